@@ -1,0 +1,232 @@
+// Package durable changes files so that a crash or a power cut leaves either
+// the old state or the new one.
+//
+// A change is durable when its data is on stable storage, it carries its final
+// name, and the folder that holds the name is on stable storage too. Every
+// function here returns only then, except the two whose names say otherwise:
+// Relink and Unlink leave the folder to SyncDir, so that many links in one
+// folder cost one sync.
+//
+// Temporary names start with ".tmp-" and sit beside their target, so that the
+// rename never crosses a file system; one left behind by a crash is harmless
+// and CleanTemp removes it.
+//
+// A failed sync is final: the kernel may already have dropped the pages, so the
+// file must be written anew, never synced a second time.
+package durable
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const tempPrefix = ".tmp-"
+
+// WriteFile replaces the file at path with data and the given permission bits,
+// whatever the umask. An existing file, link or none is replaced atomically; a
+// link is replaced, not followed. The folder must exist.
+func WriteFile(path string, data []byte, mode fs.FileMode) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.OpenFile(tempName(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		return err
+	}
+	if err = f.Chmod(mode); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// Relink makes path a symbolic link to target, replacing a file or link of that
+// name in one step. The folder is not synced: call SyncDir after the last link.
+func Relink(target, path string) error {
+	temp := tempName(path)
+	if err := os.Symlink(target, temp); err != nil {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		os.Remove(temp)
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	return nil
+}
+
+// Unlink removes the file or link at path; one that is not there is fine. The
+// folder is not synced: call SyncDir after the last one.
+func Unlink(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Remove removes the file or link at path, durably. One that is not there is
+// fine.
+func Remove(path string) error {
+	if err := Unlink(path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// RemoveAll removes path and all it holds. The name goes first, in one durable
+// rename to a temporary one, so that a crash in the middle never leaves half a
+// tree under a name that means a whole one.
+func RemoveAll(path string) error {
+	temp := tempName(path)
+	if err := os.Rename(path, temp); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if err := SyncDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return os.RemoveAll(temp)
+}
+
+// Rename moves a file or tree to a new name that must not exist yet, and syncs
+// both folders. What it moves must be on stable storage already. It never
+// replaces: a name that is taken is an error that matches fs.ErrExist.
+func Rename(from, to string) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return syncBoth(from, to)
+}
+
+// Replace is Rename onto a name that may exist: a file or an empty folder there
+// gives way in the same step.
+func Replace(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncBoth(from, to)
+}
+
+// Exchange swaps the names of two files or trees in one step and syncs both
+// folders.
+func Exchange(a, b string) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
+		return &os.LinkError{Op: "exchange", Old: a, New: b, Err: err}
+	}
+	return syncBoth(a, b)
+}
+
+// MkdirAll creates the folder and its missing parents with the given permission
+// bits, whatever the umask, each durably. Folders that exist keep theirs.
+func MkdirAll(path string, mode fs.FileMode) error {
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
+		if err := MkdirAll(filepath.Dir(path), mode); err != nil {
+			return err
+		}
+		err = os.Mkdir(path, 0o700)
+	}
+	switch {
+	case err == nil:
+		if err := os.Chmod(path, mode); err != nil {
+			return err
+		}
+		if err := SyncDir(path); err != nil {
+			return err
+		}
+		return SyncDir(filepath.Dir(path))
+	case errors.Is(err, fs.ErrExist):
+		info, statErr := os.Stat(path)
+		if statErr != nil {
+			return statErr
+		}
+		if !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: path, Err: unix.ENOTDIR}
+		}
+		return nil
+	}
+	return err
+}
+
+// SyncDir puts the names in a folder on stable storage.
+func SyncDir(dir string) error {
+	return SyncFile(dir)
+}
+
+// SyncFile puts the content of a file, or the names in a folder, on stable
+// storage.
+func SyncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// CleanTemp removes what an interrupted change left in dir. The caller must
+// hold the lock that keeps other writers out of dir.
+func CleanTemp(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if IsTemp(e.Name()) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// IsTemp reports whether a name is one that this package gives to what is not
+// finished.
+func IsTemp(name string) bool {
+	return strings.HasPrefix(name, tempPrefix)
+}
+
+func tempName(path string) string {
+	return filepath.Join(filepath.Dir(path), tempPrefix+filepath.Base(path)+"-"+rand.Text()[:8])
+}
+
+func syncBoth(a, b string) error {
+	if err := SyncDir(filepath.Dir(b)); err != nil {
+		return err
+	}
+	if filepath.Dir(a) == filepath.Dir(b) {
+		return nil
+	}
+	return SyncDir(filepath.Dir(a))
+}
