@@ -1,0 +1,121 @@
+package webclient
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const redacted = "xxxxx"
+
+// Redact returns a URL as it may be logged or shown: without user info and
+// fragment, and with the values of its query replaced; the rest stays as it was
+// written. What cannot be parsed loses everything up to its last "@" and its
+// whole query.
+func Redact(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Opaque != "" {
+		return redactText(s)
+	}
+	s, _, _ = strings.Cut(s, "#")
+	s, query, hasQuery := strings.Cut(s, "?")
+	if u.User != nil {
+		before, rest, _ := strings.Cut(s, "//")
+		authority, path, hasPath := strings.Cut(rest, "/")
+		s = before + "//" + authority[strings.LastIndexByte(authority, '@')+1:]
+		if hasPath {
+			s += "/" + path
+		}
+	}
+	if hasQuery {
+		s += "?" + redactQuery(query)
+	}
+	return s
+}
+
+// RedactError returns an error with the same chain whose text has every URL in
+// it redacted, those that net/url and net/http put there included. nil stays
+// nil.
+func RedactError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	clean := redactURLErrors(text, err)
+	clean = urlInText.ReplaceAllStringFunc(clean, Redact)
+	if clean == text {
+		return err
+	}
+	return &redactedError{text: clean, err: err}
+}
+
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
+
+var urlInText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]+`)
+
+// redactURLErrors replaces the URL of each *url.Error below err, whole. The
+// pattern for URLs in a text could end early in one that holds a quote or a
+// space.
+func redactURLErrors(text string, err error) string {
+	if e, ok := err.(*url.Error); ok && e.URL != "" {
+		clean := Redact(e.URL)
+		text = strings.ReplaceAll(text, strconv.Quote(e.URL), strconv.Quote(clean))
+		text = strings.ReplaceAll(text, e.URL, clean)
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			text = redactURLErrors(text, err)
+		}
+	default:
+		if err := errors.Unwrap(err); err != nil {
+			text = redactURLErrors(text, err)
+		}
+	}
+	return text
+}
+
+// redactText is for what is no URL. A password may hold any character, so
+// nothing before the last "@" can be told from one.
+func redactText(s string) string {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		scheme, rest = "", s
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	if ok {
+		return scheme + "://" + rest
+	}
+	return rest
+}
+
+func redactQuery(query string) string {
+	if query == "" {
+		return ""
+	}
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		name, _, ok := strings.Cut(part, "=")
+		switch {
+		case part == "":
+		case ok && !strings.Contains(name, ";"):
+			parts[i] = name + "=" + redacted
+		default:
+			parts[i] = redacted
+		}
+	}
+	return strings.Join(parts, "&")
+}

@@ -1,0 +1,184 @@
+// Package webclient is HTTP as a program needs it that runs as root and acts
+// on what servers tell it.
+//
+// Every request, and every redirect on the way, goes over verified https, or
+// over plain http to a loopback address. Proxies come from the environment
+// (HTTPS_PROXY, NO_PROXY), never for a loopback address. What may be logged of
+// a URL goes through Redact, and of an error through RedactError.
+//
+// The client has limits on connecting, on the TLS handshake and on waiting for
+// headers. It has none on a whole exchange, as a download on a slow line may
+// take an hour: the caller's context bounds that.
+package webclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	tlsTimeout     = 10 * time.Second
+	headerTimeout  = 30 * time.Second
+	idleTimeout    = 30 * time.Second
+
+	maxRedirects   = 10
+	maxHeaderBytes = 64 << 10
+)
+
+// Options are what a client can be told.
+type Options struct {
+	// CAFile names a PEM file of certificates to trust beside the system's.
+	// Empty: the system's alone.
+	CAFile string
+	// UserAgent is sent with each request that does not set its own.
+	UserAgent string
+}
+
+// New returns a client. A CAFile that cannot be read, or that is anything but
+// PEM with at least one certificate, is an error now rather than at the first
+// request. The system's certificates are read at the first https request, so
+// a client that is never used costs nothing.
+//
+// Responses are never decompressed: what arrives is what was sent.
+func New(opts Options) (*http.Client, error) {
+	var extra []*x509.Certificate
+	if opts.CAFile != "" {
+		var err error
+		if extra, err = readCertificates(opts.CAFile); err != nil {
+			return nil, err
+		}
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	transport := &http.Transport{
+		Proxy:                  proxyFromEnvironment,
+		OnProxyConnectResponse: checkConnect,
+		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		TLSClientConfig:        config,
+		TLSHandshakeTimeout:    tlsTimeout,
+		ResponseHeaderTimeout:  headerTimeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableCompression:     true,
+		Protocols:              protocols,
+	}
+	return &http.Client{
+		Transport: &guard{
+			transport: transport,
+			userAgent: opts.UserAgent,
+			loadRoots: sync.OnceValue(func() error {
+				if len(extra) == 0 {
+					return nil // crypto/x509 reads the system's by itself when it verifies
+				}
+				roots, err := x509.SystemCertPool()
+				if err != nil {
+					return fmt.Errorf("read the system's CA certificates: %w", err)
+				}
+				for _, cert := range extra {
+					roots.AddCert(cert)
+				}
+				config.RootCAs = roots
+				return nil
+			}),
+		},
+		CheckRedirect: checkRedirect,
+	}, nil
+}
+
+// CheckURL returns an error unless u is one that a request may go to: https,
+// or http to a loopback address (127.0.0.0/8, ::1, localhost).
+func CheckURL(u *url.URL) error {
+	host := u.Hostname()
+	switch {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("%s: the scheme must be https", Redact(u.String()))
+	case host == "":
+		return fmt.Errorf("%s: there is no host name", Redact(u.String()))
+	case u.Scheme == "http" && !loopback(host):
+		return fmt.Errorf("%s: plain http is for loopback addresses only, use https", Redact(u.String()))
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+// guard sees each request of a client, those of redirects included.
+type guard struct {
+	transport *http.Transport
+	userAgent string
+	// loadRoots completes the TLS configuration. Only https connections read
+	// it, and no https request reaches the transport before it has run.
+	loadRoots func() error
+}
+
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	err := CheckURL(req.URL)
+	if err == nil && req.URL.Scheme == "https" {
+		err = g.loadRoots()
+	}
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	if g.userAgent != "" && req.Header.Get("User-Agent") == "" {
+		req = req.Clone(req.Context()) // a RoundTripper must not change its caller's
+		req.Header.Set("User-Agent", g.userAgent)
+	}
+	resp, err := g.transport.RoundTrip(req)
+	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+		err = fmt.Errorf("%w; if the server's CA is a private one, trust it with --ca-file", err)
+	}
+	return resp, err
+}
+
+func (g *guard) CloseIdleConnections() { g.transport.CloseIdleConnections() }
+
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	// net/http would tell the next server the address of this one, with the
+	// host's UUID or a download's token in its query.
+	req.Header.Del("Referer")
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("gave up after %d redirects", maxRedirects)
+	}
+	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return fmt.Errorf("refused a redirect from https to %s", Redact(req.URL.String()))
+	}
+	return CheckURL(req.URL)
+}
+
+// proxyFromEnvironment leaves out what net/http says of a proxy's address that
+// cannot be parsed: it would print the password in it.
+func proxyFromEnvironment(req *http.Request) (*url.URL, error) {
+	proxy, err := http.ProxyFromEnvironment(req)
+	if err != nil {
+		return nil, errors.New("the proxy's address in the environment (HTTPS_PROXY or https_proxy) cannot be parsed")
+	}
+	return proxy, nil
+}
+
+// checkConnect says who refused: net/http itself would only say "Forbidden".
+func checkConnect(_ context.Context, proxy *url.URL, connect *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("the proxy %s refused the connection to %s: %s", Redact(proxy.String()), connect.Host, resp.Status)
+}
