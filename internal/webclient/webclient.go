@@ -62,7 +62,7 @@ func New(opts Options) (*http.Client, error) {
 	protocols.SetHTTP1(true)
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	transport := &http.Transport{
-		Proxy:                  proxyFromEnvironment,
+		Proxy:                  http.ProxyFromEnvironment,
 		OnProxyConnectResponse: checkConnect,
 		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
 		TLSClientConfig:        config,
@@ -162,17 +162,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return fmt.Errorf("refused a redirect from https to %s", Redact(req.URL.String()))
 	}
-	return CheckURL(req.URL)
-}
-
-// proxyFromEnvironment leaves out what net/http says of a proxy's address that
-// cannot be parsed: it would print the password in it.
-func proxyFromEnvironment(req *http.Request) (*url.URL, error) {
-	proxy, err := http.ProxyFromEnvironment(req)
-	if err != nil {
-		return nil, errors.New("the proxy's address in the environment (HTTPS_PROXY or https_proxy) cannot be parsed")
-	}
-	return proxy, nil
+	return nil // guard checks the address itself
 }
 
 // checkConnect says who refused: net/http itself would only say "Forbidden".
