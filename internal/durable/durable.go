@@ -63,6 +63,18 @@ func WriteFile(path string, data []byte, mode fs.FileMode) (err error) {
 	return SyncDir(dir)
 }
 
+// CreateTemp opens a new, empty file beside path under a temporary name, for
+// readers of this user only. It is for content that WriteFile cannot take in
+// one piece: the caller fills it, syncs it and gives it its name with Replace
+// or Rename.
+func CreateTemp(path string) (*os.File, error) {
+	f, err := os.OpenFile(tempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return f, nil
+}
+
 // Relink makes path a symbolic link to target, replacing a file or link of that
 // name in one step. The folder is not synced: call SyncDir after the last link.
 func Relink(target, path string) error {

@@ -167,6 +167,29 @@ func TestMkdirAllSetsModesWhateverTheUmask(t *testing.T) {
 	}
 }
 
+func TestCreateTempIsPrivateAndTakenForUnfinished(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := t.TempDir()
+	for range 2 { // never the same name twice
+		f, err := CreateTemp(filepath.Join(dir, "sqlite.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if info, _ := f.Stat(); info.Mode() != 0o600 {
+			t.Errorf("mode %v; want 0600", info.Mode())
+		}
+		if filepath.Dir(f.Name()) != dir || !IsTemp(filepath.Base(f.Name())) {
+			t.Errorf("the file is %s; want a temporary name in %s", f.Name(), dir)
+		}
+	}
+	if err := CleanTemp(dir); err != nil {
+		t.Fatal(err)
+	}
+	wantNames(t, dir)
+}
+
 func TestCleanTempRemovesOnlyItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	write(t, tempName(filepath.Join(dir, "updates.yaml")), "half")
