@@ -16,9 +16,11 @@
 package durable
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,11 +34,15 @@ const tempPrefix = ".tmp-"
 // WriteFile replaces the file at path with data and the given permission bits,
 // whatever the umask. An existing file, link or none is replaced atomically; a
 // link is replaced, not followed. The folder must exist.
-func WriteFile(path string, data []byte, mode fs.FileMode) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.OpenFile(tempName(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+func WriteFile(path string, data []byte, mode fs.FileMode) error {
+	return CopyFile(path, bytes.NewReader(data), mode)
+}
+
+// CopyFile is WriteFile with the content of r, for what is too large to hold.
+func CopyFile(path string, r io.Reader, mode fs.FileMode) (err error) {
+	f, err := CreateTemp(path)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -45,7 +51,7 @@ func WriteFile(path string, data []byte, mode fs.FileMode) (err error) {
 			err = fmt.Errorf("write %s: %w", path, err)
 		}
 	}()
-	if _, err = f.Write(data); err != nil {
+	if _, err = io.Copy(f, r); err != nil {
 		return err
 	}
 	if err = f.Chmod(mode); err != nil {
@@ -60,7 +66,7 @@ func WriteFile(path string, data []byte, mode fs.FileMode) (err error) {
 	if err = os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return SyncDir(dir)
+	return SyncDir(filepath.Dir(path))
 }
 
 // CreateTemp opens a new, empty file beside path under a temporary name, for

@@ -2,11 +2,14 @@ package durable
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 )
 
 func write(t *testing.T, path, data string) {
@@ -84,6 +87,18 @@ func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
 		t.Fatal("a file replaced a folder that is not empty")
 	}
 	wantNames(t, dir, "taken")
+}
+
+func TestCopyFileKeepsTheOldContentWhenTheSourceFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	write(t, path, "old")
+	source := io.MultiReader(strings.NewReader("new"), iotest.ErrReader(errors.New("the source broke")))
+	if err := CopyFile(path, source, 0o755); err == nil {
+		t.Fatal("a copy of half a source was taken for whole")
+	}
+	wantFile(t, path, "old")
+	wantNames(t, dir, "f")
 }
 
 func TestRelinkReplacesWhateverStandsThere(t *testing.T) {
