@@ -1,0 +1,109 @@
+// Package find is the contract between a host and the endpoint that tells it
+// which version of the agent to run, and the client of that endpoint.
+//
+// Two shapes of the answer are in use, and both are one JSON object. The flat
+// one is that of RFD 0169 (§REST Endpoints):
+//
+//	server_edition               "oss", "enterprise" or "enterprise-fips"
+//	agent_version                a semantic version, a leading "v" allowed
+//	agent_autoupdate             whether a host that has the agent should update; missing means no
+//	agent_update_jitter_seconds  how long a host may wait before it does; missing means 0
+//
+// The nested one is what proxies with Managed Updates v2 serve:
+//
+//	edition                                  "oss", "community" or "ent"
+//	fips                                     with "ent": the FIPS build
+//	auto_update.agent_version
+//	auto_update.agent_auto_update
+//	auto_update.agent_update_jitter_seconds
+//
+// An object with agent_version at its top is flat, and its auto_update is not
+// looked at; server_edition wins over edition in either shape. Names are taken
+// exactly as written, null counts as missing, and other fields are ignored.
+// Anything else is an error: a host must not act on an answer that is only
+// half understood.
+package find
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+// MaxJitter is the longest jitter that an answer may ask for. RFD 0169 allows
+// an administrator one minute; a day is the limit of what can be meant.
+const MaxJitter = 24 * time.Hour
+
+// Answer is what find says to one host.
+type Answer struct {
+	// Version to run, without a leading "v". Never empty in what a Client
+	// returns; a server may serve an empty one, on which a host does nothing.
+	Version string
+	Edition version.Edition
+	// AutoUpdate says whether a host that runs another version should update
+	// now. A new installation takes Version whatever it says.
+	AutoUpdate bool
+	// Jitter bounds the random wait before an update: 0 to MaxJitter, in
+	// whole seconds.
+	Jitter time.Duration
+}
+
+// Check returns an error when the answer is not one to serve: a version that
+// is neither empty nor semantic, an unknown edition, a jitter out of range.
+func (a Answer) Check() error {
+	if a.Version != "" {
+		parsed, err := version.Parse(a.Version)
+		if err != nil {
+			return err
+		}
+		if parsed != a.Version {
+			return fmt.Errorf("version %q has a leading v", a.Version)
+		}
+	}
+	if _, err := version.ParseEdition(string(a.Edition)); err != nil {
+		return err
+	}
+	if a.Jitter < 0 || a.Jitter > MaxJitter || a.Jitter%time.Second != 0 {
+		return fmt.Errorf("jitter %s is not a whole number of seconds from 0 to %d", a.Jitter, MaxJitter/time.Second)
+	}
+	return nil
+}
+
+// Body returns the JSON that a server sends for the answer: both shapes in one
+// object, so that updaters of either kind understand it. Client tools are told
+// to stay as they are. The error is that of Check.
+func (a Answer) Body() ([]byte, error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	var body struct {
+		ServerEdition   version.Edition `json:"server_edition"`
+		AgentVersion    string          `json:"agent_version"`
+		AgentAutoUpdate bool            `json:"agent_autoupdate"`
+		AgentJitter     int64           `json:"agent_update_jitter_seconds"`
+		Edition         string          `json:"edition"`
+		FIPS            bool            `json:"fips"`
+		AutoUpdate      struct {
+			AgentVersion    string `json:"agent_version"`
+			AgentAutoUpdate bool   `json:"agent_auto_update"`
+			AgentJitter     int64  `json:"agent_update_jitter_seconds"`
+			ToolsVersion    string `json:"tools_version"`
+			ToolsAutoUpdate bool   `json:"tools_autoupdate"`
+		} `json:"auto_update"`
+	}
+	body.ServerEdition = a.Edition
+	body.Edition, body.FIPS = "oss", a.Edition.FIPS()
+	if a.Edition.Enterprise() {
+		body.Edition = "ent"
+	}
+	body.AgentVersion = a.Version
+	body.AgentAutoUpdate = a.AutoUpdate
+	body.AgentJitter = int64(a.Jitter / time.Second)
+	body.AutoUpdate.AgentVersion = body.AgentVersion
+	body.AutoUpdate.AgentAutoUpdate = body.AgentAutoUpdate
+	body.AutoUpdate.AgentJitter = body.AgentJitter
+	body.AutoUpdate.ToolsVersion = body.AgentVersion
+	return json.Marshal(body)
+}

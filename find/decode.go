@@ -1,0 +1,180 @@
+package find
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+func decode(body []byte) (Answer, error) {
+	top, err := readObject(body)
+	if err != nil {
+		return Answer{}, fmt.Errorf("not the JSON of a find endpoint: %w", err)
+	}
+	settings, autoUpdateName := top, "agent_autoupdate"
+	if top["agent_version"] == nil {
+		if settings, err = top.object("auto_update"); err != nil {
+			return Answer{}, err
+		}
+		autoUpdateName = "agent_auto_update"
+	}
+	if settings["agent_version"] == nil {
+		return Answer{}, errors.New("there is no agent_version in it")
+	}
+	var a Answer
+	text, err := settings.text("agent_version")
+	if err != nil {
+		return Answer{}, err
+	}
+	if a.Version, err = version.Parse(text); err != nil {
+		return Answer{}, fmt.Errorf("agent_version: %w", err)
+	}
+	if a.AutoUpdate, err = settings.flag(autoUpdateName); err != nil {
+		return Answer{}, err
+	}
+	if a.Jitter, err = settings.seconds("agent_update_jitter_seconds"); err != nil {
+		return Answer{}, err
+	}
+	if a.Edition, err = edition(top); err != nil {
+		return Answer{}, err
+	}
+	return a, nil
+}
+
+func edition(top object) (version.Edition, error) {
+	if top["server_edition"] != nil {
+		text, err := top.text("server_edition")
+		if err != nil {
+			return "", err
+		}
+		e, err := version.ParseEdition(text)
+		if err != nil {
+			return "", fmt.Errorf("server_edition: %w", err)
+		}
+		return e, nil
+	}
+	if top["edition"] == nil {
+		return "", errors.New("there is neither server_edition nor edition in it")
+	}
+	text, err := top.text("edition")
+	if err != nil {
+		return "", err
+	}
+	fips, err := top.flag("fips")
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case text == "ent" && fips:
+		return version.FIPS, nil
+	case text == "ent":
+		return version.Enterprise, nil
+	case (text == "oss" || text == "community") && !fips:
+		return version.OSS, nil
+	}
+	return "", fmt.Errorf("edition %.40q with fips %t is none that is known", text, fips)
+}
+
+// object holds the members of a JSON object that are not null, by their exact
+// names. (Unmarshalling into a struct would also take "Agent_Version", and of
+// a name that comes twice the last.)
+type object map[string]json.RawMessage
+
+// readObject reads data, which must be one object and nothing after it.
+func readObject(data []byte) (object, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	first, err := decoder.Token()
+	if err == io.EOF {
+		return nil, errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if first != json.Delim('{') {
+		return nil, errors.New("it is not an object")
+	}
+	seen := make(map[string]bool)
+	members := make(object)
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, noEOF(err)
+		}
+		name := token.(string) // the decoder has made sure
+		if seen[name] {
+			return nil, fmt.Errorf("%.40q is there twice", name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, noEOF(err)
+		}
+		if string(value) != "null" {
+			members[name] = value
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // the closing brace
+		return nil, noEOF(err)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, errors.New("something follows the object")
+	}
+	return members, nil
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// object returns an empty one when there is none of that name.
+func (o object) object(name string) (object, error) {
+	if o[name] == nil {
+		return nil, nil
+	}
+	inner, err := readObject(o[name])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return inner, nil
+}
+
+func (o object) text(name string) (string, error) {
+	var s string
+	if err := json.Unmarshal(o[name], &s); err != nil {
+		return "", fmt.Errorf("%s is %s, want a string", name, excerpt(o[name], 40))
+	}
+	return s, nil
+}
+
+// flag returns false when there is none of that name.
+func (o object) flag(name string) (bool, error) {
+	if o[name] == nil {
+		return false, nil
+	}
+	var b bool
+	if err := json.Unmarshal(o[name], &b); err != nil {
+		return false, fmt.Errorf("%s is %s, want true or false", name, excerpt(o[name], 40))
+	}
+	return b, nil
+}
+
+// seconds returns 0 when there is none of that name.
+func (o object) seconds(name string) (time.Duration, error) {
+	if o[name] == nil {
+		return 0, nil
+	}
+	var n int64
+	const limit = int64(MaxJitter / time.Second)
+	if err := json.Unmarshal(o[name], &n); err != nil || n < 0 || n > limit {
+		return 0, fmt.Errorf("%s is %s, want a whole number from 0 to %d", name, excerpt(o[name], 40), limit)
+	}
+	return time.Duration(n) * time.Second, nil
+}

@@ -1,0 +1,189 @@
+package find
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"teleport-update/internal/version"
+)
+
+func TestDecode(t *testing.T) {
+	flat := Answer{"15.1.1", version.Enterprise, true, 10 * time.Second}
+	for _, tc := range []struct {
+		name, body string
+		want       Answer
+	}{
+		{"the flat shape of RFD 0169",
+			`{"server_edition": "enterprise", "agent_version": "15.1.1", "agent_autoupdate": true, "agent_update_jitter_seconds": 10}`, flat},
+		{"the nested shape of Managed Updates v2",
+			`{"edition":"ent","fips":false,"auto_update":{"agent_version":"15.1.1","agent_auto_update":true,"agent_update_jitter_seconds":10}}`, flat},
+		{"nested, with what real proxies add",
+			`{"auth":{"type":"local"},"proxy":{"kube":{"enabled":true}},"server_version":"17.0.0","cluster_name":"x","edition":"ent","fips":true,` +
+				`"auto_update":{"tools_version":"17.0.0","tools_auto_update":false,"agent_version":"v17.0.0","agent_auto_update":false,"agent_update_jitter_seconds":60}}` + "\n",
+			Answer{"17.0.0", version.FIPS, false, time.Minute}},
+		{"flat wins over nested, whole",
+			`{"server_edition":"oss","agent_version":"15.1.1","edition":"ent","auto_update":{"agent_version":"16.0.0","agent_auto_update":true,"agent_update_jitter_seconds":60}}`,
+			Answer{"15.1.1", version.OSS, false, 0}},
+		{"flat without server_edition takes edition", `{"agent_version":"15.1.1","edition":"community"}`, Answer{"15.1.1", version.OSS, false, 0}},
+		{"nested with server_edition", `{"server_edition":"enterprise-fips","edition":"oss","auto_update":{"agent_version":"15.1.1"}}`, Answer{"15.1.1", version.FIPS, false, 0}},
+		{"nested oss", `{"edition":"oss","auto_update":{"agent_version":"15.1.1"}}`, Answer{"15.1.1", version.OSS, false, 0}},
+		{"a leading v is dropped", `{"server_edition":"oss","agent_version":"v15.1.1-rc.1+b"}`, Answer{"15.1.1-rc.1+b", version.OSS, false, 0}},
+		{"null is missing", `{"server_edition":null,"edition":"oss","agent_version":"15.1.1","agent_autoupdate":null,"agent_update_jitter_seconds":null,"auto_update":null}`,
+			Answer{"15.1.1", version.OSS, false, 0}},
+		{"names of other letters are other names", `{"server_edition":"oss","agent_version":"15.1.1","AGENT_VERSION":"6.6.6","Agent_AutoUpdate":true}`,
+			Answer{"15.1.1", version.OSS, false, 0}},
+		{"the longest jitter", `{"server_edition":"oss","agent_version":"15.1.1","agent_update_jitter_seconds":86400}`, Answer{"15.1.1", version.OSS, false, MaxJitter}},
+		{"space around", " \r\n{\"server_edition\":\"oss\",\"agent_version\":\"15.1.1\"}\r\n\t ", Answer{"15.1.1", version.OSS, false, 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := decode([]byte(tc.body))
+			if got != tc.want || err != nil {
+				t.Errorf("got %+v, %v; want %+v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	const rest = `"server_edition":"oss","agent_version":"15.1.1"`
+	for _, tc := range []struct{ name, body, want string }{
+		{"nothing", ``, "empty"},
+		{"a web page", `<html>`, "not the JSON"},
+		{"a list", `[{` + rest + `}]`, "not an object"},
+		{"null", `null`, "not an object"},
+		{"cut in the middle of a value", `{"server_edition":"oss","agent_version":"15.1`, "unexpected EOF"},
+		{"cut before the end", `{` + rest, "unexpected EOF"},
+		{"cut after a comma", `{` + rest + `,`, "EOF"},
+		{"a second object", `{` + rest + `}{}`, "follows"},
+		{"garbage after the object", `{` + rest + `}x`, "follows"},
+		{"a name twice", `{` + rest + `,"agent_version":"6.6.6"}`, `"agent_version" is there twice`},
+		{"a name twice, once escaped", `{` + rest + `,"\u0061gent_version":"6.6.6"}`, "twice"},
+		{"a name twice, first null", `{"agent_version":null,` + rest + `}`, "twice"},
+		{"a nested name twice", `{"edition":"oss","auto_update":{"agent_version":"1.0.0","agent_version":"2.0.0"}}`, "auto_update: "},
+		{"no version", `{"server_edition":"oss"}`, "no agent_version"},
+		{"no version, nested", `{"edition":"oss","auto_update":{}}`, "no agent_version"},
+		{"only a version of other letters", `{"server_edition":"oss","Agent_Version":"15.1.1"}`, "no agent_version"},
+		{"empty version", `{"server_edition":"oss","agent_version":""}`, "empty"},
+		{"empty flat version over a nested one", `{"edition":"oss","agent_version":"","auto_update":{"agent_version":"15.1.1"}}`, "empty"},
+		{"not semantic", `{"server_edition":"oss","agent_version":"15.1"}`, "semantic"},
+		{"a path", `{"server_edition":"oss","agent_version":"../../etc"}`, "semantic"},
+		{"a number", `{"server_edition":"oss","agent_version":15}`, "agent_version is 15, want a string"},
+		{"no edition", `{"agent_version":"15.1.1"}`, "neither server_edition nor edition"},
+		{"unknown server_edition", `{"agent_version":"15.1.1","server_edition":"ent"}`, "server_edition"},
+		{"unknown edition", `{"agent_version":"15.1.1","edition":"gold"}`, "gold"},
+		{"an OSS FIPS build", `{"agent_version":"15.1.1","edition":"oss","fips":true}`, "fips"},
+		{"edition a number", `{"agent_version":"15.1.1","edition":1}`, "want a string"},
+		{"fips a string", `{"agent_version":"15.1.1","edition":"ent","fips":"true"}`, "want true or false"},
+		{"autoupdate a string", `{` + rest + `,"agent_autoupdate":"true"}`, "agent_autoupdate is"},
+		{"negative jitter", `{` + rest + `,"agent_update_jitter_seconds":-1}`, "jitter_seconds is -1"},
+		{"huge jitter", `{` + rest + `,"agent_update_jitter_seconds":86401}`, "86401"},
+		{"jitter beyond every integer", `{` + rest + `,"agent_update_jitter_seconds":1e99}`, "1e99"},
+		{"part of a second", `{` + rest + `,"agent_update_jitter_seconds":0.5}`, "0.5"},
+		{"jitter a string", `{` + rest + `,"agent_update_jitter_seconds":"10"}`, `"10"`},
+		{"auto_update a list", `{"edition":"oss","auto_update":["15.1.1"]}`, "auto_update: it is not an object"},
+		{"too deep", `{"a":` + strings.Repeat("[", 20000), "not the JSON"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := decode([]byte(tc.body))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %+v, %v; want an error with %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// FuzzDecode: whatever a server sends, what decode lets through is an answer
+// that a host can act on, and one that the server's side of the contract would
+// write the same way.
+func FuzzDecode(f *testing.F) {
+	f.Fuzz(func(t *testing.T, body []byte) {
+		answer, err := decode(body)
+		if err != nil {
+			if strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsGraphic(r) }) {
+				t.Errorf("the error is not fit for a terminal: %q", err)
+			}
+			return
+		}
+		if answer.Version == "" {
+			t.Fatalf("an empty version was let through")
+		}
+		again, err := answer.Body()
+		if err != nil {
+			t.Fatalf("%+v cannot be served: %v", answer, err)
+		}
+		if got, err := decode(again); got != answer || err != nil {
+			t.Errorf("%+v became %+v, %v", answer, got, err)
+		}
+	})
+}
+
+func TestBodyIsReadAlikeInBothShapes(t *testing.T) {
+	for _, answer := range []Answer{
+		{"15.1.1", version.OSS, true, 10 * time.Second},
+		{"16.0.0-rc.1+b", version.Enterprise, false, 0},
+		{"15.1.1", version.FIPS, true, MaxJitter},
+	} {
+		body, err := answer.Body()
+		if err != nil {
+			t.Fatal(err)
+		}
+		nested := strings.NewReplacer(`"server_edition"`, `"a"`, `{"agent_version"`, `{"agent_version"`, `,"agent_version"`, `,"b"`).Replace(string(body))
+		if nested == string(body) {
+			t.Fatal("the flat shape could not be taken away")
+		}
+		for _, body := range []string{string(body), nested} {
+			if got, err := decode([]byte(body)); got != answer || err != nil {
+				t.Errorf("%s\nis read as %+v, %v; want %+v", body, got, err, answer)
+			}
+		}
+	}
+}
+
+func TestBodyOfNoVersionTellsHostsToDoNothing(t *testing.T) {
+	body, err := Answer{Edition: version.OSS}.Body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"server_edition":"oss","agent_version":"","agent_autoupdate":false,"agent_update_jitter_seconds":0,` +
+		`"edition":"oss","fips":false,"auto_update":{"agent_version":"","agent_auto_update":false,"agent_update_jitter_seconds":0,` +
+		`"tools_version":"","tools_autoupdate":false}}`
+	if string(body) != want {
+		t.Errorf("got  %s\nwant %s", body, want)
+	}
+}
+
+func TestBodyRefuses(t *testing.T) {
+	for _, answer := range []Answer{
+		{"v15.1.1", version.OSS, true, 0},
+		{"15.1", version.OSS, true, 0},
+		{"15.1.1", "", true, 0},
+		{"15.1.1", version.OSS, true, -time.Second},
+		{"15.1.1", version.OSS, true, time.Millisecond},
+		{"15.1.1", version.OSS, true, MaxJitter + time.Second},
+	} {
+		if body, err := answer.Body(); err == nil {
+			t.Errorf("%+v was served as %s", answer, body)
+		}
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	for _, tc := range []struct{ name, in, want string }{
+		{"short", "hello", "hello"},
+		{"lines are joined", " a\r\n\t b ", "a b"},
+		{"no escapes reach the terminal", "a\x1b[1m\x00c\x7f\u202ed", "a [1m c d"},
+		{"no broken characters", "a\xff\xfeb", "a b"},
+		{"long", "0123456789abc", "0123456789…"},
+		{"cut between characters", "012345678é", "012345678…"},
+		{"mostly space", strings.Repeat(" ", 100) + "a", "…"},
+		{"nothing", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := excerpt([]byte(tc.in), 10); got != tc.want {
+				t.Errorf("got %q; want %q", got, tc.want)
+			}
+		})
+	}
+}

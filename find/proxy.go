@@ -1,0 +1,105 @@
+package find
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"teleport-update/internal/webclient"
+)
+
+// ParseProxy reads the address of a proxy as operators write it: "host",
+// "host:port" or "https://host[:port]", with IPv6 addresses in brackets, and
+// "http://" for loopback addresses only. The URL it returns has a scheme and a
+// host and nothing else; spellings of one address (letter case, the default
+// port, a slash at the end) give equal URLs.
+//
+// The error never repeats a password that somebody put into the address.
+func ParseProxy(s string) (*url.URL, error) {
+	u, err := parseProxy(s)
+	if err != nil {
+		return nil, fmt.Errorf("proxy address %q: %w", webclient.Redact(s), err)
+	}
+	return u, nil
+}
+
+func parseProxy(s string) (*url.URL, error) {
+	if s == "" {
+		return nil, errors.New("it is empty")
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		scheme, rest = "https", s
+	}
+	scheme = strings.ToLower(scheme)
+	address := strings.ToLower(strings.TrimSuffix(rest, "/"))
+	switch {
+	case strings.Contains(address, "@"):
+		return nil, errors.New("a user name or password has no place in it")
+	case strings.ContainsAny(address, "?#"):
+		return nil, errors.New("a query has no place in it")
+	case strings.Contains(address, "/"):
+		return nil, errors.New("a path has no place in it")
+	}
+	host, port, err := splitPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHost(host); err != nil {
+		return nil, err
+	}
+	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		port = ""
+	}
+	u := &url.URL{Scheme: scheme, Host: host}
+	if port != "" {
+		u.Host += ":" + port
+	}
+	if err := webclient.CheckURL(u); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// splitPort keeps the brackets of an IPv6 address.
+func splitPort(address string) (host, port string, err error) {
+	colon := strings.LastIndexByte(address, ':')
+	if colon < strings.LastIndexByte(address, ']') {
+		colon = -1 // it is inside the brackets
+	}
+	if colon < 0 {
+		return address, "", nil
+	}
+	host, port = address[:colon], address[colon+1:]
+	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
+		return "", "", errors.New("an IPv6 address stands in brackets, as in [2001:db8::1]:443")
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", "", fmt.Errorf("the port %.20q is not a number from 1 to 65535", port)
+	}
+	return host, strconv.FormatUint(n, 10), nil
+}
+
+func checkHost(host string) error {
+	if host == "" {
+		return errors.New("there is no host name")
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+		if err != nil || !addr.Is6() || addr.Zone() != "" || !strings.HasSuffix(inner, "]") {
+			return fmt.Errorf("%.60q is not an IPv6 address", host)
+		}
+		return nil
+	}
+	for _, r := range host {
+		if !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._", r) {
+			return fmt.Errorf("a host name cannot hold %q", r)
+		}
+	}
+	return nil
+}
