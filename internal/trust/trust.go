@@ -1,0 +1,109 @@
+// Package trust decides what root may execute.
+//
+// A program is as trustworthy as everybody who could exchange it: whoever owns
+// or may write the file, a folder on the way to it, or a link that the way
+// leads through. When root asks, all of them must be root alone. For any other
+// user there is nothing to gain: what they run, they run as themselves.
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLinks is how many links one way may lead through, as in the kernel.
+const maxLinks = 40
+
+// Executable returns an error unless the file at path, an absolute path, is a
+// regular file that nobody but root can change or exchange. It is nil for any
+// file when the process does not run as root.
+func Executable(path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := check(path); err != nil {
+		return fmt.Errorf("%s is not run as root: %w", path, err)
+	}
+	return nil
+}
+
+// check walks the way to path and everything its links lead through.
+func check(path string) error {
+	if !filepath.IsAbs(path) {
+		return errors.New("its path is not absolute")
+	}
+	rest, at, links := split(path), "/", 0
+	info, err := os.Lstat(at)
+	for err == nil {
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if links++; links > maxLinks {
+				return errors.New("too many links on the way")
+			}
+			target, err := os.Readlink(at)
+			if err != nil {
+				return err
+			}
+			if err := owner(at, info); err != nil {
+				return err
+			}
+			if filepath.IsAbs(target) {
+				at = "/"
+			} else {
+				at = filepath.Dir(at)
+			}
+			rest = append(split(target), rest...)
+		} else if err := sealed(at, info); err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			break
+		}
+		// At this point no link is left in at, so that ".." means the parent.
+		at, rest = filepath.Join(at, rest[0]), rest[1:]
+		info, err = os.Lstat(at)
+	}
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is not a regular file")
+	}
+	return nil
+}
+
+func split(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
+
+func owner(path string, info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Uid != 0 {
+		return fmt.Errorf("%s belongs to another user", path)
+	}
+	return nil
+}
+
+// sealed says whether anybody but the owner could change a file, or exchange
+// what is in a folder. In a sticky folder (as /tmp) nobody can exchange what
+// belongs to another.
+func sealed(path string, info fs.FileInfo) error {
+	if err := owner(path, info); err != nil {
+		return err
+	}
+	mode := info.Mode()
+	if info.IsDir() && mode&fs.ModeSticky != 0 {
+		return nil
+	}
+	if mode.Perm()&0o002 != 0 {
+		return fmt.Errorf("%s can be written by everybody", path)
+	}
+	if st := info.Sys().(*syscall.Stat_t); mode.Perm()&0o020 != 0 && st.Gid != 0 {
+		return fmt.Errorf("%s can be written by its group", path)
+	}
+	return nil
+}
