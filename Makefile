@@ -1,0 +1,47 @@
+# One place for the commands of this repository; `make help` lists them.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
+BIN     := build/bin
+# The command line's own manual generator is not needed in the binaries.
+TAGS    := urfave_cli_no_docs
+LDFLAGS := -s -w -X main.releaseVersion=$(VERSION)
+export CGO_ENABLED = 0
+
+.PHONY: help build test test-packages test-hosts lint demo bench bench-backup fuzz clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+build: ## build both programs into build/bin
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-update ./cmd/teleport-update
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-find ./cmd/teleport-find
+
+test: test-packages test-hosts ## everything: packages, then real hosts (as root; installs what it needs)
+
+test-packages: ## the packages alone
+	$(GO) test ./...
+
+test-hosts: build ## real systemd hosts in containers
+	$(GO) test -tags hosts -timeout 40m ./integration/...
+
+lint: ## formatting, vet, staticcheck, shell scripts
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
+	$(GO) vet -tags hosts ./...
+	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
+
+demo: ## the whole story on a real host, step by step (as root)
+	@integration/demo/run
+
+bench: ## updates and no-ops against other designs, as ratios
+	$(GO) run ./integration/bench
+
+bench-backup: ## database backups against the sqlite3 shell
+	$(GO) run ./integration/backupbench
+
+fuzz: ## each fuzz target for a minute
+	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+	  $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done
+
+clean: ## remove what was built
+	rm -rf build

@@ -1,0 +1,405 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find"
+	"teleport-update/installer"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// app is one run of the program.
+type app struct {
+	stdout, stderr io.Writer
+	log            *slog.Logger
+	json           bool
+}
+
+func (a *app) commands() *cli.App {
+	paths := installer.DefaultPaths()
+	return &cli.App{
+		Name:            appName,
+		Usage:           "keep this host's Teleport agent on the version its cluster wants",
+		Version:         releaseVersion,
+		HideVersion:     true,
+		HideHelpCommand: true,
+		Writer:          a.stdout,
+		ErrWriter:       a.stderr,
+		// Exit codes and messages are ours alone.
+		ExitErrHandler:  func(*cli.Context, error) {},
+		OnUsageError:    onUsageError,
+		CommandNotFound: func(c *cli.Context, name string) {},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usagef("there is no command %q", c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Before: a.before,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "data-dir", Value: paths.DataDir, EnvVars: env("DATA_DIR"), Usage: "the agent's state, and the versions beside it"},
+			&cli.StringFlag{Name: "link-dir", Value: paths.LinkDir, EnvVars: env("LINK_DIR"), Usage: "where the links to the active version go"},
+			&cli.StringFlag{Name: "unit-dir", Value: paths.UnitDir, EnvVars: env("UNIT_DIR"), Usage: "where systemd units go"},
+			&cli.StringFlag{Name: "agent-config", Value: paths.AgentConfig, EnvVars: env("AGENT_CONFIG"), Usage: "the agent's own configuration"},
+			&cli.BoolFlag{Name: "debug", EnvVars: env("DEBUG"), Usage: "log more"},
+			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: env("LOG_FORMAT"), Usage: "text or json"},
+		},
+		Commands: []*cli.Command{
+			a.enableCommand(),
+			a.simple("disable", "stop updating; the agent and its version stay", (*installer.Installer).Disable),
+			a.updateCommand(),
+			a.pinCommand(),
+			a.simple("unpin", "follow find again", (*installer.Installer).Unpin),
+			a.rollbackCommand(),
+			a.statusCommand(),
+			a.verifyCommand(),
+			a.uninstallCommand(),
+			a.versionCommand(),
+			hidden(a.simple("setup", "write the updater's own units where no package did", (*installer.Installer).Setup)),
+			hidden(a.recoverCommand()),
+			hidden(a.switchCommand()),
+		},
+	}
+}
+
+func env(name string) []string { return []string{"TELEPORT_UPDATE_" + name} }
+
+func hidden(c *cli.Command) *cli.Command {
+	c.Hidden = true
+	return c
+}
+
+func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+
+// scheduled reports whether the timer's unit started this run; the unit says so
+// in the environment.
+func (a *app) scheduled() bool { return os.Getenv("TELEPORT_UPDATE_SCHEDULED") == "1" }
+
+func (a *app) before(c *cli.Context) error {
+	log, err := newLogger(a.stderr, c.String("log-format"), c.Bool("debug"))
+	if err != nil {
+		return usageError{err}
+	}
+	a.log, a.json = log, c.String("log-format") == "json"
+	for _, name := range []string{"data-dir", "link-dir", "unit-dir", "agent-config"} {
+		if p := c.String(name); !filepath.IsAbs(p) {
+			return usagef("--%s %q is not an absolute path", name, p)
+		}
+	}
+	return nil
+}
+
+func (a *app) installer(c *cli.Context) *installer.Installer {
+	paths := installer.Paths{
+		DataDir:     filepath.Clean(c.String("data-dir")),
+		LinkDir:     filepath.Clean(c.String("link-dir")),
+		UnitDir:     filepath.Clean(c.String("unit-dir")),
+		AgentConfig: filepath.Clean(c.String("agent-config")),
+	}
+	i := installer.New(paths, a.log)
+	i.Scheduled = a.scheduled()
+	i.UserAgent = appName + "/" + releaseVersion
+	if f, ok := a.stderr.(*os.File); ok && isTerminal(f) && !a.json {
+		i.Terminal = f
+	}
+	// The path of the running file itself: a link may lead elsewhere by the
+	// time it is needed.
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	i.Command = []string{self,
+		"--data-dir", paths.DataDir, "--link-dir", paths.LinkDir, "--unit-dir", paths.UnitDir,
+		"--agent-config", paths.AgentConfig, "--log-format", c.String("log-format")}
+	if c.Bool("debug") {
+		i.Command = append(i.Command, "--debug")
+	}
+	return i
+}
+
+func (a *app) simple(name, usage string, do func(*installer.Installer, ctx) error) *cli.Command {
+	return &cli.Command{Name: name, Usage: usage, OnUsageError: onUsageError, Action: func(c *cli.Context) error {
+		if err := noArguments(c); err != nil {
+			return err
+		}
+		return do(a.installer(c), c.Context)
+	}}
+}
+
+func (a *app) enableCommand() *cli.Command {
+	return &cli.Command{
+		Name: "enable", Usage: "install the version the cluster wants and keep it up to date", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "proxy", EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
+			&cli.StringFlag{Name: "group", EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
+			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
+			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
+			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
+			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), Usage: "how long the agent must hold (default 30s, or more for slow restarts)"},
+			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			opts := installer.EnableOptions{
+				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
+				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"),
+				AllowDowngrade: c.Bool("allow-downgrade"),
+			}
+			if err := checkEnable(&opts); err != nil {
+				return usageError{err}
+			}
+			return a.installer(c).Enable(c.Context, opts)
+		},
+	}
+}
+
+// checkEnable fails now what would otherwise fail at 4 a.m.
+func checkEnable(o *installer.EnableOptions) error {
+	if o.Proxy != "" {
+		if _, err := find.ParseProxy(o.Proxy); err != nil {
+			return fmt.Errorf("--proxy: %w", err)
+		}
+	}
+	for _, t := range o.Templates {
+		if _, err := versions.ParseTemplate(t); err != nil {
+			return fmt.Errorf("--template: %w", err)
+		}
+	}
+	if o.HealthWindow < 0 {
+		return fmt.Errorf("--health-window %s is negative", o.HealthWindow)
+	}
+	if o.ReadyURL != "" {
+		u, err := url.Parse(o.ReadyURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("--ready-url %q is not an http or https URL", o.ReadyURL)
+		}
+	}
+	if o.CAFile != "" {
+		abs, err := filepath.Abs(o.CAFile)
+		if err != nil {
+			return fmt.Errorf("--ca-file: %w", err)
+		}
+		o.CAFile = abs
+	}
+	return nil
+}
+
+func (a *app) updateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "update", Usage: "do what the timer does: follow the cluster, if there is anything to do", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
+			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
+			&cli.BoolFlag{Name: "skip-backup", EnvVars: env("SKIP_BACKUP"), Usage: "switch even if the database cannot be backed up"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			opts := installer.UpdateOptions{Now: c.Bool("now"), SkipBackup: c.Bool("skip-backup")}
+			if !c.Bool("dry-run") {
+				return a.installer(c).Update(c.Context, opts)
+			}
+			plan, err := a.installer(c).UpdatePlan(c.Context, opts)
+			if err != nil {
+				return err
+			}
+			plan.Text(a.stdout)
+			return nil
+		},
+	}
+}
+
+func (a *app) pinCommand() *cli.Command {
+	return &cli.Command{
+		Name: "pin", Usage: "stay on a version: the active one, or VERSION, which is installed first", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
+		Action: func(c *cli.Context) error {
+			v, err := versionArgument(c)
+			if err != nil {
+				return err
+			}
+			return a.installer(c).Pin(c.Context, v)
+		},
+	}
+}
+
+func (a *app) rollbackCommand() *cli.Command {
+	return &cli.Command{
+		Name: "rollback", Usage: "go back to the previous version, or to VERSION, with its database; no network is needed", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
+			&cli.BoolFlag{Name: "force", EnvVars: env("FORCE"), Usage: "go back even without a database that belongs to the version"},
+		},
+		Action: func(c *cli.Context) error {
+			v, err := versionArgument(c)
+			if err != nil {
+				return err
+			}
+			opts := installer.RollbackOptions{Version: v, Force: c.Bool("force")}
+			if !c.Bool("dry-run") {
+				return a.installer(c).Rollback(c.Context, opts)
+			}
+			plan, err := a.installer(c).RollbackPlan(c.Context, opts)
+			if err != nil {
+				return err
+			}
+			plan.Text(a.stdout)
+			return nil
+		},
+	}
+}
+
+func versionArgument(c *cli.Context) (string, error) {
+	if c.NArg() > 1 {
+		return "", usagef("%s takes one version, found %q", c.Command.Name, c.Args().Slice())
+	}
+	if c.NArg() == 0 {
+		return "", nil
+	}
+	v, err := version.Parse(c.Args().First())
+	if err != nil {
+		return "", usageError{err}
+	}
+	return v, nil
+}
+
+func (a *app) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name: "status", Usage: "what runs here, what is wanted, and why nothing happens", OnUsageError: onUsageError,
+		Flags: []cli.Flag{formatFlag("json")},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			asJSON, err := wantsJSON(c)
+			if err != nil {
+				return err
+			}
+			r, err := a.installer(c).Status(c.Context)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(r)
+			}
+			r.Text(a.stdout)
+			return nil
+		},
+	}
+}
+
+func (a *app) verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "verify", Usage: "check every kept version, the links and the units", OnUsageError: onUsageError,
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			findings, err := a.installer(c).Verify(c.Context)
+			if err != nil {
+				return err
+			}
+			amiss := 0
+			for _, f := range findings {
+				mark := "ok  "
+				if !f.OK {
+					mark = "BAD "
+					amiss++
+				}
+				fmt.Fprintf(a.stdout, "%s %s: %s\n", mark, f.Subject, f.Detail)
+			}
+			if amiss > 0 {
+				return fmt.Errorf("%d thing(s) are amiss; nothing was changed: `teleport-update update --now` repairs what can be repaired", amiss)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) uninstallCommand() *cli.Command {
+	return &cli.Command{
+		Name: "uninstall", Usage: "leave the host as the first enable found it", OnUsageError: onUsageError,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"}},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return a.installer(c).Uninstall(c.Context, c.Bool("keep-agent"))
+		},
+	}
+}
+
+func (a *app) versionCommand() *cli.Command {
+	return &cli.Command{
+		Name: "version", Usage: "the version of this program", OnUsageError: onUsageError,
+		Flags: []cli.Flag{formatFlag("text")},
+		Action: func(c *cli.Context) error {
+			asJSON, err := wantsJSON(c)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(map[string]string{"version": releaseVersion, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+			}
+			fmt.Fprintf(a.stdout, "%s %s %s %s/%s\n", appName, releaseVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+func (a *app) recoverCommand() *cli.Command {
+	return &cli.Command{
+		Name: "recover", Usage: "close a switch that was cut off", OnUsageError: onUsageError,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "repair files only: the agent has not been started yet"}},
+		Action: func(c *cli.Context) error {
+			return a.installer(c).Recover(c.Context, c.Bool("boot"))
+		},
+	}
+}
+
+func (a *app) switchCommand() *cli.Command {
+	return &cli.Command{
+		Name: "switch", Usage: "the second half of another command, in a unit of its own", OnUsageError: onUsageError,
+		Action: func(c *cli.Context) error {
+			req, err := installer.ReadSwitchRequest(os.Stdin)
+			if err != nil {
+				return usageError{err}
+			}
+			return a.installer(c).Switch(c.Context, req)
+		},
+	}
+}
+
+func formatFlag(value string) cli.Flag {
+	return &cli.StringFlag{Name: "format", Value: value, EnvVars: env("FORMAT"), Usage: "json or text"}
+}
+
+func wantsJSON(c *cli.Context) (bool, error) {
+	switch f := c.String("format"); f {
+	case "json":
+		return true, nil
+	case "text":
+		return false, nil
+	default:
+		return false, usagef("--format %q is neither json nor text", f)
+	}
+}
+
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

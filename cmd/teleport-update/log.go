@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/coreos/go-systemd/v22/journal"
+	"golang.org/x/sys/unix"
+)
+
+type ctx = context.Context
+
+// newLogger writes to stderr: plain lines for a person, JSON for a machine, and
+// lines with a priority where systemd's journal reads them. A run that the
+// journal does not read tells it as well, so that one place has the whole
+// history of the host, whoever started what.
+func newLogger(stderr io.Writer, format string, debug bool) (*slog.Logger, error) {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	toJournal := readByJournal(stderr)
+	var h slog.Handler
+	switch format {
+	case "json":
+		h = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
+	case "text":
+		h = &lineHandler{out: &lineWriter{w: stderr, priorities: toJournal}, level: level}
+	default:
+		return nil, fmt.Errorf("--log-format %q is neither text nor json", format)
+	}
+	if !toJournal && journal.Enabled() {
+		h = slog.NewMultiHandler(h, &lineHandler{out: journalWriter{}, level: level})
+	}
+	return slog.New(h), nil
+}
+
+// fail prints the one error that ends a command.
+func (a *app) fail(err error) {
+	if a.log == nil {
+		fmt.Fprintf(a.stderr, "%s: %v\n", appName, err)
+		return
+	}
+	a.log.Error(err.Error())
+}
+
+// readByJournal compares the stream with the one that systemd announced.
+func readByJournal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return false
+	}
+	return os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
+// lineSink takes one finished log line.
+type lineSink interface {
+	line(level slog.Level, text string)
+}
+
+// lineHandler makes one line of a record: the message, then key=value.
+type lineHandler struct {
+	out   lineSink
+	level slog.Level
+	attrs string
+}
+
+func (h *lineHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(oneLine(r.Message))
+	b.WriteString(h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		writeAttr(&b, a)
+		return true
+	})
+	h.out.line(r.Level, b.String())
+	return nil
+}
+
+func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var b strings.Builder
+	b.WriteString(h.attrs)
+	for _, a := range attrs {
+		writeAttr(&b, a)
+	}
+	return &lineHandler{out: h.out, level: h.level, attrs: b.String()}
+}
+
+// WithGroup keeps the names flat: no attribute of ours is grouped.
+func (h *lineHandler) WithGroup(string) slog.Handler { return h }
+
+func writeAttr(b *strings.Builder, a slog.Attr) {
+	text := oneLine(fmt.Sprint(a.Value.Resolve().Any()))
+	if text == "" || strings.ContainsAny(text, " =\"") {
+		text = fmt.Sprintf("%q", text)
+	}
+	fmt.Fprintf(b, " %s=%s", a.Key, text)
+}
+
+// oneLine keeps what came from outside from starting a line of its own.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+type lineWriter struct {
+	mu         sync.Mutex
+	w          io.Writer
+	priorities bool
+}
+
+func (l *lineWriter) line(level slog.Level, text string) {
+	var b bytes.Buffer
+	switch {
+	case l.priorities:
+		fmt.Fprintf(&b, "<%d>", priority(level))
+	case level >= slog.LevelError:
+		b.WriteString("error: ")
+	case level >= slog.LevelWarn:
+		b.WriteString("warning: ")
+	case level < slog.LevelInfo:
+		b.WriteString("debug: ")
+	}
+	b.WriteString(text)
+	b.WriteByte('\n')
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.w.Write(b.Bytes())
+}
+
+type journalWriter struct{}
+
+func (journalWriter) line(level slog.Level, text string) {
+	_ = journal.Send(text, priority(level), map[string]string{"SYSLOG_IDENTIFIER": appName})
+}
+
+func priority(level slog.Level) journal.Priority {
+	switch {
+	case level >= slog.LevelError:
+		return journal.PriErr
+	case level >= slog.LevelWarn:
+		return journal.PriWarning
+	case level >= slog.LevelInfo:
+		return journal.PriInfo
+	}
+	return journal.PriDebug
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

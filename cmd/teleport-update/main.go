@@ -1,0 +1,84 @@
+// Command teleport-update keeps this host's Teleport agent on the version that
+// its cluster wants.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/installer"
+)
+
+// releaseVersion is set by the build: -ldflags "-X main.releaseVersion=1.2.3".
+var releaseVersion = "0.0.0-dev"
+
+// Exit codes, part of the contract with scripts.
+const (
+	exitFailed      = 1 // the host is on the version it had
+	exitUsage       = 2
+	exitNeedsPerson = 4
+)
+
+func main() {
+	// A switch may outlive the terminal or the pipe it was started from.
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// usageError marks a command line that cannot be meant.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr}
+	err := a.commands().RunContext(ctx, args)
+	if err == nil {
+		return 0
+	}
+	var (
+		usage  usageError
+		exit   *installer.ExitError
+		busy   *installer.BusyError
+		person *installer.NeedsPersonError
+	)
+	switch {
+	case errors.As(err, &exit):
+		return exit.Code // it explained itself
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "%s: %v; see `%s --help`\n", appName, err, appName)
+		return exitUsage
+	case errors.As(err, &busy) && a.scheduled():
+		a.log.Info("another updater is at work; the next run looks again", "holder", busy.Holder)
+		return 0
+	}
+	a.fail(err)
+	if errors.As(err, &person) {
+		return exitNeedsPerson
+	}
+	return exitFailed
+}
+
+const appName = "teleport-update"
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// noArguments refuses words that a command would otherwise ignore.
+func noArguments(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return usagef("%s takes no argument, found %q", c.Command.Name, c.Args().First())
+	}
+	return nil
+}

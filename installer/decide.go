@@ -1,0 +1,64 @@
+package installer
+
+import (
+	"fmt"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/internal/version"
+)
+
+// action is what a tick has to do.
+type action int
+
+const (
+	doNothing action = iota // the reason says why
+	doSwitch                // install the target and switch to it
+)
+
+// decision is the outcome of decide.
+type decision struct {
+	Action    action
+	Target    target
+	Reason    string // for the log, and for a person who asks why nothing happens
+	Downgrade bool
+}
+
+// question is all that the decision depends on.
+type question struct {
+	Spec   Spec
+	Status Status
+	Answer find.Answer
+	Now    bool // a person said --now
+	Time   time.Time
+}
+
+// decide says what an update should do about an answer of find. It looks at
+// nothing but its argument. Whether a downgrade is allowed depends on backups
+// and is judged later, by the plan.
+func decide(q question) decision {
+	t := target{Version: q.Answer.Version, Edition: q.Answer.Edition}
+	d := decision{Target: t}
+	active := q.Spec.ActiveVersion
+	switch {
+	case active == t.Version && q.Status.ActiveEdition == t.Edition:
+		d.Reason = fmt.Sprintf("version %s is active and wanted", describe(t.Version, t.Edition))
+		return d
+	case q.Now:
+	case !q.Answer.AutoUpdate:
+		d.Reason = fmt.Sprintf("find wants %s, but not now (agent_autoupdate is false)", describe(t.Version, t.Edition))
+		return d
+	case q.Status.Held != nil && q.Status.Held.Version == t.Version && q.Status.Held.Edition == t.Edition:
+		d.Reason = fmt.Sprintf("version %s is held back since a rollback by hand at %s; `teleport-update update --now` releases it",
+			describe(t.Version, t.Edition), q.Status.Held.Since.Format(time.RFC3339))
+		return d
+	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time):
+		f := q.Status.Failed
+		d.Reason = fmt.Sprintf("version %s failed %d time(s), next attempt at %s; `teleport-update update --now` tries at once",
+			describe(t.Version, t.Edition), f.Attempts, f.NextAttempt.Format(time.RFC3339))
+		return d
+	}
+	d.Action = doSwitch
+	d.Downgrade = active != "" && version.Compare(t.Version, active) < 0
+	return d
+}

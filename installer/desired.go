@@ -1,0 +1,135 @@
+package installer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// target is one version in one edition, as a person or find names it.
+type target = versions.Release
+
+// lastAnswer is find.json: a cache for status, so it is neither synced nor
+// trusted for any decision.
+type lastAnswer struct {
+	Time       time.Time       `json:"time"`
+	Proxy      string          `json:"proxy"`
+	Group      string          `json:"group,omitempty"`
+	Version    string          `json:"version"`
+	Edition    version.Edition `json:"edition"`
+	AutoUpdate bool            `json:"auto_update"`
+	Jitter     int             `json:"jitter_seconds"`
+}
+
+// ask asks find what this host should run, and remembers the answer.
+func (i *Installer) ask(ctx context.Context, spec Spec) (find.Answer, error) {
+	answer, err := i.askQuietly(ctx, spec)
+	if err != nil {
+		return find.Answer{}, err
+	}
+	i.remember(spec, answer)
+	return answer, nil
+}
+
+// askQuietly asks find and leaves no trace.
+func (i *Installer) askQuietly(ctx context.Context, spec Spec) (find.Answer, error) {
+	httpClient, err := i.httpClient(spec.CAFile)
+	if err != nil {
+		return find.Answer{}, err
+	}
+	client := find.Client{HTTP: httpClient}
+	answer, err := client.Ask(ctx, find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID()})
+	if err != nil {
+		return find.Answer{}, fmt.Errorf("ask %s for the desired version: %w", spec.Proxy, err)
+	}
+	return answer, nil
+}
+
+func (i *Installer) remember(spec Spec, a find.Answer) {
+	data, err := json.Marshal(lastAnswer{
+		Time: i.Now().UTC().Truncate(time.Second), Proxy: spec.Proxy, Group: spec.Group,
+		Version: a.Version, Edition: a.Edition, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second),
+	})
+	if err != nil {
+		return
+	}
+	// A rename keeps a reader from seeing half of it; nothing is lost when it
+	// does not survive a power cut, and ticks should not cost a sync.
+	temp := i.Paths.lastAnswer() + ".new"
+	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
+		i.Log.Debug("the answer of find could not be remembered", "error", err)
+		return
+	}
+	if err := os.Rename(temp, i.Paths.lastAnswer()); err != nil {
+		i.Log.Debug("the answer of find could not be remembered", "error", err)
+	}
+}
+
+// recall returns the last answer of find for this proxy and group, if any.
+func (i *Installer) recall(spec Spec) *lastAnswer {
+	data, err := readTrusted(i.Paths.lastAnswer(), maxConfigSize)
+	if err != nil {
+		return nil
+	}
+	var a lastAnswer
+	if json.Unmarshal(data, &a) != nil || a.Proxy != spec.Proxy || a.Group != spec.Group {
+		return nil
+	}
+	return &a
+}
+
+var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// hostUUID reads the id that the agent gave this host; empty when it has not
+// run yet. It becomes part of a request, so nothing but a UUID is taken.
+func (i *Installer) hostUUID() string {
+	data, err := readTrusted(filepath.Join(i.agentDataDir(), "host_uuid"), 256)
+	if errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	id := strings.TrimSpace(string(data))
+	if err != nil || !uuidShape.MatchString(id) {
+		i.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", filepath.Join(i.agentDataDir(), "host_uuid"))
+		return ""
+	}
+	return id
+}
+
+// resolveProxy fills in proxy and group: what was said now, else what
+// updates.yaml says, else the agent's own configuration.
+func (i *Installer) resolveProxy(spec *Spec) error {
+	if spec.Proxy != "" && spec.Group != "" {
+		return nil
+	}
+	agent, err := readAgentSettings(i.Paths.AgentConfig)
+	if err != nil {
+		if spec.Proxy == "" {
+			return err
+		}
+		i.Log.Warn("the group could not be read from the agent's configuration", "error", err)
+		return nil
+	}
+	if spec.Proxy == "" {
+		spec.Proxy = agent.Proxy
+	}
+	if spec.Group == "" {
+		spec.Group = agent.Group
+	}
+	if spec.Proxy == "" {
+		return fmt.Errorf("no proxy address is known: name it with --proxy, or set teleport.proxy_server in %s; nothing was changed", i.Paths.AgentConfig)
+	}
+	if _, err := find.ParseProxy(spec.Proxy); err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
+	return nil
+}

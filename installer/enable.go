@@ -1,0 +1,205 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// EnableOptions are the flags of enable. What is empty keeps its value from
+// updates.yaml, or comes from the agent's own configuration.
+type EnableOptions struct {
+	Proxy          string
+	Group          string
+	Templates      []string
+	CAFile         string
+	ReadyURL       string
+	HealthWindow   time.Duration
+	AllowDowngrade bool
+}
+
+// Enable installs the version that find names, whatever agent_autoupdate says,
+// and turns updates on. When it fails, no configuration is written: the timer
+// has nothing to retry.
+func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
+	in, err := i.considerEnable(ctx, opts)
+	if in == nil || err != nil {
+		return err
+	}
+	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
+	if err != nil {
+		return i.recordEarlyFailure(ctx, in.Target, err)
+	}
+	return i.switchOver(ctx, SwitchRequest{
+		Kind: in.Kind, From: in.Config.activeTarget(), To: releaseOf(tree), Spec: &in.Spec, Force: opts.AllowDowngrade,
+	})
+}
+
+func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {
+	unlock, err := i.lockUpdates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := i.recoverLocked(ctx); err != nil {
+		return nil, err
+	}
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return nil, err
+	}
+	spec := opts.apply(c.Spec)
+	question := spec
+	if err := i.resolveProxy(&question); err != nil {
+		return nil, err
+	}
+	// The proxy is kept, the group is looked up anew each time unless it was
+	// said: it is the agent's configuration that people change.
+	spec.Proxy, spec.Enabled = question.Proxy, true
+
+	conn, err := i.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if conn != nil {
+		defer conn.Close()
+	}
+	if err := i.checkUnit(ctx, conn); err != nil {
+		return nil, err
+	}
+	answer, err := i.ask(ctx, question)
+	if err != nil {
+		return nil, fmt.Errorf("%w; nothing was changed", err)
+	}
+	t := target{Version: answer.Version, Edition: answer.Edition}
+	in := &intent{Config: c, Spec: spec, Target: t, Kind: switchEnable}
+	switch active := c.activeTarget(); {
+	case active.Version == "":
+		return in, i.refuseOlder(ctx, conn, t, opts.AllowDowngrade)
+	case active == t, c.Spec.Pinned:
+		whole, err := i.repair(ctx, c, true)
+		if err != nil {
+			return nil, err
+		}
+		if !whole {
+			in.Target = active
+			return in, nil
+		}
+		return nil, i.turnOn(ctx, c, spec)
+	case isDowngrade(active.Version, t.Version) && !opts.AllowDowngrade:
+		if err := i.allowDowngrade(ctx, c, question, t); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// turnOn writes the configuration where the version is in place already.
+func (i *Installer) turnOn(ctx context.Context, c Config, spec Spec) error {
+	conn, err := i.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if conn != nil {
+		defer conn.Close()
+	}
+	if _, err := i.installUnits(ctx, conn); err != nil {
+		return err
+	}
+	c.Spec = spec
+	if err := c.save(i.Paths.Config()); err != nil {
+		return err
+	}
+	i.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
+	return nil
+}
+
+func (o EnableOptions) apply(s Spec) Spec {
+	set := func(field *string, value string) {
+		if value != "" {
+			*field = value
+		}
+	}
+	set(&s.Proxy, o.Proxy)
+	set(&s.Group, o.Group)
+	set(&s.CAFile, o.CAFile)
+	set(&s.Health.ReadyURL, o.ReadyURL)
+	if len(o.Templates) > 0 {
+		s.URLTemplates = o.Templates
+	}
+	if o.HealthWindow != 0 {
+		s.Health.Window = Duration(o.HealthWindow)
+	}
+	return s
+}
+
+// Disable turns updates off. The agent and its version stay.
+func (i *Installer) Disable(ctx context.Context) error {
+	return i.configure(ctx, func(c *Config) error {
+		c.Spec.Enabled = false
+		i.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
+		return nil
+	})
+}
+
+// Unpin lets the version follow find again.
+func (i *Installer) Unpin(ctx context.Context) error {
+	return i.configure(ctx, func(c *Config) error {
+		c.Spec.Pinned = false
+		i.Log.Info("the version follows find again", "version", c.Spec.ActiveVersion)
+		return nil
+	})
+}
+
+// Pin stays on a version, whatever find wants; empty means the active one.
+// Another version is installed first.
+func (i *Installer) Pin(ctx context.Context, v string) error {
+	var in *intent
+	err := i.configure(ctx, func(c *Config) error {
+		active := c.activeTarget()
+		if active.Version == "" {
+			return errors.New("there is no active version to pin; nothing was changed: `teleport-update enable` first")
+		}
+		if v != "" && v != active.Version {
+			in = &intent{Config: *c, Spec: c.Spec, Target: target{Version: v, Edition: active.Edition}}
+			in.Spec.Pinned = true
+			if isDowngrade(active.Version, v) {
+				return i.allowDowngrade(ctx, *c, c.Spec, in.Target)
+			}
+			return nil
+		}
+		c.Spec.Pinned = true
+		i.Log.Info("the version is pinned", "version", active.Version)
+		return nil
+	})
+	if err != nil || in == nil {
+		return err
+	}
+	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
+	if err != nil {
+		return i.recordEarlyFailure(ctx, in.Target, err)
+	}
+	return i.switchOver(ctx, SwitchRequest{Kind: switchPin, From: in.Config.activeTarget(), To: releaseOf(tree), Spec: &in.Spec})
+}
+
+// configure changes updates.yaml under the update lock, after closing what was
+// cut off. Nothing is written when change fails or changes nothing.
+func (i *Installer) configure(ctx context.Context, change func(*Config) error) error {
+	unlock, err := i.lockUpdates(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := i.recoverLocked(ctx); err != nil {
+		return err
+	}
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return err
+	}
+	if err := change(&c); err != nil {
+		return err
+	}
+	return c.save(i.Paths.Config())
+}

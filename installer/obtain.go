@@ -1,0 +1,150 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/backup"
+	"teleport-update/versions"
+)
+
+// SmokeError is a release that was unpacked but does not run here. It counts
+// against the version.
+type SmokeError struct {
+	Release release
+	Err     error
+}
+
+func (e *SmokeError) Error() string {
+	return fmt.Sprintf("version %s does not run on this host: %v; nothing live was changed", e.Release, e.Err)
+}
+func (e *SmokeError) Unwrap() error { return e.Err }
+
+// obtain puts a version on disk, whole and able to run; nothing live is
+// touched. A version that is there already is checked against its manifest and
+// fetched again only when it is damaged, so a return to it needs no network.
+func (i *Installer) obtain(ctx context.Context, c Config, t target, spec Spec) (versions.Tree, error) {
+	unlock, err := lock(ctx, i.Paths.fetchLock(), i.patience())
+	if err != nil {
+		return versions.Tree{}, err
+	}
+	defer unlock()
+
+	store := i.store()
+	tree, ok, err := store.Lookup(t)
+	if err != nil {
+		return versions.Tree{}, err
+	}
+	damaged := false
+	if ok {
+		err := tree.Verify(ctx)
+		var d *versions.DamagedError
+		switch {
+		case errors.As(err, &d):
+			i.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
+			damaged = true
+		case err != nil:
+			return versions.Tree{}, err
+		}
+	}
+	if !ok || damaged {
+		i.retain(c)
+		if tree, err = i.fetch(ctx, c, t, spec, damaged); err != nil {
+			return versions.Tree{}, err
+		}
+	}
+	if err := tree.Smoke(ctx); err != nil {
+		if ctx.Err() != nil {
+			return versions.Tree{}, ctx.Err()
+		}
+		return versions.Tree{}, &SmokeError{Release: releaseOf(tree), Err: err}
+	}
+	return tree, nil
+}
+
+func (i *Installer) fetch(ctx context.Context, c Config, t target, spec Spec, replace bool) (versions.Tree, error) {
+	httpClient, err := i.httpClient(spec.CAFile)
+	if err != nil {
+		return versions.Tree{}, err
+	}
+	sources, err := templates(spec.URLTemplates)
+	if err != nil {
+		return versions.Tree{}, err
+	}
+	room, err := backup.Size(i.database())
+	if err != nil && !errors.Is(err, backup.ErrNoDatabase) {
+		return versions.Tree{}, fmt.Errorf("size the agent's database: %w; nothing was changed", err)
+	}
+	f := versions.NewFetcher(i.store(), httpClient, i.Log)
+	if i.Terminal != nil {
+		f.Progress = versions.NewBar(i.Terminal)
+	}
+	req := versions.FetchRequest{Release: t, Sources: sources, Extra: room, Replace: replace}
+	if tree, ok, err := i.active(c); err == nil && ok {
+		req.Active = &tree
+	}
+	tree, err := f.Fetch(ctx, req)
+	if err != nil {
+		return versions.Tree{}, fmt.Errorf("fetch version %s: %w", describe(t.Version, t.Edition), err)
+	}
+	return tree, nil
+}
+
+// templates parses what was configured; nothing configured means the vendor's
+// own place.
+func templates(configured []string) ([]*versions.Template, error) {
+	if len(configured) == 0 {
+		configured = []string{versions.DefaultTemplate}
+	}
+	var sources []*versions.Template
+	for _, text := range configured {
+		t, err := versions.ParseTemplate(text)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, t)
+	}
+	return sources, nil
+}
+
+// recordEarlyFailure notes an attempt that ended before anything live was
+// touched. Only a release that does not run counts against its version; a
+// failed download is tried again at the next tick.
+func (i *Installer) recordEarlyFailure(ctx context.Context, t target, failure error) error {
+	var busy *BusyError
+	if errors.As(failure, &busy) || errors.Is(failure, context.Canceled) {
+		return failure
+	}
+	err := i.record(context.WithoutCancel(ctx), func(c *Config) {
+		c.Status.LastUpdate = &LastUpdate{
+			Time: i.timestamp(), Target: t.Version, TargetEdition: t.Edition,
+			Result: FailedEarly, Error: failure.Error(),
+		}
+		var smoke *SmokeError
+		if errors.As(failure, &smoke) {
+			recordFailure(&c.Status, smoke.Release, i.Now(), failure.Error())
+			i.retain(*c)
+		}
+	})
+	return errors.Join(failure, err)
+}
+
+// obtainLocal is obtain without a network: the version is there and whole, or
+// it cannot be gone back to.
+func (i *Installer) obtainLocal(ctx context.Context, t target) (versions.Tree, error) {
+	tree, ok, err := i.store().Lookup(t)
+	if err != nil {
+		return versions.Tree{}, err
+	}
+	if !ok {
+		return versions.Tree{}, errNotKept(t)
+	}
+	if err := tree.Verify(ctx); err != nil {
+		return versions.Tree{}, fmt.Errorf("%w; nothing was changed: `teleport-update pin %s` fetches it again", err, t.Version)
+	}
+	if err := tree.Smoke(ctx); err != nil {
+		return versions.Tree{}, &SmokeError{Release: releaseOf(tree), Err: err}
+	}
+	return tree, nil
+}

@@ -1,0 +1,107 @@
+package installer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"teleport-update/versions"
+)
+
+// repair puts right what is amiss with the active version, short of fetching
+// it: links and unit (RFD 0169 §Runtime, enable step 14). The agent is not
+// restarted. It reports whether the version itself is whole; with thorough,
+// every file is checked against the manifest.
+func (i *Installer) repair(ctx context.Context, c Config, thorough bool) (whole bool, err error) {
+	if c.Spec.ActiveVersion == "" {
+		return true, nil
+	}
+	tree, ok, err := i.active(c)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		i.Log.Error("the active version is not whole on disk any more; it is fetched again", "version", c.Spec.ActiveVersion)
+		return false, nil
+	}
+	check := tree.CheckPresent
+	if thorough {
+		check = tree.Verify
+	}
+	var damaged *versions.DamagedError
+	if err := check(ctx); errors.As(err, &damaged) {
+		i.Log.Error("the active version is damaged; it is fetched again", "version", c.Spec.ActiveVersion, "error", err)
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return true, i.repairLinks(ctx, tree)
+}
+
+// relinkRepaired follows a new fetch of the active version.
+func (i *Installer) relinkRepaired(ctx context.Context) error {
+	unlock, err := i.lockUpdates(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return err
+	}
+	_, err = i.repair(ctx, c, false)
+	return err
+}
+
+func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
+	problems, err := i.linkProblems(tree)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	for _, p := range problems {
+		i.Log.Warn("repairing", "problem", p)
+	}
+	links, err := versions.PlanLinks(i.Paths.LinkDir, tree)
+	if err != nil {
+		return err
+	}
+	if err := versions.ApplyLinks(links, i.Paths.Original()); err != nil {
+		return fmt.Errorf("repair the links: %w", err)
+	}
+	if err := i.linkUpdater(tree); err != nil {
+		return fmt.Errorf("repair the updater's link: %w", err)
+	}
+	if err := i.writeUnit(tree); err != nil {
+		return fmt.Errorf("repair the agent's unit: %w", err)
+	}
+	conn, err := i.dial(ctx)
+	if err != nil || conn == nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.DaemonReload(ctx)
+}
+
+// linkProblems lists what differs from what the version in tree should have.
+func (i *Installer) linkProblems(tree versions.Tree) ([]string, error) {
+	problems, err := versions.CheckLinks(i.Paths.LinkDir, tree)
+	if err != nil {
+		return nil, err
+	}
+	want, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return nil, err
+	}
+	got, err := os.ReadFile(i.Paths.Unit())
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		problems = append(problems, i.Paths.Unit()+" is missing")
+	case err != nil:
+		return nil, err
+	case !bytes.Equal(got, want):
+		problems = append(problems, i.Paths.Unit()+" is not the unit of version "+tree.Release.Version)
+	}
+	return problems, nil
+}

@@ -1,0 +1,266 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/version"
+)
+
+// Status of find is asked for no longer than this: status must answer.
+const statusPatience = 3 * time.Second
+
+// Report is the answer of status. The first nine fields are those of RFD 0169
+// (§Status); what is not known is null.
+type Report struct {
+	VersionInstalled *string    `json:"agent_version_installed"`
+	VersionDesired   *string    `json:"agent_version_desired"`
+	VersionPrevious  *string    `json:"agent_version_previous"`
+	EditionInstalled *string    `json:"agent_edition_installed"`
+	EditionDesired   *string    `json:"agent_edition_desired"`
+	EditionPrevious  *string    `json:"agent_edition_previous"`
+	UpdateTimeLast   *time.Time `json:"agent_update_time_last"`
+	UpdateTimeJitter *int       `json:"agent_update_time_jitter"` // seconds
+	UpdatesEnabled   bool       `json:"agent_updates_enabled"`
+
+	State            State      `json:"state"`
+	Explanation      string     `json:"explanation"`
+	Proxy            *string    `json:"proxy"`
+	Group            *string    `json:"group"`
+	Pinned           bool       `json:"pinned"`
+	Unproven         bool       `json:"unproven"`
+	LastTarget       *string    `json:"last_target"`
+	LastResult       *string    `json:"last_result"`
+	LastError        *string    `json:"last_error"`
+	SkippedBackup    bool       `json:"last_skipped_backup"`
+	FailedVersion    *string    `json:"failed_version"`
+	FailedAttempts   *int       `json:"failed_attempts"`
+	NextAttempt      *time.Time `json:"next_attempt"`
+	HeldVersion      *string    `json:"held_version"`
+	RefusedVersion   *string    `json:"refused_version"`
+	RefusedReason    *string    `json:"refused_reason"`
+	DesiredCheckedAt *time.Time `json:"desired_checked_at"`
+	DesiredError     *string    `json:"desired_error"`
+	OpenTransaction  *OpenState `json:"open_transaction"`
+}
+
+// OpenState describes a transaction that is not closed.
+type OpenState struct {
+	From    *string   `json:"from"`
+	To      string    `json:"to"`
+	Phase   string    `json:"phase"`
+	Since   time.Time `json:"since"`
+	Running bool      `json:"running"` // an updater is at work on it now
+	Error   *string   `json:"error"`
+}
+
+// State is the host's state in one word.
+type State string
+
+const (
+	StateDisabled       State = "disabled"
+	StatePinned         State = "pinned"
+	StateHeld           State = "held"
+	StateIdle           State = "idle"
+	StateUpdating       State = "updating"
+	StateBackingOff     State = "backing_off"
+	StateNeedsAttention State = "needs_attention"
+)
+
+// Status reports on the host. It takes no lock, writes nothing and works
+// without a network: the desired version is then the last one heard, with the
+// time when.
+func (i *Installer) Status(ctx context.Context) (Report, error) {
+	c, err := loadConfig(i.Paths.Config())
+	if errors.Is(err, os.ErrPermission) {
+		return Report{}, fmt.Errorf("%w: status reads root's files, run it as root", err)
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{
+		VersionInstalled: known(c.Spec.ActiveVersion),
+		EditionInstalled: known(string(c.Status.ActiveEdition)),
+		VersionPrevious:  known(c.Status.PreviousVersion),
+		EditionPrevious:  known(string(c.Status.PreviousEdition)),
+		UpdatesEnabled:   c.Spec.Enabled,
+		Pinned:           c.Spec.Pinned,
+		Unproven:         c.Status.Unproven,
+	}
+	if u := c.Status.LastUpdate; u != nil {
+		r.UpdateTimeLast, r.LastResult = &u.Time, known(string(u.Result))
+		r.LastTarget, r.LastError, r.SkippedBackup = known(u.Target), known(u.Error), u.SkippedBackup
+	}
+	if f := c.Status.Failed; f != nil {
+		r.FailedVersion, r.FailedAttempts, r.NextAttempt = &f.Version, &f.Attempts, &f.NextAttempt
+	}
+	if h := c.Status.Held; h != nil {
+		r.HeldVersion = &h.Version
+	}
+	if x := c.Status.Refused; x != nil {
+		r.RefusedVersion, r.RefusedReason = &x.Version, &x.Reason
+	}
+	i.reportDesired(ctx, c, &r)
+	broken := i.reportTransaction(&r)
+	r.State, r.Explanation = stateWord(c, r, broken, i.Now())
+	return r, nil
+}
+
+func (i *Installer) reportDesired(ctx context.Context, c Config, r *Report) {
+	spec := c.Spec
+	if err := i.resolveProxy(&spec); err != nil {
+		return // never enabled, and nothing to ask
+	}
+	r.Proxy, r.Group = known(spec.Proxy), known(spec.Group)
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	answer, err := i.askQuietly(ctx, spec)
+	if err == nil {
+		now, jitter := i.timestamp(), int(answer.Jitter/time.Second)
+		r.VersionDesired, r.EditionDesired = known(answer.Version), known(string(answer.Edition))
+		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
+		return
+	}
+	r.DesiredError = known(err.Error())
+	if a := i.recall(spec); a != nil {
+		r.VersionDesired, r.EditionDesired = known(a.Version), known(string(a.Edition))
+		r.UpdateTimeJitter, r.DesiredCheckedAt = &a.Jitter, &a.Time
+	}
+}
+
+func (i *Installer) reportTransaction(r *Report) (broken error) {
+	j, err := loadJournal(i.Paths.Journal())
+	if err != nil || j == nil {
+		return err
+	}
+	o := OpenState{To: j.To.String(), Phase: string(j.Phase), Since: j.Started, Running: lockHeld(i.Paths.updateLock()), Error: known(j.Error)}
+	if j.From != nil {
+		o.From = known(j.From.String())
+	}
+	r.OpenTransaction = &o
+	return nil
+}
+
+// stateWord sums the report up, the gravest first.
+func stateWord(c Config, r Report, broken error, now time.Time) (State, string) {
+	o := r.OpenTransaction
+	desired := target{}
+	if r.VersionDesired != nil && r.EditionDesired != nil {
+		desired = target{Version: *r.VersionDesired, Edition: version.Edition(*r.EditionDesired)}
+	}
+	switch h := c.Status.Held; {
+	case broken != nil:
+		return StateNeedsAttention, broken.Error()
+	case o != nil && o.Running:
+		return StateUpdating, fmt.Sprintf("switching to %s (%s) since %s", o.To, o.Phase, o.Since.Format(time.RFC3339))
+	case o != nil:
+		return StateNeedsAttention, fmt.Sprintf("a switch to %s was cut off (%s); the next run, or `teleport-update update`, closes it", o.To, o.Phase)
+	case !c.Spec.Enabled:
+		return StateDisabled, "updates are disabled; `teleport-update enable` turns them on"
+	case c.Spec.Pinned:
+		return StatePinned, fmt.Sprintf("pinned to %s; `teleport-update unpin` lets it follow find again", c.Spec.ActiveVersion)
+	case h != nil && (desired.Version == "" || h.Version == desired.Version && h.Edition == desired.Edition):
+		return StateHeld, fmt.Sprintf("version %s is held back since a rollback by hand; `teleport-update update --now` releases it", h.Version)
+	case c.Status.Failed != nil && desired.Version != "" && backingOff(c.Status.Failed, desired.Version, desired.Edition, now):
+		f := c.Status.Failed
+		return StateBackingOff, fmt.Sprintf("version %s failed %d time(s); next attempt at %s, `teleport-update update --now` tries at once",
+			f.Version, f.Attempts, f.NextAttempt.Format(time.RFC3339))
+	case c.Status.Refused != nil && c.Status.Refused.Version == desired.Version:
+		return StateNeedsAttention, c.Status.Refused.Reason
+	case desired.Version != "" && desired != c.activeTarget():
+		return StateIdle, fmt.Sprintf("find wants %s; the next run follows when find says so", describe(desired.Version, desired.Edition))
+	}
+	return StateIdle, "the version that find wants is active"
+}
+
+func known(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// lockHeld reports whether some process holds the lock, without taking it: a
+// status that takes it, if only for an instant, could turn a tick away.
+func lockHeld(path string) bool {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return false
+	}
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return false
+	}
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for line := range strings.Lines(string(locks)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 6 && fields[1] == "FLOCK" && fields[5] == file {
+			return true
+		}
+	}
+	return false
+}
+
+// Text writes the report for a person.
+func (r Report) Text(w io.Writer) {
+	line := func(name string, value any) {
+		fmt.Fprintf(w, "%-15s %v\n", name+":", value)
+	}
+	line("State", r.State)
+	line("", r.Explanation)
+	line("Installed", versionText(r.VersionInstalled, r.EditionInstalled))
+	line("Desired", versionText(r.VersionDesired, r.EditionDesired))
+	if r.DesiredCheckedAt != nil {
+		line("  asked at", r.DesiredCheckedAt.Format(time.RFC3339))
+	}
+	if r.DesiredError != nil {
+		line("  now", *r.DesiredError)
+	}
+	line("Previous", versionText(r.VersionPrevious, r.EditionPrevious))
+	line("Proxy", textOr(r.Proxy, "none"))
+	line("Group", textOr(r.Group, "none"))
+	line("Enabled", yesNo(r.UpdatesEnabled))
+	if r.Unproven {
+		line("Unproven", "the agent was not running when this version was switched to")
+	}
+	if r.LastResult != nil {
+		line("Last update", fmt.Sprintf("%s, to %s, at %s", *r.LastResult, textOr(r.LastTarget, "?"), r.UpdateTimeLast.Format(time.RFC3339)))
+	}
+	if r.LastError != nil {
+		line("  error", *r.LastError)
+	}
+	if r.FailedVersion != nil {
+		line("Failed", fmt.Sprintf("%s, %d time(s); next attempt at %s", *r.FailedVersion, *r.FailedAttempts, r.NextAttempt.Format(time.RFC3339)))
+	}
+	if o := r.OpenTransaction; o != nil {
+		line("Open switch", fmt.Sprintf("%s to %s, phase %s, since %s", textOr(o.From, "nothing"), o.To, o.Phase, o.Since.Format(time.RFC3339)))
+	}
+}
+
+func versionText(v, e *string) string {
+	if v == nil {
+		return "unknown"
+	}
+	return *v + " (" + textOr(e, "edition unknown") + ")"
+}
+
+func textOr(s *string, other string) string {
+	if s == nil {
+		return other
+	}
+	return *s
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

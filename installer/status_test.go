@@ -1,0 +1,156 @@
+package installer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"teleport-update/internal/version"
+)
+
+// rfdFields are the fields of RFD 0169 (§Status), in its order, with an example
+// of its type.
+var rfdFields = map[string]any{
+	"agent_version_installed":  "",
+	"agent_version_desired":    "",
+	"agent_version_previous":   "",
+	"agent_edition_installed":  "",
+	"agent_edition_desired":    "",
+	"agent_edition_previous":   "",
+	"agent_update_time_last":   "",
+	"agent_update_time_jitter": 0.0,
+	"agent_updates_enabled":    false,
+}
+
+func statusSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	s, err := c.Compile(filepath.Join("..", "docs", "status.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStatusFollowsItsSchema(t *testing.T) {
+	schema := statusSchema(t)
+	full := Config{Version: configVersion, Kind: configKind,
+		Spec: Spec{Proxy: "http://127.0.0.1:1", Group: "dev", Enabled: true, ActiveVersion: "1.1.0"},
+		Status: Status{ActiveEdition: version.Enterprise, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,
+			LastUpdate: &LastUpdate{Time: noon, Target: "1.2.0", Result: RolledBack, Error: "it died"},
+			Failed:     &Failed{Version: "1.2.0", Attempts: 1, NextAttempt: noon.Add(time.Hour), Error: "it died"},
+			Held:       &Held{Version: "1.2.0", Since: noon},
+			Refused:    &Refused{Version: "0.9.0", Reason: "no backup"}},
+	}
+	for name, prepare := range map[string]func(t *testing.T, i *Installer){
+		"never enabled": func(t *testing.T, i *Installer) {},
+		"everything known, find unreachable": func(t *testing.T, i *Installer) {
+			if err := os.MkdirAll(i.Paths.Versions(), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := full.save(i.Paths.Config()); err != nil {
+				t.Fatal(err)
+			}
+			j := journal{Schema: journalSchema, Phase: switched, Started: noon, To: release{Version: "1.2.0"}, Error: "it died"}
+			if err := j.save(i.Paths.Journal()); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, i.Paths.lastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := testInstaller(t)
+			prepare(t, i)
+			r, err := i.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); err != nil {
+				t.Errorf("%v\n%s", err, data)
+			}
+			var fields map[string]any
+			if err := json.Unmarshal(data, &fields); err != nil {
+				t.Fatal(err)
+			}
+			for field, example := range rfdFields {
+				got, ok := fields[field]
+				if !ok {
+					t.Errorf("field %s of the RFD is missing", field)
+				}
+				if got != nil && !sameType(got, example) {
+					t.Errorf("field %s is %T; the RFD has %T", field, got, example)
+				}
+			}
+		})
+	}
+}
+
+func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
+	i := testInstaller(t)
+	c := Config{Version: configVersion, Kind: configKind, Spec: Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0"}, Status: Status{ActiveEdition: version.OSS}}
+	if err := os.MkdirAll(i.Paths.Versions(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.save(i.Paths.Config()); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, i.Paths.lastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
+	before := listing(t, i.Paths.DataDir)
+	r, err := i.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.VersionDesired == nil || *r.VersionDesired != "1.2.0" || r.DesiredCheckedAt == nil || !r.DesiredCheckedAt.Equal(noon) || r.DesiredError == nil {
+		t.Errorf("desired %v, asked at %v, error %v", textOr(r.VersionDesired, "nil"), r.DesiredCheckedAt, r.DesiredError)
+	}
+	// An answer for another proxy is not an answer for this one.
+	writeFile(t, i.Paths.lastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
+	if r, _ := i.Status(t.Context()); r.VersionDesired != nil {
+		t.Errorf("desired %v from another proxy; want null", *r.VersionDesired)
+	}
+	if after := listing(t, i.Paths.DataDir); after != before {
+		t.Errorf("status changed the host: %s became %s", before, after)
+	}
+}
+
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		b.WriteString(path + " ")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func sameType(a, b any) bool {
+	switch a.(type) {
+	case string:
+		_, ok := b.(string)
+		return ok
+	case float64:
+		_, ok := b.(float64)
+		return ok
+	case bool:
+		_, ok := b.(bool)
+		return ok
+	}
+	return false
+}

@@ -1,0 +1,241 @@
+package installer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"teleport-update/backup"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+)
+
+// transaction switches the agent from one version to another. It holds the
+// update lock throughout.
+type transaction struct {
+	*Installer
+	conn    *systemd.Conn // nil where systemd does not run
+	config  Config
+	request SwitchRequest
+	tree    versions.Tree // of the version to switch to
+
+	j *journal
+}
+
+// run does it all: prepare, switch, watch, commit; or, from the journal on,
+// roll back.
+func (t *transaction) run(ctx context.Context) error {
+	if err := t.prepare(ctx); err != nil {
+		return t.recordRefused(err)
+	}
+	t.Log.Info("switching", "from", orNone(t.config.Spec.ActiveVersion), "to", t.request.To.String(), "database", string(t.j.Database.Plan))
+	err := t.forward(ctx)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, systemd.ErrHostStopping) {
+		// Says nothing about the version. The journal stays; the next boot
+		// puts the old version back before the agent starts.
+		t.Log.Warn("the host is shutting down in the middle of the switch; it is undone at the next boot", "version", t.request.To.String())
+		return &NeedsBootError{}
+	}
+	return t.abandon(ctx, err)
+}
+
+// NeedsBootError is a switch that the shutdown of the host cut off.
+type NeedsBootError struct{}
+
+func (*NeedsBootError) Error() string {
+	return "the host is shutting down: the switch is undone at the next boot"
+}
+
+// prepare looks at everything that can stand in the way, changes nothing but
+// the updater's own units, and opens the journal.
+func (t *transaction) prepare(ctx context.Context) error {
+	if err := t.checkUnit(ctx, t.conn); err != nil {
+		return err
+	}
+	agent, err := t.lookAtAgent(ctx)
+	if err != nil {
+		return err
+	}
+	database, err := t.planDatabase(ctx)
+	if err != nil {
+		return err
+	}
+	var from *versions.Tree
+	if tree, ok, err := t.active(t.config); err != nil {
+		return err
+	} else if ok {
+		from = &tree
+	}
+	links, err := versions.PlanLinks(t.Paths.LinkDir, t.tree)
+	if err != nil {
+		return err
+	}
+	unit, err := readUnitBefore(t.Paths.Unit())
+	if err != nil {
+		return err
+	}
+	t.j = &journal{
+		Schema: journalSchema, ID: rand.Text(), Started: t.timestamp(), BootID: bootID(),
+		To: t.request.To, Links: links, Unit: unit, Agent: agent, Database: database,
+		Commit: commit{Spec: t.request.Spec, Held: t.request.Held, SkippedBackup: t.request.SkipBackup},
+	}
+	if from != nil {
+		r := releaseOf(*from)
+		t.j.From = &r
+	}
+	t.j.UnitsNew, err = t.installUnits(ctx, t.conn)
+	if err == nil {
+		err = t.j.enter(t.Paths.Journal(), begun)
+	}
+	if err != nil && t.j.UnitsNew {
+		err = errors.Join(err, t.removeUnits(ctx, t.conn))
+	}
+	return err
+}
+
+// forward is the way to the new version. Any error means: undo.
+func (t *transaction) forward(ctx context.Context) error {
+	restore := t.j.Database.Plan == restoreDatabase
+	if restore && t.j.Agent.State.manageable() {
+		// The stop comes before the backup, so that no row is lost: reversing
+		// exactly must find everything (RFD 0169 §Downgrades, invariant 1).
+		if err := t.conn.Stop(ctx, AgentUnit); err != nil {
+			return fmt.Errorf("stop the agent: %w", err)
+		}
+	}
+	if err := t.backUp(ctx); err != nil {
+		return err
+	}
+	if err := t.relink(); err != nil {
+		return err
+	}
+	if t.conn != nil {
+		if err := t.conn.DaemonReload(ctx); err != nil {
+			return fmt.Errorf("make systemd read the new unit: %w", err)
+		}
+		if err := t.checkSwitched(ctx); err != nil {
+			return err
+		}
+	}
+	t.j.Switched = true
+	if err := t.j.enter(t.Paths.Journal(), switched); err != nil {
+		return err
+	}
+	if restore {
+		if err := backup.Restore(ctx, backup.RestoreRequest{Dir: t.tree.BackupDir(), Target: t.database()}); err != nil {
+			return fmt.Errorf("restore the database that version %s had: %w", t.request.To, err)
+		}
+	}
+	if err := t.prove(ctx); err != nil {
+		return err
+	}
+	if err := t.j.enter(t.Paths.Journal(), proven); err != nil {
+		return err
+	}
+	return t.finish(context.WithoutCancel(ctx), t.j, t.conn)
+}
+
+func (t *transaction) backUp(ctx context.Context) error {
+	if t.j.Database.Plan == keepDatabase {
+		return nil
+	}
+	from := target{Version: t.config.Spec.ActiveVersion, Edition: t.config.Status.ActiveEdition}
+	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
+	err := backup.Take(ctx, backup.TakeRequest{
+		Source:  t.j.Database.Path,
+		Dir:     t.j.Database.Dir,
+		Meta:    backup.Meta{Proxy: t.proxy(), Version: from.Version, Edition: from.Edition, Created: t.Now()},
+		Stopped: t.j.Database.Plan == restoreDatabase || t.j.Agent.State == agentStopped,
+		Progress: func(done, total int64) {
+			t.Log.Info("backing up the agent's database", "done", done, "total", total)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("back up the agent's database: %w", err)
+	}
+	t.j.Database.Taken = true
+	return t.j.save(t.Paths.Journal())
+}
+
+// relink makes links and unit the new version's. The updater's own link waits
+// for the commit.
+func (t *transaction) relink() error {
+	if err := versions.ApplyLinks(t.j.Links, t.Paths.Original()); err != nil {
+		return fmt.Errorf("link version %s: %w", t.request.To, err)
+	}
+	return t.writeUnit(t.tree)
+}
+
+// prove makes the agent run the new version and watches it hold. An agent that
+// nobody started is left alone: the version counts as active, unproven.
+func (t *transaction) prove(ctx context.Context) error {
+	if !t.j.Agent.State.manageable() {
+		return nil
+	}
+	w, err := t.watch(ctx, t.conn, t.tree.Dir, t.spec().Health)
+	if err != nil {
+		return err
+	}
+	var outcome systemd.Outcome
+	switch {
+	case t.j.Database.Plan == restoreDatabase:
+		outcome, err = t.conn.StartAndWatch(ctx, w)
+	case t.j.Agent.State == agentFailing:
+		outcome, err = t.conn.RestartAndWatch(ctx, w)
+	default:
+		outcome, err = t.conn.ReloadAndWatch(ctx, w)
+	}
+	if err != nil {
+		return err
+	}
+	t.Log.Info("the agent holds", "version", t.request.To.String(), "restarted", outcome.Restarted)
+	return nil
+}
+
+// abandon undoes what forward did and records the failure. The undoing must not
+// be cut short by what cut the switch short.
+func (t *transaction) abandon(ctx context.Context, cause error) error {
+	interrupted := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx)
+	var unhealthy *systemd.UnhealthyError
+	t.j.Error = cause.Error()
+	t.j.Blame = !interrupted
+	t.j.Interrupted = interrupted
+	t.j.OldServes = errors.As(cause, &unhealthy) && unhealthy.OldServes
+	t.Log.Error("the new version did not hold; rolling back", "version", t.request.To.String(), "error", cause)
+	if err := t.undo(ctx, t.j, t.conn); err != nil {
+		return &NeedsPersonError{fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.request.To, cause, err)}
+	}
+	return fmt.Errorf("version %s did not hold and was rolled back: %w; the agent is on %s", t.request.To, cause, orNone(t.config.Spec.ActiveVersion))
+}
+
+// recordRefused notes a switch that ended before its journal was open.
+func (t *transaction) recordRefused(cause error) error {
+	c := t.config
+	c.Status.LastUpdate = &LastUpdate{
+		Time: t.timestamp(), Target: t.request.To.Version, TargetEdition: t.request.To.Edition,
+		Result: FailedEarly, Error: cause.Error(),
+	}
+	return errors.Join(cause, c.save(t.Paths.Config()))
+}
+
+// spec is the configuration that holds once the version is committed.
+func (t *transaction) spec() Spec {
+	if t.request.Spec != nil {
+		return *t.request.Spec
+	}
+	return t.config.Spec
+}
+
+// proxy names the cluster that the database of today belongs to; a new one in
+// the request only holds once it is committed.
+func (t *transaction) proxy() string {
+	if p := t.config.Spec.Proxy; p != "" {
+		return p
+	}
+	return t.spec().Proxy
+}

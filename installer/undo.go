@@ -1,0 +1,158 @@
+package installer
+
+import (
+	"context"
+	"fmt"
+
+	"teleport-update/backup"
+	"teleport-update/internal/durable"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+)
+
+// undo puts the old version back, from the journal alone, and closes the
+// transaction. It can be cut off anywhere and begun again: every step either is
+// repeatable or leaves its mark in the journal first.
+func (i *Installer) undo(ctx context.Context, j *journal, conn *systemd.Conn) error {
+	if j.Phase != restored {
+		if err := i.undoFiles(ctx, j, conn, true); err != nil {
+			return err
+		}
+	}
+	if err := i.bringBack(ctx, j, conn); err != nil {
+		return err
+	}
+	return i.closeUndone(ctx, j, conn)
+}
+
+// undoFiles puts links, unit and database back. mayStop says that the agent may
+// be stopped for its database; at boot it has not been started yet.
+func (i *Installer) undoFiles(ctx context.Context, j *journal, conn *systemd.Conn, mayStop bool) error {
+	if err := j.enter(i.Paths.Journal(), rollingBack); err != nil {
+		return err
+	}
+	if err := versions.RevertLinks(j.Links, i.Paths.Original()); err != nil {
+		return fmt.Errorf("put the links back: %w", err)
+	}
+	if err := j.Unit.restore(); err != nil {
+		return fmt.Errorf("put the agent's unit back: %w", err)
+	}
+	if conn != nil {
+		if err := conn.DaemonReload(ctx); err != nil {
+			return fmt.Errorf("make systemd read the old unit: %w", err)
+		}
+	}
+	if err := i.undoDatabase(ctx, j, conn, mayStop); err != nil {
+		return err
+	}
+	return j.enter(i.Paths.Journal(), restored)
+}
+
+// undoDatabase restores the database that the old version had, if the new one
+// may have touched it.
+func (i *Installer) undoDatabase(ctx context.Context, j *journal, conn *systemd.Conn, mayStop bool) error {
+	if !j.Switched || !j.Database.Taken {
+		return nil
+	}
+	if j.OldServes {
+		same, err := backup.SameSchema(ctx, j.Database.Path, j.Database.Dir)
+		if err == nil && same {
+			// The old process never stopped, and nothing it cannot read was
+			// done to its database: it is left in peace, with the rows that it
+			// wrote since the backup.
+			return nil
+		}
+		i.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database", "error", err)
+		j.OldServes = false
+	}
+	if conn != nil && mayStop {
+		if err := conn.Stop(ctx, AgentUnit); err != nil {
+			return fmt.Errorf("stop the agent: %w", err)
+		}
+	}
+	i.Log.Info("restoring the agent's database", "from", j.Database.Dir)
+	if err := backup.Restore(ctx, backup.RestoreRequest{Dir: j.Database.Dir, Target: j.Database.Path}); err != nil {
+		return fmt.Errorf("restore the database from %s: %w", j.Database.Dir, err)
+	}
+	return nil
+}
+
+// bringBack sees the old version run, where it ran before, and watches it hold.
+func (i *Installer) bringBack(ctx context.Context, j *journal, conn *systemd.Conn) error {
+	if conn == nil || !j.Agent.State.manageable() || j.OldServes {
+		return nil
+	}
+	u, err := conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return err
+	}
+	if !j.Switched && u.MainPID != 0 && u.MainPID == j.Agent.MainPID && u.InvocationID == j.Agent.InvocationID {
+		return nil // nobody ever told it anything
+	}
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return err
+	}
+	dir := ""
+	if j.From != nil {
+		dir = j.From.Dir
+	}
+	// The old version is not asked for its ready_url: it serves as it served.
+	w, err := i.watch(ctx, conn, dir, HealthSpec{Window: c.Spec.Health.Window})
+	if err != nil {
+		return err
+	}
+	if stateOf(u) == agentRunning && u.MainPID != 0 && !executesFrom(u.MainPID, j.To.Dir) {
+		_, err = conn.WatchRunning(ctx, w) // systemd started it at boot
+	} else {
+		_, err = conn.RestartAndWatch(ctx, w)
+	}
+	if err != nil && j.Agent.State == agentFailing {
+		i.Log.Warn("the agent fails as it did before the switch", "error", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the old version was put back but does not hold: %w", err)
+	}
+	return nil
+}
+
+// closeUndone records how the transaction ended and removes the journal.
+func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.Conn) error {
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return err
+	}
+	result := RolledBack
+	blame := j.Blame
+	if j.Interrupted {
+		result = Interrupt
+		if recordInterruption(&c.Status, j.To) {
+			blame = true
+		}
+	}
+	reason := j.Error
+	if reason == "" {
+		reason = "the switch was interrupted"
+	}
+	c.Status.LastUpdate = &LastUpdate{
+		Time: i.timestamp(), Target: j.To.Version, TargetEdition: j.To.Edition,
+		Result: result, Error: reason, SkippedBackup: j.Commit.SkippedBackup,
+	}
+	if blame {
+		recordFailure(&c.Status, j.To, i.Now(), reason)
+	}
+	if j.UnitsNew {
+		if err := i.removeUnits(ctx, conn); err != nil {
+			return err
+		}
+	}
+	if err := c.save(i.Paths.Config()); err != nil {
+		return err
+	}
+	if err := durable.Remove(i.Paths.Journal()); err != nil {
+		return fmt.Errorf("close the journal: %w", err)
+	}
+	i.retain(c)
+	return nil
+}

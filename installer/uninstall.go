@@ -1,0 +1,141 @@
+package installer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/durable"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+)
+
+// before is what the first enable found, kept for uninstall.
+type before struct {
+	Links []versions.LinkChange `json:"links"`
+	Unit  unitBefore            `json:"unit"`
+}
+
+func (i *Installer) beforeFile() string { return filepath.Join(i.Paths.Original(), "before.json") }
+
+// keepBefore writes down what the first enable replaced.
+func (i *Installer) keepBefore(j *journal) error {
+	if err := durable.MkdirAll(i.Paths.Original(), 0o700); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(before{Links: j.Links, Unit: j.Unit}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(i.beforeFile(), append(data, '\n'), 0o600)
+}
+
+func (i *Installer) loadBefore() (before, error) {
+	var b before
+	data, err := readTrusted(i.beforeFile(), maxJournalSize)
+	if errors.Is(err, os.ErrNotExist) {
+		return b, fmt.Errorf("what was here before the first enable is not known (%s is missing); nothing was changed: "+
+			"`teleport-update uninstall --keep-agent` leaves the agent as plain files", i.beforeFile())
+	}
+	if err != nil {
+		return b, err
+	}
+	return b, json.Unmarshal(data, &b)
+}
+
+// Uninstall takes the updater off the host. The agent goes back to what the
+// first enable found, which may be none; with keepAgent it stays, as plain
+// files. Its configuration and its data are never touched.
+func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
+	return i.inOwnUnit(ctx, SwitchRequest{Kind: switchUninstall, KeepAgent: keepAgent}, "Uninstall teleport-update")
+}
+
+func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd.Conn, keepAgent bool) error {
+	// The timer must not repair what is being taken away.
+	c.Spec.Enabled = false
+	if err := c.save(i.Paths.Config()); err != nil {
+		return err
+	}
+	if c.Spec.ActiveVersion != "" {
+		var err error
+		if keepAgent {
+			err = i.leavePlainFiles(c)
+		} else {
+			err = i.putBackOriginal(ctx, conn)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := i.removeUnits(ctx, conn); err != nil {
+		return err
+	}
+	if err := durable.RemoveAll(i.Paths.Versions()); err != nil {
+		return fmt.Errorf("remove the version store: %w; run the command again", err)
+	}
+	i.Log.Info("the updater is uninstalled", "agent_kept", keepAgent)
+	return nil
+}
+
+// leavePlainFiles replaces the links by what they lead to.
+func (i *Installer) leavePlainFiles(c Config) error {
+	tree, ok, err := i.active(c)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("version %s is not whole on disk, so there is nothing to keep; nothing was changed: `teleport-update update --now` repairs it", c.Spec.ActiveVersion)
+	}
+	return versions.LeavePlainFiles(i.Paths.LinkDir, tree)
+}
+
+// putBackOriginal makes links and unit what the first enable found.
+func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) error {
+	b, err := i.loadBefore()
+	if err != nil {
+		return err
+	}
+	agent := agentUnknown
+	if conn != nil {
+		u, err := conn.Unit(ctx, AgentUnit)
+		if err != nil {
+			return err
+		}
+		agent = stateOf(u)
+		if agent.manageable() {
+			if err := conn.Stop(ctx, AgentUnit); err != nil {
+				return fmt.Errorf("stop the agent: %w", err)
+			}
+		}
+	}
+	if err := i.store().RemoveLinks(i.Paths.LinkDir); err != nil {
+		return fmt.Errorf("remove the links: %w", err)
+	}
+	if err := versions.RevertLinks(b.Links, i.Paths.Original()); err != nil {
+		return fmt.Errorf("put back what the links replaced: %w", err)
+	}
+	if err := b.Unit.restore(); err != nil {
+		return fmt.Errorf("put back the agent's unit: %w", err)
+	}
+	if conn == nil {
+		return nil
+	}
+	if err := conn.DaemonReload(ctx); err != nil {
+		return err
+	}
+	u, err := conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return err
+	}
+	if u.LoadState == "not-found" {
+		return conn.Disable(ctx, AgentUnit)
+	}
+	if agent.manageable() {
+		i.Log.Info("starting the agent that was here before; its database stays as it is now")
+		return conn.Start(ctx, AgentUnit)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/internal/durable"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+)
+
+// Folders of units that rank below ours: a package's unit there is taken over
+// by the one we write. Everything else that systemd would prefer is in the way.
+var rankedBelow = []string{"/lib/systemd/system/", "/usr/lib/systemd/system/"}
+
+// Traces of other programs that manage the same agent. Two of them would undo
+// each other's work for ever.
+var foreignUpdaters = []string{
+	"/opt/teleport/*/update.yaml",
+	"/etc/systemd/system/teleport-update.service",
+	"/etc/systemd/system/teleport-update_*.service",
+	"/etc/systemd/system/teleport-upgrade.timer",
+	"/lib/systemd/system/teleport-upgrade.timer",
+}
+
+// checkUnit refuses when the unit that systemd would use for the agent is
+// neither ours nor one that ours replaces.
+func (i *Installer) checkUnit(ctx context.Context, conn *systemd.Conn) error {
+	for _, pattern := range foreignUpdaters {
+		found, _ := filepath.Glob(pattern)
+		if len(found) > 0 {
+			return refuse("this host is managed by another updater (%s): remove it first; nothing was changed", found[0])
+		}
+	}
+	if conn == nil {
+		inTheWay := filepath.Join("/etc/systemd/system", AgentUnit)
+		if exists(inTheWay) && i.Paths.UnitDir == DefaultPaths().UnitDir {
+			return refuse("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in; nothing was changed", inTheWay)
+		}
+		return nil
+	}
+	u, err := conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return err
+	}
+	switch {
+	case u.LoadState == "masked":
+		return refuse("%s is masked: `systemctl unmask %s` first; nothing was changed", AgentUnit, AgentUnit)
+	case u.FragmentPath == "" || u.FragmentPath == i.Paths.Unit():
+		return nil
+	}
+	for _, dir := range rankedBelow {
+		if strings.HasPrefix(u.FragmentPath, dir) {
+			return nil
+		}
+	}
+	return refuse("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in; nothing was changed", u.FragmentPath)
+}
+
+// checkSwitched makes sure that systemd will start the new version: the unit it
+// read is ours, and its command leads through a link of ours into the tree.
+func (t *transaction) checkSwitched(ctx context.Context) error {
+	u, err := t.conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return err
+	}
+	if u.LoadState == "not-found" {
+		// The unit folder is one that this systemd does not read.
+		return nil
+	}
+	if u.FragmentPath != t.Paths.Unit() {
+		return fmt.Errorf("systemd uses %s instead of %s", u.FragmentPath, t.Paths.Unit())
+	}
+	program, err := filepath.EvalSymlinks(u.ExecStart)
+	if err != nil {
+		return fmt.Errorf("the agent's unit starts %s: %w", u.ExecStart, err)
+	}
+	if !strings.HasPrefix(program, t.tree.Dir+"/") {
+		where := u.FragmentPath
+		if len(u.DropIns) > 0 {
+			where = strings.Join(u.DropIns, ", ")
+		}
+		return fmt.Errorf("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, t.tree.Dir, where)
+	}
+	return nil
+}
+
+// lookAtAgent notes how the transaction found the agent.
+func (t *transaction) lookAtAgent(ctx context.Context) (agentBefore, error) {
+	if t.conn == nil {
+		return agentBefore{State: agentUnknown}, nil
+	}
+	u, err := t.conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return agentBefore{}, err
+	}
+	return agentBefore{State: stateOf(u), UnitFile: u.UnitFileState, InvocationID: u.InvocationID, MainPID: u.MainPID}, nil
+}
+
+func stateOf(u systemd.Unit) agentState {
+	switch {
+	case u.ActiveState == "failed", u.SubState == "auto-restart":
+		return agentFailing
+	case u.ActiveState == "active", u.ActiveState == "reloading", u.ActiveState == "activating", u.JobPending:
+		return agentRunning
+	}
+	return agentStopped
+}
+
+// watch describes the health watch of a version in dir.
+func (i *Installer) watch(ctx context.Context, conn *systemd.Conn, dir string, health HealthSpec) (systemd.Watch, error) {
+	u, err := conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return systemd.Watch{}, err
+	}
+	window := health.Window.Std()
+	shortest := systemd.MinWindow(u)
+	switch {
+	case window == 0:
+		window = max(defaultWindow, shortest)
+	case window < shortest:
+		i.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", window, "advised", shortest)
+	}
+	return systemd.Watch{Unit: AgentUnit, Dir: dir, Window: window, ReadyURL: health.ReadyURL, Log: i.Log}, nil
+}
+
+// writeUnit puts a version's unit in place: a copy, not a link, because
+// `systemctl enable` follows a link and pins the version's own folder into
+// /etc, where it would dangle once that version is removed.
+func (i *Installer) writeUnit(tree versions.Tree) error {
+	content, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+	}
+	if err := durable.MkdirAll(i.Paths.UnitDir, 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(i.Paths.Unit(), content, 0o644)
+}
+
+func readUnitBefore(path string) (unitBefore, error) {
+	u := unitBefore{Path: path}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return u, nil
+	}
+	if err != nil {
+		return u, err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		u.Target, err = os.Readlink(path)
+	case info.Mode().IsRegular():
+		u.Regular, u.Mode = true, uint32(info.Mode().Perm())
+		u.Content, err = os.ReadFile(path)
+	default:
+		err = refuse("%s is neither a file nor a link: remove it; nothing was changed", path)
+	}
+	return u, err
+}
+
+// restore puts the unit file back as it was.
+func (u unitBefore) restore() error {
+	switch {
+	case u.Regular:
+		return durable.WriteFile(u.Path, u.Content, fs.FileMode(u.Mode))
+	case u.Target != "":
+		if err := durable.Relink(u.Target, u.Path); err != nil {
+			return err
+		}
+		return durable.SyncDir(filepath.Dir(u.Path))
+	case !exists(filepath.Dir(u.Path)):
+		return nil
+	default:
+		return durable.Remove(u.Path)
+	}
+}

@@ -1,0 +1,180 @@
+package installer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+// An answer of find older than this is asked for again before the switch: the
+// cluster may have withdrawn the version meanwhile.
+const answerHoldsFor = time.Minute
+
+// UpdateOptions are the flags of update.
+type UpdateOptions struct {
+	Now        bool // override jitter, window, back-off and hold
+	SkipBackup bool // switch without a backup of the database
+}
+
+// intent is a change that was decided on, and what the decision was based on.
+type intent struct {
+	Config Config
+	Spec   Spec // with proxy and group filled in
+	Target target
+	Jitter time.Duration
+	Kind   switchKind
+}
+
+// Update is one tick: it brings the host to the version that find wants, if
+// updates are enabled, find wants it now, and the version is not held, pinned
+// or backing off.
+func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
+	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
+	if c, err := loadConfig(i.Paths.Config()); err == nil && !c.Spec.Enabled && !exists(i.Paths.Journal()) {
+		i.Log.Info("updates are disabled; nothing to do")
+		return nil
+	}
+	in, err := i.consider(ctx, opts)
+	if in == nil || err != nil {
+		return err
+	}
+	asked := i.Now()
+	if err := i.waitJitter(ctx, in, opts); err != nil {
+		return err
+	}
+	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
+	if err != nil {
+		return i.recordEarlyFailure(ctx, in.Target, err)
+	}
+	if in.Kind == switchRepair {
+		return i.relinkRepaired(ctx)
+	}
+	if i.Now().Sub(asked) > answerHoldsFor {
+		again, err := i.consider(ctx, opts)
+		if err != nil {
+			return err
+		}
+		if again == nil || again.Target != in.Target {
+			i.Log.Info("find changed its answer meanwhile; the next run looks again", "was", in.Target.Version)
+			return nil
+		}
+	}
+	return i.switchOver(ctx, SwitchRequest{
+		Kind:       in.Kind,
+		From:       in.Config.activeTarget(),
+		To:         releaseOf(tree),
+		SkipBackup: opts.SkipBackup,
+	})
+}
+
+// consider is the part of a tick under the update lock: recover, repair, ask,
+// decide, and refuse early what would be refused after the download anyway. A
+// nil intent means that there is nothing to do; the log says why.
+func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, error) {
+	unlock, err := i.lockUpdates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := i.recoverLocked(ctx); err != nil {
+		return nil, err
+	}
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return nil, err
+	}
+	if !c.Spec.Enabled {
+		i.Log.Info("updates are disabled; nothing to do")
+		return nil, nil
+	}
+	spec := c.Spec
+	if err := i.resolveProxy(&spec); err != nil {
+		return nil, err
+	}
+	whole, err := i.repair(ctx, c, opts.Now)
+	if err != nil {
+		return nil, err
+	}
+	var refetch *intent
+	if !whole {
+		refetch = &intent{Config: c, Spec: spec, Target: c.activeTarget(), Kind: switchRepair}
+	}
+	if c.Spec.Pinned {
+		i.Log.Info("the host is pinned", "version", c.Spec.ActiveVersion)
+		return refetch, nil
+	}
+	answer, err := i.ask(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("%w; the agent stays on %s", err, orNone(c.Spec.ActiveVersion))
+	}
+	d := decide(question{Spec: spec, Status: c.Status, Answer: answer, Now: opts.Now, Time: i.Now()})
+	if d.Action == doNothing {
+		i.Log.Info(d.Reason)
+		return refetch, nil
+	}
+	in := &intent{Config: c, Spec: spec, Target: d.Target, Jitter: answer.Jitter, Kind: switchUpdate}
+	if d.Downgrade {
+		in.Kind = switchDowngrade
+		if err := i.allowDowngrade(ctx, c, spec, d.Target); err != nil {
+			return nil, i.reportRefusal(&c, d.Target, err)
+		}
+	}
+	return in, nil
+}
+
+// reportRefusal makes a refused downgrade an error the first time and a log
+// line from then on: the timer would otherwise fail every ten minutes for as
+// long as the cluster wants it.
+func (i *Installer) reportRefusal(c *Config, t target, refusal error) error {
+	known := c.Status.Refused
+	if known != nil && known.Version == t.Version && known.Edition == t.Edition && i.Scheduled {
+		i.Log.Warn("the downgrade stays refused", "version", t.Version, "reason", refusal)
+		return nil
+	}
+	c.Status.Refused = &Refused{Version: t.Version, Edition: t.Edition, Reason: refusal.Error()}
+	c.Status.LastUpdate = &LastUpdate{Time: i.timestamp(), Target: t.Version, TargetEdition: t.Edition, Result: FailedEarly, Error: refusal.Error()}
+	if err := c.save(i.Paths.Config()); err != nil {
+		return err
+	}
+	return refusal
+}
+
+// waitJitter spreads the load on the mirrors. It holds no lock, and a version
+// that is already on disk is not waited for: there is nothing to spread.
+func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptions) error {
+	if opts.Now || in.Jitter == 0 {
+		return nil
+	}
+	if _, ok, err := i.store().Lookup(in.Target); ok || err != nil {
+		return err
+	}
+	d := i.Jitter(in.Jitter)
+	i.Log.Info("waiting a random time before the download", "wait", d.Round(time.Second), "version", in.Target.Version)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func (c Config) activeTarget() target {
+	return target{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition}
+}
+
+func (i *Installer) timestamp() time.Time { return i.Now().UTC().Truncate(time.Second) }
+
+func orNone(v string) string {
+	if v == "" {
+		return "what it runs now"
+	}
+	return "version " + v
+}
+
+// isDowngrade reports whether going from one version to another may meet a
+// database that the other cannot read.
+func isDowngrade(from, to string) bool {
+	return from != "" && version.Compare(to, from) < 0
+}

@@ -1,0 +1,77 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/versions"
+)
+
+// Finding is one thing that verify looked at.
+type Finding struct {
+	Subject string `json:"subject"`
+	OK      bool   `json:"ok"`
+	Detail  string `json:"detail"`
+}
+
+// Verify checks every kept version against its manifest, and links and units
+// against the active version. It changes nothing.
+func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return nil, err
+	}
+	entries, err := i.store().List()
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	for _, e := range entries {
+		if e.Kind != versions.Complete {
+			continue
+		}
+		f := Finding{Subject: "version " + describe(e.Tree.Release.Version, e.Tree.Release.Edition), OK: true, Detail: i.roleOf(c, e.Tree)}
+		var damaged *versions.DamagedError
+		if err := e.Tree.Verify(ctx); errors.As(err, &damaged) {
+			f.OK, f.Detail = false, damaged.Error()
+		} else if err != nil {
+			return nil, err
+		}
+		findings = append(findings, f)
+	}
+	if c.Spec.ActiveVersion == "" {
+		return append(findings, Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"}), nil
+	}
+	tree, ok, err := i.active(c)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return append(findings, Finding{Subject: "version " + c.Spec.ActiveVersion, Detail: "the active version is not whole on disk: `teleport-update update --now` fetches it again"}), nil
+	}
+	problems, err := i.linkProblems(tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range i.units().Problems() {
+		problems = append(problems, p)
+	}
+	for _, p := range problems {
+		findings = append(findings, Finding{Subject: "links and units", Detail: p})
+	}
+	if len(problems) == 0 {
+		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
+	}
+	return findings, nil
+}
+
+func (i *Installer) roleOf(c Config, t versions.Tree) string {
+	switch r := (target{Version: t.Release.Version, Edition: t.Release.Edition}); {
+	case r == c.activeTarget():
+		return "whole, active"
+	case r.Version == c.Status.PreviousVersion && r.Edition == c.Status.PreviousEdition:
+		return "whole, previous"
+	}
+	return "whole"
+}

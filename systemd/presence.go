@@ -1,0 +1,44 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
+)
+
+// Packaged reports whether a package brought the updater's units, and with them
+// the program that they run.
+func (u Units) Packaged() bool {
+	return u.some(func(p place) bool { return p.packaged != "" })
+}
+
+// Present reports whether any unit of the updater is there, whoever brought it.
+func (u Units) Present() bool {
+	return u.some(func(p place) bool { return p.packaged != "" || p.present != nil })
+}
+
+func (u Units) some(is func(place) bool) bool {
+	places, err := u.withDefaults().places()
+	if err != nil {
+		return false
+	}
+	for _, p := range places {
+		if is(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Disable removes the links that enable a unit, as "systemctl disable" does. A
+// unit that is not enabled is fine.
+func (c *Conn) Disable(ctx context.Context, unit string) error {
+	_, err := do(ctx, c, func(ctx context.Context, l *link) ([]sdbus.DisableUnitFileChange, error) {
+		return l.api.DisableUnitFilesContext(ctx, []string{unit}, false)
+	})
+	if err != nil && !isNoSuchUnit(err) {
+		return fmt.Errorf("disable %s: %w", unit, err)
+	}
+	return c.DaemonReload(ctx)
+}

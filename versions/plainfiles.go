@@ -1,0 +1,56 @@
+package versions
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/durable"
+)
+
+// LeavePlainFiles replaces each link of the tree in linkDir by a copy of what it
+// leads to, durably, so that the programs outlive the store. It can be repeated.
+func LeavePlainFiles(linkDir string, t Tree) error {
+	links, err := t.links(linkDir)
+	if err != nil {
+		return err
+	}
+	if t.hasUpdater() {
+		links[filepath.Join(linkDir, updaterName)] = t.Binary(updaterName)
+	}
+	for path, target := range links {
+		if now, err := os.Readlink(path); err != nil || now != target {
+			continue // somebody else's by now
+		}
+		if err := copyOver(target, path); err != nil {
+			return fmt.Errorf("make %s a plain file: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func copyOver(from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return durable.CopyFile(to, f, 0o755)
+}
+
+// RemoveLinks removes every link of linkDir that leads into the store, durably.
+func (s *Store) RemoveLinks(linkDir string) error {
+	links, err := linksInto(linkDir, s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range links {
+		if err := durable.Unlink(path); err != nil {
+			return err
+		}
+	}
+	if len(links) == 0 {
+		return nil
+	}
+	return durable.SyncDir(linkDir)
+}

@@ -1,0 +1,166 @@
+package versions
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"teleport-update/internal/trust"
+	"teleport-update/internal/version"
+)
+
+const (
+	smokeLimit  = 30 * time.Second
+	smokeOutput = 64 << 10
+	// busyTries and busyPause bound the wait for a binary that is "busy": a
+	// process forked at the wrong moment holds it open for writing until it
+	// has executed something itself (go.dev/issue/22315).
+	busyTries = 20
+	busyPause = 50 * time.Millisecond
+)
+
+// updaterModule is the main module's path in our own program's build
+// information.
+const updaterModule = "teleport-update"
+
+// Smoke runs "teleport version" of this tree and returns an error unless it
+// names the version that the tree stands for. It runs in a clean environment,
+// for at most 30 seconds, and, as root, only what nobody but root can change.
+func (t Tree) Smoke(ctx context.Context) error {
+	program := t.Binary(agentName)
+	if err := trust.Executable(program); err != nil {
+		return fmt.Errorf("try version %s: %w", t.Release, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, smokeLimit, fmt.Errorf("no answer within %v", smokeLimit))
+	defer cancel()
+	out, err := runVersion(ctx, program)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if errors.Is(err, syscall.EACCES) {
+			err = fmt.Errorf("%w (is its file system mounted noexec?)", err)
+		}
+		return fmt.Errorf("try version %s: run %q: %w%s", t.Release, program+" version", err, excerpt(out))
+	}
+	if !namesVersion(out, t.Release.Version) {
+		return fmt.Errorf("try version %s: %q does not name that version%s", t.Release, program+" version", excerpt(out))
+	}
+	return nil
+}
+
+func runVersion(ctx context.Context, program string) (string, error) {
+	for try := 1; ; try++ {
+		var out boundedOutput
+		cmd := exec.CommandContext(ctx, program, "version")
+		cmd.Dir = "/"
+		cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "LANG=C"}
+		cmd.Stdout, cmd.Stderr = &out, &out
+		// A process group of its own, so that the time limit ends its children, too.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = time.Second
+		err := cmd.Run()
+		if !errors.Is(err, syscall.ETXTBSY) || try == busyTries {
+			return out.String(), err
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(busyPause):
+		}
+	}
+}
+
+// ProgramVersion asks an agent's program, wherever it is, for its version, in the
+// manner and within the limits of Smoke.
+func ProgramVersion(ctx context.Context, program string) (string, error) {
+	if err := trust.Executable(program); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, smokeLimit, fmt.Errorf("no answer within %v", smokeLimit))
+	defer cancel()
+	out, err := runVersion(ctx, program)
+	if err != nil {
+		return "", fmt.Errorf("run %q: %w%s", program+" version", err, excerpt(out))
+	}
+	for v := range namedVersions(out) {
+		return v, nil
+	}
+	return "", fmt.Errorf("%q names no version%s", program+" version", excerpt(out))
+}
+
+// namesVersion looks for "Teleport … v15.1.1 …", the version a word of its own.
+func namesVersion(out, wanted string) bool {
+	for v := range namedVersions(out) {
+		if v == wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// namedVersions yields every version that a line about Teleport names.
+func namedVersions(out string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(out) {
+			words := strings.Fields(line)
+			if len(words) == 0 || words[0] != "Teleport" {
+				continue
+			}
+			for _, w := range words[1:] {
+				v, err := version.Parse(w)
+				if err == nil && w == "v"+v && !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func excerpt(out string) string {
+	out = strings.TrimSpace(out)
+	if out == "" {
+		return ""
+	}
+	return fmt.Sprintf("; it printed %.200q", out)
+}
+
+// boundedOutput keeps the beginning of what is written and drops the rest.
+type boundedOutput struct{ strings.Builder }
+
+func (b *boundedOutput) Write(p []byte) (int, error) {
+	b.Builder.Write(p[:min(len(p), smokeOutput-b.Len())])
+	return len(p), nil
+}
+
+// Binaries returns the names in bin/ that may be linked, sorted. A
+// teleport-update that is not this program's (Teleport's own releases carry
+// one) is left out; it is told by its build information, without being run.
+func (t Tree) Binaries() ([]string, error) {
+	entries, err := os.ReadDir(t.Binary(""))
+	if err != nil {
+		return nil, fmt.Errorf("list programs of version %s: %w", t.Release, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.Type().IsRegular() || e.Name() == updaterName && !t.hasUpdater() {
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// hasUpdater reports whether bin/teleport-update is there and is ours.
+func (t Tree) hasUpdater() bool {
+	info, err := buildinfo.ReadFile(t.Binary(updaterName))
+	return err == nil && info.Main.Path == updaterModule
+}
