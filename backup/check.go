@@ -1,0 +1,159 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+// clockSkew is how far in the future a backup may seem to have been taken: a
+// clock may have been set back a little since.
+const clockSkew = 5 * time.Minute
+
+// Want says which backup is expected.
+type Want struct {
+	Proxy   string
+	Version string // without "v"
+	Edition version.Edition
+	// MaxAge is how old the backup may be; 0 for any age. RFD 0169 §Downgrades:
+	// less than the life of the certificates in it.
+	MaxAge time.Duration
+	// Now is the time that age is measured by.
+	Now time.Time
+}
+
+// A Reason says why a backup is not the one that is wanted.
+type Reason string
+
+const (
+	Missing      Reason = "missing"
+	Incomplete   Reason = "incomplete"
+	OtherProxy   Reason = "other proxy"
+	OtherVersion Reason = "other version"
+	OtherEdition Reason = "other edition"
+	TooOld       Reason = "too old"
+	FromFuture   Reason = "from the future"
+	Damaged      Reason = "damaged"
+)
+
+// An InvalidError says that a backup must not be restored, and why.
+type InvalidError struct {
+	Dir    string
+	Reason Reason
+	detail string
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("the database backup in %s %s", e.Dir, e.detail)
+}
+
+func invalid(dir string, reason Reason, format string, args ...any) *InvalidError {
+	return &InvalidError{Dir: dir, Reason: reason, detail: fmt.Sprintf(format, args...)}
+}
+
+// Check tells whether the backup in dir is the one that is wanted, complete and
+// undamaged (RFD 0169 §Downgrades, step 1). It returns nil, an *InvalidError
+// with the first reason against it, or another error when it could not tell.
+// It reads the whole database, so it takes a while for a large one.
+func Check(ctx context.Context, dir string, w Want) (err error) {
+	defer contain(&err)
+	r, err := readRecord(dir)
+	if err != nil {
+		return err
+	}
+	if err := w.matches(dir, r.Meta); err != nil {
+		return err
+	}
+	return r.checkFile(ctx, dir)
+}
+
+func (w Want) matches(dir string, m Meta) error {
+	age := w.Now.Sub(m.Created)
+	switch {
+	case canonicalProxy(m.Proxy) != canonicalProxy(w.Proxy):
+		return invalid(dir, OtherProxy, "belongs to the cluster at %q, not to %q", m.Proxy, w.Proxy)
+	case m.Version != w.Version:
+		return invalid(dir, OtherVersion, "is of version %q, not of %q", m.Version, w.Version)
+	case m.Edition != "" && m.Edition != w.Edition:
+		return invalid(dir, OtherEdition, "is of edition %q, not of %q", m.Edition, w.Edition)
+	case age < -clockSkew:
+		return invalid(dir, FromFuture, "says it was taken at %s, which is in the future; the clock of the host may be wrong",
+			m.Created.Format(time.RFC3339))
+	case w.MaxAge > 0 && age > w.MaxAge:
+		return invalid(dir, TooOld, "is %s old, more than the %s allowed; the certificates in it may have expired",
+			age.Round(time.Second), w.MaxAge)
+	}
+	return nil
+}
+
+// checkFile compares the database with what was noted about it, and lets SQLite
+// check it.
+func (r record) checkFile(ctx context.Context, dir string) error {
+	path, err := r.file(dir)
+	if err != nil {
+		return err
+	}
+	f, info, err := openOwn(path)
+	if err != nil {
+		return invalid(dir, Damaged, "cannot be used: %v", err)
+	}
+	defer f.Close()
+	if r.SHA256 != "" && info.Size() != r.Size {
+		return invalid(dir, Damaged, "is damaged: %s has %d bytes, and had %d when it was made", FileName, info.Size(), r.Size)
+	}
+
+	var digest string
+	var sumErr error
+	var wait sync.WaitGroup
+	if r.SHA256 != "" {
+		wait.Go(func() { digest, sumErr = sum(ctx, f) })
+	}
+	problems, err := quickCheck(ctx, path)
+	wait.Wait()
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return invalid(dir, Damaged, "is damaged: %v", err)
+	}
+	switch {
+	case problems != "":
+		return invalid(dir, Damaged, "is damaged: %s", problems)
+	case sumErr != nil:
+		return sumErr
+	case digest != r.SHA256:
+		return invalid(dir, Damaged, "is damaged: the SHA-256 of %s is not the one it had when it was made", FileName)
+	}
+	return nil
+}
+
+// file returns the path of the database as SQLite takes it, after making sure
+// that it is there and stands alone.
+func (r record) file(dir string) (string, error) {
+	real, err := realDir(filepath.Join(dir, FileName))
+	if err != nil {
+		return "", err
+	}
+	src := source{path: filepath.Join(real, FileName)}
+	switch c, err := src.look(); {
+	case err == ErrNoDatabase:
+		return "", invalid(dir, Incomplete, "is not complete: there is no %s", FileName)
+	case err != nil:
+		return "", invalid(dir, Damaged, "cannot be used: %v", err)
+	case c.unsettled():
+		return "", invalid(dir, Damaged, "was written to: a journal lies beside %s", FileName)
+	}
+	return src.path, nil
+}
+
+// canonicalProxy makes the spellings of one address equal.
+func canonicalProxy(addr string) string {
+	addr = strings.ToLower(strings.TrimSuffix(addr, "/"))
+	addr = strings.TrimPrefix(addr, "https://")
+	return strings.TrimSuffix(addr, ":443")
+}

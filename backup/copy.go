@@ -1,0 +1,238 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+)
+
+const (
+	// copyChunk is how much is copied between two looks at the context, bytes.
+	copyChunk = 8 << 20
+
+	// progressAbove is the size from which a copy takes long enough to be
+	// watched, bytes.
+	progressAbove = 100 << 20
+)
+
+// copyOnline copies the pages of the database into the empty file dst through
+// SQLite's backup API, while others may write.
+//
+// The copy is made in several steps, but inside one read transaction: without
+// it each step would see a new state, and a write by another process would make
+// the copy start again, for ever under a busy agent. In rollback-journal mode
+// the transaction keeps writers waiting, as a single step would.
+func copyOnline(ctx context.Context, path string, dst *os.File, progress func(done, total int64)) (err error) {
+	c, err := connect(ctx, path, sqlite3.OPEN_READONLY, "")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// A read-only connection cannot checkpoint when it closes. Not trying is
+	// still better: two processes that checkpoint at once have corrupted
+	// databases (SQLite before 3.51.3).
+	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
+		return err
+	}
+	if err := c.Exec("BEGIN; SELECT count(*) FROM sqlite_schema"); err != nil {
+		return err
+	}
+	pageSize, err := queryInt(c, "PRAGMA page_size")
+	if err != nil {
+		return err
+	}
+
+	// The copy has a temporary name until it is whole, so it needs no journal
+	// of its own, and it is synced by the caller.
+	b, err := c.BackupInit("main", fileURI(dst.Name(),
+		"_pragma=journal_mode(off)&_pragma=synchronous(off)&_pragma=locking_mode(exclusive)"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := b.Close(); err == nil {
+			err = e
+		}
+	}()
+	for {
+		done, err := b.Step(int(copyChunk / pageSize))
+		if err != nil || done {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		total := int64(b.PageCount()) * pageSize
+		step(dst, progress, total-int64(b.Remaining())*pageSize, total)
+	}
+}
+
+// copyAtRest copies the database file, and what has to be recovered from beside
+// it, to dst. The caller keeps everybody else out.
+func copyAtRest(ctx context.Context, path string, c condition, dst *os.File, progress func(done, total int64)) error {
+	if err := copyFile(ctx, path, dst, progress); err != nil {
+		return err
+	}
+	if !c.unsettled() {
+		return nil
+	}
+	for _, suffix := range []string{"-journal", "-wal"} {
+		if err := copySidecar(ctx, path+suffix, dst.Name()+suffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copySidecar(ctx context.Context, from, to string) error {
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = copyFile(ctx, from, dst, nil); isNotExist(err) {
+		err = os.Remove(to)
+	}
+	if e := dst.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func copyFile(ctx context.Context, from string, dst *os.File, progress func(done, total int64)) error {
+	src, info, err := openOwn(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	for done := int64(0); ; {
+		n, err := io.CopyN(dst, src, copyChunk)
+		done += n
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		step(dst, progress, done, info.Size())
+	}
+}
+
+// step follows each chunk: it lets the disk begin, so that the sync at the end
+// is short, and tells how far the copy is.
+func step(dst *os.File, progress func(done, total int64), done, total int64) {
+	// Only a hint. The sync at the end is what counts and reports errors.
+	unix.SyncFileRange(int(dst.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+	if progress != nil && total > progressAbove {
+		progress(min(done, total), total)
+	}
+}
+
+// recoverCopy lets SQLite roll back or take over what a copied journal or WAL
+// holds, and leaves the file alone and whole.
+func recoverCopy(ctx context.Context, path string) error {
+	c, err := connect(ctx, path, sqlite3.OPEN_READWRITE,
+		"_pragma=locking_mode(exclusive)&_pragma=synchronous(off)")
+	if err != nil {
+		return err
+	}
+	err = c.Exec("SELECT count(*) FROM sqlite_schema")
+	if e := c.Close(); err == nil { // checkpoints, as the last one to leave
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return dropFinished(path)
+}
+
+// dropFinished removes what a database that nobody has open may keep beside it
+// without need: its WAL index, and a journal or WAL with nothing in it. It is
+// an error when there is something in it.
+func dropFinished(path string) error {
+	for _, suffix := range sidecars {
+		name := path + suffix
+		info, err := lstatOwn(name)
+		if isNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		needed := suffix == "-wal" && info.Size() > 0
+		if suffix == "-journal" {
+			if needed, err = unfinished(name); err != nil {
+				return err
+			}
+		}
+		if needed {
+			return fmt.Errorf("SQLite left %s behind: not recovered", name)
+		}
+		if err := durable.Unlink(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle makes sure that a finished copy is sound and on stable storage. It
+// returns what SQLite's quick_check finds wrong, and the digest. The three
+// passes run side by side: one waits for the disk, two for the processor.
+func settle(ctx context.Context, f *os.File) (problems, digest string, err error) {
+	var wait sync.WaitGroup
+	var syncErr, sumErr error
+	wait.Go(func() { syncErr = f.Sync() })
+	wait.Go(func() { digest, sumErr = sum(ctx, f) })
+	problems, err = quickCheck(ctx, f.Name())
+	wait.Wait()
+	return problems, digest, errors.Join(err, syncErr, sumErr)
+}
+
+// sum returns the file's SHA-256 in hexadecimal.
+func sum(ctx context.Context, f *os.File) (string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	content := io.NewSectionReader(f, 0, info.Size())
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := content.Read(buf)
+		hash.Write(buf[:n])
+		if err == io.EOF {
+			return hex.EncodeToString(hash.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+func queryInt(c *sqlite3.Conn, query string) (int64, error) {
+	stmt, _, err := c.Prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	defer stmt.Close()
+	var n int64
+	if stmt.Step() {
+		n = stmt.ColumnInt64(0)
+	}
+	return n, stmt.Err()
+}

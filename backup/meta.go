@@ -1,0 +1,131 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/version"
+)
+
+// maxMeta is far above what backup.yaml ever holds, bytes.
+const maxMeta = 64 << 10
+
+// record is the content of backup.yaml: what the backup is of, and how to tell
+// that sqlite.db is still the file that was written.
+type record struct {
+	Meta
+	Size   int64
+	SHA256 string // hexadecimal; empty where another program wrote the backup
+}
+
+// document is backup.yaml as RFD 0169 (§On-disk layout) has it, with edition,
+// size and sha256 added. Fields it does not know are left alone.
+type document struct {
+	Version string `yaml:"version"`
+	Kind    string `yaml:"kind"`
+	Spec    struct {
+		Proxy        string `yaml:"proxy"`
+		Version      string `yaml:"version"`
+		CreationTime string `yaml:"creation_time"`
+		Edition      string `yaml:"edition,omitempty"`
+		Size         int64  `yaml:"size"`
+		SHA256       string `yaml:"sha256,omitempty"`
+	} `yaml:"spec"`
+}
+
+func (r record) write(dir string) error {
+	var d document
+	d.Version, d.Kind = "v1", "db_backup"
+	d.Spec.Proxy = r.Proxy
+	d.Spec.Version = r.Version
+	d.Spec.CreationTime = r.Created.UTC().Format(time.RFC3339Nano)
+	d.Spec.Edition = string(r.Edition)
+	d.Spec.Size = r.Size
+	d.Spec.SHA256 = r.SHA256
+	data, err := yaml.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, metaName), data, 0o600)
+}
+
+// Read returns what the backup in dir says of itself, without looking at its
+// database; *InvalidError when there is no complete backup.
+func Read(dir string) (Meta, error) {
+	r, err := readRecord(dir)
+	return r.Meta, err
+}
+
+func readRecord(dir string) (record, error) {
+	data, err := readSmall(filepath.Join(dir, metaName))
+	switch {
+	case isNotExist(err):
+		if _, err := os.Lstat(filepath.Join(dir, FileName)); err == nil {
+			return record{}, invalid(dir, Incomplete, "was not finished: there is no "+metaName)
+		}
+		return record{}, invalid(dir, Missing, "does not exist")
+	case errors.Is(err, errOdd):
+		return record{}, invalid(dir, Damaged, "is damaged: %v", err)
+	case err != nil:
+		return record{}, err
+	}
+
+	var d document
+	if err := yaml.Unmarshal(data, &d); err != nil {
+		return record{}, invalid(dir, Damaged, "is damaged: %s: %v", metaName, err)
+	}
+	if d.Version != "v1" || d.Kind != "db_backup" {
+		return record{}, invalid(dir, Damaged, "is of a kind that this version does not know: %s says %q, %q; want \"v1\", \"db_backup\"",
+			metaName, d.Version, d.Kind)
+	}
+	created, err := time.Parse(time.RFC3339, d.Spec.CreationTime)
+	if err != nil {
+		return record{}, invalid(dir, Damaged, "is damaged: %s: creation_time: %v", metaName, err)
+	}
+	return record{
+		Meta: Meta{
+			Proxy:   d.Spec.Proxy,
+			Version: d.Spec.Version,
+			Edition: version.Edition(d.Spec.Edition),
+			Created: created,
+		},
+		Size:   d.Spec.Size,
+		SHA256: d.Spec.SHA256,
+	}, nil
+}
+
+// errOdd marks files that are not what this package wrote.
+var errOdd = errors.New("not written by this program")
+
+func readSmall(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link: %w", path, errOdd)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: %w", path, errOdd)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxMeta+1))
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	if len(data) > maxMeta {
+		return nil, fmt.Errorf("%s is longer than %d bytes: %w", path, maxMeta, errOdd)
+	}
+	return data, nil
+}

@@ -1,0 +1,331 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/internal/durable"
+)
+
+// A RestoreRequest says which backup goes where.
+type RestoreRequest struct {
+	// Dir is the folder of the backup.
+	Dir string
+	// Target is the agent's database file, …/proc/sqlite.db. It and its folder
+	// are made where they do not exist.
+	Target string
+}
+
+// Restore makes the agent's database what it was when the backup was taken, and
+// checks and syncs the result. The agent must be stopped. The file keeps its
+// mode and owner; a new one is readable by its owner only, who is the one that
+// the database had when it was backed up.
+//
+// Whether the backup is the right one is for Check to say; here it must only be
+// complete, else the error is an *InvalidError. The other errors to decide on:
+// *InUseError, after which the database is what it was, and *NoSpaceError, for
+// which the room is looked at before anything is changed.
+//
+// After a crash the database is what it was or what the backup holds; see
+// replace for the one moment when it may be neither. Restoring again is always
+// possible and ends well. Once begun, the copying does not heed ctx.
+func Restore(ctx context.Context, r RestoreRequest) (err error) {
+	defer contain(&err)
+	rec, err := readRecord(r.Dir)
+	if err != nil {
+		return err
+	}
+	copied, err := rec.file(r.Dir)
+	if err != nil {
+		return err
+	}
+	want, err := settledSchema(ctx, copied)
+	if err != nil {
+		return invalid(r.Dir, Damaged, "is damaged: %v", err)
+	}
+	t, err := findTarget(r.Target, copied)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("restore %s: %w", t.path, err)
+		}
+	}()
+	if err := checkUnused(t.path); err != nil {
+		return err
+	}
+	info, err := os.Lstat(copied)
+	if err != nil {
+		return err
+	}
+	if err := checkSpace(filepath.Dir(t.path), info.Size()); err != nil {
+		return err
+	}
+	inPlace, err := t.hasRoom(info.Size())
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+
+	if inPlace {
+		err := t.overwrite(copied)
+		if err == nil {
+			err = t.verify(ctx, want)
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if errors.Is(err, sqlite3.BUSY) {
+			return t.inUse()
+		}
+		// What is there cannot take the backup: it is damaged, or its pages
+		// have another size. Nothing of it is wanted, so a new file may come.
+	}
+	if err := t.replace(ctx, copied); err != nil {
+		return explain(ctx, err, t.path, filepath.Dir(t.path))
+	}
+	return t.verify(ctx, want)
+}
+
+// A target is where a database is restored to.
+type target struct {
+	path   string
+	exists bool
+	mode   fs.FileMode
+	uid    int
+	gid    int
+}
+
+// findTarget looks at what is at path. Where there is nothing, mode and owner
+// are those of the backup at copied.
+func findTarget(path, copied string) (target, error) {
+	dir, err := realDir(path)
+	missing := isNotExist(err)
+	if missing {
+		if err = durable.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			dir, err = realDir(path)
+		}
+	}
+	if err != nil {
+		return target{}, fmt.Errorf("find the folder of the database: %w", err)
+	}
+	t := target{path: filepath.Join(dir, filepath.Base(path))}
+	info, err := lstatOwn(t.path)
+	if err == nil {
+		t.exists = true
+	} else if isNotExist(err) {
+		info, err = os.Lstat(copied)
+	}
+	if err != nil {
+		return target{}, err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	t.mode, t.uid, t.gid = info.Mode().Perm(), int(owner.Uid), int(owner.Gid)
+	for _, suffix := range sidecars {
+		if _, err := lstatOwn(t.path + suffix); err != nil && !isNotExist(err) {
+			return target{}, err
+		}
+	}
+	if missing {
+		if err := os.Chown(dir, t.uid, t.gid); err != nil {
+			return target{}, err
+		}
+	}
+	return t, nil
+}
+
+// hasRoom reports whether there is a database to overwrite, and room for the
+// transaction that does so: a WAL with the new pages or a journal with the old
+// ones, each with a little around every page, and the growth of the file.
+func (t target) hasRoom(size int64) (bool, error) {
+	c, err := source{path: t.path}.look()
+	if errors.Is(err, ErrNoDatabase) {
+		return false, nil
+	}
+	if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	free, err := freeSpace(filepath.Dir(t.path))
+	if err != nil {
+		return false, err
+	}
+	log := c.size
+	if c.wal {
+		log = size
+	}
+	return free >= log+log/16+max(0, size-c.size)+spaceMargin, nil
+}
+
+// open opens the database that is there for writing. Exclusive locking keeps
+// the WAL index in memory instead of in a file, and ends a transaction by
+// synced zeros at the start of the journal, so that a journal whose removal was
+// lost in a power cut has no force.
+func (t target) open() (*sqlite3.Conn, error) {
+	return connect(context.Background(), t.path, sqlite3.OPEN_READWRITE, url.Values{
+		// Journals are made with the database's mode and owner.
+		"modeof": {t.path},
+		"_pragma": {
+			"locking_mode(exclusive)",
+			"synchronous(extra)",
+			// Each time the cache is full, the journal is synced.
+			"cache_size(-8000)",
+		},
+	}.Encode())
+}
+
+// overwrite writes the pages of the backup over those of the database, in one
+// transaction.
+func (t target) overwrite(copied string) error {
+	c, err := t.open()
+	if err != nil {
+		return err
+	}
+	err = c.Restore("main", fileURI(copied, "immutable=1"))
+	if e := c.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return dropFinished(t.path)
+}
+
+// replace puts a copy of the backup in the place of what is there.
+//
+// Between taking the old sidecars away and giving the copy its name, a crash
+// leaves the old file without them. Where they still had a meaning, they are
+// folded into the file first, so that it is whole alone. Where that fails, the
+// file could not be read with them either, and nothing is lost. The other
+// order, new file first, would let a crash put the old WAL or journal on the
+// new file, whose pages SQLite would then take back without a word.
+func (t target) replace(ctx context.Context, copied string) error {
+	dir := filepath.Dir(t.path)
+	if err := t.cleanTemp(dir); err != nil {
+		return err
+	}
+	temp, err := durable.CreateTemp(t.path)
+	if err != nil {
+		return err
+	}
+	defer temp.Close()
+	if err := t.fill(ctx, temp, copied); err != nil {
+		os.Remove(temp.Name())
+		return err
+	}
+	if t.exists {
+		t.fold()
+		lock, err := lockExclusive(t.path)
+		if err != nil {
+			os.Remove(temp.Name())
+			if errors.Is(err, errLocked) {
+				return t.inUse()
+			}
+			return err
+		}
+		defer lock.Close()
+	}
+	for _, suffix := range sidecars {
+		if err := durable.Unlink(t.path + suffix); err != nil {
+			return err
+		}
+	}
+	if err := durable.SyncDir(dir); err != nil {
+		return err
+	}
+	return durable.Replace(temp.Name(), t.path)
+}
+
+func (t target) fill(ctx context.Context, temp *os.File, copied string) error {
+	if err := copyFile(ctx, copied, temp, nil); err != nil {
+		return err
+	}
+	if err := temp.Chown(t.uid, t.gid); err != nil {
+		return err
+	}
+	if err := temp.Chmod(t.mode); err != nil {
+		return err
+	}
+	return temp.Sync()
+}
+
+// fold makes the database whole without sidecars, where that is possible:
+// a journal is rolled back, a WAL taken over.
+func (t target) fold() {
+	if c, err := t.open(); err == nil {
+		// An error means that there is nothing to save, see replace.
+		c.Exec("PRAGMA journal_mode=delete")
+		c.Close()
+	}
+}
+
+// verify makes sure that the database is sound, is the one that was restored,
+// and is on stable storage.
+func (t target) verify(ctx context.Context, want schema) error {
+	src := source{path: t.path}
+	c, err := src.look()
+	if err != nil {
+		return err
+	}
+	if c.unsettled() {
+		return errUnsettled
+	}
+	problems, err := quickCheck(ctx, t.path)
+	if err != nil {
+		return explain(ctx, err, t.path, filepath.Dir(t.path))
+	}
+	if problems != "" {
+		return &CorruptError{Path: t.path, Detail: problems}
+	}
+	got, err := settledSchema(ctx, t.path)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("%s does not have the schema of its backup", t.path)
+	}
+	if err := durable.SyncFile(t.path); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(t.path))
+}
+
+// cleanTemp removes copies that an interrupted restore left. The folder is the
+// agent's, so only names that no one else gives are taken.
+func (t target) cleanTemp(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if durable.IsTemp(e.Name()) && strings.Contains(e.Name(), filepath.Base(t.path)) {
+			if err := durable.Unlink(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inUse names who has the database open, after a lock has shown that somebody
+// has.
+func (t target) inUse() error {
+	if err := checkUnused(t.path); err != nil {
+		return err
+	}
+	return &InUseError{Path: t.path}
+}

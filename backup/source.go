@@ -1,0 +1,278 @@
+package backup
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
+)
+
+// magic opens every SQLite database that is not empty.
+const magic = "SQLite format 3\x00"
+
+// A source is the agent's database. Its path is absolute and its folder free of
+// links, so that only the last element can still be one, and that is never
+// followed.
+type source struct {
+	path  string
+	owner *syscall.Stat_t
+}
+
+// findSource looks the database up; ErrNoDatabase when there is none.
+func findSource(path string) (source, error) {
+	dir, err := realDir(path)
+	if isNotExist(err) {
+		return source{}, ErrNoDatabase
+	}
+	if err != nil {
+		return source{}, fmt.Errorf("find the agent's database: %w", err)
+	}
+	s := source{path: filepath.Join(dir, filepath.Base(path))}
+	info, err := lstatOwn(s.path)
+	if isNotExist(err) {
+		return source{}, ErrNoDatabase
+	}
+	if err != nil {
+		return source{}, err
+	}
+	s.owner = info.Sys().(*syscall.Stat_t)
+	return s, nil
+}
+
+// realDir returns the folder of path, absolute and with links resolved: an
+// administrator may well have put the agent's state on another disk.
+func realDir(path string) (string, error) {
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// condition is how the files of a database lie there at one moment.
+type condition struct {
+	size     int64 // of the database file, bytes
+	pageSize int64 // bytes; 0 for an empty file
+	walSize  int64
+	wal      bool // SQLite would open it in WAL mode
+	index    bool // both the WAL and its index are there
+	journal  bool // a rollback journal that is not finished
+}
+
+// look reads the condition. It returns a *CorruptError for what cannot be a
+// database, and an error for files that are not what they seem.
+func (s source) look() (condition, error) {
+	var c condition
+	f, info, err := openOwn(s.path)
+	if isNotExist(err) {
+		return c, ErrNoDatabase
+	}
+	if err != nil {
+		return c, err
+	}
+	defer f.Close()
+	c.size = info.Size()
+
+	var present [len(sidecars)]bool
+	for i, suffix := range sidecars {
+		info, err := lstatOwn(s.path + suffix)
+		if isNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return c, err
+		}
+		present[i] = true
+		switch suffix {
+		case "-wal":
+			c.walSize = info.Size()
+		case "-journal":
+			if c.journal, err = unfinished(s.path + suffix); err != nil {
+				return c, err
+			}
+		}
+	}
+	c.wal, c.index = present[1], present[1] && present[2]
+
+	if c.size == 0 {
+		if c.walSize > 0 {
+			// SQLite would throw the WAL away as soon as it looked.
+			return c, &CorruptError{Path: s.path, Detail: "the file is empty, but its -wal is not"}
+		}
+		return c, nil
+	}
+	header := make([]byte, 20)
+	if _, err := f.ReadAt(header, 0); err != nil && err != io.EOF {
+		return c, fmt.Errorf("read %s: %w", s.path, err)
+	}
+	if string(header[:len(magic)]) != magic {
+		return c, &CorruptError{Path: s.path, Detail: "it does not begin as an SQLite database does"}
+	}
+	c.pageSize = int64(binary.BigEndian.Uint16(header[16:]))
+	if c.pageSize == 1 {
+		c.pageSize = 1 << 16
+	}
+	c.wal = c.wal || header[19] == 2
+	return c, nil
+}
+
+// unattended reports whether the database looks like one that nobody has open
+// and that a read-only connection cannot read, or not without making files
+// beside it.
+func (c condition) unattended() bool {
+	return c.journal || c.size == 0 || c.wal && !c.index
+}
+
+// unsettled reports whether the database file alone is not the database.
+func (c condition) unsettled() bool {
+	return c.journal || c.walSize > 0
+}
+
+// errAgain says that the database changed hands while it was looked at.
+var errAgain = errors.New("the database is changing hands")
+
+// read calls the one function that can read the database as it lies there:
+// online, which uses a read-only connection and its locks, or atRest, which
+// runs while an exclusive lock keeps everybody else out. Neither finds itself
+// making a file in the agent's folder.
+func (s source) read(ctx context.Context, online, atRest func(condition) error) error {
+	limit := time.Now().Add(busyTimeout)
+	for {
+		err := s.readNow(online, atRest)
+		if !errors.Is(err, errAgain) && !errors.Is(err, sqlite3.READONLY_ROLLBACK) {
+			return err
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("%s could not be read for %s: %w", s.path, busyTimeout, err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (s source) readNow(online, atRest func(condition) error) error {
+	c, err := s.look()
+	if err != nil {
+		return err
+	}
+	if c.unattended() {
+		lock, err := lockExclusive(s.path)
+		if err == nil {
+			defer lock.Close()
+			if c, err = s.look(); err != nil {
+				return err
+			}
+			if !c.unattended() {
+				return errAgain
+			}
+			return atRest(c)
+		}
+		if !errors.Is(err, errLocked) {
+			return err
+		}
+		// Somebody is there: a journal is theirs, a missing WAL about to come.
+		if !c.journal {
+			return errAgain
+		}
+	}
+	if !c.wal {
+		return online(c)
+	}
+	// The last one to leave takes the WAL and its index along, and a read-only
+	// connection would make new ones and leave them. The lock keeps that last
+	// one from taking them.
+	lock, err := lockShared(s.path)
+	if errors.Is(err, errLocked) {
+		return errAgain
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if c, err = s.look(); err != nil {
+		return err
+	}
+	if c.wal && !c.index {
+		return errAgain
+	}
+	return online(c)
+}
+
+// unfinished reports whether a rollback journal is in force. One that is
+// finished is empty or begins with zeros, depending on the journal mode.
+func unfinished(journal string) (bool, error) {
+	f, _, err := openOwn(journal)
+	if isNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var first [1]byte
+	n, err := f.ReadAt(first[:], 0)
+	if err != nil && err != io.EOF {
+		return false, fmt.Errorf("read %s: %w", journal, err)
+	}
+	return n == 1 && first[0] != 0, nil
+}
+
+// openOwn opens a file of the database for reading, see own.
+func openOwn(path string) (*os.File, fs.FileInfo, error) {
+	if _, err := lstatOwn(path); err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = own(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func lstatOwn(path string) (fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	return info, own(path, info)
+}
+
+// own refuses what is not a regular file with this one name. The folder may
+// belong to a user who could otherwise have root read or write a file of
+// somebody else's.
+func own(path string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link; a database is not followed out of its folder", path)
+	case mode.IsDir():
+		return fmt.Errorf("%s is a folder, not a database file", path)
+	case !mode.IsRegular():
+		return fmt.Errorf("%s is not a regular file (%s)", path, mode.Type())
+	}
+	if n := info.Sys().(*syscall.Stat_t).Nlink; n > 1 {
+		return fmt.Errorf("%s has %d names (hard links); a database must have one, because its journal is found by name", path, n)
+	}
+	return nil
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,119 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+const (
+	// busyTimeout is how long a lock that another process holds is waited for.
+	// Teleport itself waits as long.
+	busyTimeout = 10 * time.Second
+
+	// maxProblems is how many findings of a check are told.
+	maxProblems = 5
+)
+
+// connect opens the database file at path, which must be absolute and free of
+// links. Work on it ends with INTERRUPT when ctx does.
+func connect(ctx context.Context, path string, flags sqlite3.OpenFlag, query string) (*sqlite3.Conn, error) {
+	c, err := sqlite3.OpenFlags(fileURI(path, query), flags|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	c.SetInterrupt(ctx)
+	if err := c.BusyTimeout(busyTimeout); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// connectSettled opens a database that nobody writes and that needs no
+// recovery. Immutable means that no lock is taken and no file is made beside
+// it, whatever its journal mode is.
+func connectSettled(ctx context.Context, path string) (*sqlite3.Conn, error) {
+	return connect(ctx, path, sqlite3.OPEN_READONLY, "immutable=1")
+}
+
+func fileURI(path, query string) string {
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
+}
+
+// quickCheck runs SQLite's quick_check on a database that nobody writes. It
+// returns what is wrong with it, or an empty string.
+func quickCheck(ctx context.Context, path string) (problems string, err error) {
+	c, err := connectSettled(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	stmt, _, err := c.Prepare(fmt.Sprintf("PRAGMA quick_check(%d)", maxProblems))
+	if err != nil {
+		return "", err
+	}
+	defer stmt.Close()
+	var found []string
+	for stmt.Step() {
+		// A row may hold several findings under a heading.
+		for line := range strings.Lines(stmt.ColumnText(0)) {
+			if line = strings.TrimSpace(line); line != "ok" && !strings.HasPrefix(line, "***") {
+				found = append(found, line)
+			}
+		}
+	}
+	return strings.Join(found, "; "), stmt.Err()
+}
+
+// schema is what a version of the agent recognises its database by: two that
+// are equal were made by the same migrations.
+type schema struct {
+	userVersion int64
+	objects     [sha256.Size]byte
+}
+
+func readSchema(c *sqlite3.Conn) (schema, error) {
+	var s schema
+	stmt, _, err := c.Prepare("PRAGMA user_version")
+	if err != nil {
+		return s, err
+	}
+	defer stmt.Close()
+	if stmt.Step() {
+		s.userVersion = stmt.ColumnInt64(0)
+	}
+	if err := stmt.Err(); err != nil {
+		return s, err
+	}
+
+	// Statistics tables come and go with ANALYZE; they are not schema.
+	objects, _, err := c.Prepare(`SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema
+		WHERE substr(name, 1, 11) <> 'sqlite_stat' ORDER BY type, name`)
+	if err != nil {
+		return s, err
+	}
+	defer objects.Close()
+	sum := sha256.New()
+	for objects.Step() {
+		for i := range 4 {
+			fmt.Fprintf(sum, "%q\n", objects.ColumnRawText(i))
+		}
+	}
+	sum.Sum(s.objects[:0])
+	return s, objects.Err()
+}
+
+func settledSchema(ctx context.Context, path string) (schema, error) {
+	c, err := connectSettled(ctx, path)
+	if err != nil {
+		return schema{}, err
+	}
+	defer c.Close()
+	return readSchema(c)
+}

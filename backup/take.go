@@ -1,0 +1,201 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+)
+
+// A TakeRequest says what is backed up, and where to.
+type TakeRequest struct {
+	// Source is the agent's database file, …/proc/sqlite.db.
+	Source string
+	// Dir is the folder of the backup. It is made, for root only, where it does
+	// not exist. Nothing else may work in it meanwhile.
+	Dir  string
+	Meta Meta
+	// Stopped says that the agent was stopped for this, so that nothing may be
+	// written after the copy. It is checked: when any process has the database
+	// open, Take returns an *InUseError.
+	Stopped bool
+	// Progress, where not nil, is told how many bytes are copied and of how
+	// many, every 8 MiB, for databases above 100 MiB. The check and the sync
+	// that follow take about half as long again.
+	Progress func(done, total int64)
+}
+
+// Take backs up the agent's database. When it returns nil, the backup is whole,
+// checked, readable by root only (the file keeps the owner of the source) and
+// on stable storage, and has replaced the one that was in the folder. With an
+// error that one still stands, or, after a failure in the last steps, none.
+//
+// The errors to decide on: ErrNoDatabase; *CorruptError when no backup of this
+// database is possible; *NoSpaceError; *InUseError. It gives up when ctx ends,
+// or after a time that is generous for the database's size.
+func Take(ctx context.Context, r TakeRequest) (err error) {
+	defer contain(&err)
+	src, err := findSource(r.Source)
+	if err != nil {
+		return err
+	}
+	if r.Stopped {
+		if err := checkUnused(src.path); err != nil {
+			return err
+		}
+	}
+	c, err := src.look()
+	if err != nil {
+		return err
+	}
+	size := c.size + c.walSize
+	limit := timeLimit(size)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
+	defer cancel()
+
+	dir, err := prepareDir(r.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("back up %s: %w", src.path, errors.Join(err, durable.CleanTemp(dir.path)))
+			dir.undo()
+		}
+	}()
+	if err := checkSpace(dir.path, size); err != nil {
+		return err
+	}
+	temp, err := durable.CreateTemp(filepath.Join(dir.path, FileName))
+	if err != nil {
+		return err
+	}
+	defer temp.Close()
+	rec, err := fill(ctx, src, temp, r.Progress)
+	if err != nil {
+		return explain(ctx, err, src.path, dir.path)
+	}
+	rec.Meta = r.Meta
+	if err := temp.Chown(int(src.owner.Uid), int(src.owner.Gid)); err != nil {
+		return err
+	}
+	if err := temp.Sync(); err != nil {
+		return err
+	}
+	return publish(temp.Name(), dir.path, rec)
+}
+
+// fill makes temp a checked copy of the database.
+func fill(ctx context.Context, src source, temp *os.File, progress func(done, total int64)) (record, error) {
+	recovery := false
+	err := src.read(ctx,
+		func(condition) error {
+			return copyOnline(ctx, src.path, temp, progress)
+		},
+		func(c condition) error {
+			recovery = c.unsettled()
+			return copyAtRest(ctx, src.path, c, temp, progress)
+		})
+	if err != nil {
+		return record{}, err
+	}
+	if recovery {
+		if err := recoverCopy(ctx, temp.Name()); err != nil {
+			return record{}, err
+		}
+	}
+	problems, digest, err := settle(ctx, temp)
+	if err != nil {
+		return record{}, err
+	}
+	if problems != "" {
+		return record{}, &CorruptError{Path: src.path, Detail: problems}
+	}
+	info, err := temp.Stat()
+	if err != nil {
+		return record{}, err
+	}
+	return record{Size: info.Size(), SHA256: digest}, nil
+}
+
+// publish gives a finished copy its name. At no moment is there a backup.yaml
+// beside a database that it does not describe.
+func publish(temp, dir string, rec record) error {
+	if err := durable.Remove(filepath.Join(dir, metaName)); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, FileName)
+	// Somebody may have looked into the old copy with a tool that left these.
+	for _, suffix := range sidecars {
+		if err := durable.Unlink(name + suffix); err != nil {
+			return err
+		}
+	}
+	if err := durable.SyncDir(dir); err != nil {
+		return err
+	}
+	if err := durable.Replace(temp, name); err != nil {
+		return err
+	}
+	return rec.write(dir)
+}
+
+// Size returns how many bytes of space a backup of the database at path may
+// take; ErrNoDatabase when there is none. A restore needs as much again beside
+// the live database.
+func Size(path string) (int64, error) {
+	src, err := findSource(path)
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Lstat(src.path)
+	if err != nil {
+		return 0, err
+	}
+	size := info.Size()
+	if info, err := os.Lstat(src.path + "-wal"); err == nil {
+		size += info.Size()
+	}
+	return size, nil
+}
+
+// timeLimit is what a healthy host never needs: 4 MiB a second, and two minutes
+// for locks and a disk that wakes up.
+func timeLimit(size int64) time.Duration {
+	return 2*time.Minute + time.Duration(size>>22)*time.Second
+}
+
+// folder is the backup folder; absolute and free of links, as SQLite is given
+// paths in it.
+type folder struct {
+	path string
+	made bool
+}
+
+func prepareDir(dir string) (folder, error) {
+	var f folder
+	var st unix.Stat_t
+	f.made = unix.Stat(dir, &st) == unix.ENOENT
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
+		return f, fmt.Errorf("make the backup folder: %w", err)
+	}
+	path, err := realDir(filepath.Join(dir, FileName))
+	if err != nil {
+		return f, fmt.Errorf("find the backup folder: %w", err)
+	}
+	f.path = path
+	return f, durable.CleanTemp(path)
+}
+
+// undo takes back a folder that was made for nothing.
+func (f folder) undo() {
+	if f.made {
+		os.Remove(f.path) // only when empty
+	}
+}

@@ -1,0 +1,524 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// host is the part of a host's disk that matters here.
+type host struct{ db, dir string }
+
+func newHost(t *testing.T) host {
+	root := t.TempDir()
+	return host{
+		db:  filepath.Join(root, "proc", "sqlite.db"),
+		dir: filepath.Join(root, "versions", "15.1.0", "backup"),
+	}
+}
+
+func (h host) take(t *testing.T, version string) {
+	t.Helper()
+	if err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf(version)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h host) copied() string { return filepath.Join(h.dir, FileName) }
+
+func (h host) wantBackup(t *testing.T, version string, want state) {
+	t.Helper()
+	wantFiles(t, h.dir, "backup.yaml", "sqlite.db")
+	if err := Check(t.Context(), h.dir, wantOf(version)); err != nil {
+		t.Error(err)
+	}
+	if got := inspect(t, h.copied()); got != want {
+		t.Errorf("the backup holds %v; want %v", got, want)
+	}
+}
+
+// leave makes the database as its last user left it.
+var leave = map[string]func(t *testing.T, db string) state{
+	"closed in rollback mode": func(t *testing.T, db string) state {
+		makeDB(t, db, "", 2000, 1)
+		return state{2000, 1}
+	},
+	"closed in WAL mode": func(t *testing.T, db string) state {
+		makeDB(t, db, "PRAGMA journal_mode=wal", 2000, 1)
+		return state{2000, 1}
+	},
+	"closed with a journal that persists": func(t *testing.T, db string) state {
+		makeDB(t, db, "PRAGMA journal_mode=persist", 2000, 1)
+		execDB(t, db, "PRAGMA journal_mode=persist; DELETE FROM a WHERE id=2000; DELETE FROM b WHERE id=2000")
+		if _, err := os.Stat(db + "-journal"); err != nil {
+			t.Fatal("the journal does not persist")
+		}
+		return state{1999, 1}
+	},
+	"killed with a WAL": func(t *testing.T, db string) state {
+		makeDB(t, db, "PRAGMA journal_mode=wal", 2000, 1)
+		return killedWriter(t, db)
+	},
+	"killed with a WAL whose index is gone": func(t *testing.T, db string) state {
+		makeDB(t, db, "PRAGMA journal_mode=wal", 2000, 1)
+		s := killedWriter(t, db)
+		if err := os.Remove(db + "-shm"); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	},
+	"killed with a hot journal": func(t *testing.T, db string) state {
+		makeDB(t, db, "", 2000, 1)
+		start(t, "spill", db).kill()
+		if hot, err := unfinished(db + "-journal"); !hot || err != nil {
+			t.Fatal("the journal is not hot")
+		}
+		return state{2000, 1}
+	},
+	"empty": func(t *testing.T, db string) state {
+		if err := os.MkdirAll(filepath.Dir(db), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(db, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return state{}
+	},
+}
+
+// killedWriter kills a writer in the middle of its work. The last transaction
+// may have been committed before it could say so, so the true number is read.
+func killedWriter(t *testing.T, db string) state {
+	p := start(t, "write", db)
+	for p.last.Load() < 2050 {
+		time.Sleep(time.Millisecond)
+	}
+	p.kill()
+	s := inspect(t, db)
+	if s.rows < int(p.last.Load()) {
+		t.Fatalf("%d rows after %d were committed", s.rows, p.last.Load())
+	}
+	if info, err := os.Stat(db + "-wal"); err == nil && info.Size() == 0 {
+		t.Fatal("the WAL is empty")
+	}
+	return s
+}
+
+func TestABackupOfAStoppedAgentIsWholeAndLeavesItsFolderAlone(t *testing.T) {
+	for name, prepare := range leave {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			want := prepare(t, h.db)
+			before := tree(t, filepath.Dir(h.db))
+			if err := Probe(t.Context(), h.db); err != nil {
+				t.Errorf("Probe: %v", err)
+			}
+			wantSameTree(t, filepath.Dir(h.db), before)
+			if err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Stopped: true}); err != nil {
+				t.Fatal(err)
+			}
+			wantSameTree(t, filepath.Dir(h.db), before)
+			if name == "empty" {
+				if info, err := os.Stat(h.copied()); err != nil || info.Size() != 0 {
+					t.Errorf("the copy of an empty database: %v, %v", info, err)
+				}
+				if err := Check(t.Context(), h.dir, wantOf("15.1.0")); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			h.wantBackup(t, "15.1.0", want)
+		})
+	}
+}
+
+func TestABackupUnderABusyWriterIsTheStateOfOneMoment(t *testing.T) {
+	for _, mode := range []string{"wal", "delete", "truncate"} {
+		t.Run(mode, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 20000, 1)
+			p := start(t, "write", h.db)
+			for round := range 3 {
+				committed := int(p.last.Load())
+				h.take(t, "15.1.0")
+				got := inspect(t, h.copied())
+				if got.rows < committed {
+					t.Errorf("round %d: the backup holds %d rows; %d were committed before it began", round, got.rows, committed)
+				}
+				if int(p.last.Load()) == committed {
+					t.Error("the writer did not write")
+				}
+			}
+			p.kill()
+			if got := inspect(t, h.db); got.rows < int(p.last.Load()) {
+				t.Errorf("the agent's database holds %d rows of %d", got.rows, p.last.Load())
+			}
+		})
+	}
+}
+
+func TestABackupWorksBesideSQLiteInC(t *testing.T) {
+	shell, err := exec.LookPath("sqlite3")
+	if err != nil {
+		t.Skip("the sqlite3 shell is not installed")
+	}
+	for _, mode := range []string{"wal", "delete"} {
+		t.Run(mode, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 5000, 1)
+			cmd := exec.Command(shell, "-batch", h.db)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Stderr = os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				fmt.Fprintln(in, ".timeout 20000")
+				for n := 5001; ; n++ {
+					select {
+					case <-stop:
+						in.Close()
+						return
+					default:
+						fmt.Fprintf(in, "BEGIN IMMEDIATE; INSERT INTO a VALUES (%d, randomblob(300)); INSERT INTO b VALUES (%d, 0); COMMIT;\n", n, n)
+					}
+				}
+			}()
+			for range 5 {
+				h.take(t, "15.1.0")
+				inspect(t, h.copied())
+			}
+			close(stop)
+			<-stopped
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the writer failed: %v", err)
+			}
+			if _, err := os.Stat(h.db + "-wal"); err == nil {
+				t.Error("a WAL was left behind by the last one to close")
+			}
+			inspect(t, h.db)
+		})
+	}
+}
+
+func TestABackupIsPrivateAndKeepsTheOwner(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	h := newHost(t)
+	makeDB(t, h.db, "PRAGMA journal_mode=wal", 10, 1)
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		uid, gid = 1234, 4321
+		if err := os.Chown(h.db, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.take(t, "15.1.0")
+	for path, mode := range map[string]os.FileMode{h.dir: os.ModeDir | 0o700, h.copied(): 0o600, filepath.Join(h.dir, metaName): 0o600} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != mode {
+			t.Errorf("%s has mode %v; want %v", path, info.Mode(), mode)
+		}
+	}
+	info, _ := os.Stat(h.copied())
+	if owner := info.Sys().(*syscall.Stat_t); int(owner.Uid) != uid || int(owner.Gid) != gid {
+		t.Errorf("the backup belongs to %d:%d; want %d:%d", owner.Uid, owner.Gid, uid, gid)
+	}
+}
+
+func TestANewBackupReplacesTheOldOneWithAllItsLeftovers(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "PRAGMA journal_mode=wal", 100, 1)
+	h.take(t, "15.1.0")
+	for _, leftover := range []string{"sqlite.db-wal", "sqlite.db-journal", ".tmp-sqlite.db-killed", ".tmp-sqlite.db-killed-journal"} {
+		if err := os.WriteFile(filepath.Join(h.dir, leftover), []byte("left"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execDB(t, h.db, "UPDATE b SET gen = 2; PRAGMA user_version = 2")
+	h.take(t, "15.2.0")
+	h.wantBackup(t, "15.2.0", state{100, 2})
+}
+
+func TestADatabaseThatCannotBeBackedUpIsRefusedAndTheOldBackupKept(t *testing.T) {
+	overwrite := func(offset int64, data string) func(*testing.T, string) {
+		return func(t *testing.T, db string) {
+			f, err := os.OpenFile(db, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte(data), offset); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tests := map[string]struct {
+		damage func(t *testing.T, db string)
+		probed bool // cheap to see
+		want   string
+	}{
+		"a header overwritten":      {overwrite(0, "not a database.."), true, "does not begin as"},
+		"an encrypted file":         {overwrite(0, string(make([]byte, 8192))), true, "does not begin as"},
+		"a page in the middle lost": {overwrite(20*4096, strings.Repeat("\xff", 4096)), false, "database disk image is malformed|Tree|page"},
+		"the schema page damaged":   {overwrite(100, strings.Repeat("\xee", 400)), true, "malformed"},
+		"a nonsensical page size":   {overwrite(16, "\x00\x03"), true, "not a database"},
+		"a file cut short":          {func(t *testing.T, db string) { must(t, os.Truncate(db, 9*4096+100)) }, true, "malformed"},
+		"a file shorter than a header": {func(t *testing.T, db string) {
+			must(t, os.WriteFile(db, []byte("SQLite format 3\x00"), 0o600))
+		}, true, "not a database"},
+		"an empty file with a WAL": {func(t *testing.T, db string) {
+			must(t, os.Truncate(db, 0))
+			must(t, os.WriteFile(db+"-wal", []byte("frames"), 0o600))
+		}, true, "empty"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "", 2000, 1)
+			h.take(t, "15.1.0")
+			tt.damage(t, h.db)
+			before := tree(t, filepath.Dir(filepath.Dir(h.db)))
+
+			err := Probe(t.Context(), h.db)
+			if _, ok := errors.AsType[*CorruptError](err); ok != tt.probed {
+				t.Errorf("Probe: %v", err)
+			}
+			err = Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.1")})
+			corrupt, ok := errors.AsType[*CorruptError](err)
+			if !ok {
+				t.Fatalf("Take: %v; want a *CorruptError", err)
+			}
+			if corrupt.Path != h.db || !containsAny(corrupt.Error(), tt.want) {
+				t.Errorf("Take: %v; want the path and %q", corrupt, tt.want)
+			}
+			wantSameTree(t, filepath.Dir(filepath.Dir(h.db)), before)
+		})
+	}
+}
+
+func TestAFailedBackupLeavesNoFolder(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "", 2000, 1)
+	must(t, os.Truncate(h.db, 9*4096))
+	must(t, os.MkdirAll(filepath.Dir(h.dir), 0o755))
+	if err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")}); err == nil {
+		t.Fatal("a damaged database was backed up")
+	}
+	wantFiles(t, filepath.Dir(h.dir))
+}
+
+func TestOnlyTheAgentsOwnRegularFilesAreRead(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "secret.db")
+	makeDB(t, elsewhere, "", 10, 1)
+	link := func(suffix string) func(*testing.T, string) {
+		return func(t *testing.T, db string) {
+			os.Remove(db + suffix)
+			must(t, os.Symlink(elsewhere, db+suffix))
+		}
+	}
+	tests := map[string]struct {
+		plant func(t *testing.T, db string)
+		want  string
+	}{
+		"a link":            {link(""), "symbolic link"},
+		"a dangling link":   {func(t *testing.T, db string) { os.Remove(db); must(t, os.Symlink("/nowhere", db)) }, "symbolic link"},
+		"a link as WAL":     {link("-wal"), "symbolic link"},
+		"a link as index":   {link("-shm"), "symbolic link"},
+		"a link as journal": {link("-journal"), "symbolic link"},
+		"a hard link":       {func(t *testing.T, db string) { os.Remove(db); must(t, os.Link(elsewhere, db)) }, "hard links"},
+		"a folder":          {func(t *testing.T, db string) { os.Remove(db); must(t, os.Mkdir(db, 0o755)) }, "folder"},
+		"a pipe":            {func(t *testing.T, db string) { os.Remove(db); must(t, unix.Mkfifo(db, 0o600)) }, "not a regular file"},
+		"a pipe as journal": {func(t *testing.T, db string) { must(t, unix.Mkfifo(db+"-journal", 0o600)) }, "not a regular file"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "", 10, 1)
+			h.take(t, "15.1.0")
+			tt.plant(t, h.db)
+			before := tree(t, filepath.Dir(h.dir))
+			for what, err := range map[string]error{
+				"Take":    Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.1")}),
+				"Probe":   Probe(t.Context(), h.db),
+				"Restore": Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}),
+			} {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%s: %v; want an error with %q", what, err, tt.want)
+				}
+			}
+			wantSameTree(t, filepath.Dir(h.dir), before)
+		})
+	}
+}
+
+func TestTheFolderOfTheDatabaseMayBeALink(t *testing.T) {
+	h := newHost(t)
+	elsewhere := t.TempDir()
+	makeDB(t, filepath.Join(elsewhere, "a b?c#%41", "sqlite.db"), "PRAGMA journal_mode=wal", 10, 1)
+	must(t, os.Symlink(filepath.Join(elsewhere, "a b?c#%41"), filepath.Dir(h.db)))
+	h.take(t, "15.1.0")
+	h.wantBackup(t, "15.1.0", state{10, 1})
+	must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+}
+
+func TestAHostWithoutADatabaseSaysSo(t *testing.T) {
+	h := newHost(t)
+	for range 2 { // without the folder, then with it
+		err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")})
+		if !errors.Is(err, ErrNoDatabase) {
+			t.Errorf("Take: %v; want ErrNoDatabase", err)
+		}
+		if err := Probe(t.Context(), h.db); !errors.Is(err, ErrNoDatabase) {
+			t.Errorf("Probe: %v; want ErrNoDatabase", err)
+		}
+		if _, err := Size(h.db); !errors.Is(err, ErrNoDatabase) {
+			t.Errorf("Size: %v; want ErrNoDatabase", err)
+		}
+		if _, err := os.Stat(h.dir); err == nil {
+			t.Error("a backup folder was made")
+		}
+		must(t, os.MkdirAll(filepath.Dir(h.db), 0o700))
+	}
+}
+
+func TestABackupOfAStoppedAgentIsRefusedWhileAProcessHasTheDatabaseOpen(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "", 10, 1)
+	p := start(t, "hold", h.db)
+	err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Stopped: true})
+	use, ok := errors.AsType[*InUseError](err)
+	if !ok || len(use.PIDs) != 1 || use.PIDs[0] != p.cmd.Process.Pid {
+		t.Errorf("Take: %v; want an *InUseError with process %d", err, p.cmd.Process.Pid)
+	}
+	h.take(t, "15.1.0") // running is fine when it need not be stopped
+}
+
+func TestABackupThatIsCancelledLeavesTheOldOne(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "PRAGMA journal_mode=wal", 100, 1)
+	h.take(t, "15.1.0")
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	if err := Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.1")}); !errors.Is(err, enough) {
+		t.Errorf("Take: %v; want the cause of the cancellation", err)
+	}
+	h.wantBackup(t, "15.1.0", state{100, 1})
+}
+
+func TestProgressIsToldOnALargeDatabaseAndCanStopIt(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "PRAGMA journal_mode=wal", 10, 1)
+	execDB(t, h.db, "PRAGMA synchronous=off; CREATE TABLE large AS SELECT zeroblob(110000000) AS data")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	var last, calls, size int64
+	err := Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Progress: func(done, total int64) {
+		if done <= last || done > total {
+			t.Errorf("%d bytes of %d after %d", done, total, last)
+		}
+		last, size = done, total
+		if calls++; calls == 5 {
+			cancel(enough)
+		}
+	}})
+	if !errors.Is(err, enough) || calls != 5 || size < 110000000 {
+		t.Errorf("Take: %v after %d calls of %d bytes; want it stopped at the fifth", err, calls, size)
+	}
+	if _, err := os.Stat(h.dir); err == nil {
+		t.Error("a folder is left")
+	}
+}
+
+func TestTooLittleSpaceIsSeenBeforeAndOnTheWay(t *testing.T) {
+	small := smallDisk(t, 24<<20)
+	h := newHost(t)
+	makeDB(t, h.db, "", 10, 1)
+	execDB(t, h.db, "PRAGMA synchronous=off; CREATE TABLE large AS SELECT zeroblob(14000000) AS data")
+	h.dir = filepath.Join(small, "backup")
+	must(t, os.WriteFile(filepath.Join(small, "other"), make([]byte, 4<<20), 0o600))
+
+	err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")})
+	space, ok := errors.AsType[*NoSpaceError](err)
+	if !ok || space.Need < 14000000 || space.Free > 20<<20 || space.Path != h.dir {
+		t.Errorf("Take: %v; want a *NoSpaceError with need and free space", err)
+	}
+	wantFiles(t, small, "other")
+
+	// Room for the copy, but somebody else takes it meanwhile.
+	must(t, os.Remove(filepath.Join(small, "other")))
+	temp := filepath.Join(small, "copy")
+	f, err := os.Create(temp)
+	must(t, err)
+	defer f.Close()
+	must(t, os.WriteFile(filepath.Join(small, "other"), make([]byte, 14<<20), 0o600))
+	src, err := findSource(h.db)
+	must(t, err)
+	_, err = fill(t.Context(), src, f, nil)
+	if _, ok := errors.AsType[*NoSpaceError](explain(t.Context(), err, h.db, small)); !ok {
+		t.Errorf("the disk filled up: %v; want a *NoSpaceError", err)
+	}
+}
+
+func TestSizeCountsTheWAL(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "PRAGMA journal_mode=wal", 10, 1)
+	killedWriter(t, h.db)
+	var want int64
+	for _, suffix := range []string{"", "-wal"} {
+		info, err := os.Stat(h.db + suffix)
+		must(t, err)
+		want += info.Size()
+	}
+	if got, err := Size(h.db); got != want || err != nil {
+		t.Errorf("Size: %d, %v; want %d", got, err, want)
+	}
+}
+
+// smallDisk mounts an own file system of the given size.
+func smallDisk(t *testing.T, size int64) string {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		t.Skipf("mounting needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func containsAny(s, alternatives string) bool {
+	for a := range strings.SplitSeq(alternatives, "|") {
+		if strings.Contains(s, a) {
+			return true
+		}
+	}
+	return false
+}
