@@ -1,0 +1,43 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxChecksum is how much of a checksum file is read, in bytes.
+const maxChecksum = 4 << 10
+
+// ChecksumError says that a tarball is not the one that was announced: damaged
+// on the way or at the server, or exchanged.
+type ChecksumError struct {
+	URL  string // as it may be logged
+	Want string
+	Got  string
+}
+
+func (e *ChecksumError) Error() string {
+	return fmt.Sprintf("%s does not match its checksum: want sha256 %s, got %s; it was damaged or exchanged, and nothing of it was kept", e.URL, e.Want, e.Got)
+}
+
+// parseChecksum reads a checksum file: 64 hex digits in either case, then the
+// end or anything that is not one more letter or digit (a SHA-512, say).
+func parseChecksum(data []byte) (string, error) {
+	text := string(data)
+	if len(text) < 64 {
+		return "", errors.New("the checksum file holds no SHA-256 (64 hex digits)")
+	}
+	digest := strings.ToLower(text[:64])
+	if !isDigest(digest) {
+		return "", errors.New("the checksum file does not begin with a SHA-256 (64 hex digits)")
+	}
+	if len(text) > 64 && isAlphanumeric(text[64]) {
+		return "", errors.New("the checksum file begins with more than 64 hex digits; only SHA-256 is taken")
+	}
+	return digest, nil
+}
+
+func isAlphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

@@ -1,0 +1,73 @@
+package versions
+
+import (
+	"slices"
+)
+
+// RetainInput is everything that decides what may go. It is complete, or
+// nothing may go: see Store.Retain.
+type RetainInput struct {
+	Entries []Entry
+	// Keep are the releases that are needed by name: the active one, the
+	// previous one, those that the journal names. Without an edition, all
+	// editions of the version are meant. None at all means that nobody knows
+	// what is active.
+	Keep []Release
+	// Linked and Running are names of entries: those that a link leads into,
+	// and those that a process executes from.
+	Linked  []string
+	Running []string
+}
+
+// Verdict is what becomes of one entry.
+type Verdict struct {
+	Entry  Entry
+	Keep   bool
+	Reason string // why, in a few words
+}
+
+// Classify decides for each entry whether it may be removed. It is a pure
+// table: it looks at nothing but its input. What is not certainly ours and
+// certainly unneeded stays.
+func Classify(in RetainInput) []Verdict {
+	verdicts := make([]Verdict, 0, len(in.Entries))
+	for _, e := range in.Entries {
+		keep, reason := in.judge(e)
+		verdicts = append(verdicts, Verdict{Entry: e, Keep: keep, Reason: reason})
+	}
+	return verdicts
+}
+
+func (in RetainInput) judge(e Entry) (keep bool, reason string) {
+	switch {
+	case slices.Contains(in.Linked, e.Name):
+		return true, "a link leads into it"
+	case slices.Contains(in.Running, e.Name):
+		return true, "a process runs from it"
+	}
+	switch e.Kind {
+	case Leftover:
+		return false, "left by an interrupted removal"
+	case Complete, Incomplete:
+		if slices.ContainsFunc(in.Keep, e.mayBe) {
+			return true, "the active or previous version, or one that the journal names"
+		}
+		if len(in.Keep) == 0 && len(in.Linked) == 0 {
+			return true, "nobody can tell which version is active"
+		}
+		if e.Kind == Incomplete {
+			return false, "incomplete (" + e.Why + ") and not needed"
+		}
+		return false, "not needed any more"
+	case Reserved:
+		return true, "not a version"
+	}
+	return true, "not ours"
+}
+
+// mayBe reports whether the entry may hold that release, as far as both sides
+// say what they are.
+func (e Entry) mayBe(r Release) bool {
+	return e.Release.Version == r.Version &&
+		(e.Release.Edition == "" || r.Edition == "" || e.Release.Edition == r.Edition)
+}

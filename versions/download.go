@@ -1,0 +1,265 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"teleport-update/internal/webclient"
+)
+
+// progressMade is how many new bytes make an attempt one that brought
+// something, so that a server cannot keep us for ever with a byte at a time.
+const progressMade = 64 << 10
+
+// download is the tarball as one stream that hides lost connections. A
+// connection that breaks or stalls is opened again where it ended; a server
+// that cannot do that sends all of it again, and what is here already is read
+// over; a mirror that is used up gives way to the next with the same checksum.
+// Whether the pieces fit is proven by the checksum in the end.
+type download struct {
+	f       *Fetcher
+	ctx     context.Context
+	digest  string
+	expect  string   // the checksum that the caller insists on; may be empty
+	mirrors []mirror // the current one first, then those not tried yet
+	failed  *failures
+	keep    *keeper
+
+	part     *part
+	pending  error // what ended the part, after its last bytes
+	valid    validator
+	offset   int64 // bytes handed out
+	total    int64 // -1: not known
+	furthest int64 // the offset that counts as reached
+	tries    int   // attempts in a row that brought nothing new
+	stitched bool  // the stream is of more than one piece
+}
+
+// restartError says that the stream cannot go on and must begin anew with the
+// download's current mirror.
+type restartError struct{ err error }
+
+func (e *restartError) Error() string { return e.err.Error() }
+func (e *restartError) Unwrap() error { return e.err }
+
+// begin finds the first mirror that announces a checksum.
+func (f *Fetcher) begin(ctx context.Context, mirrors []mirror, expect string, failed *failures) (*download, error) {
+	for len(mirrors) > 0 {
+		digest, err := f.announced(ctx, mirrors[0], expect)
+		if err == nil {
+			return &download{f: f, ctx: ctx, digest: digest, expect: expect, mirrors: mirrors, failed: failed, total: -1}, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		failed.add(mirrors[0], err)
+		mirrors = mirrors[1:]
+	}
+	return nil, failed
+}
+
+// announced returns the checksum that a mirror's tarball must have, with as
+// many attempts as Patience allows.
+func (f *Fetcher) announced(ctx context.Context, m mirror, expect string) (string, error) {
+	if expect != "" {
+		return expect, nil
+	}
+	for try := 1; ; try++ {
+		digest, err := f.checksum(ctx, m)
+		if err == nil || permanent(err) || try >= f.Patience.Tries {
+			return digest, err
+		}
+		f.Log.Warn("Reading the checksum failed; trying again", "url", m.name, "attempt", try, "error", err)
+		if err := f.pause(ctx, try); err != nil {
+			return "", err
+		}
+	}
+}
+
+func (d *download) Read(p []byte) (int, error) {
+	if n, err := d.keep.replay(p); n > 0 || err != nil {
+		d.stitched = true
+		return n, d.advance(n, err)
+	}
+	for {
+		if err := d.ctx.Err(); err != nil {
+			return 0, context.Cause(d.ctx)
+		}
+		if d.part == nil {
+			if err := d.connect(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := 0, d.pending
+		if err == nil {
+			n, err = d.part.body.Read(p)
+			d.pending = err
+		}
+		if n > 0 {
+			d.keep.write(p[:n])
+			return n, d.advance(n, nil)
+		}
+		if err == nil {
+			continue
+		}
+		d.close()
+		if err == io.EOF && (d.total < 0 || d.offset == d.total) {
+			return 0, io.EOF
+		}
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err := d.retry(fmt.Errorf("connection lost after %d bytes: %w", d.offset, webclient.RedactError(err))); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (d *download) advance(n int, err error) error {
+	d.offset += int64(n)
+	d.f.Progress.Update(d.offset, d.total)
+	if err == nil && d.offset > d.f.Limits.Download {
+		err = refuse("the tarball is larger than %s", formatBytes(d.f.Limits.Download))
+	}
+	return err
+}
+
+func (d *download) close() {
+	if d.part != nil {
+		d.part.body.Close()
+		d.part, d.pending = nil, nil
+	}
+}
+
+// connect opens the tarball at the current offset, on whatever mirror still
+// has it.
+func (d *download) connect() error {
+	for {
+		p, err := d.f.open(d.ctx, d.mirrors[0], d.offset, d.valid)
+		if err == nil {
+			err = d.take(p)
+		}
+		if err == nil {
+			return nil
+		}
+		if err := d.retry(err); err != nil {
+			return err
+		}
+	}
+}
+
+// take checks that a part continues the stream, and reads over what is here
+// already.
+func (d *download) take(p *part) error {
+	if d.total >= 0 && p.total >= 0 && d.total != p.total {
+		p.body.Close()
+		return errChanged
+	}
+	if p.total > d.f.Limits.Download {
+		p.body.Close()
+		return refusef("the tarball is of %s, more than the limit of %s", formatBytes(p.total), formatBytes(d.f.Limits.Download))
+	}
+	if p.offset < d.offset {
+		d.f.Log.Info("The server cannot continue a download; receiving it again from the start", "url", d.mirrors[0].name)
+		if _, err := io.CopyN(io.Discard, p.body, d.offset-p.offset); err != nil {
+			p.body.Close()
+			if err == io.EOF {
+				return errChanged
+			}
+			return webclient.RedactError(err)
+		}
+	}
+	if d.total < 0 {
+		d.total = p.total
+	}
+	d.stitched = d.stitched || d.offset > 0
+	d.part, d.valid = p, p.valid
+	d.keep.describe(d.mirrors[0], p.valid, d.total)
+	return nil
+}
+
+// retry decides what follows a failed attempt. It returns nil when the stream
+// can be continued, after a pause or with another mirror.
+func (d *download) retry(err error) error {
+	if d.ctx.Err() != nil {
+		return context.Cause(d.ctx)
+	}
+	if errors.Is(err, errChanged) {
+		return &restartError{err}
+	}
+	if d.offset >= d.furthest+progressMade {
+		d.furthest, d.tries = d.offset, 0
+	}
+	d.tries++
+	if !permanent(err) && d.tries < d.f.Patience.Tries {
+		d.f.Log.Warn("Download interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
+		return d.f.pause(d.ctx, d.tries)
+	}
+	return d.nextMirror(err)
+}
+
+func (d *download) nextMirror(err error) error {
+	for {
+		d.failed.add(d.mirrors[0], err)
+		d.mirrors = d.mirrors[1:]
+		if len(d.mirrors) == 0 {
+			return d.failed
+		}
+		d.f.Log.Warn("Trying the next mirror", "url", d.mirrors[0].name, "error", err)
+		var digest string
+		digest, err = d.f.announced(d.ctx, d.mirrors[0], d.expect)
+		if d.ctx.Err() != nil {
+			return context.Cause(d.ctx)
+		}
+		if err != nil {
+			continue
+		}
+		if digest != d.digest {
+			return &restartError{fmt.Errorf("%s announces another checksum", d.mirrors[0].name)}
+		}
+		d.tries, d.furthest, d.valid = 0, d.offset, validator{}
+		return nil
+	}
+}
+
+// pause waits before an attempt: twice as long each time, more or less by
+// half, so that hosts cut off together do not come back together.
+func (f *Fetcher) pause(ctx context.Context, tries int) error {
+	wait := f.Patience.Backoff << min(tries-1, 16)
+	wait = min(wait, f.Patience.MaxBackoff)
+	wait = time.Duration(float64(wait) * (0.5 + f.Patience.Random()))
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// failures is why each mirror failed.
+type failures struct {
+	release Release
+	reasons []string
+	errs    []error
+}
+
+func (f *failures) add(m mirror, err error) {
+	text := err.Error()
+	if !strings.Contains(text, m.name) {
+		text = m.name + ": " + text
+	}
+	f.reasons = append(f.reasons, text)
+	f.errs = append(f.errs, err)
+}
+
+func (f *failures) Error() string {
+	return fmt.Sprintf("fetch version %s: %s", f.release, strings.Join(f.reasons, "; "))
+}
+
+func (f *failures) Unwrap() []error { return f.errs }

@@ -1,0 +1,114 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/durable"
+)
+
+// Kind says what an entry of the versions folder is.
+type Kind string
+
+const (
+	// Complete is a release with everything that marks one as whole.
+	Complete Kind = "complete"
+	// Incomplete is a folder with a release's name and without what marks a
+	// whole one; Entry.Why says what.
+	Incomplete Kind = "incomplete"
+	// Leftover is what an interrupted removal left under a temporary name.
+	Leftover Kind = "leftover"
+	// Reserved is a folder of ours that is no release: partial, original.
+	Reserved Kind = "reserved"
+	// Foreign is everything else: state files, links, names we do not know.
+	Foreign Kind = "foreign"
+)
+
+// Entry is one entry of the versions folder.
+type Entry struct {
+	Name string
+	Kind Kind
+	// Release has a version for Complete and Incomplete; an edition for
+	// Complete, and for Incomplete if the folder's name says it.
+	Release Release
+	// Tree is set for Complete.
+	Tree Tree
+	// Why says in a few words what an Incomplete lacks.
+	Why string
+}
+
+// List returns every entry of the versions folder, classified, sorted by name.
+// A folder that is not there is empty. An entry that cannot be read is an
+// error, for what it is cannot be told.
+func (s *Store) List() ([]Entry, error) {
+	names, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list versions: %w", err)
+	}
+	entries := make([]Entry, 0, len(names))
+	for _, name := range names {
+		e, err := s.entry(name)
+		if err != nil {
+			return nil, fmt.Errorf("list versions: %w", err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func (s *Store) entry(d fs.DirEntry) (Entry, error) {
+	e := Entry{Name: d.Name(), Kind: Foreign}
+	if !d.IsDir() {
+		return e, nil
+	}
+	v, edition, ok := parseFolder(e.Name)
+	switch {
+	case e.Name == partialName || e.Name == originalName:
+		e.Kind = Reserved
+		return e, nil
+	case durable.IsTemp(e.Name):
+		e.Kind = Leftover
+		return e, nil
+	case !ok:
+		return e, nil
+	}
+	tree, err := s.readTree(e.Name)
+	if incomplete, ok := errors.AsType[*incompleteError](err); ok {
+		e.Kind, e.Why = Incomplete, incomplete.reason
+		e.Release = Release{Version: v, Edition: edition}
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	e.Kind, e.Release, e.Tree = Complete, tree.Release, tree
+	return e, nil
+}
+
+// size returns the bytes and files of a tree, without its backup.
+func (t Tree) size() (bytes, files int64, err error) {
+	err = filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path == t.BackupDir() {
+			return fs.SkipDir
+		}
+		files++
+		if d.Type().IsRegular() {
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes, files, err
+}

@@ -1,0 +1,247 @@
+package versions
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxManifest is above what DefaultLimits().Entries of the longest names take;
+// a longer file is not ours.
+const maxManifest = 2 << 20
+
+// sum is one line of a manifest.
+type sum struct {
+	name   string // relative to the tree, with slashes
+	digest string
+}
+
+func sumOf(name string, data []byte) sum {
+	digest := sha256.Sum256(data)
+	return sum{name: name, digest: hex.EncodeToString(digest[:])}
+}
+
+// formatManifest writes what "sha256sum -c" reads when it runs in the tree.
+func formatManifest(sums []sum) []byte {
+	sums = slices.SortedFunc(slices.Values(sums), func(a, b sum) int { return strings.Compare(a.name, b.name) })
+	var out bytes.Buffer
+	for _, s := range sums {
+		fmt.Fprintf(&out, "%s  %s\n", s.digest, s.name)
+	}
+	return out.Bytes()
+}
+
+// parseManifest reads a manifest of ours and nothing else: clean relative
+// names, each once.
+func parseManifest(r io.Reader) ([]sum, error) {
+	var sums []sum
+	seen := make(map[string]bool)
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		digest, name, ok := strings.Cut(lines.Text(), "  ")
+		if !ok || !isDigest(digest) || !fs.ValidPath(name) || name == "." || seen[name] {
+			return nil, fmt.Errorf("line %d is not one we wrote", len(sums)+1)
+		}
+		seen[name] = true
+		sums = append(sums, sum{name: name, digest: digest})
+	}
+	return sums, lines.Err()
+}
+
+// DamagedError lists what is wrong with a tree that was whole when it was
+// published.
+type DamagedError struct {
+	Dir   string
+	Files []string // "bin/tsh: content changed", sorted
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("version folder %s is damaged: %s", e.Dir, strings.Join(e.Files, "; "))
+}
+
+// Verify reads the whole tree and compares it with its manifest: every file
+// there, with its content, mode and owner, and no other in bin and etc. Where
+// it differs, the error is a *DamagedError. Any other error says that the tree
+// could not be checked.
+func (t Tree) Verify(ctx context.Context) error {
+	root, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return fmt.Errorf("verify version %s: %w", t.Release, err)
+	}
+	defer root.Close()
+	sums, damage, err := readManifest(root)
+	if err != nil {
+		return fmt.Errorf("verify version %s: %w", t.Release, err)
+	}
+	if damage == "" {
+		v := &verifier{ctx: ctx, root: root, listed: make(map[string]bool)}
+		v.files(sums)
+		v.strangers()
+		if err := errors.Join(v.errs...); err != nil {
+			return fmt.Errorf("verify version %s: %w", t.Release, err)
+		}
+		if len(v.damage) == 0 {
+			return nil
+		}
+		slices.Sort(v.damage)
+		return &DamagedError{Dir: t.Dir, Files: v.damage}
+	}
+	return &DamagedError{Dir: t.Dir, Files: []string{damage}}
+}
+
+// readManifest returns what is listed, or in a few words why that cannot be
+// relied on.
+func readManifest(root *os.Root) (sums []sum, damage string, err error) {
+	f, err := root.OpenFile(manifestName, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, manifestName + ": cannot be opened", nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxManifest {
+		return nil, manifestName + ": is not what we wrote", nil
+	}
+	sums, err = parseManifest(f)
+	if err != nil {
+		return nil, manifestName + ": " + err.Error(), nil
+	}
+	for _, name := range []string{binName + "/" + agentName, unitName, editionName} {
+		if !slices.ContainsFunc(sums, func(s sum) bool { return s.name == name }) {
+			return nil, manifestName + ": does not list " + name, nil
+		}
+	}
+	return sums, "", nil
+}
+
+type verifier struct {
+	ctx    context.Context
+	root   *os.Root
+	listed map[string]bool
+
+	mu     sync.Mutex
+	damage []string
+	errs   []error
+}
+
+func (v *verifier) found(name, what string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.damage = append(v.damage, name+": "+what)
+}
+
+// files checks all listed files, two at a time: one core hashes slower than a
+// good disk reads.
+func (v *verifier) files(sums []sum) {
+	work := make(chan sum)
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() {
+			buf := make([]byte, 256<<10)
+			for s := range work {
+				if what := v.file(s, buf); what != "" {
+					v.found(s.name, what)
+				}
+			}
+		})
+	}
+	for _, s := range sums {
+		v.listed[s.name] = true
+		work <- s
+	}
+	close(work)
+	workers.Wait()
+	if err := v.ctx.Err(); err != nil {
+		v.errs = append(v.errs, err)
+	}
+}
+
+func (v *verifier) file(s sum, buf []byte) string {
+	if v.ctx.Err() != nil {
+		return ""
+	}
+	f, err := v.root.OpenFile(s.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "is missing"
+	}
+	if err != nil {
+		return "cannot be opened"
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "cannot be read"
+	}
+	if !info.Mode().IsRegular() {
+		return "is not a regular file"
+	}
+	want := fs.FileMode(0o644)
+	if path.Dir(s.name) == binName {
+		want = 0o755
+	}
+	if info.Mode() != want {
+		return fmt.Sprintf("has mode %v, not %v", info.Mode(), want)
+	}
+	if !ownedByUs(info) {
+		return "belongs to another user"
+	}
+	hash := sha256.New()
+	for {
+		n, err := f.Read(buf)
+		hash.Write(buf[:n])
+		if v.ctx.Err() != nil {
+			return ""
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return "cannot be read" // a bad disk is damage, too
+		}
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != s.digest {
+		return "content changed"
+	}
+	return ""
+}
+
+// strangers finds files that would be linked or run and are not listed.
+func (v *verifier) strangers() {
+	for _, dir := range []string{binName, "etc"} {
+		err := fs.WalkDir(v.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				info, err := d.Info()
+				if err != nil {
+					return err
+				}
+				if !ownedByUs(info) || info.Mode().Perm()&0o022 != 0 {
+					v.found(name, "can be written by another user")
+				}
+			} else if !v.listed[name] {
+				v.found(name, "was not part of the release")
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			v.errs = append(v.errs, err)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+)
+
+// Needed is what the caller knows to be needed.
+type Needed struct {
+	// Releases: active, previous, and what the journal names.
+	Releases []Release
+	// LinkDirs are the folders whose links count: the link folder, and those
+	// of systemd where an older set-up may have linked a unit.
+	LinkDirs []string
+}
+
+// Retain removes every version that nothing needs, and returns what it decided
+// for each entry. What is linked and what runs is looked up here; if any of it
+// cannot be determined, nothing is removed and the error says why. The caller
+// must hold the lock that keeps switches out.
+func (s *Store) Retain(needed Needed) ([]Verdict, error) {
+	verdicts, err := s.Judge(needed)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was removed from %s: %w", s.Dir, err)
+	}
+	var errs []error
+	for _, v := range verdicts {
+		if !v.Keep {
+			errs = append(errs, durable.RemoveAll(filepath.Join(s.Dir, v.Entry.Name)))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return verdicts, fmt.Errorf("remove old versions: %w", err)
+	}
+	return verdicts, nil
+}
+
+// Judge is Retain without removing anything.
+func (s *Store) Judge(needed Needed) ([]Verdict, error) {
+	entries, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	in := RetainInput{Entries: entries}
+	for _, r := range needed.Releases {
+		if r.Version != "" {
+			in.Keep = append(in.Keep, r)
+		}
+	}
+	if in.Linked, err = s.linked(needed.LinkDirs); err != nil {
+		return nil, fmt.Errorf("find out what links lead to: %w", err)
+	}
+	if in.Running, err = s.running(entries); err != nil {
+		return nil, fmt.Errorf("find out what runs: %w", err)
+	}
+	return Classify(in), nil
+}
+
+// linked returns the entries that links in the folders lead into.
+func (s *Store) linked(dirs []string) ([]string, error) {
+	var names []string
+	for _, dir := range dirs {
+		links, err := linksInto(dir, s.Dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, link := range links {
+			name, err := versionOfLink(link, s.Dir)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// fileID tells one file from all others, whatever path leads to it. A process
+// in another mount namespace has other paths.
+type fileID struct{ dev, ino uint64 }
+
+// running returns the entries that a process executes from.
+func (s *Store) running(entries []Entry) ([]string, error) {
+	owner := make(map[fileID]string)
+	for _, e := range entries {
+		if e.Kind != Complete && e.Kind != Incomplete && e.Kind != Leftover {
+			continue
+		}
+		if err := s.identify(e.Name, owner); err != nil {
+			return nil, err
+		}
+	}
+	processes, err := os.ReadDir(s.ProcDir)
+	if err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range processes {
+		if _, err := strconv.Atoi(p.Name()); err != nil {
+			continue
+		}
+		exe := filepath.Join(s.ProcDir, p.Name(), "exe")
+		path, err := os.Readlink(exe)
+		if gone(err) {
+			continue // ended meanwhile, or a thread of the kernel
+		}
+		if err != nil {
+			return nil, err
+		}
+		// The kernel marks a file that lost its name; the folder may be there
+		// still, and the process may start its neighbours.
+		path = strings.TrimSuffix(path, " (deleted)")
+		if name := entryOf(path, real); name != "" {
+			names = append(names, name)
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(exe, &st); err == nil {
+			if name, ok := owner[fileID{uint64(st.Dev), st.Ino}]; ok {
+				names = append(names, name)
+			}
+		} else if !gone(err) {
+			return nil, &fs.PathError{Op: "stat", Path: exe, Err: err}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}
+
+// identify notes the files of an entry, but for its backup.
+func (s *Store) identify(name string, owner map[fileID]string) error {
+	top := filepath.Join(s.Dir, name)
+	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path == filepath.Join(top, backupName) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return &fs.PathError{Op: "stat", Path: path, Err: err}
+		}
+		owner[fileID{uint64(st.Dev), st.Ino}] = name
+		return nil
+	})
+}

@@ -1,0 +1,217 @@
+package versions
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/version"
+)
+
+const (
+	partialName  = "partial"
+	originalName = "original"
+	editionName  = "edition"
+	digestName   = "sha256"
+	manifestName = "manifest"
+	backupName   = "backup"
+	binName      = "bin"
+	unitName     = "etc/systemd/teleport.service"
+	agentName    = "teleport"
+	updaterName  = "teleport-update"
+)
+
+// Store is the folder that holds the releases of one host.
+type Store struct {
+	// Dir is DATA/versions. It need not exist.
+	Dir string
+	// ProcDir is where running processes are looked up.
+	ProcDir string
+}
+
+// NewStore returns the store in dir, an absolute path.
+func NewStore(dir string) *Store {
+	return &Store{Dir: filepath.Clean(dir), ProcDir: "/proc"}
+}
+
+// PartialDir holds downloads that were not finished and trees not published.
+func (s *Store) PartialDir() string { return filepath.Join(s.Dir, partialName) }
+
+// OriginalDir holds what stood in the place of the links before the first
+// switch.
+func (s *Store) OriginalDir() string { return filepath.Join(s.Dir, originalName) }
+
+// Release names what can be fetched: a version (without "v") in an edition.
+type Release struct {
+	Version string
+	Edition version.Edition
+}
+
+func (r Release) String() string {
+	if r.Edition == "" {
+		return r.Version
+	}
+	return r.Version + " (" + string(r.Edition) + ")"
+}
+
+// check refuses what must not become a path or part of a URL.
+func (r Release) check() error {
+	if v, err := version.Parse(r.Version); err != nil {
+		return err
+	} else if v != r.Version {
+		return fmt.Errorf("version %q must be given as %q", r.Version, v)
+	}
+	_, err := version.ParseEdition(string(r.Edition))
+	return err
+}
+
+// folders returns the two names that a release may have on disk: the plain one
+// and the one for a version that is there in another edition already.
+func (r Release) folders() (plain, qualified string) {
+	return r.Version, r.Version + "_" + string(r.Edition)
+}
+
+// Tree is one complete release on disk.
+type Tree struct {
+	Dir     string // its folder, below Store.Dir
+	Release Release
+	SHA256  string // of the tarball it came from, 64 lower-case hex digits
+}
+
+// UnitFile is the agent's systemd unit as the release brought it.
+func (t Tree) UnitFile() string { return filepath.Join(t.Dir, unitName) }
+
+// BackupDir is where the agent's database goes when this version is left. It
+// may not exist.
+func (t Tree) BackupDir() string { return filepath.Join(t.Dir, backupName) }
+
+// Binary is the path of a program of this release.
+func (t Tree) Binary(name string) string { return filepath.Join(t.Dir, binName, name) }
+
+// Lookup finds the complete tree of a release. It reads three small files and
+// proves nothing about the rest: see Tree.Verify.
+func (s *Store) Lookup(r Release) (Tree, bool, error) {
+	if err := r.check(); err != nil {
+		return Tree{}, false, err
+	}
+	plain, qualified := r.folders()
+	for _, name := range []string{plain, qualified} {
+		t, err := s.readTree(name)
+		switch {
+		case err == nil && t.Release == r:
+			return t, true, nil
+		case err == nil, isIncomplete(err):
+		default:
+			return Tree{}, false, err
+		}
+	}
+	return Tree{}, false, nil
+}
+
+// incompleteError says why a folder with a release's name is not a release.
+type incompleteError struct{ reason string }
+
+func (e *incompleteError) Error() string { return e.reason }
+
+func isIncomplete(err error) bool {
+	_, ok := errors.AsType[*incompleteError](err)
+	return ok
+}
+
+// readTree reads the folder of that name as a complete release. An error that
+// isIncomplete means that it is none; another one that nobody can tell.
+func (s *Store) readTree(name string) (Tree, error) {
+	v, e, ok := parseFolder(name)
+	if !ok {
+		return Tree{}, &incompleteError{"not a version's name"}
+	}
+	dir := filepath.Join(s.Dir, name)
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Tree{}, &incompleteError{"not there"}
+	}
+	if err != nil {
+		return Tree{}, fmt.Errorf("look up version %s: %w", name, err)
+	}
+	if !info.IsDir() {
+		return Tree{}, &incompleteError{"not a folder"}
+	}
+	word, err := readMarker(filepath.Join(dir, editionName), 64)
+	if err != nil {
+		return Tree{}, err
+	}
+	edition, err := version.ParseEdition(word)
+	if err != nil {
+		return Tree{}, &incompleteError{err.Error()}
+	}
+	if e != "" && e != edition {
+		return Tree{}, &incompleteError{"its name and its edition disagree"}
+	}
+	digest, err := readMarker(filepath.Join(dir, digestName), 256)
+	if err != nil {
+		return Tree{}, err
+	}
+	if !isDigest(digest) {
+		return Tree{}, &incompleteError{"sha256 holds no digest"}
+	}
+	if info, err := os.Lstat(filepath.Join(dir, manifestName)); errors.Is(err, fs.ErrNotExist) {
+		return Tree{}, &incompleteError{"manifest is missing"}
+	} else if err != nil {
+		return Tree{}, fmt.Errorf("look up version %s: %w", name, err)
+	} else if !info.Mode().IsRegular() {
+		return Tree{}, &incompleteError{"manifest is not a regular file"}
+	}
+	return Tree{Dir: dir, Release: Release{Version: v, Edition: edition}, SHA256: digest}, nil
+}
+
+// readMarker reads a file of one word. A file that is missing, too long or not
+// regular makes the folder incomplete.
+func readMarker(path string, limit int64) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+		return "", &incompleteError{filepath.Base(path) + " is missing"}
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return "", &incompleteError{filepath.Base(path) + " is not what we wrote"}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}
+
+// parseFolder reads VERSION or VERSION_EDITION. The edition is empty when the
+// name does not say it.
+func parseFolder(name string) (string, version.Edition, bool) {
+	v, word, qualified := strings.Cut(name, "_")
+	if parsed, err := version.Parse(v); err != nil || parsed != v {
+		return "", "", false
+	}
+	if !qualified {
+		return v, "", true
+	}
+	e, err := version.ParseEdition(word)
+	return v, e, err == nil
+}
+
+// isDigest reports whether s is a SHA-256 as we write it: lower-case hex.
+func isDigest(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return err == nil && len(raw) == 32 && strings.ToLower(s) == s
+}

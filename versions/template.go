@@ -1,0 +1,155 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	"teleport-update/internal/version"
+	"teleport-update/internal/webclient"
+)
+
+// DefaultTemplate is where Teleport publishes its releases.
+const DefaultTemplate = `https://cdn.teleport.dev/teleport{{ if .Enterprise }}-ent{{ end }}-v{{ .Version }}-{{ .OS }}-{{ .Arch }}{{ if .FIPS }}-fips{{ end }}-bin.tar.gz`
+
+// maxURL is how long a URL may become, in bytes.
+const maxURL = 4 << 10
+
+// Template makes the URL of a release's tarball. It is a Go text/template over
+//
+//	.Version     15.1.1
+//	.Edition     oss, enterprise, enterprise-fips
+//	.OS .Arch    this host's, as Go names them: linux amd64
+//	.Enterprise  true for both enterprise editions
+//	.FIPS        true for the FIPS edition
+//
+// with text, values, functions, if and with; loops are not taken. The result is an https
+// URL, an http URL to a loopback address, or a file URL with an absolute path.
+// The tarball's checksum is at the same path plus ".sha256".
+type Template struct {
+	text   string
+	parsed *template.Template
+}
+
+type templateData struct {
+	Version    string
+	Edition    version.Edition
+	OS         string
+	Arch       string
+	Enterprise bool
+	FIPS       bool
+}
+
+// ParseTemplate parses a template and tries it for each edition, so that a
+// wrong one fails where somebody reads the error.
+func ParseTemplate(text string) (*Template, error) {
+	parsed, err := template.New("url").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("parse URL template: %w", webclient.RedactError(err))
+	}
+	if parsed.Tree == nil || parsed.Tree.Root == nil {
+		return nil, errors.New("parse URL template: it is empty")
+	}
+	if err := checkNodes(parsed.Tree.Root); err != nil {
+		return nil, fmt.Errorf("parse URL template: %w", err)
+	}
+	t := &Template{text: text, parsed: parsed}
+	for _, e := range []version.Edition{version.OSS, version.Enterprise, version.FIPS} {
+		if _, err := t.URL(Release{Version: "1.2.3", Edition: e}); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// checkNodes refuses what could run for ever: a range over a large number
+// needs no output to do so.
+func checkNodes(n parse.Node) error {
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return nil
+		}
+		for _, child := range n.Nodes {
+			if err := checkNodes(child); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *parse.IfNode:
+		return errors.Join(checkNodes(n.List), checkNodes(n.ElseList))
+	case *parse.WithNode:
+		return errors.Join(checkNodes(n.List), checkNodes(n.ElseList))
+	case *parse.TextNode, *parse.ActionNode, *parse.CommentNode:
+		return nil
+	}
+	return errors.New("only values, functions, if and with may be used in it")
+}
+
+// String is the template as it was given, without what must not be shown.
+func (t *Template) String() string { return webclient.Redact(t.text) }
+
+// URL returns where the tarball of a release is.
+func (t *Template) URL(r Release) (*url.URL, error) {
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("make release URL: %w", err)
+	}
+	var out limitedBuilder
+	err := t.parsed.Execute(&out, templateData{
+		Version: r.Version, Edition: r.Edition,
+		OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Enterprise: r.Edition.Enterprise(), FIPS: r.Edition.FIPS(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make release URL: %w", webclient.RedactError(err))
+	}
+	u, err := url.Parse(out.String())
+	if err != nil {
+		return nil, fmt.Errorf("make release URL: %w", webclient.RedactError(err))
+	}
+	if err := checkReleaseURL(u); err != nil {
+		return nil, fmt.Errorf("make release URL: %w", err)
+	}
+	return u, nil
+}
+
+func checkReleaseURL(u *url.URL) error {
+	switch {
+	case u.Fragment != "":
+		return fmt.Errorf("%s: a fragment has no meaning here", webclient.Redact(u.String()))
+	case u.Scheme != "file":
+		if err := webclient.CheckURL(u); err != nil {
+			return err
+		}
+		if strings.Trim(u.Path, "/") == "" {
+			return fmt.Errorf("%s: the URL names no file", webclient.Redact(u.String()))
+		}
+	case u.Host != "" && u.Host != "localhost", u.User != nil, u.RawQuery != "", !filepath.IsAbs(u.Path):
+		return fmt.Errorf("%s: a file URL is file:// and an absolute path", webclient.Redact(u.String()))
+	}
+	return nil
+}
+
+// checksumURL is the URL with ".sha256" after its path; a query stays.
+func checksumURL(u *url.URL) *url.URL {
+	sum := *u
+	sum.Path += ".sha256"
+	if sum.RawPath != "" {
+		sum.RawPath += ".sha256"
+	}
+	return &sum
+}
+
+type limitedBuilder struct{ strings.Builder }
+
+func (b *limitedBuilder) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxURL {
+		return 0, fmt.Errorf("the URL is longer than %d bytes", maxURL)
+	}
+	return b.Builder.Write(p)
+}
