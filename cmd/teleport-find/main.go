@@ -1,0 +1,96 @@
+// Command teleport-find is the reference find server: it tells hosts which
+// version of the agent to run, and can serve them the releases.
+//
+// Exit codes: 0 done, 1 failed, 2 wrong usage.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version is set by the build: -ldflags "-X main.version=1.2.3".
+var version = "dev"
+
+func main() {
+	os.Exit(run(os.Args, os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	app := &cli.App{
+		Name:            "teleport-find",
+		Usage:           "tells hosts which version of the Teleport agent to run, and serves the releases",
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		HideVersion:     true,
+		HideHelpCommand: true,
+		OnUsageError:    onUsageError,
+		ExitErrHandler:  func(*cli.Context, error) {}, // the exit code is decided below
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "debug", EnvVars: []string{"TELEPORT_FIND_DEBUG"}, Usage: "log each request too"},
+			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text", Usage: "how to write the log, `text|json`"},
+		},
+		Commands: []*cli.Command{
+			serveCommand(),
+			{
+				Name:         "version",
+				Usage:        "print the version of this program",
+				OnUsageError: onUsageError,
+				Action: func(c *cli.Context) error {
+					if c.NArg() > 0 {
+						return usageErrorf("version takes no arguments, got %q", c.Args().First())
+					}
+					_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+					return err
+				},
+			},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usageErrorf("there is no command %q; see teleport-find --help", c.Args().First())
+			}
+			return usageErrorf("which command? See teleport-find --help")
+		},
+	}
+	err := app.Run(args)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "teleport-find: %v\n", err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		return 2
+	}
+	return 1
+}
+
+// usageError is an error in how the program was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usageErrorf(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+
+func newLog(c *cli.Context) (*slog.Logger, error) {
+	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if c.Bool("debug") {
+		opts.Level = slog.LevelDebug
+	}
+	switch format := c.String("log-format"); format {
+	case "text":
+		return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
+	default:
+		return nil, usageErrorf("--log-format %q is neither text nor json", format)
+	}
+}

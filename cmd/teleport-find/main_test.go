@@ -1,0 +1,340 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	releases "teleport-update/internal/version"
+	"teleport-update/internal/webclient"
+)
+
+// built is the program as the Makefile builds it.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "teleport-find-test-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "teleport-find")
+	out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", "-X main.version=1.2.3-test", "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		return "", errors.New(string(out))
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binary, err := built(); err == nil {
+		os.RemoveAll(filepath.Dir(binary))
+	}
+	os.Exit(code)
+}
+
+func TestServeFollowsItsFileAndStops(t *testing.T) {
+	groups := filepath.Join(t.TempDir(), "groups.yaml")
+	write(t, groups, "staging: {agent_version: 15.2.0}\n")
+	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--agent-version", "v15.1.1", "--edition", "enterprise", "--jitter", "30", "--groups", groups)
+	if got, want := s.ask(""), (find.Answer{Version: "15.1.1", Edition: releases.Enterprise, AutoUpdate: true, Jitter: 30 * time.Second}); got != want {
+		t.Errorf("without a group: %+v; want %+v", got, want)
+	}
+	if got := s.ask("staging").Version; got != "15.2.0" {
+		t.Errorf("staging: %s", got)
+	}
+
+	write(t, groups, "default: {agent_version: 16.0.0, autoupdate: false}\n")
+	s.until("the edit was not taken up", func() bool {
+		return s.ask("") == find.Answer{Version: "16.0.0", Edition: releases.Enterprise, Jitter: 30 * time.Second}
+	})
+
+	write(t, groups, "default: {version: 17.0.0}\n")
+	s.until("the bad edit was not logged", func() bool { return strings.Contains(s.log.String(), `unknown field \"version\"`) })
+	if got := s.ask("").Version; got != "16.0.0" {
+		t.Errorf("after a bad edit: %s", got)
+	}
+
+	write(t, groups, "default: {agent_version: 18.0.0}\n")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.until("SIGHUP was not followed", func() bool { return s.ask("").Version == "18.0.0" })
+
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: exit code %d\n%s", code, s.log.String())
+	}
+	for _, want := range []string{"msg=serving version=1.2.3-test", "msg=stopped"} {
+		if !strings.Contains(s.log.String(), want) {
+			t.Errorf("no %s in the log:\n%s", want, s.log.String())
+		}
+	}
+}
+
+func TestServeReleasesWithItsOwnCA(t *testing.T) {
+	dir := t.TempDir()
+	const tarball = "teleport-ent-v15.1.1-linux-amd64-bin.tar.gz"
+	write(t, filepath.Join(dir, tarball), "tarball")
+	caFile := filepath.Join(dir, "trust.pem")
+	s := serveProcess(t, []string{"TELEPORT_FIND_SELF_SIGNED=true", "TELEPORT_FIND_LISTEN=0.0.0.0:0", "TELEPORT_FIND_HOSTNAME=localhost,find.example"},
+		"--releases", dir, "--ca-out", caFile)
+	s.caFile = caFile
+	if !strings.HasPrefix(s.url, "https://localhost:") {
+		t.Fatalf("listening on %s", s.url)
+	}
+	if got, want := s.ask(""), (find.Answer{Version: "15.1.1", Edition: releases.Enterprise, AutoUpdate: true}); got != want {
+		t.Errorf("the newest release: %+v; want %+v", got, want)
+	}
+	if status, body := s.get("/releases/" + tarball); status != 200 || body != "tarball" {
+		t.Errorf("the tarball: %d %q", status, body)
+	}
+	if status, body := s.get("/releases/" + tarball + ".sha256"); status != 200 || !strings.HasSuffix(body, "  "+tarball+"\n") {
+		t.Errorf("its checksum: %d %q", status, body)
+	}
+	if status, _ := s.get("/releases/trust.pem"); status != 404 {
+		t.Errorf("another file in the folder: %d", status)
+	}
+	proxy := strings.TrimPrefix(s.url, "https://")
+	want := "enable a host with:\n  teleport-update enable --proxy " + proxy + " --ca-file '" + caFile + "' --template '" + s.url +
+		"/releases/teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}-{{.OS}}-{{.Arch}}{{if .FIPS}}-fips{{end}}-bin.tar.gz'\n"
+	if code := s.stop(syscall.SIGINT); code != 0 {
+		t.Errorf("SIGINT: exit code %d", code)
+	}
+	if !strings.Contains(s.out.String(), want) {
+		t.Errorf("printed\n%s\nwant\n%s", s.out.String(), want)
+	}
+}
+
+func TestServeWithoutAnythingTellsHostsToDoNothing(t *testing.T) {
+	s := serveProcess(t, nil, "--listen", "127.0.0.1:0")
+	status, body := s.get("/v1/webapi/find")
+	if status != 200 || !strings.Contains(body, `"agent_version":"","agent_autoupdate":false`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := s.get("/healthz"); status != 200 {
+		t.Errorf("healthz: %d", status)
+	}
+}
+
+func TestServeKeepsItsCA(t *testing.T) {
+	state, trusted := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "trusted.pem")
+	for start := range 2 {
+		s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--self-signed", "--state", state)
+		if start == 0 {
+			data, err := os.ReadFile(filepath.Join(state, "ca.pem"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, trusted, string(data))
+		}
+		s.caFile = trusted
+		if status, _ := s.get("/healthz"); status != 200 {
+			t.Errorf("start %d: healthz: %d", start, status)
+		}
+		s.stop(syscall.SIGTERM)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "bad.yaml"), "g: {agent_version: latest}")
+	for _, name := range []string{"teleport-v15.1.1-linux-amd64-bin.tar.gz", "teleport-ent-v15.1.1-linux-amd64-bin.tar.gz"} {
+		write(t, filepath.Join(dir, name), "")
+	}
+	for _, tc := range []struct {
+		args string
+		env  string
+		code int
+		want string
+	}{
+		{"version", "", 0, "teleport-find 1.2.3-test ("},
+		{"--help", "", 0, "USAGE"},
+		{"serve --help", "", 0, "TELEPORT_FIND_GROUPS"},
+		{"", "", 2, "which command?"},
+		{"bogus", "", 2, `no command "bogus"`},
+		{"--bogus", "", 2, "-bogus"},
+		{"version x", "", 2, "no arguments"},
+		{"serve x", "", 2, "no arguments"},
+		{"serve --bogus", "", 2, "-bogus"},
+		{"serve --autoupdate=maybe", "", 2, "maybe"},
+		{"serve", "TELEPORT_FIND_AUTOUPDATE=maybe", 2, "maybe"},
+		{"serve --agent-version latest", "", 2, "--agent-version: version"},
+		{"serve --edition gold", "", 2, "--edition: edition"},
+		{"serve --jitter -1s", "", 2, "--jitter: jitter"},
+		{"--log-format xml serve", "", 2, "--log-format"},
+		{"serve --listen :3080", "", 2, "plain http is served on loopback addresses only"},
+		{"serve --listen 3080", "", 2, "3080"},
+		{"serve --cert x.pem", "", 2, "go together"},
+		{"serve --cert x.pem --key x.pem --self-signed", "", 2, "not both"},
+		{"serve --state x", "", 2, "for --self-signed"},
+		{"serve --hostname find.example", "", 2, "loopback"},
+		{"serve --self-signed --hostname https://find.example", "", 2, "--hostname"},
+		{"serve --self-signed --hostname find.example:443", "", 2, "--hostname"},
+		{"serve --listen 127.0.0.1:0 --groups DIR/bad.yaml", "", 1, "latest"},
+		{"serve --listen 127.0.0.1:0 --groups DIR/none.yaml", "", 1, "no such file"},
+		{"serve --listen 127.0.0.1:0 --releases DIR/none", "", 1, "no such file"},
+		{"serve --listen 127.0.0.1:0 --releases DIR", "", 1, "say which edition"},
+		{"serve --listen 127.0.0.1:0 --cert DIR/x.pem --key DIR/x.pem", "", 1, "x.pem"},
+	} {
+		t.Run(tc.args+tc.env, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, binary(t), strings.Fields(strings.ReplaceAll(tc.args, "DIR", dir))...)
+			if tc.env != "" {
+				cmd.Env = append(os.Environ(), tc.env)
+			}
+			out, err := cmd.CombinedOutput()
+			code := cmd.ProcessState.ExitCode()
+			if code != tc.code || !strings.Contains(string(out), tc.want) {
+				t.Errorf("exit code %d (%v):\n%s\nwant %d and %q", code, err, out, tc.code, tc.want)
+			}
+			if code != 0 && strings.Count(string(out), "\n") != 1 {
+				t.Errorf("want one line:\n%s", out)
+			}
+		})
+	}
+}
+
+// process is a running teleport-find.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	caFile string
+	client *http.Client
+	log    buffer
+	out    buffer
+	drain  chan struct{}
+}
+
+// serveProcess returns once the server says that it listens.
+func serveProcess(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, drain: make(chan struct{})}
+	p.cmd = exec.Command(binary(t), append([]string{"--debug", "serve"}, args...)...)
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = &p.log
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+	})
+	reader := bufio.NewReader(stdout)
+	line, err := reader.ReadString('\n')
+	var ok bool
+	if p.url, ok = strings.CutPrefix(strings.TrimSpace(line), "listening on "); !ok {
+		t.Fatalf("it says %q (%v)\n%s", line, err, p.log.String())
+	}
+	go func() {
+		defer close(p.drain)
+		io.Copy(&p.out, reader)
+	}()
+	return p
+}
+
+func (p *process) stop(signal os.Signal) int {
+	p.t.Helper()
+	if p.client != nil {
+		p.client.CloseIdleConnections()
+	}
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.t.Fatal(err)
+	}
+	<-p.drain
+	p.cmd.Wait()
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *process) http() *http.Client {
+	p.t.Helper()
+	if p.client == nil {
+		client, err := webclient.New(webclient.Options{CAFile: p.caFile})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.client = client
+	}
+	return p.client
+}
+
+func (p *process) ask(group string) find.Answer {
+	p.t.Helper()
+	answer, err := (&find.Client{HTTP: p.http()}).Ask(p.t.Context(), find.Request{Proxy: p.url, Group: group})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return answer
+}
+
+func (p *process) get(path string) (int, string) {
+	p.t.Helper()
+	resp, err := p.http().Get(p.url + path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func (p *process) until(what string, done func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s; the log:\n%s", what, p.log.String())
+		}
+	}
+}
+
+// buffer is written by a process and read by a test at the same time.
+type buffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}
+
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find"
+	"teleport-update/find/server"
+	releases "teleport-update/internal/version"
+)
+
+// watchEvery is how often the groups file is looked at: an operator who saved
+// an edit sees it in the log within two of these.
+const watchEvery = time.Second
+
+func serveCommand() *cli.Command {
+	env := func(name string) []string { return []string{"TELEPORT_FIND_" + name} }
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "answer the find endpoint",
+		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--releases DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
+		Description: `Answers GET /v1/webapi/find and /webapi/find, and with --releases GET /releases/NAME and NAME.sha256.
+
+The groups file is YAML and holds what differs between update groups; "default" is for all hosts of
+other groups and of none. What an entry leaves out is as in "default", then as in the flags:
+
+   default: {agent_version: 15.1.1, edition: enterprise, autoupdate: true, jitter: 30s}
+   staging: {agent_version: 15.2.0}
+
+An edit is taken up within about two seconds, or at once on SIGHUP, which reads a renewed certificate too. A file
+with an error in it changes nothing: the last good answers stay, and the log says why.
+
+Where no version is known, hosts are told none and to stay as they are.`,
+		OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", EnvVars: env("LISTEN"), Value: "127.0.0.1:3080", Usage: "`HOST:PORT` to listen on; plain http on loopback addresses only"},
+			&cli.StringSliceFlag{Name: "hostname", EnvVars: env("HOSTNAME"), Usage: "`NAME` or address that hosts reach this server by, may be repeated: the first is printed, all are in a self-signed certificate (default: the host of --listen, else this machine's name)"},
+			&cli.StringFlag{Name: "cert", EnvVars: env("CERT"), TakesFile: true, Usage: "PEM `FILE` of the TLS certificate and its chain"},
+			&cli.StringFlag{Name: "key", EnvVars: env("KEY"), TakesFile: true, Usage: "PEM `FILE` of its key"},
+			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
+			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, so that it is the same at the next start"},
+			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
+			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run (default: the newest in --releases at start, else none)"},
+			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one that --releases has of the version, else oss)"},
+			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "have hosts that run another version update now; no: --autoupdate=false"},
+			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates"},
+			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
+			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
+		},
+		Action: serve,
+	}
+}
+
+func serve(c *cli.Context) error {
+	log, err := newLog(c)
+	if err != nil {
+		return err
+	}
+	if c.NArg() > 0 {
+		return usageErrorf("serve takes no arguments, got %q", c.Args().First())
+	}
+	base, err := baseAnswer(c)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := checkTLSFlags(c); err != nil {
+		return err
+	}
+	encrypted := c.Bool("self-signed") || c.String("cert") != ""
+	addr, err := server.ResolveListen(c.String("listen"), encrypted)
+	if err != nil {
+		return usageError{err}
+	}
+	site, err := newSite(c, addr, encrypted)
+	if err != nil {
+		return err
+	}
+	config, reloadCert, err := site.tls(c)
+	if err != nil {
+		return err
+	}
+
+	files, err := openReleases(c.String("releases"), &base, log)
+	if err != nil {
+		return err
+	}
+	base.Edition = cmp.Or(base.Edition, releases.OSS)
+	answers, err := server.NewStatic(server.StaticOptions{Base: base, GroupsFile: c.String("groups"), Releases: files, Log: log})
+	if err != nil {
+		return err
+	}
+
+	// From here on a signal does what it should: the next lines tell others
+	// that the server is there.
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+
+	listener, err := net.ListenTCP("tcp", addr)
+	if err != nil {
+		return err
+	}
+	site.port = listener.Addr().(*net.TCPAddr).Port
+	if err := site.print(c.App.Writer, files != nil); err != nil {
+		return err
+	}
+	log.Info("serving", "version", version, "url", site.url(site.hostnames[0]), "releases", c.String("releases"), "groups", c.String("groups"))
+
+	go answers.Watch(ctx, watchEvery)
+	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
+	handler := server.New(server.Options{Answers: answers, Releases: files, Log: log})
+	if err := server.Serve(ctx, listener, config, handler, log); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// openReleases returns nil where no folder is given. What the flags leave open
+// of the answer, the folder decides.
+func openReleases(dir string, base *find.Answer, log *slog.Logger) (*server.Releases, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	files, err := server.OpenReleases(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	base.Version, base.Edition, err = files.Complete(base.Version, base.Edition)
+	if err != nil {
+		return nil, fmt.Errorf("choose what to serve from %s: %w", dir, err)
+	}
+	return files, nil
+}
+
+func baseAnswer(c *cli.Context) (find.Answer, error) {
+	base := find.Answer{AutoUpdate: c.Bool("autoupdate")}
+	var err error
+	if v := c.String("agent-version"); v != "" {
+		if base.Version, err = releases.Parse(v); err != nil {
+			return base, fmt.Errorf("--agent-version: %w", err)
+		}
+	}
+	if e := c.String("edition"); e != "" {
+		if base.Edition, err = releases.ParseEdition(e); err != nil {
+			return base, fmt.Errorf("--edition: %w", err)
+		}
+	}
+	if base.Jitter, err = server.ParseJitter(c.String("jitter")); err != nil {
+		return base, fmt.Errorf("--jitter: %w", err)
+	}
+	return base, nil
+}
+
+func checkTLSFlags(c *cli.Context) error {
+	selfSigned, hasCert, hasKey := c.Bool("self-signed"), c.String("cert") != "", c.String("key") != ""
+	switch {
+	case hasCert != hasKey:
+		return usageErrorf("--cert and --key go together")
+	case selfSigned && hasCert:
+		return usageErrorf("--self-signed makes its own certificate: give it or --cert, not both")
+	case !selfSigned && (c.String("state") != "" || c.String("ca-out") != ""):
+		return usageErrorf("--state and --ca-out are for --self-signed")
+	}
+	return nil
+}
+
+// reloadOn keeps what there was where something cannot be read.
+func reloadOn(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger, reloads ...func() error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+		}
+		log.Info("reloading, as SIGHUP asks")
+		for _, reload := range reloads {
+			if err := reload(); err != nil {
+				log.Error("it cannot be taken, all stays as it was", "err", err)
+			}
+		}
+	}
+}

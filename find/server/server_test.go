@@ -1,0 +1,336 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/internal/version"
+	"teleport-update/internal/webclient"
+)
+
+// byGroup answers with the group as the version, and notes who asked.
+type byGroup struct{ group, host string }
+
+func (a *byGroup) Answer(group, host string) find.Answer {
+	a.group, a.host = group, host
+	return find.Answer{Version: group, Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
+}
+
+func TestFind(t *testing.T) {
+	asked := new(byGroup)
+	server := httptest.NewServer(New(Options{Answers: asked, Log: slog.New(slog.DiscardHandler)}))
+	defer server.Close()
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		body         string // in the body
+	}{
+		{"GET", "/v1/webapi/find?group=15.1.1&host=0f2c", 200, `"server_edition":"enterprise","agent_version":"15.1.1","agent_autoupdate":true,"agent_update_jitter_seconds":10`},
+		{"GET", "/webapi/find?host=0f2c&group=15.1.1&x=y", 200, `"auto_update":{"agent_version":"15.1.1","agent_auto_update":true`},
+		{"HEAD", "/webapi/find?host=0f2c&group=15.1.1", 200, ""},
+		{"POST", "/webapi/find?host=0f2c&group=15.1.1", 405, ""},
+		{"GET", "/webapi/find/", 404, ""},
+		{"GET", "/", 404, ""},
+		{"GET", "/healthz", 200, "ok"},
+		{"GET", "/releases/a.tar.gz", 404, ""},
+	} {
+		t.Run(tc.method+" "+tc.path, func(t *testing.T) {
+			*asked = byGroup{}
+			req, err := http.NewRequest(tc.method, server.URL+tc.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, body := do(t, req)
+			if resp.StatusCode != tc.status || !strings.Contains(body, tc.body) {
+				t.Errorf("%s: %s", resp.Status, body)
+			}
+			if tc.status != 200 || tc.path == "/healthz" {
+				return
+			}
+			if *asked != (byGroup{"15.1.1", "0f2c"}) {
+				t.Errorf("asked was %+v", *asked)
+			}
+			header := resp.Header
+			if header.Get("Content-Type") != "application/json" || header.Get("Cache-Control") != "no-store" || resp.ContentLength < 100 {
+				t.Errorf("length %d, headers %v", resp.ContentLength, header)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatCannotBeServedIsAnError(t *testing.T) {
+	var log bytes.Buffer
+	server := httptest.NewServer(New(Options{Answers: new(byGroup), Log: slog.New(slog.NewTextHandler(&log, nil))}))
+	defer server.Close()
+	resp, body := get(t, server.URL+"/v1/webapi/find?group=latest")
+	if resp.StatusCode != 500 || !strings.Contains(log.String(), "latest") {
+		t.Errorf("%s %s; log: %s", resp.Status, body, log.String())
+	}
+}
+
+func TestParam(t *testing.T) {
+	for _, tc := range []struct{ query, want string }{
+		{"", ""}, {"group=a", "a"}, {"host=x&group=a", "a"}, {"group=a&group=b", "a"}, {"group=", ""}, {"group", ""},
+		{"groups=a", ""}, {"Group=a", ""}, {"xgroup=a", ""}, {"group=a%20b+c", "a b c"}, {"group=%zz", ""}, {"group=a=b", "a=b"},
+		{"&&group=a", "a"}, {"group&group=a", "a"}, {"group=a%26host%3Db", "a&host=b"},
+	} {
+		if got := param(tc.query, "group"); got != tc.want {
+			t.Errorf("param(%q) = %q; want %q", tc.query, got, tc.want)
+		}
+	}
+}
+
+func TestBodiesAreBuiltOnceAndNotForEver(t *testing.T) {
+	var b bodies
+	answer := find.Answer{Version: "15.1.1", Edition: version.OSS}
+	first, err := b.get(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxBodies - 1 {
+		if again, _ := b.get(answer); again != first {
+			t.Fatalf("after %d others the body was built again", i)
+		}
+		other := answer
+		other.Version = fmt.Sprintf("15.2.%d", i)
+		if _, err := b.get(other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer.Version = "16.0.0"
+	if _, err := b.get(answer); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(*b.current.Load()); n != 1 {
+		t.Errorf("the cache holds %d; want it to have started anew", n)
+	}
+	if _, err := b.get(find.Answer{Version: "x"}); err == nil {
+		t.Error("an answer that cannot be served has a body")
+	}
+}
+
+func TestAccessLog(t *testing.T) {
+	var log bytes.Buffer
+	handler := New(Options{Answers: new(byGroup), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	recorder := httptest.NewRecorder()
+	req := httptest.NewRequest("GET", "/nothing", nil)
+	req.Header.Set("Range", "\x1b[2J")
+	handler.ServeHTTP(recorder, req)
+	for _, want := range []string{"level=DEBUG", "method=GET", "path=/nothing", "status=404", fmt.Sprintf("bytes=%d", recorder.Body.Len())} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in %s", want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "\x1b") {
+		t.Errorf("the log holds an escape: %q", log.String())
+	}
+}
+
+// The whole of it, as a host sees it: a server with a certificate of its own
+// CA, and the client that trusts that.
+func TestHostsAskOverTLS(t *testing.T) {
+	authority, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := authority.Config([]string{"localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, stop := start(t, New(Options{Answers: new(byGroup), Log: slog.New(slog.DiscardHandler)}), config)
+	caFile := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(caFile, authority.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trusting, err := webclient.New(webclient.Options{CAFile: caFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trusting.CloseIdleConnections()
+	url = strings.Replace(url, "http://127.0.0.1", "https://localhost", 1)
+	answer, err := (&find.Client{HTTP: trusting}).Ask(t.Context(), find.Request{Proxy: url, Group: "15.1.1"})
+	if want := (find.Answer{Version: "15.1.1", Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}); answer != want || err != nil {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	wrongName := strings.Replace(url, "localhost", "127.0.0.1", 1)
+	if _, err := (&find.Client{HTTP: trusting}).Ask(t.Context(), find.Request{Proxy: wrongName}); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a name that the certificate lacks: %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResolveListen(t *testing.T) {
+	for _, tc := range []struct {
+		address   string
+		encrypted bool
+		want      string // in the error
+	}{
+		{"127.0.0.1:3080", false, ""},
+		{"[::1]:3080", false, ""},
+		{"localhost:0", false, ""},
+		{":3080", false, "loopback"},
+		{"0.0.0.0:3080", false, "loopback"},
+		{"[::]:3080", false, "loopback"},
+		{"192.0.2.1:3080", false, "loopback"},
+		{":3080", true, ""},
+		{"192.0.2.1:3080", true, ""},
+		{"3080", true, "missing port"},
+		{"", true, "missing"},
+		{"127.0.0.1:http-alt-alt", true, "port"},
+	} {
+		_, err := ResolveListen(tc.address, tc.encrypted)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("ResolveListen(%q, %t): %v; want %q", tc.address, tc.encrypted, err, tc.want)
+		}
+	}
+}
+
+func TestServeLetsRequestsUnderWayFinish(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	url, stop := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		io.WriteString(w, "finished")
+	}), nil)
+	body := make(chan string)
+	go func() {
+		resp, err := http.Get(url)
+		if err != nil {
+			body <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		content, _ := io.ReadAll(resp.Body)
+		body <- string(content)
+	}()
+	<-entered
+	stopped := make(chan error)
+	go func() { stopped <- stop() }()
+	for { // until nobody is let in any more
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	close(leave)
+	if got := <-body; got != "finished" {
+		t.Errorf("the request under way got %q", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+type deadlines struct {
+	httptest.ResponseRecorder
+	set int
+}
+
+func (d *deadlines) SetWriteDeadline(time.Time) error { d.set++; return nil }
+
+func TestPatientWriterGivesEachBlockItsTime(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), (3*blockSize+blockSize/2)/16)
+	for _, tc := range []struct {
+		name string
+		src  io.Reader
+		size int
+		want int
+	}{
+		{"a file of three and a half blocks", bytes.NewReader(content), len(content), 4},
+		{"a part of it", bytes.NewReader(content), blockSize + 1, 2},
+		{"a file that is shorter than it was", bytes.NewReader(content[:100]), len(content), 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			to := &deadlines{ResponseRecorder: *httptest.NewRecorder()}
+			n, err := io.CopyN(&patientWriter{to}, tc.src, int64(tc.size))
+			if err != nil && err != io.EOF || !bytes.Equal(to.Body.Bytes(), content[:n]) {
+				t.Errorf("copied %d: %v", n, err)
+			}
+			if to.set != tc.want {
+				t.Errorf("%d deadlines; want %d", to.set, tc.want)
+			}
+		})
+	}
+}
+
+// start runs Serve on a free port. stop ends it and returns its error.
+func start(t *testing.T, handler http.Handler, config *tls.Config) (url string, stop func() error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var result error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result = Serve(ctx, listener, config, handler, slog.New(slog.DiscardHandler))
+	}()
+	stop = func() error {
+		cancel()
+		<-done
+		return result
+	}
+	t.Cleanup(func() { stop() })
+	return "http://" + listener.Addr().String(), stop
+}
+
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return do(t, req)
+}
+
+func do(t *testing.T, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func BenchmarkFind(b *testing.B) {
+	answers, err := NewStatic(StaticOptions{Base: find.Answer{Version: "15.1.1", Edition: version.OSS}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := New(Options{Answers: answers, Log: slog.New(slog.DiscardHandler)})
+	req := httptest.NewRequest("GET", "/v1/webapi/find?host=6d7ad5f6-2a3e-4f6c-9b0e-0f2c0f2c0f2c&group=staging", nil)
+	w := &discard{header: make(http.Header)}
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(w, req)
+	}
+}
+
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"teleport-update/find"
+)
+
+// maxGroupsFile is room for thousands of groups.
+const maxGroupsFile = 1 << 20
+
+// StaticOptions say what a Static answers.
+type StaticOptions struct {
+	// Base is the answer where the file says nothing else.
+	Base find.Answer
+	// GroupsFile names the file with the answers of groups; empty: none.
+	GroupsFile string
+	// Releases, when not nil, is looked through for each version that hosts
+	// are told to run, to warn about one that is not there.
+	Releases *Releases
+	Log      *slog.Logger
+}
+
+// Static is an Answerer without a memory or a plan: each group has an answer,
+// from a file that can be edited while the server runs. It never tells a host
+// to update to no version at all.
+type Static struct {
+	opts    StaticOptions
+	current atomic.Pointer[answers]
+
+	loading sync.Mutex
+	loaded  fileID // of the file at the last attempt to load it
+}
+
+type answers struct {
+	other  find.Answer
+	groups map[string]find.Answer
+}
+
+// NewStatic returns a Static that has read its file, or the error in it.
+func NewStatic(opts StaticOptions) (*Static, error) {
+	s := &Static{opts: opts}
+	if err := s.Reload(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Answer returns the answer for a group; the host makes no difference.
+func (s *Static) Answer(group, _ string) find.Answer {
+	current := s.current.Load()
+	if answer, ok := current.groups[group]; ok {
+		return answer
+	}
+	return current.other
+}
+
+// Reload reads the file again. After an error the answers stay as they were.
+func (s *Static) Reload() error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	next, err := s.load()
+	if err != nil {
+		return err
+	}
+	s.current.Store(next)
+	s.report(next)
+	return nil
+}
+
+// Watch takes up edits of the file until ctx ends. It looks every so often, and
+// takes a file that has not changed since the look before: an editor may be
+// half way through writing it. An edit with an error in it is logged once.
+func (s *Static) Watch(ctx context.Context, every time.Duration) {
+	if s.opts.GroupsFile == "" {
+		return
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var before fileID
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var now fileID // stays zero for a file that cannot be looked at
+		if info, err := os.Stat(s.opts.GroupsFile); err == nil {
+			now = identify(info)
+		}
+		if settled := now == before; settled && now != s.lastLoaded() {
+			if err := s.Reload(); err != nil {
+				s.opts.Log.Error("the groups file cannot be taken, the answers stay as they were", "err", err)
+			}
+		}
+		before = now
+	}
+}
+
+func (s *Static) lastLoaded() fileID {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	return s.loaded
+}
+
+func (s *Static) load() (*answers, error) {
+	var groups map[string]override
+	if path := s.opts.GroupsFile; path != "" {
+		data, id, err := readFile(path)
+		s.loaded = id
+		if err != nil {
+			return nil, fmt.Errorf("read the groups file: %w", err)
+		}
+		if groups, err = parseGroups(data); err != nil {
+			return nil, fmt.Errorf("groups file %s: %w", path, err)
+		}
+	}
+	base := groups[defaultGroup].apply(s.opts.Base)
+	next := &answers{groups: make(map[string]find.Answer, len(groups))}
+	var err error
+	if next.other, err = served(base); err != nil {
+		return nil, err
+	}
+	for name, group := range groups {
+		if next.groups[name], err = served(group.apply(base)); err != nil {
+			return nil, fmt.Errorf("group %q: %w", name, err)
+		}
+	}
+	next.groups[defaultGroup] = next.other
+	return next, nil
+}
+
+// served returns the answer as hosts get it.
+func served(a find.Answer) (find.Answer, error) {
+	if a.Version == "" {
+		a.AutoUpdate = false
+	}
+	return a, a.Check()
+}
+
+func (s *Static) report(a *answers) {
+	for _, name := range slices.Sorted(maps.Keys(a.groups)) {
+		answer := a.groups[name]
+		s.opts.Log.Info("answer", "group", name, "agent_version", answer.Version, "edition", answer.Edition,
+			"autoupdate", answer.AutoUpdate, "jitter", answer.Jitter)
+		if s.opts.Releases != nil && answer.Version != "" && !s.opts.Releases.Has(answer.Version, answer.Edition) {
+			s.opts.Log.Warn("there is no tarball of this version and edition in the releases folder",
+				"group", name, "agent_version", answer.Version, "edition", answer.Edition)
+		}
+	}
+}
+
+func readFile(path string) ([]byte, fileID, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxGroupsFile+1))
+	if err == nil && len(data) > maxGroupsFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxGroupsFile)
+	}
+	return data, identify(info), err
+}
