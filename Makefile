@@ -31,7 +31,7 @@ lint: ## formatting, vet, staticcheck, shell scripts
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
 
 demo: ## the whole story on a real host, step by step (as root)
-	@integration/demo/run
+	$(GO) run ./integration/demo
 
 bench: ## updates and no-ops against other designs, as ratios
 	$(GO) run ./integration/bench

@@ -40,7 +40,7 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 	if err := durable.Remove(i.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}
-	i.Log.Info("version is active", "version", j.To.String(), "previous", orNone(c.Status.PreviousVersion), "unproven", c.Status.Unproven)
+	i.Log.Info("version is active", "version", j.To.String(), "previous", nameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	i.retain(c)
 	return nil
 }

@@ -49,7 +49,7 @@ func (i *Installer) obtain(ctx context.Context, c Config, t target, spec Spec) (
 		}
 	}
 	if !ok || damaged {
-		i.retain(c)
+		i.makeRoom(ctx, c)
 		if tree, err = i.fetch(ctx, c, t, spec, damaged); err != nil {
 			return versions.Tree{}, err
 		}
@@ -89,6 +89,18 @@ func (i *Installer) fetch(ctx context.Context, c Config, t target, spec Spec, re
 		return versions.Tree{}, fmt.Errorf("fetch version %s: %w", describe(t.Version, t.Edition), err)
 	}
 	return tree, nil
+}
+
+// makeRoom removes what nothing needs before something new comes. While another
+// process switches it does nothing: what that one is about to link is not linked
+// yet.
+func (i *Installer) makeRoom(ctx context.Context, c Config) {
+	unlock, err := lock(ctx, i.Paths.updateLock(), 0)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	i.retain(c)
 }
 
 // templates parses what was configured; nothing configured means the vendor's

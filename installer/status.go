@@ -213,8 +213,7 @@ func (r Report) Text(w io.Writer) {
 	line := func(name string, value any) {
 		fmt.Fprintf(w, "%-15s %v\n", name+":", value)
 	}
-	line("State", r.State)
-	line("", r.Explanation)
+	line("State", fmt.Sprintf("%s: %s", r.State, r.Explanation))
 	line("Installed", versionText(r.VersionInstalled, r.EditionInstalled))
 	line("Desired", versionText(r.VersionDesired, r.EditionDesired))
 	if r.DesiredCheckedAt != nil {

@@ -83,6 +83,7 @@ func (i *Installer) inOwnUnit(ctx context.Context, req SwitchRequest, descriptio
 		Description: description,
 		Argv:        append(append([]string{}, i.Command...), "switch"),
 		RuntimeMax:  switchLimit,
+		Env:         journalStream(),
 		Stdin:       stdin,
 		Stdout:      os.Stdout,
 		Stderr:      os.Stderr,
@@ -92,6 +93,15 @@ func (i *Installer) inOwnUnit(ctx context.Context, req SwitchRequest, descriptio
 	}
 	if code != 0 {
 		return &ExitError{Code: code}
+	}
+	return nil
+}
+
+// journalStream tells the unit of its own that its stderr, which is ours, is
+// read by the journal already. Nothing else of the environment is handed on.
+func journalStream() []string {
+	if v, ok := os.LookupEnv("JOURNAL_STREAM"); ok {
+		return []string{"JOURNAL_STREAM=" + v}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (t *transaction) run(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return t.recordRefused(err)
 	}
-	t.Log.Info("switching", "from", orNone(t.config.Spec.ActiveVersion), "to", t.request.To.String(), "database", string(t.j.Database.Plan))
+	t.Log.Info("switching", "from", nameOr(t.config.Spec.ActiveVersion, "none"), "to", t.request.To.String(), "database", string(t.j.Database.Plan))
 	err := t.forward(ctx)
 	if err == nil {
 		return nil
@@ -180,6 +180,10 @@ func (t *transaction) prove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if u, err := t.conn.Unit(ctx, AgentUnit); err == nil && w.Window < systemd.MinWindow(u) {
+		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", systemd.MinWindow(u))
+	}
+	t.Log.Info("watching the agent", "version", t.request.To.String(), "window", w.Window)
 	var outcome systemd.Outcome
 	switch {
 	case t.j.Database.Plan == restoreDatabase:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"teleport-update/internal/durable"
 	"teleport-update/systemd"
@@ -112,21 +113,22 @@ func stateOf(u systemd.Unit) agentState {
 	return agentStopped
 }
 
+// healthWindow is how long the agent must hold: as long as a person said, else
+// long enough to see it fail again and again.
+func healthWindow(health HealthSpec, u systemd.Unit) time.Duration {
+	if w := health.Window.Std(); w != 0 {
+		return w
+	}
+	return max(defaultWindow, systemd.MinWindow(u))
+}
+
 // watch describes the health watch of a version in dir.
 func (i *Installer) watch(ctx context.Context, conn *systemd.Conn, dir string, health HealthSpec) (systemd.Watch, error) {
 	u, err := conn.Unit(ctx, AgentUnit)
 	if err != nil {
 		return systemd.Watch{}, err
 	}
-	window := health.Window.Std()
-	shortest := systemd.MinWindow(u)
-	switch {
-	case window == 0:
-		window = max(defaultWindow, shortest)
-	case window < shortest:
-		i.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", window, "advised", shortest)
-	}
-	return systemd.Watch{Unit: AgentUnit, Dir: dir, Window: window, ReadyURL: health.ReadyURL, Log: i.Log}, nil
+	return systemd.Watch{Unit: AgentUnit, Dir: dir, Window: healthWindow(health, u), ReadyURL: health.ReadyURL, Log: i.Log}, nil
 }
 
 // writeUnit puts a version's unit in place: a copy, not a link, because

@@ -166,11 +166,20 @@ func (c Config) activeTarget() target {
 
 func (i *Installer) timestamp() time.Time { return i.Now().UTC().Truncate(time.Second) }
 
+// orNone completes "the agent is on …": before the first enable nobody but the
+// host knows.
 func orNone(v string) string {
 	if v == "" {
-		return "what it runs now"
+		return "what it ran before"
 	}
 	return "version " + v
+}
+
+func nameOr(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
 }
 
 // isDowngrade reports whether going from one version to another may meet a

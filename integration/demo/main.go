@@ -1,0 +1,266 @@
+// Command demo shows teleport-update at work on a real host: it builds the
+// programs and three releases, starts teleport-find, boots a disposable host
+// with systemd, and runs the commands an operator would run, with their real
+// output. It needs root, and installs what it needs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+)
+
+const findAddress = "127.0.0.1:3080"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("this boots a host, which needs root: run it as root, on a machine for tests")
+	}
+	say("Installing what hosts need, and building teleport-update, teleport-find and a stand-in agent.")
+	if err := host.EnsureTools(ctx); err != nil {
+		return err
+	}
+	d, err := prepare(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	return d.story()
+}
+
+// demo is one host, its find server and the folder of releases between them.
+type demo struct {
+	ctx    context.Context
+	host   *host.Host
+	dir    string // releases and the groups file
+	agent  string // the built stand-in
+	find   *host.Server
+	groups string
+}
+
+func prepare(ctx context.Context) (_ *demo, err error) {
+	d := &demo{ctx: ctx}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	if d.dir, err = os.MkdirTemp("", "teleport-update-demo-"); err != nil {
+		return d, err
+	}
+	d.groups = filepath.Join(d.dir, "groups.yaml")
+	if d.agent, err = host.Build(ctx, host.Agent()); err != nil {
+		return d, err
+	}
+	updater, err := host.Build(ctx, host.Updater())
+	if err != nil {
+		return d, err
+	}
+	if _, err := host.Root(ctx, host.DefaultSuite); err != nil {
+		return d, err
+	}
+	say("Booting a host: Debian 12 with systemd in a container of its own.")
+	if d.host, err = host.New(ctx, host.Options{}); err != nil {
+		return d, err
+	}
+	if err := d.host.Boot(ctx); err != nil {
+		return d, err
+	}
+	if err := d.host.CopyIn(updater, "/usr/local/sbin/teleport-update", 0o755); err != nil {
+		return d, err
+	}
+	return d, d.host.WriteFile("/etc/teleport.yaml", []byte("teleport:\n  proxy_server: http://"+findAddress+"\n"), 0o644)
+}
+
+func (d *demo) story() error {
+	steps := []func() error{
+		func() error {
+			say("The cluster: teleport-find serves one release, 1.0.0, and so wants that one.")
+			if err := d.release("1.0.0", stamp.Sound); err != nil {
+				return err
+			}
+			return d.startFind()
+		},
+		func() error {
+			say("A newcomer enables updates. The proxy comes from /etc/teleport.yaml. The short health window is for this demo.")
+			return d.show(0, "teleport-update", "enable", "--health-window", "5s", "--template",
+				"http://"+findAddress+"/releases/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz")
+		},
+		func() error {
+			say("The agent is installed but was never started: that is the newcomer's to do.")
+			if err := d.show(0, "systemctl", "enable", "--now", "teleport"); err != nil {
+				return err
+			}
+			return d.look()
+		},
+		func() error {
+			say("The cluster goes to 1.1.0. The timer would see it within ten minutes; here its unit is started by hand.")
+			if err := d.release("1.1.0", stamp.Sound); err != nil {
+				return err
+			}
+			if err := d.announce("1.1.0"); err != nil {
+				return err
+			}
+			if err := d.show(0, "systemctl", "start", "teleport-update.service"); err != nil {
+				return err
+			}
+			if err := d.show(0, "journalctl", "-t", "teleport-update", "-n", "8", "-o", "cat", "--no-pager"); err != nil {
+				return err
+			}
+			return d.look()
+		},
+		func() error {
+			say("The cluster goes to 1.2.0, which is broken: it exits when it starts.")
+			if err := d.release("1.2.0", stamp.ExitsAtStart); err != nil {
+				return err
+			}
+			if err := d.announce("1.2.0"); err != nil {
+				return err
+			}
+			if err := d.show(1, "teleport-update", "update"); err != nil {
+				return err
+			}
+			return d.look()
+		},
+		func() error {
+			say("Why is this host not on 1.2.0? As text for a person, as JSON for support and monitoring.")
+			if err := d.show(0, "teleport-update", "status", "--format", "text"); err != nil {
+				return err
+			}
+			return d.show(0, "teleport-update", "status")
+		},
+		func() error {
+			say("The timer's next run leaves 1.2.0 alone until its next attempt is due.")
+			if err := d.show(0, "teleport-update", "update"); err != nil {
+				return err
+			}
+			say("Done. The host is gone; nothing was left on this machine but the build folder.")
+			return nil
+		},
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look shows what the host itself says about its agent.
+func (d *demo) look() error {
+	if err := d.show(0, "readlink", "/usr/local/bin/teleport"); err != nil {
+		return err
+	}
+	return d.show(0, "systemctl", "show", "teleport", "-p", "ActiveState,SubState,MainPID,NRestarts")
+}
+
+func (d *demo) release(v string, variant stamp.Variant) error {
+	_, _, err := release.Build(d.dir, release.Spec{Agent: d.agent, Version: v, Variant: variant, Unit: release.Unit{RestartDelay: time.Second}})
+	return err
+}
+
+func (d *demo) startFind() (err error) {
+	if err := os.WriteFile(d.groups, []byte("{}\n"), 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("  # teleport-find serve --releases %s --groups %s\n", "releases", "groups.yaml")
+	d.find, err = d.host.ServeFind(d.ctx, findAddress, "serve", "--releases", d.dir, "--groups", d.groups)
+	return err
+}
+
+// announce makes find want a version, and waits until it says so.
+func (d *demo) announce(v string) error {
+	line := fmt.Sprintf("default: {agent_version: %s}\n", v)
+	fmt.Printf("  # echo '%s' > groups.yaml\n", strings.TrimSpace(line))
+	if err := os.WriteFile(d.groups, []byte(line), 0o644); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if strings.Contains(d.find.Output(), "agent_version="+v) {
+			return nil
+		}
+		select {
+		case <-d.ctx.Done():
+			return d.ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("teleport-find did not take up %q:\n%s", line, d.find.Output())
+}
+
+// show runs a command in the host as a person would see it, and insists on its
+// exit code.
+func (d *demo) show(code int, args ...string) error {
+	fmt.Printf("\n  root@host # %s\n", strings.Join(quoted(args), " "))
+	r, err := d.host.RunCommand(d.ctx, host.Command{Args: args, Output: &indented{out: os.Stdout}})
+	if err != nil {
+		return err
+	}
+	if r.Code != 0 {
+		fmt.Printf("  (exit code %d)\n", r.Code)
+	}
+	if r.Code != code {
+		return fmt.Errorf("%s ended with exit code %d, not %d", args[0], r.Code, code)
+	}
+	return nil
+}
+
+func (d *demo) close() error {
+	var err error
+	if d.host != nil {
+		err = d.host.Close()
+	}
+	return errors.Join(err, os.RemoveAll(d.dir))
+}
+
+func say(text string) { fmt.Printf("\n== %s\n", text) }
+
+// quoted makes a command line that can be pasted into a shell.
+func quoted(args []string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		if out[i] = a; strings.ContainsAny(a, "{} ") {
+			out[i] = "'" + a + "'"
+		}
+	}
+	return out
+}
+
+// indented sets a command's output off from what the demo says.
+type indented struct {
+	out    *os.File
+	inLine bool
+}
+
+func (w *indented) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		if !w.inLine {
+			line = "    " + line
+		}
+		if _, err := w.out.WriteString(line); err != nil {
+			return 0, err
+		}
+		w.inLine = !strings.HasSuffix(line, "\n")
+	}
+	return len(p), nil
+}
