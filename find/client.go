@@ -61,7 +61,7 @@ func (c *Client) Ask(ctx context.Context, req Request) (Answer, error) {
 	if errors.Is(err, errNotFound) {
 		answer, err = c.ask(whole, *base, "/webapi/find", req)
 		if errors.Is(err, errNotFound) {
-			err = fmt.Errorf("%w, and 404 at /v1/webapi/find too: is that the address of a proxy?", err)
+			err = fmt.Errorf("%w, and 404 at /v1/webapi/find too (is that the address of a Teleport proxy?)", err)
 		}
 	}
 	if err != nil && whole.Err() != nil && ctx.Err() == nil {
@@ -112,7 +112,7 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	case resp.StatusCode != http.StatusOK:
 		return Answer{}, fmt.Errorf("the answer is %s: %s", excerpt([]byte(resp.Status), 60), quote(body))
 	case err != nil:
-		return Answer{}, fmt.Errorf("the answer broke off after %d bytes: %w", len(body), err)
+		return Answer{}, fmt.Errorf("the answer broke off after %d bytes: %w", len(body), webclient.PlainError(err))
 	case len(body) > maxBody:
 		return Answer{}, fmt.Errorf("the answer is larger than %d bytes: %s", maxBody, quote(body))
 	}

@@ -122,12 +122,12 @@ func TestAskSaysWhatCameBack(t *testing.T) {
 		{"a truncated body", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			io.WriteString(w, goodBody[:20])
-		}, "broke off after 20 bytes: unexpected EOF"},
+		}, "broke off after 20 bytes: the connection was cut"},
 		{"a whole body, but the connection cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			io.WriteString(w, goodBody)
 		}, "broke off after"},
-		{"a connection cut before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		{"a connection cut before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "/v1/webapi/find: the server closed the connection without an answer"},
 		{"an endless body", func(w http.ResponseWriter, r *http.Request) {
 			for block := []byte(strings.Repeat("x", 4096)); r.Context().Err() == nil; {
 				if _, err := w.Write(block); err != nil {
@@ -168,7 +168,7 @@ func TestAskUnreachable(t *testing.T) {
 	client, server := serve(t, http.NotFound)
 	server.Close()
 	_, err := client.Ask(t.Context(), Request{Proxy: server.URL, Host: "0f2c"})
-	want := "ask " + server.URL + "/v1/webapi/find: dial tcp " + server.Listener.Addr().String() + ": connect: connection refused"
+	want := "ask " + server.URL + "/v1/webapi/find: no connection to " + server.Listener.Addr().String() + ": connection refused"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -14,7 +14,7 @@ import (
 func decode(body []byte) (Answer, error) {
 	top, err := readObject(body)
 	if err != nil {
-		return Answer{}, fmt.Errorf("not the JSON of a find endpoint: %w", err)
+		return Answer{}, fmt.Errorf("not the JSON of a find endpoint (%w)", plainSyntax(err))
 	}
 	settings, autoUpdateName := top, "agent_autoupdate"
 	if top["agent_version"] == nil {
@@ -125,6 +125,18 @@ func readObject(data []byte) (object, error) {
 		return nil, errors.New("something follows the object")
 	}
 	return members, nil
+}
+
+// plainSyntax says what encoding/json finds wrong without its terms: the answer
+// itself is quoted anyway.
+func plainSyntax(err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("wrong from byte %d on", syntax.Offset)
+	}
+	if err == io.ErrUnexpectedEOF {
+		return errors.New("it breaks off")
+	}
+	return err
 }
 
 func noEOF(err error) error {

@@ -48,16 +48,17 @@ func RedactError(err error) error {
 	if clean == text {
 		return err
 	}
-	return &redactedError{text: clean, err: err}
+	return &reworded{text: clean, err: err}
 }
 
-type redactedError struct {
+// reworded is an error with another text.
+type reworded struct {
 	text string
 	err  error
 }
 
-func (e *redactedError) Error() string { return e.text }
-func (e *redactedError) Unwrap() error { return e.err }
+func (e *reworded) Error() string { return e.text }
+func (e *reworded) Unwrap() error { return e.err }
 
 var urlInText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]+`)
 

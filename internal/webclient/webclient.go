@@ -15,7 +15,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -144,10 +143,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header.Set("User-Agent", g.userAgent)
 	}
 	resp, err := g.transport.RoundTrip(req)
-	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-		err = fmt.Errorf("%w; if the server's CA is a private one, trust it with --ca-file", err)
-	}
-	return resp, err
+	return resp, PlainError(err)
 }
 
 func (g *guard) CloseIdleConnections() { g.transport.CloseIdleConnections() }

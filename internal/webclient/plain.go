@@ -1,0 +1,108 @@
+package webclient
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// PlainError returns an error with the same chain whose text says in an
+// operator's words what went wrong in an exchange with a server, and what to do
+// where that is known. An error that it has no better words for stays as it is,
+// and nil stays nil.
+//
+// The client's own errors have been through it; what reading a body returns has
+// not.
+func PlainError(err error) error {
+	if text := plainText(err); text != "" {
+		return &reworded{text: text, err: err}
+	}
+	return err
+}
+
+func plainText(err error) string {
+	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the server's certificate is not trusted: " + whyUntrusted(e.Err)
+	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Sprintf("the name %s cannot be resolved: %s", e.Name, whyUnresolved(e))
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		if text := plainOp(e); text != "" {
+			return text
+		}
+	}
+	if e, ok := errors.AsType[tls.AlertError](err); ok {
+		return "the server ended the TLS handshake: " + strings.TrimPrefix(e.Error(), "tls: ")
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was cut"
+	case errors.Is(err, io.EOF):
+		return "the server closed the connection without an answer"
+	// These have no type of their own.
+	case strings.HasSuffix(text, "timeout awaiting response headers"):
+		return fmt.Sprintf("the server took the request and did not answer within %s", headerTimeout)
+	case strings.HasSuffix(text, "TLS handshake timeout"):
+		return fmt.Sprintf("the TLS handshake took longer than %s", tlsTimeout)
+	case strings.HasSuffix(text, "server gave HTTP response to HTTPS client"), isRecordError(err):
+		return "the server does not speak TLS at this address and port"
+	}
+	return ""
+}
+
+func isRecordError(err error) bool {
+	_, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok
+}
+
+func plainOp(e *net.OpError) string {
+	why := ""
+	if number, ok := errors.AsType[syscall.Errno](e.Err); ok {
+		why = number.Error()
+	}
+	switch {
+	case e.Op == "proxyconnect":
+		if inner, ok := errors.AsType[*net.OpError](e.Err); ok && inner.Op == "dial" {
+			return "the HTTP proxy cannot be reached: " + plainOp(inner)
+		}
+	case e.Op == "dial" && e.Timeout():
+		return fmt.Sprintf("no connection to %v within %s", e.Addr, connectTimeout)
+	case e.Op == "dial" && e.Addr != nil && why != "":
+		return fmt.Sprintf("no connection to %v: %s", e.Addr, why)
+	case (e.Op == "read" || e.Op == "write") && why != "":
+		return "the connection was cut: " + why
+	}
+	return ""
+}
+
+func whyUnresolved(e *net.DNSError) string {
+	switch {
+	case e.IsNotFound:
+		return "there is no such name"
+	case e.IsTimeout, strings.HasPrefix(e.Err, "read "), strings.HasPrefix(e.Err, "dial "):
+		return "no name server answers"
+	}
+	return e.Err
+}
+
+// whyUntrusted adds the cause that is the likeliest by far.
+func whyUntrusted(err error) string {
+	text := strings.ReplaceAll(err.Error(), "x509: ", "")
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return text + "; if that is a private CA, trust it with `teleport-update enable --ca-file`"
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
+		return text + "; is the clock of this host right?"
+	}
+	return text
+}
