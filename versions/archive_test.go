@@ -218,6 +218,7 @@ func without(name string) []item {
 func TestHostileTarballsAreRefusedAndLeaveNothing(t *testing.T) {
 	for name, tc := range hostileTarballs() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f, _ := testFetcher(t, nil)
 			f.Limits = Limits{Download: 2 << 20, Entries: 100, File: 1 << 20, Total: 4 << 20, Ratio: 50, Slack: 1 << 20}
 			if strings.HasPrefix(tc.want, "it holds") || strings.Contains(tc.want, "follow") {
@@ -248,11 +249,14 @@ func TestATarballCutAnywhereIsRefused(t *testing.T) {
 		t.Fatalf("the release has only %d bytes", len(whole))
 	}
 	for cut := 0; cut < len(whole); cut += 4096 {
-		f, _ := testFetcher(t, nil)
-		if _, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, whole[:cut])}}); err == nil {
-			t.Errorf("cut at %d, it was published", cut)
-		}
-		wantNothingLeft(t, f.Store)
+		t.Run(fmt.Sprint("at ", cut), func(t *testing.T) {
+			t.Parallel()
+			f, _ := testFetcher(t, nil)
+			if _, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, whole[:cut])}}); err == nil {
+				t.Error("it was published")
+			}
+			wantNothingLeft(t, f.Store)
+		})
 	}
 }
 

@@ -90,6 +90,9 @@ func (d *download) Read(p []byte) (int, error) {
 			return 0, context.Cause(d.ctx)
 		}
 		if d.part == nil {
+			if d.total >= 0 && d.offset == d.total {
+				return 0, io.EOF // all of it was kept
+			}
 			if err := d.connect(); err != nil {
 				return 0, err
 			}

@@ -187,7 +187,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	defer cancel(nil)
 	dir := f.Store.PartialDir()
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
-		return Tree{}, &localError{err}
+		return Tree{}, &localError{asNoSpace(err, filepath.Dir(dir))}
 	}
 	f.clean(dir, d.digest)
 	d.keep = openKeeper(dir, d.digest, f.Patience.KeepAfter, f.Log)

@@ -15,8 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // maxManifest is above what DefaultLimits().Entries of the longest names take;
@@ -105,19 +103,16 @@ func (t Tree) Verify(ctx context.Context) error {
 // readManifest returns what is listed, or in a few words why that cannot be
 // relied on.
 func readManifest(root *os.Root) (sums []sum, damage string, err error) {
-	f, err := root.OpenFile(manifestName, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, manifestName + ": cannot be opened", nil
+	info, err := root.Lstat(manifestName)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxManifest {
+		return nil, manifestName + ": is not what we wrote", nil
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	f, err := root.Open(manifestName)
 	if err != nil {
 		return nil, "", err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxManifest {
-		return nil, manifestName + ": is not what we wrote", nil
-	}
-	sums, err = parseManifest(f)
+	defer f.Close()
+	sums, err = parseManifest(io.LimitReader(f, maxManifest))
 	if err != nil {
 		return nil, manifestName + ": " + err.Error(), nil
 	}
@@ -175,15 +170,10 @@ func (v *verifier) file(s sum, buf []byte) string {
 	if v.ctx.Err() != nil {
 		return ""
 	}
-	f, err := v.root.OpenFile(s.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	info, err := v.root.Lstat(s.name) // a Root follows links, also the last one
 	if errors.Is(err, fs.ErrNotExist) {
 		return "is missing"
 	}
-	if err != nil {
-		return "cannot be opened"
-	}
-	defer f.Close()
-	info, err := f.Stat()
 	if err != nil {
 		return "cannot be read"
 	}
@@ -200,6 +190,11 @@ func (v *verifier) file(s sum, buf []byte) string {
 	if !ownedByUs(info) {
 		return "belongs to another user"
 	}
+	f, err := v.root.Open(s.name)
+	if err != nil {
+		return "cannot be read"
+	}
+	defer f.Close()
 	hash := sha256.New()
 	for {
 		n, err := f.Read(buf)

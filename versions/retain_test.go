@@ -1,0 +1,227 @@
+package versions
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"teleport-update/internal/version"
+)
+
+func TestClassify(t *testing.T) {
+	complete := func(name, v string, e version.Edition) Entry {
+		return Entry{Name: name, Kind: Complete, Release: Release{v, e}}
+	}
+	incomplete := func(name, v string, e version.Edition) Entry {
+		return Entry{Name: name, Kind: Incomplete, Release: Release{v, e}, Why: "sha256 is missing"}
+	}
+	needed := RetainInput{
+		Keep:    []Release{{"15.1.1", version.Enterprise}, {"15.1.0", version.OSS}, {"15.2.0", version.Enterprise}, {"14.0.0", ""}},
+		Linked:  []string{"13.0.0", "12.0.0", "odd"},
+		Running: []string{"11.0.0", "10.0.0", ".tmp-9.0.0-X"},
+	}
+	for _, tc := range []struct {
+		name  string
+		in    RetainInput
+		entry Entry
+		keep  bool
+	}{
+		{"the active version", needed, complete("15.1.1", "15.1.1", version.Enterprise), true},
+		{"the active version in a folder with its edition", needed, complete("15.1.1_enterprise", "15.1.1", version.Enterprise), true},
+		{"the active version in another edition", needed, complete("15.1.1_oss", "15.1.1", version.OSS), false},
+		{"the active version, incomplete", needed, incomplete("15.1.1", "15.1.1", ""), true},
+		{"the active version in another edition, incomplete", needed, incomplete("15.1.1_oss", "15.1.1", version.OSS), false},
+		{"the previous version", needed, complete("15.1.0", "15.1.0", version.OSS), true},
+		{"the version that the journal names", needed, complete("15.2.0", "15.2.0", version.Enterprise), true},
+		{"a version needed in whatever edition", needed, complete("14.0.0", "14.0.0", version.FIPS), true},
+		{"a version that a link leads into", needed, complete("13.0.0", "13.0.0", version.OSS), true},
+		{"an incomplete version that a link leads into", needed, incomplete("12.0.0", "12.0.0", ""), true},
+		{"a version that a process runs from", needed, complete("11.0.0", "11.0.0", version.OSS), true},
+		{"an incomplete version that a process runs from", needed, incomplete("10.0.0", "10.0.0", ""), true},
+		{"a complete version that nothing needs", needed, complete("9.0.0", "9.0.0", version.OSS), false},
+		{"an incomplete version that nothing needs", needed, incomplete("9.0.0", "9.0.0", ""), false},
+		{"a newer version that nothing needs", needed, complete("16.0.0", "16.0.0", version.OSS), false},
+		{"what an interrupted removal left", needed, Entry{Name: ".tmp-8.0.0-X", Kind: Leftover}, false},
+		{"what an interrupted removal left, still run from", needed, Entry{Name: ".tmp-9.0.0-X", Kind: Leftover}, true},
+		{"partial", needed, Entry{Name: "partial", Kind: Reserved}, true},
+		{"original", needed, Entry{Name: "original", Kind: Reserved}, true},
+		{"a state file", needed, Entry{Name: "updates.yaml", Kind: Foreign}, true},
+		{"a link named like a version", needed, Entry{Name: "9.0.0", Kind: Foreign}, true},
+		{"an unknown folder", needed, Entry{Name: "system", Kind: Foreign}, true},
+		{"an unknown folder that a link leads into", needed, Entry{Name: "odd", Kind: Foreign}, true},
+		{"a version, when nobody knows what is active", RetainInput{}, complete("9.0.0", "9.0.0", version.OSS), true},
+		{"an incomplete version, when nobody knows what is active", RetainInput{}, incomplete("9.0.0", "9.0.0", ""), true},
+		{"a version, when processes alone are known", RetainInput{Running: []string{"11.0.0"}}, complete("9.0.0", "9.0.0", version.OSS), true},
+		{"a version, when links alone are known", RetainInput{Linked: []string{"11.0.0"}}, complete("9.0.0", "9.0.0", version.OSS), false},
+		{"a leftover, when nobody knows what is active", RetainInput{}, Entry{Name: ".tmp-8.0.0-X", Kind: Leftover}, false},
+		{"a kind that does not exist yet", needed, Entry{Name: "9.0.0", Kind: "new"}, true},
+	} {
+		in := tc.in
+		in.Entries = []Entry{tc.entry}
+		got := Classify(in)
+		if len(got) != 1 || got[0].Keep != tc.keep || got[0].Reason == "" {
+			t.Errorf("%s: %+v; want keep %v", tc.name, got, tc.keep)
+		}
+	}
+}
+
+// keptNames runs Retain and returns what is left of the versions.
+func keptNames(t *testing.T, s *Store, needed Needed) []string {
+	t.Helper()
+	verdicts, err := s.Retain(needed)
+	must(t, err)
+	entries, err := os.ReadDir(s.Dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	for _, v := range verdicts {
+		if v.Keep != slices.Contains(names, v.Entry.Name) {
+			t.Errorf("the verdict on %s is keep %v (%s)", v.Entry.Name, v.Keep, v.Reason)
+		}
+	}
+	return names
+}
+
+func TestRetainKeepsWhatIsNeededAndRemovesTheRest(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	s := f.Store
+	links, units := t.TempDir(), t.TempDir()
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0", "1.7.0"} {
+		publish(t, f, oss(v))
+	}
+	must(t, os.Symlink(s.Dir+"/1.2.0/bin/tsh", links+"/tsh"))
+	must(t, os.Symlink("/bin/sh", links+"/sh"))
+	must(t, os.WriteFile(links+"/file", nil, 0o755))
+	alias := filepath.Join(t.TempDir(), "alias")
+	must(t, os.Symlink(s.Dir, alias))
+	must(t, os.Symlink(alias+"/1.3.0/etc/systemd/teleport.service", units+"/teleport.service"))
+
+	// Not all of the real proc: one process that even root may not look at
+	// would, rightly, keep everything.
+	s.ProcDir = t.TempDir()
+	watch := func(cmd *exec.Cmd) {
+		must(t, cmd.Start())
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		pid := strconv.Itoa(cmd.Process.Pid)
+		must(t, os.Symlink("/proc/"+pid, filepath.Join(s.ProcDir, pid)))
+	}
+	// A real process runs from 1.4.0, and another from 1.5.0 though its file
+	// lost its name since.
+	for _, v := range []string{"1.4.0", "1.5.0"} {
+		sleep, err := exec.LookPath("sleep")
+		must(t, err)
+		data, err := os.ReadFile(sleep)
+		must(t, err)
+		program := filepath.Join(s.Dir, v, "bin", "sleep")
+		must(t, os.WriteFile(program, data, 0o755))
+		watch(exec.Command(program, "60"))
+		if v == "1.5.0" {
+			must(t, os.Remove(program))
+		}
+	}
+	// A process elsewhere runs from a file of 1.6.0 under another path.
+	elsewhere := filepath.Join(t.TempDir(), "sleep")
+	must(t, os.Rename(filepath.Join(s.Dir, "1.6.0", "bin", "tsh"), elsewhere))
+	data, err := os.ReadFile("/bin/sleep")
+	must(t, err)
+	must(t, os.WriteFile(elsewhere, data, 0o755))
+	must(t, os.Link(elsewhere, filepath.Join(s.Dir, "1.6.0", "bin", "tsh")))
+	watch(exec.Command(elsewhere, "60"))
+
+	must(t, os.MkdirAll(s.Dir+"/.tmp-0.9.0-ABCDEFGH/bin", 0o755))
+	must(t, os.Mkdir(s.Dir+"/0.8.0", 0o755))
+	must(t, os.Mkdir(s.Dir+"/mine", 0o755))
+	must(t, os.WriteFile(s.Dir+"/updates.yaml", nil, 0o644))
+
+	got := keptNames(t, s, Needed{Releases: []Release{oss("1.0.0"), oss("1.1.0"), {}}, LinkDirs: []string{links, units, "/nonexistent"}})
+	want := []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0", "mine", "partial", "updates.yaml"}
+	if !slices.Equal(got, want) {
+		t.Errorf("left are %q; want %q", got, want)
+	}
+}
+
+func TestNothingIsRemovedWhenSomethingCannotBeDetermined(t *testing.T) {
+	for name, tc := range map[string]func(t *testing.T, s *Store, needed *Needed){
+		"no proc": func(t *testing.T, s *Store, _ *Needed) { s.ProcDir = "/nonexistent" },
+		"an unreadable entry": func(t *testing.T, s *Store, _ *Needed) {
+			s.ProcDir = fakeProc(t)
+			must(t, os.Mkdir(s.ProcDir+"/7/exe", 0o755))
+		},
+		"a file as link folder": func(t *testing.T, s *Store, n *Needed) { n.LinkDirs = []string{"/etc/passwd"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := testFetcher(t, nil)
+			publish(t, f, oss("1.0.0"))
+			publish(t, f, oss("1.1.0"))
+			needed := Needed{Releases: []Release{oss("1.1.0")}}
+			tc(t, f.Store, &needed)
+			_, err := f.Store.Retain(needed)
+			if err == nil || !strings.Contains(err.Error(), "nothing was removed") {
+				t.Errorf("error %v; want one that says that nothing was removed", err)
+			}
+			if _, ok, err := f.Store.Lookup(oss("1.0.0")); !ok || err != nil {
+				t.Errorf("1.0.0 is gone (%v)", err)
+			}
+		})
+	}
+}
+
+// fakeProc is a proc with one process, 7, whose exe is yet to be made.
+func fakeProc(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.Mkdir(dir+"/7", 0o755))
+	must(t, os.Mkdir(dir+"/self", 0o755))
+	return dir
+}
+
+func TestProcessesAreFoundByWhatTheyExecute(t *testing.T) {
+	for name, tc := range map[string]struct {
+		exe  func(s *Store) string
+		want []string
+	}{
+		"a program of a version":    {func(s *Store) string { return s.Dir + "/1.0.0/bin/teleport" }, []string{"1.0.0"}},
+		"one whose file is gone":    {func(s *Store) string { return s.Dir + "/1.0.0/bin/old (deleted)" }, []string{"1.0.0"}},
+		"one whose folder is gone":  {func(s *Store) string { return s.Dir + "/0.9.0/bin/old (deleted)" }, []string{"0.9.0"}},
+		"another program":           {func(s *Store) string { return "/bin/sh" }, nil},
+		"a folder beside the store": {func(s *Store) string { return s.Dir + "-old/1.0.0/bin/teleport" }, nil},
+		"a thread of the kernel":    {func(s *Store) string { return "" }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := testFetcher(t, nil)
+			publish(t, f, oss("1.0.0"))
+			f.Store.ProcDir = fakeProc(t)
+			if exe := tc.exe(f.Store); exe != "" {
+				must(t, os.Symlink(exe, f.Store.ProcDir+"/7/exe"))
+			}
+			entries, err := f.Store.List()
+			must(t, err)
+			got, err := f.Store.running(entries)
+			if err != nil || !slices.Equal(got, tc.want) {
+				t.Errorf("running: %q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func ExampleClassify() {
+	for _, v := range Classify(RetainInput{
+		Entries: []Entry{
+			{Name: "15.1.1", Kind: Complete, Release: Release{"15.1.1", version.OSS}},
+			{Name: "15.0.0", Kind: Complete, Release: Release{"15.0.0", version.OSS}},
+		},
+		Keep: []Release{{"15.1.1", version.OSS}},
+	}) {
+		fmt.Println(v.Entry.Name, v.Keep, v.Reason)
+	}
+	// Output:
+	// 15.1.1 true the active or previous version, or one that the journal names
+	// 15.0.0 false not needed any more
+}
