@@ -8,6 +8,7 @@ import (
 
 	"teleport-update/backup"
 	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // planDatabase decides what happens to the agent's database, and refuses what
@@ -85,6 +86,20 @@ func (i *Installer) allowDowngrade(ctx context.Context, c Config, spec Spec, to 
 	return i.checkBackup(ctx, spec, to)
 }
 
+// whyNotKept says why a version cannot be gone back to from disk.
+func (i *Installer) whyNotKept(t target) string {
+	entries, err := i.store().List()
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range entries {
+		if e.Kind == versions.Incomplete && e.Release.Version == t.Version {
+			return fmt.Sprintf("its folder %s is incomplete (%s)", e.Name, e.Why)
+		}
+	}
+	return "it is not on this host any more, and neither is the database it had"
+}
+
 // checkBackup tells whether a version's own database can be restored; the error
 // says why not.
 func (i *Installer) checkBackup(ctx context.Context, spec Spec, to target) error {
@@ -93,8 +108,8 @@ func (i *Installer) checkBackup(ctx context.Context, spec Spec, to target) error
 		return err
 	}
 	if !ok {
-		return refuse("going back to version %s is refused: it is not on this host any more, and neither is the database it had; nothing was changed: "+
-			"have the cluster want another version, or insist with `teleport-update rollback %s --force`", describe(to.Version, to.Edition), to.Version)
+		return refuse("going back to version %s is refused: %s; nothing was changed: have the cluster want another version, "+
+			"or insist with `teleport-update enable --allow-downgrade`, which keeps the database of today", describe(to.Version, to.Edition), i.whyNotKept(to))
 	}
 	maxAge := spec.Backup.MaxAge.Std()
 	if maxAge == 0 {

@@ -64,31 +64,40 @@ func (i *Installer) obtain(ctx context.Context, c Config, t target, spec Spec) (
 }
 
 func (i *Installer) fetch(ctx context.Context, c Config, t target, spec Spec, replace bool) (versions.Tree, error) {
-	httpClient, err := i.httpClient(spec.CAFile)
+	f, req, err := i.fetcher(c, t, spec)
 	if err != nil {
 		return versions.Tree{}, err
 	}
-	sources, err := templates(spec.URLTemplates)
-	if err != nil {
-		return versions.Tree{}, err
-	}
-	room, err := backup.Size(i.database())
-	if err != nil && !errors.Is(err, backup.ErrNoDatabase) {
-		return versions.Tree{}, fmt.Errorf("size the agent's database: %w; nothing was changed", err)
-	}
-	f := versions.NewFetcher(i.store(), httpClient, i.Log)
-	if i.Terminal != nil {
-		f.Progress = versions.NewBar(i.Terminal)
-	}
-	req := versions.FetchRequest{Release: t, Sources: sources, Extra: room, Replace: replace}
-	if tree, ok, err := i.active(c); err == nil && ok {
-		req.Active = &tree
-	}
+	req.Replace = replace
 	tree, err := f.Fetch(ctx, req)
 	if err != nil {
 		return versions.Tree{}, fmt.Errorf("fetch version %s: %w", describe(t.Version, t.Edition), err)
 	}
 	return tree, nil
+}
+
+// fetcher says how and what to fetch.
+func (i *Installer) fetcher(c Config, t target, spec Spec) (*versions.Fetcher, versions.FetchRequest, error) {
+	req := versions.FetchRequest{Release: t}
+	httpClient, err := i.httpClient(spec.CAFile)
+	if err != nil {
+		return nil, req, err
+	}
+	if req.Sources, err = templates(spec.URLTemplates); err != nil {
+		return nil, req, err
+	}
+	req.Extra, err = backup.Size(i.database())
+	if err != nil && !errors.Is(err, backup.ErrNoDatabase) {
+		return nil, req, fmt.Errorf("size the agent's database: %w; nothing was changed", err)
+	}
+	f := versions.NewFetcher(i.store(), httpClient, i.Log)
+	if i.Terminal != nil {
+		f.Progress = versions.NewBar(i.Terminal)
+	}
+	if tree, ok, err := i.active(c); err == nil && ok {
+		req.Active = &tree
+	}
+	return f, req, nil
 }
 
 // makeRoom removes what nothing needs before something new comes. While another

@@ -5,24 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"teleport-update/backup"
+	"teleport-update/versions"
 )
 
 // Plan is what a command would do. Making it changes nothing.
 type Plan struct {
-	Nothing  string   `json:"nothing,omitempty"` // why nothing would happen
-	From     string   `json:"from,omitempty"`
-	To       string   `json:"to,omitempty"`
-	Download []string `json:"download,omitempty"` // where from; empty when the version is on disk
-	Database string   `json:"database,omitempty"`
-	Backup   int64    `json:"backup_bytes,omitempty"`
-	Free     int64    `json:"free_bytes,omitempty"`
-	Agent    string   `json:"agent,omitempty"`
-	Refused  string   `json:"refused,omitempty"` // why it would be refused
+	Nothing  string // why nothing would happen; the rest is empty then
+	From     string
+	To       string
+	Download string // where from; empty when the version is on disk
+	Bytes    int64  // of the download; -1 when the server does not say
+	Need     int64  // bytes that must be free beside the versions
+	Free     int64  // bytes that are
+	Database string
+	Agent    string
+	Refused  string // why it would be refused
 }
 
 // UpdatePlan is what Update would do now.
@@ -45,7 +47,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	}
 	answer, err := i.askQuietly(ctx, spec)
 	if err != nil {
-		return Plan{}, err
+		return Plan{}, fmt.Errorf("%w; nothing was changed", err)
 	}
 	d := decide(question{Spec: spec, Status: c.Status, Answer: answer, Now: opts.Now, Time: i.Now()})
 	if d.Action == doNothing {
@@ -55,72 +57,104 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	if d.Downgrade {
 		kind = switchDowngrade
 	}
-	req := SwitchRequest{Kind: kind, From: c.activeTarget(), To: release{Version: d.Target.Version, Edition: d.Target.Edition}, SkipBackup: opts.SkipBackup}
-	sources, err := templates(spec.URLTemplates)
+	return i.plan(ctx, c, spec, SwitchRequest{
+		Kind: kind, From: c.activeTarget(), SkipBackup: opts.SkipBackup,
+		To: release{Version: d.Target.Version, Edition: d.Target.Edition},
+	})
+}
+
+// RollbackPlan is what Rollback would do.
+func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Plan, error) {
+	c, err := loadConfig(i.Paths.Config())
 	if err != nil {
 		return Plan{}, err
 	}
-	var urls []string
-	for _, s := range sources {
-		u, err := s.URL(d.Target)
-		if err != nil {
-			return Plan{}, err
-		}
-		urls = append(urls, u.Redacted())
+	if exists(i.Paths.Journal()) {
+		return Plan{Nothing: "a switch was cut off and would be closed first"}, nil
 	}
-	return i.plan(ctx, c, req, urls)
+	t, err := rollbackTarget(c, opts.Version)
+	if err != nil {
+		return Plan{}, err
+	}
+	tree, ok, err := i.store().Lookup(t)
+	if err != nil {
+		return Plan{}, err
+	}
+	if !ok {
+		return Plan{}, errNotKept(t)
+	}
+	return i.plan(ctx, c, c.Spec, SwitchRequest{Kind: switchRollback, From: c.activeTarget(), To: releaseOf(tree), Force: opts.Force})
 }
 
-func (i *Installer) plan(ctx context.Context, c Config, req SwitchRequest, urls []string) (Plan, error) {
-	to := target{Version: req.To.Version, Edition: req.To.Edition}
+// plan fills in what a switch would do, with the very checks that the switch
+// makes.
+func (i *Installer) plan(ctx context.Context, c Config, spec Spec, req SwitchRequest) (Plan, error) {
 	p := Plan{From: describe(req.From.Version, req.From.Edition), To: req.To.String()}
-	if _, ok, err := i.store().Lookup(to); err != nil {
-		return p, err
-	} else if !ok {
-		p.Download = urls
-	}
-	p.Free = freeBytes(i.Paths.DataDir)
-
 	db, err := i.planDatabase(ctx, c, req)
-	var refused *RefusedError
-	switch {
-	case errors.As(err, &refused):
-		p.Refused = refused.Reason
-		return p, nil
-	case err != nil:
+	if err != nil {
+		return p, p.refusedBy(err)
+	}
+	if err := i.planFetch(ctx, c, spec, req, db, &p); err != nil {
 		return p, err
 	}
 	switch db.Plan {
 	case keepDatabase:
 		p.Database = "left as it is"
 	case backupDatabase:
-		p.Database = "backed up to " + db.Dir + ", then it goes on with the new version"
+		p.Database = "backed up to " + db.Dir + "; the new version goes on with it"
 	case restoreDatabase:
-		p.Database = fmt.Sprintf("backed up to %s; then the one that version %s had is restored", db.Dir, to.Version)
+		p.Database = fmt.Sprintf("backed up to %s; then the one that version %s had is restored", db.Dir, req.To)
 	}
-	if db.Plan != keepDatabase {
-		if p.Backup, err = backup.Size(db.Path); err != nil {
-			return p, err
+	return p, i.planAgent(ctx, db, &p)
+}
+
+// planFetch says what would be downloaded, and what room that and the backup
+// need.
+func (i *Installer) planFetch(ctx context.Context, c Config, spec Spec, req SwitchRequest, db databaseRecord, p *Plan) error {
+	to := target{Version: req.To.Version, Edition: req.To.Edition}
+	if _, ok, err := i.store().Lookup(to); err != nil {
+		return err
+	} else if ok {
+		if db.Plan != keepDatabase {
+			if p.Need, err = backup.Size(db.Path); err != nil {
+				return err
+			}
 		}
+		p.Free = freeBytes(filepath.Dir(i.Paths.Config()))
+		return nil
 	}
+	f, fetch, err := i.fetcher(c, to, spec)
+	if err != nil {
+		return err
+	}
+	e, err := f.Estimate(ctx, fetch)
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
+	p.Download, p.Bytes, p.Need, p.Free = e.From, e.Download, e.Need, e.Free
+	if e.Free < e.Need {
+		p.Refused = (&versions.NoSpaceError{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free}).Error()
+	}
+	return nil
+}
+
+// planAgent says what would happen to the agent.
+func (i *Installer) planAgent(ctx context.Context, db databaseRecord, p *Plan) error {
 	conn, err := i.dial(ctx)
 	if err != nil {
-		return p, err
+		return err
 	}
 	if conn == nil {
 		p.Agent = "not restarted: systemd is not running"
-		return p, nil
+		return nil
 	}
 	defer conn.Close()
-	if err := i.checkUnit(ctx, conn); errors.As(err, &refused) {
-		p.Refused = refused.Reason
-		return p, nil
-	} else if err != nil {
-		return p, err
+	if err := i.checkUnit(ctx, conn); err != nil {
+		return p.refusedBy(err)
 	}
 	u, err := conn.Unit(ctx, AgentUnit)
 	if err != nil {
-		return p, err
+		return err
 	}
 	switch state := stateOf(u); {
 	case !state.manageable():
@@ -132,7 +166,17 @@ func (i *Installer) plan(ctx context.Context, c Config, req SwitchRequest, urls 
 	default:
 		p.Agent = "reloaded"
 	}
-	return p, nil
+	return nil
+}
+
+// refusedBy makes a refusal part of the plan; other errors stay errors.
+func (p *Plan) refusedBy(err error) error {
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	p.Refused = refused.Reason
+	return nil
 }
 
 func freeBytes(dir string) int64 {
@@ -154,17 +198,23 @@ func (p Plan) Text(w io.Writer) {
 			fmt.Fprintf(w, "%-10s %s\n", name+":", value)
 		}
 	}
-	line("From", p.From)
+	line("From", nameOr(p.From, "none"))
 	line("To", p.To)
-	if len(p.Download) > 0 {
-		line("Download", strings.Join(p.Download, ", else "))
-	} else {
+	switch {
+	case p.Refused != "":
+		line("Refused", p.Refused)
+		return
+	case p.Download == "":
 		line("Download", "none, the version is on disk")
+	case p.Bytes < 0:
+		line("Download", p.Download+", of unknown size")
+	default:
+		line("Download", fmt.Sprintf("%s, %s", p.Download, megabytes(p.Bytes)))
 	}
-	line("Space", fmt.Sprintf("%s free, %s for the database", megabytes(p.Free), megabytes(p.Backup)))
+	line("Space", fmt.Sprintf("%s needed, %s free", megabytes(p.Need), megabytes(p.Free)))
 	line("Database", p.Database)
 	line("Agent", p.Agent)
-	line("Refused", p.Refused)
+	fmt.Fprintln(w, "Nothing was changed.")
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+999_999)/1_000_000) }

@@ -96,26 +96,6 @@ func (i *Installer) heldBy(c Config) *Held {
 	return held
 }
 
-// RollbackPlan is what Rollback would do.
-func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Plan, error) {
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
-		return Plan{}, err
-	}
-	t, err := rollbackTarget(c, opts.Version)
-	if err != nil {
-		return Plan{}, err
-	}
-	tree, ok, err := i.store().Lookup(t)
-	if err != nil {
-		return Plan{}, err
-	}
-	if !ok {
-		return Plan{}, errNotKept(t)
-	}
-	return i.plan(ctx, c, SwitchRequest{Kind: switchRollback, From: c.activeTarget(), To: releaseOf(tree), Force: opts.Force}, nil)
-}
-
 func errNotKept(t target) error {
 	return refuse("version %s is not on this host any more; nothing was changed: `teleport-update verify` lists what is, `teleport-update pin %s` installs it",
 		describe(t.Version, t.Edition), t.Version)
