@@ -1,0 +1,108 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Program is a command of this module.
+type Program struct {
+	Name    string // of the binary
+	Package string // relative to the module, as in ./cmd/teleport-update
+}
+
+// Updater is teleport-update.
+func Updater() Program { return Program{"teleport-update", "./cmd/teleport-update"} }
+
+// Find is teleport-find.
+func Find() Program { return Program{"teleport-find", "./cmd/teleport-find"} }
+
+// Agent is the stand-in agent, without a stamp.
+func Agent() Program { return Program{"agent", "./integration/agent"} }
+
+var built struct {
+	sync.Mutex
+	paths map[Program]string
+}
+
+// Build compiles the program into build/bin of the module, without cgo so that
+// it runs on a host of any age, and returns its path. One process builds each
+// program once; several may build at the same time.
+func Build(ctx context.Context, p Program) (string, error) {
+	built.Lock()
+	defer built.Unlock()
+	if path, ok := built.paths[p]; ok {
+		return path, nil
+	}
+	module, err := moduleDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(module, "build", "bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(filepath.Join(dir, ".lock"), unix.LOCK_EX)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	path := filepath.Join(dir, p.Name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, p.Package)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", p.Package, err, out)
+	}
+	if built.paths == nil {
+		built.paths = map[Program]string{}
+	}
+	built.paths[p] = path
+	return path, nil
+}
+
+// moduleDir finds the module's folder from the working directory: a test's is
+// its package's.
+func moduleDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		_, err := os.Stat(filepath.Join(d, "go.mod"))
+		if err == nil {
+			return d, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || d == filepath.Dir(d) {
+			return "", fmt.Errorf("find the module above %s: %w", dir, err)
+		}
+	}
+}
+
+// lock takes an advisory lock that the kernel drops when the process dies. The
+// file stays.
+func lock(path string, how int) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultSuite is the Debian release that hosts run.
+const DefaultSuite = "bookworm"
+
+// packages is what a root has beyond Debian's minimum. procps has pkill, which
+// the agent's unit reloads with; sqlite3 is another SQLite than the updater's.
+var packages = []string{"systemd", "systemd-sysv", "dbus", "ca-certificates", "procps", "sqlite3"}
+
+// masked are units that a test host has no use for: they would slow down the
+// boot or run in the middle of a test.
+var masked = []string{
+	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
+	"systemd-tmpfiles-clean.timer", "getty.target", "console-getty.service", "systemd-timesyncd.service", "systemd-networkd.service",
+	"systemd-resolved.service",
+}
+
+// journald keeps the journal across reboots and drops no line.
+const journald = "[Journal]\nStorage=persistent\nSystemMaxUse=64M\nRateLimitIntervalSec=0\n"
+
+// Root returns the folder of the file system that hosts of that suite are built
+// on, and makes it if it is not there: that takes a Debian mirror and about 15
+// seconds, once. It must not be changed.
+func Root(ctx context.Context, suite string) (string, error) {
+	module, err := moduleDir()
+	if err != nil {
+		return "", err
+	}
+	roots := filepath.Join(module, "build", "roots")
+	if err := os.MkdirAll(roots, 0o755); err != nil {
+		return "", err
+	}
+	recipe := sha256.Sum256(fmt.Append(nil, suite, packages, masked, journald))
+	dir := filepath.Join(roots, fmt.Sprintf("%s-%x", suite, recipe[:4]))
+	unlock, err := lock(filepath.Join(roots, ".lock"), unix.LOCK_EX)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	temp := filepath.Join(roots, ".making-"+suite)
+	defer os.RemoveAll(temp)
+	if err := os.RemoveAll(temp); err != nil {
+		return "", err
+	}
+	if err := makeRoot(ctx, suite, temp); err != nil {
+		return "", fmt.Errorf("make a root of Debian %s: %w", suite, err)
+	}
+	return dir, os.Rename(temp, dir)
+}
+
+func makeRoot(ctx context.Context, suite, dir string) error {
+	cmd := exec.CommandContext(ctx, "mmdebstrap", "--variant=minbase", "--include="+strings.Join(packages, ","),
+		"--aptopt=Acquire::Retries \"3\"", suite, dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("mmdebstrap: %w\n%s", err, tail(string(out), 40))
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	// mmdebstrap takes these from the machine it runs on.
+	for _, name := range []string{"etc/hostname", "etc/resolv.conf"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, unit := range masked {
+		if err := os.Symlink("/dev/null", filepath.Join(dir, "etc/systemd/system", unit)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	for _, d := range []string{"etc/systemd/journald.conf.d", "usr/local/lib/systemd/system"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "etc/systemd/journald.conf.d/test.conf"), []byte(journald), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "etc/machine-id"), []byte("uninitialized\n"), 0o444)
+}
+
+func tail(s string, lines int) string {
+	all := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
