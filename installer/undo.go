@@ -31,6 +31,15 @@ func (i *Installer) undoFiles(ctx context.Context, j *journal, conn *systemd.Con
 	if err := j.enter(i.Paths.Journal(), rollingBack); err != nil {
 		return err
 	}
+	if conn != nil && mayStop && j.Switched && !j.OldServes {
+		// Before systemd reads its files anew: doing so makes it forget that a
+		// main process it learned of from the PID file is no child of its own.
+		// If that one is dead, systemd waits for it in vain, four times the
+		// unit's stop timeout, and there is no agent meanwhile.
+		if err := conn.Stop(ctx, AgentUnit); err != nil {
+			return fmt.Errorf("stop the agent: %w", err)
+		}
+	}
 	if err := versions.RevertLinks(j.Links, i.Paths.Original()); err != nil {
 		return fmt.Errorf("put the links back: %w", err)
 	}
