@@ -2,7 +2,6 @@ package server
 
 import (
 	"maps"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -13,36 +12,30 @@ import (
 // no, and in a few jitters; should there ever be more, the cache starts anew.
 const maxBodies = 512
 
-// bodies keeps the bytes of every answer that was ever served. Readers take no
-// lock: the map they see is never changed, only replaced.
+// bodies keeps the bytes of every answer that was served. Readers take no lock:
+// the map they see is never changed, only replaced.
 type bodies struct {
-	current atomic.Pointer[map[find.Answer]*body]
+	current atomic.Pointer[map[find.Answer][]byte]
 	adding  sync.Mutex
 }
 
-type body struct {
-	data   []byte
-	length []string // of data, as the value of a header
-}
-
-func (b *bodies) get(answer find.Answer) (*body, error) {
+func (b *bodies) get(answer find.Answer) ([]byte, error) {
 	if known := b.current.Load(); known != nil {
-		if found := (*known)[answer]; found != nil {
-			return found, nil
+		if body := (*known)[answer]; body != nil {
+			return body, nil
 		}
 	}
-	data, err := answer.Body()
+	body, err := answer.Body()
 	if err != nil {
 		return nil, err
 	}
-	added := &body{data: data, length: []string{strconv.Itoa(len(data))}}
 	b.adding.Lock()
 	defer b.adding.Unlock()
-	next := make(map[find.Answer]*body)
+	next := make(map[find.Answer][]byte)
 	if known := b.current.Load(); known != nil && len(*known) < maxBodies {
 		maps.Copy(next, *known)
 	}
-	next[answer] = added
+	next[answer] = body
 	b.current.Store(&next)
-	return added, nil
+	return body, nil
 }

@@ -278,10 +278,11 @@ func TestAChecksumIsComputedOnceForAllWhoAsk(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesWhileItIsReadHasNoChecksum(t *testing.T) {
+func TestAChecksumThatFailedIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.tar.gz", []byte("one"))
-	get := func(change func(f *os.File)) (string, error) {
+	var d digests
+	get := func(spoil func(f *os.File)) (string, error) {
 		f, err := os.OpenFile(filepath.Join(dir, "a.tar.gz"), os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -290,14 +291,17 @@ func TestAFileThatChangesWhileItIsReadHasNoChecksum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		change(f)
-		return new(digests).get(t.Context(), "a.tar.gz", f, info)
+		spoil(f)
+		return d.get(t.Context(), "a.tar.gz", f, info)
 	}
 	if sum, err := get(func(f *os.File) { f.WriteAt([]byte("more"), 3) }); !errors.Is(err, errChanging) {
-		t.Errorf("got %q, %v", sum, err)
+		t.Errorf("a file that changes while it is read: %q, %v", sum, err)
 	}
-	if _, err := get(func(*os.File) {}); err != nil {
-		t.Errorf("once it is still: %v", err)
+	if sum, err := get(func(f *os.File) { f.Close() }); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a file that cannot be read: %q, %v", sum, err)
+	}
+	if sum, err := get(func(*os.File) {}); sum != fmt.Sprintf("%x", sha256.Sum256([]byte("onemore"))) || err != nil {
+		t.Errorf("once it is still and can be read: %q, %v", sum, err)
 	}
 }
 

@@ -70,9 +70,8 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	}
 	header := w.Header()
 	header["Content-Type"] = jsonType
-	header["Content-Length"] = body.length
 	header["Cache-Control"] = noStore
-	w.Write(body.data)
+	w.Write(body)
 }
 
 // param returns the first value of name, or "" when it is not there or not
@@ -93,7 +92,7 @@ func param(query, name string) string {
 }
 
 // bodyTime is how long a request may take to send a body that nobody reads.
-const bodyTime = 10 * time.Second
+const bodyTime = time.Second
 
 // limitBody keeps a request with a body, which no endpoint takes, from holding
 // its connection: net/http would wait for some of it without a limit.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,7 +103,7 @@ func TestBodiesAreBuiltOnceAndNotForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range maxBodies - 1 {
-		if again, _ := b.get(answer); again != first {
+		if again, _ := b.get(answer); &again[0] != &first[0] {
 			t.Fatalf("after %d others the body was built again", i)
 		}
 		other := answer
@@ -119,6 +121,20 @@ func TestBodiesAreBuiltOnceAndNotForEver(t *testing.T) {
 	}
 	if _, err := b.get(find.Answer{Version: "x"}); err == nil {
 		t.Error("an answer that cannot be served has a body")
+	}
+}
+
+func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
+	url, _ := start(t, New(Options{Answers: new(byGroup), Log: slog.New(slog.DiscardHandler)}), nil)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+		t.Errorf("got %q, %v", answer, err)
 	}
 }
 
@@ -202,10 +218,12 @@ func TestResolveListen(t *testing.T) {
 
 func TestServeLetsRequestsUnderWayFinish(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
+	var finished atomic.Bool
 	url, stop := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(entered)
 		<-leave
 		io.WriteString(w, "finished")
+		finished.Store(true)
 	}), nil)
 	body := make(chan string)
 	go func() {
@@ -220,7 +238,13 @@ func TestServeLetsRequestsUnderWayFinish(t *testing.T) {
 	}()
 	<-entered
 	stopped := make(chan error)
-	go func() { stopped <- stop() }()
+	go func() {
+		err := stop()
+		if !finished.Load() {
+			err = errors.New("Serve returned before the request under way was finished")
+		}
+		stopped <- err
+	}()
 	for { // until nobody is let in any more
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +88,7 @@ func TestReloadKeepsTheLastGoodAnswers(t *testing.T) {
 func TestWatchTakesUpEdits(t *testing.T) {
 	path := writeFile(t, "g: {agent_version: 15.2.0}")
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log lockedBuffer
 		s, err := NewStatic(StaticOptions{Base: base, GroupsFile: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -167,6 +168,24 @@ func TestStaticWarnsOfAVersionThatIsNotThere(t *testing.T) {
 	if got := strings.Join(warned, " "); got != "ent not" {
 		t.Errorf("warned of %q:\n%s", got, log.String())
 	}
+}
+
+// lockedBuffer is written by one goroutine and read by another.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
 }
 
 func newStatic(t *testing.T, path string) *Static {
