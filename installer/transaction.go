@@ -209,7 +209,14 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 	t.j.Error = cause.Error()
 	t.j.Blame = !interrupted
 	t.j.Interrupted = interrupted
-	t.j.OldServes = errors.As(cause, &unhealthy) && unhealthy.OldServes
+	if errors.As(cause, &unhealthy) {
+		t.j.OldServes = unhealthy.OldServes
+		if unhealthy.Stopped {
+			// A person stopped the agent in the middle of the watch: nothing is
+			// known about the version, and starting it again is that person's.
+			t.j.Interrupted, t.j.Blame, t.j.Agent.State = true, false, agentStopped
+		}
+	}
 	t.Log.Error("the new version did not hold; rolling back", "version", t.request.To.String(), "error", cause)
 	if err := t.undo(ctx, t.j, t.conn); err != nil {
 		return &NeedsPersonError{fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.request.To, cause, err)}
