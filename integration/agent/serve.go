@@ -39,8 +39,10 @@ func serve(self stamp.Stamp, c config, pidFile string) error {
 	slog.Info("Starting.", "variant", self.Variant, "handover", p.parent != nil)
 	switch {
 	case self.Variant == stamp.ExitsAtStart:
+		p.hesitate()
 		return errors.New("this release exits at start")
 	case self.Variant == stamp.ExitsZero:
+		p.hesitate()
 		return nil
 	case self.Variant == stamp.DiesOnReload && p.parent == nil:
 		return errors.New("this release exits at start and dies when it is handed over to")
@@ -65,6 +67,7 @@ func (p *process) start() (err error) {
 		}
 	}()
 	if p.self.Variant == stamp.MigratesThenExits {
+		p.hesitate()
 		return errors.New("this release exits after it has migrated the database")
 	}
 	if p.parent != nil && (p.self.Variant == stamp.DiesOnReload || p.self.Variant == stamp.HandoverDies) {
@@ -101,6 +104,15 @@ func (p *process) start() (err error) {
 	}
 	slog.Info("Started.", "schema", p.self.Schema)
 	return nil
+}
+
+// hesitate takes the time that the real program, which is large, needs to find
+// out that it cannot work. Under systemd even an agent that is gone at once must
+// not go unnoticed, so there it does not.
+func (p *process) hesitate() {
+	if p.parent != nil {
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 func dieSoon() error {

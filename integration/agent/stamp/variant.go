@@ -15,11 +15,13 @@ const (
 
 	// Unrunnable exits with 1 whatever it is asked, "teleport version" too.
 	Unrunnable Variant = "unrunnable"
-	// ExitsAtStart exits with 1 before it touches the database.
+	// ExitsAtStart exits with 1 before it touches the database: at once, or a
+	// fifth of a second after it was started to be handed over to.
 	ExitsAtStart Variant = "exits-at-start"
 	// ExitsZero does the same with 0, which systemd takes for a success.
 	ExitsZero Variant = "exits-zero"
-	// MigratesThenExits migrates the database to its schema and exits with 1.
+	// MigratesThenExits migrates the database to its schema and exits with 1,
+	// as quickly as ExitsAtStart.
 	MigratesThenExits Variant = "migrates-then-exits"
 	// CrashLoops becomes ready and dies after Stamp.CrashAfter, every time.
 	CrashLoops Variant = "crash-loops"
