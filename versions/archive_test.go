@@ -183,7 +183,7 @@ func hostileTarballs() map[string]struct {
 		"a wrong CRC":                          {broken, "damaged"},
 		"not an archive":                       {gz([]byte(strings.Repeat("words ", 1000))), "no tar archive"},
 		"an empty archive":                     {gz(tarOf()), "no executable teleport"},
-		"nothing at all":                       {nil, "neither gzip nor zstd"},
+		"nothing at all":                       {nil, "it is empty"},
 		"a plain tar":                          {sound, "neither gzip nor zstd"},
 		"a web page":                           {[]byte("<!DOCTYPE html><title>Sign in</title>"), "neither gzip nor zstd"},
 		"two bytes":                            {[]byte{0x1f, 0x8b}, "decompress"},

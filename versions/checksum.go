@@ -25,12 +25,9 @@ func (e *ChecksumError) Error() string {
 // end or anything that is not one more letter or digit (a SHA-512, say).
 func parseChecksum(data []byte) (string, error) {
 	text := string(data)
-	if len(text) < 64 {
-		return "", errors.New("the checksum file holds no SHA-256 (64 hex digits)")
-	}
-	digest := strings.ToLower(text[:64])
+	digest := strings.ToLower(text[:min(len(text), 64)])
 	if !isDigest(digest) {
-		return "", errors.New("the checksum file does not begin with a SHA-256 (64 hex digits)")
+		return "", fmt.Errorf("the checksum file does not begin with a SHA-256 (64 hex digits) but with %.40q", text)
 	}
 	if len(text) > 64 && isAlphanumeric(text[64]) {
 		return "", errors.New("the checksum file begins with more than 64 hex digits; only SHA-256 is taken")

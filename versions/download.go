@@ -116,10 +116,17 @@ func (d *download) Read(p []byte) (int, error) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		if err := d.retry(fmt.Errorf("connection lost after %d bytes: %w", d.offset, webclient.RedactError(err))); err != nil {
+		if err := d.retry(d.lost(err)); err != nil {
 			return 0, err
 		}
 	}
+}
+
+func (d *download) lost(err error) error {
+	if err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("connection lost after %d bytes", d.offset)
+	}
+	return fmt.Errorf("connection lost after %d bytes: %w", d.offset, webclient.RedactError(webclient.PlainError(err)))
 }
 
 func (d *download) advance(n int, err error) error {

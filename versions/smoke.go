@@ -5,6 +5,7 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"os/exec"
@@ -36,7 +37,7 @@ const updaterModule = "teleport-update"
 func (t Tree) Smoke(ctx context.Context) error {
 	program := t.Binary(agentName)
 	if err := trust.Executable(program); err != nil {
-		return fmt.Errorf("try version %s: %w", t.Release, err)
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, smokeLimit, fmt.Errorf("no answer within %v", smokeLimit))
 	defer cancel()
@@ -45,15 +46,27 @@ func (t Tree) Smoke(ctx context.Context) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		if errors.Is(err, syscall.EACCES) {
-			err = fmt.Errorf("%w (is its file system mounted noexec?)", err)
-		}
-		return fmt.Errorf("try version %s: run %q: %w%s", t.Release, program+" version", err, excerpt(out))
+		return fmt.Errorf("%q fails: %w%s", program+" version", whyNotRun(err), excerpt(out))
 	}
 	if !namesVersion(out, t.Release.Version) {
-		return fmt.Errorf("try version %s: %q does not name that version%s", t.Release, program+" version", excerpt(out))
+		return fmt.Errorf("%q does not name that version%s", program+" version", excerpt(out))
 	}
 	return nil
+}
+
+// whyNotRun leaves out the program's path, which the caller says, and adds what
+// the kernel's words may mean.
+func whyNotRun(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	switch {
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w (is its file system mounted noexec?)", err)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w (is it made for another kind of machine?)", err)
+	}
+	return err
 }
 
 func runVersion(ctx context.Context, program string) (string, error) {

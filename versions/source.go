@@ -71,7 +71,10 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("%s answered %q", e.url, e.status)
+	if e.Unwrap() == ErrNotFound {
+		return fmt.Sprintf("%s is not there (the server answered %q): is the URL template right, and the version published?", e.url, e.status)
+	}
+	return fmt.Sprintf("%s: the server answered %q", e.url, e.status)
 }
 
 func (e *statusError) Unwrap() error {
@@ -143,13 +146,23 @@ func (f *Fetcher) request(ctx context.Context, m mirror, offset int64, v validat
 	}
 	resp, err := f.HTTP.Do(req)
 	if err != nil {
-		return nil, webclient.RedactError(err)
+		return nil, named(err, m)
 	}
 	p, err := partOf(resp, m, offset, v)
 	if err != nil {
 		resp.Body.Close()
 	}
 	return p, err
+}
+
+// named replaces what net/http writes before an error by the URL alone, that of
+// the last redirect if there was one.
+func named(err error, m mirror) error {
+	at := m.name
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		at, err = webclient.Redact(e.URL), e.Err
+	}
+	return fmt.Errorf("%s: %w", at, webclient.RedactError(err))
 }
 
 func partOf(resp *http.Response, m mirror, offset int64, v validator) (*part, error) {
@@ -247,7 +260,7 @@ func (f *Fetcher) checksum(ctx context.Context, m mirror) (string, error) {
 	defer p.body.Close()
 	data, err := io.ReadAll(io.LimitReader(p.body, maxChecksum))
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", m.name, webclient.RedactError(err))
+		return "", fmt.Errorf("%s: %w", m.name, webclient.RedactError(webclient.PlainError(err)))
 	}
 	digest, err := parseChecksum(data)
 	if err != nil {

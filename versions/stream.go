@@ -132,6 +132,8 @@ func (e *expander) open() error {
 			return fmt.Errorf("decompress: %w", err)
 		}
 		e.plain = z
+	case len(magic) == 0:
+		return refuse("it is empty")
 	default:
 		return refuse("it begins with %q and is neither gzip nor zstd (did something other than the server answer?)", magic)
 	}

@@ -80,7 +80,7 @@ func plainOp(e *net.OpError) string {
 	case e.Op == "dial" && e.Addr != nil && why != "":
 		return fmt.Sprintf("no connection to %v: %s", e.Addr, why)
 	case (e.Op == "read" || e.Op == "write") && why != "":
-		return "the connection was cut: " + why
+		return why
 	}
 	return ""
 }

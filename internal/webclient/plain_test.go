@@ -31,7 +31,7 @@ func TestPlainError(t *testing.T) {
 		{"no such name", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Name: "a.example", Err: "no such host", IsNotFound: true}},
 			"the name a.example cannot be resolved: there is no such name"},
 		{"no name server", &net.DNSError{Name: "a.example", Err: "read udp [::1]:1->[::1]:53: read: connection refused"}, "the name a.example cannot be resolved: no name server answers"},
-		{"a reset", &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, "the connection was cut: connection reset by peer"},
+		{"a reset", &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, "connection reset by peer"},
 		{"cut in the body", fmt.Errorf("after all: %w", io.ErrUnexpectedEOF), "the connection was cut"},
 		{"an expired certificate", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "current time X is after Y"}},
 			"the server's certificate is not trusted: certificate has expired or is not yet valid: current time X is after Y; is the clock of this host right?"},
