@@ -80,13 +80,16 @@ func (s *scene) tick() int {
 }
 
 // serves asserts that the whole host is on one version: what is linked, what the
-// unit's process executes, what status says.
+// agent's process executes, what status says.
 func (s *scene) serves(v string) {
 	s.t.Helper()
 	s.linked(v)
 	want := store + "/" + v + "/bin/teleport"
 	host.Wait(s.t, 15*time.Second, func() error {
-		if got := s.MainExecutable("teleport"); got != want {
+		// The PID file names the process that serves. systemd's main process may
+		// still be the one before, as long as that has sessions to drain.
+		exe := s.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe")
+		if got := strings.TrimSpace(exe.Stdout); got != want {
 			return fmt.Errorf("the agent executes %q; want %q", got, want)
 		}
 		if got := s.Show("teleport", "ActiveState"); got != "active" {
