@@ -48,11 +48,7 @@ func (i *Installer) askQuietly(ctx context.Context, spec Spec) (find.Answer, err
 		return find.Answer{}, err
 	}
 	client := find.Client{HTTP: httpClient}
-	answer, err := client.Ask(ctx, find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID()})
-	if err != nil {
-		return find.Answer{}, fmt.Errorf("ask %s for the desired version: %w", spec.Proxy, err)
-	}
-	return answer, nil
+	return client.Ask(ctx, find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID()})
 }
 
 func (i *Installer) remember(spec Spec, a find.Answer) {

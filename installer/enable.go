@@ -29,7 +29,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	}
 	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in.Target, err)
+		return i.recordEarlyFailure(ctx, in, err)
 	}
 	return i.switchOver(ctx, SwitchRequest{
 		Kind: in.Kind, From: in.Config.activeTarget(), To: releaseOf(tree), Spec: &in.Spec, Force: opts.AllowDowngrade,
@@ -70,7 +70,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	}
 	answer, err := i.ask(ctx, question)
 	if err != nil {
-		return nil, fmt.Errorf("%w; nothing was changed", err)
+		return nil, fmt.Errorf("%w; %s: run the command again once that is mended", err, staysAsItIs(c))
 	}
 	t := target{Version: answer.Version, Edition: answer.Edition}
 	in := &intent{Config: c, Spec: spec, Target: t, Kind: switchEnable}
@@ -178,7 +178,7 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 	}
 	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in.Target, err)
+		return i.recordEarlyFailure(ctx, in, err)
 	}
 	return i.switchOver(ctx, SwitchRequest{Kind: switchPin, From: in.Config.activeTarget(), To: releaseOf(tree), Spec: &in.Spec})
 }

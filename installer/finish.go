@@ -71,7 +71,7 @@ func (j *journal) target() target { return target{Version: j.To.Version, Edition
 // retain removes what nothing needs any more. Failing to is a warning: it must
 // not make a switch that held look like one that did not.
 func (i *Installer) retain(c Config) {
-	needed := versions.Needed{LinkDirs: []string{i.Paths.LinkDir, i.Paths.UnitDir}}
+	needed := versions.Needed{LinkDirs: i.linkDirs()}
 	if c.Spec.ActiveVersion != "" {
 		needed.Releases = append(needed.Releases, c.activeTarget())
 	}
@@ -99,6 +99,9 @@ func (i *Installer) retain(c Config) {
 		}
 	}
 }
+
+// linkDirs are the folders whose links count as a need.
+func (i *Installer) linkDirs() []string { return []string{i.Paths.LinkDir, i.Paths.UnitDir} }
 
 // linkUpdater makes the updater's own link the version's, where the version
 // brings an updater of ours.

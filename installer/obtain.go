@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"teleport-update/backup"
 	"teleport-update/versions"
@@ -17,7 +18,7 @@ type SmokeError struct {
 }
 
 func (e *SmokeError) Error() string {
-	return fmt.Sprintf("version %s does not run on this host: %v; nothing live was changed", e.Release, e.Err)
+	return fmt.Sprintf("version %s cannot be used on this host: %v", e.Release, e.Err)
 }
 func (e *SmokeError) Unwrap() error { return e.Err }
 
@@ -58,6 +59,14 @@ func (i *Installer) obtain(ctx context.Context, c Config, t target, spec Spec) (
 		if ctx.Err() != nil {
 			return versions.Tree{}, ctx.Err()
 		}
+		if !ok {
+			// Else a release that is published anew under this version would
+			// not even be looked at, where no active version makes retention
+			// remove it.
+			if err := store.Discard(tree, i.linkDirs()); err != nil {
+				i.Log.Warn("a version that is of no use could not be removed", "version", t.Version, "error", err)
+			}
+		}
 		return versions.Tree{}, &SmokeError{Release: releaseOf(tree), Err: err}
 	}
 	return tree, nil
@@ -69,11 +78,7 @@ func (i *Installer) fetch(ctx context.Context, c Config, t target, spec Spec, re
 		return versions.Tree{}, err
 	}
 	req.Replace = replace
-	tree, err := f.Fetch(ctx, req)
-	if err != nil {
-		return versions.Tree{}, fmt.Errorf("fetch version %s: %w", describe(t.Version, t.Edition), err)
-	}
-	return tree, nil
+	return f.Fetch(ctx, req)
 }
 
 // fetcher says how and what to fetch.
@@ -130,14 +135,23 @@ func templates(configured []string) ([]*versions.Template, error) {
 }
 
 // recordEarlyFailure notes an attempt that ended before anything live was
-// touched. Only a release that does not run counts against its version; a
-// failed download is tried again at the next tick.
-func (i *Installer) recordEarlyFailure(ctx context.Context, t target, failure error) error {
+// touched, and adds to the error what a person then wants to know. Only a
+// release that does not run counts against its version; a failed download is
+// tried again at the next tick.
+func (i *Installer) recordEarlyFailure(ctx context.Context, in *intent, failure error) error {
 	var busy *BusyError
-	if errors.As(failure, &busy) || errors.Is(failure, context.Canceled) {
+	if errors.As(failure, &busy) {
 		return failure
 	}
-	err := i.record(context.WithoutCancel(ctx), func(c *Config) {
+	state := staysAsItIs(in.Config)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted (%w); %s", context.Cause(ctx), state)
+	}
+	t, again := in.Target, "run the command again once that is mended"
+	if in.Kind.automatic() || in.Kind == switchRepair {
+		again = "the next run tries again"
+	}
+	err := i.record(ctx, func(c *Config) {
 		c.Status.LastUpdate = &LastUpdate{
 			Time: i.timestamp(), Target: t.Version, TargetEdition: t.Edition,
 			Result: FailedEarly, Error: failure.Error(),
@@ -145,10 +159,24 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, t target, failure er
 		var smoke *SmokeError
 		if errors.As(failure, &smoke) {
 			recordFailure(&c.Status, smoke.Release, i.Now(), failure.Error())
+			if in.Kind.automatic() {
+				again = "it is tried again at " + c.Status.Failed.NextAttempt.Format(time.RFC3339)
+			}
 			i.retain(*c)
 		}
 	})
-	return errors.Join(failure, err)
+	if err != nil {
+		again += fmt.Sprintf(" (this could not be recorded for status: %v)", err)
+	}
+	return fmt.Errorf("%w; %s: %s", failure, state, again)
+}
+
+// staysAsItIs says what a host is on that was not changed.
+func staysAsItIs(c Config) string {
+	if c.Spec.ActiveVersion == "" {
+		return "nothing was changed"
+	}
+	return "the agent stays on " + orNone(c.Spec.ActiveVersion)
 }
 
 // obtainLocal is obtain without a network: the version is there and whole, or

@@ -46,7 +46,7 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 	}
 	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in.Target, err)
+		return i.recordEarlyFailure(ctx, in, err)
 	}
 	if in.Kind == switchRepair {
 		return i.relinkRepaired(ctx)
@@ -107,7 +107,11 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, 
 	}
 	answer, err := i.ask(ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("%w; the agent stays on %s", err, orNone(c.Spec.ActiveVersion))
+		if refetch != nil {
+			i.Log.Warn("find cannot be asked; the active version is fetched again all the same", "error", err)
+			return refetch, nil
+		}
+		return nil, fmt.Errorf("%w; %s: the next run tries again", err, staysAsItIs(c))
 	}
 	d := decide(question{Spec: spec, Status: c.Status, Answer: answer, Now: opts.Now, Time: i.Now()})
 	if d.Action == doNothing {

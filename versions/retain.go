@@ -66,6 +66,24 @@ func (s *Store) Judge(needed Needed) ([]Verdict, error) {
 	return Classify(in), nil
 }
 
+// Discard removes one release that proved to be of no use, unless a link leads
+// into it or a process runs from it. The caller must keep switches to it out.
+func (s *Store) Discard(t Tree, linkDirs []string) error {
+	name := filepath.Base(t.Dir)
+	linked, err := s.linked(linkDirs)
+	if err != nil {
+		return fmt.Errorf("discard version %s: %w", t.Release, err)
+	}
+	running, err := s.running([]Entry{{Name: name, Kind: Complete}})
+	if err != nil {
+		return fmt.Errorf("discard version %s: %w", t.Release, err)
+	}
+	if slices.Contains(linked, name) || slices.Contains(running, name) {
+		return fmt.Errorf("discard version %s: it is in use", t.Release)
+	}
+	return durable.RemoveAll(t.Dir)
+}
+
 // linked returns the entries that links in the folders lead into.
 func (s *Store) linked(dirs []string) ([]string, error) {
 	var names []string

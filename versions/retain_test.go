@@ -173,6 +173,32 @@ func TestNothingIsRemovedWhenSomethingCannotBeDetermined(t *testing.T) {
 	}
 }
 
+func TestDiscardLeavesWhatIsInUse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		use  func(s *Store, links string)
+		gone bool
+	}{
+		"used by nothing":   {func(*Store, string) {}, true},
+		"a link leads into": {func(s *Store, links string) { must(t, os.Symlink(s.Dir+"/1.0.0/bin/tsh", links+"/tsh")) }, false},
+		"a process runs from": {func(s *Store, _ string) {
+			must(t, os.Symlink(s.Dir+"/1.0.0/bin/teleport", s.ProcDir+"/7/exe"))
+		}, false},
+		"nobody can tell": {func(s *Store, _ string) { s.ProcDir = "/nonexistent" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := testFetcher(t, nil)
+			tree := publish(t, f, oss("1.0.0"))
+			f.Store.ProcDir = fakeProc(t)
+			links := t.TempDir()
+			tc.use(f.Store, links)
+			err := f.Store.Discard(tree, []string{links})
+			if _, here, _ := f.Store.Lookup(oss("1.0.0")); here == tc.gone || tc.gone != (err == nil) {
+				t.Errorf("still here: %v, error %v", here, err)
+			}
+		})
+	}
+}
+
 // fakeProc is a proc with one process, 7, whose exe is yet to be made.
 func fakeProc(t *testing.T) string {
 	t.Helper()
