@@ -12,6 +12,10 @@ import (
 // cluster may have withdrawn the version meanwhile.
 const answerHoldsFor = time.Minute
 
+// A longer jitter than this is cut: the timer's unit is bounded in time, and a
+// host that waits is a host that stays behind.
+const longestJitter = time.Hour
+
 // UpdateOptions are the flags of update.
 type UpdateOptions struct {
 	Now        bool // override jitter, window, back-off and hold
@@ -65,6 +69,7 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 		Kind:       in.Kind,
 		From:       in.Config.activeTarget(),
 		To:         releaseOf(tree),
+		Now:        opts.Now,
 		SkipBackup: opts.SkipBackup,
 	})
 }
@@ -154,7 +159,7 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 	if _, ok, err := i.store().Lookup(in.Target); ok || err != nil {
 		return err
 	}
-	d := i.Jitter(in.Jitter)
+	d := i.Jitter(min(in.Jitter, longestJitter))
 	i.Log.Info("waiting a random time before the download", "wait", d.Round(time.Second), "version", in.Target.Version)
 	select {
 	case <-ctx.Done():
