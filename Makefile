@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.
 BIN     := build/bin
 # The command line's own manual generator is not needed in the binaries.
 TAGS    := urfave_cli_no_docs
-LDFLAGS := -s -w -X main.releaseVersion=$(VERSION)
+LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
 .PHONY: help build test test-packages test-hosts lint demo bench bench-backup fuzz clean
