@@ -31,6 +31,10 @@ import (
 	"teleport-update/versions"
 )
 
+// ScheduledVariable is set to 1 in the environment of a run that the timer
+// started.
+const ScheduledVariable = "TELEPORT_UPDATE_SCHEDULED"
+
 // Installer carries what every command needs. All fields but Terminal are set
 // by New; a test may replace them.
 type Installer struct {

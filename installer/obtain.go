@@ -50,7 +50,7 @@ func (i *Installer) obtain(ctx context.Context, c Config, t target, spec Spec) (
 		}
 	}
 	if !ok || damaged {
-		i.makeRoom(ctx, c)
+		i.makeRoom(ctx)
 		if tree, err = i.fetch(ctx, c, t, spec, damaged); err != nil {
 			return versions.Tree{}, err
 		}
@@ -108,13 +108,16 @@ func (i *Installer) fetcher(c Config, t target, spec Spec) (*versions.Fetcher, v
 // makeRoom removes what nothing needs before something new comes. While another
 // process switches it does nothing: what that one is about to link is not linked
 // yet.
-func (i *Installer) makeRoom(ctx context.Context, c Config) {
+func (i *Installer) makeRoom(ctx context.Context) {
 	unlock, err := lock(ctx, i.Paths.updateLock(), 0)
 	if err != nil {
 		return
 	}
 	defer unlock()
-	i.retain(c)
+	// Another run may have switched since the caller looked.
+	if c, err := loadConfig(i.Paths.Config()); err == nil {
+		i.retain(c)
+	}
 }
 
 // templates parses what was configured; nothing configured means the vendor's

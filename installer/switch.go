@@ -43,6 +43,7 @@ type SwitchRequest struct {
 	To         release    `json:"to"`
 	Spec       *Spec      `json:"spec,omitempty"` // configuration to commit with the version; nil keeps what is there
 	Held       *Held      `json:"held,omitempty"`
+	Now        bool       `json:"now,omitempty"` // in spite of a failure of this version
 	SkipBackup bool       `json:"skip_backup,omitempty"`
 	Force      bool       `json:"force,omitempty"` // a downgrade without a valid backup of the target
 	KeepAgent  bool       `json:"keep_agent,omitempty"`
@@ -83,7 +84,7 @@ func (i *Installer) inOwnUnit(ctx context.Context, req SwitchRequest, descriptio
 		Description: description,
 		Argv:        append(append([]string{}, i.Command...), "switch"),
 		RuntimeMax:  switchLimit,
-		Env:         journalStream(),
+		Env:         i.handedOn(),
 		Stdin:       stdin,
 		Stdout:      os.Stdout,
 		Stderr:      os.Stderr,
@@ -97,13 +98,18 @@ func (i *Installer) inOwnUnit(ctx context.Context, req SwitchRequest, descriptio
 	return nil
 }
 
-// journalStream tells the unit of its own that its stderr, which is ours, is
-// read by the journal already. Nothing else of the environment is handed on.
-func journalStream() []string {
-	if v, ok := os.LookupEnv("JOURNAL_STREAM"); ok {
-		return []string{"JOURNAL_STREAM=" + v}
+// handedOn is the environment of the unit of its own: whether the timer started
+// all this, and whether its stderr, which is ours, is read by the journal
+// already.
+func (i *Installer) handedOn() []string {
+	var env []string
+	if i.Scheduled {
+		env = append(env, ScheduledVariable+"=1")
 	}
-	return nil
+	if v, ok := os.LookupEnv("JOURNAL_STREAM"); ok {
+		env = append(env, "JOURNAL_STREAM="+v)
+	}
+	return env
 }
 
 // pipeOf returns the reading end of a pipe that holds data. A request fits into
@@ -170,8 +176,11 @@ func (i *Installer) Switch(ctx context.Context, req SwitchRequest) error {
 		i.Log.Info("another run has switched already", "version", req.To.String())
 		return nil
 	case active != req.From:
-		return fmt.Errorf("the active version became %s while %s was being fetched; nothing was changed: run the command again",
-			orNone(active.Version), req.To)
+		return i.overtaken(fmt.Errorf("%s became active while %s was being fetched; nothing was changed: run the command again",
+			orNone(active.Version), req.To))
+	case req.Kind.automatic() && !req.Now && backingOff(c.Status.Failed, to.Version, to.Edition, i.Now()):
+		i.Log.Info("the version failed in another run meanwhile; nothing was changed", "version", req.To.String())
+		return nil
 	case req.Kind.automatic() && (!c.Spec.Enabled || c.Spec.Pinned):
 		i.Log.Info("updates were disabled or pinned meanwhile; nothing was changed")
 		return nil
@@ -181,10 +190,20 @@ func (i *Installer) Switch(ctx context.Context, req SwitchRequest) error {
 		return err
 	}
 	if !ok || tree.SHA256 != req.To.SHA256 {
-		return fmt.Errorf("version %s is no longer on disk as it was fetched; nothing was changed: run the command again", req.To)
+		return i.overtaken(fmt.Errorf("version %s is no longer on disk as it was fetched; nothing was changed: run the command again", req.To))
 	}
 	t := transaction{Installer: i, conn: conn, config: c, request: req, tree: tree}
 	return t.run(ctx)
+}
+
+// overtaken says that another run was faster. A person has to know that; the
+// timer's next run looks again by itself.
+func (i *Installer) overtaken(err error) error {
+	if !i.Scheduled {
+		return err
+	}
+	i.Log.Info("another run was faster; the next one looks again", "reason", err)
+	return nil
 }
 
 // automatic kinds stop being wanted when a person disables or pins.

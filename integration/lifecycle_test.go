@@ -175,7 +175,7 @@ func TestAnUpdateOutlivesTheShellThatTheAgentRuns(t *testing.T) {
 func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
-	s.running("1.0.0", "--health-window", "6s")
+	s.running("1.0.0")
 	s.wants("1.1.0")
 	s.Background(host.Command{Args: []string{updater, "update"}})
 	host.Wait(t, 10*time.Second, func() error {

@@ -83,7 +83,7 @@ func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{e
 
 // scheduled reports whether the timer's unit started this run; the unit says so
 // in the environment.
-func (a *app) scheduled() bool { return os.Getenv("TELEPORT_UPDATE_SCHEDULED") == "1" }
+func (a *app) scheduled() bool { return os.Getenv(installer.ScheduledVariable) == "1" }
 
 func (a *app) before(c *cli.Context) error {
 	log, err := newLogger(a.stderr, c.String("log-format"), c.Bool("debug"))

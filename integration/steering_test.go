@@ -1,0 +1,289 @@
+//go:build hosts
+
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"teleport-update/installer"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/internal/version"
+)
+
+func TestADisabledHostAsksNobody(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0", "--health-window", "1s")
+	s.wants("1.1.0")
+
+	s.Must(updater, "disable")
+	asked := s.asked.Load()
+	s.Must(updater, "update")
+	s.Must(updater, "update", "--now")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the timer's run ends with %d", code)
+	}
+	if n := s.asked.Load() - asked; n != 0 {
+		t.Errorf("a disabled host asked find %d times", n)
+	}
+	s.serves("1.0.0")
+	if r := s.status(); r.State != installer.StateDisabled || r.UpdatesEnabled {
+		t.Errorf("status: %s, enabled %v", r.State, r.UpdatesEnabled)
+	}
+
+	s.Must(updater, "enable") // proxy and template are known
+	s.serves("1.1.0")
+	if r := s.status(); r.State != installer.StateIdle || !r.UpdatesEnabled {
+		t.Errorf("status after enable: %s, enabled %v", r.State, r.UpdatesEnabled)
+	}
+}
+
+func TestAPinnedHostFollowsNobody(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0", "1.2.0")
+	s.fails(1, "there is no active version to pin", updater, "pin")
+	s.running("1.0.0", "--health-window", "1s")
+	s.wants("1.2.0")
+	stays := func(v string) {
+		t.Helper()
+		s.Must(updater, "update")
+		s.Must(updater, "update", "--now")
+		if code := s.tick(); code != 0 {
+			t.Errorf("the timer's run ends with %d", code)
+		}
+		s.serves(v)
+		if r := s.status(); r.State != installer.StatePinned || !r.Pinned {
+			t.Errorf("status: %s, pinned %v", r.State, r.Pinned)
+		}
+	}
+
+	s.Must(updater, "pin")
+	stays("1.0.0")
+	s.fails(1, "1.5.0", updater, "pin", "1.5.0") // there is no such release
+	stays("1.0.0")
+	s.Must(updater, "pin", "1.1.0")
+	stays("1.1.0")
+
+	s.Must(updater, "unpin")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the timer's run ends with %d", code)
+	}
+	s.serves("1.2.0")
+	if r := s.status(); r.Pinned || r.State != installer.StateIdle {
+		t.Errorf("status after unpin: %s, pinned %v", r.State, r.Pinned)
+	}
+}
+
+func TestTheTimersRunLeavesASwitchByHandAlone(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0")
+	s.wants("1.1.0")
+
+	byHand := s.Background(host.Command{Args: []string{updater, "update"}})
+	s.switching("1.1.0")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the timer's run ends with %d", code)
+	}
+	if r := s.status(); r.State != installer.StateUpdating {
+		t.Errorf("status in mid-switch: %s, %s", r.State, r.Explanation)
+	}
+	if log := s.Log("teleport-update.service"); !strings.Contains(log, "another updater is at work") {
+		t.Errorf("the timer's run does not say why it did nothing:\n%s", log)
+	}
+	s.ends(byHand, 0)
+	s.serves("1.1.0")
+	s.switched(1, "1.1.0")
+}
+
+func TestACommandByHandWaitsForTheTimersRun(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0")
+	s.wants("1.1.0")
+
+	s.Must("systemctl", "start", "--no-block", "teleport-update.service")
+	s.switching("1.1.0")
+	r := s.Try(updater, "update")
+	if r.Code != 0 || !strings.Contains(r.Stderr, "1.1.0 is active and wanted") {
+		t.Errorf("the command by hand ends with %d:\n%s", r.Code, r.Stderr)
+	}
+	s.serves("1.1.0")
+	s.switched(1, "1.1.0")
+}
+
+// The timer's run holds no lock while it downloads. What a person does in that
+// time goes first, and is no failure of the timer's unit.
+func TestARollbackByHandWhileTheTimersRunDownloads(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0", "1.2.0")
+	s.running("1.0.0", "--health-window", "1s")
+	s.wants("1.1.0")
+	s.Must(updater, "update")
+	s.serves("1.1.0")
+
+	downloading, goOn := s.holdDownloads()
+	s.wants("1.2.0")
+	s.Must("systemctl", "start", "--no-block", "teleport-update.service")
+	<-downloading
+	rollback := s.Background(host.Command{Args: []string{updater, "rollback"}})
+	s.switching("1.0.0")
+	goOn()
+	s.ends(rollback, 0)
+	s.serves("1.0.0")
+	host.Wait(t, 20*time.Second, func() error {
+		if state := s.Show("teleport-update.service", "ActiveState"); state != "inactive" {
+			return fmt.Errorf("the timer's unit is %s", state)
+		}
+		return nil
+	})
+	s.serves("1.0.0")
+	s.switched(0, "1.2.0")
+}
+
+func TestTwoDownloadsAtOnceAreOne(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0", "--health-window", "1s")
+	downloading, goOn := s.holdDownloads()
+	s.wants("1.1.0")
+	first := s.Background(host.Command{Args: []string{updater, "update"}})
+	<-downloading
+	if code := s.tick(); code != 0 {
+		t.Errorf("the timer's run ends with %d", code)
+	}
+	second := s.Background(host.Command{Args: []string{updater, "update"}})
+	downloaded := s.downloaded.Load()
+	goOn()
+	s.ends(first, 0)
+	s.ends(second, 0)
+	s.serves("1.1.0")
+	s.switched(1, "1.1.0")
+	if n, size := s.downloaded.Load()-downloaded, s.tarballSize("1.1.0"); n != size {
+		t.Errorf("%d bytes were downloaded of a tarball of %d", n, size)
+	}
+}
+
+func TestProxyAndGroupAreTheAgents(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0")
+	s.wants("1.0.0")
+	s.fails(1, "no proxy address is known", updater, "enable", "--template", templateURL)
+	asked := s.listenToQuestions()
+
+	agentConfig := func(group string) {
+		s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  proxy_server: "+proxyAddress+"\n  upgrade_group: "+group+"\n")
+	}
+	agentConfig("staging")
+	s.Must(updater, "enable", "--template", templateURL, "--health-window", "1s")
+	if q := asked(); q.Get("group") != "staging" || q.Has("host") {
+		t.Errorf("enable asks %v; want group staging, and no host before the agent has run", q)
+	}
+	s.Must("systemctl", "enable", "--now", "teleport")
+	s.serves("1.0.0")
+	agentConfig("production")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the timer's run ends with %d", code)
+	}
+	if q := asked(); q.Get("group") != "production" || q.Get("host") != strings.TrimSpace(s.Read("/var/lib/teleport/host_uuid")) {
+		t.Errorf("after the group was changed the timer's run asks %v", q)
+	}
+	if r := s.status(); text(r.Group) != "production" || text(r.Proxy) != proxyAddress {
+		t.Errorf("status: group %s, proxy %s", text(r.Group), text(r.Proxy))
+	}
+
+	s.Must(updater, "enable", "--group", "canary")
+	s.tick()
+	if q := asked(); q.Get("group") != "canary" {
+		t.Errorf("after a group was given the timer's run asks %v", q)
+	}
+}
+
+// switching waits until a switch to a version has been begun, and the agent may
+// be told any moment.
+func (s *scene) switching(v string) {
+	s.t.Helper()
+	host.Wait(s.t, 20*time.Second, func() error {
+		if got := s.Link(linkDir + "/teleport"); got != store+"/"+v+"/bin/teleport" {
+			return fmt.Errorf("teleport leads to %s", got)
+		}
+		return nil
+	})
+}
+
+// switched asserts how often a switch to a version was begun.
+func (s *scene) switched(times int, v string) {
+	s.t.Helper()
+	log := s.Must("journalctl", "--quiet", "--output=cat", "--identifier=teleport-update")
+	if n := strings.Count(log, " to="+v+" database="); n != times {
+		s.t.Errorf("there were %d switches to %s; want %d:\n%s", n, v, times, log)
+	}
+}
+
+// ends waits for a command and asserts its exit code.
+func (s *scene) ends(p *host.Process, code int) {
+	s.t.Helper()
+	r, err := p.Wait()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if r.Code != code {
+		s.t.Errorf("exit code %d, want %d:\n%s%s", r.Code, code, r.Stdout, r.Stderr)
+	}
+}
+
+// holdDownloads makes tarballs wait until goOn is called. The channel is closed
+// when the first is asked for.
+func (s *scene) holdDownloads() (asked <-chan struct{}, goOn func()) {
+	begun, free := make(chan struct{}), make(chan struct{})
+	var once, freed sync.Once
+	s.breaks(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, ".tar.gz") {
+			return false
+		}
+		once.Do(func() { close(begun) })
+		select {
+		case <-free:
+		case <-s.t.Context().Done():
+		}
+		return false
+	})
+	return begun, func() { freed.Do(func() { close(free) }) }
+}
+
+// listenToQuestions returns what the last question to find was.
+func (s *scene) listenToQuestions() func() url.Values {
+	var mu sync.Mutex
+	var last url.Values
+	s.breaks(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/webapi/find") {
+			mu.Lock()
+			last = r.URL.Query()
+			mu.Unlock()
+		}
+		return false
+	})
+	return func() url.Values {
+		mu.Lock()
+		defer mu.Unlock()
+		return last
+	}
+}
+
+func (s *scene) tarballSize(v string) int64 {
+	s.t.Helper()
+	info, err := os.Stat(filepath.Join(s.releases, release.Name(v, version.OSS)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.Size()
+}
