@@ -60,7 +60,8 @@ func parseProxy(s string) (*url.URL, error) {
 		u.Host += ":" + port
 	}
 	if err := webclient.CheckURL(u); err != nil {
-		return nil, err
+		// The address is named already.
+		return nil, errors.New(strings.TrimPrefix(err.Error(), webclient.Redact(u.String())+": "))
 	}
 	return u, nil
 }

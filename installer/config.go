@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -142,7 +143,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d)
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return err
+		return fmt.Errorf("%.40q is not a duration such as 30s or 720h", text)
 	}
 	if v < 0 {
 		return fmt.Errorf("the duration %s is negative", v)
@@ -164,12 +165,20 @@ func loadConfig(path string) (Config, error) {
 	}
 	var c Config
 	if err := yaml.Unmarshal(data, &c); err != nil {
-		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file or enable again", path, err)
+		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file", path, plainYAML(err))
 	}
 	if err := c.check(); err != nil {
-		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file or enable again", path, err)
+		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file", path, err)
 	}
 	return c, nil
+}
+
+// plainYAML says what is wrong with a file, and in which line, without the
+// terms of the parser.
+func plainYAML(err error) error {
+	prefix := regexp.MustCompile(`yaml: (unmarshal errors:\s*)?`)
+	kind := regexp.MustCompile("cannot unmarshal (?:!!\\w+ )?(`.*?`)? ?into ([\\w.\\[\\]]+)")
+	return errors.New(kind.ReplaceAllString(prefix.ReplaceAllString(err.Error(), ""), "$1 is not what belongs there ($2)"))
 }
 
 // check refuses values that later become paths or commands.

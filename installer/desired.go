@@ -122,10 +122,10 @@ func (i *Installer) resolveProxy(spec *Spec) error {
 		spec.Group = agent.Group
 	}
 	if spec.Proxy == "" {
-		return fmt.Errorf("no proxy address is known: name it with --proxy, or set teleport.proxy_server in %s; nothing was changed", i.Paths.AgentConfig)
+		return fmt.Errorf("no proxy address is known; nothing was changed: name it with `teleport-update enable --proxy`, or set teleport.proxy_server in %s", i.Paths.AgentConfig)
 	}
 	if _, err := find.ParseProxy(spec.Proxy); err != nil {
-		return fmt.Errorf("%w; nothing was changed", err)
+		return fmt.Errorf("%w; nothing was changed: name another with `teleport-update enable --proxy`", err)
 	}
 	return nil
 }

@@ -110,6 +110,10 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, 
 		i.Log.Info("the host is pinned", "version", c.Spec.ActiveVersion)
 		return refetch, nil
 	}
+	if _, err := templates(spec.URLTemplates); err != nil {
+		// Not only when there is something to fetch, at four in the morning.
+		return nil, fmt.Errorf("%w; %s: name others with `teleport-update enable --template`", err, staysAsItIs(c))
+	}
 	answer, err := i.ask(ctx, spec)
 	if err != nil {
 		if refetch != nil {

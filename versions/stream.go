@@ -102,8 +102,10 @@ func (e *expander) Read(p []byte) (int, error) {
 		}
 	case errors.Is(err, zstd.ErrWindowSizeExceeded):
 		err = refuse("its zstd window is larger than %s; compress it at level 19 or below, without --long", formatBytes(MaxZstdWindow))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = refuse("it ends in the middle of the compressed data")
 	case err != nil:
-		err = fmt.Errorf("decompress: the tarball ends early or is damaged: %w", err)
+		err = refuse("it cannot be decompressed, it is damaged: %w", err)
 	}
 	return n, err
 }

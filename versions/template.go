@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"text/template"
@@ -48,24 +49,38 @@ type templateData struct {
 // ParseTemplate parses a template and tries it for each edition, so that a
 // wrong one fails where somebody reads the error.
 func ParseTemplate(text string) (*Template, error) {
+	t, err := parseTemplate(text)
+	if err != nil {
+		return nil, fmt.Errorf("URL template %q: %w", webclient.Redact(text), webclient.RedactError(err))
+	}
+	return t, nil
+}
+
+func parseTemplate(text string) (*Template, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, errors.New("it is empty")
+	}
 	parsed, err := template.New("url").Option("missingkey=error").Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("parse URL template: %w", webclient.RedactError(err))
+		return nil, errors.New(placeInTemplate.ReplaceAllString(err.Error(), ""))
 	}
 	if parsed.Tree == nil || parsed.Tree.Root == nil {
-		return nil, errors.New("parse URL template: it is empty")
+		return nil, errors.New("it is empty")
 	}
 	if err := checkNodes(parsed.Tree.Root); err != nil {
-		return nil, fmt.Errorf("parse URL template: %w", err)
+		return nil, err
 	}
 	t := &Template{text: text, parsed: parsed}
 	for _, e := range []version.Edition{version.OSS, version.Enterprise, version.FIPS} {
-		if _, err := t.URL(Release{Version: "1.2.3", Edition: e}); err != nil {
+		if _, err := t.url(Release{Version: "1.2.3", Edition: e}); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
+
+// placeInTemplate is what text/template puts before an error of syntax.
+var placeInTemplate = regexp.MustCompile(`^template: url:[0-9:]+ `)
 
 // checkNodes refuses what could run for ever: a range over a large number
 // needs no output to do so.
@@ -96,8 +111,16 @@ func (t *Template) String() string { return webclient.Redact(t.text) }
 
 // URL returns where the tarball of a release is.
 func (t *Template) URL(r Release) (*url.URL, error) {
+	u, err := t.url(r)
+	if err != nil {
+		return nil, fmt.Errorf("URL template %q: %w", t, webclient.RedactError(err))
+	}
+	return u, nil
+}
+
+func (t *Template) url(r Release) (*url.URL, error) {
 	if err := r.check(); err != nil {
-		return nil, fmt.Errorf("make release URL: %w", err)
+		return nil, err
 	}
 	var out limitedBuilder
 	err := t.parsed.Execute(&out, templateData{
@@ -106,16 +129,27 @@ func (t *Template) URL(r Release) (*url.URL, error) {
 		Enterprise: r.Edition.Enterprise(), FIPS: r.Edition.FIPS(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make release URL: %w", webclient.RedactError(err))
+		return nil, whyNotExecuted(err)
 	}
 	u, err := url.Parse(out.String())
 	if err != nil {
-		return nil, fmt.Errorf("make release URL: %w", webclient.RedactError(err))
+		return nil, err
 	}
-	if err := checkReleaseURL(u); err != nil {
-		return nil, fmt.Errorf("make release URL: %w", err)
+	return u, checkReleaseURL(u)
+}
+
+// whyNotExecuted leaves out what text/template says of itself: "template:
+// url:1:9: executing "url" at <.Release>: can't evaluate field Release in type …".
+func whyNotExecuted(err error) error {
+	if _, ok := errors.AsType[template.ExecError](err); !ok {
+		return err // of the writer
 	}
-	return u, nil
+	_, text, _ := strings.Cut(err.Error(), " at <")
+	at, why, _ := strings.Cut(text, ">: ")
+	if strings.HasPrefix(why, "can't evaluate field ") {
+		return fmt.Errorf("%s is not known (known are .Version, .Edition, .OS, .Arch, .Enterprise and .FIPS)", at)
+	}
+	return fmt.Errorf("%s: %s", at, why)
 }
 
 func checkReleaseURL(u *url.URL) error {

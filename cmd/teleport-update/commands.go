@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -79,7 +81,18 @@ func hidden(c *cli.Command) *cli.Command {
 	return c
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+func onUsageError(_ *cli.Context, err error, _ bool) error {
+	return usageError{errors.New(flagWords.Replace(err.Error()))}
+}
+
+// flagWords turns what package flag says into the words that we use.
+var flagWords = strings.NewReplacer(
+	"flag provided but not defined: -", "there is no flag --",
+	"flag needs an argument: -", "a value is missing for --",
+	" for flag -", " for --",
+	" for flag ", " for --",
+	": parse error", "",
+)
 
 // scheduled reports whether the timer's unit started this run; the unit says so
 // in the environment.
@@ -174,7 +187,7 @@ func checkEnable(o *installer.EnableOptions) error {
 	}
 	for _, t := range o.Templates {
 		if _, err := versions.ParseTemplate(t); err != nil {
-			return fmt.Errorf("--template: %w", err)
+			return err
 		}
 	}
 	if o.HealthWindow < 0 {

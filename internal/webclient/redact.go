@@ -60,7 +60,7 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.err }
 
-var urlInText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]+`)
+var urlInText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]*[^\s"<>:;,]`) // what ends it is the text's
 
 // redactURLErrors replaces the URL of each *url.Error below err, whole. The
 // pattern for URLs in a text could end early in one that holds a quote or a

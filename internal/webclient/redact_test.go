@@ -55,6 +55,7 @@ func TestRedactError(t *testing.T) {
 			"EOF\nGet \"https://cdn.example/?a=xxxxx\": EOF"},
 		{"a URL in plain text", errors.New(`bad Location header "https://ann:secret@cdn.example/": no`),
 			`bad Location header "https://cdn.example/": no`},
+		{"a URL that a colon ends", errors.New("https://cdn.example/?token=secret: no"), "https://cdn.example/?token=xxxxx: no"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := RedactError(tc.err)
