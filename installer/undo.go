@@ -71,7 +71,11 @@ func (i *Installer) undoDatabase(ctx context.Context, j *journal, conn *systemd.
 			// wrote since the backup.
 			return nil
 		}
-		i.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database", "error", err)
+		if err != nil {
+			i.Log.Warn("whether the version that failed changed the database under the old one cannot be told; the agent is restarted on its own database", "error", err)
+		} else {
+			i.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
+		}
 		j.OldServes = false
 	}
 	if conn != nil && mayStop {
