@@ -23,7 +23,7 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 	if err != nil {
 		return err
 	}
-	if j.From == nil {
+	if c.Spec.ActiveVersion == "" {
 		if err := i.keepBefore(j); err != nil {
 			return fmt.Errorf("keep what was here before: %w", err)
 		}

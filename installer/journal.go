@@ -112,6 +112,7 @@ type unitBefore struct {
 type agentBefore struct {
 	State        agentState `json:"state"`
 	UnitFile     string     `json:"unit_file_state,omitempty"`
+	Program      string     `json:"program,omitempty"` // that its unit starts
 	InvocationID string     `json:"invocation_id,omitempty"`
 	MainPID      uint32     `json:"main_pid,omitempty"`
 }

@@ -184,11 +184,17 @@ func (t *transaction) prove(ctx context.Context) error {
 		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", systemd.MinWindow(u))
 	}
 	t.Log.Info("watching the agent", "version", t.request.To.String(), "window", w.Window)
+	u, err := t.conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return err
+	}
 	var outcome systemd.Outcome
 	switch {
 	case t.j.Database.Plan == restoreDatabase:
 		outcome, err = t.conn.StartAndWatch(ctx, w)
-	case t.j.Agent.State == agentFailing:
+	case t.j.Agent.State == agentFailing, t.j.Agent.Program != u.ExecStart:
+		// A reload would have an agent that was started by another path, say a
+		// package's, start that one again.
 		outcome, err = t.conn.RestartAndWatch(ctx, w)
 	default:
 		outcome, err = t.conn.ReloadAndWatch(ctx, w)
@@ -230,6 +236,9 @@ func (t *transaction) recordRefused(cause error) error {
 	c.Status.LastUpdate = &LastUpdate{
 		Time: t.timestamp(), Target: t.request.To.Version, TargetEdition: t.request.To.Edition,
 		Result: FailedEarly, Error: cause.Error(),
+	}
+	if c.Spec.ActiveVersion == "" {
+		t.forgetFirst(target{Version: t.request.To.Version, Edition: t.request.To.Edition})
 	}
 	return errors.Join(cause, c.save(t.Paths.Config()))
 }

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"teleport-update/backup"
@@ -110,8 +111,12 @@ func (i *Installer) bringBack(ctx context.Context, j *journal, conn *systemd.Con
 	if j.From != nil {
 		dir = j.From.Dir
 	}
+	window := c.Spec.Health.Window
+	if j.Commit.Spec != nil {
+		window = j.Commit.Spec.Health.Window
+	}
 	// The old version is not asked for its ready_url: it serves as it served.
-	w, err := i.watch(ctx, conn, dir, HealthSpec{Window: c.Spec.Health.Window})
+	w, err := i.watch(ctx, conn, dir, HealthSpec{Window: window})
 	if err != nil {
 		return err
 	}
@@ -160,6 +165,9 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 			return err
 		}
 	}
+	if c.Spec.ActiveVersion == "" {
+		i.forgetFirst(j.target())
+	}
 	if err := c.save(i.Paths.Config()); err != nil {
 		return err
 	}
@@ -168,4 +176,18 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 	}
 	i.retain(c)
 	return nil
+}
+
+// forgetFirst removes what a first enable that came to nothing would leave
+// behind: the version, and the copies of what it replaced, all of which is in
+// its place again.
+func (i *Installer) forgetFirst(t target) {
+	tree, ok, err := i.store().Lookup(t)
+	if ok {
+		err = i.store().Discard(tree, i.linkDirs())
+	}
+	err = errors.Join(err, durable.RemoveAll(i.Paths.Original()))
+	if err != nil {
+		i.Log.Warn("not all that the first enable left could be removed", "error", err)
+	}
 }

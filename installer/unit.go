@@ -100,7 +100,7 @@ func (t *transaction) lookAtAgent(ctx context.Context) (agentBefore, error) {
 	if err != nil {
 		return agentBefore{}, err
 	}
-	return agentBefore{State: stateOf(u), UnitFile: u.UnitFileState, InvocationID: u.InvocationID, MainPID: u.MainPID}, nil
+	return agentBefore{State: stateOf(u), UnitFile: u.UnitFileState, Program: u.ExecStart, InvocationID: u.InvocationID, MainPID: u.MainPID}, nil
 }
 
 func stateOf(u systemd.Unit) agentState {
