@@ -22,6 +22,12 @@ type decision struct {
 	Target    target
 	Reason    string // for the log, and for a person who asks why nothing happens
 	Downgrade bool
+	// BackingOff: nothing is done because the version failed. Whether it still is
+	// the release that failed is for its checksum to tell.
+	BackingOff bool
+	// SHA256 is the checksum of a release that was published anew, under the name
+	// of one that failed.
+	SHA256 string
 }
 
 // question is all that the decision depends on.
@@ -31,6 +37,9 @@ type question struct {
 	Answer find.Answer
 	Now    bool // a person said --now
 	Time   time.Time
+	// Announced is the checksum that the mirrors announce for a version that
+	// backs off; empty when nobody asked them, or none answered.
+	Announced string
 }
 
 // decide says what an update should do about an answer of find. It looks at
@@ -52,8 +61,11 @@ func decide(q question) decision {
 		d.Reason = fmt.Sprintf("version %s is held back since a rollback by hand at %s; `teleport-update update --now` releases it",
 			describe(t.Version, t.Edition), q.Status.Held.Since.Format(time.RFC3339))
 		return d
+	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time) && q.publishedAnew():
+		d.SHA256 = q.Announced
 	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time):
 		f := q.Status.Failed
+		d.BackingOff = true
 		d.Reason = fmt.Sprintf("version %s failed %d time(s), next attempt at %s; `teleport-update update --now` tries at once",
 			describe(t.Version, t.Edition), f.Attempts, f.NextAttempt.Format(time.RFC3339))
 		return d
@@ -61,4 +73,10 @@ func decide(q question) decision {
 	d.Action = doSwitch
 	d.Downgrade = active != "" && version.Compare(t.Version, active) < 0
 	return d
+}
+
+// publishedAnew reports whether the release that failed has been replaced under
+// its name: failures count per digest.
+func (q question) publishedAnew() bool {
+	return q.Announced != "" && q.Status.Failed.SHA256 != "" && q.Announced != q.Status.Failed.SHA256
 }

@@ -18,7 +18,7 @@ func TestDecide(t *testing.T) {
 		return find.Answer{Version: v, Edition: e, AutoUpdate: now}
 	}
 	failed := func(v string, next time.Duration) Status {
-		return Status{ActiveEdition: version.OSS, Failed: &Failed{Version: v, Edition: version.OSS, Attempts: 2, NextAttempt: noon.Add(next)}}
+		return Status{ActiveEdition: version.OSS, Failed: &Failed{Version: v, Edition: version.OSS, SHA256: "aa", Attempts: 2, NextAttempt: noon.Add(next)}}
 	}
 	held := Status{ActiveEdition: version.OSS, Held: &Held{Version: "15.1.2", Edition: version.OSS, Since: noon}}
 	for _, tc := range []struct {
@@ -27,6 +27,7 @@ func TestDecide(t *testing.T) {
 		status    Status
 		answer    find.Answer
 		now       bool
+		announced string // by the mirrors
 		want      action
 		downgrade bool
 		reason    string
@@ -43,20 +44,39 @@ func TestDecide(t *testing.T) {
 		{name: "a person releases a hold", spec: active, status: held, answer: wants("15.1.2", version.OSS, true), now: true, want: doSwitch},
 		{name: "a version that failed is not tried before its time", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), reason: "failed 2 time(s)"},
 		{name: "a version that failed is tried when due", spec: active, status: failed("15.1.2", 0), answer: wants("15.1.2", version.OSS, true), want: doSwitch},
+		{name: "a version that failed is still the one that failed", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), announced: "aa", reason: "failed 2 time(s)"},
+		{name: "a version that failed is tried when it was published anew", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), announced: "bb", want: doSwitch},
 		{name: "a new target is not held up by the failure of another", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.3", version.OSS, true), want: doSwitch},
 		{name: "a person does not wait for the back-off", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), now: true, want: doSwitch},
 		{name: "a next attempt beyond the longest delay is a clock that jumped", spec: active, status: failed("15.1.2", lastRetry+time.Hour), answer: wants("15.1.2", version.OSS, true), want: doSwitch},
 		{name: "nothing is active yet", spec: Spec{Enabled: true}, answer: wants("15.1.1", version.OSS, true), want: doSwitch},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := decide(question{Spec: tc.spec, Status: tc.status, Answer: tc.answer, Now: tc.now, Time: noon})
+			d := decide(question{Spec: tc.spec, Status: tc.status, Answer: tc.answer, Now: tc.now, Time: noon, Announced: tc.announced})
 			if d.Action != tc.want || d.Downgrade != tc.downgrade || !strings.Contains(d.Reason, tc.reason) {
 				t.Errorf("got %+v; want action %d, downgrade %v, a reason with %q", d, tc.want, tc.downgrade, tc.reason)
+			}
+			if d.BackingOff != strings.Contains(d.Reason, "failed") {
+				t.Errorf("backing off is %v, but the reason is %q", d.BackingOff, d.Reason)
+			}
+			if tc.announced == "bb" && d.SHA256 != "bb" {
+				t.Errorf("the new tarball is to have the checksum %q; want the one announced", d.SHA256)
 			}
 			if d.Target.Version != tc.answer.Version {
 				t.Errorf("target %v; want what find named", d.Target)
 			}
 		})
+	}
+}
+
+func TestAFailureWithoutADigestIsNotComparedWithOne(t *testing.T) {
+	d := decide(question{
+		Spec: Spec{Enabled: true, ActiveVersion: "15.1.1"}, Time: noon, Announced: "bb",
+		Status: Status{Failed: &Failed{Version: "15.1.2", NextAttempt: noon.Add(time.Hour)}},
+		Answer: find.Answer{Version: "15.1.2", Edition: version.OSS, AutoUpdate: true},
+	})
+	if d.Action != doNothing || !d.BackingOff {
+		t.Errorf("got %+v; want to stay backed off", d)
 	}
 }
 

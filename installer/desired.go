@@ -16,6 +16,9 @@ import (
 	"teleport-update/versions"
 )
 
+// announcePatience bounds a look at checksums: others wait for the lock.
+const announcePatience = 20 * time.Second
+
 // target is one version in one edition, as a person or find names it.
 type target = versions.Release
 
@@ -49,6 +52,34 @@ func (i *Installer) askQuietly(ctx context.Context, spec Spec) (find.Answer, err
 	}
 	client := find.Client{HTTP: httpClient}
 	return client.Ask(ctx, find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID()})
+}
+
+// decide decides about an answer of find. About a version that backs off it asks
+// the mirrors first whether they still have the release that failed. When that
+// cannot be told, it stays backed off.
+func (i *Installer) decide(ctx context.Context, c Config, spec Spec, answer find.Answer, now bool) decision {
+	q := question{Spec: spec, Status: c.Status, Answer: answer, Now: now, Time: i.Now()}
+	d := decide(q)
+	if !d.BackingOff {
+		return d
+	}
+	var err error
+	if q.Announced, err = i.announced(ctx, c, d.Target, spec); err != nil {
+		i.Log.Debug("whether the version that failed was published anew cannot be told", "version", d.Target.Version, "error", err)
+		return d
+	}
+	return decide(q)
+}
+
+// announced is the checksum that the mirrors announce for a version.
+func (i *Installer) announced(ctx context.Context, c Config, t target, spec Spec) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, announcePatience)
+	defer cancel()
+	f, req, err := i.fetcher(c, t, spec)
+	if err != nil {
+		return "", err
+	}
+	return f.Checksum(ctx, t, req.Sources)
 }
 
 func (i *Installer) remember(spec Spec, a find.Answer) {

@@ -27,7 +27,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if in == nil || err != nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
+	tree, err := i.obtain(ctx, in)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in, err)
 	}
@@ -176,7 +176,7 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 	if err != nil || in == nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
+	tree, err := i.obtain(ctx, in)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in, err)
 	}

@@ -24,34 +24,35 @@ func (e *SmokeError) Unwrap() error { return e.Err }
 
 // obtain puts a version on disk, whole and able to run; nothing live is
 // touched. A version that is there already is checked against its manifest and
-// fetched again only when it is damaged, so a return to it needs no network.
-func (i *Installer) obtain(ctx context.Context, c Config, t target, spec Spec) (versions.Tree, error) {
+// fetched again only when it is damaged, or known to be published anew, so a
+// return to it needs no network.
+func (i *Installer) obtain(ctx context.Context, in *intent) (versions.Tree, error) {
 	unlock, err := lock(ctx, i.Paths.fetchLock(), i.patience())
 	if err != nil {
 		return versions.Tree{}, err
 	}
 	defer unlock()
 
-	store := i.store()
+	store, t := i.store(), in.Target
 	tree, ok, err := store.Lookup(t)
 	if err != nil {
 		return versions.Tree{}, err
 	}
-	damaged := false
-	if ok {
+	replace := ok && !in.accepts(tree)
+	if ok && !replace {
 		err := tree.Verify(ctx)
 		var d *versions.DamagedError
 		switch {
 		case errors.As(err, &d):
 			i.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
-			damaged = true
+			replace = true
 		case err != nil:
 			return versions.Tree{}, err
 		}
 	}
-	if !ok || damaged {
+	if !ok || replace {
 		i.makeRoom(ctx)
-		if tree, err = i.fetch(ctx, c, t, spec, damaged); err != nil {
+		if tree, err = i.fetch(ctx, in, replace); err != nil {
 			return versions.Tree{}, err
 		}
 	}
@@ -72,12 +73,14 @@ func (i *Installer) obtain(ctx context.Context, c Config, t target, spec Spec) (
 	return tree, nil
 }
 
-func (i *Installer) fetch(ctx context.Context, c Config, t target, spec Spec, replace bool) (versions.Tree, error) {
-	f, req, err := i.fetcher(c, t, spec)
+func (i *Installer) fetch(ctx context.Context, in *intent, replace bool) (versions.Tree, error) {
+	f, req, err := i.fetcher(in.Config, in.Target, in.Spec)
 	if err != nil {
 		return versions.Tree{}, err
 	}
-	req.Replace = replace
+	// Where a release was published anew, a mirror may still have the one that
+	// failed: that one would fail at every tick.
+	req.Replace, req.ExpectSHA256 = replace, in.SHA256
 	return f.Fetch(ctx, req)
 }
 

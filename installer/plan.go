@@ -49,7 +49,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	if err != nil {
 		return Plan{}, fmt.Errorf("%w; nothing was changed", err)
 	}
-	d := decide(question{Spec: spec, Status: c.Status, Answer: answer, Now: opts.Now, Time: i.Now()})
+	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
 		return Plan{Nothing: d.Reason}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // An answer of find older than this is asked for again before the switch: the
@@ -29,6 +30,12 @@ type intent struct {
 	Target target
 	Jitter time.Duration
 	Kind   switchKind
+	SHA256 string // of a release that was published anew; what is on disk is not it
+}
+
+// accepts reports whether a tree is the release that is meant.
+func (in *intent) accepts(tree versions.Tree) bool {
+	return in.SHA256 == "" || tree.SHA256 == in.SHA256
 }
 
 // Update is one tick: it brings the host to the version that find wants, if
@@ -48,7 +55,7 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 	if err := i.waitJitter(ctx, in, opts); err != nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in.Config, in.Target, in.Spec)
+	tree, err := i.obtain(ctx, in)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in, err)
 	}
@@ -122,12 +129,15 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, 
 		}
 		return nil, fmt.Errorf("%w; %s: the next run tries again", err, staysAsItIs(c))
 	}
-	d := decide(question{Spec: spec, Status: c.Status, Answer: answer, Now: opts.Now, Time: i.Now()})
+	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
 		i.Log.Info(d.Reason)
 		return refetch, nil
 	}
-	in := &intent{Config: c, Spec: spec, Target: d.Target, Jitter: answer.Jitter, Kind: switchUpdate}
+	in := &intent{Config: c, Spec: spec, Target: d.Target, Jitter: answer.Jitter, Kind: switchUpdate, SHA256: d.SHA256}
+	if d.SHA256 != "" {
+		i.Log.Info("the version that failed was published anew; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
+	}
 	if d.Downgrade {
 		in.Kind = switchDowngrade
 		if err := i.allowDowngrade(ctx, c, spec, d.Target); err != nil {
@@ -160,7 +170,7 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 	if opts.Now || in.Jitter == 0 {
 		return nil
 	}
-	if _, ok, err := i.store().Lookup(in.Target); ok || err != nil {
+	if tree, ok, err := i.store().Lookup(in.Target); ok && in.accepts(tree) || err != nil {
 		return err
 	}
 	d := i.Jitter(min(in.Jitter, longestJitter))

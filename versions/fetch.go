@@ -145,6 +145,28 @@ func (f *Fetcher) Fetch(ctx context.Context, req FetchRequest) (Tree, error) {
 	return Tree{}, failed
 }
 
+// Checksum returns the SHA-256 that the sources announce for a release's
+// tarball: the first to answer, as 64 hex digits in lower case. Each is asked
+// once, for this is a look in passing and not worth waiting for.
+func (f *Fetcher) Checksum(ctx context.Context, r Release, sources []*Template) (string, error) {
+	if err := r.check(); err != nil {
+		return "", fmt.Errorf("read the checksum: %w", err)
+	}
+	mirrors, err := mirrorsOf(FetchRequest{Release: r, Sources: sources})
+	if err != nil {
+		return "", err
+	}
+	failed := &failures{release: r}
+	for _, m := range mirrors {
+		digest, err := f.checksum(ctx, m)
+		if err == nil {
+			return digest, nil
+		}
+		failed.add(m, err)
+	}
+	return "", failed
+}
+
 // maxRestarts is how often one fetch may begin anew.
 const maxRestarts = 3
 

@@ -510,6 +510,29 @@ func TestMirrorsTakeOver(t *testing.T) {
 	})
 }
 
+func TestAChecksumIsTheFirstThatASourceAnnounces(t *testing.T) {
+	first, second := largeRelease("15.1.1", 1000), largeRelease("15.1.1", 2000)
+	a, b := serve(t, first), serve(t, second)
+	f, _ := testFetcher(t, trusting(a, b))
+	ask := func() (string, error) {
+		return f.Checksum(context.Background(), oss("15.1.1"), []*Template{a.template(), b.template()})
+	}
+	if got, err := ask(); err != nil || got != digestHex(first) {
+		t.Errorf("%s, %v; want the first server's %s", got, err, digestHex(first))
+	}
+	a.Close()
+	if got, err := ask(); err != nil || got != digestHex(second) {
+		t.Errorf("without the first server: %s, %v; want the second's %s", got, err, digestHex(second))
+	}
+	if a.count+b.count != 0 || len(a.requests)+len(b.requests) != 2 {
+		t.Errorf("asked for %q and %q; want the checksums alone, each once", a.requests, b.requests)
+	}
+	b.Close()
+	if got, err := ask(); err == nil || !strings.Contains(err.Error(), a.URL) || !strings.Contains(err.Error(), b.URL) {
+		t.Errorf("without servers: %q, %v; want both in the error", got, err)
+	}
+}
+
 // trusting returns a client that trusts both servers.
 func trusting(a, b *releaseServer) *http.Client {
 	client := a.Client()
