@@ -97,9 +97,10 @@ func (p *place) start(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// code waits for the exit code of an agent.
+// code waits for the exit code of an agent; -1 if it had to be killed.
 func (p *place) code(cmd *exec.Cmd) int {
 	p.t.Helper()
+	defer time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() }).Stop()
 	if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
 		p.t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"teleport-update/integration/agent/stamp"
@@ -16,7 +15,6 @@ import (
 // diag is the diagnostics server: /healthz and /readyz are Teleport's, /version
 // and /session are for tests.
 type diag struct {
-	ready    atomic.Bool
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{} // closed when no more connections are accepted
@@ -34,7 +32,7 @@ func serveDiag(l net.Listener, self stamp.Stamp, s *state, handover bool) *diag 
 		answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !d.ready.Load() {
+		if self.Variant == stamp.NeverReady {
 			answer(w, http.StatusServiceUnavailable, map[string]string{"status": "teleport is starting and hasn't joined the cluster yet"})
 			return
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,15 +29,11 @@ func TestAReloadHandsOverWithoutAGap(t *testing.T) {
 	agent := p.start()
 	old := p.serves("1.0.0")
 
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for ctx.Err() == nil {
 			if _, status, err := p.get("/readyz"); err != nil || status != 200 {
 				t.Errorf("during the hand-over: %d, %v", status, err)
 				return
@@ -49,7 +46,7 @@ func TestAReloadHandsOverWithoutAGap(t *testing.T) {
 		t.Errorf("the old process left with %d", code)
 	}
 	new := p.serves("1.1.0")
-	close(stop)
+	stop()
 	asking.Wait()
 	if new == old || p.pidFile() != new {
 		t.Errorf("PID %d serves, the PID file says %d; the old one was %d", new, p.pidFile(), old)

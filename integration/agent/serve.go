@@ -77,7 +77,6 @@ func (p *process) start() (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for diagnostics: %w", err)
 	}
-	p.diag = serveDiag(p.socket, p.self, p.state, p.parent != nil)
 	slog.Info("Listening.", "diag_addr", p.socket.address)
 	if p.pidFile != "" {
 		if p.pidLock, err = writePIDFile(p.pidFile); err != nil {
@@ -96,7 +95,8 @@ func (p *process) start() (err error) {
 	}()
 	p.stopWriting = func() { cancel(); <-done }
 
-	p.diag.ready.Store(p.self.Variant != stamp.NeverReady)
+	// Not earlier: in a hand-over, what this process accepts the old one does not.
+	p.diag = serveDiag(p.socket, p.self, p.state, p.parent != nil)
 	if p.parent != nil {
 		p.parent.tellReady()
 	} else {

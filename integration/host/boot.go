@@ -69,7 +69,7 @@ func (h *Host) boot(ctx context.Context) (*machine, error) {
 	args := []string{
 		"systemd-nspawn", "--quiet", "--settings=no", "--register=no", "--keep-unit", "--machine=" + h.Name,
 		"--directory=" + filepath.Join(h.Dir, "root"), "--console=pipe",
-		"--link-journal=no", "--resolv-conf=off", "--timezone=off",
+		"--kill-signal=SIGKILL", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
 		fmt.Sprintf("--network-namespace-path=/proc/%d/fd/%d", os.Getpid(), h.network.Fd()),
 	}
 	if h.plain {
@@ -85,13 +85,14 @@ func (h *Host) boot(ctx context.Context) (*machine, error) {
 		cmd.Env = append(cmd.Env, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 	}
 	cmd.Stdout, cmd.Stderr = console, console
-	exited, err := startDying(cmd, nil)
+	// Killed, nspawn would leave the host running; SIGTERM makes it kill the host.
+	exited, err := startDying(cmd, syscall.SIGTERM, nil)
 	if err != nil {
 		return nil, err
 	}
 	m := &machine{exited: exited}
 	if m.leader, err = awaitReady(ctx, socket, exited); err != nil {
-		cmd.Process.Kill()
+		cmd.Process.Signal(syscall.SIGTERM)
 		<-exited
 		return nil, err
 	}
@@ -222,13 +223,14 @@ func (h *Host) Console() string {
 
 func (h *Host) consolePath() string { return filepath.Join(h.Dir, "console.log") }
 
-// startDying starts a command that the kernel kills when this process dies, in
-// the network namespace if one is given. The channel is closed when it exited.
-func startDying(cmd *exec.Cmd, network *os.File) (exited chan struct{}, err error) {
+// startDying starts a command that the kernel sends a signal when this process
+// dies, in the network namespace if one is given. The channel is closed when it
+// has exited.
+func startDying(cmd *exec.Cmd, signal syscall.Signal, network *os.File) (exited chan struct{}, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Pdeathsig = signal
 	exited = make(chan struct{})
 	started := make(chan error)
 	go func() {

@@ -33,7 +33,7 @@ var built struct {
 	paths map[Program]string
 }
 
-// Build compiles the program into build/bin of the module, without cgo so that
+// Build compiles the program into build/test of the module, without cgo so that
 // it runs on a host of any age, and returns its path. One process builds each
 // program once; several may build at the same time.
 func Build(ctx context.Context, p Program) (string, error) {
@@ -46,7 +46,7 @@ func Build(ctx context.Context, p Program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(module, "build", "bin")
+	dir := filepath.Join(module, "build", "test")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -56,7 +56,7 @@ func Build(ctx context.Context, p Program) (string, error) {
 	}
 	defer unlock()
 	path := filepath.Join(dir, p.Name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, p.Package)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags=urfave_cli_no_docs", "-ldflags=-s -w", "-o", path, p.Package)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -115,10 +115,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	// A fixed id: without one, the first boot applies unit presets.
 	id := make([]byte, 16)
 	rand.Read(id)
-	if err := h.WriteFile("/etc/machine-id", fmt.Appendf(nil, "%x\n", id), 0o444); err != nil {
-		return nil, err
-	}
-	return h, h.WriteFile("/etc/hostname", []byte(h.Name+"\n"), 0o644)
+	return h, h.WriteFile("/etc/machine-id", fmt.Appendf(nil, "%x\n", id), 0o444)
 }
 
 // Close stops the host and all that was started in it or in its network, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -23,7 +24,7 @@ func (h *Host) Serve(path string, args ...string) (*Server, error) {
 	s.cmd = inCgroup(h.ctx, h.cgroup.join(""), append([]string{path}, args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	var err error
-	if s.exited, err = startDying(s.cmd, h.network); err != nil {
+	if s.exited, err = startDying(s.cmd, syscall.SIGKILL, h.network); err != nil {
 		return nil, fmt.Errorf("serve %s: %w", path, err)
 	}
 	return s, nil
