@@ -13,7 +13,9 @@ import (
 // repair puts right what is amiss with the active version, short of fetching
 // it: links and unit (RFD 0169 §Runtime, enable step 14). The agent is not
 // restarted. It reports whether the version itself is whole; with thorough,
-// every file is checked against the manifest.
+// every file is checked against the manifest, and the updater's own units are put
+// right: an operator who disabled the timer will not find it enabled again by a
+// tick.
 func (i *Installer) repair(ctx context.Context, c Config, thorough bool) (whole bool, err error) {
 	if c.Spec.ActiveVersion == "" {
 		return true, nil
@@ -37,7 +39,29 @@ func (i *Installer) repair(ctx context.Context, c Config, thorough bool) (whole 
 	} else if err != nil {
 		return false, err
 	}
-	return true, i.repairLinks(ctx, tree)
+	if err := i.repairLinks(ctx, tree); err != nil || !thorough {
+		return true, err
+	}
+	return true, i.repairUnits(ctx)
+}
+
+func (i *Installer) repairUnits(ctx context.Context) error {
+	problems := i.units().Problems()
+	if len(problems) == 0 {
+		return nil
+	}
+	for _, p := range problems {
+		i.Log.Warn("repairing", "problem", p)
+	}
+	conn, err := i.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if conn != nil {
+		defer conn.Close()
+	}
+	_, err = i.installUnits(ctx, conn)
+	return err
 }
 
 // relinkRepaired follows a new fetch of the active version.

@@ -94,9 +94,7 @@ func TestTheTimersRunLeavesASwitchByHandAlone(t *testing.T) {
 	if code := s.tick(); code != 0 {
 		t.Errorf("the timer's run ends with %d", code)
 	}
-	if r := s.status(); r.State != installer.StateUpdating {
-		t.Errorf("status in mid-switch: %s, %s", r.State, r.Explanation)
-	}
+	s.statusIs("updating")
 	if log := s.Log("teleport-update.service"); !strings.Contains(log, "another updater is at work") {
 		t.Errorf("the timer's run does not say why it did nothing:\n%s", log)
 	}

@@ -153,3 +153,12 @@ func (s *scene) closed() {
 		return nil
 	})
 }
+
+// badGateway is a fault of find alone.
+func badGateway(w http.ResponseWriter, r *http.Request) bool {
+	if !strings.HasSuffix(r.URL.Path, "/webapi/find") {
+		return false
+	}
+	w.WriteHeader(http.StatusBadGateway)
+	return true
+}
