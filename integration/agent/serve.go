@@ -50,8 +50,10 @@ func serve(self stamp.Stamp, c config, pidFile string) error {
 	if err := p.start(); err != nil {
 		return err
 	}
-	defer p.state.close()
-	return p.run(signals)
+	if err := p.run(signals); err != nil {
+		return err // a crash: the database is left as it is, in mid-write too
+	}
+	return p.state.close()
 }
 
 // start brings the process to the point where it serves and has told so to
