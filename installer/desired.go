@@ -93,11 +93,12 @@ func (i *Installer) remember(spec Spec, a find.Answer) {
 	// A rename keeps a reader from seeing half of it; nothing is lost when it
 	// does not survive a power cut, and ticks should not cost a sync.
 	temp := i.Paths.lastAnswer() + ".new"
-	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
-		i.Log.Debug("the answer of find could not be remembered", "error", err)
-		return
+	err = os.WriteFile(temp, append(data, '\n'), 0o600)
+	if err == nil {
+		err = os.Rename(temp, i.Paths.lastAnswer())
 	}
-	if err := os.Rename(temp, i.Paths.lastAnswer()); err != nil {
+	if err != nil {
+		os.Remove(temp)
 		i.Log.Debug("the answer of find could not be remembered", "error", err)
 	}
 }

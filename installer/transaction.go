@@ -223,11 +223,15 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 			t.j.Interrupted, t.j.Blame, t.j.Agent.State = true, false, agentStopped
 		}
 	}
-	t.Log.Error("the new version did not hold; rolling back", "version", t.request.To.String(), "error", cause)
+	t.Log.Warn("rolling back", "version", t.request.To.String(), "error", cause)
 	if err := t.undo(ctx, t.j, t.conn); err != nil {
 		return &NeedsPersonError{fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.request.To, cause, err)}
 	}
-	return fmt.Errorf("version %s did not hold and was rolled back: %w; the agent is on %s", t.request.To, cause, orNone(t.config.Spec.ActiveVersion))
+	what := "the switch to version %s failed and was undone: %w; the agent is on %s"
+	if unhealthy != nil {
+		what = "version %s did not hold and was rolled back: %w; the agent is on %s"
+	}
+	return fmt.Errorf(what, t.request.To, cause, orNone(t.config.Spec.ActiveVersion))
 }
 
 // recordRefused notes a switch that ended before its journal was open.

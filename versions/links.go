@@ -218,12 +218,12 @@ func entryOf(path, dir string) string {
 func ApplyLinks(changes []LinkChange, originalDir string) error {
 	for _, c := range changes {
 		if err := save(c, originalDir); err != nil {
-			return fmt.Errorf("apply links: %w", err)
+			return fmt.Errorf("save %s: %w", c.Path, asNoSpace(err, filepath.Dir(originalDir)))
 		}
 	}
 	for _, c := range changes {
 		if err := set(c.Path, c.Target, c.Before.Saved != ""); err != nil {
-			return fmt.Errorf("apply links: %w", err)
+			return asNoSpace(err, filepath.Dir(c.Path))
 		}
 	}
 	return syncFolders(changes)
@@ -231,10 +231,20 @@ func ApplyLinks(changes []LinkChange, originalDir string) error {
 
 // RevertLinks puts back what stood there before the changes, durably. It can be
 // repeated, and it does as much as it can: the error says what is left to a
-// person.
+// person. Names that were added go first, for to put another back takes a
+// temporary one, and there may be no room for it.
 func RevertLinks(changes []LinkChange, originalDir string) error {
 	var errs []error
+	added := func(c LinkChange) bool { return c.Before == Before{} }
 	for _, c := range changes {
+		if added(c) {
+			errs = append(errs, set(c.Path, "", false))
+		}
+	}
+	for _, c := range changes {
+		if added(c) {
+			continue
+		}
 		if c.Before.Saved != "" {
 			errs = append(errs, restore(c, originalDir))
 		} else {

@@ -74,7 +74,7 @@ func spaceNeeded(active, length, extra int64) int64 {
 
 // asNoSpace turns "no space" and "quota exceeded" into a NoSpaceError.
 func asNoSpace(err error, path string) error {
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+	if _, done := errors.AsType[*NoSpaceError](err); done || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
 	}
 	e := &NoSpaceError{Path: path}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -113,7 +114,11 @@ func (w *treeWriter) create(name string, mode fs.FileMode, size int64) (io.Write
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			f.Close()
-			return nil, w.local("unpack "+name, err)
+			full := asNoSpace(err, filepath.Dir(w.dir))
+			if e, ok := errors.AsType[*NoSpaceError](full); ok && !e.Inodes {
+				e.Need = size
+			}
+			return nil, w.local("unpack "+name, full)
 		}
 	}
 	return out, nil
@@ -135,7 +140,7 @@ func (w *treeWriter) local(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &localError{fmt.Errorf("%s: %w", doing, asNoSpace(err, w.dir))}
+	return &localError{fmt.Errorf("%s: %w", doing, asNoSpace(err, filepath.Dir(w.dir)))}
 }
 
 type treeFile struct {

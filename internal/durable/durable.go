@@ -48,7 +48,7 @@ func CopyFile(path string, r io.Reader, mode fs.FileMode) (err error) {
 		if err != nil {
 			f.Close()
 			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
+			err = fmt.Errorf("write %s: %w", path, withoutPath(err))
 		}
 	}()
 	if _, err = io.Copy(f, r); err != nil {
@@ -76,9 +76,21 @@ func CopyFile(path string, r io.Reader, mode fs.FileMode) (err error) {
 func CreateTemp(path string) (*os.File, error) {
 	f, err := os.OpenFile(tempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, err)
+		return nil, fmt.Errorf("write %s: %w", path, withoutPath(err))
 	}
 	return f, nil
+}
+
+// withoutPath drops the temporary names that errors of os carry: they tell
+// nobody anything, and the caller names the file that is meant.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // Relink makes path a symbolic link to target, replacing a file or link of that
@@ -86,11 +98,11 @@ func CreateTemp(path string) (*os.File, error) {
 func Relink(target, path string) error {
 	temp := tempName(path)
 	if err := os.Symlink(target, temp); err != nil {
-		return fmt.Errorf("link %s: %w", path, err)
+		return fmt.Errorf("link %s: %w", path, withoutPath(err))
 	}
 	if err := os.Rename(temp, path); err != nil {
 		os.Remove(temp)
-		return fmt.Errorf("link %s: %w", path, err)
+		return fmt.Errorf("link %s: %w", path, withoutPath(err))
 	}
 	return nil
 }
