@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"teleport-update/integration/agent/stamp"
@@ -17,7 +17,8 @@ import (
 type diag struct {
 	listener net.Listener
 	server   *http.Server
-	served   chan struct{} // closed when no more connections are accepted
+	served   chan struct{}  // closed when no more connections are accepted
+	open     sync.WaitGroup // the connections
 }
 
 // serveDiag starts serving. GET /version answers who serves, GET /session is a
@@ -60,7 +61,18 @@ func serveDiag(l net.Listener, self stamp.Stamp, s *state, handover bool) *diag 
 			}
 		}
 	})
-	d.server = &http.Server{Handler: mux}
+	d.server = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				d.open.Add(1)
+			case http.StateClosed:
+				d.open.Done()
+			}
+		},
+	}
 	go func() {
 		defer close(d.served)
 		d.server.Serve(l)
@@ -69,11 +81,13 @@ func serveDiag(l net.Listener, self stamp.Stamp, s *state, handover bool) *diag 
 }
 
 // leave stops accepting connections and returns when those that were accepted
-// have ended. Shutdown alone would miss one that was accepted just before.
+// have ended. It is not Shutdown: that drops a connection whose request arrives
+// while it is under way.
 func (d *diag) leave() {
 	d.listener.Close()
 	<-d.served
-	d.server.Shutdown(context.Background())
+	d.server.SetKeepAlivesEnabled(false)
+	d.open.Wait()
 }
 
 func answer(w http.ResponseWriter, status int, body any) {
