@@ -176,6 +176,8 @@ func stateWord(c Config, r Report, broken error, now time.Time) (State, string) 
 		return StateNeedsAttention, c.Status.Refused.Reason
 	case desired.Version != "" && desired != c.activeTarget():
 		return StateIdle, fmt.Sprintf("find wants %s; the next run follows when find says so", describe(desired.Version, desired.Edition))
+	case desired.Version == "":
+		return StateIdle, "what find wants is not known: " + textOr(r.DesiredError, "it was never asked")
 	}
 	return StateIdle, "the version that find wants is active"
 }

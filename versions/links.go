@@ -252,10 +252,7 @@ func RevertLinks(changes []LinkChange, originalDir string) error {
 		}
 	}
 	errs = append(errs, syncFolders(changes))
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("put links back: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // CheckLinks says what is amiss with the links of a tree, a sentence each;

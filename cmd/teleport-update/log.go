@@ -111,6 +111,7 @@ func writeAttr(b *strings.Builder, a slog.Attr) {
 
 // oneLine keeps what came from outside from starting a line of its own.
 func oneLine(s string) string {
+	s = strings.ReplaceAll(s, "\n", "; ") // errors that were joined
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
