@@ -48,6 +48,12 @@ func recordInterruption(s *Status, r release) (tooMany bool) {
 	return s.Interrupted.Count >= interruptionLimit
 }
 
+// replacedBy reports whether a tarball of the version that failed is another
+// than the one that did; an empty digest is not known.
+func (f *Failed) replacedBy(sha256 string) bool {
+	return sha256 != "" && f.SHA256 != "" && sha256 != f.SHA256
+}
+
 // backingOff reports whether a version failed and is not due yet. A next
 // attempt further off than the longest delay comes from a clock that jumped,
 // and counts as due.

@@ -61,7 +61,7 @@ func decide(q question) decision {
 		d.Reason = fmt.Sprintf("version %s is held back since a rollback by hand at %s; `teleport-update update --now` releases it",
 			describe(t.Version, t.Edition), q.Status.Held.Since.Format(time.RFC3339))
 		return d
-	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time) && q.publishedAnew():
+	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time) && q.Status.Failed.replacedBy(q.Announced):
 		d.SHA256 = q.Announced
 	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time):
 		f := q.Status.Failed
@@ -73,10 +73,4 @@ func decide(q question) decision {
 	d.Action = doSwitch
 	d.Downgrade = active != "" && version.Compare(t.Version, active) < 0
 	return d
-}
-
-// publishedAnew reports whether the release that failed has been replaced under
-// its name: failures count per digest.
-func (q question) publishedAnew() bool {
-	return q.Announced != "" && q.Status.Failed.SHA256 != "" && q.Announced != q.Status.Failed.SHA256
 }

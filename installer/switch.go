@@ -178,7 +178,8 @@ func (i *Installer) Switch(ctx context.Context, req SwitchRequest) error {
 	case active != req.From:
 		return i.overtaken(fmt.Errorf("%s became active while %s was being fetched; nothing was changed: run the command again",
 			orNone(active.Version), req.To))
-	case req.Kind.automatic() && !req.Now && backingOff(c.Status.Failed, to.Version, to.Edition, i.Now()):
+	case req.Kind.automatic() && !req.Now && backingOff(c.Status.Failed, to.Version, to.Edition, i.Now()) &&
+		!c.Status.Failed.replacedBy(req.To.SHA256):
 		i.Log.Info("the version failed in another run meanwhile; nothing was changed", "version", req.To.String())
 		return nil
 	case req.Kind.automatic() && (!c.Spec.Enabled || c.Spec.Pinned):
