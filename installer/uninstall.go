@@ -76,6 +76,8 @@ func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd
 	if err := durable.RemoveAll(i.Paths.Versions()); err != nil {
 		return fmt.Errorf("remove the version store: %w; run the command again", err)
 	}
+	// Empty where no agent ever ran; anything in it is the agent's.
+	_ = os.Remove(i.Paths.DataDir)
 	i.Log.Info("the updater is uninstalled", "agent_kept", keepAgent)
 	return nil
 }

@@ -5,6 +5,7 @@ package integration
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -149,6 +150,26 @@ func (s *scene) closed() {
 		running := s.Must("systemctl", "list-units", "--plain", "--no-legend", "--state=running", "teleport-update-switch-*")
 		if running != "" {
 			return fmt.Errorf("a switch is still at work: %s", running)
+		}
+		return nil
+	})
+}
+
+// answers waits until the agent that serves is of a version.
+func (s *scene) answers(v string) {
+	s.t.Helper()
+	client := s.HTTP()
+	host.Wait(s.t, 10*time.Second, func() error {
+		response, err := client.Get("http://127.0.0.1:3000/version")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		var who struct {
+			Version string `json:"version"`
+		}
+		if err := json.NewDecoder(response.Body).Decode(&who); err != nil || who.Version != v {
+			return fmt.Errorf("version %q serves (%v); want %s", who.Version, err, v)
 		}
 		return nil
 	})
