@@ -1,0 +1,274 @@
+// Package systemd asks the host's service manager for what an update needs: the
+// state of a unit, jobs on it, a watch that tells whether a new version holds, a
+// unit of its own for a program that must outlive its caller, and the updater's
+// own units.
+//
+// It speaks D-Bus, to systemd's private socket first: that one works without a
+// message bus, which may be missing or be what is being restarted. A connection
+// that breaks is made anew, because systemd drops all of them when it
+// re-executes itself (an upgrade of systemd does that).
+//
+// What a job reports says nothing about health: a service that dies at once has
+// been started successfully as far as its job is concerned. Only the watch
+// decides whether a version holds.
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// ErrNotRunning means that no systemd manages this host, or that it cannot be
+// reached: an image build, a plain container, a chroot.
+var ErrNotRunning = errors.New("systemd is not running here")
+
+const (
+	// callLimit bounds one D-Bus call that does not wait for a job. A daemon-reload
+	// of a host with very many units takes seconds.
+	callLimit = 90 * time.Second
+	// redialLimit bounds how long a broken connection is tried again. systemd needs
+	// about a second to re-execute itself.
+	redialLimit = 15 * time.Second
+	redialPause = 50 * time.Millisecond
+)
+
+// Conn is a connection to the service manager. Its methods may be called from
+// several goroutines at once.
+type Conn struct {
+	dialer dialer
+
+	mu     sync.Mutex
+	link   *link
+	closed bool
+}
+
+// Dial connects to the host's systemd. The error matches ErrNotRunning if there
+// is none.
+func Dial(ctx context.Context) (*Conn, error) {
+	return dial(ctx, dialer{root: "/"})
+}
+
+func dial(ctx context.Context, d dialer) (*Conn, error) {
+	if err := d.booted(); err != nil {
+		return nil, err
+	}
+	l, err := d.link(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
+	return &Conn{dialer: d, link: l}, nil
+}
+
+// Close ends the connection.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.link.close()
+}
+
+// State returns the manager's state as "systemctl is-system-running" prints it:
+// "running", "degraded", "starting", "stopping" and so on.
+func (c *Conn) State(ctx context.Context) (string, error) {
+	return do(ctx, c, func(ctx context.Context, l *link) (string, error) {
+		return l.get(ctx, managerPath, "org.freedesktop.systemd1.Manager", "SystemState")
+	})
+}
+
+// DaemonReload makes systemd read all unit files anew and waits until it has.
+func (c *Conn) DaemonReload(ctx context.Context) error {
+	_, err := do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {
+		return struct{}{}, l.api.ReloadContext(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("make systemd read its unit files: %w", err)
+	}
+	return nil
+}
+
+const managerPath = dbus.ObjectPath("/org/freedesktop/systemd1")
+
+// do makes one call that does no harm when it is made twice, on a new connection
+// if the one in use broke.
+func do[T any](ctx context.Context, c *Conn, call func(context.Context, *link) (T, error)) (T, error) {
+	giveUp := time.Now().Add(redialLimit)
+	for {
+		value, err := once(ctx, c, call)
+		if !errors.Is(err, errBroken) || ctx.Err() != nil || time.Now().After(giveUp) {
+			return value, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(redialPause):
+		}
+	}
+}
+
+// once is do for a call that must not be made twice. Its error matches errBroken
+// if the connection broke: the call may have had its effect or not.
+func once[T any](ctx context.Context, c *Conn, call func(context.Context, *link) (T, error)) (T, error) {
+	var zero T
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	l, err := c.connected(ctx)
+	if err != nil {
+		return zero, err
+	}
+	value, err := call(ctx, l)
+	if err != nil {
+		if !l.api.Connected() {
+			err = fmt.Errorf("%w: %w", errBroken, err)
+		}
+		return zero, err
+	}
+	return value, nil
+}
+
+var (
+	errBroken = errors.New("the connection to systemd broke")
+	errClosed = errors.New("the connection to systemd is closed")
+)
+
+// connected returns the connection in use, or a new one if that broke.
+func (c *Conn) connected(ctx context.Context) (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
+	}
+	if c.link.api.Connected() {
+		return c.link, nil
+	}
+	l, err := c.dialer.link(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBroken, err)
+	}
+	c.link.close()
+	c.link = l
+	return l, nil
+}
+
+// A link is one connection. go-systemd makes two of it, the first for calls and
+// the second for signals.
+type link struct {
+	api   *sdbus.Conn
+	calls *dbus.Conn
+	hub   *signalHub
+}
+
+func (l *link) close() { l.api.Close() }
+
+// get returns a property that is a string.
+func (l *link) get(ctx context.Context, path dbus.ObjectPath, iface, name string) (string, error) {
+	var value dbus.Variant
+	err := l.calls.Object("org.freedesktop.systemd1", path).
+		CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, iface, name).Store(&value)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	text, _ := value.Value().(string)
+	return text, nil
+}
+
+// A dialer connects to the systemd whose files are under root.
+type dialer struct{ root string }
+
+// booted applies the rule of sd_booted(3), and looks through a chroot that has
+// the host's /run: there systemd exists, but it manages another tree than the one
+// that is being changed.
+func (d dialer) booted() error {
+	if _, err := os.Lstat(filepath.Join(d.root, "run/systemd/system")); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
+	ours, err1 := os.Stat(d.root)
+	theirs, err2 := os.Stat(filepath.Join(d.root, "proc/1/root"))
+	if err1 == nil && err2 == nil && !os.SameFile(ours, theirs) {
+		return fmt.Errorf("%w: this is a chroot", ErrNotRunning)
+	}
+	return nil
+}
+
+// link connects: root to the private socket, everybody else, and root where that
+// fails, to the system bus.
+func (d dialer) link(ctx context.Context) (*link, error) {
+	var private error
+	if os.Geteuid() == 0 {
+		address := "unix:path=" + dbus.EscapeBusAddressValue(filepath.Join(d.root, "run/systemd/private"))
+		l, err := connect(ctx, address, false)
+		if err == nil {
+			return l, nil
+		}
+		private = fmt.Errorf("connect to its private socket: %w", err)
+	}
+	address := "unix:path=" + dbus.EscapeBusAddressValue(filepath.Join(d.root, "run/dbus/system_bus_socket"))
+	l, err := connect(ctx, address, true)
+	if err != nil {
+		return nil, errors.Join(private, fmt.Errorf("connect to the system bus: %w", err))
+	}
+	// Without this the bus carries no signals for a client that only polls.
+	if err := l.api.Subscribe(); err != nil {
+		l.close()
+		return nil, fmt.Errorf("subscribe to systemd's signals: %w", err)
+	}
+	return l, nil
+}
+
+// connect runs beside its caller, because neither the dialling nor the handshake
+// can be interrupted.
+func connect(ctx context.Context, address string, hello bool) (*link, error) {
+	type result struct {
+		link *link
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		l := &link{hub: &signalHub{listeners: map[*listener]bool{}}}
+		var err error
+		l.api, err = sdbus.NewConnection(func() (*dbus.Conn, error) {
+			if l.calls != nil {
+				return open(address, hello, dbus.WithSignalHandler(l.hub))
+			}
+			var err error
+			l.calls, err = open(address, hello)
+			return l.calls, err
+		})
+		done <- result{l, err}
+	}()
+	select {
+	case r := <-done:
+		return r.link, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-done; r.err == nil {
+				r.link.close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+func open(address string, hello bool, options ...dbus.ConnOption) (*dbus.Conn, error) {
+	conn, err := dbus.Dial(address, options...)
+	if err != nil {
+		return nil, err
+	}
+	// EXTERNAL by number: by name it would need a user database.
+	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
+	if err == nil && hello {
+		err = conn.Hello()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

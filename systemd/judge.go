@@ -1,0 +1,365 @@
+package systemd
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// sample is what is seen at one moment. The judge decides from samples alone, so
+// that every rule can be tested without a service manager.
+type sample struct {
+	now      time.Time
+	stopping bool // the host shuts down
+	unit     Unit
+	stopJob  bool // the unit's pending job is one that stops it
+	// otherJobs counts the jobs on the unit that somebody else asked for since
+	// sampling began. A process that ends by itself needs no job.
+	otherJobs int
+	main      *process  // the unit's main process, nil if there is none
+	group     []process // all processes of the unit; only in a watch of a reload
+	sighted   []process // of the new version, seen since sampling began; some may be gone
+	pidFile   int       // what the PID file says, 0 if there is none
+
+	reload reloadJob
+	ready  readiness
+}
+
+type reloadJob int
+
+const (
+	reloadDone    reloadJob = iota // or none was asked for
+	reloadPending                  // the limit for the new process does not run yet
+	reloadFailed
+)
+
+// oldServes reports whether the unit's main process is one of another version.
+func (s sample) oldServes() bool { return s.main != nil && !s.main.inside }
+
+type verdictKind int
+
+const (
+	pending      verdictKind = iota // look again
+	held                            // through the window, nothing went wrong
+	unhealthy                       // the new version failed
+	needsRestart                    // the new version has not been tried: restart, and judge that
+	hostStopping                    // nothing can be said about the version any more
+)
+
+type verdict struct {
+	kind      verdictKind
+	reason    string // of unhealthy and needsRestart, completes "the agent …"
+	oldServes bool
+	stopped   bool
+}
+
+// rules are what one watch goes by.
+type rules struct {
+	window      time.Duration
+	reloadLimit time.Duration // for a process of the new version to take over
+	startLimit  time.Duration // for a start in progress
+	readyURL    string
+}
+
+const (
+	// settleLimit: a main process is systemd's, or a shell's that a unit has
+	// around the agent, before it executes the agent; and a process that died is
+	// seen in /proc before systemd has drawn its conclusions.
+	settleLimit = 5 * time.Second
+	// burialLimit: a new process may be a stepping stone that starts the real one
+	// and ends. Once it has taken over it is not.
+	burialLimit = 2 * time.Second
+	readyGrace  = 5 * time.Second
+	// anewLimit: how often the watch may start anew because somebody else
+	// restarted or reloaded the agent.
+	anewLimit = 2
+)
+
+// judge decides whether an agent holds, one sample after the other. It watches
+// one process, the subject: after a restart the main process, after a reload the
+// one that takes over from the old one.
+type judge struct {
+	rules
+	afterReload bool
+	invocation  string // of the run that is watched, "" until known
+	baseline    uint32 // restarts by systemd that are not the new version's
+	old         identity
+
+	begun    time.Time // of the watch, of a watch anew, or of the reload's end
+	subject  identity  // zero until seen
+	tookOver bool      // the PID file or systemd names the subject
+	since    time.Time // the subject is in order since
+	gone     time.Time // the subject is gone since
+	waiting  time.Time // the unit is between states since
+	odd      time.Time // the main process is not what it should be since
+	anew     int
+	stopSeen bool
+	jobsSeen int // others' jobs that have had their effect
+}
+
+// restartJudge judges what runs after a restart. systemd counts its own restarts
+// from 0 again when somebody starts a unit.
+func restartJudge(r rules) *judge {
+	return &judge{rules: r}
+}
+
+// reloadJudge judges what comes of a reload of the unit as it was before.
+func reloadJudge(r rules, before sample) *judge {
+	j := &judge{rules: r, afterReload: true, invocation: before.unit.InvocationID, baseline: before.unit.NRestarts}
+	if before.main != nil {
+		j.old = before.main.identity
+	}
+	return j
+}
+
+func (j *judge) observe(s sample) verdict {
+	if s.stopping {
+		return verdict{kind: hostStopping}
+	}
+	if j.begun.IsZero() || s.reload == reloadPending {
+		j.begun = s.now
+	}
+	v := j.observeRun(s)
+	if v.kind == pending {
+		v = j.observeState(s)
+	}
+	if v.kind == unhealthy && !v.stopped && j.afterReload && j.subject == (identity{}) {
+		// The old version ended before there was a process of the new one.
+		v.kind = needsRestart
+	}
+	if v.kind != pending || !s.unit.Running() {
+		return v
+	}
+	if j.afterReload {
+		return j.observeReload(s)
+	}
+	return j.observeMain(s)
+}
+
+// observeRun notices restarts: systemd's own, which are a crash, and those that
+// somebody asked for, which are not.
+func (j *judge) observeRun(s sample) verdict {
+	u := s.unit
+	switch {
+	case u.InvocationID == "":
+		return verdict{}
+	case j.invocation == "":
+		j.invocation = u.InvocationID
+	case u.InvocationID != j.invocation && u.NRestarts <= j.baseline:
+		// Started by hand: the count began at 0, and what runs is the new version.
+		j.baseline, j.invocation, j.afterReload = 0, u.InvocationID, false
+		if v := j.startAnew(s); v.kind != pending {
+			return v
+		}
+	}
+	if u.NRestarts > j.baseline {
+		return failed("died and was restarted by systemd")
+	}
+	return verdict{}
+}
+
+// observeState decides on the unit's state, as long as it is not running.
+func (j *judge) observeState(s sample) verdict {
+	u := s.unit
+	if u.Running() {
+		j.waiting = time.Time{}
+		j.stopSeen = s.stopJob
+		if u.Result != "success" {
+			return failed(fmt.Sprintf("runs, but systemd reports %q", u.Result))
+		}
+		return verdict{}
+	}
+	j.stopSeen = j.stopSeen || s.stopJob
+	switch {
+	case strings.Contains(u.SubState, "auto-restart"):
+		return failed(u.exit.String() + ", and systemd is about to restart it")
+	case u.JobPending, u.ActiveState == "activating":
+		// A start takes its time, and so does a stop or restart by somebody else.
+	case u.ActiveState == "active":
+		return failed(fmt.Sprintf("runs no process (%s/%s)", u.ActiveState, u.SubState))
+	case j.stopSeen || u.Result == "success" && (s.otherJobs > j.jobsSeen || u.exit.terminated()):
+		return verdict{kind: unhealthy, stopped: true, reason: "was stopped by somebody else while it was being watched"}
+	case u.ActiveState == "failed" || u.ActiveState == "deactivating" || u.ActiveState == "inactive":
+		reason := u.exit.String()
+		if u.Result != "success" && u.Result != "exit-code" && u.Result != "signal" {
+			reason += fmt.Sprintf(" (systemd reports %q)", u.Result)
+		}
+		return failed(reason)
+	}
+	if j.waiting.IsZero() {
+		j.waiting = s.now
+	}
+	if s.now.Sub(j.waiting) > j.startLimit {
+		return failed(fmt.Sprintf("is still %s (%s) after %v", u.ActiveState, u.SubState, j.startLimit))
+	}
+	return verdict{}
+}
+
+// observeMain watches the main process of a unit that runs.
+func (j *judge) observeMain(s sample) verdict {
+	switch {
+	case s.main == nil:
+		return j.observeOdd(s, "has no main process")
+	case !s.main.inside && s.main.identity == j.subject:
+		return failed("went over to executing " + s.main.exe)
+	case !s.main.inside:
+		return j.observeOdd(s, "executes "+s.main.exe+", which is not the new version")
+	}
+	j.odd = time.Time{}
+	if j.subject == (identity{}) {
+		j.subject = s.main.identity
+	} else if s.main.identity != j.subject {
+		// Same run, another main process: somebody else reloaded the agent.
+		if v := j.startAnew(s); v.kind != pending {
+			return v
+		}
+		j.subject = s.main.identity
+	}
+	return j.observeWindow(s)
+}
+
+// observeOdd tolerates for a moment what is right at the start of a process and
+// at its end.
+func (j *judge) observeOdd(s sample, reason string) verdict {
+	if j.odd.IsZero() {
+		j.odd = s.now
+	}
+	if s.now.Sub(j.odd) > settleLimit {
+		return failed(reason)
+	}
+	return verdict{}
+}
+
+// observeReload watches for the process that takes over, and then that process.
+func (j *judge) observeReload(s sample) verdict {
+	lead, takesOver := j.lead(s)
+	if lead == nil && j.subject == (identity{}) && len(s.sighted) > 0 {
+		j.subject = s.sighted[0].identity // it came and went
+	}
+	alive := member(s.group, j.subject.pid)
+	if alive != nil && (alive.identity != j.subject || !alive.inside) {
+		alive = nil
+	}
+	switch {
+	case j.subject == (identity{}) && lead == nil:
+		if s.reload == reloadFailed {
+			return verdict{kind: needsRestart, reason: "could not be reloaded", oldServes: s.oldServes()}
+		}
+		return j.observeLimit(s, "started no process of the new version")
+
+	case lead != nil && lead.identity != j.subject && (alive == nil || takesOver):
+		if j.tookOver && !takesOver {
+			return j.observeDeath(s)
+		}
+		if j.tookOver {
+			// It handed over in its turn: somebody else reloaded the agent.
+			if v := j.startAnew(s); v.kind != pending {
+				return v
+			}
+		}
+		j.subject, j.tookOver, j.since = lead.identity, false, time.Time{}
+
+	case alive == nil:
+		return j.observeDeath(s)
+	}
+	j.gone = time.Time{}
+	if takesOver && lead.identity == j.subject {
+		j.tookOver = true
+	}
+	v := j.observeWindow(s)
+	if !j.tookOver {
+		// Beside a PID file that names the old process it has to take over first.
+		if old := member(s.group, s.pidFile); old != nil && !old.inside {
+			return j.observeLimit(s, "started a process of the new version, which did not take over from the old one")
+		}
+	}
+	return v
+}
+
+// lead returns the process of the new version that matters most, or nil, and
+// whether the PID file or systemd names it.
+func (j *judge) lead(s sample) (_ *process, takesOver bool) {
+	if p := member(s.group, s.pidFile); p != nil && p.inside {
+		return p, true
+	}
+	if s.main != nil && s.main.inside {
+		return s.main, true
+	}
+	// The oldest one that the old process has started. Others are not the agent:
+	// a command of the unit's ExecReload, or a session that the new agent started.
+	var oldest *process
+	for i := range s.group {
+		p := &s.group[i]
+		if p.inside && startedBy(s.group, *p, j.old) && (oldest == nil || p.start < oldest.start) {
+			oldest = p
+		}
+	}
+	return oldest, false
+}
+
+func (j *judge) observeLimit(s sample, reason string) verdict {
+	if s.now.Sub(j.begun) < j.reloadLimit {
+		return verdict{}
+	}
+	return verdict{kind: needsRestart, reason: reason + fmt.Sprintf(" within %v", j.reloadLimit), oldServes: s.oldServes()}
+}
+
+// observeDeath decides on a subject that is gone. The old process serves on only
+// if it never was relieved: one that was may be draining its last sessions and
+// leave, and then nothing is left; and the PID file it needs for its next reload
+// names a dead process.
+func (j *judge) observeDeath(s sample) verdict {
+	if j.gone.IsZero() {
+		j.gone = s.now
+	}
+	limit := burialLimit
+	relieved := j.tookOver || s.pidFile == j.subject.pid
+	if s.main == nil {
+		limit = settleLimit // systemd will say what became of the unit
+	} else if relieved {
+		limit = 0
+	}
+	// Seen twice, because the parts of a sample are not of the same instant.
+	if s.now.Sub(j.gone) <= limit {
+		return verdict{}
+	}
+	v := failed("was reloaded, and the process of the new version died")
+	v.oldServes = s.oldServes() && !relieved
+	if s.oldServes() && relieved {
+		v.reason += " after it had taken over"
+	}
+	return v
+}
+
+// startAnew begins another watch of what runs now.
+func (j *judge) startAnew(s sample) verdict {
+	j.anew++
+	j.begun, j.jobsSeen = s.now, s.otherJobs
+	j.subject, j.tookOver, j.stopSeen = identity{}, false, false
+	j.since, j.gone, j.waiting, j.odd = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	if j.anew > anewLimit {
+		return failed(fmt.Sprintf("was restarted or reloaded %d times by somebody else, too often to be judged", j.anew))
+	}
+	return verdict{}
+}
+
+// observeWindow is called while all is well.
+func (j *judge) observeWindow(s sample) verdict {
+	if j.since.IsZero() {
+		j.since = s.now
+	}
+	age := s.now.Sub(j.since)
+	switch {
+	case age < j.window:
+		return verdict{}
+	case j.readyURL == "" || s.ready.ok:
+		return verdict{kind: held}
+	case age < j.window+readyGrace:
+		return verdict{}
+	}
+	return failed(fmt.Sprintf("is not ready: %s %s", j.readyURL, s.ready.detail))
+}
+
+func failed(reason string) verdict {
+	return verdict{kind: unhealthy, reason: reason}
+}

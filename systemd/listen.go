@@ -1,0 +1,160 @@
+package systemd
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// signalHub receives the signals of a connection. On the private socket systemd
+// sends every client everything, so what nobody here wants is dropped at once.
+type signalHub struct {
+	mu        sync.Mutex
+	waiters   []chan<- *dbus.Signal // go-systemd's, for the results of jobs
+	listeners map[*listener]bool
+}
+
+const (
+	jobNew     = "org.freedesktop.systemd1.Manager.JobNew"
+	jobRemoved = "org.freedesktop.systemd1.Manager.JobRemoved"
+	changed    = "org.freedesktop.DBus.Properties.PropertiesChanged"
+)
+
+// DeliverSignal is called for each signal, in their order.
+func (h *signalHub) DeliverSignal(_, _ string, signal *dbus.Signal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if signal.Name == jobRemoved {
+		for _, c := range h.waiters {
+			c <- signal
+		}
+	}
+	for l := range h.listeners {
+		l.hear(signal)
+	}
+}
+
+// AddSignal is how go-systemd asks for signals; it always takes what it gets.
+func (h *signalHub) AddSignal(c chan<- *dbus.Signal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiters = append(h.waiters, c)
+}
+
+// RemoveSignal undoes AddSignal.
+func (h *signalHub) RemoveSignal(c chan<- *dbus.Signal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiters = slices.DeleteFunc(h.waiters, func(w chan<- *dbus.Signal) bool { return w == c })
+}
+
+// Terminate is called when the connection ends, and ends go-systemd's loop.
+func (h *signalHub) Terminate() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.waiters {
+		close(c)
+	}
+	h.waiters = nil
+}
+
+// listener hears that something happens to a unit. That only shortens the wait
+// between two looks at it, except that a job which comes and goes between them is
+// known by its signals alone.
+type listener struct {
+	conn *Conn
+	unit string
+	path dbus.ObjectPath
+	hub  *signalHub // of the connection in use
+
+	wake chan struct{} // has a value when something happened
+	mu   sync.Mutex
+	jobs map[uint32]bool // seen on the unit
+}
+
+func (c *Conn) newListener(unit string) *listener {
+	return &listener{conn: c, unit: unit, path: unitPath(unit), wake: make(chan struct{}, 1), jobs: map[uint32]bool{}}
+}
+
+// listen begins to listen, and follows the connection when that has been made
+// anew.
+func (l *listener) listen(ctx context.Context) error {
+	hub, err := do(ctx, l.conn, func(_ context.Context, link *link) (*signalHub, error) { return link.hub, nil })
+	if err != nil || hub == l.hub {
+		return err
+	}
+	l.close()
+	l.hub = hub
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
+	hub.listeners[l] = true
+	return nil
+}
+
+func (l *listener) close() {
+	if l.hub != nil {
+		l.hub.mu.Lock()
+		defer l.hub.mu.Unlock()
+		delete(l.hub.listeners, l)
+	}
+}
+
+func (l *listener) hear(signal *dbus.Signal) {
+	switch signal.Name {
+	case changed:
+		if signal.Path != l.path {
+			return
+		}
+	case jobNew, jobRemoved:
+		if len(signal.Body) < 3 || signal.Body[2] != l.unit {
+			return
+		}
+		if id, ok := signal.Body[0].(uint32); ok {
+			l.sawJob(id)
+		}
+	default:
+		return
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *listener) sawJob(id uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs[id] = true
+}
+
+// otherJobs counts the jobs seen, except our own.
+func (l *listener) otherJobs(own uint32) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count := len(l.jobs)
+	if l.jobs[own] {
+		count--
+	}
+	return count
+}
+
+// wait returns after the pause, or as soon as something happens to the unit, but
+// not at once: a unit may tell systemd its status all the time.
+func (l *listener) wait(ctx context.Context, pause time.Duration) {
+	const least = 5 * time.Millisecond
+	sleep(ctx, nil, least)
+	sleep(ctx, l.wake, pause-least)
+}
+
+func sleep(ctx context.Context, wake <-chan struct{}, pause time.Duration) {
+	over := time.NewTimer(pause)
+	defer over.Stop()
+	select {
+	case <-wake:
+	case <-over.C:
+	case <-ctx.Done():
+	}
+}

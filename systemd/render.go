@@ -1,0 +1,99 @@
+package systemd
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"unicode"
+	"unicode/utf8"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+var unitTemplates = template.Must(template.New("").Funcs(template.FuncMap{
+	"quote": quote,
+	"plain": plain,
+}).ParseFS(templateFiles, "templates/*.tmpl"))
+
+// mark is the first line of every unit file of ours. One without it belongs to
+// somebody else and is not touched.
+const mark = "# Part of teleport-update. Change it with \"systemctl edit\", not here."
+
+// A UnitFile is one of the updater's own units.
+type UnitFile struct {
+	Name    string
+	Content []byte
+	// WantedBy is the target whose start starts the unit, empty if something else
+	// does.
+	WantedBy string
+}
+
+// Files returns the updater's units, as Install writes them and a package ships
+// them.
+func (u Units) Files() ([]UnitFile, error) {
+	u = u.withDefaults()
+	for _, path := range []string{u.Binary, u.DataDir, u.LinkDir, u.UnitDir, u.ConfigDir} {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) {
+			return nil, fmt.Errorf("%q cannot be named in a unit: it has to be a clean absolute path in UTF-8", path)
+		}
+	}
+	values := struct {
+		Units
+		Command, Journal string
+	}{u, u.command(), filepath.Join(u.DataDir, "versions", "journal.json")}
+	files := []UnitFile{
+		{Name: "teleport-update-recover.service", WantedBy: "multi-user.target"},
+		{Name: "teleport-update.service"},
+		{Name: timerUnit, WantedBy: "timers.target"},
+	}
+	for i := range files {
+		content := bytes.NewBufferString(mark + "\n")
+		if err := unitTemplates.ExecuteTemplate(content, files[i].Name+".tmpl", values); err != nil {
+			return nil, fmt.Errorf("render %s: %w", files[i].Name, err)
+		}
+		files[i].Content = content.Bytes()
+	}
+	return files, nil
+}
+
+const timerUnit = "teleport-update.timer"
+
+// command is the updater with the folders that are not the usual ones.
+func (u Units) command() string {
+	words := []string{quote(u.Binary)}
+	for _, flag := range []struct{ name, value, usual string }{
+		{"--data-dir", u.DataDir, DefaultDataDir},
+		{"--link-dir", u.LinkDir, DefaultLinkDir},
+		{"--unit-dir", u.UnitDir, DefaultUnitDir},
+	} {
+		if flag.value != flag.usual {
+			words = append(words, flag.name, quoteArgument(flag.value))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// quote makes a path one word of a setting that takes several (systemd.syntax(7),
+// "Quoting"), without specifiers.
+func quote(path string) string {
+	path = plain(path)
+	if !strings.ContainsAny(path, " \"'\\;") {
+		return path
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
+}
+
+// quoteArgument does the same for an argument of a command, in which "$" begins a
+// variable (systemd.service(5), "Command lines").
+func quoteArgument(path string) string {
+	return quote(strings.ReplaceAll(path, "$", "$$"))
+}
+
+// plain makes a path the value of a setting that takes one path and no quotes.
+func plain(path string) string {
+	return strings.ReplaceAll(path, "%", "%%")
+}

@@ -1,0 +1,211 @@
+package systemd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// Transient is a program that runs in a unit of its own, so that it survives
+// whatever happens to its caller: the caller may be a child of the very agent
+// that the program stops.
+type Transient struct {
+	Name        string // "teleport-update-switch-….service"; empty: one is made up
+	Description string
+	Argv        []string // the first is an absolute path
+	Env         []string // NAME=value; nothing is inherited
+	// The program gets these files themselves; nil is /dev/null for Stdin and the
+	// journal for the others.
+	Stdin, Stdout, Stderr *os.File
+	// RuntimeMax ends the program if it runs longer. Zero: no limit.
+	RuntimeMax time.Duration
+}
+
+const (
+	transientPrefix = "teleport-update-switch-"
+	transientPoll   = 200 * time.Millisecond
+	transientKept   = time.Minute
+	// transientStop is how long the program may need to end after SIGTERM: it may
+	// be in the middle of putting things back.
+	transientStop = 5 * time.Minute
+)
+
+// RunTransient runs the program and returns its exit code when it has ended. If
+// ctx ends first, or the caller dies, the program goes on.
+//
+// A program that a signal ended has the code 128 plus the signal's number and an
+// error that says so. Any other error means that the program was not started, or
+// that its exit code is not known; then the code is -1.
+//
+// The unit stays for as long as it takes to read the exit code. One that nobody
+// waited for is removed by a later call.
+func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err error) {
+	if len(t.Argv) == 0 || !filepath.IsAbs(t.Argv[0]) {
+		return -1, errors.New("a transient unit needs the absolute path of a program")
+	}
+	c.removeEnded(ctx, transientKept)
+	name := t.Name
+	if name == "" {
+		name = transientPrefix + strings.ToLower(rand.Text()[:10]) + ".service"
+	}
+	job, err := once(ctx, c, func(ctx context.Context, l *link) (pendingJob, error) {
+		result := make(chan string, 1)
+		id, err := l.api.StartTransientUnitContext(ctx, name, "fail", t.properties(), result)
+		return pendingJob{"start", name, uint32(id), result}, err
+	})
+	runtime.KeepAlive(t) // its files must stay open until systemd has them
+	if err != nil && !(errors.Is(err, errBroken) && c.loaded(ctx, name)) {
+		return -1, fmt.Errorf("start %s in a unit of its own: %w", t.Argv[0], err)
+	}
+	if err == nil {
+		if err := c.waitJob(ctx, job, jobCap); err != nil && ctx.Err() != nil {
+			return -1, err
+		}
+		// A job that failed leaves a unit whose state says more.
+	}
+	return c.follow(ctx, name)
+}
+
+// follow waits until the unit has ended, reads how, and removes it.
+func (c *Conn) follow(ctx context.Context, name string) (int, error) {
+	signals := c.newListener(name)
+	defer signals.close()
+	for {
+		if err := signals.listen(ctx); err != nil {
+			return -1, fmt.Errorf("follow %s, which goes on: %w", name, err)
+		}
+		u, err := c.Unit(ctx, name)
+		switch {
+		case err != nil:
+			return -1, fmt.Errorf("follow %s, which goes on: %w", name, err)
+		case u.LoadState != "loaded", u.ActiveState == "inactive":
+			return -1, fmt.Errorf("%s was stopped and removed by somebody else: its exit code is not known", name)
+		case u.ActiveState == "failed", u.SubState == "exited":
+			c.removeUnit(context.WithoutCancel(ctx), name)
+			return u.exit.shellCode(name, u.Result)
+		}
+		signals.wait(ctx, transientPoll)
+		if ctx.Err() != nil {
+			return -1, fmt.Errorf("follow %s, which goes on: %w", name, ctx.Err())
+		}
+	}
+}
+
+// shellCode is the exit status as a shell reports it.
+func (e exitStatus) shellCode(name, result string) (int, error) {
+	switch e.code {
+	case cldExited:
+		// systemd's own codes, for what it could not set up; the program is never
+		// meant to use them.
+		if e.status >= 200 {
+			return -1, fmt.Errorf("%s %v (systemd reports %q)", name, e, result)
+		}
+		return int(e.status), nil
+	case cldKilled, cldDumped:
+		return 128 + int(e.status), fmt.Errorf("%s was killed by %s (systemd reports %q)", name, signalName(e.status), result)
+	}
+	return -1, fmt.Errorf("%s did not run (systemd reports %q)", name, result)
+}
+
+// removeEnded removes what was left of programs that nobody waited for. Somebody
+// may be about to read how a program ended that has just done so: those stay.
+func (c *Conn) removeEnded(ctx context.Context, older time.Duration) {
+	units, err := do(ctx, c, func(ctx context.Context, l *link) ([]sdbus.UnitStatus, error) {
+		return l.api.ListUnitsByPatternsContext(ctx, nil, []string{transientPrefix + "*.service"})
+	})
+	if err != nil {
+		return
+	}
+	for _, u := range units {
+		if u.ActiveState != "failed" && u.SubState != "exited" {
+			continue
+		}
+		if u, err := c.Unit(ctx, u.Name); err == nil && u.age() > older {
+			c.removeUnit(ctx, u.Name)
+		}
+	}
+}
+
+// removeUnit makes systemd forget a transient unit that has ended. It has no
+// process any more: if this does not work, nothing is lost.
+func (c *Conn) removeUnit(ctx context.Context, name string) {
+	_ = c.Stop(ctx, name)
+	_ = c.ResetFailed(ctx, name)
+}
+
+func (c *Conn) loaded(ctx context.Context, name string) bool {
+	u, err := c.Unit(ctx, name)
+	return err == nil && u.LoadState == "loaded"
+}
+
+// unexpanded keeps systemd from taking "$" for the beginning of a variable.
+func unexpanded(argv []string) []string {
+	var args []string
+	for _, arg := range argv {
+		args = append(args, strings.ReplaceAll(arg, "$", "$$"))
+	}
+	return args
+}
+
+type execCommand struct {
+	Path         string
+	Args         []string
+	IgnoreStatus bool
+}
+
+// properties are all known to systemd 239, which is the oldest in use.
+func (t Transient) properties() []sdbus.Property {
+	set := func(name string, value any) sdbus.Property {
+		return sdbus.Property{Name: name, Value: dbus.MakeVariant(value)}
+	}
+	runtimeMax := uint64(math.MaxUint64)
+	if t.RuntimeMax > 0 {
+		runtimeMax = uint64(t.RuntimeMax.Microseconds())
+	}
+	p := []sdbus.Property{
+		set("Description", t.Description),
+		set("ExecStart", []execCommand{{t.Argv[0], unexpanded(t.Argv), false}}),
+		set("Environment", append([]string{}, t.Env...)),
+		set("Slice", "system.slice"),
+		set("KillMode", "mixed"),
+		set("TimeoutStopUSec", uint64(transientStop.Microseconds())),
+		set("RuntimeMaxUSec", runtimeMax),
+		set("IgnoreSIGPIPE", true),
+		// The exit code has to be there to be read: a client of the private socket
+		// cannot hold a reference to a unit, and one without references vanishes with
+		// its exit code as soon as it is inactive.
+		set("RemainAfterExit", true),
+	}
+	for _, stream := range []struct {
+		name string
+		file *os.File
+	}{
+		{"StandardInputFileDescriptor", t.Stdin},
+		{"StandardOutputFileDescriptor", t.Stdout},
+		{"StandardErrorFileDescriptor", t.Stderr},
+	} {
+		if stream.file != nil {
+			p = append(p, set(stream.name, descriptor(stream.file)))
+		}
+	}
+	return p
+}
+
+// descriptor does not make the file blocking, as os.File.Fd may.
+func descriptor(f *os.File) dbus.UnixFD {
+	fd := dbus.UnixFD(-1)
+	if raw, err := f.SyscallConn(); err == nil {
+		raw.Control(func(n uintptr) { fd = dbus.UnixFD(n) })
+	}
+	return fd
+}

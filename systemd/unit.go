@@ -1,0 +1,160 @@
+package systemd
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+)
+
+// Forever is the length of a limit that the unit sets to "infinity".
+const Forever time.Duration = math.MaxInt64
+
+// Unit is what systemd knows about a unit, all of it read at one moment.
+type Unit struct {
+	Name          string
+	LoadState     string // "loaded", "not-found", "masked", …
+	ActiveState   string // "active", "inactive", "failed", "activating", …
+	SubState      string // "running", "dead", "auto-restart", …
+	Result        string // of the last run: "success", "exit-code", "signal", "timeout", …
+	UnitFileState string // "enabled", "disabled", "static", …
+
+	FragmentPath     string   // the unit file in use
+	DropIns          []string // files that add to it
+	ExecStart        string   // path of the first command
+	Type             string   // "simple", "notify", …
+	PIDFile          string   // empty if the unit names none
+	CanReload        bool
+	NeedDaemonReload bool // the files changed since systemd read them
+
+	MainPID      uint32 // 0 if there is none
+	ControlGroup string // empty if the unit runs no process
+	InvocationID string // of this run, 32 hex digits; every start has its own
+	NRestarts    uint32 // restarts by systemd itself since somebody started the unit
+	JobPending   bool
+
+	RestartDelay time.Duration // pause before systemd starts a unit that died
+	StartTimeout time.Duration // Forever if there is none
+	StopTimeout  time.Duration // Forever if there is none
+
+	exit    exitStatus // how the main process ended last
+	job     job
+	changed time.Duration // when the state changed last, on the monotonic clock
+}
+
+// Running reports whether the unit runs: it may be reloading, or be asked to
+// stop.
+func (u Unit) Running() bool {
+	switch u.ActiveState {
+	case "active":
+		// After a reload, sub states name what it does; "exited" is a service
+		// without a process.
+		return u.SubState == "running" || strings.HasPrefix(u.SubState, "reload")
+	case "reloading", "refreshing":
+		return true
+	}
+	return false
+}
+
+// Idle reports whether the unit neither runs nor fails nor is about to be
+// started: nobody wants the agent to run, so an update leaves it alone
+// (RFD 0169: a version is active "if successful or not enabled").
+func (u Unit) Idle() bool {
+	return u.ActiveState == "inactive" && !u.JobPending
+}
+
+// age is for how long the unit has been in its state.
+func (u Unit) age() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0
+	}
+	return time.Duration(now.Nano()) - u.changed
+}
+
+// Unit returns the state of a unit. One that does not exist is no error: its
+// LoadState is "not-found".
+func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
+	u, err := do(ctx, c, func(ctx context.Context, l *link) (Unit, error) {
+		// All interfaces in one answer, so that the parts belong together.
+		properties, err := l.api.GetAllPropertiesContext(ctx, name)
+		if err != nil {
+			return Unit{}, err
+		}
+		return parseUnit(name, properties), nil
+	})
+	if err != nil {
+		return Unit{}, fmt.Errorf("read the state of %s: %w", name, err)
+	}
+	return u, nil
+}
+
+func unitPath(name string) dbus.ObjectPath {
+	return dbus.ObjectPath("/org/freedesktop/systemd1/unit/" + sdbus.PathBusEscape(name))
+}
+
+// A job is a start, stop, restart or reload that is queued or running.
+type job struct {
+	id   uint32 // 0: none
+	path dbus.ObjectPath
+}
+
+// parseUnit takes what is there: old versions of systemd lack some properties.
+func parseUnit(name string, p map[string]any) Unit {
+	u := Unit{
+		Name:             name,
+		LoadState:        property[string](p, "LoadState"),
+		ActiveState:      property[string](p, "ActiveState"),
+		SubState:         property[string](p, "SubState"),
+		Result:           property[string](p, "Result"),
+		UnitFileState:    property[string](p, "UnitFileState"),
+		FragmentPath:     property[string](p, "FragmentPath"),
+		DropIns:          property[[]string](p, "DropInPaths"),
+		Type:             property[string](p, "Type"),
+		PIDFile:          property[string](p, "PIDFile"),
+		CanReload:        property[bool](p, "CanReload"),
+		NeedDaemonReload: property[bool](p, "NeedDaemonReload"),
+		MainPID:          property[uint32](p, "MainPID"),
+		ControlGroup:     property[string](p, "ControlGroup"),
+		NRestarts:        property[uint32](p, "NRestarts"),
+		RestartDelay:     limit(property[uint64](p, "RestartUSec")),
+		StartTimeout:     limit(property[uint64](p, "TimeoutStartUSec")),
+		StopTimeout:      limit(property[uint64](p, "TimeoutStopUSec")),
+		changed:          limit(property[uint64](p, "StateChangeTimestampMonotonic")),
+		exit: exitStatus{
+			code:   property[int32](p, "ExecMainCode"),
+			status: property[int32](p, "ExecMainStatus"),
+		},
+	}
+	if id := property[[]byte](p, "InvocationID"); len(id) > 0 && strings.Trim(string(id), "\x00") != "" {
+		u.InvocationID = hex.EncodeToString(id)
+	}
+	if commands := property[[][]any](p, "ExecStart"); len(commands) > 0 && len(commands[0]) > 0 {
+		u.ExecStart, _ = commands[0][0].(string)
+	}
+	if j := property[[]any](p, "Job"); len(j) == 2 {
+		u.job.id, _ = j[0].(uint32)
+		u.job.path, _ = j[1].(dbus.ObjectPath)
+	}
+	u.JobPending = u.job.id != 0
+	return u
+}
+
+func property[T any](p map[string]any, name string) T {
+	value, _ := p[name].(T)
+	return value
+}
+
+// limit converts microseconds, of which all ones mean infinity.
+func limit(usec uint64) time.Duration {
+	if usec > math.MaxInt64/1000 {
+		return Forever
+	}
+	return time.Duration(usec) * time.Microsecond
+}

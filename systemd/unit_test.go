@@ -1,0 +1,110 @@
+package systemd
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+func TestParseUnit(t *testing.T) {
+	u := parseUnit("teleport.service", map[string]any{
+		"ActiveState":      "active",
+		"SubState":         "running",
+		"InvocationID":     []byte{0xab, 0x01},
+		"MainPID":          uint32(42),
+		"NRestarts":        uint32(3),
+		"RestartUSec":      uint64(5_000_000),
+		"TimeoutStartUSec": uint64(math.MaxUint64),
+		"TimeoutStopUSec":  uint64(90_000_000),
+		"ExecStart":        [][]any{{"/usr/local/bin/teleport", []string{"/usr/local/bin/teleport", "start"}, false}},
+		"Job":              []any{uint32(7), dbus.ObjectPath("/org/freedesktop/systemd1/job/7")},
+		"ExecMainCode":     int32(1),
+		"ExecMainStatus":   int32(203),
+		"DropInPaths":      []string{"/etc/systemd/system/teleport.service.d/a.conf"},
+	})
+	if u.ExecStart != "/usr/local/bin/teleport" || u.InvocationID != "ab01" || u.MainPID != 42 || u.NRestarts != 3 ||
+		u.RestartDelay != 5*time.Second || u.StartTimeout != Forever || u.StopTimeout != 90*time.Second ||
+		!u.JobPending || u.job.id != 7 || u.exit != (exitStatus{1, 203}) || len(u.DropIns) != 1 || !u.Running() {
+		t.Errorf("%+v", u)
+	}
+	// As systemd answers for a unit that does not exist, and as an older one might.
+	u = parseUnit("x.service", map[string]any{
+		"LoadState": "not-found", "ActiveState": "inactive", "Job": []any{uint32(0), dbus.ObjectPath("/")},
+		"InvocationID": make([]byte, 16), "MainPID": "not a number",
+	})
+	if u.InvocationID != "" || u.JobPending || !u.Idle() || u.Running() || u.ExecStart != "" || u.MainPID != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+func TestWhatIsRunningAndWhatIsIdle(t *testing.T) {
+	for _, w := range []struct {
+		active, sub   string
+		job           bool
+		running, idle bool
+	}{
+		{"active", "running", false, true, false},
+		{"active", "running", true, true, false},
+		{"active", "exited", false, false, false},
+		{"reloading", "reload", false, true, false},
+		{"activating", "auto-restart", false, false, false},
+		{"activating", "start", true, false, false},
+		{"failed", "failed", false, false, false},
+		{"inactive", "dead", false, false, true},
+		{"inactive", "dead", true, false, false},
+	} {
+		u := Unit{ActiveState: w.active, SubState: w.sub, JobPending: w.job}
+		if u.Running() != w.running || u.Idle() != w.idle {
+			t.Errorf("%s (%s), job %v: running %v, idle %v; want %v, %v", w.active, w.sub, w.job, u.Running(), u.Idle(), w.running, w.idle)
+		}
+	}
+}
+
+func TestTheWindowIsLongEnoughToSeeAVersionDieAgainAndAgain(t *testing.T) {
+	for delay, want := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: 15300 * time.Millisecond,
+		5 * time.Second:        30 * time.Second,
+		time.Minute:            195 * time.Second,
+		Forever:                45*time.Minute + 15*time.Second,
+	} {
+		if got := MinWindow(Unit{RestartDelay: delay}); got != want {
+			t.Errorf("RestartSec=%v: %v; want %v", delay, got, want)
+		}
+		// Wherever in the window it dies, systemd has restarted it by the end.
+		if got := MinWindow(Unit{RestartDelay: delay}); delay < jobCap && got < 2*delay {
+			t.Errorf("RestartSec=%v: %v is shorter than two rounds", delay, got)
+		}
+	}
+}
+
+func TestDialWithoutSystemd(t *testing.T) {
+	for _, w := range []struct{ name, make, text string }{
+		{"a host that another init booted", "", "run/systemd/system"},
+		{"a host whose buses do not answer", "run/systemd/system", "system bus"},
+		{"a chroot with the host's /run", "run/systemd/system proc/1/root", "this is a chroot"},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			root := t.TempDir()
+			for _, dir := range strings.Fields(w.make) {
+				if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := dial(t.Context(), dialer{root})
+			if !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), w.text) {
+				t.Errorf("%v; want ErrNotRunning and %q", err, w.text)
+			}
+		})
+	}
+	_, err := dial(t.Context(), dialer{t.TempDir()})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v; want the reason in the chain", err)
+	}
+}

@@ -1,0 +1,365 @@
+package systemd
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tempUnits has all its folders under one root, with names that need quoting.
+func tempUnits(t *testing.T) (Units, string) {
+	t.Helper()
+	root := t.TempDir()
+	return Units{
+		UnitDir:     root + "/unit dir",
+		ConfigDir:   root + "/etc",
+		Binary:      root + "/opt/100%/teleport-update",
+		LinkDir:     root + `/a "b" \c`,
+		DataDir:     root + "/data $HOME",
+		PackageDirs: []string{root + "/package"},
+	}, root
+}
+
+// tree lists files with their content and links with their targets.
+func tree(t *testing.T, root string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(path, root+"/")
+		if d.Type() == fs.ModeSymlink {
+			target, err := os.Readlink(path)
+			found[name] = "-> " + strings.TrimPrefix(target, root+"/")
+			return err
+		}
+		data, err := os.ReadFile(path)
+		found[name] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheUsualFoldersAreNotOnTheCommandLines(t *testing.T) {
+	files, err := Units{Binary: "/usr/local/sbin/teleport-update"}.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string][]string{}
+	for _, f := range files {
+		lines[f.Name] = strings.Split(string(f.Content), "\n")
+	}
+	for unit, want := range map[string][]string{
+		"teleport-update.service": {
+			"ExecStart=/usr/local/sbin/teleport-update update",
+			"Environment=TELEPORT_UPDATE_SCHEDULED=1",
+			"After=teleport-update-recover.service teleport.service",
+		},
+		"teleport-update.timer": {"OnCalendar=*:0/10", "Persistent=true", "WantedBy=timers.target"},
+		"teleport-update-recover.service": {
+			"ExecStart=/usr/local/sbin/teleport-update recover --boot",
+			"RequiresMountsFor=/var/lib/teleport /usr/local/bin /usr/local/lib/systemd/system",
+			"ConditionPathExists=/var/lib/teleport/versions/journal.json",
+			"Before=teleport.service",
+			"WantedBy=multi-user.target",
+		},
+	} {
+		for _, line := range want {
+			if !slices.Contains(lines[unit], line) {
+				t.Errorf("%s lacks %q:\n%s", unit, line, strings.Join(lines[unit], "\n"))
+			}
+		}
+	}
+}
+
+func TestOtherFoldersAreNamedAndQuoted(t *testing.T) {
+	files, err := Units{
+		Binary: "/opt/100%/up date", DataDir: "/data $HOME", LinkDir: `/a "b" \c`, UnitDir: "/units",
+	}.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := map[string]string{}
+	for _, f := range files {
+		content[f.Name] = string(f.Content)
+	}
+	command := `"/opt/100%%/up date" --data-dir "/data $$HOME" --link-dir "/a \"b\" \\c" --unit-dir /units`
+	for unit, line := range map[string]string{
+		"teleport-update.service":         "ExecStart=" + command + " update\n",
+		"teleport-update-recover.service": "ExecStart=" + command + " recover --boot\n",
+	} {
+		if !strings.Contains(content[unit], line) {
+			t.Errorf("%s lacks %s:\n%s", unit, line, content[unit])
+		}
+	}
+	for _, line := range []string{
+		`RequiresMountsFor="/data $HOME" "/a \"b\" \\c" /units`,
+		`ConditionPathExists=/data $HOME/versions/journal.json`,
+	} {
+		if !strings.Contains(content["teleport-update-recover.service"], line+"\n") {
+			t.Errorf("lacks %s", line)
+		}
+	}
+}
+
+func TestPathsThatNoUnitCanName(t *testing.T) {
+	for _, path := range []string{"relative/bin", "/a\nExecStart=/bin/sh", "/a/../b", "/a/", "/\xff"} {
+		if _, err := (Units{Binary: path}).Files(); err == nil {
+			t.Errorf("%q was accepted", path)
+		}
+	}
+}
+
+func TestSystemdAcceptsTheUnits(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze here")
+	}
+	for _, name := range []string{"usual folders", "folders with odd names"} {
+		t.Run(name, func(t *testing.T) {
+			units, root := tempUnits(t)
+			if name == "usual folders" {
+				units = Units{Binary: units.Binary}
+			}
+			writeFile(t, units.Binary, "#!/bin/sh\n")
+			if err := os.Chmod(units.Binary, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			files, err := units.Files()
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"verify", "--man=no", "--recursive-errors=no"}
+			for _, f := range files {
+				path := filepath.Join(root, f.Name)
+				writeFile(t, path, string(f.Content))
+				args = append(args, path)
+			}
+			out, err := exec.Command(analyze, args...).CombinedOutput()
+			if err != nil || strings.Contains(string(out), root) {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+func TestInstallWritesAndEnablesOnce(t *testing.T) {
+	units, root := tempUnits(t)
+	if problems := units.Problems(); len(problems) != 5 {
+		t.Errorf("problems of nothing: %q", problems)
+	}
+	if err := units.Install(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	got := tree(t, root)
+	want := map[string]string{
+		"etc/timers.target.wants/teleport-update.timer":               "-> unit dir/teleport-update.timer",
+		"etc/multi-user.target.wants/teleport-update-recover.service": "-> unit dir/teleport-update-recover.service",
+	}
+	files, err := units.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		want["unit dir/"+f.Name] = string(f.Content)
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("tree %q; want %q", got, want)
+	}
+	if problems := units.Problems(); problems != nil {
+		t.Errorf("problems after Install: %q", problems)
+	}
+
+	long := time.Unix(1e9, 0)
+	for name := range got {
+		if !strings.HasPrefix(name, "etc") {
+			if err := os.Chtimes(filepath.Join(root, name), long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := units.Install(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for name := range got {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || !info.ModTime().Equal(long) {
+			t.Errorf("%s was written again, %v", name, err)
+		}
+	}
+}
+
+func TestInstallPutsRightWhatIsAmiss(t *testing.T) {
+	for _, w := range []struct {
+		name    string
+		damage  func(t *testing.T, root string)
+		problem string
+	}{
+		{"a file changed", func(t *testing.T, root string) {
+			writeFile(t, root+"/unit dir/teleport-update.timer", mark+"\n[Timer]\n")
+		}, "teleport-update.timer is not as"},
+		{"a file nobody may read", func(t *testing.T, root string) {
+			if err := os.Chmod(root+"/unit dir/teleport-update.timer", 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "is not as"},
+		{"a file missing", func(t *testing.T, root string) {
+			os.Remove(root + "/unit dir/teleport-update.service")
+		}, "teleport-update.service is missing"},
+		{"not enabled", func(t *testing.T, root string) {
+			os.Remove(root + "/etc/timers.target.wants/teleport-update.timer")
+		}, "is not enabled"},
+		{"enabled with another file", func(t *testing.T, root string) {
+			link := root + "/etc/timers.target.wants/teleport-update.timer"
+			os.Remove(link)
+			if err := os.Symlink("/dev/null", link); err != nil {
+				t.Fatal(err)
+			}
+		}, "is not enabled"},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			units, root := tempUnits(t)
+			if err := units.Install(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			before := tree(t, root)
+			w.damage(t, root)
+			if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, w.problem) {
+				t.Errorf("problems %q; want %q", problems, w.problem)
+			}
+			if err := units.Install(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := tree(t, root); !maps.Equal(got, before) {
+				t.Errorf("tree %q; want %q", got, before)
+			}
+			if problems := units.Problems(); problems != nil {
+				t.Errorf("problems after Install: %q", problems)
+			}
+		})
+	}
+}
+
+func TestSomebodyElsesUnitIsLeftAlone(t *testing.T) {
+	units, root := tempUnits(t)
+	writeFile(t, root+"/unit dir/teleport-update.timer", "[Timer]\nOnCalendar=daily\n")
+	before := tree(t, root)
+	err := units.Install(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), root+"/unit dir/teleport-update.timer") {
+		t.Errorf("Install: %v; want an error that names the file", err)
+	}
+	if got := tree(t, root); !maps.Equal(got, before) {
+		t.Errorf("tree %q; want %q", got, before)
+	}
+	if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, "not teleport-update's own") {
+		t.Errorf("problems %q", problems)
+	}
+	if err := units.Remove(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, root); !maps.Equal(got, before) {
+		t.Errorf("tree %q after Remove; want %q", got, before)
+	}
+}
+
+func TestAnAdministratorsUnitInFrontIsAProblem(t *testing.T) {
+	units, root := tempUnits(t)
+	if err := units.Install(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", root+"/etc/teleport-update.timer"); err != nil {
+		t.Fatal(err)
+	}
+	if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, root+"/etc/teleport-update.timer stands in front of") {
+		t.Errorf("problems %q", problems)
+	}
+}
+
+func TestAPackagesUnitsAreOnlyEnabled(t *testing.T) {
+	dir := t.TempDir()
+	// The usual folders, because only for them a package's units are right. Nothing
+	// is written there: the package has all three.
+	units := Units{Binary: "/usr/bin/teleport-update", ConfigDir: dir + "/etc", PackageDirs: []string{dir + "/none", dir + "/package"}}
+	files, err := units.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		writeFile(t, filepath.Join(dir, "package", f.Name), "[Unit]\n")
+	}
+	places, err := units.withDefaults().places()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := t.TempDir()
+	for _, p := range places {
+		p.own = filepath.Join(own, p.Name)
+		if _, err := p.install(); err != nil {
+			t.Fatal(err)
+		}
+		if !p.enabled() || p.problems() != nil {
+			t.Errorf("%s: %q", p.Name, p.problems())
+		}
+		// One of ours from before the package came would hide the package's.
+		writeFile(t, p.own, string(p.Content))
+		p.present = p.Content
+		if problems := p.problems(); len(problems) != 1 || !strings.Contains(problems[0], "stands in front of") {
+			t.Errorf("problems %q", problems)
+		}
+		if changed, err := p.install(); err != nil || !changed {
+			t.Errorf("changed %v, %v; want the file in front gone", changed, err)
+		}
+	}
+	if got := tree(t, own); len(got) != 0 {
+		t.Errorf("files of ours: %q", got)
+	}
+	want := "-> package/teleport-update.timer"
+	if got := tree(t, dir)["etc/timers.target.wants/teleport-update.timer"]; got != want {
+		t.Errorf("the timer is enabled by a link %q; want %q", got, want)
+	}
+}
+
+func TestOtherFoldersNeedUnitsOfTheirOwn(t *testing.T) {
+	units, root := tempUnits(t)
+	writeFile(t, root+"/package/teleport-update.timer", "[Unit]\n")
+	if err := units.Install(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := tree(t, root)["unit dir/teleport-update.timer"]; !ok {
+		t.Error("the package's unit was taken, which works on other folders")
+	}
+}
+
+func TestRemoveUndoesInstall(t *testing.T) {
+	units, root := tempUnits(t)
+	if err := units.Install(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := units.Remove(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := tree(t, root); len(got) != 0 {
+			t.Errorf("left behind: %q", got)
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
+)
+
+// Watch says what has to hold, and for how long.
+type Watch struct {
+	Unit string // "teleport.service"
+	// Dir is the version's folder, …/versions/15.1.1: what the agent executes has
+	// to be inside. Empty: whatever it executes will do, where an agent that is
+	// not of any version's folder is put back.
+	Dir string
+	// Window is how long the agent has to hold. Zero: 30 s or MinWindow, whichever
+	// is longer. A shorter one may end before a failure can show.
+	Window time.Duration
+	// ReloadLimit is how long a process of the new version may need to take over
+	// after a reload; then the agent is restarted. Zero: 15 s.
+	ReloadLimit time.Duration
+	// ReadyURL answers 200 at the window's end, or within 5 s after it. It is
+	// asked without a proxy, redirects do not count, and https is verified. Empty:
+	// not asked.
+	ReadyURL string
+	Log      *slog.Logger // nil: silent
+}
+
+// Outcome is how an agent came to hold.
+type Outcome struct {
+	// Restarted: it was restarted, by demand or because a reload had no effect.
+	Restarted bool
+	MainPID   uint32
+}
+
+const (
+	defaultWindow      = 30 * time.Second
+	defaultReloadLimit = 15 * time.Second
+)
+
+// MinWindow is the shortest window in which a version that dies again and again
+// is sure to be seen dying: three pauses between restarts, and 15 s for starts
+// that take a while to fail.
+func MinWindow(u Unit) time.Duration {
+	return 3*min(u.RestartDelay, jobCap) + 15*time.Second
+}
+
+// UnhealthyError means that the new version did not hold.
+type UnhealthyError struct {
+	Unit   string
+	Reason string // completes "the agent …"
+	// OldServes: the process of the version before serves on as if nothing had
+	// happened, because the new one died before it took over. It is false if the
+	// new one had taken over the PID file: the old one may be on its way out
+	// then, and could not be reloaded any more.
+	OldServes bool
+	// Stopped: somebody stopped the unit on purpose, which says nothing about the
+	// version. It is recognised by the job, or by the process having died of
+	// SIGTERM.
+	Stopped bool
+}
+
+func (e *UnhealthyError) Error() string {
+	text := e.Unit + ": the agent " + e.Reason
+	if e.OldServes {
+		text += "; the version before serves on"
+	}
+	return text
+}
+
+// ErrHostStopping means that the host is shutting down: what happens to the agent
+// then says nothing about its version.
+var ErrHostStopping = errors.New("the host is shutting down")
+
+// RestartAndWatch restarts the unit, or starts it, and watches it. It returns nil
+// if the agent held: through the whole window the unit was running, its main
+// process stayed the same and executed from Dir, and systemd did not have to
+// restart it. Exiting with 0 is a failure too.
+//
+// A restart by somebody else begins the watch again, twice at most. The error is
+// an *UnhealthyError, ErrHostStopping, or one that says why nothing could be
+// found out, such as the context's.
+func (c *Conn) RestartAndWatch(ctx context.Context, w Watch) (Outcome, error) {
+	p, err := c.prepare(ctx, w)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return p.restart(ctx)
+}
+
+// StartAndWatch is RestartAndWatch for a unit that was stopped before.
+func (c *Conn) StartAndWatch(ctx context.Context, w Watch) (Outcome, error) {
+	p, err := c.prepare(ctx, w)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return p.act(ctx, c.Start)
+}
+
+// ReloadAndWatch reloads the unit and watches it. Within ReloadLimit a process of
+// the new version has to take over, and it has to live through the window; the
+// process before it may go on draining its sessions. Errors are those of
+// RestartAndWatch.
+//
+// If a process of the new version was seen and died while the old one serves on,
+// that is an UnhealthyError with OldServes. If the unit cannot be reloaded, does
+// not run, or goes down before there is a process of the new version, or if none
+// takes over, it is restarted and judged by that.
+func (c *Conn) ReloadAndWatch(ctx context.Context, w Watch) (Outcome, error) {
+	p, err := c.prepare(ctx, w)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if !p.before.CanReload || !p.before.Running() {
+		return p.restart(ctx)
+	}
+	return p.reload(ctx)
+}
+
+// WatchRunning watches what runs now, without touching it: an updater that was
+// interrupted does not know how far it came. An agent of which no process
+// executes from Dir is unhealthy.
+func (c *Conn) WatchRunning(ctx context.Context, w Watch) (Outcome, error) {
+	p, err := c.prepare(ctx, w)
+	if err != nil {
+		return Outcome{}, err
+	}
+	s := p.sampler(true)
+	defer s.close()
+	now, err := s.sample(ctx)
+	if err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	j := restartJudge(p.rules)
+	if now.main != nil && !now.main.inside {
+		// The old version, perhaps in the middle of handing over.
+		j = reloadJudge(p.rules, now)
+	}
+	j.baseline = now.unit.NRestarts
+	last, v, err := p.observe(ctx, s, j)
+	if v.kind == needsRestart {
+		v.kind = unhealthy
+	}
+	return p.outcome(ctx, last, v, err)
+}
+
+// watching is one Watch with all that was left open filled in.
+type watching struct {
+	Watch
+	conn   *Conn
+	rules  rules
+	before Unit
+}
+
+func (c *Conn) prepare(ctx context.Context, w Watch) (*watching, error) {
+	var err error
+	if w.Dir != "" {
+		if w.Dir, err = filepath.EvalSymlinks(w.Dir); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", w.Unit, err)
+		}
+	}
+	if w.Log == nil {
+		w.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &watching{Watch: w, conn: c}
+	if w.ReadyURL != "" {
+		if p.rules.readyURL, err = readyName(w.ReadyURL); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", w.Unit, err)
+		}
+	}
+	if p.before, err = c.Unit(ctx, w.Unit); err != nil {
+		return nil, p.failure(ctx, err)
+	}
+	if p.before.LoadState != "loaded" {
+		return nil, fmt.Errorf("watch %s: systemd reports the unit as %s", w.Unit, p.before.LoadState)
+	}
+	p.rules.window = w.Window
+	if p.rules.window == 0 {
+		p.rules.window = max(defaultWindow, MinWindow(p.before))
+	}
+	p.rules.reloadLimit = w.ReloadLimit
+	if p.rules.reloadLimit == 0 {
+		p.rules.reloadLimit = defaultReloadLimit
+	}
+	p.rules.startLimit = jobLimit(p.before)
+	return p, nil
+}
+
+func (p *watching) restart(ctx context.Context) (Outcome, error) {
+	u, err := p.conn.Unit(ctx, p.Unit)
+	if err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	if u.Running() {
+		return p.act(ctx, p.conn.Restart)
+	}
+	// A unit that is dying again and again is stopped first: systemd may restart it
+	// once more just now, and that must not be counted against the new version.
+	if err := p.conn.Stop(ctx, p.Unit); err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	return p.act(ctx, p.conn.Start)
+}
+
+// act starts the new version and watches its main process.
+func (p *watching) act(ctx context.Context, start func(context.Context, string) error) (Outcome, error) {
+	p.Log.Info("Starting the agent.", "unit", p.Unit, "dir", p.Dir)
+	if err := start(ctx, p.Unit); err != nil {
+		// A job that somebody else's replaced says nothing; the unit's state will.
+		if job, ok := errors.AsType[*JobError](err); !ok || job.Result != "canceled" {
+			return Outcome{}, p.failure(ctx, err)
+		}
+	}
+	s := p.sampler(false)
+	defer s.close()
+	last, v, err := p.observe(ctx, s, restartJudge(p.rules))
+	out, err := p.outcome(ctx, last, v, err)
+	out.Restarted = err == nil
+	return out, err
+}
+
+func (p *watching) reload(ctx context.Context) (Outcome, error) {
+	s := p.sampler(true)
+	defer s.close()
+	before, err := s.sample(ctx)
+	if err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	p.Log.Info("Reloading the agent.", "unit", p.Unit, "dir", p.Dir)
+	j := reloadJudge(p.rules, before)
+	s.sights = &sights{proc: s.proc, group: before.unit.ControlGroup, dir: p.Dir, old: j.old}
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.sights.watch(looking)
+	s.reload = p.startReload(ctx)
+	last, v, err := p.observe(ctx, s, j)
+	stop()
+	if v.kind == needsRestart {
+		reason := "the agent " + v.reason
+		if s.reload.err != nil {
+			reason += ": " + s.reload.err.Error()
+		}
+		p.Log.Warn("The reload did not bring the new version, restarting the agent.", "unit", p.Unit, "reason", reason)
+		return p.restart(ctx)
+	}
+	return p.outcome(ctx, last, v, err)
+}
+
+func (p *watching) startReload(ctx context.Context) *reloading {
+	done := make(chan error, 1)
+	r := &reloading{done: done, status: reloadPending}
+	job, err := p.conn.queueJob(ctx, "reload", p.Unit, (*sdbus.Conn).ReloadUnitContext)
+	if err != nil {
+		done <- err
+		return r
+	}
+	r.id = job.id
+	go func() { done <- p.conn.waitJob(ctx, job, p.rules.startLimit) }()
+	return r
+}
+
+func (p *watching) sampler(group bool) *sampler {
+	s := p.conn.newSampler(p.Unit, p.Dir)
+	s.group = group
+	return s
+}
+
+// observe samples until the judge has decided.
+func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, verdict, error) {
+	if p.ReadyURL != "" {
+		asking, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s.ready = &prober{}
+		go s.ready.run(asking, p.ReadyURL)
+	}
+	hurry := time.Now()
+	for {
+		now, err := s.sample(ctx)
+		if err != nil {
+			return sample{}, verdict{}, err
+		}
+		anew := j.anew
+		v := j.observe(now)
+		if v.kind != pending {
+			return now, v, nil
+		}
+		if j.anew != anew {
+			p.Log.Info("Somebody else restarted or reloaded the agent, watching anew.", "unit", p.Unit)
+			hurry = now.now
+		}
+		// Often after something happened and until it is clear which process to watch.
+		pause := 200 * time.Millisecond
+		if now.now.Sub(hurry) < 3*time.Second || !j.settled(now.now) {
+			pause = 25 * time.Millisecond
+		}
+		s.wait(ctx, pause)
+		if ctx.Err() != nil {
+			return sample{}, verdict{}, ctx.Err()
+		}
+	}
+}
+
+// settled reports whether it is clear which process to watch.
+func (j *judge) settled(now time.Time) bool {
+	return j.subject != (identity{}) && (j.tookOver || !j.afterReload || now.Sub(j.begun) > j.reloadLimit)
+}
+
+func (p *watching) outcome(ctx context.Context, last sample, v verdict, err error) (Outcome, error) {
+	switch {
+	case err != nil:
+		return Outcome{}, p.failure(ctx, err)
+	case v.kind == held:
+		return Outcome{MainPID: last.unit.MainPID}, nil
+	case v.kind == hostStopping:
+		return Outcome{}, ErrHostStopping
+	}
+	return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped}
+}
+
+// failure tells what an error means: nothing, if the host is shutting down, when
+// jobs are cancelled, processes get SIGTERM and connections break.
+func (p *watching) failure(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if state, stateErr := p.conn.State(ctx); stateErr == nil && state == "stopping" {
+		return ErrHostStopping
+	}
+	if job, ok := errors.AsType[*JobError](err); ok {
+		return &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
+	}
+	return fmt.Errorf("watch %s: %w", p.Unit, err)
+}
+
+// explain adds how the process ended to a job's bare "failed".
+func (p *watching) explain(ctx context.Context, job *JobError) string {
+	u, err := p.conn.Unit(ctx, p.Unit)
+	if job.Err != nil || err != nil || u.exit.code == 0 {
+		return job.Error()
+	}
+	return fmt.Sprintf("it %v; %v", u.exit, job)
+}
