@@ -105,7 +105,7 @@ func (t *transaction) lookAtAgent(ctx context.Context) (agentBefore, error) {
 
 func stateOf(u systemd.Unit) agentState {
 	switch {
-	case u.ActiveState == "failed", u.SubState == "auto-restart":
+	case u.ActiveState == "failed", strings.HasPrefix(u.SubState, "auto-restart"):
 		return agentFailing
 	case u.ActiveState == "active", u.ActiveState == "reloading", u.ActiveState == "activating", u.JobPending:
 		return agentRunning
