@@ -34,7 +34,8 @@ func EnsureTools(ctx context.Context) error {
 		return nil
 	}
 	// Ubuntu has no keys of Debian's by itself.
-	install := append([]string{"install", "-y", "--no-install-recommends", "debian-archive-keyring"}, missing...)
+	// Two packages of tests may come here at once: one waits for the other.
+	install := append([]string{"install", "-y", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends", "debian-archive-keyring"}, missing...)
 	for _, args := range [][]string{{"update"}, install} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
