@@ -41,6 +41,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -100,7 +101,10 @@ func explain(ctx context.Context, err error, path, dir string) error {
 	case errors.Is(err, sqlite3.BUSY):
 		return fmt.Errorf("%s stayed locked by another process for %s: %w", path, busyTimeout, err)
 	}
-	return err
+	if _, named := errors.AsType[*fs.PathError](err); named {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // contain turns a panic into an error. The SQLite library panics where the C

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"teleport-update/internal/version"
@@ -69,7 +68,8 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 	if err := w.matches(dir, r.Meta); err != nil {
 		return err
 	}
-	return r.checkFile(ctx, dir)
+	_, err = r.checkFile(ctx, dir)
+	return err
 }
 
 func (w Want) matches(dir string, m Meta) error {
@@ -91,45 +91,33 @@ func (w Want) matches(dir string, m Meta) error {
 	return nil
 }
 
-// checkFile compares the database with what was noted about it, and lets SQLite
-// check it.
-func (r record) checkFile(ctx context.Context, dir string) error {
+// checkFile compares the database with what was noted about it, lets SQLite
+// check it, and returns its path.
+func (r record) checkFile(ctx context.Context, dir string) (string, error) {
 	path, err := r.file(dir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	f, info, err := openOwn(path)
 	if err != nil {
-		return invalid(dir, Damaged, "cannot be used: %v", err)
+		return "", invalid(dir, Damaged, "cannot be used: %v", err)
 	}
 	defer f.Close()
-	if r.SHA256 != "" && info.Size() != r.Size {
-		return invalid(dir, Damaged, "is damaged: %s has %d bytes, and had %d when it was made", FileName, info.Size(), r.Size)
+	if r.CRC32C != "" && info.Size() != r.Size {
+		return "", invalid(dir, Damaged, "is damaged: %s has %d bytes, and had %d when it was made", FileName, info.Size(), r.Size)
 	}
-
-	var digest string
-	var sumErr error
-	var wait sync.WaitGroup
-	if r.SHA256 != "" {
-		wait.Go(func() { digest, sumErr = sum(ctx, f) })
-	}
-	problems, err := quickCheck(ctx, path)
-	wait.Wait()
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return invalid(dir, Damaged, "is damaged: %v", err)
-	}
+	problems, crc, err := examine(ctx, f)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", invalid(dir, Damaged, "is damaged: %v", err)
 	case problems != "":
-		return invalid(dir, Damaged, "is damaged: %s", problems)
-	case sumErr != nil:
-		return sumErr
-	case digest != r.SHA256:
-		return invalid(dir, Damaged, "is damaged: the SHA-256 of %s is not the one it had when it was made", FileName)
+		return "", invalid(dir, Damaged, "is damaged: %s", problems)
+	case r.CRC32C != "" && crc != r.CRC32C:
+		return "", invalid(dir, Damaged, "is damaged: the checksum of %s is not the one it had when it was made", FileName)
 	}
-	return nil
+	return path, nil
 }
 
 // file returns the path of the database as SQLite takes it, after making sure

@@ -2,10 +2,10 @@ package backup
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"sync"
@@ -52,6 +52,12 @@ func copyOnline(ctx context.Context, path string, dst *os.File, progress func(do
 		return err
 	}
 
+	wal, _, err := openOwn(path + "-wal")
+	if err != nil && !isNotExist(err) {
+		return err
+	}
+	defer wal.Close() // nil in rollback mode, which Close takes
+
 	// The copy has a temporary name until it is whole, so it needs no journal
 	// of its own, and it is synced by the caller.
 	b, err := c.BackupInit("main", fileURI(dst.Name(),
@@ -72,6 +78,10 @@ func copyOnline(ctx context.Context, path string, dst *os.File, progress func(do
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		// What the agent commits meanwhile stays in its WAL until we are done,
+		// and then one of its writes pays for syncing all of that. The disk may
+		// begin earlier.
+		writeBack(wal)
 		total := int64(b.PageCount()) * pageSize
 		step(dst, progress, total-int64(b.Remaining())*pageSize, total)
 	}
@@ -133,10 +143,17 @@ func copyFile(ctx context.Context, from string, dst *os.File, progress func(done
 // step follows each chunk: it lets the disk begin, so that the sync at the end
 // is short, and tells how far the copy is.
 func step(dst *os.File, progress func(done, total int64), done, total int64) {
-	// Only a hint. The sync at the end is what counts and reports errors.
-	unix.SyncFileRange(int(dst.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+	writeBack(dst)
 	if progress != nil && total > progressAbove {
 		progress(min(done, total), total)
+	}
+}
+
+// writeBack lets the disk begin to write what the file has in memory. It is only
+// a hint: whoever syncs the file later has less to wait for.
+func writeBack(f *os.File) {
+	if f != nil {
+		unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
 	}
 }
 
@@ -187,26 +204,30 @@ func dropFinished(path string) error {
 	return nil
 }
 
-// settle makes sure that a finished copy is sound and on stable storage. It
-// returns what SQLite's quick_check finds wrong, and the digest. The three
-// passes run side by side: one waits for the disk, two for the processor.
-func settle(ctx context.Context, f *os.File) (problems, digest string, err error) {
+// examine reads a copy twice, side by side: for what SQLite's quick_check finds
+// wrong, and for its checksum.
+func examine(ctx context.Context, f *os.File) (problems, crc string, err error) {
 	var wait sync.WaitGroup
-	var syncErr, sumErr error
-	wait.Go(func() { syncErr = f.Sync() })
-	wait.Go(func() { digest, sumErr = sum(ctx, f) })
+	var sumErr error
+	wait.Go(func() { crc, sumErr = sum(ctx, f) })
 	problems, err = quickCheck(ctx, f.Name())
 	wait.Wait()
-	return problems, digest, errors.Join(err, syncErr, sumErr)
+	return problems, crc, errors.Join(err, sumErr)
 }
 
-// sum returns the file's SHA-256 in hexadecimal.
+// castagnoli is the polynomial that processors compute themselves.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum returns the file's CRC-32C in hexadecimal. It is there to notice a disk
+// that lost or changed something, not an enemy, who could as well write a new
+// sum beside it: a cryptographic digest would only take longer, on processors
+// without instructions for it longer than all the rest.
 func sum(ctx context.Context, f *os.File) (string, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return "", err
 	}
-	hash := sha256.New()
+	hash := crc32.New(castagnoli)
 	content := io.NewSectionReader(f, 0, info.Size())
 	buf := make([]byte, 256<<10)
 	for {

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -70,6 +71,32 @@ var roles = map[string]func(args []string) error{
 		runtime.KeepAlive(c)
 		return nil
 	},
+	// migrate DB: makes it the third generation.
+	"migrate": func(args []string) error {
+		fmt.Println(1)
+		c, err := openWriter(args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Exec("PRAGMA synchronous=off; UPDATE b SET gen = 3; PRAGMA user_version = 3")
+	},
+	// churn DB: opens, writes and closes all the time; says how often.
+	"churn": func(args []string) error {
+		for n := 1; ; n++ {
+			c, err := openWriter(args[0])
+			if err == nil {
+				err = c.Exec("PRAGMA synchronous=off; UPDATE b SET gen = gen WHERE id = 1")
+			}
+			if err != nil {
+				return err
+			}
+			if err := c.Close(); err != nil {
+				return err
+			}
+			fmt.Println(n)
+		}
+	},
 	// hold DB: an idle connection.
 	"hold": func(args []string) error {
 		c, err := openWriter(args[0])
@@ -112,6 +139,7 @@ func scalar(c *sqlite3.Conn, query string) (int, error) {
 // A process is another process at work on a database.
 type process struct {
 	cmd  *exec.Cmd
+	said bytes.Buffer // on stderr
 	last atomic.Int64 // the number it said last
 	done chan struct{}
 }
@@ -119,13 +147,31 @@ type process struct {
 // start returns when the process has said its first number.
 func start(t *testing.T, role string, args ...string) *process {
 	t.Helper()
+	return startAs(t, os.Getuid(), role, args...)
+}
+
+// startAs starts the process as another user, who must be able to reach the
+// folder that the first argument is in.
+func startAs(t *testing.T, uid int, role string, args ...string) *process {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(exe, args...), done: make(chan struct{})}
+	p := &process{done: make(chan struct{})}
+	if uid == os.Getuid() {
+		p.cmd = exec.Command(exe, args...)
+	} else {
+		// The test binary lies in a private folder.
+		binary, err := os.ReadFile(exe)
+		must(t, err)
+		exe = filepath.Join(filepath.Dir(args[0]), "test")
+		must(t, os.WriteFile(exe, binary, 0o755))
+		p.cmd = exec.Command(exe, args...)
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
 	p.cmd.Env = append(os.Environ(), "BACKUP_TEST_ROLE="+role)
-	p.cmd.Stderr = os.Stderr
+	p.cmd.Stderr = &p.said
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +196,8 @@ func start(t *testing.T, role string, args ...string) *process {
 	select {
 	case <-first:
 	case <-p.done:
-		t.Fatalf("the %s process ended at once", role)
+		p.kill()
+		t.Fatalf("the %s process ended at once: %s", role, p.said.String())
 	}
 	return p
 }
@@ -165,7 +212,10 @@ func (p *process) kill() {
 // wait waits for the process to end by itself.
 func (p *process) wait() error {
 	<-p.done
-	return p.cmd.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, p.said.String())
+	}
+	return nil
 }
 
 func metaOf(version string) Meta {

@@ -24,11 +24,11 @@ const maxMeta = 64 << 10
 type record struct {
 	Meta
 	Size   int64
-	SHA256 string // hexadecimal; empty where another program wrote the backup
+	CRC32C string // hexadecimal; empty where another program wrote the backup
 }
 
 // document is backup.yaml as RFD 0169 (§On-disk layout) has it, with edition,
-// size and sha256 added. Fields it does not know are left alone.
+// size and crc32c added. Fields it does not know are left alone.
 type document struct {
 	Version string `yaml:"version"`
 	Kind    string `yaml:"kind"`
@@ -38,7 +38,7 @@ type document struct {
 		CreationTime string `yaml:"creation_time"`
 		Edition      string `yaml:"edition,omitempty"`
 		Size         int64  `yaml:"size"`
-		SHA256       string `yaml:"sha256,omitempty"`
+		CRC32C       string `yaml:"crc32c,omitempty"`
 	} `yaml:"spec"`
 }
 
@@ -50,7 +50,7 @@ func (r record) write(dir string) error {
 	d.Spec.CreationTime = r.Created.UTC().Format(time.RFC3339Nano)
 	d.Spec.Edition = string(r.Edition)
 	d.Spec.Size = r.Size
-	d.Spec.SHA256 = r.SHA256
+	d.Spec.CRC32C = r.CRC32C
 	data, err := yaml.Marshal(d)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func readRecord(dir string) (record, error) {
 			Created: created,
 		},
 		Size:   d.Spec.Size,
-		SHA256: d.Spec.SHA256,
+		CRC32C: d.Spec.CRC32C,
 	}, nil
 }
 

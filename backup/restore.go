@@ -30,10 +30,10 @@ type RestoreRequest struct {
 // mode and owner; a new one is readable by its owner only, who is the one that
 // the database had when it was backed up.
 //
-// Whether the backup is the right one is for Check to say; here it must only be
-// complete, else the error is an *InvalidError. The other errors to decide on:
-// *InUseError, after which the database is what it was, and *NoSpaceError, for
-// which the room is looked at before anything is changed.
+// Whether the backup is the right one is for Check to say; that it is complete
+// and undamaged is made sure of here as well. The errors to decide on:
+// *InvalidError and *InUseError, after which the database is what it was, and
+// *NoSpaceError, for which the room is looked at before anything is changed.
 //
 // After a crash the database is what it was or what the backup holds; see
 // replace for the one moment when it may be neither. Restoring again is always
@@ -44,7 +44,7 @@ func Restore(ctx context.Context, r RestoreRequest) (err error) {
 	if err != nil {
 		return err
 	}
-	copied, err := rec.file(r.Dir)
+	copied, err := rec.checkFile(ctx, r.Dir)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,13 @@ func Restore(ctx context.Context, r RestoreRequest) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("restore %s: %w", t.path, err)
+			err = fmt.Errorf("restore the agent's database: %w", err)
 		}
 	}()
 	if err := checkUnused(t.path); err != nil {
+		return err
+	}
+	if err := t.cleanTemp(); err != nil {
 		return err
 	}
 	info, err := os.Lstat(copied)
@@ -214,10 +217,6 @@ func (t target) overwrite(copied string) error {
 // order, new file first, would let a crash put the old WAL or journal on the
 // new file, whose pages SQLite would then take back without a word.
 func (t target) replace(ctx context.Context, copied string) error {
-	dir := filepath.Dir(t.path)
-	if err := t.cleanTemp(dir); err != nil {
-		return err
-	}
 	temp, err := durable.CreateTemp(t.path)
 	if err != nil {
 		return err
@@ -244,7 +243,7 @@ func (t target) replace(ctx context.Context, copied string) error {
 			return err
 		}
 	}
-	if err := durable.SyncDir(dir); err != nil {
+	if err := durable.SyncDir(filepath.Dir(t.path)); err != nil {
 		return err
 	}
 	return durable.Replace(temp.Name(), t.path)
@@ -306,7 +305,8 @@ func (t target) verify(ctx context.Context, want schema) error {
 
 // cleanTemp removes copies that an interrupted restore left. The folder is the
 // agent's, so only names that no one else gives are taken.
-func (t target) cleanTemp(dir string) error {
+func (t target) cleanTemp() error {
+	dir := filepath.Dir(t.path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

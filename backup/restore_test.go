@@ -170,12 +170,21 @@ func TestARestoreIsRefusedWhileAnyProcessHasTheDatabaseOpen(t *testing.T) {
 	}
 }
 
-func TestAnIncompleteBackupIsNeverRestored(t *testing.T) {
+func TestAnIncompleteOrDamagedBackupIsNeverRestored(t *testing.T) {
 	tests := map[string]func(t *testing.T, dir string){
 		"no backup.yaml": func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, metaName))) },
 		"no database":    func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, FileName))) },
 		"no database but garbage": func(t *testing.T, dir string) {
 			must(t, os.WriteFile(filepath.Join(dir, FileName), []byte("garbage"), 0o600))
+		},
+		"a row damaged": func(t *testing.T, dir string) {
+			f, err := os.OpenFile(filepath.Join(dir, FileName), os.O_WRONLY, 0)
+			must(t, err)
+			defer f.Close()
+			info, err := f.Stat()
+			must(t, err)
+			_, err = f.WriteAt([]byte("?"), info.Size()/2)
+			must(t, err)
 		},
 		"no folder": func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) },
 	}

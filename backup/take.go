@@ -65,7 +65,7 @@ func Take(ctx context.Context, r TakeRequest) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("back up %s: %w", src.path, errors.Join(err, durable.CleanTemp(dir.path)))
+			err = fmt.Errorf("back up the agent's database: %w", errors.Join(err, durable.CleanTemp(dir.path)))
 			dir.undo()
 		}
 	}()
@@ -85,6 +85,8 @@ func Take(ctx context.Context, r TakeRequest) (err error) {
 	if err := temp.Chown(int(src.owner.Uid), int(src.owner.Gid)); err != nil {
 		return err
 	}
+	// Last, when most of it is on the disk already: a long sync would make the
+	// agent's own wait.
 	if err := temp.Sync(); err != nil {
 		return err
 	}
@@ -110,7 +112,8 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 			return record{}, err
 		}
 	}
-	problems, digest, err := settle(ctx, temp)
+	writeBack(temp)
+	problems, crc, err := examine(ctx, temp)
 	if err != nil {
 		return record{}, err
 	}
@@ -121,7 +124,7 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 	if err != nil {
 		return record{}, err
 	}
-	return record{Size: info.Size(), SHA256: digest}, nil
+	return record{Size: info.Size(), CRC32C: crc}, nil
 }
 
 // publish gives a finished copy its name. At no moment is there a backup.yaml

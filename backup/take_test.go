@@ -145,11 +145,16 @@ func TestABackupUnderABusyWriterIsTheStateOfOneMoment(t *testing.T) {
 	for _, mode := range []string{"wal", "delete", "truncate"} {
 		t.Run(mode, func(t *testing.T) {
 			h := newHost(t)
-			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 20000, 1)
+			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 60000, 1)
+			if info, err := os.Stat(h.db); err != nil || info.Size() < 2*copyChunk {
+				t.Fatal("the database is copied in one step")
+			}
 			p := start(t, "write", h.db)
 			for round := range 3 {
 				committed := int(p.last.Load())
-				h.take(t, "15.1.0")
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				must(t, Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")}))
 				got := inspect(t, h.copied())
 				if got.rows < committed {
 					t.Errorf("round %d: the backup holds %d rows; %d were committed before it began", round, got.rows, committed)
@@ -187,7 +192,7 @@ func TestABackupWorksBesideSQLiteInC(t *testing.T) {
 			stop, stopped := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(stopped)
-				fmt.Fprintln(in, ".timeout 20000")
+				fmt.Fprintln(in, ".timeout 20000\nPRAGMA synchronous=off;")
 				for n := 5001; ; n++ {
 					select {
 					case <-stop:
@@ -275,12 +280,13 @@ func TestADatabaseThatCannotBeBackedUpIsRefusedAndTheOldBackupKept(t *testing.T)
 		probed bool // cheap to see
 		want   string
 	}{
-		"a header overwritten":      {overwrite(0, "not a database.."), true, "does not begin as"},
-		"an encrypted file":         {overwrite(0, string(make([]byte, 8192))), true, "does not begin as"},
-		"a page in the middle lost": {overwrite(20*4096, strings.Repeat("\xff", 4096)), false, "database disk image is malformed|Tree|page"},
-		"the schema page damaged":   {overwrite(100, strings.Repeat("\xee", 400)), true, "malformed"},
-		"a nonsensical page size":   {overwrite(16, "\x00\x03"), true, "not a database"},
-		"a file cut short":          {func(t *testing.T, db string) { must(t, os.Truncate(db, 9*4096+100)) }, true, "malformed"},
+		"a header overwritten":             {overwrite(0, "not a database.."), true, "does not begin as"},
+		"an encrypted file":                {overwrite(0, string(make([]byte, 8192))), true, "does not begin as"},
+		"a page in the middle lost":        {overwrite(20*4096, strings.Repeat("\xff", 4096)), false, "database disk image is malformed|Tree|page"},
+		"a tree page that does not add up": {overwrite(2*4096+7, "\x09"), false, "Fragmentation"},
+		"the schema page damaged":          {overwrite(100, strings.Repeat("\xee", 400)), true, "malformed"},
+		"a nonsensical page size":          {overwrite(16, "\x00\x03"), true, "not a database"},
+		"a file cut short":                 {func(t *testing.T, db string) { must(t, os.Truncate(db, 9*4096+100)) }, true, "malformed"},
 		"a file shorter than a header": {func(t *testing.T, db string) {
 			must(t, os.WriteFile(db, []byte("SQLite format 3\x00"), 0o600))
 		}, true, "not a database"},
@@ -425,27 +431,63 @@ func TestABackupThatIsCancelledLeavesTheOldOne(t *testing.T) {
 }
 
 func TestProgressIsToldOnALargeDatabaseAndCanStopIt(t *testing.T) {
+	for name, mode := range map[string]string{"through SQLite": "delete", "at rest": "wal"} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 10, 1)
+			execDB(t, h.db, "PRAGMA synchronous=off; CREATE TABLE large AS SELECT zeroblob(110000000) AS data")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			enough := errors.New("enough")
+			var last, calls, size int64
+			err := Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Progress: func(done, total int64) {
+				if done <= last || done > total {
+					t.Errorf("%d bytes of %d after %d", done, total, last)
+				}
+				last, size = done, total
+				if calls++; calls == 5 {
+					cancel(enough)
+				}
+			}})
+			if !errors.Is(err, enough) || calls != 5 || size < 110000000 {
+				t.Errorf("Take: %v after %d calls of %d bytes; want it stopped at the fifth", err, calls, size)
+			}
+			if _, err := os.Stat(h.dir); err == nil {
+				t.Error("a folder is left")
+			}
+		})
+	}
+}
+
+func TestAnAgentThatIsNotRootIsNeverHindered(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("another user's process needs root")
+	}
+	// SQLite makes files beside the database for whoever opens it, and takes
+	// them away for the last one to close it. One made by root would keep this
+	// one, which opens and closes all the time, from opening it again.
+	const uid = 1234
 	h := newHost(t)
-	makeDB(t, h.db, "PRAGMA journal_mode=wal", 10, 1)
-	execDB(t, h.db, "PRAGMA synchronous=off; CREATE TABLE large AS SELECT zeroblob(110000000) AS data")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	enough := errors.New("enough")
-	var last, calls, size int64
-	err := Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Progress: func(done, total int64) {
-		if done <= last || done > total {
-			t.Errorf("%d bytes of %d after %d", done, total, last)
-		}
-		last, size = done, total
-		if calls++; calls == 5 {
-			cancel(enough)
-		}
-	}})
-	if !errors.Is(err, enough) || calls != 5 || size < 110000000 {
-		t.Errorf("Take: %v after %d calls of %d bytes; want it stopped at the fifth", err, calls, size)
+	makeDB(t, h.db, "PRAGMA journal_mode=wal", 100, 1)
+	must(t, os.Chown(h.db, uid, uid))
+	must(t, os.Chown(filepath.Dir(h.db), uid, uid))
+	for dir := filepath.Dir(filepath.Dir(h.db)); dir != os.TempDir(); dir = filepath.Dir(dir) {
+		must(t, os.Chmod(dir, 0o755))
 	}
-	if _, err := os.Stat(h.dir); err == nil {
-		t.Error("a folder is left")
+	p := startAs(t, uid, "churn", h.db)
+	for begin := time.Now(); time.Since(begin) < time.Second; {
+		must(t, Probe(t.Context(), h.db))
 	}
+	for range 10 {
+		h.take(t, "15.1.0")
+	}
+	before := p.last.Load()
+	for range 200 {
+		if time.Sleep(10 * time.Millisecond); p.last.Load() > before {
+			return
+		}
+	}
+	p.kill()
+	t.Errorf("the agent stopped: %s", p.said.String())
 }
 
 func TestTooLittleSpaceIsSeenBeforeAndOnTheWay(t *testing.T) {
