@@ -1,4 +1,4 @@
-//go:build host
+//go:build hosts
 
 package systemd
 
@@ -15,14 +15,18 @@ import (
 	"time"
 )
 
-// The tests behind the tag "host" need a host that systemd has booted, with
+// The tests behind the tag "hosts" need a host that systemd has booted, with
 // nothing on it that matters, and root:
 //
-//	go test -c -tags host -o systemd.test ./systemd
+//	CGO_ENABLED=0 go test -c -tags hosts -o systemd.test ./systemd
 //
-// and on the host: systemd.test -test.v -test.run Host. The test's own binary is
-// the agent: it lies in the folder of each version under the name "agent", beside
-// a file that says how that version behaves.
+// and on the host, most of them waiting and not working:
+//
+//	DISPOSABLE_HOST=1 systemd.test -test.run Host -test.parallel 8
+//	DISPOSABLE_HOST=stop systemd.test -test.run Shutdown
+//
+// The test's own binary is the agent: it lies in the folder of each version under
+// the name "agent", beside a file that says how that version behaves.
 
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {

@@ -1,4 +1,4 @@
-//go:build host
+//go:build hosts
 
 package systemd
 
@@ -29,8 +29,13 @@ func follower() int {
 	return 99
 }
 
+// dialHost connects to the systemd of a host that these tests may do with what
+// they like.
 func dialHost(t *testing.T) *Conn {
 	t.Helper()
+	if os.Getenv("DISPOSABLE_HOST") == "" {
+		t.Skip("DISPOSABLE_HOST is not set: this would change the units of the host it runs on")
+	}
 	conn, err := Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -262,10 +267,10 @@ func TestHostUnits(t *testing.T) {
 }
 
 // TestShutdown ends the host, so it runs only where the environment says that it
-// may: HOST_MAY_STOP=1 systemd.test -test.v -test.run Shutdown.
+// may.
 func TestShutdown(t *testing.T) {
-	if os.Getenv("HOST_MAY_STOP") == "" {
-		t.Skip("HOST_MAY_STOP is not set")
+	if os.Getenv("DISPOSABLE_HOST") != "stop" {
+		t.Skip("DISPOSABLE_HOST is not \"stop\": this would stop the host it runs on")
 	}
 	a := newHostAgent(t, hostUnit{}, "", "")
 	a.start()

@@ -73,6 +73,9 @@ func TestAProcessIsKnownByWhatItExecutes(t *testing.T) {
 	if err := os.Remove(program); err != nil {
 		t.Fatal(err)
 	}
+	if p := proc.process(child.Process.Pid, ""); p == nil || !p.inside {
+		t.Errorf("process %+v; want one that will do, where any will", p)
+	}
 	if p := proc.process(child.Process.Pid, dir); p == nil || p.inside {
 		t.Errorf("process %+v; want one outside, its executable is deleted", p)
 	}

@@ -2,6 +2,8 @@ package systemd
 
 import (
 	"context"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,7 +19,9 @@ func TestTheReadyURLCountsOnlyWithItsOwn200(t *testing.T) {
 	mux.Handle("/moved", http.RedirectHandler("/ok", http.StatusFound))
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	secure := httptest.NewTLSServer(mux)
+	secure := httptest.NewUnstartedServer(mux)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
 	defer secure.Close()
 	gone := httptest.NewServer(mux)
 	gone.Close()
