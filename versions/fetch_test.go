@@ -1,6 +1,8 @@
 package versions
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +30,7 @@ type releaseServer struct {
 	tarball  []byte
 	etag     string
 	requests []string // "GET PATH RANGE"
+	ifRange  []string // of the requests with a range
 	sent     int      // bytes of tarball
 	fault    func(n int, w *faultyWriter, r *http.Request) bool
 	count    int // requests for the tarball
@@ -97,6 +100,9 @@ func (s *releaseServer) add(n int) {
 func (s *releaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, strings.TrimSpace("GET "+r.URL.Path+" "+r.Header.Get("Range")))
+	if r.Header.Get("Range") != "" {
+		s.ifRange = append(s.ifRange, r.Header.Get("If-Range"))
+	}
 	sum := strings.HasSuffix(r.URL.Path, ".sha256")
 	if !sum {
 		s.count++
@@ -225,6 +231,11 @@ func TestALostConnectionIsContinuedWhereItEnded(t *testing.T) {
 			if !slices.ContainsFunc(s.requests, func(r string) bool { return strings.Contains(r, " bytes=") }) {
 				t.Errorf("no range was asked for: %q", s.requests)
 			}
+			for _, condition := range s.ifRange {
+				if strong := !strings.HasPrefix(tc.etag, "W/"); strong && condition != tc.etag || !strong && condition != "" {
+					t.Errorf("If-Range is %q for the ETag %q", condition, tc.etag)
+				}
+			}
 		})
 	}
 }
@@ -270,50 +281,86 @@ func TestATarballThatChangesMeanwhileIsFetchedWhole(t *testing.T) {
 	}
 }
 
+func TestATarballThatChangesUnnoticedIsFetchedWhole(t *testing.T) {
+	// No ETag, no date, the same length: only what was received tells.
+	stored := func(noise byte) []byte {
+		var out bytes.Buffer
+		w, err := gzip.NewWriterLevel(&out, gzip.NoCompression)
+		must(t, err)
+		w.Write(tarOf(append(soundItems("15.1.1"), item{name: "teleport/tbot", data: strings.Repeat(string(noise), 2<<20)})...))
+		w.Close()
+		return out.Bytes()
+	}
+	before, after := stored('a'), stored('b')
+	if len(before) != len(after) {
+		t.Fatalf("lengths %d and %d", len(before), len(after))
+	}
+	s := serve(t, before)
+	s.etag = ""
+	s.fault = func(n int, w *faultyWriter, r *http.Request) bool {
+		if n == 1 {
+			w.left = 1 << 20
+			s.replace(after, "")
+		}
+		return false
+	}
+	f, log := testFetcher(t, s.Client())
+	tree, err := fetchFrom(f, "15.1.1", s)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	wantWhole(t, tree, after)
+}
+
 func TestARangeOfSomethingElseIsNotTaken(t *testing.T) {
 	tarball := largeRelease("15.1.1", 2<<20)
-	other := largeRelease("15.1.1", 2<<20+1)
-	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"other bytes than asked for": func(w http.ResponseWriter, r *http.Request) {
+	longer, same := largeRelease("15.1.1", 2<<20+1), slices.Clone(tarball)
+	same[len(same)-1<<19] ^= 1
+	const changed = "changed at the server"
+	for name, tc := range map[string]struct {
+		want   string // part of the error
+		answer func(w http.ResponseWriter, r *http.Request)
+	}{
+		"other bytes than asked for": {"not with those from", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(tarball)-1, len(tarball)))
 			w.WriteHeader(http.StatusPartialContent)
 			w.Write(tarball)
-		},
-		"no range at all": func(w http.ResponseWriter, r *http.Request) {
+		}},
+		"no range at all": {"not with those from", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusPartialContent)
 			w.Write(tarball)
-		},
-		"another ETag": func(w http.ResponseWriter, r *http.Request) {
+		}},
+		"another ETag": {changed, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("ETag", `"two"`)
 			r.Header.Del("If-Range")
-			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(other)))
-		},
-		"another length": func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(same)))
+		}},
+		"another length": {changed, func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Del("If-Range")
-			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(other)))
-		},
-		"the range does not exist": func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(longer)))
+		}},
+		"the range does not exist": {changed, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Range", "bytes */100")
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
-		},
-		"not modified": func(w http.ResponseWriter, r *http.Request) {
+		}},
+		"not modified": {"304", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusNotModified)
-		},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, tarball)
 			s.fault = func(n int, w *faultyWriter, r *http.Request) bool {
 				if r.Header.Get("Range") != "" {
-					answer(w.ResponseWriter, r)
+					tc.answer(w.ResponseWriter, r)
 					return true
 				}
 				w.left = 1 << 20
 				return false
 			}
 			f, _ := testFetcher(t, s.Client())
-			if tree, err := fetchFrom(f, "15.1.1", s); err == nil {
-				t.Errorf("published %+v", tree)
+			if tree, err := fetchFrom(f, "15.1.1", s); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("published %+v, error %v; want the error %q", tree, err, tc.want)
 			}
 			if _, ok, _ := f.Store.Lookup(oss("15.1.1")); ok {
 				t.Error("a version is there")

@@ -171,6 +171,23 @@ func TestAKeptDownloadIsNotTrusted(t *testing.T) {
 	}
 }
 
+func TestWhatAnotherUserKeptIsNotRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to others")
+	}
+	tarball := largeRelease("15.1.1", 1<<20)
+	s := serve(t, tarball)
+	f, _ := testFetcher(t, s.Client())
+	f.Patience.KeepAfter = 0
+	must(t, os.Chown(interrupted(t, f, s, 1<<19), 1234, 1234))
+	tree, err := fetchFrom(f, "15.1.1", s)
+	must(t, err)
+	wantWhole(t, tree, tarball)
+	if s.sent < len(tarball) {
+		t.Errorf("only %d of %d bytes were sent", s.sent, len(tarball))
+	}
+}
+
 func TestAFastDownloadIsNotKept(t *testing.T) {
 	s := serve(t, largeRelease("15.1.1", keepBytes+1<<20))
 	f, _ := testFetcher(t, s.Client())
