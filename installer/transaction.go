@@ -213,7 +213,9 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	var unhealthy *systemd.UnhealthyError
 	t.j.Error = cause.Error()
-	t.j.Blame = !interrupted
+	// What an administrator's files prevent says nothing about the version.
+	var refused *RefusedError
+	t.j.Blame = !interrupted && !errors.As(cause, &refused)
 	t.j.Interrupted = interrupted
 	if errors.As(cause, &unhealthy) {
 		t.j.OldServes = unhealthy.OldServes

@@ -21,9 +21,29 @@ func (i *Installer) undo(ctx context.Context, j *journal, conn *systemd.Conn) er
 		}
 	}
 	if err := i.bringBack(ctx, j, conn); err != nil {
-		return err
+		if err := i.oldFails(j, err); err != nil {
+			return err
+		}
 	}
 	return i.closeUndone(ctx, j, conn)
+}
+
+// oldFails decides what follows when the old version does not hold either. It is
+// tried again, by the next run, once: then the journal is closed all the same.
+// All is back in its place, and as long as the journal is open no other version
+// can come and help.
+func (i *Installer) oldFails(j *journal, err error) error {
+	var unhealthy *systemd.UnhealthyError
+	if !errors.As(err, &unhealthy) {
+		return err
+	}
+	if j.OldFails == "" {
+		j.OldFails = unhealthy.Error()
+		return errors.Join(err, j.save(i.Paths.Journal()))
+	}
+	i.Log.Error("the version before does not hold either; all of it is back in its place, and another version may help", "error", err)
+	j.Error += "; and the version before does not hold either: " + unhealthy.Error()
+	return nil
 }
 
 // undoFiles puts links, unit and database back. mayStop says that the agent may
@@ -102,6 +122,10 @@ func (i *Installer) bringBack(ctx context.Context, j *journal, conn *systemd.Con
 	}
 	if !j.Switched && u.MainPID != 0 && u.MainPID == j.Agent.MainPID && u.InvocationID == j.Agent.InvocationID {
 		return nil // nobody ever told it anything
+	}
+	if j.BootID != bootID() && stateOf(u) == agentStopped {
+		i.Log.Info("the agent stays down: systemd did not start it at this boot")
+		return nil
 	}
 	c, err := loadConfig(i.Paths.Config())
 	if err != nil {

@@ -52,6 +52,8 @@ func (i *Installer) checkUnit(ctx context.Context, conn *systemd.Conn) error {
 	switch {
 	case u.LoadState == "masked":
 		return refuse("%s is masked: `systemctl unmask %s` first; nothing was changed", AgentUnit, AgentUnit)
+	case u.FragmentPath == i.Paths.Unit() && len(u.DropIns) > 0 && filepath.Dir(u.ExecStart) != i.Paths.LinkDir:
+		return refuse("the agent's unit starts %s, which is no link of the updater's: look at %s; nothing was changed", u.ExecStart, strings.Join(u.DropIns, ", "))
 	case u.FragmentPath == "" || u.FragmentPath == i.Paths.Unit():
 		return nil
 	}
@@ -75,7 +77,7 @@ func (t *transaction) checkSwitched(ctx context.Context) error {
 		return nil
 	}
 	if u.FragmentPath != t.Paths.Unit() {
-		return fmt.Errorf("systemd uses %s instead of %s", u.FragmentPath, t.Paths.Unit())
+		return refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, t.Paths.Unit())
 	}
 	program, err := filepath.EvalSymlinks(u.ExecStart)
 	if err != nil {
@@ -86,7 +88,7 @@ func (t *transaction) checkSwitched(ctx context.Context) error {
 		if len(u.DropIns) > 0 {
 			where = strings.Join(u.DropIns, ", ")
 		}
-		return fmt.Errorf("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, t.tree.Dir, where)
+		return refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, t.tree.Dir, where)
 	}
 	return nil
 }

@@ -176,24 +176,7 @@ func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
 	s.running("1.0.0")
-	s.wants("1.1.0")
-	s.Background(host.Command{Args: []string{updater, "update"}})
-	host.Wait(t, 10*time.Second, func() error {
-		if got := s.MainExecutable("teleport"); got != store+"/1.1.0/bin/teleport" {
-			return fmt.Errorf("the agent still executes %s", got)
-		}
-		return nil
-	})
-
-	if err := s.PowerOff(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !s.Exists(store + "/journal.json") {
-		t.Fatal("no journal is left for the next boot")
-	}
-	if err := s.Boot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.rebootInMidWatch("1.1.0")
 	host.Wait(t, 10*time.Second, func() error {
 		if got := s.MainExecutable("teleport"); got != store+"/1.0.0/bin/teleport" {
 			return fmt.Errorf("the agent executes %q", got)
@@ -228,4 +211,49 @@ func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 		t.Errorf("the tick that tries again ends with %d", code)
 	}
 	s.serves("1.1.0")
+}
+
+// What was started by hand does not come back at boot, and is not for the
+// recovery to start.
+func TestAnAgentThatIsNotEnabledStaysDownAfterAShutdownInMidWatch(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0")
+	s.Must("systemctl", "disable", "teleport")
+	s.rebootInMidWatch("1.1.0")
+
+	s.set(find.Answer{Version: "1.1.0", Edition: version.OSS})
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick that closes the switch ends with %d", code)
+	}
+	s.linked("1.0.0")
+	if got := s.Show("teleport", "ActiveState"); got != "inactive" {
+		t.Errorf("the agent's unit is %s", got)
+	}
+	if r := s.status(); text(r.LastResult) != "interrupted" || r.FailedVersion != nil {
+		t.Errorf("status: last result %s, failed %s", text(r.LastResult), text(r.FailedVersion))
+	}
+}
+
+// rebootInMidWatch begins an update and reboots the host while the new version
+// is being watched.
+func (s *scene) rebootInMidWatch(v string) {
+	s.t.Helper()
+	s.wants(v)
+	s.Background(host.Command{Args: []string{updater, "update"}})
+	host.Wait(s.t, 10*time.Second, func() error {
+		if got := s.MainExecutable("teleport"); got != store+"/"+v+"/bin/teleport" {
+			return fmt.Errorf("the agent still executes %s", got)
+		}
+		return nil
+	})
+	if err := s.PowerOff(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	if !s.Exists(store + "/journal.json") {
+		s.t.Fatal("no journal is left for the next boot")
+	}
+	if err := s.Boot(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
 }

@@ -112,6 +112,12 @@ func TestWhatStandsInTheWayIsNamedAndLeftAlone(t *testing.T) {
 			},
 			"managed by another updater (/etc/systemd/system/teleport-update.service)",
 		},
+		"a drop-in that starts something else": {
+			func(s *scene) {
+				s.Write("/etc/systemd/system/teleport.service.d/own.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/sleep 9\n")
+			},
+			"look at /etc/systemd/system/teleport.service.d/own.conf",
+		},
 		"a folder where a link must go": {
 			func(s *scene) { s.Write("/usr/local/bin/tsh/README", "mine") },
 			"/usr/local/bin/tsh is a folder",
@@ -127,14 +133,43 @@ func TestWhatStandsInTheWayIsNamedAndLeftAlone(t *testing.T) {
 			s := newScene(t)
 			s.sound("1.0.0")
 			s.wants("1.0.0")
+			s.Must("mkdir", "-p", "/var/lib/systemd/timers") // systemd makes it for any timer that is persistent
 			tc.obstacle(s)
 			s.Must("systemctl", "daemon-reload")
 			before := s.Tree(theHost...)
 			s.fails(1, tc.says, updater, "enable", "--proxy", proxyAddress, "--template", templateURL)
 			s.Unchanged(before, s.Tree(theHost...), "/var/lib/teleport")
 			s.onlyOutcomeIsLeft()
+			if r := s.status(); r.FailedVersion != nil {
+				t.Errorf("version %s is blamed for it", *r.FailedVersion)
+			}
 		})
 	}
+}
+
+// An update is stopped by it before the agent's database is backed up, every ten
+// minutes if need be.
+func TestADropInThatStartsSomethingElseStopsUpdatesEarly(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0", "--health-window", "1s")
+	dropIn := "/etc/systemd/system/teleport.service.d/own.conf"
+	s.Write(dropIn, "[Service]\nExecStart=\nExecStart=/usr/bin/sleep 9\n")
+	s.Must("systemctl", "daemon-reload")
+	s.wants("1.1.0")
+	s.fails(1, "look at "+dropIn, updater, "update")
+	s.serves("1.0.0")
+	s.switched(0, "1.1.0")
+	if r := s.status(); r.FailedVersion != nil || !strings.Contains(text(r.LastError), dropIn) {
+		t.Errorf("status: failed %s, last error %s", text(r.FailedVersion), text(r.LastError))
+	}
+
+	s.Must("rm", dropIn)
+	s.Must("systemctl", "daemon-reload")
+	if code := s.tick(); code != 0 {
+		t.Errorf("without it the next tick ends with %d", code)
+	}
+	s.serves("1.1.0")
 }
 
 // theHost is what an updater might touch.
