@@ -74,6 +74,7 @@ type journal struct {
 	Blame       bool   `json:"blame,omitempty"`       // the error speaks against the version, not the circumstances
 	Rewatched   bool   `json:"rewatched,omitempty"`   // recovery has watched the new version once
 	OldServes   bool   `json:"old_serves,omitempty"`  // the old process never stopped serving
+	OldFails    string `json:"old_fails,omitempty"`   // the old version is back and was tried: why it does not hold
 	Interrupted bool   `json:"interrupted,omitempty"` // a crash, a kill or a power cut lies between
 }
 

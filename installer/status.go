@@ -59,6 +59,8 @@ type OpenState struct {
 	Since   time.Time `json:"since"`
 	Running bool      `json:"running"` // an updater is at work on it now
 	Error   *string   `json:"error"`
+
+	oldFails string // why the old version, put back, does not hold
 }
 
 // State is the host's state in one word.
@@ -140,7 +142,7 @@ func (i *Installer) reportTransaction(r *Report) (broken error) {
 	if err != nil || j == nil {
 		return err
 	}
-	o := OpenState{To: j.To.String(), Phase: string(j.Phase), Since: j.Started, Running: lockHeld(i.Paths.updateLock()), Error: known(j.Error)}
+	o := OpenState{To: j.To.String(), Phase: string(j.Phase), Since: j.Started, Running: lockHeld(i.Paths.updateLock()), Error: known(j.Error), oldFails: j.OldFails}
 	if j.From != nil {
 		o.From = known(j.From.String())
 	}
@@ -160,6 +162,8 @@ func stateWord(c Config, r Report, broken error, now time.Time) (State, string) 
 		return StateNeedsAttention, broken.Error()
 	case o != nil && o.Running:
 		return StateUpdating, fmt.Sprintf("switching to %s (%s) since %s", o.To, o.Phase, o.Since.Format(time.RFC3339))
+	case o != nil && o.oldFails != "":
+		return StateNeedsAttention, fmt.Sprintf("the switch to %s failed and was undone, but the version before does not hold either (%s); the next run tries it once more", o.To, o.oldFails)
 	case o != nil:
 		return StateNeedsAttention, fmt.Sprintf("a switch to %s was cut off (%s); the next run, or `teleport-update update`, closes it", o.To, o.Phase)
 	case !c.Spec.Enabled:

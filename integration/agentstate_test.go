@@ -1,0 +1,228 @@
+//go:build hosts
+
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/installer"
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+)
+
+// failing enables 1.0.0, which does not work, starts it and returns when the
+// unit is in a state.
+func (s *scene) failing(variant stamp.Variant, state string) {
+	s.t.Helper()
+	s.release(release.Spec{Version: "1.0.0", Variant: variant, CrashAfter: 500 * time.Millisecond})
+	s.wants("1.0.0")
+	s.enable()
+	s.Must("systemctl", "enable", "--now", "teleport")
+	host.Wait(s.t, 20*time.Second, func() error {
+		if got := s.Show("teleport", "ActiveState") + "/" + s.Show("teleport", "SubState"); !strings.HasPrefix(got, state) {
+			return fmt.Errorf("the agent is %s", got)
+		}
+		return nil
+	})
+}
+
+func TestAnUpdateHelpsAnAgentThatFails(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		variant stamp.Variant
+		state   string
+	}{
+		{"given up by systemd", stamp.ExitsAtStart, "failed"},
+		{"waiting to be restarted", stamp.CrashLoops, "activating/auto-restart"},
+		{"running between two crashes", stamp.CrashLoops, "active/running"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(t)
+			s.failing(tc.variant, tc.state)
+			s.sound("1.1.0")
+			s.wants("1.1.0")
+			s.Must(updater, "update")
+			s.serves("1.1.0")
+			if r := s.status(); r.State != installer.StateIdle || text(r.LastResult) != "succeeded" || r.Unproven {
+				t.Errorf("status: %s, last result %s, unproven %v", r.State, text(r.LastResult), r.Unproven)
+			}
+			s.tidy()
+		})
+	}
+}
+
+// systemd cannot tell an agent that left with 0 from one that was asked to: it is
+// left alone.
+func TestAnAgentThatLeftByItselfIsLeftAlone(t *testing.T) {
+	s := newScene(t)
+	s.failing(stamp.ExitsZero, "inactive/dead")
+	s.sound("1.1.0")
+	s.wants("1.1.0")
+	s.Must(updater, "update")
+	s.linked("1.1.0")
+	if state, r := s.Show("teleport", "ActiveState"), s.status(); state != "inactive" || !r.Unproven {
+		t.Errorf("the agent is %s, unproven %v", state, r.Unproven)
+	}
+}
+
+func TestAnAgentThatFailsBeforeAndAfterIsAsItWas(t *testing.T) {
+	s := newScene(t)
+	s.failing(stamp.ExitsAtStart, "failed")
+	s.release(release.Spec{Version: "1.1.0", Variant: stamp.ExitsAtStart})
+	s.wants("1.1.0")
+	s.fails(1, "version 1.1.0 did not hold and was rolled back", updater, "update")
+	s.linked("1.0.0")
+	if log := s.told(); !strings.Contains(log, "the agent fails as it did before the switch") {
+		t.Errorf("the journal does not tell whose fault it is:\n%s", log)
+	}
+	s.backsOff("1.1.0", 1, time.Hour)
+	if code := s.tick(); code != 0 {
+		t.Errorf("the next tick ends with %d", code)
+	}
+
+	s.sound("1.2.0")
+	s.wants("1.2.0")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick with a version that works ends with %d", code)
+	}
+	s.serves("1.2.0")
+}
+
+// Both versions fail for a reason that is neither's: a configuration that was
+// broken while the agent ran.
+func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
+	const sound, broken = "stand_in: {rows_per_second: 3}\n", "stand_in: {rows_per_second: 5000}\n"
+	broke := func(t *testing.T) *scene {
+		s := newScene(t)
+		for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+			s.release(release.Spec{Version: v, Unit: release.Unit{NoReload: true}})
+		}
+		s.running("1.0.0")
+		s.Write("/etc/teleport.yaml", broken)
+		s.wants("1.1.0")
+		s.fails(4, "rolling back failed: the old version was put back but does not hold", updater, "update")
+		if r := s.status(); r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "restored" ||
+			!strings.Contains(r.Explanation, "the version before does not hold either") {
+			t.Errorf("status: %s, %s, open transaction %+v", r.State, r.Explanation, r.OpenTransaction)
+		}
+		return s
+	}
+	t.Run("and is mended by a person", func(t *testing.T) {
+		s := broke(t)
+		s.Write("/etc/teleport.yaml", sound)
+		if code := s.tick(); code != 0 {
+			t.Errorf("the next tick ends with %d", code)
+		}
+		s.serves("1.0.0")
+		s.backsOff("1.1.0", 1, time.Hour)
+	})
+	t.Run("and is not mended", func(t *testing.T) {
+		s := broke(t)
+		if code := s.tick(); code != 0 {
+			t.Errorf("the next tick ends with %d", code)
+		}
+		s.linked("1.0.0")
+		s.backsOff("1.1.0", 1, time.Hour)
+		if r := s.status(); !strings.Contains(text(r.LastError), "and the version before does not hold either: teleport.service: the agent exited with status 1") {
+			t.Errorf("status: last error %s", text(r.LastError))
+		}
+
+		// Nothing keeps another version away.
+		s.Write("/etc/teleport.yaml", sound)
+		s.wants("1.2.0")
+		if code := s.tick(); code != 0 {
+			t.Errorf("the tick with another version ends with %d", code)
+		}
+		s.serves("1.2.0")
+	})
+}
+
+func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0", "1.2.0")
+	s.running("1.0.0")
+	s.Must("systemctl", "stop", "teleport")
+	s.wants("1.1.0")
+	s.Must(updater, "update")
+	s.linked("1.1.0")
+	if state := s.Show("teleport", "ActiveState"); state != "inactive" {
+		t.Errorf("the agent is %s", state)
+	}
+	r := s.status()
+	if !r.Unproven || r.State != installer.StateIdle || text(r.LastResult) != "succeeded" {
+		t.Errorf("status: unproven %v, %s, last result %s", r.Unproven, r.State, text(r.LastResult))
+	}
+	s.Must("systemctl", "start", "teleport")
+	s.serves("1.1.0")
+	s.wants("1.2.0")
+	s.Must(updater, "update")
+	s.serves("1.2.0")
+	if r := s.status(); r.Unproven {
+		t.Error("a version that was watched counts as unproven")
+	}
+}
+
+func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
+	for _, verb := range []string{"restart", "reload"} {
+		t.Run(verb, func(t *testing.T) {
+			s := newScene(t)
+			s.sound("1.0.0", "1.1.0")
+			s.running("1.0.0")
+			s.wants("1.1.0")
+			update := s.Background(host.Command{Args: []string{updater, "update"}})
+			s.watched("1.1.0")
+			s.Must("systemctl", verb, "teleport")
+			s.ends(update, 0)
+			s.serves("1.1.0")
+			if log := s.told(); !strings.Contains(log, "Somebody else restarted or reloaded the agent, watching anew") {
+				t.Errorf("the journal does not say why it took longer:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestAnAgentThatAPersonStopsDuringTheWatchStaysStopped(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0")
+	s.wants("1.1.0")
+	update := s.Background(host.Command{Args: []string{updater, "update"}})
+	s.watched("1.1.0")
+	s.Must("systemctl", "stop", "teleport")
+	s.ends(update, 1)
+	s.linked("1.0.0")
+	if state := s.Show("teleport", "ActiveState"); state != "inactive" {
+		t.Errorf("the agent is %s", state)
+	}
+	r := s.status()
+	if text(r.LastResult) != "interrupted" || r.FailedVersion != nil || !strings.Contains(text(r.LastError), "was stopped by somebody else while it was being watched") {
+		t.Errorf("status: last result %s, failed %s, error %s", text(r.LastResult), text(r.FailedVersion), text(r.LastError))
+	}
+
+	// It does not run, so there is nothing to watch: the version counts.
+	if code := s.tick(); code != 0 {
+		t.Errorf("the next tick ends with %d", code)
+	}
+	s.linked("1.1.0")
+	s.Must("systemctl", "start", "teleport")
+	s.serves("1.1.0")
+}
+
+// watched waits until the agent runs a version that is still being watched.
+func (s *scene) watched(v string) {
+	s.t.Helper()
+	host.Wait(s.t, 20*time.Second, func() error {
+		exe := s.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe")
+		if got := strings.TrimSpace(exe.Stdout); got != store+"/"+v+"/bin/teleport" {
+			return fmt.Errorf("the agent executes %q", got)
+		}
+		return nil
+	})
+	if !s.Exists(store + "/journal.json") {
+		s.t.Fatal("the watch is over")
+	}
+}
