@@ -269,7 +269,13 @@ func (f *failures) add(m mirror, err error) {
 }
 
 func (f *failures) Error() string {
-	return fmt.Sprintf("fetch version %s: %s", f.release, strings.Join(f.reasons, "; "))
+	hint := " (is the URL template right, and the version published?)"
+	for _, err := range f.errs {
+		if !errors.Is(err, ErrNotFound) {
+			hint = ""
+		}
+	}
+	return fmt.Sprintf("fetch version %s: %s%s", f.release, strings.Join(f.reasons, "; "), hint)
 }
 
 func (f *failures) Unwrap() []error { return f.errs }

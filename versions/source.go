@@ -72,7 +72,7 @@ type statusError struct {
 
 func (e *statusError) Error() string {
 	if e.Unwrap() == ErrNotFound {
-		return fmt.Sprintf("%s is not there: the server answered %q (is the URL template right, and the version published?)", e.url, e.status)
+		return fmt.Sprintf("%s is not there (%d %s)", e.url, e.code, http.StatusText(e.code))
 	}
 	return fmt.Sprintf("%s: the server answered %q", e.url, e.status)
 }
