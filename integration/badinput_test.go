@@ -99,7 +99,7 @@ func TestATickThatCannotAskFindIsSeen(t *testing.T) {
 
 // refused runs a command that must fail with 1, say one thing, and leave the
 // host as it was.
-func (s *scene) refused(name string, says []string, args ...string) {
+func (s *scene) refused(name string, says []string, args ...string) (text string) {
 	s.t.Helper()
 	before := s.look()
 	r := s.Try(args...)
@@ -115,7 +115,7 @@ func (s *scene) refused(name string, says []string, args ...string) {
 	}
 	if len(errs) != 1 {
 		s.t.Errorf("%s: want one error, found %d:\n%s%s", name, len(errs), r.Stdout, r.Stderr)
-		return
+		return ""
 	}
 	s.t.Logf("%s (%v):\n\t%s", name, r.Took, errs[0])
 	for _, want := range says {
@@ -130,6 +130,7 @@ func (s *scene) refused(name string, says []string, args ...string) {
 	for _, p := range unclear(errs[0]) {
 		s.t.Errorf("%s: %s:\n%s", name, p, errs[0])
 	}
+	return errs[0]
 }
 
 // same asserts that the host is as it was.

@@ -94,23 +94,25 @@ func (c *cluster) middleware(next http.Handler) http.Handler {
 		fault := c.fault
 		c.mu.Unlock()
 		counted := &countingResponse{ResponseWriter: w}
+		if !isFind && !strings.HasSuffix(r.URL.Path, ".sha256") {
+			counted.to = &c.downloaded
+		}
 		if fault == nil || !fault(counted, r) {
 			next.ServeHTTP(counted, r)
-		}
-		if !isFind && !strings.HasSuffix(r.URL.Path, ".sha256") {
-			c.downloaded.Add(counted.n)
 		}
 	})
 }
 
 type countingResponse struct {
 	http.ResponseWriter
-	n int64
+	to *atomic.Int64 // nil: nobody asks
 }
 
 func (c *countingResponse) Write(p []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(p)
-	c.n += int64(n)
+	if c.to != nil {
+		c.to.Add(int64(n)) // as they are written: the connection may be cut
+	}
 	return n, err
 }
 
