@@ -3,6 +3,8 @@ package installer
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"teleport-update/internal/durable"
 	"teleport-update/systemd"
@@ -27,6 +29,7 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 		if err := i.keepBefore(j); err != nil {
 			return fmt.Errorf("keep what was here before: %w", err)
 		}
+		i.warnOfClosedFolders(tree)
 	}
 	if c.activeTarget() != j.target() || j.Commit.Spec != nil {
 		commitTo(&c, j, i)
@@ -43,6 +46,18 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 	i.Log.Info("version is active", "version", j.To.String(), "previous", nameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	i.retain(c)
 	return nil
+}
+
+// warnOfClosedFolders tells who can no longer run what they could run before: an
+// agent that was here first keeps its data folder to root. To open it is not for
+// us to decide.
+func (i *Installer) warnOfClosedFolders(tree versions.Tree) {
+	for dir := tree.Dir; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
+			i.Log.Warn("tsh and the other programs are for root only: what their links lead to is in a folder that is closed to others; chmod o+x opens it",
+				"folder", dir, "mode", info.Mode().Perm())
+		}
+	}
 }
 
 // commitTo makes the proven version the active one in the configuration.

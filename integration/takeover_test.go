@@ -44,6 +44,13 @@ func TestAnAgentThatIsHereAlreadyIsTakenOver(t *testing.T) {
 			if got := s.Show("teleport", "FragmentPath"); got != unitFile {
 				t.Errorf("systemd uses the unit %s", got)
 			}
+			// The agent's folder is root's alone, and tsh is in it now.
+			tsh := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", linkDir + "/tsh", "version"}
+			if s.Try(tsh...).Code == 0 || !strings.Contains(s.Log(""), "closed to others; chmod o+x opens it folder=/var/lib/teleport mode=") {
+				t.Errorf("an ordinary user runs tsh, or nobody says why not")
+			}
+			s.Must("chmod", "o+x", "/var/lib/teleport")
+			s.Must(tsh...)
 			if r := s.status(); r.Unproven || text(r.LastResult) != "succeeded" {
 				t.Errorf("status: unproven %v, last result %s", r.Unproven, text(r.LastResult))
 			}
