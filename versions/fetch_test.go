@@ -530,6 +530,9 @@ func TestMirrorsTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantWhole(t, tree, other)
+		if len(b.ifRange) > 0 {
+			t.Errorf("a part of another tarball was asked for: %q", b.requests)
+		}
 	})
 	t.Run("where the first has a damaged tarball", func(t *testing.T) {
 		a, b := serve(t, tarball), serve(t, tarball)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -143,9 +142,8 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The kernel marks a file that lost its name; the folder may be there
-		// still, and the process may start its neighbours.
-		path = strings.TrimSuffix(path, " (deleted)")
+		// A file that lost its name counts, too (the kernel appends
+		// " (deleted)"): the process may start its neighbours.
 		if name := entryOf(path, real); name != "" {
 			names = append(names, name)
 		}
