@@ -166,5 +166,5 @@ func checkConnect(_ context.Context, proxy *url.URL, connect *http.Request, resp
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return fmt.Errorf("the proxy %s refused the connection to %s: %s", Redact(proxy.String()), connect.Host, resp.Status)
+	return fmt.Errorf("the HTTP proxy %s refused the connection to %s: %s", Redact(proxy.String()), connect.Host, resp.Status)
 }
