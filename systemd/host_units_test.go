@@ -246,6 +246,18 @@ func TestHostUnits(t *testing.T) {
 		t.Errorf("ran %q, %v; want %q", ran, err, want)
 	}
 
+	// A change of what the units say takes effect at once.
+	moved := units
+	moved.Binary = root + "/elsewhere/updater"
+	for _, u := range []Units{moved, units} {
+		if err := u.Install(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := conn.Unit(t.Context(), "teleport-update.service"); err != nil || got.ExecStart != u.Binary {
+			t.Errorf("systemd runs %q, %v; want %q", got.ExecStart, err, u.Binary)
+		}
+	}
+
 	// Only an open journal makes the recovery run.
 	journal := root + "/data/versions/journal.json"
 	if err := os.MkdirAll(filepath.Dir(journal), 0o755); err != nil {
