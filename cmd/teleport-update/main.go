@@ -30,6 +30,7 @@ func main() {
 	// A switch may outlive the terminal or the pipe it was started from.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	os.Args = hideSecrets(os.Args)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
