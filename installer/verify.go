@@ -54,9 +54,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range i.units().Problems() {
-		problems = append(problems, p)
-	}
+	problems = append(problems, i.units().Problems()...)
 	for _, p := range problems {
 		findings = append(findings, Finding{Subject: "links and units", Detail: p})
 	}
