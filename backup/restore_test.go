@@ -242,3 +242,21 @@ func TestARestoreWithRoomForACopyOnlyReplacesTheFile(t *testing.T) {
 	}
 	wantFiles(t, small, "sqlite.db")
 }
+
+func TestAResultThatIsNotTheBackupIsNoticed(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "", 2000, 1)
+	h.take(t, "15.1.0")
+	want, err := settledSchema(t.Context(), h.copied())
+	must(t, err)
+	result := target{path: h.db}
+	must(t, result.verify(t.Context(), want))
+	later(t, h.db)
+	if err := result.verify(t.Context(), want); err == nil {
+		t.Error("another schema passes")
+	}
+	must(t, os.WriteFile(h.db, []byte("garbage"), 0o600))
+	if err := result.verify(t.Context(), want); err == nil {
+		t.Error("garbage passes")
+	}
+}
