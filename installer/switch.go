@@ -89,8 +89,15 @@ func (i *Installer) inOwnUnit(ctx context.Context, req SwitchRequest, descriptio
 		Stdout:      os.Stdout,
 		Stderr:      os.Stderr,
 	})
-	if err != nil {
-		return fmt.Errorf("switch in a unit of its own: %w; see `teleport-update status` and `journalctl -t teleport-update`", err)
+	var goesOn *systemd.GoesOnError
+	switch {
+	case errors.As(err, &goesOn):
+		return fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): see `teleport-update status` and `journalctl -t teleport-update`",
+			description, goesOn.Unit, goesOn.Err)
+	case err != nil && code > 128:
+		return fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description, err)
+	case err != nil:
+		return fmt.Errorf("%s, in a unit of its own: %w; see `teleport-update status` and `journalctl -t teleport-update`", description, err)
 	}
 	if code != 0 {
 		return &ExitError{Code: code}

@@ -40,8 +40,21 @@ const (
 	transientStop = 5 * time.Minute
 )
 
+// GoesOnError means that a program was started, and goes on in its unit although
+// nobody waits for it any more.
+type GoesOnError struct {
+	Unit string
+	Err  error // why nobody waits
+}
+
+func (e *GoesOnError) Error() string {
+	return fmt.Sprintf("follow %s, which goes on: %v", e.Unit, e.Err)
+}
+
+func (e *GoesOnError) Unwrap() error { return e.Err }
+
 // RunTransient runs the program and returns its exit code when it has ended. If
-// ctx ends first, or the caller dies, the program goes on.
+// ctx ends first, which is a GoesOnError, or the caller dies, the program goes on.
 //
 // A program that a signal ended has the code 128 plus the signal's number and an
 // error that says so. Any other error means that the program was not started, or
@@ -69,7 +82,7 @@ func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err
 	}
 	if err == nil {
 		if err := c.waitJob(ctx, job, jobCap); err != nil && ctx.Err() != nil {
-			return -1, err
+			return -1, &GoesOnError{Unit: name, Err: context.Cause(ctx)}
 		}
 		// A job that failed leaves a unit whose state says more.
 	}
@@ -82,12 +95,12 @@ func (c *Conn) follow(ctx context.Context, name string) (int, error) {
 	defer signals.close()
 	for {
 		if err := signals.listen(ctx); err != nil {
-			return -1, fmt.Errorf("follow %s, which goes on: %w", name, err)
+			return -1, &GoesOnError{Unit: name, Err: err}
 		}
 		u, err := c.Unit(ctx, name)
 		switch {
 		case err != nil:
-			return -1, fmt.Errorf("follow %s, which goes on: %w", name, err)
+			return -1, &GoesOnError{Unit: name, Err: err}
 		case u.LoadState != "loaded", u.ActiveState == "inactive":
 			return -1, fmt.Errorf("%s was stopped and removed by somebody else: its exit code is not known", name)
 		case u.ActiveState == "failed", u.SubState == "exited":
@@ -96,7 +109,7 @@ func (c *Conn) follow(ctx context.Context, name string) (int, error) {
 		}
 		signals.wait(ctx, transientPoll)
 		if ctx.Err() != nil {
-			return -1, fmt.Errorf("follow %s, which goes on: %w", name, ctx.Err())
+			return -1, &GoesOnError{Unit: name, Err: context.Cause(ctx)}
 		}
 	}
 }
