@@ -91,6 +91,14 @@ func releaseOf(t versions.Tree) release {
 
 func (r release) String() string { return describe(r.Version, r.Edition) }
 
+// reason is why the switch is undone.
+func (j *journal) reason() string {
+	if j.Error != "" {
+		return j.Error
+	}
+	return "the switch was interrupted"
+}
+
 // describe names a version for a person, the edition only where it matters.
 func describe(v string, e version.Edition) string {
 	if e == "" || e == version.OSS {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"teleport-update/systemd"
@@ -75,7 +76,7 @@ func (i *Installer) recoverLocked(ctx context.Context) error {
 		}
 		return &NeedsPersonError{fmt.Errorf("undo the switch to %s: %w; the next run tries again", j.To, err)}
 	}
-	i.Log.Info("the switch was undone", "to", j.To.String(), "error", j.Error)
+	i.Log.Info("the switch was undone", "to", j.To.String(), "reason", j.reason())
 	return nil
 }
 
@@ -90,7 +91,7 @@ func (i *Installer) watchAgain(ctx context.Context, j *journal, conn *systemd.Co
 	if err != nil {
 		return false, err
 	}
-	if u.MainPID == 0 || !executesFrom(u.MainPID, j.To.Dir) {
+	if !executesFrom(u.MainPID, j.To.Dir) && !executesFrom(pidIn(u.PIDFile), j.To.Dir) {
 		j.Interrupted = true
 		return false, nil
 	}
@@ -110,16 +111,38 @@ func (i *Installer) watchAgain(ctx context.Context, j *journal, conn *systemd.Co
 	if err != nil {
 		return false, err
 	}
+	i.Log.Info("watching the agent once more", "version", j.To.String(), "window", w.Window)
+	var unhealthy *systemd.UnhealthyError
 	switch _, err = conn.WatchRunning(ctx, w); {
+	case err == nil:
+		i.Log.Info("the agent holds", "version", j.To.String())
+		return true, j.enter(i.Paths.Journal(), proven)
 	case errors.Is(err, systemd.ErrHostStopping):
 		return false, &NeedsBootError{}
 	case ctx.Err() != nil:
-		return false, ctx.Err()
-	case err != nil:
+		return false, fmt.Errorf("close the switch to %s: interrupted (%w); the next run goes on with it", j.To, context.Cause(ctx))
+	case errors.As(err, &unhealthy):
+		i.Log.Warn("rolling back", "version", j.To.String(), "error", err)
 		j.Error, j.Blame = err.Error(), true
+		j.heed(unhealthy)
 		return false, nil
 	}
-	return true, j.enter(i.Paths.Journal(), proven)
+	return false, err
+}
+
+// pidIn is the process that a unit's PID file names, 0 if there is none. It is the
+// one that serves; systemd may still have the one before, which drains its
+// sessions, for the main process.
+func pidIn(file string) uint32 {
+	data, err := os.ReadFile(file)
+	if err != nil || len(data) > 64 {
+		return 0
+	}
+	pid, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return uint32(pid)
 }
 
 // executesFrom reports whether a process executes a program inside dir.

@@ -210,6 +210,10 @@ func (t *transaction) prove(ctx context.Context) error {
 // be cut short by what cut the switch short.
 func (t *transaction) abandon(ctx context.Context, cause error) error {
 	interrupted := ctx.Err() != nil
+	if interrupted {
+		// Says more than which call could not be ended any more.
+		cause = fmt.Errorf("the updater was told to stop in the middle of it (%w)", context.Cause(ctx))
+	}
 	ctx = context.WithoutCancel(ctx)
 	var unhealthy *systemd.UnhealthyError
 	t.j.Error = cause.Error()
@@ -218,12 +222,7 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 	t.j.Blame = !interrupted && !errors.As(cause, &refused)
 	t.j.Interrupted = interrupted
 	if errors.As(cause, &unhealthy) {
-		t.j.OldServes = unhealthy.OldServes
-		if unhealthy.Stopped {
-			// A person stopped the agent in the middle of the watch: nothing is
-			// known about the version, and starting it again is that person's.
-			t.j.Interrupted, t.j.Blame, t.j.Agent.State = true, false, agentStopped
-		}
+		t.j.heed(unhealthy)
 	}
 	t.Log.Warn("rolling back", "version", t.request.To.String(), "error", cause)
 	if err := t.undo(ctx, t.j, t.conn); err != nil {

@@ -15,6 +15,9 @@ import (
 // transaction. It can be cut off anywhere and begun again: every step either is
 // repeatable or leaves its mark in the journal first.
 func (i *Installer) undo(ctx context.Context, j *journal, conn *systemd.Conn) error {
+	if err := i.heedBoot(ctx, j, conn); err != nil {
+		return err
+	}
 	if j.Phase != restored {
 		if err := i.undoFiles(ctx, j, conn, true); err != nil {
 			return err
@@ -26,6 +29,38 @@ func (i *Installer) undo(ctx context.Context, j *journal, conn *systemd.Conn) er
 		}
 	}
 	return i.closeUndone(ctx, j, conn)
+}
+
+// heed notes what a watch found out besides that the version does not hold.
+func (j *journal) heed(u *systemd.UnhealthyError) {
+	j.OldServes = u.OldServes
+	if u.Stopped {
+		// A person stopped the agent in the middle of the watch: nothing is known
+		// about the version, and starting it again is that person's.
+		j.Interrupted, j.Blame, j.Agent.State = true, false, agentStopped
+	}
+}
+
+// heedBoot finds out, before anything is stopped here, whether an agent ran that
+// is down since a reboot: what a person had started by hand does not come back
+// at boot, and is not for us to start.
+func (i *Installer) heedBoot(ctx context.Context, j *journal, conn *systemd.Conn) error {
+	if conn == nil || j.BootID == bootID() {
+		return nil
+	}
+	u, err := conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return err
+	}
+	if j.Agent.State.manageable() && stateOf(u) == agentStopped {
+		i.Log.Info("the agent stays down: systemd did not start it at this boot")
+		j.Agent.State = agentStopped
+	}
+	j.BootID, j.OldServes = bootID(), false
+	if j.Phase != restored {
+		j.Phase = rollingBack
+	}
+	return j.save(i.Paths.Journal())
 }
 
 // oldFails decides what follows when the old version does not hold either. It is
@@ -123,10 +158,6 @@ func (i *Installer) bringBack(ctx context.Context, j *journal, conn *systemd.Con
 	if !j.Switched && u.MainPID != 0 && u.MainPID == j.Agent.MainPID && u.InvocationID == j.Agent.InvocationID {
 		return nil // nobody ever told it anything
 	}
-	if j.BootID != bootID() && stateOf(u) == agentStopped {
-		i.Log.Info("the agent stays down: systemd did not start it at this boot")
-		return nil
-	}
 	c, err := loadConfig(i.Paths.Config())
 	if err != nil {
 		return err
@@ -173,10 +204,7 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 			blame = true
 		}
 	}
-	reason := j.Error
-	if reason == "" {
-		reason = "the switch was interrupted"
-	}
+	reason := j.reason()
 	c.Status.LastUpdate = &LastUpdate{
 		Time: i.timestamp(), Target: j.To.Version, TargetEdition: j.To.Edition,
 		Result: result, Error: reason, SkippedBackup: j.Commit.SkippedBackup,

@@ -1,0 +1,246 @@
+//go:build hosts
+
+package integration
+
+import (
+	"encoding/json"
+
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/installer"
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/internal/version"
+)
+
+const switchUnits = "teleport-update-switch-*"
+
+func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0")
+	s.release(release.Spec{Version: "1.1.0", Schema: 2})
+	s.running("1.0.0")
+	rows := s.database()
+	s.wants("1.1.0")
+	update := s.Background(host.Command{Args: []string{updater, "update"}})
+	s.watched("1.1.0")
+	s.Must("systemctl", "stop", switchUnits)
+
+	r, err := update.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const says = "the updater was told to stop in the middle of it (terminated signal received)"
+	if r.Code != 1 || !strings.Contains(r.Stderr, says) || !strings.Contains(r.Stderr, "the agent is on version 1.0.0") {
+		t.Errorf("exit code %d; want 1 and %q:\n%s", r.Code, says, r.Stderr)
+	}
+	s.serves("1.0.0")
+	s.lost(rows, "1.0.0")
+	s.tidy()
+	if r := s.status(); r.State != installer.StateIdle || text(r.LastResult) != "interrupted" || !strings.Contains(text(r.LastError), says) || r.FailedVersion != nil {
+		t.Errorf("status: %s, last result %s, error %s, failed %s", r.State, text(r.LastResult), text(r.LastError), text(r.FailedVersion))
+	}
+
+	// It is not the version's fault.
+	if code := s.tick(); code != 0 {
+		t.Errorf("the next tick ends with %d", code)
+	}
+	s.serves("1.1.0")
+}
+
+func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		old  stamp.Variant
+	}{
+		{name: "with an old process that has left", old: stamp.Sound},
+		{name: "with an old process that drains", old: stamp.Drains},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(t)
+			s.release(release.Spec{Version: "1.0.0", Variant: tc.old})
+			s.sound("1.1.0")
+			s.running("1.0.0")
+			before := s.seen()
+			s.wants("1.1.0")
+			s.killedInMidWatch("1.1.0")
+			if r := s.status(); r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || !strings.Contains(r.Explanation, "a switch to 1.1.0 was cut off") {
+				t.Errorf("status: %s, %s", r.State, r.Explanation)
+			}
+
+			from := s.seen()
+			if code := s.tick(); code != 0 {
+				t.Errorf("the next tick ends with %d", code)
+			}
+			s.serves("1.1.0")
+			s.switched(1, "1.1.0")
+			if got := from.became(s.seen()); got != inPeace {
+				t.Errorf("the agent was %s by the second watch", got)
+			}
+			if drains := s.Exists("/proc/" + before.pid); drains != (tc.old == stamp.Drains) {
+				t.Errorf("the old process is there: %v", drains)
+			}
+			if r := s.status(); r.State != installer.StateIdle || text(r.LastResult) != "succeeded" {
+				t.Errorf("status: %s, last result %s", r.State, text(r.LastResult))
+			}
+			if log := s.Log("teleport-update.service"); !strings.Contains(log, "closing a switch that was cut off to=1.1.0") || !strings.Contains(log, "the agent holds version=1.1.0") {
+				t.Errorf("the tick does not say what it did:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestASwitchThatIsKilledWhileABadVersionIsWatched(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0")
+	s.release(release.Spec{Version: "1.1.0", Variant: stamp.CrashLoops})
+	s.running("1.0.0")
+	rows := s.database()
+	s.wants("1.1.0")
+	s.killedInMidWatch("1.1.0")
+	s.tick()
+	s.serves("1.0.0")
+	s.backsOff("1.1.0", 1, time.Hour)
+	s.lost(rows, "1.0.0")
+	s.tidy()
+}
+
+// Whatever it was doing when it was killed, the next run brings it to an end.
+func TestASwitchThatIsKilledInAnyPhase(t *testing.T) {
+	for _, tc := range []struct {
+		phase string
+		new   stamp.Variant
+	}{
+		{"begun", stamp.Sound},
+		{"switched", stamp.Sound},
+		{"rolling_back", stamp.CrashLoops},
+		{"restored", stamp.CrashLoops},
+	} {
+		t.Run(tc.phase, func(t *testing.T) {
+			s := newScene(t)
+			s.sound("1.0.0")
+			s.release(release.Spec{Version: "1.1.0", Variant: tc.new, CrashAfter: 500 * time.Millisecond})
+			s.running("1.0.0")
+			rows := s.database()
+			s.wants("1.1.0")
+			update := s.Background(host.Command{Args: []string{updater, "update"}})
+			s.reaches(update, tc.phase)
+			s.Must("systemctl", "kill", "--signal=KILL", switchUnits)
+			s.ends(update, 1)
+			if s.phase() == "" {
+				t.Fatal("the journal is gone, although the switch was killed")
+			}
+
+			s.tick()
+			if tc.new == stamp.Sound {
+				s.serves("1.1.0")
+			} else {
+				s.serves("1.0.0")
+				s.backsOff("1.1.0", 1, time.Hour)
+			}
+			s.lost(rows, "")
+			s.tidy()
+		})
+	}
+}
+
+func TestACommandThatIsInterruptedLeavesTheSwitchAlone(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0")
+	s.wants("1.1.0")
+	// To a file, which the switch may keep open longer than the command.
+	update := s.Background(host.Command{Args: []string{"sh", "-c", "exec " + updater + " update >/tmp/said 2>&1"}})
+	s.watched("1.1.0")
+	if err := update.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	s.ends(update, 1)
+	if s.phase() == "" {
+		t.Error("the command did not return before the switch had ended")
+	}
+	if said := s.Read("/tmp/said"); !strings.Contains(said, "Switch the Teleport agent to 1.1.0: this goes on in teleport-update-switch-") ||
+		!strings.Contains(said, "(interrupt signal received)") {
+		t.Errorf("the command does not say that the switch goes on:\n%s", said)
+	}
+	s.closed()
+	s.serves("1.1.0")
+}
+
+// After a power cut whose repair at boot did not happen, systemd has started the
+// version that was never proven.
+func TestAPowerCutWithoutTheRepairAtBoot(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0")
+	s.release(release.Spec{Version: "1.1.0", Schema: 2})
+	s.running("1.0.0")
+	rows := s.database()
+	s.wants("1.1.0")
+	s.Background(host.Command{Args: []string{updater, "update"}})
+	s.watched("1.1.0")
+	s.Must("systemctl", "mask", "--now", "teleport-update-recover.service")
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.watched("1.1.0")
+
+	s.set(find.Answer{Version: "1.1.0", Edition: version.OSS})
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick that closes the switch ends with %d", code)
+	}
+	s.serves("1.0.0")
+	s.lost(rows, "1.0.0")
+	if r := s.status(); text(r.LastResult) != "interrupted" || r.FailedVersion != nil {
+		t.Errorf("status: last result %s, failed %s", text(r.LastResult), text(r.FailedVersion))
+	}
+}
+
+// killedInMidWatch begins an update and kills the switch while it watches the
+// version.
+func (s *scene) killedInMidWatch(v string) {
+	s.t.Helper()
+	update := s.Background(host.Command{Args: []string{updater, "update"}})
+	s.watched(v)
+	s.Must("systemctl", "kill", "--signal=KILL", switchUnits)
+	r, err := update.Wait()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if r.Code != 1 || !strings.Contains(r.Stderr, "this was cut off: ") || !strings.Contains(r.Stderr, "was killed by SIGKILL") {
+		s.t.Errorf("exit code %d; want 1, and that the switch was killed:\n%s", r.Code, r.Stderr)
+	}
+}
+
+// phase is how far an open switch has come, "" if none is open.
+func (s *scene) phase() string {
+	s.t.Helper()
+	data, err := s.ReadFile(store + "/journal.json")
+	if err != nil {
+		return ""
+	}
+	var j struct{ Phase string }
+	if err := json.Unmarshal(data, &j); err != nil {
+		s.t.Fatalf("the journal holds %q: %v", data, err)
+	}
+	return j.Phase
+}
+
+// reaches waits for a phase, without the pauses of host.Wait: some are short.
+func (s *scene) reaches(update *host.Process, phase string) {
+	s.t.Helper()
+	for s.phase() != phase {
+		select {
+		case <-update.Done():
+			s.t.Fatalf("the switch ended without the phase %s", phase)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
