@@ -749,6 +749,7 @@ func TestAVersionsNameThatIsTakenIsNotTouched(t *testing.T) {
 
 func TestOnlyRegularFilesAreFetchedFromThisHost(t *testing.T) {
 	f, _ := testFetcher(t, nil)
+	f.Patience.Backoff, f.Patience.MaxBackoff = time.Hour, time.Hour // none is worth a second look
 	dir := t.TempDir()
 	for name, want := range map[string]string{dir: "not a regular file", "/dev/zero": "not a regular file", dir + "/missing": "release not found"} {
 		_, err := f.Fetch(context.Background(), FetchRequest{

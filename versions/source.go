@@ -97,7 +97,7 @@ func permanent(err error) bool {
 		return true
 	}
 	_, refused := errors.AsType[*refusedError](err)
-	return refused || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+	return refused || errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrPermission)
 }
 
 // refusedError is an answer that breaks the protocol: not worth another try.
