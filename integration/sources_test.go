@@ -1,0 +1,112 @@
+//go:build hosts
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/internal/version"
+)
+
+// Where releases come from, in which form, and in which edition.
+
+// A host without a way to any mirror takes releases from a folder; a mirror may
+// serve zstd under the name of a gzip file.
+func TestReleasesFromAFolderOfTheHostAndCompressedWithZstd(t *testing.T) {
+	s := newScene(t)
+	s.release(release.Spec{Version: "1.0.0"})
+	s.release(release.Spec{Version: "1.1.0", Compression: release.Zstd})
+	s.release(release.Spec{Version: "1.2.0", Compression: release.Zstd})
+	const media = "/media/releases/"
+	carry := func(v string) {
+		name := release.Name(v, version.OSS)
+		for _, name := range []string{name, name + ".sha256"} {
+			if err := s.CopyIn(filepath.Join(s.releases, name), media+name, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	carry("1.0.0")
+	carry("1.1.0")
+	s.wants("1.0.0")
+	s.Must(updater, "enable", "--proxy", proxyAddress, "--health-window", window,
+		"--template", "file://"+media+strings.TrimPrefix(templateURL, proxyAddress+"/releases/"))
+	s.Must("systemctl", "enable", "--now", "teleport")
+	s.serves("1.0.0")
+	s.wants("1.1.0")
+	s.Must(updater, "update")
+	s.serves("1.1.0")
+	if n := s.downloaded.Load(); n != 0 {
+		t.Errorf("%d bytes were downloaded", n)
+	}
+
+	s.wants("1.2.0")
+	begun := time.Now()
+	s.refused("not on the medium", []string{"release not found: " + media + release.Name("1.2.0", version.OSS), "the agent stays on version 1.1.0"}, updater, "update")
+	s.Write(media+release.Name("1.2.0", version.OSS)+".sha256", strings.Repeat("0", 64)+"\n")
+	s.refused("only its checksum is on the medium", []string{"release not found", "the agent stays on version 1.1.0"}, updater, "update")
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("what is not there was looked for again and again: %v", took)
+	}
+	if err := os.WriteFile(filepath.Join(s.releases, "broken"), []byte("cut off"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CopyIn(filepath.Join(s.releases, "broken"), media+release.Name("1.2.0", version.OSS), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.refused("damaged on the medium", []string{"neither gzip nor zstd", "the agent stays on version 1.1.0"}, updater, "update")
+	if names, _ := s.Names(media); !slices.Contains(names, "teleport-v1.2.0-linux-amd64-bin.tar.gz") {
+		t.Errorf("the medium was changed: %v", names)
+	}
+
+	// From the folder to a mirror: another enable.
+	s.Must(updater, "enable", "--template", templateURL)
+	s.serves("1.2.0")
+}
+
+// The cluster becomes an enterprise cluster: another edition of the version that
+// runs is an update like any other, and can be rolled back.
+func TestAnotherEditionOfTheSameVersion(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0")
+	s.release(release.Spec{Version: "1.0.0", Edition: version.Enterprise})
+	s.running("1.0.0")
+	s.set(find.Answer{Version: "1.0.0", Edition: version.Enterprise, AutoUpdate: true})
+
+	on := func(folder, edition, previous string) {
+		t.Helper()
+		host.Wait(t, 15*time.Second, func() error { return s.executes(store + "/" + folder + "/bin/teleport") })
+		for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
+			if got, want := s.Link(linkDir+"/"+name), store+"/"+folder+"/bin/"+name; got != want {
+				t.Errorf("link %s leads to %q; want %q", name, got, want)
+			}
+		}
+		r := s.status()
+		if text(r.VersionInstalled) != "1.0.0" || text(r.EditionInstalled) != edition || text(r.VersionPrevious) != "1.0.0" || text(r.EditionPrevious) != previous {
+			t.Errorf("status: installed %s %s, previous %s %s; want %s after %s", text(r.VersionInstalled), text(r.EditionInstalled),
+				text(r.VersionPrevious), text(r.EditionPrevious), edition, previous)
+		}
+	}
+	s.Must(updater, "update")
+	on("1.0.0_enterprise", "enterprise", "oss")
+	s.Must(updater, "rollback")
+	on("1.0.0", "oss", "enterprise")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick ended with %d", code)
+	}
+	on("1.0.0", "oss", "enterprise")
+	if r := s.status(); r.State != "held" || text(r.HeldVersion) != "1.0.0" {
+		t.Errorf("status: %s, held %s: %s", r.State, text(r.HeldVersion), r.Explanation)
+	}
+	s.Must(updater, "update", "--now")
+	on("1.0.0_enterprise", "enterprise", "oss")
+	s.Must(updater, "verify")
+}
