@@ -65,10 +65,16 @@ func (c *Client) Ask(ctx context.Context, req Request) (Answer, error) {
 		}
 	}
 	if err != nil && whole.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("ask %s: no whole answer within %s: %w", base, timeout, context.DeadlineExceeded)
+		err = &timeoutError{fmt.Sprintf("ask %s: no whole answer within %s", base, timeout)}
 	}
 	return answer, err
 }
+
+// timeoutError is a question that was given up.
+type timeoutError struct{ text string }
+
+func (e *timeoutError) Error() string { return e.text }
+func (e *timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 // errNotFound is in the error of an answer with status 404.
 var errNotFound = errors.New("404 Not Found")

@@ -44,7 +44,7 @@ func lock(ctx context.Context, path string, patience time.Duration) (unlock func
 		ok, err = l.TryLockContext(wait, 100*time.Millisecond)
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("interrupted (%w) while waiting for another updater; nothing was changed", context.Cause(ctx))
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)

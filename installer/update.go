@@ -177,7 +177,7 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 	i.Log.Info("waiting a random time before the download", "wait", d.Round(time.Second), "version", in.Target.Version)
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), staysAsItIs(in.Config))
 	case <-time.After(d):
 		return nil
 	}

@@ -1,6 +1,7 @@
 package webclient
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -45,6 +46,10 @@ func plainText(err error) string {
 		text = err.Error()
 	}
 	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was cut"
 	case errors.Is(err, io.EOF):

@@ -36,7 +36,9 @@ func TestPlainError(t *testing.T) {
 		{"an expired certificate", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "current time X is after Y"}},
 			"the server's certificate is not trusted: certificate has expired or is not yet valid: current time X is after Y; is the clock of this host right?"},
 		{"an alert", &net.OpError{Op: "remote error", Err: tls.AlertError(40)}, "the server ended the TLS handshake: handshake failure"},
-		{"something else", context.Canceled, "context canceled"},
+		{"a deadline", context.DeadlineExceeded, "no answer in time"},
+		{"somebody gave up", context.Canceled, "interrupted"},
+		{"something else", errors.New("disk is full"), "disk is full"},
 	} {
 		got := PlainError(tc.err)
 		if got.Error() != tc.want {
