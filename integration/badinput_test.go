@@ -72,7 +72,7 @@ func TestABadAnswerOfFindChangesNothing(t *testing.T) {
 // The timer's run fails as a person's does: one line of priority error in the
 // journal, and the unit failed for whoever watches units. What find wants is
 // then the last thing it said, or unknown.
-func TestATickThatCannotAskFindIsSeen(t *testing.T) {
+func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0")
 	s.running("1.0.0")
@@ -95,6 +95,29 @@ func TestATickThatCannotAskFindIsSeen(t *testing.T) {
 	if r.VersionDesired != nil || r.EditionDesired != nil || r.UpdateTimeJitter != nil || !strings.Contains(r.Explanation, "not known") {
 		t.Errorf("status invents: desired %s, %s", text(r.VersionDesired), r.Explanation)
 	}
+
+	// A release that cannot be fetched is tried again at the next tick.
+	s.sound("1.1.0")
+	s.wants("1.1.0")
+	s.breaks(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, ".sha256") {
+			return false
+		}
+		http.NotFound(w, r)
+		return true
+	})
+	if code := s.tick(); code != 1 {
+		t.Errorf("the tick ended with %d; want 1", code)
+	}
+	r = s.status()
+	if text(r.LastResult) != "failed" || text(r.LastTarget) != "1.1.0" || !strings.Contains(text(r.LastError), "404 Not Found") || r.FailedVersion != nil {
+		t.Errorf("status: last result %s, to %s, failed %s: %s", text(r.LastResult), text(r.LastTarget), text(r.FailedVersion), text(r.LastError))
+	}
+	s.breaks(nil)
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick ended with %d; want 0", code)
+	}
+	s.serves("1.1.0")
 }
 
 // refused runs a command that must fail with 1, say one thing, and leave the
