@@ -94,6 +94,11 @@ func lock(path string, how int) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	return lockFile(f, how)
+}
+
+// lockFile takes over f.
+func lockFile(f *os.File, how int) (unlock func(), err error) {
 	for {
 		err = unix.Flock(int(f.Fd()), how)
 		if err != unix.EINTR {
@@ -102,7 +107,7 @@ func lock(path string, how int) (unlock func(), err error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
 	return func() { f.Close() }, nil
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,17 @@ func Sweep() error {
 			continue
 		}
 		dir := filepath.Join(hosts, e.Name())
-		release, err := lock(filepath.Join(dir, ".lock"), unix.LOCK_EX|unix.LOCK_NB)
+		f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			// Its host is just being closed; or its process died before it had
+			// begun, and it is empty.
+			os.Remove(dir)
+			continue
+		}
+		var release func()
+		if err == nil {
+			release, err = lockFile(f, unix.LOCK_EX|unix.LOCK_NB)
+		}
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			continue
 		}
