@@ -1,0 +1,58 @@
+// Command fetch is the version store alone, for the benchmark: it fetches one
+// release into a new store and prints what it took, as JSON.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"teleport-update/internal/version"
+	"teleport-update/internal/webclient"
+	"teleport-update/versions"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "fetch:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	dir := flag.String("dir", "", "the store")
+	url := flag.String("url", "", "the tarball")
+	v := flag.String("version", "", "its version")
+	flag.Parse()
+	source, err := versions.ParseTemplate(*url)
+	if err != nil {
+		return err
+	}
+	client, err := webclient.New(webclient.Options{UserAgent: "bench"})
+	if err != nil {
+		return err
+	}
+	f := versions.NewFetcher(versions.NewStore(*dir), client, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	_, err = f.Fetch(context.Background(), versions.FetchRequest{
+		Release: versions.Release{Version: *v, Edition: version.OSS},
+		Sources: []*versions.Template{source},
+	})
+	if err != nil {
+		return err
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(status)) {
+		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			return json.NewEncoder(os.Stdout).Encode(map[string]string{"VmHWM": strings.TrimSpace(kib)})
+		}
+	}
+	return nil
+}

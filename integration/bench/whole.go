@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"teleport-update/integration/host"
+)
+
+// findServer is teleport-find as a process, over https.
+type findServer struct {
+	cmd     *exec.Cmd
+	url, ca string
+}
+
+// serveFind serves the release under its name at the CDN.
+func (b *bench) serveFind(tarball string) (*findServer, error) {
+	dir, err := os.MkdirTemp(b.work, "find-")
+	if err != nil {
+		return nil, err
+	}
+	releases := filepath.Join(dir, "releases")
+	name := fmt.Sprintf("teleport-v%s-%s-%s-bin.tar.gz", releaseVersion, runtime.GOOS, runtime.GOARCH)
+	if err := os.Mkdir(releases, 0o755); err != nil {
+		return nil, err
+	}
+	for from, to := range map[string]string{tarball: name, tarball + ".sha256": name + ".sha256"} {
+		if err := os.Link(from, filepath.Join(releases, to)); err != nil {
+			return nil, err
+		}
+	}
+	program, err := host.Build(b.ctx, host.Find())
+	if err != nil {
+		return nil, err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &findServer{url: "https://" + address, ca: filepath.Join(dir, "ca.pem")}
+	s.cmd = exec.CommandContext(b.ctx, program, "serve", "--listen", address, "--self-signed", "--ca-out", s.ca,
+		"--agent-version", releaseVersion, "--edition", "oss", "--releases", releases)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for range 500 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			return s, c.Close()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.stop()
+	return nil, errors.New("teleport-find does not listen; see " + log.Name())
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *findServer) stop() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
+
+// enable is the whole program on a host without a version: from start to the
+// version linked and the configuration written.
+func (b *bench) enable(name string, s *findServer) contender {
+	template := s.url + "/releases/teleport-v{{ .Version }}-{{ .OS }}-{{ .Arch }}-bin.tar.gz"
+	return contender{name, append(b.flags("DIR"), "enable", "--proxy", s.url, "--ca-file", s.ca, "--template", template)}
+}
+
+func (b *bench) flags(dir string) []string {
+	return []string{b.updaterPath, "--data-dir", dir + "/data", "--link-dir", dir + "/bin", "--unit-dir", dir + "/unit", "--agent-config", dir + "/teleport.yaml"}
+}
+
+// wholeUpdater measures the real program, over https, from start to end.
+func (b *bench) wholeUpdater() error {
+	gz, err := b.serveFind(b.in.gzip)
+	if err != nil {
+		return err
+	}
+	defer gz.stop()
+	zst, err := b.serveFind(b.in.zstd)
+	if err != nil {
+		return err
+	}
+	defer zst.stop()
+	enableGz, enableZst := b.enable("enable", gz), b.enable("enable (zstd)", zst)
+	walls, err := b.interleave(enableGz, b.child("decompress", b.in.gzip), enableZst)
+	if err != nil {
+		return err
+	}
+	b.report.ratio("gzip over https: the whole `teleport-update enable` / decompressing", walls["enable"], walls["decompress"], 0)
+	b.report.ratio("zstd over https: the whole `teleport-update enable` / decompressing gzip", walls["enable (zstd)"], walls["decompress"], 0)
+	for _, m := range []struct {
+		what string
+		c    contender
+		goal float64
+	}{{"gzip: peak memory of the whole updater", enableGz, goalMemory}, {"zstd: peak memory of the whole updater", enableZst, goalMemoryZstd}} {
+		kib, err := b.memories(m.c, 3)
+		if err != nil {
+			return err
+		}
+		b.report.value(m.what, float64(kib)/1024, "MiB", m.goal)
+	}
+	return b.idle(enableGz)
+}
+
+// idle measures an update that finds nothing to do, over verified https.
+func (b *bench) idle(enable contender) error {
+	dir, err := os.MkdirTemp(b.work, "idle-")
+	if err != nil {
+		return err
+	}
+	if out, err := b.command(enable, dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	update := contender{"update, nothing to do", append(b.flags(dir), "update")}
+	var cpu []time.Duration
+	for range 4 * b.rounds {
+		cmd := b.command(update, dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		cpu = append(cpu, time.Duration(usage.Utime.Nano()+usage.Stime.Nano()))
+	}
+	kib, err := b.memories(update, 5)
+	if err != nil {
+		return err
+	}
+	b.report.value("nothing to do: CPU", float64(median(cpu).Microseconds())/1000, "ms", goalIdleCPU)
+	b.report.value("nothing to do: peak memory", float64(kib)/1024, "MiB", goalIdleMemory)
+	return nil
+}
