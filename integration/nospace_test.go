@@ -76,9 +76,10 @@ func (s *scene) many(v string, programs int, size int) {
 
 func TestAFullDiskStopsAnUpdateBeforeTheAgentNotices(t *testing.T) {
 	s := newScene(t)
+	// An agent that writes would take of the last bytes what it can get.
+	s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\nstand_in:\n  rows_per_second: 0\n")
 	s.small(dataDir, "100m", 2000)
-	s.release(release.Spec{Version: "1.0.0"})
-	s.release(release.Spec{Version: "1.1.0"})
+	s.sound("1.0.0", "1.1.0")
 	s.many("1.2.0", 8, 4<<20) // 32 MiB
 	s.many("1.3.0", 600, 10)
 	s.running("1.0.0")
