@@ -24,7 +24,7 @@ test-packages: ## the packages alone
 
 test-hosts: ## real systemd hosts in containers (as root)
 	@[ "$$(id -u)" = 0 ] || printf '\n*** NOT TESTED: real hosts need root; run "make test" as root ***\n\n'
-	$(GO) test -tags hosts -timeout 40m ./integration/...
+	$(GO) test -tags hosts -count=1 -timeout 40m ./integration/...
 
 lint: ## formatting, vet, staticcheck, shell scripts
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
