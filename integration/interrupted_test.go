@@ -54,15 +54,23 @@ func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 }
 
 func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
+	// The reload job is done before the new process has written the PID file, as
+	// with the real agent: systemd keeps the old one for the main process.
+	const late = "ExecReload=\nExecReload=/bin/sh -c \"(sleep 0.3; exec pkill -HUP -L -F /run/teleport.pid) &\"\n"
 	for _, tc := range []struct {
 		name string
 		old  stamp.Variant
+		drop string
 	}{
 		{name: "with an old process that has left", old: stamp.Sound},
 		{name: "with an old process that drains", old: stamp.Drains},
+		{name: "with an old process that drains and is the main process", old: stamp.Drains, drop: late},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(t)
+			if tc.drop != "" {
+				s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\n"+tc.drop)
+			}
 			s.release(release.Spec{Version: "1.0.0", Variant: tc.old})
 			s.sound("1.1.0")
 			s.running("1.0.0")
@@ -73,6 +81,9 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 				t.Errorf("status: %s, %s", r.State, r.Explanation)
 			}
 
+			if main := s.pid(); tc.drop != "" && main != before.pid {
+				t.Fatalf("the main process is %s; the test wants it to be the old one, %s", main, before.pid)
+			}
 			from := s.seen()
 			if code := s.tick(); code != 0 {
 				t.Errorf("the next tick ends with %d", code)
