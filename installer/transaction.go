@@ -20,7 +20,8 @@ type transaction struct {
 	request SwitchRequest
 	tree    versions.Tree // of the version to switch to
 
-	j *journal
+	j    *journal
+	held bool // the new version is proven
 }
 
 // run does it all: prepare, switch, watch, commit; or, from the journal on,
@@ -33,6 +34,10 @@ func (t *transaction) run(ctx context.Context) error {
 	err := t.forward(ctx)
 	if err == nil {
 		return nil
+	}
+	if t.held {
+		// From here there is only forward: the next run commits it.
+		return &NeedsPersonError{fmt.Errorf("version %s runs and holds, but could not be committed: %w; the next run tries again, see `teleport-update status`", t.request.To, err)}
 	}
 	if errors.Is(err, systemd.ErrHostStopping) {
 		// Says nothing about the version. The journal stays; the next boot
@@ -123,6 +128,7 @@ func (t *transaction) forward(ctx context.Context) error {
 	}
 	t.j.Switched = true
 	if err := t.j.enter(t.Paths.Journal(), switched); err != nil {
+		t.j.Switched = false // nobody has told the agent
 		return err
 	}
 	if restore {
@@ -133,6 +139,7 @@ func (t *transaction) forward(ctx context.Context) error {
 	if err := t.prove(ctx); err != nil {
 		return err
 	}
+	t.held = true
 	if err := t.j.enter(t.Paths.Journal(), proven); err != nil {
 		return err
 	}
@@ -180,14 +187,14 @@ func (t *transaction) prove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if u, err := t.conn.Unit(ctx, AgentUnit); err == nil && w.Window < systemd.MinWindow(u) {
-		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", systemd.MinWindow(u))
-	}
-	t.Log.Info("watching the agent", "version", t.request.To.String(), "window", w.Window)
 	u, err := t.conn.Unit(ctx, AgentUnit)
 	if err != nil {
 		return err
 	}
+	if w.Window < systemd.MinWindow(u) {
+		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", systemd.MinWindow(u))
+	}
+	t.Log.Info("watching the agent", "version", t.request.To.String(), "window", w.Window)
 	var outcome systemd.Outcome
 	switch {
 	case t.j.Database.Plan == restoreDatabase:
@@ -225,7 +232,9 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 		t.j.heed(unhealthy)
 	}
 	t.Log.Warn("rolling back", "version", t.request.To.String(), "error", cause)
-	if err := t.undo(ctx, t.j, t.conn); err != nil {
+	if err := t.undo(ctx, t.j, t.conn); errors.Is(err, systemd.ErrHostStopping) {
+		return &NeedsBootError{}
+	} else if err != nil {
 		return &NeedsPersonError{fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.request.To, cause, err)}
 	}
 	what := "the switch to version %s failed and was undone: %w; the agent is on %s"
