@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -196,8 +197,12 @@ func (s *scene) backsOff(v string, attempts int, delay time.Duration) {
 	r := s.status()
 	if r.State != installer.StateBackingOff || text(r.FailedVersion) != v || r.FailedAttempts == nil || *r.FailedAttempts != attempts ||
 		r.NextAttempt == nil || !near(time.Until(*r.NextAttempt), delay) || r.LastError == nil {
-		s.t.Errorf("status: %s, failed %s, %v times, next attempt %v, error %s; want version %s to back off after %d attempts for %v",
-			r.State, text(r.FailedVersion), r.FailedAttempts, r.NextAttempt, text(r.LastError), v, attempts, delay)
+		got := "no"
+		if r.FailedAttempts != nil {
+			got = fmt.Sprint(*r.FailedAttempts)
+		}
+		s.t.Errorf("status: %s, version %s failed after %s attempts, the next at %v, error %s; want %s to back off after %d attempts for %v",
+			r.State, text(r.FailedVersion), got, r.NextAttempt, text(r.LastError), v, attempts, delay)
 	}
 }
 

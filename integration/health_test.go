@@ -30,7 +30,7 @@ type healthCase struct {
 	name     string
 	old, new release.Spec
 	drop     string // more lines for the agent's unit
-	readyURL bool
+	readyURL string
 
 	holds  bool // the new version serves in the end, else the old one
 	effect effect
@@ -39,7 +39,11 @@ type healthCase struct {
 	silent []string         // not in the journal
 }
 
+const readyURL = "http://127.0.0.1:3000/readyz"
+
+// What the journal says, in parts.
 const (
+	shortWindow = "the health window is shorter than it takes to see a slow crash loop"
 	takesOver   = "the agent holds version=1.1.0 restarted=false"
 	runs        = "the agent holds version=1.1.0 restarted=true"
 	noEffect    = "The reload did not bring the new version, restarting the agent"
@@ -62,7 +66,7 @@ func healthCases() []healthCase {
 	slowStop := release.Unit{NoReload: true, StopTimeout: time.Second}
 	return []healthCase{
 		// The new version, when the old one hands over to it.
-		{name: "sound", holds: true, effect: handedOver, says: []string{takesOver}, silent: []string{noEffect}},
+		{name: "sound", holds: true, effect: handedOver, says: []string{takesOver, shortWindow}, silent: []string{noEffect}},
 		{name: "unrunnable", new: like(stamp.Unrunnable), effect: inPeace, result: installer.FailedEarly,
 			says: []string{"version 1.1.0", "on this host", "this release cannot run"}, silent: []string{notTouched}},
 		{name: "exits at start", new: like(stamp.ExitsAtStart), effect: inPeace, says: []string{servesOn}, silent: []string{restoring}},
@@ -72,10 +76,12 @@ func healthCases() []healthCase {
 		{name: "crashes after two seconds", new: like(stamp.CrashLoops), effect: restarted, says: []string{restoring}},
 		{name: "crashes after two seconds, old one drains", old: like(stamp.Drains), new: like(stamp.CrashLoops), effect: restarted, says: []string{restoring}},
 		{name: "never ready, and nobody asks", new: like(stamp.NeverReady), holds: true, effect: handedOver, says: []string{takesOver}},
-		{name: "never ready, with a ready URL", new: like(stamp.NeverReady), readyURL: true, effect: restarted,
+		{name: "never ready, with a ready URL", new: like(stamp.NeverReady), readyURL: readyURL, effect: restarted,
 			says: []string{"the agent is not ready: http://127.0.0.1:3000/readyz answers 503"}},
-		{name: "sound, with a ready URL", readyURL: true, holds: true, effect: handedOver, says: []string{takesOver}},
+		{name: "sound, with a ready URL", readyURL: readyURL, holds: true, effect: handedOver, says: []string{takesOver}},
 		{name: "hangs on stop", new: like(stamp.HangsOnStop), holds: true, effect: handedOver, says: []string{takesOver}},
+		{name: "hangs on stop, and has to go", new: in(release.Unit{StopTimeout: time.Second}, stamp.HangsOnStop), readyURL: "http://127.0.0.1:3999/", effect: restarted,
+			says: []string{"the agent is not ready: http://127.0.0.1:3999/ does not answer", restoring}},
 		{name: "dies on reload", new: like(stamp.DiesOnReload), effect: inPeace, says: []string{servesOn}, silent: []string{restoring}},
 		{name: "handover dies", new: like(stamp.HandoverDies), effect: inPeace, says: []string{servesOn}, silent: []string{restoring}},
 		{name: "handover dies, and has migrated", new: release.Spec{Variant: stamp.HandoverDies, Schema: 2}, effect: restarted,
@@ -129,8 +135,8 @@ func TestTheHealthWatchDecides(t *testing.T) {
 			s.release(c.old)
 			s.release(c.new)
 			var more []string
-			if c.readyURL {
-				more = []string{"--ready-url", "http://127.0.0.1:3000/readyz"}
+			if c.readyURL != "" {
+				more = []string{"--ready-url", c.readyURL}
 			}
 			s.running("1.0.0", more...)
 			var user *session
