@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,8 +31,8 @@ func (e *BusyError) Error() string {
 }
 
 // lock takes the lock at path and returns its release. The kernel drops the
-// lock when the process ends, however it ends; the file stays, so that nobody
-// ever locks a file that another one is about to remove.
+// lock when the process ends, however it ends; the file stays until the updater
+// is uninstalled.
 func lock(ctx context.Context, path string, patience time.Duration) (unlock func(), err error) {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -46,11 +47,21 @@ func lock(ctx context.Context, path string, patience time.Duration) (unlock func
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("interrupted (%w) while waiting for another updater; nothing was changed", context.Cause(ctx))
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		// What was waited for was an uninstall; others meet at a new file.
+		return lock(ctx, path, patience)
+	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	if !ok {
 		return nil, &BusyError{Lock: path, Holder: readHolder(path)}
+	}
+	if !isStillThere(l) {
+		if err := l.Unlock(); err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return lock(ctx, path, patience)
 	}
 	// Who holds it is a courtesy to the one who waits; failing to say it is no
 	// reason not to work.
@@ -58,6 +69,13 @@ func lock(ctx context.Context, path string, patience time.Duration) (unlock func
 		strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:min(2, len(os.Args))]...), " "),
 		time.Now().UTC().Format(time.RFC3339)), 0o600)
 	return func() { _ = l.Unlock() }, nil
+}
+
+// isStillThere reports whether the file that was locked has its name still.
+func isStillThere(l *flock.Flock) bool {
+	locked, err1 := l.Stat()
+	named, err2 := os.Stat(l.Path())
+	return err1 == nil && err2 == nil && os.SameFile(locked, named)
 }
 
 func readHolder(path string) string {
