@@ -37,7 +37,7 @@ func (i *Installer) loadBefore() (before, error) {
 	var b before
 	data, err := readTrusted(i.beforeFile(), maxJournalSize)
 	if errors.Is(err, os.ErrNotExist) {
-		return b, fmt.Errorf("what was here before the first enable is not known (%s is missing); nothing was changed: "+
+		return b, fmt.Errorf("what was here before the first enable is not known (%s is missing); updates are disabled, nothing else was changed: "+
 			"`teleport-update uninstall --keep-agent` leaves the agent as plain files", i.beforeFile())
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (i *Installer) leavePlainFiles(c Config) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("version %s is not whole on disk, so there is nothing to keep; nothing was changed: `teleport-update update --now` repairs it", c.Spec.ActiveVersion)
+		return fmt.Errorf("version %s is not whole on disk, so there is nothing to keep; updates are disabled, nothing else was changed: `teleport-update enable` repairs it", c.Spec.ActiveVersion)
 	}
 	return versions.LeavePlainFiles(i.Paths.LinkDir, tree)
 }
@@ -99,19 +99,6 @@ func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) err
 	b, err := i.loadBefore()
 	if err != nil {
 		return err
-	}
-	agent := agentUnknown
-	if conn != nil {
-		u, err := conn.Unit(ctx, AgentUnit)
-		if err != nil {
-			return err
-		}
-		agent = stateOf(u)
-		if agent.manageable() {
-			if err := conn.Stop(ctx, AgentUnit); err != nil {
-				return fmt.Errorf("stop the agent: %w", err)
-			}
-		}
 	}
 	if err := i.store().RemoveLinks(i.Paths.LinkDir); err != nil {
 		return fmt.Errorf("remove the links: %w", err)
@@ -132,12 +119,16 @@ func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) err
 	if err != nil {
 		return err
 	}
-	if u.LoadState == "not-found" {
+	// Last, so that an agent runs whenever this is cut off.
+	switch {
+	case u.LoadState == "not-found":
+		if err := conn.Stop(ctx, AgentUnit); err != nil && u.ActiveState != "inactive" {
+			return fmt.Errorf("stop the agent: %w", err)
+		}
 		return conn.Disable(ctx, AgentUnit)
-	}
-	if agent.manageable() {
-		i.Log.Info("starting the agent that was here before; its database stays as it is now")
-		return conn.Start(ctx, AgentUnit)
+	case stateOf(u).manageable():
+		i.Log.Info("restarting the agent as the one that was here before; its database stays as it is now")
+		return conn.Restart(ctx, AgentUnit)
 	}
 	return nil
 }

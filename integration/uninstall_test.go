@@ -80,6 +80,9 @@ func TestUninstallCanLeaveTheAgent(t *testing.T) {
 	s.Must(updater, "update")
 	s.serves("1.1.0")
 	unit, pid := s.Read(unitFile), s.pid()
+	s.Must("rm", store+"/original/before.json")
+	s.fails(1, "what was here before the first enable is not known", updater, "uninstall")
+	s.serves("1.1.0")
 	asked := s.askAllTheTime("http://127.0.0.1:3000/readyz")
 
 	s.Must(updater, "uninstall", "--keep-agent")
