@@ -87,7 +87,7 @@ var badReleases = []struct {
 	{name: "tarball leads out of its folder", tarball: with(entry{"teleport/../../../../etc/cron.d/x", 0o644, tar.TypeReg, "x"}), says: "not clean and relative"},
 	{name: "tarball has an absolute name", tarball: with(entry{"/etc/cron.d/x", 0o644, tar.TypeReg, "x"}), says: "not clean and relative"},
 	{name: "tarball has a setuid program", tarball: with(entry{"teleport/tctl", 0o4755, tar.TypeReg, "#!/bin/sh\n"}), says: "no setuid"},
-	{name: "tarball has a link", tarball: with(entry{"teleport/tctl", 0o777, tar.TypeSymlink, "/etc/passwd"}), says: "neither a file nor a folder"},
+	{name: "tarball has a link", tarball: with(entry{"teleport/tctl", 0o777, tar.TypeSymlink, "/etc/passwd"}), says: "neither a file nor a folder but a symbolic link"},
 	{name: "tarball has a hard link", tarball: with(entry{"teleport/tctl", 0o755, tar.TypeLink, "teleport/teleport"}), says: "neither a file nor a folder"},
 	{name: "tarball has a device", tarball: with(entry{"teleport/tctl", 0o755, tar.TypeBlock, ""}), says: "neither a file nor a folder"},
 	{name: "tarball has a file twice", tarball: with(soundEntries("1.1.0")[2]), says: "comes twice"},

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"archive/tar"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -134,7 +135,15 @@ func kindOf(hdr *tar.Header) (entryKind, error) {
 		}
 		return file, nil
 	}
-	return 0, refuse("entry %.80q is neither a file nor a folder (type %q)", hdr.Name, hdr.Typeflag)
+	return 0, refuse("entry %.80q is neither a file nor a folder but %s", hdr.Name, cmp.Or(otherKinds[hdr.Typeflag], fmt.Sprintf("of type %q", hdr.Typeflag)))
+}
+
+var otherKinds = map[byte]string{
+	tar.TypeSymlink: "a symbolic link",
+	tar.TypeLink:    "a hard link",
+	tar.TypeChar:    "a device",
+	tar.TypeBlock:   "a device",
+	tar.TypeFifo:    "a named pipe",
 }
 
 // place checks a name against the rules and all names before it, and returns
