@@ -86,9 +86,17 @@ func (w Want) matches(dir string, m Meta) error {
 			m.Created.Format(time.RFC3339))
 	case w.MaxAge > 0 && age > w.MaxAge:
 		return invalid(dir, TooOld, "is %s old, more than the %s allowed; the certificates in it may have expired",
-			age.Round(time.Second), w.MaxAge)
+			inDays(age), inDays(w.MaxAge))
 	}
 	return nil
+}
+
+// inDays writes a duration as a person counts it.
+func inDays(d time.Duration) string {
+	if d >= 48*time.Hour {
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return d.Round(time.Second).String()
 }
 
 // checkFile compares the database with what was noted about it, lets SQLite

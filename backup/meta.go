@@ -89,7 +89,7 @@ func readRecord(dir string) (record, error) {
 	}
 	created, err := time.Parse(time.RFC3339, d.Spec.CreationTime)
 	if err != nil {
-		return record{}, invalid(dir, Damaged, "is damaged: %s: creation_time: %v", metaName, err)
+		return record{}, invalid(dir, Damaged, "is damaged: creation_time in %s is %.40q, not a time", metaName, d.Spec.CreationTime)
 	}
 	return record{
 		Meta: Meta{

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/ncruces/go-sqlite3"
 )
 
 // errUnsettled says that a database cannot be read before it is recovered,
@@ -25,6 +23,39 @@ func Probe(ctx context.Context, path string) (err error) {
 	_, err = src.schema(ctx)
 	if errors.Is(err, errUnsettled) {
 		return nil
+	}
+	return explain(ctx, err, src.path, src.path)
+}
+
+// Inspect is Probe at the cost of reading the whole database: it runs SQLite's
+// quick_check. It changes nothing; with a rollback journal, the agent's writes
+// wait meanwhile. What has to be recovered first is not looked into.
+func Inspect(ctx context.Context, path string) (err error) {
+	defer contain(&err)
+	src, err := findSource(path)
+	if err != nil {
+		return err
+	}
+	var problems string
+	err = src.read(ctx,
+		func(condition) error {
+			c, err := connectLive(ctx, src.path)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			problems, err = quickCheckOn(c)
+			return err
+		},
+		func(c condition) error {
+			if c.unsettled() {
+				return nil
+			}
+			problems, err = quickCheck(ctx, src.path)
+			return err
+		})
+	if err == nil && problems != "" {
+		err = &CorruptError{Path: src.path, Detail: problems}
 	}
 	return explain(ctx, err, src.path, src.path)
 }
@@ -62,14 +93,11 @@ func SameSchema(ctx context.Context, path, dir string) (same bool, err error) {
 func (s source) schema(ctx context.Context) (found schema, err error) {
 	err = s.read(ctx,
 		func(condition) error {
-			c, err := connect(ctx, s.path, sqlite3.OPEN_READONLY, "")
+			c, err := connectLive(ctx, s.path)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
-				return err
-			}
 			if err := c.Exec("BEGIN"); err != nil {
 				return err
 			}

@@ -42,6 +42,22 @@ func connectSettled(ctx context.Context, path string) (*sqlite3.Conn, error) {
 	return connect(ctx, path, sqlite3.OPEN_READONLY, "immutable=1")
 }
 
+// connectLive opens a database that the agent may be writing, for reading only.
+func connectLive(ctx context.Context, path string) (*sqlite3.Conn, error) {
+	c, err := connect(ctx, path, sqlite3.OPEN_READONLY, "")
+	if err != nil {
+		return nil, err
+	}
+	// A read-only connection cannot checkpoint when it closes. Not trying is
+	// still better: two processes that checkpoint at once have corrupted
+	// databases (SQLite before 3.51.3).
+	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
 func fileURI(path, query string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
@@ -54,6 +70,10 @@ func quickCheck(ctx context.Context, path string) (problems string, err error) {
 		return "", err
 	}
 	defer c.Close()
+	return quickCheckOn(c)
+}
+
+func quickCheckOn(c *sqlite3.Conn) (problems string, err error) {
 	stmt, _, err := c.Prepare(fmt.Sprintf("PRAGMA quick_check(%d)", maxProblems))
 	if err != nil {
 		return "", err
