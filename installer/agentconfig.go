@@ -41,7 +41,7 @@ func readAgentSettings(path string) (agentSettings, error) {
 		} `yaml:"teleport"`
 	}
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return agentSettings{}, fmt.Errorf("read the agent's configuration %s: %w", path, err)
+		return agentSettings{}, fmt.Errorf("read the agent's configuration %s: %w", path, plainYAML(err))
 	}
 	t := file.Teleport
 	return agentSettings{Proxy: t.ProxyServer, Group: t.UpgradeGroup, DataDir: t.DataDir}, nil

@@ -132,6 +132,10 @@ type Refused struct {
 	Reason  string          `yaml:"reason"`
 }
 
+func (r *Refused) is(t target) bool {
+	return r != nil && r.Version == t.Version && (r.Edition == "" || r.Edition == t.Edition)
+}
+
 // Duration is a time.Duration written as text, as in 30s or 720h.
 type Duration time.Duration
 

@@ -6,63 +6,130 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/backup"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
 
-// planDatabase decides what happens to the agent's database, and refuses what
-// would lose it. Nothing is changed.
-func (t *transaction) planDatabase(ctx context.Context) (databaseRecord, error) {
-	return t.Installer.planDatabase(ctx, t.config, t.request)
-}
-
+// planDatabase decides what a switch does with the agent's database, and
+// refuses what would lose it. Nothing is changed. It is asked before a version
+// is fetched, so that nothing is fetched in vain, and again, with the last word,
+// by the transaction.
 func (i *Installer) planDatabase(ctx context.Context, c Config, req SwitchRequest) (databaseRecord, error) {
-	to := target{Version: req.To.Version, Edition: req.To.Edition}
-	d := databaseRecord{Plan: keepDatabase, Path: i.database()}
-	err := backup.Probe(ctx, d.Path)
-	if errors.Is(err, backup.ErrNoDatabase) {
-		return d, nil // nothing to protect
+	from, to := req.From.Version, target{Version: req.To.Version, Edition: req.To.Edition}
+	back := isDowngrade(from, to.Version)
+	d := databaseRecord{Plan: keepDatabase, Stop: back || from == "" && req.Force}
+	var err error
+	if d.Path, err = i.database(); err != nil {
+		return d, fmt.Errorf("find the agent's database: %w; nothing was changed: repair the file", err)
 	}
-	if req.SkipBackup && (err != nil || !isDowngrade(req.From.Version, to.Version)) {
-		i.Log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path, "probe", err)
-		return d, nil
-	}
-	var corrupt *backup.CorruptError
-	if errors.As(err, &corrupt) {
-		return d, refuse("the agent's database %s is damaged or not a database (%v), so it cannot be backed up; nothing was changed: "+
-			"repair or remove it, or switch without a backup by `teleport-update update --now --skip-backup`", d.Path, corrupt.Detail)
-	}
-	if err != nil {
-		return d, fmt.Errorf("look at the agent's database: %w; nothing was changed", err)
-	}
-	d.Plan = backupDatabase
 	if d.Dir, err = i.backupDir(c); err != nil {
 		return d, err
 	}
-	switch order := version.Compare(to.Version, req.From.Version); {
-	case req.From.Version == "", order == 0:
-		// A first enable, or another edition of the same version.
-	case order < 0:
-		err := i.checkBackup(ctx, c.Spec, to)
-		if err == nil {
-			d.Plan = restoreDatabase
-		} else if !req.Force {
-			return d, err
-		} else {
-			i.Log.Warn("the database stays as it is although the version goes back, as asked", "reason", err)
-		}
+	switch err := backup.Probe(ctx, d.Path); {
+	case errors.Is(err, backup.ErrNoDatabase):
+		return d, nil // nothing to protect
+	case err == nil && (back || !req.SkipBackup):
+		d.Plan = backupDatabase
+	case isCorrupt(err) && req.mayLoseBackup():
+		d.Damaged = true
+	case req.SkipBackup && !back:
+		d.Skipped = true
+		return d, nil
 	default:
-		// Forward again onto a version that was left: its own database is
-		// restored only if it is that exact version's and still valid; the
-		// live one goes forward otherwise (RFD 0169 §Downgrades).
-		if err := i.checkBackup(ctx, c.Spec, to); err == nil {
-			d.Plan = restoreDatabase
-		} else {
-			i.Log.Debug("the live database goes forward", "reason", err)
+		return d, cannotBackUp(err, d.Path, req)
+	}
+	if d.Stop {
+		// Before the agent is stopped in vain. Going forward, the backup itself
+		// is checked while the agent runs.
+		if err := inspect(ctx, &d, req); err != nil {
+			return d, err
 		}
 	}
+	if from == "" || version.Compare(to.Version, from) == 0 {
+		return d, nil // a first enable, or another edition of the same version
+	}
+	switch err := i.checkBackup(ctx, i.specOf(c, req), req); {
+	case err == nil:
+		// Backward, the database that the version had; and forward again onto a
+		// version that was left, if it is that exact version's and still valid
+		// (RFD 0169 §Downgrades).
+		d.Plan, d.Stop = restoreDatabase, true
+	case !back:
+		i.Log.Debug("the live database goes forward", "reason", err)
+	case !req.Force:
+		return d, err
+	}
 	return d, nil
+}
+
+// inspect looks for damage inside a database that is to be backed up.
+func inspect(ctx context.Context, d *databaseRecord, req SwitchRequest) error {
+	if d.Plan == keepDatabase {
+		return nil
+	}
+	err := backup.Inspect(ctx, d.Path)
+	if isCorrupt(err) && req.mayLoseBackup() {
+		d.Plan, d.Damaged = keepDatabase, true
+		return nil
+	}
+	if err != nil {
+		return cannotBackUp(err, d.Path, req)
+	}
+	return nil
+}
+
+func isCorrupt(err error) bool {
+	_, ok := errors.AsType[*backup.CorruptError](err)
+	return ok
+}
+
+// cannotBackUp says which file is in the way of a switch, and what to do.
+func cannotBackUp(err error, path string, req SwitchRequest) error {
+	if corrupt, ok := errors.AsType[*backup.CorruptError](err); ok {
+		return refuse("the agent's database %s is damaged or not a database (%s), so it cannot be backed up; nothing was changed: %s",
+			path, corrupt.Detail, req.wayOut())
+	}
+	return fmt.Errorf("look at the agent's database: %w; nothing was changed: %s", err, req.wayOut())
+}
+
+// mayLoseBackup reports whether a person insisted on a switch although the
+// database of today cannot be backed up.
+func (r SwitchRequest) mayLoseBackup() bool {
+	return r.SkipBackup || r.Kind == switchRollback && r.Force
+}
+
+// wayOut is what to do about a database that cannot be backed up.
+func (r SwitchRequest) wayOut() string {
+	const mend = "repair it or move it away"
+	switch {
+	case r.Kind.automatic():
+		return mend + ", or switch without a backup by `teleport-update update --now --skip-backup`"
+	case r.Kind == switchRollback:
+		return mend + ", or go back without a backup of it by `teleport-update rollback " + r.To.Version + " --force`"
+	}
+	return mend
+}
+
+// specOf is the configuration that the switch leaves, as far as proxy and backup
+// go.
+func (i *Installer) specOf(c Config, req SwitchRequest) Spec {
+	spec := c.Spec
+	if req.Spec != nil {
+		spec = *req.Spec
+	}
+	spec.Proxy = i.proxyOf(spec)
+	return spec
+}
+
+// proxyOf names the cluster of a database: the configured one, or the agent's
+// own.
+func (i *Installer) proxyOf(spec Spec) string {
+	// Without any proxy, databases have none either.
+	_ = i.resolveProxy(&spec)
+	return spec.Proxy
 }
 
 // backupDir is where the database of the version that is being left goes.
@@ -77,13 +144,55 @@ func (i *Installer) backupDir(c Config) (string, error) {
 	return filepath.Join(i.Paths.Original(), "backup"), nil
 }
 
-// allowDowngrade refuses a downgrade that would start an older version on a
-// database it may not be able to read.
-func (i *Installer) allowDowngrade(ctx context.Context, c Config, spec Spec, to target) error {
-	if err := backup.Probe(ctx, i.database()); errors.Is(err, backup.ErrNoDatabase) {
-		return nil
+// databaseMargin is what stays free beside copies of the database, in bytes: the
+// agent goes on writing.
+const databaseMargin = 32 << 20
+
+// roomFor is how many bytes must be free before a switch begins: for the backup,
+// and for putting one back, the target's in dir or, should the switch fail, the
+// one just taken. A switch that there is no room to undo must not begin.
+func roomFor(d databaseRecord, dir string) (take, restore int64, err error) {
+	take, err = backup.Size(d.Path)
+	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == keepDatabase && err == nil {
+		return 0, 0, nil
 	}
-	return i.checkBackup(ctx, spec, to)
+	if err != nil {
+		return 0, 0, fmt.Errorf("size the agent's database: %w; nothing was changed", err)
+	}
+	restore = take
+	if d.Plan == restoreDatabase {
+		size, err := backup.Size(filepath.Join(dir, backup.FileName))
+		if err != nil {
+			return 0, 0, fmt.Errorf("size the backup: %w; nothing was changed", err)
+		}
+		restore = max(restore, size)
+	}
+	return take + databaseMargin, restore + databaseMargin, nil
+}
+
+// checkRoom refuses to begin what there is no room for.
+func (i *Installer) checkRoom(d databaseRecord, dir string) error {
+	take, restore, err := roomFor(d, dir)
+	if err != nil || take == 0 {
+		return err
+	}
+	ours, theirs := i.Paths.Versions(), filepath.Dir(d.Path)
+	if sameFileSystem(ours, theirs) {
+		return checkFree(ours, take+restore)
+	}
+	return errors.Join(checkFree(ours, take), checkFree(theirs, restore))
+}
+
+func checkFree(dir string, need int64) error {
+	if free := freeBytes(dir); free < need {
+		return fmt.Errorf("make room for the agent's database: %w; nothing was changed: free some space", &versions.NoSpaceError{Path: dir, Need: need, Free: free})
+	}
+	return nil
+}
+
+func sameFileSystem(a, b string) bool {
+	var x, y unix.Stat_t
+	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
 // whyNotKept says why a version cannot be gone back to from disk.
@@ -102,14 +211,18 @@ func (i *Installer) whyNotKept(t target) string {
 
 // checkBackup tells whether a version's own database can be restored; the error
 // says why not.
-func (i *Installer) checkBackup(ctx context.Context, spec Spec, to target) error {
+func (i *Installer) checkBackup(ctx context.Context, spec Spec, req SwitchRequest) error {
+	to, otherwise := req.To.target(), "have the cluster want another version, or "
+	if req.Kind == switchRollback {
+		otherwise = ""
+	}
 	tree, ok, err := i.store().Lookup(to)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return refuse("going back to version %s is refused: %s; nothing was changed: have the cluster want another version, "+
-			"or insist with `teleport-update enable --allow-downgrade`, which keeps the database of today", describe(to.Version, to.Edition), i.whyNotKept(to))
+		return refuse("going back to version %s is refused: %s; nothing was changed: %sinsist with `teleport-update enable --allow-downgrade`, "+
+			"which keeps the database of today", describe(to.Version, to.Edition), i.whyNotKept(to), otherwise)
 	}
 	maxAge := spec.Backup.MaxAge.Std()
 	if maxAge == 0 {
@@ -120,8 +233,8 @@ func (i *Installer) checkBackup(ctx context.Context, spec Spec, to target) error
 	})
 	var invalid *backup.InvalidError
 	if errors.As(err, &invalid) {
-		return refuse("going to version %s with the database it had is refused: %s; nothing was changed: "+
-			"have the cluster want another version, or insist with `teleport-update rollback %s --force`", describe(to.Version, to.Edition), invalid, to.Version)
+		return refuse("going back to version %s is refused: %s; nothing was changed: %sinsist with `teleport-update rollback %s --force`, "+
+			"which keeps the database of today", describe(to.Version, to.Edition), invalid, otherwise, to.Version)
 	}
 	return err
 }

@@ -121,13 +121,19 @@ var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA
 // hostUUID reads the id that the agent gave this host; empty when it has not
 // run yet. It becomes part of a request, so nothing but a UUID is taken.
 func (i *Installer) hostUUID() string {
-	data, err := readTrusted(filepath.Join(i.agentDataDir(), "host_uuid"), 256)
+	dir, err := i.agentDataDir()
+	if err != nil {
+		i.Log.Warn("host_uuid is left out of the question to find", "error", err)
+		return ""
+	}
+	file := filepath.Join(dir, "host_uuid")
+	data, err := readTrusted(file, 256)
 	if errors.Is(err, os.ErrNotExist) {
 		return ""
 	}
 	id := strings.TrimSpace(string(data))
 	if err != nil || !uuidShape.MatchString(id) {
-		i.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", filepath.Join(i.agentDataDir(), "host_uuid"))
+		i.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
 		return ""
 	}
 	return id

@@ -76,7 +76,9 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	in := &intent{Config: c, Spec: spec, Target: t, Kind: switchEnable}
 	switch active := c.activeTarget(); {
 	case active.Version == "":
-		return in, i.refuseOlder(ctx, conn, t, opts.AllowDowngrade)
+		if err := i.refuseOlder(ctx, conn, t, opts.AllowDowngrade); err != nil {
+			return nil, err
+		}
 	case active == t, c.Spec.Pinned:
 		whole, err := i.repair(ctx, c, true)
 		if err != nil {
@@ -87,10 +89,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return in, nil
 		}
 		return nil, i.turnOn(ctx, c, spec)
-	case isDowngrade(active.Version, t.Version) && !opts.AllowDowngrade:
-		if err := i.allowDowngrade(ctx, c, question, t); err != nil {
-			return nil, err
-		}
+	}
+	_, err = i.planDatabase(ctx, c, SwitchRequest{
+		Kind: switchEnable, From: c.activeTarget(), To: releaseWanted(t), Spec: &question, Force: opts.AllowDowngrade,
+	})
+	if err != nil {
+		return nil, err
 	}
 	return in, nil
 }
@@ -164,10 +168,8 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 		if v != "" && v != active.Version {
 			in = &intent{Config: *c, Spec: c.Spec, Target: target{Version: v, Edition: active.Edition}}
 			in.Spec.Pinned = true
-			if isDowngrade(active.Version, v) {
-				return i.allowDowngrade(ctx, *c, c.Spec, in.Target)
-			}
-			return nil
+			_, err := i.planDatabase(ctx, *c, SwitchRequest{Kind: switchPin, From: active, To: releaseWanted(in.Target), Spec: &in.Spec})
+			return err
 		}
 		c.Spec.Pinned = true
 		i.Log.Info("the version is pinned", "version", active.Version)

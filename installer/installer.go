@@ -93,16 +93,22 @@ func (i *Installer) httpClient(caFile string) (*http.Client, error) {
 }
 
 // agentDataDir is where the agent keeps its state: where its own configuration
-// says, else our data folder.
-func (i *Installer) agentDataDir() string {
-	if agent, err := readAgentSettings(i.Paths.AgentConfig); err == nil && filepath.IsAbs(agent.DataDir) {
-		return agent.DataDir
+// says, else our data folder. When that configuration cannot be read, nobody
+// knows, and a guess would take the agent's database for absent.
+func (i *Installer) agentDataDir() (string, error) {
+	agent, err := readAgentSettings(i.Paths.AgentConfig)
+	if err != nil {
+		return "", err
 	}
-	return i.Paths.DataDir
+	if filepath.IsAbs(agent.DataDir) {
+		return agent.DataDir, nil
+	}
+	return i.Paths.DataDir, nil
 }
 
-func (i *Installer) database() string {
-	return filepath.Join(i.agentDataDir(), "proc", "sqlite.db")
+func (i *Installer) database() (string, error) {
+	dir, err := i.agentDataDir()
+	return filepath.Join(dir, "proc", "sqlite.db"), err
 }
 
 func (i *Installer) patience() time.Duration {

@@ -73,6 +73,7 @@ type journal struct {
 	Error       string `json:"error,omitempty"`       // why it is rolled back
 	Blame       bool   `json:"blame,omitempty"`       // the error speaks against the version, not the circumstances
 	Rewatched   bool   `json:"rewatched,omitempty"`   // recovery has watched the new version once
+	Untouched   bool   `json:"untouched,omitempty"`   // it ended before the first link was changed
 	OldServes   bool   `json:"old_serves,omitempty"`  // the old process never stopped serving
 	OldFails    string `json:"old_fails,omitempty"`   // the old version is back and was tried: why it does not hold
 	Interrupted bool   `json:"interrupted,omitempty"` // a crash, a kill or a power cut lies between
@@ -84,6 +85,8 @@ type release struct {
 	SHA256  string          `json:"sha256"`
 	Dir     string          `json:"dir"`
 }
+
+func (r release) target() target { return target{Version: r.Version, Edition: r.Edition} }
 
 func releaseOf(t versions.Tree) release {
 	return release{Version: t.Release.Version, Edition: t.Release.Edition, SHA256: t.SHA256, Dir: t.Dir}
@@ -144,6 +147,11 @@ type databaseRecord struct {
 	Path  string       `json:"path"`
 	Dir   string       `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
 	Taken bool         `json:"taken,omitempty"` // and it is complete
+	// Stop: the agent is stopped before the backup and started again after the
+	// switch, instead of being told to hand over (RFD 0169 §Downgrades).
+	Stop    bool `json:"stop,omitempty"`
+	Skipped bool `json:"skipped,omitempty"` // a person said not to back it up
+	Damaged bool `json:"damaged,omitempty"` // it cannot be backed up, and a person insisted
 }
 
 // commit is what goes into updates.yaml once the version is proven.

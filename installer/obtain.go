@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"teleport-update/backup"
 	"teleport-update/versions"
 )
 
@@ -94,10 +93,15 @@ func (i *Installer) fetcher(c Config, t target, spec Spec) (*versions.Fetcher, v
 	if req.Sources, err = templates(spec.URLTemplates); err != nil {
 		return nil, req, err
 	}
-	req.Extra, err = backup.Size(i.database())
-	if err != nil && !errors.Is(err, backup.ErrNoDatabase) {
-		return nil, req, fmt.Errorf("size the agent's database: %w; nothing was changed", err)
+	path, err := i.database()
+	if err != nil {
+		return nil, req, fmt.Errorf("find the agent's database: %w; nothing was changed", err)
 	}
+	take, restore, err := roomFor(databaseRecord{Path: path, Plan: backupDatabase}, "")
+	if err != nil {
+		return nil, req, err
+	}
+	req.Extra = take + restore
 	f := versions.NewFetcher(i.store(), httpClient, i.Log)
 	if i.Terminal != nil {
 		f.Progress = versions.NewBar(i.Terminal)
@@ -185,21 +189,17 @@ func staysAsItIs(c Config) string {
 	return "the agent stays on " + orNone(c.Spec.ActiveVersion)
 }
 
-// obtainLocal is obtain without a network: the version is there and whole, or
-// it cannot be gone back to.
-func (i *Installer) obtainLocal(ctx context.Context, t target) (versions.Tree, error) {
-	tree, ok, err := i.store().Lookup(t)
-	if err != nil {
-		return versions.Tree{}, err
-	}
-	if !ok {
-		return versions.Tree{}, errNotKept(t)
-	}
+// checkLocal is what obtain does for a version that is there, without a network
+// to fetch it again.
+func checkLocal(ctx context.Context, tree versions.Tree) error {
 	if err := tree.Verify(ctx); err != nil {
-		return versions.Tree{}, fmt.Errorf("%w; nothing was changed: `teleport-update pin %s` fetches it again", err, t.Version)
+		return fmt.Errorf("%w; nothing was changed: `teleport-update pin %s` fetches it again", err, tree.Release.Version)
 	}
 	if err := tree.Smoke(ctx); err != nil {
-		return versions.Tree{}, &SmokeError{Release: releaseOf(tree), Err: err}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &SmokeError{Release: releaseOf(tree), Err: err}
 	}
-	return tree, nil
+	return nil
 }

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
-	"teleport-update/backup"
 	"teleport-update/versions"
 )
 
-// Plan is what a command would do. Making it changes nothing.
+// Plan is what a command would do. Making it changes nothing. With an error, the
+// one that the command would end with, it holds what was known by then.
 type Plan struct {
 	Nothing  string // why nothing would happen; the rest is empty then
 	From     string
@@ -24,7 +23,6 @@ type Plan struct {
 	Free     int64  // bytes that are
 	Database string
 	Agent    string
-	Refused  string // why it would be refused
 }
 
 // UpdatePlan is what Update would do now.
@@ -58,8 +56,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 		kind = switchDowngrade
 	}
 	return i.plan(ctx, c, spec, SwitchRequest{
-		Kind: kind, From: c.activeTarget(), SkipBackup: opts.SkipBackup,
-		To: release{Version: d.Target.Version, Edition: d.Target.Edition},
+		Kind: kind, From: c.activeTarget(), To: releaseWanted(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
 	})
 }
 
@@ -72,18 +69,11 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Pla
 	if exists(i.Paths.Journal()) {
 		return Plan{Nothing: "a switch was cut off and would be closed first"}, nil
 	}
-	t, err := rollbackTarget(c, opts.Version)
+	req, err := i.rollbackRequest(ctx, c, opts)
 	if err != nil {
 		return Plan{}, err
 	}
-	tree, ok, err := i.store().Lookup(t)
-	if err != nil {
-		return Plan{}, err
-	}
-	if !ok {
-		return Plan{}, errNotKept(t)
-	}
-	return i.plan(ctx, c, c.Spec, SwitchRequest{Kind: switchRollback, From: c.activeTarget(), To: releaseOf(tree), Force: opts.Force})
+	return i.plan(ctx, c, c.Spec, req)
 }
 
 // plan fills in what a switch would do, with the very checks that the switch
@@ -91,39 +81,60 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Pla
 func (i *Installer) plan(ctx context.Context, c Config, spec Spec, req SwitchRequest) (Plan, error) {
 	p := Plan{From: describe(req.From.Version, req.From.Edition), To: req.To.String()}
 	db, err := i.planDatabase(ctx, c, req)
-	if err != nil {
-		return p, p.refusedBy(err)
+	if err == nil && !db.Stop {
+		// What the backup would find while the agent runs.
+		err = inspect(ctx, &db, req)
 	}
-	if err := i.planFetch(ctx, c, spec, req, db, &p); err != nil {
+	if err != nil {
 		return p, err
 	}
-	switch db.Plan {
-	case keepDatabase:
-		p.Database = "left as it is"
-	case backupDatabase:
-		p.Database = "backed up to " + db.Dir + "; the new version goes on with it"
-	case restoreDatabase:
-		p.Database = fmt.Sprintf("backed up to %s; then the one that version %s had is restored", db.Dir, req.To)
+	p.Database = db.describe(req)
+	if err := i.planAgent(ctx, db, &p); err != nil {
+		return p, err
 	}
-	return p, i.planAgent(ctx, db, &p)
+	return p, i.planRoom(ctx, c, spec, req, db, &p)
 }
 
-// planFetch says what would be downloaded, and what room that and the backup
-// need.
-func (i *Installer) planFetch(ctx context.Context, c Config, spec Spec, req SwitchRequest, db databaseRecord, p *Plan) error {
-	to := target{Version: req.To.Version, Edition: req.To.Edition}
-	if _, ok, err := i.store().Lookup(to); err != nil {
-		return err
-	} else if ok {
-		if db.Plan != keepDatabase {
-			if p.Need, err = backup.Size(db.Path); err != nil {
-				return err
-			}
-		}
-		p.Free = freeBytes(filepath.Dir(i.Paths.Config()))
-		return nil
+func (d databaseRecord) describe(req SwitchRequest) string {
+	switch restore := d.Plan == restoreDatabase; {
+	case d.Damaged && restore:
+		return fmt.Sprintf("damaged: kept aside as it is; then the one that version %s had is restored", req.To)
+	case d.Damaged:
+		return "damaged: left as it is"
+	case d.Skipped:
+		return "left as it is, not backed up"
+	case restore:
+		return fmt.Sprintf("backed up to %s; then the one that version %s had is restored", d.Dir, req.To)
+	case d.Plan == backupDatabase:
+		return fmt.Sprintf("backed up to %s; version %s goes on with it", d.Dir, req.To)
 	}
-	f, fetch, err := i.fetcher(c, to, spec)
+	return "none to back up"
+}
+
+// planRoom says what would be downloaded, and what room that and the database
+// need.
+func (i *Installer) planRoom(ctx context.Context, c Config, spec Spec, req SwitchRequest, db databaseRecord, p *Plan) error {
+	p.Free = freeBytes(i.Paths.Versions())
+	tree, ok, err := i.store().Lookup(req.To.target())
+	if err != nil {
+		return err
+	}
+	if ok {
+		err := tree.Verify(ctx)
+		if _, damaged := errors.AsType[*versions.DamagedError](err); err != nil && !damaged {
+			return err
+		}
+		ok = err == nil
+	}
+	if ok {
+		take, restore, err := roomFor(db, tree.BackupDir())
+		if err != nil {
+			return err
+		}
+		p.Need = take + restore
+		return i.checkRoom(db, tree.BackupDir())
+	}
+	f, fetch, err := i.fetcher(c, req.To.target(), spec)
 	if err != nil {
 		return err
 	}
@@ -133,7 +144,7 @@ func (i *Installer) planFetch(ctx context.Context, c Config, spec Spec, req Swit
 	}
 	p.Download, p.Bytes, p.Need, p.Free = e.From, e.Download, e.Need, e.Free
 	if e.Free < e.Need {
-		p.Refused = (&versions.NoSpaceError{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free}).Error()
+		return fmt.Errorf("%w; nothing was changed: free some space", &versions.NoSpaceError{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free})
 	}
 	return nil
 }
@@ -150,7 +161,7 @@ func (i *Installer) planAgent(ctx context.Context, db databaseRecord, p *Plan) e
 	}
 	defer conn.Close()
 	if err := i.checkUnit(ctx, conn); err != nil {
-		return p.refusedBy(err)
+		return err
 	}
 	u, err := conn.Unit(ctx, AgentUnit)
 	if err != nil {
@@ -159,23 +170,13 @@ func (i *Installer) planAgent(ctx context.Context, db databaseRecord, p *Plan) e
 	switch state := stateOf(u); {
 	case !state.manageable():
 		p.Agent = "not running, and left so"
-	case db.Plan == restoreDatabase:
+	case db.Stop:
 		p.Agent = "stopped and started"
 	case state == agentFailing, !u.CanReload:
 		p.Agent = "restarted"
 	default:
 		p.Agent = "reloaded"
 	}
-	return nil
-}
-
-// refusedBy makes a refusal part of the plan; other errors stay errors.
-func (p *Plan) refusedBy(err error) error {
-	var refused *RefusedError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	p.Refused = refused.Reason
 	return nil
 }
 
@@ -187,10 +188,12 @@ func freeBytes(dir string) int64 {
 	return int64(st.Bavail) * st.Bsize
 }
 
-// Text writes the plan for a person.
+// Text writes the plan for a person, as far as it is known.
 func (p Plan) Text(w io.Writer) {
 	if p.Nothing != "" {
 		fmt.Fprintf(w, "Nothing would be done: %s.\n", p.Nothing)
+	}
+	if p.To == "" {
 		return
 	}
 	line := func(name, value string) {
@@ -200,10 +203,12 @@ func (p Plan) Text(w io.Writer) {
 	}
 	line("From", nameOr(p.From, "none"))
 	line("To", p.To)
+	line("Database", p.Database)
+	line("Agent", p.Agent)
+	if p.Free == 0 && p.Need == 0 {
+		return // it did not come so far
+	}
 	switch {
-	case p.Refused != "":
-		line("Refused", p.Refused)
-		return
 	case p.Download == "":
 		line("Download", "none, the version is on disk")
 	case p.Bytes < 0:
@@ -212,8 +217,6 @@ func (p Plan) Text(w io.Writer) {
 		line("Download", fmt.Sprintf("%s, %s", p.Download, megabytes(p.Bytes)))
 	}
 	line("Space", fmt.Sprintf("%s needed, %s free", megabytes(p.Need), megabytes(p.Free)))
-	line("Database", p.Database)
-	line("Agent", p.Agent)
 	fmt.Fprintln(w, "Nothing was changed.")
 }
 

@@ -14,52 +14,50 @@ type RollbackOptions struct {
 // it had, without a network. What find wants then is held back until it wants
 // something else, or a person says update --now.
 func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
-	in, err := i.considerRollback(ctx, opts)
+	req, err := i.considerRollback(ctx, opts)
 	if err != nil {
 		return err
 	}
-	tree, err := i.obtainLocal(ctx, in.Target)
-	if err != nil {
-		return err
-	}
-	return i.switchOver(ctx, SwitchRequest{
-		Kind: switchRollback, From: in.Config.activeTarget(), To: releaseOf(tree), Force: opts.Force,
-		Held: i.heldBy(in.Config),
-	})
+	return i.switchOver(ctx, req)
 }
 
-func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (*intent, error) {
+func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (SwitchRequest, error) {
 	unlock, err := i.lockUpdates(ctx)
 	if err != nil {
-		return nil, err
+		return SwitchRequest{}, err
 	}
 	defer unlock()
 	if err := i.recoverLocked(ctx); err != nil {
-		return nil, err
+		return SwitchRequest{}, err
 	}
 	c, err := loadConfig(i.Paths.Config())
 	if err != nil {
-		return nil, err
+		return SwitchRequest{}, err
 	}
-	t, err := rollbackTarget(c, opts.Version)
-	if err != nil {
-		return nil, err
-	}
-	if !opts.Force {
-		if err := i.allowRollback(ctx, c, t); err != nil {
-			return nil, err
-		}
-	}
-	return &intent{Config: c, Spec: c.Spec, Target: t, Kind: switchRollback}, nil
+	return i.rollbackRequest(ctx, c, opts)
 }
 
-// allowRollback asks for a valid database only where one is needed: going
-// forward, the live one will do.
-func (i *Installer) allowRollback(ctx context.Context, c Config, t target) error {
-	if !isDowngrade(c.Spec.ActiveVersion, t.Version) {
-		return nil
+// rollbackRequest is the switch that a rollback asks for, or why there is none.
+// Nothing is changed.
+func (i *Installer) rollbackRequest(ctx context.Context, c Config, opts RollbackOptions) (SwitchRequest, error) {
+	t, err := rollbackTarget(c, opts.Version)
+	if err != nil {
+		return SwitchRequest{}, err
 	}
-	return i.allowDowngrade(ctx, c, c.Spec, t)
+	tree, ok, err := i.store().Lookup(t)
+	if err != nil {
+		return SwitchRequest{}, err
+	}
+	if !ok {
+		return SwitchRequest{}, i.notKept(t)
+	}
+	req := SwitchRequest{
+		Kind: switchRollback, From: c.activeTarget(), To: releaseOf(tree), Force: opts.Force, Held: i.heldBy(c),
+	}
+	if _, err := i.planDatabase(ctx, c, req); err != nil {
+		return SwitchRequest{}, err
+	}
+	return req, checkLocal(ctx, tree)
 }
 
 // rollbackTarget is the version to go back to. After one rollback the previous
@@ -77,7 +75,7 @@ func rollbackTarget(c Config, named string) (target, error) {
 		return target{Version: named, Edition: active.Edition}, nil
 	case c.Status.PreviousVersion == "":
 		return target{}, refuse("there is no previous version to go back to; nothing was changed: name one that `teleport-update verify` lists")
-	case c.Status.Held != nil && c.Status.Held.Version == c.Status.PreviousVersion:
+	case c.Status.Held != nil: // every other commit takes the hold away
 		return target{}, refuse("the last change was a rollback from %s already; nothing was changed: to go on, name the version, as in `teleport-update rollback %s`",
 			c.Status.PreviousVersion, c.Status.PreviousVersion)
 	}
@@ -96,7 +94,7 @@ func (i *Installer) heldBy(c Config) *Held {
 	return held
 }
 
-func errNotKept(t target) error {
-	return refuse("version %s is not on this host any more; nothing was changed: `teleport-update verify` lists what is, `teleport-update pin %s` installs it",
-		describe(t.Version, t.Edition), t.Version)
+func (i *Installer) notKept(t target) error {
+	return refuse("going back to version %s is refused: %s; nothing was changed: `teleport-update verify` lists the versions that are, `teleport-update pin %s` installs it",
+		describe(t.Version, t.Edition), i.whyNotKept(t), t.Version)
 }

@@ -176,7 +176,7 @@ func stateWord(c Config, r Report, broken error, now time.Time) (State, string) 
 		f := c.Status.Failed
 		return StateBackingOff, fmt.Sprintf("version %s failed %d time(s); next attempt at %s, `teleport-update update --now` tries at once",
 			f.Version, f.Attempts, f.NextAttempt.Format(time.RFC3339))
-	case c.Status.Refused != nil && c.Status.Refused.Version == desired.Version:
+	case c.Status.Refused.is(desired):
 		return StateNeedsAttention, c.Status.Refused.Reason
 	case desired.Version != "" && desired != c.activeTarget():
 		return StateIdle, fmt.Sprintf("find wants %s; the next run follows when find says so", describe(desired.Version, desired.Edition))

@@ -65,8 +65,11 @@ func (t *transaction) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	database, err := t.planDatabase(ctx)
+	database, err := t.planDatabase(ctx, t.config, t.request)
 	if err != nil {
+		return err
+	}
+	if err := t.checkRoom(database, t.tree.BackupDir()); err != nil {
 		return err
 	}
 	var from *versions.Tree
@@ -86,7 +89,7 @@ func (t *transaction) prepare(ctx context.Context) error {
 	t.j = &journal{
 		Schema: journalSchema, ID: rand.Text(), Started: t.timestamp(), BootID: bootID(),
 		To: t.request.To, Links: links, Unit: unit, Agent: agent, Database: database,
-		Commit: commit{Spec: t.request.Spec, Held: t.request.Held, SkippedBackup: t.request.SkipBackup},
+		Commit: commit{Spec: t.request.Spec, Held: t.request.Held, SkippedBackup: database.Skipped || database.Damaged},
 	}
 	if from != nil {
 		r := releaseOf(*from)
@@ -104,15 +107,16 @@ func (t *transaction) prepare(ctx context.Context) error {
 
 // forward is the way to the new version. Any error means: undo.
 func (t *transaction) forward(ctx context.Context) error {
-	restore := t.j.Database.Plan == restoreDatabase
-	if restore && t.j.Agent.State.manageable() {
+	if t.j.Database.Stop && t.j.Agent.State.manageable() {
 		// The stop comes before the backup, so that no row is lost: reversing
 		// exactly must find everything (RFD 0169 §Downgrades, invariant 1).
-		if err := t.conn.Stop(ctx, AgentUnit); err != nil {
-			return fmt.Errorf("stop the agent: %w", err)
+		if err := stopAgent(ctx, t.conn); err != nil {
+			t.j.Untouched = true
+			return err
 		}
 	}
 	if err := t.backUp(ctx); err != nil {
+		t.j.Untouched = true
 		return err
 	}
 	if err := t.relink(); err != nil {
@@ -131,8 +135,12 @@ func (t *transaction) forward(ctx context.Context) error {
 		t.j.Switched = false // nobody has told the agent
 		return err
 	}
-	if restore {
-		if err := backup.Restore(ctx, backup.RestoreRequest{Dir: t.tree.BackupDir(), Target: t.database()}); err != nil {
+	if t.j.Database.Plan == restoreDatabase {
+		err := backup.Restore(ctx, backup.RestoreRequest{Dir: t.tree.BackupDir(), Target: t.j.Database.Path})
+		if _, inUse := errors.AsType[*backup.InUseError](err); inUse {
+			t.j.Database.Taken = false // it is what it was: there is nothing to put back
+		}
+		if err != nil {
 			return fmt.Errorf("restore the database that version %s had: %w", t.request.To, err)
 		}
 	}
@@ -147,7 +155,21 @@ func (t *transaction) forward(ctx context.Context) error {
 }
 
 func (t *transaction) backUp(ctx context.Context) error {
-	if t.j.Database.Plan == keepDatabase {
+	switch d := t.j.Database; {
+	case d.Skipped:
+		t.Log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path)
+		return backup.Outdate(d.Dir)
+	case d.Damaged && d.Plan == restoreDatabase:
+		to, err := backup.SetAside(ctx, d.Path, t.Now())
+		if err != nil {
+			return err
+		}
+		t.Log.Warn("the agent's database is damaged and cannot be backed up; it is kept aside as it is", "database", d.Path, "aside", to)
+		return nil
+	case d.Damaged:
+		t.Log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked", "database", d.Path)
+		return nil
+	case d.Plan == keepDatabase:
 		return nil
 	}
 	from := target{Version: t.config.Spec.ActiveVersion, Edition: t.config.Status.ActiveEdition}
@@ -156,11 +178,16 @@ func (t *transaction) backUp(ctx context.Context) error {
 		Source:  t.j.Database.Path,
 		Dir:     t.j.Database.Dir,
 		Meta:    backup.Meta{Proxy: t.proxy(), Version: from.Version, Edition: from.Edition, Created: t.Now()},
-		Stopped: t.j.Database.Plan == restoreDatabase || t.j.Agent.State == agentStopped,
+		Stopped: t.j.Database.Stop || t.j.Agent.State == agentStopped,
 		Progress: func(done, total int64) {
 			t.Log.Info("backing up the agent's database", "done", done, "total", total)
 		},
 	})
+	if isCorrupt(err) {
+		// No refusal to be repeated at each tick: finding this out takes a
+		// download and a whole backup, so the version backs off.
+		return errors.New(cannotBackUp(err, t.j.Database.Path, t.request).Error())
+	}
 	if err != nil {
 		return fmt.Errorf("back up the agent's database: %w", err)
 	}
@@ -197,7 +224,7 @@ func (t *transaction) prove(ctx context.Context) error {
 	t.Log.Info("watching the agent", "version", t.request.To.String(), "window", w.Window)
 	var outcome systemd.Outcome
 	switch {
-	case t.j.Database.Plan == restoreDatabase:
+	case t.j.Database.Stop:
 		outcome, err = t.conn.StartAndWatch(ctx, w)
 	case t.j.Agent.State == agentFailing, t.j.Agent.Program != u.ExecStart:
 		// A reload would have an agent that was started by another path, say a
@@ -247,12 +274,16 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 // recordRefused notes a switch that ended before its journal was open.
 func (t *transaction) recordRefused(cause error) error {
 	c := t.config
+	var refused *RefusedError
+	if errors.As(cause, &refused) && t.request.Kind.automatic() {
+		return t.reportRefusal(&c, t.request.To.target(), cause)
+	}
 	c.Status.LastUpdate = &LastUpdate{
 		Time: t.timestamp(), Target: t.request.To.Version, TargetEdition: t.request.To.Edition,
 		Result: FailedEarly, Error: cause.Error(),
 	}
 	if c.Spec.ActiveVersion == "" {
-		t.forgetFirst(target{Version: t.request.To.Version, Edition: t.request.To.Edition})
+		t.forgetFirst(t.request.To.target())
 	}
 	return errors.Join(cause, c.save(t.Paths.Config()))
 }
@@ -268,7 +299,7 @@ func (t *transaction) spec() Spec {
 // proxy names the cluster that the database of today belongs to; a new one in
 // the request only holds once it is committed.
 func (t *transaction) proxy() string {
-	if p := t.config.Spec.Proxy; p != "" {
+	if p := t.proxyOf(t.config.Spec); p != "" {
 		return p
 	}
 	return t.spec().Proxy

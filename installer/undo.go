@@ -20,6 +20,7 @@ func (i *Installer) undo(ctx context.Context, j *journal, conn *systemd.Conn) er
 	}
 	if j.Phase != restored {
 		if err := i.undoFiles(ctx, j, conn, true); err != nil {
+			i.startAnyway(ctx, j, conn)
 			return err
 		}
 	}
@@ -29,6 +30,17 @@ func (i *Installer) undo(ctx context.Context, j *journal, conn *systemd.Conn) er
 		}
 	}
 	return i.closeUndone(ctx, j, conn)
+}
+
+// startAnyway follows an undoing that failed, and that the next run begins again:
+// until then some agent beats none, as it does at boot.
+func (i *Installer) startAnyway(ctx context.Context, j *journal, conn *systemd.Conn) {
+	if conn == nil || !j.Agent.State.manageable() {
+		return
+	}
+	if err := conn.Start(ctx, AgentUnit); err != nil {
+		i.Log.Warn("the agent could not be started", "error", err)
+	}
 }
 
 // heed notes what a watch found out besides that the version does not hold.
@@ -197,6 +209,9 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 		return err
 	}
 	result := RolledBack
+	if j.Untouched {
+		result = FailedEarly
+	}
 	blame := j.Blame
 	if j.Interrupted {
 		result = Interrupt

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -140,21 +141,34 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, 
 	}
 	if d.Downgrade {
 		in.Kind = switchDowngrade
-		if err := i.allowDowngrade(ctx, c, spec, d.Target); err != nil {
-			return nil, i.reportRefusal(&c, d.Target, err)
-		}
+	}
+	_, err = i.planDatabase(ctx, c, SwitchRequest{
+		Kind: in.Kind, From: c.activeTarget(), To: releaseWanted(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
+	})
+	if _, refused := errors.AsType[*RefusedError](err); refused {
+		return nil, i.reportRefusal(&c, d.Target, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return in, nil
 }
 
-// reportRefusal makes a refused downgrade an error the first time and a log
-// line from then on: the timer would otherwise fail every ten minutes for as
-// long as the cluster wants it.
+// releaseWanted is a release of which no more is known than what find says.
+func releaseWanted(t target) release { return release{Version: t.Version, Edition: t.Edition} }
+
+// reportRefusal makes a refused switch an error the first time and a log line
+// from then on: the timer would otherwise fail every ten minutes for as long as
+// the cluster wants it.
 func (i *Installer) reportRefusal(c *Config, t target, refusal error) error {
 	known := c.Status.Refused
-	if known != nil && known.Version == t.Version && known.Edition == t.Edition && i.Scheduled {
-		i.Log.Warn("the downgrade stays refused", "version", t.Version, "reason", refusal)
-		return nil
+	if known.is(t) && i.Scheduled {
+		i.Log.Warn("the switch stays refused", "version", t.Version, "reason", refusal)
+		if known.Reason == refusal.Error() {
+			return nil
+		}
+		known.Reason = refusal.Error()
+		return c.save(i.Paths.Config())
 	}
 	c.Status.Refused = &Refused{Version: t.Version, Edition: t.Edition, Reason: refusal.Error()}
 	c.Status.LastUpdate = &LastUpdate{Time: i.timestamp(), Target: t.Version, TargetEdition: t.Edition, Result: FailedEarly, Error: refusal.Error()}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -226,11 +227,8 @@ func (a *app) updateCommand() *cli.Command {
 				return a.installer(c).Update(c.Context, opts)
 			}
 			plan, err := a.installer(c).UpdatePlan(c.Context, opts)
-			if err != nil {
-				return err
-			}
 			plan.Text(a.stdout)
-			return nil
+			return err
 		},
 	}
 }
@@ -265,27 +263,54 @@ func (a *app) rollbackCommand() *cli.Command {
 				return a.installer(c).Rollback(c.Context, opts)
 			}
 			plan, err := a.installer(c).RollbackPlan(c.Context, opts)
-			if err != nil {
-				return err
-			}
 			plan.Text(a.stdout)
-			return nil
+			return err
 		},
 	}
 }
 
+// versionArgument reads the one word that a command takes. Flags may follow it,
+// which package flag does not know of.
 func versionArgument(c *cli.Context) (string, error) {
-	if c.NArg() > 1 {
-		return "", usagef("%s takes one version, found %q", c.Command.Name, c.Args().Slice())
+	var words []string
+	for _, arg := range c.Args().Slice() {
+		if !strings.HasPrefix(arg, "-") {
+			words = append(words, arg)
+			continue
+		}
+		if err := setSwitch(c, strings.TrimLeft(arg, "-")); err != nil {
+			return "", err
+		}
 	}
-	if c.NArg() == 0 {
+	if len(words) > 1 {
+		return "", usagef("%s takes one version, found %q", c.Command.Name, words)
+	}
+	if len(words) == 0 {
 		return "", nil
 	}
-	v, err := version.Parse(c.Args().First())
+	v, err := version.Parse(words[0])
 	if err != nil {
 		return "", usageError{err}
 	}
 	return v, nil
+}
+
+// setSwitch sets a flag of the command that needs no value.
+func setSwitch(c *cli.Context, arg string) error {
+	name, value, given := strings.Cut(arg, "=")
+	if !given {
+		value = "true"
+	}
+	for _, f := range c.Command.Flags {
+		if _, ok := f.(*cli.BoolFlag); !ok || f == cli.HelpFlag || !slices.Contains(f.Names(), name) {
+			continue
+		}
+		if err := c.Set(name, value); err != nil {
+			return usagef("--%s is set or not, it cannot be %q", name, value)
+		}
+		return nil
+	}
+	return usagef("there is no flag --%s that may follow a version", name)
 }
 
 func (a *app) statusCommand() *cli.Command {
