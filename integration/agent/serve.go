@@ -173,6 +173,7 @@ func (p *process) run(signals <-chan os.Signal) error {
 				}
 			default:
 				p.stopWriting()
+				p.sayLast()
 				return nil
 			}
 		}
@@ -183,12 +184,18 @@ func (p *process) run(signals <-chan os.Signal) error {
 // database stays open, as long as the process lives.
 func (p *process) drain() {
 	p.stopWriting()
+	p.sayLast()
 	over := time.After(0)
 	if p.self.Variant == stamp.Drains {
 		over = time.After(p.self.DrainFor)
 	}
 	p.diag.leave()
 	<-over
+}
+
+// sayLast tells which row was the last one that this process committed.
+func (p *process) sayLast() {
+	slog.Info("Stopped writing.", "last_row", p.state.lastRow.Load(), "failed_writes", p.state.failed.Load())
 }
 
 // reexecute replaces the program by the file it was started from: not by what

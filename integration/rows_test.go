@@ -1,0 +1,167 @@
+//go:build hosts
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"teleport-update/integration/host"
+)
+
+const (
+	agentData = "/var/lib/teleport"
+	liveFile  = agentData + "/proc/sqlite.db"
+)
+
+// content is what a database of the stand-in holds. It gives ids in one row and
+// never twice, so all rows up to the last one are there if Rows equals Last.
+type content struct {
+	Schema      int64
+	JournalMode string `json:"journal_mode"`
+	Integrity   string
+	Rows, Last  int64
+	ByVersion   map[string]int64 `json:"by_version"`
+}
+
+func (c content) String() string {
+	return fmt.Sprintf("schema %d, %d rows up to %d, by version %v, integrity %s", c.Schema, c.Rows, c.Last, c.ByVersion, c.Integrity)
+}
+
+// whole asserts that a database is sound, has a schema, and all of its rows.
+func (s *scene) whole(what string, c content, schema int64) {
+	s.t.Helper()
+	if c.Integrity != "ok" || c.Rows != c.Last || c.Schema != schema {
+		s.t.Errorf("%s holds %v; want it sound, with schema %d and without a gap", what, c, schema)
+	}
+}
+
+// writes configures the agent: how it keeps its database, how much it writes.
+func (s *scene) writes(journalMode string, rowsPerSecond int) {
+	s.t.Helper()
+	s.Write("/etc/teleport.yaml", fmt.Sprintf("teleport:\n  diag_addr: 127.0.0.1:3000\nstand_in:\n  journal_mode: %s\n  rows_per_second: %d\n",
+		journalMode, rowsPerSecond))
+}
+
+// live is what the agent's database holds now.
+func (s *scene) live() content { return s.liveIn(agentData) }
+
+func (s *scene) liveIn(dataDir string) content {
+	s.t.Helper()
+	var c content
+	out := s.Must(linkDir+"/teleport", "report", "--data-dir", dataDir)
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		s.t.Fatalf("report printed %q: %v", out, err)
+	}
+	return c
+}
+
+// saved is what the backup of a version holds, as SQLite itself sees it.
+func (s *scene) saved(v string) content { return s.settled(store + "/" + v + "/backup/sqlite.db") }
+
+// settled is what a database holds that nobody writes.
+func (s *scene) settled(path string) content {
+	s.t.Helper()
+	var c content
+	out := s.sql(path, `PRAGMA integrity_check(1); PRAGMA user_version; SELECT count(*) FROM rows;
+		SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'rows'; SELECT version || '=' || count(*) FROM rows GROUP BY version`)
+	lines := strings.Fields(out)
+	if len(lines) < 4 {
+		s.t.Fatalf("%s: sqlite3 prints %q", path, out)
+	}
+	number := func(text string) int64 { n, _ := strconv.ParseInt(text, 10, 64); return n }
+	c.Integrity, c.Schema, c.Rows, c.Last = lines[0], number(lines[1]), number(lines[2]), number(lines[3])
+	c.ByVersion = map[string]int64{}
+	for _, line := range lines[4:] {
+		v, n, _ := strings.Cut(line, "=")
+		c.ByVersion[v] = number(n)
+	}
+	return c
+}
+
+// sql asks SQLite's shell about a database that nobody writes, without leaving
+// anything beside it.
+func (s *scene) sql(path, query string) string {
+	s.t.Helper()
+	return s.Must("sqlite3", "-readonly", "file:"+path+"?immutable=1", query)
+}
+
+// sameRows asserts that the live database begins with all rows of a backup, to
+// the letter.
+func (s *scene) sameRows(v string, last int64) {
+	s.t.Helper()
+	query := fmt.Sprintf("SELECT id, version, pid, time FROM rows WHERE id <= %d ORDER BY id", last)
+	saved := s.sql(store+"/"+v+"/backup/sqlite.db", query)
+	if live := s.Must("sqlite3", "-readonly", "-cmd", ".timeout 10000", liveFile, query); live != saved {
+		s.t.Errorf("the live database does not begin with the %d rows of the backup of %s", last, v)
+	}
+}
+
+// lastRow is the last row that the agent says it has committed.
+func (s *scene) lastRow() int64 {
+	s.t.Helper()
+	var said struct {
+		LastRow int64 `json:"last_row"`
+		Failed  int64 `json:"failed_writes"`
+	}
+	host.Wait(s.t, 10*time.Second, func() error {
+		response, err := s.HTTP().Get("http://127.0.0.1:3000/version")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		data, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(data, &said)
+	})
+	if said.Failed > 0 {
+		s.t.Errorf("%d commits of the agent failed", said.Failed)
+	}
+	return said.LastRow
+}
+
+// grows waits until the agent has committed a row beyond n, and returns the last.
+func (s *scene) grows(n int64) int64 {
+	s.t.Helper()
+	var last int64
+	host.Wait(s.t, 15*time.Second, func() error {
+		if last = s.lastRow(); last <= n {
+			return fmt.Errorf("the agent's last row is %d; want more than %d", last, n)
+		}
+		return nil
+	})
+	return last
+}
+
+// saidLast is the last row that a process of the agent said it had committed,
+// when it stopped.
+func (s *scene) saidLast(pid string) int64 {
+	s.t.Helper()
+	line := regexp.MustCompile(`msg="Stopped writing\." version=\S+ pid=` + pid + ` last_row=(\d+)`)
+	var last int64
+	// A last line of a process that is gone may come late.
+	host.Wait(s.t, 10*time.Second, func() error {
+		found := line.FindStringSubmatch(s.Log(""))
+		if found == nil {
+			return fmt.Errorf("process %s did not say which row was its last", pid)
+		}
+		_, err := fmt.Sscan(found[1], &last)
+		return err
+	})
+	return last
+}
+
+// updates brings the host to a version that holds.
+func (s *scene) updates(v string) {
+	s.t.Helper()
+	s.wants(v)
+	s.Must(updater, "update")
+	s.serves(v)
+}
