@@ -38,9 +38,10 @@ var children = map[string]func(args []string) error{
 	"write": func(args []string) error { return write(args[0]) },
 }
 
-// A result is what a measured child says of itself.
+// A result is what was measured of a child.
 type result struct {
-	Seconds   float64
+	Seconds   float64 // wall
+	CPU       float64 `json:"-"` // seconds, user and system
 	MemoryMiB float64 // VmHWM: the most that was in memory at once
 }
 
@@ -78,6 +79,7 @@ func child(args ...string) (result, error) {
 	if err != nil {
 		return r, fmt.Errorf("%q: %w", args, err)
 	}
+	r.CPU = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	return r, json.Unmarshal(out, &r)
 }
 

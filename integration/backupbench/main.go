@@ -81,7 +81,7 @@ func (b bench) shellCopy() string { return filepath.Join(b.dir, "shell.db") }
 
 // time compares whole backups of a database that nobody writes to.
 func (b bench) time() error {
-	var ours, shell, ratios, memory []float64
+	var ours, shell, ratios, memory, oursCPU, shellCPU []float64
 	for round := range b.rounds {
 		r, err := b.ours()
 		if err != nil {
@@ -89,19 +89,23 @@ func (b bench) time() error {
 		}
 		ours = append(ours, r.Seconds)
 		memory = append(memory, r.MemoryMiB)
+		oursCPU = append(oursCPU, r.CPU)
 		s, err := b.shell()
 		if err != nil {
 			return err
 		}
-		shell = append(shell, s)
-		ratios = append(ratios, r.Seconds/s)
-		fmt.Printf("round %d: ours %.2f s, shell %.2f s\n", round+1, r.Seconds, s)
+		shell = append(shell, s.Seconds)
+		shellCPU = append(shellCPU, s.CPU)
+		ratios = append(ratios, r.Seconds/s.Seconds)
+		fmt.Printf("round %d: ours %.2f s, shell %.2f s\n", round+1, r.Seconds, s.Seconds)
 	}
 	ratio, most := median(ours)/median(shell), slices.Max(memory)
-	fmt.Printf("\n| backup, checked and synced | seconds (median of %d) |\n| --- | --- |\n", b.rounds)
-	fmt.Printf("| ours | %.2f |\n| sqlite3 .backup; quick_check; sync | %.2f |\n", median(ours), median(shell))
-	fmt.Printf("| **ratio** (at most %.1f) | **%.2f** (%.2f to %.2f) |\n", maxRatio, ratio, slices.Min(ratios), slices.Max(ratios))
-	fmt.Printf("| peak memory of ours, whole process (at most %d MiB) | %.1f MiB |\n\n", maxMemory, most)
+	fmt.Printf("\n| backup, checked and synced | seconds (median of %d) | processor |\n| --- | --- | --- |\n", b.rounds)
+	fmt.Printf("| ours | %.2f | %.2f |\n", median(ours), median(oursCPU))
+	fmt.Printf("| sqlite3 .backup; quick_check; sync | %.2f | %.2f |\n", median(shell), median(shellCPU))
+	fmt.Printf("| **ratio** (at most %.1f) | **%.2f** (%.2f to %.2f) | %.2f |\n",
+		maxRatio, ratio, slices.Min(ratios), slices.Max(ratios), median(oursCPU)/median(shellCPU))
+	fmt.Printf("| peak memory of ours, whole process (at most %d MiB) | %.1f MiB | |\n\n", maxMemory, most)
 	if ratio > maxRatio || most > maxMemory {
 		return errors.New("a goal is missed")
 	}
@@ -116,10 +120,11 @@ func (b bench) ours() (result, error) {
 	return child("take", b.source, b.backupDir())
 }
 
-// shell does the same with the sqlite3 shell and tells the seconds.
-func (b bench) shell() (float64, error) {
+// shell does the same with the sqlite3 shell.
+func (b bench) shell() (result, error) {
+	var r result
 	if err := b.clear(); err != nil {
-		return 0, err
+		return r, err
 	}
 	begin := time.Now()
 	for _, argv := range [][]string{
@@ -127,11 +132,14 @@ func (b bench) shell() (float64, error) {
 		{"sqlite3", b.shellCopy(), "PRAGMA quick_check"},
 		{"sync", b.shellCopy(), b.dir},
 	} {
-		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("%q: %w: %s", argv, err, out)
+		cmd := exec.Command(argv[0], argv[1:]...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return r, fmt.Errorf("%q: %w: %s", argv, err, out)
 		}
+		r.CPU += (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	}
-	return time.Since(begin).Seconds(), nil
+	r.Seconds = time.Since(begin).Seconds()
+	return r, nil
 }
 
 // clear removes the copies and lets the disk come to rest.
