@@ -118,6 +118,13 @@ func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 		t.Errorf("the tick ended with %d; want 0", code)
 	}
 	s.serves("1.1.0")
+
+	// A damaged version is put right even while find is down.
+	s.breaks(onFind(status(503, "")))
+	s.Must("rm", store+"/1.1.0/bin/tsh")
+	if code := s.tick(); code != 0 || !s.Exists(store+"/1.1.0/bin/tsh") {
+		t.Errorf("the tick ended with %d; tsh is there: %v", code, s.Exists(store+"/1.1.0/bin/tsh"))
+	}
 }
 
 // refused runs a command that must fail with 1, say one thing, and leave the
