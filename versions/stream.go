@@ -25,7 +25,9 @@ func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging st
 		return err
 	}
 	in := &counted{r: d, hash: sha256.New()}
-	compressed, plain := newPipe(4, 128<<10), newPipe(4, 256<<10)
+	// The second pipe is long enough to go on decompressing while the disk is
+	// busy with something else for some milliseconds.
+	compressed, plain := newPipe(4, 128<<10), newPipe(12, 256<<10)
 	var stages sync.WaitGroup
 	var received error
 	stages.Go(func() { received = compressed.fill(in) })
