@@ -37,18 +37,11 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {
-	unlock, err := i.lockUpdates(ctx)
+	c, unlock, err := i.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := i.recoverLocked(ctx); err != nil {
-		return nil, err
-	}
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
-		return nil, err
-	}
 	spec := opts.apply(c.Spec)
 	question := spec
 	if err := i.resolveProxy(&question); err != nil {
@@ -188,18 +181,11 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 // configure changes updates.yaml under the update lock, after closing what was
 // cut off. Nothing is written when change fails or changes nothing.
 func (i *Installer) configure(ctx context.Context, change func(*Config) error) error {
-	unlock, err := i.lockUpdates(ctx)
+	c, unlock, err := i.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := i.recoverLocked(ctx); err != nil {
-		return err
-	}
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
-		return err
-	}
 	if err := change(&c); err != nil {
 		return err
 	}

@@ -123,6 +123,24 @@ func (i *Installer) lockUpdates(ctx context.Context) (unlock func(), err error) 
 	return lock(ctx, i.Paths.updateLock(), i.patience())
 }
 
+// open is how a command begins to change the host: it takes the update lock,
+// closes a switch that was cut off, and reads the configuration. The caller
+// must give the lock back.
+func (i *Installer) open(ctx context.Context) (c Config, unlock func(), err error) {
+	unlock, err = i.lockUpdates(ctx)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	if err = i.recoverLocked(ctx); err == nil {
+		c, err = loadConfig(i.Paths.Config())
+	}
+	if err != nil {
+		unlock()
+		return Config{}, nil, err
+	}
+	return c, unlock, nil
+}
+
 // dial connects to systemd; nil where the host does not run it (an image build,
 // a container): everything but the restart is done there.
 func (i *Installer) dial(ctx context.Context) (*systemd.Conn, error) {

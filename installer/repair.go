@@ -66,15 +66,11 @@ func (i *Installer) repairUnits(ctx context.Context) error {
 
 // relinkRepaired follows a new fetch of the active version.
 func (i *Installer) relinkRepaired(ctx context.Context) error {
-	unlock, err := i.lockUpdates(ctx)
+	c, unlock, err := i.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
-		return err
-	}
 	_, err = i.repair(ctx, c, false)
 	return err
 }

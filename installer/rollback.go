@@ -22,18 +22,11 @@ func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 }
 
 func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (SwitchRequest, error) {
-	unlock, err := i.lockUpdates(ctx)
+	c, unlock, err := i.open(ctx)
 	if err != nil {
 		return SwitchRequest{}, err
 	}
 	defer unlock()
-	if err := i.recoverLocked(ctx); err != nil {
-		return SwitchRequest{}, err
-	}
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
-		return SwitchRequest{}, err
-	}
 	return i.rollbackRequest(ctx, c, opts)
 }
 

@@ -153,18 +153,11 @@ func ReadSwitchRequest(r io.Reader) (SwitchRequest, error) {
 // Switch is the transaction from lock to unlock. What was decided before the
 // version was fetched is checked again under the lock.
 func (i *Installer) Switch(ctx context.Context, req SwitchRequest) error {
-	unlock, err := i.lockUpdates(ctx)
+	c, unlock, err := i.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := i.recoverLocked(ctx); err != nil {
-		return err
-	}
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
-		return err
-	}
 	conn, err := i.dial(ctx)
 	if err != nil {
 		return err

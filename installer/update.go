@@ -86,18 +86,11 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 // decide, and refuse early what would be refused after the download anyway. A
 // nil intent means that there is nothing to do; the log says why.
 func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, error) {
-	unlock, err := i.lockUpdates(ctx)
+	c, unlock, err := i.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := i.recoverLocked(ctx); err != nil {
-		return nil, err
-	}
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
-		return nil, err
-	}
 	if !c.Spec.Enabled {
 		i.Log.Info("updates are disabled; nothing to do")
 		return nil, nil

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find"
+	"teleport-update/installer"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+func (a *app) enableCommand() *cli.Command {
+	return &cli.Command{
+		Name: "enable", Usage: "install the version the cluster wants and keep it up to date", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "proxy", EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
+			&cli.StringFlag{Name: "group", EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
+			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
+			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
+			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
+			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), Usage: "how long the agent must hold (default 30s, or more for slow restarts)"},
+			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			opts := installer.EnableOptions{
+				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
+				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"),
+				AllowDowngrade: c.Bool("allow-downgrade"),
+			}
+			if err := checkEnable(&opts); err != nil {
+				return usageError{err}
+			}
+			return a.installer(c).Enable(c.Context, opts)
+		},
+	}
+}
+
+// checkEnable fails now what would otherwise fail at 4 a.m.
+func checkEnable(o *installer.EnableOptions) error {
+	if o.Proxy != "" {
+		if _, err := find.ParseProxy(o.Proxy); err != nil {
+			return fmt.Errorf("--proxy: %w", err)
+		}
+	}
+	for _, t := range o.Templates {
+		if _, err := versions.ParseTemplate(t); err != nil {
+			return err
+		}
+	}
+	if o.HealthWindow < 0 {
+		return fmt.Errorf("--health-window %s is negative", o.HealthWindow)
+	}
+	if o.ReadyURL != "" {
+		u, err := url.Parse(o.ReadyURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("--ready-url %q is not an http or https URL", o.ReadyURL)
+		}
+	}
+	if o.CAFile != "" {
+		abs, err := filepath.Abs(o.CAFile)
+		if err != nil {
+			return fmt.Errorf("--ca-file: %w", err)
+		}
+		o.CAFile = abs
+	}
+	return nil
+}
+
+func (a *app) updateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "update", Usage: "do what the timer does: follow the cluster, if there is anything to do", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
+			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
+			&cli.BoolFlag{Name: "skip-backup", EnvVars: env("SKIP_BACKUP"), Usage: "switch even if the database cannot be backed up"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			opts := installer.UpdateOptions{Now: c.Bool("now"), SkipBackup: c.Bool("skip-backup")}
+			if !c.Bool("dry-run") {
+				return a.installer(c).Update(c.Context, opts)
+			}
+			plan, err := a.installer(c).UpdatePlan(c.Context, opts)
+			plan.Text(a.stdout)
+			return err
+		},
+	}
+}
+
+func (a *app) pinCommand() *cli.Command {
+	return &cli.Command{
+		Name: "pin", Usage: "stay on a version: the active one, or VERSION, which is installed first", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
+		Action: func(c *cli.Context) error {
+			v, err := versionArgument(c)
+			if err != nil {
+				return err
+			}
+			return a.installer(c).Pin(c.Context, v)
+		},
+	}
+}
+
+func (a *app) rollbackCommand() *cli.Command {
+	return &cli.Command{
+		Name: "rollback", Usage: "go back to the previous version, or to VERSION, with its database; no network is needed", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
+			&cli.BoolFlag{Name: "force", EnvVars: env("FORCE"), Usage: "go back even without a database that belongs to the version"},
+		},
+		Action: func(c *cli.Context) error {
+			v, err := versionArgument(c)
+			if err != nil {
+				return err
+			}
+			opts := installer.RollbackOptions{Version: v, Force: c.Bool("force")}
+			if !c.Bool("dry-run") {
+				return a.installer(c).Rollback(c.Context, opts)
+			}
+			plan, err := a.installer(c).RollbackPlan(c.Context, opts)
+			plan.Text(a.stdout)
+			return err
+		},
+	}
+}
+
+// versionArgument reads the one word that a command takes. Flags may follow it,
+// which package flag does not know of.
+func versionArgument(c *cli.Context) (string, error) {
+	var words []string
+	for _, arg := range c.Args().Slice() {
+		if !strings.HasPrefix(arg, "-") {
+			words = append(words, arg)
+			continue
+		}
+		if err := setSwitch(c, strings.TrimLeft(arg, "-")); err != nil {
+			return "", err
+		}
+	}
+	if len(words) > 1 {
+		return "", usagef("%s takes one version, found %q", c.Command.Name, words)
+	}
+	if len(words) == 0 {
+		return "", nil
+	}
+	v, err := version.Parse(words[0])
+	if err != nil {
+		return "", usageError{err}
+	}
+	return v, nil
+}
+
+// setSwitch sets a flag of the command that needs no value.
+func setSwitch(c *cli.Context, arg string) error {
+	name, value, given := strings.Cut(arg, "=")
+	if !given {
+		value = "true"
+	}
+	for _, f := range c.Command.Flags {
+		if _, ok := f.(*cli.BoolFlag); !ok || f == cli.HelpFlag || !slices.Contains(f.Names(), name) {
+			continue
+		}
+		if err := c.Set(name, value); err != nil {
+			return usagef("--%s is set or not, it cannot be %q", name, value)
+		}
+		return nil
+	}
+	return usagef("there is no flag --%s that may follow a version", name)
+}
+
+func (a *app) uninstallCommand() *cli.Command {
+	return &cli.Command{
+		Name: "uninstall", Usage: "leave the host as the first enable found it", OnUsageError: onUsageError,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"}},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			return a.installer(c).Uninstall(c.Context, c.Bool("keep-agent"))
+		},
+	}
+}
+
+func (a *app) recoverCommand() *cli.Command {
+	return &cli.Command{
+		Name: "recover", Usage: "close a switch that was cut off", OnUsageError: onUsageError,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "repair files only: the agent has not been started yet"}},
+		Action: func(c *cli.Context) error {
+			return a.installer(c).Recover(c.Context, c.Bool("boot"))
+		},
+	}
+}
+
+func (a *app) switchCommand() *cli.Command {
+	return &cli.Command{
+		Name: "switch", Usage: "the second half of another command, in a unit of its own", OnUsageError: onUsageError,
+		Action: func(c *cli.Context) error {
+			req, err := installer.ReadSwitchRequest(os.Stdin)
+			if err != nil {
+				return usageError{err}
+			}
+			return a.installer(c).Switch(c.Context, req)
+		},
+	}
+}
+
