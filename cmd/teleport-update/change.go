@@ -214,4 +214,3 @@ func (a *app) switchCommand() *cli.Command {
 		},
 	}
 }
-
