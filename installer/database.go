@@ -145,12 +145,12 @@ func (i *Installer) backupDir(c Config) (string, error) {
 }
 
 // databaseMargin is what stays free beside copies of the database, in bytes: the
-// agent goes on writing.
-const databaseMargin = 32 << 20
+// agent goes on writing. It is as much as each copy asks for.
+const databaseMargin = 8 << 20
 
-// roomFor is how many bytes must be free before a switch begins: for the backup,
-// and for putting one back, the target's in dir or, should the switch fail, the
-// one just taken. A switch that there is no room to undo must not begin.
+// roomFor is how many bytes a switch takes: for the backup, and for putting one
+// back, the target's in dir or, should the switch fail, the one just taken. A
+// switch that there is no room to undo must not begin.
 func roomFor(d databaseRecord, dir string) (take, restore int64, err error) {
 	take, err = backup.Size(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == keepDatabase && err == nil {
@@ -167,7 +167,7 @@ func roomFor(d databaseRecord, dir string) (take, restore int64, err error) {
 		}
 		restore = max(restore, size)
 	}
-	return take + databaseMargin, restore + databaseMargin, nil
+	return take, restore, nil
 }
 
 // checkRoom refuses to begin what there is no room for.
@@ -178,9 +178,9 @@ func (i *Installer) checkRoom(d databaseRecord, dir string) error {
 	}
 	ours, theirs := i.Paths.Versions(), filepath.Dir(d.Path)
 	if sameFileSystem(ours, theirs) {
-		return checkFree(ours, take+restore)
+		return checkFree(ours, take+restore+databaseMargin)
 	}
-	return errors.Join(checkFree(ours, take), checkFree(theirs, restore))
+	return errors.Join(checkFree(ours, take+databaseMargin), checkFree(theirs, restore+databaseMargin))
 }
 
 func checkFree(dir string, need int64) error {

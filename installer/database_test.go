@@ -237,8 +237,8 @@ func TestASwitchNeedsRoomToBeUndone(t *testing.T) {
 		take, restore int64
 	}{
 		"nothing is copied":          {keepDatabase, 0, 0},
-		"a backup, and back":         {backupDatabase, size + databaseMargin, size + databaseMargin},
-		"a backup, and another back": {restoreDatabase, size + databaseMargin, size + databaseMargin},
+		"a backup, and back":         {backupDatabase, size, size},
+		"a backup, and another back": {restoreDatabase, size, size},
 	} {
 		take, restore, err := roomFor(databaseRecord{Plan: tc.plan, Path: h.path()}, filepath.Join(h.keeps("1.0.0"), "backup"))
 		if err != nil || take != tc.take || restore != tc.restore {

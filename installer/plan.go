@@ -131,7 +131,9 @@ func (i *Installer) planRoom(ctx context.Context, c Config, spec Spec, req Switc
 		if err != nil {
 			return err
 		}
-		p.Need = take + restore
+		if p.Need = take + restore; p.Need > 0 {
+			p.Need += databaseMargin
+		}
 		return i.checkRoom(db, tree.BackupDir())
 	}
 	f, fetch, err := i.fetcher(c, req.To.target(), spec)
