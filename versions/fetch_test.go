@@ -26,14 +26,35 @@ type releaseServer struct {
 	*httptest.Server
 	t *testing.T
 
-	mu       sync.Mutex
-	tarball  []byte
-	etag     string
+	mu      sync.Mutex
+	tarball []byte
+	etag    string
+	fault   func(n int, w *faultyWriter, r *http.Request) bool
+	traffic traffic
+}
+
+// traffic is what a server saw.
+type traffic struct {
 	requests []string // "GET PATH RANGE"
 	ifRange  []string // of the requests with a range
+	count    int      // requests for the tarball
 	sent     int      // bytes of tarball
-	fault    func(n int, w *faultyWriter, r *http.Request) bool
-	count    int // requests for the tarball
+}
+
+// seen returns the traffic so far. Handlers may still be running.
+func (s *releaseServer) seen() traffic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.traffic
+	seen.requests, seen.ifRange = slices.Clone(seen.requests), slices.Clone(seen.ifRange)
+	return seen
+}
+
+// forget begins anew, without faults.
+func (s *releaseServer) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault, s.traffic = nil, traffic{}
 }
 
 func serve(t *testing.T, tarball []byte) *releaseServer {
@@ -93,21 +114,21 @@ func netConn(c net.Conn) net.Conn {
 
 func (s *releaseServer) add(n int) {
 	s.mu.Lock()
-	s.sent += n
+	s.traffic.sent += n
 	s.mu.Unlock()
 }
 
 func (s *releaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.requests = append(s.requests, strings.TrimSpace("GET "+r.URL.Path+" "+r.Header.Get("Range")))
+	s.traffic.requests = append(s.traffic.requests, strings.TrimSpace("GET "+r.URL.Path+" "+r.Header.Get("Range")))
 	if r.Header.Get("Range") != "" {
-		s.ifRange = append(s.ifRange, r.Header.Get("If-Range"))
+		s.traffic.ifRange = append(s.traffic.ifRange, r.Header.Get("If-Range"))
 	}
 	sum := strings.HasSuffix(r.URL.Path, ".sha256")
 	if !sum {
-		s.count++
+		s.traffic.count++
 	}
-	n, fault, tarball, etag := s.count, s.fault, s.tarball, s.etag
+	n, fault, tarball, etag := s.traffic.count, s.fault, s.tarball, s.etag
 	s.mu.Unlock()
 	if sum {
 		fmt.Fprintf(w, "%s  release\n", digestHex(tarball))
@@ -177,14 +198,14 @@ func TestAFetchAsksForTheChecksumAndTheTarballOnceEach(t *testing.T) {
 	}
 	wantWhole(t, tree, tarball)
 	want := []string{"GET /teleport-v15.1.1.tar.gz.sha256", "GET /teleport-v15.1.1.tar.gz"}
-	if !slices.Equal(s.requests, want) {
-		t.Errorf("requests %q; want %q", s.requests, want)
+	if !slices.Equal(s.seen().requests, want) {
+		t.Errorf("requests %q; want %q", s.seen().requests, want)
 	}
 	if again, err := fetchFrom(f, "15.1.1", s); err != nil || again != tree {
 		t.Errorf("the second fetch gave %+v, %v", again, err)
 	}
-	if len(s.requests) != 2 {
-		t.Errorf("an intact version was asked for again: %q", s.requests[2:])
+	if len(s.seen().requests) != 2 {
+		t.Errorf("an intact version was asked for again: %q", s.seen().requests[2:])
 	}
 }
 
@@ -225,13 +246,13 @@ func TestALostConnectionIsContinuedWhereItEnded(t *testing.T) {
 			}
 			wantWhole(t, tree, tarball)
 			// What was in flight when a connection broke is sent twice.
-			if limit := 2 * len(tarball); s.sent > limit || s.count < 2 {
-				t.Errorf("%d bytes in %d requests; want at most %d, in several", s.sent, s.count, limit)
+			if limit := 2 * len(tarball); s.seen().sent > limit || s.seen().count < 2 {
+				t.Errorf("%d bytes in %d requests; want at most %d, in several", s.seen().sent, s.seen().count, limit)
 			}
-			if !slices.ContainsFunc(s.requests, func(r string) bool { return strings.Contains(r, " bytes=") }) {
-				t.Errorf("no range was asked for: %q", s.requests)
+			if !slices.ContainsFunc(s.seen().requests, func(r string) bool { return strings.Contains(r, " bytes=") }) {
+				t.Errorf("no range was asked for: %q", s.seen().requests)
 			}
-			for _, condition := range s.ifRange {
+			for _, condition := range s.seen().ifRange {
 				if strong := !strings.HasPrefix(tc.etag, "W/"); strong && condition != tc.etag || !strong && condition != "" {
 					t.Errorf("If-Range is %q for the ETag %q", condition, tc.etag)
 				}
@@ -253,8 +274,8 @@ func TestAServerWithoutRangesSendsAllAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWhole(t, tree, tarball)
-	if s.count != 2 {
-		t.Errorf("%d requests; want 2", s.count)
+	if s.seen().count != 2 {
+		t.Errorf("%d requests; want 2", s.seen().count)
 	}
 }
 
@@ -471,8 +492,8 @@ func TestAServerThatBringsNothingNewIsGivenUp(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), s.URL) {
 				t.Errorf("error %v; want it to name the server and say %q", err, tc.want)
 			}
-			if s.count != tc.requests {
-				t.Errorf("%d requests; want %d", s.count, tc.requests)
+			if s.seen().count != tc.requests {
+				t.Errorf("%d requests; want %d", s.seen().count, tc.requests)
 			}
 			entries, err := os.ReadDir(f.Store.Dir)
 			if err != nil || len(entries) != 1 {
@@ -517,8 +538,8 @@ func TestMirrorsTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantWhole(t, tree, tarball)
-		if a.sent+b.sent > len(tarball)+512<<10 || b.count != 1 {
-			t.Errorf("%d and %d bytes; want them to share the %d", a.sent, b.sent, len(tarball))
+		if a.seen().sent+b.seen().sent > len(tarball)+512<<10 || b.seen().count != 1 {
+			t.Errorf("%d and %d bytes; want them to share the %d", a.seen().sent, b.seen().sent, len(tarball))
 		}
 	})
 	t.Run("in mid-stream, with another checksum", func(t *testing.T) {
@@ -530,8 +551,8 @@ func TestMirrorsTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantWhole(t, tree, other)
-		if len(b.ifRange) > 0 {
-			t.Errorf("a part of another tarball was asked for: %q", b.requests)
+		if len(b.seen().ifRange) > 0 {
+			t.Errorf("a part of another tarball was asked for: %q", b.seen().requests)
 		}
 	})
 	t.Run("where the first has a damaged tarball", func(t *testing.T) {
@@ -574,8 +595,8 @@ func TestAChecksumIsTheFirstThatASourceAnnounces(t *testing.T) {
 	if got, err := ask(); err != nil || got != digestHex(second) {
 		t.Errorf("without the first server: %s, %v; want the second's %s", got, err, digestHex(second))
 	}
-	if a.count+b.count != 0 || len(a.requests)+len(b.requests) != 2 {
-		t.Errorf("asked for %q and %q; want the checksums alone, each once", a.requests, b.requests)
+	if a.seen().count+b.seen().count != 0 || len(a.seen().requests)+len(b.seen().requests) != 2 {
+		t.Errorf("asked for %q and %q; want the checksums alone, each once", a.seen().requests, b.seen().requests)
 	}
 	b.Close()
 	if got, err := ask(); err == nil || !strings.Contains(err.Error(), a.URL) || !strings.Contains(err.Error(), b.URL) {
@@ -647,8 +668,8 @@ func TestSecretsOfURLsAreNeverShown(t *testing.T) {
 					t.Errorf("%s is shown:\n%s\n%v", secret, log, err)
 				}
 			}
-			if !strings.Contains(s.requests[0], "/teleport.tgz.sha256") {
-				t.Errorf("the checksum was asked for at %q", s.requests[0])
+			if !strings.Contains(s.seen().requests[0], "/teleport.tgz.sha256") {
+				t.Errorf("the checksum was asked for at %q", s.seen().requests[0])
 			}
 		})
 	}

@@ -42,9 +42,7 @@ func interrupted(t *testing.T, f *Fetcher, s *releaseServer, after int) string {
 		t.Fatalf("the interrupted fetch: %v", err)
 	}
 	f.Progress = progress
-	s.mu.Lock()
-	s.fault, s.requests, s.sent = nil, nil, 0
-	s.mu.Unlock()
+	s.forget()
 	return filepath.Join(f.Store.PartialDir(), digestHex(s.tarball)+".part")
 }
 
@@ -63,8 +61,8 @@ func TestASlowDownloadIsContinuedByTheNextRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantWhole(t, tree, tarball)
-	if s.sent > len(tarball)-int(info.Size())+1 {
-		t.Errorf("%d bytes were sent for the %d that were missing", s.sent, len(tarball)-int(info.Size()))
+	if s.seen().sent > len(tarball)-int(info.Size())+1 {
+		t.Errorf("%d bytes were sent for the %d that were missing", s.seen().sent, len(tarball)-int(info.Size()))
 	}
 	if left, _ := os.ReadDir(f.Store.PartialDir()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -97,8 +95,8 @@ func TestAKeptDownloadThatIsCompleteNeedsNoMoreBytes(t *testing.T) {
 			if !noted {
 				want = append(want, fmt.Sprintf("GET /teleport-v15.1.1.tar.gz bytes=%d-", len(tarball)))
 			}
-			if !slices.Equal(s.requests, want) {
-				t.Errorf("requests %q; want %q", s.requests, want)
+			if !slices.Equal(s.seen().requests, want) {
+				t.Errorf("requests %q; want %q", s.seen().requests, want)
 			}
 		})
 	}
@@ -183,8 +181,8 @@ func TestWhatAnotherUserKeptIsNotRead(t *testing.T) {
 	tree, err := fetchFrom(f, "15.1.1", s)
 	must(t, err)
 	wantWhole(t, tree, tarball)
-	if s.sent < len(tarball) {
-		t.Errorf("only %d of %d bytes were sent", s.sent, len(tarball))
+	if s.seen().sent < len(tarball) {
+		t.Errorf("only %d of %d bytes were sent", s.seen().sent, len(tarball))
 	}
 }
 

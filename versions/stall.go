@@ -30,6 +30,8 @@ type watch struct {
 // passes with fewer bytes than floor.
 func newWatch(window time.Duration, floor int64, cancel context.CancelCauseFunc) *watch {
 	w := &watch{cancel: cancel, every: window / gaugeMarks, gauge: stallGauge{window: window, floor: floor}}
+	w.mu.Lock() // the first tick may come before the timer is noted
+	defer w.mu.Unlock()
 	w.since = time.Now()
 	w.timer = time.AfterFunc(w.every, w.tick)
 	return w

@@ -38,7 +38,9 @@ func (b *bench) designs() error {
 	if shell.name != "" {
 		r.ratio("gzip: update / `curl \\| tee >(sha256sum) \\| tar xz; sync -f`", walls["update"], walls[shell.name], goalShell)
 	}
-	r.ratio("zstd: update / decompressing the same file to nowhere", walls["update (zstd)"], walls["decompress (zstd)"], goalDecompress)
+	// No goal: zstd decompresses faster than two cores can hash and write what
+	// comes out of it.
+	r.ratio("zstd: update / decompressing the same file to nowhere", walls["update (zstd)"], walls["decompress (zstd)"], 0)
 	r.ratio("zstd: update / three passes (gzip)", walls["update (zstd)"], walls["three-pass"], goalThreeZstd)
 	return nil
 }
