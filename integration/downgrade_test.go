@@ -79,6 +79,7 @@ func TestADowngradeWithoutItsDatabaseIsRefused(t *testing.T) {
 		says := []string{"version 1.0.0", tc.says, "; nothing was changed: "}
 		s.refused(tc.name+", dry run", says, updater, "update", "--dry-run")
 		s.refused(tc.name, says, updater, "update", "--now")
+		s.foretold(updater, "update", "--now")
 		if code := s.tick(); code != 0 {
 			t.Errorf("%s: the tick after a command by hand ends with %d", tc.name, code)
 		}
@@ -178,14 +179,15 @@ func TestADowngradeLosesNoRowAndNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// systemd takes a process that another one handed over to for no child of its
-// own, and kills it at once when it is stopped, unless it is made to look again.
-func TestAnAgentThatWasReloadedIsStoppedInGoodOrder(t *testing.T) {
+// systemd takes a process that another one handed over to, if it learns of it
+// while that one lives, for no child of its own, and kills it at once when it is
+// stopped, unless it is made to look again.
+func TestAnAgentThatWasReloadedHasItsTimeToStop(t *testing.T) {
 	s := newScene(t)
+	s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nExecReload=/bin/sleep 0.5\n")
 	s.release(release.Spec{Version: "1.0.0", Variant: stamp.Drains, DrainFor: 2 * time.Second})
-	s.sound("1.1.0")
+	s.release(release.Spec{Version: "1.1.0", Variant: stamp.HangsOnStop, Unit: release.Unit{StopTimeout: time.Second}})
 	s.running("1.0.0", "--health-window", "1s")
-	s.grows(1)
 	old := s.seen().pid
 	s.updates("1.1.0")
 	host.Wait(t, 10*time.Second, func() error {
@@ -194,14 +196,14 @@ func TestAnAgentThatWasReloadedIsStoppedInGoodOrder(t *testing.T) {
 		}
 		return nil
 	})
-	stopped := s.seen().pid
+	if log := s.Log("teleport.service"); !strings.Contains(log, "which is not our child") {
+		t.Errorf("systemd has not taken the agent for a stranger:\n%s", log)
+	}
 	s.Must(updater, "rollback")
 	s.serves("1.0.0")
-	if last := s.saidLast(stopped); last == 0 {
-		t.Error("the process had not written anything")
-	}
-	if log := s.Log("teleport.service"); strings.Contains(log, "SIGKILL") {
-		t.Errorf("the agent was killed:\n%s", log)
+	log := s.Log("teleport.service")
+	if !strings.Contains(log, "State 'stop-sigterm' timed out. Killing.") {
+		t.Errorf("the agent was not given its second to stop:\n%s", log)
 	}
 }
 

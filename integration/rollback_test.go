@@ -202,6 +202,7 @@ func TestARollbackToWhatIsNotWholeIsRefused(t *testing.T) {
 		says := append(tc.says, "nothing was changed")
 		s.refused(tc.name+", dry run", says, append([]string{updater, "rollback", "--dry-run"}, tc.args...)...)
 		s.refused(tc.name, says, append([]string{updater, "rollback"}, tc.args...)...)
+		s.foretold(append([]string{updater, "rollback"}, tc.args...)...)
 		s.Must("sh", "-ec", "cd "+store+"; rm -rf 1.0.0; cp -a /root/1.0.0 .")
 	}
 	s.fails(2, "not a semantic version", updater, "rollback", "latest")

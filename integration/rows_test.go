@@ -165,3 +165,16 @@ func (s *scene) updates(v string) {
 	s.Must(updater, "update")
 	s.serves(v)
 }
+
+// foretold asserts that the dry run of a command that is refused ends exactly as
+// the command does.
+func (s *scene) foretold(args ...string) {
+	s.t.Helper()
+	end := func(args []string) string {
+		r := s.Try(args...)
+		return fmt.Sprintf("exit code %d: %s", r.Code, r.Stderr[max(0, strings.LastIndex(r.Stderr, "error: ")):])
+	}
+	if dry, wet := end(append(args, "--dry-run")), end(args); dry != wet {
+		s.t.Errorf("%s ends with\n%s; its dry run with\n%s", strings.Join(args, " "), wet, dry)
+	}
+}
