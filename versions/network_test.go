@@ -44,7 +44,9 @@ func TestALostConnectionIsContinuedWhereItEnded(t *testing.T) {
 			s := serve(t, tarball)
 			s.etag, s.fault = tc.etag, tc.fault
 			f, log := testFetcher(t, s.Client())
-			f.Patience.StallWindow, f.Patience.StallBytes = 200*time.Millisecond, 1<<10
+			if name == "stalled" {
+				f.Patience.StallWindow, f.Patience.StallBytes = 200*time.Millisecond, 1<<10
+			}
 			tree, err := fetchFrom(f, "15.1.1", s)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, log)
@@ -292,7 +294,9 @@ func TestAServerThatBringsNothingNewIsGivenUp(t *testing.T) {
 			s := serve(t, tarball)
 			s.fault = tc.fault
 			f, _ := testFetcher(t, s.Client())
-			f.Patience.StallWindow, f.Patience.StallBytes = 150*time.Millisecond, 1<<10
+			if tc.want == "sends too little" {
+				f.Patience.StallWindow, f.Patience.StallBytes = 150*time.Millisecond, 1<<10
+			}
 			_, err := fetchFrom(f, "15.1.1", s)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), s.URL) {
 				t.Errorf("error %v; want it to name the server and say %q", err, tc.want)
