@@ -86,7 +86,8 @@ func agent() int {
 	if handover {
 		switch b["handover"] {
 		case "early":
-			time.Sleep(100 * time.Millisecond)
+			// Long enough to be seen on a machine that is busy with other tests.
+			time.Sleep(300 * time.Millisecond)
 			return 1
 		case "hang":
 			<-signals
