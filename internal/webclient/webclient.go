@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"sync"
 	"time"
 )
 
@@ -57,14 +56,20 @@ func New(opts Options) (*http.Client, error) {
 			return nil, err
 		}
 	}
+	return &http.Client{
+		Transport:     &guard{transport: newWidening(extra), userAgent: opts.UserAgent},
+		CheckRedirect: checkRedirect,
+	}, nil
+}
+
+func newTransport(roots *x509.CertPool) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	transport := &http.Transport{
+	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		OnProxyConnectResponse: checkConnect,
 		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
-		TLSClientConfig:        config,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    tlsTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
 		IdleConnTimeout:        idleTimeout,
@@ -72,27 +77,6 @@ func New(opts Options) (*http.Client, error) {
 		DisableCompression:     true,
 		Protocols:              protocols,
 	}
-	return &http.Client{
-		Transport: &guard{
-			transport: transport,
-			userAgent: opts.UserAgent,
-			loadRoots: sync.OnceValue(func() error {
-				if len(extra) == 0 {
-					return nil // crypto/x509 reads the system's by itself when it verifies
-				}
-				roots, err := x509.SystemCertPool()
-				if err != nil {
-					return fmt.Errorf("read the system's CA certificates: %w", err)
-				}
-				for _, cert := range extra {
-					roots.AddCert(cert)
-				}
-				config.RootCAs = roots
-				return nil
-			}),
-		},
-		CheckRedirect: checkRedirect,
-	}, nil
 }
 
 // CheckURL returns an error unless u is one that a request may go to: https,
@@ -120,19 +104,12 @@ func loopback(host string) bool {
 
 // guard sees each request of a client, those of redirects included.
 type guard struct {
-	transport *http.Transport
+	transport *widening
 	userAgent string
-	// loadRoots completes the TLS configuration. Only https connections read
-	// it, and no https request reaches the transport before it has run.
-	loadRoots func() error
 }
 
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	err := CheckURL(req.URL)
-	if err == nil && req.URL.Scheme == "https" {
-		err = g.loadRoots()
-	}
-	if err != nil {
+	if err := CheckURL(req.URL); err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}

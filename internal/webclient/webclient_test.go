@@ -206,6 +206,8 @@ func TestEnvironment(t *testing.T) {
 		{"the system's CAs are trusted", secure.URL, []string{"SSL_CERT_FILE=" + caFile}, "result: ok"},
 		{"a CA file adds to the system's CAs", secure.URL,
 			[]string{"SSL_CERT_FILE=" + caFile, "WEBCLIENT_TEST_CA=" + writeCA(t, expired.Certificate())}, "result: ok"},
+		{"the system's CAs are not read for a server of the CA file", secure.URL,
+			[]string{"SSL_CERT_FILE=" + pipe, "WEBCLIENT_TEST_CA=" + caFile}, "result: ok"},
 		{"the system's CAs are not read for plain http", plain.URL,
 			[]string{"SSL_CERT_FILE=" + pipe, "WEBCLIENT_TEST_CA=" + caFile}, "result: ok"}, // reading a pipe nobody writes to never ends
 	} {
