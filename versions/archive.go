@@ -17,16 +17,17 @@ const maxPadding = 1 << 20
 
 // sink takes the files of a release as the archive brings them.
 type sink interface {
-	// create starts a file of exactly size bytes, in bin/ or etc/systemd/.
-	// Closing ends it.
-	create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error)
+	// file takes a file of exactly size bytes, in bin/ or etc/systemd/, and
+	// reads its content to the end. Errors of reading it are returned as they
+	// are.
+	file(name string, mode fs.FileMode, size int64, content io.Reader) error
 }
 
 // unarchive reads a whole tar archive, refuses it where it breaks a rule of
 // the package, and gives what a host needs to the sink.
 func unarchive(r io.Reader, limits Limits, to sink) error {
 	in := &zeroTail{r: r}
-	a := &archive{limits: limits, to: to, seen: make(map[string]entryKind), buf: make([]byte, 256<<10)}
+	a := &archive{limits: limits, to: to, seen: make(map[string]entryKind)}
 	tr := tar.NewReader(in)
 	for {
 		hdr, err := tr.Next()
@@ -79,7 +80,6 @@ type archive struct {
 	seen    map[string]entryKind
 	agent   bool
 	unit    bool
-	buf     []byte
 }
 
 func (a *archive) entry(hdr *tar.Header, content io.Reader) error {
@@ -106,15 +106,7 @@ func (a *archive) entry(hdr *tar.Header, content io.Reader) error {
 	}
 	a.agent = a.agent || name == binName+"/"+agentName
 	a.unit = a.unit || name == unitName
-	f, err := a.to.create(name, mode, hdr.Size)
-	if err != nil {
-		return err
-	}
-	if _, err := io.CopyBuffer(f, content, a.buf); err != nil {
-		f.Close()
-		return whyNot(err)
-	}
-	return f.Close()
+	return whyNot(a.to.file(name, mode, hdr.Size, content))
 }
 
 // kindOf takes files and folders and refuses every other thing tar can say.
@@ -204,8 +196,9 @@ func destination(rel string, mode fs.FileMode) (string, fs.FileMode, bool) {
 // end reads what follows the archive, which must be zeros, to the end of the
 // stream, and checks that the release is one.
 func (a *archive) end(in *zeroTail) error {
+	buf := make([]byte, 32<<10)
 	for padding := 0; ; {
-		n, err := in.Read(a.buf)
+		n, err := in.Read(buf)
 		padding += n
 		if in.zeros < int64(n) {
 			return refuse("something follows its end mark")
