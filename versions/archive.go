@@ -17,17 +17,16 @@ const maxPadding = 1 << 20
 
 // sink takes the files of a release as the archive brings them.
 type sink interface {
-	// file takes a file of exactly size bytes, in bin/ or etc/systemd/, and
-	// reads its content to the end. Errors of reading it are returned as they
-	// are.
-	file(name string, mode fs.FileMode, size int64, content io.Reader) error
+	// create starts a file of exactly size bytes, in bin/ or etc/systemd/.
+	// Closing ends it.
+	create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error)
 }
 
 // unarchive reads a whole tar archive, refuses it where it breaks a rule of
 // the package, and gives what a host needs to the sink.
 func unarchive(r io.Reader, limits Limits, to sink) error {
 	in := &zeroTail{r: r}
-	a := &archive{limits: limits, to: to, seen: make(map[string]entryKind)}
+	a := &archive{limits: limits, to: to, seen: make(map[string]entryKind), buf: make([]byte, 256<<10)}
 	tr := tar.NewReader(in)
 	for {
 		hdr, err := tr.Next()
@@ -80,6 +79,7 @@ type archive struct {
 	seen    map[string]entryKind
 	agent   bool
 	unit    bool
+	buf     []byte
 }
 
 func (a *archive) entry(hdr *tar.Header, content io.Reader) error {
@@ -106,7 +106,15 @@ func (a *archive) entry(hdr *tar.Header, content io.Reader) error {
 	}
 	a.agent = a.agent || name == binName+"/"+agentName
 	a.unit = a.unit || name == unitName
-	return whyNot(a.to.file(name, mode, hdr.Size, content))
+	f, err := a.to.create(name, mode, hdr.Size)
+	if err != nil {
+		return err
+	}
+	if _, err := io.CopyBuffer(f, content, a.buf); err != nil {
+		f.Close()
+		return whyNot(err)
+	}
+	return f.Close()
 }
 
 // kindOf takes files and folders and refuses every other thing tar can say.
@@ -196,9 +204,8 @@ func destination(rel string, mode fs.FileMode) (string, fs.FileMode, bool) {
 // end reads what follows the archive, which must be zeros, to the end of the
 // stream, and checks that the release is one.
 func (a *archive) end(in *zeroTail) error {
-	buf := make([]byte, 32<<10)
 	for padding := 0; ; {
-		n, err := in.Read(buf)
+		n, err := in.Read(a.buf)
 		padding += n
 		if in.zeros < int64(n) {
 			return refuse("something follows its end mark")

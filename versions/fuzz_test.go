@@ -13,10 +13,17 @@ import (
 // memory is a sink that checks what it is given.
 type memory struct {
 	t     *testing.T
-	names map[string]bool
+	files map[string]*memoryFile
 }
 
-func (m *memory) file(name string, mode fs.FileMode, size int64, content io.Reader) error {
+type memoryFile struct {
+	bytes.Buffer
+	t    *testing.T
+	name string
+	size int64
+}
+
+func (m *memory) create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error) {
 	m.t.Helper()
 	dir, base := path.Split(name)
 	if name != unitName && dir != "bin/" || !fs.ValidPath(name) || base == "install" {
@@ -25,15 +32,22 @@ func (m *memory) file(name string, mode fs.FileMode, size int64, content io.Read
 	if want := map[bool]fs.FileMode{true: 0o755, false: 0o644}[dir == "bin/"]; mode != want {
 		m.t.Errorf("%q gets mode %v", name, mode)
 	}
-	if m.names[name] {
+	if m.files[name] != nil {
 		m.t.Errorf("%q is written twice", name)
 	}
-	m.names[name] = true
-	n, err := io.Copy(io.Discard, content)
-	if err == nil && n != size || n > size {
-		m.t.Errorf("%q has %d bytes, not %d", name, n, size)
+	f := &memoryFile{t: m.t, name: name, size: size}
+	m.files[name] = f
+	return f, nil
+}
+
+func (f *memoryFile) Close() error {
+	if int64(f.Len()) > f.size {
+		f.t.Errorf("%q has %d bytes, more than its %d", f.name, f.Len(), f.size)
 	}
-	return err
+	if int64(f.Len()) < f.size {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
 }
 
 func FuzzUnarchive(f *testing.F) {
@@ -48,16 +62,21 @@ func FuzzUnarchive(f *testing.F) {
 		if len(data) > 1<<18 {
 			return
 		}
-		m := &memory{t: t, names: make(map[string]bool)}
+		m := &memory{t: t, files: make(map[string]*memoryFile)}
 		err := unarchive(bytes.NewReader(data), limits, m)
 		if err != nil {
 			return
 		}
-		if !m.names["bin/teleport"] || !m.names[unitName] {
+		if m.files["bin/teleport"] == nil || m.files[unitName] == nil {
 			t.Error("taken without an agent or a unit")
 		}
 		if tail := data[max(0, len(data)-1024):]; len(bytes.Trim(tail, "\x00")) > 0 {
 			t.Error("taken without its end mark")
+		}
+		for name, file := range m.files {
+			if int64(file.Len()) != file.size {
+				t.Errorf("%q has %d bytes, not %d", name, file.Len(), file.size)
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
@@ -16,32 +17,39 @@ import (
 )
 
 // stream receives a download into the staging folder and completes the tree
-// there. Four stages run at once: receive and hash, decompress and untar, write
-// and hash, sync. The second takes the longest and hides the others.
+// there. Three stages run at once: receive and hash, decompress, unpack and
+// hash; decompression takes the longest and hides the others.
 func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging string, r Release) error {
 	w, err := newTreeWriter(staging)
 	if err != nil {
 		return err
 	}
 	in := &counted{r: d, hash: sha256.New()}
-	compressed := newPipe(4, 128<<10)
-	received := make(chan error, 1)
-	go func() { received <- compressed.fill(in) }()
-	err = unarchive(&expander{r: compressed, limits: f.Limits, in: &in.bytes}, f.Limits, w)
-	compressed.stop()
+	// The second pipe is long enough to go on decompressing while the disk is
+	// busy with something else for some milliseconds.
+	compressed, plain := newPipe(4, 128<<10), newPipe(12, 256<<10)
+	var stages sync.WaitGroup
+	var received error
+	stages.Go(func() { received = compressed.fill(in) })
+	stages.Go(func() {
+		plain.fill(&expander{r: compressed, limits: f.Limits, in: &in.bytes})
+		compressed.stop()
+	})
+	err = unarchive(plain, f.Limits, w)
+	plain.stop()
 	if err != nil {
 		cancel(errStopped) // the first stage may wait for the network
 	}
-	// What this host could not do comes first, then what the network could
-	// not: what the other stages say follows from it.
-	causes := [...]error{<-received, err}
-	if err := w.finish(); err != nil {
+	stages.Wait()
+	err = errors.Join(err, w.finish())
+	if _, local := errors.AsType[*localError](err); local {
 		return err
 	}
-	for _, err := range causes {
-		if err != nil && !errors.Is(err, errStopped) {
-			return err
-		}
+	if received != nil && !errors.Is(received, errStopped) {
+		return received // what the later stages say follows from it
+	}
+	if err != nil {
+		return err
 	}
 	if got := hex.EncodeToString(in.hash.Sum(nil)); got != d.digest {
 		return &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}

@@ -23,10 +23,6 @@ const (
 	writeback = 8 << 20
 	// openFiles bounds the files that wait for their sync.
 	openFiles = 4
-	// writeBuffers of writeSize bytes are enough to go on decompressing while
-	// the disk is busy with something else for some milliseconds.
-	writeBuffers = 12
-	writeSize    = 256 << 10
 )
 
 // localError marks what went wrong on this host, where another mirror would
@@ -39,28 +35,14 @@ func (e *localError) Unwrap() error { return e.err }
 // treeDirs are the folders of a release, parents first.
 var treeDirs = [...]string{".", binName, path.Dir(path.Dir(unitName)), path.Dir(unitName)}
 
-// treeWriter is the sink that builds a tree in a staging folder. It is two
-// stages of its own: one goroutine writes and hashes what the archive brings,
-// another one syncs whole files.
+// treeWriter is the sink that builds a tree in a staging folder. Files are
+// hashed as they are written and synced behind the writer's back.
 type treeWriter struct {
 	dir    string
 	root   *os.Root
-	free   chan []byte
-	steps  chan step
+	sums   []sum
 	queue  chan *os.File
 	synced chan error
-
-	// Of the writing goroutine until broken or steps is closed.
-	sums   []sum
-	err    error
-	broken chan struct{} // closed when err is there
-}
-
-// step is some bytes of a file, in a buffer that goes back to free.
-type step struct {
-	file *treeFile
-	data []byte
-	last bool
 }
 
 func newTreeWriter(dir string) (*treeWriter, error) {
@@ -68,99 +50,29 @@ func newTreeWriter(dir string) (*treeWriter, error) {
 	if err != nil {
 		return nil, &localError{err}
 	}
-	w := &treeWriter{
-		dir:    dir,
-		root:   root,
-		free:   make(chan []byte, writeBuffers),
-		steps:  make(chan step, writeBuffers),
-		queue:  make(chan *os.File, openFiles),
-		synced: make(chan error, 1),
-		broken: make(chan struct{}),
-	}
+	w := &treeWriter{dir: dir, root: root, queue: make(chan *os.File, openFiles), synced: make(chan error, 1)}
 	for _, name := range treeDirs {
 		if err := w.folder(name); err != nil {
 			root.Close()
 			return nil, w.local("unpack", err)
 		}
 	}
-	for range writeBuffers {
-		w.free <- make([]byte, writeSize)
-	}
-	go w.write()
-	go w.sync()
+	go func() {
+		var errs []error
+		for f := range w.queue {
+			// A failed sync is never repeated: the pages are gone.
+			errs = append(errs, f.Sync(), f.Close())
+		}
+		w.synced <- errors.Join(errs...)
+	}()
 	return w, nil
-}
-
-// file takes one file. What goes wrong with writing it may show later, with
-// another file or in finish.
-func (w *treeWriter) file(name string, mode fs.FileMode, size int64, content io.Reader) error {
-	f := &treeFile{w: w, name: name, mode: mode, size: size, hash: sha256.New()}
-	for {
-		var buf []byte
-		select {
-		case buf = <-w.free:
-		case <-w.broken:
-			return errStopped
-		}
-		n, err := readFull(content, buf[:cap(buf)])
-		if err != nil && err != io.EOF {
-			return err
-		}
-		w.steps <- step{f, buf[:n], err == io.EOF} // never blocks: there is room for all buffers
-		if err == io.EOF {
-			return nil
-		}
-	}
-}
-
-// write does the steps. After the first error it only gives the buffers back.
-func (w *treeWriter) write() {
-	var open *treeFile
-	for s := range w.steps {
-		if w.err == nil {
-			open = s.file
-			if err := s.file.put(s.data); err != nil {
-				w.fail("unpack "+s.file.name, err)
-			} else if s.last {
-				if err := s.file.end(); err != nil {
-					w.fail("unpack "+s.file.name, err)
-				} else {
-					open = nil
-				}
-			}
-		}
-		w.free <- s.data
-	}
-	if open != nil && open.f != nil {
-		open.f.Close()
-	}
-	close(w.queue)
-}
-
-func (w *treeWriter) fail(doing string, err error) {
-	w.err = w.local(doing, err)
-	close(w.broken)
-}
-
-// sync puts whole files on stable storage. A failed sync is never repeated: the
-// pages are gone.
-func (w *treeWriter) sync() {
-	var errs []error
-	for f := range w.queue {
-		errs = append(errs, f.Sync(), f.Close())
-	}
-	w.synced <- errors.Join(errs...)
 }
 
 // finish waits for all files to be on stable storage and puts the folders
 // there too. It must be called exactly once, after a failure also.
 func (w *treeWriter) finish() error {
-	close(w.steps)
+	close(w.queue)
 	err := <-w.synced
-	if w.err != nil {
-		w.root.Close()
-		return w.err
-	}
 	for _, name := range treeDirs {
 		if err == nil {
 			err = w.syncFolder(name)
@@ -188,6 +100,28 @@ func (w *treeWriter) folder(name string) error {
 		return err
 	}
 	return errors.Join(normalise(f, 0o755), f.Close())
+}
+
+func (w *treeWriter) create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error) {
+	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, w.local("unpack "+name, err)
+	}
+	out := &treeFile{w: w, f: f, name: name, mode: mode, size: size, hash: sha256.New()}
+	if size > 0 {
+		// The disk is found too small before anything is written, and the
+		// file comes out in one piece. Not every file system can do this.
+		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			f.Close()
+			full := asNoSpace(err, filepath.Dir(w.dir))
+			if e, ok := errors.AsType[*NoSpaceError](full); ok && !e.Inodes {
+				e.Need = size
+			}
+			return nil, w.local("unpack "+name, full)
+		}
+	}
+	return out, nil
 }
 
 // normalise gives a file or folder its mode, whatever the umask, and its
@@ -220,30 +154,7 @@ type treeFile struct {
 	hash    hash.Hash
 }
 
-func (f *treeFile) open() (err error) {
-	f.f, err = f.w.root.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
-	if err != nil || f.size == 0 {
-		return err
-	}
-	// The disk is found too small before anything is written, and the file
-	// comes out in one piece. Not every file system can do this.
-	err = unix.Fallocate(int(f.f.Fd()), 0, 0, f.size)
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
-		return nil
-	}
-	err = asNoSpace(err, filepath.Dir(f.w.dir))
-	if e, ok := errors.AsType[*NoSpaceError](err); ok && !e.Inodes {
-		e.Need = f.size
-	}
-	return err
-}
-
-func (f *treeFile) put(p []byte) error {
-	if f.f == nil {
-		if err := f.open(); err != nil {
-			return err
-		}
-	}
+func (f *treeFile) Write(p []byte) (int, error) {
 	// Each takes about as long as the other; one after the other they would
 	// be slower than zstd.
 	hashed := make(chan struct{})
@@ -255,23 +166,27 @@ func (f *treeFile) put(p []byte) error {
 	<-hashed
 	f.written += int64(n)
 	if err != nil {
-		return err
+		return n, f.w.local("unpack "+f.name, err)
 	}
 	if f.written-f.started >= writeback {
 		// Only advice: where it is not supported, the sync at the end does all.
 		_ = unix.SyncFileRange(int(f.f.Fd()), f.started, f.written-f.started, unix.SYNC_FILE_RANGE_WRITE)
 		f.started = f.written
 	}
-	return nil
+	return n, nil
 }
 
-// end gives a whole file to be synced.
-func (f *treeFile) end() error {
-	if err := normalise(f.f, f.mode); err != nil {
-		return err
+func (f *treeFile) Close() error {
+	if f.written != f.size {
+		f.f.Close()
+		return fmt.Errorf("unpack %s: %d of %d bytes came", f.name, f.written, f.size)
 	}
-	f.w.sums = append(f.w.sums, sum{name: f.name, digest: hex.EncodeToString(f.hash.Sum(nil))})
+	if err := normalise(f.f, f.mode); err != nil {
+		f.f.Close()
+		return f.w.local("unpack "+f.name, err)
+	}
 	f.w.queue <- f.f
+	f.w.sums = append(f.w.sums, sum{name: f.name, digest: hex.EncodeToString(f.hash.Sum(nil))})
 	return nil
 }
 
