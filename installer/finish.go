@@ -21,6 +21,12 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 	if !ok {
 		return &NeedsPersonError{fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", j.To, j.To.Dir, i.Paths.Journal())}
 	}
+	if err := i.reassert(ctx, j, conn, tree, false); err != nil {
+		return fmt.Errorf("see that version %s is in its place: %w", j.To, err)
+	}
+	if err := i.startReasserted(ctx, j, conn); err != nil {
+		return err
+	}
 	c, err := loadConfig(i.Paths.Config())
 	if err != nil {
 		return err

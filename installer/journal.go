@@ -76,6 +76,7 @@ type journal struct {
 	Untouched   bool   `json:"untouched,omitempty"`   // it ended before the first link was changed
 	OldServes   bool   `json:"old_serves,omitempty"`  // the old process never stopped serving
 	OldFails    string `json:"old_fails,omitempty"`   // the old version is back and was tried: why it does not hold
+	Reasserted  bool   `json:"reasserted,omitempty"`  // after it was proven, links, unit or enablement had to be put back
 	Interrupted bool   `json:"interrupted,omitempty"` // a crash, a kill or a power cut lies between
 }
 
@@ -127,6 +128,9 @@ type agentBefore struct {
 	Program      string     `json:"program,omitempty"` // that its unit starts
 	InvocationID string     `json:"invocation_id,omitempty"`
 	MainPID      uint32     `json:"main_pid,omitempty"`
+	// EnabledBy are the links by which it is started at boot, as they were when
+	// the new version was proven.
+	EnabledBy []string `json:"enabled_by,omitempty"`
 }
 
 type agentState string

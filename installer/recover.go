@@ -116,7 +116,7 @@ func (i *Installer) watchAgain(ctx context.Context, j *journal, conn *systemd.Co
 	switch _, err = conn.WatchRunning(ctx, w); {
 	case err == nil:
 		i.Log.Info("the agent holds", "version", j.To.String())
-		return true, j.enter(i.Paths.Journal(), proven)
+		return true, i.enterProven(j)
 	case errors.Is(err, systemd.ErrHostStopping):
 		return false, &NeedsBootError{}
 	case ctx.Err() != nil:
@@ -151,6 +151,23 @@ func executesFrom(pid uint32, dir string) bool {
 	return err == nil && strings.HasPrefix(exe, dir+"/")
 }
 
+// reassertAtBoot sees that the agent finds what it is started from, in case it
+// was taken away after the version was proven.
+func (i *Installer) reassertAtBoot(ctx context.Context, j *journal) error {
+	tree, ok, err := i.store().Lookup(j.target())
+	if err != nil || !ok {
+		return err // finish says so, once the agent has had its chance to start
+	}
+	conn, err := i.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if conn != nil {
+		defer conn.Close()
+	}
+	return i.reassert(ctx, j, conn, tree, true)
+}
+
 // recoverAtBoot puts the files back; nothing is started and nothing is watched.
 func (i *Installer) recoverAtBoot(ctx context.Context) error {
 	j, err := i.openJournal()
@@ -158,8 +175,10 @@ func (i *Installer) recoverAtBoot(ctx context.Context) error {
 		return err
 	}
 	switch j.Phase {
-	case proven, restored:
+	case restored:
 		return nil // nothing about the files is open
+	case proven:
+		return i.reassertAtBoot(ctx, j)
 	case begun, switched:
 		j.Interrupted = true
 	}

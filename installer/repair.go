@@ -83,18 +83,11 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	for _, p := range problems {
 		i.Log.Warn("repairing", "problem", p)
 	}
-	links, err := versions.PlanLinks(i.Paths.LinkDir, tree)
-	if err != nil {
+	if err := i.relink(tree); err != nil {
 		return err
-	}
-	if err := versions.ApplyLinks(links, i.Paths.Original()); err != nil {
-		return fmt.Errorf("repair the links: %w", err)
 	}
 	if err := i.linkUpdater(tree); err != nil {
 		return fmt.Errorf("repair the updater's link: %w", err)
-	}
-	if err := i.writeUnit(tree); err != nil {
-		return fmt.Errorf("repair the agent's unit: %w", err)
 	}
 	conn, err := i.dial(ctx)
 	if err != nil || conn == nil {
@@ -102,6 +95,21 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	}
 	defer conn.Close()
 	return conn.DaemonReload(ctx)
+}
+
+// relink makes links and unit a version's, whatever is there.
+func (i *Installer) relink(tree versions.Tree) error {
+	links, err := versions.PlanLinks(i.Paths.LinkDir, tree)
+	if err != nil {
+		return err
+	}
+	if err := versions.ApplyLinks(links, i.Paths.Original()); err != nil {
+		return fmt.Errorf("repair the links: %w", err)
+	}
+	if err := i.writeUnit(tree); err != nil {
+		return fmt.Errorf("repair the agent's unit: %w", err)
+	}
+	return nil
 }
 
 // linkProblems lists what differs from what the version in tree should have.

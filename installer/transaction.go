@@ -148,7 +148,7 @@ func (t *transaction) forward(ctx context.Context) error {
 		return err
 	}
 	t.held = true
-	if err := t.j.enter(t.Paths.Journal(), proven); err != nil {
+	if err := t.enterProven(t.j); err != nil {
 		return err
 	}
 	return t.finish(context.WithoutCancel(ctx), t.j, t.conn)
