@@ -34,8 +34,13 @@ func EnsureTools(ctx context.Context) error {
 		return nil
 	}
 	// Ubuntu has no keys of Debian's by itself.
+	return Install(ctx, append(missing, "debian-archive-keyring")...)
+}
+
+// Install installs packages of the distribution with apt-get.
+func Install(ctx context.Context, packages ...string) error {
 	// Two packages of tests may come here at once: one waits for the other.
-	install := append([]string{"install", "-y", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends", "debian-archive-keyring"}, missing...)
+	install := append([]string{"install", "-y", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends"}, packages...)
 	for _, args := range [][]string{{"update"}, install} {
 		cmd := exec.CommandContext(ctx, "apt-get", args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
