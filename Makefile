@@ -8,7 +8,7 @@ TAGS    := urfave_cli_no_docs
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build test test-packages test-hosts lint demo bench bench-backup fuzz clean
+.PHONY: help build packages test test-packages test-hosts lint demo bench bench-backup fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -16,6 +16,9 @@ help: ## list the targets
 build: ## build both programs into build/bin
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-update ./cmd/teleport-update
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-find ./cmd/teleport-find
+
+packages: ## deb and rpm of both programs, amd64 and arm64, into build/packages
+	$(GO) run ./packaging/mkpackages
 
 test: test-packages test-hosts ## everything: packages, then real hosts (as root; installs what it needs)
 
@@ -30,6 +33,9 @@ lint: ## formatting, vet, staticcheck, shell scripts
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
+	@command -v shellcheck >/dev/null || apt-get install -y --no-install-recommends shellcheck >/dev/null || \
+	  { echo "shellcheck is missing: apt-get install shellcheck"; exit 1; }
+	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/*
 
 demo: ## the whole story on a real host, step by step (as root)
 	$(GO) run ./integration/demo

@@ -43,8 +43,8 @@ func (u Units) Files() ([]UnitFile, error) {
 	}
 	values := struct {
 		Units
-		Command, Journal string
-	}{u, u.command(), filepath.Join(u.DataDir, "versions", "journal.json")}
+		Command, Config, Journal string
+	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json")}
 	files := []UnitFile{
 		{Name: "teleport-update-recover.service", WantedBy: "multi-user.target"},
 		{Name: "teleport-update.service"},

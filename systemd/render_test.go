@@ -23,6 +23,9 @@ func TestTheUsualFoldersAreNotOnTheCommandLines(t *testing.T) {
 			"ExecStart=/usr/local/sbin/teleport-update update",
 			"Environment=TELEPORT_UPDATE_SCHEDULED=1",
 			"After=teleport-update-recover.service teleport.service",
+			"EnvironmentFile=-/etc/default/teleport-update",
+			"ConditionPathExists=|/var/lib/teleport/versions/updates.yaml",
+			"ConditionPathExists=|/var/lib/teleport/versions/journal.json",
 		},
 		"teleport-update.timer": {"OnCalendar=*:0/10", "Persistent=true", "WantedBy=timers.target"},
 		"teleport-update-recover.service": {

@@ -1,0 +1,110 @@
+// Package packaging builds the deb and rpm packages of teleport-update and
+// teleport-find.
+//
+// What a package holds is said in the folder of its program: nfpm.yaml, the
+// maintainer scripts, the manual page, the completions. The updater's units come
+// from package systemd, which writes the same ones where there is no package.
+//
+// A package is a function of the commit: programs are built without paths and
+// without the version control's stamp, and every time in it is the commit's. Two
+// builds give the same bytes, wherever they are made.
+package packaging
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Options say what to build.
+type Options struct {
+	Module   string    // the module's folder
+	Out      string    // where the packages go
+	Version  string    // semver without "v", see Commit
+	Date     time.Time // all times in the packages
+	Arch     []string  // of Go: "amd64", "arm64"
+	Formats  []string  // "deb", "rpm"
+	Programs []string  // nil: both
+}
+
+// The programs that have a package; it has the name of the program.
+var programs = []string{"teleport-update", "teleport-find"}
+
+// Build builds the packages and returns their paths.
+func Build(ctx context.Context, o Options) (paths []string, err error) {
+	if err := checkVersion(o.Version); err != nil {
+		return nil, err
+	}
+	out, err := filepath.Abs(o.Out)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, err
+	}
+	if o.Programs == nil {
+		o.Programs = programs
+	}
+	nfpm, err := nfpmTool(ctx, o.Module)
+	if err != nil {
+		return nil, err
+	}
+	for _, program := range o.Programs {
+		for _, arch := range o.Arch {
+			built, err := o.buildOne(ctx, nfpm, out, program, arch)
+			if err != nil {
+				return nil, fmt.Errorf("package %s for %s: %w", program, arch, err)
+			}
+			paths = append(paths, built...)
+		}
+	}
+	return paths, nil
+}
+
+func (o Options) buildOne(ctx context.Context, nfpm, out, program, arch string) (paths []string, err error) {
+	// The folder's name is in none of the files: it may be another each time.
+	stage, err := os.MkdirTemp(out, ".stage-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(stage)
+	if err := o.stage(ctx, stage, program, arch); err != nil {
+		return nil, err
+	}
+	for _, format := range o.Formats {
+		path := filepath.Join(out, fileName(program, o.Version, arch, format))
+		cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", path)
+		cmd.Dir = stage
+		cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version), "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("nfpm: %w\n%s", err, text)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// fileName is what package managers and mirrors expect.
+func fileName(program, version, arch, format string) string {
+	if format == "rpm" {
+		arch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
+		return fmt.Sprintf("%s-%s-1.%s.rpm", program, packageVersion(version), arch)
+	}
+	return fmt.Sprintf("%s_%s_%s.deb", program, packageVersion(version), arch)
+}
+
+// nfpmTool builds the tool, which runs in another folder than the module's.
+func nfpmTool(ctx context.Context, module string) (string, error) {
+	path := filepath.Join(module, "build", "tools", "nfpm")
+	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-o", path, "github.com/goreleaser/nfpm/v2/cmd/nfpm")
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build nfpm: %w\n%s", err, text)
+	}
+	return filepath.Abs(path)
+}

@@ -1,0 +1,176 @@
+package packaging
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"teleport-update/systemd"
+)
+
+// stage lays out what nfpm.yaml names: the files of the program's folder as they
+// are, and beside them what is made of something else.
+func (o Options) stage(ctx context.Context, dir, program, arch string) error {
+	source := filepath.Join(o.Module, "packaging", program)
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		return err
+	}
+	if err := o.compile(ctx, filepath.Join(dir, program), program, arch); err != nil {
+		return err
+	}
+	if err := o.document(ctx, dir, program, arch); err != nil {
+		return err
+	}
+	if program == "teleport-update" {
+		return stageUnits(filepath.Join(dir, "units"))
+	}
+	return nil
+}
+
+// compile builds a program that runs on a host of any age: static, without paths.
+func (o Options) compile(ctx context.Context, path, program, arch string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=urfave_cli_no_docs",
+		"-ldflags=-s -w -X main.releaseVersion="+o.Version+" -X main.version="+o.Version, "-o", path, "./cmd/"+program)
+	cmd.Dir = o.Module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", program, err, text)
+	}
+	return nil
+}
+
+// stageUnits writes the units that the updater itself writes where there is no
+// package, but for the program that they run.
+func stageUnits(dir string) error {
+	files, err := systemd.Units{Binary: "/usr/bin/teleport-update"}.Files()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// document makes the manual page and what a distribution wants in
+// /usr/share/doc.
+func (o Options) document(ctx context.Context, dir, program, arch string) error {
+	page := program + ".8"
+	manual, err := os.ReadFile(filepath.Join(dir, page))
+	if err != nil {
+		return err
+	}
+	manual = bytes.ReplaceAll(manual, []byte("@VERSION@"), []byte(o.Version))
+	manual = bytes.ReplaceAll(manual, []byte("@DATE@"), []byte(o.Date.UTC().Format(time.DateOnly)))
+	changes, err := os.ReadFile(filepath.Join(o.Module, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	notices, err := o.notices(ctx, program, arch)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{
+		page + ".gz":          manual,
+		"CHANGELOG.md.gz":     changes,
+		"changelog.Debian.gz": o.debianChangelog(program),
+	} {
+		if err := writeCompressed(filepath.Join(dir, name), text); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, "NOTICES"), notices, 0o644)
+}
+
+func (o Options) debianChangelog(program string) []byte {
+	return fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * See /usr/share/doc/%s/CHANGELOG.md.gz.\n\n -- %s  %s\n",
+		program, packageVersion(o.Version), program, maintainer, o.Date.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700"))
+}
+
+// maintainer is the one that nfpm.yaml names.
+const maintainer = "The teleport-update authors <teleport-update@example.com>"
+
+// writeCompressed compresses as Debian asks for: as well as gzip can, without a
+// name or a time.
+func writeCompressed(path string, text []byte) error {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// notices collects the licenses of what is linked into the program, as these ask
+// for.
+func (o Options) notices(ctx context.Context, program, arch string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-tags=urfave_cli_no_docs",
+		"-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/"+program)
+	cmd.Dir = o.Module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=")
+	list, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list what %s is made of: %w", program, err)
+	}
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find Go's license: %w", err)
+	}
+	lines := append([]string{"Go\t" + strings.TrimSpace(string(root))}, strings.Split(strings.TrimSpace(string(list)), "\n")...)
+	out := fmt.Appendf(nil, "%s is distributed under the Apache License 2.0. It contains:\n", program)
+	seen := map[string]bool{}
+	for _, line := range lines {
+		name, dir, _ := strings.Cut(line, "\t")
+		if name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		texts, err := licenses(os.DirFS(dir))
+		if err != nil {
+			return nil, fmt.Errorf("license of %s: %w", name, err)
+		}
+		out = fmt.Appendf(out, "\n==== %s\n\n%s\n", name, bytes.TrimSpace(texts))
+	}
+	return out, nil
+}
+
+func licenses(dir fs.FS) (texts []byte, err error) {
+	for _, pattern := range []string{"LICENSE*", "LICENCE*", "COPYING*", "NOTICE*"} {
+		names, err := fs.Glob(dir, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if info, err := fs.Stat(dir, name); err != nil || info.IsDir() {
+				continue
+			}
+			text, err := fs.ReadFile(dir, name)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(append(texts, text...), '\n')
+		}
+	}
+	if texts == nil {
+		return nil, fs.ErrNotExist
+	}
+	return texts, nil
+}
