@@ -77,6 +77,9 @@ func (h *Host) boot(ctx context.Context) (*machine, error) {
 	} else {
 		args = append(args, "--boot", "--notify-ready=yes")
 	}
+	if h.disk {
+		args = onDisk(h.Dir, args)
+	}
 	cmd := inCgroup(context.WithoutCancel(ctx), h.cgroup.join(""), args...)
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+address)
 	if h.cgroup.unified != "" {

@@ -17,8 +17,8 @@
 // Nothing stays behind: Close removes mounts, processes and folders, the kernel
 // kills a host's processes with the process that made it, and the next New
 // removes what a killed process left. A sync inside a host does not reach the
-// disk (the overlay is mounted "volatile"): hosts show what a power cut does to
-// processes, not what it does to files.
+// disk (the overlay is mounted "volatile"): what a power cut does to files is
+// shown by hosts with a disk of their own alone.
 package host
 
 import (
@@ -44,6 +44,10 @@ type Options struct {
 	Suite string
 	// Plain is a container that runs no systemd: PID 1 does nothing.
 	Plain bool
+	// Disk puts the root on a file system of its own, ext4 in a file, so that
+	// CutPower loses what was not synced. While such a host is off, its files
+	// cannot be reached.
+	Disk bool
 }
 
 // Host is one host. It is made by New, off; Boot starts it.
@@ -54,6 +58,7 @@ type Host struct {
 	Dir string
 
 	plain   bool
+	disk    bool
 	network *os.File
 	cgroup  cgroup
 	release func() // gives up Dir: other processes may clean it
@@ -89,7 +94,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 
-	h := &Host{Name: "tu-" + strings.ToLower(rand.Text()[:10]), plain: o.Plain}
+	h := &Host{Name: "tu-" + strings.ToLower(rand.Text()[:10]), plain: o.Plain, disk: o.Disk}
 	h.Dir = filepath.Join(hosts, h.Name)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	if h.release, err = claim(hosts, h.Dir); err != nil {
@@ -109,12 +114,15 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if h.network, err = newNetwork(); err != nil {
 		return nil, err
 	}
-	if err := mountRoot(ctx, base, h.Dir); err != nil {
-		return nil, err
-	}
 	// A fixed id: without one, the first boot applies unit presets.
 	id := make([]byte, 16)
 	rand.Read(id)
+	if h.disk {
+		return h, makeDisk(ctx, base, h.Dir, fmt.Appendf(nil, "%x\n", id))
+	}
+	if err := mountRoot(ctx, base, h.Dir); err != nil {
+		return nil, err
+	}
 	return h, h.WriteFile("/etc/machine-id", fmt.Appendf(nil, "%x\n", id), 0o444)
 }
 
