@@ -24,8 +24,10 @@ import (
 const (
 	diskSize = "2G" // of holes mostly
 	diskName = "disk"
-	// mountDisk also gives the host its machine id, the same at each boot.
-	mountDisk = `mount -o loop "$1/` + diskName + `" "$1/root" && cp "$1/machine-id" "$1/root/etc/machine-id" && shift && exec "$@"`
+	// mountDisk shows no mercy for renames over what was not synced, and commits
+	// only what is asked for. It also gives the host its machine id, the same at
+	// each boot.
+	mountDisk = `mount -o loop,noauto_da_alloc,commit=300 "$1/` + diskName + `" "$1/root" && cp "$1/machine-id" "$1/root/etc/machine-id" && shift && exec "$@"`
 )
 
 // makeDisk makes the file of a new host's disk from one that is made once for

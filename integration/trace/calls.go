@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -91,7 +92,7 @@ func (s signature) look(tid int, args [6]uint64) (path, to string, counts bool) 
 		path = pathAt(tid, s.dir, s.path, args)
 	}
 	if !strings.HasPrefix(path, "/") {
-		return "", "", false // a pipe, a socket, or nothing
+		return path, "", false // a pipe, a socket, or nothing
 	}
 	for _, dir := range []string{"/proc/", "/sys/", "/dev/"} {
 		if strings.HasPrefix(path, dir) && !strings.HasPrefix(path, "/dev/shm/") {
@@ -102,6 +103,25 @@ func (s signature) look(tid int, args [6]uint64) (path, to string, counts bool) 
 		to = pathAt(tid, s.toDir, s.to, args)
 	}
 	return path, to, true
+}
+
+// message returns the first of the words that what a thread writes contains, ""
+// for none. Only its beginning is looked at: a D-Bus message has its header there.
+func message(tid int, args [6]uint64, words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	buf := make([]byte, min(args[2], 512))
+	if len(buf) == 0 || peek(tid, args[1], buf) <= 0 {
+		return ""
+	}
+	for _, word := range words {
+		// The value of a field, which ends with a zero.
+		if bytes.Contains(buf, append([]byte(word), 0)) {
+			return word
+		}
+	}
+	return ""
 }
 
 // openFile is the name of an open file: of one that is not in a folder, what the

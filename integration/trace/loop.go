@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -17,6 +18,7 @@ type tracer struct {
 	calls   chan func() // to be called by another thread
 	called  chan struct{}
 	known   map[int]signature
+	words   []string // that make a message count
 	tracees map[int]*tracee
 	root    int
 	dying   bool
@@ -37,7 +39,7 @@ const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE
 	unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
 
 func (t *tracer) run(ctx context.Context, c Command, s *streams) error {
-	t.known = changing()
+	t.known, t.words = changing(), c.Messages
 	if err := t.start(c, s); err != nil {
 		return err
 	}
@@ -192,6 +194,11 @@ func (t *tracer) enter(pid int, one *tracee) error {
 		return t.resume(pid, 0)
 	}
 	path, to, counts := s.look(pid, regs.args())
+	if !counts && s.name == "write" && strings.HasPrefix(path, "socket:") {
+		if to = message(pid, regs.args(), t.words); to != "" {
+			counts = true
+		}
+	}
 	if !counts {
 		return t.resume(pid, 0)
 	}

@@ -10,7 +10,7 @@
 // kinds to files; rename, link, symlink, unlink, mkdir, rmdir, mknod; truncate
 // and fallocate; chmod, chown, utimes, xattrs; fsync and its kin; clones of
 // files. What is done to pipes, sockets, terminals, devices and in /proc, /sys
-// or /dev (but /dev/shm) does not. Writes through a mapping of memory are not
+// or /dev (but /dev/shm) does not, unless a command says so. Writes through a mapping of memory are not
 // seen.
 //
 // Linux 4.8 or newer, on amd64 or arm64. No root is needed, no cgo and no other
@@ -38,6 +38,9 @@ type Command struct {
 	// Stdout and Stderr are where the output goes; nil: into the Result. Writes
 	// to a regular file would count.
 	Stdout, Stderr *os.File
+	// Messages also makes a write to a socket count if what is written contains
+	// one of these words: names of D-Bus methods, for one.
+	Messages []string
 	// Attributes are those of the new process, as for namespaces; may be nil.
 	Attributes *syscall.SysProcAttr
 }
