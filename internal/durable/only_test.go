@@ -1,0 +1,160 @@
+package durable
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The updater's own packages: all that runs on a host, but for this one.
+var updater = []string{"backup", "cmd/teleport-update", "find", "installer", "internal", "systemd", "versions"}
+
+// What changes files without this package, and why it may. Each is one function
+// of one file, with the calls that it makes. SQLite's own writes to databases are
+// not among them: package backup says how it makes those durable.
+var exceptions = map[string]string{
+	"backup/aside.go setAside: os.OpenFile":             "a copy for a person to look at, begun anew until it is whole; synced, and its folder",
+	"backup/copy.go copySidecar: os.OpenFile":           "beside a copy that has a temporary name and is recovered from it before its sync",
+	"backup/copy.go copySidecar: os.Remove":             "the same, where there was nothing to copy",
+	"backup/lock.go openLock: os.OpenFile":              "to lock the agent's database; nothing is written",
+	"backup/restore.go replace: os.Remove":              "a temporary file of ours after an error",
+	"backup/take.go undo: os.Remove":                    "an empty folder",
+	"installer/desired.go remember: os.Remove":          "a cache: losing it costs nothing, and ticks should not cost a sync",
+	"installer/desired.go remember: os.Rename":          "the same",
+	"installer/desired.go remember: os.WriteFile":       "the same",
+	"installer/lock.go lock: os.WriteFile":              "who holds the lock, a courtesy",
+	"installer/uninstall.go uninstallLocked: os.Remove": "the data folder, if it is empty",
+	"versions/fetch.go clean: os.RemoveAll":             "leftovers of downloads",
+	"versions/fetch.go receive: os.MkdirTemp":           "the folder that a release is unpacked into, before it has a name that counts",
+	"versions/fetch.go receive: os.RemoveAll":           "the same after an error",
+	"versions/keep.go drop: os.Remove":                  "a kept download, which is only used if the digest of the whole proves right",
+	"versions/keep.go openKeeper: os.OpenFile":          "the same",
+	"versions/publish.go publish: os.RemoveAll":         "a tree that was exchanged and has a temporary name",
+	"versions/unpack.go create: .OpenFile":              "files of a release in its folder; each is synced before the release has a name that counts",
+	"versions/unpack.go folder: .Mkdir":                 "the same for its folders",
+}
+
+// Calls of package os and of the kernel that change names or contents.
+var changes = map[string]bool{
+	"Create": true, "CreateTemp": true, "Link": true, "Linkat": true, "Mkdir": true, "MkdirAll": true, "MkdirTemp": true, "Mkdirat": true,
+	"Mknod": true, "Remove": true, "RemoveAll": true, "Rename": true, "Renameat": true, "Renameat2": true, "Rmdir": true, "Symlink": true,
+	"Symlinkat": true, "Truncate": true, "Unlink": true, "Unlinkat": true, "WriteFile": true, "CopyFS": true,
+}
+
+// TestNothingElseChangesFiles finds every call in the updater's code that
+// changes files without this package.
+func TestNothingElseChangesFiles(t *testing.T) {
+	module := filepath.Join("..", "..")
+	found := make(map[string]bool)
+	for _, dir := range updater {
+		err := filepath.WalkDir(filepath.Join(module, dir), func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			name, _ := filepath.Rel(module, path)
+			if e.IsDir() {
+				// The find server is another program.
+				if name == "internal/durable" || strings.HasPrefix(name, "find/") {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return nil
+			}
+			return changesIn(path, name, found)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(found)) {
+		if exceptions[what] == "" {
+			t.Errorf("%s changes files without package durable", what)
+		}
+	}
+	for what := range exceptions {
+		if !found[what] {
+			t.Errorf("%s is an exception that is not needed any more", what)
+		}
+	}
+}
+
+func changesIn(path, name string, found map[string]bool) error {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if what := change(call); what != "" {
+				found[fmt.Sprintf("%s %s: %s", name, f.Name.Name, what)] = true
+			}
+			return true
+		})
+	}
+	return nil
+}
+
+// change names the call if it changes files, in any of the packages that can,
+// or as a method of an os.Root.
+func change(call *ast.CallExpr) string {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	pkg := ""
+	if x, ok := s.X.(*ast.Ident); ok {
+		pkg = x.Name
+	}
+	method := s.Sel.Name
+	switch pkg {
+	case "os", "unix", "syscall":
+		if changes[method] || strings.HasPrefix(method, "Open") && opensForWriting(call) {
+			return pkg + "." + method
+		}
+		return ""
+	case "durable":
+		return ""
+	}
+	switch method {
+	case "Remove", "Link", "Truncate":
+		// Too common among the methods of what is no file. A Root that does only
+		// this would be made by an OpenRoot, and that is rare enough to see.
+		return ""
+	}
+	if changes[method] || method == "OpenFile" && opensForWriting(call) {
+		return "." + method
+	}
+	return ""
+}
+
+func opensForWriting(call *ast.CallExpr) (yes bool) {
+	for _, arg := range call.Args {
+		ast.Inspect(arg, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				switch s.Sel.Name {
+				case "O_WRONLY", "O_RDWR", "O_CREATE", "O_CREAT", "O_TRUNC", "O_APPEND", "O_TMPFILE":
+					yes = true
+				}
+			}
+			return true
+		})
+	}
+	return yes
+}
