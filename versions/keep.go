@@ -77,7 +77,7 @@ func (k *keeper) notePath() string {
 
 // replay reads what an earlier run kept; 0 and nil when all of it was read.
 func (k *keeper) replay(p []byte) (int, error) {
-	if k.f == nil || k.have == 0 {
+	if k == nil || k.f == nil || k.have == 0 {
 		return 0, nil
 	}
 	n, err := k.f.Read(p[:min(int64(len(p)), k.have)])
@@ -90,7 +90,7 @@ func (k *keeper) replay(p []byte) (int, error) {
 
 // write keeps what was received.
 func (k *keeper) write(p []byte) {
-	if k.f == nil {
+	if k == nil || k.f == nil {
 		return
 	}
 	if k.started.IsZero() {
@@ -118,6 +118,9 @@ func (k *keeper) write(p []byte) {
 // describe notes where the bytes come from. What is on this host already is
 // not kept twice.
 func (k *keeper) describe(m mirror, v validator, total int64) {
+	if k == nil {
+		return
+	}
 	if m.url.Scheme == "file" {
 		k.drop()
 		return

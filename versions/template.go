@@ -25,7 +25,7 @@ const maxURL = 4 << 10
 //
 //	.Version     15.1.1
 //	.Edition     oss, enterprise, enterprise-fips
-//	.OS .Arch    this host's, as Go names them: linux amd64
+//	.OS .Arch    this host's, or what For says, as Go names them: linux amd64
 //	.Enterprise  true for both enterprise editions
 //	.FIPS        true for the FIPS edition
 //
@@ -33,8 +33,9 @@ const maxURL = 4 << 10
 // URL, an http URL to a loopback address, or a file URL with an absolute path.
 // The tarball's checksum is at the same path plus ".sha256".
 type Template struct {
-	text   string
-	parsed *template.Template
+	text     string
+	parsed   *template.Template
+	os, arch string
 }
 
 type templateData struct {
@@ -70,7 +71,7 @@ func parseTemplate(text string) (*Template, error) {
 	if err := checkNodes(parsed.Tree.Root); err != nil {
 		return nil, err
 	}
-	t := &Template{text: text, parsed: parsed}
+	t := &Template{text: text, parsed: parsed, os: runtime.GOOS, arch: runtime.GOARCH}
 	for _, e := range []version.Edition{version.OSS, version.Enterprise, version.FIPS} {
 		if _, err := t.url(Release{Version: "1.2.3", Edition: e}); err != nil {
 			return nil, err
@@ -106,6 +107,14 @@ func checkNodes(n parse.Node) error {
 	return errors.New("only values, functions, if and with may be used in it")
 }
 
+// For returns the template for hosts of another kind than this one. The names
+// are Go's: linux, amd64 or arm64.
+func (t *Template) For(os, arch string) *Template {
+	other := *t
+	other.os, other.arch = os, arch
+	return &other
+}
+
 // String is the template as it was given, without what must not be shown.
 func (t *Template) String() string { return webclient.Redact(t.text) }
 
@@ -125,7 +134,7 @@ func (t *Template) url(r Release) (*url.URL, error) {
 	var out limitedBuilder
 	err := t.parsed.Execute(&out, templateData{
 		Version: r.Version, Edition: r.Edition,
-		OS: runtime.GOOS, Arch: runtime.GOARCH,
+		OS: t.os, Arch: t.arch,
 		Enterprise: r.Edition.Enterprise(), FIPS: r.Edition.FIPS(),
 	})
 	if err != nil {
@@ -172,9 +181,9 @@ func checkReleaseURL(u *url.URL) error {
 // checksumURL is the URL with ".sha256" after its path; a query stays.
 func checksumURL(u *url.URL) *url.URL {
 	sum := *u
-	sum.Path += ".sha256"
+	sum.Path += checksumSuffix
 	if sum.RawPath != "" {
-		sum.RawPath += ".sha256"
+		sum.RawPath += checksumSuffix
 	}
 	return &sum
 }

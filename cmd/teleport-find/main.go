@@ -38,6 +38,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		},
 		Commands: []*cli.Command{
 			serveCommand(),
+			mirrorCommand(),
 			{
 				Name:         "version",
 				Usage:        "print the version of this program",

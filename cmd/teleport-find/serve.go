@@ -16,6 +16,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/server"
 	releases "teleport-update/internal/version"
+	"teleport-update/packaging/installscript"
 )
 
 // watchEvery is how often the groups file is looked at: an operator who saved
@@ -27,8 +28,13 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "answer the find endpoint",
-		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--releases DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
+		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--releases DIR] [--packages DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
 		Description: `Answers GET /v1/webapi/find and /webapi/find, and with --releases GET /releases/NAME and NAME.sha256.
+"teleport-find mirror" fills that folder.
+
+A host gets the updater from here with "curl -fsS URL/scripts/install.sh | sh", as root. The packages that this
+installs are those in the folder of --packages: teleport-update_*.deb, teleport-update-*.rpm, and for hosts
+without a package manager the program itself as teleport-update-VERSION-linux-ARCH.
 
 The groups file is YAML and holds what differs between update groups; "default" is for all hosts of
 other groups and of none. What an entry leaves out is as in "default", then as in the flags:
@@ -55,6 +61,7 @@ Where no version is known, hosts are told none and to stay as they are.`,
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates"},
 			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
+			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
 		},
 		Action: serve,
 	}
@@ -93,6 +100,12 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	var packages *server.Packages
+	if dir := c.String("packages"); dir != "" {
+		if packages, err = server.OpenPackages(dir, log); err != nil {
+			return err
+		}
+	}
 	base.Edition = cmp.Or(base.Edition, releases.OSS)
 	answers, err := server.NewStatic(server.StaticOptions{Base: base, GroupsFile: c.String("groups"), Releases: files, Log: log})
 	if err != nil {
@@ -112,14 +125,18 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	site.port = listener.Addr().(*net.TCPAddr).Port
-	if err := site.print(c.App.Writer, files != nil); err != nil {
+	script, err := installscript.For(site.url(site.hostnames[0]), files != nil)
+	if err != nil {
+		return err
+	}
+	if err := site.print(c.App.Writer, files != nil, packages != nil); err != nil {
 		return err
 	}
 	log.Info("serving", "version", version, "url", site.url(site.hostnames[0]), "releases", c.String("releases"), "groups", c.String("groups"))
 
 	go answers.Watch(ctx, watchEvery)
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers, Releases: files, Log: log})
+	handler := server.New(server.Options{Answers: answers, Releases: files, Packages: packages, InstallScript: script, Log: log})
 	if err := server.Serve(ctx, listener, config, handler, log); err != nil {
 		return err
 	}

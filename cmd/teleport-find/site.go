@@ -131,8 +131,19 @@ func (s *site) url(host string) string {
 	return "http://" + address
 }
 
+func (s *site) installCommand(url string) string {
+	caFile := s.caFile
+	if s.caPEM != nil {
+		caFile = "CA.pem"
+	}
+	if caFile == "" {
+		return "curl -fsS " + url + server.InstallScriptPath + " | sh"
+	}
+	return fmt.Sprintf("curl -fsS --cacert '%s' %s%s | sh -s -- --ca-file '%[1]s'", caFile, url, server.InstallScriptPath)
+}
+
 // print says how a host is pointed here, in words that can be copied.
-func (s *site) print(w io.Writer, releases bool) error {
+func (s *site) print(w io.Writer, releases, packages bool) error {
 	url := s.url(s.hostnames[0])
 	command := "teleport-update enable --proxy " + strings.TrimPrefix(url, "https://")
 	if s.caFile != "" {
@@ -152,6 +163,9 @@ func (s *site) print(w io.Writer, releases bool) error {
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(w, "enable a host with:\n  %s\n", command)
+	}
+	if err == nil && packages {
+		_, err = fmt.Fprintf(w, "or, where the updater is not installed:\n  %s\n", s.installCommand(url))
 	}
 	return err
 }

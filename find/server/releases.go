@@ -25,6 +25,19 @@ const ReleasesPath = "/releases/"
 // updater's URL templates. It is that of Teleport's own releases.
 const NameTemplate = `teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}-{{.OS}}-{{.Arch}}{{if .FIPS}}-fips{{end}}-bin.tar.gz`
 
+// Name is what NameTemplate makes of a release for a system and an
+// architecture, as Go names them.
+func Name(v string, e version.Edition, os, arch string) string {
+	name, suffix := "teleport", ""
+	if e.Enterprise() {
+		name = "teleport-ent"
+	}
+	if e.FIPS() {
+		suffix = "-fips"
+	}
+	return fmt.Sprintf("%s-v%s-%s-%s%s-bin.tar.gz", name, v, os, arch, suffix)
+}
+
 const checksumSuffix = ".sha256"
 
 // tarballTypes are the files that are served, and as what. None of them gets a

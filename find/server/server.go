@@ -7,6 +7,8 @@
 //
 //	GET /v1/webapi/find, /webapi/find   the answer (parameters group, host)
 //	GET /releases/NAME                  a tarball, or its NAME.sha256
+//	GET /packages/NAME                  a package of the updater, or SHA256SUMS, the list of them
+//	GET /scripts/install.sh             what brings the updater onto a host
 //	GET /healthz                        200 while the server runs
 package server
 
@@ -28,11 +30,17 @@ type Answerer interface {
 	Answer(group, host string) find.Answer
 }
 
+// InstallScriptPath is where the install script is served.
+const InstallScriptPath = "/scripts/install.sh"
+
 // Options are the parts of a server.
 type Options struct {
 	Answers  Answerer
 	Releases *Releases // nil: no releases are served
-	Log      *slog.Logger
+	Packages *Packages // nil: no packages are served
+	// InstallScript is served as it is; nil: none.
+	InstallScript []byte
+	Log           *slog.Logger
 }
 
 // New returns the handler of the whole server.
@@ -45,6 +53,17 @@ func New(opts Options) http.Handler {
 	if opts.Releases != nil {
 		mux.Handle("GET "+ReleasesPath+"{name}", opts.Releases)
 	}
+	if opts.Packages != nil {
+		mux.Handle("GET "+PackagesPath+"{name}", opts.Packages)
+	}
+	if opts.InstallScript != nil {
+		mux.HandleFunc("GET "+InstallScriptPath, func(w http.ResponseWriter, _ *http.Request) {
+			header := w.Header()
+			header["Content-Type"] = plainText
+			header["Cache-Control"] = noStore
+			w.Write(opts.InstallScript)
+		})
+	}
 	return logAccess(limitBody(mux), opts.Log)
 }
 
@@ -56,8 +75,9 @@ type handler struct {
 
 // Header values shared by all answers; net/http only reads them.
 var (
-	jsonType = []string{"application/json"}
-	noStore  = []string{"no-store"}
+	jsonType  = []string{"application/json"}
+	plainText = []string{"text/plain; charset=utf-8"}
+	noStore   = []string{"no-store"}
 )
 
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"teleport-update/find/server"
+	"teleport-update/internal/durable"
+	releases "teleport-update/internal/version"
+	"teleport-update/internal/webclient"
+	"teleport-update/versions"
+)
+
+func mirrorCommand() *cli.Command {
+	env := func(name string) []string { return []string{"TELEPORT_FIND_" + name} }
+	return &cli.Command{
+		Name:      "mirror",
+		Usage:     "fill a folder with releases, to serve them or to carry them to hosts without a network",
+		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] VERSION…",
+		Description: `Downloads the tarball of each version, edition and architecture with its checksum, and puts both into DIR
+under the names that "teleport-find serve --releases DIR" serves. A tarball gets its name only when it is whole and
+matches its checksum. What is there and matches is not downloaded again; what was interrupted is continued by the
+next run. HTTP proxies are taken from the environment (HTTPS_PROXY, NO_PROXY).
+
+Hosts can also read the folder itself, from media or a share:
+
+   teleport-update enable --proxy ADDR --template 'file:///DIR/` + server.NameTemplate + `'`,
+		OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "to", EnvVars: env("MIRROR_TO"), Usage: "`DIR` to fill; made if it is not there"},
+			&cli.StringSliceFlag{Name: "template", EnvVars: env("MIRROR_TEMPLATE"), Usage: "`URL` template of the source, may be repeated: tried in order (default: Teleport's own)"},
+			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)), Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
+			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH), Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
+			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust"},
+		},
+		Action: mirror,
+	}
+}
+
+// hostOS is the only system that the updater runs on.
+const hostOS = "linux"
+
+var archName = regexp.MustCompile(`^[a-z0-9_]{2,20}$`)
+
+// wanted is one tarball to have.
+type wanted struct {
+	release versions.Release
+	arch    string
+}
+
+func mirror(c *cli.Context) error {
+	log, err := newLog(c)
+	if err != nil {
+		return err
+	}
+	dir := c.String("to")
+	if dir == "" {
+		return usageErrorf("--to says which folder to fill")
+	}
+	list, err := wantedBy(c)
+	if err != nil {
+		return usageError{err}
+	}
+	sources, err := mirrorSources(c)
+	if err != nil {
+		return usageError{err}
+	}
+	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), UserAgent: "teleport-find/" + version})
+	if err != nil {
+		return err
+	}
+	if err := durable.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := durable.CleanTemp(dir); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+
+	fetcher := versions.NewFetcher(nil, client, log) // nothing is unpacked
+	if f, ok := c.App.ErrWriter.(*os.File); ok && isTerminal(f) {
+		fetcher.Progress = versions.NewBar(f)
+	}
+	var failed []error
+	for _, w := range list {
+		name := server.Name(w.release.Version, w.release.Edition, hostOS, w.arch)
+		var from []*versions.Template
+		for _, t := range sources {
+			from = append(from, t.For(hostOS, w.arch))
+		}
+		saved, err := fetcher.Save(ctx, versions.SaveRequest{Release: w.release, Sources: from, Path: filepath.Join(dir, name)})
+		if ctx.Err() != nil {
+			return errors.New("interrupted; the same command goes on where this one ended")
+		}
+		if err != nil {
+			log.Error("not mirrored", "file", name, "error", err)
+			failed = append(failed, err)
+			continue
+		}
+		how := "saved"
+		if saved.Present {
+			how = "was there"
+		}
+		if _, err := fmt.Fprintf(c.App.Writer, "%s  %s  %s\n", saved.SHA256, name, how); err != nil {
+			return err
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d tarballs are missing from %s, the others are whole; the first error: %w", len(failed), len(list), dir, failed[0])
+	}
+	return nil
+}
+
+// wantedBy is every combination of what the command line names, once.
+func wantedBy(c *cli.Context) (list []wanted, err error) {
+	if c.NArg() == 0 {
+		return nil, errors.New("which versions? Name them after the flags")
+	}
+	seen := map[wanted]bool{}
+	for _, v := range c.Args().Slice() {
+		v, err := releases.Parse(v)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range c.StringSlice("edition") {
+			edition, err := releases.ParseEdition(e)
+			if err != nil {
+				return nil, fmt.Errorf("--edition: %w", err)
+			}
+			for _, arch := range c.StringSlice("arch") {
+				if !archName.MatchString(arch) {
+					return nil, fmt.Errorf("--arch %q is not an architecture as Go names them, such as amd64", arch)
+				}
+				w := wanted{versions.Release{Version: v, Edition: edition}, arch}
+				if !seen[w] {
+					seen[w] = true
+					list = append(list, w)
+				}
+			}
+		}
+	}
+	return list, nil
+}
+
+func mirrorSources(c *cli.Context) (sources []*versions.Template, err error) {
+	texts := c.StringSlice("template")
+	if len(texts) == 0 {
+		texts = []string{versions.DefaultTemplate}
+	}
+	for _, text := range texts {
+		t, err := versions.ParseTemplate(text)
+		if err != nil {
+			return nil, fmt.Errorf("--template: %w", err)
+		}
+		sources = append(sources, t)
+	}
+	return sources, nil
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

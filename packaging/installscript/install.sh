@@ -1,0 +1,183 @@
+#!/bin/sh
+# Installs teleport-update on this host and enables it:
+#
+#   curl -fsS https://SERVER/scripts/install.sh | sh
+#   curl -fsS https://SERVER/scripts/install.sh | sh -s -- --group staging
+#   curl -fsS --cacert /etc/ssl/ca.pem https://SERVER/scripts/install.sh | sh -s -- --ca-file /etc/ssl/ca.pem
+#
+# What follows "--" goes to "teleport-update enable", but for --server URL, which
+# says where the packages are when the script did not come from a server. Where the
+# updater is installed already, in a baked image say, nothing is downloaded, and
+# "enable" runs all the same: it does nothing on a host that is as it should be.
+#
+# The package is the server's newest for this host: a .deb under apt, an .rpm
+# under dnf, yum and zypper, and elsewhere the program alone. Each must match the
+# checksum that the server announces.
+#
+# Nothing runs before all of the script is there: it is one call in the last line.
+set -eu
+
+say() { printf 'install.sh: %s\n' "$*" >&2; }
+
+fail() {
+	say "$@"
+	exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# installed prints the updater that is on this host. Others of that name, as
+# Teleport's own releases have one, are in other places.
+installed() {
+	for program in /usr/bin/teleport-update /usr/local/sbin/teleport-update /var/lib/teleport/updater/teleport-update; do
+		if [ -x "$program" ]; then
+			printf '%s\n' "$program"
+			return
+		fi
+	done
+	return 1
+}
+
+# fetch URL FILE
+fetch() {
+	if have curl; then
+		curl --fail --silent --show-error --location --proto-redir =https --retry 3 --connect-timeout 10 \
+			${ca_file:+--cacert "$ca_file"} --output "$2" "$1"
+	elif have wget; then
+		wget -q ${ca_file:+--ca-certificate="$ca_file"} -O "$2" "$1"
+	else
+		fail "neither curl nor wget is installed: nothing can be downloaded"
+	fi
+}
+
+# pick KIND prints the newest package of a kind, as "SHA256 NAME"; the server
+# lists the newest last.
+pick() {
+	found=''
+	while read -r sum name; do
+		case $1:$name in
+		*/*) ;;
+		deb:teleport-update_*_"$arch".deb | rpm:teleport-update-*."$machine".rpm | program:teleport-update-*-linux-"$arch") found="$sum $name" ;;
+		esac
+	done <"$dir/SHA256SUMS"
+	[ -n "$found" ] && printf '%s\n' "$found"
+}
+
+# architecture sets machine to what rpm calls it and arch to what others do.
+architecture() {
+	machine=$(uname -m)
+	case $machine in
+	x86_64 | amd64) machine=x86_64 arch=amd64 ;;
+	aarch64 | arm64) machine=aarch64 arch=arm64 ;;
+	*) fail "there are no packages for machines of the kind $machine" ;;
+	esac
+	# The kernel may be of another kind than the programs on the host.
+	if have dpkg && [ "$(dpkg --print-architecture)" != "$arch" ]; then
+		fail "this host runs programs for $(dpkg --print-architecture), and there are packages for $arch only"
+	fi
+}
+
+download_and_install() {
+	[ -n "$server" ] || fail "which server? Say it with --server URL"
+	architecture
+	if have apt-get && have dpkg; then
+		manager=apt-get kind=deb
+	elif have dnf; then
+		manager=dnf kind=rpm
+	elif have yum; then
+		manager=yum kind=rpm
+	elif have zypper; then
+		manager=zypper kind=rpm
+	else
+		manager='' kind=program
+	fi
+	dir=$(mktemp -d)
+	trap 'rm -rf "$dir"' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	chmod 755 "$dir" # apt reads packages as another user
+
+	fetch "$server/packages/SHA256SUMS" "$dir/SHA256SUMS" ||
+		fail "the list of packages cannot be read from $server; nothing was installed"
+	if ! package=$(pick "$kind"); then
+		manager=''
+		package=$(pick program) || fail "$server has no package for $arch; nothing was installed"
+	fi
+	sum=${package%% *}
+	name=${package#* }
+	fetch "$server/packages/$name" "$dir/$name" || fail "$name cannot be downloaded from $server; nothing was installed"
+	got=$(sha256sum "$dir/$name")
+	if [ "${got%% *}" != "$sum" ]; then
+		fail "$name does not match its checksum: it was damaged or exchanged on the way; nothing was installed"
+	fi
+
+	# The script itself may be on the standard input.
+	case $manager in
+	apt-get) DEBIAN_FRONTEND=noninteractive apt-get install --yes -o DPkg::Lock::Timeout=300 "$dir/$name" </dev/null >&2 ;;
+	dnf | yum) "$manager" install --assumeyes "$dir/$name" </dev/null >&2 ;;
+	zypper) zypper --non-interactive install --allow-unsigned-rpm "$dir/$name" </dev/null >&2 ;;
+	*)
+		mkdir -p /usr/local/sbin
+		cp "$dir/$name" /usr/local/sbin/.teleport-update.new
+		chmod 755 /usr/local/sbin/.teleport-update.new
+		sync
+		mv -f /usr/local/sbin/.teleport-update.new /usr/local/sbin/teleport-update
+		;;
+	esac || fail "$name cannot be installed; nothing was enabled"
+	rm -rf "$dir"
+}
+
+main() {
+	# The server that serves this script puts its own address here, and whether it
+	# has releases.
+	server=''
+	releases=no
+
+	ca_file=${TELEPORT_UPDATE_CA_FILE-} proxy=${TELEPORT_UPDATE_PROXY-} template=${TELEPORT_UPDATE_TEMPLATE-}
+	before=''
+	count=$#
+	while [ "$count" -gt 0 ]; do
+		argument=$1
+		shift
+		count=$((count - 1))
+		case $before in
+		--ca-file | -ca-file) ca_file=$argument ;;
+		--proxy | -proxy) proxy=$argument ;;
+		--template | -template) template=$argument ;;
+		--server)
+			server=$argument before=''
+			continue
+			;;
+		esac
+		case $argument in
+		--ca-file=* | -ca-file=*) ca_file=${argument#*=} ;;
+		--proxy=* | -proxy=*) proxy=${argument#*=} ;;
+		--template=* | -template=*) template=${argument#*=} ;;
+		--server=*)
+			server=${argument#*=}
+			continue
+			;;
+		esac
+		before=$argument
+		[ "$argument" = --server ] || set -- "$@" "$argument"
+	done
+	server=${server%/}
+	[ -n "$proxy" ] || [ -z "$server" ] || set -- --proxy "$server" "$@"
+	if [ -z "$template" ] && [ "$releases" = yes ]; then
+		set -- --template "$server/releases/"'teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}-{{.OS}}-{{.Arch}}{{if .FIPS}}-fips{{end}}-bin.tar.gz' "$@"
+	fi
+
+	[ "$(uname -s)" = Linux ] || fail "this is not Linux"
+	[ "$(id -u)" = 0 ] || fail "this needs root: put sudo before sh"
+	umask 022
+	if updater=$(installed); then
+		say "teleport-update is installed already, as $updater"
+	else
+		download_and_install
+		updater=$(installed) || fail "teleport-update is not where it should be"
+		say "teleport-update is installed, as $updater"
+	fi
+	"$updater" enable "$@" </dev/null
+}
+
+{ main "$@"; exit; }

@@ -1,0 +1,122 @@
+package installscript
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheAddressIsFilledInWhereItIsSafe(t *testing.T) {
+	for _, address := range []string{"https://find.example.com", "https://find.example.com:3080", "http://127.0.0.1:3080", "https://[2001:db8::1]:443"} {
+		for _, releases := range []bool{false, true} {
+			filled, err := For(address, releases)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			text := string(filled)
+			if strings.Count(text, "server='"+address+"'\n") != 1 || strings.Contains(text, noServer) {
+				t.Errorf("%s is not in the script", address)
+			}
+			if strings.Contains(text, "releases=yes\n") != releases || strings.Contains(text, noReleases) == releases {
+				t.Errorf("releases %v is not what the script says", releases)
+			}
+		}
+	}
+	for _, address := range []string{
+		"", "find.example.com", "ftp://find.example.com", "https://", "https://find.example.com/", "https://find.example.com/a",
+		"https://a'; touch /tmp/x; '", "https://a$(id)", "https://a`id`", "https://a\nid", "https://a b", "https://user:pass@a", "https://a:123456",
+		"https://a:80\n", "https://[::1", `https://a\`, "https://a\"",
+	} {
+		if _, err := For(address, false); err == nil {
+			t.Errorf("the address %q was put into the script", address)
+		}
+	}
+}
+
+// shells are those that people pipe the script into.
+func shells(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{"dash": {"dash"}, "bash": {"bash", "--posix"}, "busybox": {"busybox", "sh"}}
+	for name, args := range all {
+		if _, err := exec.LookPath(args[0]); err != nil {
+			if os.Getenv("CI") == "true" && name != "busybox" {
+				t.Fatal(err)
+			}
+			t.Logf("NOT TESTED with %s: it is not installed", name)
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// A connection that breaks in the middle of the script must not leave half of it
+// to be run.
+func TestAScriptThatIsCutAnywhereRunsNothing(t *testing.T) {
+	whole, err := For("https://find.example.com:3080", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Every program that the script could begin with leaves a trace, and so ends
+	// it.
+	bin, trace := t.TempDir(), filepath.Join(t.TempDir(), "ran")
+	for _, name := range []string{"uname", "id", "umask", "dpkg", "mktemp", "curl", "wget", "apt-get", "dnf", "yum", "zypper", "sha256sum", "chmod", "cp", "mv", "rm", "mkdir", "sync", "teleport-update"} {
+		content := "#!/bin/sh\necho " + name + " >>" + trace + "\nexit 1\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var cuts []int
+	last := strings.LastIndex(strings.TrimSuffix(string(whole), "\n"), "\n") + 1
+	for i, c := range whole {
+		// In the last lines, anywhere.
+		if c == '\n' || i%40 == 0 || i > last-20 {
+			cuts = append(cuts, i)
+		}
+	}
+	for name, args := range shells(t) {
+		t.Run(name, func(t *testing.T) {
+			shell, err := exec.LookPath(args[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := func(script []byte) bool {
+				t.Helper()
+				os.Remove(trace)
+				cmd := exec.Command(shell, append(args[1:], "-eu")...)
+				// busybox would run its own programs in place of those.
+				cmd.Env = []string{"PATH=" + bin}
+				cmd.Stdin = strings.NewReader(string(script))
+				cmd.CombinedOutput()
+				_, err := os.Stat(trace)
+				return err == nil
+			}
+			complete := len(strings.TrimSuffix(string(whole), "\n")) // the last line break is not needed
+			for _, cut := range cuts {
+				if cut < complete && run(whole[:cut]) {
+					ran, _ := os.ReadFile(trace)
+					t.Fatalf("cut after %d of %d bytes it ran %s:\n…%s", cut, len(whole), ran, whole[max(0, cut-60):cut])
+				}
+			}
+			if name != "busybox" && !run(whole) {
+				t.Error("the whole script runs nothing either")
+			}
+		})
+	}
+}
+
+func TestTheScriptIsInOrder(t *testing.T) {
+	for name, args := range shells(t) {
+		if out, err := exec.Command(args[0], append(args[1:], "-n", "install.sh")...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if _, err := exec.LookPath("shellcheck"); err != nil {
+		t.Skip("NOT TESTED with shellcheck: it is not installed")
+	}
+	if out, err := exec.Command("shellcheck", "--shell=sh", "install.sh").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
