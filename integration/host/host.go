@@ -42,6 +42,9 @@ import (
 type Options struct {
 	// Suite is the Debian release; default DefaultSuite.
 	Suite string
+	// Packages are installed on top of what every host has. Each set of them is a
+	// root of its own, made once.
+	Packages []string
 	// Plain is a container that runs no systemd: PID 1 does nothing.
 	Plain bool
 	// Disk puts the root on a file system of its own, ext4 in a file, so that
@@ -82,7 +85,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if o.Suite == "" {
 		o.Suite = DefaultSuite
 	}
-	base, err := Root(ctx, o.Suite)
+	base, err := Root(ctx, o.Suite, o.Packages...)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -32,10 +33,10 @@ var masked = []string{
 // journald keeps the journal across reboots and drops no line.
 const journald = "[Journal]\nStorage=persistent\nSystemMaxUse=64M\nRateLimitIntervalSec=0\n"
 
-// Root returns the folder of the file system that hosts of that suite are built
-// on, and makes it if it is not there: that takes a Debian mirror and about 15
+// Root returns the folder of the file system that hosts of that suite, with more
+// packages if these are given, are built on, and makes it if it is not there: that takes a Debian mirror and about 15
 // seconds, once. It must not be changed.
-func Root(ctx context.Context, suite string) (string, error) {
+func Root(ctx context.Context, suite string, more ...string) (string, error) {
 	module, err := moduleDir()
 	if err != nil {
 		return "", err
@@ -44,7 +45,8 @@ func Root(ctx context.Context, suite string) (string, error) {
 	if err := os.MkdirAll(roots, 0o755); err != nil {
 		return "", err
 	}
-	recipe := sha256.Sum256(fmt.Append(nil, suite, packages, masked, journald))
+	all := append(slices.Clone(packages), more...)
+	recipe := sha256.Sum256(fmt.Append(nil, suite, all, masked, journald))
 	dir := filepath.Join(roots, fmt.Sprintf("%s-%x", suite, recipe[:4]))
 	unlock, err := lock(filepath.Join(roots, ".lock"), unix.LOCK_EX)
 	if err != nil {
@@ -59,13 +61,13 @@ func Root(ctx context.Context, suite string) (string, error) {
 	if err := os.RemoveAll(temp); err != nil {
 		return "", err
 	}
-	if err := makeRoot(ctx, suite, temp); err != nil {
+	if err := makeRoot(ctx, suite, all, temp); err != nil {
 		return "", fmt.Errorf("make a root of Debian %s: %w", suite, err)
 	}
 	return dir, os.Rename(temp, dir)
 }
 
-func makeRoot(ctx context.Context, suite, dir string) error {
+func makeRoot(ctx context.Context, suite string, packages []string, dir string) error {
 	cmd := exec.CommandContext(ctx, "mmdebstrap", "--variant=minbase", "--include="+strings.Join(packages, ","),
 		"--aptopt=Acquire::Retries \"3\"", suite, dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
