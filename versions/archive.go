@@ -105,7 +105,13 @@ func (a *archive) entry(hdr *tar.Header, content io.Reader) error {
 		return nil
 	}
 	a.agent = a.agent || name == binName+"/"+agentName
-	a.unit = a.unit || name == unitName
+	if name == unitName {
+		// It is held in memory, and in the journal of the switch that replaces it.
+		if hdr.Size > MaxUnit {
+			return refuse("it has a unit of %d bytes, more than %d", hdr.Size, int64(MaxUnit))
+		}
+		a.unit = true
+	}
 	f, err := a.to.create(name, mode, hdr.Size)
 	if err != nil {
 		return err

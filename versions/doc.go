@@ -42,6 +42,7 @@
 //     backslashes, at most [MaxNameLength] bytes and [MaxDepth] deep, and none
 //     comes twice or lies below a file;
 //   - one top folder, teleport or teleport-ent;
+//   - a unit of at most [MaxUnit];
 //   - no more entries, bytes per file, bytes in all and bytes per compressed
 //     byte than [Limits] says;
 //   - the archive ends with its two zero blocks, and only zeros follow.

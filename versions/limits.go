@@ -8,6 +8,8 @@ const (
 	MaxNameLength = 256
 	// MaxDepth is how many names a path in an archive may have.
 	MaxDepth = 16
+	// MaxUnit is the largest unit file taken, in bytes; real ones are under 1 KiB.
+	MaxUnit = 256 << 10
 )
 
 // Limits bound what one release may cost, whoever made it. They are checked
