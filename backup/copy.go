@@ -20,6 +20,9 @@ const (
 	// copyChunk is how much is copied between two looks at the context, bytes.
 	copyChunk = 8 << 20
 
+	// settleChunk is how much of a copy is on its way to the disk at once, bytes.
+	settleChunk = 1 << 20
+
 	// progressAbove is the size from which a copy takes long enough to be
 	// watched, bytes.
 	progressAbove = 100 << 20
@@ -83,7 +86,7 @@ func copyOnline(ctx context.Context, path string, dst *os.File, progress func(do
 		// begin earlier.
 		writeBack(wal)
 		total := int64(b.PageCount()) * pageSize
-		step(dst, progress, total-int64(b.Remaining())*pageSize, total)
+		tell(progress, total-int64(b.Remaining())*pageSize, total)
 	}
 }
 
@@ -136,16 +139,29 @@ func copyFile(ctx context.Context, from string, dst *os.File, progress func(done
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		step(dst, progress, done, info.Size())
+		tell(progress, done, info.Size())
 	}
 }
 
-// step follows each chunk: it lets the disk begin, so that the sync at the end
-// is short, and tells how far the copy is.
-func step(dst *os.File, progress func(done, total int64), done, total int64) {
-	writeBack(dst)
+// tell says how far a copy is that takes long enough to be watched.
+func tell(progress func(done, total int64), done, total int64) {
 	if progress != nil && total > progressAbove {
 		progress(min(done, total), total)
+	}
+}
+
+// settle brings a file to the disk a little at a time, so that the agent, which
+// syncs meanwhile, waits behind little. For the same reason it is not begun
+// while pages are copied: the agent's WAL grows until that is done, and so does
+// the wait of the commit that has to checkpoint it. Errors are the following
+// sync's to tell.
+func settle(ctx context.Context, f *os.File) {
+	info, err := f.Stat()
+	if err != nil {
+		return
+	}
+	for at := int64(0); at < info.Size() && ctx.Err() == nil; at += settleChunk {
+		unix.SyncFileRange(int(f.Fd()), at, settleChunk, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -112,8 +113,10 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 			return record{}, err
 		}
 	}
-	writeBack(temp)
+	var wait sync.WaitGroup
+	wait.Go(func() { settle(ctx, temp) })
 	problems, crc, err := examine(ctx, temp)
+	wait.Wait()
 	if err != nil {
 		return record{}, err
 	}
