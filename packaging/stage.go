@@ -78,6 +78,10 @@ func (o Options) document(ctx context.Context, dir, program, arch string) error 
 	if err != nil {
 		return err
 	}
+	license, err := os.ReadFile(filepath.Join(o.Module, "LICENSE"))
+	if err != nil {
+		return err
+	}
 	notices, err := o.notices(ctx, program, arch)
 	if err != nil {
 		return err
@@ -90,6 +94,9 @@ func (o Options) document(ctx context.Context, dir, program, arch string) error 
 		if err := writeCompressed(filepath.Join(dir, name), text); err != nil {
 			return err
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "LICENSE"), license, 0o644); err != nil {
+		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "NOTICES"), notices, 0o644)
 }
