@@ -28,16 +28,26 @@ type scene struct {
 	*host.Test
 	*cluster
 	t *testing.T
+	// path of the updater that the scene's own steps run
+	path string
 }
 
 func newScene(t *testing.T) *scene { return sceneOn(t, host.Options{}) }
 
 func sceneOn(t *testing.T, o host.Options) *scene {
 	t.Helper()
+	s := bareScene(t, o)
+	s.path = updater
+	s.Put(s.program(host.Updater()), updater)
+	return s
+}
+
+// bareScene is a scene without the updater.
+func bareScene(t *testing.T, o host.Options) *scene {
+	t.Helper()
 	t.Parallel()
 	h := host.ForTest(t, o)
 	s := &scene{Test: h, cluster: newCluster(t, h), t: t}
-	s.Put(s.program(host.Updater()), updater)
 	s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n")
 	// Ticks come when the test says so: see tick.
 	s.Write("/etc/systemd/system/teleport-update.timer.d/50-never.conf", "[Timer]\nOnCalendar=\nOnCalendar=2099-01-01\n")
@@ -56,7 +66,7 @@ func (s *scene) program(p host.Program) string {
 // enable enables updates at the version that find wants, with a short window.
 func (s *scene) enable(more ...string) {
 	s.t.Helper()
-	s.Must(append([]string{updater, "enable", "--proxy", proxyAddress, "--template", templateURL, "--health-window", window}, more...)...)
+	s.Must(append([]string{s.path, "enable", "--proxy", proxyAddress, "--template", templateURL, "--health-window", window}, more...)...)
 }
 
 // running enables v, starts the agent and returns when it serves.
@@ -122,7 +132,7 @@ func (s *scene) linked(v string) {
 func (s *scene) status() installer.Report {
 	s.t.Helper()
 	var r installer.Report
-	out := s.Must(updater, "status")
+	out := s.Must(s.path, "status")
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		s.t.Fatalf("status printed %q: %v", out, err)
 	}

@@ -76,12 +76,16 @@ func (o Options) buildOne(ctx context.Context, nfpm, out, program, arch string) 
 		return nil, err
 	}
 	for _, format := range o.Formats {
-		path := filepath.Join(out, fileName(program, o.Version, arch, format))
-		cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", path)
+		name := fileName(program, o.Version, arch, format)
+		cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", name)
 		cmd.Dir = stage
 		cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version), "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("nfpm: %w\n%s", err, text)
+		}
+		path := filepath.Join(out, name)
+		if err := os.Rename(filepath.Join(stage, name), path); err != nil {
+			return nil, err
 		}
 		paths = append(paths, path)
 	}
