@@ -3,8 +3,10 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
 BIN     := build/bin
-# The command line's own manual generator is not needed in the binaries.
-TAGS    := urfave_cli_no_docs
+# The command line's own manual generator is not needed in the binaries. The second
+# tag is the version that an older updater reads in the build information of a
+# newer one.
+TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 

@@ -37,6 +37,9 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 		}
 		i.warnOfClosedFolders(tree)
 	}
+	if c.activeTarget() != j.target() {
+		i.tellForeignUpdater(tree)
+	}
 	if c.activeTarget() != j.target() || j.Commit.Spec != nil {
 		commitTo(&c, j, i)
 		if err := c.save(i.Paths.Config()); err != nil {

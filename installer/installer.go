@@ -48,6 +48,9 @@ type Installer struct {
 	// Command starts this program again: its path and global flags. A switch
 	// runs in a unit of its own that way.
 	Command []string
+	// BuildVersion is what this program's build was stamped with; empty means
+	// that nobody knows, and no other updater is newer.
+	BuildVersion string
 	// UserAgent names this program and its version to servers.
 	UserAgent string
 
@@ -58,9 +61,10 @@ type Installer struct {
 // New returns an Installer for the host's own clock.
 func New(paths Paths, log *slog.Logger) *Installer {
 	return &Installer{
-		Paths: paths,
-		Log:   log,
-		Now:   time.Now,
+		Paths:        paths,
+		Log:          log,
+		BuildVersion: ownVersion(),
+		Now:          time.Now,
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {
 				return 0

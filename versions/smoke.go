@@ -2,12 +2,10 @@ package versions
 
 import (
 	"context"
-	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -26,10 +24,6 @@ const (
 	busyTries = 20
 	busyPause = 50 * time.Millisecond
 )
-
-// updaterModule is the main module's path in our own program's build
-// information.
-const updaterModule = "teleport-update"
 
 // Smoke runs "teleport version" of this tree and returns an error unless it
 // names the version that the tree stands for. It runs in a clean environment,
@@ -152,28 +146,4 @@ type boundedOutput struct{ strings.Builder }
 func (b *boundedOutput) Write(p []byte) (int, error) {
 	b.Builder.Write(p[:min(len(p), smokeOutput-b.Len())])
 	return len(p), nil
-}
-
-// Binaries returns the names in bin/ that may be linked, sorted. A
-// teleport-update that is not this program's (Teleport's own releases carry
-// one) is left out; it is told by its build information, without being run.
-func (t Tree) Binaries() ([]string, error) {
-	entries, err := os.ReadDir(t.Binary(""))
-	if err != nil {
-		return nil, fmt.Errorf("list programs of version %s: %w", t.Release, err)
-	}
-	var names []string
-	for _, e := range entries {
-		if !e.Type().IsRegular() || e.Name() == updaterName && !t.hasUpdater() {
-			continue
-		}
-		names = append(names, e.Name())
-	}
-	return names, nil
-}
-
-// hasUpdater reports whether bin/teleport-update is there and is ours.
-func (t Tree) hasUpdater() bool {
-	info, err := buildinfo.ReadFile(t.Binary(updaterName))
-	return err == nil && info.Main.Path == updaterModule
 }

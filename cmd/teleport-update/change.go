@@ -92,6 +92,7 @@ func (a *app) updateCommand() *cli.Command {
 			if !c.Bool("dry-run") {
 				return a.installer(c).Update(c.Context, opts)
 			}
+			a.readOnly = true
 			plan, err := a.installer(c).UpdatePlan(c.Context, opts)
 			plan.Text(a.stdout)
 			return err
@@ -128,6 +129,7 @@ func (a *app) rollbackCommand() *cli.Command {
 			if !c.Bool("dry-run") {
 				return a.installer(c).Rollback(c.Context, opts)
 			}
+			a.readOnly = true
 			plan, err := a.installer(c).RollbackPlan(c.Context, opts)
 			plan.Text(a.stdout)
 			return err

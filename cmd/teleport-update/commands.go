@@ -11,13 +11,18 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer"
+	"teleport-update/internal/successor"
 )
 
 // app is one run of the program.
 type app struct {
+	args           []string // the whole command line
 	stdout, stderr io.Writer
 	log            *slog.Logger
 	json           bool
+	readOnly       bool // whatever it ends with, another updater has no part in it
+	// predecessor is the older updater that runs this one, if any.
+	predecessor *successor.Successor
 }
 
 func (a *app) commands() *cli.App {
@@ -102,8 +107,19 @@ func (a *app) before(c *cli.Context) error {
 			return usagef("--%s %q is not an absolute path", name, p)
 		}
 	}
+	a.predecessor.Begin()
+	if !ownWork[c.Args().First()] {
+		if code, ran := a.installer(c).RunNewer(c.Context, a.args[1:]); ran {
+			return &installer.ExitError{Code: code}
+		}
+	}
 	return nil
 }
+
+// ownWork is what a newer updater is never asked to do: to rescue, for the
+// rescuer must not be what is being rescued; to do the second half of what
+// another process of this very program began; to say which program this is.
+var ownWork = map[string]bool{"": true, "recover": true, "switch": true, "version": true}
 
 func (a *app) installer(c *cli.Context) *installer.Installer {
 	paths := installer.Paths{

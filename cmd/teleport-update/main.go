@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer"
+	"teleport-update/internal/successor"
 )
 
 // releaseVersion is set by the build: -ldflags "-X main.releaseVersion=1.2.3".
@@ -42,8 +43,11 @@ type usageError struct{ error }
 func (u usageError) Unwrap() error { return u.error }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{args: args, stdout: stdout, stderr: stderr, predecessor: successor.Current()}
 	err := a.commands().RunContext(ctx, args)
+	if a.readOnly || isDecision(err) {
+		a.predecessor.Decide()
+	}
 	if err == nil {
 		return 0
 	}
@@ -68,6 +72,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitNeedsPerson
 	}
 	return exitFailed
+}
+
+// isDecision tells an end that the program means from one that may be due to a
+// fault of its own, after which an older updater may do better.
+func isDecision(err error) bool {
+	var (
+		usage   usageError
+		exit    *installer.ExitError
+		busy    *installer.BusyError
+		person  *installer.NeedsPersonError
+		refused *installer.RefusedError
+	)
+	return err == nil || errors.As(err, &usage) || errors.As(err, &exit) || errors.As(err, &busy) ||
+		errors.As(err, &person) || errors.As(err, &refused)
 }
 
 const appName = "teleport-update"

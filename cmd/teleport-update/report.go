@@ -20,6 +20,7 @@ func (a *app) statusCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			a.readOnly = true
 			r, err := a.installer(c).Status(c.Context)
 			if err != nil {
 				return err
@@ -40,6 +41,7 @@ func (a *app) verifyCommand() *cli.Command {
 			if err := noArguments(c); err != nil {
 				return err
 			}
+			a.readOnly = true
 			findings, err := a.installer(c).Verify(c.Context)
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -15,18 +17,20 @@ import (
 
 // Program is a command of this module.
 type Program struct {
-	Name    string // of the binary
+	Name    string // of the binary; an absolute path puts it elsewhere
 	Package string // relative to the module, as in ./cmd/teleport-update
+	Version string // that the build is stamped with; empty: none
+	Module  string // folder of the module; empty: this one
 }
 
 // Updater is teleport-update.
-func Updater() Program { return Program{"teleport-update", "./cmd/teleport-update"} }
+func Updater() Program { return Program{Name: "teleport-update", Package: "./cmd/teleport-update"} }
 
 // Find is teleport-find.
-func Find() Program { return Program{"teleport-find", "./cmd/teleport-find"} }
+func Find() Program { return Program{Name: "teleport-find", Package: "./cmd/teleport-find"} }
 
 // Agent is the stand-in agent, without a stamp.
-func Agent() Program { return Program{"agent", "./integration/agent"} }
+func Agent() Program { return Program{Name: "agent", Package: "./integration/agent"} }
 
 var built struct {
 	sync.Mutex
@@ -55,9 +59,16 @@ func Build(ctx context.Context, p Program) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	path := filepath.Join(dir, p.Name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags=urfave_cli_no_docs", "-ldflags=-s -w", "-o", path, p.Package)
-	cmd.Dir = module
+	path := p.Name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	tags := "urfave_cli_no_docs"
+	if p.Version != "" {
+		tags += ",release_" + strings.ReplaceAll(p.Version, "-", "_")
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags="+tags, "-ldflags=-s -w -X main.releaseVersion="+cmp.Or(p.Version, "0.0.0-dev"), "-o", path, p.Package)
+	cmd.Dir = cmp.Or(p.Module, module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", p.Package, err, out)

@@ -1,0 +1,148 @@
+package installer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"teleport-update/internal/successor"
+	"teleport-update/internal/trust"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+const (
+	// successorStart is more than a program of this size takes to begin on a
+	// busy host with a slow disk.
+	successorStart = 30 * time.Second
+	// successorLimit leaves the older updater an hour of the three that the
+	// timer's unit has; a download that is cut off by it is gone on with.
+	successorLimit = 2 * time.Hour
+)
+
+// ownVersion is the version that this program's build was stamped with, empty if
+// with none.
+func ownVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return versions.StampedVersion(info)
+}
+
+// RunNewer gives a command to the active version's own updater if that is newer
+// than this one, so that updates come with the updater they need (RFD 0169
+// §Runtime; it says "different": then an upgraded package would never take effect,
+// and an older updater would meet a newer journal). The arguments are those of the
+// command line.
+//
+// It returns the exit code of the newer one. With ran false there is none, or it
+// failed or hung before it had changed anything: then the command is this
+// program's own (§Failure Conditions).
+func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran bool) {
+	u, ok := i.newerUpdater()
+	if !ok {
+		return 0, false
+	}
+	before, err := i.footprint()
+	if err != nil {
+		i.Log.Warn("the newer updater is not run: what it changes could not be told", "newer", u.Version, "error", err)
+		return 0, false
+	}
+	untouched := func() bool {
+		now, err := i.footprint()
+		return err == nil && now == before
+	}
+	i.Log.Debug("giving the command to the active version's newer updater", "newer", u.Version, "own", i.BuildVersion, "program", u.Path)
+	end, err := successor.Run(ctx, successor.Command{
+		Path: u.Path, Args: args, StartLimit: successorStart, Limit: successorLimit, Untouched: untouched,
+	})
+	switch {
+	case err != nil:
+	case end.Err == nil || end.Decided || ctx.Err() != nil:
+		return end.Code, true
+	case !untouched():
+		i.Log.Warn("the newer updater failed after it had changed something; the next run goes on from there", "newer", u.Version, "error", end.Err)
+		if end.Code == 4 {
+			return 4, true
+		}
+		return 1, true // whatever a crash ends with
+	default:
+		err = end.Err
+	}
+	i.Log.Warn("the newer updater failed before it had changed anything; this one carries on", "newer", u.Version, "own", i.BuildVersion, "error", err)
+	return 0, false
+}
+
+// newerUpdater finds the updater that is to be run in the place of this one. It is
+// looked for at every command, so it must be quick to find none.
+func (i *Installer) newerUpdater() (versions.Updater, bool) {
+	none := versions.Updater{}
+	if i.BuildVersion == "" || successor.Current() != nil {
+		return none, false
+	}
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return none, false // the command itself will say so
+	}
+	tree, ok, err := i.active(c)
+	if !ok || err != nil {
+		return none, false
+	}
+	if isThisProgram(tree.Binary(updaterName)) {
+		return none, false
+	}
+	u, ok := tree.Updater()
+	if !ok || !u.Ours || u.Version == "" || version.Compare(u.Version, i.BuildVersion) <= 0 {
+		return none, false
+	}
+	if err := trust.Executable(u.Path); err != nil {
+		i.Log.Warn("the active version has a newer updater that cannot be trusted; this one carries on", "newer", u.Version, "error", err)
+		return none, false
+	}
+	return u, true
+}
+
+const updaterName = "teleport-update"
+
+func isThisProgram(path string) bool {
+	self, err1 := os.Stat("/proc/self/exe")
+	other, err2 := os.Stat(path)
+	return err1 == nil && err2 == nil && os.SameFile(self, other)
+}
+
+// footprint is all that an updater changes before anything else.
+func (i *Installer) footprint() (string, error) {
+	sum := sha256.New()
+	for _, path := range []string{i.Paths.Journal(), i.Paths.Config(), i.Paths.Unit()} {
+		data, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %v %d\n%s\n", path, err == nil, len(data), data)
+	}
+	entries, err := os.ReadDir(i.Paths.LinkDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for _, e := range entries {
+		target, _ := os.Readlink(filepath.Join(i.Paths.LinkDir, e.Name()))
+		fmt.Fprintf(sum, "%q %v %q\n", e.Name(), e.Type(), target)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// tellForeignUpdater says, once for each version, why the release's updater is not
+// used.
+func (i *Installer) tellForeignUpdater(tree versions.Tree) {
+	u, ok := tree.Updater()
+	if ok && !u.Ours {
+		i.Log.Info("the release carries another program named "+updaterName+"; it is neither linked nor run", "file", u.Path)
+	}
+}

@@ -1,0 +1,218 @@
+// Package successor runs a newer build of this program in the place of the
+// running one, and tells whether the newer one failed as a program or came to a
+// decision.
+//
+// The newer one gets the arguments, the environment and the three standard
+// streams. Beside them it gets a pipe, on which it says one byte when it has begun
+// and one when how it ends is what it meant. One that ends without the second byte
+// may be broken, and one that does not say the first in time hangs: then it is for
+// the caller to do the work itself.
+//
+// A program that was run this way never runs another: Current is not nil there.
+package successor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// variable is set in the environment of a successor, to the device and inode of
+// the pipe on pipeFD: a variable that strayed into another program's environment
+// does not make that one write into some file of its own.
+const variable = "TELEPORT_UPDATE_SUCCESSOR"
+
+const pipeFD = 3
+
+const (
+	begun   = 'b'
+	decided = 'd'
+)
+
+// stopPatience is how long a successor that hangs has to obey SIGTERM.
+const stopPatience = 5 * time.Second
+
+// Command is a successor to run.
+type Command struct {
+	Path string
+	Args []string // without the program's name
+	// StartLimit is how long it may take to begin, Limit how long all of it may
+	// take. When it takes longer, and Untouched says that it has changed nothing
+	// yet, it is ended.
+	StartLimit, Limit time.Duration
+	Untouched         func() bool
+}
+
+// Ending is how a successor ended.
+type Ending struct {
+	Code    int   // exit code; 128 and the signal's number for one that was killed
+	Decided bool  // it meant to end like this
+	Err     error // how it failed; nil for one that meant to end with 0
+}
+
+// Run runs a successor and waits for its end. When ctx ends it is told to
+// terminate, and waited for all the same. An error means that it could not be
+// started.
+func Run(ctx context.Context, c Command) (Ending, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return Ending{}, err
+	}
+	defer r.Close()
+	defer w.Close()
+	id, err := identify(w)
+	if err != nil {
+		return Ending{}, err
+	}
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), variable+"="+id)
+	cmd.ExtraFiles = []*os.File{w}
+	if err := cmd.Start(); err != nil {
+		return Ending{}, err
+	}
+	w.Close()
+	p := &running{Command: c, process: cmd.Process, begun: make(chan struct{}), said: make(chan struct{})}
+	go p.listen(r)
+	ended := make(chan struct{})
+	go func() {
+		// A program that it left behind may hold its streams; they are files, so
+		// nobody waits for them.
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	hung := p.attend(ctx, ended)
+	// What was said is in the pipe by now. A program that was left behind may
+	// hold the pipe open.
+	_ = r.SetReadDeadline(time.Now().Add(time.Second))
+	<-p.said
+	return p.ending(cmd.ProcessState, hung), nil
+}
+
+type running struct {
+	Command
+	process *os.Process
+	begun   chan struct{} // closed when it has begun
+	said    chan struct{} // closed when it says no more
+	decided bool          // readable then
+}
+
+func (p *running) listen(r *os.File) {
+	defer close(p.said)
+	begin := sync.OnceFunc(func() { close(p.begun) })
+	b := make([]byte, 1)
+	for {
+		if n, err := r.Read(b); n == 0 || err != nil {
+			return
+		}
+		begin()
+		if b[0] == decided {
+			p.decided = true
+			return
+		}
+	}
+}
+
+// attend waits for the end, and brings it about where the successor hangs.
+func (p *running) attend(ctx context.Context, ended <-chan struct{}) (hung error) {
+	start, all := time.NewTimer(p.StartLimit), time.NewTimer(p.Limit)
+	defer start.Stop()
+	defer all.Stop()
+	var kill <-chan time.Time
+	end := func(why error) {
+		if hung == nil && p.Untouched() {
+			hung = why
+			_ = p.process.Signal(syscall.SIGTERM)
+			kill = time.After(stopPatience)
+		}
+	}
+	told, begun := ctx.Done(), p.begun
+	for {
+		select {
+		case <-ended:
+			return hung
+		case <-told:
+			told = nil
+			_ = p.process.Signal(syscall.SIGTERM)
+		case <-begun:
+			start.Stop()
+			begun = nil
+		case <-start.C:
+			end(fmt.Errorf("it did nothing for %v", p.StartLimit))
+		case <-all.C:
+			end(fmt.Errorf("it came to no end within %v", p.Limit))
+		case <-kill:
+			_ = p.process.Kill()
+		}
+	}
+}
+
+func (p *running) ending(state *os.ProcessState, hung error) Ending {
+	e := Ending{Code: state.ExitCode(), Decided: p.decided && hung == nil}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		e.Code = 128 + int(status.Signal())
+	}
+	switch {
+	case hung != nil:
+		e.Err = hung
+	case e.Code != 0 || !e.Decided:
+		e.Err = errors.New(state.String())
+	}
+	return e
+}
+
+// Successor is the side of the program that was run.
+type Successor struct{ pipe *os.File }
+
+// Current is what this process is to the one that runs it; nil for a process that
+// nobody runs as a successor. There is one for the process, for its pipe must not
+// be closed along with another that nobody needs any more.
+var Current = sync.OnceValue(current)
+
+func current() *Successor {
+	id := os.Getenv(variable)
+	if id == "" {
+		return nil
+	}
+	s := &Successor{}
+	var st unix.Stat_t
+	if unix.Fstat(pipeFD, &st) == nil && identity(st) == id {
+		unix.CloseOnExec(pipeFD)
+		s.pipe = os.NewFile(pipeFD, "predecessor")
+	}
+	return s
+}
+
+// Begin says that the program runs.
+func (s *Successor) Begin() { s.say(begun) }
+
+// Decide says that the program ends as it means to.
+func (s *Successor) Decide() { s.say(decided) }
+
+// say tells nobody if the other side is gone.
+func (s *Successor) say(b byte) {
+	if s != nil && s.pipe != nil {
+		_, _ = s.pipe.Write([]byte{b})
+	}
+}
+
+func identify(f *os.File) (string, error) {
+	var st unix.Stat_t
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return "", err
+	}
+	if cerr := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); cerr != nil {
+		err = cerr
+	}
+	return identity(st), err
+}
+
+func identity(st unix.Stat_t) string { return fmt.Sprintf("%d:%d", st.Dev, st.Ino) }

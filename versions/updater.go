@@ -1,0 +1,86 @@
+package versions
+
+import (
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"teleport-update/internal/version"
+)
+
+// updaterModule is the main module's path in our own program's build
+// information.
+const updaterModule = "teleport-update"
+
+// Updater is the teleport-update that a release carries.
+type Updater struct {
+	Path string
+	// Ours says that it is this program. Teleport's own releases carry another
+	// one of the same name.
+	Ours bool
+	// Version is the one that its build was stamped with, empty if with none.
+	Version string
+}
+
+// Updater describes the updater of this release, if it has one. It is told by
+// its build information, without being run.
+func (t Tree) Updater() (u Updater, ok bool) {
+	u.Path = t.Binary(updaterName)
+	info, err := buildinfo.ReadFile(u.Path)
+	if err != nil {
+		// A script, or a program in another language: whatever it is, it is not ours.
+		_, err := os.Lstat(u.Path)
+		return u, err == nil
+	}
+	u.Ours = info.Main.Path == updaterModule
+	u.Version = StampedVersion(info)
+	return u, true
+}
+
+// stampTag begins the build tag that names the version of a build. The tags are
+// what build information keeps of a command line under -trimpath, and it
+// keeps no version of its own for a module that is at 2 or beyond.
+const stampTag = "release_"
+
+// StampedVersion is the version that a build was stamped with: that of a build
+// tag as in release_1.2.3_rc.1, where "_" stands for the "-" that no tag may hold.
+// It is empty where the build does not say.
+func StampedVersion(info *debug.BuildInfo) string {
+	for _, s := range info.Settings {
+		if s.Key != "-tags" {
+			continue
+		}
+		for tag := range strings.SplitSeq(s.Value, ",") {
+			stamp, ok := strings.CutPrefix(tag, stampTag)
+			if v, err := version.Parse(strings.ReplaceAll(stamp, "_", "-")); ok && err == nil {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// Binaries returns the names in bin/ that may be linked, sorted. A
+// teleport-update that is not this program's (Teleport's own releases carry
+// one) is left out; it is told by its build information, without being run.
+func (t Tree) Binaries() ([]string, error) {
+	entries, err := os.ReadDir(t.Binary(""))
+	if err != nil {
+		return nil, fmt.Errorf("list programs of version %s: %w", t.Release, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.Type().IsRegular() || e.Name() == updaterName && !t.hasUpdater() {
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+func (t Tree) hasUpdater() bool {
+	u, ok := t.Updater()
+	return ok && u.Ours
+}
