@@ -83,7 +83,7 @@ func TestARestoreBringsTheBackupBackWhateverLiesThere(t *testing.T) {
 		}, true},
 		"what an interrupted restore left": {"wal", func(t *testing.T, db string) {
 			must(t, os.WriteFile(db, []byte("garbage"), 0o640))
-			must(t, os.WriteFile(filepath.Join(filepath.Dir(db), ".tmp-sqlite.db-HALF"), []byte("half"), 0o600))
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(db), ".tmp-sqlite.db-HALFHALF"), []byte("half"), 0o600))
 		}, true},
 	}
 	for name, tt := range tests {

@@ -172,7 +172,7 @@ func TestANewBackupReplacesTheOldOneWithAllItsLeftovers(t *testing.T) {
 	h := newHost(t)
 	makeDB(t, h.db, "PRAGMA journal_mode=wal", 100, 1)
 	h.take(t, "15.1.0")
-	for _, leftover := range []string{"sqlite.db-wal", "sqlite.db-journal", ".tmp-sqlite.db-killed", ".tmp-sqlite.db-killed-journal"} {
+	for _, leftover := range []string{"sqlite.db-wal", "sqlite.db-journal", ".tmp-sqlite.db-KILLEDXX", ".tmp-sqlite.db-KILLEDXX-journal"} {
 		if err := os.WriteFile(filepath.Join(h.dir, leftover), []byte("left"), 0o600); err != nil {
 			t.Fatal(err)
 		}

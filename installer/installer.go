@@ -128,13 +128,15 @@ func (i *Installer) lockUpdates(ctx context.Context) (unlock func(), err error) 
 }
 
 // open is how a command begins to change the host: it takes the update lock,
-// closes a switch that was cut off, and reads the configuration. The caller
+// clears away what others left, closes a switch that was cut off, and reads the
+// configuration. The caller
 // must give the lock back.
 func (i *Installer) open(ctx context.Context) (c Config, unlock func(), err error) {
 	unlock, err = i.lockUpdates(ctx)
 	if err != nil {
 		return Config{}, nil, err
 	}
+	i.clearAway(ctx)
 	if err = i.recoverLocked(ctx); err == nil {
 		c, err = loadConfig(i.Paths.Config())
 	}

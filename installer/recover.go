@@ -28,6 +28,7 @@ func (i *Installer) Recover(ctx context.Context, boot bool) error {
 	if boot {
 		return i.recoverAtBoot(ctx)
 	}
+	i.clearAway(ctx)
 	return i.recoverLocked(ctx)
 }
 

@@ -143,6 +143,22 @@ func (c *Conn) forgetTicks(ctx context.Context) {
 	})
 }
 
+// Folders are those that Install and Remove change something in.
+func (u Units) Folders() []string {
+	u = u.withDefaults()
+	dirs := []string{u.UnitDir}
+	files, err := u.Files()
+	if err != nil {
+		return dirs
+	}
+	for _, f := range files {
+		if f.WantedBy != "" {
+			dirs = append(dirs, filepath.Join(u.ConfigDir, f.WantedBy+".wants"))
+		}
+	}
+	return dirs
+}
+
 // Problems tells what is not as Install would leave it, nothing if all is well.
 func (u Units) Problems() []string {
 	u = u.withDefaults()

@@ -269,6 +269,34 @@ func (f *Fetcher) need(d *download, req FetchRequest) (int64, error) {
 
 const stagingPrefix = ".staging-"
 
+// HasStaging reports whether there are trees that were begun and not published:
+// a fetch is at work, or was cut off.
+func (s *Store) HasStaging() bool { return len(s.staging()) > 0 }
+
+// CleanStaging removes them. The caller must keep fetches out. Kept downloads
+// stay: the next fetch goes on with them.
+func (s *Store) CleanStaging() error {
+	var errs []error
+	for _, path := range s.staging() {
+		errs = append(errs, os.RemoveAll(path))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) staging() []string {
+	entries, err := os.ReadDir(s.PartialDir())
+	if err != nil {
+		return nil
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), stagingPrefix) {
+			paths = append(paths, filepath.Join(s.PartialDir(), e.Name()))
+		}
+	}
+	return paths
+}
+
 // clean removes what earlier fetches left, but for a kept download of this
 // very tarball. What cannot be removed now is tried again next time.
 func (f *Fetcher) clean(dir, digest string) {

@@ -224,6 +224,16 @@ func SyncFile(path string) error {
 // CleanTemp removes what an interrupted change left in dir. The caller must
 // hold the lock that keeps other writers out of dir.
 func CleanTemp(dir string) error {
+	return cleanTemp(dir, func(fs.DirEntry) bool { return true })
+}
+
+// CleanTempFiles is CleanTemp without folders: an interrupted RemoveAll leaves
+// those, and whether something still runs from one is for others to know.
+func CleanTempFiles(dir string) error {
+	return cleanTemp(dir, func(e fs.DirEntry) bool { return !e.IsDir() })
+}
+
+func cleanTemp(dir string, which func(fs.DirEntry) bool) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -232,7 +242,7 @@ func CleanTemp(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if IsTemp(e.Name()) {
+		if IsTemp(e.Name()) && which(e) {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -242,13 +252,22 @@ func CleanTemp(dir string) error {
 }
 
 // IsTemp reports whether a name is one that this package gives to what is not
-// finished.
+// finished, or that SQLite gives to what lies beside that. Other programs' names
+// are not taken for it: folders are cleaned that are shared with them.
 func IsTemp(name string) bool {
-	return strings.HasPrefix(name, tempPrefix)
+	for _, suffix := range []string{"-journal", "-wal", "-shm"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	end := len(name) - tempRandom
+	return strings.HasPrefix(name, tempPrefix) && end > len(tempPrefix) && name[end-1] == '-' &&
+		strings.Trim(name[end:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
+// tempRandom is how many random letters end a temporary name.
+const tempRandom = 8
+
 func tempName(path string) string {
-	return filepath.Join(filepath.Dir(path), tempPrefix+filepath.Base(path)+"-"+rand.Text()[:8])
+	return filepath.Join(filepath.Dir(path), tempPrefix+filepath.Base(path)+"-"+rand.Text()[:tempRandom])
 }
 
 func syncBoth(a, b string) error {

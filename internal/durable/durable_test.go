@@ -209,9 +209,22 @@ func TestCleanTempRemovesOnlyItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	write(t, tempName(filepath.Join(dir, "updates.yaml")), "half")
 	write(t, filepath.Join(dir, "updates.yaml"), "whole")
-	write(t, filepath.Join(dir, ".hidden"), "somebody's")
+	write(t, tempName(filepath.Join(dir, "sqlite.db"))+"-journal", "half")
+	foreign := []string{".hidden", ".tmp-", ".tmp-ABCDEFGH", ".tmp-a-ABCDEFG1", ".tmp-file-of-somebody"}
+	for _, name := range foreign {
+		write(t, filepath.Join(dir, name), "somebody's")
+	}
+	if err := os.Mkdir(tempName(filepath.Join(dir, "15.1.0")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := CleanTempFiles(dir); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, ".tmp-15.1.0-*")); len(names) != 1 {
+		t.Errorf("a folder went away with the files: %q", names)
+	}
 	if err := CleanTemp(dir); err != nil {
 		t.Fatal(err)
 	}
-	wantNames(t, dir, ".hidden", "updates.yaml")
+	wantNames(t, dir, append(foreign, "updates.yaml")...)
 }
