@@ -45,7 +45,7 @@ func (i *Installer) rollbackRequest(ctx context.Context, c Config, opts Rollback
 		return SwitchRequest{}, i.notKept(t)
 	}
 	req := SwitchRequest{
-		Kind: switchRollback, From: c.activeTarget(), To: releaseOf(tree), Force: opts.Force, Held: i.heldBy(c),
+		Kind: switchRollback, From: c.activeTarget(), To: releaseOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
 	}
 	if _, err := i.planDatabase(ctx, c, req); err != nil {
 		return SwitchRequest{}, err
@@ -76,12 +76,13 @@ func rollbackTarget(c Config, named string) (target, error) {
 }
 
 // heldBy is the wish of find that a rollback holds back: its last answer, or
-// the version that is being left when find has not been heard.
-func (i *Installer) heldBy(c Config) *Held {
+// the version that is being left when find has not been heard, or wants the very
+// version that is gone back to.
+func (i *Installer) heldBy(c Config, to target) *Held {
 	spec := c.Spec
 	_ = i.resolveProxy(&spec) // no proxy: no answer either
 	held := &Held{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition, Since: i.timestamp()}
-	if a := i.recall(spec); a != nil {
+	if a := i.recall(spec); a != nil && (target{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}
 	return held
