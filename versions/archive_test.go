@@ -302,3 +302,26 @@ func TestEditionsOfOneVersionLieSideBySide(t *testing.T) {
 		}
 	}
 }
+
+func TestAReleaseIsReplacedInTheFolderThatItIsIn(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	first := publish(t, f, oss("15.1.1"))
+	r := Release{"15.1.1", version.Enterprise}
+	tree := publish(t, f, r)
+	if err := os.RemoveAll(first.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(tree.BackupDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.Fetch(t.Context(), FetchRequest{Release: r, Sources: []*Template{onDisk(t, gz(tarOf(soundItems("15.1.1")...)))}, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Dir != tree.Dir {
+		t.Errorf("it is in %s now, apart from its backup; want %s", again.Dir, tree.Dir)
+	}
+	if _, err := os.Stat(again.BackupDir()); err != nil {
+		t.Error(err)
+	}
+}

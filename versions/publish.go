@@ -40,29 +40,46 @@ func (s *Store) publish(staging string, r Release, digest string) (Tree, error) 
 	return tree, nil
 }
 
-// place chooses the folder for a release: VERSION, or VERSION_EDITION where
-// VERSION is taken by another edition or by something that is no folder.
+// place chooses the folder for a release: the one that it is in, else VERSION, or
+// VERSION_EDITION where VERSION is taken by another edition or by something that
+// is no folder.
 func (s *Store) place(r Release) (string, error) {
 	plain, qualified := r.folders()
+	free := ""
 	for _, name := range []string{plain, qualified} {
 		path := filepath.Join(s.Dir, name)
-		info, err := os.Lstat(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		e, taken, err := editionAt(path)
+		switch {
+		case err != nil:
+			return "", err
+		case taken && e == r.Edition:
 			return path, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		if !info.IsDir() {
-			continue
-		}
-		word, err := readMarker(filepath.Join(path, editionName), 64)
-		if err != nil && !isIncomplete(err) {
-			return "", err
-		}
-		if e, err := version.ParseEdition(word); err != nil || e == r.Edition {
-			return path, nil // ours, or nobody can tell any more
+		case free == "" && (!taken || e == ""):
+			free = path
 		}
 	}
-	return "", fmt.Errorf("%s and %s are taken by something else: move them away", filepath.Join(s.Dir, plain), qualified)
+	if free == "" {
+		return "", fmt.Errorf("%s and %s are taken by something else: move them away", filepath.Join(s.Dir, plain), qualified)
+	}
+	return free, nil
+}
+
+// editionAt returns the edition of the release at path; none if it is a folder of
+// which nobody can tell any more. Not taken means that nothing is there.
+func editionAt(path string) (e version.Edition, taken bool, err error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil || !info.IsDir() {
+		return "no folder", true, err
+	}
+	word, err := readMarker(filepath.Join(path, editionName), 64)
+	if err != nil && !isIncomplete(err) {
+		return "", true, err
+	}
+	if e, err = version.ParseEdition(word); err != nil {
+		e = ""
+	}
+	return e, true, nil
 }
