@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages test test-packages test-hosts lint demo bench bench-backup fuzz clean
+.PHONY: help build packages test test-packages test-hosts test-faults lint demo bench bench-backup fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -30,6 +30,9 @@ test-packages: ## the packages alone
 test-hosts: ## real systemd hosts in containers (as root)
 	@[ "$$(id -u)" = 0 ] || printf '\n*** NOT TESTED: real hosts need root; run "make test" as root ***\n\n'
 	$(GO) test -tags hosts -count=1 -timeout 40m ./integration/...
+
+test-faults: ## the whole campaigns of faults (as root)
+	$(GO) test -tags hosts -count=1 -v -timeout 20m ./integration/walks -walks 500 -run RandomWalks
 
 lint: ## formatting, vet, staticcheck, shell scripts
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }

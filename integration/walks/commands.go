@@ -1,0 +1,266 @@
+package walks
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+const (
+	maxAge     = 720 * time.Hour
+	skew       = 5 * time.Minute
+	lastRetry  = 14 * 24 * time.Hour
+	tooOftenIs = 3 // interruptions that count as a failure
+)
+
+// attempt is one run of a command on a model.
+type attempt struct {
+	*Model
+	out *Outside
+	// trail are the states that a cut could leave while no switch is open.
+	trail []*Model
+	// undone and done are how switches that were cut off can end.
+	undone, done []*Model
+}
+
+// mark notes a state that a cut could leave.
+func (a *attempt) mark() { a.trail = append(a.trail, a.clone()) }
+
+// Run applies a command to the model and returns its exit code and the states
+// that a cut in the middle of it could leave.
+func (m *Model) Run(c Command, out *Outside) (end *Model, code int, cut *attempt) {
+	a := &attempt{Model: m.clone(), out: out}
+	a.mark()
+	if c.opens() && c.Name != "recover" && !(c.Name == "update" && !a.Enabled) {
+		a.Touched = false // what a cut left is cleared away by whoever works next
+	}
+	switch c.Name {
+	case "enable":
+		code = a.enable(c)
+	case "update":
+		code = a.update(c)
+	case "rollback":
+		code = a.rollback(c)
+	case "pin":
+		code = a.pin(c)
+	case "unpin":
+		a.Pinned = false
+	case "disable":
+		a.Enabled = false
+	case "uninstall":
+		code = a.uninstall(c)
+	case "verify":
+		code = a.verify()
+	}
+	a.mark()
+	return a.Model, code, a
+}
+
+func (a *attempt) enable(c Command) int {
+	if a.out.Down {
+		return 1
+	}
+	a.recall()
+	to, spec := a.out.Target, &newSpec{enabled: true, pinned: a.Pinned}
+	switch {
+	case a.Active == Release{}:
+		if v := saysVersion(a.Plain["teleport"]); v != "" && version.Compare(v, to.Version) > 0 && !c.Force {
+			return 1
+		}
+	case a.Active == to, a.Pinned:
+		if a.repair(true) {
+			a.mark()
+			a.Enabled, a.Proxy = true, true
+			return 0
+		}
+		to = a.Active
+		return a.install(to, spec, c, nil, Build{})
+	}
+	if _, refused := a.plan(to, c); refused {
+		return 1
+	}
+	return a.install(to, spec, c, nil, Build{})
+}
+
+func (a *attempt) update(c Command) int {
+	if !a.Enabled {
+		return 0
+	}
+	whole := a.repair(c.Now)
+	a.mark()
+	refetch := func() int {
+		if whole {
+			return 0
+		}
+		if !a.obtain(a.Active, Build{}) {
+			return 1
+		}
+		a.relink()
+		return 0
+	}
+	if a.Pinned {
+		return refetch()
+	}
+	if a.out.Down {
+		if whole {
+			return 1
+		}
+		return refetch()
+	}
+	a.recall()
+	to, anew := a.out.Target, Build{}
+	switch {
+	case to == a.Active:
+		return refetch()
+	case c.Now:
+	case !a.out.Auto, a.Held != nil && *a.Held == to:
+		return refetch()
+	case a.backsOff(to):
+		if shelf := a.out.Shelves[to]; shelf.Missing || shelf.announces() == a.Failed.Build {
+			return refetch()
+		}
+		anew = a.out.Shelves[to].announces()
+	}
+	if _, refused := a.plan(to, c); refused {
+		if c.Scheduled && a.Refused != nil && *a.Refused == to {
+			return 0
+		}
+		a.Refused, a.Last = &to, &Last{to, "failed"}
+		return 1
+	}
+	return a.install(to, nil, c, nil, anew)
+}
+
+// announces is the build whose checksum the mirror serves.
+func (s Shelf) announces() Build {
+	if s.WrongSum {
+		return Build{Number: -1}
+	}
+	return s.Build
+}
+
+// recall notes an answer of find.
+func (a *attempt) recall() {
+	answer := a.out.Target
+	a.Recalled = &answer
+	a.mark()
+}
+
+func (a *attempt) backsOff(r Release) bool {
+	if a.Failed == nil || a.Failed.Release != r {
+		return false
+	}
+	left := a.Failed.Next - a.Clock
+	return left > 0 && left <= lastRetry // further off: a clock jumped
+}
+
+func (a *attempt) rollback(c Command) int {
+	if a.Active == (Release{}) {
+		return 1
+	}
+	to := Release{Version: c.Version, Edition: a.Active.Edition}
+	switch {
+	case c.Version == a.Active.Version:
+		return 1
+	case c.Version == a.Previous.Version && c.Version != "":
+		to = a.Previous
+	case c.Version != "":
+	case a.Previous == Release{}, a.Held != nil:
+		return 1
+	default:
+		to = a.Previous
+	}
+	tree := a.tree(to)
+	if !tree.here() {
+		return 1
+	}
+	if _, refused := a.plan(to, c); refused {
+		return 1
+	}
+	if tree.Damage != Whole || !tree.Build.Runs {
+		return 1
+	}
+	held := a.Recalled
+	if held == nil || *held == to {
+		left := a.Active
+		held = &left
+	}
+	a.commit(to, nil, c, held)
+	return 0
+}
+
+func (a *attempt) pin(c Command) int {
+	switch c.Version {
+	case "", a.Active.Version:
+		if a.Active == (Release{}) {
+			return 1
+		}
+		a.Pinned = true
+		return 0
+	}
+	if a.Active == (Release{}) {
+		return 1
+	}
+	to := Release{Version: c.Version, Edition: a.Active.Edition}
+	if _, refused := a.plan(to, c); refused {
+		return 1
+	}
+	return a.install(to, &newSpec{enabled: a.Enabled, pinned: true}, c, nil, Build{})
+}
+
+func (a *attempt) uninstall(c Command) int {
+	a.Enabled = false
+	a.mark()
+	plain, unit := a.Before.Plain, a.Before.PlainUnit
+	switch {
+	case a.Active == Release{}:
+		plain, unit = a.Plain, a.PlainUnit
+	case c.Keep:
+		tree := a.tree(a.Active)
+		if !tree.here() {
+			return 1
+		}
+		plain, unit = maps.Clone(a.Plain), a.Active.Version
+		for _, name := range tree.Build.Files() {
+			if !slices.Contains(a.Missing, name) {
+				plain[name] = tree.text(name)
+			}
+		}
+		if a.UnitEdited {
+			unit = edited
+		}
+	}
+	*a.Model = Model{Clock: a.Clock, Database: a.Database, Plain: plain, PlainUnit: unit, Trees: map[Release]Tree{}}
+	return 0
+}
+
+// verify changes nothing; its exit code tells whether it found something amiss.
+func (a *attempt) verify() int {
+	for _, t := range a.Trees {
+		if t.Damage == Emptied || t.Damage == Altered {
+			return 1
+		}
+	}
+	if a.Active == (Release{}) {
+		return 0
+	}
+	if !a.tree(a.Active).here() || len(a.Missing) > 0 || a.UnitEdited {
+		return 1
+	}
+	return 0
+}
+
+// repair is the look at the active version that begins most commands: links and
+// unit are put right; a version that is damaged is for the caller to fetch.
+func (a *attempt) repair(thorough bool) (whole bool) {
+	switch t := a.tree(a.Active); {
+	case !t.here(), t.Damage == Emptied, thorough && t.Damage == Altered:
+		return false
+	}
+	a.relink()
+	return true
+}
+
+func (a *attempt) relink() { a.Missing, a.UnitEdited = nil, false }

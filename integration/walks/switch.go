@@ -1,0 +1,190 @@
+package walks
+
+import (
+	"slices"
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+// newSpec is the part of the configuration that is committed with a version.
+type newSpec struct{ enabled, pinned bool }
+
+// databasePlan is what a switch does with the database.
+type databasePlan struct {
+	backUp  bool
+	outdate bool // the backup of the version that is left would miss rows
+	restore *Backup
+}
+
+// plan follows RFD 0169 §Downgrades: backward only with a valid backup of the
+// database that the version had; forward again onto the very version that was
+// left, with the database it had; forward to any other with the live one.
+func (a *attempt) plan(to Release, c Command) (p databasePlan, refused bool) {
+	back := a.Active.Version != "" && version.Compare(to.Version, a.Active.Version) < 0
+	if a.Database == nil {
+		return p, false
+	}
+	if c.SkipBackup && !back {
+		return databasePlan{outdate: true}, false
+	}
+	p.backUp = true
+	if a.Active.Version == "" || to.Version == a.Active.Version {
+		return p, false
+	}
+	if t := a.tree(to); t.here() && a.valid(t.Backup) {
+		p.restore = t.Backup
+		return p, false
+	}
+	return p, back && !c.Force
+}
+
+func (a *attempt) valid(b *Backup) bool {
+	if b == nil || b.Damaged {
+		return false
+	}
+	age := a.Clock - b.Taken
+	return age >= -skew && age <= maxAge
+}
+
+// install gets a version onto the disk and switches to it.
+func (a *attempt) install(to Release, spec *newSpec, c Command, held *Release, anew Build) int {
+	if !a.obtain(to, anew) {
+		return 1
+	}
+	a.mark()
+	if _, refused := a.plan(to, c); refused {
+		return 1
+	}
+	a.commit(to, spec, c, held)
+	return 0
+}
+
+// obtain fetches a version unless it is there, whole, and the build that is
+// meant; then its agent has to run.
+func (a *attempt) obtain(to Release, anew Build) bool {
+	tree := a.tree(to)
+	here := tree.here()
+	if !here || tree.Damage != Whole || anew != (Build{}) && tree.Build != anew {
+		a.retain()
+		a.mark()
+		shelf := a.out.Shelves[to]
+		if shelf.Missing || shelf.WrongSum {
+			a.Last = &Last{to, "failed"}
+			return false
+		}
+		next := Tree{Build: shelf.Build}
+		if old := a.tree(to); old != nil {
+			next.Backup = old.Backup
+		}
+		a.Trees[to] = next
+		a.mark()
+	}
+	build := a.Trees[to].Build
+	if build.Runs {
+		return true
+	}
+	if !here && to != a.Active { // else it was of use once, or is linked
+		delete(a.Trees, to)
+		a.mark()
+	}
+	a.Last = &Last{to, "failed"}
+	a.fail(build)
+	a.retain()
+	return false
+}
+
+// fail counts a failure of a build: an hour of back-off, doubling.
+func (a *attempt) fail(b Build) {
+	f := Failed{Release: b.Release, Build: b, Attempts: 1}
+	if old := a.Failed; old != nil && old.Build == b {
+		f.Attempts = old.Attempts + 1
+	}
+	delay := lastRetry
+	if f.Attempts < 10 {
+		delay = min(delay, time.Hour<<(f.Attempts-1))
+	}
+	f.Next = a.Clock + delay
+	a.Failed, a.Interrupted = &f, nil
+}
+
+// commit is the switch itself. Cut off, it is undone or done, nothing between.
+func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
+	p, _ := a.plan(to, c)
+	a.undo(to)
+	if tree := a.tree(a.Active); tree.here() {
+		if p.backUp {
+			tree.Backup = &Backup{Database: a.Database, Taken: a.Clock, Forced: a.Forced}
+		} else if p.outdate {
+			tree.Backup = nil
+		}
+		a.Trees[a.Active] = *tree
+	}
+	if p.restore != nil {
+		a.Database, a.Forced = p.restore.Database, p.restore.Forced
+	} else if c.Force || a.Active == (Release{}) {
+		a.Forced = true
+	}
+	a.Forced = a.Forced && a.Database != nil && a.Database.Schema > a.Trees[to].Build.Schema()
+	if a.Active == (Release{}) {
+		a.Before.Plain, a.Before.PlainUnit = a.Plain, a.PlainUnit
+		a.Plain = map[string]string{}
+		for name, v := range a.Before.Plain {
+			if !slices.Contains(a.tree(to).Build.Files(), name) {
+				a.Plain[name] = v
+			}
+		}
+		a.PlainUnit = ""
+	}
+	if a.Active != to {
+		a.Previous = a.Active
+	}
+	a.Active = to
+	if spec != nil {
+		a.Proxy, a.Enabled, a.Pinned = true, spec.enabled, spec.pinned
+	}
+	a.Held, a.Failed, a.Interrupted, a.Refused = held, nil, nil, nil
+	a.Last = &Last{to, "succeeded"}
+	a.relink()
+	a.mark()
+	a.retain()
+	a.done = append(a.done, a.clone())
+}
+
+// undo notes the state in which a switch to a version ends that is cut off.
+func (a *attempt) undo(to Release) {
+	u := &attempt{Model: a.clone(), out: a.out}
+	build := u.Trees[to].Build
+	u.Last = &Last{to, "interrupted"}
+	if u.Interrupted == nil || u.Interrupted.Release != to {
+		u.Interrupted = &Interrupted{Release: to}
+	} else {
+		u.Interrupted = &Interrupted{Release: to, Count: u.Interrupted.Count}
+	}
+	if u.Interrupted.Count++; u.Interrupted.Count >= tooOftenIs {
+		u.fail(build)
+	}
+	if u.Active == (Release{}) {
+		delete(u.Trees, to)
+	}
+	a.undone = append(a.undone, u.clone())
+	u.retain()
+	a.undone = append(a.undone, u.Model)
+}
+
+// retain keeps the active and the previous version, and removes all others.
+func (a *attempt) retain() {
+	if a.Active == (Release{}) {
+		return // nobody can tell
+	}
+	a.Removing = false
+	for r, t := range a.Trees {
+		same := func(k Release) bool {
+			// What lacks its mark may be any edition of its version.
+			return k == r || t.Damage == Unmarked && k.Version == r.Version
+		}
+		if !same(a.Active) && !same(a.Previous) {
+			delete(a.Trees, r)
+		}
+	}
+}

@@ -1,0 +1,433 @@
+package walks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"teleport-update/installer"
+	"teleport-update/internal/version"
+)
+
+// Violation is where a host differs from every state that it may be in.
+type Violation struct {
+	At   int // index of the step
+	What string
+}
+
+// Tally counts what walks did.
+type Tally struct {
+	Commands, Succeeded, Kills, Switches, Restores int
+}
+
+// Walk replays steps on a fresh host in dir and returns the first violation, nil
+// if there is none, and a line for each step.
+func Walk(ctx context.Context, dir, updater, agentBefore string, steps []Step, tally *Tally) (v *Violation, log []string, err error) {
+	h, err := newMachine(dir, updater, agentBefore)
+	defer h.Close()
+	if err != nil {
+		return nil, nil, err
+	}
+	first := &Model{Trees: map[Release]Tree{}, Plain: map[string]string{}, PlainUnit: agentBefore}
+	if agentBefore != "" {
+		first.Plain = filesBefore(agentBefore)
+	}
+	w := &walk{machine: h, may: []*Model{first}, tally: tally, out: quiet()}
+	w.set(w.out)
+	for n, s := range steps {
+		what, err := w.step(ctx, s)
+		log = append(log, fmt.Sprintf("%2d. %v%s", n+1, s, w.note))
+		w.note = ""
+		if err != nil || what != "" {
+			return &Violation{At: n, What: what}, log, err
+		}
+	}
+	if w.open {
+		if what, err := w.command(ctx, Command{Name: "recover"}, 0); err != nil || what != "" {
+			return &Violation{At: len(steps), What: "recover at the end: " + what}, log, err
+		}
+	}
+	what, err := w.converge(ctx)
+	if err != nil || what != "" {
+		return &Violation{At: len(steps), What: "at the end: " + what}, log, err
+	}
+	return nil, log, nil
+}
+
+// walk is a host with the states that it may be in.
+type walk struct {
+	*machine
+	tally *Tally
+	out   Outside
+	may   []*Model
+	open  bool   // a switch was cut off, and nothing has closed it yet
+	note  string // what became of the step, for the log
+}
+
+// step does one step and says what is wrong, if anything.
+func (w *walk) step(ctx context.Context, s Step) (string, error) {
+	if s.Command != nil {
+		if w.open && !s.Command.opens() {
+			if what, err := w.command(ctx, Command{Name: "recover"}, 0); err != nil || what != "" {
+				return what, err
+			}
+		}
+		return w.command(ctx, *s.Command, s.KillAt)
+	}
+	if w.open && s.Outside == nil {
+		if what, err := w.command(ctx, Command{Name: "recover"}, 0); err != nil || what != "" {
+			return what, err
+		}
+	}
+	switch {
+	case s.Outside != nil:
+		w.out = *s.Outside
+		w.set(w.out)
+		return "", nil
+	case s.Agent != nil:
+		return w.runAgent(*s.Agent)
+	case s.Pass != 0:
+		for _, m := range w.may {
+			m.Clock += s.Pass
+		}
+		return "", w.pass(s.Pass)
+	}
+	return "", w.befall(s)
+}
+
+// befall does to host and model what a person or a bad disk does.
+func (w *walk) befall(s Step) error {
+	m := w.may[0]
+	r := m.Active
+	if s.Before {
+		r = m.Previous
+	}
+	tree := m.tree(r)
+	switch {
+	case s.Damage != Whole && tree != nil && tree.Damage == Whole:
+		tree.Damage = s.Damage
+		w.each(func(m *Model) { m.Trees[r] = *tree })
+		return w.damage(r, *tree)
+	case s.Unlink != "" && m.Active != Release{} && !slices.Contains(m.Missing, s.Unlink):
+		w.each(func(m *Model) { m.Missing = append(m.Missing, s.Unlink) })
+		return os.Remove(filepath.Join(w.links(), s.Unlink))
+	case s.Unit && m.Active != Release{}:
+		w.each(func(m *Model) { m.UnitEdited = true })
+		return os.WriteFile(w.unit(), []byte(edited), 0o644)
+	case s.Spoil != "":
+		r = m.Previous
+		if tree = m.tree(r); tree == nil || r == m.Active || tree.Backup == nil || tree.Backup.Damaged {
+			break
+		}
+		spoilt := *tree.Backup
+		if spoilt.Damaged = true; s.Spoil == "unfinished" {
+			tree.Backup = nil
+		} else {
+			tree.Backup = &spoilt
+		}
+		w.each(func(m *Model) { m.Trees[r] = *tree })
+		return w.spoil(r, s.Spoil)
+	}
+	w.note = " (there is none)"
+	return nil
+}
+
+func (w *walk) each(do func(*Model)) {
+	for _, m := range w.may {
+		do(m)
+	}
+}
+
+// runAgent has the active version run for a while. It must be able to open its
+// database, unless a person insisted on a version that cannot.
+func (w *walk) runAgent(a Agent) (string, error) {
+	m := w.may[0]
+	schema := 1
+	if t := m.tree(m.Active); t != nil {
+		schema = t.Build.Schema()
+	} else if v := saysVersion(m.Plain["teleport"]); v != "" {
+		schema = Build{Release: Release{Version: v}}.Schema()
+	}
+	started, rows, err := w.agent(a, schema)
+	if err != nil {
+		return "", err
+	}
+	if !started {
+		w.note = " (it cannot open its database)"
+		if m.Forced || m.Active == (Release{}) {
+			return "", nil
+		}
+		return fmt.Sprintf("version %s cannot open its database, which has schema %d", m.Active, m.Database.Schema), nil
+	}
+	w.each(func(m *Model) {
+		next := Database{Schema: schema, Rows: rows}
+		if m.Database != nil {
+			next.Rows = slices.Concat(m.Database.Rows, rows)
+		}
+		m.Database = &next
+	})
+	return "", nil
+}
+
+// command runs the updater and compares the host with what may have become of
+// it.
+func (w *walk) command(ctx context.Context, c Command, killAt int) (string, error) {
+	before, err := w.snapshot()
+	if err != nil {
+		return "", err
+	}
+	r, err := w.run(ctx, c.Scheduled, killAt, c.args()...)
+	if err != nil {
+		return "", err
+	}
+	w.tally.Commands++
+	if r.killed != "" {
+		w.tally.Kills++
+		w.note += fmt.Sprintf(" (%s)", r.killed)
+		return w.cut(ctx, c, r)
+	}
+	if r.code == 0 {
+		w.tally.Succeeded++
+	}
+	w.note += fmt.Sprintf(" (exit code %d)", r.code)
+
+	var ends []*Model
+	var codes []int
+	for _, m := range w.may {
+		end, code, _ := m.Run(c, &w.out)
+		if code == r.code {
+			ends = append(ends, end)
+			w.count(m, end)
+		}
+		codes = append(codes, code)
+	}
+	if len(ends) == 0 {
+		return fmt.Sprintf("exit code %d; want %v\n%s%s", r.code, codes, r.stdout, r.stderr), nil
+	}
+	was := w.may[0]
+	repaired := w.open || was.Touched || len(was.Missing) > 0 || was.UnitEdited
+	w.open = false
+	if what, err := w.narrow(ctx, ends); err != nil || what != "" {
+		return what + "\n" + r.stderr, err
+	}
+	if r.code != 0 && !repaired && c.Name != "uninstall" { // which disables updates first
+		if what, err := w.untouched(before); err != nil || what != "" {
+			return what + "\n" + r.stderr, err
+		}
+	}
+	return w.wayBack(ctx, c, was)
+}
+
+func (w *walk) count(before, after *Model) {
+	if before.Active != after.Active {
+		w.tally.Switches++
+		if t := before.tree(after.Active); t != nil && t.Backup != nil && after.Database == t.Backup.Database {
+			w.tally.Restores++
+		}
+	}
+}
+
+// cut follows a kill.
+func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
+	phase, err := w.phase()
+	if err != nil {
+		return "", fmt.Errorf("read the journal: %w", err)
+	}
+	var next []*Model
+	if phase != "" && w.open {
+		// It may be the one that was open before; and when its closing is cut
+		// off late, the next one counts another interruption.
+		next = slices.Clone(w.may)
+		for _, m := range w.may {
+			if more := m.again(); more != nil {
+				next = append(next, more)
+			}
+		}
+	}
+	for _, m := range w.may {
+		_, _, a := m.Run(c, &w.out)
+		switch {
+		case phase == "":
+			next = append(next, a.trail...)
+		case phase == "proven":
+			next = append(next, a.done...)
+		default:
+			next = append(next, a.undone...)
+		}
+	}
+	if len(next) == 0 {
+		return fmt.Sprintf("a switch is open, phase %s, that nothing asked for\n%s", phase, r.stderr), nil
+	}
+	for _, m := range next {
+		m.Touched, m.Removing = true, true
+	}
+	if c.Name == "uninstall" {
+		w.may = next
+		c.again = true
+		w.note += ", and again"
+		return w.command(ctx, c, 0)
+	}
+	if w.open = phase != ""; w.open {
+		w.note += ", " + phase
+		w.may = next
+		return "", nil
+	}
+	what, err := w.narrow(ctx, next)
+	if what != "" {
+		what += "\n" + r.stderr
+	}
+	return what, err
+}
+
+// again is the state after a recovery that was itself cut off, in which its
+// switch was recorded as interrupted already.
+func (m *Model) again() *Model {
+	if m.Last == nil || m.Last.Result != "interrupted" {
+		return nil
+	}
+	a := &attempt{Model: m.clone()}
+	if m.Interrupted == nil {
+		return nil
+	}
+	count := *m.Interrupted
+	a.Interrupted = &count
+	if count.Count++; count.Count >= tooOftenIs {
+		a.fail(a.Trees[count.Release].Build)
+	}
+	return a.Model
+}
+
+// narrow drops the states that the host contradicts.
+func (w *walk) narrow(ctx context.Context, next []*Model) (string, error) {
+	r, err := w.run(ctx, false, 0, "status")
+	if err != nil {
+		return "", err
+	}
+	var report installer.Report
+	if r.code != 0 {
+		return fmt.Sprintf("status: exit code %d: %s", r.code, r.stderr), nil
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
+		return fmt.Sprintf("status: %v: %s", err, r.stdout), nil
+	}
+	var best []string
+	var fit []*Model
+	for _, m := range next {
+		diffs, err := w.compare(m, &w.out, report)
+		if err != nil {
+			return "", err
+		}
+		if len(diffs) == 0 {
+			fit = append(fit, m)
+		} else if best == nil || len(diffs) < len(best) {
+			best = diffs
+		}
+	}
+	if len(fit) == 0 {
+		return strings.Join(best, "\n"), nil
+	}
+	w.may = fit
+	return "", nil
+}
+
+// snapshot is what a command that fails must not change: all but the versions,
+// which the models cover, and what may record the failure.
+func (w *walk) snapshot() (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(w.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, w.dir)
+		if e.IsDir() {
+			if name == "/scratch" || filepath.Dir(path) == w.versions() && e.Name() != "original" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Dir(path) == w.versions() || strings.HasSuffix(name, "-shm") { // which readers share
+			return nil
+		}
+		info, err := e.Info()
+		if err == nil {
+			files[name] = fmt.Sprint(info.Mode(), info.Size(), info.ModTime())
+		}
+		return err
+	})
+	data, readErr := os.ReadFile(w.config())
+	var c installer.Config
+	if err == nil && readErr == nil {
+		err = yaml.Unmarshal(data, &c)
+	}
+	files["spec"] = fmt.Sprintf("%+v", c.Spec)
+	return files, err
+}
+
+func (w *walk) untouched(before map[string]string) (string, error) {
+	after, err := w.snapshot()
+	if err != nil {
+		return "", err
+	}
+	var changed []string
+	for name, was := range before {
+		if now := after[name]; now != was {
+			changed = append(changed, fmt.Sprintf("a command that failed changed %s: %s; it was %s", name, now, was))
+		}
+	}
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			changed = append(changed, "a command that failed made "+name)
+		}
+	}
+	slices.Sort(changed)
+	return strings.Join(changed, "\n"), nil
+}
+
+// newest is a version that no walk knows, but its end.
+var newest = Release{Version: "3.0.0", Edition: version.OSS}
+
+// wayBack checks the invariants of RFD 0169 §Downgrades after a switch: what was
+// just done can be reversed exactly.
+func (w *walk) wayBack(ctx context.Context, c Command, was *Model) (string, error) {
+	m := w.may[0]
+	left := m.tree(was.Active)
+	if was.Active == m.Active || m.Active == (Release{}) || !left.here() || left.Damage != Whole || !left.Build.Runs ||
+		was.Active.Version == m.Active.Version || c.SkipBackup {
+		return "", nil
+	}
+	r, err := w.run(ctx, false, 0, "rollback", was.Active.Version, "--dry-run")
+	if err != nil {
+		return "", err
+	}
+	want := "the one that version " + was.Active.Version
+	if was.Database == nil {
+		want = "none to back up"
+	}
+	if r.code != 0 || !strings.Contains(r.stdout, want) {
+		return fmt.Sprintf("the switch from %s to %s cannot be reversed exactly: exit code %d\n%s%s", was.Active, m.Active, r.code, r.stdout, r.stderr), nil
+	}
+	return "", nil
+}
+
+// converge sees that a host is not stuck, whatever became of it: a sound version
+// that is newer than all others comes through.
+func (w *walk) converge(ctx context.Context) (string, error) {
+	w.out = Outside{Target: newest, Auto: true, Shelves: map[Release]Shelf{newest: {Build: Build{Release: newest, Number: 1, Runs: true}}}}
+	w.set(w.out)
+	for _, c := range []Command{{Name: "unpin"}, {Name: "enable"}, {Name: "update", Now: true}} {
+		if what, err := w.command(ctx, c, 0); err != nil || what != "" {
+			return fmt.Sprintf("%v: %s", c, what), err
+		}
+	}
+	if m := w.may[0]; m.Active != newest || !m.Enabled {
+		return fmt.Sprintf("the model itself stays on %s", m.Active), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,114 @@
+//go:build hosts
+
+package walks
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"teleport-update/integration/host"
+)
+
+var (
+	seedFlag  = flag.Int64("seed", -1, "replay the walk of this seed alone, and tell all its steps")
+	walksFlag = flag.Int("walks", 40, "how many walks; the last one's seed is new each time")
+	stepsFlag = flag.Int("steps", 12, "commands of a walk")
+	fromFlag  = flag.Int64("from", 1, "the first seed")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Getenv(insideVariable) == "" {
+		os.Exit(outside())
+	}
+	if err := inside(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(host.Main(m, host.Updater()))
+}
+
+func TestRandomWalksKeepThePromise(t *testing.T) {
+	updater, err := host.Build(t.Context(), host.Updater())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *seedFlag >= 0 {
+		walkOn(t, updater, uint64(*seedFlag), &Tally{})
+		return
+	}
+	var mu sync.Mutex
+	var sum Tally
+	walks := 0
+	t.Run("seeds", func(t *testing.T) {
+		for n := range *walksFlag {
+			seed := uint64(*fromFlag) + uint64(n)
+			if n == *walksFlag-1 {
+				seed = rand.Uint64N(1 << 40)
+			}
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				var tally Tally
+				walkOn(t, updater, seed, &tally)
+				mu.Lock()
+				defer mu.Unlock()
+				walks++
+				sum.add(tally)
+			})
+		}
+	})
+	t.Logf("%d walks: %+v", walks, sum)
+	if sum.Kills == 0 || sum.Restores == 0 || sum.Succeeded < sum.Commands/3 {
+		t.Errorf("these walks show little: %+v", sum)
+	}
+}
+
+func (t *Tally) add(u Tally) {
+	t.Commands += u.Commands
+	t.Succeeded += u.Succeeded
+	t.Kills += u.Kills
+	t.Switches += u.Switches
+	t.Restores += u.Restores
+}
+
+// walkOn walks, and cuts a walk that found a violation down to what is needed
+// for it.
+func walkOn(t *testing.T, updater string, seed uint64, tally *Tally) {
+	dir := filepath.Join(memory, fmt.Sprint(seed))
+	defer os.RemoveAll(dir)
+	before, steps := Plan(seed, Options{Steps: *stepsFlag, Kills: true})
+	n := 0
+	try := func(steps []Step) (*Violation, []string) {
+		n++
+		at := filepath.Join(dir, fmt.Sprint(n))
+		defer os.RemoveAll(at)
+		v, log, err := Walk(t.Context(), at, updater, before, steps, tally)
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(log, "\n"))
+		}
+		return v, log
+	}
+	v, log := try(steps)
+	if *seedFlag >= 0 {
+		t.Logf("agent before: %q\n%s", before, strings.Join(log, "\n"))
+	}
+	if v == nil {
+		return
+	}
+	shortest, what := log, v.What
+	steps = steps[:min(v.At+1, len(steps))]
+	for i := len(steps) - 1; i >= 0 && n < 60; i-- {
+		fewer := append(append([]Step{}, steps[:i]...), steps[i+1:]...)
+		if v, log := try(fewer); v != nil {
+			steps, shortest, what = fewer, log, v.What
+		}
+	}
+	t.Errorf("seed %d, agent before: %q\n%s\n\nafter which:\n%s\n\nreplay: go test -tags hosts ./integration/walks -seed %d",
+		seed, before, strings.Join(shortest, "\n"), what, seed)
+}
