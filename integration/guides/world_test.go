@@ -1,0 +1,260 @@
+//go:build hosts
+
+package guides
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/server"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/internal/version"
+	"teleport-update/packaging/installscript"
+)
+
+const (
+	store    = "/var/lib/teleport/versions"
+	linkDir  = "/usr/local/bin"
+	proxy    = "https://mytenant.teleport.sh"
+	caOnHost = "/usr/local/share/ca-certificates/example.crt"
+)
+
+// hostPackages are what people have on the hosts and machines of the guides.
+var hostPackages = []string{"curl", "jq", "busybox", "openssl", "cloud-init", "ansible-core"}
+
+// names are those that the guides use for servers.
+var names = []string{"mytenant.teleport.sh", "cdn.teleport.dev", "find.example.com", "mirror.example.com"}
+
+// world is what a host can reach: a cluster's proxy that answers find, Teleport's
+// CDN and a mirror, all of them one server of the test at a loopback address of
+// the host.
+type world struct {
+	t        *testing.T
+	releases string // folder of tarballs
+	packages string // folder of the updater's packages
+	caPEM    []byte
+	config   *tls.Config
+	handler  http.Handler
+
+	mu     sync.Mutex
+	answer find.Answer
+	spoil  func(path string) bool // paths whose content is damaged on the way
+	asked  []string               // "PATH?QUERY" of all requests
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, releases: t.TempDir(), packages: t.TempDir()}
+	log := slog.New(slog.DiscardHandler)
+	releases, err := server.OpenReleases(w.releases, log)
+	check(t, err)
+	packages, err := server.OpenPackages(w.packages, log)
+	check(t, err)
+	t.Cleanup(func() { releases.Close(); packages.Close() })
+	script, err := installscript.For(proxy, true)
+	check(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/", server.New(server.Options{Answers: w, Releases: releases, Packages: packages, InstallScript: script, Log: log}))
+	mux.Handle("GET /{name}", releases) // Teleport's CDN has no folders
+	w.handler = mux
+
+	authority, err := server.NewAuthority()
+	check(t, err)
+	w.caPEM = authority.PEM()
+	w.config, err = authority.Config(append([]string{"127.0.0.1"}, names...))
+	check(t, err)
+	return w
+}
+
+// Answer implements server.Answerer.
+func (w *world) Answer(string, string) find.Answer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answer
+}
+
+func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	w.asked = append(w.asked, r.URL.RequestURI())
+	spoilt := w.spoil != nil && w.spoil(r.URL.Path)
+	w.mu.Unlock()
+	if spoilt {
+		io.WriteString(rw, "damaged\n")
+		return
+	}
+	w.handler.ServeHTTP(rw, r)
+}
+
+// on makes the world reachable for a host, now and after reboots.
+func (w *world) on(h *host.Test) (stop func()) {
+	w.t.Helper()
+	listener, err := h.Listen("tcp", "127.0.0.1:443")
+	check(w.t, err)
+	srv := &http.Server{Handler: w, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)}
+	go srv.Serve(tls.NewListener(listener, w.config))
+	w.t.Cleanup(func() { srv.Close() })
+	return func() { srv.Close() }
+}
+
+// wants makes find name a version, now.
+func (w *world) wants(v string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = find.Answer{Version: v, Edition: version.OSS, AutoUpdate: true}
+}
+
+// requests returns what was asked for below a path since the last time.
+func (w *world) requests(below string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	asked := slices.DeleteFunc(slices.Clone(w.asked), func(r string) bool { return !strings.HasPrefix(r, below) })
+	w.asked = nil
+	return asked
+}
+
+func (w *world) spoils(spoil func(path string) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spoil = spoil
+}
+
+// sound builds releases without faults.
+func (w *world) sound(versions ...string) {
+	w.t.Helper()
+	for _, v := range versions {
+		_, _, err := release.Build(w.releases, release.Spec{
+			Agent: program(w.t, host.Agent()), Version: v, Unit: release.Unit{RestartDelay: 300 * time.Millisecond},
+		})
+		check(w.t, err)
+	}
+}
+
+// offersPackages puts the updater's packages into the world.
+func (w *world) offersPackages() {
+	w.t.Helper()
+	check(w.t, os.CopyFS(w.packages, os.DirFS(packages(w.t))))
+}
+
+// packages returns a folder with the updater's packages for this machine.
+func packages(t *testing.T) string {
+	t.Helper()
+	packagesOnce.Do(func() { packagesDir, packagesErr = makePackages(t) })
+	check(t, packagesErr)
+	return packagesDir
+}
+
+var (
+	packagesOnce sync.Once
+	packagesDir  string
+	packagesErr  error
+)
+
+func makePackages(t *testing.T) (string, error) {
+	updater := program(t, host.Updater())
+	dir := filepath.Join(filepath.Dir(updater), "guides-packages")
+	stage := filepath.Join(filepath.Dir(updater), "guides-stage")
+	for _, d := range []string{dir, stage} {
+		if err := os.RemoveAll(d); err != nil {
+			return "", err
+		}
+	}
+	script := fmt.Sprintf(`set -e
+mkdir -p %[1]s/DEBIAN %[1]s/usr/bin %[2]s
+cp %[3]s %[1]s/usr/bin/teleport-update
+cp %[3]s %[2]s/teleport-update-1.2.3-linux-%[4]s
+printf 'Package: teleport-update\nVersion: 1.2.3\nArchitecture: %[4]s\nMaintainer: x <x@example.com>\nDescription: stand-in\n' >%[1]s/DEBIAN/control
+dpkg-deb --root-owner-group -Znone -b %[1]s %[2]s/teleport-update_1.2.3_%[4]s.deb`, stage, dir, updater, runtime.GOARCH)
+	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// site is a host that knows the world's names and trusts its CA.
+type site struct {
+	*host.Test
+	*world
+	t *testing.T
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	t.Parallel()
+	h := host.ForTest(t, host.Options{Packages: hostPackages})
+	s := &site{Test: h, world: newWorld(t), t: t}
+	s.world.on(h)
+	s.introduce(h)
+	h.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n")
+	return s
+}
+
+// introduce makes a running host know the names and trust the CA.
+func (w *world) introduce(h *host.Test) {
+	w.t.Helper()
+	h.Write("/etc/hosts", hostsFile)
+	h.Write(caOnHost, string(w.caPEM))
+	h.Must("update-ca-certificates")
+	// Ticks come when the test says so.
+	h.Write("/etc/systemd/system/teleport-update.timer.d/50-never.conf", "[Timer]\nOnCalendar=\nOnCalendar=2099-01-01\n")
+}
+
+var hostsFile = "127.0.0.1 localhost " + strings.Join(names, " ") + "\n"
+
+// sh runs a script as a person would paste it.
+func (s *site) sh(script string) host.Result {
+	s.t.Helper()
+	return s.Try("sh", "-c", script)
+}
+
+// mustSh is sh for a script that has to succeed; it returns both outputs.
+func (s *site) mustSh(script string) string {
+	s.t.Helper()
+	r := s.sh(script)
+	if r.Code != 0 {
+		s.t.Fatalf("exit code %d of\n%s\n%s%s", r.Code, script, r.Stdout, r.Stderr)
+	}
+	return r.Stdout + r.Stderr
+}
+
+// runs waits until the agent serves as a version, from the updater's folder.
+func runs(t *testing.T, h *host.Test, v string) {
+	t.Helper()
+	want := store + "/" + v + "/bin/teleport"
+	host.Wait(t, 20*time.Second, func() error {
+		if got := h.MainExecutable("teleport"); got != want {
+			return fmt.Errorf("the agent executes %q; want %s", got, want)
+		}
+		return nil
+	})
+	if got := h.Link(linkDir + "/teleport"); got != want {
+		t.Errorf("%s/teleport leads to %q; want %s", linkDir, got, want)
+	}
+}
+
+func program(t *testing.T, p host.Program) string {
+	t.Helper()
+	path, err := host.Build(t.Context(), p)
+	check(t, err)
+	return path
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
