@@ -40,7 +40,7 @@ lint: ## formatting, vet, staticcheck, shell scripts
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
 	@command -v shellcheck >/dev/null || apt-get install -y --no-install-recommends shellcheck >/dev/null || \
 	  { echo "shellcheck is missing: apt-get install shellcheck"; exit 1; }
-	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/*
+	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh
 
 demo: ## the whole story on a real host, step by step (as root)
 	$(GO) run ./integration/demo

@@ -27,7 +27,7 @@ type Options struct {
 	Version  string    // semver without "v", see Commit
 	Date     time.Time // all times in the packages
 	Arch     []string  // of Go: "amd64", "arm64"
-	Formats  []string  // "deb", "rpm"
+	Formats  []string  // "deb", "rpm", "program": the bare one, for hosts without a package manager
 	Programs []string  // nil: both
 }
 
@@ -41,6 +41,10 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	}
 	out, err := filepath.Abs(o.Out)
 	if err != nil {
+		return nil, err
+	}
+	// Programs are built in that folder, and paths must mean the same there.
+	if o.Module, err = filepath.Abs(o.Module); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -77,11 +81,8 @@ func (o Options) buildOne(ctx context.Context, nfpm, out, program, arch string) 
 	}
 	for _, format := range o.Formats {
 		name := fileName(program, o.Version, arch, format)
-		cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", name)
-		cmd.Dir = stage
-		cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version), "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
-		if text, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("nfpm: %w\n%s", err, text)
+		if err := o.pack(ctx, nfpm, stage, program, name, arch, format); err != nil {
+			return nil, err
 		}
 		path := filepath.Join(out, name)
 		if err := os.Rename(filepath.Join(stage, name), path); err != nil {
@@ -92,8 +93,24 @@ func (o Options) buildOne(ctx context.Context, nfpm, out, program, arch string) 
 	return paths, nil
 }
 
+func (o Options) pack(ctx context.Context, nfpm, stage, program, name, arch, format string) error {
+	if format == "program" {
+		return os.Link(filepath.Join(stage, program), filepath.Join(stage, name))
+	}
+	cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", name)
+	cmd.Dir = stage
+	cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version), "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nfpm: %w\n%s", err, text)
+	}
+	return nil
+}
+
 // fileName is what package managers and mirrors expect.
 func fileName(program, version, arch, format string) string {
+	if format == "program" {
+		return fmt.Sprintf("%s-%s-linux-%s", program, version, arch)
+	}
 	if format == "rpm" {
 		arch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
 		return fmt.Sprintf("%s-%s-1.%s.rpm", program, packageVersion(version), arch)
@@ -110,5 +127,5 @@ func nfpmTool(ctx context.Context, module string) (string, error) {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build nfpm: %w\n%s", err, text)
 	}
-	return filepath.Abs(path)
+	return path, nil
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
+	"teleport-update/packaging"
 	"teleport-update/packaging/installscript"
 )
 
@@ -164,24 +164,15 @@ var (
 )
 
 func makePackages(t *testing.T) (string, error) {
-	updater := program(t, host.Updater())
-	dir := filepath.Join(filepath.Dir(updater), "guides-packages")
-	stage := filepath.Join(filepath.Dir(updater), "guides-stage")
-	for _, d := range []string{dir, stage} {
-		if err := os.RemoveAll(d); err != nil {
-			return "", err
-		}
+	dir := filepath.Join(module, "build", "test", "guides-packages")
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
 	}
-	script := fmt.Sprintf(`set -e
-mkdir -p %[1]s/DEBIAN %[1]s/usr/bin %[2]s
-cp %[3]s %[1]s/usr/bin/teleport-update
-cp %[3]s %[2]s/teleport-update-1.2.3-linux-%[4]s
-printf 'Package: teleport-update\nVersion: 1.2.3\nArchitecture: %[4]s\nMaintainer: x <x@example.com>\nDescription: stand-in\n' >%[1]s/DEBIAN/control
-dpkg-deb --root-owner-group -Znone -b %[1]s %[2]s/teleport-update_1.2.3_%[4]s.deb`, stage, dir, updater, runtime.GOARCH)
-	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return dir, nil
+	_, err := packaging.Build(t.Context(), packaging.Options{
+		Module: module, Out: dir, Version: "1.2.3", Date: time.Unix(1700000000, 0),
+		Arch: []string{runtime.GOARCH}, Formats: []string{"deb", "rpm", "program"}, Programs: []string{"teleport-update"},
+	})
+	return dir, err
 }
 
 // site is a host that knows the world's names and trusts its CA.

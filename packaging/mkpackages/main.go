@@ -17,7 +17,7 @@ func main() {
 	flag.StringVar(&o.Out, "out", "build/packages", "`folder` for the packages")
 	flag.StringVar(&o.Version, "version", "", "`version` without a v (default: the commit's)")
 	arch := flag.String("arch", "amd64,arm64", "`list` of architectures")
-	formats := flag.String("formats", "deb,rpm", "`list` of formats")
+	formats := flag.String("formats", "deb,rpm,program", "`list` of formats: program is the bare one")
 	flag.Parse()
 	o.Arch, o.Formats = strings.Split(*arch, ","), strings.Split(*formats, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
