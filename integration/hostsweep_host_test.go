@@ -1,0 +1,308 @@
+//go:build hosts
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"teleport-update/integration/release"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// sweptHost is a host that is put back to where a switch begins, again and again.
+type sweptHost struct {
+	*scene
+	sweepCase
+	request string // of the switch, as its standard input
+	rows    int64  // that the agent had committed by then
+}
+
+// What is saved and put back: all that a switch may change.
+var sweptDirs = []string{"/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport"}
+
+func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
+	w := &sweptHost{scene: newScene(t), sweepCase: c}
+	w.Put(w.program(endat), "/root/endat")
+	w.writes("wal", 20)
+	low := c.from
+	if version.Compare(c.to.Version, c.from.Version) < 0 {
+		low = c.to
+	}
+	low.Variant, c.from.Variant = "", ""
+	w.release(low)
+	w.release(c.from)
+	if c.prepare != nil {
+		high := release.Spec{Version: "1.1.0", Schema: 2}
+		w.release(high)
+	}
+	w.running(low.Version, "--health-window", c.window.String())
+	if c.prepare != nil {
+		c.prepare(w)
+	}
+	// From now on, what the switch goes to is what the case says.
+	w.release(c.to)
+	tree := w.plant(c.to)
+	w.wants(c.to.Version)
+	req := map[string]any{
+		"kind": c.kind,
+		"from": map[string]any{"Version": c.from.Version, "Edition": version.OSS},
+		"to":   map[string]any{"version": c.to.Version, "edition": version.OSS, "sha256": tree.SHA256, "dir": store + "/" + c.to.Version},
+	}
+	if c.kind == "rollback" {
+		w.wants(c.from.Version)
+		req["held"] = map[string]any{"Version": c.from.Version, "Edition": version.OSS, "Since": time.Now().UTC()}
+	}
+	data, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.request = string(data)
+	w.rows = w.grows(5)
+	w.save()
+	return w
+}
+
+// trees are the versions of a case as a fetch leaves them, each fetched once.
+type trees struct {
+	dir string
+	mu  sync.Mutex
+	all map[string]versions.Tree
+}
+
+func (c *trees) fetch(w *sweptHost, s release.Spec) versions.Tree {
+	w.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if tree, ok := c.all[s.Version]; ok {
+		return tree
+	}
+	source, err := versions.ParseTemplate("file://" + filepath.Join(w.releases, release.Name(s.Version, version.OSS)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	f := versions.NewFetcher(versions.NewStore(c.dir), nil, slog.New(slog.DiscardHandler))
+	tree, err := f.Fetch(w.t.Context(), versions.FetchRequest{
+		Release: versions.Release{Version: s.Version, Edition: version.OSS}, Sources: []*versions.Template{source},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c.all[s.Version] = tree
+	return tree
+}
+
+// plant puts a version into the store of the host as a fetch would, keeping the
+// backup that a version of this name may have there.
+func (w *sweptHost) plant(s release.Spec) versions.Tree {
+	w.t.Helper()
+	tree := w.trees.fetch(w, s)
+	to := filepath.Join(w.Dir, "root", store, s.Version)
+	script := `if [ -e "$2/backup" ]; then mv "$2/backup" "$2.backup"; fi; rm -rf "$2"; cp -a "$1" "$2"; if [ -e "$2.backup" ]; then mv "$2.backup" "$2/backup"; fi`
+	if out, err := exec.Command("sh", "-ec", script, "sh", tree.Dir, to).CombinedOutput(); err != nil {
+		w.t.Fatalf("plant %s: %v\n%s", s.Version, err, out)
+	}
+	return tree
+}
+
+// save keeps the host as it is for reset.
+func (w *sweptHost) save() {
+	w.t.Helper()
+	w.Must("sh", "-ec", `systemctl stop teleport; rm -rf /root/base; mkdir /root/base; cp -a --parents "$@" /root/base`, "sh",
+		sweptDirs[0], sweptDirs[1], sweptDirs[2], sweptDirs[3])
+}
+
+// Files are linked, not copied: the updater and systemd replace them, and never
+// write into one. The database is the exception.
+const resetScript = `
+systemctl kill --signal=KILL teleport.service 2>/dev/null || true
+systemctl stop teleport.service
+rm -rf "$@" /run/teleport.pid
+for dir; do cp -al "/root/base$dir" "$dir"; done
+rm -rf /var/lib/teleport/proc
+cp -a /root/base/var/lib/teleport/proc /var/lib/teleport/proc
+systemctl daemon-reload
+systemctl reset-failed
+systemctl start teleport.service
+for i in $(seq 1 1000); do [ -e /run/teleport.pid ] && exit 0; sleep 0.01; done
+echo "the agent does not start" >&2; exit 1
+`
+
+func (w *sweptHost) reset() {
+	w.t.Helper()
+	w.Must(append([]string{"sh", "-ec", resetScript, "sh"}, sweptDirs...)...)
+}
+
+// baseIsIntact asserts that nobody wrote into what reset puts back.
+func (w *sweptHost) baseIsIntact() {
+	w.t.Helper()
+	for _, v := range []string{w.from.Version, w.to.Version} {
+		w.Must("sh", "-ec", "cd /root/base"+store+"/"+v+" && sha256sum --quiet -c manifest")
+	}
+}
+
+type moment string
+
+const (
+	afterRun  moment = "no switch is open"
+	afterBoot moment = "one may be open, with all files in their place"
+)
+
+var activeVersion = regexp.MustCompile(`(?m)^ *active_version: *(\S+)$`)
+
+// whole tells on which version the host is, and what of it is not of one piece,
+// or stays so.
+func (w *sweptHost) whole(m moment) (v string, problems []string) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		v, problems = w.look(m)
+		if problems == nil || time.Now().After(deadline) {
+			return v, problems
+		}
+	}
+}
+
+func (w *sweptHost) look(m moment) (v string, problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	config, err := w.ReadFile(store + "/updates.yaml")
+	found := activeVersion.FindSubmatch(config)
+	if err != nil || found == nil {
+		problem("updates.yaml names no active version: %v %q", err, config)
+		return "", problems
+	}
+	v = string(found[1])
+	if v != w.from.Version && v != w.to.Version {
+		problem("the active version is %q", v)
+	}
+	if open := w.Exists(store + "/journal.json"); open && m == afterRun {
+		problem("the journal is still there")
+	} else if !open && m == afterBoot {
+		m = afterRun
+	}
+	if m == afterBoot && v != w.from.Version {
+		problem("a boot ends on version %s with the switch still open", v)
+	}
+	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
+		if got, want := w.Link(linkDir+"/"+name), store+"/"+v+"/bin/"+name; got != want {
+			problem("link %s leads to %q, not to %s", name, got, want)
+		}
+	}
+	unit, err := w.ReadFile(unitFile)
+	want, err2 := w.ReadFile(store + "/" + v + "/etc/systemd/teleport.service")
+	if err != nil || err2 != nil || string(unit) != string(want) {
+		problem("the unit is not the one of version %s (%v, %v)", v, err, err2)
+	}
+	problems = append(problems, w.treesAreWhole(v)...)
+	return v, append(problems, w.agentIsWhole(v)...)
+}
+
+// treesAreWhole compares the files with those that reset put there. Only another
+// file than that one needs to be read.
+func (w *sweptHost) treesAreWhole(v string) (problems []string) {
+	for _, other := range []string{w.from.Version, w.to.Version} {
+		dir := store + "/" + other
+		if !w.Exists(dir+"/sha256") && other != v {
+			continue // it failed, and nothing needs it
+		}
+		r := w.Try("sh", "-c", `cd "$1" && find . -path ./backup -prune -o -type f -print | while read -r f; do [ "$f" -ef "/root/base$1/$f" ] || echo "$f"; done`, "sh", dir)
+		if r.Code != 0 {
+			problems = append(problems, fmt.Sprintf("version %s is not whole: %s", other, r.Stderr))
+		} else if r.Stdout != "" {
+			if sums := w.Try("sh", "-c", `cd "$1" && sha256sum --quiet -c manifest`, "sh", dir); sums.Code != 0 {
+				problems = append(problems, fmt.Sprintf("version %s is not whole: %s%s", other, sums.Stdout, sums.Stderr))
+			}
+		}
+	}
+	return problems
+}
+
+const askScript = `
+systemctl show teleport.service -p ActiveState,MainPID
+pid=$(systemctl show teleport.service -p MainPID --value)
+echo "main=$(readlink /proc/$pid/exe)"
+echo "serving=$(readlink /proc/$(cat /run/teleport.pid)/exe)"
+echo "failed=$(systemctl list-units --plain --no-legend --failed | tr '\n' ' ')"
+echo "switches=$(systemctl list-units --plain --no-legend --all 'teleport-update-switch-*' | tr '\n' ' ')"
+echo "database=$(sqlite3 -readonly -cmd '.timeout 10000' /var/lib/teleport/proc/sqlite.db "PRAGMA user_version; PRAGMA integrity_check(1); SELECT count(*) FROM rows; SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name='rows'" 2>&1 | tr '\n' ' ')"
+`
+
+// agentIsWhole asks about the process and its database.
+func (w *sweptHost) agentIsWhole(v string) (problems []string) {
+	answers := map[string]string{}
+	for line := range strings.Lines(w.Try("sh", "-c", askScript).Stdout) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		answers[name] = value
+	}
+	program := store + "/" + v + "/bin/teleport"
+	for _, want := range [][2]string{{"ActiveState", "active"}, {"main", program}, {"serving", program}, {"failed", ""}, {"switches", ""}} {
+		if got := answers[want[0]]; got != want[1] {
+			problems = append(problems, fmt.Sprintf("%s is %q, not %q", want[0], got, want[1]))
+		}
+	}
+	schema := w.from.Schema
+	if v == w.to.Version {
+		schema = w.to.Schema
+	}
+	var have int
+	var integrity string
+	var rows, last int64
+	if n, err := fmt.Sscan(answers["database"], &have, &integrity, &rows, &last); n != 4 {
+		return append(problems, fmt.Sprintf("the database cannot be read: %s (%v)", answers["database"], err))
+	}
+	if have != schema || integrity != "ok" || rows != last || rows < w.least(v) {
+		problems = append(problems, fmt.Sprintf("the database has schema %d, %d rows up to %d, integrity %s; want schema %d, all rows, at least %d", have, rows, last, integrity, schema, w.least(v)))
+	}
+	return problems
+}
+
+// least is how many rows the database of a version must have: those that were
+// committed when the switch began, or, after one that restores a database, those
+// that it had.
+func (w *sweptHost) least(v string) int64 {
+	if v == w.to.Version && w.prepare != nil {
+		return 1
+	}
+	return w.rows
+}
+
+// leftovers names what is left where nothing should be.
+func (w *sweptHost) leftovers() (problems []string) {
+	r := w.Must("find", "/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport",
+		"(", "-name", ".*", "-o", "-path", "*/partial/*", ")", "-print")
+	if r != "" {
+		problems = append(problems, "left over: "+strings.ReplaceAll(r, "\n", ", "))
+	}
+	names, err := w.Names(agentData + "/proc")
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	for _, name := range names {
+		if !slices.Contains([]string{"sqlite.db", "sqlite.db-wal", "sqlite.db-shm", "sqlite.db-journal"}, name) {
+			problems = append(problems, name+" is left beside the database")
+		}
+	}
+	for _, v := range []string{w.from.Version, w.to.Version} {
+		names, err := w.Names(path.Join(store, v, "backup"))
+		if err != nil && !os.IsNotExist(err) {
+			problems = append(problems, err.Error())
+		}
+		for _, name := range names {
+			if name != "sqlite.db" && name != "backup.yaml" {
+				problems = append(problems, fmt.Sprintf("%s is left in the backup of %s", name, v))
+			}
+		}
+	}
+	return problems
+}

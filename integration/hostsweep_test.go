@@ -1,0 +1,259 @@
+//go:build hosts
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/versions"
+)
+
+// everything asks for the whole campaign instead of the part that every run of
+// the tests has.
+var everything = os.Getenv("TELEPORT_UPDATE_FAULTS") == "all"
+
+// endat is the program that ends a switch at one of its calls.
+var endat = host.Program{Name: "endat", Package: "./integration/trace/endat"}
+
+// Requests to systemd count as calls: what was asked for goes on without the
+// updater.
+const messages = "StartUnit,StopUnit,RestartUnit,ReloadUnit,Reload,ResetFailedUnit"
+
+// sweepCase is one switch on a host whose agent runs, to be killed at every call.
+type sweepCase struct {
+	name     string
+	from, to release.Spec
+	kind     string // of the request
+	window   time.Duration
+	always   bool // in every run of the tests, not only in the campaign
+	holds    bool // the switch succeeds if nobody cuts it off
+	// prepare brings a host, which runs the older of the two, to where the switch
+	// begins.
+	prepare func(w *sweptHost)
+	trees   *trees
+}
+
+func sweepCases() []sweepCase {
+	v1, v2 := release.Spec{Version: "1.0.0", Schema: 1}, release.Spec{Version: "1.1.0", Schema: 2}
+	migratesAndDies := v2
+	migratesAndDies.Variant = stamp.MigratesThenExits
+	dies := v1
+	dies.Variant = stamp.ExitsAtStart
+	forth := func(w *sweptHost) { w.updates("1.1.0") }
+	return []sweepCase{
+		{name: "update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, always: true, holds: true},
+		{name: "update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, always: true},
+		{name: "downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth},
+		{name: "downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: func(w *sweptHost) {
+			w.sound("1.0.0") // it was sound when it left its database
+			forth(w)
+		}},
+		{name: "roll-forward", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, prepare: func(w *sweptHost) {
+			forth(w)
+			w.Must(updater, "rollback")
+			w.serves("1.0.0")
+		}},
+		{name: "rollback", from: v2, to: v1, kind: "rollback", window: 100 * time.Millisecond, holds: true, prepare: forth},
+	}
+}
+
+// The real switch on a running host, killed before and after every call that
+// changes something. The next run, or the next boot and the run after it, ends on
+// one whole version, and the run after that where the cluster wants the host.
+func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
+	var points, violations, reboots atomic.Int64
+	for _, c := range sweepCases() {
+		if !c.always && !everything {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
+			begun, before := time.Now(), points.Load()
+			sweep := &sweep{sweepCase: c, points: &points, violations: &violations, reboots: &reboots}
+			t.Run("on", func(t *testing.T) {
+				for n := range sweepHosts() {
+					t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
+				}
+			})
+			t.Logf("%s: %d points of %d calls in %v", c.name, points.Load()-before, sweep.calls.Load(), time.Since(begun).Round(time.Second))
+		})
+	}
+	t.Logf("kill points on hosts: %d, violations: %d (%d of them with a boot of the host instead of a run)", points.Load(), violations.Load(), reboots.Load())
+}
+
+func sweepHosts() int { return 5 }
+
+// sweep is one case on several hosts, which take the next point each.
+type sweep struct {
+	sweepCase
+	next                        atomic.Int64
+	calls                       atomic.Int64 // the most that a run had
+	points, violations, reboots *atomic.Int64
+}
+
+// point is where to kill: at the entry or at the exit of a call.
+type point struct {
+	call   int
+	exit   bool
+	reboot bool // the host boots anew instead of a run that recovers
+}
+
+func (p point) String() string {
+	what := "before"
+	if p.exit {
+		what = "after"
+	}
+	if p.reboot {
+		return fmt.Sprintf("%s call %d, then a boot", what, p.call)
+	}
+	return fmt.Sprintf("%s call %d", what, p.call)
+}
+
+// pointOf numbers the points. Every ninth has a boot, so that over two points a
+// call all kinds of calls have some.
+func pointOf(n int64) point {
+	return point{call: int(n/2) + 1, exit: n%2 == 1, reboot: n%9 == 4}
+}
+
+func (s *sweep) onHost(t *testing.T) {
+	w := newSweptHost(t, s.sweepCase)
+	if once := os.Getenv("TELEPORT_UPDATE_POINT"); once != "" {
+		var n int64
+		if _, err := fmt.Sscan(once, &n); err != nil {
+			t.Fatal(err)
+		}
+		if s.next.Swap(n+1) == 0 {
+			s.killAt(w, n)
+		}
+		return
+	}
+	beyond := 0
+	for beyond < 4 && !(t.Failed() && s.violations.Load() > 20) {
+		if s.killAt(w, s.next.Add(1)-1) {
+			beyond = 0
+		} else {
+			beyond++
+		}
+	}
+	w.baseIsIntact()
+}
+
+// killAt tries one point, and reports whether the switch came so far.
+func (s *sweep) killAt(w *sweptHost, n int64) bool {
+	p := pointOf(n)
+	w.reset()
+	report := w.switchUntil(p)
+	for {
+		most := s.calls.Load()
+		if int64(report.Calls) <= most || s.calls.CompareAndSwap(most, int64(report.Calls)) {
+			break
+		}
+	}
+	if !report.Killed {
+		return false
+	}
+	s.points.Add(1)
+	broken := func(format string, args ...any) {
+		s.violations.Add(1)
+		w.t.Errorf("VIOLATION at point %d, %v, %s: %s", n, p, report.At, fmt.Sprintf(format, args...))
+	}
+	if p.reboot {
+		s.reboots.Add(1)
+		if err := w.Kill(); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.Boot(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+		if _, problems := w.whole(afterBoot); problems != nil {
+			broken("after the boot: %s", strings.Join(problems, "; "))
+			return true
+		}
+	} else {
+		if r := w.Try(updater, "recover"); r.Code != 0 {
+			broken("the recovery ends with %d: %s", r.Code, r.Stderr)
+			return true
+		}
+		if _, problems := w.whole(afterRun); problems != nil {
+			broken("after the recovery: %s", strings.Join(problems, "; "))
+			return true
+		}
+	}
+	r := w.Try(updater, "update")
+	if codes := w.codes(); !slices.Contains(codes, r.Code) {
+		broken("the next run ends with %d, want one of %v: %s", r.Code, codes, r.Stderr)
+		return true
+	}
+	v, problems := w.whole(afterRun)
+	if problems == nil {
+		problems = w.leftovers()
+	}
+	if ends := w.endsOn(); problems == nil && !slices.Contains(ends, v) {
+		problems = append(problems, fmt.Sprintf("the host is on %s; want it on one of %v", v, ends))
+	}
+	if problems != nil {
+		broken("after the next run: %s", strings.Join(problems, "; "))
+	}
+	return true
+}
+
+// codes are the exit codes that the next ordinary run may have.
+func (c sweepCase) codes() []int {
+	if c.holds {
+		return []int{0}
+	}
+	// It tries and fails, or the version backs off already.
+	return []int{1, 0}
+}
+
+// endsOn are the versions that the host may be on after that.
+func (c sweepCase) endsOn() []string {
+	switch {
+	case c.kind == "rollback": // the cluster wants what it wanted, and a person did not say again
+		return []string{c.from.Version, c.to.Version}
+	case c.holds:
+		return []string{c.to.Version}
+	}
+	return []string{c.from.Version}
+}
+
+// report is what endat prints.
+type report struct {
+	Calls    int
+	Killed   bool
+	At       string
+	ExitCode int `json:"exit_code"`
+	List     []string
+}
+
+// switchUntil runs the second half of an update, which is otherwise what the
+// transient unit runs, and kills it at the point.
+func (w *sweptHost) switchUntil(p point) report {
+	w.t.Helper()
+	args := []string{"/root/endat", "-messages", messages, "-at", fmt.Sprint(p.call)}
+	if p.exit {
+		args = append(args, "-exit")
+	}
+	r, err := w.RunCommand(w.t.Context(), host.Command{Args: append(args, updater, "switch"), Stdin: strings.NewReader(w.request)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var report report
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
+		w.t.Fatalf("endat printed %q (%v)\n%s", r.Stdout, err, r.Stderr)
+	}
+	if want := w.codes(); !report.Killed && report.ExitCode != want[0] {
+		w.t.Fatalf("a switch that nobody cuts off ends with %d; want %d:\n%s", report.ExitCode, want[0], r.Stderr)
+	}
+	return report
+}
