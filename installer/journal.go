@@ -167,7 +167,10 @@ type commit struct {
 
 // JournalError is a journal that this program cannot act on. Nothing
 // destructive was done.
-type JournalError struct{ Reason string }
+type JournalError struct {
+	Reason string
+	Newer  bool // a newer updater wrote it, and can act on it
+}
 
 func (e *JournalError) Error() string { return e.Reason }
 
@@ -204,7 +207,7 @@ func loadJournal(path string) (*journal, error) {
 		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err)}
 	}
 	if head.Schema > journalSchema {
-		return nil, &JournalError{Reason: fmt.Sprintf(
+		return nil, &JournalError{Newer: true, Reason: fmt.Sprintf(
 			"the journal %s was written by a newer updater (schema %d, this one knows %d): run the newer teleport-update", path, head.Schema, journalSchema)}
 	}
 	var j journal

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"teleport-update/internal/durable"
 	"teleport-update/systemd"
 )
 
@@ -38,8 +39,49 @@ func (i *Installer) openJournal() (*journal, error) {
 	if !errors.As(err, &bad) {
 		return j, err
 	}
-	return nil, &NeedsPersonError{fmt.Errorf("%w; nothing was changed: the links in %s and the unit %s say which version runs; once they agree, remove the journal",
-		bad, i.Paths.LinkDir, i.Paths.Unit())}
+	if bad.Newer {
+		return nil, &NeedsPersonError{fmt.Errorf("%w; nothing was changed", bad)}
+	}
+	return nil, &NeedsPersonError{i.setAside(bad)}
+}
+
+// setAside deals with a journal that says nothing any more. Links and unit tell
+// whether the host is on one version all the same, the one that was active last:
+// then the journal is kept aside and updates go on. Else every step could be the
+// wrong one, and a person has to look.
+func (i *Installer) setAside(bad *JournalError) error {
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+	}
+	problems := []string{"no version was active yet"}
+	if tree, ok, err := i.active(c); err != nil {
+		return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+	} else if ok {
+		if problems, err = i.linkProblems(tree); err != nil {
+			return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+		}
+	} else if v := c.Spec.ActiveVersion; v != "" {
+		problems = []string{"version " + v + " is not whole on disk"}
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%w; nothing was changed, and nothing will be as long as it is there: %s; "+
+			"once the links in %s and the unit %s are those of the version that is to run, remove the journal",
+			bad, strings.Join(problems, "; "), i.Paths.LinkDir, i.Paths.Unit())
+	}
+	aside := i.Paths.Journal() + ".unreadable-" + i.Now().UTC().Format("20060102T150405Z")
+	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+
+		"see that the agent works, for a switch may have been cut off while its database was of another version", bad, aside, c.Spec.ActiveVersion)
+	c.Status.LastUpdate = &LastUpdate{
+		Time: i.timestamp(), Target: c.Spec.ActiveVersion, TargetEdition: c.Status.ActiveEdition, Result: Interrupt, Error: told.Error(),
+	}
+	if err := c.save(i.Paths.Config()); err != nil {
+		return errors.Join(bad, err)
+	}
+	if err := durable.Rename(i.Paths.Journal(), aside); err != nil {
+		return fmt.Errorf("%w; keep it aside: %w", bad, err)
+	}
+	return told
 }
 
 // recoverLocked closes an open transaction on a host that is up.
