@@ -144,7 +144,12 @@ func (i *Installer) undoDatabase(ctx context.Context, j *journal, conn *systemd.
 		} else {
 			i.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
 		}
+		// First: once the database is restored nothing tells any more that the
+		// agent was stopped for it.
 		j.OldServes = false
+		if err := j.save(i.Paths.Journal()); err != nil {
+			return err
+		}
 	}
 	if conn != nil && mayStop {
 		if err := conn.Stop(ctx, AgentUnit); err != nil {
