@@ -2,8 +2,10 @@ package versions
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"teleport-update/internal/durable"
 )
@@ -18,7 +20,9 @@ func LeavePlainFiles(linkDir string, t Tree) error {
 	if t.hasUpdater() {
 		links[filepath.Join(linkDir, updaterName)] = t.Binary(updaterName)
 	}
-	for path, target := range links {
+	paths := slices.SortedFunc(maps.Keys(links), compareNames)
+	for _, path := range paths {
+		target := links[path]
 		if now, err := os.Readlink(path); err != nil || now != target {
 			continue // somebody else's by now
 		}

@@ -28,21 +28,24 @@ type machine struct {
 }
 
 func newMachine(dir, updater, agentBefore string) (*machine, error) {
-	h := &machine{dir: dir, updater: updater, mirror: newMirror()}
+	h := &machine{dir: dir, updater: updater}
 	for _, d := range []string{h.data(), h.links(), h.units(), h.scratch()} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
-			return h, err
+			return nil, err
 		}
 	}
-	if agentBefore == "" {
-		return h, nil
-	}
-	for name, text := range filesBefore(agentBefore) {
-		if err := os.WriteFile(filepath.Join(h.links(), name), []byte(text), 0o755); err != nil {
-			return h, err
+	if agentBefore != "" {
+		for name, text := range filesBefore(agentBefore) {
+			if err := os.WriteFile(filepath.Join(h.links(), name), []byte(text), 0o755); err != nil {
+				return nil, err
+			}
+		}
+		if err := os.WriteFile(h.unit(), []byte(unitOf(agentBefore)), 0o644); err != nil {
+			return nil, err
 		}
 	}
-	return h, os.WriteFile(h.unit(), []byte(unitOf(agentBefore)), 0o644)
+	h.mirror = newMirror()
+	return h, nil
 }
 
 // filesBefore are the programs of an agent that somebody put there without the

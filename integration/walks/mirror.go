@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 
@@ -89,7 +90,7 @@ func tarball(b Build) []byte {
 		return ball.([]byte)
 	}
 	var buf bytes.Buffer
-	zip := gzip.NewWriter(&buf)
+	zip, _ := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
 	archive := tar.NewWriter(zip)
 	top := "teleport/"
 	if b.Release.Edition.Enterprise() {
@@ -104,6 +105,11 @@ func tarball(b Build) []byte {
 	add("examples/systemd/teleport.service", 0o644, unitOf(b.Release.Version))
 	for _, name := range b.Files() {
 		add(name, 0o755, b.text(name))
+	}
+	if b.Updater != "" {
+		if data, err := os.ReadFile(b.Updater); err == nil {
+			add("teleport-update", 0o755, string(data))
+		}
 	}
 	archive.Close()
 	zip.Close()

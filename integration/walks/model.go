@@ -153,8 +153,9 @@ func (m *Model) tree(r Release) *Tree {
 // Build is one tarball that a version was published as.
 type Build struct {
 	Release Release
-	Number  int  // a release that is published anew has another
-	Runs    bool // its agent starts
+	Number  int    // a release that is published anew has another
+	Runs    bool   // its agent starts
+	Updater string // the path of the updater that it brings; empty for none
 }
 
 // Files are the programs of a release, sorted.

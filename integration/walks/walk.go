@@ -31,10 +31,10 @@ type Tally struct {
 // if there is none, and a line for each step.
 func Walk(ctx context.Context, dir, updater, agentBefore string, steps []Step, tally *Tally) (v *Violation, log []string, err error) {
 	h, err := newMachine(dir, updater, agentBefore)
-	defer h.Close()
 	if err != nil {
 		return nil, nil, err
 	}
+	defer h.Close()
 	first := &Model{Trees: map[Release]Tree{}, Plain: map[string]string{}, PlainUnit: agentBefore}
 	if agentBefore != "" {
 		first.Plain = filesBefore(agentBefore)
