@@ -19,7 +19,7 @@ build: ## build both programs into build/bin
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-update ./cmd/teleport-update
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-find ./cmd/teleport-find
 
-packages: ## deb and rpm of both programs, amd64 and arm64, into build/packages
+packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages
 	$(GO) run ./packaging/mkpackages
 
 test: test-packages test-hosts ## everything: packages, then real hosts (as root; installs what it needs)

@@ -34,8 +34,8 @@ var masked = []string{
 const journald = "[Journal]\nStorage=persistent\nSystemMaxUse=64M\nRateLimitIntervalSec=0\n"
 
 // Root returns the folder of the file system that hosts of that suite, with more
-// packages if these are given, are built on, and makes it if it is not there: that takes a Debian mirror and about 15
-// seconds, once. It must not be changed.
+// packages if these are given, are built on, and makes it if it is not there: that
+// takes a Debian mirror and about 15 seconds, once. It must not be changed.
 func Root(ctx context.Context, suite string, more ...string) (string, error) {
 	module, err := moduleDir()
 	if err != nil {
@@ -48,7 +48,8 @@ func Root(ctx context.Context, suite string, more ...string) (string, error) {
 	all := append(slices.Clone(packages), more...)
 	recipe := sha256.Sum256(fmt.Append(nil, suite, all, masked, journald))
 	dir := filepath.Join(roots, fmt.Sprintf("%s-%x", suite, recipe[:4]))
-	unlock, err := lock(filepath.Join(roots, ".lock"), unix.LOCK_EX)
+	// A lock for each: who needs another root does not wait for this one.
+	unlock, err := lock(filepath.Join(roots, "."+filepath.Base(dir)+".lock"), unix.LOCK_EX)
 	if err != nil {
 		return "", err
 	}
@@ -56,7 +57,7 @@ func Root(ctx context.Context, suite string, more ...string) (string, error) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	temp := filepath.Join(roots, ".making-"+suite)
+	temp := filepath.Join(roots, ".making-"+filepath.Base(dir))
 	defer os.RemoveAll(temp)
 	if err := os.RemoveAll(temp); err != nil {
 		return "", err

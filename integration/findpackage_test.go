@@ -1,0 +1,91 @@
+//go:build hosts
+
+package integration
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+)
+
+// The worst exposure, as "systemd-analyze security" counts it, that the find
+// server's unit may have.
+const exposureLimit = 2.5
+
+func TestTheFindServersPackage(t *testing.T) {
+	for _, suite := range []string{"bullseye", "bookworm", "trixie"} {
+		t.Run(suite, func(t *testing.T) {
+			s := bareScene(t, host.Options{Suite: suite})
+			find, updater := packageOf(t, "teleport-find", packageOld, "deb"), packageOf(t, "teleport-update", packageOld, "deb")
+			s.sound("1.0.0")
+			s.aptRepository(find, updater)
+			s.apt("install", "teleport-find", "teleport-update")
+			if state := s.Show("teleport-find", "ActiveState") + " " + s.Show("teleport-find", "UnitFileState"); state != "inactive disabled" {
+				t.Errorf("after the installation the service is %s", state)
+			}
+
+			const config = "/etc/default/teleport-find"
+			s.Write(config, s.Read(config)+"TELEPORT_FIND_LISTEN=:443\nTELEPORT_FIND_HOSTNAME=localhost\nTELEPORT_FIND_SELF_SIGNED=true\nTELEPORT_FIND_STATE=/var/lib/teleport-find/tls\n")
+			name := release.Name("1.0.0", "oss")
+			for _, file := range []string{name, name + ".sha256"} {
+				s.check(s.CopyIn(s.releases+"/"+file, "/var/lib/teleport-find/releases/"+file, 0o644))
+			}
+			s.Must("systemctl", "enable", "--now", "teleport-find")
+			host.Wait(t, 20*time.Second, func() error {
+				_, err := s.ReadFile("/var/lib/teleport-find/tls/ca.pem")
+				return err
+			})
+			if exposure := s.exposure("teleport-find.service"); exposure > exposureLimit {
+				t.Errorf("its exposure is %v; at most %v is wanted:\n%s", exposure, exposureLimit, s.Must("systemd-analyze", "security", "--no-pager", "teleport-find.service"))
+			} else {
+				t.Logf("MEASURED: exposure of teleport-find.service on %s: %v", suite, exposure)
+			}
+			if user := strings.TrimSpace(s.Must("sh", "-c", "stat -c %U /proc/$(systemctl show -p MainPID --value teleport-find)")); user != "teleport-find" {
+				t.Errorf("it runs as %s", user)
+			}
+
+			// A host of its own cluster: this very one.
+			s.Must("teleport-update", "enable", "--proxy", "127.0.0.1:443", "--ca-file", "/var/lib/teleport-find/tls/ca.pem", "--health-window", "1s",
+				"--template", "https://127.0.0.1:443/releases/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz")
+			s.path = packaged
+			s.linked("1.0.0")
+
+			// A renewed answer, an upgrade of the package, its end.
+			s.Must("systemctl", "reload", "teleport-find")
+			s.aptRepository(find, packageOf(t, "teleport-find", packageNew, "deb"))
+			before := s.Show("teleport-find", "MainPID")
+			s.apt("upgrade")
+			if after := s.Show("teleport-find", "MainPID"); after == before || s.Show("teleport-find", "ActiveState") != "active" {
+				t.Errorf("after an upgrade the server is process %s, before %s, and %s", after, before, s.Show("teleport-find", "ActiveState"))
+			}
+			if !strings.Contains(s.Read(config), "LISTEN=:443\n") {
+				t.Error("the upgrade took the configuration back")
+			}
+			if out := s.apt("purge", "teleport-find"); !strings.Contains(out, "/var/lib/teleport-find stays") {
+				t.Errorf("purge does not say what it leaves:\n%s", out)
+			}
+			if s.Exists("/etc/systemd/system/multi-user.target.wants/teleport-find.service") || !s.Exists("/var/lib/teleport-find/tls") {
+				t.Error("purge left the enablement, or took the authority away")
+			}
+		})
+	}
+}
+
+var exposureLine = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
+
+func (s *scene) exposure(unit string) float64 {
+	s.t.Helper()
+	out := s.Must("systemd-analyze", "security", "--no-pager", unit)
+	m := exposureLine.FindStringSubmatch(out)
+	if m == nil {
+		s.t.Fatalf("systemd-analyze security says:\n%s", out)
+	}
+	level, err := strconv.ParseFloat(m[1], 64)
+	s.check(err)
+	return level
+}

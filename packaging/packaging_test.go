@@ -1,0 +1,170 @@
+package packaging
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestVersionsOfPackagesSortLikeThoseOfReleases(t *testing.T) {
+	dpkg, err := exec.LookPath("dpkg")
+	if err != nil {
+		t.Skip("there is no dpkg here")
+	}
+	ascending := []string{
+		"0.0.0-git20260101120000.g0123456789ab", "0.0.0-git20260101120001.g000000000000", "1.0.0-alpha.1", "1.0.0-alpha-1.2", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.10.0",
+	}
+	for i, v := range ascending {
+		if err := checkVersion(v); err != nil {
+			t.Error(err)
+		}
+		if i == 0 {
+			continue
+		}
+		older, newer := packageVersion(ascending[i-1]), packageVersion(v)
+		if out, err := exec.Command(dpkg, "--compare-versions", older, "lt", newer).CombinedOutput(); err != nil {
+			t.Errorf("dpkg does not take %s for older than %s: %v %s", older, newer, err, out)
+		}
+	}
+	for _, v := range []string{"", "v1.0.0", "1.0", "1.0.0/../x", "latest"} {
+		if checkVersion(v) == nil {
+			t.Errorf("version %q is taken", v)
+		}
+	}
+}
+
+func TestTheVersionIsTheCommits(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z", "GIT_CONFIG_GLOBAL=/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	file := filepath.Join(dir, "f")
+	if err := os.WriteFile(file, []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	git("init", "--quiet")
+	git("add", "f")
+	git("commit", "--quiet", "--no-gpg-sign", "--message", "m")
+	says := func(pattern string) {
+		t.Helper()
+		v, date, err := Commit(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile("^" + pattern + "$").MatchString(v) {
+			t.Errorf("the version is %s; want %s", v, pattern)
+		}
+		if want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC); !date.Equal(want) {
+			t.Errorf("the date is %v; want %v", date, want)
+		}
+	}
+	const commit = `0\.0\.0-git20260102030405\.g[0-9a-f]{12}`
+	says(commit)
+	git("tag", "v1.2.3-rc.1")
+	says(`1\.2\.3-rc\.1`)
+	git("tag", "--delete", "v1.2.3-rc.1")
+	if err := os.WriteFile(file, []byte("2"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	says(commit + `\.dirty`)
+}
+
+// What a person types is in the manual and in the completions of each shell.
+func TestTheManualAndTheCompletionsKnowEveryCommandAndFlag(t *testing.T) {
+	for program, texts := range map[string][]string{
+		"teleport-update": {"teleport-update.8", "completions/bash", "completions/zsh", "completions/fish"},
+		"teleport-find":   {"teleport-find.8"},
+	} {
+		t.Run(program, func(t *testing.T) {
+			words := usage(t, program)
+			if len(words) < 10 || !slices.Contains(words, "--log-format") {
+				t.Fatalf("%s --help was not understood: %q", program, words)
+			}
+			for _, name := range texts {
+				data, err := os.ReadFile(filepath.Join(program, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := strings.ReplaceAll(string(data), "Fl -", "--")
+				if name == "completions/fish" {
+					text = strings.ReplaceAll(text, " -l ", " --")
+				}
+				for _, word := range words {
+					if !regexp.MustCompile(`(?m)(^|[^\w-])` + word + `($|[^\w-])`).MatchString(text) {
+						t.Errorf("%s does not know %s", name, word)
+					}
+				}
+			}
+		})
+	}
+}
+
+// usage reads the commands and the flags of a program from its own help.
+func usage(t *testing.T, program string) []string {
+	path := filepath.Join(t.TempDir(), program)
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/"+program).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", program, err, out)
+	}
+	var words []string
+	var read func(args ...string)
+	read = func(args ...string) {
+		out, err := exec.Command(path, append(args, "--help")...).Output()
+		if err != nil {
+			t.Fatalf("%s %v --help: %v", program, args, err)
+		}
+		section := ""
+		for line := range strings.Lines(string(out)) {
+			if !strings.HasPrefix(line, " ") {
+				section = strings.TrimSpace(line)
+				continue
+			}
+			word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch section {
+			case "COMMANDS:":
+				words = append(words, word)
+				read(append(args, word)...)
+			case "OPTIONS:", "GLOBAL OPTIONS:":
+				if word != "--help," {
+					words = append(words, word)
+				}
+			}
+		}
+	}
+	read()
+	return words
+}
+
+func TestBashCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash here")
+	}
+	for line, want := range map[string]string{
+		"teleport-update en":                       "enable",
+		"teleport-update --log-format ":            "text json",
+		"teleport-update --debug --data-dir / upd": "update",
+		"teleport-update enable --al":              "--allow-downgrade",
+		"teleport-update update --":                "--now --dry-run --skip-backup --help",
+		"teleport-update rollback --f":             "--force",
+		"teleport-update status --format j":        "json",
+		"teleport-update enable --proxy ":          "",
+		"teleport-update --d":                      "--data-dir --debug",
+	} {
+		script := `source ./teleport-update/completions/bash; IFS=' ' read -ra COMP_WORDS <<<"$1"
+			[[ $1 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _teleport_update; echo "${COMPREPLY[*]}"`
+		out, err := exec.Command(bash, "-euc", script, "bash", line).CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%q is completed to %q, %v; want %q", line, got, err, want)
+		}
+	}
+}
