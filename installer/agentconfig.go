@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -17,29 +16,25 @@ type agentSettings struct {
 	DataDir string // teleport.data_dir: where its database and host_uuid are
 }
 
+// agentFile is as much of the file as is read.
+type agentFile struct {
+	Teleport struct {
+		ProxyServer  string `yaml:"proxy_server"`
+		UpgradeGroup string `yaml:"upgrade_group"`
+		DataDir      string `yaml:"data_dir"`
+	} `yaml:"teleport"`
+}
+
 // readAgentSettings reads them. A file that is not there has none.
 func readAgentSettings(path string) (agentSettings, error) {
-	info, err := os.Stat(path)
+	data, err := readPlain(path, maxConfigSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return agentSettings{}, nil
 	}
 	if err != nil {
 		return agentSettings{}, fmt.Errorf("read the agent's configuration: %w", err)
 	}
-	if info.Size() > maxConfigSize {
-		return agentSettings{}, fmt.Errorf("read the agent's configuration: %s is larger than %d bytes", path, maxConfigSize)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return agentSettings{}, fmt.Errorf("read the agent's configuration: %w", err)
-	}
-	var file struct {
-		Teleport struct {
-			ProxyServer  string `yaml:"proxy_server"`
-			UpgradeGroup string `yaml:"upgrade_group"`
-			DataDir      string `yaml:"data_dir"`
-		} `yaml:"teleport"`
-	}
+	var file agentFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return agentSettings{}, fmt.Errorf("read the agent's configuration %s: %w", path, plainYAML(err))
 	}

@@ -165,7 +165,7 @@ func loadConfig(path string) (Config, error) {
 		return empty, nil
 	}
 	if err != nil {
-		return Config{}, fmt.Errorf("read the configuration: %w", err)
+		return Config{}, fmt.Errorf("read the configuration: %w; nothing was changed", err)
 	}
 	var c Config
 	if err := yaml.Unmarshal(data, &c); err != nil {
@@ -242,18 +242,39 @@ func readTrusted(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+	if info.Mode().IsRegular() {
+		if err := ownedByRoot(path, info); err != nil {
+			return nil, err
+		}
 	}
-	if err := ownedByRoot(path, info); err != nil {
+	return readRegular(f, limit)
+}
+
+// readPlain reads a file that is not ours: a link may lead to it, but what it ends
+// at must be a regular file of a reasonable size.
+func readPlain(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
 		return nil, err
+	}
+	defer f.Close()
+	return readRegular(f, limit)
+}
+
+func readRegular(f *os.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", f.Name())
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), limit)
 	}
 	return data, nil
 }

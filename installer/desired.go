@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -93,7 +94,12 @@ func (i *Installer) remember(spec Spec, a find.Answer) {
 	// A rename keeps a reader from seeing half of it; nothing is lost when it
 	// does not survive a power cut, and ticks should not cost a sync.
 	temp := i.Paths.lastAnswer() + ".new"
-	err = os.WriteFile(temp, append(data, '\n'), 0o600)
+	_ = os.Remove(temp) // whatever it is: it is neither followed nor waited for
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_, err = f.Write(append(data, '\n'))
+		err = errors.Join(err, f.Close())
+	}
 	if err == nil {
 		err = os.Rename(temp, i.Paths.lastAnswer())
 	}
@@ -148,12 +154,16 @@ func (i *Installer) resolveProxy(spec *Spec) error {
 	agent, err := readAgentSettings(i.Paths.AgentConfig)
 	if err != nil {
 		if spec.Proxy == "" {
-			return err
+			return fmt.Errorf("%w; nothing was changed", err)
 		}
 		i.Log.Warn("the group could not be read from the agent's configuration", "error", err)
 		return nil
 	}
-	if spec.Proxy == "" {
+	if spec.Proxy == "" && agent.Proxy != "" {
+		// The proxy names the programs that root will run.
+		if err := trust.Path(i.Paths.AgentConfig); err != nil {
+			return fmt.Errorf("the proxy is not taken from %s: %w; nothing was changed: name the proxy with `teleport-update enable --proxy`", i.Paths.AgentConfig, err)
+		}
 		spec.Proxy = agent.Proxy
 	}
 	if spec.Group == "" {

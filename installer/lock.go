@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/trust"
 )
 
 // A person's command waits this long for another one to finish; the timer's
@@ -34,10 +36,11 @@ func (e *BusyError) Error() string {
 // lock when the process ends, however it ends; the file stays until the updater
 // is uninstalled.
 func lock(ctx context.Context, path string, patience time.Duration) (unlock func(), err error) {
-	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+	if err := prepareStore(filepath.Dir(path)); err != nil {
+		return nil, err
 	}
-	l := flock.New(path, flock.SetPermissions(0o600))
+	// A pipe or a link must not be taken for a lock, nor waited for.
+	l := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK))
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ok, err := l.TryLock()
@@ -52,14 +55,17 @@ func lock(ctx context.Context, path string, patience time.Duration) (unlock func
 		return lock(ctx, path, patience)
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, cannotLock(path, err)
 	}
 	if !ok {
 		return nil, &BusyError{Lock: path, Holder: readHolder(path)}
 	}
+	if info, err := l.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(cannotLock(path, errors.New("it is not a regular file")), l.Unlock())
+	}
 	if !isStillThere(l) {
 		if err := l.Unlock(); err != nil {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+			return nil, cannotLock(path, err)
 		}
 		return lock(ctx, path, patience)
 	}
@@ -71,10 +77,34 @@ func lock(ctx context.Context, path string, patience time.Duration) (unlock func
 	return func() { _ = l.Unlock() }, nil
 }
 
+// prepareStore makes the folder that the locks and all state are in. When run as
+// root, nobody else may make names in it or exchange it: they could have root
+// write through a link of theirs, or run a version of theirs.
+func prepareStore(dir string) error {
+	err := trust.Path(dir)
+	if err == nil {
+		if err := durable.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make %s: %w; nothing was changed", dir, err)
+		}
+		err = trust.Path(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be relied on: %w; nothing was changed: see what is in it, then give it to root alone", dir, err)
+	}
+	return nil
+}
+
+func cannotLock(path string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return fmt.Errorf("lock %s: %w; nothing was changed: look at that file and remove it", path, err)
+}
+
 // isStillThere reports whether the file that was locked has its name still.
 func isStillThere(l *flock.Flock) bool {
 	locked, err1 := l.Stat()
-	named, err2 := os.Stat(l.Path())
+	named, err2 := os.Lstat(l.Path())
 	return err1 == nil && err2 == nil && os.SameFile(locked, named)
 }
 

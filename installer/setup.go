@@ -10,7 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/internal/durable"
+	"teleport-update/internal/trust"
 	"teleport-update/systemd"
 )
 
@@ -42,6 +45,7 @@ func (i *Installer) Setup(ctx context.Context) error {
 func (i *Installer) installUnits(ctx context.Context, conn *systemd.Conn) (fresh bool, err error) {
 	u := i.units()
 	fresh = !u.Present()
+	hadCopy := exists(i.Paths.Updater())
 	if !u.Packaged() {
 		if err := i.installCopy(); err != nil {
 			return false, fmt.Errorf("keep a copy of the updater at %s: %w", i.Paths.Updater(), err)
@@ -49,8 +53,11 @@ func (i *Installer) installUnits(ctx context.Context, conn *systemd.Conn) (fresh
 	}
 	if err := u.Install(ctx, conn); err != nil {
 		err = fmt.Errorf("install the updater's own units: %w", err)
-		if fresh {
+		switch {
+		case fresh:
 			err = errors.Join(err, i.removeUnits(ctx, conn))
+		case !hadCopy: // and somebody else's unit is in the way
+			err = errors.Join(err, durable.RemoveAll(filepath.Dir(i.Paths.Updater())))
 		}
 		return false, err
 	}
@@ -68,6 +75,9 @@ func (i *Installer) removeUnits(ctx context.Context, conn *systemd.Conn) error {
 // installCopy copies the running program, unless the copy is the same already.
 func (i *Installer) installCopy() error {
 	path := i.Paths.Updater()
+	if err := trust.Path(filepath.Dir(path)); err != nil {
+		return err // the timer runs what is there, as root
+	}
 	if same, err := sameContent(i.Command[0], path); same || err != nil {
 		return err
 	}
@@ -89,14 +99,17 @@ func sameContent(a, b string) (bool, error) {
 		return false, err
 	}
 	defer fa.Close()
-	fb, err := os.Open(b)
-	if errors.Is(err, fs.ErrNotExist) {
+	fb, err := os.OpenFile(b, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	defer fb.Close()
+	if info, err := fb.Stat(); err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
 	bufA, bufB := make([]byte, 64<<10), make([]byte, 64<<10)
 	for {
 		n, errA := io.ReadFull(fa, bufA)

@@ -28,7 +28,7 @@ var exceptions = map[string]string{
 	"backup/take.go undo: os.Remove":                    "an empty folder",
 	"installer/desired.go remember: os.Remove":          "a cache: losing it costs nothing, and ticks should not cost a sync",
 	"installer/desired.go remember: os.Rename":          "the same",
-	"installer/desired.go remember: os.WriteFile":       "the same",
+	"installer/desired.go remember: os.OpenFile":        "the same",
 	"installer/lock.go lock: os.WriteFile":              "who holds the lock, a courtesy",
 	"installer/uninstall.go uninstallLocked: os.Remove": "the data folder, if it is empty",
 	"versions/fetch.go clean: os.RemoveAll":             "leftovers of downloads",

@@ -1,4 +1,5 @@
-// Package trust decides what root may execute.
+// Package trust decides what root may execute, and where it may keep what decides
+// that.
 //
 // A program is as trustworthy as everybody who could exchange it: whoever owns
 // or may write the file, a folder on the way to it, or a link that the way
@@ -26,30 +27,58 @@ func Executable(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	if err := check(path); err != nil {
+	info, err := walk(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
 		return fmt.Errorf("%s is not run as root: %w", path, err)
 	}
 	return nil
 }
 
-// check walks the way to path and everything its links lead through.
-func check(path string) error {
+// Path returns an error unless nobody but root can change or exchange what is at
+// path, an absolute path to a file or a folder; of a path that is not there yet,
+// as much as there is. In a folder, nobody but root may make a name: a sticky
+// folder will do on the way only. It is nil when the process does not run as
+// root.
+func Path(path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := walk(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		for errors.Is(err, fs.ErrNotExist) && path != "/" {
+			path = filepath.Dir(path)
+			_, err = walk(path)
+		}
+		return err
+	}
+	if err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0 {
+		err = fmt.Errorf("%s can be written by everybody", path)
+	}
+	return err
+}
+
+// walk checks the way to path and everything its links lead through, and returns
+// what it ends at.
+func walk(path string) (fs.FileInfo, error) {
 	if !filepath.IsAbs(path) {
-		return errors.New("its path is not absolute")
+		return nil, errors.New("its path is not absolute")
 	}
 	rest, at, links := split(path), "/", 0
 	info, err := os.Lstat(at)
 	for err == nil {
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if links++; links > maxLinks {
-				return errors.New("too many links on the way")
+				return nil, errors.New("too many links on the way")
 			}
 			target, err := os.Readlink(at)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if err := owner(at, info); err != nil {
-				return err
+				return nil, err
 			}
 			if filepath.IsAbs(target) {
 				at = "/"
@@ -58,7 +87,7 @@ func check(path string) error {
 			}
 			rest = append(split(target), rest...)
 		} else if err := sealed(at, info); err != nil {
-			return err
+			return nil, err
 		}
 		if len(rest) == 0 {
 			break
@@ -67,13 +96,7 @@ func check(path string) error {
 		at, rest = filepath.Join(at, rest[0]), rest[1:]
 		info, err = os.Lstat(at)
 	}
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return errors.New("it is not a regular file")
-	}
-	return nil
+	return info, err
 }
 
 func split(path string) []string {

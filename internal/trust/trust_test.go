@@ -140,3 +140,50 @@ func symlink(t *testing.T, target, path string) {
 		t.Fatal(err)
 	}
 }
+
+func TestOnlyWhereNobodyElseCanMakeNamesIsAnythingKept(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to others")
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(t *testing.T, dir string)
+		path   string // below dir
+		want   string // part of the error; empty: trusted
+	}{
+		{name: "root's folder"},
+		{name: "root's file", path: "file"},
+		{name: "what is not there yet, in root's folder", path: "a/b/c"},
+		{name: "another user's folder", change: func(t *testing.T, dir string) { chown(t, dir, 1234) }, want: "belongs to another user"},
+		{name: "what is not there yet, in another user's folder", change: func(t *testing.T, dir string) { chown(t, dir, 1234) }, path: "a/b", want: "belongs to another user"},
+		{name: "a folder that everybody may write", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777) }, want: "written by everybody"},
+		{name: "a sticky folder that everybody may write", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, want: "written by everybody"},
+		{name: "a file in a sticky folder", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, path: "file"},
+		{name: "another user's file", change: func(t *testing.T, dir string) { chown(t, dir+"/file", 1234) }, path: "file", want: "belongs to another user"},
+		{
+			name: "another user's link to root's folder",
+			change: func(t *testing.T, dir string) {
+				symlink(t, "/etc", dir+"/link")
+				if err := os.Lchown(dir+"/link", 1234, 1234); err != nil {
+					t.Fatal(err)
+				}
+			},
+			path: "link", want: "link belongs to another user",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			chmod(t, dir, 0o755)
+			if err := os.WriteFile(dir+"/file", nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if tc.change != nil {
+				tc.change(t, dir)
+			}
+			err := Path(filepath.Join(dir, tc.path))
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v; want %q", err, tc.want)
+			}
+		})
+	}
+}
