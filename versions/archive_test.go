@@ -197,7 +197,7 @@ func hostileTarballs() map[string]struct {
 		"an agent only further down":           {gz(tarOf(append(without("teleport/teleport"), item{name: "teleport/bin/teleport"})...)), "no executable teleport"},
 		"an agent that is a folder":            {gz(tarOf(append(without("teleport/teleport"), item{name: "teleport/teleport/", kind: tar.TypeDir})...)), "no executable teleport"},
 		"a unit that is a folder":              {gz(tarOf(append(without("teleport/examples/systemd/teleport.service"), item{name: "teleport/examples/systemd/teleport.service/", kind: tar.TypeDir})...)), "no examples/systemd/teleport.service"},
-		"a unit larger than any":                {gz(tarOf(append(without("teleport/examples/systemd/teleport.service"), item{name: "teleport/examples/systemd/teleport.service", data: strings.Repeat("#", MaxUnit+1)})...)), "has a unit of 262145 bytes, more than 262144"},
+		"a unit larger than any":               {gz(tarOf(append(without("teleport/examples/systemd/teleport.service"), item{name: "teleport/examples/systemd/teleport.service", data: strings.Repeat("#", MaxUnit+1)})...)), "has a unit of 262145 bytes, more than 262144"},
 		"a unit that is a link":                {gz(tarOf(append(without("teleport/examples/systemd/teleport.service"), item{name: "teleport/examples/systemd/teleport.service", kind: tar.TypeSymlink, link: "/etc/passwd"})...)), "neither a file nor a folder"},
 		"a tarball over the limit of download": {slices.Concat(soundGz, make([]byte, 3<<20)), "more than the limit"},
 	}

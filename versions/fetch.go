@@ -211,6 +211,10 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return Tree{}, &localError{asNoSpace(err, filepath.Dir(dir))}
 	}
+	// What is in it is about to be removed.
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return Tree{}, &localError{fmt.Errorf("%s is not a folder of ours but leads elsewhere: remove it", dir)}
+	}
 	f.clean(dir, d.digest)
 	d.keep = openKeeper(dir, d.digest, f.Patience.KeepAfter, f.Log)
 	d.valid, d.total = d.keep.known(d.mirrors[0])

@@ -64,7 +64,7 @@ func openKeeper(dir, digest string, after time.Duration, log *slog.Logger) *keep
 	k.f, k.have, k.size = f, info.Size(), info.Size()
 	if k.have > 0 {
 		k.slow = true
-		if data, err := os.ReadFile(k.notePath()); err == nil && json.Unmarshal(data, &k.note) != nil {
+		if text, err := readMarker(k.notePath(), 64<<10); err == nil && json.Unmarshal([]byte(text), &k.note) != nil {
 			k.note = keptNote{Total: -1}
 		}
 	}

@@ -215,9 +215,19 @@ func (v *verifier) file(s sum, buf []byte) string {
 	return ""
 }
 
-// strangers finds files that would be linked or run and are not listed.
+// strangers finds files that would be linked or run and are not listed, and
+// folders in which another user could exchange them.
 func (v *verifier) strangers() {
+	for _, name := range []string{".", manifestName} {
+		if info, err := v.root.Lstat(name); err != nil || !sealed(info) {
+			v.found(name, openToOthers)
+		}
+	}
 	for _, dir := range []string{binName, "etc"} {
+		if info, err := v.root.Lstat(dir); err == nil && !info.IsDir() {
+			v.found(dir, "is not a folder")
+			continue
+		}
 		err := fs.WalkDir(v.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -227,8 +237,8 @@ func (v *verifier) strangers() {
 				if err != nil {
 					return err
 				}
-				if !ownedByUs(info) || info.Mode().Perm()&0o022 != 0 {
-					v.found(name, "can be written by another user")
+				if !sealed(info) {
+					v.found(name, openToOthers)
 				}
 			} else if !v.listed[name] {
 				v.found(name, "was not part of the release")

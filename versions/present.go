@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,8 +10,9 @@ import (
 )
 
 // CheckPresent is a look at the tree that is cheap enough for every tick: each
-// file of the manifest is there, regular and not empty. What is missing is a
-// *DamagedError; content is for Verify to judge.
+// file of the manifest is there, regular, not empty and nobody else's to change,
+// and no other would be linked. What is amiss is a *DamagedError; content is for
+// Verify to judge.
 func (t Tree) CheckPresent(ctx context.Context) error {
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
@@ -24,17 +26,22 @@ func (t Tree) CheckPresent(ctx context.Context) error {
 	if damage != "" {
 		return &DamagedError{Dir: t.Dir, Files: []string{damage}}
 	}
-	var missing []string
+	v := &verifier{ctx: ctx, root: root, listed: make(map[string]bool)}
 	for _, s := range sums {
+		v.listed[s.name] = true
 		if what := present(root, s.name); what != "" {
-			missing = append(missing, s.name+": "+what)
+			v.found(s.name, what)
 		}
 	}
-	if len(missing) == 0 {
+	v.strangers()
+	if err := errors.Join(v.errs...); err != nil {
+		return fmt.Errorf("look at version %s: %w", t.Release, err)
+	}
+	if len(v.damage) == 0 {
 		return ctx.Err()
 	}
-	slices.Sort(missing)
-	return &DamagedError{Dir: t.Dir, Files: missing}
+	slices.Sort(v.damage)
+	return &DamagedError{Dir: t.Dir, Files: v.damage}
 }
 
 func present(root *os.Root, name string) string {
@@ -46,6 +53,8 @@ func present(root *os.Root, name string) string {
 		return "is not a regular file"
 	case info.Size() == 0:
 		return "is empty"
+	case !sealed(info), info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0:
+		return openToOthers
 	}
 	return ""
 }
