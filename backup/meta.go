@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -66,6 +67,9 @@ func Read(dir string) (Meta, error) {
 }
 
 func readRecord(dir string) (record, error) {
+	if err := checkDir(dir); err != nil && !isNotExist(err) {
+		return record{}, invalid(dir, Damaged, "cannot be relied on: %v", err)
+	}
 	data, err := readSmall(filepath.Join(dir, metaName))
 	switch {
 	case isNotExist(err):
@@ -119,6 +123,8 @@ func readSmall(path string) ([]byte, error) {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file: %w", path, errOdd)
+	} else if !sealed(info) {
+		return nil, fmt.Errorf("%s can be written by another user: %w", path, errOdd)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxMeta+1))
 	if err != nil {
@@ -128,4 +134,27 @@ func readSmall(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is longer than %d bytes: %w", path, maxMeta, errOdd)
 	}
 	return data, nil
+}
+
+// checkDir returns an error unless a backup's folder is one that nobody else can
+// put anything into: what is there is given back to the agent as its own.
+func checkDir(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("the backup folder %s is a symbolic link; it is not followed", dir)
+	case !info.IsDir():
+		return fmt.Errorf("the backup folder %s is not a folder", dir)
+	case !sealed(info):
+		return fmt.Errorf("the backup folder %s can be written by another user", dir)
+	}
+	return nil
+}
+
+// sealed reports whether nobody but the user that runs this can change a file, or
+// exchange what is in a folder.
+func sealed(info fs.FileInfo) bool {
+	return int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() && info.Mode().Perm()&0o022 == 0
 }

@@ -191,6 +191,9 @@ func prepareDir(dir string) (folder, error) {
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return f, fmt.Errorf("make the backup folder: %w", err)
 	}
+	if err := checkDir(dir); err != nil {
+		return f, err
+	}
 	path, err := realDir(filepath.Join(dir, FileName))
 	if err != nil {
 		return f, fmt.Errorf("find the backup folder: %w", err)
