@@ -221,6 +221,14 @@ func loadJournal(path string) (*journal, error) {
 	default:
 		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase)}
 	}
+	for _, r := range []*release{&j.To, j.From} {
+		if r == nil || r.Version == "" {
+			continue
+		}
+		if clean, err := version.Parse(r.Version); err != nil || clean != r.Version {
+			return nil, &JournalError{Reason: fmt.Sprintf("the journal %s names %.40q, which is not a version", path, r.Version)}
+		}
+	}
 	return &j, nil
 }
 

@@ -122,14 +122,19 @@ func (i *Installer) linkProblems(tree versions.Tree) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := os.ReadFile(i.Paths.Unit())
+	unit := i.Paths.Unit()
+	info, err := os.Lstat(unit)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		problems = append(problems, i.Paths.Unit()+" is missing")
+		return append(problems, unit+" is missing"), nil
 	case err != nil:
 		return nil, err
-	case !bytes.Equal(got, want):
-		problems = append(problems, i.Paths.Unit()+" is not the unit of version "+tree.Release.Version)
+	case !info.Mode().IsRegular() && info.Mode()&os.ModeSymlink == 0:
+		return nil, refuseUnit(unit)
+	}
+	// What cannot be read like a unit is none, and a new one takes its place.
+	if got, err := readPlain(unit, versions.MaxUnit); err != nil || !bytes.Equal(got, want) {
+		problems = append(problems, unit+" is not the unit of version "+tree.Release.Version)
 	}
 	return problems, nil
 }

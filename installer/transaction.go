@@ -80,7 +80,7 @@ func (t *transaction) prepare(ctx context.Context) error {
 	}
 	links, err := versions.PlanLinks(t.Paths.LinkDir, t.tree)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; %s", err, staysAsItIs(t.config))
 	}
 	unit, err := readUnitBefore(t.Paths.Unit())
 	if err != nil {
@@ -99,7 +99,11 @@ func (t *transaction) prepare(ctx context.Context) error {
 	if err == nil {
 		err = t.j.enter(t.Paths.Journal(), begun)
 	}
-	if err != nil && t.j.UnitsNew {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w; %s", err, staysAsItIs(t.config))
+	if t.j.UnitsNew {
 		err = errors.Join(err, t.removeUnits(ctx, t.conn))
 	}
 	return err

@@ -22,7 +22,13 @@ type before struct {
 func (i *Installer) beforeFile() string { return filepath.Join(i.Paths.Original(), "before.json") }
 
 // keepBefore writes down what the first enable replaced.
+//
+// What is written down already stays: without an active version in updates.yaml,
+// where somebody took it out, a switch would else take our own links for it.
 func (i *Installer) keepBefore(j *journal) error {
+	if exists(i.beforeFile()) {
+		return nil
+	}
 	if err := durable.MkdirAll(i.Paths.Original(), 0o700); err != nil {
 		return err
 	}

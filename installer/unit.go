@@ -159,13 +159,19 @@ func readUnitBefore(path string) (unitBefore, error) {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
 		u.Target, err = os.Readlink(path)
+	case info.Mode().IsRegular() && info.Size() > versions.MaxUnit:
+		err = refuse("%s is of %d bytes, so it is no unit: move it away; nothing was changed", path, info.Size())
 	case info.Mode().IsRegular():
 		u.Regular, u.Mode = true, uint32(info.Mode().Perm())
 		u.Content, err = os.ReadFile(path)
 	default:
-		err = refuse("%s is neither a file nor a link: remove it; nothing was changed", path)
+		err = refuseUnit(path)
 	}
 	return u, err
+}
+
+func refuseUnit(path string) error {
+	return refuse("%s is neither a file nor a link: remove it; nothing was changed", path)
 }
 
 // restore puts the unit file back as it was.

@@ -100,6 +100,9 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, 
 		return nil, err
 	}
 	whole, err := i.repair(ctx, c, opts.Now)
+	if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused {
+		return nil, fmt.Errorf("%w; %s", err, staysAsItIs(c))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
 )
@@ -207,7 +210,7 @@ func (u Units) places() ([]place, error) {
 				p.packaged = path
 			}
 		}
-		p.present, err = os.ReadFile(p.own)
+		p.present, err = readUnit(p.own)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -219,6 +222,25 @@ func (u Units) places() ([]place, error) {
 		places = append(places, p)
 	}
 	return places, nil
+}
+
+// readUnit reads a unit file. What is no file, or larger than any unit, is
+// somebody else's, whatever it holds; it is neither waited for nor read to its
+// end.
+func readUnit(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return []byte{}, nil
+	}
+	return io.ReadAll(io.LimitReader(f, 64<<10))
 }
 
 // install enables the unit only after its file is on stable storage.

@@ -30,6 +30,8 @@ const (
 func main() {
 	// A switch may outlive the terminal or the pipe it was started from.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	// Modes are what this program says, whoever started it.
+	syscall.Umask(0o022)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	os.Args = hideSecrets(os.Args)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)

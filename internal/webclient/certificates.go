@@ -7,20 +7,25 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxCAFile is far above any bundle (a system's whole one is under 512 KiB)
-// and keeps a mistaken path, say /dev/zero, from filling the memory.
+// and keeps a mistaken path from filling the memory.
 const maxCAFile = 4 << 20
 
 // readCertificates takes what x509.CertPool.AppendCertsFromPEM would skip in
 // silence for an error: a private key, a certificate cut in the middle.
 func readCertificates(path string) ([]*x509.Certificate, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe is not waited for
 	if err != nil {
 		return nil, fmt.Errorf("read the CA file: %w", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("CA file %s is not a regular file", path)
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxCAFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the CA file: %w", err)
