@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
@@ -46,6 +47,8 @@ func tarCases() []hostile {
 	}
 	return []hostile{
 		exchangedTar(), endlessTar(),
+		// Both wait for the limit of a try run, half a minute.
+		unending("the agent prints without end", "yes 'Teleport v1.1.'"), unending("the agent does not end", "while :; do sleep 9; done"),
 
 		// Names that lead elsewhere.
 		refusedEntry("a name leads out of the archive", `entry "teleport/../../../outside/secret" has a name `+unclean, file("teleport/../../../outside/secret", "x")),
@@ -247,10 +250,16 @@ func tarCases() []hostile {
 		refusedTar("the agent kills itself", without("teleport", program("teleport/teleport", "#!/bin/sh\nkill -9 $$\n")), "signal: killed"),
 		refusedTar("the agent needs what is not here", without("teleport", program("teleport/teleport", "#!/no/such/interpreter\n")), "cannot be used on this host"),
 		refusedTar("the agent speaks in escape sequences", without("teleport", program("teleport/teleport", "#!/bin/sh\nprintf '\\033[2J\\nerror: all is lost\\n'\n")), "does not name that version"),
-		refusedTar("the agent prints without end", without("teleport", program("teleport/teleport", "#!/bin/sh\nyes 'Teleport v1.1.'\n")), "cannot be used on this host"),
 		refusedTar("the agent waits for input", without("teleport", program("teleport/teleport", "#!/bin/sh\nread x\nexit 4\n")), "exit status 4"),
 		refusedTar("the agent leaves a child that never ends", without("teleport", program("teleport/teleport", "#!/bin/sh\nsleep 33 &\nexit 5\n")), "exit status 5"),
 	}
+}
+
+// unending is an agent that does not answer in time.
+func unending(name, does string) hostile {
+	c := refusedTar(name, without("teleport", program("teleport/teleport", "#!/bin/sh\n"+does+"\n")), "no answer within 30s")
+	c.patience, c.long = 3*time.Minute, true
+	return c
 }
 
 // gnuMagic makes a header one of GNU's.
