@@ -129,8 +129,7 @@ func (i *Installer) lockUpdates(ctx context.Context) (unlock func(), err error) 
 
 // open is how a command begins to change the host: it takes the update lock,
 // clears away what others left, closes a switch that was cut off, and reads the
-// configuration. The caller
-// must give the lock back.
+// configuration. The caller must give the lock back.
 func (i *Installer) open(ctx context.Context) (c Config, unlock func(), err error) {
 	unlock, err = i.lockUpdates(ctx)
 	if err != nil {
@@ -143,6 +142,10 @@ func (i *Installer) open(ctx context.Context) (c Config, unlock func(), err erro
 	if err != nil {
 		unlock()
 		return Config{}, nil, err
+	}
+	if i.store().HasLeftovers() {
+		// It may be long until something new comes and retention is due.
+		i.retain(c)
 	}
 	return c, unlock, nil
 }

@@ -28,6 +28,7 @@ type sweptHost struct {
 	sweepCase
 	request string // of the switch, as its standard input
 	rows    int64  // that the agent had committed by then
+	cut     int    // the call after which it is killed, once known; see cutAfter
 }
 
 // What is saved and put back: all that a switch may change.

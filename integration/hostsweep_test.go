@@ -5,6 +5,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -40,7 +41,10 @@ type sweepCase struct {
 	// prepare brings a host, which runs the older of the two, to where the switch
 	// begins.
 	prepare func(w *sweptHost)
-	trees   *trees
+	// cutAfter: the switch is killed once it has asked systemd for this, always,
+	// and the recovery is what is killed at every call.
+	cutAfter string
+	trees    *trees
 }
 
 func sweepCases() []sweepCase {
@@ -48,21 +52,23 @@ func sweepCases() []sweepCase {
 	migratesAndDies := v2
 	migratesAndDies.Variant = stamp.MigratesThenExits
 	dies := v1
-	dies.Variant = stamp.ExitsAtStart
+	dies.Variant = stamp.ExitsAtStart // but was sound when it left its database
 	forth := func(w *sweptHost) { w.updates("1.1.0") }
 	return []sweepCase{
 		{name: "update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, always: true, holds: true},
 		{name: "update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, always: true},
 		{name: "downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth},
-		{name: "downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: func(w *sweptHost) {
-			forth(w) // it was sound when it left its database
-		}},
+		{name: "downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: forth},
 		{name: "roll-forward", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, prepare: func(w *sweptHost) {
 			forth(w)
 			w.Must(updater, "rollback")
 			w.serves("1.0.0")
 		}},
 		{name: "rollback", from: v2, to: v1, kind: "rollback", window: 100 * time.Millisecond, holds: true, prepare: forth},
+		{name: "recovery of an update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, cutAfter: "ReloadUnit"},
+		{name: "recovery of an update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, cutAfter: "StopUnit"},
+		{name: "recovery of a downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth, cutAfter: "StopUnit"},
+		{name: "recovery of a downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: forth, cutAfter: "StartUnit"},
 	}
 }
 
@@ -70,24 +76,35 @@ func sweepCases() []sweepCase {
 // changes something. The next run, or the next boot and the run after it, ends on
 // one whole version, and the run after that where the cluster wants the host.
 func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
-	var points, violations, reboots atomic.Int64
+	var points, doubles, violations, reboots atomic.Int64
 	for _, c := range sweepCases() {
 		if !c.always && !everything {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
-			begun, before := time.Now(), points.Load()
-			sweep := &sweep{sweepCase: c, points: &points, violations: &violations, reboots: &reboots}
+			count := &points
+			if c.cutAfter != "" {
+				count = &doubles
+			}
+			begun, before := time.Now(), count.Load()
+			sweep := &sweep{sweepCase: c, points: count, violations: &violations, reboots: &reboots, last: math.MaxInt64, stride: 1}
+			if some := os.Getenv("TELEPORT_UPDATE_POINTS"); some != "" {
+				if n, err := fmt.Sscanf(some, "%d-%d/%d", &sweep.first, &sweep.last, &sweep.stride); n < 2 {
+					t.Fatalf("TELEPORT_UPDATE_POINTS=%s is not FIRST-LAST or FIRST-LAST/STRIDE: %v", some, err)
+				}
+			}
+			sweep.next.Store(sweep.first)
 			t.Run("on", func(t *testing.T) {
 				for n := range sweepHosts() {
 					t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
 				}
 			})
-			t.Logf("%s: %d points of %d calls in %v", c.name, points.Load()-before, sweep.calls.Load(), time.Since(begun).Round(time.Second))
+			t.Logf("%s: %d points of %d calls in %v", c.name, count.Load()-before, sweep.calls.Load(), time.Since(begun).Round(time.Second))
 		})
 	}
-	t.Logf("kill points on hosts: %d, violations: %d (%d of them with a boot of the host instead of a run)", points.Load(), violations.Load(), reboots.Load())
+	t.Logf("kill points on hosts: %d, and in recoveries: %d, violations: %d (%d points had a boot of the host instead of a run)",
+		points.Load(), doubles.Load(), violations.Load(), reboots.Load())
 }
 
 func sweepHosts() int { return 4 }
@@ -96,6 +113,7 @@ func sweepHosts() int { return 4 }
 type sweep struct {
 	sweepCase
 	next                        atomic.Int64
+	first, last, stride         int64        // points
 	calls                       atomic.Int64 // the most that a run had
 	points, violations, reboots *atomic.Int64
 }
@@ -126,19 +144,12 @@ func pointOf(n int64) point {
 
 func (s *sweep) onHost(t *testing.T) {
 	w := newSweptHost(t, s.sweepCase)
-	if once := os.Getenv("TELEPORT_UPDATE_POINT"); once != "" {
-		var n int64
-		if _, err := fmt.Sscan(once, &n); err != nil {
-			t.Fatal(err)
+	for beyond := 0; beyond < 4 && s.violations.Load() < 20; {
+		n := s.next.Add(s.stride) - s.stride
+		if n < s.first || n > s.last {
+			return
 		}
-		if s.next.Swap(n+1) == 0 {
-			s.killAt(w, n)
-		}
-		return
-	}
-	beyond := 0
-	for beyond < 4 && !(t.Failed() && s.violations.Load() > 20) {
-		if s.killAt(w, s.next.Add(1)-1) {
+		if s.killAt(w, n) {
 			beyond = 0
 		} else {
 			beyond++
@@ -151,7 +162,13 @@ func (s *sweep) onHost(t *testing.T) {
 func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	p := pointOf(n)
 	w.reset()
-	report := w.switchUntil(p)
+	var report report
+	if w.cutAfter == "" {
+		report = w.endAt(p, w.request, "switch")
+	} else {
+		w.endAt(point{call: w.cutCall(), exit: true}, w.request, "switch")
+		report = w.endAt(p, "", "recover")
+	}
 	for {
 		most := s.calls.Load()
 		if int64(report.Calls) <= most || s.calls.CompareAndSwap(most, int64(report.Calls)) {
@@ -235,15 +252,15 @@ type report struct {
 	List     []string
 }
 
-// switchUntil runs the second half of an update, which is otherwise what the
-// transient unit runs, and kills it at the point.
-func (w *sweptHost) switchUntil(p point) report {
+// endAt runs a command of the updater, kills it at the point, and tells about it.
+// The second half of an update, which its transient unit runs, is one.
+func (w *sweptHost) endAt(p point, stdin, command string) report {
 	w.t.Helper()
 	args := []string{"/root/endat", "-messages", messages, "-at", fmt.Sprint(p.call)}
 	if p.exit {
 		args = append(args, "-exit")
 	}
-	r, err := w.RunCommand(w.t.Context(), host.Command{Args: append(args, updater, "switch"), Stdin: strings.NewReader(w.request)})
+	r, err := w.RunCommand(w.t.Context(), host.Command{Args: append(args, updater, command), Stdin: strings.NewReader(stdin)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -251,8 +268,29 @@ func (w *sweptHost) switchUntil(p point) report {
 	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
 		w.t.Fatalf("endat printed %q (%v)\n%s", r.Stdout, err, r.Stderr)
 	}
-	if want := w.codes(); !report.Killed && report.ExitCode != want[0] {
-		w.t.Fatalf("a switch that nobody cuts off ends with %d; want %d:\n%s", report.ExitCode, want[0], r.Stderr)
+	want := 0
+	if command == "switch" {
+		want = w.codes()[0]
+	}
+	if !report.Killed && report.ExitCode != want {
+		w.t.Fatalf("a %s that nobody cuts off ends with %d; want %d:\n%s", command, report.ExitCode, want, r.Stderr)
 	}
 	return report
+}
+
+// cutCall finds the last call that asks systemd for what cutAfter says.
+func (w *sweptHost) cutCall() int {
+	w.t.Helper()
+	if w.cut == 0 {
+		for n, call := range w.endAt(point{}, w.request, "switch").List {
+			if strings.HasSuffix(call, " -> "+w.cutAfter) {
+				w.cut = n + 1
+			}
+		}
+		if w.cut == 0 {
+			w.t.Fatalf("the switch never asks for %s", w.cutAfter)
+		}
+		w.reset()
+	}
+	return w.cut
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"teleport-update/internal/durable"
 )
@@ -60,6 +61,15 @@ func (s *Store) List() ([]Entry, error) {
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// HasLeftovers reports whether the removal of a version was cut off: its folder
+// has a temporary name already. Retain goes on with it.
+func (s *Store) HasLeftovers() bool {
+	names, err := os.ReadDir(s.Dir)
+	return err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
+		return d.IsDir() && durable.IsTemp(d.Name())
+	})
 }
 
 func (s *Store) entry(d fs.DirEntry) (Entry, error) {
