@@ -132,14 +132,15 @@ func (i *Installer) proxyOf(spec Spec) string {
 	return spec.Proxy
 }
 
-// backupDir is where the database of the version that is being left goes.
+// backupDir is where the database of the version that is being left goes: into
+// its folder, even if that is not whole any more. A backup of an earlier time
+// would else stay there, and be taken for the one that the version was left with.
 func (i *Installer) backupDir(c Config) (string, error) {
-	tree, ok, err := i.active(c)
-	if err != nil {
-		return "", err
-	}
-	if ok {
-		return tree.BackupDir(), nil
+	if active := c.activeTarget(); active.Version != "" {
+		tree, ok, err := i.store().Folder(active)
+		if ok || err != nil {
+			return tree.BackupDir(), err
+		}
 	}
 	return filepath.Join(i.Paths.Original(), "backup"), nil
 }

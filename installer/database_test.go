@@ -213,6 +213,22 @@ func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
 	}
 }
 
+// A backup that an earlier, failed switch took would else be restored when the
+// version is fetched again and gone back to.
+func TestAVersionThatIsNotWholeKeepsItsOwnDatabase(t *testing.T) {
+	for missing, want := range map[string]string{"sha256": "1.1.0/backup", "edition": "original/backup"} {
+		h := newDatabaseHost(t)
+		if err := os.Remove(filepath.Join(h.keeps("1.1.0"), missing)); err != nil {
+			t.Fatal(err)
+		}
+		req := SwitchRequest{Kind: switchUpdate, From: h.config.activeTarget(), To: release{Version: "1.2.0", Edition: version.OSS}}
+		d, err := h.planDatabase(t.Context(), h.config, req)
+		if err != nil || d.Dir != filepath.Join(h.Paths.Versions(), want) {
+			t.Errorf("without %s: the backup goes to %s, %v; want %s", missing, d.Dir, err, want)
+		}
+	}
+}
+
 func TestTheDatabaseIsWhereTheAgentsConfigurationSays(t *testing.T) {
 	h := newDatabaseHost(t)
 	dir := t.TempDir()

@@ -115,6 +115,26 @@ func (s *Store) Lookup(r Release) (Tree, bool, error) {
 	return Tree{}, false, nil
 }
 
+// Folder finds the folder that a release is in, whole or not; only Dir and
+// Release of the tree are known.
+func (s *Store) Folder(r Release) (Tree, bool, error) {
+	if err := r.check(); err != nil {
+		return Tree{}, false, err
+	}
+	plain, qualified := r.folders()
+	for _, name := range []string{plain, qualified} {
+		dir := filepath.Join(s.Dir, name)
+		e, _, err := editionAt(dir)
+		if err != nil {
+			return Tree{}, false, fmt.Errorf("look for version %s: %w", r, err)
+		}
+		if e == r.Edition {
+			return Tree{Dir: dir, Release: r}, true, nil
+		}
+	}
+	return Tree{}, false, nil
+}
+
 // incompleteError says why a folder with a release's name is not a release.
 type incompleteError struct{ reason string }
 

@@ -112,7 +112,7 @@ func (a *attempt) fail(b Build) {
 func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	p, _ := a.plan(to, c)
 	a.undo(to)
-	if tree := a.tree(a.Active); tree.here() {
+	if tree := a.tree(a.Active); tree != nil {
 		if p.backUp {
 			tree.Backup = &Backup{Database: a.Database, Taken: a.Clock, Forced: a.Forced}
 		} else if p.outdate {
