@@ -46,7 +46,8 @@ type hostile struct {
 	// becomes is the version that is active afterwards; empty: nothing changes
 	// but what always may.
 	becomes string
-	// may lists paths below the world's folder that may change, too.
+	// may lists paths below the world's folder that may change, too; a star at the
+	// end stands for the rest of a name.
 	may []string
 	// check looks at what else must be so.
 	check func(*world, result)
@@ -225,7 +226,9 @@ func first(list []string) string {
 func (c hostile) mayChange(w *world, line string) bool {
 	path, _, _ := strings.Cut(line, ": ")
 	for _, may := range c.may {
-		if may = filepath.Join(w.dir, may); path == may || strings.HasPrefix(path, may+"/") {
+		may = filepath.Join(w.dir, may)
+		begun, open := strings.CutSuffix(may, "*")
+		if path == may || strings.HasPrefix(path, may+"/") || open && strings.HasPrefix(path, begun) {
 			return true
 		}
 	}

@@ -164,15 +164,15 @@ const journalText = `{
 }
 `
 
-// journalCases are about journal.json: what cannot be read is left alone, and a
-// person is told what to do.
+// journalCases are about journal.json: what cannot be read is kept aside, nothing
+// is changed on its word, and a person is told.
 func journalCases() []hostile {
 	is := func(name, content, says string) hostile {
 		return hostile{name: "the journal " + name, code: person, says: says, given: func(w *world) {
 			w.write(w.store("journal.json"), strings.ReplaceAll(content, "$WORLD", w.dir), 0o600)
 		}}
 	}
-	const unreadable = "cannot be read… nothing was changed: the links in …remove the journal"
+	const unreadable = "cannot be read…it is kept aside as …see that the agent works"
 	cases := []hostile{
 		is("is empty", "", unreadable),
 		is("is noise", "\x00\x01\xff", unreadable),
@@ -197,7 +197,7 @@ func journalCases() []hostile {
 		cases = append(cases, is(fmt.Sprintf("ends after %d bytes", at), journalText[:at], unreadable))
 	}
 	for _, k := range wrong {
-		cases = append(cases, hostile{name: "the journal " + k.name, code: person, says: "read the journal: … nothing was changed", given: func(w *world) { k.make(w, w.store("journal.json")) }})
+		cases = append(cases, hostile{name: "the journal " + k.name, code: person, says: "read the journal: …it is kept aside as ", given: func(w *world) { k.make(w, w.store("journal.json")) }})
 	}
 	for _, k := range foreign {
 		cases = append(cases, hostile{name: "the journal " + k.name, code: person, says: k.says, given: func(w *world) {
@@ -208,6 +208,9 @@ func journalCases() []hostile {
 	for _, command := range [][]string{{"enable"}, {"disable"}, {"pin", "1.1.0"}, {"rollback"}, {"uninstall"}, {"recover"}, {"recover", "--boot"}} {
 		cases = append(cases, hostile{name: "the journal is noise, for " + strings.Join(command, " "), code: person, run: command, says: unreadable,
 			given: func(w *world) { w.write(w.store("journal.json"), "\x00", 0o600) }})
+	}
+	for i := range cases {
+		cases[i].may = []string{"data/versions/journal.json", "data/versions/journal.json.unreadable-*"}
 	}
 	return cases
 }
