@@ -69,13 +69,15 @@ type Status struct {
 	PreviousEdition version.Edition `yaml:"previous_edition,omitempty"`
 	// Unproven is set when the active version was switched to while the agent
 	// was not running, so that nothing could be watched.
-	Unproven    bool           `yaml:"unproven,omitempty"`
-	LastUpdate  *LastUpdate    `yaml:"last_update,omitempty"`
-	Failed      *Failed        `yaml:"failed,omitempty"`
-	Interrupted *Interrupted   `yaml:"interrupted,omitempty"`
-	Held        *Held          `yaml:"held,omitempty"`
-	Refused     *Refused       `yaml:"refused,omitempty"`
-	Unknown     map[string]any `yaml:",inline"`
+	Unproven    bool         `yaml:"unproven,omitempty"`
+	LastUpdate  *LastUpdate  `yaml:"last_update,omitempty"`
+	Failed      *Failed      `yaml:"failed,omitempty"`
+	Interrupted *Interrupted `yaml:"interrupted,omitempty"`
+	Held        *Held        `yaml:"held,omitempty"`
+	Refused     *Refused     `yaml:"refused,omitempty"`
+	// PackagesLeft could not be removed when their agent was taken over.
+	PackagesLeft []PackageLeft  `yaml:"packages_left,omitempty"`
+	Unknown      map[string]any `yaml:",inline"`
 }
 
 // Result is how the last transaction ended.

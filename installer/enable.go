@@ -81,6 +81,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			in.Target = active
 			return in, nil
 		}
+		if err := i.takeOverNow(ctx, c, i.agentPackages(ctx)); err != nil {
+			return nil, err
+		}
+		if c, err = loadConfig(i.Paths.Config()); err != nil {
+			return nil, err
+		}
 		return nil, i.turnOn(ctx, c, spec)
 	}
 	_, err = i.planDatabase(ctx, c, SwitchRequest{

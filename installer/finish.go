@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"teleport-update/internal/durable"
 	"teleport-update/systemd"
@@ -21,14 +22,18 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 	if !ok {
 		return &NeedsPersonError{fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", j.To, j.To.Dir, i.Paths.Journal())}
 	}
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return err
+	}
+	left, err := i.takeOver(ctx, j, c.Status.PackagesLeft)
+	if err != nil {
+		return err
+	}
 	if err := i.reassert(ctx, j, conn, tree, false); err != nil {
 		return fmt.Errorf("see that version %s is in its place: %w", j.To, err)
 	}
 	if err := i.startReasserted(ctx, j, conn); err != nil {
-		return err
-	}
-	c, err := loadConfig(i.Paths.Config())
-	if err != nil {
 		return err
 	}
 	if c.Spec.ActiveVersion == "" {
@@ -37,17 +42,27 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 		}
 		i.warnOfClosedFolders(tree)
 	}
+	if err := i.keepPackages(j); err != nil {
+		return fmt.Errorf("keep what was here before: %w", err)
+	}
 	if c.activeTarget() != j.target() {
 		i.tellForeignUpdater(tree)
 	}
-	if c.activeTarget() != j.target() || j.Commit.Spec != nil {
+	fresh := c.activeTarget() != j.target() || j.Commit.Spec != nil
+	if fresh {
 		commitTo(&c, j, i)
+	}
+	if fresh || !slices.Equal(left, c.Status.PackagesLeft) {
+		c.Status.PackagesLeft = left
 		if err := c.save(i.Paths.Config()); err != nil {
 			return fmt.Errorf("commit version %s: %w", j.To, err)
 		}
 	}
 	if err := i.linkUpdater(tree); err != nil {
 		return fmt.Errorf("link the updater of version %s: %w", j.To, err)
+	}
+	if err := i.forgetKept(j); err != nil {
+		return err
 	}
 	if err := durable.Remove(i.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)

@@ -62,11 +62,12 @@ type journal struct {
 	From *release `json:"from"` // nil on the first enable
 	To   release  `json:"to"`
 
-	Links    []versions.LinkChange `json:"links"`
-	Unit     unitBefore            `json:"unit"`
-	Agent    agentBefore           `json:"agent"`
-	Database databaseRecord        `json:"database"`
-	Commit   commit                `json:"commit"`
+	Links     []versions.LinkChange `json:"links"`
+	Unit      unitBefore            `json:"unit"`
+	Agent     agentBefore           `json:"agent"`
+	Database  databaseRecord        `json:"database"`
+	Commit    commit                `json:"commit"`
+	TakenOver takenOver             `json:"taken_over,omitzero"`
 
 	Switched    bool   `json:"switched,omitempty"`    // links and unit were changed whole: the new version may have run
 	UnitsNew    bool   `json:"units_new,omitempty"`   // the updater's own units came with this transaction

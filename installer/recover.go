@@ -208,7 +208,7 @@ func (i *Installer) reassertAtBoot(ctx context.Context, j *journal) error {
 	if conn != nil {
 		defer conn.Close()
 	}
-	return i.reassert(ctx, j, conn, tree, true)
+	return errors.Join(i.putBackKept(j), i.reassert(ctx, j, conn, tree, true))
 }
 
 // recoverAtBoot puts the files back; nothing is started and nothing is watched.

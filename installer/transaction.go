@@ -91,6 +91,7 @@ func (t *transaction) prepare(ctx context.Context) error {
 		To: t.request.To, Links: links, Unit: unit, Agent: agent, Database: database,
 		Commit: commit{Spec: t.request.Spec, Held: t.request.Held, SkippedBackup: database.Skipped || database.Damaged},
 	}
+	t.j.TakenOver.Packages = t.agentPackages(ctx)
 	if from != nil {
 		r := releaseOf(*from)
 		t.j.From = &r

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 
 	"teleport-update/internal/durable"
+	"teleport-update/ospackage"
 	"teleport-update/systemd"
 	"teleport-update/versions"
 )
@@ -17,6 +20,9 @@ import (
 type before struct {
 	Links []versions.LinkChange `json:"links"`
 	Unit  unitBefore            `json:"unit"`
+	// Packages were taken over; PackageUnit was their unit of the agent.
+	Packages    []ospackage.Package `json:"packages,omitempty"`
+	PackageUnit []byte              `json:"package_unit,omitempty"`
 }
 
 func (i *Installer) beforeFile() string { return filepath.Join(i.Paths.Original(), "before.json") }
@@ -29,10 +35,14 @@ func (i *Installer) keepBefore(j *journal) error {
 	if exists(i.beforeFile()) {
 		return nil
 	}
+	return i.writeBefore(before{Links: j.Links, Unit: j.Unit})
+}
+
+func (i *Installer) writeBefore(b before) error {
 	if err := durable.MkdirAll(i.Paths.Original(), 0o700); err != nil {
 		return err
 	}
-	data, err := json.MarshalIndent(before{Links: j.Links, Unit: j.Unit}, "", "  ")
+	data, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -106,6 +116,9 @@ func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) err
 	if err != nil {
 		return err
 	}
+	if err := i.plainUnit(ctx, &b); err != nil {
+		return err
+	}
 	if err := i.store().RemoveLinks(i.Paths.LinkDir); err != nil {
 		return fmt.Errorf("remove the links: %w", err)
 	}
@@ -136,5 +149,38 @@ func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) err
 		i.Log.Info("restarting the agent as the one that was here before; its database stays as it is now")
 		return conn.Restart(ctx, AgentUnit)
 	}
+	return nil
+}
+
+var execStart = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*(\S+)`)
+
+// plainUnit makes up for a package that was taken over: it cannot be installed
+// again from here, but its agent can run from the programs that it left, with its
+// unit as a file of its own.
+func (i *Installer) plainUnit(ctx context.Context, b *before) error {
+	if len(b.PackageUnit) == 0 {
+		return nil
+	}
+	packages, err := ospackage.Installed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		if slices.ContainsFunc(b.Packages, func(q ospackage.Package) bool { return q.Kind == p.Kind && q.Name == p.Name }) {
+			return nil // it is here, still or again
+		}
+	}
+	m := execStart.FindSubmatch(b.PackageUnit)
+	if m == nil {
+		return nil
+	}
+	program := string(m[1])
+	put := func(l versions.LinkChange) bool { return l.Path == program && l.Before.Saved != "" }
+	if !slices.ContainsFunc(b.Links, put) && !exists(program) {
+		return fmt.Errorf("the agent that was here came with the package %s, which was removed with %s; updates are disabled, nothing else was changed: "+
+			"install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files", describePackages(b.Packages), program)
+	}
+	b.Unit = unitBefore{Path: i.Paths.Unit(), Regular: true, Content: b.PackageUnit, Mode: 0o644}
+	i.Log.Warn("the agent that was here came with a package, which is not installed again; it is left as plain files", "package", describePackages(b.Packages))
 	return nil
 }

@@ -106,6 +106,9 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, 
 	if err != nil {
 		return nil, err
 	}
+	if err := i.takeOverLeft(ctx, &c); err != nil {
+		return nil, err
+	}
 	var refetch *intent
 	if !whole {
 		refetch = &intent{Config: c, Spec: spec, Target: c.activeTarget(), Kind: switchRepair}

@@ -44,6 +44,9 @@ func (t Tree) Updater() (u Updater, ok bool) {
 // keeps no version of its own for a module that is at 2 or beyond.
 const stampTag = "release_"
 
+// StampTag is the build tag that stamps a build with a version.
+func StampTag(v string) string { return stampTag + strings.ReplaceAll(v, "-", "_") }
+
 // StampedVersion is the version that a build was stamped with: that of a build
 // tag as in release_1.2.3_rc.1, where "_" stands for the "-" that no tag may hold.
 // It is empty where the build does not say.

@@ -9,10 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/versions"
 )
 
 // Program is a command of this module.
@@ -65,7 +66,7 @@ func Build(ctx context.Context, p Program) (string, error) {
 	}
 	tags := "urfave_cli_no_docs"
 	if p.Version != "" {
-		tags += ",release_" + strings.ReplaceAll(p.Version, "-", "_")
+		tags += "," + versions.StampTag(p.Version)
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags="+tags, "-ldflags=-s -w -X main.releaseVersion="+cmp.Or(p.Version, "0.0.0-dev"), "-o", path, p.Package)
 	cmd.Dir = cmp.Or(p.Module, module)

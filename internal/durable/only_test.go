@@ -14,7 +14,7 @@ import (
 )
 
 // The updater's own packages: all that runs on a host, but for this one.
-var updater = []string{"backup", "cmd/teleport-update", "find", "installer", "internal", "systemd", "versions"}
+var updater = []string{"backup", "cmd/teleport-update", "find", "installer", "internal", "ospackage", "systemd", "versions"}
 
 // What changes files without this package, and why it may. Each is one function
 // of one file, with the calls that it makes. SQLite's own writes to databases are
@@ -31,6 +31,10 @@ var exceptions = map[string]string{
 	"installer/desired.go remember: os.OpenFile":        "the same",
 	"installer/lock.go lock: os.WriteFile":              "who holds the lock, a courtesy",
 	"installer/uninstall.go uninstallLocked: os.Remove": "the data folder, if it is empty",
+	"ospackage/fence.go hide: os.Mkdir":                 "in memory, behind a mount that nobody else sees",
+	"ospackage/fence.go show: os.Create":                "the same",
+	"ospackage/fence.go show: os.Mkdir":                 "the same",
+	"ospackage/fence.go show: os.Symlink":               "the same",
 	"versions/fetch.go clean: os.RemoveAll":             "leftovers of downloads",
 	"versions/fetch.go CleanStaging: os.RemoveAll":      "leftovers of downloads",
 	"versions/fetch.go receive: os.MkdirTemp":           "the folder that a release is unpacked into, before it has a name that counts",

@@ -1,0 +1,101 @@
+package ospackage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	dpkg      = "/usr/bin/dpkg"
+	dpkgQuery = "/usr/bin/dpkg-query"
+	rpm       = "/usr/bin/rpm"
+)
+
+// dpkgLocks are apt's and dpkg's, in the order in which they are taken.
+var dpkgLocks = []string{"/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"}
+
+// rpmFolders are where rpm's database may be: of old, of today, and Debian's.
+var rpmFolders = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm", "/root/.rpmdb"}
+
+func rpmLocks() (locks []string) {
+	for _, dir := range rpmFolders {
+		locks = append(locks, filepath.Join(dir, ".rpm.lock"))
+	}
+	return locks
+}
+
+func installedDebs(ctx context.Context) ([]Package, error) {
+	if !exists(dpkgQuery) {
+		return nil, nil
+	}
+	out, err := run(ctx, askLimit, nil, append([]string{dpkgQuery, "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"}, names...)...)
+	// It ends with 1 when it does not know one of them.
+	if code, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || code.ExitCode() != 1) {
+		return nil, fmt.Errorf("ask dpkg for packages of the agent: %w", err)
+	}
+	var found []Package
+	for line := range strings.Lines(out) {
+		// Of one that was removed but not purged, version and all may be missing.
+		words := append(strings.Fields(line), "", "")
+		if len(words) > 3 && words[0] != "not-installed" {
+			found = append(found, Package{Kind: Deb, Name: words[1], Version: words[2]})
+		}
+	}
+	return found, nil
+}
+
+func installedRPMs(ctx context.Context) ([]Package, error) {
+	// Asking makes a database where there is none.
+	if !exists(rpm) || !hasRPMs() {
+		return nil, nil
+	}
+	out, err := run(ctx, askLimit, nil, append([]string{rpm, "-q", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\n"}, names...)...)
+	// It ends with how many of them it does not know.
+	if code, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || code.ExitCode() > len(names)) {
+		return nil, fmt.Errorf("ask rpm for packages of the agent: %w", err)
+	}
+	var found []Package
+	for line := range strings.Lines(out) {
+		if words := strings.Fields(line); len(words) == 3 && words[0] == "installed" {
+			found = append(found, Package{Kind: RPM, Name: words[1], Version: words[2]})
+		}
+	}
+	return found, nil
+}
+
+func hasRPMs() bool {
+	for _, dir := range rpmFolders {
+		for _, file := range []string{"rpmdb.sqlite", "Packages.db", "Packages"} {
+			if exists(filepath.Join(dir, file)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holderOf names the process that holds a lock of fcntl's on a file, "" if none
+// does. The lock is not taken: to do so for a moment could make another fail.
+func holderOf(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
+		return ""
+	}
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", lock.Pid))
+	if err != nil {
+		return "another program"
+	}
+	return fmt.Sprintf("%s (process %d)", strings.TrimSpace(string(name)), lock.Pid)
+}
