@@ -21,6 +21,8 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"golang.org/x/sys/unix"
+
+	"teleport-update/integration/powercut"
 )
 
 // The test binary is also the other processes of these tests: BACKUP_TEST_ROLE
@@ -28,6 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	role, ok := roles[os.Getenv("BACKUP_TEST_ROLE")]
 	if !ok {
+		noPowerCuts = powercut.OwnMounts()
 		os.Exit(m.Run())
 	}
 	if err := role(os.Args[1:]); err != nil {
@@ -35,6 +38,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 }
+
+// noPowerCuts is why the tests that cut power are skipped.
+var noPowerCuts error
 
 var roles = map[string]func(args []string) error{
 	// write DB: one row into each of two tables per transaction, as fast as it

@@ -2,81 +2,53 @@ package backup
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"teleport-update/integration/powercut"
 )
 
-// A disk is a file system whose power can be cut: what was not synced is lost.
-type disk struct {
-	image, dir string
-}
+const powerCutTimes = 2
 
-func newDisk(t *testing.T) *disk {
+// disk is a file system whose power can be cut: what was not synced is lost.
+type disk struct{ *powercut.Disk }
+
+func newDisk(t *testing.T) disk {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
+	err := noPowerCuts
+	if err == nil {
+		err = powercut.Available(t.Context(), powercut.Ext4)
 	}
-	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
-	must(t, os.WriteFile(d.image, nil, 0o600))
-	must(t, os.Truncate(d.image, 64<<20))
-	if out, err := exec.Command("mkfs.ext4", "-q", d.image).CombinedOutput(); err != nil {
-		t.Skipf("no file system to cut: %v: %s", err, out)
+	if err != nil {
+		t.Skip(err)
 	}
-	if out, err := exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput(); err != nil {
-		t.Skipf("no loop device: %v: %s", err, out)
-	}
-	t.Cleanup(func() { must(t, unix.Unmount(d.dir, 0)) })
-	return d
+	image := filepath.Join(t.TempDir(), "image")
+	must(t, powercut.Format(image, powercut.Ext4))
+	d, err := powercut.Mount(image, powercut.Ext4, filepath.Join(t.TempDir(), "disk"))
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Unmount()) })
+	return disk{d}
 }
-
-// shutdown is the ioctl that makes a file system refuse everything from now on,
-// without writing anything more. ext4 and xfs have it.
-const (
-	shutdown      = 0x8004587d
-	withoutFlush  = 2
-	powerCutTimes = 2
-)
 
 // cut cuts the power, and turns it on again once the process is gone.
-func (d *disk) cut(t *testing.T, p *process) {
+func (d disk) cut(t *testing.T, p *process) {
 	t.Helper()
-	f, err := os.Open(d.dir)
-	must(t, err)
-	err = unix.IoctlSetPointerInt(int(f.Fd()), shutdown, withoutFlush)
-	f.Close()
-	must(t, err)
+	must(t, d.Cut())
 	if p != nil {
 		p.kill()
 	}
-	must(t, unix.Unmount(d.dir, 0))
-	// A copy: another mount namespace may have taken the mount along, and then
-	// the same image would come up as it went down.
-	next := filepath.Join(t.TempDir(), "image")
-	if out, err := exec.Command("cp", "--sparse=always", d.image, next).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v: %s", err, out)
-	}
-	must(t, os.Remove(d.image))
-	d.image = next
-	if out, err := exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput(); err != nil {
-		t.Fatalf("mount: %v: %s", err, out)
-	}
+	must(t, d.Restore())
 }
 
 // sync makes what is there the state before all cuts.
-func (d *disk) sync(t *testing.T) {
+func (d disk) sync(t *testing.T) {
 	t.Helper()
-	f, err := os.Open(d.dir)
-	must(t, err)
-	defer f.Close()
-	must(t, unix.Syncfs(int(f.Fd())))
+	must(t, d.Sync())
 }
 
 func TestAFinishedBackupSurvivesAPowerCutAndAnUnfinishedOneIsNone(t *testing.T) {
 	d := newDisk(t)
-	h := host{db: filepath.Join(d.dir, "proc", "sqlite.db"), dir: filepath.Join(d.dir, "versions", "15.1.0", "backup")}
+	h := host{db: filepath.Join(d.Dir, "proc", "sqlite.db"), dir: filepath.Join(d.Dir, "versions", "15.1.0", "backup")}
 	makeDB(t, h.db, "PRAGMA journal_mode=wal", 4000, 1)
 	d.sync(t)
 	whole := duration(t, "take", h.db, h.dir, "1.0.0")
@@ -101,7 +73,7 @@ func TestARestoreSurvivesAPowerCutAndABrokenOneIsAllOldOrAllNew(t *testing.T) {
 	for name, prepare := range spoilt {
 		t.Run(name, func(t *testing.T) {
 			d := newDisk(t)
-			h := host{db: filepath.Join(d.dir, "proc", "sqlite.db"), dir: filepath.Join(d.dir, "versions", "15.1.0", "backup")}
+			h := host{db: filepath.Join(d.Dir, "proc", "sqlite.db"), dir: filepath.Join(d.Dir, "versions", "15.1.0", "backup")}
 			makeDB(t, h.db, "", 4000, 1)
 			h.take(t, "15.1.0")
 			old := prepare(t, h.db)

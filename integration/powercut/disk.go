@@ -20,10 +20,11 @@ type Disk struct {
 // Mount mounts an image on a folder.
 func Mount(image string, kind Kind, dir string) (*Disk, error) {
 	d := &Disk{Kind: kind, Image: image, Dir: dir}
-	return d, d.mount()
+	return d, d.Mount()
 }
 
-func (d *Disk) mount() error {
+// Mount mounts the image that is at d.Image now.
+func (d *Disk) Mount() error {
 	if err := os.MkdirAll(d.Dir, 0o755); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (d *Disk) Restore() error {
 	if err := d.Unmount(); err != nil {
 		return err
 	}
-	return d.mount()
+	return d.Mount()
 }
 
 // Unmount takes the file system away. The image holds all that was written then,

@@ -100,7 +100,7 @@ func TestACopyOfAnImageIsTheSameFileSystem(t *testing.T) {
 	if image, copied := used(t, d.Image), used(t, copied); copied > image {
 		t.Errorf("the copy takes %d blocks, the image %d", copied, image)
 	}
-	must(t, d.mount())
+	must(t, d.Mount())
 	c, err := Mount(copied, Ext4, filepath.Join(scratch, "copy"))
 	must(t, err)
 	got, err := os.ReadFile(filepath.Join(c.Dir, "file"))
