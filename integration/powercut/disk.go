@@ -15,6 +15,8 @@ type Disk struct {
 	Kind  Kind
 	Image string // the file that holds it
 	Dir   string // where it is mounted
+
+	loop attachment
 }
 
 // Mount mounts an image on a folder.
@@ -33,6 +35,9 @@ func (d *Disk) Mount() error {
 		return err
 	}
 	defer device.Close()
+	if d.loop, err = attached(device); err != nil {
+		return err
+	}
 	if err := unix.Mount(device.Name(), d.Dir, string(d.Kind), 0, kinds[d.Kind].options); err != nil {
 		return fmt.Errorf("mount %s on %s: %w", d.Image, d.Dir, err)
 	}
@@ -82,13 +87,24 @@ func (d *Disk) Restore() error {
 func (d *Disk) Unmount() error {
 	// What a killed process had open is closed a little after its death was
 	// reported.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		err := unix.Unmount(d.Dir, 0)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
-			return fmt.Errorf("unmount %s: %w", d.Dir, err)
+	err := retry(func() error { return unix.Unmount(d.Dir, 0) }, unix.EBUSY)
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w", d.Dir, err)
+	}
+	// So are its copies of the mount, if it had a namespace of its own; and until
+	// they are, the file system may still write to the image.
+	if err := retry(d.loop.gone, errStillAttached); err != nil {
+		return fmt.Errorf("unmount %s: %w", d.Dir, err)
+	}
+	return nil
+}
+
+// retry repeats what fails with an error that goes away by itself, for ten
+// seconds.
+func retry(f func() error, passing error) error {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if err := f(); !errors.Is(err, passing) || time.Now().After(deadline) {
+			return err
 		}
 	}
 }

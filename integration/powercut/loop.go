@@ -69,3 +69,41 @@ func openLoop(number int, nodes string) (*os.File, error) {
 	}
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
+
+// attachment is which file is behind which loop device.
+type attachment struct {
+	device string
+	// Of the file.
+	dev, inode uint64
+}
+
+func attached(device *os.File) (attachment, error) {
+	info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
+	if err != nil {
+		return attachment{}, fmt.Errorf("look at %s: %w", device.Name(), err)
+	}
+	return attachment{device.Name(), info.Device, info.Inode}, nil
+}
+
+var errStillAttached = errors.New("somebody still has a copy of the mount")
+
+// gone says whether the device has let the file go, which it does by itself when
+// the file system is no more; by now it may have another.
+func (a attachment) gone() error {
+	if a.device == "" {
+		return nil
+	}
+	device, err := os.Open(a.device)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	now, err := attached(device)
+	if errors.Is(err, unix.ENXIO) || err == nil && now != a {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errStillAttached
+}

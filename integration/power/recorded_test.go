@@ -1,0 +1,172 @@
+//go:build hosts
+
+package power
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"teleport-update/integration/faults"
+	"teleport-update/integration/powercut"
+	"teleport-update/integration/powercut/blocklog"
+	"teleport-update/integration/trace"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "lose the same writes as the run that printed this seed")
+	stateFlag = flag.Int("state", -1, "look at this state of the disk alone; give the scene and the file system with -run")
+)
+
+// losses is how many ways to lose a part of the drive's cache are tried at each
+// position where it holds anything.
+const losses = 2
+
+func TestEveryStateThatTheDiskWentThroughIsOneWholeVersion(t *testing.T) {
+	require(t, blocklog.Available())
+	if !full {
+		t.Skip("this campaign takes minutes: FAULTS=all runs it, and `make test-faults`")
+	}
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	var states, lossy, violations atomic.Int64
+	t.Cleanup(func() {
+		line := fmt.Sprintf("disk states: %d (of them with lost writes %d; seed %d), violations: %d", states.Load(), lossy.Load(), seed, violations.Load())
+		t.Log(line)
+	})
+	for _, scene := range faults.Scenes() {
+		t.Run(scene.Name, func(t *testing.T) {
+			for _, l := range layouts[:2] {
+				t.Run(l.name, func(t *testing.T) {
+					t.Parallel()
+					b := setUp(t, scene, l)
+					r := record(t, b)
+					for n := range r.log {
+						n++
+						ways := 1
+						if r.log.Safe(n) < n {
+							ways += losses
+						}
+						if *stateFlag >= 0 && *stateFlag != n {
+							continue
+						}
+						for way := range ways {
+							// Each state's losses come from the seed and its own
+							// numbers, so that one can be had without the others.
+							random := rand.New(rand.NewPCG(seed, uint64(n)<<8|uint64(way)))
+							problems, err := r.look(t, b, n, way, random)
+							must(t, err)
+							states.Add(1)
+							if way > 0 {
+								lossy.Add(1)
+							}
+							if len(problems) > 0 {
+								violations.Add(1)
+								t.Errorf("state %d.%d of %d, after %s: %s\nagain: FAULTS=all go test -tags hosts ./integration/power -run '%s' -state %d -seed %d",
+									n, way, len(r.log), r.during(n), strings.Join(problems, "\n\t"), t.Name(), n, seed)
+							}
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// recording is one run of a scene on a recorded disk.
+type recording struct {
+	log   blocklog.Log
+	calls []mark
+	end   int // the position when the updater had ended
+}
+
+// mark is a call of the updater, and the position of the log when it returned.
+type mark struct {
+	position int
+	call     string
+}
+
+func record(t *testing.T, b *bench) *recording {
+	t.Helper()
+	d := b.disks[0]
+	disk, err := blocklog.Record(d.template, filepath.Join(b.dir, "recorded"))
+	must(t, err)
+	image := d.Image
+	d.Image = disk.Image()
+	defer func() { d.Image = image }()
+	must(t, d.Mount())
+	r := &recording{}
+	result, err := b.traced(t, func(c trace.Call) trace.Action {
+		if c.Exit {
+			r.calls = append(r.calls, mark{disk.Now(), c.String()})
+		}
+		return trace.GoOn()
+	})
+	must(t, err)
+	r.end = disk.Now()
+	must(t, d.Cut())
+	must(t, d.Unmount())
+	r.log, err = disk.Close()
+	must(t, err)
+	if result.ExitCode != 0 {
+		t.Fatalf("undisturbed, it ended with exit code %d: %s", result.ExitCode, result.Stderr)
+	}
+	return r
+}
+
+// during names the last call that had returned at a position of the log.
+func (r *recording) during(n int) string {
+	last := "the start"
+	for _, m := range r.calls {
+		if m.position > n {
+			break
+		}
+		last = m.call
+	}
+	return last
+}
+
+// look makes the disk as it was at a position, in the first way with everything
+// that was written until then, in the others without a random part of what was
+// not flushed; mounts it and judges what comes up.
+func (r *recording) look(t *testing.T, b *bench, n, way int, random *rand.Rand) (problems []string, err error) {
+	d := b.disks[0]
+	if err := powercut.Copy(d.template, d.Image); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(d.Image, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// Sometimes nearly all is lost, sometimes nearly nothing.
+	share := random.Float64()
+	keep := func() bool { return way == 0 || random.Float64() < share }
+	safe := r.log.Safe(n)
+	if err := r.log.Apply(f, 0, safe); err != nil {
+		return nil, err
+	}
+	if err := r.log.ApplySome(f, safe, n, keep); err != nil {
+		return nil, err
+	}
+	if err := d.Mount(); err != nil {
+		return []string{err.Error()}, nil
+	}
+	defer func() {
+		if e := d.Unmount(); err == nil {
+			err = e
+		}
+	}()
+	if n >= r.end {
+		problems = b.done()
+	}
+	more, err := b.judge(t)
+	return append(problems, more...), err
+}
