@@ -17,7 +17,7 @@ func newDisk(t *testing.T) disk {
 	t.Helper()
 	err := noPowerCuts
 	if err == nil {
-		err = powercut.Available(t.Context(), powercut.Ext4)
+		err = powercut.Available(powercut.Ext4)
 	}
 	if err != nil {
 		t.Skip(err)

@@ -33,7 +33,7 @@ func (c *cutAt) Update(done, _ int64) {
 func TestAPowerCutLeavesAWholeVersionOrNone(t *testing.T) {
 	err := noPowerCuts
 	if err == nil {
-		err = powercut.Available(t.Context(), powercut.Ext4)
+		err = powercut.Available(powercut.Ext4)
 	}
 	if err != nil {
 		t.Skip(err)

@@ -55,7 +55,10 @@ func require(t *testing.T, also ...error) {
 	t.Helper()
 	err := unavailable
 	if err == nil {
-		err = powercut.Available(t.Context(), powercut.Ext4, powercut.XFS)
+		err = powercut.Available(powercut.Ext4, powercut.XFS)
+	}
+	if missing, ok := errors.AsType[*powercut.MissingError](err); ok {
+		err = host.Install(t.Context(), missing.Packages...)
 	}
 	if err = errors.Join(append(also, err)...); err == nil {
 		return

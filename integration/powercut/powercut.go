@@ -16,16 +16,14 @@
 package powercut
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"teleport-update/integration/host"
 )
 
 // Kind is a kind of file system.
@@ -116,9 +114,10 @@ func Scratch() (string, error) {
 	return dir, nil
 }
 
-// Available makes sure that the file systems can be made here, and installs what
-// is missing for it. The error matches ErrUnavailable.
-func Available(ctx context.Context, want ...Kind) error {
+// Available says whether file systems of these kinds can be made and cut here.
+// The error matches ErrUnavailable; where only programs are missing, it is a
+// *MissingError.
+func Available(want ...Kind) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: mounting needs root", ErrUnavailable)
 	}
@@ -131,11 +130,17 @@ func Available(ctx context.Context, want ...Kind) error {
 			missing = append(missing, kinds[k].pkg)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	if err := host.Install(ctx, missing...); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if len(missing) > 0 {
+		return &MissingError{missing}
 	}
 	return nil
 }
+
+// MissingError names the distribution's packages that have to be installed.
+type MissingError struct{ Packages []string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%v: programs are not installed: apt-get install %s", ErrUnavailable, strings.Join(e.Packages, " "))
+}
+
+func (e *MissingError) Unwrap() error { return ErrUnavailable }

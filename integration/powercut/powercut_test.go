@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/integration/host"
 )
 
 var scratch, unavailable = "", error(nil)
@@ -26,7 +28,10 @@ func disk(t *testing.T, kind Kind) *Disk {
 	t.Helper()
 	err := unavailable
 	if err == nil {
-		err = Available(t.Context(), kind)
+		err = Available(kind)
+	}
+	if missing, ok := errors.AsType[*MissingError](err); ok {
+		err = host.Install(t.Context(), missing.Packages...)
 	}
 	if err != nil {
 		if os.Getenv("CI") == "true" {

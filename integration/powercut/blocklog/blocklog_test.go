@@ -4,11 +4,13 @@ package blocklog
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"teleport-update/integration/host"
 	"teleport-update/integration/powercut"
 )
 
@@ -40,7 +42,10 @@ func TestWhatWasSyncedIsInEveryLaterState(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			err := unavailable
 			if err == nil {
-				err = powercut.Available(t.Context(), kind)
+				err = powercut.Available(kind)
+			}
+			if missing, ok := errors.AsType[*powercut.MissingError](err); ok {
+				err = host.Install(t.Context(), missing.Packages...)
 			}
 			if err != nil {
 				if os.Getenv("CI") == "true" {
