@@ -137,6 +137,11 @@ func (i *Installer) open(ctx context.Context) (c Config, unlock func(), err erro
 	}
 	i.clearAway(ctx)
 	if err = i.recoverLocked(ctx); err == nil {
+		if !exists(i.Paths.Versions()) {
+			// An uninstall was ended, and the lock went with all the rest.
+			unlock()
+			return i.open(ctx)
+		}
 		c, err = loadConfig(i.Paths.Config())
 	}
 	if err != nil {

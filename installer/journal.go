@@ -39,6 +39,10 @@ const (
 	restored phase = "restored"
 	// proven: the new version held. From here there is only forward.
 	proven phase = "proven"
+	// uninstalling: links and unit are being made what the first enable found,
+	// and then all of ours is removed, the journal with it. There is only
+	// forward.
+	uninstalling phase = "uninstalling"
 )
 
 // databasePlan is what a transaction does with the agent's database.
@@ -78,6 +82,7 @@ type journal struct {
 	OldServes   bool   `json:"old_serves,omitempty"`  // the old process never stopped serving
 	OldFails    string `json:"old_fails,omitempty"`   // the old version is back and was tried: why it does not hold
 	Reasserted  bool   `json:"reasserted,omitempty"`  // after it was proven, links, unit or enablement had to be put back
+	KeepAgent   bool   `json:"keep_agent,omitempty"`  // uninstalling: the agent stays, as plain files
 	Interrupted bool   `json:"interrupted,omitempty"` // a crash, a kill or a power cut lies between
 }
 
@@ -218,7 +223,7 @@ func loadJournal(path string) (*journal, error) {
 		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err)}
 	}
 	switch j.Phase {
-	case begun, switched, rollingBack, restored, proven:
+	case begun, switched, rollingBack, restored, proven, uninstalling:
 	default:
 		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase)}
 	}

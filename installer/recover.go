@@ -97,6 +97,9 @@ func (i *Installer) recoverLocked(ctx context.Context) error {
 	if conn != nil {
 		defer conn.Close()
 	}
+	if j.Phase == uninstalling {
+		return i.uninstallAgain(ctx, j, conn)
+	}
 	i.Log.Warn("closing a switch that was cut off", "to", j.To.String(), "phase", string(j.Phase), "begun", j.Started)
 	if j.Phase == proven {
 		return i.finish(ctx, j, conn)
@@ -120,6 +123,19 @@ func (i *Installer) recoverLocked(ctx context.Context) error {
 		return &NeedsPersonError{fmt.Errorf("undo the switch to %s: %w; the next run tries again", j.To, err)}
 	}
 	i.Log.Info("the switch was undone", "to", j.To.String(), "reason", j.reason())
+	return nil
+}
+
+// uninstallAgain goes on with an uninstall that was cut off.
+func (i *Installer) uninstallAgain(ctx context.Context, j *journal, conn *systemd.Conn) error {
+	i.Log.Warn("going on with an uninstall that was cut off", "begun", j.Started)
+	c, err := loadConfig(i.Paths.Config())
+	if err == nil {
+		err = i.finishUninstall(context.WithoutCancel(ctx), c, conn, j.KeepAgent)
+	}
+	if err != nil {
+		return &NeedsPersonError{fmt.Errorf("uninstall: %w; the next run tries again", err)}
+	}
 	return nil
 }
 
@@ -211,6 +227,30 @@ func (i *Installer) reassertAtBoot(ctx context.Context, j *journal) error {
 	return errors.Join(i.putBackKept(j), i.reassert(ctx, j, conn, tree, true))
 }
 
+// releaseAtBoot sees that the agent finds what it is started from after an
+// uninstall was cut off; the rest of it is for the next run.
+func (i *Installer) releaseAtBoot(ctx context.Context, j *journal) error {
+	i.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", j.Started)
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return err
+	}
+	if j.KeepAgent {
+		err = i.leavePlainFiles(c)
+	} else {
+		err = i.putBackFiles()
+	}
+	if err != nil {
+		return &NeedsPersonError{fmt.Errorf("uninstall: %w; the next run tries again", err)}
+	}
+	conn, err := i.dial(ctx)
+	if err != nil || conn == nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.DaemonReload(ctx)
+}
+
 // recoverAtBoot puts the files back; nothing is started and nothing is watched.
 func (i *Installer) recoverAtBoot(ctx context.Context) error {
 	j, err := i.openJournal()
@@ -222,6 +262,8 @@ func (i *Installer) recoverAtBoot(ctx context.Context) error {
 		return nil // nothing about the files is open
 	case proven:
 		return i.reassertAtBoot(ctx, j)
+	case uninstalling:
+		return i.releaseAtBoot(ctx, j)
 	case begun, switched:
 		j.Interrupted = true
 	}

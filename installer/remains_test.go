@@ -32,11 +32,13 @@ func TestTheNextCommandClearsAwayWhatACutLeft(t *testing.T) {
 	}
 	staging := filepath.Join(p.Versions(), "partial", ".staging-1.1.0-123", "bin")
 	kept := filepath.Join(p.Versions(), "partial", strings.Repeat("a", 64)+".part")
+	note := filepath.Join(p.Versions(), "partial", strings.Repeat("a", 64)+".json")
+	fast := filepath.Join(p.Versions(), "partial", strings.Repeat("b", 64)+".part")
 	foreign := filepath.Join(p.LinkDir, ".tmp-of-somebody")
 	if err := os.MkdirAll(staging, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{kept, foreign} {
+	for _, path := range []string{kept, note, fast, foreign} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -45,14 +47,14 @@ func TestTheNextCommandClearsAwayWhatACutLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left []string
-	for _, path := range append(gone, filepath.Dir(staging), kept, foreign) {
+	for _, path := range append(gone, filepath.Dir(staging), fast, kept, note, foreign) {
 		if _, err := os.Lstat(path); err == nil {
 			left = append(left, path)
 		} else if !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 	}
-	if want := []string{kept, foreign}; !slices.Equal(left, want) {
+	if want := []string{kept, note, foreign}; !slices.Equal(left, want) {
 		t.Errorf("left: %q; want %q", left, want)
 	}
 	err := filepath.WalkDir(p.DataDir, func(path string, _ fs.DirEntry, err error) error {

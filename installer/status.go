@@ -160,6 +160,10 @@ func stateWord(c Config, r Report, broken error, now time.Time) (State, string) 
 	switch h := c.Status.Held; {
 	case broken != nil:
 		return StateNeedsAttention, broken.Error()
+	case o != nil && o.Phase == string(uninstalling) && o.Running:
+		return StateUpdating, "uninstalling since " + o.Since.Format(time.RFC3339)
+	case o != nil && o.Phase == string(uninstalling):
+		return StateNeedsAttention, "an uninstall was cut off; `teleport-update uninstall` goes on with it"
 	case o != nil && o.Running:
 		return StateUpdating, fmt.Sprintf("switching to %s (%s) since %s", o.To, o.Phase, o.Since.Format(time.RFC3339))
 	case o != nil && o.oldFails != "":

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,13 +77,34 @@ func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd
 		return err
 	}
 	if c.Spec.ActiveVersion != "" {
-		var err error
-		if keepAgent {
-			err = i.leavePlainFiles(c)
-		} else {
-			err = i.putBackOriginal(ctx, conn)
+		// Whether it can be done at all is found out before the first link goes.
+		if err := i.checkUninstall(c, keepAgent); err != nil {
+			return err
 		}
-		if err != nil {
+		j := journal{Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: bootID(), KeepAgent: keepAgent}
+		if err := j.enter(i.Paths.Journal(), uninstalling); err != nil {
+			return err
+		}
+	}
+	return i.finishUninstall(ctx, c, conn, keepAgent)
+}
+
+func (i *Installer) checkUninstall(c Config, keepAgent bool) error {
+	if !keepAgent {
+		_, err := i.loadBefore()
+		return err
+	}
+	_, ok, err := i.active(c)
+	if err == nil && !ok {
+		err = fmt.Errorf("version %s is not whole on disk, so there is nothing to keep; updates are disabled, nothing else was changed: `teleport-update enable` repairs it", c.Spec.ActiveVersion)
+	}
+	return err
+}
+
+// finishUninstall can be cut off anywhere and begun again.
+func (i *Installer) finishUninstall(ctx context.Context, c Config, conn *systemd.Conn, keepAgent bool) error {
+	if c.Spec.ActiveVersion != "" {
+		if err := i.releaseAgent(ctx, c, conn, keepAgent); err != nil {
 			return err
 		}
 	}
@@ -98,20 +120,28 @@ func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd
 	return nil
 }
 
+// releaseAgent makes links and unit what they are to be without the updater.
+func (i *Installer) releaseAgent(ctx context.Context, c Config, conn *systemd.Conn, keepAgent bool) error {
+	if keepAgent {
+		return i.leavePlainFiles(c)
+	}
+	return i.putBackOriginal(ctx, conn)
+}
+
 // leavePlainFiles replaces the links by what they lead to.
 func (i *Installer) leavePlainFiles(c Config) error {
-	tree, ok, err := i.active(c)
-	if err != nil {
+	if err := i.checkUninstall(c, true); err != nil {
 		return err
 	}
-	if !ok {
-		return fmt.Errorf("version %s is not whole on disk, so there is nothing to keep; updates are disabled, nothing else was changed: `teleport-update enable` repairs it", c.Spec.ActiveVersion)
+	tree, _, err := i.active(c)
+	if err != nil {
+		return err
 	}
 	return versions.LeavePlainFiles(i.Paths.LinkDir, tree)
 }
 
-// putBackOriginal makes links and unit what the first enable found.
-func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) error {
+// putBackFiles makes links and unit what the first enable found.
+func (i *Installer) putBackFiles() error {
 	b, err := i.loadBefore()
 	if err != nil {
 		return err
@@ -128,8 +158,13 @@ func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) err
 	if err := b.Unit.restore(); err != nil {
 		return fmt.Errorf("put back the agent's unit: %w", err)
 	}
-	if conn == nil {
-		return nil
+	return nil
+}
+
+// putBackOriginal makes the host run what the first enable found.
+func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) error {
+	if err := i.putBackFiles(); err != nil || conn == nil {
+		return err
 	}
 	if err := conn.DaemonReload(ctx); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -273,11 +274,11 @@ func (f *Fetcher) need(d *download, req FetchRequest) (int64, error) {
 
 const stagingPrefix = ".staging-"
 
-// HasStaging reports whether there are trees that were begun and not published:
-// a fetch is at work, or was cut off.
+// HasStaging reports whether there is what a fetch has only while it is at work,
+// or after it was cut off.
 func (s *Store) HasStaging() bool { return len(s.staging()) > 0 }
 
-// CleanStaging removes them. The caller must keep fetches out. Kept downloads
+// CleanStaging removes that. The caller must keep fetches out. Kept downloads
 // stay: the next fetch goes on with them.
 func (s *Store) CleanStaging() error {
 	var errs []error
@@ -287,6 +288,8 @@ func (s *Store) CleanStaging() error {
 	return errors.Join(errs...)
 }
 
+// staging are the trees that were begun and not published, and the downloads
+// without a note: those were not worth keeping yet, see keeper.
 func (s *Store) staging() []string {
 	entries, err := os.ReadDir(s.PartialDir())
 	if err != nil {
@@ -294,8 +297,14 @@ func (s *Store) staging() []string {
 	}
 	var paths []string
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), stagingPrefix) {
-			paths = append(paths, filepath.Join(s.PartialDir(), e.Name()))
+		path := filepath.Join(s.PartialDir(), e.Name())
+		digest, isPart := strings.CutSuffix(path, partSuffix)
+		if isPart {
+			_, err := os.Lstat(digest + noteSuffix)
+			isPart = errors.Is(err, fs.ErrNotExist)
+		}
+		if isPart || strings.HasPrefix(e.Name(), stagingPrefix) {
+			paths = append(paths, path)
 		}
 	}
 	return paths

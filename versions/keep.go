@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,13 @@ import (
 // keepBytes is how much of a download is received before it is judged slow or
 // fast.
 const keepBytes = 8 << 20
+
+// What is kept is a file with the first of these suffixes; once it is known to be
+// worth it, a note with the second lies beside it.
+const (
+	partSuffix = ".part"
+	noteSuffix = ".json"
+)
 
 // keeper writes a download to partial/ as well, for the next run to continue
 // if this one does not get through. One that proves fast is not worth the
@@ -51,7 +59,7 @@ type keptNote struct {
 }
 
 func openKeeper(dir, digest string, after time.Duration, log *slog.Logger) *keeper {
-	k := &keeper{log: log, path: filepath.Join(dir, digest+".part"), after: after, note: keptNote{Total: -1}}
+	k := &keeper{log: log, path: filepath.Join(dir, digest+partSuffix), after: after, note: keptNote{Total: -1}}
 	f, err := os.OpenFile(k.path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return k
@@ -72,7 +80,7 @@ func openKeeper(dir, digest string, after time.Duration, log *slog.Logger) *keep
 }
 
 func (k *keeper) notePath() string {
-	return k.path[:len(k.path)-len(".part")] + ".json"
+	return strings.TrimSuffix(k.path, partSuffix) + noteSuffix
 }
 
 // replay reads what an earlier run kept; 0 and nil when all of it was read.

@@ -173,12 +173,14 @@ func Exchange(a, b string) error {
 // MkdirAll creates the folder and its missing parents with the given permission
 // bits, whatever the umask, each durably. Folders that exist keep theirs.
 func MkdirAll(path string, mode fs.FileMode) error {
-	err := os.Mkdir(path, 0o700)
+	// With the mode that it is to have: a crash before the change of mode, which
+	// only a restrictive umask calls for, is mended by nobody.
+	err := os.Mkdir(path, mode)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
 		if err := MkdirAll(filepath.Dir(path), mode); err != nil {
 			return err
 		}
-		err = os.Mkdir(path, 0o700)
+		err = os.Mkdir(path, mode)
 	}
 	switch {
 	case err == nil:

@@ -30,7 +30,7 @@ var exceptions = map[string]string{
 	"installer/desired.go remember: os.Rename":          "the same",
 	"installer/desired.go remember: os.OpenFile":        "the same",
 	"installer/lock.go lock: os.WriteFile":              "who holds the lock, a courtesy",
-	"installer/uninstall.go uninstallLocked: os.Remove": "the data folder, if it is empty",
+	"installer/uninstall.go finishUninstall: os.Remove": "the data folder, if it is empty",
 	"ospackage/fence.go hide: os.Mkdir":                 "in memory, behind a mount that nobody else sees",
 	"ospackage/fence.go show: os.Create":                "the same",
 	"ospackage/fence.go show: os.Mkdir":                 "the same",
