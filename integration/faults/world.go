@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"teleport-update/find"
 	"teleport-update/find/server"
@@ -44,11 +45,12 @@ type World struct {
 	Program     string // the updater that runs
 	AgentConfig string
 
-	server  *http.Server
-	files   *server.Releases
-	address string
-	prefix  []string
-	catalog map[string]content // of every release
+	server     *http.Server
+	files      *server.Releases
+	address    string
+	prefix     []string
+	attributes *syscall.SysProcAttr
+	catalog    map[string]content // of every release
 
 	mu     sync.Mutex
 	answer find.Answer
@@ -69,7 +71,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 		Program: filepath.Join(o.Dir, "teleport-update"), AgentConfig: filepath.Join(o.Dir, "teleport.yaml"),
 	}
 	var err error
-	if w.prefix, err = withoutSystemd(); err != nil {
+	if w.prefix, w.attributes, err = alone(); err != nil {
 		return nil, err
 	}
 	if err := copyFile(o.Updater, w.Program, 0o755); err != nil {
@@ -92,16 +94,20 @@ func New(ctx context.Context, o Options) (*World, error) {
 	return w, nil
 }
 
-// withoutSystemd is how a program is run so that it does not see the systemd of
-// the machine.
-func withoutSystemd() ([]string, error) {
-	if _, err := os.Lstat("/run/systemd/system"); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// alone is how a program is run so that it sees neither the systemd nor the
+// processes of the machine, which may not even let itself be looked at. An
+// ordinary user's sees them; then there must be no systemd.
+func alone() (prefix []string, attributes *syscall.SysProcAttr, err error) {
 	if os.Geteuid() != 0 {
-		return nil, errors.New("systemd runs here, and to hide it from the updater takes root")
+		if _, err := os.Lstat("/run/systemd/system"); !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, errors.New("systemd runs here, and to hide it from the updater takes root")
+		}
+		return nil, nil, nil
 	}
-	return []string{"/usr/bin/unshare", "--mount", "/bin/sh", "-c", `mount -t tmpfs none /run/systemd && exec "$0" "$@"`}, nil
+	// What is unmounted outside goes away inside, too.
+	const script = `mount --make-rslave / && mount -n -t proc proc /proc &&
+		{ ! [ -d /run/systemd ] || mount -n -t tmpfs none /run/systemd; } && exec "$0" "$@"`
+	return []string{"/bin/sh", "-c", script}, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}, nil
 }
 
 func (w *World) serve() error {
@@ -171,6 +177,8 @@ func (w *World) Command(args ...string) trace.Command {
 		Argv: append(argv, args...),
 		Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "NO_PROXY=127.0.0.1"},
 		Dir:  "/",
+
+		Attributes: w.attributes,
 	}
 }
 
@@ -186,7 +194,7 @@ func (w *World) Run(ctx context.Context, args ...string) (Ran, error) {
 	c := w.Command(args...)
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	var out bytes.Buffer
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.Env, c.Dir, &out, &out
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = c.Env, c.Dir, &out, &out, c.Attributes
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		return Ran{}, fmt.Errorf("run %v: %w", args, err)

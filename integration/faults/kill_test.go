@@ -1,0 +1,45 @@
+//go:build hosts
+
+package faults
+
+import (
+	"fmt"
+	"testing"
+
+	"teleport-update/integration/trace"
+)
+
+// A kill at any call that changes something, before it or after it, leaves a
+// host that recovery makes whole, and that the next run brings where it was to
+// go. Without FAULTS=all: each point of an update, and a share of the others.
+func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
+	s := newSweep(t)
+	defer s.report("kill points")
+	for _, scene := range s.scenes() {
+		each(s, scene, func(stage *Stage) ([]point, error) {
+			if *pointFlag != "" {
+				p, err := parsePoint(*pointFlag)
+				return []point{p}, err
+			}
+			calls, err := stage.count(t.Context(), stage.Args(stage.World))
+			points := pointsOf(calls)
+			if scene.Name != "update" {
+				points = some(points, 20)
+			}
+			return points, err
+		}, func(stage *Stage, p point) error {
+			if err := stage.Restore(); err != nil {
+				return err
+			}
+			var hit trace.Call
+			r, err := trace.Run(t.Context(), stage.Command(stage.Args(stage.World)...), p.killAt(&hit))
+			if err != nil || !r.Killed {
+				return err // the run was a call shorter
+			}
+			s.points.Add(1)
+			problems, err := stage.aftermath(t.Context(), p.index%2 == 0)
+			s.violated(scene, fmt.Sprintf("killed at %v", hit), problems, "-point", p.String())
+			return err
+		})
+	}
+}
