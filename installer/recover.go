@@ -236,9 +236,9 @@ func (i *Installer) releaseAtBoot(ctx context.Context, j *journal) error {
 		return err
 	}
 	if j.KeepAgent {
-		err = i.leavePlainFiles(c)
+		err = i.leavePlainFiles(ctx, c)
 	} else {
-		err = i.putBackFiles()
+		err = i.putBackFiles(ctx)
 	}
 	if err != nil {
 		return &NeedsPersonError{fmt.Errorf("uninstall: %w; the next run tries again", err)}

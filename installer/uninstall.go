@@ -78,7 +78,7 @@ func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd
 	}
 	if c.Spec.ActiveVersion != "" {
 		// Whether it can be done at all is found out before the first link goes.
-		if err := i.checkUninstall(c, keepAgent); err != nil {
+		if err := i.checkUninstall(ctx, c, keepAgent); err != nil {
 			return err
 		}
 		j := journal{Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: bootID(), KeepAgent: keepAgent}
@@ -89,9 +89,12 @@ func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd
 	return i.finishUninstall(ctx, c, conn, keepAgent)
 }
 
-func (i *Installer) checkUninstall(c Config, keepAgent bool) error {
+func (i *Installer) checkUninstall(ctx context.Context, c Config, keepAgent bool) error {
 	if !keepAgent {
-		_, err := i.loadBefore()
+		b, err := i.loadBefore()
+		if err == nil {
+			err = i.plainUnit(ctx, &b)
+		}
 		return err
 	}
 	_, ok, err := i.active(c)
@@ -123,14 +126,14 @@ func (i *Installer) finishUninstall(ctx context.Context, c Config, conn *systemd
 // releaseAgent makes links and unit what they are to be without the updater.
 func (i *Installer) releaseAgent(ctx context.Context, c Config, conn *systemd.Conn, keepAgent bool) error {
 	if keepAgent {
-		return i.leavePlainFiles(c)
+		return i.leavePlainFiles(ctx, c)
 	}
 	return i.putBackOriginal(ctx, conn)
 }
 
 // leavePlainFiles replaces the links by what they lead to.
-func (i *Installer) leavePlainFiles(c Config) error {
-	if err := i.checkUninstall(c, true); err != nil {
+func (i *Installer) leavePlainFiles(ctx context.Context, c Config) error {
+	if err := i.checkUninstall(ctx, c, true); err != nil {
 		return err
 	}
 	tree, _, err := i.active(c)
@@ -141,7 +144,7 @@ func (i *Installer) leavePlainFiles(c Config) error {
 }
 
 // putBackFiles makes links and unit what the first enable found.
-func (i *Installer) putBackFiles() error {
+func (i *Installer) putBackFiles(ctx context.Context) error {
 	b, err := i.loadBefore()
 	if err != nil {
 		return err
@@ -163,7 +166,7 @@ func (i *Installer) putBackFiles() error {
 
 // putBackOriginal makes the host run what the first enable found.
 func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) error {
-	if err := i.putBackFiles(); err != nil || conn == nil {
+	if err := i.putBackFiles(ctx); err != nil || conn == nil {
 		return err
 	}
 	if err := conn.DaemonReload(ctx); err != nil {
