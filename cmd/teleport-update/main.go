@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,6 +31,9 @@ const (
 func main() {
 	// A switch may outlive the terminal or the pipe it was started from.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	// What packages print past our log is of no use to an operator, and may quote
+	// what a server sent.
+	log.SetOutput(io.Discard)
 	// Modes are what this program says, whoever started it.
 	syscall.Umask(0o022)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

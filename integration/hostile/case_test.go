@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,8 @@ type hostile struct {
 	after func(*world)
 	// patience is how long it may take where that is more than a moment.
 	patience time.Duration
+	// waits says that it mostly waits, for a limit or between attempts.
+	waits bool
 	// long cases wait for limits again and again, and run in the whole campaign.
 	long bool
 }
@@ -95,7 +98,13 @@ var kinds = []struct {
 	{"host_uuid", hostUUIDCases},
 	{"proc", procCases},
 	{"environment", environmentCases},
+	{"network", networkCases},
+	{"stall", stallCases},
 }
+
+// busy bounds the cases that compute at one time; those that wait are beside
+// them.
+var busy = make(chan struct{}, 3*runtime.GOMAXPROCS(0))
 
 var figures struct {
 	cases, violations, skipped atomic.Int64
@@ -142,6 +151,10 @@ func TestHostileInput(t *testing.T) {
 							figures.violations.Add(1)
 						}
 					}()
+					if !c.waits {
+						busy <- struct{}{}
+						defer func() { <-busy }()
+					}
 					c.test(t)
 				})
 			}
@@ -177,6 +190,9 @@ func (c hostile) test(t *testing.T) {
 		command[i] = strings.NewReplacer("$PROXY", w.proxy, "$TEMPLATE", first(w.templates), "$CA", w.caFile, "$WORLD", w.dir).Replace(arg)
 	}
 	limit := max(c.patience, patience)
+	if c.waits {
+		limit = max(limit, 2*time.Minute)
+	}
 	r := w.runFor(limit, command...)
 	if c.after != nil {
 		c.after(w)

@@ -80,6 +80,8 @@ func plainOp(e *net.OpError) string {
 		if inner, ok := errors.AsType[*net.OpError](e.Err); ok && inner.Op == "dial" {
 			return "the HTTP proxy cannot be reached: " + plainOp(inner)
 		}
+	case e.Op == "remote error" && e.Err != nil:
+		return "the server ended the TLS handshake: " + strings.TrimPrefix(e.Err.Error(), "tls: ")
 	case e.Op == "dial" && e.Timeout():
 		return fmt.Sprintf("no connection to %v within %s", e.Addr, connectTimeout)
 	case e.Op == "dial" && e.Addr != nil && why != "":
