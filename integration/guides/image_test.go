@@ -28,8 +28,17 @@ const image = "/mnt/image"
 func newBuilder(t *testing.T) *builder {
 	t.Helper()
 	t.Parallel()
+	b := builderIn(t, newWorld(t))
+	b.offersPackages()
+	deb := fmt.Sprintf("teleport-update_1.2.3_%s.deb", runtime.GOARCH)
+	check(t, b.CopyIn(filepath.Join(b.packages, deb), "/root/teleport-update.deb", 0o644))
+	return b
+}
+
+func builderIn(t *testing.T, w *world) *builder {
+	t.Helper()
 	h := host.ForTest(t, host.Options{Packages: hostPackages, Plain: true})
-	b := &builder{Test: h, world: newWorld(t), t: t}
+	b := &builder{Test: h, world: w, t: t}
 	b.world.on(h)
 	b.introduce(h)
 	b.Must("mkdir", image)
@@ -40,9 +49,6 @@ func newBuilder(t *testing.T) *builder {
 	b.Write("/etc/cloud/cloud.cfg.d/90-small.cfg",
 		"cloud_init_modules: [write-files, set_hostname]\ncloud_config_modules: [runcmd]\ncloud_final_modules: [scripts-user]\n")
 	check(t, h.CopyIn(filepath.Join(module, "packaging/cloud-init/seal-image.sh"), "/root/seal-image.sh", 0o755))
-	b.offersPackages()
-	deb := fmt.Sprintf("teleport-update_1.2.3_%s.deb", runtime.GOARCH)
-	check(t, h.CopyIn(filepath.Join(b.packages, deb), "/root/teleport-update.deb", 0o644))
 	return b
 }
 

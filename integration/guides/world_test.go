@@ -56,9 +56,11 @@ type world struct {
 	asked  []string               // "PATH?QUERY" of all requests
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return worldWith(t, t.TempDir(), t.TempDir()) }
+
+func worldWith(t *testing.T, releasesDir, packagesDir string) *world {
 	t.Helper()
-	w := &world{t: t, releases: t.TempDir(), packages: t.TempDir()}
+	w := &world{t: t, releases: releasesDir, packages: packagesDir}
 	log := slog.New(slog.DiscardHandler)
 	releases, err := server.OpenReleases(w.releases, log)
 	check(t, err)
@@ -136,11 +138,15 @@ func (w *world) spoils(spoil func(path string) bool) {
 func (w *world) sound(versions ...string) {
 	w.t.Helper()
 	for _, v := range versions {
-		_, _, err := release.Build(w.releases, release.Spec{
-			Agent: program(w.t, host.Agent()), Version: v, Unit: release.Unit{RestartDelay: 300 * time.Millisecond},
-		})
-		check(w.t, err)
+		buildRelease(w.t, w.releases, release.Spec{Version: v})
 	}
+}
+
+func buildRelease(t *testing.T, dir string, s release.Spec) {
+	t.Helper()
+	s.Agent, s.Unit.RestartDelay = program(t, host.Agent()), 300*time.Millisecond
+	_, _, err := release.Build(dir, s)
+	check(t, err)
 }
 
 // offersPackages puts the updater's packages into the world.
@@ -185,8 +191,13 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	t.Parallel()
+	return siteIn(t, newWorld(t))
+}
+
+func siteIn(t *testing.T, w *world) *site {
+	t.Helper()
 	h := host.ForTest(t, host.Options{Packages: hostPackages})
-	s := &site{Test: h, world: newWorld(t), t: t}
+	s := &site{Test: h, world: w, t: t}
 	s.world.on(h)
 	s.introduce(h)
 	h.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n")

@@ -1,0 +1,276 @@
+//go:build hosts
+
+package guides
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/internal/version"
+)
+
+// scene is the host of some blocks of a guide.
+type scene struct {
+	*host.Test
+	t *testing.T
+}
+
+// work is the folder that people of the guides are in: a checkout in which
+// "make build" and "make packages" were run.
+const work = "/root/teleport-update"
+
+// Every command of the README and of docs/ is run as it is printed, on hosts that
+// know the names in it.
+func TestGuides(t *testing.T) {
+	for _, guide := range guides(t) {
+		blocks, err := blocksOf(guide, file(t, guide))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for i, group := range byHost(blocks) {
+			t.Run(fmt.Sprintf("%s:%d", guide, i+1), func(t *testing.T) {
+				t.Parallel()
+				s := newScene(t, group)
+				for _, b := range group {
+					s.block(b)
+				}
+				if i == 0 {
+					s.spans(file(t, guide))
+				}
+			})
+		}
+	}
+}
+
+// byHost divides the blocks into those that run on one host. Blocks before the
+// first that is run, and guides without any, need none.
+func byHost(blocks []block) (groups [][]block) {
+	var current []block
+	runs := false
+	end := func() {
+		if runs {
+			groups = append(groups, current)
+		}
+		current, runs = nil, false
+	}
+	for _, b := range blocks {
+		_, anew := b.mark("a new host")
+		_, image := b.mark("an image build")
+		if anew || image {
+			end()
+		}
+		current = append(current, b)
+		runs = runs || b.isRun()
+	}
+	end()
+	return groups
+}
+
+func newScene(t *testing.T, blocks []block) *scene {
+	t.Helper()
+	w := worldWith(t, publishedReleases(t), packages(t))
+	w.wants("15.1.1")
+	s := &scene{t: t}
+	kind, image := "", false
+	for _, b := range blocks {
+		if k, ok := b.mark("a new host"); ok {
+			kind = k
+		}
+		if _, ok := b.mark("an image build"); ok {
+			image = true
+		}
+	}
+	if image {
+		s.Test = builderIn(t, w).Test
+	} else {
+		s.Test = siteIn(t, w).Test
+	}
+	s.Put(program(t, host.Find()), "/usr/bin/teleport-find")
+	s.Write("/etc/ssl/example-ca.pem", string(w.caPEM))
+	s.Write("/etc/teleport.yaml", "teleport:\n  proxy_server: mytenant.teleport.sh:443\n  diag_addr: 127.0.0.1:3000\n")
+	s.Put(program(t, host.Updater()), work+"/build/bin/teleport-update")
+	s.Put(program(t, host.Find()), work+"/build/bin/teleport-find")
+	for _, dir := range []string{"packaging/cloud-init", "packaging/automation", "packaging/installscript", "packaging/teleport-update"} {
+		s.copyIn(filepath.Join(module, dir), work+"/"+dir)
+	}
+	for _, dir := range []string{work, work + "/build/packages", "/srv/packages"} {
+		s.copyIn(packages(t), dir)
+	}
+	for _, suffix := range []string{"", ".sha256"} {
+		name := release.Name("1.1.0", version.OSS) + suffix
+		s.check(s.CopyIn(filepath.Join(publishedReleases(t), name), "/srv/releases/"+name, 0o644))
+	}
+	// Other machines are this one: ssh and Ansible go no further.
+	s.check(s.WriteFile("/usr/local/sbin/ssh", []byte("#!/bin/sh\nshift\nexec \"$@\"\n"), 0o755))
+	s.Write(work+"/host_vars/web-1.example.com.yml", "ansible_connection: local\nansible_python_interpreter: /usr/bin/python3\nteleport_watch_seconds: 3\n")
+	switch kind {
+	case "":
+	case "with the package teleport":
+		s.installTeleportPackage()
+	}
+	return s
+}
+
+func (s *scene) copyIn(from, to string) {
+	s.t.Helper()
+	s.check(filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return s.CopyIn(path, to+strings.TrimPrefix(path, from), info.Mode().Perm())
+	}))
+}
+
+func (s *scene) check(err error) {
+	s.t.Helper()
+	check(s.t, err)
+}
+
+// environment is what differs from a person's shell: waits are short.
+var environment = []string{"WATCH=3", "SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=noninteractive"}
+
+func (s *scene) command(b block) host.Command {
+	text := strings.ReplaceAll(b.text, "amd64.deb", runtime.GOARCH+".deb")
+	return host.Command{Args: []string{"sh", "-euc", "cd " + work + "\n" + text}, Env: environment}
+}
+
+func (s *scene) block(b block) {
+	s.t.Helper()
+	if name, ok := b.mark("file"); ok {
+		s.file(b, name)
+	}
+	if !b.isRun() {
+		return
+	}
+	if _, ok := b.mark("runs until stopped"); ok {
+		p := s.Background(s.command(b))
+		host.Wait(s.t, 30*time.Second, func() error {
+			if out, errors := p.Output(); !strings.Contains(out, "listening on ") {
+				return fmt.Errorf("%s does not listen:\n%s%s", b, out, errors)
+			}
+			return nil
+		})
+		return
+	}
+	r, err := s.RunCommand(s.t.Context(), s.command(b))
+	s.check(err)
+	if r.Code != 0 {
+		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.text, r.Stdout, r.Stderr)
+	}
+}
+
+func (s *scene) file(b block, name string) {
+	s.t.Helper()
+	name, from, copied := strings.Cut(name, " from ")
+	if !filepath.IsAbs(name) {
+		name = work + "/" + name
+	}
+	if copied {
+		s.Must("cp", from, name)
+		return
+	}
+	s.Write(name, b.text)
+}
+
+// spans runs what the text of a guide mentions of these programs.
+func (s *scene) spans(text string) {
+	s.t.Helper()
+	for _, m := range span.FindAllStringSubmatch(text, -1) {
+		switch fields := strings.Fields(m[1]); fields[0] {
+		case "systemctl", "journalctl", "chmod":
+			if len(fields) == 1 {
+				continue
+			}
+			if r, err := s.RunCommand(s.t.Context(), host.Command{Args: fields, Env: environment}); err != nil || r.Code != 0 {
+				s.t.Errorf("`%s`: exit code %d, %v\n%s%s", m[1], r.Code, err, r.Stdout, r.Stderr)
+			}
+		}
+	}
+}
+
+// installTeleportPackage brings the agent of an older version, in a package of the
+// name and the layout of Teleport's, and starts it.
+func (s *scene) installTeleportPackage() {
+	s.t.Helper()
+	tarball := release.Name("15.1.0", version.OSS)
+	s.check(s.CopyIn(filepath.Join(publishedReleases(s.t), tarball), "/tmp/package/release.tar.gz", 0o644))
+	s.Write("/tmp/package/DEBIAN/control", "Package: teleport\nVersion: 15.1.0\nArchitecture: "+runtime.GOARCH+"\nMaintainer: nobody <nobody@example.com>\nDescription: stand-in\n")
+	s.Must("sh", "-euc", `cd /tmp/package
+mkdir -p usr/local/bin lib/systemd/system
+tar -xzf release.tar.gz
+mv teleport/teleport teleport/tsh teleport/tctl teleport/tbot usr/local/bin/
+cp teleport/examples/systemd/teleport.service lib/systemd/system/
+rm -r release.tar.gz teleport
+dpkg-deb --root-owner-group -Znone --build . /tmp/teleport.deb
+dpkg -i /tmp/teleport.deb
+systemctl enable --now teleport`)
+}
+
+// publishedReleases is a folder with all releases that the guides name.
+func publishedReleases(t *testing.T) string {
+	t.Helper()
+	releasesOnce.Do(func() {
+		dir := filepath.Join(module, "build", "test", "guides-releases")
+		check(t, os.RemoveAll(dir))
+		check(t, os.MkdirAll(dir, 0o755))
+		for _, v := range []string{"1.1.0", "15.1.0", "15.1.1", "15.2.0"} {
+			for _, e := range []version.Edition{version.OSS, version.Enterprise} {
+				buildRelease(t, dir, release.Spec{Version: v, Edition: e})
+			}
+		}
+		// Of other machines only the names matter: they are mirrored, not run.
+		other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+		entries, err := os.ReadDir(dir)
+		check(t, err)
+		for _, e := range entries {
+			check(t, os.Link(filepath.Join(dir, e.Name()), filepath.Join(dir, strings.Replace(e.Name(), runtime.GOARCH, other, 1))))
+		}
+		releasesDir = dir
+	})
+	if releasesDir == "" {
+		t.Fatal("the releases could not be built")
+	}
+	return releasesDir
+}
+
+var (
+	releasesOnce sync.Once
+	releasesDir  string
+)
+
+// helpOf is what a program says of one of its commands, or of itself; "" where there
+// is no such command.
+func helpOf(t *testing.T, name, command string) string {
+	t.Helper()
+	p := host.Updater()
+	if name == "teleport-find" {
+		p = host.Find()
+	}
+	args := []string{"--help"}
+	if command != "" {
+		args = []string{command, "--help"}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program(t, p), args...).Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
