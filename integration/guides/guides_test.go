@@ -145,6 +145,9 @@ func (s *scene) check(err error) {
 // environment is what differs from a person's shell: waits are short.
 var environment = []string{"WATCH=3", "SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=noninteractive"}
 
+// blockLimit is how long a block of commands may take, on a busy machine.
+const blockLimit = 3 * time.Minute
+
 func (s *scene) command(b block) host.Command {
 	text := strings.ReplaceAll(b.text, "amd64.deb", runtime.GOARCH+".deb")
 	return host.Command{Args: []string{"sh", "-euc", "cd " + work + "\n" + text}, Env: environment}
@@ -168,7 +171,9 @@ func (s *scene) block(b block) {
 		})
 		return
 	}
-	r, err := s.RunCommand(s.t.Context(), s.command(b))
+	ctx, cancel := context.WithTimeoutCause(s.t.Context(), blockLimit, fmt.Errorf("%s does not end: is it a server?", b))
+	defer cancel()
+	r, err := s.RunCommand(ctx, s.command(b))
 	s.check(err)
 	if r.Code != 0 {
 		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.text, r.Stdout, r.Stderr)

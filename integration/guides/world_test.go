@@ -119,6 +119,13 @@ func (w *world) wants(v string) {
 	w.answer = find.Answer{Version: v, Edition: version.OSS, AutoUpdate: true}
 }
 
+// waits makes find say that it is not time to go there yet.
+func (w *world) waits() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer.AutoUpdate = false
+}
+
 // requests returns what was asked for below a path since the last time.
 func (w *world) requests(below string) []string {
 	w.mu.Lock()
