@@ -17,12 +17,24 @@ type EnableOptions struct {
 	ReadyURL       string
 	HealthWindow   time.Duration
 	AllowDowngrade bool
+	TokenFile      string // holds the join token of an agent that has not joined yet
 }
 
 // Enable installs the version that find names, whatever agent_autoupdate says,
 // and turns updates on. When it fails, no configuration is written: the timer
 // has nothing to retry.
 func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
+	token, err := i.planToken(opts.TokenFile)
+	if err != nil {
+		return err
+	}
+	if err := i.enable(ctx, opts); err != nil {
+		return err
+	}
+	return i.placeToken(ctx, token)
+}
+
+func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
 	in, err := i.considerEnable(ctx, opts)
 	if in == nil || err != nil {
 		return err

@@ -24,6 +24,8 @@ type before struct {
 	// Packages were taken over; PackageUnit was their unit of the agent.
 	Packages    []ospackage.Package `json:"packages,omitempty"`
 	PackageUnit []byte              `json:"package_unit,omitempty"`
+	// Placed are files that came with enable's --token-file.
+	Placed []placedFile `json:"placed,omitempty"`
 }
 
 func (i *Installer) beforeFile() string { return filepath.Join(i.Paths.Original(), "before.json") }
@@ -65,7 +67,8 @@ func (i *Installer) loadBefore() (before, error) {
 
 // Uninstall takes the updater off the host. The agent goes back to what the
 // first enable found, which may be none; with keepAgent it stays, as plain
-// files. Its configuration and its data are never touched.
+// files. Its configuration and its data are never touched, but for what enable's
+// --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
 	return i.inOwnUnit(ctx, SwitchRequest{Kind: switchUninstall, KeepAgent: keepAgent}, "Uninstall teleport-update")
 }
@@ -152,6 +155,9 @@ func (i *Installer) putBackFiles(ctx context.Context) error {
 	if err := i.plainUnit(ctx, &b); err != nil {
 		return err
 	}
+	if len(b.PackageUnit) > 0 && string(b.Unit.Content) == string(b.PackageUnit) {
+		i.Log.Warn("the agent that was here came with a package, which is not installed again; it is left as plain files", "package", describePackages(b.Packages))
+	}
 	if err := i.store().RemoveLinks(i.Paths.LinkDir); err != nil {
 		return fmt.Errorf("remove the links: %w", err)
 	}
@@ -161,7 +167,7 @@ func (i *Installer) putBackFiles(ctx context.Context) error {
 	if err := b.Unit.restore(); err != nil {
 		return fmt.Errorf("put back the agent's unit: %w", err)
 	}
-	return nil
+	return b.removePlaced()
 }
 
 // putBackOriginal makes the host run what the first enable found.
@@ -219,6 +225,5 @@ func (i *Installer) plainUnit(ctx context.Context, b *before) error {
 			"install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files", describePackages(b.Packages), program)
 	}
 	b.Unit = unitBefore{Path: i.Paths.Unit(), Regular: true, Content: b.PackageUnit, Mode: 0o644}
-	i.Log.Warn("the agent that was here came with a package, which is not installed again; it is left as plain files", "package", describePackages(b.Packages))
 	return nil
 }

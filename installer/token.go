@@ -1,0 +1,177 @@
+package installer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"teleport-update/find"
+	"teleport-update/internal/durable"
+)
+
+// maxTokenSize is far more than a join token has.
+const maxTokenSize = 4096
+
+// joinToken is a token with which the agent joins its cluster at its first start,
+// and where that start looks for it. RFD 0169 leaves the agent's configuration to
+// others; the least that makes a first start possible is done here: the token is
+// put where the agent's configuration names a file for it, and where there is no
+// configuration yet, one that names proxy and token is written.
+type joinToken struct {
+	secret string
+	path   string // where the agent reads it
+	config bool   // there is no configuration yet
+}
+
+// placedFile is a file that enable put beside the agent's own.
+type placedFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// planToken reads the token and decides where it goes, before anything is
+// changed. Without a file there is none.
+func (i *Installer) planToken(file string) (*joinToken, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := readPlain(file, maxTokenSize)
+	if err != nil {
+		return nil, fmt.Errorf("read the join token: %w; nothing was changed", err)
+	}
+	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(i.Paths.DataDir, "token")}
+	if t.secret == "" || strings.ContainsFunc(t.secret, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil, fmt.Errorf("%s does not hold one word, as a join token is; nothing was changed", file)
+	}
+	content, err := readPlain(i.Paths.AgentConfig, maxConfigSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.config = true
+		return t, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the agent's configuration: %w; nothing was changed", err)
+	}
+	var agent struct {
+		Teleport struct {
+			AuthToken  string `yaml:"auth_token"`
+			JoinParams struct {
+				TokenName string `yaml:"token_name"`
+			} `yaml:"join_params"`
+		} `yaml:"teleport"`
+	}
+	if err := yaml.Unmarshal(content, &agent); err != nil {
+		return nil, fmt.Errorf("read the agent's configuration %s: %w; nothing was changed", i.Paths.AgentConfig, plainYAML(err))
+	}
+	for _, named := range []string{agent.Teleport.JoinParams.TokenName, agent.Teleport.AuthToken} {
+		if filepath.IsAbs(named) {
+			t.path = filepath.Clean(named)
+			return t, nil
+		}
+	}
+	return nil, refuse("%s names no file for the join token; nothing was changed: set teleport.join_params.token_name to %s there, or leave out --token-file",
+		i.Paths.AgentConfig, t.path)
+}
+
+// placeToken puts the token, and a configuration where there is none, in place.
+func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
+	if t == nil {
+		return nil
+	}
+	unlock, err := i.lockUpdates(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil {
+		return err
+	}
+	files := []struct{ path, content string }{{t.path, t.secret + "\n"}}
+	if t.config {
+		content, err := firstConfig(c.Spec.Proxy, t.path)
+		if err != nil {
+			return err
+		}
+		files = append(files, struct{ path, content string }{i.Paths.AgentConfig, content})
+	}
+	for _, f := range files {
+		if err := durable.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+			return fmt.Errorf("place the join token: %w", err)
+		}
+		// First the note that it is ours to remove: a secret should not stay.
+		if err := i.notePlaced(f.path, f.content); err != nil {
+			return fmt.Errorf("place the join token: %w", err)
+		}
+		if err := durable.WriteFile(f.path, []byte(f.content), 0o600); err != nil {
+			return fmt.Errorf("place the join token: %w", err)
+		}
+	}
+	i.Log.Info("the join token is where the agent's first start looks for it", "file", t.path, "configuration", i.Paths.AgentConfig, "configuration_written", t.config)
+	return nil
+}
+
+// firstConfig is the configuration of an agent that joins with a token.
+func firstConfig(proxy, token string) (string, error) {
+	u, err := find.ParseProxy(proxy)
+	if err != nil {
+		return "", err
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), "443")
+	}
+	type dict = map[string]any
+	body, err := yaml.Marshal(dict{
+		"version":       "v3",
+		"teleport":      dict{"proxy_server": address, "join_params": dict{"method": "token", "token_name": token}},
+		"auth_service":  dict{"enabled": "no"},
+		"proxy_service": dict{"enabled": "no"},
+	})
+	return "# Written by teleport-update enable --token-file. It is yours to change.\n" + string(body), err
+}
+
+// notePlaced makes a file that was not there before one that uninstall removes.
+func (i *Installer) notePlaced(path, content string) error {
+	if !exists(i.beforeFile()) {
+		return nil
+	}
+	b, err := i.loadBefore()
+	if err != nil {
+		return err
+	}
+	n := slices.IndexFunc(b.Placed, func(p placedFile) bool { return p.Path == path })
+	switch {
+	case n < 0 && exists(path):
+		return nil
+	case n < 0:
+		n = len(b.Placed)
+		b.Placed = append(b.Placed, placedFile{Path: path})
+	}
+	b.Placed[n].SHA256 = digest([]byte(content))
+	return i.writeBefore(b)
+}
+
+func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
+
+// removePlaced removes what enable placed and nobody has changed since.
+func (b before) removePlaced() error {
+	for _, p := range b.Placed {
+		data, err := os.ReadFile(p.Path)
+		if err != nil || digest(data) != p.SHA256 {
+			continue
+		}
+		if err := durable.Remove(p.Path); err != nil {
+			return fmt.Errorf("remove what came with --token-file: %w", err)
+		}
+	}
+	return nil
+}
