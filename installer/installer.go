@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"teleport-update/internal/selinux"
 	"teleport-update/internal/webclient"
 	"teleport-update/systemd"
 	"teleport-update/versions"
@@ -53,6 +54,8 @@ type Installer struct {
 	BuildVersion string
 	// UserAgent names this program and its version to servers.
 	UserAgent string
+	// Labels are SELinux's, for the programs that come with a version.
+	Labels selinux.Labels
 
 	Now    func() time.Time
 	Jitter func(limit time.Duration) time.Duration // a random part of limit
@@ -64,6 +67,7 @@ func New(paths Paths, log *slog.Logger) *Installer {
 		Paths:        paths,
 		Log:          log,
 		BuildVersion: ownVersion(),
+		Labels:       selinux.HostLabels(),
 		Now:          time.Now,
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {

@@ -55,6 +55,8 @@ func (i *Installer) obtain(ctx context.Context, in *intent) (versions.Tree, erro
 			return versions.Tree{}, err
 		}
 	}
+	// Also what was there: the run that fetched it may have been cut off.
+	i.label(ctx, tree.Dir)
 	if err := tree.Smoke(ctx); err != nil {
 		if ctx.Err() != nil {
 			return versions.Tree{}, ctx.Err()
@@ -70,6 +72,14 @@ func (i *Installer) obtain(ctx context.Context, in *intent) (versions.Tree, erro
 		return versions.Tree{}, &SmokeError{Release: releaseOf(tree), Err: err}
 	}
 	return tree, nil
+}
+
+// label makes programs executable for systemd where SELinux decides on that. If it
+// fails, whether the agent runs is for the health watch to say.
+func (i *Installer) label(ctx context.Context, dir string) {
+	if err := i.Labels.Restore(ctx, dir); err != nil {
+		i.Log.Warn("systemd may not be allowed to run what is there", "folder", dir, "error", err)
+	}
 }
 
 func (i *Installer) fetch(ctx context.Context, in *intent, replace bool) (versions.Tree, error) {

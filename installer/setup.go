@@ -50,6 +50,7 @@ func (i *Installer) installUnits(ctx context.Context, conn *systemd.Conn) (fresh
 		if err := i.installCopy(); err != nil {
 			return false, fmt.Errorf("keep a copy of the updater at %s: %w", i.Paths.Updater(), err)
 		}
+		i.label(ctx, filepath.Dir(i.Paths.Updater()))
 	}
 	if err := u.Install(ctx, conn); err != nil {
 		err = fmt.Errorf("install the updater's own units: %w", err)
