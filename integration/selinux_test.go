@@ -9,10 +9,13 @@ import (
 	"teleport-update/integration/host"
 )
 
+// toolHost has what a distribution brings along that could meet the agent.
+var toolHost = host.Options{Packages: []string{"needrestart", "selinux-policy-default"}}
+
 // This kernel has no SELinux; its policy tools run all the same, and tell which
 // label a path gets.
 func TestThePackagesPolicyLabelsThePrograms(t *testing.T) {
-	s := bareScene(t, host.Options{Packages: []string{"selinux-policy-default"}})
+	s := bareScene(t, toolHost)
 	label := func(path string) string {
 		fields := strings.Split(s.Must("matchpathcon", "-n", path), ":")
 		if len(fields) < 3 {
