@@ -22,6 +22,7 @@ import (
 type layout struct {
 	name         string
 	state, links powercut.Kind // links empty: on the same file system
+	units        string        // the disk that has the unit
 	lost         []string
 }
 
@@ -31,11 +32,11 @@ const (
 )
 
 var layouts = []layout{
-	{"one ext4", powercut.Ext4, "", []string{stateDisk}},
-	{"one xfs", powercut.XFS, "", []string{stateDisk}},
-	{"state on ext4, links on xfs", powercut.Ext4, powercut.XFS, []string{stateDisk, linksDisk}},
-	{"state on ext4, links on xfs, only the state is lost", powercut.Ext4, powercut.XFS, []string{stateDisk}},
-	{"state on xfs, links on ext4, only the links are lost", powercut.XFS, powercut.Ext4, []string{linksDisk}},
+	{"one ext4", powercut.Ext4, "", stateDisk, []string{stateDisk}},
+	{"one xfs", powercut.XFS, "", stateDisk, []string{stateDisk}},
+	{"state on ext4, links on xfs", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk, linksDisk}},
+	{"state on ext4, links on xfs, only the state is lost", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk}},
+	{"state and unit on xfs, links on ext4, only the links are lost", powercut.XFS, powercut.Ext4, stateDisk, []string{linksDisk}},
 }
 
 // bench is a host on file systems of its own, with a scene prepared on it.
@@ -66,12 +67,16 @@ func setUp(t *testing.T, scene faults.Scene, l layout) *bench {
 	if l.links != "" {
 		b.add(t, linksDisk, l.links, l)
 	}
-	links := filepath.Join(b.disks[len(b.disks)-1].Dir, "usr")
+	on := map[string]string{}
+	for _, d := range b.disks {
+		on[d.name] = d.Dir
+	}
+	links := b.disks[len(b.disks)-1].name
 	w, err := faults.New(t.Context(), faults.Options{
 		Updater: updater, Dir: b.dir,
-		Data:  filepath.Join(b.disks[0].Dir, "var"),
-		Links: filepath.Join(links, "bin"),
-		Units: filepath.Join(links, "units"),
+		Data:  filepath.Join(on[stateDisk], "var"),
+		Links: filepath.Join(on[links], "usr", "bin"),
+		Units: filepath.Join(on[l.units], "usr", "units"),
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.Close()) })

@@ -25,7 +25,7 @@ var (
 
 // losses is how many ways to lose a part of the drive's cache are tried at each
 // position where it holds anything.
-const losses = 2
+const losses = 1
 
 func TestEveryStateThatTheDiskWentThroughIsOneWholeVersion(t *testing.T) {
 	require(t, blocklog.Available())
