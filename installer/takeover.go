@@ -41,7 +41,14 @@ type PackageLeft struct {
 	ospackage.Package `yaml:",inline"`
 	Since             time.Time `yaml:"since"`
 	Error             string    `yaml:"error"`
+	// NextAttempt is when the timer tries again; where packages were only locked,
+	// at its next run.
+	NextAttempt time.Time `yaml:"next_attempt,omitempty"`
 }
+
+// removeAgain is how long the timer leaves alone a package whose own scripts, or
+// what depends on it, keep it on the host.
+const removeAgain = 24 * time.Hour
 
 // agentEnvironment is the file that units of the agent read their environment
 // from. Like its configuration it is the agent's, whoever put it there.
@@ -128,7 +135,11 @@ func leftBehind(p ospackage.Package, err error, known []PackageLeft, now time.Ti
 			since = k.Since
 		}
 	}
-	return PackageLeft{Package: p, Since: since, Error: err.Error()}
+	l := PackageLeft{Package: p, Since: since, Error: err.Error()}
+	if _, locked := errors.AsType[*ospackage.LockedError](err); !locked {
+		l.NextAttempt = now.Add(removeAgain)
+	}
+	return l
 }
 
 // notePackages writes down, before the first of them is touched, what is needed to
@@ -266,7 +277,11 @@ func (i *Installer) takeOverNow(ctx context.Context, c Config, packages []ospack
 
 // takeOverLeft tries again what could not be removed at its time.
 func (i *Installer) takeOverLeft(ctx context.Context, c *Config) error {
-	if len(c.Status.PackagesLeft) == 0 {
+	due := func(l PackageLeft) bool {
+		wait := l.NextAttempt.Sub(i.Now())
+		return wait <= 0 || wait > removeAgain // clocks jump
+	}
+	if !slices.ContainsFunc(c.Status.PackagesLeft, due) {
 		return nil
 	}
 	packages := i.agentPackages(ctx)

@@ -196,13 +196,33 @@ func (i *Installer) putBackOriginal(ctx context.Context, conn *systemd.Conn) err
 	return nil
 }
 
+// leaves reports whether a program will be there once all is put back.
+func (b before) leaves(program string) bool {
+	for _, l := range b.Links {
+		switch target := l.Before.Link; {
+		case l.Path != program:
+			continue
+		case l.Before.Saved != "":
+			return true
+		case target == "":
+			return false
+		case !filepath.IsAbs(target):
+			program = filepath.Join(filepath.Dir(program), target)
+		default:
+			program = target
+		}
+	}
+	_, err := os.Stat(program)
+	return err == nil
+}
+
 var execStart = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*(\S+)`)
 
 // plainUnit makes up for a package that was taken over: it cannot be installed
 // again from here, but its agent can run from the programs that it left, with its
 // unit as a file of its own.
 func (i *Installer) plainUnit(ctx context.Context, b *before) error {
-	if len(b.PackageUnit) == 0 {
+	if len(b.Packages) == 0 {
 		return nil
 	}
 	packages, err := ospackage.Installed(ctx)
@@ -214,15 +234,16 @@ func (i *Installer) plainUnit(ctx context.Context, b *before) error {
 			return nil // it is here, still or again
 		}
 	}
-	m := execStart.FindSubmatch(b.PackageUnit)
-	if m == nil {
-		return nil
+	program := filepath.Join(i.Paths.LinkDir, "teleport")
+	if m := execStart.FindSubmatch(b.PackageUnit); m != nil {
+		program = string(m[1])
 	}
-	program := string(m[1])
-	put := func(l versions.LinkChange) bool { return l.Path == program && l.Before.Saved != "" }
-	if !slices.ContainsFunc(b.Links, put) && !exists(program) {
+	if !b.leaves(program) {
 		return fmt.Errorf("the agent that was here came with the package %s, which was removed with %s; updates are disabled, nothing else was changed: "+
 			"install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files", describePackages(b.Packages), program)
+	}
+	if len(b.PackageUnit) == 0 {
+		return nil // it had none where packages have units
 	}
 	b.Unit = unitBefore{Path: i.Paths.Unit(), Regular: true, Content: b.PackageUnit, Mode: 0o644}
 	return nil

@@ -27,6 +27,7 @@ var foreignUpdaters = []string{
 	"/etc/systemd/system/teleport-update_*.service",
 	"/etc/systemd/system/teleport-upgrade.timer",
 	"/lib/systemd/system/teleport-upgrade.timer",
+	"/usr/lib/systemd/system/teleport-upgrade.timer",
 }
 
 // checkUnit refuses when the unit that systemd would use for the agent is

@@ -43,8 +43,8 @@ func removalScripts(wait string) (prerm, postrm string) {
 	return prerm, postrm
 }
 
-// packageTree lays out what the package holds.
-func (s *scene) packageTree(v string) (dir string) {
+// packageTree lays out what the package holds, with its programs in oldDir.
+func (s *scene) packageTree(v, oldDir string) (dir string) {
 	s.t.Helper()
 	s.sound(v)
 	unpacked, dir := s.t.TempDir(), s.t.TempDir()
@@ -55,13 +55,13 @@ func (s *scene) packageTree(v string) (dir string) {
 	files := map[string]string{
 		"/etc/teleport.yaml":    "teleport:\n  diag_addr: 127.0.0.1:3000\n",
 		"/etc/default/teleport": "# from the package\n",
-		packagesUnit:            release.Unit{RestartDelay: 300 * time.Millisecond}.Text(),
+		packagesUnit:            release.Unit{LinkDir: oldDir, RestartDelay: 300 * time.Millisecond}.Text(),
 		packagesOwn:             "#!/bin/sh\n",
 	}
 	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
 		data, err := os.ReadFile(filepath.Join(unpacked, "teleport", name))
 		s.check(err)
-		files[linkDir+"/"+name] = string(data)
+		files[oldDir+"/"+name] = string(data)
 	}
 	for name, text := range files {
 		name = filepath.Join(dir, name)
@@ -78,8 +78,16 @@ func (s *scene) packageTree(v string) (dir string) {
 // oldDeb builds the package for apt.
 func (s *scene) oldDeb(v, wait string) string {
 	s.t.Helper()
-	dir := s.packageTree(v)
+	return s.oldDebIn(linkDir, v, wait)
+}
+
+func (s *scene) oldDebIn(binDir, v, wait string) string {
+	s.t.Helper()
+	dir := s.packageTree(v, binDir)
 	prerm, postrm := removalScripts(wait)
+	if wait == "fails" {
+		prerm += "exit 1\n"
+	}
 	// Not on an upgrade; and at the purge that follows the removal, again.
 	prerm = strings.Replace(prerm, "set -e\n", "set -e\n[ \"$1\" = remove ] || exit 0\n", 1)
 	for name, text := range map[string]string{
@@ -221,6 +229,65 @@ func TestAPackageOfAptsIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.runsFrom(linkDir + "/teleport")
+}
+
+// A package whose programs are elsewhere takes them along: there is no agent of
+// before to go back to.
+func TestAnAgentThatWentWithItsPackageCannotBePutBack(t *testing.T) {
+	s := newScene(t)
+	s.Must("rm", "/etc/teleport.yaml")
+	s.aptRepository(s.oldDebIn("/opt/teleport/system/bin", oldPackage, ""))
+	s.apt("install", "teleport")
+	s.Must("systemctl", "enable", "--now", "teleport")
+	s.runsFrom("/opt/teleport/system/bin/teleport")
+	s.sound("1.0.0")
+	s.wants("1.0.0")
+	s.enable("--health-window", "1s")
+	s.serves("1.0.0")
+	s.fails(1, "came with the package teleport 0.9.0, which was removed with /opt/teleport/system/bin/teleport; updates are disabled, nothing else was changed", updater, "uninstall")
+	s.serves("1.0.0")
+	process := s.agentProcess()
+	s.Must(updater, "uninstall", "--keep-agent")
+	if now := s.agentProcess(); now != process {
+		t.Errorf("the agent was %s and is %s", process, now)
+	}
+	if err := s.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.runsFrom(linkDir + "/teleport")
+	// The package may come back over it.
+	s.apt("install", "-o", "Dpkg::Options::=--force-confold", "teleport")
+}
+
+func TestAPackageThatCannotBeRemovedStays(t *testing.T) {
+	s := newScene(t)
+	s.installOldDeb("fails")
+	s.sound("1.0.0")
+	s.wants("1.0.0")
+	s.enable("--health-window", "1s")
+	s.serves("1.0.0")
+	process := s.agentProcess()
+	tries := func() int {
+		return strings.Count(s.Log(""), "the package could not be removed; a later run tries again")
+	}
+	if n := tries(); n != 1 || !strings.Contains(s.Read(store+"/updates.yaml"), "packages_left") {
+		t.Errorf("it was tried %d times, and is remembered as\n%s", n, s.Read(store+"/updates.yaml"))
+	}
+	for range 2 {
+		if code := s.tick(); code != 0 {
+			t.Errorf("a tick ends with %d", code)
+		}
+	}
+	if n := tries(); n != 1 {
+		t.Errorf("it was tried %d times within minutes", n)
+	}
+	s.Must("sed", "-i", "/^exit 1$/d", "/var/lib/dpkg/info/teleport.prerm")
+	s.Must("rm", "-f", firedFile)
+	s.enable("--health-window", "1s") // a person's command does not wait
+	s.taken("1.0.0")
+	if now := s.agentProcess(); now != process {
+		t.Errorf("the agent was %s and is %s", process, now)
+	}
 }
 
 func TestAFailedEnableLeavesThePackageAsItWas(t *testing.T) {
@@ -367,7 +434,7 @@ func TestAPackageOfDnfsIsTakenOver(t *testing.T) {
 // oldRPM builds the package for dnf, with the host's own rpmbuild.
 func (s *scene) oldRPM(v string) string {
 	s.t.Helper()
-	dir := s.packageTree(v)
+	dir := s.packageTree(v, linkDir)
 	payload := "/srv/payload-" + v
 	var files []string
 	s.check(filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {

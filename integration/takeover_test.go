@@ -119,6 +119,12 @@ func TestWhatStandsInTheWayIsNamedAndLeftAlone(t *testing.T) {
 			},
 			"managed by another updater (/etc/systemd/system/teleport-update.service)",
 		},
+		"the timer of Teleport's older updater": {
+			func(s *scene) {
+				s.Write("/lib/systemd/system/teleport-upgrade.timer", "[Timer]\nOnCalendar=daily\n")
+			},
+			"/systemd/system/teleport-upgrade.timer)",
+		},
 		"a drop-in that starts something else": {
 			func(s *scene) {
 				s.Write("/etc/systemd/system/teleport.service.d/own.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/sleep 9\n")
