@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages test test-packages test-hosts test-faults lint demo bench bench-backup fuzz clean
+.PHONY: help build packages test test-packages test-hosts test-faults test-mutants lint demo bench bench-backup fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -33,7 +33,10 @@ test-hosts: ## real systemd hosts in containers (as root)
 
 test-faults: ## the whole campaigns of faults (as root)
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 40m ./integration/power
-	$(GO) test -tags hosts -count=1 -v -timeout 20m ./integration/walks -walks 500 -run RandomWalks
+	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 20m ./integration/walks
+
+test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
+	$(GO) run ./integration/mutants
 
 lint: ## formatting, vet, staticcheck, shell scripts
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }

@@ -49,12 +49,8 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 		return nil
 	}
 	in, err := i.consider(ctx, opts)
-	if err != nil {
+	if in == nil || err != nil {
 		return err
-	}
-	if in == nil {
-		i.tidy(ctx)
-		return nil
 	}
 	asked := i.Now()
 	if err := i.waitJitter(ctx, in, opts); err != nil {

@@ -226,10 +226,8 @@ func (s *Stage) sameMeaning(was, is string) string {
 			b, err = databaseAt(is)
 		}
 	case "backup.yaml", "updates.yaml":
-		// A repair says nothing about a change of version, but a failed one does.
-		repair := s.From == s.To && s.To != ""
-		if a, err = timeless(was, repair); err == nil {
-			b, err = timeless(is, repair)
+		if a, err = timeless(was); err == nil {
+			b, err = timeless(is)
 		}
 	}
 	if err != nil {
@@ -241,9 +239,8 @@ func (s *Stage) sameMeaning(was, is string) string {
 	return ""
 }
 
-// timeless is a YAML file without what differs each time, and without the last
-// update if that tells nothing.
-func timeless(path string, withoutLast bool) (string, error) {
+// timeless is a YAML file without what differs each time.
+func timeless(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -253,9 +250,6 @@ func timeless(path string, withoutLast bool) (string, error) {
 		return "", err
 	}
 	withoutTimes(m)
-	if status, ok := m["status"].(map[string]any); ok && withoutLast {
-		delete(status, "last_update")
-	}
 	out, err := yaml.Marshal(m)
 	return string(out), err
 }

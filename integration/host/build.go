@@ -51,7 +51,8 @@ func Build(ctx context.Context, p Program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(module, "build", "test")
+	// Runs with other sources than the module's keep theirs apart.
+	dir := cmp.Or(os.Getenv("TEST_BUILD_DIR"), filepath.Join(module, "build", "test"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}

@@ -233,6 +233,7 @@ func (a *attempt) uninstall(c Command) int {
 		}
 	}
 	*a.Model = Model{Clock: a.Clock, Database: a.Database, Plain: plain, PlainUnit: unit, Trees: map[Release]Tree{}}
+	a.done = append(a.done, a.clone())
 	return 0
 }
 

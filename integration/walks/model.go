@@ -68,6 +68,8 @@ type Tree struct {
 	Build  Build // what was downloaded
 	Damage Damage
 	Backup *Backup // nil: none that is complete
+	// Qualified: the folder's name says the edition, for VERSION was taken.
+	Qualified bool
 }
 
 // here reports whether the updater takes the folder for a version at all.

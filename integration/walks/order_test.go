@@ -266,13 +266,27 @@ func TestOrderOfUninstall(t *testing.T) {
 			s.wants("1.1.0")
 			s.must("enable")
 			if keep {
-				s.does(args("uninstall", "--keep-agent"), then([]string{"configuration", "link tctl", "link tsh", "link teleport"}, last...)...)
+				s.does(args("uninstall", "--keep-agent"), then([]string{"configuration", "journal: uninstalling", "link tctl", "link tsh", "link teleport"}, last...)...)
 			} else {
-				s.does(args("uninstall"), then([]string{"configuration", "link tctl goes", "link teleport goes", "link tsh goes",
+				s.does(args("uninstall"), then([]string{"configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
 					"link tsh", "link teleport", "unit"}, last...)...)
 			}
 		})
 	}
+}
+
+// Where updates.yaml was lost, the links are there already when the updater is
+// enabled, so that nothing is put back in their place.
+func TestOrderOfUninstallAfterTheConfigurationWasLost(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.must("enable")
+	if err := os.Remove(s.h.config()); err != nil {
+		t.Fatal(err)
+	}
+	s.must("enable")
+	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
+		"unit goes", "updater's units go", "remove the updater's copy", "remove the store")
 }
 
 // A database whose pages have another size cannot be overwritten in place.

@@ -16,7 +16,6 @@ type Command struct {
 	Scheduled  bool // the timer runs it
 	Force      bool // --force, or --allow-downgrade
 	Keep       bool // --keep-agent
-	again      bool // it was cut off before
 }
 
 // opens reports whether the command takes the update lock, and so closes what a

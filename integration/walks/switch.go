@@ -75,7 +75,11 @@ func (a *attempt) obtain(to Release, anew Build) bool {
 		}
 		next := Tree{Build: shelf.Build}
 		if old := a.tree(to); old != nil {
-			next.Backup = old.Backup
+			next.Backup, next.Qualified = old.Backup, old.Qualified
+		} else {
+			for r, t := range a.Trees {
+				next.Qualified = next.Qualified || r.Version == to.Version && !t.Qualified
+			}
 		}
 		a.Trees[to] = next
 		a.mark()
@@ -180,8 +184,8 @@ func (a *attempt) retain() {
 	a.Removing = false
 	for r, t := range a.Trees {
 		same := func(k Release) bool {
-			// What lacks its mark may be any edition of its version.
-			return k == r || t.Damage == Unmarked && k.Version == r.Version
+			// What lacks its mark may be any edition that its name does not deny.
+			return k == r || t.Damage == Unmarked && !t.Qualified && k.Version == r.Version
 		}
 		if !same(a.Active) && !same(a.Previous) {
 			delete(a.Trees, r)

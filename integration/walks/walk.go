@@ -204,7 +204,6 @@ func (w *walk) command(ctx context.Context, c Command, killAt int) (string, erro
 		end, code, _ := m.Run(c, &w.out)
 		if code == r.code {
 			ends = append(ends, end)
-			w.count(m, end)
 		}
 		codes = append(codes, code)
 	}
@@ -217,6 +216,7 @@ func (w *walk) command(ctx context.Context, c Command, killAt int) (string, erro
 	if what, err := w.narrow(ctx, ends); err != nil || what != "" {
 		return what + "\n" + r.stderr, err
 	}
+	w.count(was, w.may[0])
 	if r.code != 0 && !repaired && c.Name != "uninstall" { // which disables updates first
 		if what, err := w.untouched(before); err != nil || what != "" {
 			return what + "\n" + r.stderr, err
@@ -256,7 +256,7 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 		switch {
 		case phase == "":
 			next = append(next, a.trail...)
-		case phase == "proven":
+		case phase == "proven", phase == "uninstalling":
 			next = append(next, a.done...)
 		default:
 			next = append(next, a.undone...)
@@ -267,12 +267,6 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 	}
 	for _, m := range next {
 		m.Touched, m.Removing = true, true
-	}
-	if c.Name == "uninstall" {
-		w.may = next
-		c.again = true
-		w.note += ", and again"
-		return w.command(ctx, c, 0)
 	}
 	if w.open = phase != ""; w.open {
 		w.note += ", " + phase

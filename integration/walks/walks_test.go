@@ -17,7 +17,7 @@ import (
 
 var (
 	seedFlag  = flag.Int64("seed", -1, "replay the walk of this seed alone, and tell all its steps")
-	walksFlag = flag.Int("walks", 40, "how many walks; the last one's seed is new each time")
+	walksFlag = flag.Int("walks", 0, "how many walks, the seed of the last one new each time; 0: 40, or 500 with FAULTS=all")
 	stepsFlag = flag.Int("steps", 12, "commands of a walk")
 	fromFlag  = flag.Int64("from", 1, "the first seed")
 )
@@ -43,8 +43,15 @@ func TestRandomWalksKeepThePromise(t *testing.T) {
 		walkOn(t, updater, uint64(*seedFlag), &Tally{})
 		return
 	}
+	if *walksFlag == 0 {
+		*walksFlag = 40
+		if os.Getenv("FAULTS") == "all" {
+			*walksFlag = 500
+		}
+	}
 	var mu sync.Mutex
 	var sum Tally
+	violations := 0
 	walks := 0
 	t.Run("seeds", func(t *testing.T) {
 		for n := range *walksFlag {
@@ -60,10 +67,14 @@ func TestRandomWalksKeepThePromise(t *testing.T) {
 				defer mu.Unlock()
 				walks++
 				sum.add(tally)
+				if t.Failed() {
+					violations++
+				}
 			})
 		}
 	})
-	t.Logf("%d walks: %+v", walks, sum)
+	t.Logf("random walks: %d (%d commands, %d of them with exit code 0; %d kills, %d changes of version, %d databases restored), violations: %d",
+		walks, sum.Commands, sum.Succeeded, sum.Kills, sum.Switches, sum.Restores, violations)
 	if sum.Kills == 0 || sum.Restores == 0 || sum.Succeeded < sum.Commands/3 {
 		t.Errorf("these walks show little: %+v", sum)
 	}

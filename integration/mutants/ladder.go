@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// rung is one run of tests.
+type rung struct {
+	name string
+	// pkg has the tests; empty stands for the mutant's own package.
+	pkg  string
+	args []string // of the tests
+	only string   // for mutants of this package alone
+	// built: the tests have the updater built and look at that, so that they need
+	// not be built with each mutant themselves.
+	built bool
+}
+
+// rungs are run in this order, the cheapest first, until one fails.
+var rungs = []rung{
+	{name: "the sequences of package durable", pkg: "internal/durable", only: "internal/durable"},
+	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
+	{name: "its package's tests"},
+	{name: "random walks", pkg: "integration/walks", args: []string{"-test.run=RandomWalks", "-walks=60"}, built: true},
+}
+
+// What stands for a rung where none caught the mutant.
+const (
+	notCompiled = "DOES NOT COMPILE"
+	unsound     = "these tests fail without the mutant, too"
+)
+
+// ladder runs tests against mutants.
+type ladder struct {
+	module, dir string
+
+	building sync.Mutex
+
+	mu    sync.Mutex
+	sound map[string]bool // tests, by their arguments, that pass without a mutant
+}
+
+// climb runs the tests against a mutant and returns which caught it, with the
+// output.
+func (l *ladder) climb(ctx context.Context, name string, m Mutant) (by, output string) {
+	dir := filepath.Join(l.dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return notCompiled, err.Error()
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := m.write(l.module, dir)
+	if err != nil {
+		return notCompiled, err.Error()
+	}
+	// Tests build the updater themselves, with this too.
+	env := append(os.Environ(), "TEST_BUILD_DIR="+dir, "GOFLAGS=-overlay="+overlay)
+	if out, err := l.run(ctx, l.module, env, "go", "build", "./"+filepath.Dir(m.File)); err != nil {
+		return notCompiled, out
+	}
+	for _, r := range rungs {
+		if r.only != "" && r.only != filepath.Dir(m.File) {
+			continue
+		}
+		if r.pkg == "" {
+			r.pkg = filepath.Dir(m.File)
+		}
+		out, err := l.test(ctx, r, env, dir)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if out, ok := l.isSound(ctx, r); !ok {
+			return unsound, out
+		}
+		return r.name, out
+	}
+	return "", ""
+}
+
+// test builds the tests of a rung and runs them.
+func (l *ladder) test(ctx context.Context, r rung, env []string, dir string) (string, error) {
+	program := filepath.Join(dir, "tests")
+	buildEnv := env
+	if r.built {
+		program, buildEnv = filepath.Join(l.dir, filepath.Base(r.pkg)+".test"), os.Environ()
+	}
+	if out, err := l.compile(ctx, r, buildEnv, program); err != nil {
+		return out, err
+	}
+	args := append([]string{program, "-test.failfast", "-test.timeout=8m"}, r.args...)
+	return l.run(ctx, filepath.Join(l.module, r.pkg), env, args...)
+}
+
+// compile builds the tests of a rung; those that are built once, once.
+func (l *ladder) compile(ctx context.Context, r rung, env []string, program string) (string, error) {
+	if r.built {
+		l.building.Lock()
+		defer l.building.Unlock()
+		if _, err := os.Stat(program); err == nil {
+			return "", nil
+		}
+	}
+	return l.run(ctx, l.module, env, "go", "test", "-c", "-tags=hosts", "-vet=off", "-o", program, "./"+r.pkg)
+}
+
+// isSound makes sure, once, that tests which fail with a mutant do so because of
+// it.
+func (l *ladder) isSound(ctx context.Context, r rung) (string, bool) {
+	key := r.pkg + " " + strings.Join(r.args, " ")
+	l.mu.Lock()
+	known := l.sound[key]
+	l.mu.Unlock()
+	if known {
+		return "", true
+	}
+	dir := filepath.Join(l.dir, "none")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err.Error(), false
+	}
+	out, err := l.test(ctx, r, append(os.Environ(), "TEST_BUILD_DIR="+dir), dir)
+	l.mu.Lock()
+	l.sound[key] = err == nil
+	l.mu.Unlock()
+	return out, err == nil
+}
+
+// write writes the mutant, and the file that tells the go command to read it.
+func (m Mutant) write(module, dir string) (overlay string, err error) {
+	path := filepath.Join(dir, "mutant.go")
+	if err := os.WriteFile(path, m.Text, 0o644); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(module, m.File): path}})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, data, 0o644)
+}
+
+func (l *ladder) run(ctx context.Context, dir string, env []string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, append(env, "CI=true", "CGO_ENABLED=0")
+	// An interrupt lets the tests clean up after themselves.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"strings"
+)
+
+// pair is two steps of one function, in their order. A step is the name of a call
+// in it, or the name and one of its arguments, as in "enter:switched".
+type pair struct {
+	file, function string
+	first, second  string
+}
+
+// pairs are the orders that the promise hangs from. One that is no longer found
+// is an error: whoever changed the order has to say what it is now.
+var pairs = []pair{
+	// The journal is on stable storage before the first change that it stands for,
+	// and the units that would recover are there before it.
+	{"installer/transaction.go", "prepare", "installUnits", "enter:begun"},
+	// A backup before the version that may migrate is linked.
+	{"installer/transaction.go", "forward", "backUp", "relink"},
+	{"installer/transaction.go", "forward", "relink", "enter:switched"},
+	{"installer/transaction.go", "forward", "enter:switched", "Restore"},
+	{"installer/transaction.go", "forward", "relink", "Restore"},
+	{"installer/transaction.go", "forward", "Restore", "enterProven"},
+	{"installer/transaction.go", "relink", "ApplyLinks", "writeUnit"},
+
+	// Forward: the outcome, then the updater's own link, then the journal goes.
+	{"installer/finish.go", "finish", "reassert", "linkUpdater"},
+	{"installer/finish.go", "finish", "keepBefore", "linkUpdater"},
+	{"installer/finish.go", "finish", "save", "linkUpdater"},
+	{"installer/finish.go", "finish", "save", "Remove:Journal"},
+	{"installer/finish.go", "finish", "linkUpdater", "Remove:Journal"},
+	{"installer/uninstall.go", "writeBefore", "MkdirAll", "WriteFile"},
+	{"installer/reassert.go", "reassert", "save", "relink"},
+	{"installer/repair.go", "relink", "ApplyLinks", "writeUnit"},
+
+	// Back: the journal says so first; links, unit and database, then that they are
+	// back; the outcome before the journal goes.
+	{"installer/undo.go", "undoFiles", "enter:rollingBack", "RevertLinks"},
+	{"installer/undo.go", "undoFiles", "RevertLinks", "restore"},
+	{"installer/undo.go", "undoFiles", "restore", "undoDatabase"},
+	{"installer/undo.go", "undoFiles", "RevertLinks", "undoDatabase"},
+	{"installer/undo.go", "undoFiles", "undoDatabase", "enter:restored"},
+	{"installer/undo.go", "closeUndone", "removeUnits", "save"},
+	{"installer/undo.go", "closeUndone", "forgetFirst", "save"},
+	{"installer/undo.go", "closeUndone", "save", "Remove:Journal"},
+
+	// Uninstalling: updates are off, the journal says so, then the agent's files,
+	// then ours, the journal with them.
+	{"installer/uninstall.go", "uninstallLocked", "save", "checkUninstall"},
+	{"installer/uninstall.go", "uninstallLocked", "checkUninstall", "enter:uninstalling"},
+	{"installer/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
+	{"installer/uninstall.go", "finishUninstall", "releaseAgent", "removeUnits"},
+	{"installer/uninstall.go", "finishUninstall", "removeUnits", "RemoveAll"},
+	{"installer/uninstall.go", "putBackFiles", "plainUnit", "RemoveLinks"},
+	{"installer/uninstall.go", "putBackFiles", "RemoveLinks", "RevertLinks"},
+	{"installer/uninstall.go", "putBackFiles", "RevertLinks", "restore"},
+
+	// A release: the tree, then what marks it as whole, then its name; the backup
+	// of the one that it replaces is in both by then.
+	{"versions/publish.go", "publish", "LinkFiles", "Exchange"},
+	{"versions/links.go", "ApplyLinks", "save", "set"},
+	{"versions/links.go", "ApplyLinks", "set", "syncFolders"},
+	{"versions/links.go", "save", "MkdirAll", "CloneFile"},
+
+	// A backup: no backup.yaml beside a database that it does not describe.
+	{"backup/take.go", "Take", "fill", "Sync"},
+	{"backup/take.go", "Take", "Sync", "publish"},
+	{"backup/take.go", "publish", "Remove", "Unlink"},
+	{"backup/take.go", "publish", "Remove", "SyncDir"},
+	{"backup/take.go", "publish", "SyncDir", "Replace"},
+	{"backup/take.go", "publish", "Remove", "Replace"},
+	{"backup/take.go", "publish", "Replace", "write"},
+	{"backup/restore.go", "replace", "fill", "Unlink"},
+	{"backup/restore.go", "replace", "Unlink", "SyncDir"},
+	{"backup/restore.go", "replace", "SyncDir", "Replace"},
+	{"backup/restore.go", "fill", "copyFile", "Sync"},
+
+	// Files: content and attributes, sync, name, sync.
+	{"internal/durable/durable.go", "CopyFile", "Copy", "Sync"},
+	{"internal/durable/durable.go", "CopyFile", "Chmod", "Sync"},
+	{"internal/durable/durable.go", "CopyFile", "Sync", "Rename"},
+	{"internal/durable/durable.go", "CopyFile", "Rename", "SyncDir"},
+	{"internal/durable/durable.go", "Remove", "Unlink", "SyncDir"},
+	{"internal/durable/durable.go", "RemoveAll", "SyncDir", "RemoveAll"},
+	{"internal/durable/clone.go", "CloneFile", "copyAttributes", "Sync"},
+	{"internal/durable/clone.go", "CloneFile", "Sync", "Rename"},
+	{"internal/durable/clone.go", "CloneFile", "Rename", "SyncDir"},
+	{"internal/durable/clone.go", "LinkFiles", "Link", "SyncDir:to"},
+
+	// A unit is enabled once its file is there, and disabled before that goes.
+	{"systemd/units.go", "install", "WriteFile", "Relink"},
+	{"systemd/units.go", "install", "MkdirAll", "Relink"},
+}
+
+// swapped makes a mutant of each pair.
+func swapped(files []file) ([]Mutant, error) {
+	var mutants []Mutant
+	for _, p := range pairs {
+		m, err := p.swap(files)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %s before %s: %w", p.file, p.function, p.first, p.second, err)
+		}
+		mutants = append(mutants, m)
+	}
+	return mutants, nil
+}
+
+func (p pair) swap(files []file) (Mutant, error) {
+	for _, f := range files {
+		if f.name != p.file {
+			continue
+		}
+		var m Mutant
+		err := fmt.Errorf("the pair is not found")
+		f.functions(func(fn *ast.FuncDecl) {
+			if fn.Name.Name != p.function {
+				return
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				// The innermost list that holds both is visited last.
+				if block, ok := n.(*ast.BlockStmt); ok {
+					if found, ok := p.swapIn(f, fn, block); ok {
+						m, err = found, nil
+					}
+				}
+				return true
+			})
+		})
+		return m, err
+	}
+	return Mutant{}, fmt.Errorf("there is no such file")
+}
+
+// span is one step: a statement, with the look at its error that follows it.
+type span struct{ from, to token.Pos }
+
+// swapIn changes the two steps of a list.
+func (p pair) swapIn(f file, fn *ast.FuncDecl, block *ast.BlockStmt) (Mutant, bool) {
+	first, second := -1, -1
+	for i, s := range block.List {
+		if first < 0 && f.has(s, p.first) {
+			first = i
+		} else if first >= 0 && second < 0 && f.has(s, p.second) {
+			second = i
+		}
+	}
+	if second < 0 {
+		return Mutant{}, false
+	}
+	a, b := step(block.List, first), step(block.List, second)
+	if a.to > b.from {
+		return Mutant{}, false
+	}
+	textA, textB := f.between(a.from, a.to), f.between(b.from, b.to)
+	if r, ok := block.List[second].(*ast.ReturnStmt); ok {
+		if len(r.Results) != 1 {
+			return Mutant{}, false
+		}
+		textA, textB = textA+"\nreturn nil", "if err := "+f.of(r.Results[0])+"; err != nil {\nreturn err\n}"
+	}
+	text := string(f.text[:f.offset(a.from)]) + textB + f.between(a.to, b.from) + textA + string(f.text[f.offset(b.to):])
+	return f.mutant(block.List[first], fn.Name.Name, fmt.Sprintf("%s and %s swapped", p.first, p.second), []byte(text)), true
+}
+
+func (f file) between(from, to token.Pos) string {
+	return string(f.text[f.offset(from):f.offset(to)])
+}
+
+// step takes what follows a statement with it, if that looks at its error only.
+func step(list []ast.Stmt, i int) span {
+	s := span{list[i].Pos(), list[i].End()}
+	if _, ok := list[i].(*ast.AssignStmt); !ok || i+1 == len(list) {
+		return s
+	}
+	if next, ok := list[i+1].(*ast.IfStmt); ok && next.Init == nil {
+		if c, ok := next.Cond.(*ast.BinaryExpr); ok && c.Op == token.NEQ {
+			if x, ok := c.X.(*ast.Ident); ok && x.Name == "err" {
+				s.to = next.End()
+			}
+		}
+	}
+	return s
+}
+
+// has reports whether a call of that name is in a statement.
+func (f file) has(s ast.Stmt, what string) (yes bool) {
+	name, argument, _ := strings.Cut(what, ":")
+	ast.Inspect(s, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if ok && called(call) == name {
+			yes = yes || argument == ""
+			for _, a := range call.Args {
+				yes = yes || argument != "" && mentions(a, argument)
+			}
+		}
+		return true
+	})
+	return yes
+}
+
+func mentions(n ast.Node, name string) (yes bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && id.Name == name {
+			yes = true
+		}
+		return true
+	})
+	return yes
+}
