@@ -28,12 +28,12 @@ func TestPowerCutsOfWholeHosts(t *testing.T) {
 		hosts, each = 4, 27
 	}
 	seed := rand.Uint64()
-	if given := os.Getenv("TELEPORT_UPDATE_SEED"); given != "" {
+	if given := os.Getenv("FAULTS_SEED"); given != "" {
 		if _, err := fmt.Sscan(given, &seed); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("TELEPORT_UPDATE_SEED=%d", seed)
+	t.Logf("FAULTS_SEED=%d", seed)
 	begun := time.Now()
 	t.Run("on", func(t *testing.T) {
 		for n := range hosts {
