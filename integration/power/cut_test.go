@@ -15,7 +15,7 @@ import (
 
 var (
 	pointFlag = flag.Int("point", 0, "cut at this call alone; give the scene and the file systems with -run")
-	everyFlag = flag.Int("every", 1, "cut at every Nth call only, for a quick look")
+	everyFlag = flag.Int("every", 1, "cut at every `N`th call, and look at every Nth state of a disk, only")
 )
 
 // share is the part of the sweep that always runs: the scene, and of its calls
@@ -57,7 +57,8 @@ func (c *tally) add(l layout, n int64) {
 
 func (c *tally) String() string {
 	ext4, xfs, two := c.ext4.Load(), c.xfs.Load(), c.two.Load()
-	return fmt.Sprintf("power cuts: %d (ext4 %d, xfs %d, two file systems %d), violations: %d", ext4+xfs+two, ext4, xfs, two, c.violations.Load())
+	return fmt.Sprintf("power cuts: %d (ext4 %d, xfs %d, two file systems %d; and one after each boot, recovery and run that followed), violations: %d",
+		ext4+xfs+two, ext4, xfs, two, c.violations.Load())
 }
 
 func TestAPowerCutAfterAnyCallLeavesOneWholeVersion(t *testing.T) {

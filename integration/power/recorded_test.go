@@ -48,14 +48,13 @@ func TestEveryStateThatTheDiskWentThroughIsOneWholeVersion(t *testing.T) {
 					t.Parallel()
 					b := setUp(t, scene, l)
 					r := record(t, b)
-					for n := range r.log {
-						n++
+					for n := len(r.log); n > 0; n -= *everyFlag {
+						if *stateFlag >= 0 && *stateFlag != n {
+							continue
+						}
 						ways := 1
 						if r.log.Safe(n) < n {
 							ways += losses
-						}
-						if *stateFlag >= 0 && *stateFlag != n {
-							continue
 						}
 						for way := range ways {
 							// Each state's losses come from the seed and its own
