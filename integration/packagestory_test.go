@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"teleport-update/integration/host"
+	"teleport-update/integration/release"
 )
 
 // The story of a host from its package, on each Debian: 11 with systemd 247, 12
@@ -17,7 +18,8 @@ func TestTheDebCarriesAHostThroughItsLife(t *testing.T) {
 		t.Run(suite, func(t *testing.T) {
 			s := bareScene(t, host.Options{Suite: suite})
 			s.path = "teleport-update"
-			s.sound("1.0.0", "1.1.0")
+			s.sound("1.0.0")
+			s.release(release.Spec{Version: "1.1.0", Files: []release.File{{Name: "teleport-update", Path: s.program(host.Updater())}}})
 			s.wants("1.0.0")
 			s.aptRepository(packageOf(t, "teleport-update", packageOld, "deb"))
 			s.Must("mkdir", "-p", "/var/lib/systemd/timers") // systemd makes it for any timer that is persistent
@@ -38,6 +40,8 @@ func TestTheDebCarriesAHostThroughItsLife(t *testing.T) {
 				(installed + time.Since(enabling)).Round(time.Millisecond), installed.Round(time.Millisecond))
 			s.updaterInstalled(packageOld)
 
+			const ownConfig = "TELEPORT_UPDATE_LOG_FORMAT=json\n"
+			s.Write("/etc/default/teleport-update", ownConfig)
 			s.wants("1.1.0")
 			if code := s.tick(); code != 0 {
 				t.Errorf("a tick ended with %d:\n%s", code, s.Log("teleport-update.service"))
@@ -46,6 +50,15 @@ func TestTheDebCarriesAHostThroughItsLife(t *testing.T) {
 			if code := s.tick(); code != 0 {
 				t.Errorf("a second tick ended with %d", code)
 			}
+			if log := s.Log("teleport-update.service"); !strings.Contains(log, `"msg":`) {
+				t.Errorf("the timer's runs do not read /etc/default/teleport-update:\n%s", log)
+			}
+			// A person gets the updater that came with the version, the timer runs the
+			// package's.
+			if got := s.Must("sh", "-c", "command -v teleport-update"); got != linkDir+"/teleport-update" {
+				t.Errorf("a person runs %s", got)
+			}
+			s.updaterInstalled(packageOld)
 
 			s.aptRepository(packageOf(t, "teleport-update", packageOld, "deb"), packageOf(t, "teleport-update", packageNew, "deb"))
 			s.untouched("an upgrade of the package", func() { s.apt("upgrade") })
@@ -53,6 +66,9 @@ func TestTheDebCarriesAHostThroughItsLife(t *testing.T) {
 			s.untouched("a downgrade of the package", func() { s.apt("install", "--allow-downgrades", "teleport-update="+packageOld) })
 			s.updaterInstalled(packageOld)
 
+			if got := s.Read("/etc/default/teleport-update"); got != ownConfig {
+				t.Errorf("the administrator's configuration is now:\n%s", got)
+			}
 			s.Must("teleport-update", "rollback")
 			s.serves("1.0.0")
 			s.Must("teleport-update", "verify")

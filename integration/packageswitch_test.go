@@ -26,17 +26,14 @@ func packagedScene(t *testing.T) *scene {
 
 func TestThePackageInMidSwitch(t *testing.T) {
 	s := packagedScene(t)
-	begin := func(v string) *host.Process {
+	begin := func(v string, command ...string) *host.Process {
 		s.wants(v)
-		p := s.Background(host.Command{Args: []string{packaged, "update"}})
+		p := s.Background(host.Command{Args: command})
 		s.watched(v)
 		return p
 	}
-	ends := func(p *host.Process, v string) {
+	holds := func(v string) {
 		t.Helper()
-		if r, err := p.Wait(); err != nil || r.Code != 0 {
-			t.Errorf("the update ended with %d, %v:\n%s", r.Code, err, r.Stderr)
-		}
 		s.runsFrom(store + "/" + v + "/bin/teleport")
 		if s.Exists(store + "/journal.json") {
 			t.Error("the switch is not finished")
@@ -44,20 +41,26 @@ func TestThePackageInMidSwitch(t *testing.T) {
 	}
 
 	// An upgrade leaves a switch alone.
-	update := begin("1.1.0")
+	update := begin("1.1.0", packaged, "update")
 	s.apt("upgrade")
 	if !s.Exists(store + "/journal.json") {
 		t.Fatal("the switch was over before the upgrade was: the test shows nothing")
 	}
-	ends(update, "1.1.0")
+	if r, err := update.Wait(); err != nil || r.Code != 0 {
+		t.Errorf("the update ended with %d, %v:\n%s", r.Code, err, r.Stderr)
+	}
+	holds("1.1.0")
 	s.updaterInstalled(packageNew)
 
-	// A removal waits for it.
-	update = begin("1.2.0")
+	// A removal waits for it, and gives up the run that follows it.
+	begin("1.2.0", "systemctl", "start", "teleport-update.service")
 	s.apt("remove", "teleport-update")
-	ends(update, "1.2.0")
+	holds("1.2.0")
 	if s.Exists(packaged) {
 		t.Error("the package is still there")
+	}
+	if got := s.Must("systemctl", "is-system-running"); got != "running" {
+		t.Errorf("after the removal the host is %s: %s", got, s.Must("systemctl", "--failed", "--no-legend"))
 	}
 }
 
@@ -131,8 +134,8 @@ func TestThePackageInAnImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &scene{Test: h, t: t, path: packaged}
-	s.aptRepository(packageOf(t, "teleport-update", packageOld, "deb"))
-	s.apt("install", "teleport-update")
+	s.aptRepository(packageOf(t, "teleport-update", packageOld, "deb"), packageOf(t, "teleport-find", packageOld, "deb"))
+	s.apt("install", "teleport-update", "teleport-find")
 	for _, link := range []string{"timers.target.wants/teleport-update.timer", "multi-user.target.wants/teleport-update-recover.service"} {
 		if got := s.Link("/etc/systemd/system/" + link); !strings.HasSuffix(got, "/lib/systemd/system/"+link[strings.Index(link, "/")+1:]) {
 			t.Errorf("%s leads to %q", link, got)
@@ -140,6 +143,18 @@ func TestThePackageInAnImage(t *testing.T) {
 	}
 	if s.Exists("/var/lib/teleport") {
 		t.Error("the package made /var/lib/teleport")
+	}
+	// The first boot of an image applies presets, with what its distribution does
+	// to units that it does not know.
+	for _, others := range []string{"disable", "enable"} {
+		s.Write("/usr/lib/systemd/system-preset/99-default.preset", others+" *\n")
+		s.Must("systemctl", "--root=/", "preset", "teleport-update.timer", "teleport-update-recover.service", "teleport-find.service")
+		timer := s.Exists("/etc/systemd/system/timers.target.wants/teleport-update.timer")
+		recovery := s.Exists("/etc/systemd/system/multi-user.target.wants/teleport-update-recover.service")
+		server := s.Exists("/etc/systemd/system/multi-user.target.wants/teleport-find.service")
+		if !timer || !recovery || server {
+			t.Errorf("where the first boot would %s them, the timer is enabled: %v, the recovery: %v, the find server: %v", others, timer, recovery, server)
+		}
 	}
 	s.apt("purge", "teleport-update")
 	for _, name := range []string{"/etc/default/teleport-update", "/etc/needrestart", "/usr/share/teleport-update", "/etc/systemd/system/timers.target.wants/teleport-update.timer"} {
