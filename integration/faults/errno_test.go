@@ -57,12 +57,16 @@ func (f failure) decide(hit *trace.Call) func(trace.Call) trace.Action {
 	}
 }
 
-func failuresOf(calls int) []failure {
+// failuresOf lists one failure of every call; the errors take turns, and so do
+// once and from there on. Each round begins with another.
+func failuresOf(calls, rounds int) []failure {
 	var list []failure
 	names := []string{"ENOSPC", "EIO", "EROFS", "EDQUOT"}
-	for i := 1; i <= calls; i++ {
-		for _, name := range names {
-			list = append(list, failure{i, name, errnos[name], false}, failure{i, name, errnos[name], true})
+	for round := range rounds {
+		for i := 1; i <= calls; i++ {
+			turn := i + 3*round
+			name := names[turn%len(names)]
+			list = append(list, failure{i, name, errnos[name], turn/len(names)%2 == 1})
 		}
 	}
 	return list
@@ -82,18 +86,11 @@ func TestAnErrorOfTheDiskIsReportedAndUndone(t *testing.T) {
 				return []failure{{p.index, name, errnos[name], forever}}, err
 			}
 			calls, err := stage.count(t.Context(), stage.Args(stage.World))
-			list := failuresOf(calls)
-			if whole && len(list) > 400 {
-				// Every call, with errors that take turns.
-				var thin []failure
-				for i, f := range list {
-					if i%8 == f.call%4*2 || i%8 == (f.call+1)%4*2+1 {
-						thin = append(thin, f)
-					}
-				}
-				list = thin
+			rounds := 1
+			if scene.Name == "update" {
+				rounds = 3
 			}
-			return some(list, 25), err
+			return some(failuresOf(calls, rounds), 14), err
 		}, func(stage *Stage, f failure) error {
 			if err := stage.Restore(); err != nil {
 				return err

@@ -24,7 +24,7 @@ func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
 			calls, err := stage.count(t.Context(), stage.Args(stage.World))
 			points := pointsOf(calls)
 			if scene.Name != "update" {
-				points = some(points, 20)
+				points = some(points, 14)
 			}
 			return points, err
 		}, func(stage *Stage, p point) error {

@@ -180,16 +180,24 @@ func pointsOf(calls int) []point {
 	return points
 }
 
-// some thins a list out evenly to about n; everything if all is to be done.
+// some is about n of a list; all of it if the whole is to be done.
 func some[T any](list []T, n int) []T {
-	if whole || len(list) <= n {
+	if whole {
 		return list
 	}
-	thin := make([]T, 0, n)
-	for i := range n {
-		thin = append(thin, list[i*len(list)/n])
+	return thin(list, n)
+}
+
+// thin leaves about n of a list, evenly.
+func thin[T any](list []T, n int) []T {
+	if len(list) <= n {
+		return list
 	}
-	return thin
+	few := make([]T, 0, n)
+	for i := range n {
+		few = append(few, list[i*len(list)/n])
+	}
+	return few
 }
 
 // aftermath recovers a host that a fault has hit, lets the next ordinary run
