@@ -18,8 +18,7 @@ func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
 	for _, scene := range s.scenes() {
 		each(s, scene, func(stage *Stage) ([]point, error) {
 			if *pointFlag != "" {
-				p, err := parsePoint(*pointFlag)
-				return []point{p}, err
+				return parsePoints(*pointFlag)
 			}
 			calls, err := stage.count(t.Context(), stage.Args(stage.World))
 			points := pointsOf(calls)

@@ -20,7 +20,7 @@ import (
 
 var (
 	sceneFlag  = flag.String("scene", "", "only the scene of this `NAME`")
-	pointFlag  = flag.String("point", "", "only this `POINT`, as in 12e (entry of call 12) or 12x (its exit)")
+	pointFlag  = flag.String("point", "", "only this `POINT`, as in 12e (entry of call 12) or 12x (its exit), or all from one call to another, as in 12-20")
 	secondFlag = flag.String("second", "", "of double faults, only this `POINT` of the recovery")
 	bootFlag   = flag.Bool("boot", false, "of double faults, the recovery is the one at boot")
 	errnoFlag  = flag.String("errno", "", "only this `ERROR`, as in ENOSPC, or ENOSPC+ for all calls from there on")
@@ -48,6 +48,18 @@ func parsePoint(s string) (p point, err error) {
 	p.exit = strings.HasSuffix(s, "x")
 	p.index, err = strconv.Atoi(strings.TrimRight(s, "ex"))
 	return p, err
+}
+
+// parsePoints reads one point, or the first and the last of several, as in
+// 120-150.
+func parsePoints(s string) ([]point, error) {
+	from, to, several := strings.Cut(s, "-")
+	first, err := parsePoint(from)
+	if err != nil || !several {
+		return []point{first}, err
+	}
+	last, err := parsePoint(to)
+	return pointsOf(last.index)[2*(first.index-1):], err
 }
 
 // killAt kills at a point, and notes what was hit there.
