@@ -137,6 +137,23 @@ func (i *Installer) makeRoom(ctx context.Context) {
 	}
 }
 
+// tidy removes old versions that a run was kept from removing, by a kill or an
+// error of the disk: each is as large as a release, and it may be long until
+// something new comes and makes room.
+func (i *Installer) tidy(ctx context.Context) {
+	c, err := loadConfig(i.Paths.Config())
+	if err != nil || c.Spec.ActiveVersion == "" ||
+		!i.store().HasBesides(c.Spec.ActiveVersion, c.Status.PreviousVersion) {
+		return
+	}
+	unlock, err := lock(ctx, i.Paths.fetchLock(), 0)
+	if err != nil {
+		return // something new comes
+	}
+	defer unlock()
+	i.makeRoom(ctx)
+}
+
 // templates parses what was configured; nothing configured means the vendor's
 // own place.
 func templates(configured []string) ([]*versions.Template, error) {

@@ -49,8 +49,12 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 		return nil
 	}
 	in, err := i.consider(ctx, opts)
-	if in == nil || err != nil {
+	if err != nil {
 		return err
+	}
+	if in == nil {
+		i.tidy(ctx)
+		return nil
 	}
 	asked := i.Now()
 	if err := i.waitJitter(ctx, in, opts); err != nil {

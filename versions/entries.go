@@ -72,6 +72,16 @@ func (s *Store) HasLeftovers() bool {
 	})
 }
 
+// HasBesides reports whether there are folders of other versions than these. It
+// goes by names alone, so that it costs next to nothing.
+func (s *Store) HasBesides(versions ...string) bool {
+	names, err := os.ReadDir(s.Dir)
+	return err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
+		v, _, ok := parseFolder(d.Name())
+		return ok && d.IsDir() && !slices.Contains(versions, v)
+	})
+}
+
 func (s *Store) entry(d fs.DirEntry) (Entry, error) {
 	e := Entry{Name: d.Name(), Kind: Foreign}
 	if !d.IsDir() {

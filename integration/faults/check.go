@@ -226,8 +226,10 @@ func (s *Stage) sameMeaning(was, is string) string {
 			b, err = databaseAt(is)
 		}
 	case "backup.yaml", "updates.yaml":
-		if a, err = timeless(was); err == nil {
-			b, err = timeless(is)
+		// A repair says nothing about a change of version, but a failed one does.
+		repair := s.From == s.To && s.To != ""
+		if a, err = timeless(was, repair); err == nil {
+			b, err = timeless(is, repair)
 		}
 	}
 	if err != nil {
@@ -239,8 +241,9 @@ func (s *Stage) sameMeaning(was, is string) string {
 	return ""
 }
 
-// timeless is a YAML file without what differs each time.
-func timeless(path string) (string, error) {
+// timeless is a YAML file without what differs each time, and without the last
+// update if that tells nothing.
+func timeless(path string, withoutLast bool) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -250,6 +253,9 @@ func timeless(path string) (string, error) {
 		return "", err
 	}
 	withoutTimes(m)
+	if status, ok := m["status"].(map[string]any); ok && withoutLast {
+		delete(status, "last_update")
+	}
 	out, err := yaml.Marshal(m)
 	return string(out), err
 }

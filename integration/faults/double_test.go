@@ -36,7 +36,7 @@ func TestAKilledRecoveryIsDoneAgain(t *testing.T) {
 				return err
 			}
 			s.points.Add(1)
-			problems, err := stage.aftermath(t.Context(), !d.boot)
+			problems, err := stage.aftermath(t.Context(), !d.boot, false)
 			s.violated(scene, hit, problems, "-point", d.first.String(), "-second", d.second.String(), fmt.Sprintf("-boot=%v", d.boot))
 			return err
 		})

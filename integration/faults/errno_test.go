@@ -128,6 +128,6 @@ func (s *Stage) afterErrors(ctx context.Context, r trace.Result) ([]string, erro
 		// What it says is undone must be undone.
 		problems = append(problems, s.Whole()...)
 	}
-	more, err := s.aftermath(ctx, false)
+	more, err := s.aftermath(ctx, false, true)
 	return append(problems, more...), err
 }

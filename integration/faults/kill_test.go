@@ -36,7 +36,7 @@ func TestAKilledRunIsUndoneOrFinished(t *testing.T) {
 				return err // the run was a call shorter
 			}
 			s.points.Add(1)
-			problems, err := stage.aftermath(t.Context(), p.index%2 == 0)
+			problems, err := stage.aftermath(t.Context(), p.index%2 == 0, false)
 			s.violated(scene, fmt.Sprintf("killed at %v", hit), problems, "-point", p.String())
 			return err
 		})

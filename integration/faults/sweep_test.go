@@ -95,7 +95,6 @@ func newSweep(t *testing.T) *sweep {
 
 // report prints the figures, in a line that can be found.
 func (s *sweep) report(what string) {
-	s.t.Logf("%s: %d, violations: %d", what, s.points.Load(), s.violations.Load())
 	fmt.Printf("%s: %d, violations: %d\n", what, s.points.Load(), s.violations.Load())
 }
 
@@ -214,8 +213,8 @@ func thin[T any](list []T, n int) []T {
 
 // aftermath recovers a host that a fault has hit, lets the next ordinary run
 // pass, and returns all that is wrong. At boot, only files are put back; the
-// next run closes the rest.
-func (s *Stage) aftermath(ctx context.Context, boot bool) ([]string, error) {
+// next run closes the rest. After a failure the version may back off.
+func (s *Stage) aftermath(ctx context.Context, boot, backsOff bool) ([]string, error) {
 	args := []string{"recover"}
 	if boot {
 		args = append(args, "--boot")
@@ -243,8 +242,16 @@ func (s *Stage) aftermath(ctx context.Context, boot bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := run(s.Again(s, got)); err != nil {
+	again := s.Again(s, got)
+	if err := run(again); err != nil {
 		return nil, err
+	}
+	if backsOff && got != s.After && again[0] == "update" {
+		// An error counts against the version as any other does; a person can say
+		// that it was mended.
+		if err := run([]string{"update", "--now"}); err != nil {
+			return nil, err
+		}
 	}
 	return append(problems, s.Converged()...), nil
 }

@@ -13,7 +13,7 @@ import (
 // host: anything but a UUID is left out of the question.
 func hostUUIDCases() []hostile {
 	leftOut := func(name string, given func(*world)) hostile {
-		c := idle("host_uuid "+name, given)
+		c := idle(name, given)
 		c.serves = func(w *world) {
 			w.find = func(rw http.ResponseWriter, r *http.Request) {
 				if query := r.URL.RawQuery; query != "" {

@@ -26,7 +26,7 @@ import (
 )
 
 // full also runs the cases that wait for every attempt of a download to stall.
-var full = os.Getenv("TELEPORT_UPDATE_TEST_FULL") == "1"
+var full = os.Getenv("FAULTS") == "all"
 
 // fixture is what all cases share; nothing in it changes.
 var fixture struct {

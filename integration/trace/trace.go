@@ -27,6 +27,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Command is what to run.
@@ -119,14 +121,11 @@ func Run(ctx context.Context, c Command, decide func(Call) Action) (Result, erro
 	}
 	t := &tracer{decide: decide, calls: make(chan func()), called: make(chan struct{}), tracees: make(map[int]*tracee)}
 	ended := make(chan error)
-	go func() {
-		// The thread gets a filter that it cannot get rid of, so it ends with
-		// this goroutine: it is never unlocked.
-		runtime.LockOSThread()
+	go onOwnThread(func() {
 		err := t.run(ctx, c, streams)
 		close(t.calls)
 		ended <- err
-	}()
+	})
 	// decide may do anything, so it must not be called on that thread.
 	for f := range t.calls {
 		f()
@@ -141,6 +140,33 @@ func Run(ctx context.Context, c Command, decide func(Call) Action) (Result, erro
 		return t.result, fmt.Errorf("trace %s: %w", strings.Join(c.Argv, " "), err)
 	}
 	return t.result, nil
+}
+
+// onOwnThread calls f on a thread that has no children yet. The tracer waits for
+// any child of its thread, and would take another goroutine's away, which was
+// started there before. The thread gets a filter that it cannot get rid of, so it
+// ends with the goroutine: it is never unlocked.
+func onOwnThread(f func()) {
+	runtime.LockOSThread()
+	if !hasChildren() {
+		f()
+		return
+	}
+	// This thread is taken, so another one it will be.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		onOwnThread(f)
+	}()
+	<-done
+	runtime.UnlockOSThread()
+}
+
+// hasChildren reports whether this thread, not the process, has any.
+func hasChildren() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL|unix.WNOTHREAD, nil)
+	return err != unix.ECHILD
 }
 
 // streams are the three files that the program starts with.

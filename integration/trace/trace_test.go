@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -271,6 +273,38 @@ func TestARunEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
+}
+
+func TestChildrenOfOthersAreLeftToThem(t *testing.T) {
+	t.Parallel()
+	var others, all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 8 {
+		others.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := exec.Command("/bin/true").Run(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 4 {
+		all.Go(func() {
+			for range 15 {
+				if _, err := Run(t.Context(), inRole("plain", t.TempDir()), nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	others.Wait()
 }
 
 func TestAProgramThatCannotBeExecutedIsAnError(t *testing.T) {
