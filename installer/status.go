@@ -46,6 +46,7 @@ type Report struct {
 	HeldVersion      *string    `json:"held_version"`
 	RefusedVersion   *string    `json:"refused_version"`
 	RefusedReason    *string    `json:"refused_reason"`
+	PackageLeft      *string    `json:"package_left"` // still to be removed, and why it could not be
 	DesiredCheckedAt *time.Time `json:"desired_checked_at"`
 	DesiredError     *string    `json:"desired_error"`
 	OpenTransaction  *OpenState `json:"open_transaction"`
@@ -108,6 +109,9 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	}
 	if x := c.Status.Refused; x != nil {
 		r.RefusedVersion, r.RefusedReason = &x.Version, &x.Reason
+	}
+	if len(c.Status.PackagesLeft) > 0 {
+		r.PackageLeft = known(describeLeft(c.Status.PackagesLeft))
 	}
 	i.reportDesired(ctx, c, &r)
 	broken := i.reportTransaction(&r)
@@ -247,6 +251,9 @@ func (r Report) Text(w io.Writer) {
 	}
 	if r.FailedVersion != nil {
 		line("Failed", fmt.Sprintf("%s, %d time(s); next attempt at %s", *r.FailedVersion, *r.FailedAttempts, r.NextAttempt.Format(time.RFC3339)))
+	}
+	if r.PackageLeft != nil {
+		line("Package left", *r.PackageLeft)
 	}
 	if o := r.OpenTransaction; o != nil {
 		line("Open switch", fmt.Sprintf("%s to %s, phase %s, since %s", textOr(o.From, "nothing"), o.To, o.Phase, o.Since.Format(time.RFC3339)))

@@ -312,3 +312,11 @@ func describePackages(packages []ospackage.Package) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+func describeLeft(left []PackageLeft) string {
+	var all []string
+	for _, l := range left {
+		all = append(all, l.Package.String()+": "+l.Error)
+	}
+	return strings.Join(all, "; ")
+}

@@ -340,6 +340,9 @@ func TestAPackageWaitsForOthersToEnd(t *testing.T) {
 	if !strings.Contains(s.Log(""), "the package cannot be removed now; a later run tries again") || !strings.Contains(s.Read(store+"/updates.yaml"), "packages_left") {
 		t.Errorf("nobody says that it waits:\n%s", s.Read(store+"/updates.yaml"))
 	}
+	if left := text(s.status().PackageLeft); !strings.Contains(left, "teleport 0.9.0: packages cannot be changed now: apt-get (process ") {
+		t.Errorf("status: package left %s", left)
+	}
 	if code := s.tick(); code != 0 {
 		t.Errorf("a tick meanwhile ends with %d", code)
 	}
@@ -354,7 +357,7 @@ func TestAPackageWaitsForOthersToEnd(t *testing.T) {
 	if now := s.agentProcess(); now != process {
 		t.Errorf("the agent was %s and is %s", process, now)
 	}
-	if strings.Contains(s.Read(store+"/updates.yaml"), "packages_left") {
+	if strings.Contains(s.Read(store+"/updates.yaml"), "packages_left") || s.status().PackageLeft != nil {
 		t.Error("it is still remembered")
 	}
 }
