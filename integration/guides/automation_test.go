@@ -18,11 +18,11 @@ import (
 // version by a tool of the operator's.
 func TestAgentsFollowTheirClusterWithoutTheUpdater(t *testing.T) {
 	for name, tool := range map[string]struct {
-		run     []string
-		nothing string // what it says where there is nothing to do
+		run  []string
+		fine string // what it says where there is nothing to do
 	}{
-		"with the shell script": {[]string{"env", "WATCH=3", "MIRROR=" + proxy + "/releases", "/root/update-agent.sh", "mytenant.teleport.sh", "staging"}, "already"},
-		"with Ansible": {[]string{"env", "HOME=/root", "ansible-playbook", "-i", "/root/inventory.ini", "/root/teleport-agents.yml",
+		"with the shell script": {[]string{"env", "WATCH=3", "MIRROR=" + proxy + "/releases", "/root/update-agent.sh", "mytenant.teleport.sh", "staging"}, "but not now"},
+		"with Ansible": {[]string{"env", "HOME=/root", "ANSIBLE_PIPELINING=1", "ansible-playbook", "-i", "/root/inventory.ini", "/root/teleport-agents.yml",
 			"-e", "teleport_proxy=mytenant.teleport.sh", "-e", "teleport_group=staging"}, "changed=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,20 +57,6 @@ func TestAgentsFollowTheirClusterWithoutTheUpdater(t *testing.T) {
 			must("")
 			s.Must("systemctl", "enable", "--now", "teleport")
 			on("1.0.0")
-			before := s.Tree("/opt", "/usr/local")
-			must(tool.nothing)
-			s.Unchanged(before, s.Tree("/opt", "/usr/local"))
-
-			// The group's turn has not come: the version waits.
-			s.wants("1.1.0")
-			s.waits()
-			must("")
-			on("1.0.0")
-			uuid := strings.TrimSpace(s.Read("/var/lib/teleport/host_uuid"))
-			asked := s.requests("/v1/webapi/find")
-			if last := asked[len(asked)-1]; !strings.Contains(last, "host="+uuid) || !strings.Contains(last, "group=staging") {
-				t.Errorf("find was asked %s", last)
-			}
 
 			invocation := s.Show("teleport", "InvocationID")
 			s.wants("1.1.0")
@@ -79,6 +65,11 @@ func TestAgentsFollowTheirClusterWithoutTheUpdater(t *testing.T) {
 			if s.Show("teleport", "InvocationID") != invocation {
 				t.Error("the agent was restarted, not reloaded")
 			}
+			uuid := strings.TrimSpace(s.Read("/var/lib/teleport/host_uuid"))
+			asked := s.requests("/v1/webapi/find")
+			if last := asked[len(asked)-1]; !strings.Contains(last, "host="+uuid) || !strings.Contains(last, "group=staging") {
+				t.Errorf("find was asked %s", last)
+			}
 
 			s.wants("1.2.0")
 			if r := s.Try(tool.run...); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "back on 1.1.0") {
@@ -86,13 +77,11 @@ func TestAgentsFollowTheirClusterWithoutTheUpdater(t *testing.T) {
 			}
 			on("1.1.0")
 
-			s.spoils(func(path string) bool { return strings.HasSuffix(path, ".tar.gz") })
-			s.sound("1.3.0")
-			s.wants("1.3.0")
-			if r := s.Try(tool.run...); r.Code == 0 {
-				t.Errorf("a damaged release was taken:\n%s", r.Stdout)
-			}
-			on("1.1.0")
+			// The group's turn has not come: the version waits, and nothing changes.
+			s.waits()
+			before := s.Tree("/opt", "/usr/local")
+			must(tool.fine)
+			s.Unchanged(before, s.Tree("/opt", "/usr/local"))
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -49,6 +50,7 @@ type world struct {
 	caPEM    []byte
 	config   *tls.Config
 	handler  http.Handler
+	outside  string // its address in the test's own network, see listensOutside
 
 	mu     sync.Mutex
 	answer find.Answer
@@ -110,6 +112,17 @@ func (w *world) on(h *host.Test) (stop func()) {
 	go srv.Serve(tls.NewListener(listener, w.config))
 	w.t.Cleanup(func() { srv.Close() })
 	return func() { srv.Close() }
+}
+
+// listensOutside makes the world reachable for the test itself.
+func (w *world) listensOutside() {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(w.t, err)
+	w.outside = listener.Addr().String()
+	srv := &http.Server{Handler: w, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)}
+	go srv.Serve(tls.NewListener(listener, w.config))
+	w.t.Cleanup(func() { srv.Close() })
 }
 
 // wants makes find name a version, now.
