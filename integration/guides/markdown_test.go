@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,7 +29,9 @@ import (
 //	<!-- needs a real cluster -->  not run
 //	<!-- not run: REASON -->       not run
 //
-// Commands that are "make TARGET" are not run; the targets must be there.
+// Commands that are "make TARGET" are not run; the targets must be there. The same
+// holds for the pages that tell what was measured, and for their "go test" lines:
+// these take hours.
 type block struct {
 	guide    string
 	line     int
@@ -65,6 +68,56 @@ func (b block) isCommands() bool {
 		return true
 	}
 	return false
+}
+
+// measurements are the pages whose commands are not run.
+var measurements = []string{"docs/performance.md", "docs/reliability.md"}
+
+// checkLines looks whether what the lines of a page of measurements name is there.
+func (b block) checkLines(t *testing.T) {
+	t.Helper()
+	for line := range strings.Lines(b.text) {
+		line, _, _ = strings.Cut(line, " #")
+		if target := makeLine.FindStringSubmatch(line); target != nil && !hasTarget(t, target[1]) {
+			t.Errorf("%s: there is no `make %s`", b, target[1])
+		}
+		_, arguments, ok := strings.Cut(line, "go test ")
+		if !ok {
+			continue
+		}
+		dir := ""
+		for f := range strings.FieldsSeq(arguments) {
+			if strings.HasPrefix(f, "./") {
+				dir = filepath.Join(module, strings.TrimSuffix(f, "/..."))
+				if _, err := os.Stat(dir); err != nil {
+					t.Errorf("%s: %v", b, err)
+				}
+			}
+		}
+		if name := runFlag.FindStringSubmatch(arguments); name != nil && dir != "" {
+			files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+			check(t, err)
+			there := false
+			for _, path := range files {
+				data, err := os.ReadFile(path)
+				check(t, err)
+				there = there || strings.Contains(string(data), "\nfunc "+name[1])
+			}
+			if !there {
+				t.Errorf("%s: there is no test %s in %s", b, name[1], dir)
+			}
+		}
+	}
+}
+
+var (
+	makeLine = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )*make ([a-z][a-z-]*)`)
+	runFlag  = regexp.MustCompile(`-run '?\^?(Test\w+)`)
+)
+
+func hasTarget(t *testing.T, name string) bool {
+	t.Helper()
+	return strings.Contains(file(t, "Makefile"), "\n"+name+":")
 }
 
 // targets returns those of make, if the block holds nothing else.
@@ -184,7 +237,6 @@ var (
 // programs, targets of make, files of the repository.
 func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 	t.Parallel()
-	makefile := file(t, "Makefile")
 	for _, guide := range guides(t) {
 		text := file(t, guide)
 		blocks, err := blocksOf(guide, text)
@@ -195,6 +247,9 @@ func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 		var targets []string
 		for _, b := range blocks {
 			targets = append(targets, b.targets()...)
+			if slices.Contains(measurements, guide) {
+				b.checkLines(t)
+			}
 		}
 		for _, m := range span.FindAllStringSubmatch(text, -1) {
 			fields := strings.Fields(m[1])
@@ -217,7 +272,7 @@ func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 			}
 		}
 		for _, target := range targets {
-			if !strings.Contains(makefile, "\n"+target+":") {
+			if !hasTarget(t, target) {
 				t.Errorf("%s: there is no `make %s`", guide, target)
 			}
 		}
