@@ -28,6 +28,11 @@ var rungs = []rung{
 	{name: "the sequences of package durable", pkg: "internal/durable", only: "internal/durable"},
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
 	{name: "its package's tests"},
+	{name: "kills", pkg: "integration/faults", args: []string{"-test.run=TestAKilledRun"}, built: true},
+	{name: "power cuts", pkg: "integration/power", args: []string{"-test.run=TestAPowerCut", "-every=3"}, built: true},
+	// What only a running systemd, or another boot, makes a difference to.
+	{name: "booted hosts", pkg: "integration", built: true,
+		args: []string{"-test.run=KilledIn|InterruptedLeaves|StoppedIn|WithoutTheRepairAtBoot|AProvenVersion|TheThirdInterruption|FailedFirstEnable"}},
 	{name: "random walks", pkg: "integration/walks", args: []string{"-test.run=RandomWalks", "-walks=60"}, built: true},
 }
 

@@ -333,3 +333,25 @@ func TestOrderOfTheUpdatersOwnLink(t *testing.T) {
 		"journal: begun", "link tbot", "link tctl", "link tsh", "link teleport", "unit", "journal: switched", "journal: proven",
 		"put original/before.json", "configuration", "link teleport-update", "journal removed")
 }
+
+// What stands in the way of a switch before its journal is open is told by status,
+// too, and not only by the command that nobody may have watched.
+func TestOrderOfASwitchThatCannotBegin(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.0.0")
+	if err := os.Mkdir(filepath.Join(s.h.links(), "tsh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rec := newRecorder(s.h)
+	r, err := trace.Run(t.Context(), trace.Command{Argv: s.h.argv("enable"), Env: s.h.env(false)}, rec.watch)
+	if err != nil || r.ExitCode != 1 || !strings.Contains(string(r.Stderr), "is a folder") {
+		t.Errorf("exit code %d, %v: %s", r.ExitCode, err, r.Stderr)
+	}
+	if want := []string{"publish 1.0.0", "remove 1.0.0", "configuration"}; !slices.Equal(rec.Events, want) {
+		t.Errorf("it did %q; want %q", rec.Events, want)
+	}
+	status, err := s.h.run(t.Context(), false, 0, "status")
+	if err != nil || !strings.Contains(status.stdout, `"last_result": "failed"`) {
+		t.Errorf("status, %v: %s", err, status.stdout)
+	}
+}
