@@ -29,7 +29,7 @@ test-packages: ## the packages alone
 
 test-hosts: ## real systemd hosts in containers (as root)
 	@[ "$$(id -u)" = 0 ] || printf '\n*** NOT TESTED: real hosts need root; run "make test" as root ***\n\n'
-	$(GO) test -tags hosts -count=1 -timeout 40m ./integration/...
+	$(GO) test -tags hosts -count=1 -p 1 -timeout 40m ./integration/...
 
 test-faults: ## the whole campaigns of faults (as root)
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration
