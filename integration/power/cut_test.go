@@ -31,8 +31,10 @@ func stride(scene faults.Scene, l layout) int {
 	switch {
 	case *pointFlag != 0:
 		return 1
-	case full:
+	case full && l.links == "":
 		return *everyFlag
+	case full:
+		return 2 * *everyFlag
 	case scene.Name == share.scene:
 		return *everyFlag * share.every[l.name]
 	}
@@ -91,7 +93,7 @@ func cutEverywhere(t *testing.T, scene faults.Scene, l layout, count *tally) {
 		t.Fatalf("undisturbed, it ended with exit code %d: %s", r.ExitCode, r.Stderr)
 	}
 	// From the end on, so that the end is among them in any stride.
-	for n := r.Calls + 1; n > 0; n -= stride(scene, l) {
+	for n := r.Calls + 1 - l.skip; n > 0; n -= stride(scene, l) {
 		if *pointFlag != 0 && *pointFlag != n {
 			continue
 		}
