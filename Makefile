@@ -35,6 +35,7 @@ test-faults: ## the whole campaigns of faults (as root)
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 40m ./integration/power
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 20m ./integration/walks
+	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 15m ./integration/hostile
 
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./integration/mutants

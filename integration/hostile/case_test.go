@@ -193,7 +193,8 @@ func (c hostile) test(t *testing.T) {
 	if c.waits {
 		limit = max(limit, 2*time.Minute)
 	}
-	r := w.runFor(limit, command...)
+	// With all that can be told, in case a secret is among it.
+	r := w.runFor(limit, append([]string{"--debug"}, command...)...)
 	if c.after != nil {
 		c.after(w)
 	}
@@ -223,7 +224,7 @@ func (c hostile) test(t *testing.T) {
 		c.check(w, r)
 	}
 	said := r.stdout + r.stderr
-	status := w.runFor(limit, "status")
+	status := w.runFor(limit, "--debug", "--log-format", "json", "status")
 	if strings.Contains(status.stderr, "panic") || status.code != 0 && status.code != 1 && status.code != -9 {
 		t.Errorf("status ends with %d:\n%s", status.code, status.stderr)
 	}

@@ -76,7 +76,7 @@ func environmentCases() []hostile {
 		with("GODEBUG asks for what is insecure", "GODEBUG=x509sha1=1,tls10server=1,tarinsecurepath=1,netdns=go"),
 		with("GODEBUG is noise", "GODEBUG=,,,=\x01=,"),
 		with("the garbage collector is off", "GOGC=off"),
-		with("memory is said to be of a megabyte", "GOMEMLIMIT=1MiB"),
+		with("memory is said to be scarce", "GOMEMLIMIT=48MiB"),
 		with("GOTRACEBACK asks for a core", "GOTRACEBACK=crash"),
 		with("one processor is to be used", "GOMAXPROCS=1"),
 		with("TZ names a device without end", "TZ=/dev/zero"),
