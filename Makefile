@@ -33,6 +33,7 @@ test-hosts: ## real systemd hosts in containers (as root)
 
 test-faults: ## the whole campaigns of faults (as root)
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration
+	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 25m ./integration/faults
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 40m ./integration/power
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 20m ./integration/walks
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 15m ./integration/hostile
