@@ -239,6 +239,16 @@ func TestHostUnits(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := conn.Start(ctx, "teleport-update.service"); err != nil {
+		t.Fatalf("an update before the first enable: %v", err)
+	}
+	if ran, err := os.ReadFile(root + "/ran"); err == nil {
+		t.Errorf("an update ran before the first enable: %q", ran)
+	}
+	if err := os.MkdirAll(root+"/data/versions", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeHostFile(t, root+"/data/versions/updates.yaml", "version: v1\n")
+	if err := conn.Start(ctx, "teleport-update.service"); err != nil {
 		t.Fatalf("an update that restarts the agent: %v", err)
 	}
 	want := "1 --data-dir " + root + "/data update\n"
