@@ -33,8 +33,10 @@ func (a *app) commands() *cli.App {
 		Version:         releaseVersion,
 		HideVersion:     true,
 		HideHelpCommand: true,
-		Writer:          a.stdout,
-		ErrWriter:       a.stderr,
+		// A URL may hold a comma. In a variable of the environment, each line is a value.
+		SliceFlagSeparator: "\n",
+		Writer:             a.stdout,
+		ErrWriter:          a.stderr,
 		// Exit codes and messages are ours alone.
 		ExitErrHandler:  func(*cli.Context, error) {},
 		OnUsageError:    onUsageError,
