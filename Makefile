@@ -24,7 +24,15 @@ packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages
 
 test: test-packages test-hosts ## everything: packages, then real hosts (as root; installs what it needs)
 
-test-packages: ## the packages alone
+# What the tests of packages and lint run, where it is missing. Hosts install theirs.
+TOOLS := sqlite3 shellcheck busybox
+.PHONY: tools
+tools:
+	@missing=; for t in $(TOOLS); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
+	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
+	  echo "*** not everything is tested: apt-get install$$missing"
+
+test-packages: tools ## the packages alone
 	$(GO) test ./...
 
 test-hosts: ## real systemd hosts in containers (as root)
@@ -41,12 +49,10 @@ test-faults: ## the whole campaigns of faults (as root)
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./integration/mutants
 
-lint: ## formatting, vet, staticcheck, shell scripts
+lint: tools ## formatting, vet, staticcheck, shell scripts
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
-	@command -v shellcheck >/dev/null || apt-get install -y --no-install-recommends shellcheck >/dev/null || \
-	  { echo "shellcheck is missing: apt-get install shellcheck"; exit 1; }
 	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh
 
 demo: ## the whole story on a real host, step by step (as root)

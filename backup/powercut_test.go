@@ -15,19 +15,7 @@ type disk struct{ *powercut.Disk }
 
 func newDisk(t *testing.T) disk {
 	t.Helper()
-	err := noPowerCuts
-	if err == nil {
-		err = powercut.Available(powercut.Ext4)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-	image := filepath.Join(t.TempDir(), "image")
-	must(t, powercut.Format(image, powercut.Ext4))
-	d, err := powercut.Mount(image, powercut.Ext4, filepath.Join(t.TempDir(), "disk"))
-	must(t, err)
-	t.Cleanup(func() { must(t, d.Unmount()) })
-	return disk{d}
+	return disk{powercut.New(t, noPowerCuts)}
 }
 
 // cut cuts the power, and turns it on again once the process is gone.

@@ -7,23 +7,13 @@
 package integration
 
 import (
-	"flag"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"teleport-update/integration/host"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// Hosts wait far more than they compute: several share a processor, unless
-	// -parallel says otherwise.
-	said := false
-	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
-	if !said {
-		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
-	}
+	host.Share(3)
 	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
 }

@@ -113,24 +113,32 @@ func (f *Fetcher) Fetch(ctx context.Context, req FetchRequest) (Tree, error) {
 	f.Progress.Start(req.Release.String())
 	defer f.Progress.End()
 
+	return fromMirrors(ctx, f, "fetch", req, mirrors, func(d *download) (Tree, error) { return f.receive(ctx, d, req) })
+}
+
+// fromMirrors lets take have one download after the other, until it makes
+// something of one. A mirror is left for the next one when it fails, but is asked
+// once more where pieces of two downloads did not fit.
+func fromMirrors[T any](ctx context.Context, f *Fetcher, verb string, req FetchRequest, mirrors []mirror, take func(*download) (T, error)) (T, error) {
+	var none T
 	failed := &failures{release: req.Release}
 	for restarts := 0; len(mirrors) > 0; {
 		d, err := f.begin(ctx, mirrors, req.ExpectSHA256, failed)
 		if err != nil {
-			return Tree{}, err
+			return none, err
 		}
-		tree, err := f.receive(ctx, d, req)
+		got, err := take(d)
 		if err == nil {
-			return tree, nil
+			return got, nil
 		}
 		if ctx.Err() != nil {
-			return Tree{}, fmt.Errorf("fetch version %s: %w", req.Release, context.Cause(ctx))
+			return none, fmt.Errorf("%s version %s: %w", verb, req.Release, context.Cause(ctx))
 		}
 		if local, ok := errors.AsType[*localError](err); ok {
-			return Tree{}, fmt.Errorf("fetch version %s: %w", req.Release, local.err)
+			return none, fmt.Errorf("%s version %s: %w", verb, req.Release, local.err)
 		}
 		if errors.Is(err, error(failed)) {
-			return Tree{}, failed
+			return none, failed
 		}
 		mirrors = d.mirrors
 		_, again := errors.AsType[*restartError](err)
@@ -143,7 +151,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req FetchRequest) (Tree, error) {
 		failed.add(mirrors[0], err)
 		mirrors = mirrors[1:]
 	}
-	return Tree{}, failed
+	return none, failed
 }
 
 // Checksum returns the SHA-256 that the sources announce for a release's

@@ -46,43 +46,15 @@ func (f *Fetcher) Save(ctx context.Context, req SaveRequest) (Saved, error) {
 	if err := req.Release.check(); err != nil {
 		return Saved{}, fmt.Errorf("save: %w", err)
 	}
-	mirrors, err := mirrorsOf(FetchRequest{Release: req.Release, Sources: req.Sources})
+	from := FetchRequest{Release: req.Release, Sources: req.Sources}
+	mirrors, err := mirrorsOf(from)
 	if err != nil {
 		return Saved{}, err
 	}
 	f.Progress.Start(filepath.Base(req.Path))
 	defer f.Progress.End()
 
-	failed := &failures{release: req.Release}
-	for restarts := 0; len(mirrors) > 0; {
-		d, err := f.begin(ctx, mirrors, "", failed)
-		if err != nil {
-			return Saved{}, err
-		}
-		saved, err := d.save(req.Path)
-		if err == nil {
-			return saved, nil
-		}
-		if ctx.Err() != nil {
-			return Saved{}, fmt.Errorf("save version %s: %w", req.Release, context.Cause(ctx))
-		}
-		if local, ok := errors.AsType[*localError](err); ok {
-			return Saved{}, fmt.Errorf("save version %s: %w", req.Release, local.err)
-		}
-		if errors.Is(err, error(failed)) {
-			return Saved{}, failed
-		}
-		mirrors = d.mirrors
-		_, again := errors.AsType[*restartError](err)
-		if (again || d.stitched) && restarts < maxRestarts {
-			restarts++
-			f.Log.Warn("Starting the download anew", "url", mirrors[0].name, "error", err)
-			continue
-		}
-		failed.add(mirrors[0], err)
-		mirrors = mirrors[1:]
-	}
-	return Saved{}, failed
+	return fromMirrors(ctx, f, "save", from, mirrors, func(d *download) (Saved, error) { return d.save(req.Path) })
 }
 
 // save writes the download to path by way of a file that is named after its

@@ -2,8 +2,11 @@ package host
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +202,18 @@ func Wait(t testing.TB, limit time.Duration, cond func() error) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %v: %v", limit, err)
 		}
+	}
+}
+
+// Share lets so many tests of hosts share a processor, unless -parallel says
+// otherwise: hosts wait far more than they compute. It belongs into TestMain,
+// before Main.
+func Share(testsPerProcessor int) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		flag.Set("test.parallel", strconv.Itoa(testsPerProcessor*runtime.GOMAXPROCS(0)))
 	}
 }
 

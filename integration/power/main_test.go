@@ -60,11 +60,5 @@ func require(t *testing.T, also ...error) {
 	if missing, ok := errors.AsType[*powercut.MissingError](err); ok {
 		err = host.Install(t.Context(), missing.Packages...)
 	}
-	if err = errors.Join(append(also, err)...); err == nil {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("power cuts are required (CI=true): %v", err)
-	}
-	t.Skipf("SKIPPED, nothing was tested: %v", err)
+	powercut.Require(t, errors.Join(append(also, err)...))
 }
