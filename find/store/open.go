@@ -1,0 +1,287 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+)
+
+const (
+	// busyTimeout is how long the change of another process is waited for.
+	// Each takes some milliseconds.
+	busyTimeout = 5 * time.Second
+
+	// applicationID, "tpfs", tells our files from all others that SQLite has made.
+	applicationID = 0x74706673
+	// schemaVersion is that of what create makes.
+	schemaVersion = 1
+)
+
+// create makes the tables. head holds the revision of the store in its one row.
+const create = `
+CREATE TABLE resources (
+	key      TEXT    NOT NULL PRIMARY KEY,
+	value    BLOB    NOT NULL,
+	revision INTEGER NOT NULL UNIQUE
+) STRICT, WITHOUT ROWID;
+CREATE TABLE head (
+	only     INTEGER NOT NULL PRIMARY KEY CHECK (only = 1),
+	revision INTEGER NOT NULL
+) STRICT;
+INSERT INTO head VALUES (1, 0);
+`
+
+// OpenSQLite opens the store in the file at path, and makes it where there is
+// none.
+//
+// The file lies in a folder that only its owner, the user of this process, may
+// enter: the folder is made so where it is missing, and one that is open to others
+// is refused. What is not a store, is damaged, or was written by a newer version
+// of this program is an error and stays as it is.
+func OpenSQLite(ctx context.Context, path string) (*SQLite, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeFolder(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("open the store %s: %w", path, err)
+	}
+	conn, file, err := open(ctx, path, true)
+	if err != nil {
+		return nil, err
+	}
+	return &SQLite{path: path, conn: conn, file: file}, nil
+}
+
+// makeFolder makes the folder if it is missing, and says what is wrong with one
+// that is there.
+func makeFolder(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := durable.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		if err := durable.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		info, err = os.Stat(dir)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
+	case int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
+		return fmt.Errorf("the folder %s belongs to the user with id %d, and this is run by %d", dir, info.Sys().(*syscall.Stat_t).Uid, os.Geteuid())
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("others can enter the folder %s (its mode is %04o): give the store a folder of its own, with mode 0700", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+func open(ctx context.Context, path string, mayCreate bool) (conn *sqlite3.Conn, file os.FileInfo, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the store %s: %w", path, explain(err))
+		}
+	}()
+	if file, err = openFile(path, mayCreate); err != nil {
+		return nil, nil, err
+	}
+	// The log is as open to others as the file, which is not at all.
+	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"modeof": {path}}.Encode()}
+	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	c.SetInterrupt(ctx)
+	defer c.SetInterrupt(context.Background())
+	if err := c.BusyTimeout(busyTimeout); err != nil {
+		return nil, nil, err
+	}
+	// What is not ours stays as it is, its log too.
+	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
+		return nil, nil, err
+	}
+	if err := patiently(func() (err error) {
+		tx := c.Begin() // another process may be making it
+		defer tx.End(&err)
+		return recognise(c)
+	}); err != nil {
+		return nil, nil, err
+	}
+	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {
+		return nil, nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, nil, err
+	}
+	if err := patiently(func() error { return c.Exec("PRAGMA journal_mode = WAL") }); err != nil {
+		return nil, nil, err
+	}
+	if err := c.Exec("PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF"); err != nil {
+		return nil, nil, err
+	}
+	if err := patiently(func() error { return initialise(c) }); err != nil {
+		return nil, nil, err
+	}
+	if err := check(c); err != nil {
+		return nil, nil, err
+	}
+	// The driver syncs what is in the log, but not the folder that names it.
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
+		return nil, nil, err
+	}
+	return c, file, nil
+}
+
+// openFile makes an empty file for its owner alone, or looks at the one that is
+// there.
+func openFile(path string, mayCreate bool) (os.FileInfo, error) {
+	flags := os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	if mayCreate {
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, errors.New("it is a symbolic link, and the files beside it would be looked for beside the link")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	if info.Size() == 0 {
+		// SQLite would take it for a new database, and throw the log away.
+		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+			return nil, &damagedError{"the file is empty, but its -wal is not"}
+		}
+	}
+	return info, nil
+}
+
+// recognise refuses files of other programs, and of newer versions of this one,
+// before anything is written to them. It runs in a transaction.
+func recognise(c *sqlite3.Conn) error {
+	id, err := number(c, "PRAGMA application_id")
+	if err != nil {
+		return err
+	}
+	v, err := number(c, "PRAGMA user_version")
+	if err != nil {
+		return err
+	}
+	objects, err := number(c, "SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return err
+	}
+	switch {
+	case id == 0 && v == 0 && objects == 0: // a new one
+		return nil
+	case id != applicationID:
+		return errors.New("it is an SQLite database of another program")
+	case v > schemaVersion:
+		return fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows %d): upgrade this one, or restore a store from before", v, schemaVersion)
+	case v != schemaVersion:
+		return fmt.Errorf("its schema is %d, which no version of this program has written", v)
+	}
+	return nil
+}
+
+// initialise makes the tables in an empty file. Of several processes that meet
+// there, one does.
+func initialise(c *sqlite3.Conn) (err error) {
+	tx, err := c.BeginImmediate()
+	if err != nil {
+		return err
+	}
+	defer tx.End(&err)
+	if err := recognise(c); err != nil {
+		return err
+	}
+	id, err := number(c, "PRAGMA application_id")
+	if err != nil || id == applicationID {
+		return err
+	}
+	return c.Exec(create + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
+}
+
+// check reads the whole store: damage is better found here than in the answer
+// to a host.
+func check(c *sqlite3.Conn) error {
+	problem := ""
+	err := query(c, "PRAGMA quick_check(1)", nil, func(stmt *sqlite3.Stmt) bool {
+		problem = stmt.ColumnText(0)
+		return false
+	})
+	if err == nil && problem != "ok" {
+		err = &damagedError{problem}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = revision(c)
+	return err
+}
+
+type damagedError struct{ detail string }
+
+func (e *damagedError) Error() string {
+	return "it is damaged (" + e.detail + "): stop the server, put it aside with the -wal and -shm beside it, and restore a copy or begin anew"
+}
+
+// explain puts SQLite's words into ours where there is something to do.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, sqlite3.NOTADB):
+		return errors.New("it is not an SQLite database")
+	case errors.Is(err, sqlite3.CORRUPT):
+		return &damagedError{err.Error()}
+	case errors.Is(err, sqlite3.BUSY):
+		return fmt.Errorf("another process has kept it locked for %s: %w", busyTimeout, err)
+	case errors.Is(err, sqlite3.FULL):
+		return fmt.Errorf("no space is left for it, and it is as it was: %w", err)
+	}
+	return err
+}
+
+// patiently repeats what SQLite gives up at once when another process is doing
+// the same: no wait of its own would help if both held a lock.
+func patiently(f func() error) error {
+	for limit := time.Now().Add(busyTimeout); ; time.Sleep(5 * time.Millisecond) {
+		if err := f(); !errors.Is(err, sqlite3.BUSY) || time.Now().After(limit) {
+			return err
+		}
+	}
+}
+
+func number(c *sqlite3.Conn, sql string) (n int64, err error) {
+	err = query(c, sql, nil, func(stmt *sqlite3.Stmt) bool {
+		n = stmt.ColumnInt64(0)
+		return false
+	})
+	return n, err
+}

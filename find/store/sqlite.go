@@ -1,0 +1,257 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// SQLite is a Store in one file, which several processes of one user and one
+// machine may have open at once.
+//
+// The file is written through a write-ahead log with synchronous=FULL: a change
+// is synced before it is acknowledged. The log (-wal) and its index (-shm) lie
+// beside the file while anybody has it open, or after a kill until somebody opens
+// it again; they belong to it. "sqlite3 FILE .backup COPY" copies it at any time.
+type SQLite struct {
+	path string
+
+	mu     sync.Mutex
+	conn   *sqlite3.Conn // nil when the file could not be opened again
+	file   os.FileInfo   // that conn has open
+	closed bool
+}
+
+var _ Store = (*SQLite)(nil)
+
+// Close lets go of the file. The Store is of no use after it.
+func (s *SQLite) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.conn == nil {
+		return nil
+	}
+	err := s.conn.Close()
+	s.conn = nil
+	return err
+}
+
+// Get implements Store.
+func (s *SQLite) Get(ctx context.Context, key string) (item Item, err error) {
+	if err := checkKey(key); err != nil {
+		return Item{}, err
+	}
+	err = s.do(ctx, func(c *sqlite3.Conn) error {
+		item, err = get(c, key)
+		return err
+	})
+	return item, err
+}
+
+// List implements Store.
+func (s *SQLite) List(ctx context.Context, prefix string) (items []Item, at Revision, err error) {
+	err = s.do(ctx, func(c *sqlite3.Conn) (err error) {
+		tx := c.Begin()
+		defer tx.End(&err)
+		if at, err = revision(c); err != nil {
+			return err
+		}
+		items, err = list(c, prefix)
+		return err
+	})
+	if err != nil {
+		return nil, None, err
+	}
+	return items, at, nil
+}
+
+// Put implements Store.
+func (s *SQLite) Put(ctx context.Context, key string, value []byte, based Revision) (next Revision, err error) {
+	if err := errors.Join(checkKey(key), checkValue(key, value)); err != nil {
+		return None, err
+	}
+	err = s.change(ctx, key, based, func(c *sqlite3.Conn, now Revision) error {
+		next = now
+		return execute(c, "INSERT INTO resources (key, value, revision) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3",
+			func(stmt *sqlite3.Stmt) error {
+				return errors.Join(stmt.BindText(1, key), stmt.BindBlob(2, value), stmt.BindInt64(3, int64(now)))
+			})
+	})
+	if err != nil {
+		return None, err
+	}
+	return next, nil
+}
+
+// Delete implements Store.
+func (s *SQLite) Delete(ctx context.Context, key string, based Revision) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if based == None {
+		return fmt.Errorf("delete %s: the revision of what is to go is missing", key)
+	}
+	return s.change(ctx, key, based, func(c *sqlite3.Conn, _ Revision) error {
+		return execute(c, "DELETE FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindText(1, key) })
+	})
+}
+
+// Revision implements Store.
+func (s *SQLite) Revision(ctx context.Context) (at Revision, err error) {
+	err = s.do(ctx, func(c *sqlite3.Conn) error {
+		at, err = revision(c)
+		return err
+	})
+	return at, err
+}
+
+// change makes one change of one key, and the store's new revision, in one
+// transaction that locks all other writers out from its start.
+func (s *SQLite) change(ctx context.Context, key string, based Revision, apply func(*sqlite3.Conn, Revision) error) error {
+	return s.do(ctx, func(c *sqlite3.Conn) (err error) {
+		tx, err := c.BeginImmediate()
+		if err != nil {
+			return err
+		}
+		defer tx.End(&err)
+		found, err := get(c, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if found.Revision != based {
+			return &ConflictError{Key: key, Based: based, Found: found.Revision}
+		}
+		now, err := revision(c)
+		if err != nil {
+			return err
+		}
+		now++
+		if err := apply(c, now); err != nil {
+			return err
+		}
+		return execute(c, "UPDATE head SET revision = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(now)) })
+	})
+}
+
+// do runs one operation on the file that is at the path now. SQLite itself would
+// go on writing to a file that was removed or replaced, which nobody will ever
+// read again.
+func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.current(ctx); err != nil {
+		return err
+	}
+	s.conn.SetInterrupt(ctx)
+	defer s.conn.SetInterrupt(context.Background())
+	err := operation(s.conn)
+	if conflict, ok := errors.AsType[*ConflictError](err); ok {
+		return conflict
+	}
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return fmt.Errorf("the store %s: %w", s.path, explain(err))
+}
+
+// current opens the file again where it is not the one that is open.
+func (s *SQLite) current(ctx context.Context) error {
+	if s.closed {
+		return fmt.Errorf("the store %s: %w", s.path, fs.ErrClosed)
+	}
+	info, err := os.Lstat(s.path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("the file is gone")
+		}
+		return fmt.Errorf("the store %s: %w", s.path, err)
+	}
+	if s.conn != nil && os.SameFile(info, s.file) {
+		return nil
+	}
+	if s.conn != nil {
+		// SQLite notices by itself that the file has gone, and leaves what
+		// lies beside the new one alone.
+		s.conn.Close()
+		s.conn = nil
+	}
+	s.conn, s.file, err = open(ctx, s.path, false)
+	return err
+}
+
+func get(c *sqlite3.Conn, key string) (Item, error) {
+	item := Item{Key: key}
+	err := query(c, "SELECT value, revision FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error {
+		return stmt.BindText(1, key)
+	}, func(stmt *sqlite3.Stmt) bool {
+		item.Value, item.Revision = stmt.ColumnBlob(0, []byte{}), Revision(stmt.ColumnInt64(1))
+		return false
+	})
+	if err == nil && item.Revision == None {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Item{}, err
+	}
+	return item, nil
+}
+
+func list(c *sqlite3.Conn, prefix string) (items []Item, err error) {
+	err = query(c, "SELECT key, value, revision FROM resources WHERE key >= ?1 ORDER BY key", func(stmt *sqlite3.Stmt) error {
+		return stmt.BindText(1, prefix)
+	}, func(stmt *sqlite3.Stmt) bool {
+		item := Item{stmt.ColumnText(0), stmt.ColumnBlob(1, []byte{}), Revision(stmt.ColumnInt64(2))}
+		if !strings.HasPrefix(item.Key, prefix) {
+			return false
+		}
+		items = append(items, item)
+		return true
+	})
+	return items, err
+}
+
+func revision(c *sqlite3.Conn) (at Revision, err error) {
+	found := false
+	err = query(c, "SELECT revision FROM head", nil, func(stmt *sqlite3.Stmt) bool {
+		at, found = Revision(stmt.ColumnInt64(0)), true
+		return false
+	})
+	if err == nil && !found {
+		err = errors.New("it has lost its revision")
+	}
+	return at, err
+}
+
+// query calls row for each row until that returns false.
+func query(c *sqlite3.Conn, sql string, bind func(*sqlite3.Stmt) error, row func(*sqlite3.Stmt) bool) error {
+	stmt, _, err := c.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	defer stmt.Close()
+	if bind != nil {
+		if err := bind(stmt); err != nil {
+			return err
+		}
+	}
+	for stmt.Step() {
+		if !row(stmt) {
+			return nil
+		}
+	}
+	return stmt.Err()
+}
+
+func execute(c *sqlite3.Conn, sql string, bind func(*sqlite3.Stmt) error) error {
+	return query(c, sql, bind, func(*sqlite3.Stmt) bool { return true })
+}
