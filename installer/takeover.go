@@ -93,6 +93,9 @@ func (i *Installer) takeOver(ctx context.Context, j *journal, known []PackageLef
 		// Its version may have changed meanwhile.
 		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return q.Kind == p.Kind && q.Name == p.Name })
 		if n < 0 {
+			if err := p.Settle(ctx, i.fence()); err != nil {
+				i.Log.Warn("the package is gone, but dpkg has not come to its end; apt may ask for `dpkg --configure -a`", "package", p.String(), "error", err)
+			}
 			continue
 		}
 		p = installed[n]
@@ -113,10 +116,7 @@ func (i *Installer) takeOver(ctx context.Context, j *journal, known []PackageLef
 
 func (i *Installer) purge(ctx context.Context, p ospackage.Package) error {
 	i.Log.Info("removing the package that brought the agent; the agent goes on running, its configuration and data stay", "package", p.String())
-	err := p.Purge(ctx, ospackage.Fence{
-		Empty: []string{i.Paths.LinkDir, i.Paths.UnitDir, systemd.DefaultConfigDir},
-		Gone:  []string{i.Paths.DataDir},
-	})
+	err := p.Purge(ctx, i.fence())
 	switch locked, isLocked := errors.AsType[*ospackage.LockedError](err); {
 	case isLocked:
 		i.Log.Warn("the package cannot be removed now; a later run tries again, and nothing else waits for it", "package", p.String(), "holder", locked.Holder)
@@ -126,6 +126,14 @@ func (i *Installer) purge(ctx context.Context, p ospackage.Package) error {
 		i.Log.Info("the package is removed", "package", p.String())
 	}
 	return err
+}
+
+// fence keeps from a removal what is the updater's by now.
+func (i *Installer) fence() ospackage.Fence {
+	return ospackage.Fence{
+		Empty: []string{i.Paths.LinkDir, i.Paths.UnitDir, systemd.DefaultConfigDir},
+		Gone:  []string{i.Paths.DataDir},
+	}
 }
 
 func leftBehind(p ospackage.Package, err error, known []PackageLeft, now time.Time) PackageLeft {

@@ -29,12 +29,16 @@ type sweptHost struct {
 	request string // of the switch, as its standard input
 	rows    int64  // that the agent had committed by then
 	cut     int    // the call after which it is killed, once known; see cutAfter
+	process string // of the agent, where it must not change
 }
 
 // What is saved and put back: all that a switch may change.
 var sweptDirs = []string{"/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport"}
 
 func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
+	if c.takesOver != "" {
+		return newTakenHost(t, c)
+	}
 	w := &sweptHost{scene: newScene(t), sweepCase: c}
 	w.Put(w.program(endat), "/root/endat")
 	w.writes("wal", 20)
@@ -155,17 +159,23 @@ func (w *sweptHost) plant(s release.Spec) versions.Tree {
 // save keeps the host as it is for reset.
 func (w *sweptHost) save() {
 	w.t.Helper()
-	w.Must("sh", "-ec", `systemctl stop teleport; rm -rf /root/base; mkdir /root/base; cp -a --parents "$@" /root/base`, "sh",
-		sweptDirs[0], sweptDirs[1], sweptDirs[2], sweptDirs[3])
+	const script = `systemctl stop teleport; rm -rf /root/base; mkdir /root/base; cp -a --parents "$@" /root/base`
+	w.Must(append(append([]string{"sh", "-ec", script, "sh"}, sweptDirs...), packageFiles[w.takesOver]...)...)
 }
 
 // Files are linked, not copied: the updater and systemd replace them, and never
-// write into one. Databases are the exception: one with two names is refused.
+// write into one. Databases are the exception: one with two names is refused, and
+// that of packages is written into.
 const resetScript = `
 systemctl kill --signal=KILL teleport.service 2>/dev/null || true
 systemctl stop teleport.service
-rm -rf "$@" /run/teleport.pid
-for dir; do cp -al "/root/base$dir" "$dir"; done
+rm -f /run/teleport.pid
+how=-al
+for dir; do
+	if [ "$dir" = -- ]; then how=-a; continue; fi
+	rm -rf "$dir"
+	cp $how "/root/base$dir" "$dir"
+done
 for dir in /var/lib/teleport/proc /var/lib/teleport/versions/*/backup; do
 	if [ -e "$dir" ]; then rm -r "$dir"; cp -a "/root/base$dir" "$dir"; fi
 done
@@ -178,13 +188,19 @@ echo "the agent does not start" >&2; exit 1
 
 func (w *sweptHost) reset() {
 	w.t.Helper()
-	w.Must(append([]string{"sh", "-ec", resetScript, "sh"}, sweptDirs...)...)
+	w.Must(append(append(append([]string{"sh", "-ec", resetScript, "sh"}, sweptDirs...), "--"), packageFiles[w.takesOver]...)...)
+	if w.takesOver != "" {
+		w.process = w.agentProcess()
+	}
 }
 
 // baseIsIntact asserts that nobody wrote into what reset puts back.
 func (w *sweptHost) baseIsIntact() {
 	w.t.Helper()
 	for _, v := range []string{w.from.Version, w.to.Version} {
+		if v == w.from.Version && w.takesOver != "" {
+			continue // it never was one of the updater's
+		}
 		w.Must("sh", "-ec", "cd /root/base"+store+"/"+v+" && sha256sum --quiet -c manifest")
 	}
 }
@@ -213,13 +229,13 @@ func (w *sweptHost) whole(m moment) (v string, problems []string) {
 func (w *sweptHost) look(m moment) (v string, problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	config, err := w.ReadFile(store + "/updates.yaml")
-	found := activeVersion.FindSubmatch(config)
-	if err != nil || found == nil {
+	if found := activeVersion.FindSubmatch(config); found != nil {
+		v = string(found[1])
+	} else if w.takesOver == "" || m == afterRun {
 		problem("updates.yaml names no active version: %v %q", err, config)
 		return "", problems
 	}
-	v = string(found[1])
-	if v != w.from.Version && v != w.to.Version {
+	if found := w.takesOver == "" || m == afterRun; found && v != w.from.Version && v != w.to.Version {
 		problem("the active version is %q", v)
 	}
 	if open := w.Exists(store + "/journal.json"); open && m == afterRun {
@@ -233,18 +249,27 @@ func (w *sweptHost) look(m moment) (v string, problems []string) {
 			v = w.to.Version
 		}
 	}
+	problems = append(problems, w.isInPlace(v)...)
+	problems = append(problems, w.treesAreWhole(v)...)
+	if w.takesOver != "" {
+		problems = append(problems, w.packageIsWhole(m)...)
+	}
+	return v, append(problems, w.agentIsWhole(v)...)
+}
+
+// isInPlace looks at what a version is started from.
+func (w *sweptHost) isInPlace(v string) (problems []string) {
 	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
 		if got, want := w.Link(linkDir+"/"+name), store+"/"+v+"/bin/"+name; got != want {
-			problem("link %s leads to %q, not to %s", name, got, want)
+			problems = append(problems, fmt.Sprintf("link %s leads to %q, not to %s", name, got, want))
 		}
 	}
 	unit, err := w.ReadFile(unitFile)
 	want, err2 := w.ReadFile(store + "/" + v + "/etc/systemd/teleport.service")
 	if err != nil || err2 != nil || string(unit) != string(want) {
-		problem("the unit is not the one of version %s (%v, %v)", v, err, err2)
+		problems = append(problems, fmt.Sprintf("the unit is not the one of version %s (%v, %v)", v, err, err2))
 	}
-	problems = append(problems, w.treesAreWhole(v)...)
-	return v, append(problems, w.agentIsWhole(v)...)
+	return problems
 }
 
 // treesAreWhole compares the files with those that reset put there. Only another

@@ -16,6 +16,7 @@ import (
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/ospackage"
 	"teleport-update/versions"
 )
 
@@ -44,7 +45,12 @@ type sweepCase struct {
 	// cutAfter: the switch is killed once systemd has done this, always, and the
 	// recovery is what is killed at every call.
 	cutAfter string
-	trees    *trees
+	// takesOver: the agent was brought by such a package, and what is killed is the
+	// recovery of a first switch that had just been proven.
+	takesOver ospackage.Kind
+	// some is the stride in ordinary runs of the tests, if it is not the usual one.
+	some  int64
+	trees *trees
 }
 
 func sweepCases() []sweepCase {
@@ -77,38 +83,43 @@ func sweepCases() []sweepCase {
 func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
 	var points, doubles, violations, reboots atomic.Int64
 	for _, c := range sweepCases() {
-		if !c.always && !everything {
-			continue
+		count := &points
+		if c.cutAfter != "" {
+			count = &doubles
 		}
-		t.Run(c.name, func(t *testing.T) {
-			c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
-			count := &points
-			if c.cutAfter != "" {
-				count = &doubles
-			}
-			begun, before := time.Now(), count.Load()
-			sweep := &sweep{sweepCase: c, points: count, violations: &violations, reboots: &reboots, last: math.MaxInt64, stride: 1}
-			if !everything {
-				// After one call and before the next the host is the same; what was
-				// asked of systemd counts as a call.
-				sweep.stride = 2
-			}
-			if some := os.Getenv("FAULTS_POINTS"); some != "" {
-				if n, err := fmt.Sscanf(some, "%d-%d/%d", &sweep.first, &sweep.last, &sweep.stride); n < 2 {
-					t.Fatalf("FAULTS_POINTS=%s is not FIRST-LAST or FIRST-LAST/STRIDE: %v", some, err)
-				}
-			}
-			sweep.next.Store(sweep.first)
-			t.Run("on", func(t *testing.T) {
-				for n := range sweepHosts() {
-					t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
-				}
-			})
-			t.Logf("%s: %d points of %d calls in %v", c.name, count.Load()-before, sweep.calls.Load(), time.Since(begun).Round(time.Second))
-		})
+		c.run(t, count, &violations, &reboots)
 	}
 	t.Logf("kill points on hosts: %d, and in recoveries: %d, violations: %d (%d points had a boot of the host instead of a run)",
 		points.Load(), doubles.Load(), violations.Load(), reboots.Load())
+}
+
+// run tries the points of a case, as many of them as this run of the tests has.
+func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) {
+	if !c.always && !everything {
+		return
+	}
+	t.Run(c.name, func(t *testing.T) {
+		c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
+		begun, before := time.Now(), points.Load()
+		sweep := &sweep{sweepCase: c, points: points, violations: violations, reboots: reboots, last: math.MaxInt64, stride: 1}
+		if !everything {
+			// After one call and before the next the host is the same; what was
+			// asked of systemd counts as a call.
+			sweep.stride = max(2, c.some)
+		}
+		if some := os.Getenv("FAULTS_POINTS"); some != "" {
+			if n, err := fmt.Sscanf(some, "%d-%d/%d", &sweep.first, &sweep.last, &sweep.stride); n < 2 {
+				t.Fatalf("FAULTS_POINTS=%s is not FIRST-LAST or FIRST-LAST/STRIDE: %v", some, err)
+			}
+		}
+		sweep.next.Store(sweep.first)
+		t.Run("on", func(t *testing.T) {
+			for n := range sweepHosts() {
+				t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
+			}
+		})
+		t.Logf("%s: %d points of %d calls in %v", c.name, points.Load()-before, sweep.calls.Load(), time.Since(begun).Round(time.Second))
+	})
 }
 
 func sweepHosts() int { return 4 }
@@ -126,7 +137,8 @@ type sweep struct {
 type point struct {
 	call   int
 	exit   bool
-	reboot bool // the host boots anew instead of a run that recovers
+	reboot bool   // the host boots anew instead of a run that recovers
+	before string // in place of call: before the first call about a path with this in it
 }
 
 func (p point) String() string {
@@ -166,11 +178,14 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	p := pointOf(n)
 	w.reset()
 	var report report
-	if w.cutAfter == "" {
-		report = w.endAt(p, w.request, "switch")
-	} else {
+	switch {
+	case w.takesOver != "":
+		report = w.endAt(p, "", "recover")
+	case w.cutAfter != "":
 		w.endAt(point{call: w.cutCall()}, w.request, "switch")
 		report = w.endAt(p, "", "recover")
+	default:
+		report = w.endAt(p, w.request, "switch")
 	}
 	for {
 		most := s.calls.Load()
@@ -186,6 +201,13 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 		s.violations.Add(1)
 		w.t.Errorf("VIOLATION at point %d, %v, %s: %s", n, p, report.At, fmt.Sprintf(format, args...))
 	}
+	if w.takesOver != "" {
+		// Nothing has to be put back: nobody may come to do it for ten minutes.
+		if problems := w.served(); problems != nil {
+			broken("at once: %s", strings.Join(problems, "; "))
+			return true
+		}
+	}
 	if p.reboot {
 		s.reboots.Add(1)
 		if err := w.Kill(); err != nil {
@@ -194,6 +216,7 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 		if err := w.Boot(w.t.Context()); err != nil {
 			w.t.Fatal(err)
 		}
+		w.process = ""
 		if _, problems := w.whole(afterBoot); problems != nil {
 			broken("after the boot: %s", strings.Join(problems, "; "))
 			return true
@@ -216,6 +239,9 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	v, problems := w.whole(afterRun)
 	if problems == nil {
 		problems = w.leftovers()
+		if w.takesOver != "" {
+			problems = append(problems, w.packageIsGone()...)
+		}
 	}
 	if ends := w.endsOn(); problems == nil && !slices.Contains(ends, v) {
 		problems = append(problems, fmt.Sprintf("the host is on %s; want it on one of %v", v, ends))
@@ -259,9 +285,15 @@ type report struct {
 // The second half of an update, which its transient unit runs, is one.
 func (w *sweptHost) endAt(p point, stdin, command string) report {
 	w.t.Helper()
-	args := []string{"/root/endat", "-messages", messages, "-at", fmt.Sprint(p.call)}
-	if p.exit {
+	args := []string{"/root/endat", "-messages", messages}
+	switch {
+	case p.before != "":
+		args = append(args, "-before", p.before)
+	case p.exit:
 		args = append(args, "-exit")
+		fallthrough
+	default:
+		args = append(args, "-at", fmt.Sprint(p.call))
 	}
 	r, err := w.RunCommand(w.t.Context(), host.Command{Args: append(args, updater, command), Stdin: strings.NewReader(stdin)})
 	if err != nil {

@@ -409,10 +409,7 @@ func TestARemovalThatIsCutOffEndsWhole(t *testing.T) {
 
 func TestAPackageOfDnfsIsTakenOver(t *testing.T) {
 	s := sceneOn(t, dnfHost)
-	s.Must("rm", "/etc/teleport.yaml")
-	s.dnfRepository(s.oldRPM(oldPackage))
-	s.dnf("install", "teleport")
-	s.runOld()
+	s.installOldRPM()
 	s.sound("1.0.0")
 	s.wants("1.0.0")
 	s.enable("--health-window", "1s")
@@ -432,6 +429,15 @@ func TestAPackageOfDnfsIsTakenOver(t *testing.T) {
 	}
 	s.serves("1.0.0")
 	s.wholeAgent()
+}
+
+// installOldRPM makes the host one that runs the agent from a package of dnf's.
+func (s *scene) installOldRPM() {
+	s.t.Helper()
+	s.Must("rm", "/etc/teleport.yaml")
+	s.dnfRepository(s.oldRPM(oldPackage))
+	s.dnf("install", "teleport")
+	s.runOld()
 }
 
 // oldRPM builds the package for dnf, with the host's own rpmbuild.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,18 @@ const (
 
 // dpkgLocks are apt's and dpkg's, in the order in which they are taken.
 var dpkgLocks = []string{"/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"}
+
+// dpkgLog is the folder of the changes that dpkg has not merged into its database
+// yet, in files with numbers for names.
+const dpkgLog = "/var/lib/dpkg/updates"
+
+// dpkgWasInterrupted goes by what apt goes by.
+func dpkgWasInterrupted() bool {
+	entries, err := os.ReadDir(dpkgLog)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return strings.Trim(e.Name(), "0123456789") == ""
+	})
+}
 
 // rpmFolders are where rpm's database may be: of old, of today, and Debian's.
 var rpmFolders = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm", "/root/.rpmdb"}

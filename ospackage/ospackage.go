@@ -123,6 +123,25 @@ func (p Package) Purge(ctx context.Context, f Fence) error {
 	return nil
 }
 
+// Settle ends the removal of a package that was cut off so late that the package
+// counts as gone. dpkg may not have merged its log of changes into its database by
+// then: it does so when it is run the next time, but apt refuses to work until
+// somebody runs it.
+func (p Package) Settle(ctx context.Context, f Fence) error {
+	if p.Kind != Deb || !dpkgWasInterrupted() {
+		return nil
+	}
+	if err := p.Locked(); err != nil {
+		return nil // another dpkg is at work, which does it
+	}
+	// A package that is not here is nothing to remove; one that just came is behind
+	// the fence as any other.
+	if _, err := run(ctx, removeLimit, &f, dpkg, "--purge", p.Name); err != nil {
+		return fmt.Errorf("have dpkg end the removal of %s: %w", p, err)
+	}
+	return nil
+}
+
 // run runs a program of the system in a clean environment, in a session of its
 // own: what interrupts the updater does not interrupt a removal.
 func run(ctx context.Context, limit time.Duration, f *Fence, argv ...string) (string, error) {

@@ -1,11 +1,12 @@
 // Command endat runs a program and ends it at one of the calls by which it
 // changes something, counted over all of its threads and children:
 //
-//	endat [-at N] [-exit] [-cut DIR] [-messages A,B] PROGRAM [ARG]...
+//	endat [-at N | -before NAME] [-exit] [-cut DIR] [-messages A,B] PROGRAM [ARG]...
 //
 // With -at, the program is killed at its N-th such call: before it is made, or
-// with -exit after it. With -cut, the file system that DIR is on is stopped
-// first, as a power cut stops it. Without -at, every call is listed.
+// with -exit after it; with -before, before the first one that is about a file of
+// that name. With -cut, the file system that DIR is on is stopped first, as a power
+// cut stops it. Without any of these, every call is listed.
 //
 // It is static and needs nothing, so it can be copied into a host. On standard
 // output it prints one JSON object, a Report; the program's own output follows
@@ -45,6 +46,7 @@ func main() {
 
 func run() error {
 	at := flag.Int("at", 0, "the `NUMBER` of the call, from 1")
+	before := flag.String("before", "", "the first call about a path with this `NAME` in it")
 	exit := flag.Bool("exit", false, "after the call, not before it")
 	cut := flag.String("cut", "", "stop the file system of this `FOLDER`")
 	messages := flag.String("messages", "", "`WORDS`, with commas between, that make a write to a socket count")
@@ -70,7 +72,7 @@ func run() error {
 		if *at == 0 && !call.Exit {
 			report.List = append(report.List, call.String())
 		}
-		if call.Index == *at && call.Exit == *exit {
+		if call.Index == *at && call.Exit == *exit || *before != "" && strings.Contains(call.Path, *before) {
 			report.At = call.String()
 			return kill
 		}
