@@ -26,6 +26,10 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 	if err != nil {
 		return err
 	}
+	first := c.Spec.ActiveVersion == ""
+	if err := i.keepBefore(j, tree, first); err != nil {
+		return fmt.Errorf("keep what was here before: %w", err)
+	}
 	left, err := i.takeOver(ctx, j, c.Status.PackagesLeft)
 	if err != nil {
 		return err
@@ -36,10 +40,7 @@ func (i *Installer) finish(ctx context.Context, j *journal, conn *systemd.Conn) 
 	if err := i.startReasserted(ctx, j, conn); err != nil {
 		return err
 	}
-	if c.Spec.ActiveVersion == "" {
-		if err := i.keepBefore(j); err != nil {
-			return fmt.Errorf("keep what was here before: %w", err)
-		}
+	if first {
 		i.warnOfClosedFolders(tree)
 	}
 	if err := i.keepPackages(j); err != nil {

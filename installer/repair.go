@@ -97,11 +97,15 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	return conn.DaemonReload(ctx)
 }
 
-// relink makes links and unit a version's, whatever is there.
+// relink makes links and unit a version's, whatever is there. A version that was
+// published anew may bring other programs.
 func (i *Installer) relink(tree versions.Tree) error {
-	links, err := versions.PlanLinks(i.Paths.LinkDir, tree)
+	links, err := versions.PlanLinks(i.Paths.LinkDir, tree, i.originals())
 	if err != nil {
 		return err
+	}
+	if err := i.noteBefore(links); err != nil {
+		return fmt.Errorf("keep what was here before: %w", err)
 	}
 	if err := versions.ApplyLinks(links, i.Paths.Original()); err != nil {
 		return fmt.Errorf("repair the links: %w", err)
@@ -109,7 +113,7 @@ func (i *Installer) relink(tree versions.Tree) error {
 	if err := i.writeUnit(tree); err != nil {
 		return fmt.Errorf("repair the agent's unit: %w", err)
 	}
-	return nil
+	return i.dropBefore(tree)
 }
 
 // linkProblems lists what differs from what the version in tree should have.

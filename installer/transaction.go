@@ -78,7 +78,7 @@ func (t *transaction) prepare(ctx context.Context) error {
 	} else if ok {
 		from = &tree
 	}
-	links, err := versions.PlanLinks(t.Paths.LinkDir, t.tree)
+	links, err := versions.PlanLinks(t.Paths.LinkDir, t.tree, t.originals())
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, staysAsItIs(t.config))
 	}

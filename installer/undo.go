@@ -239,6 +239,8 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 	}
 	if c.Spec.ActiveVersion == "" {
 		i.forgetFirst(j.target())
+	} else {
+		i.dropUndone(j)
 	}
 	if err := c.save(i.Paths.Config()); err != nil {
 		return err

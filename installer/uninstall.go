@@ -3,8 +3,6 @@ package installer
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,54 +14,6 @@ import (
 	"teleport-update/systemd"
 	"teleport-update/versions"
 )
-
-// before is what the first enable found, kept for uninstall.
-type before struct {
-	Links []versions.LinkChange `json:"links"`
-	Unit  unitBefore            `json:"unit"`
-	// Packages were taken over; PackageUnit was their unit of the agent.
-	Packages    []ospackage.Package `json:"packages,omitempty"`
-	PackageUnit []byte              `json:"package_unit,omitempty"`
-	// Placed are files that came with enable's --token-file.
-	Placed []placedFile `json:"placed,omitempty"`
-}
-
-func (i *Installer) beforeFile() string { return filepath.Join(i.Paths.Original(), "before.json") }
-
-// keepBefore writes down what the first enable replaced.
-//
-// What is written down already stays: without an active version in updates.yaml,
-// where somebody took it out, a switch would else take our own links for it.
-func (i *Installer) keepBefore(j *journal) error {
-	if exists(i.beforeFile()) {
-		return nil
-	}
-	return i.writeBefore(before{Links: j.Links, Unit: j.Unit})
-}
-
-func (i *Installer) writeBefore(b before) error {
-	if err := durable.MkdirAll(i.Paths.Original(), 0o700); err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(b, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(i.beforeFile(), append(data, '\n'), 0o600)
-}
-
-func (i *Installer) loadBefore() (before, error) {
-	var b before
-	data, err := readTrusted(i.beforeFile(), maxJournalSize)
-	if errors.Is(err, os.ErrNotExist) {
-		return b, fmt.Errorf("what was here before the first enable is not known (%s is missing); updates are disabled, nothing else was changed: "+
-			"`teleport-update uninstall --keep-agent` leaves the agent as plain files", i.beforeFile())
-	}
-	if err != nil {
-		return b, err
-	}
-	return b, json.Unmarshal(data, &b)
-}
 
 // Uninstall takes the updater off the host. The agent goes back to what the
 // first enable found, which may be none; with keepAgent it stays, as plain

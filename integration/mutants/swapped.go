@@ -31,11 +31,15 @@ var pairs = []pair{
 	// Forward: the outcome, then the updater's own link, then the journal goes.
 	{"installer/finish.go", "finish", "reassert", "linkUpdater"},
 	{"installer/finish.go", "finish", "keepBefore", "linkUpdater"},
+	{"installer/finish.go", "finish", "keepBefore", "save"},
 	{"installer/finish.go", "finish", "save", "linkUpdater"},
 	{"installer/finish.go", "finish", "save", "Remove:Journal"},
 	{"installer/finish.go", "finish", "linkUpdater", "Remove:Journal"},
-	{"installer/uninstall.go", "writeBefore", "MkdirAll", "WriteFile"},
+	{"installer/original.go", "writeBefore", "MkdirAll", "WriteFile"},
 	{"installer/reassert.go", "reassert", "save", "relink"},
+	{"installer/original.go", "dropBefore", "DropSaved", "writeBefore"},
+	{"installer/repair.go", "relink", "noteBefore", "ApplyLinks"},
+	{"installer/repair.go", "relink", "ApplyLinks", "dropBefore"},
 	{"installer/repair.go", "relink", "ApplyLinks", "writeUnit"},
 
 	// Back: the journal says so first; links, unit and database, then that they are
@@ -63,9 +67,9 @@ var pairs = []pair{
 	// A release: the tree, then what marks it as whole, then its name; the backup
 	// of the one that it replaces is in both by then.
 	{"versions/publish.go", "publish", "LinkFiles", "Exchange"},
-	{"versions/links.go", "ApplyLinks", "save", "set"},
-	{"versions/links.go", "ApplyLinks", "set", "syncFolders"},
-	{"versions/links.go", "save", "MkdirAll", "CloneFile"},
+	{"versions/links.go", "ApplyLinks", "save", "apply"},
+	{"versions/links.go", "ApplyLinks", "apply", "syncFolders"},
+	{"versions/place.go", "save", "MkdirAll", "CloneFile"},
 
 	// A backup: no backup.yaml beside a database that it does not describe.
 	{"backup/take.go", "Take", "fill", "Sync"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -297,10 +298,24 @@ func (d *differences) remains() {
 			}
 		}
 	}
+	d.copies()
 	d.fail(filepath.WalkDir(d.h.dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && temporary(e.Name()) && filepath.Dir(path) != d.h.versions() {
 			d.add("left behind: %s", strings.TrimPrefix(path, d.h.dir))
 		}
 		return err
 	}))
+}
+
+// copies of what links replaced are there as long as somebody would put them back.
+func (d *differences) copies() {
+	original := filepath.Join(d.h.versions(), "original")
+	entries, _ := os.ReadDir(original)
+	journal, _ := os.ReadFile(filepath.Join(d.h.versions(), "journal.json"))
+	before, _ := os.ReadFile(filepath.Join(original, "before.json"))
+	for _, e := range entries {
+		if name := e.Name(); name != "before.json" && name != "backup" && !strings.Contains(string(before)+string(journal), strconv.Quote(name)) {
+			d.add("left behind: versions/original/%s", name)
+		}
+	}
 }

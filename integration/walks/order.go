@@ -214,7 +214,8 @@ func (r *recorder) gone(path string) {
 		r.event("unit goes")
 	case strings.HasPrefix(name, "units/"):
 		r.event("updater's units go")
-	case version && strings.HasSuffix(rest, "/backup/backup.yaml") && !strings.HasPrefix(rest, "partial/"):
+	case version && strings.HasSuffix(rest, "/backup/backup.yaml") && !strings.HasPrefix(rest, "partial/"),
+		version && filepath.Dir(rest) == "original":
 		r.event("drop " + rest)
 	case version && !strings.Contains(rest, "/") && rest != "find.json":
 		r.event("remove " + rest)

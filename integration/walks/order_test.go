@@ -70,7 +70,7 @@ func (s *staged) cutAt(event string, args ...string) {
 	rec := newRecorder(s.h)
 	r, err := trace.Run(s.Context(), trace.Command{Argv: s.h.argv(args...), Env: s.h.env(false)}, func(c trace.Call) trace.Action {
 		rec.watch(c)
-		if n := len(rec.Events); n > 0 && rec.Events[n-1] == event {
+		if n := len(rec.Events); n > 0 && undigested(rec.Events[n-1]) == event {
 			return trace.Kill()
 		}
 		return trace.GoOn()
@@ -94,13 +94,20 @@ func (s *staged) does(args []string, want ...string) {
 		s.Errorf("%v: a power cut could take away:\n%s", args, strings.Join(rec.Loose, "\n"))
 	}
 	for i, e := range rec.Events {
-		if name, _, ok := strings.Cut(e, "-"); ok && strings.HasPrefix(e, "put original/") {
-			rec.Events[i] = name + "-*" // its digest
-		}
+		rec.Events[i] = undigested(e)
 	}
 	if !slices.Equal(rec.Events, want) {
 		s.Errorf("%v did\n\t%s\nwant\n\t%s", args, strings.Join(rec.Events, "\n\t"), strings.Join(want, "\n\t"))
 	}
+}
+
+// undigested leaves out the digest in the name of a copy.
+func undigested(event string) string {
+	name, _, ok := strings.Cut(event, "-")
+	if ok && (strings.HasPrefix(event, "put original/") || strings.HasPrefix(event, "drop original/")) {
+		return name + "-*"
+	}
+	return event
 }
 
 func args(a ...string) []string { return a }
@@ -112,7 +119,7 @@ var (
 	// An update from 1.1.0 and the database of schema 2, in full.
 	backedUp = []string{"journal: begun", "put 1.1.0/backup/sqlite.db", "put 1.1.0/backup/backup.yaml", "journal: begun, backup taken"}
 	linked   = []string{"link fdpass-teleport", "link tbot", "link tctl", "link tsh", "link teleport", "unit"}
-	held     = []string{"journal: switched, backup taken", "journal: proven, backup taken", "configuration", "journal removed"}
+	held     = []string{"journal: switched, backup taken", "journal: proven, backup taken", "put original/before.json", "configuration", "journal removed"}
 )
 
 func TestOrderOfTheFirstEnable(t *testing.T) {
@@ -141,11 +148,11 @@ func TestOrderOfAnUpdateAndOfGoingBack(t *testing.T) {
 		"journal: begun", "put 2.0.0/backup/sqlite.db", "put 2.0.0/backup/backup.yaml", "journal: begun, backup taken",
 		"link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport", "unit",
 		"journal: switched, backup taken", "the database is written",
-		"journal: proven, backup taken", "configuration", "journal removed")
+		"journal: proven, backup taken", "put original/before.json", "configuration", "journal removed")
 	s.agent(2)
 	s.does(args("update", "--now", "--skip-backup"), slices.Concat(
 		[]string{"journal: begun", "drop 1.1.0/backup/backup.yaml"}, linked,
-		[]string{"journal: switched", "journal: proven", "configuration", "journal removed"})...)
+		[]string{"journal: switched", "journal: proven", "put original/before.json", "configuration", "journal removed"})...)
 }
 
 func TestOrderOfABackupOverAnOlderOne(t *testing.T) {
@@ -185,7 +192,7 @@ func TestOrderOfUndoing(t *testing.T) {
 			s.wants("2.0.0")
 			s.cutAt(event, "update")
 			if want == nil {
-				s.does(args("recover"), "configuration", "journal removed")
+				s.does(args("recover"), "put original/before.json", "configuration", "journal removed")
 			} else {
 				s.does(args("recover"), then(want, undone...)...)
 			}
@@ -217,7 +224,7 @@ func TestOrderOfFinishingWhatWasTakenAway(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.h.links(), "tsh")); err != nil {
 		t.Fatal(err)
 	}
-	s.does(args("recover"), "journal: proven, backup taken", "link tsh", "unit", "configuration", "journal removed")
+	s.does(args("recover"), "put original/before.json", "journal: proven, backup taken", "link tsh", "unit", "configuration", "journal removed")
 }
 
 func TestOrderOfUndoingTheFirstEnable(t *testing.T) {
@@ -321,7 +328,7 @@ func TestOrderOfLeavingADamagedDatabase(t *testing.T) {
 	}
 	s.does(args("rollback", "--force"),
 		"journal: begun", "the database is kept aside", "link tbot", "link tctl", "link tsh", "link teleport", "unit",
-		"journal: switched", "the database is replaced", "journal: proven", "configuration", "journal removed")
+		"journal: switched", "the database is replaced", "journal: proven", "put original/before.json", "configuration", "journal removed")
 }
 
 func TestOrderOfTheUpdatersOwnLink(t *testing.T) {

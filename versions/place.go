@@ -1,0 +1,109 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/durable"
+)
+
+// DropSaved removes the copy of a regular file that stands in its place again.
+// Where something else stands by now, the copy stays: there is no other.
+func DropSaved(c LinkChange, originalDir string) error {
+	if c.Before.Saved == "" {
+		return nil
+	}
+	if now, err := beforeOf(c.Path); err != nil || now != c.Before {
+		return nil
+	}
+	err := durable.Remove(filepath.Join(originalDir, c.Before.Saved))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func save(c LinkChange, originalDir string) error {
+	if c.Before.Saved == "" {
+		return nil
+	}
+	saved := filepath.Join(originalDir, c.Before.Saved)
+	if _, err := os.Lstat(saved); err == nil {
+		return nil // saves are whole or not there
+	}
+	if now, err := beforeOf(c.Path); err != nil {
+		return err
+	} else if now != c.Before {
+		return fmt.Errorf("%s changed since the switch was planned", c.Path)
+	}
+	if err := durable.MkdirAll(originalDir, 0o755); err != nil {
+		return err
+	}
+	return durable.CloneFile(c.Path, saved)
+}
+
+// restore makes path the regular file that was saved.
+func restore(path, saved, originalDir string) error {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode().IsRegular() {
+		if now, err := beforeOf(path); err != nil || now.Saved == saved {
+			return err
+		}
+		return fmt.Errorf("%s is a file that we did not put there; it stays", path)
+	}
+	return durable.CloneFile(filepath.Join(originalDir, saved), path)
+}
+
+// takeBack makes path the link that it was before what was saved took its place.
+func takeBack(c LinkChange) error {
+	now, err := beforeOf(c.Path)
+	if err != nil {
+		return err
+	}
+	return set(c.Path, c.Before.Link, now.Saved == c.PutBack)
+}
+
+// set makes path a link to target, or removes the link where target is empty.
+// A regular file gives way only if it was saved.
+func set(path, target string, saved bool) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if target == "" {
+			return nil
+		}
+		if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		if now, err := os.Readlink(path); err != nil || now == target {
+			return err
+		}
+	case !info.Mode().IsRegular() || !saved:
+		return fmt.Errorf("%s is in the way and was not there when the switch was planned; it stays", path)
+	}
+	if target == "" {
+		return durable.Unlink(path)
+	}
+	return durable.Relink(target, path)
+}
+
+func syncFolders(changes []LinkChange) error {
+	done := make(map[string]bool)
+	for _, c := range changes {
+		dir := filepath.Dir(c.Path)
+		if done[dir] {
+			continue
+		}
+		done[dir] = true
+		if err := durable.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
