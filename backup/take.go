@@ -137,14 +137,12 @@ func publish(temp, dir string, rec record) error {
 		return err
 	}
 	name := filepath.Join(dir, FileName)
-	// Somebody may have looked into the old copy with a tool that left these.
+	// Somebody may have looked into the old copy with a tool that left these. That
+	// they are gone is on stable storage with the new name.
 	for _, suffix := range sidecars {
 		if err := durable.Unlink(name + suffix); err != nil {
 			return err
 		}
-	}
-	if err := durable.SyncDir(dir); err != nil {
-		return err
 	}
 	if err := durable.Replace(temp, name); err != nil {
 		return err

@@ -34,7 +34,7 @@ func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd
 		if err := i.checkUninstall(ctx, c, keepAgent); err != nil {
 			return err
 		}
-		j := journal{Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: bootID(), KeepAgent: keepAgent}
+		j := &journal{Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: bootID(), KeepAgent: keepAgent}
 		if err := j.enter(i.Paths.Journal(), uninstalling); err != nil {
 			return err
 		}

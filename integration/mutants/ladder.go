@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -17,7 +18,7 @@ type rung struct {
 	// pkg has the tests; empty stands for the mutant's own package.
 	pkg  string
 	args []string // of the tests
-	only string   // for mutants of this package alone
+	only string   // for mutants whose line in the list matches this expression
 	// built: the tests have the updater built and look at that, so that they need
 	// not be built with each mutant themselves.
 	built bool
@@ -25,7 +26,7 @@ type rung struct {
 
 // rungs are run in this order, the cheapest first, until one fails.
 var rungs = []rung{
-	{name: "the sequences of package durable", pkg: "internal/durable", only: "internal/durable"},
+	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup)/"},
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
 	{name: "its package's tests"},
 	{name: "kills", pkg: "integration/faults", args: []string{"-test.run=TestAKilledRun"}, built: true},
@@ -34,6 +35,14 @@ var rungs = []rung{
 	{name: "booted hosts", pkg: "integration", built: true,
 		args: []string{"-test.run=KilledIn|InterruptedLeaves|StoppedIn|WithoutTheRepairAtBoot|AProvenVersion|TheThirdInterruption|FailedFirstEnable"}},
 	{name: "random walks", pkg: "integration/walks", args: []string{"-test.run=RandomWalks", "-walks=60"}, built: true},
+}
+
+func names(rungs []rung) string {
+	var names []string
+	for _, r := range rungs {
+		names = append(names, r.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // What stands for a rung where none caught the mutant.
@@ -45,6 +54,7 @@ const (
 // ladder runs tests against mutants.
 type ladder struct {
 	module, dir string
+	rungs       []rung
 
 	building sync.Mutex
 
@@ -52,8 +62,8 @@ type ladder struct {
 	sound map[string]bool // tests, by their arguments, that pass without a mutant
 }
 
-// climb runs the tests against a mutant and returns which caught it, with the
-// output.
+// climb runs the tests against a mutant and returns the rung that caught it, with
+// the output.
 func (l *ladder) climb(ctx context.Context, name string, m Mutant) (by, output string) {
 	dir := filepath.Join(l.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -69,8 +79,8 @@ func (l *ladder) climb(ctx context.Context, name string, m Mutant) (by, output s
 	if out, err := l.run(ctx, l.module, env, "go", "build", "./"+filepath.Dir(m.File)); err != nil {
 		return notCompiled, out
 	}
-	for _, r := range rungs {
-		if r.only != "" && r.only != filepath.Dir(m.File) {
+	for _, r := range l.rungs {
+		if !regexp.MustCompile(r.only).MatchString(m.String()) {
 			continue
 		}
 		if r.pkg == "" {

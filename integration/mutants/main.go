@@ -17,26 +17,26 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"sync"
+	"slices"
 	"syscall"
-	"time"
 )
 
 func main() {
 	only := flag.String("only", "", "mutants whose line in the list matches this expression")
+	with := flag.String("rungs", "", "tests whose name in the ladder matches this expression: "+names(rungs))
 	list := flag.Bool("list", false, "list the mutants and run nothing")
 	jobs := flag.Int("jobs", 2, "mutants at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *list, *jobs); err != nil {
+	if err := run(ctx, *only, *with, *list, *jobs); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only string, list bool, jobs int) error {
+func run(ctx context.Context, only, with string, list bool, jobs int) error {
 	module, err := os.Getwd()
 	if err != nil {
 		return err
@@ -48,16 +48,15 @@ func run(ctx context.Context, only string, list bool, jobs int) error {
 	if err != nil {
 		return err
 	}
+	steps, err := regexp.Compile(with)
+	if err != nil {
+		return err
+	}
 	all, err := Mutants(module)
 	if err != nil {
 		return err
 	}
-	var mutants []Mutant
-	for _, m := range all {
-		if wanted.MatchString(m.String()) {
-			mutants = append(mutants, m)
-		}
-	}
+	mutants := slices.DeleteFunc(all, func(m Mutant) bool { return !wanted.MatchString(m.String()) })
 	if list {
 		for _, m := range mutants {
 			fmt.Println(m)
@@ -68,7 +67,14 @@ func run(ctx context.Context, only string, list bool, jobs int) error {
 	if os.Geteuid() != 0 {
 		return errors.New("NOT TESTED: most of the tests that catch mutants need root")
 	}
-	return judge(ctx, module, mutants, jobs)
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	l := ladder{module: module, dir: dir, sound: map[string]bool{}}
+	l.rungs = slices.DeleteFunc(slices.Clone(rungs), func(r rung) bool { return !steps.MatchString(r.name) })
+	return judge(ctx, &l, mutants, jobs)
 }
 
 // Mutants derives all mutants from the updater's source.
@@ -93,67 +99,4 @@ func Mutants(module string) ([]Mutant, error) {
 		}
 	}
 	return mutants, err
-}
-
-// judge runs the tests against each mutant and prints a line for each.
-func judge(ctx context.Context, module string, mutants []Mutant, jobs int) error {
-	dir, err := os.MkdirTemp("", "mutants-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	begun := time.Now()
-	l := ladder{module: module, dir: dir, sound: map[string]bool{}}
-	var mu sync.Mutex
-	caught := map[string]int{}
-	var missed []string
-	equal := 0
-	slots := make(chan bool, jobs)
-	var all sync.WaitGroup
-	for n, m := range mutants {
-		slots <- true
-		all.Go(func() {
-			defer func() { <-slots }()
-			if ctx.Err() != nil {
-				return
-			}
-			if why := equivalent[m.ID()]; why != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				equal++
-				fmt.Printf("%s: EQUIVALENT: %s\n", m, why)
-				return
-			}
-			at := time.Now()
-			by, out := l.climb(ctx, fmt.Sprint(n), m)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case ctx.Err() != nil:
-			case by == "":
-				missed = append(missed, m.String())
-				fmt.Printf("%s: NOT CAUGHT\n", m)
-			case by == notCompiled, by == unsound:
-				missed = append(missed, m.String())
-				fmt.Printf("%s: %s\n%s\n", m, by, out)
-			default:
-				caught[by]++
-				fmt.Printf("%s: caught by %s (%.0fs)\n", m, by, time.Since(at).Seconds())
-			}
-		})
-	}
-	all.Wait()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	fmt.Printf("\n%d mutants, %d equivalent, caught in %v by:\n", len(mutants), equal, time.Since(begun).Round(time.Second))
-	for _, r := range rungs {
-		if n := caught[r.name]; n > 0 {
-			fmt.Printf("%6d  %s\n", n, r.name)
-		}
-	}
-	if len(missed) > 0 {
-		return fmt.Errorf("%d not caught", len(missed))
-	}
-	return nil
 }

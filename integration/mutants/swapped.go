@@ -75,9 +75,8 @@ var pairs = []pair{
 	{"backup/take.go", "Take", "fill", "Sync"},
 	{"backup/take.go", "Take", "Sync", "publish"},
 	{"backup/take.go", "publish", "Remove", "Unlink"},
-	{"backup/take.go", "publish", "Remove", "SyncDir"},
-	{"backup/take.go", "publish", "SyncDir", "Replace"},
 	{"backup/take.go", "publish", "Remove", "Replace"},
+	{"backup/take.go", "publish", "Unlink", "Replace"},
 	{"backup/take.go", "publish", "Replace", "write"},
 	{"backup/restore.go", "replace", "fill", "Unlink"},
 	{"backup/restore.go", "replace", "Unlink", "SyncDir"},
@@ -160,15 +159,53 @@ func (p pair) swapIn(f file, fn *ast.FuncDecl, block *ast.BlockStmt) (Mutant, bo
 	if a.to > b.from {
 		return Mutant{}, false
 	}
-	textA, textB := f.between(a.from, a.to), f.between(b.from, b.to)
+	textA, textB, end := f.between(a.from, a.to), f.between(b.from, b.to), ""
 	if r, ok := block.List[second].(*ast.ReturnStmt); ok {
 		if len(r.Results) != 1 {
 			return Mutant{}, false
 		}
-		textA, textB = textA+"\nreturn nil", "if err := "+f.of(r.Results[0])+"; err != nil {\nreturn err\n}"
+		textB, end = "if err := "+f.of(r.Results[0])+"; err != nil {\nreturn err\n}", "\nreturn nil"
 	}
-	text := string(f.text[:f.offset(a.from)]) + textB + f.between(a.to, b.from) + textA + string(f.text[f.offset(b.to):])
+	// The second goes before the first, or, where it needs what is made in between,
+	// the first behind the second.
+	between := f.between(a.to, b.from)
+	body := textB + "\n" + textA + between + end
+	if needs(block.List[second], block.List[first:second]) {
+		body = between + textB + "\n" + textA + end
+	}
+	text := f.between(f.ast.FileStart, a.from) + body + f.between(b.to, f.ast.FileEnd)
 	return f.mutant(block.List[first], fn.Name.Name, fmt.Sprintf("%s and %s swapped", p.first, p.second), []byte(text)), true
+}
+
+// needs reports whether a statement uses a name that one of those before defines.
+func needs(s ast.Stmt, before []ast.Stmt) bool {
+	own := map[string]bool{}
+	ast.Inspect(s, func(n ast.Node) bool {
+		for _, name := range defined(n) {
+			own[name] = true
+		}
+		return true
+	})
+	for _, b := range before {
+		for _, name := range defined(b) {
+			if !own[name] && mentions(s, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// defined are the names that an assignment makes.
+func defined(n ast.Node) (names []string) {
+	if a, ok := n.(*ast.AssignStmt); ok && a.Tok == token.DEFINE {
+		for _, left := range a.Lhs {
+			if id, ok := left.(*ast.Ident); ok {
+				names = append(names, id.Name)
+			}
+		}
+	}
+	return names
 }
 
 func (f file) between(from, to token.Pos) string {

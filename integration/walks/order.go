@@ -71,6 +71,9 @@ func (r *recorder) before(c trace.Call) {
 		if !r.temporary(c.To) {
 			r.settled(c.Path, "renamed to "+r.name(c.To))
 		}
+		if strings.HasSuffix(filepath.Dir(c.To), ".wants") {
+			r.enables(c)
+		}
 		switch filepath.Base(c.To) {
 		case "journal.json", "updates.yaml":
 			r.all(r.name(c.To)+" is written", c.Path)
@@ -89,6 +92,24 @@ func (r *recorder) settled(path, why string) {
 	for p, call := range r.dirty {
 		if p == path || strings.HasPrefix(p, path+"/") {
 			r.Loose = append(r.Loose, fmt.Sprintf("%s was not synced after %s when it was %s", r.name(p), call, why))
+		}
+	}
+}
+
+// enables complains about a unit that is enabled by a link to a file which is not
+// there yet, or may not be after a power cut: a boot would do without it.
+func (r *recorder) enables(c trace.Call) {
+	unit, err := os.Readlink(c.Path)
+	if err == nil {
+		_, err = os.Stat(unit)
+	}
+	if err != nil {
+		r.Loose = append(r.Loose, fmt.Sprintf("%s led nowhere when it was made: %v", r.name(c.To), err))
+		return
+	}
+	for _, path := range []string{unit, filepath.Dir(unit)} {
+		if call := r.dirty[path]; call != "" {
+			r.Loose = append(r.Loose, fmt.Sprintf("%s was not synced after %s when %s was made", r.name(path), call, r.name(c.To)))
 		}
 	}
 }
@@ -187,8 +208,12 @@ func (r *recorder) put(path string) {
 		r.event("link " + filepath.Base(path))
 	case path == r.h.unit():
 		r.event("unit")
+	case strings.HasSuffix(name, ".wants/"+filepath.Base(r.h.unit())):
+		r.event("agent enabled")
 	case strings.HasPrefix(name, "units/"):
 		r.event("updater's units")
+	case strings.HasPrefix(path, r.h.journal()+".unreadable-"):
+		r.event("journal kept aside")
 	case version && strings.Contains(rest, "/backup/"), version && strings.HasPrefix(rest, "original/"):
 		r.event("put " + rest)
 	case version && !strings.Contains(rest, "/") && rest != "find.json":

@@ -1,0 +1,90 @@
+//go:build hosts
+
+package walks
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestOrderOfRepairing(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.0.0")
+	s.must("enable")
+	s.remove(s.h.unit(), filepath.Join(s.h.links(), "tsh"), filepath.Join(s.h.units(), "teleport-update.timer"))
+	s.does(args("update", "--now"), "link tsh", "unit", "updater's units")
+}
+
+func TestOrderOfUninstall(t *testing.T) {
+	last := []string{"updater's units go", "remove the updater's copy", "remove the store"}
+	for _, keep := range []bool{false, true} {
+		t.Run(fmt.Sprint("keep agent ", keep), func(t *testing.T) {
+			s := stage(t, "1.0.0")
+			s.wants("1.1.0")
+			s.must("enable")
+			if keep {
+				s.does(args("uninstall", "--keep-agent"), then([]string{"configuration", "journal: uninstalling", "link tctl", "link tsh", "link teleport"}, last...)...)
+			} else {
+				s.does(args("uninstall"), then([]string{"configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
+					"link tsh", "link teleport", "unit"}, last...)...)
+			}
+		})
+	}
+}
+
+// Where updates.yaml was lost, the links are there already when the updater is
+// enabled, so that nothing is put back in their place.
+func TestOrderOfUninstallAfterTheConfigurationWasLost(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.must("enable")
+	s.remove(s.h.config())
+	s.must("enable")
+	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
+		"unit goes", "updater's units go", "remove the updater's copy", "remove the store")
+}
+
+// A person finds updates turned off, and nothing else changed.
+func TestOrderOfAnUninstallThatCannotBe(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.must("enable")
+	s.remove(filepath.Join(s.h.versions(), "original", "before.json"))
+	s.ends(1, "updates are disabled, nothing else was changed", args("uninstall"), "configuration")
+}
+
+func TestOrderOfTurningUpdatesOffAndOn(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.must("enable")
+	for _, command := range []string{"disable", "enable", "pin", "unpin"} {
+		s.does(args(command), "configuration")
+	}
+}
+
+func TestOrderOfADownloadThatFails(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.0.0")
+	s.must("enable")
+	next := Releases()[2]
+	s.out.Shelves[next] = Shelf{Missing: true}
+	s.wants(next.Version)
+	s.ends(1, "the agent stays on version 1.0.0", args("update"), "configuration")
+}
+
+// What is refused is told by status, with the reason of today, although the timer
+// fails once only.
+func TestOrderOfAnUpdateThatIsRefused(t *testing.T) {
+	s := stage(t, "")
+	s.enabled("1.1.0", 2)
+	s.wants("1.0.0")
+	s.timer = true
+	s.ends(1, "is refused", args("update"), "configuration")
+	s.does(args("update"))
+	if err := os.WriteFile(s.h.database(), []byte("no database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.does(args("update"), "configuration")
+}
