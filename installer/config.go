@@ -98,6 +98,8 @@ type LastUpdate struct {
 	Result        Result          `yaml:"result"`
 	Error         string          `yaml:"error,omitempty"`
 	SkippedBackup bool            `yaml:"skipped_backup,omitempty"`
+	// Transaction is the one that was undone, as its journal names it.
+	Transaction string `yaml:"transaction,omitempty"`
 }
 
 // Failed remembers the version that did not hold, so that the timer does not

@@ -213,24 +213,8 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 	if err != nil {
 		return err
 	}
-	result := RolledBack
-	if j.Untouched {
-		result = FailedEarly
-	}
-	blame := j.Blame
-	if j.Interrupted {
-		result = Interrupt
-		if recordInterruption(&c.Status, j.To) {
-			blame = true
-		}
-	}
-	reason := j.reason()
-	c.Status.LastUpdate = &LastUpdate{
-		Time: i.timestamp(), Target: j.To.Version, TargetEdition: j.To.Edition,
-		Result: result, Error: reason, SkippedBackup: j.Commit.SkippedBackup,
-	}
-	if blame {
-		recordFailure(&c.Status, j.To, i.Now(), reason)
+	if last := c.Status.LastUpdate; last == nil || j.ID == "" || last.Transaction != j.ID {
+		i.recordUndone(&c.Status, j)
 	}
 	if j.UnitsNew {
 		if err := i.removeUnits(ctx, conn); err != nil {
@@ -250,6 +234,30 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 	}
 	i.retain(c)
 	return nil
+}
+
+// recordUndone counts a failure or an interruption, once: whoever is cut off before
+// the journal is gone finds the transaction named.
+func (i *Installer) recordUndone(s *Status, j *journal) {
+	result := RolledBack
+	if j.Untouched {
+		result = FailedEarly
+	}
+	blame := j.Blame
+	if j.Interrupted {
+		result = Interrupt
+		if recordInterruption(s, j.To) {
+			blame = true
+		}
+	}
+	reason := j.reason()
+	s.LastUpdate = &LastUpdate{
+		Time: i.timestamp(), Target: j.To.Version, TargetEdition: j.To.Edition,
+		Result: result, Error: reason, SkippedBackup: j.Commit.SkippedBackup, Transaction: j.ID,
+	}
+	if blame {
+		recordFailure(s, j.To, i.Now(), reason)
+	}
 }
 
 // forgetFirst removes what a first enable that came to nothing would leave

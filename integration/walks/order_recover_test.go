@@ -7,6 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"teleport-update/installer"
 )
 
 func TestOrderOfUndoing(t *testing.T) {
@@ -35,6 +39,27 @@ func TestOrderOfUndoing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An interruption is told and counted before the journal goes, and once.
+func TestOrderOfUndoingThatIsItselfCutOff(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.must("enable")
+	s.wants("2.0.0")
+	s.cutAt("journal: switched", "update")
+	for range 3 {
+		s.cutAt("configuration", "recover")
+		data, err := os.ReadFile(s.h.config())
+		var c installer.Config
+		if err := errors.Join(err, yaml.Unmarshal(data, &c)); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.Status.Interrupted; n == nil || n.Count != 1 || c.Status.LastUpdate.Result != installer.Interrupt {
+			t.Fatalf("counted: %+v, last: %+v; want one interruption", n, c.Status.LastUpdate)
+		}
+	}
+	s.does(args("recover"), "configuration", "journal removed", "remove 2.0.0")
 }
 
 func TestOrderOfUndoingADowngrade(t *testing.T) {

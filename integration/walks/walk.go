@@ -238,14 +238,8 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 	}
 	var next []*Model
 	if phase != "" && w.open {
-		// It may be the one that was open before; and when its closing is cut
-		// off late, the next one counts another interruption.
+		// It may be the one that was open before.
 		next = slices.Clone(w.may)
-		for _, m := range w.may {
-			if more := m.again(); more != nil {
-				next = append(next, more)
-			}
-		}
 	}
 	for _, m := range w.may {
 		_, _, a := m.Run(c, &w.out)
@@ -274,24 +268,6 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 		what += "\n" + r.stderr
 	}
 	return what, err
-}
-
-// again is the state after a recovery that was itself cut off, in which its
-// switch was recorded as interrupted already.
-func (m *Model) again() *Model {
-	if m.Last == nil || m.Last.Result != "interrupted" {
-		return nil
-	}
-	a := &attempt{Model: m.clone()}
-	if m.Interrupted == nil {
-		return nil
-	}
-	count := *m.Interrupted
-	a.Interrupted = &count
-	if count.Count++; count.Count >= tooOftenIs {
-		a.fail(a.Trees[count.Release].Build)
-	}
-	return a.Model
 }
 
 // narrow drops the states that the host contradicts.

@@ -1,0 +1,73 @@
+package installer
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"teleport-update/systemd"
+)
+
+// The first time is written down for the next run, which is another process, and
+// for status; the second one closes the journal.
+func TestAnOldVersionThatDoesNotHoldEitherIsTriedOnceMore(t *testing.T) {
+	i := testInstaller(t)
+	writeFile(t, i.Paths.Config(), wholeConfig)
+	j := &journal{Schema: journalSchema, Phase: restored, To: release{Version: "2.0.0"}, Error: "it died"}
+	if err := j.save(i.Paths.Journal()); err != nil {
+		t.Fatal(err)
+	}
+	fails := &systemd.UnhealthyError{Reason: "it died, too"}
+	if err := i.oldFails(j, fails); !errors.Is(err, fails) {
+		t.Fatalf("the first time: %v; want it to be an error", err)
+	}
+	read, err := loadJournal(i.Paths.Journal())
+	if err != nil || read.OldFails == "" {
+		t.Fatalf("%v: the next run does not know that this one tried", err)
+	}
+	if r, err := i.Status(t.Context()); err != nil || r.State != StateNeedsAttention || !strings.Contains(r.Explanation, "it died, too") {
+		t.Errorf("%v: status is %s, %q; want it to say why the old version does not hold", err, r.State, r.Explanation)
+	}
+	if err := i.oldFails(read, fails); err != nil {
+		t.Errorf("the second time: %v; want the journal to be closed", err)
+	}
+	if !strings.Contains(read.Error, "it died, too") || !strings.Contains(read.Error, "it died;") {
+		t.Errorf("recorded: %q; want both reasons", read.Error)
+	}
+	// What says nothing about the version is tried again as often as it takes.
+	other := errors.New("systemd does not answer")
+	if err := i.oldFails(&journal{OldFails: "before"}, other); !errors.Is(err, other) {
+		t.Errorf("got %v; want %v", err, other)
+	}
+}
+
+func TestAnInterruptionIsCountedOncePerTransaction(t *testing.T) {
+	i := testInstaller(t)
+	writeFile(t, i.Paths.Config(), wholeConfig)
+	close := func(id string) Status {
+		t.Helper()
+		j := &journal{Schema: journalSchema, ID: id, Phase: restored, To: release{Version: "2.0.0"}, Interrupted: true}
+		if err := j.save(i.Paths.Journal()); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.closeUndone(t.Context(), j, nil); err != nil {
+			t.Fatal(err)
+		}
+		c, err := loadConfig(i.Paths.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Status
+	}
+	for n, id := range []string{"a", "a", "b", "b"} {
+		if s, want := close(id), n/2+1; s.Interrupted == nil || s.Interrupted.Count != want {
+			t.Errorf("after closing %s: %+v; want %d", id, s.Interrupted, want)
+		}
+	}
+	if s := close("c"); s.Failed == nil || s.Failed.Attempts != 1 {
+		t.Errorf("after the third: %+v; want a failure", s.Failed)
+	}
+	if s := close("c"); s.Failed == nil || s.Failed.Attempts != 1 {
+		t.Errorf("after the third, once more: %+v; want one failure", s.Failed)
+	}
+}
