@@ -23,8 +23,8 @@ type Needed struct {
 	LinkDirs []string
 }
 
-// Retain removes every version that nothing needs, and returns what it decided
-// for each entry. What is linked and what runs is looked up here; if any of it
+// Retain removes every version that nothing needs, and returns what became of
+// each entry: one that could not be removed is kept. What is linked and what runs is looked up here; if any of it
 // cannot be determined, nothing is removed and the error says why. The caller
 // must hold the lock that keeps switches out.
 func (s *Store) Retain(needed Needed) ([]Verdict, error) {
@@ -33,9 +33,13 @@ func (s *Store) Retain(needed Needed) ([]Verdict, error) {
 		return nil, fmt.Errorf("nothing was removed from %s: %w", s.Dir, err)
 	}
 	var errs []error
-	for _, v := range verdicts {
-		if !v.Keep {
-			errs = append(errs, durable.RemoveAll(filepath.Join(s.Dir, v.Entry.Name)))
+	for n, v := range verdicts {
+		if v.Keep {
+			continue
+		}
+		if err := durable.RemoveAll(filepath.Join(s.Dir, v.Entry.Name)); err != nil {
+			errs = append(errs, err)
+			verdicts[n].Keep, verdicts[n].Reason = true, "it could not be removed"
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -173,6 +173,29 @@ func TestNothingIsRemovedWhenSomethingCannotBeDetermined(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeRemovedIsNotSaidToBe(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	publish(t, f, oss("1.0.0"))
+	publish(t, f, oss("1.1.0"))
+	f.Store.ProcDir = fakeProc(t)
+	// A name with no room for the temporary one that a removal begins with.
+	stuck := ".tmp-" + strings.Repeat("a", 235) + "-ABCDEFGH"
+	must(t, os.Mkdir(filepath.Join(f.Store.Dir, stuck), 0o755))
+	verdicts, err := f.Store.Retain(Needed{Releases: []Release{oss("1.1.0")}})
+	if err == nil {
+		t.Fatal("the removal did not fail")
+	}
+	for _, v := range verdicts {
+		_, err := os.Lstat(filepath.Join(f.Store.Dir, v.Entry.Name))
+		if here := err == nil; here != v.Keep {
+			t.Errorf("%.20s is there: %v; the verdict says %v (%s)", v.Entry.Name, here, v.Keep, v.Reason)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(f.Store.Dir, "1.0.0")); err == nil {
+		t.Error("1.0.0 stays because another version could not be removed")
+	}
+}
+
 func TestDiscardLeavesWhatIsInUse(t *testing.T) {
 	for name, tc := range map[string]struct {
 		use  func(s *Store, links string)

@@ -96,6 +96,9 @@ func permanent(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
+	if _, ok := errors.AsType[*webclient.RefusedError](err); ok {
+		return true
+	}
 	_, refused := errors.AsType[*refusedError](err)
 	return refused || errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrPermission)
 }

@@ -79,17 +79,27 @@ func newTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// CheckURL returns an error unless u is one that a request may go to: https,
+// RefusedError is a request that the client does not make, whether it was asked for
+// it or a server redirected it there. To try it again is of no use.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+func refusef(format string, args ...any) error {
+	return &RefusedError{fmt.Sprintf(format, args...)}
+}
+
+// CheckURL returns a *RefusedError unless u is one that a request may go to: https,
 // or http to a loopback address (127.0.0.0/8, ::1, localhost).
 func CheckURL(u *url.URL) error {
 	host := u.Hostname()
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("%s: the scheme must be https", Redact(u.String()))
+		return refusef("%s: the scheme must be https", Redact(u.String()))
 	case host == "":
-		return fmt.Errorf("%s: there is no host name", Redact(u.String()))
+		return refusef("%s: there is no host name", Redact(u.String()))
 	case u.Scheme == "http" && !loopback(host):
-		return fmt.Errorf("%s: plain http is for loopback addresses only, use https", Redact(u.String()))
+		return refusef("%s: plain http is for loopback addresses only, use https", Redact(u.String()))
 	}
 	return nil
 }
@@ -130,10 +140,10 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	// host's UUID or a download's token in its query.
 	req.Header.Del("Referer")
 	if len(via) >= maxRedirects {
-		return fmt.Errorf("gave up after %d redirects", maxRedirects)
+		return refusef("gave up after %d redirects", maxRedirects)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("refused a redirect from https to %s", Redact(req.URL.String()))
+		return refusef("refused a redirect from https to %s", Redact(req.URL.String()))
 	}
 	return nil // guard checks the address itself
 }
