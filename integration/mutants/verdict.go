@@ -18,7 +18,9 @@ type verdict struct {
 	took time.Duration
 }
 
-func (v verdict) caught() bool { return v.by != "" && v.by != notCompiled && v.by != unsound }
+func (v verdict) caught() bool {
+	return v.by != "" && v.by != notCompiled && v.by != unsound && v.by != endless
+}
 
 func (v verdict) String() string {
 	why := equivalent[v.m.ID()]

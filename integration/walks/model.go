@@ -158,6 +158,7 @@ type Build struct {
 	Number  int    // a release that is published anew has another
 	Runs    bool   // its agent starts
 	Updater string // the path of the updater that it brings; empty for none
+	Extra   string // a program that it brings besides
 }
 
 // Files are the programs of a release, sorted.
@@ -168,6 +169,9 @@ func (b Build) Files() []string {
 		names = append(names, "tbot")
 	case "2.0.0":
 		names = append(names, "fdpass-teleport", "tbot")
+	}
+	if b.Extra != "" {
+		names = append(names, b.Extra)
 	}
 	slices.Sort(names)
 	return names

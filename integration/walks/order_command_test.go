@@ -17,6 +17,33 @@ func TestOrderOfRepairing(t *testing.T) {
 	s.does(args("update", "--now"), "link tsh", "unit", "updater's units")
 }
 
+// A damaged version was published anew meanwhile, with a program more, or less,
+// in whose place somebody's file stood.
+func TestOrderOfRepairingWithOtherPrograms(t *testing.T) {
+	s := stage(t, "")
+	r := Releases()[0]
+	publish := func(extra string) {
+		s.out.Shelves[r] = Shelf{Build: Build{Release: r, Runs: true, Extra: extra}}
+		s.wants(r.Version)
+	}
+	damage := func() {
+		if err := os.Truncate(filepath.Join(s.h.versions(), "1.0.0/bin/tsh"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.h.links(), "more"), []byte("somebody's"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	publish("")
+	s.must("enable")
+	publish("more")
+	damage()
+	s.does(args("update", "--now"), "publish 1.0.0", "put original/before.json", "put original/more-*", "link more", "unit")
+	publish("")
+	damage()
+	s.does(args("update", "--now"), "publish 1.0.0", "link more", "unit", "drop original/more-*", "put original/before.json")
+}
+
 func TestOrderOfUninstall(t *testing.T) {
 	last := []string{"updater's units go", "remove the updater's copy", "remove the store"}
 	for _, keep := range []bool{false, true} {
