@@ -4,7 +4,7 @@ package integration
 
 import (
 	"encoding/json"
-
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,6 +103,56 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 				t.Errorf("the tick does not say what it did:\n%s", log)
 			}
 		})
+	}
+}
+
+// It is watched again once, not for ever: something may kill it each time.
+func TestASwitchThatIsKilledInItsSecondWatchIsUndone(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0")
+	s.wants("1.1.0")
+	s.killedInMidWatch("1.1.0")
+	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
+	host.Wait(t, 20*time.Second, func() error {
+		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, `"rewatched": true`) {
+			return fmt.Errorf("the journal does not tell of a second watch:\n%s", journal)
+		}
+		return nil
+	})
+	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
+	s.Must(updater, "recover")
+	s.serves("1.0.0")
+	s.tidy()
+	if r := s.status(); text(r.LastResult) != "interrupted" || r.FailedVersion != nil {
+		t.Errorf("status: last result %s, failed %s", text(r.LastResult), text(r.FailedVersion))
+	}
+}
+
+// From the moment a second watch has proven the version, there is only forward.
+func TestASwitchThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
+	s := newScene(t)
+	s.Put(s.program(endat), "/root/endat")
+	s.sound("1.0.0", "1.1.0")
+	s.running("1.0.0")
+	s.wants("1.1.0")
+	s.killedInMidWatch("1.1.0")
+	s.killedBefore("updates.yaml", "recover")
+	if got := s.phase(); got != "proven" {
+		t.Errorf("when updates.yaml was about to be written the journal said %q", got)
+	}
+	s.Must(updater, "recover")
+	s.serves("1.1.0")
+}
+
+// killedBefore runs a command of the updater, and kills it before its first call
+// that changes a file with this in its path.
+func (s *scene) killedBefore(path string, args ...string) {
+	s.t.Helper()
+	out := s.Must(append([]string{"/root/endat", "-before", path, updater}, args...)...)
+	var report report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || !report.Killed {
+		s.t.Fatalf("%v was not killed before %s: %v, %s", args, path, err, out)
 	}
 }
 

@@ -313,23 +313,9 @@ func TestAPackageWaitsForOthersToEnd(t *testing.T) {
 	s := newScene(t)
 	s.installOldDeb("")
 	s.sound("1.0.0")
-	slow := filepath.Join(t.TempDir(), "slow")
-	s.check(os.MkdirAll(slow+"/DEBIAN", 0o755))
-	s.check(os.WriteFile(slow+"/DEBIAN/control", []byte("Package: slow\nVersion: 1\nArchitecture: all\nMaintainer: test <test@localhost>\nDescription: slow\n"), 0o644))
-	s.check(os.WriteFile(slow+"/DEBIAN/postinst", []byte("#!/bin/sh\ntouch /srv/slow\nwhile [ ! -e "+goAhead+" ]; do sleep 0.1; done\n"), 0o755))
-	if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--root-owner-group", "--build", slow).CombinedOutput(); err != nil {
-		t.Fatalf("dpkg-deb: %v\n%s", err, out)
-	}
-	s.Put(slow+".deb", "/srv/slow.deb")
 	// A package that is held is taken over all the same: the hold is for apt.
 	s.Must("apt-mark", "hold", "teleport")
-	other := s.Background(host.Command{Args: []string{"apt-get", "-y", "install", "/srv/slow.deb"}, Env: []string{"DEBIAN_FRONTEND=noninteractive"}})
-	host.Wait(t, 20*time.Second, func() error {
-		if !s.Exists("/srv/slow") {
-			return fmt.Errorf("apt is not at work yet")
-		}
-		return nil
-	})
+	other := s.aptAtWork()
 
 	s.wants("1.0.0")
 	s.enable("--health-window", "1s")

@@ -1,0 +1,83 @@
+//go:build hosts
+
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/integration/host"
+)
+
+// aptAtWork has apt install a package that is not done before goAhead exists.
+func (s *scene) aptAtWork() *host.Process {
+	s.t.Helper()
+	slow := filepath.Join(s.t.TempDir(), "slow")
+	s.check(os.MkdirAll(slow+"/DEBIAN", 0o755))
+	s.check(os.WriteFile(slow+"/DEBIAN/control", []byte("Package: slow\nVersion: 1\nArchitecture: all\nMaintainer: test <test@localhost>\nDescription: slow\n"), 0o644))
+	s.check(os.WriteFile(slow+"/DEBIAN/postinst", []byte("#!/bin/sh\ntouch /srv/slow\nwhile [ ! -e "+goAhead+" ]; do sleep 0.1; done\n"), 0o755))
+	if out, err := exec.CommandContext(s.t.Context(), "dpkg-deb", "--root-owner-group", "--build", slow).CombinedOutput(); err != nil {
+		s.t.Fatalf("dpkg-deb: %v\n%s", err, out)
+	}
+	s.Put(slow+".deb", "/srv/slow.deb")
+	apt := s.Background(host.Command{Args: []string{"apt-get", "-y", "install", "/srv/slow.deb"}, Env: []string{"DEBIAN_FRONTEND=noninteractive"}})
+	host.Wait(s.t, 20*time.Second, func() error {
+		if !s.Exists("/srv/slow") {
+			return fmt.Errorf("apt is not at work yet")
+		}
+		return nil
+	})
+	return apt
+}
+
+// A package comes onto a host whose agent is the updater's already.
+func TestAPackageThatComesLaterIsRememberedUntilItIsGone(t *testing.T) {
+	s := newScene(t)
+	s.Put(s.program(endat), "/root/endat")
+	s.sound("1.0.0")
+	s.running("1.0.0", "--health-window", "1s")
+	s.aptRepository(s.oldDeb(oldPackage, ""))
+	comes := func() { s.apt("install", "-o", "Dpkg::Options::=--force-confold", "teleport") }
+	gone := func() {
+		t.Helper()
+		s.serves("1.0.0")
+		if got := s.Try("dpkg-query", "-W", "-f", "${db:Status-Status}", "teleport").Stdout; got == "installed" {
+			t.Error("the package is still there")
+		}
+		if left := s.status().PackageLeft; left != nil || strings.Contains(s.Read(store+"/updates.yaml"), "packages_left") {
+			t.Errorf("it is remembered: %s", text(left))
+		}
+	}
+
+	// The take-over is a switch that begins with the version proven.
+	comes()
+	s.killedBefore("kept-0", "enable")
+	if got := s.phase(); got != "proven" {
+		t.Errorf("when the first copy was about to be made the journal said %q", got)
+	}
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick that goes on with it ends with %d", code)
+	}
+	gone()
+
+	// One that cannot be removed now is remembered.
+	comes()
+	other := s.aptAtWork()
+	s.enable("--health-window", "1s")
+	if left := text(s.status().PackageLeft); !strings.Contains(left, "packages cannot be changed now") {
+		t.Errorf("status: package left %s", left)
+	}
+	s.Write(goAhead, "")
+	s.ends(other, 0)
+	// And forgotten, when somebody else removed it, without its scripts.
+	s.Must("sh", "-ec", "rm /var/lib/dpkg/info/teleport.prerm /var/lib/dpkg/info/teleport.postrm; dpkg --remove teleport")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick after it ends with %d", code)
+	}
+	gone()
+}
