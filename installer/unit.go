@@ -35,8 +35,12 @@ var foreignUpdaters = []string{
 func (i *Installer) checkUnit(ctx context.Context, conn *systemd.Conn) error {
 	for _, pattern := range foreignUpdaters {
 		found, _ := filepath.Glob(pattern)
-		if len(found) > 0 {
-			return refuse("this host is managed by another updater (%s): remove it first; nothing was changed", found[0])
+		for _, path := range found {
+			if target, err := os.Readlink(path); err == nil && target == os.DevNull {
+				name := filepath.Base(path)
+				return refuse("%s is masked: `systemctl unmask %s` first; nothing was changed", name, name)
+			}
+			return refuse("this host is managed by another updater (%s): remove it first; nothing was changed", path)
 		}
 	}
 	if conn == nil {
@@ -69,7 +73,14 @@ func (i *Installer) checkUnit(ctx context.Context, conn *systemd.Conn) error {
 // checkSwitched makes sure that systemd will start the new version: the unit it
 // read is ours, and its command leads through a link of ours into the tree.
 func (t *transaction) checkSwitched(ctx context.Context) error {
-	u, err := t.conn.Unit(ctx, AgentUnit)
+	return t.checkStarts(ctx, t.conn, t.tree)
+}
+
+// checkStarts says what keeps systemd from starting a version. A file of an
+// administrator's is a *RefusedError; any other error speaks against the version,
+// whose own unit starts something else.
+func (i *Installer) checkStarts(ctx context.Context, conn *systemd.Conn, tree versions.Tree) error {
+	u, err := conn.Unit(ctx, AgentUnit)
 	if err != nil {
 		return err
 	}
@@ -77,21 +88,17 @@ func (t *transaction) checkSwitched(ctx context.Context) error {
 		// The unit folder is one that this systemd does not read.
 		return nil
 	}
-	if u.FragmentPath != t.Paths.Unit() {
-		return refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, t.Paths.Unit())
+	if u.FragmentPath != i.Paths.Unit() {
+		return refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, i.Paths.Unit())
 	}
 	program, err := filepath.EvalSymlinks(u.ExecStart)
-	if err != nil {
-		return fmt.Errorf("the agent's unit starts %s: %w", u.ExecStart, err)
+	if err == nil && strings.HasPrefix(program, tree.Dir+"/") {
+		return nil
 	}
-	if !strings.HasPrefix(program, t.tree.Dir+"/") {
-		where := u.FragmentPath
-		if len(u.DropIns) > 0 {
-			where = strings.Join(u.DropIns, ", ")
-		}
-		return refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, t.tree.Dir, where)
+	if len(u.DropIns) > 0 {
+		return refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.Dir, strings.Join(u.DropIns, ", "))
 	}
-	return nil
+	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", releaseOf(tree), u.ExecStart, tree.Dir)
 }
 
 // lookAtAgent notes how the transaction found the agent.

@@ -55,6 +55,12 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	problems = append(problems, i.units().Problems()...)
+	if len(problems) == 0 {
+		// All files are as they should be; a drop-in may still have the last word.
+		if problems, err = i.startProblems(ctx, tree); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range problems {
 		findings = append(findings, Finding{Subject: "links and units", Detail: p})
 	}
@@ -72,4 +78,18 @@ func (i *Installer) roleOf(c Config, t versions.Tree) string {
 		return "whole, previous"
 	}
 	return "whole"
+}
+
+// startProblems says what keeps systemd, where it runs, from starting a version
+// whose links and unit are in their places.
+func (i *Installer) startProblems(ctx context.Context, tree versions.Tree) ([]string, error) {
+	conn, err := i.dial(ctx)
+	if err != nil || conn == nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := i.checkStarts(ctx, conn, tree); err != nil {
+		return []string{err.Error()}, nil
+	}
+	return nil, nil
 }

@@ -119,6 +119,10 @@ func TestWhatStandsInTheWayIsNamedAndLeftAlone(t *testing.T) {
 			},
 			"managed by another updater (/etc/systemd/system/teleport-update.service)",
 		},
+		"the updater's own service, masked": {
+			func(s *scene) { s.Must("ln", "-s", "/dev/null", "/etc/systemd/system/teleport-update.service") },
+			"teleport-update.service is masked: `systemctl unmask teleport-update.service` first",
+		},
 		"the timer of Teleport's older updater": {
 			func(s *scene) {
 				s.Write("/lib/systemd/system/teleport-upgrade.timer", "[Timer]\nOnCalendar=daily\n")
@@ -171,6 +175,9 @@ func TestADropInThatStartsSomethingElseStopsUpdatesEarly(t *testing.T) {
 	s.Must("systemctl", "daemon-reload")
 	s.wants("1.1.0")
 	s.fails(1, "look at "+dropIn, updater, "update")
+	if out := s.Try(updater, "verify"); out.Code != 1 || !strings.Contains(out.Stdout, "look at "+dropIn) {
+		t.Errorf("verify ends with %d:\n%s%s", out.Code, out.Stdout, out.Stderr)
+	}
 	s.serves("1.0.0")
 	s.switched(0, "1.1.0")
 	if r := s.status(); r.FailedVersion != nil || !strings.Contains(text(r.LastError), dropIn) {
@@ -183,6 +190,27 @@ func TestADropInThatStartsSomethingElseStopsUpdatesEarly(t *testing.T) {
 		t.Errorf("without it the next tick ends with %d", code)
 	}
 	s.serves("1.1.0")
+}
+
+// A mirror, or a mistake of a release, says what systemd is to start. It is not an
+// administrator's doing, so the version is not tried again at each tick.
+func TestAVersionWhoseUnitStartsSomethingElseIsUndoneAndRemembered(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0")
+	s.release(release.Spec{Version: "1.1.0", Files: []release.File{
+		{Name: "examples/systemd/teleport.service", Data: []byte("[Service]\nExecStart=/usr/bin/sleep 9\n")},
+	}})
+	s.running("1.0.0", "--health-window", "1s")
+	pid := s.pid()
+	s.wants("1.1.0")
+	s.fails(1, "the unit that version 1.1.0 brings starts /usr/bin/sleep", updater, "update")
+	s.serves("1.0.0")
+	if s.pid() != pid {
+		t.Error("the agent was restarted for it")
+	}
+	if r := s.status(); text(r.FailedVersion) != "1.1.0" || r.State != installer.StateBackingOff {
+		t.Errorf("status: %s, failed %s", r.State, text(r.FailedVersion))
+	}
 }
 
 // theHost is what an updater might touch.
