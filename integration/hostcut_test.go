@@ -27,13 +27,7 @@ func TestPowerCutsOfWholeHosts(t *testing.T) {
 	if everything {
 		hosts, each = 4, 27
 	}
-	seed := rand.Uint64()
-	if given := os.Getenv("FAULTS_SEED"); given != "" {
-		if _, err := fmt.Sscan(given, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("FAULTS_SEED=%d", seed)
+	seed := faultsSeed(t)
 	begun := time.Now()
 	t.Run("on", func(t *testing.T) {
 		for n := range hosts {
@@ -51,6 +45,19 @@ func TestPowerCutsOfWholeHosts(t *testing.T) {
 		}
 	})
 	t.Logf("whole-host cuts: %d, violations: %d, in %v", cuts.Load(), violations.Load(), time.Since(begun).Round(time.Second))
+}
+
+// faultsSeed is what chance goes by; a run is repeated with its seed.
+func faultsSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if given := os.Getenv("FAULTS_SEED"); given != "" {
+		if _, err := fmt.Sscan(given, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("FAULTS_SEED=%d", seed)
+	return seed
 }
 
 // cutHost is a host with a disk of its own that goes on from one cut to the next.

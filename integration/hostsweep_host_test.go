@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
@@ -37,7 +39,9 @@ var sweptDirs = []string{"/usr/local/bin", "/usr/local/lib/systemd", "/etc/syste
 
 func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 	if c.takesOver != "" {
-		return newTakenHost(t, c)
+		w := newTakenHost(t, c, host.Options{})
+		w.save()
+		return w
 	}
 	w := &sweptHost{scene: newScene(t), sweepCase: c}
 	w.Put(w.program(endat), "/root/endat")
@@ -148,10 +152,13 @@ func (w *sweptHost) build(s release.Spec) {
 func (w *sweptHost) plant(s release.Spec) versions.Tree {
 	w.t.Helper()
 	tree := w.trees.fetch(w, s)
-	to := filepath.Join(w.Dir, "root", store, s.Version)
-	script := `if [ -e "$2/backup" ]; then mv "$2/backup" "$2.backup"; fi; rm -rf "$2"; cp -a "$1" "$2"; if [ -e "$2.backup" ]; then mv "$2.backup" "$2/backup"; fi`
-	if out, err := exec.Command("sh", "-ec", script, "sh", tree.Dir, to).CombinedOutput(); err != nil {
-		w.t.Fatalf("plant %s: %v\n%s", s.Version, err, out)
+	const script = `if [ -e "$1/backup" ]; then mv "$1/backup" "$1.backup"; fi; rm -rf "$1"; mkdir -p "$1"; tar -xC "$1"
+		if [ -e "$1.backup" ]; then mv "$1.backup" "$1/backup"; fi`
+	files, err := exec.CommandContext(w.t.Context(), "tar", "-cC", tree.Dir, ".").Output()
+	w.check(err)
+	r, err := w.RunCommand(w.t.Context(), host.Command{Args: []string{"sh", "-ec", script, "sh", store + "/" + s.Version}, Stdin: bytes.NewReader(files)})
+	if err != nil || r.Code != 0 {
+		w.t.Fatalf("plant %s: %v\n%s", s.Version, err, r.Stderr)
 	}
 	return tree
 }

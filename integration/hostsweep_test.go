@@ -139,6 +139,7 @@ type point struct {
 	exit   bool
 	reboot bool   // the host boots anew instead of a run that recovers
 	before string // in place of call: before the first call about a path with this in it
+	cut    bool   // the disk is stopped there, as by a power cut
 }
 
 func (p point) String() string {
@@ -283,9 +284,12 @@ type report struct {
 
 // endAt runs a command of the updater, kills it at the point, and tells about it.
 // The second half of an update, which its transient unit runs, is one.
-func (w *sweptHost) endAt(p point, stdin, command string) report {
+func (w *sweptHost) endAt(p point, stdin, command string, more ...string) report {
 	w.t.Helper()
 	args := []string{"/root/endat", "-messages", messages}
+	if p.cut {
+		args = append(args, "-cut", "/")
+	}
 	switch {
 	case p.before != "":
 		args = append(args, "-before", p.before)
@@ -295,7 +299,7 @@ func (w *sweptHost) endAt(p point, stdin, command string) report {
 	default:
 		args = append(args, "-at", fmt.Sprint(p.call))
 	}
-	r, err := w.RunCommand(w.t.Context(), host.Command{Args: append(args, updater, command), Stdin: strings.NewReader(stdin)})
+	r, err := w.RunCommand(w.t.Context(), host.Command{Args: append(append(args, updater, command), more...), Stdin: strings.NewReader(stdin)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

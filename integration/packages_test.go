@@ -27,6 +27,27 @@ const (
 	dnfFolder  = "/srv/dnf"
 )
 
+// manager of packages, on a host that has it.
+type manager struct {
+	format     string
+	host       host.Options
+	repository func(s *scene, packages ...string)
+	run        func(s *scene, args ...string) string
+	try        func(s *scene, args ...string) host.Result
+}
+
+var (
+	usingApt = manager{"deb", host.Options{}, (*scene).aptRepository, (*scene).apt, (*scene).tryApt}
+	usingDnf = manager{"rpm", dnfHost, (*scene).dnfRepository, (*scene).dnf, (*scene).tryDnf}
+)
+
+// eachManager runs a test under apt and under dnf.
+func eachManager(t *testing.T, test func(t *testing.T, m manager)) {
+	t.Helper()
+	t.Run("apt", func(t *testing.T) { test(t, usingApt) })
+	t.Run("dnf", func(t *testing.T) { test(t, usingDnf) })
+}
+
 var builtPackages struct {
 	sync.Mutex
 	paths map[string]string

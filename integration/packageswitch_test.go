@@ -11,21 +11,23 @@ import (
 
 // packagedScene has the updater from its package, enabled at 1.0.0, and the next
 // version of the package in the repository.
-func packagedScene(t *testing.T) *scene {
+func packagedScene(t *testing.T, m manager) *scene {
 	t.Helper()
-	s := bareScene(t, host.Options{})
+	s := bareScene(t, m.host)
 	s.path = packaged
 	s.sound("1.0.0", "1.1.0", "1.2.0")
-	old := packageOf(t, "teleport-update", packageOld, "deb")
-	s.aptRepository(old)
-	s.apt("install", "teleport-update")
+	old := packageOf(t, "teleport-update", packageOld, m.format)
+	m.repository(s, old)
+	m.run(s, "install", "teleport-update")
 	s.running("1.0.0", "--health-window", "8s")
-	s.aptRepository(old, packageOf(t, "teleport-update", packageNew, "deb"))
+	m.repository(s, old, packageOf(t, "teleport-update", packageNew, m.format))
 	return s
 }
 
-func TestThePackageInMidSwitch(t *testing.T) {
-	s := packagedScene(t)
+func TestThePackageInMidSwitch(t *testing.T) { eachManager(t, packageInMidSwitch) }
+
+func packageInMidSwitch(t *testing.T, m manager) {
+	s := packagedScene(t, m)
 	begin := func(v string, command ...string) *host.Process {
 		s.wants(v)
 		p := s.Background(host.Command{Args: command})
@@ -40,12 +42,15 @@ func TestThePackageInMidSwitch(t *testing.T) {
 		}
 	}
 
-	// An upgrade leaves a switch alone.
+	// An upgrade leaves a switch alone. It may take longer than the watch does, so
+	// that one pauses; what would stop it would wake it.
 	update := begin("1.1.0", packaged, "update")
-	s.apt("upgrade")
+	s.Must("systemctl", "kill", "--signal=STOP", switchUnits)
+	m.run(s, "upgrade")
 	if !s.Exists(store + "/journal.json") {
 		t.Fatal("the switch was over before the upgrade was: the test shows nothing")
 	}
+	s.Must("systemctl", "kill", "--signal=CONT", switchUnits)
 	if r, err := update.Wait(); err != nil || r.Code != 0 {
 		t.Errorf("the update ended with %d, %v:\n%s", r.Code, err, r.Stderr)
 	}
@@ -54,7 +59,7 @@ func TestThePackageInMidSwitch(t *testing.T) {
 
 	// A removal waits for it, and gives up the run that follows it.
 	begin("1.2.0", "systemctl", "start", "teleport-update.service")
-	s.apt("remove", "teleport-update")
+	m.run(s, "remove", "teleport-update")
 	holds("1.2.0")
 	if s.Exists(packaged) {
 		t.Error("the package is still there")
@@ -64,14 +69,17 @@ func TestThePackageInMidSwitch(t *testing.T) {
 	}
 }
 
-func TestThePackageAfterASwitchThatWasCutOff(t *testing.T) {
-	s := packagedScene(t)
+func TestThePackageAfterASwitchThatWasCutOff(t *testing.T) { eachManager(t, packageAfterACut) }
+
+func packageAfterACut(t *testing.T, m manager) {
+	s := packagedScene(t, m)
 
 	// Nothing of this package could close that one.
 	s.Write(store+"/journal.json", `{"schema": 99}`)
 	s.untouched("a removal that was refused", func() {
-		r := s.tryApt("remove", "teleport-update")
-		if r.Code == 0 || !strings.Contains(r.Stderr, "not finished") || !strings.Contains(r.Stderr, "newer updater") {
+		r := m.try(s, "remove", "teleport-update")
+		said := r.Stdout + r.Stderr
+		if r.Code == 0 || !strings.Contains(said, "not finished") || !strings.Contains(said, "newer updater") {
 			t.Errorf("exit code %d of a removal with an open switch:\n%s%s", r.Code, r.Stdout, r.Stderr)
 		}
 	})
@@ -92,7 +100,7 @@ func TestThePackageAfterASwitchThatWasCutOff(t *testing.T) {
 	if !s.Exists(store + "/journal.json") {
 		t.Fatal("the switch left no journal: the test shows nothing")
 	}
-	s.apt("remove", "teleport-update")
+	m.run(s, "remove", "teleport-update")
 	if s.Exists(packaged) || s.Exists(store+"/journal.json") {
 		t.Error("the package or the journal is still there")
 	}

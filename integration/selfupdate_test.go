@@ -261,3 +261,74 @@ func TestTheNewerUpdatersWordHolds(t *testing.T) {
 		t.Errorf("the newer one runs on: %s", out.Stdout)
 	}
 }
+
+// Where the updater came as a package, the timer and whoever calls it by its full
+// name run the package's program; that one gives every command to the active
+// version's if it is newer, and does it all itself where there is none.
+func TestThePackagesUpdaterRunsTheActiveVersionsIfItIsNewer(t *testing.T) {
+	s := bareScene(t, host.Options{})
+	s.path = packaged
+	s.aptRepository(packageOf(t, "teleport-update", packageOld, "deb"))
+	s.apt("install", "teleport-update")
+	newer := s.stampedUpdater("2.0.0")
+	s.carries("1.0.0", s.stampedUpdater("0.5.0"))
+	s.carries("1.1.0", newer)
+	s.sound("1.2.0")
+	s.carries("1.3.0", newer)
+	s.Write("/etc/default/teleport-update", "TELEPORT_UPDATE_DEBUG=true\n")
+	s.running("1.0.0", "--health-window", "1s")
+	const given = "giving the command to the active version's newer updater newer=2.0.0 own=" + packageOld
+	linked := linkDir + "/teleport-update"
+	log := ""
+	to := func(v string, byNewer bool, link string) {
+		t.Helper()
+		s.wants(v)
+		if code := s.tick(); code != 0 {
+			t.Errorf("the tick to %s ends with %d", v, code)
+		}
+		s.serves(v)
+		now := s.Log("teleport-update.service")
+		if got := strings.Contains(strings.TrimPrefix(now, log), given); got != byNewer {
+			t.Errorf("the tick to %s was given to the newer updater: %v; want %v\n%s", v, got, byNewer, strings.TrimPrefix(now, log))
+		}
+		log = now
+		if got := s.Link(linked); got != store+"/"+link+"/bin/teleport-update" {
+			t.Errorf("on %s %s leads to %q", v, linked, got)
+		}
+		s.updaterInstalled(packageOld) // no copy, no units of its own
+	}
+	to("1.1.0", false, "1.1.0")
+	to("1.2.0", true, "1.1.0") // a version without one leaves the link as it is
+	to("1.3.0", false, "1.3.0")
+
+	// Back to the version without an updater: the newer one does that. After it, the
+	// package's works alone, and what people call is still the newer one's.
+	r := s.Try(packaged, "--debug", "rollback")
+	if r.Code != 0 || !strings.Contains(r.Stderr, given) {
+		t.Errorf("rollback: exit code %d\n%s", r.Code, r.Stderr)
+	}
+	s.serves("1.2.0")
+	for _, program := range []string{packaged, linked} {
+		if r := s.Try(program, "--debug", "verify"); r.Code != 0 || strings.Contains(r.Stderr, "giving the command") {
+			t.Errorf("%s verify: exit code %d\n%s%s", program, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if got := s.Must(linked, "version"); !strings.HasPrefix(got, "teleport-update 2.0.0 ") {
+		t.Errorf("%s is %q", linked, got)
+	}
+	s.check(s.Reboot(t.Context()))
+	log = s.Log("teleport-update.service")
+	s.sound("1.4.0")
+	to("1.4.0", false, "1.3.0")
+
+	// Without the package, and with it again, the same.
+	s.untouched("the removal of the package", func() { s.apt("remove", "teleport-update") })
+	s.Must(linked, "status")
+	s.apt("install", "teleport-update")
+	s.carries("1.5.0", newer)
+	to("1.5.0", false, "1.5.0")
+	s.Must(packaged, "uninstall")
+	if got := s.Link(linked); got != "" {
+		t.Errorf("after uninstall %s leads to %s", linked, got)
+	}
+}

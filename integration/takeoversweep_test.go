@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"teleport-update/installer"
+	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
 	"teleport-update/ospackage"
@@ -22,16 +23,19 @@ import (
 // it, takes the package away for good.
 func TestATakeOverKilledAtEveryCall(t *testing.T) {
 	var points, violations, reboots atomic.Int64
-	from, to := release.Spec{Version: oldPackage, Schema: 1}, release.Spec{Version: "1.0.0", Schema: 1}
-	for _, c := range []sweepCase{
-		{name: "of apt's", takesOver: ospackage.Deb, always: true, some: 23},
-		{name: "of dnf's", takesOver: ospackage.RPM, some: 23},
-	} {
-		c.from, c.to, c.kind, c.window, c.holds = from, to, "enable", 100*time.Millisecond, true
+	for _, c := range []sweepCase{takeOver("of apt's", ospackage.Deb), takeOver("of dnf's", ospackage.RPM)} {
 		c.run(t, &points, &violations, &reboots)
 	}
 	t.Logf("kill points in take-overs: %d, violations: %d (%d points had a boot of the host instead of a run)",
 		points.Load(), violations.Load(), reboots.Load())
+}
+
+func takeOver(name string, kind ospackage.Kind) sweepCase {
+	return sweepCase{
+		name: name, takesOver: kind, always: kind == ospackage.Deb, some: 23,
+		from: release.Spec{Version: oldPackage, Schema: 1}, to: release.Spec{Version: "1.0.0", Schema: 1},
+		kind: "enable", window: 100 * time.Millisecond, holds: true,
+	}
 }
 
 const agentsEnvironment = "/etc/default/teleport"
@@ -44,19 +48,19 @@ var packageFiles = map[ospackage.Kind][]string{
 
 // newTakenHost brings a host to where the take-over begins: the package brought the
 // agent, the first version of the updater's is proven, and the run was cut off.
-func newTakenHost(t *testing.T, c sweepCase) *sweptHost {
+func newTakenHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	t.Helper()
-	w := &sweptHost{sweepCase: c}
-	if c.takesOver == ospackage.Deb {
-		w.scene = newScene(t)
-		w.installOldDeb("")
-	} else {
-		w.scene = sceneOn(t, dnfHost)
+	if c.takesOver == ospackage.RPM {
+		o.Packages = dnfHost.Packages
+	}
+	w := &sweptHost{scene: sceneOn(t, o), sweepCase: c}
+	if c.takesOver == ospackage.RPM {
 		w.installOldRPM()
+	} else {
+		w.installOldDeb("")
 	}
 	w.Put(w.program(endat), "/root/endat")
 	w.build(c.to)
-	w.Must("mkdir", "-p", store)
 	tree := w.plant(c.to)
 	w.wants(c.to.Version)
 	request := installer.SwitchRequest{Kind: "enable", Spec: &installer.Spec{Proxy: proxyAddress, Enabled: true, URLTemplates: []string{templateURL}}}
@@ -68,14 +72,20 @@ func newTakenHost(t *testing.T, c sweepCase) *sweptHost {
 		t.Fatalf("the switch was to be killed before the take-over, and is %q: %+v", w.phase(), r)
 	}
 	w.rows = w.grows(5)
-	w.save()
 	return w
 }
 
-// served tells what is amiss while nobody has come yet to close the take-over.
+// served tells what is amiss while nobody has come yet to close the take-over. The
+// agent writes while it is looked at, so it may take a second look.
 func (w *sweptHost) served() (problems []string) {
-	problems = append(w.isInPlace(w.to.Version), w.isUndisturbed()...)
-	return append(problems, w.agentIsWhole(w.to.Version)...)
+	for range 3 {
+		problems = append(w.isInPlace(w.to.Version), w.isUndisturbed()...)
+		problems = append(problems, w.agentIsWhole(w.to.Version)...)
+		if problems == nil {
+			return nil
+		}
+	}
+	return problems
 }
 
 func (w *sweptHost) isUndisturbed() (problems []string) {
