@@ -145,6 +145,27 @@ func TestASwitchThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
 	s.serves("1.1.0")
 }
 
+// Whether the agent ran is found out once after a boot. Whoever is killed later, with
+// the agent stopped to be started anew, has the next run start it.
+func TestAnUndoingThatIsKilledAfterABootHasTheAgentStarted(t *testing.T) {
+	s := newScene(t)
+	s.migratingTo("1.1.0")
+	s.cutInMidWatch("1.1.0")
+	host.Wait(t, 20*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	boot := strings.TrimSpace(s.Must("cat", "/proc/sys/kernel/random/boot_id"))
+	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
+	host.Wait(t, 20*time.Second, func() error {
+		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, boot) {
+			return fmt.Errorf("the journal does not tell of this boot, %s:\n%s", boot, journal)
+		}
+		return nil
+	})
+	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
+	s.Must("systemctl", "stop", "teleport")
+	s.Must(updater, "recover")
+	s.serves("1.0.0")
+}
+
 // killedBefore runs a command of the updater, and kills it before its first call
 // that changes a file with this in its path.
 func (s *scene) killedBefore(path string, args ...string) {
