@@ -1,0 +1,199 @@
+package rollout
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decode fills the struct that into points to. Every pair must belong to a field,
+// named by its yaml tag, and every field may be there once and must have a value.
+func decode(node *yaml.Node, into any) error {
+	return decodeValue(node, "", reflect.ValueOf(into).Elem())
+}
+
+func decodeValue(node *yaml.Node, path string, into reflect.Value) error {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
+		return at(node, path, "it has no value")
+	}
+	if text, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		if node.Kind != yaml.ScalarNode {
+			return at(node, path, "want a single value")
+		}
+		if err := text.UnmarshalText([]byte(node.Value)); err != nil {
+			return at(node, path, err.Error())
+		}
+		return nil
+	}
+	switch into.Kind() {
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		return decodeValue(node, path, into.Elem())
+	case reflect.Struct:
+		return decodeStruct(node, path, into)
+	case reflect.Slice:
+		if node.Kind != yaml.SequenceNode {
+			return at(node, path, "want a list")
+		}
+		into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
+		for i, item := range node.Content {
+			if err := decodeValue(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case reflect.String:
+		if node.Kind != yaml.ScalarNode {
+			return at(node, path, "want a single value")
+		}
+		into.SetString(node.Value)
+		return nil
+	case reflect.Int, reflect.Int64:
+		quoted := node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0
+		n, err := strconv.ParseInt(node.Value, 10, 64)
+		if node.Kind != yaml.ScalarNode || quoted || err != nil || !wholeNumber.MatchString(node.Value) {
+			return at(node, path, "want a whole number")
+		}
+		into.SetInt(n)
+		return nil
+	}
+	panic("a field of a kind that resources do not have: " + into.Type().String())
+}
+
+// wholeNumber leaves out what YAML or people may read as octal.
+var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+
+func decodeStruct(node *yaml.Node, path string, into reflect.Value) error {
+	if node.Kind != yaml.MappingNode {
+		return at(node, path, "want a mapping")
+	}
+	var names []string
+	for i := range into.NumField() {
+		name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("yaml"), ",")
+		names = append(names, name)
+	}
+	seen := make(map[string]bool)
+	for i := 0; i < len(node.Content); i += 2 {
+		key := node.Content[i]
+		if key.Kind != yaml.ScalarNode {
+			return at(key, path, "want names of fields")
+		}
+		inner := strings.TrimPrefix(path+"."+excerpt(key.Value), ".")
+		field := slices.Index(names, key.Value)
+		switch {
+		case field < 0:
+			return at(key, inner, "unknown field (there are "+strings.Join(names, ", ")+")")
+		case seen[key.Value]:
+			return at(key, inner, "it is there twice")
+		}
+		seen[key.Value] = true
+		if err := decodeValue(node.Content[i+1], inner, into.Field(field)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func kindOf(node *yaml.Node) (string, error) {
+	if node.Kind == yaml.MappingNode {
+		for i := 0; i < len(node.Content); i += 2 {
+			if node.Content[i].Value == "kind" {
+				return node.Content[i+1].Value, nil
+			}
+		}
+	}
+	return "", at(node, "kind", "it is missing")
+}
+
+// at makes an error that says where, in the text and in the resource.
+func at(node *yaml.Node, path, problem string) error {
+	where := path
+	if where == "" {
+		where = "the resource"
+	}
+	if node.Line > 0 { // JSON has none
+		where = fmt.Sprintf("line %d: %s", node.Line, where)
+	}
+	return errors.New(where + ": " + problem)
+}
+
+// excerpt keeps what somebody has typed from filling the line.
+func excerpt(s string) string {
+	if quoted := strconv.Quote(s); len(s) > 60 || quoted != `"`+s+`"` {
+		return quoted[:min(len(quoted), 60)]
+	}
+	return s
+}
+
+func jsonDocuments(data []byte) (nodes []*yaml.Node, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	for {
+		node, err := jsonNode(decoder, 0)
+		if err == io.EOF {
+			return nodes, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read JSON near byte %d: %w", decoder.InputOffset(), err)
+		}
+		nodes = append(nodes, node)
+	}
+}
+
+// maxDepth is far above that of any resource.
+const maxDepth = 50
+
+// jsonNode reads one value. encoding/json would take the last of two fields with
+// one name, and names in any case.
+func jsonNode(decoder *json.Decoder, depth int) (*yaml.Node, error) {
+	if depth > maxDepth {
+		return nil, errors.New("it is nested too deeply")
+	}
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch value := token.(type) {
+	case json.Delim:
+		node := &yaml.Node{Kind: yaml.SequenceNode}
+		if value == '{' {
+			node.Kind = yaml.MappingNode
+		}
+		for decoder.More() {
+			item, err := jsonNode(decoder, depth+1)
+			if err != nil {
+				return nil, unexpected(err)
+			}
+			node.Content = append(node.Content, item)
+		}
+		_, err := decoder.Token()
+		return node, unexpected(err)
+	case string:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: value}, nil
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: value.String()}, nil
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(value)}, nil
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

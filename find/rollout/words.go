@@ -1,0 +1,121 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+// Mode says whether agents are updated at all. Unset, it leaves that to the
+// resource of the other kind.
+type Mode string
+
+// The modes, from the least to the most restrictive.
+const (
+	Enabled   Mode = "enabled"
+	Suspended Mode = "suspended"
+	Disabled  Mode = "disabled"
+)
+
+// UnmarshalText takes the three words.
+func (m *Mode) UnmarshalText(text []byte) error { return word(m, text, Enabled, Suspended, Disabled) }
+
+// ToolsMode says whether client tools are told to update.
+type ToolsMode string
+
+// The modes of client tools.
+const (
+	ToolsEnabled  ToolsMode = "enabled"
+	ToolsDisabled ToolsMode = "disabled"
+)
+
+// UnmarshalText takes the two words.
+func (m *ToolsMode) UnmarshalText(text []byte) error {
+	return word(m, text, ToolsEnabled, ToolsDisabled)
+}
+
+// Strategy is how an update goes from group to group; unset means HaltOnError.
+type Strategy string
+
+// The strategies.
+const (
+	HaltOnError Strategy = "halt-on-error"
+	TimeBased   Strategy = "time-based"
+)
+
+// UnmarshalText takes the two words.
+func (s *Strategy) UnmarshalText(text []byte) error { return word(s, text, HaltOnError, TimeBased) }
+
+// Schedule is when a version is for whom; unset means Regular.
+type Schedule string
+
+// The schedules: group by group as the Config says, or everybody now.
+const (
+	Regular   Schedule = "regular"
+	Immediate Schedule = "immediate"
+)
+
+// UnmarshalText takes the two words.
+func (s *Schedule) UnmarshalText(text []byte) error { return word(s, text, Regular, Immediate) }
+
+// Day is a day of the week, or EveryDay.
+type Day string
+
+// EveryDay stands for all seven.
+const EveryDay Day = "*"
+
+// UnmarshalText takes the first three letters of the English words, and "*".
+func (d *Day) UnmarshalText(text []byte) error {
+	return word(d, text, "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", EveryDay)
+}
+
+func word[T ~string](into *T, text []byte, words ...T) error {
+	if slices.Contains(words, T(text)) {
+		*into = T(text)
+		return nil
+	}
+	var names []string
+	for _, w := range words {
+		names = append(names, string(w))
+	}
+	return fmt.Errorf("%.40q is not one of %s", text, strings.Join(names, ", "))
+}
+
+// Semver is a full semantic version without a leading "v", which is dropped when
+// one is read.
+type Semver string
+
+// UnmarshalText takes a version with or without a leading "v".
+func (s *Semver) UnmarshalText(text []byte) error {
+	parsed, err := version.Parse(string(text))
+	*s = Semver(parsed)
+	return err
+}
+
+// Duration is written as in 1h30m.
+type Duration time.Duration
+
+// UnmarshalText takes what time.ParseDuration does.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%.40q is not a duration such as 1h30m", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// MarshalText writes 2h rather than 2h0m0s.
+func (d Duration) MarshalText() ([]byte, error) {
+	text := time.Duration(d).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return []byte(text), nil
+}
