@@ -3,12 +3,17 @@
 package integration
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"teleport-update/find"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 )
@@ -21,9 +26,9 @@ func TestTheFindServersPackage(t *testing.T) {
 	for _, suite := range []string{"bullseye", "bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
 			s := bareScene(t, host.Options{Suite: suite})
-			find, updater := packageOf(t, "teleport-find", packageOld, "deb"), packageOf(t, "teleport-update", packageOld, "deb")
+			server, updater := packageOf(t, "teleport-find", packageOld, "deb"), packageOf(t, "teleport-update", packageOld, "deb")
 			s.sound("1.0.0")
-			s.aptRepository(find, updater)
+			s.aptRepository(server, updater)
 			s.apt("install", "teleport-find", "teleport-update")
 			if state := s.Show("teleport-find", "ActiveState") + " " + s.Show("teleport-find", "UnitFileState"); state != "inactive disabled" {
 				t.Errorf("after the installation the service is %s", state)
@@ -55,9 +60,33 @@ func TestTheFindServersPackage(t *testing.T) {
 			s.path = packaged
 			s.linked("1.0.0")
 
+			// What is said is kept: over restarts, a crash, and whatever becomes of
+			// the package.
+			s.findTells("1.0.0 now")
+			said := s.Must("teleport-find", "set-version", "1.2.3", "--schedule", "immediate")
+			if !strings.Contains(said, "hosts are told 1.2.3 oss, and to stay as they are") {
+				t.Errorf("set-version says:\n%s", said)
+			}
+			s.findTells("1.2.3")
+			if r := s.Try("teleport-find", "enable"); r.Code != 0 || !strings.Contains(r.Stderr, "no tarball of this version") {
+				t.Errorf("enable: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+			}
+			s.findTells("1.2.3 now")
+			if r := s.Try("runuser", "-u", "nobody", "--", "teleport-find", "disable"); r.Code != 1 || !strings.Contains(r.Stderr, "no permission to open /run/teleport-find/admin.sock") {
+				t.Errorf("another user: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+			}
+			s.Must("runuser", "-u", "teleport-find", "--", "teleport-find", "get", "autoupdate_version")
+			if modes := s.Must("stat", "-c", "%U %a", "/var/lib/teleport-find/store", "/var/lib/teleport-find/store/store.db", "/run/teleport-find/admin.sock"); modes != "teleport-find 700\nteleport-find 600\nteleport-find 600" {
+				t.Errorf("the store's folder, the store and the socket are\n%s", modes)
+			}
+			s.Must("systemctl", "restart", "teleport-find")
+			s.findTells("1.2.3 now")
+			s.Must("systemctl", "kill", "--signal=SIGKILL", "teleport-find")
+			s.findTells("1.2.3 now")
+
 			// A renewed answer, an upgrade of the package, its end.
 			s.Must("systemctl", "reload", "teleport-find")
-			s.aptRepository(find, packageOf(t, "teleport-find", packageNew, "deb"))
+			s.aptRepository(server, packageOf(t, "teleport-find", packageNew, "deb"))
 			before := s.Show("teleport-find", "MainPID")
 			s.apt("upgrade")
 			if after := s.Show("teleport-find", "MainPID"); after == before || s.Show("teleport-find", "ActiveState") != "active" {
@@ -66,14 +95,50 @@ func TestTheFindServersPackage(t *testing.T) {
 			if !strings.Contains(s.Read(config), "LISTEN=:443\n") {
 				t.Error("the upgrade took the configuration back")
 			}
+			s.findTells("1.2.3 now")
+			s.apt("remove", "teleport-find")
+			s.apt("install", "teleport-find")
+			s.Must("systemctl", "start", "teleport-find")
+			s.findTells("1.2.3 now")
+
+			// A version in the configuration goes before the store.
+			s.Write(config, s.Read(config)+"TELEPORT_FIND_AGENT_VERSION=1.0.0\n")
+			s.Must("systemctl", "restart", "teleport-find")
+			s.findTells("1.0.0 now")
+			if r := s.Try("teleport-find", "suspend"); r.Code != 1 || !strings.Contains(r.Stderr, "answers from its --agent-version") {
+				t.Errorf("a change without an effect: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+			}
 			if out := s.apt("purge", "teleport-find"); !strings.Contains(out, "/var/lib/teleport-find stays") {
 				t.Errorf("purge does not say what it leaves:\n%s", out)
 			}
-			if s.Exists("/etc/systemd/system/multi-user.target.wants/teleport-find.service") || !s.Exists("/var/lib/teleport-find/tls") {
-				t.Error("purge left the enablement, or took the authority away")
+			if s.Exists("/etc/systemd/system/multi-user.target.wants/teleport-find.service") || !s.Exists("/var/lib/teleport-find/tls") || !s.Exists("/var/lib/teleport-find/store/store.db") {
+				t.Error("purge left the enablement, or took the authority or the store away")
 			}
 		})
 	}
+}
+
+// findTells waits until the find server tells hosts this: a version, and "now" where
+// they are to update.
+func (s *scene) findTells(want string) {
+	s.t.Helper()
+	host.Wait(s.t, 20*time.Second, func() error {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM([]byte(s.Read("/var/lib/teleport-find/tls/ca.pem")))
+		client := &http.Client{Transport: &http.Transport{DialContext: s.Dial, TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+		answer, err := (&find.Client{HTTP: client}).Ask(s.t.Context(), find.Request{Proxy: "localhost:443"})
+		if err != nil {
+			return err
+		}
+		got := answer.Version
+		if answer.AutoUpdate {
+			got += " now"
+		}
+		if got != want {
+			return fmt.Errorf("hosts are told %q; want %q", got, want)
+		}
+		return nil
+	})
 }
 
 var exposureLine = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)

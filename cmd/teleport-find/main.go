@@ -13,6 +13,8 @@ import (
 	"runtime"
 
 	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/rollout"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
@@ -38,6 +40,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		},
 		Commands: []*cli.Command{
 			serveCommand(),
+			setVersionCommand(),
+			modeCommand("enable", rollout.Enabled, "have hosts update"),
+			modeCommand("suspend", rollout.Suspended, "have no host update for now; new hosts install the version"),
+			modeCommand("disable", rollout.Disabled, "have no host update, as others take care of that"),
+			applyCommand(),
+			getCommand(),
 			mirrorCommand(),
 			{
 				Name:         "version",

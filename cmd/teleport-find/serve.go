@@ -28,7 +28,7 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "answer the find endpoint",
-		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--releases DIR] [--packages DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
+		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--store FILE [--admin-socket PATH]] [--releases DIR] [--packages DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
 		Description: `Answers GET /v1/webapi/find and /webapi/find, and with --releases GET /releases/NAME and NAME.sha256.
 "teleport-find mirror" fills that folder.
 
@@ -45,6 +45,10 @@ other groups and of none. What an entry leaves out is as in "default", then as i
 An edit is taken up within about two seconds, or at once on SIGHUP, which reads a renewed certificate too. A file
 with an error in it changes nothing: the last good answers stay, and the log says why.
 
+With --store, what hosts are told is in a file that "teleport-find set-version", "enable", "suspend", "disable" and
+"apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases
+is told. --agent-version and --groups go before it: with either, the store is not used.
+
 Where no version is known, hosts are told none and to stay as they are.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
@@ -60,6 +64,8 @@ Where no version is known, hosts are told none and to stay as they are.`,
 			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "have hosts that run another version update now; no: --autoupdate=false"},
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates"},
 			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
+			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` with what set-version, enable and apply say, in a folder of its own; made if it is not there. With --agent-version or --groups it is not used"},
+			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take set-version, enable, apply… on; needs --store"},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
 		},
@@ -81,6 +87,9 @@ func serve(c *cli.Context) error {
 	}
 	if err := checkTLSFlags(c); err != nil {
 		return err
+	}
+	if c.String("admin-socket") != "" && c.String("store") == "" {
+		return usageErrorf("--admin-socket takes changes of a --store, and there is none")
 	}
 	encrypted := c.Bool("self-signed") || c.String("cert") != ""
 	addr, err := server.ResolveListen(c.String("listen"), encrypted)
@@ -107,10 +116,11 @@ func serve(c *cli.Context) error {
 		}
 	}
 	base.Edition = cmp.Or(base.Edition, releases.OSS)
-	answers, err := server.NewStatic(server.StaticOptions{Base: base, GroupsFile: c.String("groups"), Releases: files, Log: log})
+	answers, err := newAnswers(c, base, files, log)
 	if err != nil {
 		return err
 	}
+	defer answers.close()
 
 	// From here on a signal does what it should: the next lines tell others
 	// that the server is there.
@@ -120,6 +130,11 @@ func serve(c *cli.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 
+	admin, err := answers.admin(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer admin()
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
 		return err
@@ -132,11 +147,12 @@ func serve(c *cli.Context) error {
 	if err := site.print(c.App.Writer, files != nil, packages != nil); err != nil {
 		return err
 	}
-	log.Info("serving", "version", version, "url", site.url(site.hostnames[0]), "releases", c.String("releases"), "groups", c.String("groups"))
+	log.Info("serving", "version", version, "url", site.url(site.hostnames[0]), "releases", c.String("releases"), "groups", c.String("groups"),
+		"store", answers.path, "admin_socket", c.String("admin-socket"))
 
 	go answers.Watch(ctx, watchEvery)
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers, Releases: files, Packages: packages, InstallScript: script, Log: log})
+	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Log: log})
 	if err := server.Serve(ctx, listener, config, handler, log); err != nil {
 		return err
 	}

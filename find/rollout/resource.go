@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -23,6 +24,9 @@ const (
 	NameConfig  = "autoupdate-config"
 	NameVersion = "autoupdate-version"
 )
+
+// Kinds are all of them.
+var Kinds = []string{KindConfig, KindVersion}
 
 // apiVersion is what the field version of a resource may say.
 const apiVersion = "v1"
@@ -192,7 +196,7 @@ func parse(node *yaml.Node) (Resource, error) {
 	case KindVersion:
 		r = new(Version)
 	default:
-		return nil, fmt.Errorf("kind: %.60q is not one of %s, %s", kind, KindConfig, KindVersion)
+		return nil, fmt.Errorf("kind: %.60q is not one of %s", kind, strings.Join(Kinds, ", "))
 	}
 	if err := decode(node, r); err != nil {
 		return nil, err

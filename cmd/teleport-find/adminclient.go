@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server"
+)
+
+const (
+	adminSocketEnv = "ADMIN_SOCKET"
+	// adminSocket is where the package's service listens.
+	adminSocket = "/run/teleport-find/admin.sock"
+	// adminTime bounds a request; the server may have to wait for its store.
+	adminTime = 30 * time.Second
+	// maxReply is more than a resource with all that is said about it.
+	maxReply = 8 << 20
+)
+
+func adminSocketFlag() cli.Flag {
+	return &cli.StringFlag{Name: "admin-socket", EnvVars: []string{"TELEPORT_FIND_" + adminSocketEnv}, Value: adminSocket, Usage: "`PATH` of the running server's socket"}
+}
+
+// adminClient talks to the admin API of the server on this machine.
+type adminClient struct {
+	socket string
+	http   *http.Client
+}
+
+func newAdminClient(c *cli.Context) *adminClient {
+	a := &adminClient{socket: c.String("admin-socket")}
+	a.http = &http.Client{Timeout: adminTime, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", a.socket)
+		},
+	}}
+	return a
+}
+
+// refusal is what the server says when it does not do something.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// refused reports whether the error is a refusal with this status.
+func refused(err error, status int) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && r.status == status
+}
+
+// get returns a refusal, 404, where there is none.
+func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, error) {
+	body, err := a.do(ctx, http.MethodGet, kind, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	list, err := rollout.Parse(body)
+	if err != nil {
+		return nil, fmt.Errorf("the server's %s is not understood (is it of another version?): %w", kind, err)
+	}
+	return list[0], nil
+}
+
+// put returns a refusal, 412, when the resource has another revision by now.
+func (a *adminClient) put(ctx context.Context, r rollout.Resource, dryRun, isNew bool) (server.AdminResult, error) {
+	var result server.AdminResult
+	data, err := rollout.JSON(r)
+	if err != nil {
+		return result, err
+	}
+	body, err := a.do(ctx, http.MethodPut, r.GetKind(), fmt.Sprintf("?dry_run=%t&new=%t", dryRun, isNew), data)
+	if err != nil {
+		return result, err
+	}
+	return result, json.Unmarshal(body, &result)
+}
+
+func (a *adminClient) do(ctx context.Context, method, kind, query string, data []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://admin/v1/resources/"+kind+query, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return nil, a.explain(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", a.socket, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var said server.AdminError
+	if json.Unmarshal(body, &said) != nil || said.Error == "" {
+		return nil, fmt.Errorf("%s answers %s: is that the socket of a find server?", a.socket, resp.Status)
+	}
+	return nil, &refusal{resp.StatusCode, said.Error}
+}
+
+func (a *adminClient) explain(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf(`no find server listens on %s: start it ("systemctl start teleport-find"), or say with --admin-socket where it listens`, a.socket)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("no permission to open %s: only root and the user that the server runs as have it", a.socket)
+	}
+	return fmt.Errorf("ask the find server at %s: %w", a.socket, err)
+}

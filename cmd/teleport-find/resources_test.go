@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The whole story of a store, with the program as it is: what is said is what
+// hosts are told, at once and after every kind of end of the server.
+func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
+	dir := t.TempDir()
+	releases := filepath.Join(dir, "releases")
+	if err := os.Mkdir(releases, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(releases, "teleport-v15.1.0-linux-amd64-bin.tar.gz"), "")
+	a := &admin{t: t, dir: dir}
+	start := func(args ...string) *process {
+		return serveProcess(t, nil, append([]string{"--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket(), "--releases", releases}, args...)...)
+	}
+	told := func(s *process, want string) {
+		t.Helper()
+		answer := s.ask("any")
+		if got := answer.Version + map[bool]string{true: " now"}[answer.AutoUpdate]; got != want {
+			t.Errorf("hosts are told %s; want %s", got, want)
+		}
+	}
+	s := start()
+	told(s, "15.1.0 now")
+	for _, step := range []struct {
+		args string
+		code int
+		says string
+		told string
+	}{
+		{"get autoupdate_version", 1, "there is no autoupdate_version in the store", "15.1.0 now"},
+		{"set-version 15.1.0", 1, `Use "immediate"`, "15.1.0 now"},
+		{"set-version v15.1.0 --dry-run --schedule immediate", 0, "autoupdate_version would be created (a dry run)\nhosts would be told 15.1.0 oss, and to stay as they are\n", "15.1.0 now"},
+		{"set-version v15.1.0 --schedule=immediate", 0, "autoupdate_version created\nhosts are told 15.1.0 oss, and to stay as they are\nnote: updates are disabled", "15.1.0"},
+		{"enable", 0, "autoupdate_config created\nhosts are told 15.1.0 oss, and to update\n", "15.1.0 now"},
+		{"set-version --start 15.1.0 15.2.0", 0, "warning: there is no tarball of this version and edition in the releases folder: 15.2.0 oss", "15.2.0 now"},
+		{"get -o json autoupdate_version", 0, `{"kind":"autoupdate_version","version":"v1","metadata":{"name":"autoupdate-version","revision":3},"spec":{"agents":{"start_version":"15.1.0","target_version":"15.2.0","schedule":"immediate"}}}`, "15.2.0 now"},
+		{"suspend", 0, "autoupdate_config changed", "15.2.0"},
+		{"suspend", 0, "autoupdate_config unchanged", "15.2.0"},
+		{"set-version 15.1.0", 0, "updates are suspended by autoupdate_config", "15.1.0"},
+		{"enable --dry-run", 0, "would be changed", "15.1.0"},
+		{"disable", 0, "updates are disabled by autoupdate_config", "15.1.0"},
+		{"get autoupdate_config -o yaml", 0, "spec:\n  agents:\n    mode: disabled\n", "15.1.0"},
+	} {
+		if code, out := a.run("", strings.Fields(step.args)...); code != step.code || !strings.Contains(out, step.says) {
+			t.Errorf("%s: exit code %d\n%s\nwant %d and %s", step.args, code, out, step.code, step.says)
+		}
+		told(s, step.told)
+	}
+
+	// Resources in a file, as they were printed.
+	_, text := a.run("", "get", "autoupdate_config")
+	edited := strings.Replace(text, "disabled", "enabled", 1) + "---\nkind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {target_version: 15.3.0, schedule: immediate}}\n"
+	if code, out := a.run(edited, "apply", "--dry-run", "-f", "-"); code != 0 || !strings.Contains(out, "would be changed") {
+		t.Errorf("apply --dry-run: exit code %d\n%s", code, out)
+	}
+	told(s, "15.1.0")
+	file := filepath.Join(dir, "resources.yaml")
+	write(t, file, edited)
+	if code, out := a.run("", "apply", "-f", file); code != 0 || !strings.Contains(out, "autoupdate_config changed") || !strings.Contains(out, "autoupdate_version changed") {
+		t.Errorf("apply: exit code %d\n%s", code, out)
+	}
+	told(s, "15.3.0 now")
+	// The second of two is wrong: the first is not written either.
+	write(t, file, strings.NewReplacer("enabled", "disabled", "target_version: 15.3.0", "target_versions: 15.3.0").Replace(edited))
+	if code, out := a.run("", "apply", "-f", file); code != 1 || !strings.Contains(out, file+": document 2: line 12: spec.agents.target_versions: unknown field") {
+		t.Errorf("apply of a file with an error: exit code %d\n%s", code, out)
+	}
+	write(t, file, strings.Replace(edited, "15.3.0", "15.4.0", 1))
+	if code, out := a.run("", "apply", "-f", file); code != 1 || !strings.Contains(out, "autoupdate_config has changed since revision") {
+		t.Errorf("apply of what has changed since: exit code %d\n%s", code, out)
+	}
+	told(s, "15.3.0 now")
+
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: exit code %d\n%s", code, s.log.String())
+	}
+	if _, err := os.Lstat(a.socket()); err == nil {
+		t.Error("the socket is left behind")
+	}
+	if code, out := a.run("", "enable"); code != 1 || !strings.Contains(out, "no find server listens on "+a.socket()) {
+		t.Errorf("without a server: exit code %d\n%s", code, out)
+	}
+	s = start()
+	told(s, "15.3.0 now")
+	if code, out := a.run("", "set-version", "15.1.0"); code != 0 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	s.stop(syscall.SIGKILL)
+	s = start()
+	told(s, "15.1.0 now")
+	s.stop(syscall.SIGTERM)
+
+	// Flags go before the store, and nobody is left to think otherwise.
+	s = start("--agent-version", "15.5.0")
+	for _, args := range []string{"set-version 15.1.0", "get autoupdate_version"} {
+		if code, out := a.run("", strings.Fields(args)...); code != 1 || !strings.Contains(out, "this server answers from its --agent-version") {
+			t.Errorf("%s: exit code %d\n%s", args, code, out)
+		}
+	}
+	told(s, "15.5.0 now")
+	s.stop(syscall.SIGTERM)
+	s = start()
+	told(s, "15.1.0 now")
+}
+
+func TestTwoServersShareAStore(t *testing.T) {
+	dir := t.TempDir()
+	a := &admin{t: t, dir: dir}
+	storeFile := filepath.Join(dir, "store", "store.db")
+	first := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", storeFile, "--admin-socket", a.socket())
+	second := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", storeFile)
+	if code, out := a.run("", "set-version", "15.1.0", "--schedule", "immediate"); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	if got := first.ask("").Version; got != "15.1.0" {
+		t.Errorf("the one that wrote it tells %s", got)
+	}
+	second.until("the other server does not tell the version", func() bool {
+		_, body := second.get("/v1/webapi/find")
+		return strings.Contains(body, `"agent_version":"15.1.0"`)
+	})
+}
+
+// admin runs the program as an operator does.
+type admin struct {
+	t   *testing.T
+	dir string
+}
+
+func (a *admin) socket() string { return filepath.Join(a.dir, "admin.sock") }
+
+func (a *admin) run(input string, args ...string) (int, string) {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(a.t), args...)
+	cmd.Env = append(os.Environ(), "TELEPORT_FIND_ADMIN_SOCKET="+a.socket())
+	cmd.Stdin = strings.NewReader(input)
+	out, _ := cmd.CombinedOutput()
+	return cmd.ProcessState.ExitCode(), string(out)
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// interleaved returns the words of a command that are no flags. Flags may stand
+// between and after them, which package flag does not know of.
+func interleaved(c *cli.Context) (words []string, err error) {
+	rest := c.Args().Slice()
+	for len(rest) > 0 {
+		arg := rest[0]
+		rest = rest[1:]
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			words = append(words, arg)
+			continue
+		}
+		if arg == "--" {
+			return append(words, rest...), nil
+		}
+		name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		i := slices.IndexFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		if i < 0 {
+			return nil, usageErrorf("%s has no flag %s", c.Command.Name, arg)
+		}
+		if _, isSwitch := c.Command.Flags[i].(*cli.BoolFlag); isSwitch && !hasValue {
+			value, hasValue = "true", true
+		}
+		if !hasValue {
+			if len(rest) == 0 {
+				return nil, usageErrorf("%s needs a value", arg)
+			}
+			value, rest = rest[0], rest[1:]
+		}
+		if err := c.Set(c.Command.Flags[i].Names()[0], value); err != nil {
+			return nil, usageErrorf("%s: %w", arg, err)
+		}
+	}
+	return words, nil
+}
+
+// noWords refuses words that a command would otherwise ignore.
+func noWords(c *cli.Context) error {
+	words, err := interleaved(c)
+	if err == nil && len(words) > 0 {
+		err = usageErrorf("%s takes no arguments, got %q", c.Command.Name, words[0])
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheAdminAPI(t *testing.T) {
+	w := newStoreWorld(t)
+	a := newAdminSocket(t, AdminOptions{Stored: w.open(), Log: w.options.Log})
+	const version, config = "/v1/resources/autoupdate_version", "/v1/resources/autoupdate_config"
+	for _, step := range []struct {
+		name, method, path, body string
+		status                   int
+		want                     string // in the body
+	}{
+		{"nothing is there", "GET", version, "", 404, `{"error":"there is no autoupdate_version in the store"}`},
+		{"another kind", "GET", "/v1/resources/autoupdate_agent_rollout", "", 404, `no resources of the kind`},
+		{"a dry run", "PUT", version + "?dry_run=true", immediate, 200, `{"change":"created","resource":{"kind":"autoupdate_version",`},
+		{"still nothing is there", "GET", version, "", 404, ""},
+		{"a version", "PUT", version, immediate, 200, `"answer":{"agent_version":"17.2.1","edition":"oss","agent_autoupdate":false},"notes":["updates are disabled`},
+		{"in JSON", "GET", version, "", 200, `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version","revision":1},"spec":{"agents":{"target_version":"17.2.1","schedule":"immediate"}}}`},
+		{"a new one where there is one", "PUT", version + "?new=true", immediate, 412, "is there already"},
+		{"an old revision", "PUT", version, strings.Replace(immediate, "name: autoupdate-version", "name: autoupdate-version, revision: 7", 1), 412, "it has revision 1 now"},
+		{"a misspelt field", "PUT", config, strings.Replace(enabled, "mode", "modes", 1), 400, "spec.agents.modes: unknown field"},
+		{"the wrong place", "PUT", config, immediate, 400, "not one resource of the kind autoupdate_config"},
+		{"two at once", "PUT", config, enabled + "\n---\n" + enabled, 400, "not one resource"},
+		{"a schedule that needs rollouts", "PUT", version, regular, 422, "cannot do that yet"},
+		{"too much", "PUT", config, strings.Repeat("#", maxResource+1), 400, "larger than"},
+		{"a mode", "PUT", config, enabled, 200, `"agent_autoupdate":true`},
+		{"a deletion", "DELETE", config, "", 405, ""},
+	} {
+		if status, body := a.do(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.want) {
+			t.Errorf("%s: %d %s; want %d and %s", step.name, status, body, step.status, step.want)
+		}
+	}
+	if log := w.log.String(); strings.Count(log, "a resource was written") != 2 || !strings.Contains(log, `kind=autoupdate_config change=created revision=2 by="uid `) {
+		t.Errorf("the log:\n%s", log)
+	}
+	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
+	for _, method := range []string{"GET", "PUT"} {
+		status, body := a.do(method, config, suspended)
+		var said AdminError
+		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone") {
+			t.Errorf("%s without the store: %d %s", method, status, body)
+		}
+	}
+}
+
+func TestWhatHasNoEffectIsRefused(t *testing.T) {
+	a := newAdminSocket(t, AdminOptions{Frozen: "the answers come from --groups", Log: slog.New(slog.DiscardHandler)})
+	for _, method := range []string{"GET", "PUT"} {
+		if status, body := a.do(method, "/v1/resources/autoupdate_config", enabled); status != 409 || !strings.Contains(body, "come from --groups") {
+			t.Errorf("%s: %d %s", method, status, body)
+		}
+	}
+}
+
+func TestTheAdminSocketIsForItsOwnerAlone(t *testing.T) {
+	a := newAdminSocket(t, AdminOptions{Frozen: "x", Log: slog.New(slog.DiscardHandler)})
+	info, err := os.Lstat(a.path)
+	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+	if _, err := ListenAdmin(t.Context(), a.path); err == nil || !strings.Contains(err.Error(), "another server listens") {
+		t.Errorf("a second server: %v", err)
+	}
+	if status, _ := a.do("GET", "/v1/resources/autoupdate_config", ""); status != 409 {
+		t.Errorf("after the second server: %d", status)
+	}
+	a.stop()
+	if _, err := os.Lstat(a.path); err == nil {
+		t.Error("the socket is left behind")
+	}
+
+	// A server that was killed.
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: a.path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	again, err := ListenAdmin(t.Context(), a.path)
+	if err != nil {
+		t.Fatalf("the socket of a server that was killed: %v", err)
+	}
+	again.Close()
+	if err := os.WriteFile(a.path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ListenAdmin(t.Context(), a.path); err == nil || !strings.Contains(err.Error(), "something else") {
+		t.Errorf("a file of that name: %v", err)
+	}
+	if _, err := os.Lstat(a.path); err != nil {
+		t.Error("a file of that name was removed")
+	}
+}
+
+type adminTest struct {
+	t      *testing.T
+	path   string
+	client *http.Client
+	stop   func()
+}
+
+func newAdminSocket(t *testing.T, opts AdminOptions) *adminTest {
+	t.Helper()
+	a := &adminTest{t: t, path: filepath.Join(t.TempDir(), "admin.sock")}
+	listener, err := ListenAdmin(t.Context(), a.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- ServeAdmin(ctx, listener, NewAdmin(opts), opts.Log) }()
+	a.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", a.path)
+	}}}
+	stopped := false
+	a.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		a.client.CloseIdleConnections()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(a.stop)
+	return a
+}
+
+func (a *adminTest) do(method, path, body string) (int, string) {
+	a.t.Helper()
+	req, err := http.NewRequestWithContext(a.t.Context(), method, "http://admin"+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}

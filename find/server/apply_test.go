@@ -1,0 +1,182 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
+	ctx := t.Context()
+	w := newStoreWorld(t)
+	s := w.open()
+	apply := func(text string, opts ApplyOptions) Applied {
+		t.Helper()
+		applied, err := s.Apply(ctx, parseOne(t, text), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return applied
+	}
+	dry := apply(immediate, ApplyOptions{DryRun: true})
+	if dry.Change != Created || dry.Answer.Version != "17.2.1" || dry.Resource.GetMetadata().Revision != 0 {
+		t.Errorf("a dry run says %+v", dry)
+	}
+	if at, _ := w.other.Revision(ctx); at != 0 || s.Answer("", "") != base {
+		t.Errorf("a dry run has written: revision %d, %+v", at, s.Answer("", ""))
+	}
+	for i, step := range []struct {
+		text     string
+		change   Change
+		revision int64
+		update   bool
+	}{
+		{immediate, Created, 1, false},
+		{enabled, Created, 2, true},
+		{immediate, Unchanged, 1, true},
+		{strings.Replace(immediate, "17.2.1", "v17.2.1", 1), Unchanged, 1, true},
+		{suspended, Changed, 3, false},
+		{enabled, Changed, 4, true},
+	} {
+		applied := apply(step.text, ApplyOptions{})
+		if applied.Change != step.change || applied.Resource.GetMetadata().Revision != step.revision || applied.Answer.AutoUpdate != step.update {
+			t.Errorf("step %d: %s, revision %d, %+v; want %+v", i, applied.Change, applied.Resource.GetMetadata().Revision, applied.Answer, step)
+		}
+		if got := s.Answer("", ""); got != applied.Answer {
+			t.Errorf("step %d: hosts are told %+v, and the one who applied it %+v", i, got, applied.Answer)
+		}
+	}
+	if at, _ := w.other.Revision(ctx); at != 4 {
+		t.Errorf("the store has revision %d; what changes nothing must write nothing", at)
+	}
+	r, err := s.Get(ctx, rollout.KindVersion)
+	if err != nil || r.GetMetadata().Revision != 1 || r.(*rollout.Version).Spec.Agents.TargetVersion != "17.2.1" {
+		t.Errorf("Get: %+v, %v", r, err)
+	}
+}
+
+func TestApplyIsBasedOnWhatItNames(t *testing.T) {
+	ctx := t.Context()
+	w := newStoreWorld(t)
+	s := w.open()
+	with := func(text string, revision int64) rollout.Resource {
+		r := parseOne(t, text)
+		r.GetMetadata().Revision = revision
+		return r
+	}
+	conflicts := func(what string, r rollout.Resource, opts ApplyOptions) {
+		t.Helper()
+		for _, opts.DryRun = range []bool{true, false} {
+			_, err := s.Apply(ctx, r, opts)
+			if _, ok := errors.AsType[*store.ConflictError](err); !ok {
+				t.Errorf("%s: %v; want a conflict", what, err)
+			}
+		}
+	}
+	conflicts("a revision of what is not there", with(enabled, 1), ApplyOptions{})
+	if _, err := s.Apply(ctx, with(enabled, 0), ApplyOptions{New: true}); err != nil {
+		t.Errorf("a new one: %v", err)
+	}
+	conflicts("a new one that is there", with(suspended, 0), ApplyOptions{New: true})
+	w.write(disabled)
+	conflicts("an old revision", with(suspended, 1), ApplyOptions{})
+	if _, err := s.Apply(ctx, with(suspended, 2), ApplyOptions{}); err != nil {
+		t.Errorf("the revision that is there: %v", err)
+	}
+	if _, err := s.Apply(ctx, with(enabled, 0), ApplyOptions{}); err != nil {
+		t.Errorf("no revision: %v", err)
+	}
+}
+
+// Everybody who asks for no revision gets through, and in the end the answer is
+// that of the store.
+func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
+	ctx := t.Context()
+	w := newStoreWorld(t)
+	first := w.open()
+	w.options.Store = w.other
+	second := w.open()
+	done := make(chan error)
+	const each = 8
+	for i, s := range []*Stored{first, second, first, second} {
+		go func() {
+			for n := range each {
+				r := rollout.NewVersion()
+				r.Spec.Agents = rollout.VersionAgents{TargetVersion: rollout.Semver(fmt.Sprintf("17.%d.%d", i, n)), Schedule: rollout.Immediate}
+				if _, err := s.Apply(ctx, r, ApplyOptions{}); err != nil {
+					done <- err
+					return
+				}
+				s.Answer("", "")
+			}
+			done <- nil
+		}()
+	}
+	for range 4 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(first.Refresh(ctx), second.Refresh(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if at, _ := w.other.Revision(ctx); at != 4*each || first.Answer("", "") != second.Answer("", "") {
+		t.Errorf("revision %d; %+v and %+v", at, first.Answer("", ""), second.Answer("", ""))
+	}
+}
+
+func TestApplySaysWhatFollows(t *testing.T) {
+	groups := strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: [{name: a, start_hour: 4}]}", 1)
+	for _, tc := range []struct {
+		name     string
+		there    []string
+		text     string
+		releases []string
+		notes    []string // each in one note
+		warnings int
+	}{
+		{"a version without a mode", nil, immediate, nil, []string{`updates are disabled, because no mode is set ("teleport-find enable" does)`}, 0},
+		{"a version while the config suspends", []string{suspended}, immediate, nil, []string{"updates are suspended by autoupdate_config"}, 0},
+		{"a mode that the version overrules", []string{strings.Replace(immediate, "agents: {", "agents: {mode: disabled, ", 1)}, enabled, nil, []string{"updates are disabled by autoupdate_version"}, 0},
+		{"a mode that holds", []string{immediate}, enabled, nil, nil, 0},
+		{"a mode without a version", nil, enabled, nil, []string{"no version is set"}, 0},
+		{"groups", []string{immediate}, groups, nil, []string{"this server cannot do yet: spec.agents.schedules"}, 0},
+		{"groups that are there already", []string{immediate, groups}, groups, nil, nil, 0},
+		{"a version that is not among the releases", []string{enabled}, immediate, []string{"teleport-v17.2.0-linux-amd64-bin.tar.gz"}, nil, 1},
+		{"a version that is", []string{enabled}, immediate, []string{"teleport-v17.2.1-linux-amd64-bin.tar.gz"}, nil, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newStoreWorld(t)
+			for _, r := range tc.there {
+				w.write(r)
+			}
+			if tc.releases != nil {
+				w.options.Releases = releasesOf(t, tc.releases...)
+			}
+			applied, err := w.open().Apply(t.Context(), parseOne(t, tc.text), ApplyOptions{DryRun: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ok := slices.EqualFunc(applied.Notes, tc.notes, strings.Contains)
+			if !ok || len(applied.Warnings) != tc.warnings {
+				t.Errorf("notes %q, warnings %q; want %q and %d", applied.Notes, applied.Warnings, tc.notes, tc.warnings)
+			}
+		})
+	}
+}
+
+func TestARegularVersionIsRefused(t *testing.T) {
+	w := newStoreWorld(t)
+	_, err := w.open().Apply(t.Context(), parseOne(t, regular), ApplyOptions{})
+	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "immediate") {
+		t.Errorf("got %v", err)
+	}
+	if at, _ := w.other.Revision(t.Context()); at != 0 {
+		t.Error("it was written all the same")
+	}
+}

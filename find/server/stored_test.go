@@ -1,0 +1,304 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+	"teleport-update/internal/version"
+)
+
+const (
+	immediate = "kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {target_version: 17.2.1, schedule: immediate}}"
+	enabled   = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: enabled}}"
+	suspended = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: suspended}}"
+	disabled  = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: disabled}}"
+	unset     = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {strategy: time-based}}"
+	regular   = "kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {start_version: 17.2.0, target_version: 17.2.1}}"
+)
+
+func TestWhatHostsAreToldFromTheStore(t *testing.T) {
+	answer := func(v string, e version.Edition, update bool) find.Answer {
+		return find.Answer{Version: v, Edition: e, AutoUpdate: update, Jitter: time.Minute}
+	}
+	held := base
+	held.AutoUpdate = false
+	ent := base
+	ent.Edition = version.Enterprise
+	both := []string{"teleport-v17.2.1-linux-amd64-bin.tar.gz", "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz"}
+	for _, tc := range []struct {
+		name      string
+		resources []string
+		base      find.Answer
+		edition   version.Edition
+		releases  []string
+		want      find.Answer
+	}{
+		{"nothing in the store", nil, base, "", nil, base},
+		{"no version, and no mode", []string{unset}, base, "", nil, base},
+		{"no version, enabled", []string{enabled}, base, "", nil, base},
+		{"no version, suspended", []string{suspended}, base, "", nil, answer("15.1.0", version.OSS, false)},
+		{"no version, disabled", []string{disabled}, base, "", nil, answer("15.1.0", version.OSS, false)},
+		{"a version without a mode", []string{immediate}, base, "", nil, answer("17.2.1", version.OSS, false)},
+		{"a version, enabled", []string{immediate, enabled}, base, "", nil, answer("17.2.1", version.OSS, true)},
+		{"a version, suspended", []string{suspended, immediate}, base, "", nil, answer("17.2.1", version.OSS, false)},
+		{"a version, enabled, and --autoupdate=false", []string{immediate, enabled}, held, "", nil, answer("17.2.1", version.OSS, false)},
+		{"an edition that is given", []string{immediate}, ent, version.FIPS, both, answer("17.2.1", version.FIPS, false)},
+		{"the edition that the releases have of it", []string{immediate}, base, "", both[1:], answer("17.2.1", version.Enterprise, false)},
+		{"a version that is not among the releases", []string{immediate}, ent, "", []string{"teleport-ent-v15.1.0-linux-amd64-bin.tar.gz"}, answer("17.2.1", version.Enterprise, false)},
+		{"a regular version that somebody else wrote", []string{regular, enabled}, base, "", nil, answer("17.2.0", version.OSS, false)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newStoreWorld(t)
+			for _, r := range tc.resources {
+				w.write(r)
+			}
+			w.options.Base, w.options.Edition = tc.base, tc.edition
+			if tc.releases != nil {
+				w.options.Releases = releasesOf(t, tc.releases...)
+			}
+			if got := w.open().Answer("any", "host"); got != tc.want {
+				t.Errorf("got  %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhatOthersWriteIsTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWorld(t)
+		w.write(immediate)
+		s := w.open()
+		go s.Watch(t.Context(), time.Second)
+		if s.Answer("", "").AutoUpdate {
+			t.Fatal("hosts update before they are to")
+		}
+		w.write(enabled)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !s.Answer("", "").AutoUpdate {
+			t.Error("a change was not taken up")
+		}
+	})
+}
+
+func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newStoreWorld(t)
+		w.write(immediate)
+		w.write(enabled)
+		s := w.open()
+		go s.Watch(t.Context(), time.Second)
+		want := s.Answer("", "")
+		pass := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		pass(10 * time.Second)
+
+		dir := filepath.Dir(w.path)
+		move(t, dir, dir+".away")
+		pass(time.Minute)
+		if got := s.Answer("", ""); got != want {
+			t.Errorf("without the store hosts are told %+v; want %+v", got, want)
+		}
+		log := w.log.String()
+		if n := strings.Count(log, "the store cannot be followed"); n != 1 || !strings.Contains(log, "age=1s") || !strings.Contains(log, "the file is gone") {
+			t.Errorf("it is logged %d times:\n%s", n, log)
+		}
+
+		move(t, dir+".away", dir)
+		w.write(suspended)
+		pass(time.Second)
+		if s.Answer("", "").AutoUpdate {
+			t.Error("the store is not followed again")
+		}
+		if log := w.log.String(); strings.Count(log, "the store can be followed again") != 1 || !strings.Contains(log, "after=1m1s") {
+			t.Errorf("the log:\n%s", log)
+		}
+	})
+}
+
+func TestWhatIsNotUnderstoodChangesNothing(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(immediate)
+	w.write(enabled)
+	s := w.open()
+	want := s.Answer("", "")
+	w.put(rollout.KindConfig, `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{"agents":{"mode":"slowly"}}}`)
+	for range 2 {
+		if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), `autoupdate_config, revision 3, is not one that this version understands: spec.agents.mode: "slowly"`) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if got := s.Answer("", ""); got != want {
+		t.Errorf("hosts are told %+v; want %+v", got, want)
+	}
+	if _, err := NewStored(t.Context(), w.options); err == nil {
+		t.Error("a server starts on it")
+	}
+	if _, err := s.Apply(t.Context(), parseOne(t, strings.Replace(immediate, "17.2.1", "17.2.2", 1)), ApplyOptions{}); err == nil {
+		t.Error("a version is applied beside it")
+	}
+	// The way out is to write another.
+	if _, err := s.Apply(t.Context(), parseOne(t, suspended), ApplyOptions{}); err != nil {
+		t.Error(err)
+	}
+	if s.Answer("", "").AutoUpdate {
+		t.Error("what was written after it has no effect")
+	}
+	w.put(rollout.KindVersion, `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{}}`)
+	if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "another resource") {
+		t.Errorf("a resource under another key: %v", err)
+	}
+}
+
+func TestReleasesThatDoNotSayWhichEditionAreAnError(t *testing.T) {
+	w := newStoreWorld(t)
+	w.options.Releases = releasesOf(t, "teleport-v17.2.1-linux-amd64-bin.tar.gz", "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
+	s := w.open()
+	_, err := s.Apply(t.Context(), parseOne(t, immediate), ApplyOptions{})
+	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "say which edition") {
+		t.Errorf("got %v", err)
+	}
+	if s.Answer("", "") != base {
+		t.Errorf("it was taken all the same")
+	}
+}
+
+func TestReloadLooksAtTheReleasesAgain(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(immediate)
+	w.options.Releases = releasesOf(t)
+	s := w.open()
+	if log := w.log.String(); !strings.Contains(log, noTarball) {
+		t.Errorf("a missing tarball is not logged:\n%s", log)
+	}
+	writeInto(t, w.options.Releases, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
+	if err := s.Refresh(t.Context()); err != nil || s.Answer("", "").Edition != version.OSS {
+		t.Errorf("%v, %+v", err, s.Answer("", ""))
+	}
+	if err := s.Reload(); err != nil || s.Answer("", "").Edition != version.Enterprise {
+		t.Errorf("after Reload: %v, %+v", err, s.Answer("", ""))
+	}
+}
+
+// storeWorld is a store and somebody else who writes to it.
+type storeWorld struct {
+	t       *testing.T
+	path    string
+	store   *store.SQLite
+	other   *store.SQLite
+	options StoredOptions
+	log     *logBuffer
+}
+
+func newStoreWorld(t *testing.T) *storeWorld {
+	t.Helper()
+	w := &storeWorld{t: t, path: filepath.Join(t.TempDir(), "store", "store.db"), log: new(logBuffer)}
+	for _, s := range []**store.SQLite{&w.store, &w.other} {
+		opened, err := store.OpenSQLite(t.Context(), w.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { opened.Close() })
+		*s = opened
+	}
+	w.options = StoredOptions{Store: w.store, Base: base, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	return w
+}
+
+func (w *storeWorld) open() *Stored {
+	w.t.Helper()
+	s, err := NewStored(w.t.Context(), w.options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// write puts a resource into the store as another server would.
+func (w *storeWorld) write(text string) {
+	w.t.Helper()
+	r := parseOne(w.t, text)
+	data, err := rollout.JSON(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.put(r.GetKind(), string(data))
+}
+
+func (w *storeWorld) put(key, value string) {
+	w.t.Helper()
+	item, err := w.other.Get(w.t.Context(), key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		w.t.Fatal(err)
+	}
+	if _, err := w.other.Put(w.t.Context(), key, []byte(value), item.Revision); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func parseOne(t *testing.T, text string) rollout.Resource {
+	t.Helper()
+	list, err := rollout.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list[0]
+}
+
+func releasesOf(t *testing.T, names ...string) *Releases {
+	t.Helper()
+	r, err := OpenReleases(t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	writeInto(t, r, names...)
+	return r
+}
+
+func writeInto(t *testing.T, r *Releases, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := r.root.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logBuffer is written by a server and read by a test at the same time.
+type logBuffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}
