@@ -67,13 +67,11 @@ func (s *staged) enabled(v string, schema int) {
 	s.agent(schema)
 }
 
-// must runs a command without looking.
+// must runs a command that has to end well. In which order it does things is not
+// looked at, whether they are on stable storage is.
 func (s *staged) must(args ...string) {
 	s.Helper()
-	r, err := s.h.run(s.Context(), false, 0, args...)
-	if err != nil || r.code != 0 {
-		s.Fatalf("%v: exit code %d, %v\n%s", args, r.code, err, r.stderr)
-	}
+	s.run(0, "", args)
 }
 
 // cutAt runs a command and kills it as soon as something happened.
@@ -102,21 +100,26 @@ func (s *staged) does(args []string, want ...string) {
 // ends is does for a command that ends with an exit code, and says something.
 func (s *staged) ends(code int, says string, args []string, want ...string) {
 	s.Helper()
+	if got := s.run(code, says, args); !slices.Equal(got, want) {
+		s.Errorf("%v did\n\t%s\nwant\n\t%s", args, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}
+
+func (s *staged) run(code int, says string, args []string) (events []string) {
+	s.Helper()
 	rec := newRecorder(s.h)
 	r, err := trace.Run(context.Background(), trace.Command{Argv: s.h.argv(args...), Env: s.h.env(s.timer)}, rec.watch)
 	rec.end()
 	if err != nil || r.ExitCode != code || !strings.Contains(string(r.Stderr), says) {
-		s.Errorf("%v: exit code %d, %v; want %d and %q\n%s", args, r.ExitCode, err, code, says, r.Stderr)
+		s.Fatalf("%v: exit code %d, %v; want %d and %q\n%s", args, r.ExitCode, err, code, says, r.Stderr)
 	}
 	if len(rec.Loose) > 0 {
 		s.Errorf("%v: a power cut could take away:\n%s", args, strings.Join(rec.Loose, "\n"))
 	}
-	for i, e := range rec.Events {
-		rec.Events[i] = undigested(e)
+	for _, e := range rec.Events {
+		events = append(events, undigested(e))
 	}
-	if !slices.Equal(rec.Events, want) {
-		s.Errorf("%v did\n\t%s\nwant\n\t%s", args, strings.Join(rec.Events, "\n\t"), strings.Join(want, "\n\t"))
-	}
+	return events
 }
 
 // undigested leaves out the digest in the name of a copy.
