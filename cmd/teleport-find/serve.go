@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find"
@@ -150,6 +151,10 @@ func serve(c *cli.Context) error {
 	log.Info("serving", "version", version, "url", site.url(site.hostnames[0]), "releases", c.String("releases"), "groups", c.String("groups"),
 		"store", answers.path, "admin_socket", c.String("admin-socket"))
 
+	// For the unit: what is started after this finds the server there.
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
+		log.Warn("systemd could not be told that the server is ready", "err", err)
+	}
 	go answers.Watch(ctx, watchEvery)
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
 	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Log: log})

@@ -157,6 +157,9 @@ func (s *Stored) explain(a *Applied, before rollout.Resource, n *snapshot) {
 			a.Notes = append(a.Notes, "no version is set: hosts are told the newest release that there was when the server started")
 		}
 	}
+	if hasTools(a.Resource) {
+		a.Notes = append(a.Notes, "spec.tools is kept, and client tools are told to stay as they are")
+	}
 	mode := rollout.EffectiveMode(n.config, n.version)
 	switch {
 	case n.version != nil && mode != rollout.Enabled:
@@ -167,6 +170,16 @@ func (s *Stored) explain(a *Applied, before rollout.Resource, n *snapshot) {
 	if s.lacks(a.Answer) {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, a.Answer.Version, a.Answer.Edition))
 	}
+}
+
+func hasTools(r rollout.Resource) bool {
+	switch r := r.(type) {
+	case *rollout.Config:
+		return r.Spec.Tools != rollout.ConfigTools{}
+	case *rollout.Version:
+		return r.Spec.Tools != rollout.VersionTools{}
+	}
+	return false
 }
 
 // modeOf says where the mode comes from.

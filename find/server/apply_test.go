@@ -145,6 +145,8 @@ func TestApplySaysWhatFollows(t *testing.T) {
 		{"a mode that the version overrules", []string{strings.Replace(immediate, "agents: {", "agents: {mode: disabled, ", 1)}, enabled, nil, []string{"updates are disabled by autoupdate_version"}, 0},
 		{"a mode that holds", []string{immediate}, enabled, nil, nil, 0},
 		{"a mode without a version", nil, enabled, nil, []string{"no version is set"}, 0},
+		{"client tools", []string{immediate}, strings.Replace(enabled, "spec: {", "spec: {tools: {mode: enabled}, ", 1), nil, []string{"spec.tools is kept"}, 0},
+		{"a version of client tools", []string{enabled}, strings.Replace(immediate, "spec: {", "spec: {tools: {target_version: 17.2.1}, ", 1), nil, []string{"spec.tools is kept"}, 0},
 		{"groups", []string{immediate}, groups, nil, []string{"this server cannot do yet: spec.agents.schedules"}, 0},
 		{"groups that are there already", []string{immediate, groups}, groups, nil, nil, 0},
 		{"a version that is not among the releases", []string{enabled}, immediate, []string{"teleport-v17.2.0-linux-amd64-bin.tar.gz"}, nil, 1},

@@ -196,7 +196,7 @@ func makePackages(t *testing.T) (string, error) {
 	}
 	_, err := packaging.Build(t.Context(), packaging.Options{
 		Module: module, Out: dir, Version: "1.2.3", Date: time.Unix(1700000000, 0),
-		Arch: []string{runtime.GOARCH}, Formats: []string{"deb", "rpm", "program"}, Programs: []string{"teleport-update"},
+		Arch: []string{runtime.GOARCH}, Formats: []string{"deb", "rpm", "program"}, Programs: []string{"teleport-update", "teleport-find"},
 	})
 	return dir, err
 }
