@@ -183,8 +183,15 @@ func (s *scene) starts(v string) int {
 	return strings.Count(s.Log(""), "msg=Starting. version="+v+" ")
 }
 
+// On each Debian: 11 with dpkg 1.20, 12 with 1.21, 13 with 1.22.
 func TestAPackageOfAptsIsTakenOver(t *testing.T) {
-	s := newScene(t)
+	for _, suite := range []string{"bullseye", "bookworm", "trixie"} {
+		t.Run(suite, func(t *testing.T) { takeOverFromApt(t, sceneOn(t, host.Options{Suite: suite})) })
+	}
+}
+
+func takeOverFromApt(t *testing.T, s *scene) {
+	t.Helper()
 	s.installOldDeb("")
 	s.sound("1.0.0", "1.1.0")
 	s.wants("1.0.0")
