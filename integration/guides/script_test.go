@@ -5,6 +5,8 @@ package guides
 import (
 	"strings"
 	"testing"
+
+	"teleport-update/integration/host"
 )
 
 const install = "curl -fsS " + proxy + "/scripts/install.sh | "
@@ -112,5 +114,48 @@ func TestTheInstallScriptInstallsNothingDamaged(t *testing.T) {
 	s.mustSh("curl -fsS --cacert /root/ca.pem " + proxy + "/scripts/install.sh | sh -s -- --ca-file /root/ca.pem")
 	if config := s.Read(store + "/updates.yaml"); !strings.Contains(config, "ca_file: /root/ca.pem") {
 		t.Errorf("no CA in\n%s", config)
+	}
+}
+
+// A host without apt and without curl, as those with rpm packages are; each has one
+// of these programs. What is called yum today is dnf by another name.
+func TestTheInstallScriptUsesWhatInstallsRpms(t *testing.T) {
+	for manager, others := range map[string]string{
+		"dnf":    "",
+		"yum":    "mv /usr/bin/dnf-3 /usr/bin/yum; rm /usr/bin/dnf",
+		"zypper": "rm /usr/bin/dnf /usr/bin/dnf-3",
+	} {
+		t.Run(manager, func(t *testing.T) {
+			t.Parallel()
+			s := siteOn(t, newWorld(t), host.Options{Packages: []string{"dnf", "rpm", "wget", "zypper"}})
+			s.sound("1.0.0")
+			s.offersPackages()
+			s.wants("1.0.0")
+			s.mustSh("rm /usr/bin/apt* /usr/bin/dpkg*; " + others)
+			// Debian, which these hosts are made of, has no release number for dnf, and
+			// rpm's database elsewhere.
+			s.Write("/etc/dnf/vars/releasever", "1\n")
+			s.Write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")
+
+			const install = "wget -qO- " + proxy + "/scripts/install.sh | "
+			out := s.mustSh(install + "sh -eu -s -- --group staging")
+			if got := s.Must("rpm", "-q", "--qf", "%{VERSION}", "teleport-update"); got != "1.2.3" {
+				t.Errorf("rpm says %q:\n%s", got, out)
+			}
+			if !strings.Contains(out, "is installed, as /usr/bin/teleport-update") || s.Exists("/usr/local/sbin/teleport-update") {
+				t.Errorf("it says\n%s", out)
+			}
+			s.Must("systemctl", "is-enabled", "teleport-update.timer")
+			s.Must("systemctl", "enable", "--now", "teleport")
+			runs(t, s.Test, "1.0.0")
+
+			s.requests("")
+			if out := s.mustSh(install + "sh -eu"); !strings.Contains(out, "is installed already, as /usr/bin/teleport-update") {
+				t.Errorf("the second time it says\n%s", out)
+			}
+			if asked := s.requests("/packages"); len(asked) > 0 {
+				t.Errorf("the second time it asked for %q", asked)
+			}
+		})
 	}
 }

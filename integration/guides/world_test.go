@@ -216,7 +216,12 @@ func newSite(t *testing.T) *site {
 
 func siteIn(t *testing.T, w *world) *site {
 	t.Helper()
-	h := host.ForTest(t, host.Options{Packages: hostPackages})
+	return siteOn(t, w, host.Options{Packages: hostPackages})
+}
+
+func siteOn(t *testing.T, w *world, o host.Options) *site {
+	t.Helper()
+	h := host.ForTest(t, o)
 	s := &site{Test: h, world: w, t: t}
 	s.world.on(h)
 	s.introduce(h)
