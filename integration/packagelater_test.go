@@ -60,6 +60,10 @@ func TestAPackageThatComesLaterIsRememberedUntilItIsGone(t *testing.T) {
 	if got := s.phase(); got != "proven" {
 		t.Errorf("when the first copy was about to be made the journal said %q", got)
 	}
+	s.killedBefore("/var/lib/dpkg/", "recover")
+	if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, `"noted": true`) {
+		t.Errorf("when dpkg was about to begin the journal did not say what it may take along:\n%s", journal)
+	}
 	if code := s.tick(); code != 0 {
 		t.Errorf("the tick that goes on with it ends with %d", code)
 	}
