@@ -129,6 +129,27 @@ func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
 	})
 }
 
+// The revisions of two stores say nothing about each other.
+func TestAnotherStoreInItsPlaceIsReadAnew(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(immediate)
+	s := w.open()
+	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
+	if err := s.Refresh(t.Context()); err == nil {
+		t.Fatal("the store is not missed")
+	}
+	copied, err := store.OpenSQLite(t.Context(), w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	w.other = copied
+	w.write(strings.Replace(immediate, "17.2.1", "17.3.0", 1))
+	if err := s.Refresh(t.Context()); err != nil || s.Answer("", "").Version != "17.3.0" {
+		t.Errorf("hosts are told %+v, %v", s.Answer("", ""), err)
+	}
+}
+
 func TestWhatIsNotUnderstoodChangesNothing(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(immediate)

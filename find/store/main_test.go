@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"teleport-update/integration/powercut"
 )
 
 // The test binary is also the other processes of these tests: STORE_TEST_ROLE
@@ -17,6 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	role, ok := roles[os.Getenv("STORE_TEST_ROLE")]
 	if !ok {
+		noPowerCuts = powercut.OwnMounts()
 		os.Exit(m.Run())
 	}
 	if err := role(os.Args[1], os.Args[2]); err != nil {
@@ -24,6 +27,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 }
+
+// noPowerCuts is why the test that cuts power is skipped.
+var noPowerCuts error
 
 var roles = map[string]func(path, number string) error{
 	// count adds one to the counter so many times.

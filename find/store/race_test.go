@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"teleport-update/integration/powercut"
 )
 
 // Everybody adds to one counter: goroutines that share a store, goroutines with
@@ -90,64 +94,123 @@ func TestAListIsOfOneMoment(t *testing.T) {
 func TestAKilledWriterLeavesTheStoreWhole(t *testing.T) {
 	path := newPath(t)
 	for round := range 8 {
-		p := process(t, "write", path, "0")
-		out, err := p.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
-		acknowledged := make(map[string]Revision)
-		lines := bufio.NewReader(out)
-		read := func() bool {
-			line, err := lines.ReadString('\n')
-			key, number, ok := strings.Cut(strings.TrimSpace(line), " ")
-			if err != nil || !ok {
-				return false
-			}
-			revision, err := strconv.ParseInt(number, 10, 64)
-			if err != nil {
-				t.Fatalf("the writer says %q", line)
-			}
-			acknowledged[key] = Revision(revision)
-			return true
-		}
-		for range 1 + rand.IntN(40) {
-			if !read() {
-				t.Fatal("the writer has ended by itself")
-			}
-		}
-		time.AfterFunc(time.Duration(rand.Int64N(int64(5*time.Millisecond))), func() { p.Process.Kill() })
-		for read() {
-		}
-		io.Copy(io.Discard, lines)
-		p.Wait()
+		w := startWriter(t, path)
+		w.end(func() { w.kill() })
+		w.check(round)
+	}
+}
 
-		s, err := OpenSQLite(t.Context(), path)
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		items, at, err := s.List(t.Context(), "written/")
-		if err != nil {
+func TestAPowerCutLeavesTheStoreWhole(t *testing.T) {
+	disk := powercut.New(t, noPowerCuts)
+	path := filepath.Join(disk.Dir, "store", "store.db")
+	for round := range 3 {
+		w := startWriter(t, path)
+		w.end(func() {
+			// A sync that is under way while the file system ends is neither
+			// before nor after it.
+			w.deaf.Store(true)
+			if err := disk.Cut(); err != nil {
+				t.Error(err)
+			}
+			w.kill()
+		})
+		if err := disk.Restore(); err != nil {
 			t.Fatal(err)
 		}
-		newest := None
-		for _, item := range items {
-			newest = max(newest, item.Revision)
-			if string(item.Value) != item.Key+strings.Repeat(" x", 5000) {
-				t.Errorf("round %d: %s is damaged", round, item.Key)
-			}
-			if item.Revision < acknowledged[item.Key] {
-				t.Errorf("round %d: %s has revision %d, and %d was acknowledged", round, item.Key, item.Revision, acknowledged[item.Key])
-			}
-			delete(acknowledged, item.Key)
+		w.check(round)
+	}
+}
+
+// writer is a process that writes until it is stopped.
+type writer struct {
+	t            *testing.T
+	path         string
+	process      *exec.Cmd
+	lines        *bufio.Reader
+	acknowledged map[string]Revision
+	deaf         atomic.Bool // acknowledgements do not count any more
+}
+
+func startWriter(t *testing.T, path string) *writer {
+	t.Helper()
+	w := &writer{t: t, path: path, process: process(t, "write", path, "0"), acknowledged: make(map[string]Revision)}
+	w.process.Stderr = nil // what it says when its disk goes is not of interest
+	out, err := w.process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.lines = bufio.NewReader(out)
+	return w
+}
+
+func (w *writer) kill() { w.process.Process.Kill() }
+
+// read notes one change that was acknowledged.
+func (w *writer) read() bool {
+	line, err := w.lines.ReadString('\n')
+	key, number, ok := strings.Cut(strings.TrimSpace(line), " ")
+	if err != nil || !ok {
+		return false
+	}
+	revision, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		w.t.Errorf("the writer says %q", line)
+	}
+	if !w.deaf.Load() {
+		w.acknowledged[key] = Revision(revision)
+	}
+	return true
+}
+
+// end calls stop at some moment after some changes, and returns when the writer has
+// ended.
+func (w *writer) end(stop func()) {
+	w.t.Helper()
+	for range 1 + rand.IntN(40) {
+		if !w.read() {
+			w.t.Fatal("the writer has ended by itself")
 		}
-		if newest != at || len(acknowledged) > 0 {
-			t.Errorf("round %d: items up to revision %d in a store of revision %d; missing %v", round, newest, at, acknowledged)
+	}
+	stopped := make(chan struct{})
+	time.AfterFunc(time.Duration(rand.Int64N(int64(5*time.Millisecond))), func() {
+		stop()
+		close(stopped)
+	})
+	for w.read() {
+	}
+	<-stopped
+	w.process.Wait()
+}
+
+// check opens what the writer has left.
+func (w *writer) check(round int) {
+	w.t.Helper()
+	s, err := OpenSQLite(w.t.Context(), w.path)
+	if err != nil {
+		w.t.Fatalf("round %d: %v", round, err)
+	}
+	items, at, err := s.List(w.t.Context(), "written/")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	newest := None
+	for _, item := range items {
+		newest = max(newest, item.Revision)
+		if string(item.Value) != item.Key+strings.Repeat(" x", 5000) {
+			w.t.Errorf("round %d: %s is damaged", round, item.Key)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
+		if item.Revision < w.acknowledged[item.Key] {
+			w.t.Errorf("round %d: %s has revision %d, and %d was acknowledged", round, item.Key, item.Revision, w.acknowledged[item.Key])
 		}
+		delete(w.acknowledged, item.Key)
+	}
+	if newest != at || len(w.acknowledged) > 0 {
+		w.t.Errorf("round %d: items up to revision %d in a store of revision %d; missing %v", round, newest, at, w.acknowledged)
+	}
+	if err := s.Close(); err != nil {
+		w.t.Error(err)
 	}
 }
