@@ -78,8 +78,9 @@ func TestAPackageThatComesLaterIsRememberedUntilItIsGone(t *testing.T) {
 	}
 	s.Write(goAhead, "")
 	s.ends(other, 0)
-	// And forgotten, when somebody else removed it, without its scripts.
-	s.Must("sh", "-ec", "rm /var/lib/dpkg/info/teleport.prerm /var/lib/dpkg/info/teleport.postrm; dpkg --remove teleport")
+	// And forgotten, when somebody else removed it, without its scripts, which would
+	// take the agent along.
+	s.Must("sh", "-ec", "rm /var/lib/dpkg/info/teleport.prerm /var/lib/dpkg/info/teleport.postrm; cp /etc/teleport.yaml /root; dpkg --purge teleport; cp /root/teleport.yaml /etc")
 	if code := s.tick(); code != 0 {
 		t.Errorf("the tick after it ends with %d", code)
 	}

@@ -3,6 +3,7 @@
 package walks
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,6 +81,32 @@ func TestOrderOfAnUninstallThatCannotBe(t *testing.T) {
 	s.must("enable")
 	s.remove(filepath.Join(s.h.versions(), "original", "before.json"))
 	s.ends(1, "updates are disabled, nothing else was changed", args("uninstall"), "configuration")
+}
+
+// The same found out late: no link goes before it is known what comes in its place.
+func TestOrderOfAnUninstallThatCannotGoOn(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.must("enable")
+	s.cutAt("journal: uninstalling", "uninstall")
+	path := filepath.Join(s.h.versions(), "original", "before.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before map[string]any
+	if err := json.Unmarshal(data, &before); err != nil {
+		t.Fatal(err)
+	}
+	before["packages"] = []map[string]string{{"kind": "deb", "name": "not-installed", "version": "1"}}
+	before["package_unit"] = []byte("ExecStart=/nowhere/teleport start\n")
+	if data, err = json.Marshal(before); err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ends(4, "was removed with /nowhere/teleport", args("recover"))
 }
 
 func TestOrderOfTurningUpdatesOffAndOn(t *testing.T) {
