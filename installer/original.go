@@ -77,16 +77,21 @@ func (i *Installer) originals() map[string]versions.Before {
 }
 
 // keepBefore brings what uninstall knows up to the version that the journal made
-// ours.
+// ours, and to the updater's own link, which is made after it.
 func (i *Installer) keepBefore(j *journal, tree versions.Tree, first bool) error {
+	own, err := versions.PlanUpdaterLink(i.Paths.LinkDir, tree)
+	if err != nil {
+		return err
+	}
+	changes := slices.Concat(j.Links, own)
 	if first && !exists(i.beforeFile()) {
 		b := before{Unit: j.Unit}
-		if err := i.addTo(&b, j.Links); err != nil {
+		if err := i.addTo(&b, changes); err != nil {
 			return err
 		}
 		return i.writeBefore(b)
 	}
-	if err := i.noteBefore(j.Links); err != nil {
+	if err := i.noteBefore(changes); err != nil {
 		return err
 	}
 	return i.dropBefore(tree)
@@ -135,6 +140,8 @@ func (i *Installer) dropBefore(tree versions.Tree) error {
 	if err != nil {
 		return err
 	}
+	// The updater's own link outlives a version that brings none.
+	names = append(names, updaterName)
 	gone := func(l versions.LinkChange) bool {
 		dir, name := filepath.Split(l.Path)
 		return filepath.Clean(dir) == filepath.Clean(i.Paths.LinkDir) && !slices.Contains(names, name)

@@ -90,3 +90,43 @@ func TestAnOriginalWhoseCopyIsGoneHoldsNothingUp(t *testing.T) {
 		t.Errorf("links: %v, %v; want teleport alone", entries, err)
 	}
 }
+
+func TestAProgramUnderTheUpdatersNameIsPutBack(t *testing.T) {
+	i := testInstaller(t)
+	path := filepath.Join(i.Paths.LinkDir, updaterName)
+	writeFile(t, path, "another's")
+	tree := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "1.0.0")}
+	writeFile(t, tree.Binary("teleport"), "program")
+	// This very test is a program of our module.
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, tree.Binary(updaterName), string(program))
+	if err := i.keepBefore(&journal{}, tree, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.linkUpdater(tree); err != nil {
+		t.Fatal(err)
+	}
+	if target, err := os.Readlink(path); err != nil || target != tree.Binary(updaterName) {
+		t.Fatalf("the updater's link: %q, %v", target, err)
+	}
+	// The next version has no updater, and the one after that has.
+	without := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "2.0.0")}
+	writeFile(t, without.Binary("teleport"), "program")
+	for _, next := range []versions.Tree{without, tree} {
+		if err := i.keepBefore(&journal{}, next, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.linkUpdater(next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := i.putBackFiles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "another's" {
+		t.Errorf("uninstall left %d bytes, %v; want what stood there", len(data), err)
+	}
+}
