@@ -40,7 +40,8 @@ test-hosts: ## real systemd hosts in containers (as root)
 	$(GO) test -tags hosts -count=1 -p 1 -timeout 40m ./integration/...
 
 test-faults: ## the whole campaigns of faults (as root)
-	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestATakeOverKilledAtEveryCall|TestPowerCuts' ./integration
+	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration
+	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 30m -run 'TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers' ./integration
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 25m ./integration/faults
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 40m ./integration/power
 	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 20m ./integration/walks

@@ -29,16 +29,32 @@ const (
 
 // manager of packages, on a host that has it.
 type manager struct {
-	format     string
-	host       host.Options
-	repository func(s *scene, packages ...string)
-	run        func(s *scene, args ...string) string
-	try        func(s *scene, args ...string) host.Result
+	name, format string
+	host         host.Options
+	repository   func(s *scene, packages ...string)
+	run          func(s *scene, args ...string) string
+	try          func(s *scene, args ...string) host.Result
+	// To the old version, and away with the configuration.
+	downgrade, purge []string
+	// own is what changes with every package.
+	own []string
 }
 
 var (
-	usingApt = manager{"deb", host.Options{}, (*scene).aptRepository, (*scene).apt, (*scene).tryApt}
-	usingDnf = manager{"rpm", dnfHost, (*scene).dnfRepository, (*scene).dnf, (*scene).tryDnf}
+	usingApt = manager{
+		name: "apt-get", format: "deb",
+		repository: (*scene).aptRepository, run: (*scene).apt, try: (*scene).tryApt,
+		downgrade: []string{"install", "--allow-downgrades", "teleport-update=" + packageOld},
+		purge:     []string{"purge", "teleport-update"},
+		own:       []string{"/etc/apt"},
+	}
+	usingDnf = manager{
+		name: "dnf", format: "rpm", host: dnfHost,
+		repository: (*scene).dnfRepository, run: (*scene).dnf, try: (*scene).tryDnf,
+		downgrade: []string{"downgrade", "teleport-update"},
+		purge:     []string{"remove", "teleport-update"},
+		own:       []string{"/root/.rpmdb"},
+	}
 )
 
 // eachManager runs a test under apt and under dnf.
@@ -117,6 +133,35 @@ func (s *scene) tryApt(args ...string) host.Result {
 	})
 	s.check(err)
 	return r
+}
+
+// dnfHost is a Debian with dnf, and with a database of rpm's that knows nothing
+// of dpkg's.
+var dnfHost = host.Options{Packages: []string{"createrepo-c", "dnf", "rpm"}}
+
+// dnfRepository makes these packages what dnf can install, and nothing else.
+func (s *scene) dnfRepository(rpms ...string) {
+	s.t.Helper()
+	for _, rpm := range rpms {
+		s.check(s.CopyIn(rpm, path.Join(dnfFolder, filepath.Base(rpm)), 0o644))
+	}
+	s.Must("createrepo_c", "--quiet", dnfFolder)
+	s.Write("/etc/yum.repos.d/test.repo", "[test]\nname=test\nbaseurl=file://"+dnfFolder+"\ngpgcheck=0\nmetadata_expire=0\n")
+}
+
+// dnf runs dnf as an operator does, and returns what it printed.
+func (s *scene) dnf(args ...string) string {
+	s.t.Helper()
+	r := s.tryDnf(args...)
+	if r.Code != 0 {
+		s.t.Fatalf("dnf %s: exit code %d\n%s%s", strings.Join(args, " "), r.Code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout + r.Stderr
+}
+
+func (s *scene) tryDnf(args ...string) host.Result {
+	s.t.Helper()
+	return s.Try(append([]string{"dnf", "--assumeyes", "--releasever=1"}, args...)...)
 }
 
 func (s *scene) check(err error) {
