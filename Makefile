@@ -39,13 +39,16 @@ test-hosts: ## real systemd hosts in containers (as root)
 	@[ "$$(id -u)" = 0 ] || printf '\n*** NOT TESTED: real hosts need root; run "make test" as root ***\n\n'
 	$(GO) test -tags hosts -count=1 -p 1 -timeout 40m ./integration/...
 
-test-faults: ## the whole campaigns of faults (as root)
-	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration
-	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 30m -run 'TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers' ./integration
-	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 25m ./integration/faults
-	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 40m ./integration/power
-	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 20m ./integration/walks
-	FAULTS=all $(GO) test -tags hosts -count=1 -v -timeout 15m ./integration/hostile
+CAMPAIGN := FAULTS=all $(GO) test -tags hosts -count=1 -v
+test-faults: ## the whole campaigns of faults (as root), each of them whatever the one before found
+	@failed=0; \
+	$(CAMPAIGN) -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration || failed=1; \
+	$(CAMPAIGN) -timeout 30m -run 'TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers' ./integration || failed=1; \
+	$(CAMPAIGN) -timeout 40m ./integration/faults || failed=1; \
+	$(CAMPAIGN) -timeout 40m ./integration/power || failed=1; \
+	$(CAMPAIGN) -timeout 20m ./integration/walks || failed=1; \
+	$(CAMPAIGN) -timeout 15m ./integration/hostile || failed=1; \
+	exit $$failed
 
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./integration/mutants
