@@ -24,9 +24,9 @@ type layout struct {
 	state, links powercut.Kind // links empty: on the same file system
 	units        string        // the disk that has the unit
 	lost         []string
-	// Calls from the end on that the sweep leaves out, so that those layouts of
-	// which it takes every second call do not all take the same.
-	skip int
+	// The whole sweep takes every so many calls, but for those at the end, so that
+	// layouts of which it does not take all do not take the same.
+	stride, skip int
 }
 
 const (
@@ -35,11 +35,11 @@ const (
 )
 
 var layouts = []layout{
-	{"one ext4", powercut.Ext4, "", stateDisk, []string{stateDisk}, 0},
-	{"one xfs", powercut.XFS, "", stateDisk, []string{stateDisk}, 0},
-	{"state on ext4, links on xfs", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk, linksDisk}, 0},
-	{"state on ext4, links on xfs, only the state is lost", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk}, 1},
-	{"state and unit on xfs, links on ext4, only the links are lost", powercut.XFS, powercut.Ext4, stateDisk, []string{linksDisk}, 0},
+	{"one ext4", powercut.Ext4, "", stateDisk, []string{stateDisk}, 1, 0},
+	{"one xfs", powercut.XFS, "", stateDisk, []string{stateDisk}, 2, 0},
+	{"state on ext4, links on xfs", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk, linksDisk}, 4, 0},
+	{"state on ext4, links on xfs, only the state is lost", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk}, 4, 1},
+	{"state and unit on xfs, links on ext4, only the links are lost", powercut.XFS, powercut.Ext4, stateDisk, []string{linksDisk}, 4, 2},
 }
 
 // bench is a host on file systems of its own, with a scene prepared on it.

@@ -31,10 +31,8 @@ func stride(scene faults.Scene, l layout) int {
 	switch {
 	case *pointFlag != 0:
 		return 1
-	case full && l.links == "":
-		return *everyFlag
 	case full:
-		return 2 * *everyFlag
+		return l.stride * *everyFlag
 	case scene.Name == share.scene:
 		return *everyFlag * share.every[l.name]
 	}

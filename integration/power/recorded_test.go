@@ -26,7 +26,7 @@ var (
 func TestEveryStateThatTheDiskWentThroughIsOneWholeVersion(t *testing.T) {
 	require(t, blocklog.Available())
 	if !full {
-		t.Skip("this campaign takes minutes: FAULTS=all runs it, and `make test-faults`")
+		t.Skip("this campaign is for the night: `make test-nightly` runs it")
 	}
 	seed := *seedFlag
 	if seed == 0 {
