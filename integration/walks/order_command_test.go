@@ -62,13 +62,13 @@ func TestOrderOfUninstall(t *testing.T) {
 	}
 }
 
-// Where updates.yaml was lost, the links are there already when the updater is
-// enabled, so that nothing is put back in their place.
+// Where updates.yaml was lost, and what was here before, the links are there already
+// when the updater is enabled, so that nothing is put back in their place.
 func TestOrderOfUninstallAfterTheConfigurationWasLost(t *testing.T) {
 	s := stage(t, "")
 	s.wants("1.1.0")
 	s.must("enable")
-	s.remove(s.h.config())
+	s.remove(s.h.config(), s.h.unit(), filepath.Join(s.h.versions(), "original", "before.json"))
 	s.must("enable")
 	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
 		"unit goes", "updater's units go", "remove the updater's copy", "remove the store")
