@@ -4,10 +4,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +11,6 @@ import (
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
-	"teleport-update/internal/version"
 )
 
 // The stand-in for Teleport's own package: programs in /usr/local/bin, a unit,
@@ -27,161 +22,6 @@ const (
 	packagesUnit = "/lib/systemd/system/teleport.service"
 	packagesOwn  = linkDir + "/fdpass-teleport"
 )
-
-// removalScripts are what the package does when it is removed. With wait, the one
-// of that name waits there until goAhead exists.
-func removalScripts(wait string) (prerm, postrm string) {
-	pause := func(name string) string {
-		if name != wait {
-			return ""
-		}
-		return "touch /srv/" + name + "; while [ ! -e " + goAhead + " ]; do sleep 0.1; done\n"
-	}
-	prerm = "#!/bin/sh\nset -e\nsystemctl stop teleport.service\nsystemctl disable teleport.service\n" + pause("prerm")
-	postrm = "#!/bin/sh\nset -e\n" + pause("postrm") +
-		"rm -f /etc/teleport.yaml\nrm -rf /var/lib/teleport\nrm -f /etc/systemd/system/multi-user.target.wants/teleport.service\nsystemctl daemon-reload\n"
-	return prerm, postrm
-}
-
-// packageTree lays out what the package holds, with its programs in oldDir.
-func (s *scene) packageTree(v, oldDir string) (dir string) {
-	s.t.Helper()
-	s.sound(v)
-	unpacked, dir := s.t.TempDir(), s.t.TempDir()
-	tarball := filepath.Join(s.releases, release.Name(v, version.OSS))
-	if out, err := exec.CommandContext(s.t.Context(), "tar", "-xzf", tarball, "-C", unpacked).CombinedOutput(); err != nil {
-		s.t.Fatalf("unpack %s: %v\n%s", tarball, err, out)
-	}
-	files := map[string]string{
-		"/etc/teleport.yaml":    "teleport:\n  diag_addr: 127.0.0.1:3000\n",
-		"/etc/default/teleport": "# from the package\n",
-		packagesUnit:            release.Unit{LinkDir: oldDir, RestartDelay: 300 * time.Millisecond}.Text(),
-		packagesOwn:             "#!/bin/sh\n",
-	}
-	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
-		data, err := os.ReadFile(filepath.Join(unpacked, "teleport", name))
-		s.check(err)
-		files[oldDir+"/"+name] = string(data)
-	}
-	for name, text := range files {
-		name = filepath.Join(dir, name)
-		s.check(os.MkdirAll(filepath.Dir(name), 0o755))
-		mode := os.FileMode(0o644)
-		if strings.Contains(name, "/bin/") {
-			mode = 0o755
-		}
-		s.check(os.WriteFile(name, []byte(text), mode))
-	}
-	return dir
-}
-
-// oldDeb builds the package for apt.
-func (s *scene) oldDeb(v, wait string) string {
-	s.t.Helper()
-	return s.oldDebIn(linkDir, v, wait)
-}
-
-func (s *scene) oldDebIn(binDir, v, wait string) string {
-	s.t.Helper()
-	dir := s.packageTree(v, binDir)
-	prerm, postrm := removalScripts(wait)
-	if wait == "fails" {
-		prerm += "exit 1\n"
-	}
-	// Not on an upgrade; and at the purge that follows the removal, again.
-	prerm = strings.Replace(prerm, "set -e\n", "set -e\n[ \"$1\" = remove ] || exit 0\n", 1)
-	for name, text := range map[string]string{
-		"control":   "Package: teleport\nVersion: " + v + "\nArchitecture: all\nMaintainer: test <test@localhost>\nDescription: stand-in\n",
-		"conffiles": "/etc/teleport.yaml\n/etc/default/teleport\n",
-		"postinst":  "#!/bin/sh\nset -e\nsystemctl daemon-reload\n",
-		"prerm":     prerm,
-		"postrm":    strings.Replace(postrm, "set -e\n", "set -e\ncase \"$1\" in remove|purge) ;; *) exit 0 ;; esac\n", 1),
-	} {
-		name = filepath.Join(dir, "DEBIAN", name)
-		s.check(os.MkdirAll(filepath.Dir(name), 0o755))
-		s.check(os.WriteFile(name, []byte(text), 0o755))
-	}
-	s.check(os.Chmod(filepath.Join(dir, "DEBIAN", "conffiles"), 0o644))
-	deb := filepath.Join(s.t.TempDir(), "teleport_"+v+"_all.deb")
-	if out, err := exec.CommandContext(s.t.Context(), "dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", dir, deb).CombinedOutput(); err != nil {
-		s.t.Fatalf("dpkg-deb: %v\n%s", err, out)
-	}
-	return deb
-}
-
-// installOldDeb makes the host one that runs the agent from a package.
-func (s *scene) installOldDeb(wait string) {
-	s.t.Helper()
-	s.Must("rm", "/etc/teleport.yaml")
-	s.aptRepository(s.oldDeb(oldPackage, wait))
-	s.apt("install", "teleport")
-	// What needrestart hangs into apt and dpkg, and how it is told to be quiet.
-	hook := "[ -n \"$NEEDRESTART_SUSPEND\" ] || touch " + firedFile
-	s.Write("/etc/apt/apt.conf.d/99needrestart", "DPkg::Post-Invoke {\"touch "+firedFile+"\";};\n")
-	s.Write("/etc/dpkg/dpkg.cfg.d/needrestart", "post-invoke="+hook+"\n")
-	s.runOld()
-}
-
-func (s *scene) runOld() {
-	s.t.Helper()
-	s.Must("systemctl", "enable", "--now", "teleport")
-	s.runsFrom(linkDir + "/teleport")
-	host.Wait(s.t, 10*time.Second, func() error {
-		if s.rowsOf(oldPackage) == 0 {
-			return fmt.Errorf("the agent has not written anything yet")
-		}
-		return nil
-	})
-}
-
-// taken asserts that nothing is left of the package, and all of the agent.
-func (s *scene) taken(v string) {
-	s.t.Helper()
-	s.serves(v)
-	if out := s.Try("dpkg-query", "-W", "-f", "${db:Status-Status}", "teleport").Stdout; out != "" && out != "not-installed" {
-		s.t.Errorf("dpkg says that the package is %s", out)
-	}
-	s.wholeAgent()
-	if out := s.Must("dpkg", "--audit"); out != "" {
-		s.t.Errorf("dpkg is not content:\n%s", out)
-	}
-}
-
-func (s *scene) wholeAgent() {
-	s.t.Helper()
-	for _, gone := range []string{packagesUnit, packagesOwn, firedFile} {
-		if s.Exists(gone) {
-			s.t.Errorf("%s is there", gone)
-		}
-	}
-	if got := s.Read("/etc/teleport.yaml"); !strings.Contains(got, "diag_addr") {
-		s.t.Errorf("the agent's configuration is %q", got)
-	}
-	if got := s.Read("/etc/default/teleport"); got != "# from the package\n" {
-		s.t.Errorf("the agent's environment is %q", got)
-	}
-	if s.rowsOf(oldPackage) == 0 {
-		s.t.Error("the agent's rows are gone")
-	}
-	if got := strings.TrimSpace(s.Try("systemctl", "is-enabled", "teleport").Stdout); got != "enabled" {
-		s.t.Errorf("the agent is %s; want enabled", got)
-	}
-	if got := s.Show("teleport", "FragmentPath"); got != unitFile {
-		s.t.Errorf("systemd uses the unit %s", got)
-	}
-	if got := s.Link(agentWants); got != unitFile {
-		s.t.Errorf("%s leads to %q", agentWants, got)
-	}
-	if strings.Contains(s.Must("cat", "/proc/mounts"), "/var/lib/teleport tmpfs") {
-		s.t.Error("a mount of the fence is left")
-	}
-}
-
-// starts counts how often a version of the agent was started.
-func (s *scene) starts(v string) int {
-	s.t.Helper()
-	return strings.Count(s.Log(""), "msg=Starting. version="+v+" ")
-}
 
 // On each Debian: 11 with dpkg 1.20, 12 with 1.21, 13 with 1.22.
 func TestAPackageOfAptsIsTakenOver(t *testing.T) {
@@ -422,46 +262,4 @@ func TestAPackageOfDnfsIsTakenOver(t *testing.T) {
 	}
 	s.serves("1.0.0")
 	s.wholeAgent()
-}
-
-// installOldRPM makes the host one that runs the agent from a package of dnf's.
-func (s *scene) installOldRPM() {
-	s.t.Helper()
-	s.Must("rm", "/etc/teleport.yaml")
-	s.dnfRepository(s.oldRPM(oldPackage))
-	s.dnf("install", "teleport")
-	s.runOld()
-}
-
-// oldRPM builds the package for dnf, with the host's own rpmbuild.
-func (s *scene) oldRPM(v string) string {
-	s.t.Helper()
-	dir := s.packageTree(v, linkDir)
-	payload := "/srv/payload-" + v
-	var files []string
-	s.check(filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, _ := filepath.Rel(dir, name)
-		s.Put(name, path.Join(payload, rel))
-		line := "/" + rel
-		if strings.HasPrefix(line, "/etc/") {
-			line = "%config(noreplace) " + line
-		}
-		files = append(files, line)
-		return nil
-	}))
-	prerm, postrm := removalScripts("")
-	script := func(text string) string {
-		return strings.Replace(strings.TrimPrefix(text, "#!/bin/sh\n"), "set -e\n", "set -e\n[ \"$1\" = 0 ] || exit 0\n", 1)
-	}
-	s.Write("/srv/teleport.spec", "Name: teleport\nVersion: "+v+"\nRelease: 1\nSummary: stand-in\nLicense: none\nAutoReqProv: no\nProvides: /bin/sh\n"+
-		"%global __os_install_post %{nil}\n%global debug_package %{nil}\n%description\nstand-in\n%install\ncp -a "+payload+"/. %{buildroot}/\n"+
-		"%preun\n"+script(prerm)+"%postun\n"+script(postrm)+"%files\n"+strings.Join(files, "\n")+"\n")
-	s.Must("rpmbuild", "--quiet", "-bb", "--define", "_topdir /srv/rpmbuild", "--define", "_rpmdir /srv/rpms", "/srv/teleport.spec")
-	inside := s.Must("sh", "-c", "ls /srv/rpms/*/teleport-"+v+"-1.*.rpm")
-	outside := filepath.Join(s.t.TempDir(), path.Base(inside))
-	s.check(os.WriteFile(outside, []byte(s.Read(inside)), 0o644))
-	return outside
 }

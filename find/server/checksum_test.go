@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReleasesServeChecksums(t *testing.T) {
+	dir, url := serveReleases(t)
+	content := []byte("one")
+	write(t, dir, tarball, content)
+	line := func(content string) string { return fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(content)), tarball) }
+	check := func(want string) {
+		t.Helper()
+		resp, body := get(t, url+tarball+".sha256")
+		if resp.StatusCode != 200 || body != want || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") || resp.Header.Get("ETag") == "" {
+			t.Errorf("%s %v: %q; want %q", resp.Status, resp.Header, body, want)
+		}
+	}
+	check(line("one"))
+
+	// In place, and as old and as large as it was: the same file by all signs,
+	// which shows that the checksum was not computed again.
+	info, err := os.Stat(filepath.Join(dir, tarball))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, tarball), []byte("two"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, tarball), time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	check(line("one"))
+
+	if err := os.Chtimes(filepath.Join(dir, tarball), time.Time{}, info.ModTime().Add(time.Nanosecond)); err != nil {
+		t.Fatal(err)
+	}
+	check(line("two"))
+	write(t, dir, tarball, []byte("three")) // a new file under the name
+	check(line("three"))
+	write(t, dir, tarball+".sha256", []byte("as the operator says\n"))
+	check("as the operator says\n")
+}
+
+func TestAChecksumIsComputedOnceForAllWhoAsk(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.tar.gz", []byte("one"))
+	var d digests
+	d.turn.Lock() // so that nothing is computed yet
+	get := func(ctx context.Context) (*os.File, func() (string, error)) {
+		f, err := os.Open(filepath.Join(dir, "a.tar.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, func() (string, error) { return d.get(ctx, "a.tar.gz", f, info) }
+	}
+
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	first, ask := get(gone)
+	if _, err := ask(); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the first to ask, who went away, got %v", err)
+	}
+	sums := make(chan string)
+	var others []*os.File
+	for range 10 {
+		f, ask := get(t.Context())
+		others = append(others, f)
+		go func() {
+			sum, err := ask()
+			sums <- fmt.Sprint(sum, err)
+		}()
+	}
+	isOpen := func(f *os.File) bool { _, err := f.Stat(); return err == nil }
+	for deadline := time.Now().Add(10 * time.Second); slices.ContainsFunc(others, isOpen); {
+		if time.Now().After(deadline) {
+			t.Fatal("the file is to be read more than once")
+		}
+		runtime.Gosched()
+	}
+	if !isOpen(first) {
+		t.Fatal("nobody is left to read the file")
+	}
+	d.turn.Unlock()
+	want := fmt.Sprintf("%x<nil>", sha256.Sum256([]byte("one")))
+	for range others {
+		if got := <-sums; got != want {
+			t.Errorf("got %s; want %s", got, want)
+		}
+	}
+}
+
+func TestAChecksumThatFailedIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.tar.gz", []byte("one"))
+	var d digests
+	get := func(spoil func(f *os.File)) (string, error) {
+		f, err := os.OpenFile(filepath.Join(dir, "a.tar.gz"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(f)
+		return d.get(t.Context(), "a.tar.gz", f, info)
+	}
+	if sum, err := get(func(f *os.File) { f.WriteAt([]byte("more"), 3) }); !errors.Is(err, errChanging) {
+		t.Errorf("a file that changes while it is read: %q, %v", sum, err)
+	}
+	if sum, err := get(func(f *os.File) { f.Close() }); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a file that cannot be read: %q, %v", sum, err)
+	}
+	if sum, err := get(func(*os.File) {}); sum != fmt.Sprintf("%x", sha256.Sum256([]byte("onemore"))) || err != nil {
+		t.Errorf("once it is still and can be read: %q, %v", sum, err)
+	}
+}

@@ -1,0 +1,144 @@
+package versions
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestANameThatAVersionLacksGetsBackWhatStoodThere(t *testing.T) {
+	f, old, new := twoTrees(t)
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/tbot", []byte("mine"), 0o711))
+	must(t, os.Chmod(dir+"/tbot", 0o711|os.ModeSetuid))
+	must(t, os.Symlink("../lib/dump", dir+"/dump"))
+	original := map[string]Before{}
+	to := func(tree Tree) []LinkChange {
+		t.Helper()
+		changes, err := PlanLinks(dir, tree, original)
+		must(t, err)
+		changes = throughJSON(t, changes)
+		for _, c := range changes {
+			if ours, err := f.Store.LinkedBefore(c); err != nil {
+				t.Fatal(err)
+			} else if !ours && c.Target != "" {
+				original[c.Path] = c.Before
+			}
+		}
+		return changes
+	}
+	must(t, ApplyLinks(to(new), f.Store.OriginalDir()))
+	if got := links(t, dir); !slices.Contains(got, "tbot -> "+new.Binary("tbot")) {
+		t.Fatalf("got %q", got)
+	}
+	linked := links(t, dir)
+
+	// To 1.0.0, which lacks tbot, cut off anywhere, undone, and then whole.
+	changes := to(old)
+	for n := range changes {
+		must(t, ApplyLinks(changes[:n], f.Store.OriginalDir()))
+		must(t, RevertLinks(changes, f.Store.OriginalDir()))
+		if got := links(t, dir); !slices.Equal(got, linked) {
+			t.Fatalf("undone after %d changes: %q; want %q", n, got, linked)
+		}
+	}
+	must(t, ApplyLinks(changes, f.Store.OriginalDir()))
+	must(t, RevertLinks(changes, f.Store.OriginalDir()))
+	must(t, RevertLinks(changes, f.Store.OriginalDir()))
+	if got := links(t, dir); !slices.Equal(got, linked) {
+		t.Fatalf("undone: %q; want %q", got, linked)
+	}
+	must(t, ApplyLinks(changes, f.Store.OriginalDir()))
+	must(t, ApplyLinks(changes, f.Store.OriginalDir()))
+	if got := links(t, dir); !slices.Contains(got, "tbot: mine") || !slices.Contains(got, "dump -> "+old.Binary("dump")) {
+		t.Errorf("got %q; want tbot as it was and dump linked", got)
+	}
+	if info, err := os.Stat(dir + "/tbot"); err != nil || info.Mode() != 0o711|os.ModeSetuid {
+		t.Errorf("tbot: %v, %v; want the mode that it had", info.Mode(), err)
+	}
+	if problems, err := CheckLinks(dir, old); err != nil || len(problems) > 0 {
+		t.Errorf("%q, %v; want all well", problems, err)
+	}
+
+	// And on to 1.1.0, which lacks dump: a link gets back, too.
+	must(t, ApplyLinks(to(new), f.Store.OriginalDir()))
+	if got := links(t, dir); !slices.Contains(got, "dump -> ../lib/dump") {
+		t.Errorf("got %q; want dump as it was", got)
+	}
+}
+
+func TestACopyGoesOnceItsFileStandsInItsPlaceAgain(t *testing.T) {
+	f, old, _ := twoTrees(t)
+	for name, tc := range map[string]struct {
+		then string // stands there at last
+		want bool   // the copy
+	}{
+		"put back":       {"mine", false},
+		"something else": {"another", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			must(t, os.WriteFile(dir+"/tsh", []byte("mine"), 0o755))
+			changes, err := PlanLinks(dir, old, nil)
+			must(t, err)
+			must(t, ApplyLinks(changes, f.Store.OriginalDir()))
+			must(t, os.Remove(dir+"/tsh"))
+			must(t, os.WriteFile(dir+"/tsh", []byte(tc.then), 0o755))
+			for _, c := range changes {
+				must(t, DropSaved(c, f.Store.OriginalDir()))
+				must(t, DropSaved(c, f.Store.OriginalDir()))
+			}
+			left, err := os.ReadDir(f.Store.OriginalDir())
+			must(t, err)
+			if len(left) > 0 != tc.want {
+				t.Errorf("left: %v; want the copy: %v", left, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhatCameInBetweenIsNotDestroyed(t *testing.T) {
+	f, _, new := twoTrees(t)
+	t.Run("before the switch", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.WriteFile(dir+"/tsh", []byte("packaged"), 0o755))
+		changes, err := PlanLinks(dir, new, nil)
+		must(t, err)
+		must(t, os.WriteFile(dir+"/teleport", []byte("just copied here"), 0o755))
+		if err := ApplyLinks(changes, f.Store.OriginalDir()); err == nil || !strings.Contains(err.Error(), dir+"/teleport") {
+			t.Errorf("error %v; want one that names the file", err)
+		}
+		must(t, os.WriteFile(dir+"/other", nil, 0o755))
+		if got := links(t, dir); !slices.Contains(got, "teleport: just copied here") {
+			t.Errorf("the file is gone: %q", got)
+		}
+	})
+	t.Run("a file that changed after the plan", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.WriteFile(dir+"/teleport", []byte("packaged"), 0o755))
+		changes, err := PlanLinks(dir, new, nil)
+		must(t, err)
+		must(t, os.WriteFile(dir+"/teleport", []byte("just copied here"), 0o755))
+		if err := ApplyLinks(changes, t.TempDir()); err == nil || !strings.Contains(err.Error(), "changed since") {
+			t.Errorf("error %v; want one that says so", err)
+		}
+		if got := links(t, dir); !slices.Equal(got, []string{"teleport: just copied here"}) {
+			t.Errorf("changed: %q", got)
+		}
+	})
+	t.Run("before the way back", func(t *testing.T) {
+		dir := t.TempDir()
+		changes, err := PlanLinks(dir, new, nil)
+		must(t, err)
+		must(t, ApplyLinks(changes, f.Store.OriginalDir()))
+		must(t, os.Remove(dir+"/tctl"))
+		must(t, os.WriteFile(dir+"/tctl", []byte("just copied here"), 0o755))
+		if err := RevertLinks(changes, f.Store.OriginalDir()); err == nil || !strings.Contains(err.Error(), dir+"/tctl") {
+			t.Errorf("error %v; want one that names the file", err)
+		}
+		if got := links(t, dir); !slices.Equal(got, []string{"tctl: just copied here"}) {
+			t.Errorf("left is %q; want all else undone", got)
+		}
+	})
+}
