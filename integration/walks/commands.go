@@ -92,6 +92,7 @@ func (a *attempt) update(c Command) int {
 	a.mark()
 	refetch := func() int {
 		if whole {
+			a.tidy()
 			return 0
 		}
 		if !a.obtain(a.Active, Build{}) {
@@ -125,6 +126,7 @@ func (a *attempt) update(c Command) int {
 	}
 	if _, refused := a.plan(to, c); refused {
 		if c.Scheduled && a.Refused != nil && *a.Refused == to {
+			a.tidy()
 			return 0
 		}
 		a.Refused, a.Last = &to, &Last{to, "failed"}

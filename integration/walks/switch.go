@@ -192,3 +192,14 @@ func (a *attempt) retain() {
 		}
 	}
 }
+
+// tidy is what a tick does that has nothing else to do: it removes versions that a
+// cut left, going by their numbers alone.
+func (a *attempt) tidy() {
+	for r := range a.Trees {
+		if r.Version != a.Active.Version && r.Version != a.Previous.Version {
+			a.retain()
+			return
+		}
+	}
+}
