@@ -43,15 +43,17 @@ CAMPAIGN := FAULTS=all $(GO) test -tags hosts -count=1 -v
 test-faults: ## the whole campaigns of faults (as root), each of them whatever the one before found
 	@failed=0; \
 	$(CAMPAIGN) -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration || failed=1; \
-	$(CAMPAIGN) -timeout 30m -run 'TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers' ./integration || failed=1; \
 	$(CAMPAIGN) -timeout 40m ./integration/faults || failed=1; \
 	$(CAMPAIGN) -timeout 40m -run TestAPowerCut ./integration/power || failed=1; \
 	$(CAMPAIGN) -timeout 20m ./integration/walks || failed=1; \
 	$(CAMPAIGN) -timeout 15m ./integration/hostile || failed=1; \
 	exit $$failed
 
-test-nightly: ## every state that a recorded disk went through, with and without lost writes (as root)
-	$(CAMPAIGN) -timeout 90m -run TestEveryState ./integration/power
+test-nightly: ## take-overs of packages, and every state that a recorded disk went through (as root)
+	@failed=0; \
+	$(CAMPAIGN) -timeout 30m -run 'TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers' ./integration || failed=1; \
+	$(CAMPAIGN) -timeout 4h -run TestEveryState ./integration/power || failed=1; \
+	exit $$failed
 
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./integration/mutants

@@ -31,6 +31,11 @@ var endat = host.Program{Name: "endat", Package: "./integration/trace/endat"}
 // updater.
 const messages = "StartUnit,StopUnit,RestartUnit,ReloadUnit,Reload,ResetFailedUnit"
 
+// entriesOnly is the stride of a sweep that kills before each call and not after it,
+// too: after one call and before the next the host is the same, and a request to
+// systemd counts as a call.
+const entriesOnly = 2
+
 // sweepCase is one switch on a host whose agent runs, to be killed at every call.
 type sweepCase struct {
 	name     string
@@ -64,13 +69,13 @@ func sweepCases() []sweepCase {
 	return []sweepCase{
 		{name: "update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, always: true, holds: true},
 		{name: "update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, always: true},
-		{name: "downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth},
+		{name: "downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth, all: entriesOnly},
 		{name: "downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: forth},
-		{name: "roll-forward", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, prepare: func(w *sweptHost) {
+		{name: "roll-forward", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, all: entriesOnly, prepare: func(w *sweptHost) {
 			forth(w)
 			w.updates("1.0.0") // a rollback by hand would hold 1.1.0 back
 		}},
-		{name: "rollback", from: v2, to: v1, kind: "rollback", window: 100 * time.Millisecond, holds: true, prepare: forth},
+		{name: "rollback", from: v2, to: v1, kind: "rollback", window: 100 * time.Millisecond, holds: true, prepare: forth, all: entriesOnly},
 		{name: "recovery of an update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, cutAfter: "ReloadUnit"},
 		{name: "recovery of an update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, cutAfter: "StopUnit"},
 		{name: "recovery of a downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth, cutAfter: "StopUnit"},
@@ -101,12 +106,10 @@ func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) 
 	}
 	t.Run(c.name, func(t *testing.T) {
 		c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
-		begun, before := time.Now(), points.Load()
+		begun, had := time.Now(), points.Load()
 		sweep := &sweep{sweepCase: c, points: points, violations: violations, reboots: reboots, last: math.MaxInt64, stride: max(1, c.all)}
 		if !everything {
-			// After one call and before the next the host is the same; what was
-			// asked of systemd counts as a call.
-			sweep.stride = max(2, c.some)
+			sweep.stride = max(entriesOnly, c.some)
 		}
 		if some := os.Getenv("FAULTS_POINTS"); some != "" {
 			if n, err := fmt.Sscanf(some, "%d-%d/%d", &sweep.first, &sweep.last, &sweep.stride); n < 2 {
@@ -123,7 +126,7 @@ func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) 
 				t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
 			}
 		})
-		t.Logf("%s: %d points of %d calls in %v", c.name, points.Load()-before, sweep.calls.Load(), time.Since(begun).Round(time.Second))
+		t.Logf("%s: %d points of %d calls in %v", c.name, points.Load()-had, sweep.calls.Load(), time.Since(begun).Round(time.Second))
 	})
 }
 
@@ -143,7 +146,7 @@ type point struct {
 	call   int
 	exit   bool
 	reboot bool   // the host boots anew instead of a run that recovers
-	before string // in place of call: before the first call about a path with this in it
+	before string // in place of call: entriesOnly the first call about a path with this in it
 	cut    bool   // the disk is stopped there, as by a power cut
 }
 

@@ -24,9 +24,8 @@ import (
 func TestATakeOverKilledAtEveryCall(t *testing.T) {
 	var points, violations, reboots atomic.Int64
 	deb, rpm := takeOver("of apt's", ospackage.Deb), takeOver("of dnf's", ospackage.RPM)
-	// After one call and before the next the host is the same: all calls of a deb's
-	// removal, and some of an rpm's.
-	deb.always, deb.some, deb.all, rpm.all = true, 23, 2, 13
+	// All calls of a deb's removal, and some of an rpm's.
+	deb.always, deb.some, deb.all, rpm.all = true, 23, entriesOnly, 13
 	for _, c := range []sweepCase{deb, rpm} {
 		c.run(t, &points, &violations, &reboots)
 	}

@@ -60,7 +60,7 @@ func listDoubles(t *testing.T, stage *Stage) ([]double, error) {
 	}
 	firsts := pointsOf(calls)
 	var doubles []double
-	for i, step := 0, max(1, len(firsts)/tries(30, 6)); i < len(firsts); i += step {
+	for i, step := 0, max(1, len(firsts)/tries(20, 6)); i < len(firsts); i += step {
 		for _, boot := range []bool{false, true} {
 			d := double{first: firsts[i], boot: boot}
 			if err := stage.Restore(); err != nil {
@@ -77,7 +77,7 @@ func listDoubles(t *testing.T, stage *Stage) ([]double, error) {
 			if err != nil {
 				return nil, err
 			}
-			for _, d.second = range thin(pointsOf(calls), tries(6, 3)) {
+			for _, d.second = range thin(pointsOf(calls), tries(5, 3)) {
 				doubles = append(doubles, d)
 			}
 		}

@@ -36,10 +36,10 @@ const (
 
 var layouts = []layout{
 	{"one ext4", powercut.Ext4, "", stateDisk, []string{stateDisk}, 1, 0},
-	{"one xfs", powercut.XFS, "", stateDisk, []string{stateDisk}, 2, 0},
-	{"state on ext4, links on xfs", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk, linksDisk}, 4, 0},
-	{"state on ext4, links on xfs, only the state is lost", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk}, 4, 1},
-	{"state and unit on xfs, links on ext4, only the links are lost", powercut.XFS, powercut.Ext4, stateDisk, []string{linksDisk}, 4, 2},
+	{"one xfs", powercut.XFS, "", stateDisk, []string{stateDisk}, 4, 0},
+	{"state on ext4, links on xfs", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk, linksDisk}, 8, 0},
+	{"state on ext4, links on xfs, only the state is lost", powercut.Ext4, powercut.XFS, linksDisk, []string{stateDisk}, 8, 2},
+	{"state and unit on xfs, links on ext4, only the links are lost", powercut.XFS, powercut.Ext4, stateDisk, []string{linksDisk}, 8, 5},
 }
 
 // bench is a host on file systems of its own, with a scene prepared on it.
