@@ -1,13 +1,11 @@
 package server
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,12 +219,12 @@ type storeWorld struct {
 	store   *store.SQLite
 	other   *store.SQLite
 	options StoredOptions
-	log     *logBuffer
+	log     *lockedBuffer
 }
 
 func newStoreWorld(t *testing.T) *storeWorld {
 	t.Helper()
-	w := &storeWorld{t: t, path: filepath.Join(t.TempDir(), "store", "store.db"), log: new(logBuffer)}
+	w := &storeWorld{t: t, path: filepath.Join(t.TempDir(), "store", "store.db"), log: new(lockedBuffer)}
 	for _, s := range []**store.SQLite{&w.store, &w.other} {
 		opened, err := store.OpenSQLite(t.Context(), w.path)
 		if err != nil {
@@ -304,22 +302,4 @@ func move(t *testing.T, from, to string) {
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// logBuffer is written by a server and read by a test at the same time.
-type logBuffer struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.String()
 }
