@@ -79,6 +79,11 @@ func (t *transaction) prepare(ctx context.Context) error {
 		from = &tree
 	}
 	links, err := versions.PlanLinks(t.Paths.LinkDir, t.tree, t.originals())
+	if err == nil {
+		// That link is made once the version is proven, which is too late to find
+		// that it cannot be.
+		_, err = versions.PlanUpdaterLink(t.Paths.LinkDir, t.tree)
+	}
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, staysAsItIs(t.config))
 	}

@@ -119,14 +119,19 @@ func TestOrderOfTheUpdatersOwnLink(t *testing.T) {
 // What stands in the way of a switch before its journal is open is told by status,
 // too, and not only by the command that nobody may have watched.
 func TestOrderOfASwitchThatCannotBegin(t *testing.T) {
-	s := stage(t, "")
-	s.wants("1.0.0")
-	if err := os.Mkdir(filepath.Join(s.h.links(), "tsh"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s.ends(1, "is a folder", args("enable"), "publish 1.0.0", "remove 1.0.0", "configuration")
-	status, err := s.h.run(t.Context(), false, 0, "status")
-	if err != nil || !strings.Contains(status.stdout, `"last_result": "failed"`) {
-		t.Errorf("status, %v: %s", err, status.stdout)
+	// The updater's own link is the last that is made, long after the agent's.
+	for _, name := range []string{"tsh", "teleport-update"} {
+		t.Run(name, func(t *testing.T) {
+			s := stage(t, "")
+			s.brings("1.0.0")
+			if err := os.Mkdir(filepath.Join(s.h.links(), name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			s.ends(1, "is a folder", args("enable"), "publish 1.0.0", "remove 1.0.0", "configuration")
+			status, err := s.h.run(t.Context(), false, 0, "status")
+			if err != nil || !strings.Contains(status.stdout, `"last_result": "failed"`) {
+				t.Errorf("status, %v: %s", err, status.stdout)
+			}
+		})
 	}
 }
