@@ -160,9 +160,10 @@ func (c *Conn) connected(ctx context.Context) (*link, error) {
 // A link is one connection. go-systemd makes two of it, the first for calls and
 // the second for signals.
 type link struct {
-	api   *sdbus.Conn
-	calls *dbus.Conn
-	hub   *signalHub
+	api     *sdbus.Conn
+	calls   *dbus.Conn
+	signals *dbus.Conn
+	hub     *signalHub
 }
 
 func (l *link) close() { l.api.Close() }
@@ -177,6 +178,12 @@ func (l *link) get(ctx context.Context, path dbus.ObjectPath, iface, name string
 	}
 	text, _ := value.Value().(string)
 	return text, nil
+}
+
+// catchUp returns when all signals were heard that systemd sent before: its answer
+// comes after them, as long as it is asked where they are sent to.
+func (l *link) catchUp(ctx context.Context) error {
+	return l.signals.Object("org.freedesktop.systemd1", managerPath).CallWithContext(ctx, "org.freedesktop.DBus.Peer.Ping", 0).Err
 }
 
 // A dialer connects to the systemd whose files are under root.
@@ -234,12 +241,13 @@ func connect(ctx context.Context, address string, hello bool) (*link, error) {
 		l := &link{hub: &signalHub{listeners: map[*listener]bool{}}}
 		var err error
 		l.api, err = sdbus.NewConnection(func() (*dbus.Conn, error) {
-			if l.calls != nil {
-				return open(address, hello, dbus.WithSignalHandler(l.hub))
-			}
 			var err error
-			l.calls, err = open(address, hello)
-			return l.calls, err
+			if l.calls == nil {
+				l.calls, err = open(address, hello)
+				return l.calls, err
+			}
+			l.signals, err = open(address, hello, dbus.WithSignalHandler(l.hub))
+			return l.signals, err
 		})
 		done <- result{l, err}
 	}()

@@ -130,6 +130,13 @@ func (l *listener) sawJob(id uint32) {
 	l.jobs[id] = true
 }
 
+// catchUp returns when everything was heard that happened before. Signals come on
+// a connection of their own, so a state that was read may be ahead of them.
+func (l *listener) catchUp(ctx context.Context) error {
+	_, err := do(ctx, l.conn, func(ctx context.Context, link *link) (struct{}, error) { return struct{}{}, link.catchUp(ctx) })
+	return err
+}
+
 // otherJobs counts the jobs seen, except our own.
 func (l *listener) otherJobs(own uint32) int {
 	l.mu.Lock()

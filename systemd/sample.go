@@ -50,6 +50,9 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	if next.unit.MainPID != 0 {
 		next.main = s.proc.process(int(next.unit.MainPID), s.dir)
 	}
+	if err := s.catchUp(ctx); err != nil {
+		return sample{}, err
+	}
 	next.otherJobs = s.otherJobs(s.reload.jobID())
 	if s.ready != nil {
 		next.ready = s.ready.answer()
