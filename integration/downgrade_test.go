@@ -36,7 +36,9 @@ var unfit = []struct{ name, script, says string }{
 	{"of another version", "sed -i 's|  version: .*|  version: 0.9.0|' backup/backup.yaml", `is of version "0.9.0"`},
 	{"of another edition", "sed -i 's|edition: .*|edition: enterprise|' backup/backup.yaml", `is of edition "enterprise"`},
 	{"too old", "sed -i 's|creation_time: .*|creation_time: \"2024-01-01T00:00:00Z\"|' backup/backup.yaml", "more than the 30 days allowed; the certificates in it may have expired"},
-	{"older than a person allows", "sed -i 's|^status:|  backup:\\n    max_age: 1s\\n&|' ../updates.yaml", "more than the 1s allowed"},
+	// Days, because an age in seconds is another one in the next run.
+	{"older than a person allows", "sed -i 's|^status:|  backup:\\n    max_age: 1h0m0s\\n&|' ../updates.yaml;" +
+		"sed -i \"s|creation_time: .*|creation_time: \\\"$(date -u -d '60 hours ago' +%FT%TZ)\\\"|\" backup/backup.yaml", "is 2 days old, more than the 1h0m0s allowed"},
 	{"from the future", "sed -i 's|creation_time: .*|creation_time: \"2099-01-01T00:00:00Z\"|' backup/backup.yaml", "which is in the future"},
 	{"of unknown age", "sed -i 's|creation_time: .*|creation_time: yesterday|' backup/backup.yaml", "creation_time"},
 	{"with a bit turned", "printf X | dd of=backup/sqlite.db bs=1 seek=5000 conv=notrunc", "is damaged: "},

@@ -139,18 +139,28 @@ func (a *hostAgent) executes(pid uint32) string {
 	return strings.TrimPrefix(exe, a.root+"/")
 }
 
-// watch is one of version 2, short because nothing in these tests takes long.
+// hostWindow is short because nothing in these tests takes long.
+const hostWindow = 1500 * time.Millisecond
+
+// watch is one of version 2.
 func (a *hostAgent) watch() Watch {
-	return Watch{Unit: a.unit, Dir: a.root + "/versions/2", Window: 1500 * time.Millisecond, ReloadLimit: 1500 * time.Millisecond}
+	return Watch{Unit: a.unit, Dir: a.root + "/versions/2", Window: hostWindow, ReloadLimit: hostWindow}
 }
 
-// meanwhile does something as soon as the new version runs.
-func (a *hostAgent) meanwhile(systemctl ...string) {
+// meanwhile does something as soon as the new version runs. The channel is
+// closed when it is done.
+func (a *hostAgent) meanwhile(systemctl ...string) <-chan struct{} {
+	done := make(chan struct{})
 	go func() {
-		for {
+		defer close(done)
+		for began := time.Now(); ; {
 			data, _ := os.ReadFile(a.pidFile())
 			if pid, _ := strconv.Atoi(strings.TrimSpace(string(data))); a.executes(uint32(pid)) == "versions/2/bin/agent" {
 				break
+			}
+			if time.Since(began) > 30*time.Second {
+				a.t.Errorf("systemctl %q: the new version does not run", systemctl)
+				return
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -159,4 +169,5 @@ func (a *hostAgent) meanwhile(systemctl ...string) {
 			a.t.Errorf("systemctl %q: %v: %s", systemctl, err, out)
 		}
 	}()
+	return done
 }

@@ -296,6 +296,12 @@ func TestShutdown(t *testing.T) {
 	}
 	a := newHostAgent(t, hostUnit{}, "", "")
 	a.start()
+	// A small host has stopped before anybody could look. This unit stops when the
+	// test is over, and the host with it.
+	writeHostFile(t, "/etc/systemd/system/hold.service", fmt.Sprintf("[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n"+
+		"ExecStop=/bin/sh -c \"while kill -0 %d; do sleep 0.05; done\"\n", os.Getpid()))
+	a.systemctl("daemon-reload")
+	a.systemctl("start", "hold.service")
 	a.linkTo("2")
 	a.meanwhile("poweroff")
 	w := a.watch()

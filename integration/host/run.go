@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Command is a program to run inside a host.
@@ -108,6 +110,7 @@ func (h *Host) Start(ctx context.Context, c Command) (*Process, error) {
 		return nil, fmt.Errorf("start %q in %s: %w", c.Args, h.Name, err)
 	}
 	stop := context.AfterFunc(h.ctx, cancel)
+	go keepGoing(cmd.Process.Pid)
 	go func() {
 		defer close(p.done)
 		defer cancel()
@@ -116,6 +119,26 @@ func (h *Host) Start(ctx context.Context, c Command) (*Process, error) {
 	}()
 	return p, nil
 }
+
+// keepGoing continues nsenter, which stops itself when its child is stopped, and
+// then does not bury it. A host that shuts down stops all its processes before it
+// ends them, and would wait for that one.
+func keepGoing(nsenter int) {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, nsenter, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || info.Code != cldStopped {
+			return
+		}
+		_ = unix.Kill(nsenter, unix.SIGCONT)
+	}
+}
+
+// cldStopped is a child's si_code in waitid(2).
+const cldStopped = 5
 
 func (p *Process) finish(ctx context.Context, err error) {
 	p.result = Result{Stdout: p.stdout.String(), Stderr: p.stderr.String(), Took: time.Since(p.begun)}
