@@ -111,6 +111,9 @@ func (a *adminClient) do(ctx context.Context, method, kind, query string, data [
 	if json.Unmarshal(body, &said) != nil || said.Error == "" {
 		return nil, fmt.Errorf("%s answers %s: is that the socket of a find server?", a.socket, resp.Status)
 	}
+	if method == http.MethodPut && resp.StatusCode < 500 {
+		said.Error += "; nothing was written"
+	}
 	return nil, &refusal{resp.StatusCode, said.Error}
 }
 

@@ -115,8 +115,10 @@ it has not changed since that revision.`,
 			dryRunFlag(), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if err := noWords(c); err != nil {
+			if words, err := interleaved(c); err != nil {
 				return err
+			} else if len(words) > 0 {
+				return usageErrorf("apply takes one file, by -f; got %q", words[0])
 			}
 			list, err := readResources(c)
 			if err != nil {
@@ -126,6 +128,9 @@ it has not changed since that revision.`,
 			for _, dryRun := range []bool{true, false} {
 				for _, r := range list {
 					result, err := client.put(c.Context, r, dryRun, false)
+					if refused(err, http.StatusPreconditionFailed) {
+						return fmt.Errorf(`%w: change what "teleport-find get %s" prints now, or apply it without metadata.revision`, err, r.GetKind())
+					}
 					if err != nil {
 						return err
 					}
@@ -163,7 +168,7 @@ func readResources(c *cli.Context) ([]rollout.Resource, error) {
 	}
 	list, err := rollout.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w; nothing was written", name, err)
 	}
 	return list, nil
 }

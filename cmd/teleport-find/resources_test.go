@@ -78,7 +78,8 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		t.Errorf("apply of a file with an error: exit code %d\n%s", code, out)
 	}
 	write(t, file, strings.Replace(edited, "15.3.0", "15.4.0", 1))
-	if code, out := a.run("", "apply", "-f", file); code != 1 || !strings.Contains(out, "autoupdate_config has changed since revision") {
+	if code, out := a.run("", "apply", "-f", file); code != 1 || !strings.Contains(out, "autoupdate_config has changed since revision") ||
+		!strings.Contains(out, `nothing was written: change what "teleport-find get autoupdate_config" prints now`) {
 		t.Errorf("apply of what has changed since: exit code %d\n%s", code, out)
 	}
 	told(s, "15.3.0 now")

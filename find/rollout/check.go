@@ -87,8 +87,10 @@ func checkHead(kind, wantKind, api string, m Metadata, name string) error {
 		return fmt.Errorf("kind: %s is not %s", excerpt(kind), wantKind)
 	case api != "" && api != apiVersion:
 		return fmt.Errorf("version: %s is not %s, the version of the format", excerpt(api), apiVersion)
+	case m.Name == "":
+		return fmt.Errorf("metadata.name: it is missing (the only one of its kind is %s)", name)
 	case m.Name != name:
-		return fmt.Errorf("metadata.name: %s is not %s: there is one of its kind, of this name", excerpt(m.Name), name)
+		return fmt.Errorf("metadata.name: %s is not %s, the only one of its kind", excerpt(m.Name), name)
 	case m.Revision < 0:
 		return fmt.Errorf("metadata.revision: %d is none", m.Revision)
 	}

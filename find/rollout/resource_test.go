@@ -126,7 +126,7 @@ func TestWhatCannotBeMeantIsRefusedWithItsPath(t *testing.T) {
 		{"another kind", "kind: autoupdate_agent_rollout", `kind: "autoupdate_agent_rollout" is not one of autoupdate_config, autoupdate_version`},
 		{"not YAML", "kind: [", "did not find expected node content"},
 		{"another name", strings.Replace(config(""), "autoupdate-config", "mine", 1), "metadata.name: mine is not autoupdate-config"},
-		{"no name", "kind: autoupdate_config", `metadata.name:  is not autoupdate-config`},
+		{"no name", "kind: autoupdate_config", "metadata.name: it is missing (the only one of its kind is autoupdate-config)"},
 		{"another version of the format", "version: v2\n" + config(""), "version: v2 is not v1"},
 		{"a misspelt field at the top", "specs: {}\n" + config(""), "line 1: specs: unknown field (there are kind, version, metadata, spec)"},
 		{"a misspelt field deep inside", group("name: b, start_hours: 2"), "line 4: " + second + ".start_hours: unknown field (there are name, days, start_hour, wait_hours, canary_count)"},

@@ -149,6 +149,9 @@ func fail(w http.ResponseWriter, kind string, err error) {
 	} else if _, ok := errors.AsType[*RefusedError](err); ok {
 		status = http.StatusUnprocessableEntity
 	}
+	if status == http.StatusServiceUnavailable {
+		text += "; hosts are told what they were told before"
+	}
 	reply(w, status, AdminError{text})
 }
 

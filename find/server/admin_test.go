@@ -50,7 +50,8 @@ func TestTheAdminAPI(t *testing.T) {
 	for _, method := range []string{"GET", "PUT"} {
 		status, body := a.do(method, config, suspended)
 		var said AdminError
-		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone") {
+		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone: put a copy back") ||
+			!strings.HasSuffix(said.Error, "; hosts are told what they were told before") {
 			t.Errorf("%s without the store: %d %s", method, status, body)
 		}
 	}

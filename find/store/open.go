@@ -257,7 +257,7 @@ func (e *damagedError) Error() string {
 func explain(err error) error {
 	switch {
 	case errors.Is(err, sqlite3.NOTADB):
-		return errors.New("it is not an SQLite database")
+		return errors.New("it is not an SQLite database: put it aside, and restore a copy or begin anew")
 	case errors.Is(err, sqlite3.CORRUPT):
 		return &damagedError{err.Error()}
 	case errors.Is(err, sqlite3.BUSY):

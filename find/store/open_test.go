@@ -88,7 +88,7 @@ func TestWhatIsNoStoreOfOursIsRefusedAndStaysAsItIs(t *testing.T) {
 		{"a database with another mark", sql("PRAGMA application_id = 7"), "another program"},
 		{"a database with a version only", sql("PRAGMA user_version = 1"), "another program"},
 		{"another program's with a log", sql("PRAGMA journal_mode = WAL; CREATE TABLE t (a)"), "another program"},
-		{"text", func(t *testing.T, path string) { writeFile(t, path, strings.Repeat("agent_version: 15.1.1\n", 50)) }, "not an SQLite database"},
+		{"text", func(t *testing.T, path string) { writeFile(t, path, strings.Repeat("agent_version: 15.1.1\n", 50)) }, "not an SQLite database: put it aside"},
 		{"an empty file with a log", func(t *testing.T, path string) { writeFile(t, path, ""); writeFile(t, path+"-wal", "x") }, "its -wal is not"},
 		{"a symbolic link", func(t *testing.T, path string) {
 			ours(t, filepath.Dir(path)+"/other.db")

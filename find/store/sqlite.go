@@ -172,7 +172,7 @@ func (s *SQLite) current(ctx context.Context) error {
 	info, err := os.Lstat(s.path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.New("the file is gone")
+			err = errors.New("the file is gone: put a copy back, or restart the server to begin anew")
 		}
 		return fmt.Errorf("the store %s: %w", s.path, err)
 	}
