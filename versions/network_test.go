@@ -45,7 +45,7 @@ func TestALostConnectionIsContinuedWhereItEnded(t *testing.T) {
 			s.etag, s.fault = tc.etag, tc.fault
 			f, log := testFetcher(t, s.Client())
 			if name == "stalled" {
-				f.Patience.StallWindow, f.Patience.StallBytes = 200*time.Millisecond, 1<<10
+				f.Patience.StallWindow, f.Patience.StallBytes = time.Second, 1<<10
 			}
 			tree, err := fetchFrom(f, "15.1.1", s)
 			if err != nil {
