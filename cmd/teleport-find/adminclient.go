@@ -65,7 +65,7 @@ func refused(err error, status int) bool {
 
 // get returns a refusal, 404, where there is none.
 func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, error) {
-	body, err := a.do(ctx, http.MethodGet, kind, "", nil)
+	body, err := a.do(ctx, http.MethodGet, "/"+kind, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -76,22 +76,27 @@ func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, e
 	return list[0], nil
 }
 
-// put returns a refusal, 412, when the resource has another revision by now.
-func (a *adminClient) put(ctx context.Context, r rollout.Resource, dryRun, isNew bool) (server.AdminResult, error) {
+// put returns a refusal, 412, when a resource has another revision by now. All of
+// the list is written, or after an error none of it.
+func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, isNew bool) (server.AdminResult, error) {
 	var result server.AdminResult
-	data, err := rollout.JSON(r)
+	var body bytes.Buffer
+	for _, r := range list {
+		data, err := rollout.JSON(r)
+		if err != nil {
+			return result, err
+		}
+		body.Write(append(data, '\n'))
+	}
+	answer, err := a.do(ctx, http.MethodPut, fmt.Sprintf("?dry_run=%t&new=%t", dryRun, isNew), body.Bytes())
 	if err != nil {
 		return result, err
 	}
-	body, err := a.do(ctx, http.MethodPut, r.GetKind(), fmt.Sprintf("?dry_run=%t&new=%t", dryRun, isNew), data)
-	if err != nil {
-		return result, err
-	}
-	return result, json.Unmarshal(body, &result)
+	return result, json.Unmarshal(answer, &result)
 }
 
-func (a *adminClient) do(ctx context.Context, method, kind, query string, data []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://admin/v1/resources/"+kind+query, bytes.NewReader(data))
+func (a *adminClient) do(ctx context.Context, method, rest string, data []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://admin/v1/resources"+rest, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		},
 	}
 	err := app.Run(args)
-	if err == nil {
+	if err == nil || errors.Is(err, errHelp) {
 		return 0
 	}
 	fmt.Fprintf(stderr, "teleport-find: %v\n", err)

@@ -124,28 +124,14 @@ it has not changed since that revision.`,
 			if err != nil {
 				return err
 			}
-			client := newAdminClient(c)
-			for _, dryRun := range []bool{true, false} {
-				for _, r := range list {
-					result, err := client.put(c.Context, r, dryRun, false)
-					if refused(err, http.StatusPreconditionFailed) {
-						return fmt.Errorf(`%w: change what "teleport-find get %s" prints now, or apply it without metadata.revision`, err, r.GetKind())
-					}
-					if err != nil {
-						return err
-					}
-					if dryRun != c.Bool("dry-run") {
-						continue // checked before the first is written
-					}
-					if err := tell(c, r.GetKind(), result); err != nil {
-						return err
-					}
-				}
-				if c.Bool("dry-run") {
-					break
-				}
+			result, err := newAdminClient(c).put(c.Context, list, c.Bool("dry-run"), false)
+			if refused(err, http.StatusPreconditionFailed) {
+				return fmt.Errorf(`%w: change what "teleport-find get" prints now, or apply it without metadata.revision`, err)
 			}
-			return nil
+			if err != nil {
+				return err
+			}
+			return tell(c, result)
 		},
 	}
 }
@@ -223,25 +209,29 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 			return err
 		}
 		change(r)
-		result, err := client.put(c.Context, r, c.Bool("dry-run"), isNew)
+		result, err := client.put(c.Context, []rollout.Resource{r}, c.Bool("dry-run"), isNew)
 		if refused(err, http.StatusPreconditionFailed) && attempt < 10 {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		return tell(c, kind, result)
+		return tell(c, result)
 	}
 }
 
 // tell says what was done, and warns on the error output.
-func tell(c *cli.Context, kind string, result server.AdminResult) error {
-	did := string(result.Change)
-	if c.Bool("dry-run") {
-		if result.Change != server.Unchanged {
-			did = "would be " + did
+func tell(c *cli.Context, result server.AdminResult) error {
+	text := ""
+	for _, r := range result.Resources {
+		did := string(r.Change)
+		if c.Bool("dry-run") {
+			if r.Change != server.Unchanged {
+				did = "would be " + did
+			}
+			did += " (a dry run)"
 		}
-		did += " (a dry run)"
+		text += r.Kind + " " + did + "\n"
 	}
 	told := "no version, and to stay as they are"
 	if a := result.Answer; a.AgentVersion != "" {
@@ -254,7 +244,7 @@ func tell(c *cli.Context, kind string, result server.AdminResult) error {
 	if c.Bool("dry-run") {
 		are = "would be"
 	}
-	text := fmt.Sprintf("%s %s\nhosts %s told %s\n", kind, did, are, told)
+	text += fmt.Sprintf("hosts %s told %s\n", are, told)
 	for _, note := range result.Notes {
 		text += "note: " + note + "\n"
 	}

@@ -32,16 +32,16 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		}
 	}
 	s := start()
-	told(s, "15.1.0 now")
+	told(s, "15.1.0")
 	for _, step := range []struct {
 		args string
 		code int
 		says string
 		told string
 	}{
-		{"get autoupdate_version", 1, "there is no autoupdate_version in the store", "15.1.0 now"},
-		{"set-version 15.1.0", 1, `Use "immediate"`, "15.1.0 now"},
-		{"set-version v15.1.0 --dry-run --schedule immediate", 0, "autoupdate_version would be created (a dry run)\nhosts would be told 15.1.0 oss, and to stay as they are\n", "15.1.0 now"},
+		{"get autoupdate_version", 1, "there is no autoupdate_version in the store", "15.1.0"},
+		{"set-version 15.1.0", 1, `Use "immediate"`, "15.1.0"},
+		{"set-version v15.1.0 --dry-run --schedule immediate", 0, "autoupdate_version would be created (a dry run)\nhosts would be told 15.1.0 oss, and to stay as they are\n", "15.1.0"},
 		{"set-version v15.1.0 --schedule=immediate", 0, "autoupdate_version created\nhosts are told 15.1.0 oss, and to stay as they are\nnote: updates are disabled", "15.1.0"},
 		{"enable", 0, "autoupdate_config created\nhosts are told 15.1.0 oss, and to update\n", "15.1.0 now"},
 		{"set-version --start 15.1.0 15.2.0", 0, "warning: there is no tarball of this version and edition in the releases folder: 15.2.0 oss", "15.2.0 now"},
@@ -50,6 +50,8 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		{"suspend", 0, "autoupdate_config unchanged", "15.2.0"},
 		{"set-version 15.1.0", 0, "updates are suspended by autoupdate_config", "15.1.0"},
 		{"enable --dry-run", 0, "would be changed", "15.1.0"},
+		{"set-version 15.2.0 --help", 0, "teleport-find set-version VERSION", "15.1.0"},
+		{"set-version 15.2.0 -h", 0, "teleport-find set-version VERSION", "15.1.0"},
 		{"disable", 0, "updates are disabled by autoupdate_config", "15.1.0"},
 		{"get autoupdate_config -o yaml", 0, "spec:\n  agents:\n    mode: disabled\n", "15.1.0"},
 	} {
@@ -62,7 +64,9 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 	// Resources in a file, as they were printed.
 	_, text := a.run("", "get", "autoupdate_config")
 	edited := strings.Replace(text, "disabled", "enabled", 1) + "---\nkind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {target_version: 15.3.0, schedule: immediate}}\n"
-	if code, out := a.run(edited, "apply", "--dry-run", "-f", "-"); code != 0 || !strings.Contains(out, "would be changed") {
+	if code, out := a.run(edited, "apply", "--dry-run", "-f", "-"); code != 0 ||
+		out != "autoupdate_config would be changed (a dry run)\nautoupdate_version would be changed (a dry run)\nhosts would be told 15.3.0 oss, and to update\n"+
+			"warning: there is no tarball of this version and edition in the releases folder: 15.3.0 oss\n" {
 		t.Errorf("apply --dry-run: exit code %d\n%s", code, out)
 	}
 	told(s, "15.1.0")
@@ -79,7 +83,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 	}
 	write(t, file, strings.Replace(edited, "15.3.0", "15.4.0", 1))
 	if code, out := a.run("", "apply", "-f", file); code != 1 || !strings.Contains(out, "autoupdate_config has changed since revision") ||
-		!strings.Contains(out, `nothing was written: change what "teleport-find get autoupdate_config" prints now`) {
+		!strings.Contains(out, `nothing was written: change what "teleport-find get" prints now`) {
 		t.Errorf("apply of what has changed since: exit code %d\n%s", code, out)
 	}
 	told(s, "15.3.0 now")

@@ -48,7 +48,7 @@ with an error in it changes nothing: the last good answers stay, and the log say
 
 With --store, what hosts are told is in a file that "teleport-find set-version", "enable", "suspend", "disable" and
 "apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases
-is told. --agent-version and --groups go before it: with either, the store is not used.
+is told; until "enable", hosts stay as they are. --agent-version and --groups go before it: with either, the store is not used.
 
 Where no version is known, hosts are told none and to stay as they are.`,
 		OnUsageError: onUsageError,

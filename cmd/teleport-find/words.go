@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
+
+// errHelp ends a command that was asked for its help after a word, and has shown
+// it.
+var errHelp = errors.New("help was asked for")
 
 // interleaved returns the words of a command that are no flags. Flags may stand
 // between and after them, which package flag does not know of.
@@ -22,6 +27,9 @@ func interleaved(c *cli.Context) (words []string, err error) {
 			return append(words, rest...), nil
 		}
 		name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name == "help" || name == "h" {
+			return nil, errors.Join(cli.ShowSubcommandHelp(c), errHelp)
+		}
 		i := slices.IndexFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 		if i < 0 {
 			return nil, usageErrorf("%s has no flag %s", c.Command.Name, arg)

@@ -29,11 +29,17 @@ type AdminOptions struct {
 // AdminResult is the answer to a change. Answers that are errors hold an
 // AdminError.
 type AdminResult struct {
+	Resources []AdminResource `json:"resources"`
+	Answer    AdminAnswer     `json:"answer"`
+	Notes     []string        `json:"notes,omitempty"`
+	Warnings  []string        `json:"warnings,omitempty"`
+}
+
+// AdminResource is what became of one resource.
+type AdminResource struct {
+	Kind     string          `json:"kind"`
 	Change   Change          `json:"change"`
 	Resource json.RawMessage `json:"resource"`
-	Answer   AdminAnswer     `json:"answer"`
-	Notes    []string        `json:"notes,omitempty"`
-	Warnings []string        `json:"warnings,omitempty"`
 }
 
 // AdminAnswer is what hosts are told.
@@ -52,9 +58,10 @@ type AdminError struct {
 // everything: it belongs behind a socket that only the right people can open.
 //
 //	GET /v1/resources/KIND  the resource in JSON, with its revision
-//	PUT /v1/resources/KIND  one resource in YAML or JSON; an AdminResult comes back
+//	PUT /v1/resources       resources in YAML or JSON, all of which are written or
+//	                        none; an AdminResult comes back
 //
-// Parameters of PUT are dry_run=true, and new=true for a resource that must not be
+// Parameters of PUT are dry_run=true, and new=true for resources that must not be
 // there yet. Errors are 400 for what is not well formed, 404 for what is not there,
 // 409 where the answers come from somewhere else, 412 for another revision than
 // the resource names, 422 for what this server cannot do, and 503 when the store
@@ -63,7 +70,7 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	a := &admin{opts}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/resources/{kind}", a.get)
-	mux.HandleFunc("PUT /v1/resources/{kind}", a.put)
+	mux.HandleFunc("PUT /v1/resources", a.put)
 	return mux
 }
 
@@ -88,43 +95,45 @@ func (a *admin) get(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *admin) put(w http.ResponseWriter, r *http.Request) {
-	kind := r.PathValue("kind")
-	if !a.known(w, kind) {
+	if a.Frozen != "" {
+		reply(w, http.StatusConflict, AdminError{a.Frozen})
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxResource))
 	if err != nil {
-		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("the resource could not be read, or is larger than %d bytes", maxResource)})
+		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("the resources could not be read, or are larger than %d bytes", maxResource)})
 		return
 	}
 	list, err := rollout.Parse(body)
-	if err == nil && (len(list) != 1 || list[0].GetKind() != kind) {
-		err = fmt.Errorf("it is not one resource of the kind %s", kind)
-	}
 	if err != nil {
 		reply(w, http.StatusBadRequest, AdminError{err.Error()})
 		return
 	}
 	query := r.URL.Query()
 	options := ApplyOptions{DryRun: query.Get("dry_run") == "true", New: query.Get("new") == "true"}
-	applied, err := a.Stored.Apply(r.Context(), list[0], options)
+	applied, err := a.Stored.Apply(r.Context(), list, options)
 	if err != nil {
-		fail(w, kind, err)
+		fail(w, "", err)
 		return
 	}
-	if !options.DryRun && applied.Change != Unchanged {
-		a.Log.Info("a resource was written", "kind", kind, "change", applied.Change,
-			"revision", applied.Resource.GetMetadata().Revision, "by", peer(r.Context()))
-	}
-	resource, err := rollout.JSON(applied.Resource)
-	if err != nil {
-		fail(w, kind, err)
-		return
-	}
-	reply(w, http.StatusOK, AdminResult{
-		Change: applied.Change, Resource: resource, Notes: applied.Notes, Warnings: applied.Warnings,
+	result := AdminResult{
+		Notes: applied.Notes, Warnings: applied.Warnings,
 		Answer: AdminAnswer{applied.Answer.Version, string(applied.Answer.Edition), applied.Answer.AutoUpdate},
-	})
+	}
+	for _, one := range applied.Resources {
+		kind := one.Resource.GetKind()
+		if !options.DryRun && one.Change != Unchanged {
+			a.Log.Info("a resource was written", "kind", kind, "change", one.Change,
+				"revision", one.Resource.GetMetadata().Revision, "by", peer(r.Context()))
+		}
+		data, err := rollout.JSON(one.Resource)
+		if err != nil {
+			fail(w, kind, err)
+			return
+		}
+		result.Resources = append(result.Resources, AdminResource{kind, one.Change, data})
+	}
+	reply(w, http.StatusOK, result)
 }
 
 func (a *admin) known(w http.ResponseWriter, kind string) bool {

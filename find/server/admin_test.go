@@ -17,7 +17,7 @@ import (
 func TestTheAdminAPI(t *testing.T) {
 	w := newStoreWorld(t)
 	a := newAdminSocket(t, AdminOptions{Stored: w.open(), Log: w.options.Log})
-	const version, config = "/v1/resources/autoupdate_version", "/v1/resources/autoupdate_config"
+	const all, version, config = "/v1/resources", "/v1/resources/autoupdate_version", "/v1/resources/autoupdate_config"
 	for _, step := range []struct {
 		name, method, path, body string
 		status                   int
@@ -25,18 +25,18 @@ func TestTheAdminAPI(t *testing.T) {
 	}{
 		{"nothing is there", "GET", version, "", 404, `{"error":"there is no autoupdate_version in the store"}`},
 		{"another kind", "GET", "/v1/resources/autoupdate_agent_rollout", "", 404, `no resources of the kind`},
-		{"a dry run", "PUT", version + "?dry_run=true", immediate, 200, `{"change":"created","resource":{"kind":"autoupdate_version",`},
+		{"a dry run", "PUT", all + "?dry_run=true", immediate, 200, `{"resources":[{"kind":"autoupdate_version","change":"created","resource":{"kind":"autoupdate_version",`},
 		{"still nothing is there", "GET", version, "", 404, ""},
-		{"a version", "PUT", version, immediate, 200, `"answer":{"agent_version":"17.2.1","edition":"oss","agent_autoupdate":false},"notes":["updates are disabled`},
+		{"a version", "PUT", all, immediate, 200, `"answer":{"agent_version":"17.2.1","edition":"oss","agent_autoupdate":false},"notes":["updates are disabled`},
 		{"in JSON", "GET", version, "", 200, `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version","revision":1},"spec":{"agents":{"target_version":"17.2.1","schedule":"immediate"}}}`},
-		{"a new one where there is one", "PUT", version + "?new=true", immediate, 412, "is there already"},
-		{"an old revision", "PUT", version, strings.Replace(immediate, "name: autoupdate-version", "name: autoupdate-version, revision: 7", 1), 412, "it has revision 1 now"},
-		{"a misspelt field", "PUT", config, strings.Replace(enabled, "mode", "modes", 1), 400, "spec.agents.modes: unknown field"},
-		{"the wrong place", "PUT", config, immediate, 400, "not one resource of the kind autoupdate_config"},
-		{"two at once", "PUT", config, enabled + "\n---\n" + enabled, 400, "not one resource"},
-		{"a schedule that needs rollouts", "PUT", version, regular, 422, "cannot do that yet"},
-		{"too much", "PUT", config, strings.Repeat("#", maxResource+1), 400, "larger than"},
-		{"a mode", "PUT", config, enabled, 200, `"agent_autoupdate":true`},
+		{"a new one where there is one", "PUT", all + "?new=true", immediate, 412, "is there already"},
+		{"an old revision", "PUT", all, strings.Replace(immediate, "name: autoupdate-version", "name: autoupdate-version, revision: 7", 1), 412, "it has revision 1 now"},
+		{"a misspelt field", "PUT", all, strings.Replace(enabled, "mode", "modes", 1), 400, "spec.agents.modes: unknown field"},
+		{"to a kind", "PUT", config, enabled, 405, ""},
+		{"one kind twice", "PUT", all, enabled + "\n---\n" + enabled, 422, "there are two of the kind autoupdate_config"},
+		{"a schedule that needs rollouts", "PUT", all, regular, 422, "cannot do that yet"},
+		{"too much", "PUT", all, strings.Repeat("#", maxResource+1), 400, "larger than"},
+		{"a mode", "PUT", all, enabled, 200, `"agent_autoupdate":true`},
 		{"a deletion", "DELETE", config, "", 405, ""},
 	} {
 		if status, body := a.do(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.want) {
@@ -47,10 +47,10 @@ func TestTheAdminAPI(t *testing.T) {
 		t.Errorf("the log:\n%s", log)
 	}
 	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
-	for _, method := range []string{"GET", "PUT"} {
-		status, body := a.do(method, config, suspended)
+	for method, path := range map[string]string{"GET": config, "PUT": all} {
+		status, body := a.do(method, path, suspended)
 		var said AdminError
-		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone: put a copy back") ||
+		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone: stop the server, remove the -wal and -shm") ||
 			!strings.HasSuffix(said.Error, "; hosts are told what they were told before") {
 			t.Errorf("%s without the store: %d %s", method, status, body)
 		}
@@ -59,14 +59,17 @@ func TestTheAdminAPI(t *testing.T) {
 
 func TestWhatHasNoEffectIsRefused(t *testing.T) {
 	a := newAdminSocket(t, AdminOptions{Frozen: "the answers come from --groups", Log: slog.New(slog.DiscardHandler)})
-	for _, method := range []string{"GET", "PUT"} {
-		if status, body := a.do(method, "/v1/resources/autoupdate_config", enabled); status != 409 || !strings.Contains(body, "come from --groups") {
+	for method, path := range map[string]string{"GET": "/v1/resources/autoupdate_config", "PUT": "/v1/resources"} {
+		if status, body := a.do(method, path, enabled); status != 409 || !strings.Contains(body, "come from --groups") {
 			t.Errorf("%s: %d %s", method, status, body)
 		}
 	}
 }
 
 func TestTheAdminSocketIsForItsOwnerAlone(t *testing.T) {
+	if l, err := ListenAdmin(t.Context(), "@find"); err == nil || !strings.Contains(err.Error(), "everybody could open it") {
+		t.Errorf("a socket that has no mode: %v, %v", l, err)
+	}
 	a := newAdminSocket(t, AdminOptions{Frozen: "x", Log: slog.New(slog.DiscardHandler)})
 	info, err := os.Lstat(a.path)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 // can open. A socket that a server has left behind is replaced; one that is
 // answered is an error.
 func ListenAdmin(ctx context.Context, path string) (net.Listener, error) {
+	if strings.HasPrefix(path, "@") {
+		return nil, fmt.Errorf("admin socket %s: a name that begins with @ is in no folder, and everybody could open it", path)
+	}
 	if err := removeStale(path); err != nil {
 		return nil, fmt.Errorf("admin socket %s: %w", path, err)
 	}

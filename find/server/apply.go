@@ -24,11 +24,16 @@ const (
 
 // Applied is what an Apply did, or in a dry run would do.
 type Applied struct {
+	Resources []AppliedResource // in their order
+	Answer    find.Answer       // what hosts are told from then on
+	Notes     []string          // what follows, in words for a person
+	Warnings  []string          // what is probably not meant
+}
+
+// AppliedResource is what became of one resource.
+type AppliedResource struct {
 	Change   Change
 	Resource rollout.Resource
-	Answer   find.Answer // what hosts are told from then on
-	Notes    []string    // what follows, in words for a person
-	Warnings []string    // what is probably not meant
 }
 
 // RefusedError is the error of an Apply of what is well formed and yet cannot be.
@@ -44,90 +49,135 @@ const attempts = 10
 // ApplyOptions say more about an Apply.
 type ApplyOptions struct {
 	DryRun bool // do all but write
-	New    bool // the resource must not be there yet
+	New    bool // the resources must not be there yet
 }
 
-// Apply puts a resource into the store, and lets hosts know at once. One that is
-// the same already is not written. If the resource names a revision and the store
-// has another one, or if it is to be new and is not, the error is a
-// *store.ConflictError.
-func (s *Stored) Apply(ctx context.Context, r rollout.Resource, opts ApplyOptions) (Applied, error) {
-	if err := rollout.Unsupported(r); err != nil {
-		return Applied{}, &RefusedError{err}
+// Apply puts resources into the store, all of them or none, and lets hosts know at
+// once. One that is the same already is not written. If a resource names a
+// revision and the store has another one, or if it is to be new and is not, the
+// error is a *store.ConflictError.
+func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
+	named := opts.New
+	kinds := map[string]bool{}
+	for _, r := range list {
+		if err := rollout.Unsupported(r); err != nil {
+			return Applied{}, &RefusedError{err}
+		}
+		if kinds[r.GetKind()] {
+			return Applied{}, &RefusedError{fmt.Errorf("there are two of the kind %s", r.GetKind())}
+		}
+		kinds[r.GetKind()] = true
+		named = named || r.GetMetadata().Revision != 0
 	}
 	for attempt := 1; ; attempt++ {
-		applied, err := s.applyOnce(ctx, r, opts)
-		_, conflict := errors.AsType[*store.ConflictError](err)
-		if anyState := r.GetMetadata().Revision == 0 && !opts.New; conflict && anyState && attempt < attempts {
+		applied, err := s.applyOnce(ctx, list, opts)
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && !named && attempt < attempts {
 			continue
 		}
 		return applied, err
 	}
 }
 
-func (s *Stored) applyOnce(ctx context.Context, r rollout.Resource, opts ApplyOptions) (Applied, error) {
-	kind := r.GetKind()
+func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
 	items, _, err := s.opts.Store.List(ctx, resourcePrefix)
 	if err != nil {
 		return Applied{}, err
 	}
-	var next snapshot
-	var before rollout.Resource
-	found := store.Item{}
+	there := map[string]store.Item{}
 	for _, item := range items {
-		switch item.Key {
-		case kind:
-			found = item
-			// What cannot be understood may be replaced.
-			before, _ = parseStored(item)
-		case rollout.KindConfig, rollout.KindVersion:
+		there[item.Key] = item
+	}
+	next, err := s.next(list, there)
+	if err != nil {
+		return Applied{}, err
+	}
+	applied := Applied{Answer: next.answer}
+	var writes []store.Write
+	var written []rollout.Resource
+	for _, r := range list {
+		found := there[r.GetKind()]
+		based := store.Revision(r.GetMetadata().Revision)
+		if based == store.None && !opts.New {
+			based = found.Revision
+		}
+		if based != found.Revision {
+			return Applied{}, &store.ConflictError{Key: r.GetKind(), Based: based, Found: found.Revision}
+		}
+		result, value, err := compare(r, found)
+		if err != nil {
+			return Applied{}, err
+		}
+		applied.Resources = append(applied.Resources, result)
+		if result.Change != Unchanged {
+			writes = append(writes, store.Write{Key: r.GetKind(), Value: value, Based: based})
+			written = append(written, result.Resource)
+		}
+		// What cannot be understood may be replaced.
+		before, _ := parseStored(found)
+		s.explain(&applied, r, before, next)
+	}
+	s.conclude(&applied, next)
+	if opts.DryRun {
+		return applied, nil
+	}
+	if len(writes) > 0 {
+		revisions, err := s.opts.Store.PutAll(ctx, writes)
+		if err != nil {
+			return Applied{}, err
+		}
+		for i, at := range revisions {
+			written[i].GetMetadata().Revision = int64(at)
+		}
+	}
+	// It is written; should the reading fail, Watch goes on with it.
+	s.Refresh(ctx)
+	return applied, nil
+}
+
+// next is what will be when the list is there beside what it does not replace.
+func (s *Stored) next(list []rollout.Resource, there map[string]store.Item) (*snapshot, error) {
+	var next snapshot
+	replaced := map[string]bool{}
+	for _, r := range list {
+		next.put(r)
+		replaced[r.GetKind()] = true
+	}
+	for _, kind := range rollout.Kinds {
+		if item, ok := there[kind]; ok && !replaced[kind] {
 			other, err := parseStored(item)
 			if err != nil {
-				return Applied{}, err
+				return nil, err
 			}
 			next.put(other)
 		}
 	}
-	based := store.Revision(r.GetMetadata().Revision)
-	if based == store.None && !opts.New {
-		based = found.Revision
+	if err := s.decide(&next); err != nil {
+		return nil, &RefusedError{err}
 	}
-	if based != found.Revision {
-		return Applied{}, &store.ConflictError{Key: kind, Based: based, Found: found.Revision}
-	}
+	return &next, nil
+}
 
+// compare returns what a resource does to what was found, which may be nothing,
+// and the bytes to write.
+func compare(r rollout.Resource, found store.Item) (AppliedResource, []byte, error) {
 	value, err := stored(r)
 	if err != nil {
-		return Applied{}, err
+		return AppliedResource{}, nil, err
 	}
-	next.put(r)
-	applied := Applied{Change: Created, Resource: r}
-	if applied.Answer, err = s.decide(&next); err != nil {
-		return Applied{}, &RefusedError{err}
-	}
+	result := AppliedResource{Change: Changed}
 	switch {
 	case found.Revision == store.None:
+		result.Change = Created
 	case bytes.Equal(found.Value, value):
-		applied.Change = Unchanged
-	default:
-		applied.Change = Changed
-	}
-	s.explain(&applied, before, &next)
-	at := found.Revision
-	if !opts.DryRun && applied.Change != Unchanged {
-		if at, err = s.opts.Store.Put(ctx, kind, value, based); err != nil {
-			return Applied{}, err
-		}
-		// It is written; should the reading fail, Watch goes on with it.
-		s.Refresh(ctx)
+		result.Change = Unchanged
 	}
 	clone, err := rollout.Parse(value)
 	if err != nil {
-		return Applied{}, err
+		return AppliedResource{}, nil, err
 	}
-	applied.Resource = clone[0]
-	applied.Resource.GetMetadata().Revision = int64(at)
-	return applied, nil
+	result.Resource = clone[0]
+	result.Resource.GetMetadata().Revision = int64(found.Revision)
+	return result, value, nil
 }
 
 // stored returns the bytes that the resource is kept as. Its revision is the store's.
@@ -147,25 +197,37 @@ func (s *Stored) Get(ctx context.Context, kind string) (rollout.Resource, error)
 	return parseStored(item)
 }
 
-func (s *Stored) explain(a *Applied, before rollout.Resource, n *snapshot) {
-	if config, ok := a.Resource.(*rollout.Config); ok {
+// explain notes what one resource does not do.
+func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
+	if config, ok := r.(*rollout.Config); ok {
 		old, _ := before.(*rollout.Config)
 		if paths := rollout.Waiting(old, config); len(paths) > 0 {
 			a.Notes = append(a.Notes, "kept for rollouts from group to group, which this server cannot do yet: "+strings.Join(paths, ", "))
 		}
 		if n.version == nil && config.Spec.Agents.Mode == rollout.Enabled {
-			a.Notes = append(a.Notes, "no version is set: hosts are told the newest release that there was when the server started")
+			note := "no version is set, and there was no release when the server started"
+			if a.Answer.Version != "" {
+				note = "no version is set: hosts are told the newest release that there was when the server started"
+			}
+			a.Notes = append(a.Notes, note)
 		}
 	}
-	if hasTools(a.Resource) {
+	if hasTools(r) {
 		a.Notes = append(a.Notes, "spec.tools is kept, and client tools are told to stay as they are")
 	}
+}
+
+// conclude notes what follows from all of them.
+func (s *Stored) conclude(a *Applied, n *snapshot) {
 	mode := rollout.EffectiveMode(n.config, n.version)
 	switch {
 	case n.version != nil && mode != rollout.Enabled:
 		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: new hosts install the version, and no host updates by itself", mode, modeOf(n)))
 	case n.version != nil && !s.opts.Base.AutoUpdate:
 		a.Notes = append(a.Notes, "the server was started with --autoupdate=false: no host updates by itself")
+	}
+	if n.unclear != nil {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("hosts are told %s as before; %v", a.Answer.Edition, n.unclear))
 	}
 	if s.lacks(a.Answer) {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, a.Answer.Version, a.Answer.Edition))

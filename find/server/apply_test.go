@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
 )
@@ -15,19 +16,18 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 	ctx := t.Context()
 	w := newStoreWorld(t)
 	s := w.open()
-	apply := func(text string, opts ApplyOptions) Applied {
+	apply := func(text string, opts ApplyOptions) (Change, int64, find.Answer) {
 		t.Helper()
-		applied, err := s.Apply(ctx, parseOne(t, text), opts)
-		if err != nil {
-			t.Fatal(err)
+		applied, err := s.Apply(ctx, parseAll(t, text), opts)
+		if err != nil || len(applied.Resources) != 1 {
+			t.Fatalf("%+v, %v", applied, err)
 		}
-		return applied
+		return applied.Resources[0].Change, applied.Resources[0].Resource.GetMetadata().Revision, applied.Answer
 	}
-	dry := apply(immediate, ApplyOptions{DryRun: true})
-	if dry.Change != Created || dry.Answer.Version != "17.2.1" || dry.Resource.GetMetadata().Revision != 0 {
-		t.Errorf("a dry run says %+v", dry)
+	if change, revision, answer := apply(immediate, ApplyOptions{DryRun: true}); change != Created || revision != 0 || answer.Version != "17.2.1" {
+		t.Errorf("a dry run says %s, revision %d, %+v", change, revision, answer)
 	}
-	if at, _ := w.other.Revision(ctx); at != 0 || s.Answer("", "") != base {
+	if _, at, _ := w.other.List(ctx, ""); at != 0 || s.Answer("", "") != unsaid {
 		t.Errorf("a dry run has written: revision %d, %+v", at, s.Answer("", ""))
 	}
 	for i, step := range []struct {
@@ -43,15 +43,15 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 		{suspended, Changed, 3, false},
 		{enabled, Changed, 4, true},
 	} {
-		applied := apply(step.text, ApplyOptions{})
-		if applied.Change != step.change || applied.Resource.GetMetadata().Revision != step.revision || applied.Answer.AutoUpdate != step.update {
-			t.Errorf("step %d: %s, revision %d, %+v; want %+v", i, applied.Change, applied.Resource.GetMetadata().Revision, applied.Answer, step)
+		change, revision, answer := apply(step.text, ApplyOptions{})
+		if change != step.change || revision != step.revision || answer.AutoUpdate != step.update {
+			t.Errorf("step %d: %s, revision %d, %+v; want %+v", i, change, revision, answer, step)
 		}
-		if got := s.Answer("", ""); got != applied.Answer {
-			t.Errorf("step %d: hosts are told %+v, and the one who applied it %+v", i, got, applied.Answer)
+		if got := s.Answer("", ""); got != answer {
+			t.Errorf("step %d: hosts are told %+v, and the one who applied it %+v", i, got, answer)
 		}
 	}
-	if at, _ := w.other.Revision(ctx); at != 4 {
+	if _, at, _ := w.other.List(ctx, ""); at != 4 {
 		t.Errorf("the store has revision %d; what changes nothing must write nothing", at)
 	}
 	r, err := s.Get(ctx, rollout.KindVersion)
@@ -64,15 +64,15 @@ func TestApplyIsBasedOnWhatItNames(t *testing.T) {
 	ctx := t.Context()
 	w := newStoreWorld(t)
 	s := w.open()
-	with := func(text string, revision int64) rollout.Resource {
-		r := parseOne(t, text)
-		r.GetMetadata().Revision = revision
-		return r
+	with := func(text string, revision int64) []rollout.Resource {
+		list := parseAll(t, text)
+		list[0].GetMetadata().Revision = revision
+		return list
 	}
-	conflicts := func(what string, r rollout.Resource, opts ApplyOptions) {
+	conflicts := func(what string, list []rollout.Resource, opts ApplyOptions) {
 		t.Helper()
 		for _, opts.DryRun = range []bool{true, false} {
-			_, err := s.Apply(ctx, r, opts)
+			_, err := s.Apply(ctx, list, opts)
 			if _, ok := errors.AsType[*store.ConflictError](err); !ok {
 				t.Errorf("%s: %v; want a conflict", what, err)
 			}
@@ -108,7 +108,7 @@ func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
 			for n := range each {
 				r := rollout.NewVersion()
 				r.Spec.Agents = rollout.VersionAgents{TargetVersion: rollout.Semver(fmt.Sprintf("17.%d.%d", i, n)), Schedule: rollout.Immediate}
-				if _, err := s.Apply(ctx, r, ApplyOptions{}); err != nil {
+				if _, err := s.Apply(ctx, []rollout.Resource{r}, ApplyOptions{}); err != nil {
 					done <- err
 					return
 				}
@@ -125,7 +125,7 @@ func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
 	if err := errors.Join(first.Refresh(ctx), second.Refresh(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	if at, _ := w.other.Revision(ctx); at != 4*each || first.Answer("", "") != second.Answer("", "") {
+	if _, at, _ := w.other.List(ctx, ""); at != 4*each || first.Answer("", "") != second.Answer("", "") {
 		t.Errorf("revision %d; %+v and %+v", at, first.Answer("", ""), second.Answer("", ""))
 	}
 }
@@ -144,7 +144,8 @@ func TestApplySaysWhatFollows(t *testing.T) {
 		{"a version while the config suspends", []string{suspended}, immediate, nil, []string{"updates are suspended by autoupdate_config"}, 0},
 		{"a mode that the version overrules", []string{strings.Replace(immediate, "agents: {", "agents: {mode: disabled, ", 1)}, enabled, nil, []string{"updates are disabled by autoupdate_version"}, 0},
 		{"a mode that holds", []string{immediate}, enabled, nil, nil, 0},
-		{"a mode without a version", nil, enabled, nil, []string{"no version is set"}, 0},
+		{"a mode without a version", nil, enabled, nil, []string{"no version is set: hosts are told the newest release"}, 0},
+		{"a mode and a version", []string{suspended}, enabled + "\n---\n" + immediate, nil, nil, 0},
 		{"client tools", []string{immediate}, strings.Replace(enabled, "spec: {", "spec: {tools: {mode: enabled}, ", 1), nil, []string{"spec.tools is kept"}, 0},
 		{"a version of client tools", []string{enabled}, strings.Replace(immediate, "spec: {", "spec: {tools: {target_version: 17.2.1}, ", 1), nil, []string{"spec.tools is kept"}, 0},
 		{"groups", []string{immediate}, groups, nil, []string{"this server cannot do yet: spec.agents.schedules"}, 0},
@@ -160,7 +161,7 @@ func TestApplySaysWhatFollows(t *testing.T) {
 			if tc.releases != nil {
 				w.options.Releases = releasesOf(t, tc.releases...)
 			}
-			applied, err := w.open().Apply(t.Context(), parseOne(t, tc.text), ApplyOptions{DryRun: true})
+			applied, err := w.open().Apply(t.Context(), parseAll(t, tc.text), ApplyOptions{DryRun: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,13 +173,62 @@ func TestApplySaysWhatFollows(t *testing.T) {
 	}
 }
 
+// What is said together is in force together: no host may see the half of it.
+func TestApplyWritesAllOrNothing(t *testing.T) {
+	ctx := t.Context()
+	w := newStoreWorld(t)
+	w.write(suspended)
+	w.write(immediate)
+	s := w.open()
+	newer := strings.Replace(immediate, "17.2.1", "17.3.0", 1)
+	stale := strings.Replace(newer, "name: autoupdate-version", "name: autoupdate-version, revision: 1", 1)
+	for name, text := range map[string]string{
+		"the second is stale": enabled + "\n---\n" + stale,
+		"one kind twice":      enabled + "\n---\n" + suspended,
+	} {
+		if _, err := s.Apply(ctx, parseAll(t, text), ApplyOptions{}); err == nil {
+			t.Errorf("%s: it is taken", name)
+		}
+		if _, at, _ := w.other.List(ctx, ""); at != 2 {
+			t.Errorf("%s: the store has revision %d; want 2", name, at)
+		}
+	}
+	for _, dryRun := range []bool{true, false} {
+		applied, err := s.Apply(ctx, parseAll(t, enabled+"\n---\n"+newer), ApplyOptions{DryRun: dryRun})
+		if err != nil || len(applied.Resources) != 2 || applied.Answer.Version != "17.3.0" || !applied.Answer.AutoUpdate {
+			t.Errorf("dry run %v: %+v, %v", dryRun, applied, err)
+		}
+	}
+	if got := s.Answer("", ""); got.Version != "17.3.0" || !got.AutoUpdate {
+		t.Errorf("hosts are told %+v", got)
+	}
+}
+
+// Whatever lies in the releases folder, updates can be stopped.
+func TestUpdatesCanBeStoppedThoughTheEditionIsUnclear(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabled)
+	w.write(immediate)
+	w.options.Releases = releasesOf(t, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
+	s := w.open()
+	before := s.Answer("", "")
+	writeInto(t, w.options.Releases, "teleport-v17.2.1-linux-amd64-bin.tar.gz")
+	applied, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{})
+	if err != nil || len(applied.Warnings) != 1 || !strings.Contains(applied.Warnings[0], "enterprise as before; there are tarballs of 17.2.1 as") {
+		t.Errorf("%+v, %v", applied, err)
+	}
+	if got := s.Answer("", ""); got.AutoUpdate || got.Edition != before.Edition || got.Version != before.Version {
+		t.Errorf("hosts are told %+v; before, %+v", got, before)
+	}
+}
+
 func TestARegularVersionIsRefused(t *testing.T) {
 	w := newStoreWorld(t)
-	_, err := w.open().Apply(t.Context(), parseOne(t, regular), ApplyOptions{})
+	_, err := w.open().Apply(t.Context(), parseAll(t, regular), ApplyOptions{})
 	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "immediate") {
 		t.Errorf("got %v", err)
 	}
-	if at, _ := w.other.Revision(t.Context()); at != 0 {
+	if _, at, _ := w.other.List(t.Context(), ""); at != 0 {
 		t.Error("it was written all the same")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,10 +45,13 @@ type Stored struct {
 }
 
 type snapshot struct {
-	revision store.Revision
-	config   *rollout.Config  // nil: there is none
-	version  *rollout.Version // nil: there is none
-	answer   find.Answer
+	items   []store.Item     // what all the rest is made of
+	config  *rollout.Config  // nil: there is none
+	version *rollout.Version // nil: there is none
+	answer  find.Answer
+	// unclear is why the releases do not say which edition: that of before is
+	// in the answer, which is of the same version.
+	unclear error
 }
 
 // NewStored returns a Stored that has read its store, or what is wrong with it.
@@ -121,20 +125,15 @@ func (s *Stored) refresh(ctx context.Context, anew bool) error {
 // load returns the snapshot before where nothing has changed since, and nobody
 // wants it anew.
 func (s *Stored) load(ctx context.Context, before *snapshot, anew bool) (*snapshot, error) {
-	if before != nil && !anew {
-		at, err := s.opts.Store.Revision(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if at == before.revision {
-			return before, nil
-		}
-	}
-	items, at, err := s.opts.Store.List(ctx, resourcePrefix)
+	items, _, err := s.opts.Store.List(ctx, resourcePrefix)
 	if err != nil {
 		return nil, err
 	}
-	next := &snapshot{revision: at}
+	// Not by the revision: a copy that was put back may have the same one.
+	if before != nil && !anew && reflect.DeepEqual(items, before.items) {
+		return before, nil
+	}
+	next := &snapshot{items: items}
 	for _, item := range items {
 		if item.Key != rollout.KindConfig && item.Key != rollout.KindVersion {
 			continue
@@ -145,8 +144,7 @@ func (s *Stored) load(ctx context.Context, before *snapshot, anew bool) (*snapsh
 		}
 		next.put(r)
 	}
-	next.answer, err = s.decide(next)
-	return next, err
+	return next, s.decide(next)
 }
 
 // resourcePrefix is what the keys of resources start with. The only one of a kind
@@ -174,34 +172,46 @@ func (n *snapshot) put(r rollout.Resource) {
 	}
 }
 
-// decide returns what hosts are told with these resources.
-func (s *Stored) decide(n *snapshot) (find.Answer, error) {
+// decide sets what hosts are told with these resources.
+func (s *Stored) decide(n *snapshot) (err error) {
 	answer := s.opts.Base
 	if n.version == nil {
-		// The mode holds for the version of the releases too, where one is set.
-		if n.config != nil && n.config.Spec.Agents.Mode != "" && rollout.EffectiveMode(n.config, nil) != rollout.Enabled {
-			answer.AutoUpdate = false
-		}
-		return served(answer)
+		// The mode holds for the version of the releases too.
+		answer.AutoUpdate = answer.AutoUpdate && rollout.EffectiveMode(n.config, nil) == rollout.Enabled
+		n.answer, err = served(answer)
+		return err
 	}
 	told := rollout.Decide(n.config, n.version)
 	answer.Version = string(told.AgentVersion)
 	answer.AutoUpdate = told.AutoUpdate && s.opts.Base.AutoUpdate
-	answer.Edition = cmp.Or(s.opts.Edition, s.opts.Base.Edition)
-	if s.opts.Edition == "" && s.opts.Releases != nil {
-		_, edition, err := s.opts.Releases.Complete(answer.Version, "")
-		if err != nil {
-			return answer, err
+	if answer.Edition, n.unclear = s.edition(answer.Version); n.unclear != nil {
+		// What came into the folder meanwhile must not keep anybody from
+		// stopping updates.
+		before := s.current.Load()
+		if before == nil || before.answer.Version != answer.Version {
+			return n.unclear
 		}
-		answer.Edition = cmp.Or(edition, answer.Edition)
+		answer.Edition = before.answer.Edition
 	}
-	return served(answer)
+	n.answer, err = served(answer)
+	return err
+}
+
+func (s *Stored) edition(v string) (version.Edition, error) {
+	if s.opts.Edition != "" || s.opts.Releases == nil {
+		return cmp.Or(s.opts.Edition, s.opts.Base.Edition), nil
+	}
+	_, edition, err := s.opts.Releases.Complete(v, "")
+	if err != nil {
+		return "", fmt.Errorf(`%w, by "teleport-find serve --edition" or TELEPORT_FIND_EDITION in /etc/default/teleport-find`, err)
+	}
+	return cmp.Or(edition, s.opts.Base.Edition), nil
 }
 
 func (s *Stored) report(n *snapshot) {
 	a := n.answer
 	s.opts.Log.Info("answer", "agent_version", a.Version, "edition", a.Edition, "autoupdate", a.AutoUpdate, "jitter", a.Jitter,
-		"from_store", n.version != nil, "revision", n.revision)
+		"from_store", n.version != nil)
 	if s.lacks(a) {
 		s.opts.Log.Warn(noTarball, "agent_version", a.Version, "edition", a.Edition)
 	}

@@ -25,12 +25,17 @@ const (
 	regular   = "kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {start_version: 17.2.0, target_version: 17.2.1}}"
 )
 
+// unsaid is what hosts are told while nobody has said that they are to update.
+var unsaid = func() find.Answer {
+	a := base
+	a.AutoUpdate = false
+	return a
+}()
+
 func TestWhatHostsAreToldFromTheStore(t *testing.T) {
 	answer := func(v string, e version.Edition, update bool) find.Answer {
 		return find.Answer{Version: v, Edition: e, AutoUpdate: update, Jitter: time.Minute}
 	}
-	held := base
-	held.AutoUpdate = false
 	ent := base
 	ent.Edition = version.Enterprise
 	both := []string{"teleport-v17.2.1-linux-amd64-bin.tar.gz", "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz"}
@@ -42,15 +47,15 @@ func TestWhatHostsAreToldFromTheStore(t *testing.T) {
 		releases  []string
 		want      find.Answer
 	}{
-		{"nothing in the store", nil, base, "", nil, base},
-		{"no version, and no mode", []string{unset}, base, "", nil, base},
+		{"nothing in the store", nil, base, "", nil, unsaid},
+		{"no version, and no mode", []string{unset}, base, "", nil, unsaid},
 		{"no version, enabled", []string{enabled}, base, "", nil, base},
 		{"no version, suspended", []string{suspended}, base, "", nil, answer("15.1.0", version.OSS, false)},
 		{"no version, disabled", []string{disabled}, base, "", nil, answer("15.1.0", version.OSS, false)},
 		{"a version without a mode", []string{immediate}, base, "", nil, answer("17.2.1", version.OSS, false)},
 		{"a version, enabled", []string{immediate, enabled}, base, "", nil, answer("17.2.1", version.OSS, true)},
 		{"a version, suspended", []string{suspended, immediate}, base, "", nil, answer("17.2.1", version.OSS, false)},
-		{"a version, enabled, and --autoupdate=false", []string{immediate, enabled}, held, "", nil, answer("17.2.1", version.OSS, false)},
+		{"a version, enabled, and --autoupdate=false", []string{immediate, enabled}, unsaid, "", nil, answer("17.2.1", version.OSS, false)},
 		{"an edition that is given", []string{immediate}, ent, version.FIPS, both, answer("17.2.1", version.FIPS, false)},
 		{"the edition that the releases have of it", []string{immediate}, base, "", both[1:], answer("17.2.1", version.Enterprise, false)},
 		{"a version that is not among the releases", []string{immediate}, ent, "", []string{"teleport-ent-v15.1.0-linux-amd64-bin.tar.gz"}, answer("17.2.1", version.Enterprise, false)},
@@ -127,6 +132,26 @@ func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
 	})
 }
 
+// A copy that is put back may have had as many changes as what it replaces.
+func TestACopyOfTheSameRevisionIsRead(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(immediate)
+	s := w.open()
+	copied := filepath.Join(t.TempDir(), "copy", "store.db")
+	other, err := store.OpenSQLite(t.Context(), copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.other = other
+	w.write(strings.Replace(immediate, "17.2.1", "17.3.0", 1))
+	other.Close()
+	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
+	move(t, filepath.Dir(copied), filepath.Dir(w.path))
+	if err := s.Refresh(t.Context()); err != nil || s.Answer("", "").Version != "17.3.0" {
+		t.Errorf("hosts are told %+v, %v", s.Answer("", ""), err)
+	}
+}
+
 // The revisions of two stores say nothing about each other.
 func TestAnotherStoreInItsPlaceIsReadAnew(t *testing.T) {
 	w := newStoreWorld(t)
@@ -166,11 +191,11 @@ func TestWhatIsNotUnderstoodChangesNothing(t *testing.T) {
 	if _, err := NewStored(t.Context(), w.options); err == nil {
 		t.Error("a server starts on it")
 	}
-	if _, err := s.Apply(t.Context(), parseOne(t, strings.Replace(immediate, "17.2.1", "17.2.2", 1)), ApplyOptions{}); err == nil {
+	if _, err := s.Apply(t.Context(), parseAll(t, strings.Replace(immediate, "17.2.1", "17.2.2", 1)), ApplyOptions{}); err == nil {
 		t.Error("a version is applied beside it")
 	}
 	// The way out is to write another.
-	if _, err := s.Apply(t.Context(), parseOne(t, suspended), ApplyOptions{}); err != nil {
+	if _, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{}); err != nil {
 		t.Error(err)
 	}
 	if s.Answer("", "").AutoUpdate {
@@ -186,11 +211,11 @@ func TestReleasesThatDoNotSayWhichEditionAreAnError(t *testing.T) {
 	w := newStoreWorld(t)
 	w.options.Releases = releasesOf(t, "teleport-v17.2.1-linux-amd64-bin.tar.gz", "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
 	s := w.open()
-	_, err := s.Apply(t.Context(), parseOne(t, immediate), ApplyOptions{})
+	_, err := s.Apply(t.Context(), parseAll(t, immediate), ApplyOptions{})
 	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "say which edition") {
 		t.Errorf("got %v", err)
 	}
-	if s.Answer("", "") != base {
+	if s.Answer("", "") != unsaid {
 		t.Errorf("it was taken all the same")
 	}
 }
@@ -249,7 +274,7 @@ func (w *storeWorld) open() *Stored {
 // write puts a resource into the store as another server would.
 func (w *storeWorld) write(text string) {
 	w.t.Helper()
-	r := parseOne(w.t, text)
+	r := parseAll(w.t, text)[0]
 	data, err := rollout.JSON(r)
 	if err != nil {
 		w.t.Fatal(err)
@@ -268,13 +293,13 @@ func (w *storeWorld) put(key, value string) {
 	}
 }
 
-func parseOne(t *testing.T, text string) rollout.Resource {
+func parseAll(t *testing.T, text string) []rollout.Resource {
 	t.Helper()
 	list, err := rollout.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return list[0]
+	return list
 }
 
 func releasesOf(t *testing.T, names ...string) *Releases {

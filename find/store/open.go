@@ -116,7 +116,7 @@ func open(ctx context.Context, path string, mayCreate bool) (conn *sqlite3.Conn,
 	if err := c.BusyTimeout(busyTimeout); err != nil {
 		return nil, nil, err
 	}
-	// What is not ours stays as it is, its log too.
+	// What is not ours or is damaged stays as it is, its log too.
 	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
 		return nil, nil, err
 	}
@@ -125,9 +125,6 @@ func open(ctx context.Context, path string, mayCreate bool) (conn *sqlite3.Conn,
 		defer tx.End(&err)
 		return recognise(c)
 	}); err != nil {
-		return nil, nil, err
-	}
-	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {
 		return nil, nil, err
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -143,6 +140,9 @@ func open(ctx context.Context, path string, mayCreate bool) (conn *sqlite3.Conn,
 		return nil, nil, err
 	}
 	if err := check(c); err != nil {
+		return nil, nil, err
+	}
+	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {
 		return nil, nil, err
 	}
 	// The driver syncs what is in the log, but not the folder that names it.
@@ -175,6 +175,11 @@ func openFile(path string, mayCreate bool) (os.FileInfo, error) {
 		return nil, errors.New("it is not a regular file")
 	}
 	if info.Size() == 0 {
+		// Where there was a store, an empty file is the begin of a copy, or
+		// what is left of one for which there was no space.
+		if !mayCreate {
+			return nil, errors.New("the file is empty, and held a store before: stop the server, and restore a copy or begin anew")
+		}
 		// SQLite would take it for a new database, and throw the log away.
 		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
 			return nil, &damagedError{"the file is empty, but its -wal is not"}

@@ -103,6 +103,17 @@ func TestWhatIsNoStoreOfOursIsRefusedAndStaysAsItIs(t *testing.T) {
 		{"one without its revision", func(t *testing.T, path string) { ours(t, path); sql("DELETE FROM head")(t, path) }, "lost its revision"},
 		{"one that was cut off", edited(func(data []byte) []byte { return data[:len(data)-4096] }), "it is damaged"},
 		{"one with a page of zeros", edited(func(data []byte) []byte { clear(data[4096:8192]); return data }), "it is damaged"},
+		{"one with a page of zeros and a log", func(t *testing.T, path string) {
+			edited(func(data []byte) []byte { clear(data[4096:8192]); return data })(t, path)
+			c, err := sqlite3.Open(path)
+			if err == nil {
+				_, kept := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true)
+				err = errors.Join(kept, c.Exec("PRAGMA user_version = 1"), c.Close())
+			}
+			if err != nil || len(content(t, path+"-wal")) == 0 {
+				t.Fatalf("there is no log: %v", err)
+			}
+		}, "it is damaged"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := newPath(t)
@@ -110,7 +121,7 @@ func TestWhatIsNoStoreOfOursIsRefusedAndStaysAsItIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.make(t, path)
-			before := content(t, path)
+			before, log := content(t, path), content(t, path+"-wal")
 			s, err := OpenSQLite(t.Context(), path)
 			if err == nil {
 				s.Close()
@@ -119,7 +130,7 @@ func TestWhatIsNoStoreOfOursIsRefusedAndStaysAsItIs(t *testing.T) {
 			if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
-			if !bytes.Equal(content(t, path), before) {
+			if !bytes.Equal(content(t, path), before) || !bytes.Equal(content(t, path+"-wal"), log) {
 				t.Error("it was changed")
 			}
 		})
@@ -171,7 +182,7 @@ func TestAStoreThatIsTakenAwayIsMissed(t *testing.T) {
 	if _, err := s.Put(t.Context(), "a", []byte("2"), 1); err == nil || !strings.Contains(err.Error(), "the file is gone") {
 		t.Errorf("a change without the file: %v", err)
 	}
-	if _, err := s.Revision(t.Context()); err == nil {
+	if _, _, err := s.List(t.Context(), ""); err == nil {
 		t.Error("there is a revision without the file")
 	}
 	move(dir+".away", dir)
@@ -187,6 +198,13 @@ func TestAStoreThatIsTakenAwayIsMissed(t *testing.T) {
 	if item, err := s.Get(t.Context(), "a"); err != nil || string(item.Value) != "of the copy" {
 		t.Errorf("after the exchange: %q, %v", item.Value, err)
 	}
+	// Where there was a store, an empty file is not one: it is being copied.
+	move(path, path+".away")
+	writeFile(t, path, "")
+	if _, _, err := s.List(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "the file is empty") || len(content(t, path)) > 0 {
+		t.Errorf("an empty file in its place: %v, and it has %d bytes", err, len(content(t, path)))
+	}
+	move(path+".away", path)
 	put(t, s, "b", "1", None)
 	if again := openStore(t, path); again != nil {
 		if item, err := again.Get(t.Context(), "b"); err != nil || string(item.Value) != "1" {

@@ -48,7 +48,7 @@ func TestNoChangeIsLostBetweenWriters(t *testing.T) {
 	if err != nil || string(item.Value) != strconv.Itoa(want) {
 		t.Errorf("the counter is %s, %v; want %d", item.Value, err, want)
 	}
-	if at, err := s.Revision(t.Context()); at != want || err != nil {
+	if _, at, err := s.List(t.Context(), ""); at != want || err != nil {
 		t.Errorf("the revision is %d, %v; want one for each change, %d", at, err, want)
 	}
 }

@@ -73,21 +73,42 @@ func (s *SQLite) List(ctx context.Context, prefix string) (items []Item, at Revi
 }
 
 // Put implements Store.
-func (s *SQLite) Put(ctx context.Context, key string, value []byte, based Revision) (next Revision, err error) {
-	if err := errors.Join(checkKey(key), checkValue(key, value)); err != nil {
-		return None, err
-	}
-	err = s.change(ctx, key, based, func(c *sqlite3.Conn, now Revision) error {
-		next = now
-		return execute(c, "INSERT INTO resources (key, value, revision) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3",
-			func(stmt *sqlite3.Stmt) error {
-				return errors.Join(stmt.BindText(1, key), stmt.BindBlob(2, value), stmt.BindInt64(3, int64(now)))
-			})
-	})
+func (s *SQLite) Put(ctx context.Context, key string, value []byte, based Revision) (Revision, error) {
+	revisions, err := s.PutAll(ctx, []Write{{key, value, based}})
 	if err != nil {
 		return None, err
 	}
-	return next, nil
+	return revisions[0], nil
+}
+
+// PutAll implements Store.
+func (s *SQLite) PutAll(ctx context.Context, writes []Write) (revisions []Revision, err error) {
+	for _, w := range writes {
+		if err := errors.Join(checkKey(w.Key), checkValue(w.Key, w.Value)); err != nil {
+			return nil, err
+		}
+	}
+	err = s.change(ctx, func(c *sqlite3.Conn, now Revision) (Revision, error) {
+		revisions = nil
+		for _, w := range writes {
+			if err := expect(c, w.Key, w.Based); err != nil {
+				return now, err
+			}
+			now++
+			if err := execute(c, "INSERT INTO resources (key, value, revision) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3",
+				func(stmt *sqlite3.Stmt) error {
+					return errors.Join(stmt.BindText(1, w.Key), stmt.BindBlob(2, w.Value), stmt.BindInt64(3, int64(now)))
+				}); err != nil {
+				return now, err
+			}
+			revisions = append(revisions, now)
+		}
+		return now, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return revisions, nil
 }
 
 // Delete implements Store.
@@ -98,46 +119,44 @@ func (s *SQLite) Delete(ctx context.Context, key string, based Revision) error {
 	if based == None {
 		return fmt.Errorf("delete %s: the revision of what is to go is missing", key)
 	}
-	return s.change(ctx, key, based, func(c *sqlite3.Conn, _ Revision) error {
-		return execute(c, "DELETE FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindText(1, key) })
+	return s.change(ctx, func(c *sqlite3.Conn, now Revision) (Revision, error) {
+		if err := expect(c, key, based); err != nil {
+			return now, err
+		}
+		return now + 1, execute(c, "DELETE FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindText(1, key) })
 	})
 }
 
-// Revision implements Store.
-func (s *SQLite) Revision(ctx context.Context) (at Revision, err error) {
-	err = s.do(ctx, func(c *sqlite3.Conn) error {
-		at, err = revision(c)
-		return err
-	})
-	return at, err
-}
-
-// change makes one change of one key, and the store's new revision, in one
-// transaction that locks all other writers out from its start.
-func (s *SQLite) change(ctx context.Context, key string, based Revision, apply func(*sqlite3.Conn, Revision) error) error {
+// change makes changes, and the store's new revision, in one transaction that
+// locks all other writers out from its start.
+func (s *SQLite) change(ctx context.Context, apply func(c *sqlite3.Conn, now Revision) (next Revision, err error)) error {
 	return s.do(ctx, func(c *sqlite3.Conn) (err error) {
 		tx, err := c.BeginImmediate()
 		if err != nil {
 			return err
 		}
 		defer tx.End(&err)
-		found, err := get(c, key)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		if found.Revision != based {
-			return &ConflictError{Key: key, Based: based, Found: found.Revision}
-		}
 		now, err := revision(c)
 		if err != nil {
 			return err
 		}
-		now++
-		if err := apply(c, now); err != nil {
+		if now, err = apply(c, now); err != nil {
 			return err
 		}
 		return execute(c, "UPDATE head SET revision = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(now)) })
 	})
+}
+
+// expect returns a *ConflictError where the item has another revision.
+func expect(c *sqlite3.Conn, key string, based Revision) error {
+	found, err := get(c, key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if found.Revision != based {
+		return &ConflictError{Key: key, Based: based, Found: found.Revision}
+	}
+	return nil
 }
 
 // do runs one operation on the file that is at the path now. SQLite itself would
@@ -172,7 +191,7 @@ func (s *SQLite) current(ctx context.Context) error {
 	info, err := os.Lstat(s.path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.New("the file is gone: put a copy back, or restart the server to begin anew")
+			err = errors.New("the file is gone: stop the server, remove the -wal and -shm beside it, and restore a copy or begin anew")
 		}
 		return fmt.Errorf("the store %s: %w", s.path, err)
 	}

@@ -46,7 +46,7 @@ func TestAChangeIsBasedOnWhatIsThere(t *testing.T) {
 	if item, err := s.Get(ctx, "a"); err != nil || string(item.Value) != "2" || item.Revision != second {
 		t.Errorf("after the conflicts: %+v, %v", item, err)
 	}
-	if at, err := s.Revision(ctx); at != second || err != nil {
+	if _, at, err := s.List(ctx, ""); at != second || err != nil {
 		t.Errorf("after the conflicts the store has revision %d, %v; want %d", at, err, second)
 	}
 }
@@ -61,7 +61,7 @@ func TestWhatWasDeletedComesBackWithANewRevision(t *testing.T) {
 	if _, err := s.Get(ctx, "a"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after the deletion: %v", err)
 	}
-	if at, err := s.Revision(ctx); at != first+1 || err != nil {
+	if _, at, err := s.List(ctx, ""); at != first+1 || err != nil {
 		t.Errorf("after the deletion the store has revision %d, %v; a reader would not see it", at, err)
 	}
 	if again := put(t, s, "a", "1", None); again != first+2 {

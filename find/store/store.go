@@ -1,8 +1,7 @@
 // Package store is where the find server keeps its resources: values under keys,
 // each with the revision of its last change.
 //
-// A store has one revision that grows by one with every change of anything in it,
-// so that a reader who remembers it knows whether there is anything new. A change
+// A store has one revision that grows by one with every change of an item. A change
 // names the revision that it is based on, and is refused with a *ConflictError
 // when the value has changed since: any number of servers may write to one store,
 // and none of them undoes what another has done.
@@ -32,11 +31,11 @@ type Store interface {
 	// the revision of the item that the caller has seen, None where it has
 	// seen that there is none; anything else there is a *ConflictError.
 	Put(ctx context.Context, key string, value []byte, based Revision) (Revision, error)
+	// PutAll is Put for several keys, all of them or, after an error, none.
+	PutAll(ctx context.Context, writes []Write) ([]Revision, error)
 	// Delete removes the item that has the revision based; where it has
 	// another or is not there, that is a *ConflictError.
 	Delete(ctx context.Context, key string, based Revision) error
-	// Revision returns that of the last change, which is cheap to ask for.
-	Revision(ctx context.Context) (Revision, error)
 }
 
 // Revision orders the changes of one store. No two changes have the same one, not
@@ -51,6 +50,13 @@ type Item struct {
 	Key      string
 	Value    []byte
 	Revision Revision
+}
+
+// Write is what Put is told.
+type Write struct {
+	Key   string
+	Value []byte
+	Based Revision
 }
 
 // ErrNotFound says that there is nothing under a key.
