@@ -207,7 +207,7 @@ func pidIn(file string) uint32 {
 // executesFrom reports whether a process executes a program inside dir.
 func executesFrom(pid uint32, dir string) bool {
 	exe, err := os.Readlink(filepath.Join("/proc", fmt.Sprint(pid), "exe"))
-	return err == nil && strings.HasPrefix(exe, dir+"/")
+	return err == nil && inside(exe, dir)
 }
 
 // reassertAtBoot sees that the agent finds what it is started from, in case it

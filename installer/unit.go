@@ -91,14 +91,20 @@ func (i *Installer) checkStarts(ctx context.Context, conn *systemd.Conn, tree ve
 	if u.FragmentPath != i.Paths.Unit() {
 		return refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, i.Paths.Unit())
 	}
-	program, err := filepath.EvalSymlinks(u.ExecStart)
-	if err == nil && strings.HasPrefix(program, tree.Dir+"/") {
+	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.Dir) {
 		return nil
 	}
 	if len(u.DropIns) > 0 {
 		return refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.Dir, strings.Join(u.DropIns, ", "))
 	}
 	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", releaseOf(tree), u.ExecStart, tree.Dir)
+}
+
+// inside reports whether a path without links is in a folder, which an
+// administrator may have put elsewhere and left a link to.
+func inside(path, dir string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	return err == nil && strings.HasPrefix(path, real+"/")
 }
 
 // lookAtAgent notes how the transaction found the agent.

@@ -215,9 +215,10 @@ func TestAnAgentThatAPersonStopsDuringTheWatchStaysStopped(t *testing.T) {
 // watched waits until the agent runs a version that is still being watched.
 func (s *scene) watched(v string) {
 	s.t.Helper()
+	want := s.executable(v)
 	host.Wait(s.t, 20*time.Second, func() error {
 		exe := s.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe")
-		if got := strings.TrimSpace(exe.Stdout); got != store+"/"+v+"/bin/teleport" {
+		if got := strings.TrimSpace(exe.Stdout); got != want {
 			return fmt.Errorf("the agent executes %q", got)
 		}
 		return nil

@@ -94,7 +94,7 @@ func (s *scene) tick() int {
 func (s *scene) serves(v string) {
 	s.t.Helper()
 	s.linked(v)
-	want := store + "/" + v + "/bin/teleport"
+	want := s.executable(v)
 	host.Wait(s.t, 15*time.Second, func() error {
 		// The PID file names the process that serves. systemd's main process may
 		// still be the one before, as long as that has sessions to drain.
@@ -107,6 +107,12 @@ func (s *scene) serves(v string) {
 		}
 		return nil
 	})
+}
+
+// executable is what /proc shows of an agent of a version.
+func (s *scene) executable(v string) string {
+	s.t.Helper()
+	return s.Must("realpath", "--canonicalize-missing", store+"/"+v+"/bin/teleport")
 }
 
 // linked asserts links, unit and status.

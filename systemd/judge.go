@@ -95,6 +95,7 @@ type judge struct {
 	anew     int
 	stopSeen bool
 	jobsSeen int // others' jobs that have had their effect
+	jobsLast int // others' jobs that the sample before knew of
 }
 
 // restartJudge judges what runs after a restart. systemd counts its own restarts
@@ -123,6 +124,7 @@ func (j *judge) observe(s sample) verdict {
 	if v.kind == pending {
 		v = j.observeState(s)
 	}
+	j.jobsLast = s.otherJobs
 	if v.kind == unhealthy && !v.stopped && j.afterReload && j.subject == (identity{}) {
 		// The old version ended before there was a process of the new one.
 		v.kind = needsRestart
@@ -164,6 +166,11 @@ func (j *judge) observeState(s sample) verdict {
 	if u.Running() {
 		j.waiting = time.Time{}
 		j.stopSeen = s.stopJob
+		if !u.JobPending {
+			// Whatever was heard of before this state was read is over, and was
+			// no stop. Not what this sample itself has heard: that may be one.
+			j.jobsSeen = max(j.jobsSeen, j.jobsLast)
+		}
 		if u.Result != "success" {
 			return failed(fmt.Sprintf("runs, but systemd reports %q", u.Result))
 		}
