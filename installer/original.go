@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"teleport-update/internal/durable"
 	"teleport-update/ospackage"
@@ -56,6 +57,20 @@ func (i *Installer) loadBefore() (before, error) {
 			"`teleport-update uninstall --keep-agent` leaves the agent as plain files", i.beforeFile())
 	}
 	return b, err
+}
+
+// checkNeverEnabled says what tells that an enable was proven here, nil if nothing
+// does. An updates.yaml without an active version does not settle it: the file may
+// have been lost, or written anew by somebody who did not know the version.
+func (i *Installer) checkNeverEnabled() error {
+	if _, err := i.readBefore(); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("what was here before the first enable is kept in %s", i.Paths.Original())
+	}
+	used, err := i.store().InUse(i.linkDirs())
+	if err == nil && len(used) > 0 {
+		err = fmt.Errorf("links lead into, or processes run from, what is in %s: %s", i.Paths.Versions(), strings.Join(used, ", "))
+	}
+	return err
 }
 
 // originals is what a name gets back that is not ours any more. Where that is not

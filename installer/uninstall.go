@@ -24,6 +24,13 @@ func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
 }
 
 func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd.Conn, keepAgent bool) error {
+	if c.Spec.ActiveVersion == "" {
+		// All of the store goes, and nothing is put in the place of links into it.
+		if err := i.checkNeverEnabled(); err != nil {
+			return refuse("%s names no active version, but the agent may be ours all the same: %v; nothing was changed: "+
+				"`teleport-update enable` first, then uninstall", i.Paths.Config(), err)
+		}
+	}
 	// The timer must not repair what is being taken away.
 	c.Spec.Enabled = false
 	if err := c.save(i.Paths.Config()); err != nil {
@@ -59,7 +66,8 @@ func (i *Installer) checkUninstall(ctx context.Context, c Config, keepAgent bool
 
 // finishUninstall can be cut off anywhere and begun again.
 func (i *Installer) finishUninstall(ctx context.Context, c Config, conn *systemd.Conn, keepAgent bool) error {
-	if c.Spec.ActiveVersion != "" {
+	// Where it goes on after a cut, updates.yaml may have been lost meanwhile.
+	if c.Spec.ActiveVersion != "" || exists(i.Paths.Journal()) {
 		if err := i.releaseAgent(ctx, c, conn, keepAgent); err != nil {
 			return err
 		}

@@ -41,6 +41,11 @@ type Entry struct {
 	Why string
 }
 
+// holdsPrograms reports whether something may run from the entry.
+func (e Entry) holdsPrograms() bool {
+	return e.Kind == Complete || e.Kind == Incomplete || e.Kind == Leftover
+}
+
 // List returns every entry of the versions folder, classified, sorted by name.
 // A folder that is not there is empty. An entry that cannot be read is an
 // error, for what it is cannot be told.

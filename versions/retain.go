@@ -87,6 +87,27 @@ func (s *Store) Discard(t Tree, linkDirs []string) error {
 	return durable.RemoveAll(t.Dir)
 }
 
+// InUse returns the entries that a link leads into or a process runs from.
+func (s *Store) InUse(linkDirs []string) ([]string, error) {
+	entries, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	used, err := s.linked(linkDirs)
+	if err != nil {
+		return nil, fmt.Errorf("find out what links lead to: %w", err)
+	}
+	if slices.ContainsFunc(entries, Entry.holdsPrograms) {
+		running, err := s.running(entries)
+		if err != nil {
+			return nil, fmt.Errorf("find out what runs: %w", err)
+		}
+		used = append(used, running...)
+	}
+	slices.Sort(used)
+	return slices.Compact(used), nil
+}
+
 // linked returns the entries that links in the folders lead into.
 func (s *Store) linked(dirs []string) ([]string, error) {
 	var names []string
@@ -115,7 +136,7 @@ type fileID struct{ dev, ino uint64 }
 func (s *Store) running(entries []Entry) ([]string, error) {
 	owner := make(map[fileID]string)
 	for _, e := range entries {
-		if e.Kind != Complete && e.Kind != Incomplete && e.Kind != Leftover {
+		if !e.holdsPrograms() {
 			continue
 		}
 		if err := s.identify(e.Name, owner); err != nil {

@@ -231,6 +231,43 @@ func fakeProc(t *testing.T) string {
 	return dir
 }
 
+func TestWhatIsInUseIsLinkedOrRuns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		use  func(s *Store, links string)
+		want []string
+	}{
+		"nothing": {func(*Store, string) {}, nil},
+		"linked and run": {func(s *Store, links string) {
+			must(t, os.Symlink(s.Dir+"/1.0.0/bin/tsh", links+"/tsh"))
+			must(t, os.Symlink(s.Dir+"/1.0.0/bin/teleport", s.ProcDir+"/7/exe"))
+		}, []string{"1.0.0"}},
+		"linked": {func(s *Store, links string) { must(t, os.Symlink(s.Dir+"/gone/bin/tsh", links+"/tsh")) }, []string{"gone"}},
+		"run":    {func(s *Store, _ string) { must(t, os.Symlink(s.Dir+"/1.0.0/bin/teleport", s.ProcDir+"/7/exe")) }, []string{"1.0.0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := testFetcher(t, nil)
+			publish(t, f, oss("1.0.0"))
+			f.Store.ProcDir = fakeProc(t)
+			links := t.TempDir()
+			tc.use(f.Store, links)
+			if got, err := f.Store.InUse([]string{links}); err != nil || !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+	t.Run("nobody can tell", func(t *testing.T) {
+		f, _ := testFetcher(t, nil)
+		f.Store.ProcDir = "/nonexistent"
+		if used, err := f.Store.InUse(nil); err != nil || len(used) > 0 {
+			t.Errorf("without a version: %q, %v; want nothing", used, err)
+		}
+		publish(t, f, oss("1.0.0"))
+		if _, err := f.Store.InUse(nil); err == nil {
+			t.Error("no error; what runs is not known")
+		}
+	})
+}
+
 func TestProcessesAreFoundByWhatTheyExecute(t *testing.T) {
 	for name, tc := range map[string]struct {
 		exe  func(s *Store) string
