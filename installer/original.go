@@ -73,6 +73,19 @@ func (i *Installer) checkNeverEnabled() error {
 	return err
 }
 
+// neverEnabled reports whether all that an enable left, which came to nothing, may
+// go. Whoever cannot tell keeps it.
+func (i *Installer) neverEnabled(c Config) bool {
+	if c.Spec.ActiveVersion != "" {
+		return false
+	}
+	err := i.checkNeverEnabled()
+	if err != nil {
+		i.Log.Warn("no version is active, but one may have been; what is kept of the time before stays", "reason", err)
+	}
+	return err == nil
+}
+
 // originals is what a name gets back that is not ours any more. Where that is not
 // known, its link just goes: no version waits for it.
 func (i *Installer) originals() map[string]versions.Before {

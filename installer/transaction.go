@@ -292,7 +292,7 @@ func (t *transaction) recordRefused(cause error) error {
 		Time: t.timestamp(), Target: t.request.To.Version, TargetEdition: t.request.To.Edition,
 		Result: FailedEarly, Error: cause.Error(),
 	}
-	if c.Spec.ActiveVersion == "" {
+	if t.neverEnabled(c) {
 		t.forgetFirst(t.request.To.target())
 	}
 	return errors.Join(cause, c.save(t.Paths.Config()))

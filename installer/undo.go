@@ -221,7 +221,7 @@ func (i *Installer) closeUndone(ctx context.Context, j *journal, conn *systemd.C
 			return err
 		}
 	}
-	if c.Spec.ActiveVersion == "" {
+	if i.neverEnabled(c) {
 		i.forgetFirst(j.target())
 	} else {
 		i.dropUndone(j)

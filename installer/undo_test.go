@@ -2,10 +2,12 @@ package installer
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"teleport-update/systemd"
+	"teleport-update/versions"
 )
 
 // The first time is written down for the next run, which is another process, and
@@ -69,5 +71,53 @@ func TestAnInterruptionIsCountedOncePerTransaction(t *testing.T) {
 	}
 	if s := close("c"); s.Failed == nil || s.Failed.Attempts != 1 {
 		t.Errorf("after the third, once more: %+v; want one failure", s.Failed)
+	}
+}
+
+// An enable that fails where updates.yaml was lost is not the first.
+func TestAnEnableThatFailsKeepsWhatAnEarlierOneSaved(t *testing.T) {
+	ends := map[string]func(*testing.T, *Installer){
+		"undone": func(t *testing.T, i *Installer) {
+			again := filepath.Join(i.Paths.LinkDir, "tbot")
+			writeFile(t, again, "another's")
+			tree := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "mine")} // not a version's name: what runs must not matter
+			writeFile(t, tree.Binary("tbot"), "program")
+			changes, err := versions.PlanLinks(i.Paths.LinkDir, tree, nil)
+			must(t, err)
+			must(t, versions.ApplyLinks(changes[:1], i.Paths.Original()))
+			must(t, versions.RevertLinks(changes[:1], i.Paths.Original()))
+			j := &journal{Schema: journalSchema, ID: "x", Phase: restored, To: release{Version: "2.0.0", Edition: "oss"}, Links: changes[:1]}
+			must(t, j.save(i.Paths.Journal()))
+			must(t, i.closeUndone(t.Context(), j, nil))
+			if own := filepath.Join(i.Paths.Original(), changes[0].Before.Saved); exists(own) {
+				t.Errorf("%s stays, although its file stands in its place again", own)
+			}
+		},
+		"refused": func(t *testing.T, i *Installer) {
+			full := errors.New("no room")
+			tr := transaction{Installer: i, request: SwitchRequest{To: release{Version: "2.0.0", Edition: "oss"}}}
+			if err := tr.recordRefused(full); !errors.Is(err, full) {
+				t.Errorf("%v; want %v", err, full)
+			}
+		},
+	}
+	for how, end := range ends {
+		for name, trace := range tracesOfAnEnable {
+			t.Run(how+", "+name, func(t *testing.T) {
+				i, copied := saved(t)
+				trace(t, i)
+				end(t, i)
+				if !exists(copied) {
+					t.Error("the only copy of a file that a link took the place of is gone")
+				}
+			})
+		}
+		t.Run(how+", none", func(t *testing.T) {
+			i, _ := saved(t)
+			end(t, i)
+			if exists(i.Paths.Original()) {
+				t.Error("what the first enable saved stays, although all of it is in its place")
+			}
+		})
 	}
 }
