@@ -108,7 +108,7 @@ func (i *Installer) undoFiles(ctx context.Context, j *journal, conn *systemd.Con
 			return fmt.Errorf("stop the agent: %w", err)
 		}
 	}
-	if err := versions.RevertLinks(j.Links, i.Paths.Original()); err != nil {
+	if err := versions.RevertLinks(versions.Begun(j.Links, i.Paths.Original()), i.Paths.Original()); err != nil {
 		return fmt.Errorf("put the links back: %w", err)
 	}
 	if err := j.Unit.restore(); err != nil {

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -117,6 +118,47 @@ func TestAnEnableThatFailsKeepsWhatAnEarlierOneSaved(t *testing.T) {
 			end(t, i)
 			if exists(i.Paths.Original()) {
 				t.Error("what the first enable saved stays, although all of it is in its place")
+			}
+		})
+	}
+}
+
+// An upgrade of the packaged agent may come between the plan and the first link,
+// which waits for the backup of the database.
+func TestASwitchThatMetAnotherFileThanPlannedIsClosed(t *testing.T) {
+	for how, change := range map[string]func(path string) error{
+		"upgraded": func(path string) error { return os.WriteFile(path, []byte("upgraded"), 0o755) },
+		"removed":  os.Remove,
+	} {
+		t.Run(how, func(t *testing.T) {
+			i := testInstaller(t)
+			writeFile(t, i.Paths.Config(), wholeConfig)
+			tsh, teleport := filepath.Join(i.Paths.LinkDir, "tsh"), filepath.Join(i.Paths.LinkDir, "teleport")
+			tree := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "2.0.0")}
+			for _, path := range []string{tsh, teleport, tree.Binary("tsh"), tree.Binary("teleport")} {
+				writeFile(t, path, "1.0.0")
+			}
+			changes, err := versions.PlanLinks(i.Paths.LinkDir, tree, nil)
+			must(t, err)
+			j := &journal{
+				Schema: journalSchema, ID: "x", Phase: begun, To: release{Version: "2.0.0", Edition: "oss", Dir: tree.Dir},
+				Links: changes, Unit: unitBefore{Path: i.Paths.Unit()},
+			}
+			must(t, j.save(i.Paths.Journal()))
+			must(t, change(teleport))
+			if err := versions.ApplyLinks(changes, i.Paths.Original()); err == nil {
+				t.Fatal("a file that was not saved was replaced")
+			}
+			must(t, i.undo(t.Context(), j, nil))
+			if exists(i.Paths.Journal()) || exists(filepath.Join(i.Paths.Original(), changes[0].Before.Saved)) {
+				t.Error("the journal, or a copy of what stands in its place, is left")
+			}
+			got, err := os.ReadFile(teleport)
+			if want := map[string]string{"upgraded": "upgraded"}[how]; string(got) != want || (err != nil) != (want == "") {
+				t.Errorf("teleport is %q, %v; want %q", got, err, want)
+			}
+			if got, err := os.ReadFile(tsh); err != nil || string(got) != "1.0.0" {
+				t.Errorf("tsh is %q, %v", got, err)
 			}
 		})
 	}

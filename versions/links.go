@@ -161,6 +161,13 @@ func RevertLinks(changes []LinkChange, originalDir string) error {
 	return errors.Join(errs...)
 }
 
+// Begun leaves out the changes that were certainly not made: ApplyLinks replaces no
+// file before all are saved. One that was upgraded or removed by then is another's,
+// and there is nothing for RevertLinks to put back.
+func Begun(changes []LinkChange, originalDir string) []LinkChange {
+	return slices.DeleteFunc(slices.Clone(changes), func(c LinkChange) bool { return c.untouched(originalDir) })
+}
+
 // CheckLinks says what is amiss with the links of a tree, a sentence each;
 // nothing when all is well. Nothing is changed.
 func CheckLinks(linkDir string, t Tree) ([]string, error) {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/internal/durable"
 )
 
@@ -43,6 +45,22 @@ func save(c LinkChange, originalDir string) error {
 		return err
 	}
 	return durable.CloneFile(c.Path, saved)
+}
+
+// untouched reports whether a change of a regular file was not made: its copy is
+// not there, and neither is the link.
+func (c LinkChange) untouched(originalDir string) bool {
+	if c.Before.Saved == "" {
+		return false
+	}
+	if _, err := os.Lstat(filepath.Join(originalDir, c.Before.Saved)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	target, err := os.Readlink(c.Path)
+	if err == nil {
+		return target != c.Target
+	}
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL)
 }
 
 // restore makes path the regular file that was saved.

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -125,6 +126,49 @@ func TestWhatCameInBetweenIsNotDestroyed(t *testing.T) {
 		}
 		if got := links(t, dir); !slices.Equal(got, []string{"teleport: just copied here"}) {
 			t.Errorf("changed: %q", got)
+		}
+	})
+	t.Run("a file that was not saved, and changed before the way back", func(t *testing.T) {
+		for how, change := range map[string]func(path string) error{
+			"not at all": func(string) error { return nil },
+			"upgraded":   func(path string) error { return os.WriteFile(path, []byte("upgraded"), 0o755) },
+			"removed":    os.Remove,
+			"linked":     func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/opt/teleport", path)) },
+			"a folder":   func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) },
+		} {
+			dir, originals := t.TempDir(), t.TempDir()
+			for _, name := range []string{"tctl", "teleport"} {
+				must(t, os.WriteFile(dir+"/"+name, []byte("packaged"), 0o755))
+			}
+			changes, err := PlanLinks(dir, new, nil)
+			must(t, err)
+			must(t, ApplyLinks(changes[:2], originals)) // tbot and tctl
+			must(t, os.Remove(dir+"/tbot"))
+			must(t, os.Remove(dir+"/tctl")) // whose copy is there
+			must(t, change(dir+"/teleport"))
+			want := append([]string{"tctl: packaged"}, links(t, dir)...)
+			for range 2 {
+				if err := RevertLinks(Begun(changes, originals), originals); err != nil {
+					t.Errorf("%s: %v", how, err)
+				}
+			}
+			if got := links(t, dir); !slices.Equal(got, want) {
+				t.Errorf("%s: %q; want %q", how, got, want)
+			}
+		}
+	})
+	t.Run("a file whose copy is gone", func(t *testing.T) {
+		dir, originals := t.TempDir(), t.TempDir()
+		must(t, os.WriteFile(dir+"/teleport", []byte("packaged"), 0o755))
+		changes, err := PlanLinks(dir, new, nil)
+		must(t, err)
+		must(t, ApplyLinks(changes, originals))
+		must(t, os.RemoveAll(originals))
+		if err := RevertLinks(Begun(changes, originals), originals); err == nil {
+			t.Error("no error, although the file cannot be put back")
+		}
+		if got := links(t, dir); !slices.Equal(got, []string{"teleport -> " + new.Binary("teleport")}) {
+			t.Errorf("left is %q; want the link", got)
 		}
 	})
 	t.Run("before the way back", func(t *testing.T) {
