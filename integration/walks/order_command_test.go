@@ -69,9 +69,36 @@ func TestOrderOfUninstallAfterTheConfigurationWasLost(t *testing.T) {
 	s.wants("1.1.0")
 	s.must("enable")
 	s.remove(s.h.config(), s.h.unit(), filepath.Join(s.h.versions(), "original", "before.json"))
+	s.ends(1, "names no active version", args("uninstall"))
+	s.ends(1, "names no active version", args("uninstall", "--keep-agent"))
 	s.must("enable")
 	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
 		"unit goes", "updater's units go", "remove the updater's copy", "remove the store")
+}
+
+// Where updates.yaml was lost, an enable that comes to nothing is not the first: what
+// stood here before it is put back by an uninstall all the same.
+func TestOrderOfAnEnableThatFailsAfterTheConfigurationWasLost(t *testing.T) {
+	s := stage(t, "1.0.0")
+	s.wants("1.1.0")
+	s.must("enable")
+	s.agent(1)
+	inTheWay := filepath.Join(s.h.links(), "tbot")
+	for _, err := range []error{os.Remove(s.h.config()), os.Mkdir(inTheWay, 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wants("2.0.0")
+	s.ends(1, "tbot is a folder", args("enable"), "publish 2.0.0", "configuration")
+	s.remove(s.h.config(), inTheWay)
+	s.cutAt("journal: switched, backup taken", "enable")
+	s.does(args("recover"), "journal: rolling_back, backup taken", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
+		"unit", "the database is written", "journal: restored, backup taken", "configuration", "journal removed", "remove 2.0.0")
+	s.wants("1.1.0")
+	s.must("enable")
+	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
+		"link tsh", "link teleport", "unit", "updater's units go", "remove the updater's copy", "remove the store")
 }
 
 // A person finds updates turned off, and nothing else changed.
