@@ -135,6 +135,9 @@ func (i *Installer) lockUpdates(ctx context.Context) (unlock func(), err error) 
 // clears away what others left, closes a switch that was cut off, and reads the
 // configuration. The caller must give the lock back.
 func (i *Installer) open(ctx context.Context) (c Config, unlock func(), err error) {
+	if err := i.recoverApart(ctx); err != nil {
+		return Config{}, nil, err
+	}
 	unlock, err = i.lockUpdates(ctx)
 	if err != nil {
 		return Config{}, nil, err

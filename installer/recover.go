@@ -21,6 +21,11 @@ func (i *Installer) Recover(ctx context.Context, boot bool) error {
 	if !exists(i.Paths.Journal()) {
 		return nil
 	}
+	if !boot {
+		if err := i.recoverApart(ctx); err != nil {
+			return err
+		}
+	}
 	unlock, err := i.lockUpdates(ctx)
 	if err != nil {
 		return err

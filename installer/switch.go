@@ -49,8 +49,8 @@ type SwitchRequest struct {
 	KeepAgent  bool       `json:"keep_agent,omitempty"`
 }
 
-// ExitError is the exit code of a switch that ran, and explained itself, in a
-// unit of its own.
+// ExitError is the exit code of a switch, or of its recovery, that ran, and
+// explained itself, in a unit of its own.
 type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("the switch ended with exit code %d", e.Code) }
@@ -80,9 +80,14 @@ func (i *Installer) inOwnUnit(ctx context.Context, req SwitchRequest, descriptio
 		return err
 	}
 	defer stdin.Close()
+	return i.runApart(ctx, conn, description, stdin, "switch")
+}
+
+// runApart runs a command of this program in a transient unit and follows it.
+func (i *Installer) runApart(ctx context.Context, conn *systemd.Conn, description string, stdin *os.File, command string) error {
 	code, err := conn.RunTransient(ctx, systemd.Transient{
 		Description: description,
-		Argv:        append(append([]string{}, i.Command...), "switch"),
+		Argv:        append(append([]string{}, i.Command...), command),
 		RuntimeMax:  switchLimit,
 		Env:         i.handedOn(),
 		Stdin:       stdin,

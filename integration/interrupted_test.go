@@ -113,14 +113,7 @@ func TestASwitchThatIsKilledInItsSecondWatchIsUndone(t *testing.T) {
 	s.running("1.0.0")
 	s.wants("1.1.0")
 	s.killedInMidWatch("1.1.0")
-	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
-	host.Wait(t, 20*time.Second, func() error {
-		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, `"rewatched": true`) {
-			return fmt.Errorf("the journal does not tell of a second watch:\n%s", journal)
-		}
-		return nil
-	})
-	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
+	s.killedInSecondWatch()
 	s.Must(updater, "recover")
 	s.serves("1.0.0")
 	s.tidy()
@@ -299,6 +292,25 @@ func (s *scene) killedInMidWatch(v string) {
 	if r.Code != 1 || !strings.Contains(r.Stderr, "this was cut off: ") || !strings.Contains(r.Stderr, "was killed by SIGKILL") {
 		s.t.Errorf("exit code %d; want 1, and that the switch was killed:\n%s", r.Code, r.Stderr)
 	}
+}
+
+// killedInSecondWatch begins a recovery and kills it while it watches the version
+// once more.
+func (s *scene) killedInSecondWatch() {
+	s.t.Helper()
+	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
+	s.watchedAgain()
+	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
+}
+
+func (s *scene) watchedAgain() {
+	s.t.Helper()
+	host.Wait(s.t, 20*time.Second, func() error {
+		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, `"rewatched": true`) {
+			return fmt.Errorf("the journal does not tell of a second watch:\n%s", journal)
+		}
+		return nil
+	})
 }
 
 // phase is how far an open switch has come, "" if none is open.
