@@ -75,6 +75,34 @@ func (i *Installer) heedBoot(ctx context.Context, j *journal, conn *systemd.Conn
 	return j.save(i.Paths.Journal())
 }
 
+// heedStart notes that an agent which was stopped, when the switch began or by a
+// person in the middle of the watch, has been started since: by then that is what
+// is wanted, and no stop of ours may be the last word. A job alone says nothing,
+// it may be one that stops the agent.
+func (i *Installer) heedStart(j *journal, u systemd.Unit) error {
+	if j.Agent.State != agentStopped || !u.Running() && u.ActiveState != "activating" {
+		return nil
+	}
+	i.Log.Info("the agent was started meanwhile: it will run again once the old version is back")
+	j.Agent.State = agentRunning
+	return j.save(i.Paths.Journal())
+}
+
+// stopToUndo stops the agent for what is to be put back.
+func (i *Installer) stopToUndo(ctx context.Context, j *journal, conn *systemd.Conn) error {
+	u, err := conn.Unit(ctx, AgentUnit)
+	if err != nil {
+		return err
+	}
+	if err := i.heedStart(j, u); err != nil {
+		return err
+	}
+	if err := conn.Stop(ctx, AgentUnit); err != nil {
+		return fmt.Errorf("stop the agent: %w", err)
+	}
+	return nil
+}
+
 // oldFails decides what follows when the old version does not hold either. It is
 // tried again, by the next run, once: then the journal is closed all the same.
 // All is back in its place, and as long as the journal is open no other version
@@ -104,8 +132,8 @@ func (i *Installer) undoFiles(ctx context.Context, j *journal, conn *systemd.Con
 		// main process it learned of from the PID file is no child of its own.
 		// If that one is dead, systemd waits for it in vain, four times the
 		// unit's stop timeout, and there is no agent meanwhile.
-		if err := conn.Stop(ctx, AgentUnit); err != nil {
-			return fmt.Errorf("stop the agent: %w", err)
+		if err := i.stopToUndo(ctx, j, conn); err != nil {
+			return err
 		}
 	}
 	if err := versions.RevertLinks(versions.Begun(j.Links, i.Paths.Original()), i.Paths.Original()); err != nil {
@@ -152,8 +180,8 @@ func (i *Installer) undoDatabase(ctx context.Context, j *journal, conn *systemd.
 		}
 	}
 	if conn != nil && mayStop {
-		if err := conn.Stop(ctx, AgentUnit); err != nil {
-			return fmt.Errorf("stop the agent: %w", err)
+		if err := i.stopToUndo(ctx, j, conn); err != nil {
+			return err
 		}
 	}
 	i.Log.Info("restoring the agent's database", "from", j.Database.Dir)
@@ -165,12 +193,21 @@ func (i *Installer) undoDatabase(ctx context.Context, j *journal, conn *systemd.
 
 // bringBack sees the old version run, where it ran before, and watches it hold.
 func (i *Installer) bringBack(ctx context.Context, j *journal, conn *systemd.Conn) error {
-	if conn == nil || !j.Agent.State.manageable() || j.OldServes {
+	if conn == nil || j.OldServes {
 		return nil
 	}
 	u, err := conn.Unit(ctx, AgentUnit)
 	if err != nil {
 		return err
+	}
+	if executesFrom(u.MainPID, j.To.Dir) {
+		// Started between a stop of ours and the links.
+		if err := i.heedStart(j, u); err != nil {
+			return err
+		}
+	}
+	if !j.Agent.State.manageable() {
+		return nil
 	}
 	if !j.Switched && u.MainPID != 0 && u.MainPID == j.Agent.MainPID && u.InvocationID == j.Agent.InvocationID {
 		return nil // nobody ever told it anything

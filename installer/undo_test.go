@@ -44,6 +44,45 @@ func TestAnOldVersionThatDoesNotHoldEitherIsTriedOnceMore(t *testing.T) {
 	}
 }
 
+// An agent that was down is stopped to undo a switch only if somebody has started
+// it; killed after that, the next run has to know that it is to run.
+func TestAStartOfAnAgentThatWasDownIsHeeded(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		unit  systemd.Unit
+		heeds bool
+	}{
+		{name: "running", unit: systemd.Unit{ActiveState: "active", SubState: "running"}, heeds: true},
+		{name: "reloading", unit: systemd.Unit{ActiveState: "reloading", SubState: "reload", JobPending: true}, heeds: true},
+		{name: "starting", unit: systemd.Unit{ActiveState: "activating", SubState: "start", JobPending: true}, heeds: true},
+		{name: "dying again and again", unit: systemd.Unit{ActiveState: "activating", SubState: "auto-restart"}, heeds: true},
+		{name: "down", unit: systemd.Unit{ActiveState: "inactive", SubState: "dead"}},
+		{name: "down, with a job that may be a stop", unit: systemd.Unit{ActiveState: "inactive", SubState: "dead", JobPending: true}},
+		{name: "being stopped", unit: systemd.Unit{ActiveState: "deactivating", SubState: "stop-sigterm", JobPending: true}},
+		{name: "killed when it did not stop", unit: systemd.Unit{ActiveState: "failed", SubState: "failed"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			i := testInstaller(t)
+			writeFile(t, i.Paths.Config(), wholeConfig)
+			j := &journal{Schema: journalSchema, Phase: rollingBack, To: release{Version: "2.0.0"}, Agent: agentBefore{State: agentStopped}}
+			if err := j.save(i.Paths.Journal()); err != nil {
+				t.Fatal(err)
+			}
+			if err := i.heedStart(j, tc.unit); err != nil {
+				t.Fatal(err)
+			}
+			want := agentStopped
+			if tc.heeds {
+				want = agentRunning
+			}
+			read, err := loadJournal(i.Paths.Journal())
+			if err != nil || j.Agent.State != want || read.Agent.State != want {
+				t.Errorf("%v: the agent counts as %s, on disk as %s; want %s", err, j.Agent.State, read.Agent.State, want)
+			}
+		})
+	}
+}
+
 func TestAnInterruptionIsCountedOncePerTransaction(t *testing.T) {
 	i := testInstaller(t)
 	writeFile(t, i.Paths.Config(), wholeConfig)
