@@ -215,7 +215,7 @@ func (t *transaction) relink() error {
 }
 
 // prove makes the agent run the new version and watches it hold. An agent that
-// nobody started is left alone: the version counts as active, unproven.
+// nobody wants to run is left alone: the version counts as active, unproven.
 func (t *transaction) prove(ctx context.Context) error {
 	if !t.j.Agent.State.manageable() {
 		return nil
@@ -230,6 +230,16 @@ func (t *transaction) prove(ctx context.Context) error {
 	}
 	if w.Window < systemd.MinWindow(u) {
 		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", systemd.MinWindow(u))
+	}
+	if u.Idle() && !t.j.Database.Stop {
+		if state, err := t.conn.State(ctx); err != nil {
+			return err
+		} else if state == "stopping" {
+			return systemd.ErrHostStopping
+		}
+		t.Log.Info("the agent was stopped since the switch began, and stays down", "version", t.request.To.String())
+		t.j.Agent.State = agentStopped
+		return nil
 	}
 	t.Log.Info("watching the agent", "version", t.request.To.String(), "window", w.Window)
 	var outcome systemd.Outcome

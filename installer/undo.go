@@ -234,6 +234,11 @@ func (i *Installer) bringBack(ctx context.Context, j *journal, conn *systemd.Con
 	} else {
 		_, err = conn.RestartAndWatch(ctx, w)
 	}
+	if unhealthy, ok := errors.AsType[*systemd.UnhealthyError](err); ok && unhealthy.Stopped {
+		i.Log.Info("the agent stays down: somebody stopped it while the old version was being watched")
+		j.Agent.State = agentStopped
+		return nil
+	}
 	if err != nil && j.Agent.State == agentFailing {
 		i.Log.Warn("the agent fails as it did before the switch", "error", err)
 		return nil

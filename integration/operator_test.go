@@ -4,8 +4,10 @@ package integration
 
 import (
 	"testing"
+	"time"
 
 	"teleport-update/find"
+	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
@@ -60,4 +62,47 @@ func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
 		s.serves("1.0.0")
 		s.whole("the database", s.live(), 1)
 	})
+}
+
+func TestAnAgentThatAPersonStopsWhileTheOldVersionIsWatchedStaysStopped(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0")
+	s.release(release.Spec{Version: "1.1.0", Variant: stamp.CrashLoops, CrashAfter: 500 * time.Millisecond})
+	s.running("1.0.0")
+	s.wants("1.1.0")
+	update := s.Background(host.Command{Args: []string{updater, "update"}})
+	s.reaches(update, "restored")
+	host.Wait(t, 10*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	s.Must("systemctl", "stop", "teleport")
+	s.ends(update, 1)
+	s.linked("1.0.0")
+	s.down("after the rollback")
+	s.backsOff("1.1.0", 1, time.Hour)
+	if code := s.tick(); code != 0 {
+		t.Errorf("the next tick ends with %d", code)
+	}
+	s.down("after the next tick")
+}
+
+func TestAnAgentThatAPersonStopsDuringTheBackupStaysStopped(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.1.0")
+	s.writes("delete", 0)
+	s.running("1.0.0")
+	s.Must("sqlite3", liveFile, "CREATE TABLE other (data BLOB); INSERT INTO other VALUES (zeroblob(100000000))")
+	s.wants("1.1.0")
+	update := s.Background(host.Command{Args: []string{updater, "update"}})
+	s.reaches(update, "begun")
+	s.Must("systemctl", "kill", "--signal=STOP", switchUnits)
+	if got := s.phase(); got != "begun" {
+		t.Fatalf("the backup is over: the journal says %q", got)
+	}
+	s.Must("systemctl", "stop", "teleport")
+	s.Must("systemctl", "kill", "--signal=CONT", switchUnits)
+	s.ends(update, 0)
+	s.linked("1.1.0")
+	s.down("after the update")
+	if r := s.status(); !r.Unproven {
+		t.Error("a version that was never seen to run counts as proven")
+	}
 }
