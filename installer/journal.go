@@ -26,7 +26,8 @@ type phase string
 
 const (
 	// begun: the database may be being backed up and links being replaced. The
-	// agent has not been told; undoing is a matter of files.
+	// agent has not been told; undoing is a matter of files, unless somebody else
+	// restarted it by the new links.
 	begun phase = "begun"
 	// switched: links and unit are the new version's. The agent may run either
 	// version and may have changed the database.

@@ -124,7 +124,7 @@ func (i *Installer) oldFails(j *journal, err error) error {
 // undoFiles puts links, unit and database back. mayStop says that the agent may
 // be stopped for its database; at boot it has not been started yet.
 func (i *Installer) undoFiles(ctx context.Context, j *journal, conn *systemd.Conn, mayStop bool) error {
-	if err := j.enter(i.Paths.Journal(), rollingBack); err != nil {
+	if err := i.enterRollingBack(j); err != nil {
 		return err
 	}
 	if conn != nil && mayStop && j.Switched && !j.OldServes {
@@ -147,17 +147,42 @@ func (i *Installer) undoFiles(ctx context.Context, j *journal, conn *systemd.Con
 			return fmt.Errorf("make systemd read the old unit: %w", err)
 		}
 	}
-	if err := i.undoDatabase(ctx, j, conn, mayStop); err != nil {
+	err := i.undoDatabase(ctx, j, conn, mayStop)
+	if errors.Is(err, errTooSoon) {
+		i.Log.Warn("whether the database is the old version's is for the next run to see", "reason", err)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return j.enter(i.Paths.Journal(), restored)
 }
 
+// enterRollingBack does without the write where the disk has no room for it, or
+// is broken, as long as the journal there says begun. That means the same, and
+// links and unit may still have room to go back.
+func (i *Installer) enterRollingBack(j *journal) error {
+	err := j.enter(i.Paths.Journal(), rollingBack)
+	if err == nil {
+		return nil
+	}
+	if there, readErr := loadJournal(i.Paths.Journal()); readErr != nil || there == nil || there.Phase != begun {
+		return err
+	}
+	i.Log.Warn("putting links and unit back all the same", "error", err)
+	return nil
+}
+
 // undoDatabase restores the database that the old version had, if the new one
 // may have touched it.
 func (i *Installer) undoDatabase(ctx context.Context, j *journal, conn *systemd.Conn, mayStop bool) error {
-	if !j.Switched || !j.Database.Taken {
+	if !j.Database.Taken {
 		return nil
+	}
+	if !j.Switched {
+		if changed, err := i.changedEarly(ctx, j, conn, mayStop); err != nil || !changed {
+			return err
+		}
 	}
 	if j.OldServes {
 		same, err := backup.SameSchema(ctx, j.Database.Path, j.Database.Dir)

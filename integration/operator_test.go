@@ -62,6 +62,24 @@ func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
 		s.serves("1.0.0")
 		s.whole("the database", s.live(), 1)
 	})
+	t.Run("and was down when the links were changed", func(t *testing.T) {
+		s := newScene(t)
+		s.sound("1.0.0", "1.1.0")
+		s.running("1.0.0")
+		s.wants("1.1.0")
+		s.killedInMidWatch("1.1.0")
+		s.editJournal(func(j map[string]any) {
+			j["phase"] = "begun"
+			delete(j, "switched")
+			j["agent"].(map[string]any)["state"] = "stopped"
+			j["database"] = map[string]any{"plan": "keep"}
+		})
+		s.set(find.Answer{Version: "1.1.0", Edition: version.OSS})
+		if code := s.tick(); code != 0 {
+			t.Errorf("the next tick ends with %d", code)
+		}
+		s.serves("1.0.0")
+	})
 }
 
 func TestAnAgentThatAPersonStopsWhileTheOldVersionIsWatchedStaysStopped(t *testing.T) {
