@@ -44,7 +44,7 @@ var pairs = []pair{
 
 	// Back: the journal says so first; links, unit and database, then that they are
 	// back; the outcome before the journal goes.
-	{"installer/undo.go", "undoFiles", "enter:rollingBack", "RevertLinks"},
+	{"installer/undo.go", "undoFiles", "enterRollingBack", "RevertLinks"},
 	{"installer/undo.go", "undoFiles", "RevertLinks", "restore"},
 	{"installer/undo.go", "undoFiles", "restore", "undoDatabase"},
 	{"installer/undo.go", "undoFiles", "RevertLinks", "undoDatabase"},
