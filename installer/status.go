@@ -115,6 +115,11 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	}
 	i.reportDesired(ctx, c, &r)
 	broken := i.reportTransaction(&r)
+	if broken == nil && r.OpenTransaction == nil && c.Spec.ActiveVersion == "" {
+		if err := i.checkNeverEnabled(); err != nil {
+			broken = fmt.Errorf("%s names no active version, but the agent may be ours all the same: %w; nothing updates it before `teleport-update enable`", i.Paths.Config(), err)
+		}
+	}
 	r.State, r.Explanation = stateWord(c, r, broken, i.Now())
 	return r, nil
 }

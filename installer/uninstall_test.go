@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"teleport-update/versions"
@@ -43,6 +44,9 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i, copied := saved(t)
 			trace(t, i)
+			if r, err := i.Status(t.Context()); err != nil || r.State != StateNeedsAttention || !strings.Contains(r.Explanation, "names no active version") {
+				t.Errorf("status: %s, %s, %v", r.State, r.Explanation, err)
+			}
 			for _, keepAgent := range []bool{false, true} {
 				var refused *RefusedError
 				if err := i.uninstallLocked(t.Context(), Config{}, nil, keepAgent); !errors.As(err, &refused) {
@@ -56,6 +60,9 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		i, _ := saved(t)
+		if r, err := i.Status(t.Context()); err != nil || r.State != StateDisabled {
+			t.Errorf("status: %s, %s, %v", r.State, r.Explanation, err)
+		}
 		must(t, i.uninstallLocked(t.Context(), Config{}, nil, false))
 		if exists(i.Paths.Versions()) {
 			t.Error("the store is still there")
