@@ -77,14 +77,12 @@ func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err
 		return pendingJob{"start", name, uint32(id), result}, err
 	})
 	runtime.KeepAlive(t) // its files must stay open until systemd has them
-	if err != nil && !(errors.Is(err, errBroken) && c.loaded(ctx, name)) {
-		return -1, fmt.Errorf("start %s in a unit of its own: %w", t.Argv[0], err)
-	}
-	if err == nil {
-		if err := c.waitJob(ctx, job, jobCap); err != nil && ctx.Err() != nil {
-			return -1, &GoesOnError{Unit: name, Err: context.Cause(ctx)}
-		}
+	switch unsure := errors.Is(err, errBroken) || ctx.Err() != nil; {
+	case err == nil:
 		// A job that failed leaves a unit whose state says more.
+		_ = c.waitJob(ctx, job, jobCap)
+	case !unsure || !c.loaded(context.WithoutCancel(ctx), name):
+		return -1, fmt.Errorf("start %s in a unit of its own: %w", t.Argv[0], whyEnded(ctx, err))
 	}
 	return c.follow(ctx, name)
 }
@@ -95,13 +93,13 @@ func (c *Conn) follow(ctx context.Context, name string) (int, error) {
 	defer signals.close()
 	for {
 		if err := signals.listen(ctx); err != nil {
-			return -1, &GoesOnError{Unit: name, Err: err}
+			return -1, &GoesOnError{Unit: name, Err: whyEnded(ctx, err)}
 		}
 		u, err := c.Unit(ctx, name)
 		switch {
 		case err != nil:
-			return -1, &GoesOnError{Unit: name, Err: err}
-		case u.LoadState != "loaded", u.ActiveState == "inactive":
+			return -1, &GoesOnError{Unit: name, Err: whyEnded(ctx, err)}
+		case u.LoadState != "loaded", u.ActiveState == "inactive" && !u.JobPending:
 			return -1, fmt.Errorf("%s was stopped and removed by somebody else: its exit code is not known", name)
 		case u.ActiveState == "failed", u.SubState == "exited":
 			c.removeUnit(context.WithoutCancel(ctx), name)
@@ -112,6 +110,15 @@ func (c *Conn) follow(ctx context.Context, name string) (int, error) {
 			return -1, &GoesOnError{Unit: name, Err: context.Cause(ctx)}
 		}
 	}
+}
+
+// whyEnded is why ctx ended, if it did: a call that failed because of that says
+// only that it did.
+func whyEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // shellCode is the exit status as a shell reports it.

@@ -1,0 +1,207 @@
+//go:build hosts
+
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// follower runs its arguments in a transient unit.
+func follower() int {
+	conn, err := Dial(context.Background())
+	if err == nil {
+		var code int
+		code, err = conn.RunTransient(context.Background(), Transient{Argv: os.Args[1:]})
+		if err == nil {
+			return code
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 99
+}
+
+func TestHostTransient(t *testing.T) {
+	conn := dialHost(t)
+	for _, w := range []struct {
+		name  string
+		t     Transient
+		code  int
+		error string
+		out   string // what it writes, or a part
+	}{
+		{name: "success", t: Transient{Argv: sh("exit 0")}},
+		{name: "the exit code", t: Transient{Argv: sh("exit 4")}, code: 4},
+		{name: "a program that takes a while", t: Transient{Argv: sh("sleep 1; exit 3")}, code: 3},
+		{name: "input, output and the environment", t: Transient{Argv: sh(`read x; echo "$x $NAME"; echo err >&2; exit 1`), Env: []string{"NAME=a b"}}, code: 1, out: "typed a b\nerr\n"},
+		{name: "a signal", t: Transient{Argv: sh("kill -9 $$")}, code: 137, error: "SIGKILL"},
+		{name: "no such program", t: Transient{Argv: []string{"/no/such/program"}}, code: -1, error: "could not be executed"},
+		{name: "a relative path", t: Transient{Argv: []string{"sh"}}, code: -1, error: "absolute"},
+		{name: "too long", t: Transient{Argv: sh("exec sleep 100"), RuntimeMax: 300 * time.Millisecond}, code: 143, error: "timeout"},
+		{name: "its group is its own, not ours", t: Transient{Argv: sh(`cat /proc/self/cgroup >&2`)}, out: ":/system.slice/teleport-update-switch-own.service\n"},
+	} {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			if strings.Contains(w.out, "-own.") {
+				w.t.Name = "teleport-update-switch-own.service"
+			}
+			in, typing, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			typing.WriteString("typed\n")
+			typing.Close()
+			screen, out, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.t.Stdin, w.t.Stdout, w.t.Stderr = in, out, out
+			code, err := conn.RunTransient(t.Context(), w.t)
+			if code != w.code || (err == nil) != (w.error == "") || err != nil && !strings.Contains(err.Error(), w.error) {
+				t.Errorf("%d, %v; want %d, %q", code, err, w.code, w.error)
+			}
+			out.Close()
+			if got, err := io.ReadAll(screen); err != nil || !strings.Contains(string(got), w.out) || w.out == "" && len(got) > 0 {
+				t.Errorf("output %q, %v; want %q", got, err, w.out)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if left := transients(t); left != "" {
+			t.Errorf("left behind: %s", left)
+		}
+	})
+}
+
+func transients(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", transientPrefix+"*").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestHostTransientOutlivesItsCaller(t *testing.T) {
+	conn := dialHost(t)
+	dir, err := os.MkdirTemp("/var/tmp", "follower")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(self, dir+"/follower"); err != nil {
+		t.Fatal(err)
+	}
+	// The follower is in the cgroup of a service that is stopped in the middle.
+	const unit = "caller.service"
+	script := fmt.Sprintf("touch %[1]s/began; systemctl stop %[2]s; sleep 0.3; systemctl is-active %[2]s > %[1]s/state; touch %[1]s/done", dir, unit)
+	file := "/etc/systemd/system/" + unit
+	writeHostFile(t, file, "[Service]\nExecStart="+dir+"/follower /bin/sh -c \""+script+"\"\n")
+	t.Cleanup(func() {
+		os.Remove(file)
+		exec.Command("systemctl", "daemon-reload").Run()
+	})
+	if err := conn.DaemonReload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Start(t.Context(), unit); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(dir + "/done"); err == nil {
+			break
+		}
+		if time.Since(began) > 15*time.Second {
+			t.Fatal("the program died with its caller")
+		}
+	}
+	if state, _ := os.ReadFile(dir + "/state"); string(state) != "inactive\n" {
+		t.Errorf("the caller was %q: this test shows nothing", state)
+	}
+	for began := time.Now(); !strings.Contains(transients(t), "exited"); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatalf("left is %q; want an exited unit that nobody waited for", transients(t))
+		}
+	}
+	// The next call removes it, but only when it is older than a moment: whoever
+	// waits for it may be about to read its exit code.
+	conn.removeEnded(t.Context(), time.Minute)
+	if transients(t) == "" {
+		t.Error("the exit code was taken away at once")
+	}
+	conn.removeEnded(t.Context(), 0)
+	if left := transients(t); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+func TestHostTransientGoesOnWhenItsCallerGivesUp(t *testing.T) {
+	conn := dialHost(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	const name = transientPrefix + "given-up.service"
+	_, err := conn.RunTransient(ctx, Transient{Name: name, Argv: sh("sleep 1; exit 5")})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v; want the context's error", err)
+	}
+	if u, err := conn.Unit(t.Context(), name); err != nil || !u.Running() {
+		t.Errorf("%+v, %v; want a program that goes on", u, err)
+	}
+	// Whoever follows again gets the exit code.
+	if code, err := conn.follow(t.Context(), name); code != 5 || err != nil {
+		t.Errorf("%d, %v; want 5", code, err)
+	}
+}
+
+// An interrupt may come at any moment of the start. Whoever reads the error has to
+// know whether the program goes on, and that it was an interrupt.
+func TestHostTransientInterruptedAtAnyMoment(t *testing.T) {
+	conn := dialHost(t)
+	interrupt := errors.New("interrupt signal received")
+	goingOn, notBegun := 0, 0
+	for after := time.Duration(0); after < 20*time.Millisecond; after += 250 * time.Microsecond {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		name := fmt.Sprintf("%sinterrupted-%dus.service", transientPrefix, after.Microseconds())
+		time.AfterFunc(after, func() { cancel(interrupt) })
+		_, err := conn.RunTransient(ctx, Transient{Name: name, Argv: sh("sleep 600")})
+		var goesOn *GoesOnError
+		started := errors.As(err, &goesOn)
+		if !errors.Is(err, interrupt) || errors.Is(err, context.Canceled) {
+			t.Errorf("after %v: %v; want the cause", after, err)
+		}
+		u, uerr := conn.Unit(t.Context(), name)
+		if uerr != nil || (u.LoadState == "loaded") != started {
+			t.Errorf("after %v: the error is %v, the unit %+v, %v", after, err, u, uerr)
+		}
+		if started {
+			goingOn++
+		} else {
+			notBegun++
+		}
+		conn.removeUnit(t.Context(), name)
+	}
+	t.Logf("%d went on, %d had not begun", goingOn, notBegun)
+	if goingOn == 0 {
+		t.Error("none was interrupted after its start")
+	}
+}
+
+func TestHostTransientThroughAReexecution(t *testing.T) {
+	conn := dialHost(t)
+	time.AfterFunc(300*time.Millisecond, func() { exec.Command("systemctl", "daemon-reexec").Run() })
+	code, err := conn.RunTransient(t.Context(), Transient{Argv: sh("sleep 2; exit 6")})
+	if code != 6 || err != nil {
+		t.Errorf("%d, %v; want 6", code, err)
+	}
+}
