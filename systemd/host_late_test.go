@@ -39,9 +39,15 @@ func TestHostAStopIsKnownThoughSignalsAreLate(t *testing.T) {
 	}
 }
 
-// lateSignals returns the root of a systemd whose second connection, the one for
-// signals, carries everything late that comes from systemd.
+// lateSignals has everything come late on the connection for signals.
 func lateSignals(t *testing.T, late time.Duration) (root string) {
+	t.Helper()
+	return signalsThrough(t, func(to, from net.Conn) { forwardLate(to, from, late) })
+}
+
+// signalsThrough returns the root of a systemd whose second connection, the one for
+// signals, carries what comes from systemd in a way of its own.
+func signalsThrough(t *testing.T, forward func(to, from net.Conn)) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
@@ -64,15 +70,15 @@ func lateSignals(t *testing.T, late time.Duration) (root string) {
 				client.Close()
 				return
 			}
-			var delay time.Duration
-			if n == 2 {
-				delay = late
-			}
 			go func() {
 				io.Copy(systemd, client)
 				systemd.Close()
 			}()
-			go forwardLate(client, systemd, delay)
+			if n == 2 {
+				go forward(client, systemd)
+			} else {
+				go forwardLate(client, systemd, 0)
+			}
 		}
 	}()
 	return root

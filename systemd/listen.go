@@ -73,6 +73,7 @@ type listener struct {
 	wake chan struct{} // has a value when something happened
 	mu   sync.Mutex
 	jobs map[uint32]bool // seen on the unit
+	own  uint32          // this job and those before it are of no interest
 }
 
 func (c *Conn) newListener(unit string) *listener {
@@ -130,6 +131,14 @@ func (l *listener) sawJob(id uint32) {
 	l.jobs[id] = true
 }
 
+// ignoreUntil takes a job, our own, for the last one that is of no interest.
+// systemd numbers jobs as they come.
+func (l *listener) ignoreUntil(own uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own = own
+}
+
 // catchUp returns when everything was heard that happened before. Signals come on
 // a connection of their own, so a state that was read may be ahead of them.
 func (l *listener) catchUp(ctx context.Context) error {
@@ -141,9 +150,11 @@ func (l *listener) catchUp(ctx context.Context) error {
 func (l *listener) otherJobs(own uint32) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	count := len(l.jobs)
-	if l.jobs[own] {
-		count--
+	count := 0
+	for id := range l.jobs {
+		if id != own && id > l.own {
+			count++
+		}
 	}
 	return count
 }

@@ -81,6 +81,10 @@ func TestJobsOnTheUnitAreHeard(t *testing.T) {
 			t.Errorf("%s: %d jobs of others, woken %v; want %d, %v", w.name, got, woken, w.jobs, w.woken)
 		}
 	}
+	l.ignoreUntil(2)
+	if got := l.otherJobs(7); got != 1 {
+		t.Errorf("%d jobs of others after the second; want 1", got)
+	}
 }
 
 func TestGoSystemdHearsOnlyOfJobsThatEnd(t *testing.T) {

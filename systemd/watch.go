@@ -99,7 +99,7 @@ func (c *Conn) StartAndWatch(ctx context.Context, w Watch) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	return p.act(ctx, c.Start)
+	return p.start(ctx)
 }
 
 // ReloadAndWatch reloads the unit and watches it. Within ReloadLimit a process of
@@ -197,27 +197,44 @@ func (p *watching) restart(ctx context.Context) (Outcome, error) {
 		return Outcome{}, p.failure(ctx, err)
 	}
 	if u.Running() {
-		return p.act(ctx, p.conn.Restart)
+		return p.act(ctx, "restart", (*sdbus.Conn).RestartUnitContext)
 	}
 	// A unit that is dying again and again is stopped first: systemd may restart it
 	// once more just now, and that must not be counted against the new version.
 	if err := p.conn.Stop(ctx, p.Unit); err != nil {
 		return Outcome{}, p.failure(ctx, err)
 	}
-	return p.act(ctx, p.conn.Start)
+	return p.start(ctx)
 }
 
-// act starts the new version and watches its main process.
-func (p *watching) act(ctx context.Context, start func(context.Context, string) error) (Outcome, error) {
+func (p *watching) start(ctx context.Context) (Outcome, error) {
+	return p.act(ctx, "start", (*sdbus.Conn).StartUnitContext)
+}
+
+// act starts the new version and watches its main process. It listens from the
+// start on: on a busy host this program may not get to run before somebody has
+// stopped the agent again.
+func (p *watching) act(ctx context.Context, verb string, call jobCall) (Outcome, error) {
 	p.Log.Info("Starting the agent.", "unit", p.Unit, "dir", p.Dir)
-	if err := start(ctx, p.Unit); err != nil {
+	s := p.sampler(false)
+	defer s.close()
+	if err := s.listen(ctx); err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	if err := p.conn.ResetFailed(ctx, p.Unit); err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	job, err := p.conn.queueJob(ctx, verb, p.Unit, call)
+	if err == nil {
+		s.ignoreUntil(job.id)
+		err = p.conn.waitJob(ctx, job, p.rules.startLimit)
+	}
+	if err != nil {
 		// A job that somebody else's replaced says nothing; the unit's state will.
 		if job, ok := errors.AsType[*JobError](err); !ok || job.Result != "canceled" {
 			return Outcome{}, p.failure(ctx, err)
 		}
 	}
-	s := p.sampler(false)
-	defer s.close()
 	last, v, err := p.observe(ctx, s, restartJudge(p.rules))
 	out, err := p.outcome(ctx, last, v, err)
 	out.Restarted = err == nil
