@@ -18,8 +18,6 @@ import (
 	"teleport-update/internal/version"
 )
 
-const switchUnits = "teleport-update-switch-*"
-
 func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0")
@@ -27,8 +25,7 @@ func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 	s.running("1.0.0")
 	rows := s.database()
 	s.wants("1.1.0")
-	update := s.Background(host.Command{Args: []string{updater, "update"}})
-	s.watched("1.1.0")
+	update := s.midWatch("1.1.0")
 	s.Must("systemctl", "stop", switchUnits)
 
 	r, err := update.Wait()
@@ -56,7 +53,8 @@ func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 	// The reload job is done before the new process has written the PID file, as
 	// with the real agent: systemd keeps the old one for the main process.
-	const late = "ExecReload=\nExecReload=/bin/sh -c \"(sleep 0.3; exec pkill -HUP -L -F /run/teleport.pid) &\"\n"
+	const late = "ExecReload=\nExecReload=/bin/sh -c \"sh /root/late &\"\n"
+	const whenDone = "while [ \"$(systemctl is-active teleport)\" = reloading ]; do sleep 0.05; done; exec pkill -HUP -L -F /run/teleport.pid\n"
 	for _, tc := range []struct {
 		name string
 		old  stamp.Variant
@@ -69,6 +67,7 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene(t)
 			if tc.drop != "" {
+				s.Write("/root/late", whenDone)
 				s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\n"+tc.drop)
 			}
 			s.release(release.Spec{Version: "1.0.0", Variant: tc.old})
@@ -144,16 +143,18 @@ func TestAnUndoingThatIsKilledAfterABootHasTheAgentStarted(t *testing.T) {
 	s := newScene(t)
 	s.migratingTo("1.1.0")
 	s.cutInMidWatch("1.1.0")
-	host.Wait(t, 20*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 	boot := strings.TrimSpace(s.Must("cat", "/proc/sys/kernel/random/boot_id"))
+	noMore := s.watchesLast()
 	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
-	host.Wait(t, 20*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, boot) {
 			return fmt.Errorf("the journal does not tell of this boot, %s:\n%s", boot, journal)
 		}
 		return nil
 	})
 	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
+	noMore()
 	s.Must("systemctl", "stop", "teleport")
 	s.Must(updater, "recover")
 	s.serves("1.0.0")
@@ -201,11 +202,14 @@ func TestASwitchThatIsKilledInAnyPhase(t *testing.T) {
 			s.sound("1.0.0")
 			s.release(release.Spec{Version: "1.1.0", Variant: tc.new, CrashAfter: 500 * time.Millisecond})
 			s.running("1.0.0")
+			s.heavy()
 			rows := s.database()
 			s.wants("1.1.0")
+			noMore := s.watchesLast()
 			update := s.Background(host.Command{Args: []string{updater, "update"}})
 			s.reaches(update, tc.phase)
-			s.Must("systemctl", "kill", "--signal=KILL", switchUnits)
+			s.signals(syscall.SIGKILL)
+			noMore()
 			s.ends(update, 1)
 			if s.phase() == "" {
 				t.Fatal("the journal is gone, although the switch was killed")
@@ -227,22 +231,21 @@ func TestASwitchThatIsKilledInAnyPhase(t *testing.T) {
 func TestACommandThatIsInterruptedLeavesTheSwitchAlone(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
-	s.running("1.0.0")
+	s.running("1.0.0", "--health-window", longer)
 	s.wants("1.1.0")
 	// To a file, which the switch may keep open longer than the command.
 	update := s.Background(host.Command{Args: []string{"sh", "-c", "exec " + updater + " update >/tmp/said 2>&1"}})
 	s.watched("1.1.0")
+	goOn := s.pauses()
 	if err := update.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	s.ends(update, 1)
-	if s.phase() == "" {
-		t.Error("the command did not return before the switch had ended")
-	}
 	if said := s.Read("/tmp/said"); !strings.Contains(said, "Switch the Teleport agent to 1.1.0: this goes on in teleport-update-switch-") ||
 		!strings.Contains(said, "(interrupt signal received)") {
 		t.Errorf("the command does not say that the switch goes on:\n%s", said)
 	}
+	goOn()
 	s.closed()
 	s.serves("1.1.0")
 }
@@ -256,8 +259,7 @@ func TestAPowerCutWithoutTheRepairAtBoot(t *testing.T) {
 	s.running("1.0.0")
 	rows := s.database()
 	s.wants("1.1.0")
-	s.Background(host.Command{Args: []string{updater, "update"}})
-	s.watched("1.1.0")
+	s.midWatch("1.1.0")
 	s.Must("systemctl", "mask", "--now", "teleport-update-recover.service")
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
@@ -275,66 +277,5 @@ func TestAPowerCutWithoutTheRepairAtBoot(t *testing.T) {
 	s.lost(rows, "1.0.0")
 	if r := s.status(); text(r.LastResult) != "interrupted" || r.FailedVersion != nil {
 		t.Errorf("status: last result %s, failed %s", text(r.LastResult), text(r.FailedVersion))
-	}
-}
-
-// killedInMidWatch begins an update and kills the switch while it watches the
-// version.
-func (s *scene) killedInMidWatch(v string) {
-	s.t.Helper()
-	update := s.Background(host.Command{Args: []string{updater, "update"}})
-	s.watched(v)
-	s.Must("systemctl", "kill", "--signal=KILL", switchUnits)
-	r, err := update.Wait()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if r.Code != 1 || !strings.Contains(r.Stderr, "this was cut off: ") || !strings.Contains(r.Stderr, "was killed by SIGKILL") {
-		s.t.Errorf("exit code %d; want 1, and that the switch was killed:\n%s", r.Code, r.Stderr)
-	}
-}
-
-// killedInSecondWatch begins a recovery and kills it while it watches the version
-// once more.
-func (s *scene) killedInSecondWatch() {
-	s.t.Helper()
-	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
-	s.watchedAgain()
-	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
-}
-
-func (s *scene) watchedAgain() {
-	s.t.Helper()
-	host.Wait(s.t, 20*time.Second, func() error {
-		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, `"rewatched": true`) {
-			return fmt.Errorf("the journal does not tell of a second watch:\n%s", journal)
-		}
-		return nil
-	})
-}
-
-// phase is how far an open switch has come, "" if none is open.
-func (s *scene) phase() string {
-	s.t.Helper()
-	data, err := s.ReadFile(store + "/journal.json")
-	if err != nil {
-		return ""
-	}
-	var j struct{ Phase string }
-	if err := json.Unmarshal(data, &j); err != nil {
-		s.t.Fatalf("the journal holds %q: %v", data, err)
-	}
-	return j.Phase
-}
-
-// reaches waits for a phase, without the pauses of host.Wait: some are short.
-func (s *scene) reaches(update *host.Process, phase string) {
-	s.t.Helper()
-	for s.phase() != phase {
-		select {
-		case <-update.Done():
-			s.t.Fatalf("the switch ended without the phase %s", phase)
-		case <-time.After(time.Millisecond):
-		}
 	}
 }

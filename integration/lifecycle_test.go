@@ -56,7 +56,7 @@ func TestTheTimerUpdates(t *testing.T) {
 	s.Write("/etc/systemd/system/teleport-update.timer.d/90-often.conf",
 		"[Timer]\nOnCalendar=\nOnCalendar=*:*:0/5\nRandomizedDelaySec=0\nAccuracySec=100ms\n")
 	s.Must("systemctl", "daemon-reload")
-	host.Wait(t, 30*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if got := s.Link(linkDir + "/teleport"); got != store+"/1.1.0/bin/teleport" || s.Exists(store+"/journal.json") {
 			return fmt.Errorf("the timer has not updated: teleport leads to %s", got)
 		}
@@ -71,7 +71,7 @@ func TestTheTimerUpdates(t *testing.T) {
 func TestAReloadLosesNoRequest(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
-	s.running("1.0.0", "--health-window", "2s")
+	s.running("1.0.0")
 	before := s.Show("teleport", "InvocationID")
 	asked := s.askAllTheTime("http://127.0.0.1:3000/readyz")
 
@@ -109,7 +109,7 @@ func TestAnOldProcessThatDrainsIsNotCutOff(t *testing.T) {
 	}
 
 	s.Must("kill", old)
-	host.Wait(t, 5*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if s.Exists("/proc/" + old) {
 			return fmt.Errorf("process %s is still there", old)
 		}
@@ -145,7 +145,7 @@ func TestAnUpdateOutlivesTheShellThatTheAgentRuns(t *testing.T) {
 	s.release(release.Spec{Version: "1.0.0", Unit: restarts})
 	s.release(release.Spec{Version: "1.1.0", Unit: restarts})
 	s.release(release.Spec{Version: "1.2.0", Unit: restarts, Variant: stamp.ExitsAtStart})
-	s.running("1.0.0", "--health-window", "1s")
+	s.running("1.0.0")
 
 	s.wants("1.1.0")
 	s.diesInSession("update")
@@ -166,7 +166,7 @@ func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 	s.sound("1.0.0", "1.1.0")
 	s.running("1.0.0")
 	s.rebootInMidWatch("1.1.0")
-	host.Wait(t, 10*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if got := s.MainExecutable("teleport"); got != store+"/1.0.0/bin/teleport" {
 			return fmt.Errorf("the agent executes %q", got)
 		}
@@ -229,13 +229,7 @@ func TestAnAgentThatIsNotEnabledStaysDownAfterAShutdownInMidWatch(t *testing.T) 
 func (s *scene) rebootInMidWatch(v string) {
 	s.t.Helper()
 	s.wants(v)
-	s.Background(host.Command{Args: []string{updater, "update"}})
-	host.Wait(s.t, 10*time.Second, func() error {
-		if got := s.MainExecutable("teleport"); got != store+"/"+v+"/bin/teleport" {
-			return fmt.Errorf("the agent still executes %s", got)
-		}
-		return nil
-	})
+	s.midWatch(v)
 	if err := s.PowerOff(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"teleport-update/integration/agent/stamp"
-	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 )
 
@@ -28,8 +27,7 @@ func TestADataFolderThatIsALink(t *testing.T) {
 
 	// What was cut off in the middle of the watch is watched once more, and holds.
 	s.wants("1.2.0")
-	update := s.Background(host.Command{Args: []string{updater, "update"}})
-	s.watched("1.2.0")
+	update := s.midWatch("1.2.0")
 	s.Must("systemctl", "kill", "--signal=KILL", switchUnits)
 	s.ends(update, 1)
 	if code := s.tick(); code != 0 {

@@ -114,7 +114,7 @@ func (s *scene) runOld() {
 	s.t.Helper()
 	s.Must("systemctl", "enable", "--now", "teleport")
 	s.runsFrom(linkDir + "/teleport")
-	host.Wait(s.t, 10*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if s.rowsOf(oldPackage) == 0 {
 			return fmt.Errorf("the agent has not written anything yet")
 		}

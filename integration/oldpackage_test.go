@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
@@ -204,7 +203,7 @@ func TestARemovalThatIsCutOffEndsWhole(t *testing.T) {
 				s.sound("1.0.0")
 				s.wants("1.0.0")
 				enable := s.Background(host.Command{Args: []string{updater, "enable", "--proxy", proxyAddress, "--template", templateURL, "--health-window", "1s"}})
-				host.Wait(t, 60*time.Second, func() error {
+				host.Wait(t, patience, func() error {
 					if !s.Exists("/srv/" + where) {
 						return fmt.Errorf("the removal has not begun")
 					}

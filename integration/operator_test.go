@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,8 +32,7 @@ func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
 		s.sound("1.0.0", "1.1.0")
 		s.running("1.0.0")
 		s.wants("1.1.0")
-		update := s.Background(host.Command{Args: []string{updater, "update"}})
-		s.watched("1.1.0")
+		update := s.midWatch("1.1.0")
 		backup := store + "/1.0.0/backup"
 		s.Must("mv", backup, "/root/backup")
 		s.Must("systemctl", "stop", "teleport")
@@ -88,11 +88,13 @@ func TestAnAgentThatAPersonStopsWhileTheOldVersionIsWatchedStaysStopped(t *testi
 	s.release(release.Spec{Version: "1.1.0", Variant: stamp.CrashLoops, CrashAfter: 500 * time.Millisecond})
 	s.running("1.0.0")
 	s.wants("1.1.0")
+	noMore := s.watchesLast()
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.reaches(update, "restored")
-	host.Wait(t, 10*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 	s.Must("systemctl", "stop", "teleport")
 	s.ends(update, 1)
+	noMore()
 	s.linked("1.0.0")
 	s.down("after the rollback")
 	s.backsOff("1.1.0", 1, time.Hour)
@@ -107,11 +109,11 @@ func TestAnAgentThatAPersonStopsDuringTheBackupStaysStopped(t *testing.T) {
 	s.sound("1.0.0", "1.1.0")
 	s.writes("delete", 0)
 	s.running("1.0.0")
-	s.Must("sqlite3", liveFile, "CREATE TABLE other (data BLOB); INSERT INTO other VALUES (zeroblob(100000000))")
+	s.heavy()
 	s.wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.reaches(update, "begun")
-	s.Must("systemctl", "kill", "--signal=STOP", switchUnits)
+	s.signals(syscall.SIGSTOP)
 	if got := s.phase(); got != "begun" {
 		t.Fatalf("the backup is over: the journal says %q", got)
 	}

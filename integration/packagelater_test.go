@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/integration/host"
 )
@@ -26,7 +25,7 @@ func (s *scene) aptAtWork() *host.Process {
 	}
 	s.Put(slow+".deb", "/srv/slow.deb")
 	apt := s.Background(host.Command{Args: []string{"apt-get", "-y", "install", "/srv/slow.deb"}, Env: []string{"DEBIAN_FRONTEND=noninteractive"}})
-	host.Wait(s.t, 20*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if !s.Exists("/srv/slow") {
 			return fmt.Errorf("apt is not at work yet")
 		}

@@ -171,10 +171,13 @@ func (s *scene) check(err error) {
 	}
 }
 
-// identity of the running agent: a restart changes it, a handover its process.
+// identity of the running agent: a restart changes it, a handover its process. That
+// is the one which the PID file names, if there is one: systemd learns of a handover
+// when the process before has left.
 func (s *scene) agentProcess() string {
 	s.t.Helper()
-	return s.Show("teleport", "InvocationID") + " " + s.pid()
+	pid, _ := s.ReadFile("/run/teleport.pid")
+	return s.Show("teleport", "InvocationID") + " " + strings.TrimSpace(string(pid))
 }
 
 // untouched runs change, which must leave the agent, its configuration, its data

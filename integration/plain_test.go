@@ -71,6 +71,7 @@ func TestAPlainContainersAgentIsLeftAlone(t *testing.T) {
 	agent := s.Background(host.Command{Args: []string{"sh", "-c",
 		"exec " + linkDir + "/teleport start --config /etc/teleport.yaml --pid-file /run/teleport.pid >/var/log/teleport.log 2>&1"}})
 	s.answers("1.0.0")
+	s.grows(0)
 
 	s.wants("1.1.0")
 	s.Must(updater, "update")

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
@@ -139,7 +138,7 @@ func TestNothingIsRemovedWhileSomethingIsUnknown(t *testing.T) {
 	s.updates("1.1.0")
 	// A process whose executable nobody can tell.
 	s.Background(host.Command{Args: []string{"sh", "-c", "echo $$ >/root/pid; exec sleep infinity"}})
-	host.Wait(t, 10*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if !s.Exists("/root/pid") || s.Read("/root/pid") == "" {
 			return fmt.Errorf("the process has not begun")
 		}

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"teleport-update/integration/host"
 )
@@ -109,7 +108,7 @@ func (s *scene) lastRow() int64 {
 		LastRow int64 `json:"last_row"`
 		Failed  int64 `json:"failed_writes"`
 	}
-	host.Wait(s.t, 10*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		response, err := s.HTTP().Get("http://127.0.0.1:3000/version")
 		if err != nil {
 			return err
@@ -131,7 +130,7 @@ func (s *scene) lastRow() int64 {
 func (s *scene) grows(n int64) int64 {
 	s.t.Helper()
 	var last int64
-	host.Wait(s.t, 15*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if last = s.lastRow(); last <= n {
 			return fmt.Errorf("the agent's last row is %d; want more than %d", last, n)
 		}
@@ -147,7 +146,7 @@ func (s *scene) saidLast(pid string) int64 {
 	line := regexp.MustCompile(`msg="Stopped writing\." version=\S+ pid=` + pid + ` last_row=(\d+)`)
 	var last int64
 	// A last line of a process that is gone may come late.
-	host.Wait(s.t, 10*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		found := line.FindStringSubmatch(s.Log(""))
 		if found == nil {
 			return fmt.Errorf("process %s did not say which row was its last", pid)

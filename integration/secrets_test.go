@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
@@ -104,20 +103,22 @@ func TestNoSecretIsTold(t *testing.T) {
 
 	// While a switch runs, in its own unit, everybody can look at it.
 	s.wants("1.3.0")
-	s.configure(strings.Replace(s.Read(store+"/updates.yaml"), "window: 1s", "window: 4s", 1))
+	s.configure(strings.Replace(s.Read(store+"/updates.yaml"), "window: 1s", "window: "+longer, 1))
 	update := s.Background(host.Command{Args: command("update")})
 	var unit string
-	host.Wait(t, 15*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		unit = strings.Fields(s.Must("systemctl", "list-units", "--plain", "--no-legend", "teleport-update-switch-*") + " none")[0]
-		if unit == "none" || s.Show(unit, "MainPID") == "0" {
+		if unit == "none" || s.phase() == "" {
 			return fmt.Errorf("no switch is running")
 		}
 		return nil
 	})
+	goOn := s.pauses()
 	tells(t, "the unit", s.Must("systemctl", "show", "--all", unit))
 	tells(t, "the unit's file", s.Must("systemctl", "cat", unit))
 	tells(t, "ps", s.Must("sh", "-c", "tr '\\0' ' ' </proc/"+s.Show(unit, "MainPID")+"/cmdline"))
 	tells(t, "ps of all", strings.ReplaceAll(s.Must("ps", "-eo", "args"), "env HTTPS_PROXY="+secretProxy, ""))
+	goOn()
 	if r, err := update.Wait(); err != nil || r.Code != 0 {
 		t.Errorf("update: %v, exit code %d:\n%s", err, r.Code, r.Stderr)
 	} else {
@@ -134,6 +135,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	if !strings.Contains(said.String(), "?token=xxxxx") {
 		t.Error("no URL was told at all: the test looks in the wrong place")
 	}
+	s.Must("journalctl", "--sync")
 	tells(t, "the journal", s.Must("journalctl", "--no-pager", "-o", "cat"))
 	tells(t, "a field of the journal", s.Must("journalctl", "--no-pager", "-t", "teleport-update", "-o", "export"))
 	for _, name := range []string{"updates.yaml", "find.json", "update.lock", "fetch.lock"} {

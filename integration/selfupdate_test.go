@@ -244,7 +244,7 @@ func TestTheNewerUpdatersWordHolds(t *testing.T) {
 	// A signal ends both.
 	s.set(find.Answer{Version: "1.1.0", Edition: version.OSS, AutoUpdate: true, Jitter: time.Hour})
 	p := s.Background(host.Command{Args: []string{updater, "--debug", "update"}})
-	host.Wait(t, 15*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if _, out := p.Output(); !strings.Contains(out, "waiting a random time") {
 			return fmt.Errorf("it does not wait yet: %s", out)
 		}

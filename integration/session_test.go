@@ -68,9 +68,11 @@ func TestARecoveryInAShellThatTheAgentRunsIsKilled(t *testing.T) {
 	s.running("1.0.0")
 	s.wants("1.1.0")
 	s.killedInMidWatch("1.1.0")
+	noMore := s.watchesLast()
 	update := s.inSession("update")
 	s.watchedAgain()
 	s.Must("systemctl", "kill", "--signal=KILL", switchUnits)
+	noMore()
 	r, err := update.Wait()
 	if err != nil {
 		t.Fatal(err)

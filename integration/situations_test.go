@@ -22,8 +22,7 @@ func TestTheThirdInterruptionOfAVersionIsAFailure(t *testing.T) {
 	s.running("1.0.0")
 	for n := 1; n <= 3; n++ {
 		s.wants("1.1.0")
-		update := s.Background(host.Command{Args: []string{updater, "update"}})
-		s.watched("1.1.0")
+		update := s.midWatch("1.1.0")
 		// A person's Ctrl-C reaches the switch as SIGINT, a shutdown as SIGTERM.
 		signal := []string{"INT", "TERM"}[n%2]
 		s.Must("systemctl", "kill", "--signal="+signal, switchUnits)
@@ -50,7 +49,7 @@ func TestTheRecoveryAtBootIsOverBeforeTheAgentStarts(t *testing.T) {
 	s.migratingTo("1.1.0")
 	s.cutInMidWatch("1.1.0")
 	s.recoveredFirst()
-	host.Wait(t, 10*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 	s.linkedFiles("1.0.0")
 	if got := s.phase(); got != "restored" {
 		t.Errorf("after the boot the journal says %q", got)
@@ -79,8 +78,7 @@ func (s *scene) migratingTo(v string) {
 // boots it again.
 func (s *scene) cutInMidWatch(v string) {
 	s.t.Helper()
-	s.Background(host.Command{Args: []string{updater, "update"}})
-	s.watched(v)
+	s.midWatch(v)
 	if err := s.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,7 +120,7 @@ func TestAStateThatIsMountedLateIsRecoveredBeforeTheAgentStarts(t *testing.T) {
 		t.Fatalf("the mount is %s", got)
 	}
 	s.recoveredFirst()
-	host.Wait(t, 10*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 	s.wants("1.0.0")
 	if code := s.tick(); code != 0 {
 		t.Errorf("the first tick ends with %d", code)
@@ -185,7 +183,7 @@ func TestAJournalThatCannotBeActedOn(t *testing.T) {
 				if got := s.Show("teleport-update-recover.service", "Result"); got != "exit-code" {
 					t.Errorf("the recovery at boot: %s", got)
 				}
-				host.Wait(t, 10*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+				host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 				return
 			}
 			if got := s.status(); text(got.LastResult) != "interrupted" || !strings.Contains(text(got.LastError), "kept aside as "+store+"/journal.json.unreadable-") {
@@ -214,7 +212,7 @@ func TestARecoveryThatIsKilledAtBoot(t *testing.T) {
 		if err := s.Boot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		host.Wait(t, 10*time.Second, func() error {
+		host.Wait(t, patience, func() error {
 			if got := s.Show("teleport", "ActiveState"); got != "active" {
 				return fmt.Errorf("the agent's unit is %s", got)
 			}

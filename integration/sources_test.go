@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/find"
 	"teleport-update/integration/host"
@@ -49,12 +48,11 @@ func TestReleasesFromAFolderOfTheHostAndCompressedWithZstd(t *testing.T) {
 	}
 
 	s.wants("1.2.0")
-	begun := time.Now()
 	s.refused("not on the medium", []string{"release not found: " + media + release.Name("1.2.0", version.OSS), "the agent stays on version 1.1.0"}, updater, "update")
 	s.Write(media+release.Name("1.2.0", version.OSS)+".sha256", strings.Repeat("0", 64)+"\n")
 	s.refused("only its checksum is on the medium", []string{"release not found", "the agent stays on version 1.1.0"}, updater, "update")
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("what is not there was looked for again and again: %v", took)
+	if log := s.told(); strings.Contains(log, "trying again") || strings.Contains(log, "Download interrupted") {
+		t.Errorf("what is not there was looked for again and again:\n%s", log)
 	}
 	if err := os.WriteFile(filepath.Join(s.releases, "broken"), []byte("cut off"), 0o644); err != nil {
 		t.Fatal(err)
@@ -83,7 +81,7 @@ func TestAnotherEditionOfTheSameVersion(t *testing.T) {
 
 	on := func(folder, edition, previous string) {
 		t.Helper()
-		host.Wait(t, 15*time.Second, func() error { return s.executes(store + "/" + folder + "/bin/teleport") })
+		host.Wait(t, patience, func() error { return s.executes(store + "/" + folder + "/bin/teleport") })
 		for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
 			if got, want := s.Link(linkDir+"/"+name), store+"/"+folder+"/bin/"+name; got != want {
 				t.Errorf("link %s leads to %q; want %q", name, got, want)

@@ -21,7 +21,7 @@ func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
 	s.release(release.Spec{Version: "1.2.0", Variant: stamp.ExitsAtStart, Unit: release.Unit{NoReload: true}})
 
 	s.statusIs("disabled") // never enabled
-	s.running("1.0.0", "--health-window", "1s")
+	s.running("1.0.0")
 	s.statusIs("idle")
 	s.set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	s.statusIs("idle") // and something is wanted

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"teleport-update/installer"
 	"teleport-update/integration/host"
@@ -90,11 +89,12 @@ func TestAPinnedHostFollowsNobody(t *testing.T) {
 func TestTheTimersRunLeavesASwitchByHandAlone(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
-	s.running("1.0.0")
+	s.running("1.0.0", "--health-window", longer)
 	s.wants("1.1.0")
 
 	byHand := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.switching("1.1.0")
+	goOn := s.pauses()
 	if code := s.tick(); code != 0 {
 		t.Errorf("the timer's run ends with %d", code)
 	}
@@ -102,6 +102,7 @@ func TestTheTimersRunLeavesASwitchByHandAlone(t *testing.T) {
 	if log := s.Log("teleport-update.service"); !strings.Contains(log, "another updater is at work") {
 		t.Errorf("the timer's run does not say why it did nothing:\n%s", log)
 	}
+	goOn()
 	s.ends(byHand, 0)
 	s.serves("1.1.0")
 	s.switched(1, "1.1.0")
@@ -142,7 +143,7 @@ func TestARollbackByHandWhileTheTimersRunDownloads(t *testing.T) {
 	goOn()
 	s.ends(rollback, 0)
 	s.serves("1.0.0")
-	host.Wait(t, 20*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if state := s.Show("teleport-update.service", "ActiveState"); state != "inactive" {
 			return fmt.Errorf("the timer's unit is %s", state)
 		}
@@ -214,7 +215,7 @@ func TestProxyAndGroupAreTheAgents(t *testing.T) {
 // be told any moment.
 func (s *scene) switching(v string) {
 	s.t.Helper()
-	host.Wait(s.t, 20*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if got := s.Link(linkDir + "/teleport"); got != store+"/"+v+"/bin/teleport" {
 			return fmt.Errorf("teleport leads to %s", got)
 		}
@@ -225,7 +226,7 @@ func (s *scene) switching(v string) {
 // switched asserts how often a switch to a version was begun.
 func (s *scene) switched(times int, v string) {
 	s.t.Helper()
-	log := s.Must("journalctl", "--quiet", "--output=cat", "--identifier=teleport-update")
+	log := s.told()
 	if n := strings.Count(log, " to="+v+" database="); n != times {
 		s.t.Errorf("there were %d switches to %s; want %d:\n%s", n, v, times, log)
 	}

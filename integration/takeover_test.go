@@ -77,7 +77,7 @@ func TestAFailedFirstEnablePutsEverythingBack(t *testing.T) {
 				"--proxy", proxyAddress, "--template", templateURL, "--health-window", "1s")
 			s.Unchanged(before, s.Tree(theHost...), agentState, store)
 			s.onlyOutcomeIsLeft()
-			host.Wait(t, 10*time.Second, func() error { return s.executes(a.binDir + "/teleport") })
+			host.Wait(t, patience, func() error { return s.executes(a.binDir + "/teleport") })
 			if now := s.rowsOf("0.9.0"); now < rows {
 				t.Errorf("of %d rows of the agent's database %d are left", rows, now)
 			}
@@ -257,7 +257,7 @@ func (s *scene) runForeign(v string, a foreignAgent) {
 	s.Write(path.Join(a.unitDir, "teleport.service"), release.Unit{LinkDir: a.binDir, RestartDelay: 300 * time.Millisecond}.Text())
 	s.Must("systemctl", "daemon-reload")
 	s.Must("systemctl", "enable", "--now", "teleport")
-	host.Wait(s.t, 10*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if err := s.executes(a.binDir + "/teleport"); err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"teleport-update/find/server"
 	"teleport-update/integration/host"
@@ -62,7 +61,7 @@ func (f *realFind) edit(groups string) {
 // offers waits until find's answer to this host is that version.
 func (s *scene) offers(v string) {
 	s.t.Helper()
-	host.Wait(s.t, 15*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if r := s.status(); text(r.VersionDesired) != v || r.DesiredError != nil {
 			return fmt.Errorf("find wants %s (%s)", text(r.VersionDesired), text(r.DesiredError))
 		}
@@ -103,7 +102,7 @@ func TestAPrivateCAIsTrustedOnceItIsNamed(t *testing.T) {
 
 	// An edit with an error in it changes no answer.
 	f.edit("default: {agent_version: soon}\n")
-	host.Wait(t, 15*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if !strings.Contains(f.server.Output(), "the groups file cannot be taken") {
 			return fmt.Errorf("the server says nothing of it:\n%s", f.server.Output())
 		}
@@ -204,7 +203,7 @@ func TestTheHTTPProxyOfTheEnvironmentIsUsed(t *testing.T) {
 	s.Write("/etc/systemd/system/teleport-update.service.d/proxy.conf", "[Service]\nEnvironment="+environment+"\n")
 	s.Must("systemctl", "daemon-reload")
 	f.edit("default: {agent_version: 1.1.0}\n")
-	host.Wait(t, 15*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if code := s.tick(); code != 0 {
 			t.Fatalf("the tick ended with %d", code)
 		}

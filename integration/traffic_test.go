@@ -108,7 +108,7 @@ func (c *session) goesOn(from string) {
 	c.mu.Lock()
 	heard := c.lines
 	c.mu.Unlock()
-	host.Wait(c.t, 5*time.Second, func() error {
+	host.Wait(c.t, patience, func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch {
@@ -143,7 +143,7 @@ func (s *scene) versions() []string {
 // closed waits until no transaction is open and no switch runs.
 func (s *scene) closed() {
 	s.t.Helper()
-	host.Wait(s.t, 30*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if s.Exists(store + "/journal.json") {
 			return fmt.Errorf("the journal is still there")
 		}
@@ -159,7 +159,7 @@ func (s *scene) closed() {
 func (s *scene) answers(v string) {
 	s.t.Helper()
 	client := s.HTTP()
-	host.Wait(s.t, 10*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		response, err := client.Get("http://127.0.0.1:3000/version")
 		if err != nil {
 			return err

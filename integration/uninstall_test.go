@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/integration/host"
 )
@@ -79,15 +78,15 @@ func TestUninstallCanLeaveTheAgent(t *testing.T) {
 	s.wants("1.1.0")
 	s.Must(updater, "update")
 	s.serves("1.1.0")
-	unit, pid := s.Read(unitFile), s.pid()
+	unit, before := s.Read(unitFile), s.seen()
 	s.Must("rm", store+"/original/before.json")
 	s.fails(1, "what was here before the first enable is not known", updater, "uninstall")
 	s.serves("1.1.0")
 	asked := s.askAllTheTime("http://127.0.0.1:3000/readyz")
 
 	s.Must(updater, "uninstall", "--keep-agent")
-	if got := s.pid(); got != pid {
-		t.Errorf("the agent was restarted")
+	if got := before.became(s.seen()); got != inPeace {
+		t.Errorf("the agent was %s", got)
 	}
 	if n, failed := asked(); len(failed) > 0 {
 		t.Errorf("of %d requests %d failed: %v", n, len(failed), failed)
@@ -107,8 +106,8 @@ func TestUninstallCanLeaveTheAgent(t *testing.T) {
 	}
 
 	s.Must("systemctl", "reload", "teleport")
-	host.Wait(t, 10*time.Second, func() error {
-		if s.pid() == pid {
+	host.Wait(t, patience, func() error {
+		if before.became(s.seen()) == inPeace {
 			return fmt.Errorf("the reload had no effect")
 		}
 		return nil
@@ -127,7 +126,7 @@ func TestUninstallCanLeaveTheAgent(t *testing.T) {
 
 func (s *scene) runsFrom(program string) {
 	s.t.Helper()
-	host.Wait(s.t, 10*time.Second, func() error { return s.executes(program) })
+	host.Wait(s.t, patience, func() error { return s.executes(program) })
 }
 
 // onlyAgentsDataIsLeft asserts that nothing in the agent's folder is the
