@@ -25,7 +25,7 @@ func TestTheSystemdRoomOnAHost(t *testing.T) {
 	h := host.ForTest(t, host.Options{})
 	h.Put(program, "/root/systemd.test")
 	r, err := h.RunCommand(t.Context(), host.Command{
-		Args: []string{"/root/systemd.test", "-test.run", "Host", "-test.parallel", "8", "-test.timeout", "5m"},
+		Args: []string{"/root/systemd.test", "-test.run", "Host", "-test.parallel", "8", "-test.timeout", "10m"},
 		Env:  []string{"DISPOSABLE_HOST=1"},
 	})
 	if err != nil || r.Code != 0 {
@@ -33,12 +33,12 @@ func TestTheSystemdRoomOnAHost(t *testing.T) {
 	}
 	// The last one stops the host.
 	stop := h.Background(host.Command{
-		Args: []string{"/root/systemd.test", "-test.run", "Shutdown", "-test.v", "-test.timeout", "1m"},
+		Args: []string{"/root/systemd.test", "-test.run", "Shutdown", "-test.v", "-test.timeout", "5m"},
 		Env:  []string{"DISPOSABLE_HOST=stop"},
 	})
 	select {
 	case <-stop.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(6 * time.Minute):
 		t.Error("the test of a shutdown does not end")
 	}
 	if out, errs := stop.Output(); !strings.Contains(out, "--- PASS: TestShutdown") {

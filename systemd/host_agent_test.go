@@ -71,9 +71,9 @@ func (b behaviour) has(key string) bool {
 // agent behaves as Teleport does: on SIGHUP it starts a new process by the name
 // it was started by, and leaves when that one is ready.
 //
-//	exit=N after=D   exits with N after D
+//	exit=N after=D   exits with N after D, or with after=told as soon as it is told to
 //	hup=ignore|exec  ignores SIGHUP, or executes its own file again
-//	handover=early|late|hang  started on SIGHUP, dies before or after it has taken over the PID file, or never does
+//	handover=early|late|hang  started on SIGHUP, dies when it is told to, before or after it has taken over the PID file, or never does
 //	drain=D          stays for D after it has handed over
 //	term=ignore      ignores SIGTERM
 //	unready          never tells systemd that it is ready
@@ -86,8 +86,7 @@ func agent() int {
 	if handover {
 		switch b["handover"] {
 		case "early":
-			// Long enough to be seen on a machine that is busy with other tests.
-			time.Sleep(300 * time.Millisecond)
+			<-told(pidFile)
 			return 1
 		case "hang":
 			<-signals
@@ -99,13 +98,16 @@ func agent() int {
 	if b.has("exit") {
 		fmt.Sscan(b["exit"], &code)
 		end = time.After(b.pause("after"))
+		if b["after"] == "told" {
+			end = told(pidFile)
+		}
 	}
 	if !b.has("exit") || b.has("after") {
 		temp := fmt.Sprintf("%s.%d", pidFile, os.Getpid())
 		os.WriteFile(temp, fmt.Appendln(nil, os.Getpid()), 0o644)
 		os.Rename(temp, pidFile)
 		if handover && b["handover"] == "late" {
-			time.Sleep(300 * time.Millisecond)
+			<-told(pidFile)
 			return 1
 		}
 		if !b.has("unready") {
@@ -135,6 +137,24 @@ func agent() int {
 		}
 	}
 }
+
+// told waits for the file that tells an agent to die. A process that dies after a
+// time may have died before anybody on a busy host could see it.
+func told(pidFile string) <-chan time.Time {
+	c := make(chan time.Time)
+	go func() {
+		for {
+			if _, err := os.Stat(tellFile(pidFile)); err == nil {
+				close(c)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return c
+}
+
+func tellFile(pidFile string) string { return filepath.Join(filepath.Dir(pidFile), "die") }
 
 func handOverTo(program string) bool {
 	reader, writer, _ := os.Pipe()

@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,7 +118,7 @@ func (a *hostAgent) start() Unit {
 		if data, err := os.ReadFile(a.pidFile()); err == nil && len(data) > 0 {
 			return a.state()
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > patience {
 			a.t.Fatal("the agent does not start")
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -139,35 +139,70 @@ func (a *hostAgent) executes(pid uint32) string {
 	return strings.TrimPrefix(exe, a.root+"/")
 }
 
-// hostWindow is short because nothing in these tests takes long.
-const hostWindow = 1500 * time.Millisecond
+const (
+	// hostWindow is for what is to hold, and for limits that have to be waited
+	// for.
+	hostWindow = 1500 * time.Millisecond
+	// patience is for what comes sooner or later: on a busy host it may be later.
+	patience = time.Minute
+
+	versionTwo = "versions/2/bin/agent"
+)
 
 // watch is one of version 2.
 func (a *hostAgent) watch() Watch {
-	return Watch{Unit: a.unit, Dir: a.root + "/versions/2", Window: hostWindow, ReloadLimit: hostWindow}
+	return Watch{Unit: a.unit, Dir: a.root + "/versions/2", Window: hostWindow, ReloadLimit: patience}
 }
 
-// meanwhile does something as soon as the new version runs. The channel is
-// closed when it is done.
-func (a *hostAgent) meanwhile(systemctl ...string) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for began := time.Now(); ; {
-			data, _ := os.ReadFile(a.pidFile())
-			if pid, _ := strconv.Atoi(strings.TrimSpace(string(data))); a.executes(uint32(pid)) == "versions/2/bin/agent" {
-				break
-			}
-			if time.Since(began) > 30*time.Second {
-				a.t.Errorf("systemctl %q: the new version does not run", systemctl)
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		time.Sleep(300 * time.Millisecond)
+// inPIDFile is the process that the PID file names, 0 if there is none.
+func (a *hostAgent) inPIDFile() uint32 { return uint32(procfs{root: "/"}.pidFile(a.pidFile())) }
+
+// meanwhile does something as soon as a process of the new version runs that does
+// not do so yet. The channel brings when that was done.
+func (a *hostAgent) meanwhile(systemctl ...string) <-chan time.Time {
+	before := a.inPIDFile()
+	return a.soon(func() bool {
+		pid := a.inPIDFile()
+		return pid != before && a.executes(pid) == versionTwo
+	}, func() {
 		if out, err := exec.Command("systemctl", systemctl...).CombinedOutput(); err != nil {
 			a.t.Errorf("systemctl %q: %v: %s", systemctl, err, out)
 		}
+	})
+}
+
+// soon does something a moment after a state has come: the watch has seen it by
+// then.
+func (a *hostAgent) soon(state func() bool, do func()) <-chan time.Time {
+	done := make(chan time.Time, 1)
+	go func() {
+		defer close(done)
+		for began := time.Now(); !state(); time.Sleep(20 * time.Millisecond) {
+			if a.t.Context().Err() != nil {
+				return // the test has ended without it, and says why
+			}
+			if time.Since(began) > patience {
+				a.t.Error("the new version does not come as far as this test needs it")
+				return
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+		do()
+		done <- time.Now()
 	}()
 	return done
+}
+
+// The states in which version 2 is told to die.
+var dies = map[string]func(*hostAgent) bool{
+	"once it is there": func(a *hostAgent) bool {
+		u, err := a.conn.Unit(a.t.Context(), a.unit)
+		group := procfs{root: "/"}.group(u.ControlGroup, a.root+"/versions/2")
+		return err == nil && slices.ContainsFunc(group, func(p process) bool { return p.inside })
+	},
+	"once the PID file names it": func(a *hostAgent) bool { return a.executes(a.inPIDFile()) == versionTwo },
+	"once it is the main process": func(a *hostAgent) bool {
+		u, err := a.conn.Unit(a.t.Context(), a.unit)
+		return err == nil && a.executes(u.MainPID) == versionTwo
+	},
 }

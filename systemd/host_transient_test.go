@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,7 @@ func TestHostTransientOutlivesItsCaller(t *testing.T) {
 		if _, err := os.Stat(dir + "/done"); err == nil {
 			break
 		}
-		if time.Since(began) > 15*time.Second {
+		if time.Since(began) > patience {
 			t.Fatal("the program died with its caller")
 		}
 	}
@@ -130,7 +131,7 @@ func TestHostTransientOutlivesItsCaller(t *testing.T) {
 		t.Errorf("the caller was %q: this test shows nothing", state)
 	}
 	for began := time.Now(); !strings.Contains(transients(t), "exited"); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("left is %q; want an exited unit that nobody waited for", transients(t))
 		}
 	}
@@ -148,16 +149,22 @@ func TestHostTransientOutlivesItsCaller(t *testing.T) {
 
 func TestHostTransientGoesOnWhenItsCallerGivesUp(t *testing.T) {
 	conn := dialHost(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	patienceEnded := errors.New("patience has ended")
 	const name = transientPrefix + "given-up.service"
-	_, err := conn.RunTransient(ctx, Transient{Name: name, Argv: sh("sleep 1; exit 5")})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v; want the context's error", err)
+	go func() {
+		awaitRunning(t, conn, name)
+		cancel(patienceEnded)
+	}()
+	program, end := endedBy(t, 5)
+	_, err := conn.RunTransient(ctx, Transient{Name: name, Argv: program})
+	if !errors.Is(err, patienceEnded) {
+		t.Errorf("%v; want why the context ended", err)
 	}
 	if u, err := conn.Unit(t.Context(), name); err != nil || !u.Running() {
 		t.Errorf("%+v, %v; want a program that goes on", u, err)
 	}
+	end()
 	// Whoever follows again gets the exit code.
 	if code, err := conn.follow(t.Context(), name); code != 5 || err != nil {
 		t.Errorf("%d, %v; want 5", code, err)
@@ -170,7 +177,8 @@ func TestHostTransientInterruptedAtAnyMoment(t *testing.T) {
 	conn := dialHost(t)
 	interrupt := errors.New("interrupt signal received")
 	goingOn, notBegun := 0, 0
-	for after := time.Duration(0); after < 20*time.Millisecond; after += 250 * time.Microsecond {
+	// Further where a start takes longer.
+	for after := time.Duration(0); after < 20*time.Millisecond || goingOn == 0 && after < patience; after += max(250*time.Microsecond, (after-20*time.Millisecond)/10) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		name := fmt.Sprintf("%sinterrupted-%dus.service", transientPrefix, after.Microseconds())
 		time.AfterFunc(after, func() { cancel(interrupt) })
@@ -199,9 +207,39 @@ func TestHostTransientInterruptedAtAnyMoment(t *testing.T) {
 
 func TestHostTransientThroughAReexecution(t *testing.T) {
 	conn := dialHost(t)
-	time.AfterFunc(300*time.Millisecond, func() { exec.Command("systemctl", "daemon-reexec").Run() })
-	code, err := conn.RunTransient(t.Context(), Transient{Argv: sh("sleep 2; exit 6")})
+	const name = transientPrefix + "reexecution.service"
+	program, end := endedBy(t, 6)
+	go func() {
+		awaitRunning(t, conn, name)
+		if out, err := exec.Command("systemctl", "daemon-reexec").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		end()
+	}()
+	code, err := conn.RunTransient(t.Context(), Transient{Name: name, Argv: program})
 	if code != 6 || err != nil {
 		t.Errorf("%d, %v; want 6", code, err)
+	}
+}
+
+// endedBy is a program that exits with this code when end is called.
+func endedBy(t *testing.T, code int) (program []string, end func()) {
+	file := filepath.Join(t.TempDir(), "end")
+	return sh(fmt.Sprintf("while [ ! -e '%s' ]; do sleep 0.02; done; exit %d", file, code)), func() {
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func awaitRunning(t *testing.T, conn *Conn, unit string) {
+	for began := time.Now(); t.Context().Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if u, err := conn.Unit(t.Context(), unit); err == nil && u.Running() {
+			return
+		}
+		if time.Since(began) > patience {
+			t.Errorf("%s does not run", unit)
+			return
+		}
 	}
 }

@@ -3,8 +3,10 @@
 package systemd
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -20,6 +22,8 @@ type hostCase struct {
 	one, two  string // behaviour
 	stopped   bool   // version 1 does not run when the watch begins
 	meanwhile []string
+	dies      string // when version 2 is told to die
+	waits     bool   // the reload brings nothing, until its limit
 
 	restarted bool
 	reason    string // part of an UnhealthyError's; empty: it holds
@@ -27,7 +31,12 @@ type hostCase struct {
 	byOther   bool
 }
 
-const alwaysRestart = "Restart=always\nRestartSec=100ms"
+const (
+	alwaysRestart = "Restart=always\nRestartSec=100ms"
+	// untilTakenOver is a reload that ends when the PID file names another process,
+	// which systemd then takes for the main one.
+	untilTakenOver = `ExecReload=/bin/sh -c "f=/var/tmp/%N/agent.pid; kill -HUP $MAINPID; while [ $(cat $f) = $MAINPID ]; do sleep 0.02; done"`
+)
 
 func TestHostReload(t *testing.T) {
 	for _, w := range []hostCase{
@@ -35,18 +44,18 @@ func TestHostReload(t *testing.T) {
 		{name: "the old process may go on draining", one: "drain=1m"},
 		{name: "a notifying agent takes over", unit: hostUnit{kind: "notify"}},
 		{name: "without a PID file the new process counts while the old one drains", unit: hostUnit{noPID: true}, one: "drain=1m"},
-		{name: "the new process dies and the old one serves on", two: "handover=early", reason: "died", old: true},
-		{name: "the new process dies quickly under a unit that restarts always", unit: hostUnit{service: alwaysRestart}, two: "handover=early", reason: "died", old: true},
-		{name: "the new process dies after it has taken over", two: "handover=late", reason: "died"},
-		{name: "the new process dies after systemd has seen it take over", unit: hostUnit{noHUP: true, service: "ExecReload=/bin/sh -c \"kill -HUP $MAINPID; sleep 0.2\""}, two: "handover=late", reason: "died"},
-		{name: "the new process takes over and crashes later", two: "exit=1 after=1s", reason: "exited with status 1"},
-		{name: "the new process never takes over", two: "handover=hang", restarted: true},
-		{name: "an agent that ignores the reload is restarted", one: "hup=ignore", restarted: true},
-		{name: "an agent that executes its old file again is restarted", one: "hup=exec", restarted: true},
+		{name: "the new process dies and the old one serves on", two: "handover=early", dies: "once it is there", reason: "died", old: true},
+		{name: "the new process dies under a unit that restarts always", unit: hostUnit{service: alwaysRestart}, two: "handover=early", dies: "once it is there", reason: "died", old: true},
+		{name: "the new process dies after it has taken over", two: "handover=late", dies: "once the PID file names it", reason: "died"},
+		{name: "the new process dies after systemd has seen it take over", unit: hostUnit{noHUP: true, service: untilTakenOver}, two: "handover=late", dies: "once it is the main process", reason: "died"},
+		{name: "the new process takes over and crashes later", two: "exit=1 after=told", dies: "once it is the main process", reason: "exited with status 1"},
+		{name: "the new process never takes over", two: "handover=hang", waits: true, restarted: true},
+		{name: "an agent that ignores the reload is restarted", one: "hup=ignore", waits: true, restarted: true},
+		{name: "an agent that executes its old file again is restarted", one: "hup=exec", waits: true, restarted: true},
 		{name: "a unit without a reload is restarted", unit: hostUnit{noHUP: true}, restarted: true},
 		{name: "a unit whose reload fails is restarted", unit: hostUnit{noHUP: true, service: "ExecReload=/bin/false"}, restarted: true},
 		{name: "a unit that does not run is started", stopped: true, restarted: true},
-		{name: "an agent that ignores the reload and dies after the restart", one: "hup=ignore", two: "exit=3 after=500ms", reason: "exited with status 3"},
+		{name: "an agent that ignores the reload and dies after the restart", one: "hup=ignore", two: "exit=3 after=500ms", waits: true, reason: "exited with status 3"},
 		{name: "somebody else restarts", meanwhile: []string{"restart"}},
 		{name: "somebody else stops", meanwhile: []string{"stop"}, reason: "stopped by somebody else", byOther: true},
 	} {
@@ -65,13 +74,14 @@ func TestHostRestart(t *testing.T) {
 		{name: "exits at once", unit: hostUnit{service: alwaysRestart}, two: "exit=1", reason: " "},
 		{name: "exits at once and is restarted at once", unit: hostUnit{service: "Restart=always\nRestartSec=0"}, two: "exit=1", reason: " "},
 		{name: "exits with 0", unit: hostUnit{service: "Restart=on-failure"}, two: "exit=0", reason: "exited by itself"},
-		{name: "exits with 0 after a while and is restarted", unit: hostUnit{service: "Restart=always\nRestartSec=2s"}, two: "exit=0 after=1s", reason: "exited by itself"},
+		{name: "exits with 0 after a while and is restarted", unit: hostUnit{service: "Restart=always\nRestartSec=1m"}, two: "exit=0 after=1s", reason: "exited by itself"},
 		{name: "crashes to the start limit", unit: hostUnit{service: "Restart=always\nRestartSec=1ms", limit: "1h"}, two: "exit=1", reason: " "},
 		{name: "dies before it tells systemd that it is ready", unit: hostUnit{kind: "notify"}, two: "exit=1", reason: "did not start: it exited with status 1"},
-		{name: "never tells systemd that it is ready", unit: hostUnit{kind: "notify", service: "TimeoutStartSec=1s"}, two: "unready", reason: "did not start"},
-		{name: "kills itself late in the window", unit: hostUnit{service: "Restart=always\nRestartSec=1ms"}, two: "exit=1 after=1300ms", reason: " "},
+		{name: "never tells systemd that it is ready", unit: hostUnit{kind: "notify", service: "TimeoutStartSec=10s"}, two: "unready", reason: "did not start"},
+		{name: "kills itself when it is looked at less often", unit: hostUnit{service: "Restart=always\nRestartSec=1ms"}, two: "exit=1 after=4s", reason: " "},
 		{name: "somebody else restarts", restarted: true, meanwhile: []string{"restart"}},
 		{name: "somebody else stops", meanwhile: []string{"stop"}, reason: "stopped by somebody else", byOther: true},
+		{name: "somebody else stops before it is ready", unit: hostUnit{kind: "notify"}, two: "unready", meanwhile: []string{"stop"}, reason: "stopped by somebody else", byOther: true},
 		{name: "systemd re-executes itself", restarted: true, meanwhile: []string{"daemon-reexec"}},
 		{name: "systemd reads its units anew", restarted: true, meanwhile: []string{"daemon-reload"}},
 	} {
@@ -89,6 +99,9 @@ type hostAct func(*Conn, context.Context, Watch) (Outcome, error)
 
 func (w hostCase) run(t *testing.T, act hostAct) {
 	for window := hostWindow; !w.runIn(t, act, window); window *= 2 {
+		if window > patience {
+			t.Fatal("what happened meanwhile was not noticed")
+		}
 		t.Logf("what was to happen meanwhile came after the window of %v: again, with a longer one", window)
 	}
 }
@@ -101,7 +114,7 @@ func (w hostCase) runIn(t *testing.T, act hostAct, window time.Duration) (said b
 		before = a.start()
 	}
 	a.linkTo("2")
-	var meanwhile <-chan struct{}
+	var meanwhile <-chan time.Time
 	if len(w.meanwhile) > 0 {
 		command := w.meanwhile
 		if !strings.HasPrefix(command[0], "daemon") {
@@ -111,17 +124,29 @@ func (w hostCase) runIn(t *testing.T, act hostAct, window time.Duration) (said b
 	}
 	watch := a.watch()
 	watch.Window = window
-	watch.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if w.reason != "" {
+		watch.Window = patience // it is to end before
+	}
+	if w.waits {
+		watch.ReloadLimit = hostWindow
+	}
+	if w.dies != "" {
+		a.soon(func() bool { return dies[w.dies](a) }, func() { writeHostFile(t, tellFile(a.pidFile()), "") })
+	}
+	var log bytes.Buffer
+	watch.Log = slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &log), nil))
 	began := time.Now()
 	out, err := act(a.conn, t.Context(), watch)
-	t.Logf("%v after %v: %+v", err, time.Since(began).Round(time.Millisecond), out)
+	ended := time.Now()
+	t.Logf("%v after %v: %+v", err, ended.Sub(began).Round(time.Millisecond), out)
 	if meanwhile != nil {
-		select {
-		case <-meanwhile:
-		default:
-			if <-meanwhile; err == nil {
-				return false
-			}
+		late := (<-meanwhile).After(ended)
+		if w.meanwhile[0] == "restart" {
+			// It may also have come after the last look, and before the end.
+			late = !strings.Contains(log.String(), "watching anew")
+		}
+		if late && err == nil {
+			return false
 		}
 	}
 	if w.reason != "" {
@@ -138,16 +163,22 @@ func (w hostCase) runIn(t *testing.T, act hostAct, window time.Duration) (said b
 		t.Fatal(err)
 	}
 	now := a.state()
-	if out.Restarted != w.restarted || out.MainPID != now.MainPID {
+	drains := w.one == "drain=1m"
+	for began := time.Now(); !drains && a.executes(now.MainPID) != versionTwo; now = a.state() {
+		// The old process may take as long to leave as it likes.
+		if time.Since(began) > patience {
+			t.Fatalf("the main process executes %q", a.executes(now.MainPID))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if out.Restarted != w.restarted || out.MainPID != now.MainPID && (w.restarted || out.MainPID != before.MainPID) {
 		t.Errorf("%+v; want restarted %v, main process %d", out, w.restarted, now.MainPID)
 	}
 	if !w.restarted && len(w.meanwhile) == 0 && now.InvocationID != before.InvocationID {
 		t.Error("the unit was restarted")
 	}
-	if drains := w.one == "drain=1m"; drains && a.executes(before.MainPID) != "versions/1/bin/agent" {
+	if drains && a.executes(before.MainPID) != "versions/1/bin/agent" {
 		t.Error("the old process was cut off")
-	} else if !drains && a.executes(now.MainPID) != "versions/2/bin/agent" {
-		t.Errorf("the main process executes %q", a.executes(now.MainPID))
 	}
 	return true
 }
@@ -161,7 +192,7 @@ func TestHostRollBackOfACrashLoopAtItsStartLimit(t *testing.T) {
 		t.Fatal("a crash loop held")
 	}
 	for began := time.Now(); a.state().ActiveState != "failed"; time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("the start limit was not reached: %+v", a.state())
 		}
 	}
@@ -184,7 +215,7 @@ func TestHostRestartInTheMiddleOfACrashLoopIsNotTheNewVersionsCrash(t *testing.T
 	a := newHostAgent(t, hostUnit{service: "Restart=always\nRestartSec=20ms"}, "exit=1", "")
 	a.systemctl("start", a.unit)
 	for began := time.Now(); a.state().NRestarts < 3; time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > patience {
 			t.Fatal("the old version does not crash")
 		}
 	}
@@ -232,7 +263,9 @@ func TestHostWatchRunning(t *testing.T) {
 	a := newHostAgent(t, hostUnit{}, "", "")
 	a.start()
 	a.linkTo("2")
-	_, err := a.conn.WatchRunning(t.Context(), a.watch())
+	w := a.watch()
+	w.ReloadLimit = hostWindow
+	_, err := a.conn.WatchRunning(t.Context(), w)
 	if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.OldServes {
 		t.Errorf("the old version: %v; want unhealthy and that it serves", err)
 	}
@@ -245,7 +278,8 @@ func TestHostWatchRunning(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := a.conn.WatchRunning(ctx, a.watch()); !errors.Is(err, context.DeadlineExceeded) {
+	w.Window = patience
+	if _, err := a.conn.WatchRunning(ctx, w); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v; want the context's error", err)
 	}
 }
@@ -287,9 +321,12 @@ func TestHostOverTheSystemBus(t *testing.T) {
 	if _, err := conn.ReloadAndWatch(t.Context(), a.watch()); err != nil {
 		t.Error(err)
 	}
-	a.meanwhile("stop", a.unit)
-	_, err = conn.RestartAndWatch(t.Context(), a.watch())
+	stopped := a.meanwhile("stop", a.unit)
+	w := a.watch()
+	w.Window = patience
+	_, err = conn.RestartAndWatch(t.Context(), w)
 	if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.Stopped {
 		t.Errorf("%v; want Stopped", err)
 	}
+	<-stopped
 }

@@ -90,7 +90,7 @@ func TestAProcessThatIsDeadButNotBuriedIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for began := time.Now(); proc.process(child.Process.Pid, dir) != nil; {
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatal("the zombie counts as a live process")
 		}
 	}
