@@ -10,7 +10,8 @@ import (
 // that every rule can be tested without a service manager.
 type sample struct {
 	now      time.Time
-	stopping bool // the host shuts down
+	took     time.Duration // what is seen may be as old as this
+	stopping bool          // the host shuts down
 	unit     Unit
 	stopJob  bool // the unit's pending job is one that stops it
 	// otherJobs counts the jobs on the unit that somebody else asked for since
@@ -254,7 +255,7 @@ func (j *judge) observeWindow(s sample) verdict {
 	if j.since.IsZero() {
 		j.since = s.now
 	}
-	age := s.now.Sub(j.since)
+	age := s.now.Sub(j.since) - s.took
 	switch {
 	case age < j.window:
 		return verdict{}

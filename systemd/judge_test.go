@@ -119,6 +119,8 @@ func TestAfterARestart(t *testing.T) {
 	for _, w := range []judgement{
 		{name: "an agent that stays holds at the window's end",
 			steps: []step{after(0, newUp)}, kind: held, at: 30},
+		{name: "a look that took its time may have seen what was before the window's end",
+			steps: []step{after(0, func(s *scene) { newUp(s); s.took = 2 * time.Second })}, kind: held, at: 32},
 		{name: "one that systemd has restarted before the first look has died",
 			steps: []step{after(0, func(s *scene) { newUp(s); s.unit.NRestarts = 1 })},
 			kind:  unhealthy, at: 0, reason: "restarted by systemd"},

@@ -32,6 +32,7 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	if err := s.listen(ctx); err != nil {
 		return sample{}, err
 	}
+	began := time.Now()
 	next := sample{reload: s.reload.poll()}
 	if s.group {
 		if s.unitRead.Name == "" {
@@ -58,6 +59,7 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 		next.ready = s.ready.answer()
 	}
 	next.now = time.Now()
+	next.took = next.now.Sub(began)
 	return next, nil
 }
 

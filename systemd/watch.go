@@ -342,7 +342,7 @@ func (p *watching) outcome(ctx context.Context, last sample, v verdict, err erro
 // failure tells what an error means: nothing, if the host is shutting down, when
 // jobs are cancelled, processes get SIGTERM and connections break.
 func (p *watching) failure(ctx context.Context, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
 	if state, stateErr := p.conn.State(ctx); stateErr == nil && state == "stopping" {
 		return ErrHostStopping
