@@ -100,7 +100,7 @@ func (p *place) start(args ...string) *exec.Cmd {
 // code waits for the exit code of an agent; -1 if it had to be killed.
 func (p *place) code(cmd *exec.Cmd) int {
 	p.t.Helper()
-	defer time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() }).Stop()
+	defer time.AfterFunc(host.Patience, func() { cmd.Process.Kill() }).Stop()
 	if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
 		p.t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func (p *place) get(path string) (body string, status int, err error) {
 	if address == "" {
 		return "", 0, errors.New("nobody listens yet")
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: host.Patience}
 	resp, err := client.Get("http://" + address + path)
 	if err != nil {
 		return "", 0, err

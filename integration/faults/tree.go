@@ -196,6 +196,10 @@ func copyFile(from, to string, mode fs.FileMode) error {
 		return err
 	}
 	defer in.Close()
+	// A process forked meanwhile would keep the copy open for writing, and it is
+	// a program that is to be executed.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err

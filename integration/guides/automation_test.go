@@ -21,7 +21,7 @@ func TestAgentsFollowTheirClusterWithoutTheUpdater(t *testing.T) {
 		run  []string
 		fine string // what it says where there is nothing to do
 	}{
-		"with the shell script": {[]string{"env", "WATCH=3", "MIRROR=" + proxy + "/releases", "/root/update-agent.sh", "mytenant.teleport.sh", "staging"}, "but not now"},
+		"with the shell script": {[]string{"env", "WATCH=10", "MIRROR=" + proxy + "/releases", "/root/update-agent.sh", "mytenant.teleport.sh", "staging"}, "but not now"},
 		"with Ansible": {[]string{"env", "HOME=/root", "ANSIBLE_PIPELINING=1", "ansible-playbook", "-i", "/root/inventory.ini", "/root/teleport-agents.yml",
 			"-e", "teleport_proxy=mytenant.teleport.sh", "-e", "teleport_group=staging"}, "changed=0"},
 	} {
@@ -32,7 +32,7 @@ func TestAgentsFollowTheirClusterWithoutTheUpdater(t *testing.T) {
 			for _, f := range []string{"update-agent.sh", "teleport-agents.yml"} {
 				check(t, s.CopyIn(filepath.Join(module, "packaging/automation", f), "/root/"+f, 0o755))
 			}
-			s.Write("/root/inventory.ini", "[teleport_agents]\nweb-1 ansible_connection=local ansible_python_interpreter=/usr/bin/python3 teleport_watch_seconds=3\n")
+			s.Write("/root/inventory.ini", "[teleport_agents]\nweb-1 ansible_connection=local ansible_python_interpreter=/usr/bin/python3 teleport_watch_seconds=10\n")
 			must := func(says string) {
 				t.Helper()
 				if out := s.Must(tool.run...); !strings.Contains(out, says) {

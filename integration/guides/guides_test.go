@@ -149,8 +149,9 @@ func (s *scene) check(err error) {
 	check(s.t, err)
 }
 
-// environment is what differs from a person's shell: waits are short.
-var environment = []string{"WATCH=3", "SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=noninteractive"}
+// environment is what differs from a person's shell: waits are shorter, but long
+// enough for a busy machine.
+var environment = []string{"WATCH=10", "SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=noninteractive"}
 
 // blockLimit is how long a block of commands may take, on a busy machine.
 const blockLimit = 3 * time.Minute
@@ -287,7 +288,7 @@ func helpOf(t *testing.T, name, command string) string {
 	if command != "" {
 		args = []string{command, "--help"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), host.Patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, program(t, p), args...).Output()
 	if err != nil {

@@ -79,6 +79,10 @@ func (h *Host) boot(ctx context.Context) (*machine, error) {
 		args = append(args, "--boot", "--notify-ready=yes")
 	}
 	if h.disk {
+		// What ran before may have ended without the kernel being done with it.
+		if err := h.awaitUnmounted(ctx); err != nil {
+			return nil, err
+		}
 		args = onDisk(h.Dir, args)
 	}
 	cmd := inCgroup(context.WithoutCancel(ctx), h.cgroup.join(""), args...)

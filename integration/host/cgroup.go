@@ -123,7 +123,7 @@ func (c cgroup) payload() string {
 
 // destroy kills every process in the group and below, and removes the groups.
 func (c cgroup) destroy() error {
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(Patience)
 	for _, dir := range c.dirs() {
 		for {
 			if err := killAll(dir); err != nil {

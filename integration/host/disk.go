@@ -122,7 +122,7 @@ func (h *Host) awaitUnmounted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
 		loop, err := loopOf(image)
 		if err != nil || loop == "" {
 			return err

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,6 +50,10 @@ func (h *Host) write(name string, data io.Reader, mode fs.FileMode) (err error) 
 		return fmt.Errorf("write %s in %s: %w", name, h.Name, err)
 	}
 	defer dir.Close()
+	// A process that is forked while the file is open for writing keeps it open
+	// until it executes something itself: nobody could execute the file meanwhile.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	temp := ".host-test-" + path.Base(name)
 	fd, err := unix.Openat(int(dir.Fd()), temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -185,7 +185,7 @@ func remove(dir string) error {
 		}
 	}
 	root := filepath.Join(dir, "root")
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		err := unix.Unmount(root, unix.UMOUNT_NOFOLLOW)
 		if err == unix.EINVAL || err == unix.ENOENT { // not, or no longer, mounted
 			break

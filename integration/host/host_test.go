@@ -262,7 +262,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	wantGone(t, h.Name, leader)
 	select {
 	case <-server.exited:
-	case <-time.After(10 * time.Second):
+	case <-time.After(Patience):
 		t.Error("the server is still running")
 	}
 	if err := h.Close(); err != nil {
@@ -367,7 +367,12 @@ func TestAPowerCutLosesWhatWasNotSynced(t *testing.T) {
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if loop, err := loopOf(h.Dir + "/" + diskName); loop != "" || err != nil {
-		t.Errorf("a loop device is left: %s, %v", loop, err)
-	}
+	// The kernel takes it away after the last process has gone.
+	Wait(t, Patience, func() error {
+		loop, err := loopOf(h.Dir + "/" + diskName)
+		if err == nil && loop != "" {
+			err = fmt.Errorf("a loop device is left: %s", loop)
+		}
+		return err
+	})
 }

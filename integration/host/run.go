@@ -189,7 +189,7 @@ exec "$@"`
 
 // pid finds the command, the child of nsenter, seen from outside.
 func (p *Process) pid() (int, error) {
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid))
 		if err == nil && len(bytes.Fields(data)) > 0 {
 			return strconv.Atoi(strings.Fields(string(data))[0])

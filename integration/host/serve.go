@@ -45,7 +45,7 @@ func (h *Host) ServeFind(ctx context.Context, address string, args ...string) (*
 }
 
 func (h *Host) awaitListening(ctx context.Context, s *Server, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	for {
 		c, err := h.Dial(ctx, "tcp", address)

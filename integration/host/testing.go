@@ -74,7 +74,7 @@ func require(t testing.TB) {
 
 // explain logs what helps to see why the test failed.
 func (h *Test) explain() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	journal, err := h.Host.Journal(ctx, "")
 	h.t.Logf("the end of the journal of %s (%v):\n%s", h.Name, err, tail(journal, 80))
@@ -190,10 +190,15 @@ func (h *Test) check(err error) {
 	}
 }
 
+// Patience is how long anything may take that has to happen: a busy machine may
+// keep a process waiting for seconds, and its disk for longer.
+const Patience = time.Minute
+
 // Wait polls until cond returns nil, and fails the test with its last error when
-// that takes longer than the limit.
+// that takes longer than the limit, or than Patience where that is longer.
 func Wait(t testing.TB, limit time.Duration, cond func() error) {
 	t.Helper()
+	limit = max(limit, Patience)
 	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
 		err := cond()
 		if err == nil {

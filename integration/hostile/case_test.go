@@ -74,7 +74,7 @@ func (c code) number() int {
 
 const (
 	// patience is for a loaded machine: no case computes for a second.
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 	// memory is what the updater may take at most, in KiB.
 	memory = 160 << 10
 )

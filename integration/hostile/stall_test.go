@@ -33,7 +33,7 @@ func (w *world) queueFull() (address string) {
 	w.must(err)
 	address = fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
 	for range 4 {
-		conn, err := net.DialTimeout("tcp", address, 200*time.Millisecond)
+		conn, err := net.DialTimeout("tcp", address, 2*time.Second)
 		if err != nil {
 			return address
 		}
