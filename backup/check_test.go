@@ -112,7 +112,7 @@ func TestEachReasonAgainstABackupIsToldApart(t *testing.T) {
 			before := treeOrNothing(t, h.dir)
 			begin := time.Now()
 			err := Check(t.Context(), h.dir, want)
-			if took := time.Since(begin); took > 2*time.Second {
+			if took := time.Since(begin); took > 20*time.Second {
 				t.Errorf("it took %s", took)
 			}
 			if before != nil {

@@ -19,17 +19,22 @@ func TestABackupUnderABusyWriterIsTheStateOfOneMoment(t *testing.T) {
 				t.Fatal("the database is copied in one step")
 			}
 			p := start(t, "write", h.db)
-			for round := range 3 {
+			// A busy machine may let the writer wait for a whole round. That says
+			// nothing; if none of them lets it write, the backup is in its way.
+			for round, wrote := 0, 0; wrote < 3; round++ {
 				committed := int(p.last.Load())
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
 				must(t, Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")}))
 				got := inspect(t, h.copied())
 				if got.rows < committed {
 					t.Errorf("round %d: the backup holds %d rows; %d were committed before it began", round, got.rows, committed)
 				}
-				if int(p.last.Load()) == committed {
-					t.Error("the writer did not write")
+				if int(p.last.Load()) > committed {
+					wrote++
+				}
+				if round == 20 {
+					t.Fatal("the writer did not write")
 				}
 			}
 			p.kill()
@@ -115,7 +120,7 @@ func TestAnAgentThatIsNotRootIsNeverHindered(t *testing.T) {
 		h.take(t, "15.1.0")
 	}
 	before := p.last.Load()
-	for range 200 {
+	for range 6000 {
 		if time.Sleep(10 * time.Millisecond); p.last.Load() > before {
 			return
 		}

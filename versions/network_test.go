@@ -45,7 +45,7 @@ func TestALostConnectionIsContinuedWhereItEnded(t *testing.T) {
 			s.etag, s.fault = tc.etag, tc.fault
 			f, log := testFetcher(t, s.Client())
 			if name == "stalled" {
-				f.Patience.StallWindow, f.Patience.StallBytes = time.Second, 1<<10
+				f.Patience.StallWindow, f.Patience.StallBytes = 2*time.Second, 1<<10
 			}
 			tree, err := fetchFrom(f, "15.1.1", s)
 			if err != nil {
@@ -295,7 +295,8 @@ func TestAServerThatBringsNothingNewIsGivenUp(t *testing.T) {
 			s.fault = tc.fault
 			f, _ := testFetcher(t, s.Client())
 			if tc.want == "sends too little" {
-				f.Patience.StallWindow, f.Patience.StallBytes = 150*time.Millisecond, 1<<10
+				// Long enough for a handshake, or the server never saw the request.
+				f.Patience.StallWindow, f.Patience.StallBytes = 3*time.Second, 1<<10
 			}
 			_, err := fetchFrom(f, "15.1.1", s)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), s.URL) {

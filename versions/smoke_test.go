@@ -45,6 +45,7 @@ func TestSmoke(t *testing.T) {
 		"the argument it is given": {"#!/bin/sh\ntest \"$*\" = version && echo Teleport v15.1.1\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tree := treeWith(t, tc.script)
 			ctx := context.Background()
 			if tc.want == "deadline" {
 				var cancel context.CancelFunc
@@ -52,7 +53,7 @@ func TestSmoke(t *testing.T) {
 				defer cancel()
 			}
 			start := time.Now()
-			err := treeWith(t, tc.script).Smoke(ctx)
+			err := tree.Smoke(ctx)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("error %v; want %q", err, tc.want)
 			}

@@ -218,9 +218,10 @@ func TestExitCodes(t *testing.T) {
 		{"serve --listen 127.0.0.1:0 --cert DIR/x.pem --key DIR/x.pem", "", 1, "x.pem"},
 	} {
 		t.Run(tc.args+tc.env, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			program := binary(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, binary(t), strings.Fields(strings.ReplaceAll(tc.args, "DIR", dir))...)
+			cmd := exec.CommandContext(ctx, program, strings.Fields(strings.ReplaceAll(tc.args, "DIR", dir))...)
 			if tc.env != "" {
 				cmd.Env = append(os.Environ(), tc.env)
 			}
@@ -329,7 +330,7 @@ func (p *process) get(path string) (int, string) {
 
 func (p *process) until(what string, done func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("%s; the log:\n%s", what, p.log.String())
 		}

@@ -265,7 +265,7 @@ func raw(t *testing.T, url, path string) (int, string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(conn, "GET %s%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", ReleasesPath, path)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
