@@ -121,7 +121,7 @@ func TestRetainKeepsWhatIsNeededAndRemovesTheRest(t *testing.T) {
 		must(t, err)
 		program := filepath.Join(s.Dir, v, "bin", "sleep")
 		must(t, os.WriteFile(program, data, 0o755))
-		watch(exec.Command(program, "60"))
+		watch(exec.Command(program, "600"))
 		if v == "1.5.0" {
 			must(t, os.Remove(program))
 		}
@@ -133,7 +133,7 @@ func TestRetainKeepsWhatIsNeededAndRemovesTheRest(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(elsewhere, data, 0o755))
 	must(t, os.Link(elsewhere, filepath.Join(s.Dir, "1.6.0", "bin", "tsh")))
-	watch(exec.Command(elsewhere, "60"))
+	watch(exec.Command(elsewhere, "600"))
 
 	must(t, os.MkdirAll(s.Dir+"/.tmp-0.9.0-ABCDEFGH/bin", 0o755))
 	must(t, os.Mkdir(s.Dir+"/0.8.0", 0o755))

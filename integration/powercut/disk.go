@@ -99,10 +99,10 @@ func (d *Disk) Unmount() error {
 	return nil
 }
 
-// retry repeats what fails with an error that goes away by itself, for ten
-// seconds.
+// retry repeats what fails with an error that goes away by itself, for a minute:
+// a busy machine may take seconds to end a process.
 func retry(f func() error, passing error) error {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if err := f(); !errors.Is(err, passing) || time.Now().After(deadline) {
 			return err
 		}

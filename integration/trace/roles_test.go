@@ -106,13 +106,18 @@ func crowd() error {
 
 // spins keeps threads and a child busy for ever, and then makes a folder.
 func spins() error {
+	var threads sync.WaitGroup
+	threads.Add(3)
 	for range 3 {
 		go func() {
+			runtime.LockOSThread()
+			threads.Done()
 			for {
 				os.Getppid()
 			}
 		}()
 	}
+	threads.Wait()
 	if err := exec.Command("/bin/sh", "-c", "while :; do :; done").Start(); err != nil {
 		return err
 	}
