@@ -100,6 +100,8 @@ func healthCases() []healthCase {
 		{name: "old one ignores the reload, new one exits", old: like(stamp.IgnoresReload), new: like(stamp.ExitsAtStart), effect: restarted,
 			says: []string{noEffect, exitsWith1}},
 		{name: "old one drains", old: like(stamp.Drains), holds: true, effect: handedOver, says: []string{takesOver}},
+		{name: "old one dies while the new one starts", new: like(stamp.HandoverDies), holds: true, effect: restarted, says: []string{noEffect, runs},
+			drop: "ExecReload=/bin/sh -c 'until pgrep -P $MAINPID; do sleep 0.02; done; sleep 0.2; kill -KILL $MAINPID'"},
 		{name: "old one hangs on stop", old: like(stamp.HangsOnStop), holds: true, effect: handedOver, says: []string{takesOver}},
 
 		// Units that cannot reload, and other kinds.

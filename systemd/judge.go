@@ -126,8 +126,7 @@ func (j *judge) observe(s sample) verdict {
 		v = j.observeState(s)
 	}
 	j.jobsLast = s.otherJobs
-	if v.kind == unhealthy && !v.stopped && j.afterReload && j.subject == (identity{}) {
-		// The old version ended before there was a process of the new one.
+	if v.kind == unhealthy && !v.stopped && j.afterReload && j.oldDied(s) {
 		v.kind = needsRestart
 	}
 	if v.kind != pending || !s.unit.Running() {
@@ -137,6 +136,20 @@ func (j *judge) observe(s sample) verdict {
 		return j.observeReload(s)
 	}
 	return j.observeMain(s)
+}
+
+// oldDied reports whether it was the old version that brought the unit down: it
+// ended before there was a process of the new one, or while that one was starting,
+// which systemd ends then too.
+func (j *judge) oldDied(s sample) bool {
+	switch {
+	case j.subject == (identity{}):
+		return true
+	case j.tookOver || s.pidFile == j.subject.pid:
+		return false
+	}
+	// Once systemd has started the unit again nothing tells any more who died.
+	return s.unit.Running() || int(s.unit.exitPID) == j.old.pid
 }
 
 // observeRun notices restarts: systemd's own, which are a crash, and those that

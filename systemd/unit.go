@@ -44,6 +44,7 @@ type Unit struct {
 	StopTimeout  time.Duration // Forever if there is none
 
 	exit    exitStatus // how the main process ended last
+	exitPID uint32     // which one that was, where none runs
 	job     job
 	changed time.Duration // when the state changed last, on the monotonic clock
 }
@@ -131,6 +132,7 @@ func parseUnit(name string, p map[string]any) Unit {
 			code:   property[int32](p, "ExecMainCode"),
 			status: property[int32](p, "ExecMainStatus"),
 		},
+		exitPID: property[uint32](p, "ExecMainPID"),
 	}
 	if id := property[[]byte](p, "InvocationID"); len(id) > 0 && strings.Trim(string(id), "\x00") != "" {
 		u.InvocationID = hex.EncodeToString(id)
