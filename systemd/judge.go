@@ -71,6 +71,11 @@ const (
 	// and ends. Once it has taken over it is not.
 	burialLimit = 2 * time.Second
 	readyGrace  = 5 * time.Second
+	// lookLimit: what lies between two looks counts for no more than this, which is
+	// a little longer than the pause between them. A host that stood still, as a
+	// virtual machine does while it is saved or moved, ran no agent meanwhile that
+	// could have failed, or started.
+	lookLimit = 300 * time.Millisecond
 	// anewLimit: how often the watch may start anew because somebody else
 	// restarted or reloaded the agent.
 	anewLimit = 2
@@ -86,13 +91,15 @@ type judge struct {
 	baseline    uint32 // restarts by systemd that are not the new version's
 	old         identity
 
-	begun    time.Time // of the watch, of a watch anew, or of the reload's end
-	subject  identity  // zero until seen
-	tookOver bool      // the PID file or systemd names the subject
-	since    time.Time // the subject is in order since
-	gone     time.Time // the subject is gone since
-	waiting  time.Time // the unit is between states since
-	odd      time.Time // the main process is not what it should be since
+	looked   time.Time     // last, by the clock
+	lost     time.Duration // that does not count: all other times are without it
+	begun    time.Time     // of the watch, of a watch anew, or of the reload's end
+	subject  identity      // zero until seen
+	tookOver bool          // the PID file or systemd names the subject
+	since    time.Time     // the subject is in order since
+	gone     time.Time     // the subject is gone since
+	waiting  time.Time     // the unit is between states since
+	odd      time.Time     // the main process is not what it should be since
 	anew     int
 	stopSeen bool
 	jobsSeen int // others' jobs that have had their effect
@@ -118,6 +125,7 @@ func (j *judge) observe(s sample) verdict {
 	if s.stopping {
 		return verdict{kind: hostStopping}
 	}
+	s.now = j.lived(s.now)
 	if j.begun.IsZero() || s.reload == reloadPending {
 		j.begun = s.now
 	}
@@ -136,6 +144,15 @@ func (j *judge) observe(s sample) verdict {
 		return j.observeReload(s)
 	}
 	return j.observeMain(s)
+}
+
+// lived is the time without what was lost between looks.
+func (j *judge) lived(now time.Time) time.Time {
+	if gap := now.Sub(j.looked); !j.looked.IsZero() && gap > lookLimit {
+		j.lost += gap - lookLimit
+	}
+	j.looked = now
+	return now.Add(-j.lost)
 }
 
 // oldDied reports whether it was the old version that brought the unit down: it

@@ -13,7 +13,10 @@ const (
 
 // scene is what a test sees of a host: it changes in steps, and the judge looks
 // at it ten times a second.
-type scene struct{ sample }
+type scene struct {
+	sample
+	stood time.Duration // while nobody looked
+}
 
 type step struct {
 	at     time.Duration
@@ -73,11 +76,11 @@ func run(steps []step, ready string, newJudge func(sample) *judge) (verdict, tim
 	began := time.Unix(1e9, 0)
 	var j *judge
 	for elapsed := time.Duration(0); elapsed < 5*time.Minute; elapsed += 100 * time.Millisecond {
-		s.now = began.Add(elapsed)
 		for len(steps) > 0 && steps[0].at <= elapsed {
 			steps[0].change(s)
 			steps = steps[1:]
 		}
+		s.now = began.Add(elapsed + s.stood)
 		if j == nil {
 			j = newJudge(s.sample)
 			j.rules = rules{window: 30 * time.Second, reloadLimit: 15 * time.Second, startLimit: 90 * time.Second, readyURL: ready}
@@ -121,6 +124,11 @@ func TestAfterARestart(t *testing.T) {
 			steps: []step{after(0, newUp)}, kind: held, at: 30},
 		{name: "a look that took its time may have seen what was before the window's end",
 			steps: []step{after(0, func(s *scene) { newUp(s); s.took = 2 * time.Second })}, kind: held, at: 32},
+		{name: "the time in which the host stood still is none of the window",
+			steps: []step{after(0, newUp), after(10, func(s *scene) { s.stood = time.Hour })}, kind: held, at: 29.8},
+		{name: "nor of other limits",
+			steps: []step{after(0, newUp), after(10, func(s *scene) { s.main = nil }), after(11, func(s *scene) { s.stood = time.Hour }), after(14, newUp)},
+			kind:  held, at: 29.8},
 		{name: "one that systemd has restarted before the first look has died",
 			steps: []step{after(0, func(s *scene) { newUp(s); s.unit.NRestarts = 1 })},
 			kind:  unhealthy, at: 0, reason: "restarted by systemd"},

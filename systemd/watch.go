@@ -19,7 +19,8 @@ type Watch struct {
 	// not of any version's folder is put back.
 	Dir string
 	// Window is how long the agent has to hold. Zero: 30 s or MinWindow, whichever
-	// is longer. A shorter one may end before a failure can show.
+	// is longer. A shorter one may end before a failure can show. Time in which the
+	// host stood still, so that nobody could look, does not count.
 	Window time.Duration
 	// ReloadLimit is how long a process of the new version may need to take over
 	// after a reload; then the agent is restarted. Zero: 15 s.
@@ -312,7 +313,7 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 		}
 		// Often after something happened and until it is clear which process to watch.
 		pause := 200 * time.Millisecond
-		if now.now.Sub(hurry) < 3*time.Second || !j.settled(now.now) {
+		if now.now.Sub(hurry) < 3*time.Second || !j.settled() {
 			pause = 25 * time.Millisecond
 		}
 		s.wait(ctx, pause)
@@ -323,7 +324,8 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 }
 
 // settled reports whether it is clear which process to watch.
-func (j *judge) settled(now time.Time) bool {
+func (j *judge) settled() bool {
+	now := j.looked.Add(-j.lost)
 	return j.subject != (identity{}) && (j.tookOver || !j.afterReload || now.Sub(j.begun) > j.reloadLimit)
 }
 
