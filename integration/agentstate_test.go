@@ -4,7 +4,9 @@ package integration
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,18 +17,24 @@ import (
 )
 
 // failing enables 1.0.0, which does not work, starts it and returns when the
-// unit is in a state.
+// unit is in a state. Where that is the pause before another start, it is as long
+// as Teleport's: systemd gives up after five, and short ones are easily missed.
 func (s *scene) failing(variant stamp.Variant, state string) {
 	s.t.Helper()
-	s.release(release.Spec{Version: "1.0.0", Variant: variant, CrashAfter: 500 * time.Millisecond})
+	spec := release.Spec{Version: "1.0.0", Variant: variant, CrashAfter: 500 * time.Millisecond}
+	if strings.HasSuffix(state, "auto-restart") {
+		spec.Unit.RestartDelay = 5 * time.Second
+	}
+	s.release(spec)
 	s.wants("1.0.0")
 	s.enable()
 	s.Must("systemctl", "enable", "--now", "teleport")
-	host.Wait(s.t, 20*time.Second, func() error {
-		if got := s.Show("teleport", "ActiveState") + "/" + s.Show("teleport", "SubState"); !strings.HasPrefix(got, state) {
+	host.Wait(s.t, 30*time.Second, func() error {
+		unit, err := s.Unit(s.t.Context(), "teleport")
+		if got := unit["ActiveState"] + "/" + unit["SubState"]; err == nil && !strings.HasPrefix(got, state) {
 			return fmt.Errorf("the agent is %s", got)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -99,7 +107,8 @@ func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
 	broke := func(t *testing.T) *scene {
 		s := newScene(t)
 		for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
-			s.release(release.Spec{Version: v, Unit: release.Unit{NoReload: true}})
+			// A pause long enough for systemd to be asked how the agent ended.
+			s.release(release.Spec{Version: v, Unit: release.Unit{NoReload: true, RestartDelay: 5 * time.Second}})
 		}
 		s.running("1.0.0")
 		s.Write("/etc/teleport.yaml", broken)
@@ -171,11 +180,13 @@ func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			s := newScene(t)
 			s.sound("1.0.0", "1.1.0")
-			s.running("1.0.0")
+			var meanwhile atomic.Bool
+			s.running("1.0.0", "--ready-url", s.readyOnce(&meanwhile))
 			s.wants("1.1.0")
 			update := s.Background(host.Command{Args: []string{updater, "update"}})
 			s.watched("1.1.0")
 			s.Must("systemctl", verb, "teleport")
+			meanwhile.Store(true)
 			s.ends(update, 0)
 			s.serves("1.1.0")
 			if log := s.told(); !strings.Contains(log, "Somebody else restarted or reloaded the agent, watching anew") {
@@ -188,7 +199,8 @@ func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
 func TestAnAgentThatAPersonStopsDuringTheWatchStaysStopped(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
-	s.running("1.0.0")
+	var never atomic.Bool
+	s.running("1.0.0", "--ready-url", s.readyOnce(&never))
 	s.wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.watched("1.1.0")
@@ -212,11 +224,24 @@ func TestAnAgentThatAPersonStopsDuringTheWatchStaysStopped(t *testing.T) {
 	s.serves("1.1.0")
 }
 
+// readyOnce is a ready URL that answers 200 once that is true: what a test does
+// before comes in a watch, which is not over at the end of its short window.
+func (s *scene) readyOnce(is *atomic.Bool) (url string) {
+	s.t.Helper()
+	const address = "127.0.0.1:3001"
+	go http.Serve(loopback(s.t, s.Test, address), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !is.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	return "http://" + address + "/"
+}
+
 // watched waits until the agent runs a version that is still being watched.
 func (s *scene) watched(v string) {
 	s.t.Helper()
 	want := s.executable(v)
-	host.Wait(s.t, 20*time.Second, func() error {
+	host.Wait(s.t, 30*time.Second, func() error {
 		exe := s.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe")
 		if got := strings.TrimSpace(exe.Stdout); got != want {
 			return fmt.Errorf("the agent executes %q", got)

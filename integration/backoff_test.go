@@ -163,13 +163,7 @@ func TestAReleaseThatIsPublishedAnewReplacesTheOneOnDisk(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
 	var ready atomic.Bool
-	listener := loopback(t, s.Test, "127.0.0.1:3001")
-	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if !ready.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}))
-	s.running("1.0.0", "--health-window", "1s", "--ready-url", "http://127.0.0.1:3001/")
+	s.running("1.0.0", "--health-window", "1s", "--ready-url", s.readyOnce(&ready))
 	s.wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.switching("1.1.0")

@@ -82,6 +82,7 @@ func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 		t.Errorf("the tick ended with %d; want 1", code)
 	}
 	s.same("the tick", before)
+	s.Must("journalctl", "--sync")
 	errs := s.Must("journalctl", "-t", "teleport-update", "-p", "err", "-o", "cat", "--no-pager")
 	if strings.Count(errs, "\n") != 0 || !strings.Contains(errs, "503 Service Unavailable") || !strings.Contains(errs, "the agent stays on version 1.0.0") {
 		t.Errorf("the journal says:\n%s", errs)

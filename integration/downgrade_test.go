@@ -186,13 +186,13 @@ func TestADowngradeLosesNoRowAndNeedsNoNetwork(t *testing.T) {
 // stopped, unless it is made to look again.
 func TestAnAgentThatWasReloadedHasItsTimeToStop(t *testing.T) {
 	s := newScene(t)
-	s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\nExecReload=/bin/sleep 0.5\n")
+	s.Write("/etc/systemd/system/teleport.service.d/50-test.conf", "[Service]\n"+untilTakenOver+"\n")
 	s.release(release.Spec{Version: "1.0.0", Variant: stamp.Drains, DrainFor: 2 * time.Second})
 	s.release(release.Spec{Version: "1.1.0", Variant: stamp.HangsOnStop, Unit: release.Unit{StopTimeout: time.Second}})
 	s.running("1.0.0", "--health-window", "1s")
 	old := s.seen().pid
 	s.updates("1.1.0")
-	host.Wait(t, 10*time.Second, func() error {
+	host.Wait(t, 30*time.Second, func() error {
 		if s.Exists("/proc/" + old) {
 			return fmt.Errorf("process %s has not drained yet", old)
 		}
@@ -218,7 +218,7 @@ func TestADowngradeWaitsForNobodyWhoReadsTheDatabase(t *testing.T) {
 	s.running("1.0.0", "--health-window", "1s")
 	s.updates("1.1.0")
 	reader := s.Background(host.Command{Args: []string{"sqlite3", liveFile, "SELECT count(*) FROM rows; PRAGMA data_version", ".shell touch /root/reads; sleep 1000"}})
-	host.Wait(t, 10*time.Second, func() error {
+	host.Wait(t, 30*time.Second, func() error {
 		if !s.Exists("/root/reads") {
 			return fmt.Errorf("nobody reads yet")
 		}
@@ -240,6 +240,12 @@ func TestADowngradeWaitsForNobodyWhoReadsTheDatabase(t *testing.T) {
 	if err := reader.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	host.Wait(t, 30*time.Second, func() error {
+		if s.Try("pgrep", "-x", "sqlite3").Code == 0 {
+			return fmt.Errorf("the reader is not gone yet")
+		}
+		return nil
+	})
 	s.Must(updater, "rollback")
 	s.serves("1.0.0")
 	s.whole("the database", s.live(), 1)

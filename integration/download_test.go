@@ -205,26 +205,29 @@ func TestAStalledDownloadGoesOn(t *testing.T) {
 	_, size := s.large("1.1.0")
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
+	stalled, again := make(chan time.Time, 1), make(chan time.Time, 100)
 	s.mirror(func(w http.ResponseWriter, r *http.Request, n int64) http.ResponseWriter {
 		if n == 1 {
 			return &cut{ResponseWriter: w, left: 5 * mib, before: func() {
+				stalled <- time.Now()
 				select {
 				case <-over:
 				case <-r.Context().Done():
 				}
 			}}
 		}
+		again <- time.Now()
 		return w
 	})
 	s.wants("1.1.0")
 	s.downloaded.Store(0)
-	begun := time.Now()
 	r := s.Try(updater, "update")
 	if r.Code != 0 || !strings.Contains(r.Stderr, "the server sends too little") {
-		t.Errorf("exit code %d:\n%s", r.Code, r.Stderr)
+		t.Fatalf("exit code %d:\n%s", r.Code, r.Stderr)
 	}
-	if took := time.Since(begun); took > time.Minute {
-		t.Errorf("it took %v", took)
+	// Not the whole update, which takes as long as the machine needs for it.
+	if waited := (<-again).Sub(<-stalled); waited > time.Minute {
+		t.Errorf("the rest was asked for %v after the last byte", waited)
 	}
 	s.received("stalled", size)
 	s.serves("1.1.0")
@@ -259,7 +262,7 @@ func TestAKilledDownloadIsContinuedByTheNextRun(t *testing.T) {
 			case <-reached:
 			case <-p.Done():
 			}
-			host.Wait(t, 10*time.Second, func() error {
+			host.Wait(t, 30*time.Second, func() error {
 				names, _ := s.Names(store + "/partial")
 				for _, name := range names {
 					if info, err := s.Lstat(store + "/partial/" + name); err == nil && strings.HasSuffix(name, ".part") && info.Size() >= 6*mib {

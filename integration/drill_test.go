@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 )
 
@@ -153,9 +155,15 @@ func (d *drill) backup(v string, schema int64) content {
 	return saved
 }
 
+// executing waits: an agent that was started anew may not have written its PID file
+// when such a short window is over.
 func (d *drill) executing(v string) {
 	d.t.Helper()
-	if got, want := d.Must("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe"), store+"/"+v+"/bin/teleport"; got != want {
-		d.t.Errorf("the agent executes %q; want %q", got, want)
-	}
+	want := store + "/" + v + "/bin/teleport"
+	host.Wait(d.t, 30*time.Second, func() error {
+		if got := strings.TrimSpace(d.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe").Stdout); got != want {
+			return fmt.Errorf("the agent executes %q; want %q", got, want)
+		}
+		return nil
+	})
 }

@@ -21,7 +21,8 @@ func early(t *testing.T, schema int) *scene {
 	s.release(release.Spec{Version: "1.0.0", Schema: 1})
 	s.release(release.Spec{Version: "1.1.0", Schema: schema})
 	s.writes("wal", 50)
-	s.running("1.0.0")
+	// Nobody is there: the watch goes on beyond its window, long enough to be killed.
+	s.running("1.0.0", "--ready-url", "http://127.0.0.1:3999/")
 	s.wants("1.1.0")
 	s.killedInMidWatch("1.1.0")
 	s.editJournal(func(j map[string]any) {
@@ -69,7 +70,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 			t.Fatal(err)
 		}
 		s.recoveredFirst()
-		host.Wait(t, 10*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+		host.Wait(t, 30*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 		if got := s.phase(); got != "restored" {
 			t.Errorf("after the boot the journal says %q", got)
 		}
@@ -105,7 +106,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 // files say.
 func (s *scene) serving(v string) {
 	s.t.Helper()
-	host.Wait(s.t, 15*time.Second, func() error { return s.executes(store + "/" + v + "/bin/teleport") })
+	host.Wait(s.t, 30*time.Second, func() error { return s.executes(store + "/" + v + "/bin/teleport") })
 }
 
 // Without room for the journal the links go back all the same: from the first of
@@ -123,7 +124,7 @@ func TestADiskThatIsFullRightAfterTheLinksDoesNotKeepThem(t *testing.T) {
 	}
 	s.wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
-	host.Wait(t, 20*time.Second, func() error {
+	host.Wait(t, 30*time.Second, func() error {
 		if got, want := s.Link(linkDir+"/teleport"), store+"/1.1.0/bin/teleport"; got != want {
 			return fmt.Errorf("the link leads to %s", got)
 		}

@@ -39,6 +39,10 @@ type healthCase struct {
 	silent []string         // not in the journal
 }
 
+// untilTakenOver has a reload last until another process has the PID file, so that
+// systemd learns of that one while the one before lives.
+const untilTakenOver = `ExecReload=/bin/sh -c 'while [ "$(cat /run/teleport.pid)" = $MAINPID ]; do sleep 0.02; done'`
+
 const readyURL = "http://127.0.0.1:3000/readyz"
 
 // What the journal says, in parts.
@@ -60,7 +64,10 @@ const (
 func healthCases() []healthCase {
 	like := func(v stamp.Variant) release.Spec { return release.Spec{Variant: v} }
 	in := func(u release.Unit, v stamp.Variant) release.Spec { return release.Spec{Variant: v, Unit: u} }
-	restarts := release.Unit{NoReload: true}
+	// systemd tells how an agent ended until it starts it again: a pause as long as
+	// Teleport's, so that a slow machine is in time to ask.
+	const pause = 5 * time.Second
+	restarts := release.Unit{NoReload: true, RestartDelay: pause}
 	notify := release.Unit{Type: "notify"}
 	always := release.Unit{Restart: "always"}
 	slowStop := release.Unit{NoReload: true, StopTimeout: time.Second}
@@ -88,7 +95,7 @@ func healthCases() []healthCase {
 			says: []string{diedLater, ownDatabase, restoring}},
 		{name: "handover dies late", new: like(stamp.HandoverDiesLate), effect: restarted, says: []string{diedLater}, silent: []string{servesOn}},
 		// systemd follows the PID file to a process that is not its child.
-		{name: "handover dies late, systemd has followed it", new: like(stamp.HandoverDiesLate), drop: "ExecReload=/bin/sleep 0.2", effect: restarted,
+		{name: "handover dies late, systemd has followed it", new: like(stamp.HandoverDiesLate), drop: untilTakenOver, effect: restarted,
 			says: []string{diedLater}, silent: []string{servesOn}},
 		{name: "ignores the next reload", new: like(stamp.IgnoresReload), holds: true, effect: handedOver, says: []string{takesOver}},
 		{name: "would execute itself", new: like(stamp.ReexecutesItself), holds: true, effect: handedOver, says: []string{takesOver}},
@@ -97,7 +104,7 @@ func healthCases() []healthCase {
 		// The old version, which is told to hand over.
 		{name: "old one ignores the reload", old: like(stamp.IgnoresReload), holds: true, effect: restarted, says: []string{noEffect, runs}},
 		{name: "old one executes itself again", old: like(stamp.ReexecutesItself), holds: true, effect: restarted, says: []string{noEffect, runs}},
-		{name: "old one ignores the reload, new one exits", old: like(stamp.IgnoresReload), new: like(stamp.ExitsAtStart), effect: restarted,
+		{name: "old one ignores the reload, new one exits", old: like(stamp.IgnoresReload), new: in(release.Unit{RestartDelay: pause}, stamp.ExitsAtStart), effect: restarted,
 			says: []string{noEffect, exitsWith1}},
 		{name: "old one drains", old: like(stamp.Drains), holds: true, effect: handedOver, says: []string{takesOver}},
 		{name: "old one dies while the new one starts", new: like(stamp.HandoverDies), holds: true, effect: restarted, says: []string{noEffect, runs},
@@ -118,10 +125,10 @@ func healthCases() []healthCase {
 			says: []string{runs}},
 		{name: "notify, sound", old: in(notify, stamp.Sound), new: in(notify, stamp.Sound), holds: true, effect: handedOver, says: []string{takesOver}},
 		{name: "notify, exits at start", old: in(notify, stamp.Sound), new: in(notify, stamp.ExitsAtStart), effect: inPeace, says: []string{servesOn}},
-		{name: "notify, no reload, exits at start", new: in(release.Unit{Type: "notify", NoReload: true}, stamp.ExitsAtStart), effect: restarted,
+		{name: "notify, no reload, exits at start", new: in(release.Unit{Type: "notify", NoReload: true, RestartDelay: pause}, stamp.ExitsAtStart), effect: restarted,
 			says: []string{"the agent did not start: it exited with status 1"}},
 		{name: "restart always, sound", old: in(always, stamp.Sound), new: in(always, stamp.Sound), holds: true, effect: handedOver, says: []string{takesOver}},
-		{name: "restart always, no reload, exits with 0", new: in(release.Unit{Restart: "always", NoReload: true}, stamp.ExitsZero), effect: restarted,
+		{name: "restart always, no reload, exits with 0", new: in(release.Unit{Restart: "always", NoReload: true, RestartDelay: pause}, stamp.ExitsZero), effect: restarted,
 			says: []string{exitsWith0, aboutTo}},
 	}
 }
@@ -264,7 +271,7 @@ func (s *scene) database() agentDatabase {
 func (s *scene) lost(before agentDatabase, serving string) {
 	s.t.Helper()
 	var d agentDatabase
-	host.Wait(s.t, 10*time.Second, func() error {
+	host.Wait(s.t, 30*time.Second, func() error {
 		if d = s.database(); d.Last <= before.Last {
 			return fmt.Errorf("version %s writes nothing: %+v, before %+v", serving, d, before)
 		}
