@@ -29,7 +29,7 @@ func (s *scene) failing(variant stamp.Variant, state string) {
 	s.wants("1.0.0")
 	s.enable()
 	s.Must("systemctl", "enable", "--now", "teleport")
-	host.Wait(s.t, 30*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		unit, err := s.Unit(s.t.Context(), "teleport")
 		if got := unit["ActiveState"] + "/" + unit["SubState"]; err == nil && !strings.HasPrefix(got, state) {
 			return fmt.Errorf("the agent is %s", got)
@@ -199,11 +199,9 @@ func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
 func TestAnAgentThatAPersonStopsDuringTheWatchStaysStopped(t *testing.T) {
 	s := newScene(t)
 	s.sound("1.0.0", "1.1.0")
-	var never atomic.Bool
-	s.running("1.0.0", "--ready-url", s.readyOnce(&never))
+	s.running("1.0.0")
 	s.wants("1.1.0")
-	update := s.Background(host.Command{Args: []string{updater, "update"}})
-	s.watched("1.1.0")
+	update := s.midWatch("1.1.0")
 	s.Must("systemctl", "stop", "teleport")
 	s.ends(update, 1)
 	s.linked("1.0.0")
@@ -241,7 +239,7 @@ func (s *scene) readyOnce(is *atomic.Bool) (url string) {
 func (s *scene) watched(v string) {
 	s.t.Helper()
 	want := s.executable(v)
-	host.Wait(s.t, 30*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		exe := s.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe")
 		if got := strings.TrimSpace(exe.Stdout); got != want {
 			return fmt.Errorf("the agent executes %q", got)

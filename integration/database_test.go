@@ -144,7 +144,7 @@ func TestWhatAKilledAgentLeftBehindIsBackedUpWhole(t *testing.T) {
 func (s *scene) killAgent(mode string) {
 	s.t.Helper()
 	s.Must("systemctl", "kill", "--kill-whom=all", "-s", "KILL", "teleport")
-	host.Wait(s.t, 30*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if state := s.Show("teleport", "ActiveState"); state != "failed" {
 			return fmt.Errorf("the agent's unit is %s", state)
 		}
@@ -210,7 +210,7 @@ func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	backup := store + "/1.0.0/backup"
 	s.Must("mv", backup, "/root/backup")
 	s.ends(update, 4)
-	host.Wait(t, 30*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 	r := s.status()
 	if r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "rolling_back" {
 		t.Errorf("status: %s, open transaction %+v", r.State, r.OpenTransaction)

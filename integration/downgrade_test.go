@@ -192,7 +192,7 @@ func TestAnAgentThatWasReloadedHasItsTimeToStop(t *testing.T) {
 	s.running("1.0.0", "--health-window", "1s")
 	old := s.seen().pid
 	s.updates("1.1.0")
-	host.Wait(t, 30*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if s.Exists("/proc/" + old) {
 			return fmt.Errorf("process %s has not drained yet", old)
 		}
@@ -218,7 +218,7 @@ func TestADowngradeWaitsForNobodyWhoReadsTheDatabase(t *testing.T) {
 	s.running("1.0.0", "--health-window", "1s")
 	s.updates("1.1.0")
 	reader := s.Background(host.Command{Args: []string{"sqlite3", liveFile, "SELECT count(*) FROM rows; PRAGMA data_version", ".shell touch /root/reads; sleep 1000"}})
-	host.Wait(t, 30*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if !s.Exists("/root/reads") {
 			return fmt.Errorf("nobody reads yet")
 		}
@@ -240,7 +240,7 @@ func TestADowngradeWaitsForNobodyWhoReadsTheDatabase(t *testing.T) {
 	if err := reader.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	host.Wait(t, 30*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if s.Try("pgrep", "-x", "sqlite3").Code == 0 {
 			return fmt.Errorf("the reader is not gone yet")
 		}

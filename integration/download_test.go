@@ -262,7 +262,7 @@ func TestAKilledDownloadIsContinuedByTheNextRun(t *testing.T) {
 			case <-reached:
 			case <-p.Done():
 			}
-			host.Wait(t, 30*time.Second, func() error {
+			host.Wait(t, patience, func() error {
 				names, _ := s.Names(store + "/partial")
 				for _, name := range names {
 					if info, err := s.Lstat(store + "/partial/" + name); err == nil && strings.HasSuffix(name, ".part") && info.Size() >= 6*mib {

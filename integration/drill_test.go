@@ -160,7 +160,7 @@ func (d *drill) backup(v string, schema int64) content {
 func (d *drill) executing(v string) {
 	d.t.Helper()
 	want := store + "/" + v + "/bin/teleport"
-	host.Wait(d.t, 30*time.Second, func() error {
+	host.Wait(d.t, patience, func() error {
 		if got := strings.TrimSpace(d.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe").Stdout); got != want {
 			return fmt.Errorf("the agent executes %q; want %q", got, want)
 		}

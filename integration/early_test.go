@@ -5,7 +5,6 @@ package integration
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"teleport-update/find"
 	"teleport-update/integration/host"
@@ -21,8 +20,7 @@ func early(t *testing.T, schema int) *scene {
 	s.release(release.Spec{Version: "1.0.0", Schema: 1})
 	s.release(release.Spec{Version: "1.1.0", Schema: schema})
 	s.writes("wal", 50)
-	// Nobody is there: the watch goes on beyond its window, long enough to be killed.
-	s.running("1.0.0", "--ready-url", "http://127.0.0.1:3999/")
+	s.running("1.0.0")
 	s.wants("1.1.0")
 	s.killedInMidWatch("1.1.0")
 	s.editJournal(func(j map[string]any) {
@@ -70,7 +68,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 			t.Fatal(err)
 		}
 		s.recoveredFirst()
-		host.Wait(t, 30*time.Second, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+		host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
 		if got := s.phase(); got != "restored" {
 			t.Errorf("after the boot the journal says %q", got)
 		}
@@ -106,7 +104,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 // files say.
 func (s *scene) serving(v string) {
 	s.t.Helper()
-	host.Wait(s.t, 30*time.Second, func() error { return s.executes(store + "/" + v + "/bin/teleport") })
+	host.Wait(s.t, patience, func() error { return s.executes(store + "/" + v + "/bin/teleport") })
 }
 
 // Without room for the journal the links go back all the same: from the first of
@@ -124,7 +122,7 @@ func TestADiskThatIsFullRightAfterTheLinksDoesNotKeepThem(t *testing.T) {
 	}
 	s.wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
-	host.Wait(t, 30*time.Second, func() error {
+	host.Wait(t, patience, func() error {
 		if got, want := s.Link(linkDir+"/teleport"), store+"/1.1.0/bin/teleport"; got != want {
 			return fmt.Errorf("the link leads to %s", got)
 		}

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/find"
 	"teleport-update/integration/host"
@@ -41,7 +40,7 @@ func TestTheFindServersPackage(t *testing.T) {
 				s.check(s.CopyIn(s.releases+"/"+file, "/var/lib/teleport-find/releases/"+file, 0o644))
 			}
 			s.Must("systemctl", "enable", "--now", "teleport-find")
-			host.Wait(t, 30*time.Second, func() error {
+			host.Wait(t, patience, func() error {
 				_, err := s.ReadFile("/var/lib/teleport-find/tls/ca.pem")
 				return err
 			})
@@ -83,7 +82,7 @@ func TestTheFindServersPackage(t *testing.T) {
 			s.findTells("1.2.3 now")
 			killed := s.Show("teleport-find", "MainPID")
 			s.Must("systemctl", "kill", "--signal=SIGKILL", "teleport-find")
-			host.Wait(t, 30*time.Second, func() error {
+			host.Wait(t, patience, func() error {
 				// Between two starts it could not be reloaded below.
 				if unit, err := s.Unit(t.Context(), "teleport-find"); err != nil || unit["MainPID"] == killed || unit["ActiveState"] != "active" {
 					return fmt.Errorf("process %s was killed; the unit is %s with process %s (%v)", killed, unit["ActiveState"], unit["MainPID"], err)
@@ -130,7 +129,7 @@ func TestTheFindServersPackage(t *testing.T) {
 // they are to update.
 func (s *scene) findTells(want string) {
 	s.t.Helper()
-	host.Wait(s.t, 30*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM([]byte(s.Read("/var/lib/teleport-find/tls/ca.pem")))
 		client := &http.Client{Transport: &http.Transport{DialContext: s.Dial, TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}

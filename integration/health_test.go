@@ -271,7 +271,7 @@ func (s *scene) database() agentDatabase {
 func (s *scene) lost(before agentDatabase, serving string) {
 	s.t.Helper()
 	var d agentDatabase
-	host.Wait(s.t, 30*time.Second, func() error {
+	host.Wait(s.t, patience, func() error {
 		if d = s.database(); d.Last <= before.Last {
 			return fmt.Errorf("version %s writes nothing: %+v, before %+v", serving, d, before)
 		}

@@ -20,7 +20,7 @@ var activeVersion = regexp.MustCompile(`(?m)^ *active_version: *(\S+)$`)
 // or stays so.
 func (w *sweptHost) whole(m moment) (v string, problems []string) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		v, problems = w.look(m)
 		if problems == nil || time.Now().After(deadline) {
 			return v, problems
