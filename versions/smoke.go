@@ -23,6 +23,10 @@ const (
 	// has executed something itself (go.dev/issue/22315).
 	busyTries = 20
 	busyPause = 50 * time.Millisecond
+	// outputLimit is how long what a program printed may take to be read after its
+	// end. A child of it may hold the output open; and on a busy host this process
+	// may be held off for a second, which is not the version's fault.
+	outputLimit = 10 * time.Second
 )
 
 // Smoke runs "teleport version" of this tree and returns an error unless it
@@ -73,7 +77,7 @@ func runVersion(ctx context.Context, program string) (string, error) {
 		// A process group of its own, so that the time limit ends its children, too.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-		cmd.WaitDelay = time.Second
+		cmd.WaitDelay = outputLimit
 		err := cmd.Run()
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyTries {
 			return out.String(), err

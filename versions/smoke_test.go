@@ -40,6 +40,7 @@ func TestSmoke(t *testing.T) {
 		"endless output":           {"#!/bin/sh\nexec cat /dev/zero\n", "deadline"},
 		"a hanging program":        {"#!/bin/sh\nexec sleep 600\n", "deadline"},
 		"a hanging child":          {"#!/bin/sh\nsleep 600\n", "deadline"},
+		"a child that stays":       {"#!/bin/sh\nsleep 2 &\necho Teleport v15.1.1\n", ""},
 		"a clean environment":      {"#!/bin/sh\ntest -z \"$PLANTED$LD_PRELOAD\" && test \"$HOME\" = / && test \"$PWD\" = / && echo Teleport v15.1.1\n", ""},
 		"nothing to read from":     {"#!/bin/sh\nread line && exit 3\necho Teleport v15.1.1\n", ""},
 		"the argument it is given": {"#!/bin/sh\ntest \"$*\" = version && echo Teleport v15.1.1\n", ""},

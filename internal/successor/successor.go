@@ -34,6 +34,7 @@ const pipeFD = 3
 const (
 	begun   = 'b'
 	decided = 'd'
+	over    = 'o' // not the successor's: the one that runs it ends what is read with it
 )
 
 // stopPatience is how long a successor that hangs has to obey SIGTERM.
@@ -78,7 +79,6 @@ func Run(ctx context.Context, c Command) (Ending, error) {
 	if err := cmd.Start(); err != nil {
 		return Ending{}, err
 	}
-	w.Close()
 	p := &running{Command: c, process: cmd.Process, begun: make(chan struct{}), said: make(chan struct{})}
 	go p.listen(r)
 	ended := make(chan struct{})
@@ -89,9 +89,16 @@ func Run(ctx context.Context, c Command) (Ending, error) {
 		close(ended)
 	}()
 	hung := p.attend(ctx, ended)
-	// What was said is in the pipe by now. A program that was left behind may
-	// hold the pipe open.
-	_ = r.SetReadDeadline(time.Now().Add(time.Second))
+	// What was said is in the pipe by now, and this comes after it. The pipe's end
+	// may never come, because a program that was left behind holds it open; and a
+	// limit of time would be over too early on a busy host.
+	select {
+	case <-p.said:
+	default:
+		if _, err := w.Write([]byte{over}); err != nil {
+			r.Close()
+		}
+	}
 	<-p.said
 	return p.ending(cmd.ProcessState, hung), nil
 }
@@ -109,7 +116,7 @@ func (p *running) listen(r *os.File) {
 	begin := sync.OnceFunc(func() { close(p.begun) })
 	b := make([]byte, 1)
 	for {
-		if n, err := r.Read(b); n == 0 || err != nil {
+		if n, err := r.Read(b); n == 0 || err != nil || b[0] == over {
 			return
 		}
 		begin()

@@ -48,13 +48,16 @@ func act(s *Successor, role string, args []string) int {
 	case "begins and hangs":
 		s.Begin()
 		time.Sleep(time.Hour)
-	case "leaves somebody with the pipe":
+	case "leaves somebody with the pipe", "decides and leaves somebody with the pipe":
 		s.Begin()
 		p, err := os.StartProcess("/bin/sleep", []string{"sleep", "3"}, &os.ProcAttr{Files: []*os.File{nil, nil, nil, s.pipe}})
 		if err != nil {
 			return 9
 		}
 		p.Release()
+		if role != "leaves somebody with the pipe" {
+			s.Decide()
+		}
 		return 1
 	case "takes its time":
 		time.Sleep(300 * time.Millisecond)
@@ -99,7 +102,8 @@ func TestHowASuccessorEnds(t *testing.T) {
 		"panics":    {2, false, "exit status 2"},
 		"is silent": {0, false, "exit status 0"},
 		// Whoever it leaves behind is not waited for.
-		"leaves somebody with the pipe": {1, false, "exit status 1"},
+		"leaves somebody with the pipe":             {1, false, "exit status 1"},
+		"decides and leaves somebody with the pipe": {1, true, "exit status 1"},
 	} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
