@@ -71,11 +71,14 @@ const (
 	// and ends. Once it has taken over it is not.
 	burialLimit = 2 * time.Second
 	readyGrace  = 5 * time.Second
-	// lookLimit: what lies between two looks counts for no more than this, which is
-	// a little longer than the pause between them. A host that stood still, as a
-	// virtual machine does while it is saved or moved, ran no agent meanwhile that
-	// could have failed, or started.
-	lookLimit = 300 * time.Millisecond
+	// lookLimit and lookShare: what lies between two looks counts for no more than
+	// this, nor for more than this part of the window. A host that stood still, as
+	// a virtual machine does while it is saved or moved, ran no agent meanwhile
+	// that could have failed, or started; and no window ends after a few looks
+	// only. A look takes milliseconds: only a host that is very busy gets a longer
+	// watch of this.
+	lookLimit = time.Second
+	lookShare = 10
 	// anewLimit: how often the watch may start anew because somebody else
 	// restarted or reloaded the agent.
 	anewLimit = 2
@@ -148,11 +151,18 @@ func (j *judge) observe(s sample) verdict {
 
 // lived is the time without what was lost between looks.
 func (j *judge) lived(now time.Time) time.Time {
-	if gap := now.Sub(j.looked); !j.looked.IsZero() && gap > lookLimit {
-		j.lost += gap - lookLimit
+	limit := min(lookLimit, j.window/lookShare)
+	if gap := now.Sub(j.looked); !j.looked.IsZero() && gap > limit {
+		j.lost += gap - limit
 	}
 	j.looked = now
 	return now.Add(-j.lost)
+}
+
+// settled reports whether it is clear which process to watch.
+func (j *judge) settled() bool {
+	now := j.looked.Add(-j.lost)
+	return j.subject != (identity{}) && (j.tookOver || !j.afterReload || now.Sub(j.begun) > j.reloadLimit)
 }
 
 // oldDied reports whether it was the old version that brought the unit down: it
