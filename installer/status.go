@@ -117,7 +117,11 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	broken := i.reportTransaction(&r)
 	if broken == nil && r.OpenTransaction == nil && c.Spec.ActiveVersion == "" {
 		if err := i.checkNeverEnabled(); err != nil {
-			broken = fmt.Errorf("%s names no active version, but the agent may be ours all the same: %w; nothing updates it before `teleport-update enable`", i.Paths.Config(), err)
+			settled := "nothing updates it before `teleport-update enable`"
+			if c.Spec.Enabled && !c.Spec.Pinned {
+				settled = "the next switch to the version that find wants settles it: `teleport-update update`, or the timer's next run"
+			}
+			broken = fmt.Errorf("%s names no active version, but the agent may be ours all the same: %w; %s", i.Paths.Config(), err, settled)
 		}
 	}
 	r.State, r.Explanation = stateWord(c, r, broken, i.Now())

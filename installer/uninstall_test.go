@@ -44,7 +44,8 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i, copied := saved(t)
 			trace(t, i)
-			if r, err := i.Status(t.Context()); err != nil || r.State != StateNeedsAttention || !strings.Contains(r.Explanation, "names no active version") {
+			if r, err := i.Status(t.Context()); err != nil || r.State != StateNeedsAttention || !strings.Contains(r.Explanation, "names no active version") ||
+				!strings.Contains(r.Explanation, "nothing updates it before") {
 				t.Errorf("status: %s, %s, %v", r.State, r.Explanation, err)
 			}
 			for _, keepAgent := range []bool{false, true} {

@@ -4,6 +4,7 @@ package integration
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
 )
@@ -70,6 +72,38 @@ func (s *scene) statusIs(state string) {
 	if !strings.Contains(human, state) || strings.Contains(human, "<nil>") {
 		s.t.Errorf("%s: as text:\n%s", state, human)
 	}
+}
+
+// Somebody's automation writes updates.yaml anew and does not know the version that
+// runs: it is switched from all the same, with its database, and back to.
+func TestALostActiveVersionIsSettledByTheNextSwitch(t *testing.T) {
+	s := newScene(t)
+	s.sound("1.0.0", "1.2.0")
+	s.release(release.Spec{Version: "1.1.0", Schema: 2, Variant: stamp.MigratesThenExits})
+	s.running("1.0.0")
+	kept := regexp.MustCompile(`(?m)^.*active_version:.*\n`).ReplaceAllString(s.Read(store+"/updates.yaml"), "")
+	s.configure(kept)
+	s.statusIs("needs_attention")
+	if got := s.status().Explanation; !strings.Contains(got, "the next switch to the version that find wants settles it") {
+		t.Errorf("status explains: %s", got)
+	}
+	rows := s.database()
+
+	s.wants("1.1.0")
+	s.fails(1, "did not hold", updater, "update")
+	if got := s.Must("readlink", linkDir+"/teleport"); strings.TrimSpace(got) != store+"/1.0.0/bin/teleport" {
+		t.Errorf("the link leads to %q", got)
+	}
+	host.Wait(t, patience, func() error { return s.executes(store + "/1.0.0/bin/teleport") })
+	s.lost(rows, "1.0.0")
+	s.statusIs("needs_attention")
+
+	s.wants("1.2.0")
+	if code := s.tick(); code != 0 {
+		t.Errorf("the tick ends with %d", code)
+	}
+	s.serves("1.2.0")
+	s.statusIs("idle")
 }
 
 func TestSetupAndVersion(t *testing.T) {

@@ -280,3 +280,21 @@ func TestAfterARestart(t *testing.T) {
 		})
 	}
 }
+
+// What a pause between two looks counts for, in a window of 30 s that is a second,
+// in one of 4 s a tenth of it.
+func TestWhatLiesBetweenTwoLooks(t *testing.T) {
+	for _, w := range []struct{ window, pause, counts time.Duration }{
+		{30 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond},
+		{30 * time.Second, time.Hour, time.Second},
+		{4 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond},
+		{4 * time.Second, time.Second, 400 * time.Millisecond},
+	} {
+		j := restartJudge(rules{window: w.window})
+		began := time.Unix(1e9, 0)
+		j.lived(began)
+		if got := j.lived(began.Add(w.pause)).Sub(began); got != w.counts {
+			t.Errorf("%v of a window of %v count as %v; want %v", w.pause, w.window, got, w.counts)
+		}
+	}
+}
