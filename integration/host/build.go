@@ -47,7 +47,7 @@ func Build(ctx context.Context, p Program) (string, error) {
 	if path, ok := built.paths[p]; ok {
 		return path, nil
 	}
-	module, err := moduleDir()
+	module, err := Module()
 	if err != nil {
 		return "", err
 	}
@@ -82,9 +82,9 @@ func Build(ctx context.Context, p Program) (string, error) {
 	return path, nil
 }
 
-// moduleDir finds the module's folder from the working directory: a test's is
-// its package's.
-func moduleDir() (string, error) {
+// Module finds the module's folder from the working directory: a test's is its
+// package's.
+func Module() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -37,7 +37,7 @@ const journald = "[Journal]\nStorage=persistent\nSystemMaxUse=64M\nRateLimitInte
 // packages if these are given, are built on, and makes it if it is not there: that
 // takes a Debian mirror and about 15 seconds, once. It must not be changed.
 func Root(ctx context.Context, suite string, more ...string) (string, error) {
-	module, err := moduleDir()
+	module, err := Module()
 	if err != nil {
 		return "", err
 	}

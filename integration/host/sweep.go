@@ -15,7 +15,7 @@ import (
 // folder of all hosts keeps a new host from being swept before it is claimed.
 
 func hostsDir() (string, error) {
-	module, err := moduleDir()
+	module, err := Module()
 	if err != nil {
 		return "", err
 	}

@@ -1,7 +1,5 @@
 //go:build hosts
 
-// Package packages holds the built packages to what distributions ask of them.
-// What they do on hosts is in package integration.
 package packages
 
 import (
@@ -28,26 +26,21 @@ var commit = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // built are the packages of both programs for both architectures.
 var built = sync.OnceValues(func() ([]string, error) {
-	dir, err := os.MkdirTemp("", "teleport-packages-")
-	if err != nil {
+	var err error
+	if builtIn, err = os.MkdirTemp("", "teleport-packages-"); err != nil {
 		return nil, err
 	}
-	return build(context.Background(), "../..", dir)
+	return build(context.Background(), "../..", builtIn)
 })
+
+// builtIn is their folder, once they are built.
+var builtIn string
 
 func build(ctx context.Context, module, out string) ([]string, error) {
 	return packaging.Build(ctx, packaging.Options{
 		Module: module, Out: out, Version: version, Date: commit,
 		Arch: []string{"amd64", "arm64"}, Formats: []string{"deb", "rpm", "program"},
 	})
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if paths, _ := built(); len(paths) > 0 {
-		os.RemoveAll(filepath.Dir(paths[0]))
-	}
-	os.Exit(code)
 }
 
 func packages(t *testing.T, format string) (paths []string) {

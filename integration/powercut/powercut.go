@@ -1,4 +1,6 @@
-// Package powercut cuts the power of file systems, for tests of what is left.
+// Package powercut cuts the power of file systems, for tests of what is left. Its
+// own tests cut it under the real updater, at every call by which it changes
+// something, and look at what the host is after that.
 //
 // A Disk is an ext4 or xfs file system in an image of its own, behind a loop
 // device. Cut stops it where it is, by the file system's own shutdown without a

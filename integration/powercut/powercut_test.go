@@ -1,6 +1,6 @@
 //go:build hosts
 
-package powercut
+package powercut_test
 
 import (
 	"bytes"
@@ -13,46 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/integration/host"
+	"teleport-update/integration/powercut"
 )
 
-var scratch, unavailable = "", error(nil)
-
-func TestMain(m *testing.M) {
-	if unavailable = OwnMounts(); unavailable == nil {
-		scratch, unavailable = Scratch()
-	}
-	os.Exit(m.Run())
-}
-
-func disk(t *testing.T, kind Kind) *Disk {
+// mounted is an empty file system.
+func mounted(t *testing.T, kind powercut.Kind) *powercut.Disk {
 	t.Helper()
 	err := unavailable
 	if err == nil {
-		err = Available(kind)
+		err = powercut.Available(kind)
 	}
-	if missing, ok := errors.AsType[*MissingError](err); ok {
+	if missing, ok := errors.AsType[*powercut.MissingError](err); ok {
 		err = host.Install(t.Context(), missing.Packages...)
 	}
-	Require(t, err)
+	powercut.Require(t, err)
 	image := filepath.Join(scratch, string(kind)+".img")
-	must(t, Format(image, kind))
-	d, err := Mount(image, kind, filepath.Join(scratch, string(kind)))
+	must(t, powercut.Format(image, kind))
+	d, err := powercut.Mount(image, kind, filepath.Join(scratch, string(kind)))
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Unmount()) })
 	return d
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestOnlyWhatWasSyncedOutlivesACut(t *testing.T) {
-	for _, kind := range []Kind{Ext4, XFS} {
+	for _, kind := range []powercut.Kind{powercut.Ext4, powercut.XFS} {
 		t.Run(string(kind), func(t *testing.T) {
-			d := disk(t, kind)
+			d := mounted(t, kind)
 			at := func(name string) string { return filepath.Join(d.Dir, name) }
 			must(t, os.WriteFile(at("before"), []byte("old"), 0o644))
 			must(t, os.Symlink("old", at("link")))
@@ -91,17 +77,17 @@ func TestOnlyWhatWasSyncedOutlivesACut(t *testing.T) {
 }
 
 func TestACopyOfAnImageIsTheSameFileSystem(t *testing.T) {
-	d := disk(t, Ext4)
+	d := mounted(t, powercut.Ext4)
 	content := bytes.Repeat([]byte("content"), 100_000)
 	must(t, os.WriteFile(filepath.Join(d.Dir, "file"), content, 0o644))
 	must(t, d.Unmount())
 	copied := filepath.Join(scratch, "copy.img")
-	must(t, Copy(d.Image, copied))
+	must(t, powercut.Copy(d.Image, copied))
 	if image, copied := used(t, d.Image), used(t, copied); copied > image {
 		t.Errorf("the copy takes %d blocks, the image %d", copied, image)
 	}
 	must(t, d.Mount())
-	c, err := Mount(copied, Ext4, filepath.Join(scratch, "copy"))
+	c, err := powercut.Mount(copied, powercut.Ext4, filepath.Join(scratch, "copy"))
 	must(t, err)
 	got, err := os.ReadFile(filepath.Join(c.Dir, "file"))
 	must(t, c.Unmount())

@@ -1,0 +1,29 @@
+//go:build hosts
+
+// Package database proves that the agent's database goes with the version: backups, rollbacks, downgrades, and that no
+// row is lost on the way.
+package database
+
+import (
+	"os"
+	"testing"
+
+	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
+)
+
+func TestMain(m *testing.M) {
+	host.Share(3)
+	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
+}
+
+const (
+	updater  = scenes.Updater
+	store    = scenes.Store
+	patience = scenes.Patience
+)
+
+// scene is a host, with the words that these tests have for it.
+type scene struct{ *scenes.Scene }
+
+func newScene(t *testing.T) *scene { return &scene{scenes.New(t)} }

@@ -1,0 +1,47 @@
+//go:build hosts
+
+package health
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/integration/host"
+)
+
+// The tests of package systemd that need a host of their own are a program that
+// runs inside one.
+func TestTheSystemdRoomOnAHost(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "systemd.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "hosts", "-o", program, "teleport-update/systemd")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the tests: %v\n%s", err, out)
+	}
+	h := host.ForTest(t, host.Options{})
+	h.Put(program, "/root/systemd.test")
+	r, err := h.RunCommand(t.Context(), host.Command{
+		Args: []string{"/root/systemd.test", "-test.run", "Host", "-test.parallel", "8", "-test.timeout", "10m"},
+		Env:  []string{"DISPOSABLE_HOST=1"},
+	})
+	if err != nil || r.Code != 0 {
+		t.Fatalf("exit code %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
+	}
+	// The last one stops the host.
+	stop := h.Background(host.Command{
+		Args: []string{"/root/systemd.test", "-test.run", "Shutdown", "-test.v", "-test.timeout", "5m"},
+		Env:  []string{"DISPOSABLE_HOST=stop"},
+	})
+	select {
+	case <-stop.Done():
+	case <-time.After(6 * time.Minute):
+		t.Error("the test of a shutdown does not end")
+	}
+	if out, errs := stop.Output(); !strings.Contains(out, "--- PASS: TestShutdown") {
+		t.Errorf("the test of a shutdown:\n%s%s", out, errs)
+	}
+}

@@ -1,0 +1,333 @@
+//go:build hosts
+
+package hostfaults
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/integration/scenes"
+	"teleport-update/ospackage"
+	"teleport-update/versions"
+)
+
+// everything asks for the whole campaign instead of the part that every run of
+// the tests has.
+var everything = os.Getenv("FAULTS") == "all"
+
+// Requests to systemd count as calls: what was asked for goes on without the
+// updater.
+const messages = "StartUnit,StopUnit,RestartUnit,ReloadUnit,Reload,ResetFailedUnit"
+
+// entriesOnly is the stride of a sweep that kills before each call and not after it,
+// too: after one call and before the next the host is the same, and a request to
+// systemd counts as a call.
+const entriesOnly = 2
+
+// sweepCase is one switch on a host whose agent runs, to be killed at every call.
+type sweepCase struct {
+	name     string
+	from, to release.Spec
+	kind     string // of the request
+	window   time.Duration
+	always   bool // in every run of the tests, not only in the campaign
+	holds    bool // the switch succeeds if nobody cuts it off
+	// prepare brings a host, which runs the older of the two, to where the switch
+	// begins.
+	prepare func(w *sweptHost)
+	// cutAfter: the switch is killed once systemd has done this, always, and the
+	// recovery is what is killed at every call.
+	cutAfter string
+	// takesOver: the agent was brought by such a package, and what is killed is the
+	// recovery of a first switch that had just been proven.
+	takesOver ospackage.Kind
+	// some and all are the strides in ordinary runs of the tests and in the
+	// campaign, if they are not the usual ones.
+	some, all int64
+	trees     *trees
+}
+
+func sweepCases() []sweepCase {
+	v1, v2 := release.Spec{Version: "1.0.0", Schema: 1}, release.Spec{Version: "1.1.0", Schema: 2}
+	migratesAndDies := v2
+	migratesAndDies.Variant = stamp.MigratesThenExits
+	dies := v1
+	dies.Variant = stamp.ExitsAtStart // but was sound when it left its database
+	forth := func(w *sweptHost) { w.Updates("1.1.0") }
+	return []sweepCase{
+		{name: "update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, always: true, holds: true},
+		{name: "update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, always: true},
+		{name: "downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth, all: entriesOnly},
+		{name: "downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: forth},
+		{name: "roll-forward", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, all: entriesOnly, prepare: func(w *sweptHost) {
+			forth(w)
+			w.Updates("1.0.0") // a rollback by hand would hold 1.1.0 back
+		}},
+		{name: "rollback", from: v2, to: v1, kind: "rollback", window: 100 * time.Millisecond, holds: true, prepare: forth, all: entriesOnly},
+		{name: "recovery of an update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, cutAfter: "ReloadUnit"},
+		{name: "recovery of an update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, cutAfter: "StopUnit"},
+		{name: "recovery of a downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth, cutAfter: "StopUnit"},
+		{name: "recovery of a downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: forth, cutAfter: "StartUnit"},
+	}
+}
+
+// The real switch on a running host, killed before and after every call that
+// changes something. The next run, or the next boot and the run after it, ends on
+// one whole version, and the run after that where the cluster wants the host.
+func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
+	var points, doubles, violations, reboots atomic.Int64
+	for _, c := range sweepCases() {
+		count := &points
+		if c.cutAfter != "" {
+			count = &doubles
+		}
+		c.run(t, count, &violations, &reboots)
+	}
+	t.Logf("kill points on hosts: %d, and in recoveries: %d, violations: %d (%d points had a boot of the host instead of a run)",
+		points.Load(), doubles.Load(), violations.Load(), reboots.Load())
+}
+
+// run tries the points of a case, as many of them as this run of the tests has.
+func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) {
+	if !c.always && !everything {
+		return
+	}
+	t.Run(c.name, func(t *testing.T) {
+		c.trees = &trees{dir: t.TempDir(), all: map[string]versions.Tree{}}
+		begun, had := time.Now(), points.Load()
+		sweep := &sweep{sweepCase: c, points: points, violations: violations, reboots: reboots, last: math.MaxInt64, stride: max(1, c.all)}
+		if !everything {
+			sweep.stride = max(entriesOnly, c.some)
+		}
+		if some := os.Getenv("FAULTS_POINTS"); some != "" {
+			if n, err := fmt.Sscanf(some, "%d-%d/%d", &sweep.first, &sweep.last, &sweep.stride); n < 2 {
+				t.Fatalf("FAULTS_POINTS=%s is not FIRST-LAST or FIRST-LAST/STRIDE: %v", some, err)
+			}
+		}
+		sweep.next.Store(sweep.first)
+		t.Run("on", func(t *testing.T) {
+			hosts := sweepHosts()
+			if sweep.stride > 10 {
+				hosts = 2 // there are few points
+			}
+			for n := range hosts {
+				t.Run(fmt.Sprintf("host %d", n+1), sweep.onHost)
+			}
+		})
+		t.Logf("%s: %d points of %d calls in %v", c.name, points.Load()-had, sweep.calls.Load(), time.Since(begun).Round(time.Second))
+	})
+}
+
+func sweepHosts() int { return 4 }
+
+// sweep is one case on several hosts, which take the next point each.
+type sweep struct {
+	sweepCase
+	next                        atomic.Int64
+	first, last, stride         int64        // points
+	calls                       atomic.Int64 // the most that a run had
+	points, violations, reboots *atomic.Int64
+}
+
+// point is where to kill: at the entry or at the exit of a call.
+type point struct {
+	call   int
+	exit   bool
+	reboot bool   // the host boots anew instead of a run that recovers
+	before string // in place of call: entriesOnly the first call about a path with this in it
+	cut    bool   // the disk is stopped there, as by a power cut
+}
+
+func (p point) String() string {
+	what := "before"
+	if p.exit {
+		what = "after"
+	}
+	if p.reboot {
+		return fmt.Sprintf("%s call %d, then a boot", what, p.call)
+	}
+	return fmt.Sprintf("%s call %d", what, p.call)
+}
+
+// pointOf numbers the points. Every ninth has a boot, so that over two points a
+// call all kinds of calls have some.
+func pointOf(n int64) point {
+	return point{call: int(n/2) + 1, exit: n%2 == 1, reboot: n%9 == 4}
+}
+
+func (s *sweep) onHost(t *testing.T) {
+	w := newSweptHost(t, s.sweepCase)
+	for s.violations.Load() < 20 {
+		n := s.next.Add(s.stride) - s.stride
+		if n < s.first || n > s.last {
+			return
+		}
+		// Runs differ by a few calls: what was not reached this time is no end yet.
+		if !s.killAt(w, n) && n > 2*s.calls.Load()+8 {
+			break
+		}
+	}
+	w.baseIsIntact()
+}
+
+// killAt tries one point, and reports whether the switch came so far.
+func (s *sweep) killAt(w *sweptHost, n int64) bool {
+	p := pointOf(n)
+	w.reset()
+	var report scenes.EndatReport
+	switch {
+	case w.takesOver != "":
+		report = w.endAt(p, "", "recover")
+	case w.cutAfter != "":
+		w.endAt(point{call: w.cutCall()}, w.request, "switch")
+		report = w.endAt(p, "", "recover")
+	default:
+		report = w.endAt(p, w.request, "switch")
+	}
+	for {
+		most := s.calls.Load()
+		if int64(report.Calls) <= most || s.calls.CompareAndSwap(most, int64(report.Calls)) {
+			break
+		}
+	}
+	if !report.Killed {
+		return false
+	}
+	s.points.Add(1)
+	broken := func(format string, args ...any) {
+		s.violations.Add(1)
+		w.T.Errorf("VIOLATION at point %d, %v, %s: %s", n, p, report.At, fmt.Sprintf(format, args...))
+	}
+	if w.takesOver != "" {
+		// Nothing has to be put back: nobody may come to do it for ten minutes.
+		if problems := w.served(); problems != nil {
+			broken("at once: %s", strings.Join(problems, "; "))
+			return true
+		}
+	}
+	if p.reboot {
+		s.reboots.Add(1)
+		if err := w.Kill(); err != nil {
+			w.T.Fatal(err)
+		}
+		if err := w.Boot(w.T.Context()); err != nil {
+			w.T.Fatal(err)
+		}
+		w.process = ""
+		if _, problems := w.whole(afterBoot); problems != nil {
+			broken("after the boot: %s", strings.Join(problems, "; "))
+			return true
+		}
+	} else {
+		if r := w.Try(updater, "recover"); r.Code != 0 {
+			broken("the recovery ends with %d: %s", r.Code, r.Stderr)
+			return true
+		}
+		if _, problems := w.whole(afterRun); problems != nil {
+			broken("after the recovery: %s", strings.Join(problems, "; "))
+			return true
+		}
+	}
+	r := w.Try(updater, "update")
+	if codes := w.codes(); !slices.Contains(codes, r.Code) {
+		broken("the next run ends with %d, want one of %v: %s", r.Code, codes, r.Stderr)
+		return true
+	}
+	v, problems := w.whole(afterRun)
+	if problems == nil {
+		problems = w.leftovers()
+		if w.takesOver != "" {
+			problems = append(problems, w.packageIsGone()...)
+		}
+	}
+	if ends := w.endsOn(); problems == nil && !slices.Contains(ends, v) {
+		problems = append(problems, fmt.Sprintf("the host is on %s; want it on one of %v", v, ends))
+	}
+	if problems != nil {
+		broken("after the next run: %s", strings.Join(problems, "; "))
+	}
+	return true
+}
+
+// codes are the exit codes that the next ordinary run may have.
+func (c sweepCase) codes() []int {
+	if c.holds {
+		return []int{0}
+	}
+	// It tries and fails, or the version backs off already.
+	return []int{1, 0}
+}
+
+// endsOn are the versions that the host may be on after that.
+func (c sweepCase) endsOn() []string {
+	switch {
+	case c.kind == "rollback": // the cluster wants what it wanted, and a person did not say again
+		return []string{c.from.Version, c.to.Version}
+	case c.holds:
+		return []string{c.to.Version}
+	}
+	return []string{c.from.Version}
+}
+
+// endAt runs a command of the updater, kills it at the point, and tells about it.
+// The second half of an update, which its transient unit runs, is one.
+func (w *sweptHost) endAt(p point, stdin, command string, more ...string) scenes.EndatReport {
+	w.T.Helper()
+	args := []string{"/root/endat", "-messages", messages}
+	if p.cut {
+		args = append(args, "-cut", "/")
+	}
+	switch {
+	case p.before != "":
+		args = append(args, "-before", p.before)
+	case p.exit:
+		args = append(args, "-exit")
+		fallthrough
+	default:
+		args = append(args, "-at", fmt.Sprint(p.call))
+	}
+	r, err := w.RunCommand(w.T.Context(), host.Command{Args: append(append(args, updater, command), more...), Stdin: strings.NewReader(stdin)})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	var report scenes.EndatReport
+	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
+		w.T.Fatalf("endat printed %q (%v)\n%s", r.Stdout, err, r.Stderr)
+	}
+	want := 0
+	if command == "switch" {
+		want = w.codes()[0]
+	}
+	if !report.Killed && report.ExitCode != want {
+		w.T.Fatalf("a %s that nobody cuts off ends with %d; want %d:\n%s", command, report.ExitCode, want, r.Stderr)
+	}
+	return report
+}
+
+// cutCall finds the call after the last one that asks systemd for what cutAfter
+// says: by then that is done, and the agent is watched where it is to be.
+func (w *sweptHost) cutCall() int {
+	w.T.Helper()
+	if w.cut == 0 {
+		for n, call := range w.endAt(point{}, w.request, "switch").List {
+			if strings.HasSuffix(call, " -> "+w.cutAfter) {
+				w.cut = n + 2
+			}
+		}
+		if w.cut == 0 {
+			w.T.Fatalf("the switch never asks for %s", w.cutAfter)
+		}
+		w.reset()
+	}
+	return w.cut
+}

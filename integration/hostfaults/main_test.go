@@ -1,0 +1,33 @@
+//go:build hosts
+
+// Package hostfaults kills the updater at every call on running hosts, and cuts the power of whole hosts: switches,
+// recoveries and take-overs of packages. docs/reliability.md has its figures.
+package hostfaults
+
+import (
+	"os"
+	"testing"
+
+	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
+)
+
+func TestMain(m *testing.M) {
+	host.Share(3)
+	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
+}
+
+const (
+	updater  = scenes.Updater
+	store    = scenes.Store
+	linkDir  = scenes.LinkDir
+	unitFile = scenes.UnitFile
+	patience = scenes.Patience
+)
+
+// scene is a host, with the words that these tests have for it.
+type scene struct{ *scenes.Scene }
+
+func newScene(t *testing.T) *scene { return &scene{scenes.New(t)} }
+
+func sceneOn(t *testing.T, o host.Options) *scene { return &scene{scenes.On(t, o)} }

@@ -1,0 +1,30 @@
+//go:build hosts
+
+// Package network proves what the updater makes of the other side: find and its answers, downloads, mirrors, TLS and
+// proxies, releases that are no good, and what it never tells anybody.
+package network
+
+import (
+	"os"
+	"testing"
+
+	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
+)
+
+func TestMain(m *testing.M) {
+	host.Share(3)
+	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
+}
+
+const (
+	updater  = scenes.Updater
+	store    = scenes.Store
+	linkDir  = scenes.LinkDir
+	patience = scenes.Patience
+)
+
+// scene is a host, with the words that these tests have for it.
+type scene struct{ *scenes.Scene }
+
+func newScene(t *testing.T) *scene { return &scene{scenes.New(t)} }

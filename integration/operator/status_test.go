@@ -1,0 +1,110 @@
+//go:build hosts
+
+package operator
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"teleport-update/find"
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/internal/version"
+)
+
+func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0")
+	s.Release(release.Spec{Version: "1.2.0", Variant: stamp.ExitsAtStart, Unit: release.Unit{NoReload: true}})
+
+	s.StatusIs("disabled") // never enabled
+	s.RunsOn("1.0.0")
+	s.StatusIs("idle")
+	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
+	s.StatusIs("idle") // and something is wanted
+	s.Must(updater, "pin")
+	s.StatusIs("pinned")
+	s.Must(updater, "unpin")
+	s.Wants("1.1.0")
+	s.Must(updater, "update")
+	s.Must(updater, "rollback")
+	s.StatusIs("held")
+	s.Wants("1.2.0")
+	s.Fails(1, "did not hold", updater, "update")
+	s.StatusIs("backing_off")
+	s.Wants("0.9.0")
+	s.Fails(1, "refused", updater, "update")
+	s.StatusIs("needs_attention")
+	s.Breaks(badGateway)
+	s.StatusIs("needs_attention") // from what was heard last
+	s.Breaks(nil)
+	s.Must(updater, "disable")
+	s.StatusIs("disabled")
+}
+
+// Somebody's automation writes updates.yaml anew and does not know the version that
+// runs: it is switched from all the same, with its database, and back to.
+func TestALostActiveVersionIsSettledByTheNextSwitch(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0", "1.2.0")
+	s.Release(release.Spec{Version: "1.1.0", Schema: 2, Variant: stamp.MigratesThenExits})
+	s.RunsOn("1.0.0")
+	kept := regexp.MustCompile(`(?m)^.*active_version:.*\n`).ReplaceAllString(s.Read(store+"/updates.yaml"), "")
+	s.Configure(kept)
+	s.StatusIs("needs_attention")
+	if got := s.Status().Explanation; !strings.Contains(got, "the next switch to the version that find wants settles it") {
+		t.Errorf("status explains: %s", got)
+	}
+	rows := s.Live()
+
+	s.Wants("1.1.0")
+	s.Fails(1, "did not hold", updater, "update")
+	if got := s.Must("readlink", linkDir+"/teleport"); strings.TrimSpace(got) != store+"/1.0.0/bin/teleport" {
+		t.Errorf("the link leads to %q", got)
+	}
+	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	s.Lost(rows, "1.0.0")
+	s.StatusIs("needs_attention")
+
+	s.Wants("1.2.0")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the tick ends with %d", code)
+	}
+	s.Serves("1.2.0")
+	s.StatusIs("idle")
+}
+
+func TestSetupAndVersion(t *testing.T) {
+	s := newScene(t)
+	s.Must(updater, "setup")
+	for _, unit := range []string{"teleport-update.timer", "teleport-update-recover.service"} {
+		if got := s.Show(unit, "UnitFileState"); got != "enabled" {
+			t.Errorf("%s is %s after setup", unit, got)
+		}
+	}
+	if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {
+		t.Errorf("the timer is %s after setup", got)
+	}
+	// Without a configuration a tick has nothing to do.
+	if code := s.Tick(); code != 0 || s.Asked.Load() != 0 {
+		t.Errorf("a tick of a host that was only set up ends with %d and asks %d times", code, s.Asked.Load())
+	}
+	s.Must(updater, "setup") // again
+	var v map[string]string
+	if err := json.Unmarshal([]byte(s.Must(updater, "version", "--format", "json")), &v); err != nil || v["version"] == "" {
+		t.Errorf("version prints %v: %v", v, err)
+	}
+}
+
+// badGateway is a fault of find alone.
+func badGateway(w http.ResponseWriter, r *http.Request) bool {
+	if !strings.HasSuffix(r.URL.Path, "/webapi/find") {
+		return false
+	}
+	w.WriteHeader(http.StatusBadGateway)
+	return true
+}

@@ -1,0 +1,61 @@
+//go:build hosts
+
+package packages
+
+import (
+	"strings"
+	"testing"
+
+	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
+)
+
+// toolHost has what a distribution brings along that could meet the agent.
+var toolHost = host.Options{Packages: []string{"needrestart", "selinux-policy-default"}}
+
+// This kernel has no SELinux; its policy tools run all the same, and tell which
+// label a path gets.
+func TestThePackagesPolicyLabelsThePrograms(t *testing.T) {
+	s := bareScene(t, toolHost)
+	label := func(path string) string {
+		fields := strings.Split(s.Must("matchpathcon", "-n", path), ":")
+		if len(fields) < 3 {
+			t.Fatalf("matchpathcon says %v of %s", fields, path)
+		}
+		return fields[2]
+	}
+	programs := []string{
+		"/var/lib/teleport/versions/1.0.0/bin/teleport", "/var/lib/teleport/versions/1.0.0_enterprise/bin", "/var/lib/teleport/updater/teleport-update",
+	}
+	others := []string{
+		"/var/lib/teleport/versions/updates.yaml", "/var/lib/teleport/versions/1.0.0/backup/sqlite.db", "/var/lib/teleport/proc/sqlite.db",
+	}
+	before := label(programs[0])
+	if before == "bin_t" {
+		t.Fatal("the policy labels the programs by itself: the test shows nothing")
+	}
+	s.AptRepository(scenes.PackageOf(t, "teleport-update", scenes.PackageOld, "deb"))
+	s.Apt("install", "teleport-update")
+	for _, path := range programs {
+		if got := label(path); got != "bin_t" {
+			t.Errorf("%s gets the label %s", path, got)
+		}
+	}
+	for _, path := range others {
+		if got := label(path); got != before {
+			t.Errorf("%s gets the label %s; want %s", path, got, before)
+		}
+	}
+
+	// A relabelling after the package is gone must not take the agent's label away.
+	s.Must("mkdir", "-p", "/var/lib/teleport/versions/1.0.0")
+	s.Apt("remove", "teleport-update")
+	if got := label(programs[0]); got != "bin_t" {
+		t.Errorf("without the package, but with a version on disk, %s gets the label %s", programs[0], got)
+	}
+	s.Must("rm", "-r", "/var/lib/teleport")
+	s.Apt("purge", "teleport-update")
+	if got := label(programs[0]); got != before {
+		t.Errorf("after the purge, without a version, %s gets the label %s", programs[0], got)
+	}
+}

@@ -1,0 +1,33 @@
+//go:build hosts
+
+// Package storage proves what is kept on disk and what is not: retention, file systems that are full, and versions that
+// were damaged since they were published.
+package storage
+
+import (
+	"os"
+	"testing"
+
+	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
+)
+
+func TestMain(m *testing.M) {
+	host.Share(3)
+	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
+}
+
+const (
+	updater  = scenes.Updater
+	store    = scenes.Store
+	linkDir  = scenes.LinkDir
+	unitFile = scenes.UnitFile
+	patience = scenes.Patience
+)
+
+// scene is a host, with the words that these tests have for it.
+type scene struct{ *scenes.Scene }
+
+func newScene(t *testing.T) *scene { return &scene{scenes.New(t)} }
+
+func sceneOn(t *testing.T, o host.Options) *scene { return &scene{scenes.On(t, o)} }

@@ -1,0 +1,111 @@
+//go:build hosts
+
+package storage
+
+import (
+	"strings"
+	"testing"
+
+	"teleport-update/integration/cluster"
+	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
+)
+
+func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	pid, unit := s.PID(), s.Read(unitFile)
+	for name, broken := range map[string]func(){
+		"a link that was removed":         func() { s.Must("rm", linkDir+"/tsh") },
+		"the agent's link, removed":       func() { s.Must("rm", linkDir+"/teleport") },
+		"a link that was led elsewhere":   func() { s.Must("ln", "-sfn", "/usr/bin/true", linkDir+"/tctl") },
+		"a link replaced by a file":       func() { s.Must("sh", "-c", "rm "+linkDir+"/tbot && echo mine >"+linkDir+"/tbot") },
+		"the unit, edited":                func() { s.Write(unitFile, unit+"# edited\n") },
+		"the unit, removed":               func() { s.Must("rm", unitFile) },
+		"a binary that was emptied":       func() { s.Must("truncate", "-s", "0", store+"/1.0.0/bin/tctl") },
+		"a binary that was removed":       func() { s.Must("rm", store+"/1.0.0/bin/tbot") },
+		"the agent's own binary, removed": func() { s.Must("rm", store+"/1.0.0/bin/teleport") },
+		"the whole version, removed":      func() { s.Must("rm", "-r", store+"/1.0.0") },
+	} {
+		broken()
+		s.Fails(1, "amiss", updater, "verify")
+		if code := s.Tick(); code != 0 {
+			t.Errorf("%s: the tick that repairs it ends with %d", name, code)
+		}
+		s.Linked("1.0.0")
+		if out := s.Try(updater, "verify"); out.Code != 0 {
+			t.Errorf("%s: verify is not content after the repair:\n%s%s", name, out.Stdout, out.Stderr)
+		}
+		if now := s.PID(); now != pid {
+			t.Errorf("%s: the agent was restarted for a repair", name)
+			pid = now
+		}
+		if got := s.Show("teleport", "NeedDaemonReload"); got != "no" {
+			t.Errorf("%s: systemd has not read the unit again", name)
+		}
+	}
+	s.Must("systemctl", "restart", "teleport")
+	s.Serves("1.0.0")
+
+	// Where there are no more ticks, a person has to say it.
+	s.Must("systemctl", "disable", "--now", "teleport-update.timer")
+	s.Must("rm", "/usr/local/lib/systemd/system/teleport-update-recover.service")
+	s.Fails(1, "3 thing(s) are amiss", updater, "verify")
+	s.Must(updater, "update", "--now")
+	s.Must(updater, "verify")
+	if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {
+		t.Errorf("the timer is %s after `update --now`", got)
+	}
+}
+
+func TestVerifyNamesADamagedFile(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Wants("1.1.0")
+	s.Must(updater, "update")
+	if out := s.Must(updater, "verify"); !strings.Contains(out, "version 1.0.0: whole, previous") || !strings.Contains(out, "version 1.1.0: whole, active") {
+		t.Errorf("verify prints:\n%s", out)
+	}
+
+	s.Must("sh", "-c", "printf x | dd of="+store+"/1.0.0/bin/tsh bs=1 seek=3 conv=notrunc")
+	before := s.Tree(scenes.TheHost...)
+	r := s.Try(updater, "verify")
+	if r.Code != 1 || !strings.Contains(r.Stdout, "BAD  version 1.0.0") || !strings.Contains(r.Stdout, "bin/tsh") {
+		t.Errorf("verify ends with %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	s.Unchanged(before, s.Tree(scenes.TheHost...), scenes.AgentState)
+	s.Fails(1, "bin/tsh", updater, "rollback")
+	s.Serves("1.1.0")
+}
+
+// A strict umask of root's, as hardening guides want it, must not make programs
+// that nobody but root can run.
+func TestAStrictUmaskDoesNotLockPeopleOut(t *testing.T) {
+	for name, plain := range map[string]bool{"with systemd": false, "in a plain container": true} {
+		t.Run(name, func(t *testing.T) {
+			s := sceneOn(t, host.Options{Plain: plain})
+			s.Sound("1.0.0", "1.1.0")
+			strictly := func(command string) { s.Must("sh", "-c", "umask 0077; "+updater+" "+command) }
+			for _, v := range []string{"1.0.0", "1.1.0"} {
+				s.Wants(v)
+				if v == "1.0.0" {
+					strictly("enable --proxy " + cluster.ProxyAddress + " --template '" + cluster.TemplateURL + "'")
+				} else {
+					strictly("update")
+				}
+				for _, program := range []string{"teleport", "tsh", "tctl", "tbot"} {
+					out := s.Must("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", linkDir+"/"+program, "version")
+					if !strings.Contains(out, "v"+v) {
+						t.Errorf("an ordinary user's %s prints %q", program, out)
+					}
+				}
+				s.Must("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat", unitFile, "/usr/local/lib/systemd/system/teleport-update.timer")
+			}
+			if r := s.Try("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat", store+"/updates.yaml"); r.Code == 0 {
+				t.Errorf("an ordinary user reads updates.yaml")
+			}
+		})
+	}
+}
