@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages test test-packages test-hosts test-faults test-nightly test-mutants lint demo bench bench-backup fuzz clean
+.PHONY: help build packages test test-packages test-hosts test-faults test-nightly test-mutants lint demo bench bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,56 +22,54 @@ build: ## build both programs into build/bin
 packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages
 	$(GO) run ./packaging/mkpackages
 
-test: test-packages test-hosts ## everything: packages, then real hosts (as root; installs what it needs)
+# Runs go test and shows what runs and how far it is. PART=NAME runs one part, as in
+# PART=backup or PART=database; V=1 shows all that the tests print.
+RUNTESTS = $(GO) build -o build/tools/runtests ./tools/runtests && build/tools/runtests $(if $(PART),-part $(PART)) $(if $(V),-v)
+
+test: needed ## everything: packages, then real hosts (as root; installs what it needs); PART=NAME: one part
+	@$(RUNTESTS) packages hosts
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-TOOLS := sqlite3 shellcheck busybox
-.PHONY: tools
-tools:
-	@missing=; for t in $(TOOLS); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
+NEEDED := sqlite3 shellcheck busybox
+.PHONY: needed
+needed:
+	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
 	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
 	  echo "*** not everything is tested: apt-get install$$missing"
 
-test-packages: tools ## the packages alone
-	$(GO) test ./...
+test-packages: needed ## the packages alone
+	@$(RUNTESTS) packages
 
 test-hosts: ## real systemd hosts in containers (as root)
-	@[ "$$(id -u)" = 0 ] || printf '\n*** NOT TESTED: real hosts need root; run "make test" as root ***\n\n'
-	$(GO) test -tags hosts -count=1 -p 1 -timeout 40m ./integration/...
+	@$(RUNTESTS) hosts
 
-CAMPAIGN := FAULTS=all $(GO) test -tags hosts -count=1 -v
 test-faults: ## the whole campaigns of faults (as root), each of them whatever the one before found
-	@failed=0; \
-	$(CAMPAIGN) -timeout 60m -run 'TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts' ./integration || failed=1; \
-	$(CAMPAIGN) -timeout 40m ./integration/faults || failed=1; \
-	$(CAMPAIGN) -timeout 40m -run TestAPowerCut ./integration/power || failed=1; \
-	$(CAMPAIGN) -timeout 20m ./integration/walks || failed=1; \
-	$(CAMPAIGN) -timeout 15m ./integration/hostile || failed=1; \
-	exit $$failed
+	@$(RUNTESTS) faults
 
 test-nightly: ## take-overs of packages, and every state that a recorded disk went through (as root)
-	@failed=0; \
-	$(CAMPAIGN) -timeout 30m -run 'TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers' ./integration || failed=1; \
-	$(CAMPAIGN) -timeout 4h -run TestEveryState ./integration/power || failed=1; \
-	exit $$failed
+	@$(RUNTESTS) nightly
 
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
-	$(GO) run ./integration/mutants
+	$(GO) run ./tools/mutants
 
-lint: tools ## formatting, vet, staticcheck, shell scripts
+lint: needed ## formatting, vet, staticcheck, shell scripts
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
 	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh
 
 demo: ## the whole story on a real host, step by step (as root)
-	$(GO) run ./integration/demo
+	$(GO) run ./tools/demo
 
 bench: ## updates and no-ops against other designs, as ratios
-	$(GO) run ./integration/bench
+	$(GO) run ./tools/bench
 
 bench-backup: ## database backups against the sqlite3 shell
-	$(GO) run ./integration/backupbench
+	$(GO) run ./tools/bench -only backup
+
+figures: ## measure, and write what was measured into docs/figures.json and the docs; BENCH=0: take what others left
+	@[ "$(BENCH)" = 0 ] || { $(GO) run ./tools/bench && $(GO) run ./tools/bench -only backup; }
+	$(GO) run ./tools/figures
 
 fuzz: ## each fuzz target for a minute
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \

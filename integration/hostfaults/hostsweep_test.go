@@ -86,13 +86,19 @@ func sweepCases() []sweepCase {
 // one whole version, and the run after that where the cluster wants the host.
 func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
 	var points, doubles, violations, reboots atomic.Int64
+	var each []string
 	for _, c := range sweepCases() {
 		count := &points
 		if c.cutAfter != "" {
 			count = &doubles
 		}
+		had := count.Load()
 		c.run(t, count, &violations, &reboots)
+		if n := count.Load() - had; n > 0 && count == &points {
+			each = append(each, fmt.Sprintf("%s %d", c.name, n))
+		}
 	}
+	t.Logf("kill points by switch: %s; violations: %d", strings.Join(each, ", "), violations.Load())
 	t.Logf("kill points on hosts: %d, and in recoveries: %d, violations: %d (%d points had a boot of the host instead of a run)",
 		points.Load(), doubles.Load(), violations.Load(), reboots.Load())
 }

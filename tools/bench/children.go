@@ -18,13 +18,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// children are what this program runs as processes of their own.
-var children = map[string]func(args []string) error{
-	"decompress": decompress,
-	"download":   download,
-	"three-pass": threePass,
-}
-
 // decompress FILE reads a tarball to nowhere with the updater's own libraries:
 // the stage that cannot be done without.
 func decompress(args []string) error {

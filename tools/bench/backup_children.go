@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -18,24 +17,22 @@ import (
 	"teleport-update/backup"
 )
 
-// children are the other processes of the benchmark: this program again, with
-// the name of one as its first argument.
-var children = map[string]func(args []string) error{
-	"take": func(args []string) error {
-		return measure(func() error {
-			return backup.Take(context.Background(), backup.TakeRequest{
-				Source: args[0],
-				Dir:    args[1],
-				Meta:   backup.Meta{Proxy: "tenant.example.com", Version: "15.1.0", Edition: "oss", Created: time.Now()},
-			})
+// take SOURCE DIR backs a database up.
+func take(args []string) error {
+	return measure(func() error {
+		return backup.Take(context.Background(), backup.TakeRequest{
+			Source: args[0],
+			Dir:    args[1],
+			Meta:   backup.Meta{Proxy: "tenant.example.com", Version: "15.1.0", Edition: "oss", Created: time.Now()},
 		})
-	},
-	"restore": func(args []string) error {
-		return measure(func() error {
-			return backup.Restore(context.Background(), backup.RestoreRequest{Dir: args[0], Target: args[1]})
-		})
-	},
-	"write": func(args []string) error { return write(args[0]) },
+	})
+}
+
+// restore DIR TARGET puts a backup over a database.
+func restore(args []string) error {
+	return measure(func() error {
+		return backup.Restore(context.Background(), backup.RestoreRequest{Dir: args[0], Target: args[1]})
+	})
 }
 
 // A result is what was measured of a child.
@@ -51,23 +48,16 @@ func measure(work func() error) error {
 		return err
 	}
 	r := result{Seconds: time.Since(begin).Seconds()}
-	status, err := os.ReadFile("/proc/self/status")
+	kib, err := highWater(os.Getpid())
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			if err != nil {
-				return err
-			}
-			r.MemoryMiB = kib / 1024
-		}
-	}
+	r.MemoryMiB = float64(kib) / 1024
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-func child(args ...string) (result, error) {
+// childResult runs a child and returns what it measured of itself.
+func childResult(args ...string) (result, error) {
 	var r result
 	exe, err := os.Executable()
 	if err != nil {
@@ -85,10 +75,10 @@ func child(args ...string) (result, error) {
 
 const rowsPerSecond = 1000
 
-// write commits rows at a steady pace until its input ends, then tells how many
+// write DATABASE commits rows at a steady pace until its input ends, then tells how many
 // milliseconds a commit took at most. The first line says that it has begun.
-func write(path string) error {
-	c, err := sqlite3.OpenFlags(path, sqlite3.OPEN_READWRITE)
+func write(args []string) error {
+	c, err := sqlite3.OpenFlags(args[0], sqlite3.OPEN_READWRITE)
 	if err != nil {
 		return err
 	}

@@ -31,12 +31,12 @@ var rungs = []rung{
 	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup)/"},
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
 	{name: "its package's tests"},
-	{name: "booted hosts", pkg: "integration", args: []string{"-test.run=SecondWatch|KilledAfterABoot"}, only: " (watchAgain|heedBoot): ", built: true},
-	{name: "packages on booted hosts", pkg: "integration", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/takeover.go", built: true},
-	{name: "take-overs killed on booted hosts", pkg: "integration", args: []string{"-test.run=TakeOverKilledAtEveryCall/apt"}, only: "^installer/takeover.go", built: true},
-	{name: "switches killed on booted hosts", pkg: "integration", args: []string{"-test.run=SwitchKilledAtEveryCall/version_that_fails"}, only: " undoDatabase: ", built: true},
+	{name: "booted hosts", pkg: "integration/recovery", args: []string{"-test.run=SecondWatch|KilledAfterABoot"}, only: " (watchAgain|heedBoot): ", built: true},
+	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/takeover.go", built: true},
+	{name: "take-overs killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TakeOverKilledAtEveryCall/apt"}, only: "^installer/takeover.go", built: true},
+	{name: "switches killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=SwitchKilledAtEveryCall/version_that_fails"}, only: " undoDatabase: ", built: true},
 	{name: "kills", pkg: "integration/faults", args: []string{"-test.run=TestAKilledRun"}, built: true},
-	{name: "power cuts", pkg: "integration/power", args: []string{"-test.run=TestAPowerCut", "-every=3"}, built: true},
+	{name: "power cuts", pkg: "integration/powercut", args: []string{"-test.run=TestAPowerCut", "-every=3"}, built: true},
 	{name: "random walks", pkg: "integration/walks", args: []string{"-test.run=RandomWalks", "-walks=60"}, built: true},
 }
 
@@ -59,6 +59,7 @@ const (
 type ladder struct {
 	module, dir string
 	rungs       []rung
+	whole       bool // all mutants, all tests
 
 	building sync.Mutex
 

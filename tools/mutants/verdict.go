@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"teleport-update/tools/internal/figure"
 )
 
 // verdict is what came of a mutant.
@@ -65,7 +67,7 @@ func judge(ctx context.Context, l *ladder, mutants []Mutant, jobs int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return report(verdicts, time.Since(begun))
+	return l.report(verdicts, time.Since(begun))
 }
 
 // failed is the first test that failed, as its output says.
@@ -82,8 +84,9 @@ func failed(out string) string {
 
 var failure = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 
-// report prints the table and the figures.
-func report(verdicts []verdict, took time.Duration) error {
+// report prints the table and the figures, and leaves those of a run of all
+// mutants for `make figures`.
+func (l *ladder) report(verdicts []verdict, took time.Duration) error {
 	fmt.Println()
 	by := map[string]int{}
 	caught, equal := 0, 0
@@ -97,14 +100,24 @@ func report(verdicts []verdict, took time.Duration) error {
 			by[v.by]++
 		}
 	}
-	fmt.Printf("\nin %v, caught by:\n", took.Round(time.Second))
+	missed := len(verdicts) - caught - equal
+	lines := []string{fmt.Sprintf("mutants: %d, caught: %d, equivalent: %d, not caught: %d", len(verdicts), caught, equal, missed)}
 	for _, r := range rungs {
 		if n := by[r.name]; n > 0 {
-			fmt.Printf("%6d  %s\n", n, r.name)
+			lines = append(lines, fmt.Sprintf("mutants caught by %s: %d", r.name, n))
 		}
 	}
-	missed := len(verdicts) - caught - equal
-	fmt.Printf("mutants: %d, caught: %d, equivalent: %d, not caught: %d\n", len(verdicts), caught, equal, missed)
+	lines = append(lines, fmt.Sprintf("mutants took: %.0f min", took.Minutes()))
+	fmt.Printf("\n%s\n", strings.Join(lines, "\n"))
+	if l.whole {
+		var f figure.Figures
+		for _, line := range lines {
+			f.Campaigns = append(f.Campaigns, figure.Campaign{Origin: figure.Measured("make test-mutants"), Line: line})
+		}
+		if err := f.Record(l.module, "mutants"); err != nil {
+			return err
+		}
+	}
 	if missed > 0 {
 		return fmt.Errorf("%d not caught", missed)
 	}

@@ -22,13 +22,40 @@ import (
 type bench struct {
 	ctx    context.Context
 	rounds int
+	base   string // where the release is kept
 	work   string
-	in     inputs
-	report *report
-	server *server
+	size   int64 // of the database, in bytes
+
+	report *report // of the part that runs
+
+	in     inputs  // of serve
+	server *server // nil until serve
 
 	self, fetch, updaterPath string
 	procs                    string // the cgroup.procs that children join, if any
+}
+
+// serve makes the release available, once.
+func (b *bench) serve() (err error) {
+	if b.server != nil {
+		return nil
+	}
+	if b.in, err = prepare(b.ctx, b.base); err != nil {
+		return err
+	}
+	b.server, err = serve(b.in)
+	return err
+}
+
+// sizes are what a report on updates says of the release.
+func (b *bench) sizes() string {
+	return fmt.Sprintf("Release: %d MB as tar, %d MB as gzip -6, %d MB as zstd.", b.in.plainN/1e6, b.in.gzipN/1e6, b.in.zstdN/1e6)
+}
+
+func (b *bench) close() {
+	if b.server != nil {
+		b.server.Close()
+	}
 }
 
 // build makes the programs that are measured.
@@ -36,7 +63,7 @@ func (b *bench) build() (err error) {
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
-	b.fetch, err = host.Build(b.ctx, host.Program{Name: "bench-fetch", Package: "./integration/bench/fetch"})
+	b.fetch, err = host.Build(b.ctx, host.Program{Name: "bench-fetch", Package: "./tools/bench/fetch"})
 	if err != nil {
 		return err
 	}
@@ -183,7 +210,7 @@ func (b *bench) memories(c contender, runs int) (kib int64, err error) {
 	return kib, nil
 }
 
-func median[T time.Duration | int64](values []T) T {
+func median[T time.Duration | float64](values []T) T {
 	values = slices.Sorted(slices.Values(values))
 	n := len(values)
 	return (values[(n-1)/2] + values[n/2]) / 2

@@ -72,7 +72,7 @@ func run(ctx context.Context, only, with string, list bool, jobs int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	l := ladder{module: module, dir: dir, sound: map[string]bool{}}
+	l := ladder{module: module, dir: dir, whole: only == "" && with == "", sound: map[string]bool{}}
 	l.rungs = slices.DeleteFunc(slices.Clone(rungs), func(r rung) bool { return !steps.MatchString(r.name) })
 	return judge(ctx, &l, mutants, jobs)
 }

@@ -10,17 +10,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/tools/internal/site"
 )
-
-const findAddress = "127.0.0.1:3080"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -33,63 +30,23 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
-	if os.Geteuid() != 0 {
-		return errors.New("this boots a host, which needs root: run it as root, on a machine for tests")
-	}
 	say("Installing what hosts need, and building teleport-update, teleport-find and a stand-in agent.")
-	if err := host.EnsureTools(ctx); err != nil {
+	if err := site.Prepare(ctx); err != nil {
 		return err
 	}
-	d, err := prepare(ctx)
-	if err != nil {
+	say("Booting a host: Debian 12 with systemd in a container of its own.")
+	d := &demo{ctx: ctx}
+	if d.Site, err = site.New(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = errors.Join(err, d.Close()) }()
 	return d.story()
 }
 
-// demo is one host, its find server and the folder of releases between them.
+// demo is one host and its find server.
 type demo struct {
-	ctx    context.Context
-	host   *host.Host
-	dir    string // releases and the groups file
-	agent  string // the built stand-in
-	find   *host.Server
-	groups string
-}
-
-func prepare(ctx context.Context) (_ *demo, err error) {
-	d := &demo{ctx: ctx}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.close())
-		}
-	}()
-	if d.dir, err = os.MkdirTemp("", "teleport-update-demo-"); err != nil {
-		return d, err
-	}
-	d.groups = filepath.Join(d.dir, "groups.yaml")
-	if d.agent, err = host.Build(ctx, host.Agent()); err != nil {
-		return d, err
-	}
-	updater, err := host.Build(ctx, host.Updater())
-	if err != nil {
-		return d, err
-	}
-	if _, err := host.Root(ctx, host.DefaultSuite); err != nil {
-		return d, err
-	}
-	say("Booting a host: Debian 12 with systemd in a container of its own.")
-	if d.host, err = host.New(ctx, host.Options{}); err != nil {
-		return d, err
-	}
-	if err := d.host.Boot(ctx); err != nil {
-		return d, err
-	}
-	if err := d.host.CopyIn(updater, "/usr/local/sbin/teleport-update", 0o755); err != nil {
-		return d, err
-	}
-	return d, d.host.WriteFile("/etc/teleport.yaml", []byte("teleport:\n  proxy_server: http://"+findAddress+"\n"), 0o644)
+	*site.Site
+	ctx context.Context
 }
 
 func (d *demo) story() error {
@@ -103,8 +60,7 @@ func (d *demo) story() error {
 		},
 		func() error {
 			say("A newcomer enables updates. The proxy comes from /etc/teleport.yaml. The short health window is for this demo.")
-			return d.show(0, "teleport-update", "enable", "--health-window", "5s", "--template",
-				"http://"+findAddress+"/releases/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz")
+			return d.show(0, "teleport-update", "enable", "--health-window", "5s", "--template", site.Template)
 		},
 		func() error {
 			say("The agent is installed but was never started: that is the newcomer's to do.")
@@ -175,44 +131,25 @@ func (d *demo) look() error {
 }
 
 func (d *demo) release(v string, variant stamp.Variant) error {
-	_, _, err := release.Build(d.dir, release.Spec{Agent: d.agent, Version: v, Variant: variant, Unit: release.Unit{RestartDelay: time.Second}})
-	return err
+	return d.Release(release.Spec{Version: v, Variant: variant})
 }
 
-func (d *demo) startFind() (err error) {
-	if err := os.WriteFile(d.groups, []byte("{}\n"), 0o644); err != nil {
-		return err
-	}
+func (d *demo) startFind() error {
 	fmt.Printf("  # teleport-find serve --releases %s --groups %s\n", "releases", "groups.yaml")
-	d.find, err = d.host.ServeFind(d.ctx, findAddress, "serve", "--releases", d.dir, "--groups", d.groups)
-	return err
+	return d.StartFind(d.ctx)
 }
 
-// announce makes find want a version, and waits until it says so.
+// announce makes find want a version.
 func (d *demo) announce(v string) error {
-	line := fmt.Sprintf("default: {agent_version: %s}\n", v)
-	fmt.Printf("  # echo '%s' > groups.yaml\n", strings.TrimSpace(line))
-	if err := os.WriteFile(d.groups, []byte(line), 0o644); err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if strings.Contains(d.find.Output(), "agent_version="+v) {
-			return nil
-		}
-		select {
-		case <-d.ctx.Done():
-			return d.ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("teleport-find did not take up %q:\n%s", line, d.find.Output())
+	fmt.Printf("  # echo '%s' > groups.yaml\n", site.Groups(v))
+	return d.Announce(d.ctx, v)
 }
 
 // show runs a command in the host as a person would see it, and insists on its
 // exit code.
 func (d *demo) show(code int, args ...string) error {
 	fmt.Printf("\n  root@host # %s\n", strings.Join(quoted(args), " "))
-	r, err := d.host.RunCommand(d.ctx, host.Command{Args: args, Output: &indented{out: os.Stdout}})
+	r, err := d.Host.RunCommand(d.ctx, host.Command{Args: args, Output: &indented{out: os.Stdout}})
 	if err != nil {
 		return err
 	}
@@ -223,14 +160,6 @@ func (d *demo) show(code int, args ...string) error {
 		return fmt.Errorf("%s ended with exit code %d, not %d", args[0], r.Code, code)
 	}
 	return nil
-}
-
-func (d *demo) close() error {
-	var err error
-	if d.host != nil {
-		err = d.host.Close()
-	}
-	return errors.Join(err, os.RemoveAll(d.dir))
 }
 
 func say(text string) { fmt.Printf("\n== %s\n", text) }

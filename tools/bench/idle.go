@@ -1,0 +1,116 @@
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// idle measures an update that finds nothing to do, over verified https, against
+// the least that such a program can do: the same program makes the one request
+// and leaves.
+func (b *bench) idle() error {
+	if err := beside(); err != nil {
+		b.report.skip("a run with nothing to do", err)
+		return nil
+	}
+	if err := b.serve(); err != nil {
+		return err
+	}
+	find, err := b.serveFind(b.in.gzip)
+	if err != nil {
+		return err
+	}
+	defer find.stop()
+	least, err := b.buildRequest()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(b.work, "idle-")
+	if err != nil {
+		return err
+	}
+	if out, err := b.command(b.enable("enable", find), dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	update := contender{"update, nothing to do", append(b.flags(dir), "update")}
+	request := contender{"one request", []string{least, find.url + "/v1/webapi/find", find.ca}}
+	var updates, requests []time.Duration
+	for range 4 * b.rounds {
+		for _, c := range []struct {
+			contender
+			took *[]time.Duration
+		}{{update, &updates}, {request, &requests}} {
+			cmd := b.command(c.contender, dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w\n%s", c.name, err, out)
+			}
+			usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+			*c.took = append(*c.took, time.Duration(usage.Utime.Nano()+usage.Stime.Nano()))
+		}
+	}
+	b.report.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, bound{took: median(requests)})
+	kib, err := b.memories(update, 5)
+	if err != nil {
+		return err
+	}
+	b.report.value("nothing to do: peak memory", float64(kib)/1024, "MiB", goalIdleMemory)
+	return nil
+}
+
+//go:embed request.go.txt
+var requestSource string
+
+// buildRequest builds the updater with another main in front of its own, so that
+// the program has the same size and the same packages to initialise.
+func (b *bench) buildRequest() (program string, err error) {
+	dir, err := os.MkdirTemp(b.work, "request-")
+	if err != nil {
+		return "", err
+	}
+	module, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	at := func(name string) string { return filepath.Join(module, "cmd", "teleport-update", name) }
+	original, err := os.ReadFile(at("main.go"))
+	if err != nil {
+		return "", err
+	}
+	const main = "\nfunc main() {"
+	if strings.Count(string(original), main) != 1 {
+		return "", fmt.Errorf("%s has no main that could be renamed", at("main.go"))
+	}
+	replace := map[string]string{}
+	for name, text := range map[string]string{
+		"main.go":    strings.Replace(string(original), main, "\nfunc updater() {", 1),
+		"request.go": requestSource,
+	} {
+		replace[at(name)] = filepath.Join(dir, name+".txt")
+		if err := os.WriteFile(replace[at(name)], []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "request")
+	if err := os.WriteFile(file, overlay, 0o644); err != nil {
+		return "", err
+	}
+	// As host.Build builds the updater.
+	cmd := exec.CommandContext(b.ctx, "go", "build", "-overlay="+file, "-trimpath", "-tags=urfave_cli_no_docs", "-ldflags=-s -w -X main.releaseVersion=0.0.0-dev",
+		"-o", program, "./cmd/teleport-update")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the request: %w\n%s", err, out)
+	}
+	return program, nil
+}

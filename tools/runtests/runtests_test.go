@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// module of tests, each package of which ends in one of the ways that packages
+// do.
+var packagesOfTests = map[string]string{
+	"good": `func TestGood(t *testing.T) { t.Log("not of interest"); t.Log("kill points: 12, violations: 0") }
+func TestSkipped(t *testing.T) { t.Skip("SKIPPED, nothing was tested: no root") }`,
+	"bad": `func TestBad(t *testing.T) {
+	t.Run("fine", func(t *testing.T) { t.Log("not of interest") })
+	t.Run("wrong", func(t *testing.T) { t.Log("what was seen"); t.Error("got 1; want 2") })
+}`,
+	"hangs":  `func TestHangs(t *testing.T) { t.Log("before it hung"); select {} }`,
+	"broken": `func TestBroken(t *testing.T) { undefined() }`,
+	"waits":  "func TestWaits(t *testing.T) { t.Log(\"what it waits for\"); os.WriteFile(\"waiting\", nil, 0o644); time.Sleep(time.Hour) }",
+}
+
+// runOf runs packages of tests, and returns what was shown.
+func runOf(t *testing.T, signals chan os.Signal, flags []string, names ...string) (code int, text string) {
+	t.Helper()
+	var parts []*part
+	for _, name := range names {
+		parts = append(parts, newPart(module+"/"+name))
+	}
+	var out bytes.Buffer
+	show := &screen{out: &out, every: 200 * time.Millisecond}
+	show.expect(parts)
+	run := &test{parts: parts, flags: append([]string{"-count=1"}, flags...)}
+	code, _, err := run.execute(signals, show)
+	if err != nil {
+		t.Fatal(err)
+	}
+	show.end(time.Minute)
+	return code, out.String()
+}
+
+func inModule(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	files := map[string]string{"go.mod": "module " + module + "\n\ngo 1.26\n"}
+	for name, text := range packagesOfTests {
+		imports := `import "testing"`
+		if strings.Contains(text, "os.") {
+			imports = "import (\n\"os\"\n\"testing\"\n\"time\"\n)"
+		}
+		files[name+"/a_test.go"] = "package " + name + "\n\n" + imports + "\n\n" + text + "\n"
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOFLAGS", "")
+	return dir
+}
+
+func TestWhatIsShownOfTests(t *testing.T) {
+	inModule(t)
+	for _, tc := range []struct {
+		name  string
+		parts []string
+		flags []string
+		code  int
+		says  []string
+		not   []string
+		ends  string // the beginning of the last line
+	}{
+		{"all is well", []string{"good"}, nil, 0,
+			[]string{"[1/1] good … ok 0.", "        kill points: 12, violations: 0\n", "1 of 1 parts ok", "skipped: 1 × SKIPPED, nothing was tested: no root"},
+			[]string{"not of interest"}, "ok  \tteleport-update/good\t"},
+		{"a test fails", []string{"good", "bad"}, []string{"-p=1"}, 1,
+			[]string{"[1/2] ", "[2/2] ", "bad … FAIL", "        bad: TestBad/wrong failed after", "what was seen", "got 1; want 2", "--- FAIL: TestBad/wrong", "FAIL\tteleport-update/bad\t", "ok  \tteleport-update/good\t"},
+			[]string{"not of interest"}, "FAIL"},
+		{"a test hangs until the limit of its package", []string{"hangs"}, []string{"-timeout=3s"}, 1,
+			[]string{"hangs … 0.", "running: TestHangs (", "before it hung", "panic: test timed out after 3s", "goroutine ", "FAIL\tteleport-update/hangs\t"}, nil, "FAIL"},
+		{"a package does not compile", []string{"broken", "good"}, nil, 1,
+			[]string{"undefined: undefined", "FAIL\tteleport-update/broken [build failed]", "good … ok"}, nil, "FAIL"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, text := runOf(t, nil, tc.flags, tc.parts...)
+			if code != tc.code {
+				t.Errorf("exit code %d; want %d", code, tc.code)
+			}
+			for _, words := range tc.says {
+				if !strings.Contains(text, words) {
+					t.Errorf("it does not show %q", words)
+				}
+			}
+			for _, words := range tc.not {
+				if strings.Contains(text, words) {
+					t.Errorf("it shows %q", words)
+				}
+			}
+			lines := strings.Split(strings.TrimSpace(text), "\n")
+			if last := lines[len(lines)-1]; !strings.HasPrefix(last, tc.ends) {
+				t.Errorf("the last line is %q; want %q", last, tc.ends)
+			}
+			if t.Failed() {
+				t.Log(text)
+			}
+		})
+	}
+}
+
+func TestAnInterruptIsPassedOnAndTellsWhatRan(t *testing.T) {
+	dir := inModule(t)
+	signals := make(chan os.Signal, 1)
+	go func() {
+		for {
+			if _, err := os.Stat(filepath.Join(dir, "waits", "waiting")); err == nil {
+				signals <- syscall.SIGTERM
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	code, text := runOf(t, signals, nil, "waits")
+	if code == 0 || !strings.Contains(text, "what it waits for") || !strings.Contains(text, "0 of 1 parts ok") {
+		t.Errorf("exit code %d:\n%s", code, text)
+	}
+}
+
+func TestAPartIsNamedByItsPathOrItsEnd(t *testing.T) {
+	p := newPart(module + "/integration/database")
+	for name, want := range map[string]bool{
+		"": true, "database": true, "integration/database": true, "./integration/database/": true, "teleport-update/integration/database": true,
+		"base": false, "integration": false, "database/x": false,
+	} {
+		if p.is(name) != want {
+			t.Errorf("%s is named by %q: %t; want %t", p.name, name, !want, want)
+		}
+	}
+}
+
+func TestEverySuiteHasPartsThatAreThere(t *testing.T) {
+	t.Chdir("../..")
+	for _, s := range suites {
+		tests, err := s.tests()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parts(tests) == 0 {
+			t.Errorf("suite %s has no part", s.name)
+		}
+		for _, run := range tests {
+			for _, p := range run.parts {
+				if _, err := os.Stat(p.name); err != nil {
+					t.Errorf("suite %s: %v", s.name, err)
+				}
+			}
+		}
+	}
+}

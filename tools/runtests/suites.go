@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+)
+
+// test is one call of go test.
+type test struct {
+	suite   string
+	parts   []*part
+	flags   []string // of go test
+	faults  bool     // whole campaigns
+	warning string
+}
+
+// suite says what is run under a name.
+type suite struct {
+	name   string
+	target string // of make, as the docs name it
+	tests  func() ([]*test, error)
+}
+
+var suites = []suite{
+	{"packages", "make test", func() ([]*test, error) {
+		parts, err := packages("./...")
+		return []*test{{parts: parts}}, err
+	}},
+	{"hosts", "make test", func() ([]*test, error) {
+		parts, err := packages("./integration/...", hostFlags...)
+		t := &test{parts: parts, flags: append(slices.Clone(hostFlags), "-count=1", "-p=1", "-timeout=40m")}
+		if os.Geteuid() != 0 {
+			t.warning = "NOT TESTED: real hosts need root; run this as root"
+		}
+		return []*test{t}, err
+	}},
+	{"faults", "make test-faults", func() ([]*test, error) {
+		return []*test{
+			campaign("integration/hostfaults", "60m", "TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts"),
+			campaign("integration/faults", "40m", ""),
+			campaign("integration/powercut", "40m", "TestAPowerCut"),
+			campaign("integration/walks", "20m", ""),
+			campaign("integration/hostile", "15m", ""),
+		}, nil
+	}},
+	{"nightly", "make test-nightly", func() ([]*test, error) {
+		return []*test{
+			campaign("integration/hostfaults", "30m", "TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers"),
+			campaign("integration/powercut", "4h", "TestEveryState"),
+		}, nil
+	}},
+}
+
+var hostFlags = []string{"-tags=hosts"}
+
+const module = "teleport-update"
+
+// campaign is a package's whole campaign: all tests of that name, or all.
+func campaign(pkg, limit, run string) *test {
+	t := &test{parts: []*part{newPart(path.Join(module, pkg))}, faults: true,
+		flags: append(slices.Clone(hostFlags), "-count=1", "-timeout="+limit)}
+	if run != "" {
+		t.flags = append(t.flags, "-run="+run)
+	}
+	return t
+}
+
+func suiteNames() (names []string) {
+	for _, s := range suites {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// packages are the packages that match a pattern and have tests.
+func packages(pattern string, flags ...string) (parts []*part, err error) {
+	args := append(append([]string{"list"}, flags...), "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", pattern)
+	cmd := exec.Command("go", args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages: %w", err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		parts = append(parts, newPart(name))
+	}
+	return parts, nil
+}
+
+// plan is what to run. With a part, that part alone, in each suite that has it.
+func plan(names []string, only string) (tests []*test, err error) {
+	if len(names) == 0 {
+		return nil, fmt.Errorf("which suite? %s", strings.Join(suiteNames(), ", "))
+	}
+	var known []string
+	for _, name := range names {
+		i := slices.IndexFunc(suites, func(s suite) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no suite %q, but %s", name, strings.Join(suiteNames(), ", "))
+		}
+		all, err := suites[i].tests()
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range all {
+			t.suite = name
+			for _, p := range t.parts {
+				known = append(known, p.name)
+			}
+			t.parts = slices.DeleteFunc(t.parts, func(p *part) bool { return !p.is(only) })
+			if len(t.parts) > 0 {
+				tests = append(tests, t)
+			}
+		}
+	}
+	if len(tests) == 0 {
+		slices.Sort(known)
+		return nil, fmt.Errorf("there is no part %q; the parts are\n\t%s", only, strings.Join(slices.Compact(known), "\n\t"))
+	}
+	return tests, nil
+}
