@@ -55,6 +55,7 @@ func New(t *testing.T, h *host.Test) *Cluster {
 	}
 	go srv.Serve(listener)
 	t.Cleanup(func() {
+		h.Keep()
 		srv.Close()
 		files.Close()
 	})

@@ -4,6 +4,7 @@ package guides
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,9 +30,12 @@ import (
 //	<!-- needs a real cluster -->  not run
 //	<!-- not run: REASON -->       not run
 //
+// Other comments are no marks: those around figures (see tools/figures), and those
+// that keep a place for what is to be written there.
+//
 // Commands that are "make TARGET" are not run; the targets must be there. The same
-// holds for the pages that tell what was measured, and for their "go test" lines:
-// these take hours.
+// holds for the pages that belong to a checkout, and for their "go test" lines:
+// some take hours.
 type block struct {
 	guide    string
 	line     int
@@ -70,11 +74,11 @@ func (b block) isCommands() bool {
 	return false
 }
 
-// measurements are the pages whose commands are not run: they belong to a checkout
+// ofACheckout are the pages whose commands are not run: they belong to a checkout
 // of this repository, not to a host.
-var measurements = []string{"docs/performance.md", "docs/reliability.md", "docs/threat-model.md"}
+var ofACheckout = []string{"docs/performance.md", "docs/reliability.md", "docs/threat-model.md", "docs/architecture.md", "CONTRIBUTING.md"}
 
-// checkLines looks whether what the lines of a page of measurements name is there.
+// checkLines looks whether what the lines of a page of a checkout name is there.
 func (b block) checkLines(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(b.text) {
@@ -144,6 +148,7 @@ func (b block) targets() (targets []string) {
 var (
 	comment = regexp.MustCompile(`^<!--\s*(.*?)\s*-->$`)
 	// knownMark keeps a mark with a slip of the pen from being none.
+	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+)$`)
 	knownMark = regexp.MustCompile(`^(a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
 )
 
@@ -166,6 +171,9 @@ func blocksOf(guide, text string) (blocks []block, err error) {
 			}
 		case strings.HasPrefix(trimmed, "<!--"):
 			m := comment.FindStringSubmatch(trimmed)
+			if m != nil && noMark.MatchString(m[1]) {
+				continue
+			}
 			if m == nil || !knownMark.MatchString(m[1]) {
 				return nil, fmt.Errorf("%s:%d: %s is not a mark that is known", guide, i+1, trimmed)
 			}
@@ -180,12 +188,12 @@ func blocksOf(guide, text string) (blocks []block, err error) {
 	return blocks, nil
 }
 
-// guides returns the README and all of docs/, relative to the module.
+// guides returns the README, CONTRIBUTING and all of docs/, relative to the module.
 func guides(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(module, "docs", "*.md"))
 	check(t, err)
-	list := []string{"README.md"}
+	list := []string{"README.md", "CONTRIBUTING.md"}
 	for _, path := range found {
 		list = append(list, "docs/"+filepath.Base(path))
 	}
@@ -229,15 +237,18 @@ func TestBlocksAreReadWithTheirMarks(t *testing.T) {
 }
 
 var (
-	span   = regexp.MustCompile("`([^`\n]+)`")
-	link   = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	option = regexp.MustCompile(`(?:^|[\s\[])(--[a-z][a-z-]*)`)
+	span         = regexp.MustCompile("`([^`\n]+)`")
+	testName     = regexp.MustCompile(`^Test\w+$`)
+	ofRepository = regexp.MustCompile(`^(packaging|docs|integration|tools)/[\w./-]*$`)
+	link         = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	option       = regexp.MustCompile(`(?:^|[\s\[])(--[a-z][a-z-]*)`)
 )
 
 // What is mentioned in the text must be there: commands and flags of both
 // programs, targets of make, files of the repository.
 func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 	t.Parallel()
+	tests := testsOfAll(t)
 	for _, guide := range guides(t) {
 		text := file(t, guide)
 		blocks, err := blocksOf(guide, text)
@@ -248,7 +259,7 @@ func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 		var targets []string
 		for _, b := range blocks {
 			targets = append(targets, b.targets()...)
-			if slices.Contains(measurements, guide) {
+			if slices.Contains(ofACheckout, guide) {
 				b.checkLines(t)
 			}
 		}
@@ -261,7 +272,11 @@ func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 				if problem := checkCommand(t, fields); problem != "" {
 					t.Errorf("%s: `%s`: %s", guide, m[1], problem)
 				}
-			case strings.HasPrefix(m[1], "packaging/") || strings.HasPrefix(m[1], "docs/"):
+			case strings.HasPrefix(m[1], "Test") && testName.MatchString(m[1]):
+				if !tests[m[1]] {
+					t.Errorf("%s: there is no test %s", guide, m[1])
+				}
+			case ofRepository.MatchString(m[1]):
 				if _, err := os.Stat(filepath.Join(module, m[1])); err != nil {
 					t.Errorf("%s: %v", guide, err)
 				}
@@ -278,6 +293,30 @@ func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// testsOfAll are the names of all tests of the repository.
+func testsOfAll(t *testing.T) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	check(t, filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "build" || d.Name() == ".git") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(data, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	}))
+	return tests
 }
 
 // checkCommand asks a program itself for its commands and flags.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,11 +17,13 @@ import (
 // error; so they belong into the test's own goroutine, the Host's into others.
 type Test struct {
 	*Host
-	t testing.TB
+	t    testing.TB
+	kept sync.Once
 }
 
 // ForTest makes a host and boots it. The host is closed when the test ends; if
-// the test failed, the end of the journal is logged first.
+// the test failed, the end of the journal is logged first, and Keep lets a person
+// look into it.
 //
 // What is missing is installed. Where hosts cannot run all the same, the test is
 // skipped and says why; with CI=true in the environment it fails.
@@ -48,6 +51,7 @@ func MadeForTest(t testing.TB, o Options) *Test {
 		if t.Failed() {
 			test.explain()
 		}
+		test.Keep()
 		if err := h.Close(); err != nil {
 			t.Errorf("close %s: %v", h.Name, err)
 		}
