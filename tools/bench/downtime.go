@@ -65,7 +65,7 @@ func (d *outages) measure() error {
 			{&restore, d.restoreAlone},
 			{&restart, func() (time.Duration, error) {
 				return d.without(func() error {
-					return d.must("sh", "-c", "systemctl stop teleport && systemctl start teleport")
+					return errors.Join(d.must("sh", "-c", "systemctl stop teleport && systemctl start teleport"), d.answers(v))
 				})
 			}},
 			{&downgrade, func() (time.Duration, error) { return d.change("1.0.0") }},
@@ -163,7 +163,8 @@ func (d *outages) answers(v string) error {
 
 // without asks the agent every other millisecond, each time on a connection of its
 // own, while work is done, and adds up the times in which no answer came: from the
-// last one before a failure to the first one after it.
+// last one before a failure to the first one after it. The work has to last until
+// there is an answer again.
 func (d *outages) without(work func() error) (time.Duration, error) {
 	ctx, stop := context.WithCancel(d.ctx)
 	defer stop()

@@ -10,7 +10,8 @@ import (
 // A page of the docs quotes figures between two comments:
 //
 //	<!-- figures: table updates -->              the table of a benchmark
-//	<!-- figures: lines "kill points" "double kills" -->   the lines of campaigns
+//	<!-- figures: lines "kill points" "power*" -->   the lines of campaigns: of that
+//	                                             name, or of all that begin so
 //	<!-- /figures -->
 //
 // What is between them is Render's.
@@ -97,7 +98,7 @@ func (f Figures) lines(names []string) (string, error) {
 	for _, suite := range suites {
 		for _, n := range names {
 			for _, c := range f.Campaigns {
-				if c.By != suite || c.Name() != n {
+				if begin, all := strings.CutSuffix(n, "*"); c.By != suite || c.Name() != n && !(all && strings.HasPrefix(c.Name(), begin)) {
 					continue
 				}
 				found[n] = true
