@@ -320,7 +320,7 @@ func TestAPersonMayInsistOnADowngrade(t *testing.T) {
 		s.MkdirAll(store)
 		s.Sound("1.0.0")
 		s.Writes("wal", 500)
-		s.RunForeign("1.1.0", scenes.ForeignAgents["by hand"])
+		s.RunPreExisting("1.1.0", scenes.PreExistingAgents["by hand"])
 		stopped := s.Seen().PID
 		s.Grows(200)
 		s.Wants("1.0.0")

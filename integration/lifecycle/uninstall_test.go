@@ -46,11 +46,11 @@ func TestUninstallLeavesAFreshHostAsItWas(t *testing.T) {
 }
 
 func TestUninstallPutsBackTheAgentThatWasHere(t *testing.T) {
-	for how, a := range scenes.ForeignAgents {
+	for how, a := range scenes.PreExistingAgents {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t)
 			s.Sound("1.0.0", "1.1.0")
-			s.RunForeign("0.9.0", a)
+			s.RunPreExisting("0.9.0", a)
 			s.Must("mkdir", "-p", "/var/lib/systemd/timers")
 			before := s.Tree(scenes.TheHost...)
 			s.Wants("1.0.0")

@@ -112,7 +112,7 @@ func (s *scene) serving(v string) {
 // them on, who restarts the agent starts the new version.
 func TestADiskThatIsFullRightAfterTheLinksDoesNotKeepThem(t *testing.T) {
 	s := newScene(t)
-	s.Small(scenes.DataDir, "300m", 4000)
+	s.Small(scenes.AgentData, "300m", 4000)
 	s.Sound("1.0.0", "1.1.0")
 	s.Writes("delete", 0)
 	s.RunsOn("1.0.0")
@@ -129,13 +129,13 @@ func TestADiskThatIsFullRightAfterTheLinksDoesNotKeepThem(t *testing.T) {
 		}
 		return nil
 	})
-	s.Leave(scenes.DataDir, 0)
+	s.Leave(scenes.AgentData, 0)
 	s.Ends(update, 4)
 	s.LinkedFiles("1.0.0")
 	if got := s.Phase(); got != "begun" {
 		t.Errorf("the journal says %q; the test wants that it could not be written", got)
 	}
-	s.Must("rm", scenes.DataDir+"/ballast", "/etc/systemd/system-generators/slow")
+	s.Must("rm", scenes.AgentData+"/ballast", "/etc/systemd/system-generators/slow")
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the next tick ends with %d", code)

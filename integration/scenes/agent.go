@@ -10,37 +10,6 @@ import (
 	"teleport-update/integration/host"
 )
 
-// Watched waits until the agent runs a version that is still being watched.
-func (s *Scene) Watched(v string) {
-	s.T.Helper()
-	want := s.Executable(v)
-	host.Wait(s.T, Patience, func() error {
-		exe := s.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe")
-		if got := strings.TrimSpace(exe.Stdout); got != want {
-			return fmt.Errorf("the agent executes %q", got)
-		}
-		return nil
-	})
-	if !s.Exists(Store + "/journal.json") {
-		s.T.Fatal("the watch is over")
-	}
-}
-
-// BacksOff asserts what status says about a version that failed.
-func (s *Scene) BacksOff(v string, attempts int, delay time.Duration) {
-	s.T.Helper()
-	r := s.Status()
-	if r.State != installer.StateBackingOff || Text(r.FailedVersion) != v || r.FailedAttempts == nil || *r.FailedAttempts != attempts ||
-		r.NextAttempt == nil || !Near(time.Until(*r.NextAttempt), delay) || r.LastError == nil {
-		got := "no"
-		if r.FailedAttempts != nil {
-			got = fmt.Sprint(*r.FailedAttempts)
-		}
-		s.T.Errorf("status: %s, version %s failed after %s attempts, the next at %v, error %s; want %s to back off after %d attempts for %v",
-			r.State, Text(r.FailedVersion), got, r.NextAttempt, Text(r.LastError), v, attempts, delay)
-	}
-}
-
 // Effect is what an update did to the agent's unit.
 type Effect string
 
@@ -60,18 +29,18 @@ const ReadyURL = "http://127.0.0.1:3000/readyz"
 // Near allows for the time that a test takes.
 func Near(got, want time.Duration) bool { return got > want-2*time.Minute && got <= want }
 
-// seen is the agent at one moment: the process that the PID file names, and the
+// Moment is the agent at one moment: the process that the PID file names, and the
 // run of the unit.
-type seen struct{ PID, run string }
+type Moment struct{ PID, run string }
 
 // Seen looks at the agent.
-func (s *Scene) Seen() seen {
+func (s *Scene) Seen() Moment {
 	s.T.Helper()
-	return seen{strings.TrimSpace(s.Read("/run/teleport.pid")), s.Show("teleport", "InvocationID")}
+	return Moment{strings.TrimSpace(s.Read("/run/teleport.pid")), s.Show("teleport", "InvocationID")}
 }
 
 // Became is what happened to the agent since b.
-func (b seen) Became(a seen) Effect {
+func (b Moment) Became(a Moment) Effect {
 	switch {
 	case a.run != b.run:
 		return Restarted
@@ -101,6 +70,37 @@ func (s *Scene) Lost(before Content, serving string) {
 	})
 	if d.Integrity != "ok" || d.Rows != d.Last || d.Schema != 1 {
 		s.T.Errorf("the database holds %v, and before the update %v", d, before)
+	}
+}
+
+// Watched waits until the agent runs a version that is still being watched.
+func (s *Scene) Watched(v string) {
+	s.T.Helper()
+	want := s.Executable(v)
+	host.Wait(s.T, Patience, func() error {
+		exe := s.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe")
+		if got := strings.TrimSpace(exe.Stdout); got != want {
+			return fmt.Errorf("the agent executes %q", got)
+		}
+		return nil
+	})
+	if !s.Exists(Store + "/journal.json") {
+		s.T.Fatal("the watch is over")
+	}
+}
+
+// BacksOff asserts what status says about a version that failed.
+func (s *Scene) BacksOff(v string, attempts int, delay time.Duration) {
+	s.T.Helper()
+	r := s.Status()
+	if r.State != installer.StateBackingOff || Text(r.FailedVersion) != v || r.FailedAttempts == nil || *r.FailedAttempts != attempts ||
+		r.NextAttempt == nil || !Near(time.Until(*r.NextAttempt), delay) || r.LastError == nil {
+		got := "no"
+		if r.FailedAttempts != nil {
+			got = fmt.Sprint(*r.FailedAttempts)
+		}
+		s.T.Errorf("status: %s, version %s failed after %s attempts, the next at %v, error %s; want %s to back off after %d attempts for %v",
+			r.State, Text(r.FailedVersion), got, r.NextAttempt, Text(r.LastError), v, attempts, delay)
 	}
 }
 

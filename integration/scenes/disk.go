@@ -2,8 +2,6 @@ package scenes
 
 import "fmt"
 
-const DataDir = "/var/lib/teleport"
-
 // Small mounts a small file system of its own in the host.
 func (s *Scene) Small(dir, size string, files int) {
 	s.T.Helper()

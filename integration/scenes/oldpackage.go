@@ -11,8 +11,20 @@ import (
 
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
-	"teleport-update/internal/version"
 )
+
+// The stand-in for Teleport's own package: programs in /usr/local/bin, a unit,
+// configuration, and scripts that stop, disable and delete.
+const (
+	OldVersion   = "0.9.0"
+	FiredFile    = "/var/log/needrestart-fired"
+	GoAhead      = "/srv/go-ahead"
+	PackagesUnit = "/lib/systemd/system/teleport.service"
+	PackagesOwn  = LinkDir + "/fdpass-teleport"
+)
+
+// AgentWants is the link by which systemd starts the agent at boot.
+const AgentWants = "/etc/systemd/system/multi-user.target.wants/teleport.service"
 
 // removalScripts are what the package does when it is removed. With wait, the one
 // of that name waits there until goAhead exists.
@@ -32,12 +44,7 @@ func removalScripts(wait string) (prerm, postrm string) {
 // packageTree lays out what the package holds, with its programs in oldDir.
 func (s *Scene) packageTree(v, oldDir string) (dir string) {
 	s.T.Helper()
-	s.Sound(v)
-	unpacked, dir := s.T.TempDir(), s.T.TempDir()
-	tarball := filepath.Join(s.Releases, release.Name(v, version.OSS))
-	if out, err := exec.CommandContext(s.T.Context(), "tar", "-xzf", tarball, "-C", unpacked).CombinedOutput(); err != nil {
-		s.T.Fatalf("unpack %s: %v\n%s", tarball, err, out)
-	}
+	unpacked, dir := s.unpacked(v), s.T.TempDir()
 	files := map[string]string{
 		"/etc/teleport.yaml":    "teleport:\n  diag_addr: 127.0.0.1:3000\n",
 		"/etc/default/teleport": "# from the package\n",
@@ -45,7 +52,7 @@ func (s *Scene) packageTree(v, oldDir string) (dir string) {
 		PackagesOwn:             "#!/bin/sh\n",
 	}
 	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
-		data, err := os.ReadFile(filepath.Join(unpacked, "teleport", name))
+		data, err := os.ReadFile(filepath.Join(unpacked, name))
 		s.Check(err)
 		files[oldDir+"/"+name] = string(data)
 	}
@@ -213,15 +220,3 @@ func (s *Scene) OldRPM(v string) string {
 	s.Check(os.WriteFile(outside, []byte(s.Read(inside)), 0o644))
 	return outside
 }
-
-// The stand-in for Teleport's own package: programs in /usr/local/bin, a unit,
-// configuration, and scripts that stop, disable and delete.
-const (
-	OldVersion   = "0.9.0"
-	FiredFile    = "/var/log/needrestart-fired"
-	GoAhead      = "/srv/go-ahead"
-	PackagesUnit = "/lib/systemd/system/teleport.service"
-	PackagesOwn  = LinkDir + "/fdpass-teleport"
-)
-
-const AgentWants = "/etc/systemd/system/multi-user.target.wants/teleport.service"

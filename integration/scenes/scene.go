@@ -8,19 +8,14 @@
 package scenes
 
 import (
-	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"teleport-update/installer"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/internal/version"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Where things are on a host.
@@ -132,6 +127,19 @@ func (s *Scene) Executable(v string) string {
 	return s.Must("realpath", "--canonicalize-missing", Store+"/"+v+"/bin/teleport")
 }
 
+// LinkedFiles asserts links and unit alone.
+func (s *Scene) LinkedFiles(v string) {
+	s.T.Helper()
+	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
+		if got, want := s.Link(LinkDir+"/"+name), Store+"/"+v+"/bin/"+name; got != want {
+			s.T.Errorf("link %s leads to %q; want %q", name, got, want)
+		}
+	}
+	if got, err := s.ReadFile(UnitFile); err != nil || string(got) != s.Read(Store+"/"+v+"/etc/systemd/teleport.service") {
+		s.T.Errorf("the unit is not the one of version %s (%v)", v, err)
+	}
+}
+
 // Linked asserts links, unit and status.
 func (s *Scene) Linked(v string) {
 	s.T.Helper()
@@ -142,17 +150,6 @@ func (s *Scene) Linked(v string) {
 	if s.Exists(Store + "/journal.json") {
 		s.T.Errorf("a journal is left:\n%s", s.Read(Store+"/journal.json"))
 	}
-}
-
-// Status is what `teleport-update status` says.
-func (s *Scene) Status() installer.Report {
-	s.T.Helper()
-	var r installer.Report
-	out := s.Must(s.Path, "status")
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		s.T.Fatalf("status printed %q: %v", out, err)
-	}
-	return r
 }
 
 // Fails runs a command that must end with a code and say something.
@@ -171,62 +168,11 @@ func (s *Scene) PID() string {
 	return s.Show("teleport", "MainPID")
 }
 
-// Text is what a field of status says, "nothing" for null.
-func Text(p *string) string {
-	if p == nil {
-		return "nothing"
-	}
-	return *p
-}
-
 // Check fails the test with an error.
 func (s *Scene) Check(err error) {
 	s.T.Helper()
 	if err != nil {
 		s.T.Fatal(err)
-	}
-}
-
-// LinkedFiles asserts links and unit alone.
-func (s *Scene) LinkedFiles(v string) {
-	s.T.Helper()
-	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
-		if got, want := s.Link(LinkDir+"/"+name), Store+"/"+v+"/bin/"+name; got != want {
-			s.T.Errorf("link %s leads to %q; want %q", name, got, want)
-		}
-	}
-	if got, err := s.ReadFile(UnitFile); err != nil || string(got) != s.Read(Store+"/"+v+"/etc/systemd/teleport.service") {
-		s.T.Errorf("the unit is not the one of version %s (%v)", v, err)
-	}
-}
-
-// StatusIs asserts the state, and that what status prints follows its schema
-// and can be read by a person.
-func (s *Scene) StatusIs(state string) {
-	s.T.Helper()
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	module, err := host.Module()
-	s.Check(err)
-	schema, err := c.Compile(filepath.Join(module, "docs", "status.schema.json"))
-	s.Check(err)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	out := s.Must(Updater, "status")
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
-	if err != nil {
-		s.T.Fatalf("status prints %q: %v", out, err)
-	}
-	if err := schema.Validate(value); err != nil {
-		s.T.Errorf("%s: %v\n%s", state, err, out)
-	}
-	if got := value.(map[string]any)["state"]; got != state {
-		s.T.Errorf("status says %v; want %s:\n%s", got, state, out)
-	}
-	human := s.Must(Updater, "status", "--format", "text")
-	if !strings.Contains(human, state) || strings.Contains(human, "<nil>") {
-		s.T.Errorf("%s: as text:\n%s", state, human)
 	}
 }
 

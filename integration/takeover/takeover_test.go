@@ -16,11 +16,11 @@ import (
 )
 
 func TestAnAgentThatIsHereAlreadyIsTakenOver(t *testing.T) {
-	for how, a := range scenes.ForeignAgents {
+	for how, a := range scenes.PreExistingAgents {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t)
 			s.Sound("1.0.0")
-			s.RunForeign("0.9.0", a)
+			s.RunPreExisting("0.9.0", a)
 			rows := s.RowsOf("0.9.0")
 
 			s.Wants("1.0.0")
@@ -51,11 +51,11 @@ func TestAnAgentThatIsHereAlreadyIsTakenOver(t *testing.T) {
 }
 
 func TestAFailedFirstEnablePutsEverythingBack(t *testing.T) {
-	for how, a := range scenes.ForeignAgents {
+	for how, a := range scenes.PreExistingAgents {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t)
 			s.Release(release.Spec{Version: "1.0.0", Variant: stamp.DiesOnReload, Schema: 2})
-			s.RunForeign("0.9.0", a)
+			s.RunPreExisting("0.9.0", a)
 			rows := s.RowsOf("0.9.0")
 			s.Must("mkdir", "-p", "/var/lib/systemd/timers") // systemd makes it for any timer that is persistent
 			before := s.Tree(scenes.TheHost...)
