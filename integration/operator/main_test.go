@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	host.Share(3)
+	host.Share(2)
 	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	host.Share(3)
+	host.Share(2)
 	code := host.Main(m, host.Updater(), host.Find(), host.Agent())
 	if builtIn != "" {
 		os.RemoveAll(builtIn)

@@ -20,6 +20,7 @@ func TestSkipped(t *testing.T) { t.Skip("SKIPPED, nothing was tested: no root") 
 	t.Run("wrong", func(t *testing.T) { t.Log("what was seen"); t.Error("got 1; want 2") })
 }`,
 	"hangs":  `func TestHangs(t *testing.T) { t.Log("before it hung"); select {} }`,
+	"leaves": "func TestLeaves(t *testing.T) { time.Sleep(time.Millisecond); os.Exit(3) }",
 	"broken": `func TestBroken(t *testing.T) { undefined() }`,
 	"waits":  "func TestWaits(t *testing.T) { t.Log(\"what it waits for\"); os.WriteFile(\"waiting\", nil, 0o644); time.Sleep(time.Hour) }",
 }
@@ -86,6 +87,8 @@ func TestWhatIsShownOfTests(t *testing.T) {
 			[]string{"not of interest"}, "FAIL"},
 		{"a test hangs until the limit of its package", []string{"hangs"}, []string{"-timeout=3s"}, 1,
 			[]string{"hangs … 0.", "running: TestHangs (", "before it hung", "panic: test timed out after 3s", "goroutine ", "FAIL\tteleport-update/hangs\t"}, nil, "FAIL"},
+		{"a test ends the program without a word", []string{"leaves"}, nil, 1,
+			[]string{"leaves … FAIL", "the program ended in the middle of: TestLeaves"}, nil, "FAIL"},
 		{"a package does not compile", []string{"broken", "good"}, nil, 1,
 			[]string{"undefined: undefined", "FAIL\tteleport-update/broken [build failed]", "good … ok"}, nil, "FAIL"},
 	} {

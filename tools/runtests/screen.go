@@ -126,7 +126,16 @@ func (s *screen) end(took time.Duration) {
 			continue
 		}
 		passed = false
-		if text := p.unhappy(); text != "" && !s.verbose {
+		if p.started.IsZero() || s.verbose {
+			continue
+		}
+		// A program that only exits says nothing, and nor does go test of it.
+		unfinished := p.longest()
+		text := p.unhappy()
+		if len(unfinished) > 0 {
+			text += fmt.Sprintf("the program ended in the middle of: %s\n", strings.Join(unfinished, ", "))
+		}
+		if text != "" {
 			s.say(fmt.Sprintf("\n=== %s\n%s", p.name, text))
 		}
 	}
