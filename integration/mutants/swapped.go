@@ -84,15 +84,11 @@ var pairs = []pair{
 	{"backup/restore.go", "fill", "copyFile", "Sync"},
 
 	// Files: content and attributes, sync, name, sync.
-	{"internal/durable/durable.go", "CopyFile", "Copy", "Sync"},
-	{"internal/durable/durable.go", "CopyFile", "Chmod", "Sync"},
-	{"internal/durable/durable.go", "CopyFile", "Sync", "Rename"},
-	{"internal/durable/durable.go", "CopyFile", "Rename", "SyncDir"},
+	{"internal/durable/durable.go", "replace", "fill", "Sync"},
+	{"internal/durable/durable.go", "replace", "Sync", "Rename"},
+	{"internal/durable/durable.go", "replace", "Rename", "SyncDir"},
 	{"internal/durable/durable.go", "Remove", "Unlink", "SyncDir"},
 	{"internal/durable/durable.go", "RemoveAll", "SyncDir", "RemoveAll"},
-	{"internal/durable/clone.go", "CloneFile", "copyAttributes", "Sync"},
-	{"internal/durable/clone.go", "CloneFile", "Sync", "Rename"},
-	{"internal/durable/clone.go", "CloneFile", "Rename", "SyncDir"},
 	{"internal/durable/clone.go", "LinkFiles", "Link", "SyncDir:to"},
 
 	// A unit is enabled once its file is there, and disabled before that goes.

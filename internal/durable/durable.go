@@ -38,23 +38,36 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return CopyFile(path, bytes.NewReader(data), mode)
 }
 
-// CopyFile is WriteFile with the content of r, for what is too large to hold.
-func CopyFile(path string, r io.Reader, mode fs.FileMode) (err error) {
-	f, err := CreateTemp(path)
+// CopyFile is WriteFile with the content of r, for what is too large to hold in
+// memory.
+func CopyFile(path string, r io.Reader, mode fs.FileMode) error {
+	err := replace(path, func(f *os.File) error {
+		if _, err := io.Copy(f, r); err != nil {
+			return err
+		}
+		return f.Chmod(mode)
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// replace puts a new file, which fill gives its content and its attributes, in the
+// place of what is at path.
+func replace(path string, fill func(*os.File) error) (err error) {
+	f, err := createTemp(path)
+	if err != nil {
+		return withoutPath(err)
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
 			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, withoutPath(err))
+			err = withoutPath(err)
 		}
 	}()
-	if _, err = io.Copy(f, r); err != nil {
-		return err
-	}
-	if err = f.Chmod(mode); err != nil {
+	if err = fill(f); err != nil {
 		return err
 	}
 	if err = f.Sync(); err != nil {
@@ -74,11 +87,15 @@ func CopyFile(path string, r io.Reader, mode fs.FileMode) (err error) {
 // one piece: the caller fills it, syncs it and gives it its name with Replace
 // or Rename.
 func CreateTemp(path string) (*os.File, error) {
-	f, err := os.OpenFile(tempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	f, err := createTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, withoutPath(err))
 	}
 	return f, nil
+}
+
+func createTemp(path string) (*os.File, error) {
+	return os.OpenFile(tempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 }
 
 // withoutPath drops the temporary names that errors of os carry: they tell
