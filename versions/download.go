@@ -8,12 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/internal/space"
 	"teleport-update/internal/webclient"
 )
 
 // progressMade is how many new bytes make an attempt one that brought
 // something, so that a server cannot keep us for ever with a byte at a time.
 const progressMade = 64 << 10
+
+// errStopped ends a download whose reader needs no more. It is never the cause of a
+// failure.
+var errStopped = errors.New("nothing more is needed")
 
 // download is the tarball as one stream that hides lost connections. A
 // connection that breaks or stalls is opened again where it ended; a server
@@ -133,7 +138,7 @@ func (d *download) advance(n int, err error) error {
 	d.offset += int64(n)
 	d.f.Progress.Update(d.offset, d.total)
 	if err == nil && d.offset > d.f.Limits.Download {
-		err = refuse("the tarball is larger than %s", formatBytes(d.f.Limits.Download))
+		err = unusable("the tarball is larger than %s", space.Format(d.f.Limits.Download))
 	}
 	return err
 }
@@ -149,7 +154,8 @@ func (d *download) close() {
 // has it.
 func (d *download) connect() error {
 	for {
-		p, err := d.f.open(d.ctx, d.mirrors[0], d.offset, d.valid)
+		m := d.mirrors[0]
+		p, err := m.source.open(d.ctx, d.f, m, d.offset, d.valid)
 		if err == nil {
 			err = d.take(p)
 		}
@@ -171,7 +177,7 @@ func (d *download) take(p *part) error {
 	}
 	if p.total > d.f.Limits.Download {
 		p.body.Close()
-		return refusef("the tarball is of %s, more than the limit of %s", formatBytes(p.total), formatBytes(d.f.Limits.Download))
+		return unusable("the tarball is of %s, more than the limit of %s", space.Format(p.total), space.Format(d.f.Limits.Download))
 	}
 	if p.offset < d.offset {
 		d.f.Log.Info("The server cannot continue a download; receiving it again from the start", "url", d.mirrors[0].name)
@@ -188,7 +194,11 @@ func (d *download) take(p *part) error {
 	}
 	d.stitched = d.stitched || d.offset > 0
 	d.part, d.valid = p, p.valid
-	d.keep.describe(d.mirrors[0], p.valid, d.total)
+	if p.local && d.keep != nil {
+		d.keep.drop()
+	} else {
+		d.keep.describe(d.mirrors[0], p.valid, d.total)
+	}
 	return nil
 }
 

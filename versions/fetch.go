@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
+	"teleport-update/versions/archive"
 )
 
 // Fetcher brings releases onto this host.
@@ -23,7 +25,7 @@ type Fetcher struct {
 	Log   *slog.Logger
 	// Progress is told how the download goes.
 	Progress Progress
-	Limits   Limits
+	Limits   archive.Limits
 	Patience Patience
 }
 
@@ -55,7 +57,7 @@ func NewFetcher(store *Store, client *http.Client, log *slog.Logger) *Fetcher {
 		HTTP:     client,
 		Log:      log,
 		Progress: NewStepLog(log),
-		Limits:   DefaultLimits(),
+		Limits:   archive.DefaultLimits(),
 		Patience: Patience{
 			Tries:       5,
 			Backoff:     time.Second,
@@ -97,7 +99,7 @@ type FetchRequest struct {
 //
 // Mirrors are tried in order. One error names each that failed and why; it
 // matches ErrNotFound, *ChecksumError and so on where one of them did.
-// *NoSpaceError, and any other trouble of this host, ends the attempt at once.
+// *space.Error, and any other trouble of this host, ends the attempt at once.
 // Whatever fails, nothing is left behind but a kept download.
 func (f *Fetcher) Fetch(ctx context.Context, req FetchRequest) (Tree, error) {
 	if err := req.Release.check(); err != nil {
@@ -218,7 +220,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	defer cancel(nil)
 	dir := f.Store.PartialDir()
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
-		return Tree{}, &localError{asNoSpace(err, filepath.Dir(dir))}
+		return Tree{}, &localError{space.Explain(err, filepath.Dir(dir))}
 	}
 	// What is in it is about to be removed.
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
@@ -245,13 +247,13 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	if err != nil {
 		return Tree{}, &localError{err}
 	}
-	if err := checkSpace(dir, need); err != nil {
+	if err := space.Check(dir, need, fewFiles); err != nil {
 		return Tree{}, &localError{err}
 	}
 	d.keep.need = need
 	staging, err := os.MkdirTemp(dir, stagingPrefix+req.Release.Version+"-")
 	if err != nil {
-		return Tree{}, &localError{asNoSpace(err, dir)}
+		return Tree{}, &localError{space.Explain(err, dir)}
 	}
 	defer func() {
 		if err != nil {
@@ -264,7 +266,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	}
 	tree, err := f.Store.publish(staging, req.Release, d.digest)
 	if err != nil {
-		return Tree{}, &localError{asNoSpace(err, f.Store.Dir)}
+		return Tree{}, &localError{space.Explain(err, f.Store.Dir)}
 	}
 	return tree, nil
 }

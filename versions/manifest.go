@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"teleport-update/internal/trust"
 )
 
 // maxManifest is above what DefaultLimits().Entries of the longest names take;
@@ -187,7 +189,7 @@ func (v *verifier) file(s sum, buf []byte) string {
 	if info.Mode() != want {
 		return fmt.Sprintf("has mode %v, not %v", info.Mode(), want)
 	}
-	if !ownedByUs(info) {
+	if !trust.Ours(info) {
 		return "belongs to another user"
 	}
 	f, err := v.root.Open(s.name)
@@ -219,7 +221,7 @@ func (v *verifier) file(s sum, buf []byte) string {
 // folders in which another user could exchange them.
 func (v *verifier) strangers() {
 	for _, name := range []string{".", manifestName} {
-		if info, err := v.root.Lstat(name); err != nil || !sealed(info) {
+		if info, err := v.root.Lstat(name); err != nil || !trust.Sealed(info) {
 			v.found(name, openToOthers)
 		}
 	}
@@ -237,7 +239,7 @@ func (v *verifier) strangers() {
 				if err != nil {
 					return err
 				}
-				if !sealed(info) {
+				if !trust.Sealed(info) {
 					v.found(name, openToOthers)
 				}
 			} else if !v.listed[name] {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"teleport-update/internal/trust"
 )
 
 // CheckPresent is a look at the tree that is cheap enough for every tick: each
@@ -53,7 +55,7 @@ func present(root *os.Root, name string) string {
 		return "is not a regular file"
 	case info.Size() == 0:
 		return "is empty"
-	case !sealed(info), info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0:
+	case !trust.Sealed(info), info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0:
 		return openToOthers
 	}
 	return ""
