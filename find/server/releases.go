@@ -191,6 +191,12 @@ func (r *Releases) refuse(w http.ResponseWriter, name string, err error) {
 	}
 }
 
+// IsTarball reports whether a file of that name is served as a release's tarball.
+func IsTarball(name string) bool {
+	_, ok := tarballType(name)
+	return ok
+}
+
 func tarballType(name string) (string, bool) {
 	if name == "" || !strings.ContainsRune(letters, rune(name[0])) {
 		return "", false
