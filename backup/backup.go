@@ -47,6 +47,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	"golang.org/x/sys/unix"
 
+	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 )
 
@@ -97,7 +98,7 @@ func explain(ctx context.Context, err error, path, dir string) error {
 	case errors.Is(err, sqlite3.NOTADB), errors.Is(err, sqlite3.CORRUPT):
 		return &CorruptError{Path: path, Detail: err.Error()}
 	case errors.Is(err, sqlite3.FULL), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return noSpace(dir)
+		return space.Explain(unix.ENOSPC, dir)
 	case errors.Is(err, sqlite3.BUSY):
 		return fmt.Errorf("%s stayed locked by another process for %s: %w", path, busyTimeout, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
 )
 
 // A RestoreRequest says which backup goes where.
@@ -33,7 +34,7 @@ type RestoreRequest struct {
 // Whether the backup is the right one is for Check to say; that it is complete
 // and undamaged is made sure of here as well. The errors to decide on:
 // *InvalidError and *InUseError, after which the database is what it was, and
-// *NoSpaceError, for which the room is looked at before anything is changed.
+// *space.Error, for which the room is looked at before anything is changed.
 //
 // After a crash the database is what it was or what the backup holds; see
 // replace for the one moment when it may be neither. Restoring again is always
@@ -163,7 +164,7 @@ func (t target) hasRoom(size int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	free, err := freeSpace(filepath.Dir(t.path))
+	free, err := space.At(filepath.Dir(t.path))
 	if err != nil {
 		return false, err
 	}
@@ -171,7 +172,7 @@ func (t target) hasRoom(size int64) (bool, error) {
 	if c.wal {
 		log = size
 	}
-	return free >= log+log/16+max(0, size-c.size)+spaceMargin, nil
+	return free.Bytes >= log+log/16+max(0, size-c.size)+spaceMargin, nil
 }
 
 // open opens the database that is there for writing. Exclusive locking keeps

@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"teleport-update/integration/tarball"
 	"testing"
 	"time"
+
+	"teleport-update/integration/tarball"
 )
 
 func TestALostConnectionIsContinuedWhereItEnded(t *testing.T) {

@@ -5,9 +5,10 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"teleport-update/integration/tarball"
 	"testing"
 	"time"
+
+	"teleport-update/integration/tarball"
 )
 
 // treeWith publishes a release whose teleport is that script.

@@ -6,10 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"teleport-update/internal/space"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/space"
 )
 
 func TestSpaceNeeded(t *testing.T) {

@@ -35,7 +35,7 @@ var exceptions = map[string]string{
 	"ospackage/fence.go show: os.Create":                "the same",
 	"ospackage/fence.go show: os.Mkdir":                 "the same",
 	"ospackage/fence.go show: os.Symlink":               "the same",
-	"versions/archive/read.go entry: .Create":          "of a sink, see versions/unpack.go",
+	"versions/archive/read.go entry: .Create":           "of a sink, see versions/unpack.go",
 	"versions/fetch.go clean: os.RemoveAll":             "leftovers of downloads",
 	"versions/fetch.go CleanStaging: os.RemoveAll":      "leftovers of downloads",
 	"versions/fetch.go receive: os.MkdirTemp":           "the folder that a release is unpacked into, before it has a name that counts",
