@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
 )
 
 // LeavePlainFiles replaces each link of the tree in linkDir by a copy of what it
@@ -34,7 +35,7 @@ func LeavePlainFiles(linkDir string, t Tree) error {
 }
 
 func copyOver(from, to string) error {
-	f, err := os.Open(from)
+	f, _, err := regular.Open(from, regular.NoLink)
 	if err != nil {
 		return err
 	}
