@@ -79,8 +79,8 @@ var ErrNoDatabase = errors.New("the host has no agent database")
 // A CorruptError says that the agent's database is damaged, or is no SQLite
 // database at all, so that no backup of it is possible.
 type CorruptError struct {
-	Path   string
-	Detail string
+	Path   string // of the database
+	Detail string // what SQLite says
 }
 
 func (e *CorruptError) Error() string {

@@ -38,7 +38,7 @@ type RestoreRequest struct {
 //
 // After a crash the database is what it was or what the backup holds; see
 // replace for the one moment when it may be neither. Restoring again is always
-// possible and ends well. Once begun, the copying does not heed ctx.
+// possible and ends well. Once the copying has begun, ctx does not end it.
 func Restore(ctx context.Context, r RestoreRequest) (err error) {
 	defer contain(&err)
 	rec, err := readRecord(r.Dir)

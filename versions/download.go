@@ -44,8 +44,8 @@ type download struct {
 	stitched bool  // the stream is of more than one piece
 }
 
-// restartError says that the stream cannot go on and must begin anew with the
-// download's current mirror.
+// restartError says that the stream cannot go on and must begin again from its
+// first byte, with the download's current mirror.
 type restartError struct{ err error }
 
 func (e *restartError) Error() string { return e.err.Error() }
@@ -78,7 +78,7 @@ func (f *Fetcher) announced(ctx context.Context, m mirror, expect string) (strin
 		if err == nil || permanent(err) || try >= f.Patience.Tries {
 			return digest, err
 		}
-		f.Log.Warn("Reading the checksum failed; trying again", "url", m.name, "attempt", try, "error", err)
+		f.Log.Warn("reading the checksum failed; trying again", "url", m.name, "attempt", try, "error", err)
 		if err := f.pause(ctx, try); err != nil {
 			return "", err
 		}
@@ -180,7 +180,7 @@ func (d *download) take(p *part) error {
 		return unusable("the tarball is of %s, more than the limit of %s", space.Format(p.total), space.Format(d.f.Limits.Download))
 	}
 	if p.offset < d.offset {
-		d.f.Log.Info("The server cannot continue a download; receiving it again from the start", "url", d.mirrors[0].name)
+		d.f.Log.Info("the server cannot continue a download; receiving it again from its first byte", "url", d.mirrors[0].name)
 		if _, err := io.CopyN(io.Discard, p.body, d.offset-p.offset); err != nil {
 			p.body.Close()
 			if err == io.EOF {
@@ -216,7 +216,7 @@ func (d *download) retry(err error) error {
 	}
 	d.tries++
 	if !permanent(err) && d.tries < d.f.Patience.Tries {
-		d.f.Log.Warn("Download interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
+		d.f.Log.Warn("the download was interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
 		return d.f.pause(d.ctx, d.tries)
 	}
 	return d.nextMirror(err)
@@ -229,7 +229,7 @@ func (d *download) nextMirror(err error) error {
 		if len(d.mirrors) == 0 {
 			return d.failed
 		}
-		d.f.Log.Warn("Trying the next mirror", "url", d.mirrors[0].name, "error", err)
+		d.f.Log.Warn("trying the next mirror", "url", d.mirrors[0].name, "error", err)
 		var digest string
 		digest, err = d.f.announced(d.ctx, d.mirrors[0], d.expect)
 		if d.ctx.Err() != nil {

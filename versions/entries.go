@@ -30,7 +30,7 @@ const (
 
 // Entry is one entry of the versions folder.
 type Entry struct {
-	Name string
+	Name string // in the versions folder
 	Kind Kind
 	// Release has a version for Complete and Incomplete; an edition for
 	// Complete, and for Incomplete if the folder's name says it.

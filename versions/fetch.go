@@ -20,11 +20,10 @@ import (
 
 // Fetcher brings releases onto this host.
 type Fetcher struct {
-	Store *Store
-	HTTP  *http.Client
-	Log   *slog.Logger
-	// Progress is told how the download goes.
-	Progress Progress
+	Store    *Store       // where Fetch puts releases; Save and Checksum need none
+	HTTP     *http.Client // from webclient.New, for URLs of the web
+	Log      *slog.Logger
+	Progress Progress // is told how the download goes
 	Limits   archive.Limits
 	Patience Patience
 }
@@ -38,8 +37,8 @@ type Patience struct {
 	// MaxBackoff, and each is spread from half to one and a half of it.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
-	// A connection that brings fewer than StallBytes within StallWindow is
-	// given up.
+	// A connection that brings fewer than StallBytes within StallWindow of waiting
+	// for them is given up.
 	StallWindow time.Duration
 	StallBytes  int64
 	// A download whose first 8 MiB take longer than KeepAfter is kept for the
@@ -72,7 +71,7 @@ func NewFetcher(store *Store, client *http.Client, log *slog.Logger) *Fetcher {
 
 // FetchRequest says what to fetch.
 type FetchRequest struct {
-	Release Release
+	Release Release // with an edition
 	// Sources make the URLs to try, the primary first.
 	Sources []*Template
 	// ExpectSHA256 is what the tarball must have, whatever the servers
@@ -92,8 +91,8 @@ type FetchRequest struct {
 // Fetch returns the release as a complete tree, on stable storage.
 //
 // A tree that is here already is compared with its manifest. An intact one is
-// returned as it is, without asking any server: a release published anew under
-// the same version is only noticed when Replace asks for it. A damaged one is
+// returned as it is, without asking any server: a release that was published
+// again under the same version is only noticed when Replace asks for it. A damaged one is
 // replaced as if Replace had been set. A process that runs from the tree that
 // was replaced goes on, but its executable is then a deleted file.
 //
@@ -147,7 +146,7 @@ func fromMirrors[T any](ctx context.Context, f *Fetcher, verb string, req FetchR
 		if (again || d.stitched) && restarts < maxRestarts {
 			// Pieces of two tarballs, or a bad kept piece: once more, whole.
 			restarts++
-			f.Log.Warn("Starting the download anew", "url", mirrors[0].name, "error", err)
+			f.Log.Warn("starting the download again", "url", mirrors[0].name, "error", err)
 			continue
 		}
 		failed.add(mirrors[0], err)
@@ -178,7 +177,7 @@ func (f *Fetcher) Checksum(ctx context.Context, r Release, sources []*Template) 
 	return "", failed
 }
 
-// maxRestarts is how often one fetch may begin anew.
+// maxRestarts is how often one fetch may begin again from its first byte.
 const maxRestarts = 3
 
 // intact returns the tree of the release if it is here and good enough.
@@ -192,7 +191,7 @@ func (f *Fetcher) intact(ctx context.Context, req FetchRequest) (Tree, bool, err
 	}
 	err = tree.Verify(ctx)
 	if damaged, ok := errors.AsType[*DamagedError](err); ok {
-		f.Log.Warn("The version on disk is damaged; fetching it again", "version", req.Release.Version, "error", damaged)
+		f.Log.Warn("the version on disk is damaged; fetching it again", "version", req.Release.Version, "error", damaged)
 		return Tree{}, false, nil
 	}
 	return tree, err == nil, err
@@ -260,7 +259,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 			os.RemoveAll(staging)
 		}
 	}()
-	f.Log.Info("Downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
+	f.Log.Info("downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
 	if err := f.stream(d, cancel, staging, req.Release); err != nil {
 		return Tree{}, err
 	}
@@ -284,12 +283,12 @@ func (f *Fetcher) need(d *download, req FetchRequest) (int64, error) {
 
 const stagingPrefix = ".staging-"
 
-// HasStaging reports whether there is what a fetch has only while it is at work,
-// or after it was cut off.
+// HasStaging reports whether there are trees and downloads that a fetch has only
+// while it is at work, or leaves when it is cut off.
 func (s *Store) HasStaging() bool { return len(s.staging()) > 0 }
 
-// CleanStaging removes that. The caller must keep fetches out. Kept downloads
-// stay: the next fetch goes on with them.
+// CleanStaging removes what HasStaging reports. The caller must keep fetches out.
+// Kept downloads stay: the next fetch goes on with them.
 func (s *Store) CleanStaging() error {
 	var errs []error
 	for _, path := range s.staging() {
@@ -332,7 +331,7 @@ func (f *Fetcher) clean(dir, digest string) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			f.Log.Debug("A leftover cannot be removed", "error", err)
+			f.Log.Debug("cannot remove a leftover of a download", "error", err)
 		}
 	}
 }

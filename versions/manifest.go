@@ -64,7 +64,7 @@ func parseManifest(r io.Reader) ([]sum, error) {
 // DamagedError lists what is wrong with a tree that was whole when it was
 // published.
 type DamagedError struct {
-	Dir   string
+	Dir   string   // of the version
 	Files []string // "bin/tsh: content changed", sorted
 }
 

@@ -25,7 +25,7 @@ func LeavePlainFiles(linkDir string, t Tree) error {
 	for _, path := range paths {
 		target := links[path]
 		if now, err := os.Readlink(path); err != nil || now != target {
-			continue // somebody else's by now
+			continue // somebody else has changed it
 		}
 		if err := copyOver(target, path); err != nil {
 			return fmt.Errorf("make %s a plain file: %w", path, err)

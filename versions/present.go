@@ -13,8 +13,8 @@ import (
 
 // CheckPresent is a look at the tree that is cheap enough for every tick: each
 // file of the manifest is there, regular, not empty and nobody else's to change,
-// and no other would be linked. What is amiss is a *DamagedError; content is for
-// Verify to judge.
+// and no other would be linked. Where it differs, the error is a *DamagedError; the
+// content is for Verify to judge.
 func (t Tree) CheckPresent(ctx context.Context) error {
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {

@@ -171,7 +171,7 @@ func (s *stepLog) Update(done, total int64) {
 	if left := s.rate.left(done, total); left != "" {
 		attrs = append(attrs, "left", left)
 	}
-	s.log.Info("Downloading", attrs...)
+	s.log.Info("downloading", attrs...)
 }
 
 func (s *stepLog) End() {}

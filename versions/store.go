@@ -44,13 +44,13 @@ func NewStore(dir string) *Store {
 func (s *Store) PartialDir() string { return filepath.Join(s.Dir, partialName) }
 
 // OriginalDir holds what stood in the place of the links before the first
-// switch.
+// transaction.
 func (s *Store) OriginalDir() string { return filepath.Join(s.Dir, originalName) }
 
 // Release names what can be fetched: a version (without "v") in an edition.
 type Release struct {
-	Version string
-	Edition version.Edition
+	Version string          // a full semantic version, such as 15.1.1
+	Edition version.Edition // empty where any is meant
 }
 
 func (r Release) String() string {

@@ -12,7 +12,7 @@
 // and CleanTemp removes it.
 //
 // A failed sync is final: the kernel may already have dropped the pages, so the
-// file must be written anew, never synced a second time.
+// file must be written again from its first byte, never synced a second time.
 package durable
 
 import (
@@ -191,7 +191,7 @@ func Exchange(a, b string) error {
 // bits, whatever the umask, each durably. Folders that exist keep theirs.
 func MkdirAll(path string, mode fs.FileMode) error {
 	// With the mode that it is to have: a crash before the change of mode, which
-	// only a restrictive umask calls for, is mended by nobody.
+	// only a restrictive umask calls for, is repaired by nobody.
 	err := os.Mkdir(path, mode)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
 		if err := MkdirAll(filepath.Dir(path), mode); err != nil {

@@ -20,7 +20,7 @@ var updater = []string{"backup", "cmd/teleport-update", "find", "installer", "in
 // of one file, with the calls that it makes. SQLite's own writes to databases are
 // not among them: package backup says how it makes those durable.
 var exceptions = map[string]string{
-	"backup/aside.go setAside: os.OpenFile":             "a copy for a person to look at, begun anew until it is whole; synced, and its folder",
+	"backup/aside.go setAside: os.OpenFile":             "a copy for a person to look at, begun again until it is whole; synced, and its folder",
 	"backup/copy.go copySidecar: os.OpenFile":           "beside a copy that has a temporary name and is recovered from it before its sync",
 	"backup/copy.go copySidecar: os.Remove":             "the same, where there was nothing to copy",
 	"backup/lock.go openLock: os.OpenFile":              "to lock the agent's database; nothing is written",
