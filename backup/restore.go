@@ -250,6 +250,7 @@ func (t target) replace(ctx context.Context, copied string) error {
 	return durable.Replace(temp.Name(), t.path)
 }
 
+// fill copies a file, durably, with the mode and owner of the target.
 func (t target) fill(ctx context.Context, temp *os.File, copied string) error {
 	if err := copyFile(ctx, copied, temp, nil); err != nil {
 		return err

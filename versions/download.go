@@ -170,22 +170,23 @@ func (d *download) connect() error {
 
 // take checks that a part continues the stream, and reads over what is here
 // already.
-func (d *download) take(p *part) error {
+func (d *download) take(p *part) (err error) {
+	defer func() {
+		if err != nil {
+			p.body.Close()
+		}
+	}()
 	if d.total >= 0 && p.total >= 0 && d.total != p.total {
-		p.body.Close()
 		return errChanged
 	}
 	if p.total > d.f.Limits.Download {
-		p.body.Close()
 		return unusable("the tarball is of %s, more than the limit of %s", space.Format(p.total), space.Format(d.f.Limits.Download))
 	}
 	if p.offset < d.offset {
 		d.f.Log.Info("the server cannot continue a download; receiving it again from its first byte", "url", d.mirrors[0].name)
-		if _, err := io.CopyN(io.Discard, p.body, d.offset-p.offset); err != nil {
-			p.body.Close()
-			if err == io.EOF {
-				return errChanged
-			}
+		if _, err := io.CopyN(io.Discard, p.body, d.offset-p.offset); err == io.EOF {
+			return errChanged
+		} else if err != nil {
 			return webclient.RedactError(err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"teleport-update/internal/durable"
@@ -114,26 +113,4 @@ func (s *Store) entry(d fs.DirEntry) (Entry, error) {
 	}
 	e.Kind, e.Release, e.Tree = Complete, tree.Release, tree
 	return e, nil
-}
-
-// size returns the bytes and files of a tree, without its backup.
-func (t Tree) size() (bytes, files int64, err error) {
-	err = filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && path == t.BackupDir() {
-			return fs.SkipDir
-		}
-		files++
-		if d.Type().IsRegular() {
-			info, err := d.Info()
-			if err != nil {
-				return err
-			}
-			bytes += info.Size()
-		}
-		return nil
-	})
-	return bytes, files, err
 }

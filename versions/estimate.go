@@ -32,13 +32,9 @@ func (f *Fetcher) Estimate(ctx context.Context, req FetchRequest) (Estimate, err
 	if err != nil {
 		return e, fmt.Errorf("ask for version %s: %w", req.Release, err)
 	}
-	var active int64
-	if req.Active != nil {
-		if active, _, err = req.Active.size(); err != nil {
-			return e, fmt.Errorf("measure the active version: %w", err)
-		}
+	if e.Need, err = req.need(e.Download); err != nil {
+		return e, err
 	}
-	e.Need = spaceNeeded(active, e.Download, req.Extra)
 	free, err := space.At(f.Store.Dir)
 	e.Free = free.Bytes
 	return e, err

@@ -242,7 +242,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 			return Tree{}, err
 		}
 	}
-	need, err := f.need(d, req)
+	need, err := req.need(d.total)
 	if err != nil {
 		return Tree{}, &localError{err}
 	}
@@ -268,17 +268,6 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 		return Tree{}, &localError{space.Explain(err, f.Store.Dir)}
 	}
 	return tree, nil
-}
-
-func (f *Fetcher) need(d *download, req FetchRequest) (int64, error) {
-	var active int64
-	if req.Active != nil {
-		var err error
-		if active, _, err = req.Active.size(); err != nil {
-			return 0, fmt.Errorf("measure the active version: %w", err)
-		}
-	}
-	return spaceNeeded(active, d.total, req.Extra), nil
 }
 
 const stagingPrefix = ".staging-"

@@ -1,6 +1,10 @@
 package versions
 
 import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
 	"teleport-update/internal/space"
 	"teleport-update/versions/archive"
 )
@@ -8,12 +12,46 @@ import (
 // fewFiles is how many files a release may need, with room to spare.
 const fewFiles = 256
 
+// need returns how many bytes must be free for a release whose tarball has length
+// bytes; below zero: nobody knows.
+func (req FetchRequest) need(length int64) (int64, error) {
+	if req.Active == nil {
+		return spaceNeeded(0, length, req.Extra), nil
+	}
+	active, err := req.Active.size()
+	if err != nil {
+		return 0, fmt.Errorf("measure the active version: %w", err)
+	}
+	return spaceNeeded(active, length, req.Extra), nil
+}
+
 // spaceNeeded estimates, in bytes, what a release takes until it is published: what
 // the running one takes and a fifth more, or four times its tarball, whatever is
-// larger. A length below zero is unknown. (RFD 0169 compares the tarball's length
-// itself, which is that of the compressed release.)
+// larger. (RFD 0169 compares the tarball's length itself, which is that of the
+// compressed release.)
 func spaceNeeded(active, length, extra int64) int64 {
 	return max(active+active/5, 4*length, 0) + extra
+}
+
+// size returns the bytes of a tree, without its backup.
+func (t Tree) size() (bytes int64, err error) {
+	err = filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path == t.BackupDir() {
+			return fs.SkipDir
+		}
+		if d.Type().IsRegular() {
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes, err
 }
 
 // FORWARDERS until the last commit.

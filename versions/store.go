@@ -49,8 +49,8 @@ func (s *Store) OriginalDir() string { return filepath.Join(s.Dir, originalName)
 
 // Release names what can be fetched: a version (without "v") in an edition.
 type Release struct {
-	Version string          // a full semantic version, such as 15.1.1
-	Edition version.Edition // empty where any is meant
+	Version string
+	Edition version.Edition
 }
 
 func (r Release) String() string {

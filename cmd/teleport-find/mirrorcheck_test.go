@@ -58,7 +58,7 @@ func TestAMirrorIsCheckedByTheRulesOfHosts(t *testing.T) {
 		`/c.tgz: its checksum file says sha256 ` + digest(evil) + `, and it has ` + digest(sound),
 		`/d.tar.gz: it has no checksum file, which hosts need that read the folder themselves`,
 		`/e.tar.gz: it ends in the middle of the compressed data`,
-		`/e.tar.gz: the checksum file does not begin with a SHA-256 (64 hex digits) but with "no checksum  e.tar.gz\n"`,
+		`/e.tar.gz: file://` + dir + `/e.tar.gz.sha256: the checksum file does not begin with a SHA-256 (64 hex digits) but with "no checksum  e.tar.gz\n"`,
 	}
 	out, log := check(1, "--to", dir)
 	if out != dir+strings.Join(want, "\n"+dir)+"\n" || !strings.Contains(log, "4 of 5 tarballs would be refused by hosts") {

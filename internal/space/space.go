@@ -15,7 +15,7 @@ import (
 
 // Free is what a file system has left.
 type Free struct {
-	Bytes int64 // without those that are reserved for root
+	Bytes int64
 	// Files is how many more files and folders fit. It counts only where
 	// CountsFiles is set: btrfs, for one, has no such number.
 	Files       int64

@@ -104,8 +104,7 @@ func split(path string) []string {
 }
 
 func owner(path string, info fs.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || st.Uid != 0 {
+	if !Ours(info) { // only root asks
 		return fmt.Errorf("%s belongs to another user", path)
 	}
 	return nil

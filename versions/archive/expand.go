@@ -67,7 +67,8 @@ func (e *expander) read(p []byte) (int, error) {
 func (e *expander) open() error {
 	// The decompressors are a sixth faster with a reader they know.
 	e.buf = bufio.NewReaderSize(&e.in, 64<<10)
-	magic, err := e.buf.Peek(4)
+	magic, _ := e.buf.Peek(4) // what ends a short one is in e.in.err
+	var err error
 	switch {
 	case len(magic) >= 2 && magic[0] == 0x1f && magic[1] == 0x8b:
 		var z *gzip.Reader

@@ -80,7 +80,7 @@ func whyNot(err error) error {
 func (a *reader) entry(e entry, content io.Reader) error {
 	sound := true
 	for _, r := range entryRules {
-		if text := r.broken(a, e); text != "" {
+		if text := r.says(a, e); text != "" {
 			sound = false
 			if err := a.note(&Violation{Rule: r.name, Entry: e.Name, Text: text}); err != nil {
 				return err
@@ -103,23 +103,6 @@ func (a *reader) entry(e entry, content io.Reader) error {
 		return whyNot(err)
 	}
 	return f.Close()
-}
-
-func (a *reader) remember(e entry) {
-	if e.path == "" {
-		return
-	}
-	if a.top == "" && tops[e.top] {
-		a.top = e.top
-	}
-	for dir := range above(e.path) {
-		if a.seen[dir] == 0 {
-			a.seen[dir] = implied
-		}
-	}
-	if before := a.seen[e.path]; before == 0 || before == implied {
-		a.seen[e.path] = e.kind
-	}
 }
 
 // padding reads what follows the archive, which must be zeros, to the end of the

@@ -10,109 +10,70 @@ import (
 	"unicode"
 )
 
-// rule is one that each entry has to keep.
+// rule is one that each entry has to keep. It says in what way an entry breaks it,
+// after those that a has seen; nothing where it does not.
 type rule struct {
 	name string
-	// broken says in what way an entry breaks it, after those that a has seen;
-	// empty if it does not.
-	broken func(a *reader, e entry) string
+	says func(a *reader, e entry) string
 }
 
 // entryRules are looked at in this order, each whatever the others say.
 var entryRules = []rule{
 	{"sparse", func(_ *reader, e entry) string {
-		for key := range e.PAXRecords {
-			if strings.HasPrefix(key, "GNU.sparse.") {
-				return e.saying("is a sparse file")
-			}
-		}
-		return ""
+		return when(e.sparse(), "entry %.80q is a sparse file", e.Name)
 	}},
 	{"kind", func(_ *reader, e entry) string {
-		if e.kind != other {
-			return ""
-		}
-		return e.saying("is neither a file nor a folder but %s", cmp.Or(otherKinds[e.Typeflag], fmt.Sprintf("of type %q", e.Typeflag)))
+		return when(e.kind == other, "entry %.80q is neither a file nor a folder but %s", e.Name, e.typeName())
 	}},
 	{"mode", func(_ *reader, e entry) string {
 		// The raw bits, not those of FileInfo: they are what a careless
 		// extractor would apply.
-		if e.kind != file || e.Mode&0o7000 == 0 {
-			return ""
-		}
-		return e.saying("has mode %#o: no setuid, setgid or sticky files", e.Mode)
+		return when(e.kind == file && e.Mode&0o7000 != 0, "entry %.80q has mode %#o: no setuid, setgid or sticky files", e.Name, e.Mode)
 	}},
 	{"name-length", func(_ *reader, e entry) string {
-		if len(e.Name) <= MaxNameLength {
-			return ""
-		}
-		return fmt.Sprintf("entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)
+		return when(len(e.Name) > MaxNameLength, "entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)
 	}},
 	{"depth", func(_ *reader, e entry) string {
-		if strings.Count(e.trimmed(), "/") < MaxDepth {
-			return ""
-		}
-		return e.saying("lies more than %d folders deep", MaxDepth)
+		return when(strings.Count(e.trimmed(), "/") >= MaxDepth, "entry %.80q lies more than %d folders deep", e.Name, MaxDepth)
 	}},
 	{"name", func(_ *reader, e entry) string {
-		if e.path != "" {
-			return ""
-		}
-		return e.saying("has a name that is not clean and relative")
+		return when(e.path == "", "entry %.80q has a name that is not clean and relative", e.Name)
 	}},
 	{"characters", func(_ *reader, e entry) string {
-		if !strings.ContainsFunc(e.Name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' }) {
-			return ""
-		}
-		return e.saying("has a control character or a backslash in its name")
+		odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
+		return when(strings.ContainsFunc(e.Name, odd), "entry %.80q has a control character or a backslash in its name", e.Name)
 	}},
 	{"top", func(_ *reader, e entry) string {
-		if e.path == "" || tops[e.top] {
-			return ""
-		}
-		return e.saying("is not in a folder teleport or teleport-ent")
+		return when(e.path != "" && !tops[e.top], "entry %.80q is not in a folder teleport or teleport-ent", e.Name)
 	}},
 	{"one-top", func(a *reader, e entry) string {
-		if !tops[e.top] || a.top == "" || a.top == e.top {
-			return ""
-		}
-		return fmt.Sprintf("it has two top folders, %s and %s", a.top, e.top)
+		return when(tops[e.top] && a.top != "" && a.top != e.top, "it has two top folders, %s and %s", a.top, e.top)
 	}},
 	{"top-file", func(_ *reader, e entry) string {
-		if e.kind != file || !tops[e.path] {
-			return ""
-		}
-		return fmt.Sprintf("its top folder %q is a file", e.Name)
+		return when(e.kind == file && tops[e.path], "its top folder %q is a file", e.Name)
 	}},
 	{"below-file", func(a *reader, e entry) string {
-		for dir := range above(e.path) {
-			if a.seen[dir] == file {
-				return e.saying("lies below a file")
-			}
-		}
-		return ""
+		return when(a.belowFile(e), "entry %.80q lies below a file", e.Name)
 	}},
 	{"twice", func(a *reader, e entry) string {
 		before := a.seen[e.path]
-		if e.path == "" || before == 0 || before == implied && e.kind == folder {
-			return ""
-		}
-		return e.saying("comes twice")
+		return when(before > implied || before == implied && e.kind != folder, "entry %.80q comes twice", e.Name)
 	}},
 	{"size", func(a *reader, e entry) string {
-		if e.kind == folder || e.Size <= a.limits.File {
-			return ""
-		}
-		return e.saying("is of %d bytes, more than %d", e.Size, a.limits.File)
+		return when(e.kind != folder && e.Size > a.limits.File, "entry %.80q is of %d bytes, more than %d", e.Name, e.Size, a.limits.File)
 	}},
 	{"unit-size", func(_ *reader, e entry) string {
 		// It is held in memory, and in the journal of the transaction that
 		// replaces it.
-		if e.rel != unitInside || e.kind == folder || e.Size <= MaxUnit {
-			return ""
-		}
-		return fmt.Sprintf("it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))
+		return when(e.kind != folder && e.rel == unitInside && e.Size > MaxUnit, "it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))
 	}},
+}
+
+func when(broken bool, format string, args ...any) string {
+	if !broken {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 // tops are the names that the top folder may have.
@@ -169,8 +130,17 @@ func (e entry) trimmed() string {
 	return e.Name
 }
 
-func (e entry) saying(format string, args ...any) string {
-	return fmt.Sprintf("entry %.80q ", e.Name) + fmt.Sprintf(format, args...)
+func (e entry) sparse() bool {
+	for key := range e.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+func (e entry) typeName() string {
+	return cmp.Or(otherKinds[e.Typeflag], fmt.Sprintf("of type %q", e.Typeflag))
 }
 
 // destination says where an entry goes, if a host needs it.
@@ -186,10 +156,27 @@ func (e entry) destination() (name string, mode fs.FileMode, ok bool) {
 	return Programs + "/" + e.rel, 0o755, true
 }
 
-// above yields the folders that a clean path lies in.
-func above(p string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for dir := path.Dir(p); dir != "." && yield(dir); dir = path.Dir(dir) {
+// remember notes an entry for those that follow.
+func (a *reader) remember(e entry) {
+	if e.path == "" {
+		return
+	}
+	if a.top == "" && tops[e.top] {
+		a.top = e.top
+	}
+	for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+		a.seen[dir] = max(a.seen[dir], implied)
+	}
+	if a.seen[e.path] <= implied {
+		a.seen[e.path] = e.kind
+	}
+}
+
+func (a *reader) belowFile(e entry) bool {
+	for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+		if a.seen[dir] == file {
+			return true
 		}
 	}
+	return false
 }
