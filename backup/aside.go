@@ -47,7 +47,7 @@ func setAside(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.Unlink(to); err != nil {
+	if err := durable.UnlinkNoSync(to); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)

@@ -207,7 +207,7 @@ func dropFinished(path string) error {
 		if needed {
 			return fmt.Errorf("SQLite left %s behind: not recovered", name)
 		}
-		if err := durable.Unlink(name); err != nil {
+		if err := durable.UnlinkNoSync(name); err != nil {
 			return err
 		}
 	}

@@ -240,7 +240,7 @@ func (t target) replace(ctx context.Context, copied string) error {
 		defer lock.Close()
 	}
 	for _, suffix := range sidecars {
-		if err := durable.Unlink(t.path + suffix); err != nil {
+		if err := durable.UnlinkNoSync(t.path + suffix); err != nil {
 			return err
 		}
 	}
@@ -315,7 +315,7 @@ func (t target) cleanTemp() error {
 	}
 	for _, e := range entries {
 		if durable.IsTemp(e.Name()) && strings.Contains(e.Name(), filepath.Base(t.path)) {
-			if err := durable.Unlink(filepath.Join(dir, e.Name())); err != nil {
+			if err := durable.UnlinkNoSync(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}

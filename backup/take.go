@@ -140,7 +140,7 @@ func publish(temp, dir string, rec record) error {
 	// Somebody may have looked into the old copy with a tool that left these. That
 	// they are gone is on stable storage with the new name.
 	for _, suffix := range sidecars {
-		if err := durable.Unlink(name + suffix); err != nil {
+		if err := durable.UnlinkNoSync(name + suffix); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func (s *Store) RemoveLinks(linkDir string) error {
 		return err
 	}
 	for _, path := range links {
-		if err := durable.Unlink(path); err != nil {
+		if err := durable.UnlinkNoSync(path); err != nil {
 			return err
 		}
 	}

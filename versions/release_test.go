@@ -18,32 +18,6 @@ import (
 	"teleport-update/internal/version"
 )
 
-// item is for tests that are still to name tarball.Item themselves.
-type item struct {
-	name, data string
-	raw        tarball.Item
-}
-
-func tarOf(items ...item) []byte {
-	var raw []tarball.Item
-	for _, it := range items {
-		if it.name != "" {
-			it.raw = tarball.Item{Name: it.name, Data: it.data}
-		}
-		raw = append(raw, it.raw)
-	}
-	return tarball.Of(raw...)
-}
-
-func soundItems(version string) (items []item) {
-	for _, raw := range tarball.Sound(version) {
-		items = append(items, item{raw: raw})
-	}
-	return items
-}
-
-func gz(data []byte) []byte { return tarball.Gzip(data) }
-
 func largeRelease(version string, size int) []byte { return tarball.Large(version, size) }
 
 // soundTarball is a release with everything that a real one has, and more.

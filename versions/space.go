@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-
-	"teleport-update/internal/space"
-	"teleport-update/versions/archive"
 )
 
 // fewFiles is how many files a release may need, with room to spare.
@@ -53,19 +50,3 @@ func (t Tree) size() (bytes int64, err error) {
 	})
 	return bytes, err
 }
-
-// FORWARDERS until the last commit.
-type NoSpaceError = space.Error
-
-type room struct{ bytes int64 }
-
-func roomAt(path string) (room, error) {
-	free, err := space.At(path)
-	return room{free.Bytes}, err
-}
-
-func checkSpace(path string, need int64) error { return space.Check(path, need, fewFiles) }
-
-func asNoSpace(err error, path string) error { return space.Explain(err, path) }
-
-const MaxUnit = archive.MaxUnit

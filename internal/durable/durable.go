@@ -4,7 +4,7 @@
 // A change is durable when its data is on stable storage, it carries its final
 // name, and the folder that holds the name is on stable storage too. Every
 // function here returns only then, except the two whose names say otherwise:
-// Relink and Unlink leave the folder to SyncDir, so that many links in one
+// RelinkNoSync and UnlinkNoSync leave the folder to SyncDir, so that many links in one
 // folder cost one sync.
 //
 // Temporary names start with ".tmp-" and sit beside their target, so that the
@@ -110,9 +110,9 @@ func withoutPath(err error) error {
 	return err
 }
 
-// Relink makes path a symbolic link to target, replacing a file or link of that
+// RelinkNoSync makes path a symbolic link to target, replacing a file or link of that
 // name in one step. The folder is not synced: call SyncDir after the last link.
-func Relink(target, path string) error {
+func RelinkNoSync(target, path string) error {
 	temp := tempName(path)
 	if err := os.Symlink(target, temp); err != nil {
 		return fmt.Errorf("link %s: %w", path, withoutPath(err))
@@ -124,9 +124,9 @@ func Relink(target, path string) error {
 	return nil
 }
 
-// Unlink removes the file or link at path; one that is not there is fine. The
+// UnlinkNoSync removes the file or link at path; one that is not there is fine. The
 // folder is not synced: call SyncDir after the last one.
-func Unlink(path string) error {
+func UnlinkNoSync(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -136,7 +136,7 @@ func Unlink(path string) error {
 // Remove removes the file or link at path, durably. One that is not there is
 // fine.
 func Remove(path string) error {
-	if err := Unlink(path); err != nil {
+	if err := UnlinkNoSync(path); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
