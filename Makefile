@@ -73,7 +73,7 @@ figures: ## measure, and write what was measured into docs/figures.json and the 
 
 fuzz: ## each fuzz target for a minute
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-	  $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done
+	  $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s -fuzzminimizetime 20x $$p || exit 1; done; done
 
 clean: ## remove what was built
 	rm -rf build

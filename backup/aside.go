@@ -47,7 +47,7 @@ func setAside(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.Unlink(to); err != nil {
+	if err := durable.UnlinkNoSync(to); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
@@ -55,17 +55,8 @@ func setAside(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer f.Close()
-	if err := copyFile(ctx, from, f, nil); err != nil {
-		return err
-	}
-	if err := f.Chmod(info.Mode().Perm()); err != nil {
-		return err
-	}
 	owner := info.Sys().(*syscall.Stat_t)
-	if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
-		return err
-	}
-	return f.Sync()
+	return target{mode: info.Mode().Perm(), uid: int(owner.Uid), gid: int(owner.Gid)}.fill(ctx, f, from)
 }
 
 // Outdate makes the backup in dir one that is not complete, durably, because the

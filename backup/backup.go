@@ -47,6 +47,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	"golang.org/x/sys/unix"
 
+	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 )
 
@@ -78,8 +79,8 @@ var ErrNoDatabase = errors.New("the host has no agent database")
 // A CorruptError says that the agent's database is damaged, or is no SQLite
 // database at all, so that no backup of it is possible.
 type CorruptError struct {
-	Path   string
-	Detail string
+	Path   string // of the database
+	Detail string // what SQLite says
 }
 
 func (e *CorruptError) Error() string {
@@ -97,7 +98,7 @@ func explain(ctx context.Context, err error, path, dir string) error {
 	case errors.Is(err, sqlite3.NOTADB), errors.Is(err, sqlite3.CORRUPT):
 		return &CorruptError{Path: path, Detail: err.Error()}
 	case errors.Is(err, sqlite3.FULL), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return noSpace(dir)
+		return space.Explain(unix.ENOSPC, dir)
 	case errors.Is(err, sqlite3.BUSY):
 		return fmt.Errorf("%s stayed locked by another process for %s: %w", path, busyTimeout, err)
 	}

@@ -16,7 +16,7 @@ const clockSkew = 5 * time.Minute
 
 // Want says which backup is expected.
 type Want struct {
-	Proxy   string
+	Proxy   string // the cluster's address, in any spelling
 	Version string // without "v"
 	Edition version.Edition
 	// MaxAge is how old the backup may be; 0 for any age. RFD 0169 §Downgrades:
@@ -30,19 +30,19 @@ type Want struct {
 type Reason string
 
 const (
-	Missing      Reason = "missing"
-	Incomplete   Reason = "incomplete"
-	OtherProxy   Reason = "other proxy"
-	OtherVersion Reason = "other version"
-	OtherEdition Reason = "other edition"
-	TooOld       Reason = "too old"
-	FromFuture   Reason = "from the future"
-	Damaged      Reason = "damaged"
+	Missing      Reason = "missing"         // there is no backup
+	Incomplete   Reason = "incomplete"      // it was cut off, see Outdate too
+	OtherProxy   Reason = "other proxy"     // it belongs to another cluster
+	OtherVersion Reason = "other version"   // another version wrote the database
+	OtherEdition Reason = "other edition"   // another edition of the version did
+	TooOld       Reason = "too old"         // it is older than Want.MaxAge
+	FromFuture   Reason = "from the future" // it was taken after Want.Now
+	Damaged      Reason = "damaged"         // it is not what was written, or others can write it
 )
 
 // An InvalidError says that a backup must not be restored, and why.
 type InvalidError struct {
-	Dir    string
+	Dir    string // of the backup
 	Reason Reason
 	detail string
 }

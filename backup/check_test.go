@@ -96,7 +96,7 @@ func TestEachReasonAgainstABackupIsToldApart(t *testing.T) {
 		"another kind":         {rewrite("db_backup", "agent_versions"), nil, Damaged, "kind"},
 		"a later format":       {rewrite("version: v1", "version: v2"), nil, Damaged, `"v2"`},
 		"no time":              {rewrite("2024-05-06T12:00:00Z", "yesterday"), nil, Damaged, "creation_time"},
-		"an endless yaml":      {put(metaName, strings.Repeat("# nothing\n", 1<<20)), nil, Damaged, "longer than"},
+		"an endless yaml":      {put(metaName, strings.Repeat("# nothing\n", 1<<20)), nil, Damaged, "larger than"},
 		"a YAML bomb":          {put(metaName, bomb), nil, Damaged, ""},
 	}
 	for name, tt := range tests {

@@ -36,17 +36,11 @@ const (
 // the copy start again, for ever under a busy agent. In rollback-journal mode
 // the transaction keeps writers waiting, as a single step would.
 func copyOnline(ctx context.Context, path string, dst *os.File, progress func(done, total int64)) (err error) {
-	c, err := connect(ctx, path, sqlite3.OPEN_READONLY, "")
+	c, err := connectLive(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	// A read-only connection cannot checkpoint when it closes. Not trying is
-	// still better: two processes that checkpoint at once have corrupted
-	// databases (SQLite before 3.51.3).
-	if _, err := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
-		return err
-	}
 	if err := c.Exec("BEGIN; SELECT count(*) FROM sqlite_schema"); err != nil {
 		return err
 	}
@@ -213,7 +207,7 @@ func dropFinished(path string) error {
 		if needed {
 			return fmt.Errorf("SQLite left %s behind: not recovered", name)
 		}
-		if err := durable.Unlink(name); err != nil {
+		if err := durable.UnlinkNoSync(name); err != nil {
 			return err
 		}
 	}

@@ -3,17 +3,16 @@ package backup
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 )
 
@@ -70,15 +69,16 @@ func readRecord(dir string) (record, error) {
 	if err := checkDir(dir); err != nil && !isNotExist(err) {
 		return record{}, invalid(dir, Damaged, "cannot be relied on: %v", err)
 	}
-	data, err := readSmall(filepath.Join(dir, metaName))
+	data, err := regular.Read(filepath.Join(dir, metaName), maxMeta, regular.NoLink|regular.Sealed)
+	odd, isOdd := errors.AsType[*regular.OddError](err)
 	switch {
 	case isNotExist(err):
 		if _, err := os.Lstat(filepath.Join(dir, FileName)); err == nil {
 			return record{}, invalid(dir, Incomplete, "was not finished: there is no "+metaName)
 		}
 		return record{}, invalid(dir, Missing, "does not exist")
-	case errors.Is(err, errOdd):
-		return record{}, invalid(dir, Damaged, "is damaged: %v", err)
+	case isOdd:
+		return record{}, invalid(dir, Damaged, "is damaged: %v", odd)
 	case err != nil:
 		return record{}, err
 	}
@@ -107,35 +107,6 @@ func readRecord(dir string) (record, error) {
 	}, nil
 }
 
-// errOdd marks files that are not what this package wrote.
-var errOdd = errors.New("not written by this program")
-
-func readSmall(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link: %w", path, errOdd)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: %w", path, errOdd)
-	} else if !sealed(info) {
-		return nil, fmt.Errorf("%s can be written by another user: %w", path, errOdd)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxMeta+1))
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-	}
-	if len(data) > maxMeta {
-		return nil, fmt.Errorf("%s is longer than %d bytes: %w", path, maxMeta, errOdd)
-	}
-	return data, nil
-}
-
 // checkDir returns an error unless a backup's folder is one that nobody else can
 // put anything into: what is there is given back to the agent as its own.
 func checkDir(dir string) error {
@@ -147,14 +118,8 @@ func checkDir(dir string) error {
 		return fmt.Errorf("the backup folder %s is a symbolic link; it is not followed", dir)
 	case !info.IsDir():
 		return fmt.Errorf("the backup folder %s is not a folder", dir)
-	case !sealed(info):
+	case !trust.Sealed(info):
 		return fmt.Errorf("the backup folder %s can be written by another user", dir)
 	}
 	return nil
-}
-
-// sealed reports whether nobody but the user that runs this can change a file, or
-// exchange what is in a folder.
-func sealed(info fs.FileInfo) bool {
-	return int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() && info.Mode().Perm()&0o022 == 0
 }

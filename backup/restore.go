@@ -14,6 +14,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
 )
 
 // A RestoreRequest says which backup goes where.
@@ -33,11 +34,11 @@ type RestoreRequest struct {
 // Whether the backup is the right one is for Check to say; that it is complete
 // and undamaged is made sure of here as well. The errors to decide on:
 // *InvalidError and *InUseError, after which the database is what it was, and
-// *NoSpaceError, for which the room is looked at before anything is changed.
+// *space.Error, for which the room is looked at before anything is changed.
 //
 // After a crash the database is what it was or what the backup holds; see
 // replace for the one moment when it may be neither. Restoring again is always
-// possible and ends well. Once begun, the copying does not heed ctx.
+// possible and ends well. Once the copying has begun, ctx does not end it.
 func Restore(ctx context.Context, r RestoreRequest) (err error) {
 	defer contain(&err)
 	rec, err := readRecord(r.Dir)
@@ -163,7 +164,7 @@ func (t target) hasRoom(size int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	free, err := freeSpace(filepath.Dir(t.path))
+	free, err := space.At(filepath.Dir(t.path))
 	if err != nil {
 		return false, err
 	}
@@ -171,7 +172,7 @@ func (t target) hasRoom(size int64) (bool, error) {
 	if c.wal {
 		log = size
 	}
-	return free >= log+log/16+max(0, size-c.size)+spaceMargin, nil
+	return free.Bytes >= log+log/16+max(0, size-c.size)+spaceMargin, nil
 }
 
 // open opens the database that is there for writing. Exclusive locking keeps
@@ -239,7 +240,7 @@ func (t target) replace(ctx context.Context, copied string) error {
 		defer lock.Close()
 	}
 	for _, suffix := range sidecars {
-		if err := durable.Unlink(t.path + suffix); err != nil {
+		if err := durable.UnlinkNoSync(t.path + suffix); err != nil {
 			return err
 		}
 	}
@@ -249,6 +250,7 @@ func (t target) replace(ctx context.Context, copied string) error {
 	return durable.Replace(temp.Name(), t.path)
 }
 
+// fill copies a file, durably, with the mode and owner of the target.
 func (t target) fill(ctx context.Context, temp *os.File, copied string) error {
 	if err := copyFile(ctx, copied, temp, nil); err != nil {
 		return err
@@ -313,7 +315,7 @@ func (t target) cleanTemp() error {
 	}
 	for _, e := range entries {
 		if durable.IsTemp(e.Name()) && strings.Contains(e.Name(), filepath.Base(t.path)) {
-			if err := durable.Unlink(filepath.Join(dir, e.Name())); err != nil {
+			if err := durable.UnlinkNoSync(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"teleport-update/internal/space"
 )
 
 // later makes the database what a newer version leaves: other rows, more of
@@ -213,8 +215,8 @@ func TestARestoreWithoutRoomChangesNothing(t *testing.T) {
 	makeDB(t, h.db, "", 10, 2)
 	before := tree(t, small)
 	err := Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db})
-	if space, ok := errors.AsType[*NoSpaceError](err); !ok || space.Path != small {
-		t.Errorf("Restore: %v; want a *NoSpaceError", err)
+	if full, ok := errors.AsType[*space.Error](err); !ok || full.Path != small {
+		t.Errorf("Restore: %v; want a *space.Error", err)
 	}
 	wantSameTree(t, small, before)
 }

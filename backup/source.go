@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
-	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/regular"
 )
 
 // magic opens every SQLite database that is not empty.
@@ -234,15 +235,11 @@ func openOwn(path string) (*os.File, fs.FileInfo, error) {
 	if _, err := lstatOwn(path); err != nil {
 		return nil, nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, info, err := regular.Open(path, regular.NoLink)
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err := f.Stat()
-	if err == nil {
-		err = own(path, info)
-	}
-	if err != nil {
+	if err := own(path, info); err != nil {
 		f.Close()
 		return nil, nil, err
 	}

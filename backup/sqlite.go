@@ -99,19 +99,11 @@ type schema struct {
 }
 
 func readSchema(c *sqlite3.Conn) (schema, error) {
-	var s schema
-	stmt, _, err := c.Prepare("PRAGMA user_version")
+	version, err := queryInt(c, "PRAGMA user_version")
+	s := schema{userVersion: version}
 	if err != nil {
 		return s, err
 	}
-	defer stmt.Close()
-	if stmt.Step() {
-		s.userVersion = stmt.ColumnInt64(0)
-	}
-	if err := stmt.Err(); err != nil {
-		return s, err
-	}
-
 	// Statistics tables come and go with ANALYZE; they are not schema.
 	objects, _, err := c.Prepare(`SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema
 		WHERE substr(name, 1, 11) <> 'sqlite_stat' ORDER BY type, name`)

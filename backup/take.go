@@ -38,7 +38,7 @@ type TakeRequest struct {
 // error that one still stands, or, after a failure in the last steps, none.
 //
 // The errors to decide on: ErrNoDatabase; *CorruptError when no backup of this
-// database is possible; *NoSpaceError; *InUseError. It gives up when ctx ends,
+// database is possible; *space.Error; *InUseError. It gives up when ctx ends,
 // or after a time that is generous for the database's size.
 func Take(ctx context.Context, r TakeRequest) (err error) {
 	defer contain(&err)
@@ -140,7 +140,7 @@ func publish(temp, dir string, rec record) error {
 	// Somebody may have looked into the old copy with a tool that left these. That
 	// they are gone is on stable storage with the new name.
 	for _, suffix := range sidecars {
-		if err := durable.Unlink(name + suffix); err != nil {
+		if err := durable.UnlinkNoSync(name + suffix); err != nil {
 			return err
 		}
 	}

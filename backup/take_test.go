@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/space"
 )
 
 // host is the part of a host's disk that matters here.
@@ -244,9 +246,9 @@ func TestTooLittleSpaceIsSeenBeforeAndOnTheWay(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(small, "other"), make([]byte, 4<<20), 0o600))
 
 	err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")})
-	space, ok := errors.AsType[*NoSpaceError](err)
-	if !ok || space.Need < 14000000 || space.Free > 20<<20 || space.Path != h.dir {
-		t.Errorf("Take: %v; want a *NoSpaceError with need and free space", err)
+	full, ok := errors.AsType[*space.Error](err)
+	if !ok || full.Need < 14000000 || full.Free > 20<<20 || full.Path != h.dir {
+		t.Errorf("Take: %v; want a *space.Error with need and free space", err)
 	}
 	wantFiles(t, small, "other")
 
@@ -260,8 +262,8 @@ func TestTooLittleSpaceIsSeenBeforeAndOnTheWay(t *testing.T) {
 	src, err := findSource(h.db)
 	must(t, err)
 	_, err = fill(t.Context(), src, f, nil)
-	if _, ok := errors.AsType[*NoSpaceError](explain(t.Context(), err, h.db, small)); !ok {
-		t.Errorf("the disk filled up: %v; want a *NoSpaceError", err)
+	if _, ok := errors.AsType[*space.Error](explain(t.Context(), err, h.db, small)); !ok {
+		t.Errorf("the disk filled up: %v; want a *space.Error", err)
 	}
 }
 

@@ -158,35 +158,28 @@ func (o object) object(name string) (object, error) {
 	return inner, nil
 }
 
-func (o object) text(name string) (string, error) {
-	var s string
-	if err := json.Unmarshal(o[name], &s); err != nil {
-		return "", fmt.Errorf("%s is %s, want a string", name, excerpt(o[name], 40))
-	}
-	return s, nil
-}
+func (o object) text(name string) (string, error) { return member[string](o, name, "a string") }
 
-// flag returns false when there is none of that name.
-func (o object) flag(name string) (bool, error) {
-	if o[name] == nil {
-		return false, nil
-	}
-	var b bool
-	if err := json.Unmarshal(o[name], &b); err != nil {
-		return false, fmt.Errorf("%s is %s, want true or false", name, excerpt(o[name], 40))
-	}
-	return b, nil
-}
+func (o object) flag(name string) (bool, error) { return member[bool](o, name, "true or false") }
 
-// seconds returns 0 when there is none of that name.
 func (o object) seconds(name string) (time.Duration, error) {
-	if o[name] == nil {
-		return 0, nil
-	}
-	var n int64
 	const limit = int64(MaxJitter / time.Second)
-	if err := json.Unmarshal(o[name], &n); err != nil || n < 0 || n > limit {
-		return 0, fmt.Errorf("%s is %s, want a whole number from 0 to %d", name, excerpt(o[name], 40), limit)
+	want := fmt.Sprintf("a whole number from 0 to %d", limit)
+	n, err := member[int64](o, name, want)
+	if err == nil && (n < 0 || n > limit) {
+		err = unwanted(o, name, want)
 	}
-	return time.Duration(n) * time.Second, nil
+	return time.Duration(n) * time.Second, err
+}
+
+// member returns the zero value when there is none of that name.
+func member[T any](o object, name, want string) (v T, err error) {
+	if o[name] != nil && json.Unmarshal(o[name], &v) != nil {
+		err = unwanted(o, name, want)
+	}
+	return v, err
+}
+
+func unwanted(o object, name, want string) error {
+	return fmt.Errorf("%s is %s, want %s", name, excerpt(o[name], 40), want)
 }

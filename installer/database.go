@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/backup"
+	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -186,7 +187,7 @@ func (i *Installer) checkRoom(d databaseRecord, dir string) error {
 
 func checkFree(dir string, need int64) error {
 	if free := freeBytes(dir); free < need {
-		return fmt.Errorf("make room for the agent's database: %w; nothing was changed: free some space", &versions.NoSpaceError{Path: dir, Need: need, Free: free})
+		return fmt.Errorf("make room for the agent's database: %w; nothing was changed: free some space", &space.Error{Path: dir, Need: need, Free: free})
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"teleport-update/internal/space"
 	"teleport-update/versions"
 )
 
@@ -146,7 +147,7 @@ func (i *Installer) planRoom(ctx context.Context, c Config, spec Spec, req Switc
 	}
 	p.Download, p.Bytes, p.Need, p.Free = e.From, e.Download, e.Need, e.Free
 	if e.Free < e.Need {
-		return fmt.Errorf("%w; nothing was changed: free some space", &versions.NoSpaceError{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free})
+		return fmt.Errorf("%w; nothing was changed: free some space", &space.Error{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free})
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"teleport-update/versions"
+	"teleport-update/versions/archive"
 )
 
 // repair puts right what is amiss with the active version, short of fetching
@@ -137,7 +138,7 @@ func (i *Installer) linkProblems(tree versions.Tree) ([]string, error) {
 		return nil, refuseUnit(unit)
 	}
 	// What cannot be read like a unit is none, and a new one takes its place.
-	if got, err := readPlain(unit, versions.MaxUnit); err != nil || !bytes.Equal(got, want) {
+	if got, err := readPlain(unit, archive.MaxUnit); err != nil || !bytes.Equal(got, want) {
 		problems = append(problems, unit+" is not the unit of version "+tree.Release.Version)
 	}
 	return problems, nil

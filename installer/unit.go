@@ -13,6 +13,7 @@ import (
 	"teleport-update/internal/durable"
 	"teleport-update/systemd"
 	"teleport-update/versions"
+	"teleport-update/versions/archive"
 )
 
 // Folders of units that rank below ours: a package's unit there is taken over
@@ -173,7 +174,7 @@ func readUnitBefore(path string) (unitBefore, error) {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
 		u.Target, err = os.Readlink(path)
-	case info.Mode().IsRegular() && info.Size() > versions.MaxUnit:
+	case info.Mode().IsRegular() && info.Size() > archive.MaxUnit:
 		err = refuse("%s is of %d bytes, so it is no unit: move it away; nothing was changed", path, info.Size())
 	case info.Mode().IsRegular():
 		u.Regular, u.Mode = true, uint32(info.Mode().Perm())
@@ -194,7 +195,7 @@ func (u unitBefore) restore() error {
 	case u.Regular:
 		return durable.WriteFile(u.Path, u.Content, fs.FileMode(u.Mode))
 	case u.Target != "":
-		if err := durable.Relink(u.Target, u.Path); err != nil {
+		if err := durable.RelinkNoSync(u.Target, u.Path); err != nil {
 			return err
 		}
 		return durable.SyncDir(filepath.Dir(u.Path))

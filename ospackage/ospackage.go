@@ -39,8 +39,8 @@ const (
 type Kind string
 
 const (
-	Deb Kind = "deb"
-	RPM Kind = "rpm"
+	Deb Kind = "deb" // of dpkg
+	RPM Kind = "rpm" // of rpm
 )
 
 // Package is a package of the agent that is installed, or of which
@@ -48,14 +48,14 @@ const (
 type Package struct {
 	Kind    Kind   `json:"kind" yaml:"kind"`
 	Name    string `json:"name" yaml:"name"`
-	Version string `json:"version" yaml:"version"`
+	Version string `json:"version" yaml:"version"` // as its database writes it, with the packager's release
 }
 
 func (p Package) String() string { return p.Name + " " + p.Version }
 
 // LockedError means that another program is at work with packages. Nothing was
 // changed; it is worth trying again later.
-type LockedError struct{ Holder string }
+type LockedError struct{ Holder string } // in words: the program and its process
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("packages cannot be changed now: %s is at work with them", e.Holder)
@@ -124,8 +124,8 @@ func (p Package) Purge(ctx context.Context, f Fence) error {
 }
 
 // Settle ends the removal of a package that was cut off so late that the package
-// counts as gone. dpkg may not have merged its log of changes into its database by
-// then: it does so when it is run the next time, but apt refuses to work until
+// counts as gone. dpkg may not have merged its log of changes into its database
+// yet: it does so when it is run the next time, but apt refuses to work until
 // somebody runs it.
 func (p Package) Settle(ctx context.Context, f Fence) error {
 	if p.Kind != Deb || !dpkgWasInterrupted() {

@@ -39,7 +39,7 @@ func (u Units) Reenable(links []string, unitFile string) error {
 		if err := durable.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		if err := durable.Relink(unitFile, link); err != nil {
+		if err := durable.RelinkNoSync(unitFile, link); err != nil {
 			return err
 		}
 		if err := durable.SyncDir(dir); err != nil {

@@ -267,7 +267,7 @@ func (p place) install() (changed bool, err error) {
 	if err := durable.MkdirAll(filepath.Dir(p.wants), 0o755); err != nil {
 		return false, err
 	}
-	if err := durable.Relink(p.path(), p.wants); err != nil {
+	if err := durable.RelinkNoSync(p.path(), p.wants); err != nil {
 		return false, err
 	}
 	return true, durable.SyncDir(filepath.Dir(p.wants))

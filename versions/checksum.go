@@ -13,8 +13,8 @@ const maxChecksum = 4 << 10
 // on the way or at the server, or exchanged.
 type ChecksumError struct {
 	URL  string // as it may be logged
-	Want string
-	Got  string
+	Want string // the announced SHA-256, 64 lower-case hex digits
+	Got  string // that of what came
 }
 
 func (e *ChecksumError) Error() string {

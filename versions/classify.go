@@ -7,7 +7,7 @@ import (
 // RetainInput is everything that decides what may go. It is complete, or
 // nothing may go: see Store.Retain.
 type RetainInput struct {
-	Entries []Entry
+	Entries []Entry // all of the versions folder, see Store.List
 	// Keep are the releases that are needed by name: the active one, the
 	// previous one, those that the journal names. Without an edition, all
 	// editions of the version are meant. None at all means that nobody knows
@@ -22,7 +22,7 @@ type RetainInput struct {
 // Verdict is what becomes of one entry.
 type Verdict struct {
 	Entry  Entry
-	Keep   bool
+	Keep   bool   // false: it may be removed
 	Reason string // why, in a few words
 }
 

@@ -31,32 +31,10 @@
 //
 // # What a release may hold
 //
-// A tarball is read once, as a stream, and trusted with nothing. It is refused
-// as a whole when any entry breaks one of these rules:
-//
-//   - gzip or zstd, one gzip member, nothing after it; a zstd window of at
-//     most [MaxZstdWindow];
-//   - regular files and folders only: no links, devices, pipes, sparse files
-//     or global headers; no setuid, setgid or sticky file;
-//   - names are relative, clean, valid UTF-8 without control characters or
-//     backslashes, at most [MaxNameLength] bytes and [MaxDepth] deep, and none
-//     comes twice or lies below a file;
-//   - one top folder, teleport or teleport-ent;
-//   - a unit of at most [MaxUnit];
-//   - no more entries, bytes per file, bytes in all and bytes per compressed
-//     byte than [Limits] says;
-//   - the archive ends with its two zero blocks, and only zeros follow.
-//
-// Of what is left, this is written:
-//
-//   - regular files directly in the top folder that somebody may execute go to
-//     bin/, but for the script install;
-//   - examples/systemd/teleport.service goes to etc/systemd/.
-//
-// The rest (VERSION, LICENSE, README, examples) is read, checked and dropped. A
-// release without bin/teleport or without the unit is refused. Files get mode
-// 0755 or 0644 and, when root runs this, root as their owner, whatever the
-// archive and the umask say.
+// A tarball is read once, as a stream, and trusted with nothing: package archive has
+// the rules, and says which of its files come into the tree. They get mode 0755 or
+// 0644 and, when root runs this, root as their owner, whatever the archive and the
+// umask say.
 //
 // # What is executed and linked
 //
@@ -66,6 +44,6 @@
 //
 // # Locks
 //
-// The package takes none. [Fetcher.Fetch] needs the caller to keep other
-// fetches out; [ApplyLinks], [RevertLinks] and [Store.Retain] other switches.
+// The package takes none. [Fetcher.Fetch] needs the caller to keep other fetches
+// out; [ApplyLinks], [RevertLinks] and [Store.Retain] other transactions.
 package versions

@@ -8,12 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/internal/space"
 	"teleport-update/internal/webclient"
 )
 
 // progressMade is how many new bytes make an attempt one that brought
 // something, so that a server cannot keep us for ever with a byte at a time.
 const progressMade = 64 << 10
+
+// errStopped ends a download whose reader needs no more. It is never the cause of a
+// failure.
+var errStopped = errors.New("nothing more is needed")
 
 // download is the tarball as one stream that hides lost connections. A
 // connection that breaks or stalls is opened again where it ended; a server
@@ -39,8 +44,8 @@ type download struct {
 	stitched bool  // the stream is of more than one piece
 }
 
-// restartError says that the stream cannot go on and must begin anew with the
-// download's current mirror.
+// restartError says that the stream cannot go on and must begin again from its
+// first byte, with the download's current mirror.
 type restartError struct{ err error }
 
 func (e *restartError) Error() string { return e.err.Error() }
@@ -73,7 +78,7 @@ func (f *Fetcher) announced(ctx context.Context, m mirror, expect string) (strin
 		if err == nil || permanent(err) || try >= f.Patience.Tries {
 			return digest, err
 		}
-		f.Log.Warn("Reading the checksum failed; trying again", "url", m.name, "attempt", try, "error", err)
+		f.Log.Warn("reading the checksum failed; trying again", "url", m.name, "attempt", try, "error", err)
 		if err := f.pause(ctx, try); err != nil {
 			return "", err
 		}
@@ -133,7 +138,7 @@ func (d *download) advance(n int, err error) error {
 	d.offset += int64(n)
 	d.f.Progress.Update(d.offset, d.total)
 	if err == nil && d.offset > d.f.Limits.Download {
-		err = refuse("the tarball is larger than %s", formatBytes(d.f.Limits.Download))
+		err = unusable("the tarball is larger than %s", space.Format(d.f.Limits.Download))
 	}
 	return err
 }
@@ -149,7 +154,8 @@ func (d *download) close() {
 // has it.
 func (d *download) connect() error {
 	for {
-		p, err := d.f.open(d.ctx, d.mirrors[0], d.offset, d.valid)
+		m := d.mirrors[0]
+		p, err := m.source.open(d.ctx, d.f, m, d.offset, d.valid)
 		if err == nil {
 			err = d.take(p)
 		}
@@ -164,22 +170,23 @@ func (d *download) connect() error {
 
 // take checks that a part continues the stream, and reads over what is here
 // already.
-func (d *download) take(p *part) error {
+func (d *download) take(p *part) (err error) {
+	defer func() {
+		if err != nil {
+			p.body.Close()
+		}
+	}()
 	if d.total >= 0 && p.total >= 0 && d.total != p.total {
-		p.body.Close()
 		return errChanged
 	}
 	if p.total > d.f.Limits.Download {
-		p.body.Close()
-		return refusef("the tarball is of %s, more than the limit of %s", formatBytes(p.total), formatBytes(d.f.Limits.Download))
+		return unusable("the tarball is of %s, more than the limit of %s", space.Format(p.total), space.Format(d.f.Limits.Download))
 	}
 	if p.offset < d.offset {
-		d.f.Log.Info("The server cannot continue a download; receiving it again from the start", "url", d.mirrors[0].name)
-		if _, err := io.CopyN(io.Discard, p.body, d.offset-p.offset); err != nil {
-			p.body.Close()
-			if err == io.EOF {
-				return errChanged
-			}
+		d.f.Log.Info("the server cannot continue a download; receiving it again from its first byte", "url", d.mirrors[0].name)
+		if _, err := io.CopyN(io.Discard, p.body, d.offset-p.offset); err == io.EOF {
+			return errChanged
+		} else if err != nil {
 			return webclient.RedactError(err)
 		}
 	}
@@ -188,7 +195,11 @@ func (d *download) take(p *part) error {
 	}
 	d.stitched = d.stitched || d.offset > 0
 	d.part, d.valid = p, p.valid
-	d.keep.describe(d.mirrors[0], p.valid, d.total)
+	if p.local && d.keep != nil {
+		d.keep.drop()
+	} else {
+		d.keep.describe(d.mirrors[0], p.valid, d.total)
+	}
 	return nil
 }
 
@@ -206,7 +217,7 @@ func (d *download) retry(err error) error {
 	}
 	d.tries++
 	if !permanent(err) && d.tries < d.f.Patience.Tries {
-		d.f.Log.Warn("Download interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
+		d.f.Log.Warn("the download was interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
 		return d.f.pause(d.ctx, d.tries)
 	}
 	return d.nextMirror(err)
@@ -219,7 +230,7 @@ func (d *download) nextMirror(err error) error {
 		if len(d.mirrors) == 0 {
 			return d.failed
 		}
-		d.f.Log.Warn("Trying the next mirror", "url", d.mirrors[0].name, "error", err)
+		d.f.Log.Warn("trying the next mirror", "url", d.mirrors[0].name, "error", err)
 		var digest string
 		digest, err = d.f.announced(d.ctx, d.mirrors[0], d.expect)
 		if d.ctx.Err() != nil {

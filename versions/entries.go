@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"teleport-update/internal/durable"
@@ -30,7 +29,7 @@ const (
 
 // Entry is one entry of the versions folder.
 type Entry struct {
-	Name string
+	Name string // in the versions folder
 	Kind Kind
 	// Release has a version for Complete and Incomplete; an edition for
 	// Complete, and for Incomplete if the folder's name says it.
@@ -114,26 +113,4 @@ func (s *Store) entry(d fs.DirEntry) (Entry, error) {
 	}
 	e.Kind, e.Release, e.Tree = Complete, tree.Release, tree
 	return e, nil
-}
-
-// size returns the bytes and files of a tree, without its backup.
-func (t Tree) size() (bytes, files int64, err error) {
-	err = filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && path == t.BackupDir() {
-			return fs.SkipDir
-		}
-		files++
-		if d.Type().IsRegular() {
-			info, err := d.Info()
-			if err != nil {
-				return err
-			}
-			bytes += info.Size()
-		}
-		return nil
-	})
-	return bytes, files, err
 }

@@ -14,16 +14,17 @@ import (
 	"time"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
+	"teleport-update/versions/archive"
 )
 
 // Fetcher brings releases onto this host.
 type Fetcher struct {
-	Store *Store
-	HTTP  *http.Client
-	Log   *slog.Logger
-	// Progress is told how the download goes.
-	Progress Progress
-	Limits   Limits
+	Store    *Store       // where Fetch puts releases; Save and Checksum need none
+	HTTP     *http.Client // from webclient.New, for URLs of the web
+	Log      *slog.Logger
+	Progress Progress // is told how the download goes
+	Limits   archive.Limits
 	Patience Patience
 }
 
@@ -36,8 +37,8 @@ type Patience struct {
 	// MaxBackoff, and each is spread from half to one and a half of it.
 	Backoff    time.Duration
 	MaxBackoff time.Duration
-	// A connection that brings fewer than StallBytes within StallWindow is
-	// given up.
+	// A connection that brings fewer than StallBytes within StallWindow of waiting
+	// for them is given up.
 	StallWindow time.Duration
 	StallBytes  int64
 	// A download whose first 8 MiB take longer than KeepAfter is kept for the
@@ -55,7 +56,7 @@ func NewFetcher(store *Store, client *http.Client, log *slog.Logger) *Fetcher {
 		HTTP:     client,
 		Log:      log,
 		Progress: NewStepLog(log),
-		Limits:   DefaultLimits(),
+		Limits:   archive.DefaultLimits(),
 		Patience: Patience{
 			Tries:       5,
 			Backoff:     time.Second,
@@ -70,7 +71,7 @@ func NewFetcher(store *Store, client *http.Client, log *slog.Logger) *Fetcher {
 
 // FetchRequest says what to fetch.
 type FetchRequest struct {
-	Release Release
+	Release Release // with an edition
 	// Sources make the URLs to try, the primary first.
 	Sources []*Template
 	// ExpectSHA256 is what the tarball must have, whatever the servers
@@ -90,14 +91,14 @@ type FetchRequest struct {
 // Fetch returns the release as a complete tree, on stable storage.
 //
 // A tree that is here already is compared with its manifest. An intact one is
-// returned as it is, without asking any server: a release published anew under
-// the same version is only noticed when Replace asks for it. A damaged one is
+// returned as it is, without asking any server: a release that was published
+// again under the same version is only noticed when Replace asks for it. A damaged one is
 // replaced as if Replace had been set. A process that runs from the tree that
 // was replaced goes on, but its executable is then a deleted file.
 //
 // Mirrors are tried in order. One error names each that failed and why; it
 // matches ErrNotFound, *ChecksumError and so on where one of them did.
-// *NoSpaceError, and any other trouble of this host, ends the attempt at once.
+// *space.Error, and any other trouble of this host, ends the attempt at once.
 // Whatever fails, nothing is left behind but a kept download.
 func (f *Fetcher) Fetch(ctx context.Context, req FetchRequest) (Tree, error) {
 	if err := req.Release.check(); err != nil {
@@ -145,7 +146,7 @@ func fromMirrors[T any](ctx context.Context, f *Fetcher, verb string, req FetchR
 		if (again || d.stitched) && restarts < maxRestarts {
 			// Pieces of two tarballs, or a bad kept piece: once more, whole.
 			restarts++
-			f.Log.Warn("Starting the download anew", "url", mirrors[0].name, "error", err)
+			f.Log.Warn("starting the download again", "url", mirrors[0].name, "error", err)
 			continue
 		}
 		failed.add(mirrors[0], err)
@@ -176,7 +177,7 @@ func (f *Fetcher) Checksum(ctx context.Context, r Release, sources []*Template) 
 	return "", failed
 }
 
-// maxRestarts is how often one fetch may begin anew.
+// maxRestarts is how often one fetch may begin again from its first byte.
 const maxRestarts = 3
 
 // intact returns the tree of the release if it is here and good enough.
@@ -190,7 +191,7 @@ func (f *Fetcher) intact(ctx context.Context, req FetchRequest) (Tree, bool, err
 	}
 	err = tree.Verify(ctx)
 	if damaged, ok := errors.AsType[*DamagedError](err); ok {
-		f.Log.Warn("The version on disk is damaged; fetching it again", "version", req.Release.Version, "error", damaged)
+		f.Log.Warn("the version on disk is damaged; fetching it again", "version", req.Release.Version, "error", damaged)
 		return Tree{}, false, nil
 	}
 	return tree, err == nil, err
@@ -218,7 +219,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	defer cancel(nil)
 	dir := f.Store.PartialDir()
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
-		return Tree{}, &localError{asNoSpace(err, filepath.Dir(dir))}
+		return Tree{}, &localError{space.Explain(err, filepath.Dir(dir))}
 	}
 	// What is in it is about to be removed.
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
@@ -241,53 +242,42 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 			return Tree{}, err
 		}
 	}
-	need, err := f.need(d, req)
+	need, err := req.need(d.total)
 	if err != nil {
 		return Tree{}, &localError{err}
 	}
-	if err := checkSpace(dir, need); err != nil {
+	if err := space.Check(dir, need, fewFiles); err != nil {
 		return Tree{}, &localError{err}
 	}
 	d.keep.need = need
 	staging, err := os.MkdirTemp(dir, stagingPrefix+req.Release.Version+"-")
 	if err != nil {
-		return Tree{}, &localError{asNoSpace(err, dir)}
+		return Tree{}, &localError{space.Explain(err, dir)}
 	}
 	defer func() {
 		if err != nil {
 			os.RemoveAll(staging)
 		}
 	}()
-	f.Log.Info("Downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
+	f.Log.Info("downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
 	if err := f.stream(d, cancel, staging, req.Release); err != nil {
 		return Tree{}, err
 	}
 	tree, err := f.Store.publish(staging, req.Release, d.digest)
 	if err != nil {
-		return Tree{}, &localError{asNoSpace(err, f.Store.Dir)}
+		return Tree{}, &localError{space.Explain(err, f.Store.Dir)}
 	}
 	return tree, nil
 }
 
-func (f *Fetcher) need(d *download, req FetchRequest) (int64, error) {
-	var active int64
-	if req.Active != nil {
-		var err error
-		if active, _, err = req.Active.size(); err != nil {
-			return 0, fmt.Errorf("measure the active version: %w", err)
-		}
-	}
-	return spaceNeeded(active, d.total, req.Extra), nil
-}
-
 const stagingPrefix = ".staging-"
 
-// HasStaging reports whether there is what a fetch has only while it is at work,
-// or after it was cut off.
+// HasStaging reports whether there are trees and downloads that a fetch has only
+// while it is at work, or leaves when it is cut off.
 func (s *Store) HasStaging() bool { return len(s.staging()) > 0 }
 
-// CleanStaging removes that. The caller must keep fetches out. Kept downloads
-// stay: the next fetch goes on with them.
+// CleanStaging removes what HasStaging reports. The caller must keep fetches out.
+// Kept downloads stay: the next fetch goes on with them.
 func (s *Store) CleanStaging() error {
 	var errs []error
 	for _, path := range s.staging() {
@@ -330,7 +320,7 @@ func (f *Fetcher) clean(dir, digest string) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			f.Log.Debug("A leftover cannot be removed", "error", err)
+			f.Log.Debug("cannot remove a leftover of a download", "error", err)
 		}
 	}
 }

@@ -265,7 +265,7 @@ func TestADamagedVersionIsReplacedAndKeepsItsBackup(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tarball := gz(tarOf(soundItems("15.1.1")...))
+			tarball := soundTarball("15.1.1")
 			again, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, tarball)}, Replace: replace})
 			if err != nil {
 				t.Fatal(err)
@@ -307,7 +307,7 @@ func TestAVersionsNameThatIsTakenIsNotTouched(t *testing.T) {
 	if err := os.Symlink("elsewhere", f.Store.Dir+"/15.1.1_enterprise"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.Fetch(context.Background(), FetchRequest{Release: Release{"15.1.1", version.Enterprise}, Sources: []*Template{onDisk(t, gz(tarOf(soundItems("15.1.1")...)))}})
+	_, err := f.Fetch(context.Background(), FetchRequest{Release: Release{Version: "15.1.1", Edition: version.Enterprise}, Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
 	if err == nil || !strings.Contains(err.Error(), "move them away") {
 		t.Errorf("error %v; want one that names what is in the way", err)
 	}
@@ -328,4 +328,17 @@ func TestOnlyRegularFilesAreFetchedFromThisHost(t *testing.T) {
 			t.Errorf("%s: error %v; want %q", name, err, want)
 		}
 	}
+}
+
+func TestWhatIsOnThisHostIsNotKeptTwice(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	f.Patience.KeepAfter = 0 // every download is slow
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.Progress = &at{f.Progress, 1 << 20, cancel}
+	_, err := f.Fetch(ctx, FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, largeRelease("15.1.1", 3<<20))}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the interrupted fetch: %v", err)
+	}
+	wantNothingLeft(t, f.Store)
 }

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
+	"teleport-update/internal/trust"
 )
 
 // keepBytes is how much of a download is received before it is judged slow or
@@ -65,7 +67,7 @@ func openKeeper(dir, digest string, after time.Duration, log *slog.Logger) *keep
 		return k
 	}
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || !ownedByUs(info) {
+	if err != nil || !info.Mode().IsRegular() || !trust.Ours(info) {
 		f.Close()
 		return k
 	}
@@ -113,7 +115,7 @@ func (k *keeper) write(p []byte) {
 	case k.slow:
 	case time.Since(k.started) > k.after:
 		k.slow = true
-		if free, err := roomAt(filepath.Dir(k.path)); err != nil || free.bytes < k.need+max(k.note.Total, 0) {
+		if free, err := space.At(filepath.Dir(k.path)); err != nil || free.Bytes < k.need+max(k.note.Total, 0) {
 			k.drop()
 			return
 		}
@@ -123,14 +125,9 @@ func (k *keeper) write(p []byte) {
 	}
 }
 
-// describe notes where the bytes come from. What is on this host already is
-// not kept twice.
+// describe notes where the bytes come from.
 func (k *keeper) describe(m mirror, v validator, total int64) {
 	if k == nil {
-		return
-	}
-	if m.url.Scheme == "file" {
-		k.drop()
 		return
 	}
 	note := keptNote{Total: total, Source: sourceID(m), validator: v}
@@ -157,7 +154,7 @@ func (k *keeper) save() {
 		err = durable.WriteFile(k.notePath(), data, 0o600)
 	}
 	if err != nil {
-		k.log.Debug("The download cannot be kept", "error", err)
+		k.log.Debug("cannot keep the download", "error", err)
 		k.drop()
 	}
 }
@@ -181,7 +178,7 @@ func (k *keeper) drop() {
 	k.have = 0
 	for _, path := range []string{k.path, k.notePath()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			k.log.Debug("A kept download cannot be removed", "error", err)
+			k.log.Debug("cannot remove a kept download", "error", err)
 		}
 	}
 }

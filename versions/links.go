@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"teleport-update/internal/space"
 )
 
 // LinkChange is one name in the link folder that a switch changes, with what
@@ -121,12 +123,12 @@ func compareNames(a, b string) int {
 func ApplyLinks(changes []LinkChange, originalDir string) error {
 	for _, c := range changes {
 		if err := save(c, originalDir); err != nil {
-			return fmt.Errorf("save %s: %w", c.Path, asNoSpace(err, filepath.Dir(originalDir)))
+			return fmt.Errorf("save %s: %w", c.Path, space.Explain(err, filepath.Dir(originalDir)))
 		}
 	}
 	for _, c := range changes {
 		if err := c.apply(originalDir); err != nil {
-			return asNoSpace(err, filepath.Dir(c.Path))
+			return space.Explain(err, filepath.Dir(c.Path))
 		}
 	}
 	return syncFolders(changes)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"teleport-update/integration/tarball"
 )
 
 // twoTrees are 1.0.0, which has a program dump that 1.1.0 lacks, and 1.1.0,
@@ -17,8 +19,8 @@ func twoTrees(t *testing.T) (f *Fetcher, old, new Tree) {
 	t.Helper()
 	f, _ = testFetcher(t, nil)
 	fetch := func(v, extra string) Tree {
-		tarball := gz(tarOf(append(soundItems(v), item{name: "teleport/" + extra, data: extra})...))
-		tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss(v), Sources: []*Template{onDisk(t, tarball)}})
+		source := onDisk(t, soundTarball(v, tarball.Item{Name: "teleport/" + extra, Data: extra}))
+		tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss(v), Sources: []*Template{source}})
 		must(t, err)
 		return tree
 	}
@@ -241,11 +243,11 @@ func TestOnlyOurOwnUpdaterIsLinked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, _ := testFetcher(t, nil)
-			items := soundItems("1.0.0")
+			var updater []tarball.Item
 			if tc.program != "" {
-				items = append(items, item{name: "teleport/teleport-update", data: tc.program})
+				updater = append(updater, tarball.Item{Name: "teleport/teleport-update", Data: tc.program})
 			}
-			tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("1.0.0"), Sources: []*Template{onDisk(t, gz(tarOf(items...)))}})
+			tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("1.0.0"), Sources: []*Template{onDisk(t, soundTarball("1.0.0", updater...))}})
 			must(t, err)
 			names, err := tree.Binaries()
 			must(t, err)

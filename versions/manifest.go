@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"teleport-update/internal/trust"
 )
 
 // maxManifest is above what DefaultLimits().Entries of the longest names take;
@@ -59,10 +61,12 @@ func parseManifest(r io.Reader) ([]sum, error) {
 	return sums, lines.Err()
 }
 
+const openToOthers = "can be written by another user"
+
 // DamagedError lists what is wrong with a tree that was whole when it was
 // published.
 type DamagedError struct {
-	Dir   string
+	Dir   string   // of the version
 	Files []string // "bin/tsh: content changed", sorted
 }
 
@@ -75,29 +79,37 @@ func (e *DamagedError) Error() string {
 // it differs, the error is a *DamagedError. Any other error says that the tree
 // could not be checked.
 func (t Tree) Verify(ctx context.Context) error {
+	return t.compare(ctx, "verify", (*verifier).files)
+}
+
+// compare returns a *DamagedError for what files, and a look for files that are not
+// listed, find.
+func (t Tree) compare(ctx context.Context, doing string, files func(*verifier, []sum)) error {
+	damage, err := t.differences(ctx, files)
+	if err != nil {
+		return fmt.Errorf("%s version %s: %w", doing, t.Release, err)
+	}
+	if len(damage) == 0 {
+		return nil
+	}
+	slices.Sort(damage)
+	return &DamagedError{Dir: t.Dir, Files: damage}
+}
+
+func (t Tree) differences(ctx context.Context, files func(*verifier, []sum)) ([]string, error) {
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
-		return fmt.Errorf("verify version %s: %w", t.Release, err)
+		return nil, err
 	}
 	defer root.Close()
 	sums, damage, err := readManifest(root)
-	if err != nil {
-		return fmt.Errorf("verify version %s: %w", t.Release, err)
+	if err != nil || damage != "" {
+		return []string{damage}, err
 	}
-	if damage == "" {
-		v := &verifier{ctx: ctx, root: root, listed: make(map[string]bool)}
-		v.files(sums)
-		v.strangers()
-		if err := errors.Join(v.errs...); err != nil {
-			return fmt.Errorf("verify version %s: %w", t.Release, err)
-		}
-		if len(v.damage) == 0 {
-			return nil
-		}
-		slices.Sort(v.damage)
-		return &DamagedError{Dir: t.Dir, Files: v.damage}
-	}
-	return &DamagedError{Dir: t.Dir, Files: []string{damage}}
+	v := &verifier{ctx: ctx, root: root, listed: make(map[string]bool)}
+	files(v, sums)
+	v.strangers()
+	return v.damage, errors.Join(append(v.errs, ctx.Err())...)
 }
 
 // readManifest returns what is listed, or in a few words why that cannot be
@@ -161,9 +173,6 @@ func (v *verifier) files(sums []sum) {
 	}
 	close(work)
 	workers.Wait()
-	if err := v.ctx.Err(); err != nil {
-		v.errs = append(v.errs, err)
-	}
 }
 
 func (v *verifier) file(s sum, buf []byte) string {
@@ -187,7 +196,7 @@ func (v *verifier) file(s sum, buf []byte) string {
 	if info.Mode() != want {
 		return fmt.Sprintf("has mode %v, not %v", info.Mode(), want)
 	}
-	if !ownedByUs(info) {
+	if !trust.Ours(info) {
 		return "belongs to another user"
 	}
 	f, err := v.root.Open(s.name)
@@ -219,7 +228,7 @@ func (v *verifier) file(s sum, buf []byte) string {
 // folders in which another user could exchange them.
 func (v *verifier) strangers() {
 	for _, name := range []string{".", manifestName} {
-		if info, err := v.root.Lstat(name); err != nil || !sealed(info) {
+		if info, err := v.root.Lstat(name); err != nil || !trust.Sealed(info) {
 			v.found(name, openToOthers)
 		}
 	}
@@ -237,7 +246,7 @@ func (v *verifier) strangers() {
 				if err != nil {
 					return err
 				}
-				if !sealed(info) {
+				if !trust.Sealed(info) {
 					v.found(name, openToOthers)
 				}
 			} else if !v.listed[name] {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"teleport-update/integration/tarball"
 )
 
 func TestALostConnectionIsContinuedWhereItEnded(t *testing.T) {
@@ -115,7 +117,7 @@ func TestATarballThatChangesUnnoticedIsFetchedWhole(t *testing.T) {
 		var out bytes.Buffer
 		w, err := gzip.NewWriterLevel(&out, gzip.NoCompression)
 		must(t, err)
-		w.Write(tarOf(append(soundItems("15.1.1"), item{name: "teleport/tbot", data: strings.Repeat(string(noise), 2<<20)})...))
+		w.Write(tarball.Of(append(tarball.Sound("15.1.1"), tarball.Item{Name: "teleport/tbot", Data: strings.Repeat(string(noise), 2<<20)})...))
 		w.Close()
 		return out.Bytes()
 	}
@@ -270,7 +272,7 @@ func TestAServerThatBringsNothingNewIsGivenUp(t *testing.T) {
 		},
 		"endless": {
 			fault: func(_ int, w *faultyWriter, r *http.Request) bool {
-				w.ResponseWriter.Write(gz(tarOf(soundItems("15.1.1")...))[:100])
+				w.ResponseWriter.Write(soundTarball("15.1.1")[:100])
 				for r.Context().Err() == nil {
 					w.ResponseWriter.Write(make([]byte, 64<<10))
 				}

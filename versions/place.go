@@ -106,9 +106,9 @@ func set(path, target string, saved bool) error {
 		return fmt.Errorf("%s is in the way and was not there when the switch was planned; it stays", path)
 	}
 	if target == "" {
-		return durable.Unlink(path)
+		return durable.UnlinkNoSync(path)
 	}
-	return durable.Relink(target, path)
+	return durable.RelinkNoSync(target, path)
 }
 
 func syncFolders(changes []LinkChange) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
 )
 
 // LeavePlainFiles replaces each link of the tree in linkDir by a copy of what it
@@ -24,7 +25,7 @@ func LeavePlainFiles(linkDir string, t Tree) error {
 	for _, path := range paths {
 		target := links[path]
 		if now, err := os.Readlink(path); err != nil || now != target {
-			continue // somebody else's by now
+			continue // somebody else has changed it
 		}
 		if err := copyOver(target, path); err != nil {
 			return fmt.Errorf("make %s a plain file: %w", path, err)
@@ -34,7 +35,7 @@ func LeavePlainFiles(linkDir string, t Tree) error {
 }
 
 func copyOver(from, to string) error {
-	f, err := os.Open(from)
+	f, _, err := regular.Open(from, regular.NoLink)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (s *Store) RemoveLinks(linkDir string) error {
 		return err
 	}
 	for _, path := range links {
-		if err := durable.Unlink(path); err != nil {
+		if err := durable.UnlinkNoSync(path); err != nil {
 			return err
 		}
 	}

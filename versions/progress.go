@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/space"
 )
 
 // Progress is told how a download goes. Its methods are called in this order
@@ -104,11 +106,11 @@ func (b *bar) End() {
 
 // line is never as wide as the terminal, so that it does not wrap.
 func (b *bar) line() string {
-	numbers := formatBytes(b.done)
+	numbers := space.Format(b.done)
 	if b.total > 0 {
-		numbers = fmt.Sprintf("%3d%% of %s", 100*b.done/b.total, formatBytes(b.total))
+		numbers = fmt.Sprintf("%3d%% of %s", 100*b.done/b.total, space.Format(b.total))
 	}
-	numbers += fmt.Sprintf("  %s/s", formatBytes(int64(b.rate.smooth)))
+	numbers += fmt.Sprintf("  %s/s", space.Format(int64(b.rate.smooth)))
 	if left := b.rate.left(b.done, b.total); left != "" && b.done < b.total {
 		numbers += "  " + left + " left"
 	}
@@ -162,14 +164,14 @@ func (s *stepLog) Update(done, total int64) {
 		return
 	}
 	s.logged, s.tenth = now, tenth
-	attrs := []any{"version", s.what, "received", formatBytes(done), "rate", formatBytes(int64(s.rate.smooth)) + "/s"}
+	attrs := []any{"version", s.what, "received", space.Format(done), "rate", space.Format(int64(s.rate.smooth)) + "/s"}
 	if total > 0 {
 		attrs = append(attrs, "percent", 100*done/total)
 	}
 	if left := s.rate.left(done, total); left != "" {
 		attrs = append(attrs, "left", left)
 	}
-	s.log.Info("Downloading", attrs...)
+	s.log.Info("downloading", attrs...)
 }
 
 func (s *stepLog) End() {}

@@ -109,11 +109,3 @@ func TestTheLogHasALineAtSteps(t *testing.T) {
 		}
 	}
 }
-
-func TestFormatBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 5 << 30: "5.0 GiB"} {
-		if got := formatBytes(n); got != want {
-			t.Errorf("%d: %s; want %s", n, got, want)
-		}
-	}
-}

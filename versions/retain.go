@@ -24,9 +24,9 @@ type Needed struct {
 }
 
 // Retain removes every version that nothing needs, and returns what became of
-// each entry: one that could not be removed is kept. What is linked and what runs is looked up here; if any of it
-// cannot be determined, nothing is removed and the error says why. The caller
-// must hold the lock that keeps switches out.
+// each entry: one that could not be removed is kept. What is linked and what runs
+// is looked up here; if any of it cannot be determined, nothing is removed and the
+// error says why. The caller must hold the lock that keeps transactions out.
 func (s *Store) Retain(needed Needed) ([]Verdict, error) {
 	verdicts, err := s.Judge(needed)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) Judge(needed Needed) ([]Verdict, error) {
 }
 
 // Discard removes one release that proved to be of no use, unless a link leads
-// into it or a process runs from it. The caller must keep switches to it out.
+// into it or a process runs from it. The caller must keep transactions out.
 func (s *Store) Discard(t Tree, linkDirs []string) error {
 	name := filepath.Base(t.Dir)
 	linked, err := s.linked(linkDirs)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
 )
 
 // SaveRequest says which tarball to keep as a file, and where.
@@ -71,7 +72,7 @@ func (d *download) save(path string) (_ Saved, err error) {
 	temp := filepath.Join(dir, "."+d.digest+".part")
 	part, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return Saved{}, &localError{asNoSpace(err, dir)}
+		return Saved{}, &localError{space.Explain(err, dir)}
 	}
 	defer part.Close()
 	defer func() {
@@ -92,7 +93,7 @@ func (d *download) save(path string) (_ Saved, err error) {
 		if err := d.connect(); err != nil {
 			return Saved{}, err
 		}
-		if err := checkSpace(dir, max(d.total-d.offset, 0)); err != nil {
+		if err := space.Check(dir, max(d.total-d.offset, 0), fewFiles); err != nil {
 			return Saved{}, &localError{err}
 		}
 		if _, err := io.Copy(io.MultiWriter(localWriter{part}, sum), d); err != nil {
@@ -104,7 +105,7 @@ func (d *download) save(path string) (_ Saved, err error) {
 		return Saved{}, &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
 	}
 	if err := publishFile(part, path, d.digest); err != nil {
-		return Saved{}, &localError{asNoSpace(err, dir)}
+		return Saved{}, &localError{space.Explain(err, dir)}
 	}
 	return Saved{SHA256: d.digest, Size: d.offset}, nil
 }
@@ -148,7 +149,7 @@ func checksumLine(digest, path string) string {
 // publishFile gives the tarball its name. An old checksum goes first: beside the
 // new tarball it would be wrong, and a missing one only makes hosts wait.
 func publishFile(part *os.File, path, digest string) error {
-	if err := errors.Join(part.Chmod(0o644), part.Sync(), durable.Unlink(path+checksumSuffix)); err != nil {
+	if err := errors.Join(part.Chmod(0o644), part.Sync(), durable.UnlinkNoSync(path+checksumSuffix)); err != nil {
 		return err
 	}
 	if err := durable.Replace(part.Name(), path); err != nil {
@@ -163,7 +164,7 @@ type localWriter struct{ f *os.File }
 func (w localWriter) Write(p []byte) (int, error) {
 	n, err := w.f.Write(p)
 	if err != nil {
-		err = &localError{asNoSpace(err, filepath.Dir(w.f.Name()))}
+		err = &localError{space.Explain(err, filepath.Dir(w.f.Name()))}
 	}
 	return n, err
 }

@@ -34,22 +34,40 @@ const (
 // for at most 30 seconds, and, as root, only what nobody but root can change.
 func (t Tree) Smoke(ctx context.Context) error {
 	program := t.Binary(agentName)
+	out, err := askVersion(ctx, program)
+	if err == nil && !namesVersion(out, t.Release.Version) {
+		err = fmt.Errorf("%q does not name that version%s", program+" version", excerpt(out))
+	}
+	return err
+}
+
+// ProgramVersion asks an agent's program, wherever it is, for its version, in the
+// manner and within the limits of Smoke.
+func ProgramVersion(ctx context.Context, program string) (string, error) {
+	out, err := askVersion(ctx, program)
+	if err != nil {
+		return "", err
+	}
+	for v := range namedVersions(out) {
+		return v, nil
+	}
+	return "", fmt.Errorf("%q names no version%s", program+" version", excerpt(out))
+}
+
+func askVersion(ctx context.Context, program string) (string, error) {
 	if err := trust.Executable(program); err != nil {
-		return err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, smokeLimit, fmt.Errorf("no answer within %v", smokeLimit))
 	defer cancel()
 	out, err := runVersion(ctx, program)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return fmt.Errorf("%q fails: %w%s", program+" version", whyNotRun(err), excerpt(out))
+		err = fmt.Errorf("%q fails: %w%s", program+" version", whyNotRun(err), excerpt(out))
 	}
-	if !namesVersion(out, t.Release.Version) {
-		return fmt.Errorf("%q does not name that version%s", program+" version", excerpt(out))
-	}
-	return nil
+	return out, err
 }
 
 // whyNotRun leaves out the program's path, which the caller says, and adds what
@@ -88,24 +106,6 @@ func runVersion(ctx context.Context, program string) (string, error) {
 		case <-time.After(busyPause):
 		}
 	}
-}
-
-// ProgramVersion asks an agent's program, wherever it is, for its version, in the
-// manner and within the limits of Smoke.
-func ProgramVersion(ctx context.Context, program string) (string, error) {
-	if err := trust.Executable(program); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, smokeLimit, fmt.Errorf("no answer within %v", smokeLimit))
-	defer cancel()
-	out, err := runVersion(ctx, program)
-	if err != nil {
-		return "", fmt.Errorf("run %q: %w%s", program+" version", err, excerpt(out))
-	}
-	for v := range namedVersions(out) {
-		return v, nil
-	}
-	return "", fmt.Errorf("%q names no version%s", program+" version", excerpt(out))
 }
 
 // namesVersion looks for "Teleport … v15.1.1 …", the version a word of its own.

@@ -7,14 +7,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"teleport-update/integration/tarball"
 )
 
 // treeWith publishes a release whose teleport is that script.
 func treeWith(t *testing.T, script string) Tree {
 	t.Helper()
 	f, _ := testFetcher(t, nil)
-	items := append(without("teleport/teleport"), item{name: "teleport/teleport", data: script})
-	tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, gz(tarOf(items...)))}})
+	items := append(tarball.Without(tarball.Sound("15.1.1"), "teleport/teleport"), tarball.Item{Name: "teleport/teleport", Data: script})
+	tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, tarball.Gzip(tarball.Of(items...)))}})
 	must(t, err)
 	return tree
 }
@@ -26,14 +28,14 @@ func TestSmoke(t *testing.T) {
 		script string
 		want   string // part of the error; empty: fine
 	}{
-		"the version":              {teleportScript("15.1.1"), ""},
+		"the version":              {tarball.Agent("15.1.1"), ""},
 		"the enterprise edition":   {"#!/bin/sh\necho Teleport Enterprise v15.1.1 git:v15.1.1-0-gabc go1.22\n", ""},
 		"a warning before":         {"#!/bin/sh\necho WARNING: something >&2\necho Teleport v15.1.1 go1.22\n", ""},
-		"another version":          {teleportScript("15.1.10"), "does not name that version"},
+		"another version":          {tarball.Agent("15.1.10"), "does not name that version"},
 		"the version in a word":    {"#!/bin/sh\necho Teleport git:v15.1.1 go1.22\n", "does not name that version"},
 		"somebody else's version":  {"#!/bin/sh\necho Telescope v15.1.1\n", "does not name that version"},
 		"nothing":                  {"#!/bin/sh\n", "does not name that version"},
-		"the version and a crash":  {teleportScript("15.1.1") + "exit 2\n", "exit status 2"},
+		"the version and a crash":  {tarball.Agent("15.1.1") + "exit 2\n", "exit status 2"},
 		"a crash with a message":   {"#!/bin/sh\necho GLIBC_2.34 not found >&2\nexit 1\n", "GLIBC_2.34 not found"},
 		"not a program":            {"\x7fELF but not really", "exec format error"},
 		"a missing interpreter":    {"#!/nonexistent/ld.so\n", "no such file"},
@@ -69,7 +71,7 @@ func TestSmoke(t *testing.T) {
 }
 
 func TestSmokeWaitsForABinaryThatIsBusy(t *testing.T) {
-	tree := treeWith(t, teleportScript("15.1.1"))
+	tree := treeWith(t, tarball.Agent("15.1.1"))
 	// Scripts are never busy: a real program, held open for writing.
 	program := tree.Binary("teleport")
 	echo, err := os.ReadFile("/bin/echo")
@@ -93,7 +95,7 @@ func TestRootRunsNothingThatOthersCanExchange(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has something to lose")
 	}
-	tree := treeWith(t, "#!/bin/sh\ntouch \"$0.ran\"\n"+strings.TrimPrefix(teleportScript("15.1.1"), "#!/bin/sh\n"))
+	tree := treeWith(t, "#!/bin/sh\ntouch \"$0.ran\"\n"+strings.TrimPrefix(tarball.Agent("15.1.1"), "#!/bin/sh\n"))
 	must(t, os.Chmod(tree.Binary(""), 0o777))
 	if err := tree.Smoke(context.Background()); err == nil || !strings.Contains(err.Error(), "written by everybody") {
 		t.Errorf("error %v; want one that says who could exchange it", err)

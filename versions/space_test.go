@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/space"
 )
 
 func TestSpaceNeeded(t *testing.T) {
@@ -33,11 +35,11 @@ func TestSpaceNeeded(t *testing.T) {
 
 func TestWhatCannotFitIsNotEvenStarted(t *testing.T) {
 	f, _ := testFetcher(t, nil)
-	req := FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, gz(tarOf(soundItems("15.1.1")...)))}, Extra: 1 << 50}
+	req := FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}, Extra: 1 << 50}
 	_, err := f.Fetch(context.Background(), req)
-	space, ok := errors.AsType[*NoSpaceError](err)
-	if !ok || space.Need < 1<<50 || space.Free <= 0 || space.Path != f.Store.PartialDir() || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("error %v; want a NoSpaceError with its numbers", err)
+	full, ok := errors.AsType[*space.Error](err)
+	if !ok || full.Need < 1<<50 || full.Free <= 0 || full.Path != f.Store.PartialDir() || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error %v; want a *space.Error with its numbers", err)
 	}
 	wantNothingLeft(t, f.Store)
 }
@@ -70,15 +72,15 @@ func TestAFullFileSystemIsSaidSoAndLeftAsItWas(t *testing.T) {
 			}
 			d := testDownload(t, f, largeRelease("15.1.1", 4<<20))
 			err := f.stream(d, func(error) {}, staging, oss("15.1.1"))
-			space, ok := errors.AsType[*NoSpaceError](err)
-			if !ok || space.Inodes != tc.inodes {
-				t.Errorf("error %v; want a NoSpaceError, inodes %v", err, tc.inodes)
+			full, ok := errors.AsType[*space.Error](err)
+			if !ok || full.Inodes != tc.inodes {
+				t.Errorf("error %v; want a *space.Error, inodes %v", err, tc.inodes)
 			}
 			// And the estimate itself.
 			_, err = f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, largeRelease("15.1.1", 4<<20))}})
-			space, ok = errors.AsType[*NoSpaceError](err)
-			if !ok || space.Inodes != tc.inodes {
-				t.Errorf("error %v; want a NoSpaceError, inodes %v", err, tc.inodes)
+			full, ok = errors.AsType[*space.Error](err)
+			if !ok || full.Inodes != tc.inodes {
+				t.Errorf("error %v; want a *space.Error, inodes %v", err, tc.inodes)
 			}
 			if entries, err := os.ReadDir(f.Store.PartialDir()); err == nil && len(entries) > 0 {
 				t.Errorf("left behind: %v", entries)

@@ -4,15 +4,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
+	"teleport-update/versions/archive"
 )
 
 const (
@@ -22,8 +21,8 @@ const (
 	digestName   = "sha256"
 	manifestName = "manifest"
 	backupName   = "backup"
-	binName      = "bin"
-	unitName     = "etc/systemd/teleport.service"
+	binName      = archive.Programs
+	unitName     = archive.Unit
 	agentName    = "teleport"
 	updaterName  = "teleport-update"
 )
@@ -45,7 +44,7 @@ func NewStore(dir string) *Store {
 func (s *Store) PartialDir() string { return filepath.Join(s.Dir, partialName) }
 
 // OriginalDir holds what stood in the place of the links before the first
-// switch.
+// transaction.
 func (s *Store) OriginalDir() string { return filepath.Join(s.Dir, originalName) }
 
 // Release names what can be fetched: a version (without "v") in an edition.
@@ -194,26 +193,14 @@ func (s *Store) readTree(name string) (Tree, error) {
 // readMarker reads a file of one word. A file that is missing, too long or not
 // regular makes the folder incomplete.
 func readMarker(path string, limit int64) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
-		return "", &incompleteError{filepath.Base(path) + " is missing"}
-	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
+	data, err := regular.Read(path, limit, regular.NoLink)
+	if _, odd := errors.AsType[*regular.OddError](err); odd {
 		return "", &incompleteError{filepath.Base(path) + " is not what we wrote"}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &incompleteError{filepath.Base(path) + " is missing"}
 	}
-	return strings.TrimSuffix(string(data), "\n"), nil
+	return strings.TrimSuffix(string(data), "\n"), err
 }
 
 // parseFolder reads VERSION or VERSION_EDITION. The edition is empty when the

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -162,20 +161,10 @@ func whyNotExecuted(err error) error {
 }
 
 func checkReleaseURL(u *url.URL) error {
-	switch {
-	case u.Fragment != "":
+	if u.Fragment != "" {
 		return fmt.Errorf("%s: a fragment has no meaning here", webclient.Redact(u.String()))
-	case u.Scheme != "file":
-		if err := webclient.CheckURL(u); err != nil {
-			return err
-		}
-		if strings.Trim(u.Path, "/") == "" {
-			return fmt.Errorf("%s: the URL names no file", webclient.Redact(u.String()))
-		}
-	case u.Host != "" && u.Host != "localhost", u.User != nil, u.RawQuery != "", !filepath.IsAbs(u.Path):
-		return fmt.Errorf("%s: a file URL is file:// and an absolute path", webclient.Redact(u.String()))
 	}
-	return nil
+	return sourceOf(u).check(u)
 }
 
 // checksumURL is the URL with ".sha256" after its path; a query stays.

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -15,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
+	"teleport-update/versions/archive"
 )
 
 const (
@@ -24,6 +27,27 @@ const (
 	// openFiles bounds the files that wait for their sync.
 	openFiles = 4
 )
+
+// stream receives a download into the staging folder and completes the tree
+// there.
+func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging string, r Release) error {
+	w, err := newTreeWriter(staging)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	err = archive.Unpack(io.TeeReader(d, sum), f.Limits, w, func() { cancel(errStopped) })
+	if local, ok := errors.AsType[*localError](errors.Join(err, w.finish())); ok {
+		return local
+	}
+	if err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != d.digest {
+		return &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
+	}
+	return w.seal(r, d.digest)
+}
 
 // localError marks what went wrong on this host, where another mirror would
 // not help.
@@ -102,7 +126,7 @@ func (w *treeWriter) folder(name string) error {
 	return errors.Join(normalise(f, 0o755), f.Close())
 }
 
-func (w *treeWriter) create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error) {
+func (w *treeWriter) Create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error) {
 	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, w.local("unpack "+name, err)
@@ -114,8 +138,8 @@ func (w *treeWriter) create(name string, mode fs.FileMode, size int64) (io.Write
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			f.Close()
-			full := asNoSpace(err, filepath.Dir(w.dir))
-			if e, ok := errors.AsType[*NoSpaceError](full); ok && !e.Inodes {
+			full := space.Explain(err, filepath.Dir(w.dir))
+			if e, ok := errors.AsType[*space.Error](full); ok && !e.Inodes {
 				e.Need = size
 			}
 			return nil, w.local("unpack "+name, full)
@@ -135,12 +159,12 @@ func normalise(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// local makes an error one of this host; a full disk becomes a NoSpaceError.
+// local makes an error one of this host; a full disk becomes a *space.Error.
 func (w *treeWriter) local(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &localError{fmt.Errorf("%s: %w", doing, asNoSpace(err, filepath.Dir(w.dir)))}
+	return &localError{fmt.Errorf("%s: %w", doing, space.Explain(err, filepath.Dir(w.dir)))}
 }
 
 type treeFile struct {

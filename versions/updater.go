@@ -16,7 +16,7 @@ const updaterModule = "teleport-update"
 
 // Updater is the teleport-update that a release carries.
 type Updater struct {
-	Path string
+	Path string // of the program
 	// Ours says that it is this program. Teleport's own releases carry another
 	// one of the same name.
 	Ours bool

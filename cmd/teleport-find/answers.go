@@ -79,7 +79,7 @@ func (a *answers) admin(ctx context.Context, c *cli.Context, log *slog.Logger) (
 		defer close(done)
 		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Frozen: a.frozen, Log: log})
 		if err := server.ServeAdmin(ctx, listener, handler, log); err != nil {
-			log.Error("the admin API has ended", "err", err)
+			log.Error("the admin API has ended", "error", err)
 		}
 	}()
 	return func() {

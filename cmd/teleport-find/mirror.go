@@ -23,13 +23,17 @@ import (
 func mirrorCommand() *cli.Command {
 	env := func(name string) []string { return []string{"TELEPORT_FIND_" + name} }
 	return &cli.Command{
-		Name:      "mirror",
-		Usage:     "fill a folder with releases, to serve them or to carry them to hosts without a network",
-		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] VERSION…",
+		Name:  "mirror",
+		Usage: "fill a folder with releases, to serve them or to carry them to hosts without a network",
+		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] VERSION…\n" +
+			"teleport-find mirror --check {--to DIR | FILE…}",
 		Description: `Downloads the tarball of each version, edition and architecture with its checksum, and puts both into DIR
 under the names that "teleport-find serve --releases DIR" serves. A tarball gets its name only when it is whole and
 matches its checksum. What is there and matches is not downloaded again; what was interrupted is continued by the
 next run. HTTP proxies are taken from the environment (HTTPS_PROXY, NO_PROXY).
+
+With --check nothing is downloaded. It reads the tarballs FILE…, or all of DIR, and prints for each that it is ok, or every
+rule for which hosts would refuse it; the exit code is 1 if there is one.
 
 Hosts can also read the folder itself, from media or a share:
 
@@ -37,6 +41,7 @@ Hosts can also read the folder itself, from media or a share:
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", EnvVars: env("MIRROR_TO"), Usage: "`DIR` to fill; made if it is not there"},
+			&cli.BoolFlag{Name: "check", Usage: "download nothing; say whether hosts would take the tarballs that are there"},
 			&cli.StringSliceFlag{Name: "template", EnvVars: env("MIRROR_TEMPLATE"), Usage: "`URL` template of the source, may be repeated: tried in order (default: Teleport's own)"},
 			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)), Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
 			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH), Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
@@ -62,11 +67,18 @@ func mirror(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	words, err := interleaved(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("check") {
+		return checkMirror(c, log, words)
+	}
 	dir := c.String("to")
 	if dir == "" {
 		return usageErrorf("--to says which folder to fill")
 	}
-	list, err := wantedBy(c)
+	list, err := wantedBy(c, words)
 	if err != nil {
 		return usageError{err}
 	}
@@ -122,12 +134,12 @@ func mirror(c *cli.Context) error {
 }
 
 // wantedBy is every combination of what the command line names, once.
-func wantedBy(c *cli.Context) (list []wanted, err error) {
-	if c.NArg() == 0 {
+func wantedBy(c *cli.Context, words []string) (list []wanted, err error) {
+	if len(words) == 0 {
 		return nil, errors.New("which versions? Name them after the flags")
 	}
 	seen := map[wanted]bool{}
-	for _, v := range c.Args().Slice() {
+	for _, v := range words {
 		v, err := releases.Parse(v)
 		if err != nil {
 			return nil, err

@@ -153,7 +153,7 @@ func serve(c *cli.Context) error {
 
 	// For the unit: what is started after this finds the server there.
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
-		log.Warn("systemd could not be told that the server is ready", "err", err)
+		log.Warn("systemd could not be told that the server is ready", "error", err)
 	}
 	go answers.Watch(ctx, watchEvery)
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
@@ -225,7 +225,7 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger, r
 		log.Info("reloading, as SIGHUP asks")
 		for _, reload := range reloads {
 			if err := reload(); err != nil {
-				log.Error("it cannot be taken, all stays as it was", "err", err)
+				log.Error("it cannot be taken, all stays as it was", "error", err)
 			}
 		}
 	}

@@ -186,9 +186,15 @@ func (r *Releases) refuse(w http.ResponseWriter, name string, err error) {
 	case errors.Is(err, context.Canceled):
 		// Nobody waits for an answer any more.
 	default: // no permission, a link that leads out of the folder, a disk that fails
-		r.log.Warn("a release cannot be read", "name", name, "err", err)
+		r.log.Warn("a release cannot be read", "name", name, "error", err)
 		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
 	}
+}
+
+// IsTarball reports whether a file of that name is served as a release's tarball.
+func IsTarball(name string) bool {
+	_, ok := tarballType(name)
+	return ok
 }
 
 func tarballType(name string) (string, bool) {

@@ -84,7 +84,7 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	answer := h.answers.Answer(param(r.URL.RawQuery, "group"), param(r.URL.RawQuery, "host"))
 	body, err := h.bodies.get(answer)
 	if err != nil {
-		h.log.Error("an answer cannot be served", "answer", answer, "err", err)
+		h.log.Error("an answer cannot be served", "answer", answer, "error", err)
 		http.Error(w, "there is no answer to give", http.StatusInternalServerError)
 		return
 	}

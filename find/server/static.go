@@ -99,7 +99,7 @@ func (s *Static) Watch(ctx context.Context, every time.Duration) {
 		}
 		if settled := now == before; settled && now != s.lastLoaded() {
 			if err := s.Reload(); err != nil {
-				s.opts.Log.Error("the groups file cannot be taken, the answers stay as they were", "err", err)
+				s.opts.Log.Error("the groups file cannot be taken, the answers stay as they were", "error", err)
 			}
 		}
 		before = now

@@ -103,7 +103,7 @@ func (s *Stored) refresh(ctx context.Context, anew bool) error {
 		if before != nil && !s.failing && ctx.Err() == nil {
 			s.failing = true
 			s.opts.Log.Error("the store cannot be followed, and hosts get the answers of before",
-				"err", err, "age", time.Since(s.confirmed).Round(time.Second), "answers", before.answer)
+				"error", err, "age", time.Since(s.confirmed).Round(time.Second), "answers", before.answer)
 		}
 		return err
 	}

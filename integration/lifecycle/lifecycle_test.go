@@ -61,7 +61,7 @@ func TestTheTimerUpdates(t *testing.T) {
 		return nil
 	})
 	s.Serves("1.1.0")
-	if log := s.Log("teleport-update.service"); !strings.Contains(log, "Downloading version=1.1.0") {
+	if log := s.Log("teleport-update.service"); !strings.Contains(log, "downloading version=1.1.0") {
 		t.Errorf("the timer's unit says nothing of the update:\n%s", log)
 	}
 }

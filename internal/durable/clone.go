@@ -11,56 +11,33 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/regular"
 )
 
 // CloneFile makes the file at to a copy of the regular file at from, with its
 // permissions, owner and extended attributes (file capabilities, security
 // labels), durably. An existing file or link at to is replaced atomically, a
 // link at from is an error.
-func CloneFile(from, to string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("copy %s to %s: %w", from, to, err)
-		}
-	}()
-	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func CloneFile(from, to string) error {
+	if err := cloneFile(from, to); err != nil {
+		return fmt.Errorf("copy %s to %s: %w", from, to, err)
+	}
+	return nil
+}
+
+func cloneFile(from, to string) error {
+	in, info, err := regular.Open(from, regular.NoLink)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
-	}
-	out, err := CreateTemp(to)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			out.Close()
-			os.Remove(out.Name())
+	return replace(to, func(f *os.File) error {
+		if _, err := io.Copy(f, in); err != nil {
+			return err
 		}
-	}()
-	if _, err = io.Copy(out, in); err != nil {
-		return err
-	}
-	if err = copyAttributes(in, out, info); err != nil {
-		return err
-	}
-	if err = out.Sync(); err != nil {
-		return err
-	}
-	if err = out.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(out.Name(), to); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(to))
+		return copyAttributes(in, f, info)
+	})
 }
 
 // copyAttributes goes owner, mode, attributes: a change of owner drops setuid

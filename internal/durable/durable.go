@@ -4,7 +4,7 @@
 // A change is durable when its data is on stable storage, it carries its final
 // name, and the folder that holds the name is on stable storage too. Every
 // function here returns only then, except the two whose names say otherwise:
-// Relink and Unlink leave the folder to SyncDir, so that many links in one
+// RelinkNoSync and UnlinkNoSync leave the folder to SyncDir, so that many links in one
 // folder cost one sync.
 //
 // Temporary names start with ".tmp-" and sit beside their target, so that the
@@ -12,7 +12,7 @@
 // and CleanTemp removes it.
 //
 // A failed sync is final: the kernel may already have dropped the pages, so the
-// file must be written anew, never synced a second time.
+// file must be written again from its first byte, never synced a second time.
 package durable
 
 import (
@@ -38,23 +38,36 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return CopyFile(path, bytes.NewReader(data), mode)
 }
 
-// CopyFile is WriteFile with the content of r, for what is too large to hold.
-func CopyFile(path string, r io.Reader, mode fs.FileMode) (err error) {
-	f, err := CreateTemp(path)
+// CopyFile is WriteFile with the content of r, for what is too large to hold in
+// memory.
+func CopyFile(path string, r io.Reader, mode fs.FileMode) error {
+	err := replace(path, func(f *os.File) error {
+		if _, err := io.Copy(f, r); err != nil {
+			return err
+		}
+		return f.Chmod(mode)
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// replace puts a new file, which fill gives its content and its attributes, in the
+// place of what is at path.
+func replace(path string, fill func(*os.File) error) (err error) {
+	f, err := createTemp(path)
+	if err != nil {
+		return withoutPath(err)
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
 			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, withoutPath(err))
+			err = withoutPath(err)
 		}
 	}()
-	if _, err = io.Copy(f, r); err != nil {
-		return err
-	}
-	if err = f.Chmod(mode); err != nil {
+	if err = fill(f); err != nil {
 		return err
 	}
 	if err = f.Sync(); err != nil {
@@ -74,11 +87,15 @@ func CopyFile(path string, r io.Reader, mode fs.FileMode) (err error) {
 // one piece: the caller fills it, syncs it and gives it its name with Replace
 // or Rename.
 func CreateTemp(path string) (*os.File, error) {
-	f, err := os.OpenFile(tempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	f, err := createTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, withoutPath(err))
 	}
 	return f, nil
+}
+
+func createTemp(path string) (*os.File, error) {
+	return os.OpenFile(tempName(path), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 }
 
 // withoutPath drops the temporary names that errors of os carry: they tell
@@ -93,9 +110,9 @@ func withoutPath(err error) error {
 	return err
 }
 
-// Relink makes path a symbolic link to target, replacing a file or link of that
+// RelinkNoSync makes path a symbolic link to target, replacing a file or link of that
 // name in one step. The folder is not synced: call SyncDir after the last link.
-func Relink(target, path string) error {
+func RelinkNoSync(target, path string) error {
 	temp := tempName(path)
 	if err := os.Symlink(target, temp); err != nil {
 		return fmt.Errorf("link %s: %w", path, withoutPath(err))
@@ -107,9 +124,9 @@ func Relink(target, path string) error {
 	return nil
 }
 
-// Unlink removes the file or link at path; one that is not there is fine. The
+// UnlinkNoSync removes the file or link at path; one that is not there is fine. The
 // folder is not synced: call SyncDir after the last one.
-func Unlink(path string) error {
+func UnlinkNoSync(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -119,7 +136,7 @@ func Unlink(path string) error {
 // Remove removes the file or link at path, durably. One that is not there is
 // fine.
 func Remove(path string) error {
-	if err := Unlink(path); err != nil {
+	if err := UnlinkNoSync(path); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -174,7 +191,7 @@ func Exchange(a, b string) error {
 // bits, whatever the umask, each durably. Folders that exist keep theirs.
 func MkdirAll(path string, mode fs.FileMode) error {
 	// With the mode that it is to have: a crash before the change of mode, which
-	// only a restrictive umask calls for, is mended by nobody.
+	// only a restrictive umask calls for, is repaired by nobody.
 	err := os.Mkdir(path, mode)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
 		if err := MkdirAll(filepath.Dir(path), mode); err != nil {

@@ -105,7 +105,7 @@ func TestRelinkReplacesWhateverStandsThere(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "teleport")
 	for _, target := range []string{"/versions/1/bin/teleport", "/versions/2/bin/teleport"} {
-		if err := Relink(target, path); err != nil {
+		if err := RelinkNoSync(target, path); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := os.Readlink(path); got != target {
@@ -113,7 +113,7 @@ func TestRelinkReplacesWhateverStandsThere(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(dir, "regular"), "old binary")
-	if err := Relink("elsewhere", filepath.Join(dir, "regular")); err != nil {
+	if err := RelinkNoSync("elsewhere", filepath.Join(dir, "regular")); err != nil {
 		t.Fatal(err)
 	}
 	wantNames(t, dir, "regular", "teleport")

@@ -46,17 +46,17 @@ var sequences = map[string]struct {
 		func() error { return CloneFile("f", "new") },
 		[]string{"openat .tmp-new", "write .tmp-new", "fchown .tmp-new", "fchmod .tmp-new", "fsync .tmp-new", "rename .tmp-new new", "fsync ."},
 	},
-	"Relink renames, and leaves the folder to SyncDir": {
+	"RelinkNoSync renames, and leaves the folder to SyncDir": {
 		func() error {
-			if err := Relink("g", "l"); err != nil {
+			if err := RelinkNoSync("g", "l"); err != nil {
 				return err
 			}
 			return SyncDir(".")
 		},
 		[]string{"symlinkat .tmp-l", "rename .tmp-l l", "fsync ."},
 	},
-	"Unlink removes, and leaves the folder to SyncDir": {
-		func() error { return Unlink("l") },
+	"UnlinkNoSync removes, and leaves the folder to SyncDir": {
+		func() error { return UnlinkNoSync("l") },
 		[]string{"unlinkat l"},
 	},
 	"Remove syncs the folder after": {

@@ -42,7 +42,7 @@ const stopPatience = 5 * time.Second
 
 // Command is a successor to run.
 type Command struct {
-	Path string
+	Path string   // of the program
 	Args []string // without the program's name
 	// StartLimit is how long it may take to begin, Limit how long all of it may
 	// take. When it takes longer, and Untouched says that it has changed nothing
@@ -89,7 +89,7 @@ func Run(ctx context.Context, c Command) (Ending, error) {
 		close(ended)
 	}()
 	hung := p.attend(ctx, ended)
-	// What was said is in the pipe by now, and this comes after it. The pipe's end
+	// What was said is in the pipe already, and this comes after it. The pipe's end
 	// may never come, because a program that was left behind holds it open; and a
 	// limit of time would be over too early on a busy host.
 	select {

@@ -86,7 +86,7 @@ func walk(path string) (fs.FileInfo, error) {
 				at = filepath.Dir(at)
 			}
 			rest = append(split(target), rest...)
-		} else if err := sealed(at, info); err != nil {
+		} else if err := onlyRoot(at, info); err != nil {
 			return nil, err
 		}
 		if len(rest) == 0 {
@@ -104,17 +104,16 @@ func split(path string) []string {
 }
 
 func owner(path string, info fs.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || st.Uid != 0 {
+	if !Ours(info) { // only root asks
 		return fmt.Errorf("%s belongs to another user", path)
 	}
 	return nil
 }
 
-// sealed says whether anybody but the owner could change a file, or exchange
+// onlyRoot says whether anybody but root could change a file, or exchange
 // what is in a folder. In a sticky folder (as /tmp) nobody can exchange what
 // belongs to another.
-func sealed(path string, info fs.FileInfo) error {
+func onlyRoot(path string, info fs.FileInfo) error {
 	if err := owner(path, info); err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import "fmt"
 type Edition string
 
 const (
-	OSS        Edition = "oss"
-	Enterprise Edition = "enterprise"
-	FIPS       Edition = "enterprise-fips"
+	OSS        Edition = "oss"             // the community's
+	Enterprise Edition = "enterprise"      // the commercial one
+	FIPS       Edition = "enterprise-fips" // the commercial one with FIPS 140 cryptography
 )
 
 // ParseEdition takes exactly the three words above.

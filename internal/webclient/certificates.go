@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 
-	"golang.org/x/sys/unix"
+	"teleport-update/internal/regular"
 )
 
 // maxCAFile is far above any bundle (a system's whole one is under 512 KiB)
@@ -18,20 +17,12 @@ const maxCAFile = 4 << 20
 // readCertificates takes what x509.CertPool.AppendCertsFromPEM would skip in
 // silence for an error: a private key, a certificate cut in the middle.
 func readCertificates(path string) ([]*x509.Certificate, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe is not waited for
+	data, err := regular.Read(path, maxCAFile, 0)
+	if odd, ok := errors.AsType[*regular.OddError](err); ok {
+		return nil, fmt.Errorf("CA file %w", odd)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the CA file: %w", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("CA file %s is not a regular file", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxCAFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the CA file: %w", err)
-	}
-	if len(data) > maxCAFile {
-		return nil, fmt.Errorf("CA file %s is larger than %d bytes", path, maxCAFile)
 	}
 	var certs []*x509.Certificate
 	for rest := data; ; {

@@ -18,7 +18,7 @@ import (
 
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
-	"teleport-update/versions"
+	"teleport-update/versions/archive"
 )
 
 // The release is made of real programs, each built for several machines, since
@@ -60,7 +60,7 @@ func prepare(ctx context.Context, dir string) (inputs, error) {
 		}
 		if err := compress(in.plain, in.zstd, func(w io.Writer) (io.WriteCloser, error) {
 			// The window of zstd -19, the largest that the updater takes.
-			return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(versions.MaxZstdWindow))
+			return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(archive.MaxZstdWindow))
 		}); err != nil {
 			return in, err
 		}

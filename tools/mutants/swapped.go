@@ -74,30 +74,26 @@ var pairs = []pair{
 	// A backup: no backup.yaml beside a database that it does not describe.
 	{"backup/take.go", "Take", "fill", "Sync"},
 	{"backup/take.go", "Take", "Sync", "publish"},
-	{"backup/take.go", "publish", "Remove", "Unlink"},
+	{"backup/take.go", "publish", "Remove", "UnlinkNoSync"},
 	{"backup/take.go", "publish", "Remove", "Replace"},
-	{"backup/take.go", "publish", "Unlink", "Replace"},
+	{"backup/take.go", "publish", "UnlinkNoSync", "Replace"},
 	{"backup/take.go", "publish", "Replace", "write"},
-	{"backup/restore.go", "replace", "fill", "Unlink"},
-	{"backup/restore.go", "replace", "Unlink", "SyncDir"},
+	{"backup/restore.go", "replace", "fill", "UnlinkNoSync"},
+	{"backup/restore.go", "replace", "UnlinkNoSync", "SyncDir"},
 	{"backup/restore.go", "replace", "SyncDir", "Replace"},
 	{"backup/restore.go", "fill", "copyFile", "Sync"},
 
 	// Files: content and attributes, sync, name, sync.
-	{"internal/durable/durable.go", "CopyFile", "Copy", "Sync"},
-	{"internal/durable/durable.go", "CopyFile", "Chmod", "Sync"},
-	{"internal/durable/durable.go", "CopyFile", "Sync", "Rename"},
-	{"internal/durable/durable.go", "CopyFile", "Rename", "SyncDir"},
-	{"internal/durable/durable.go", "Remove", "Unlink", "SyncDir"},
+	{"internal/durable/durable.go", "replace", "fill", "Sync"},
+	{"internal/durable/durable.go", "replace", "Sync", "Rename"},
+	{"internal/durable/durable.go", "replace", "Rename", "SyncDir"},
+	{"internal/durable/durable.go", "Remove", "UnlinkNoSync", "SyncDir"},
 	{"internal/durable/durable.go", "RemoveAll", "SyncDir", "RemoveAll"},
-	{"internal/durable/clone.go", "CloneFile", "copyAttributes", "Sync"},
-	{"internal/durable/clone.go", "CloneFile", "Sync", "Rename"},
-	{"internal/durable/clone.go", "CloneFile", "Rename", "SyncDir"},
 	{"internal/durable/clone.go", "LinkFiles", "Link", "SyncDir:to"},
 
 	// A unit is enabled once its file is there, and disabled before that goes.
-	{"systemd/units.go", "install", "WriteFile", "Relink"},
-	{"systemd/units.go", "install", "MkdirAll", "Relink"},
+	{"systemd/units.go", "install", "WriteFile", "RelinkNoSync"},
+	{"systemd/units.go", "install", "MkdirAll", "RelinkNoSync"},
 }
 
 // swapped makes a mutant of each pair.

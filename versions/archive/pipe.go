@@ -1,4 +1,4 @@
-package versions
+package archive
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ var errStopped = errors.New("nothing more is needed")
 // so that stages run at the same time in memory that does not grow. One
 // goroutine fills, one reads.
 type pipe struct {
+	size       int // of a buffer, in bytes
 	free, full chan []byte
 	stopped    chan struct{}
 	stop       func()
@@ -24,27 +25,23 @@ type pipe struct {
 
 func newPipe(buffers, size int) *pipe {
 	p := &pipe{
+		size:    size,
 		free:    make(chan []byte, buffers),
 		full:    make(chan []byte, buffers),
 		stopped: make(chan struct{}),
 	}
 	p.stop = sync.OnceFunc(func() { close(p.stopped) })
 	for range buffers {
-		p.free <- make([]byte, size)
+		p.free <- nil // made when it is needed
 	}
 	return p
 }
 
-// fill reads r to its end into the pipe and returns its error, nil for io.EOF.
-// The reader of the pipe gets the same error after the bytes before it.
-func (p *pipe) fill(r io.Reader) error {
-	err := p.copy(r)
-	p.err = err
-	if err == nil {
-		p.err = io.EOF
-	}
+// fill reads r to its end into the pipe. The reader of the pipe gets the bytes, then
+// what ended them.
+func (p *pipe) fill(r io.Reader) {
+	p.err = p.copy(r)
 	close(p.full)
-	return err
 }
 
 func (p *pipe) copy(r io.Reader) error {
@@ -55,11 +52,11 @@ func (p *pipe) copy(r io.Reader) error {
 		case <-p.stopped:
 			return errStopped
 		}
-		n, err := readFull(r, buf[:cap(buf)])
-		p.full <- buf[:n] // never blocks: there is room for all buffers
-		if err == io.EOF {
-			return nil
+		if buf == nil {
+			buf = make([]byte, p.size)
 		}
+		n, err := readFull(r, buf[:p.size])
+		p.full <- buf[:n] // never blocks: there is room for all buffers
 		if err != nil {
 			return err
 		}

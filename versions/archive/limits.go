@@ -1,4 +1,4 @@
-package versions
+package archive
 
 const (
 	// MaxZstdWindow is the largest zstd window taken, in bytes: all levels up

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/server"
+	"teleport-update/versions"
+	"teleport-update/versions/archive"
+)
+
+// checkMirror says of each tarball whether hosts would take it: of those that are
+// named, or of all in the folder.
+func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
+	named := len(paths) > 0
+	if !named {
+		if paths, err = tarballsIn(c.String("to")); err != nil {
+			return err
+		}
+	}
+	refused := 0
+	for _, path := range paths {
+		found, err := versions.CheckArchive(path, archive.DefaultLimits())
+		if err != nil {
+			log.Error("not checked to the end", "file", path, "error", err)
+		}
+		lines := make([]string, 0, len(found)+1)
+		for _, v := range found {
+			lines = append(lines, v.Text)
+		}
+		// A named one may still be on its way into a folder.
+		if _, err := os.Lstat(path + ".sha256"); !named && errors.Is(err, fs.ErrNotExist) {
+			lines = append(lines, "it has no checksum file, which hosts need that read the folder themselves")
+		}
+		switch {
+		case err != nil || len(lines) > 0:
+			refused++
+		default:
+			lines = append(lines, "ok")
+		}
+		for _, line := range lines {
+			if _, err := fmt.Fprintf(c.App.Writer, "%s: %s\n", path, line); err != nil {
+				return err
+			}
+		}
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d of %d tarballs would be refused by hosts", refused, len(paths))
+	}
+	return nil
+}
+
+// tarballsIn lists the files of a folder that a find server would serve.
+func tarballsIn(dir string) (paths []string, err error) {
+	if dir == "" {
+		return nil, usageErrorf("which tarballs? Name them, or their folder with --to")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if server.IsTarball(e.Name()) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("there is no tarball in %s", dir)
+	}
+	return paths, nil
+}

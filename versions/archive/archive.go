@@ -1,0 +1,154 @@
+// Package archive reads the tarball of a release, which it trusts with nothing.
+//
+// [Unpack] reads it once, as a stream, gives what a host needs to a [Sink], and
+// refuses the whole at the first rule that is broken. [Check] reads on and names
+// every [Violation]. Both run the same code over the same rules, so that what one
+// takes the other takes too.
+//
+// # Rules
+//
+// The stream:
+//
+//	tarball      it has at most Limits.Download bytes
+//	format       it is gzip or zstd, and not empty
+//	window       a zstd window is of at most MaxZstdWindow
+//	ratio        it grows to no more bytes per compressed byte than Limits.Ratio, beyond Limits.Slack
+//	total        it grows to no more than Limits.Total
+//	damage       it can be decompressed, and is a tar archive
+//	cut          it goes on to the end of its last entry and of the compressed data
+//	end-mark     it ends with the two zero blocks of a tar archive
+//	trailing     nothing follows them but zeros, at most 1 MiB; nothing follows the one gzip member
+//
+// Each entry:
+//
+//	entries      there are no more than Limits.Entries
+//	sparse       it is no sparse file
+//	kind         it is a regular file or a folder: no link, device, pipe or global header
+//	mode         a file has no setuid, setgid or sticky bit
+//	name-length  its name has at most MaxNameLength bytes
+//	depth        its path has at most MaxDepth names
+//	name         its name is relative, clean and valid UTF-8
+//	characters   no control character and no backslash is in its name
+//	top          it lies in a folder teleport or teleport-ent
+//	one-top      all entries lie in the same one
+//	top-file     the top folder is a folder
+//	below-file   it does not lie below a file
+//	twice        its name is there once
+//	size         a file has at most Limits.File bytes
+//	unit-size    the unit has at most MaxUnit bytes
+//
+// The release:
+//
+//	agent        it has an executable file teleport in its top folder
+//	unit         it has examples/systemd/teleport.service
+//
+// # What is unpacked
+//
+//   - regular files directly in the top folder that somebody may execute go to
+//     bin/, but for the script install;
+//   - examples/systemd/teleport.service goes to etc/systemd/.
+//
+// The rest (VERSION, LICENSE, README, examples) is read, checked and dropped.
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+)
+
+// Where the files of a release go, relative to its folder.
+const (
+	Programs = "bin" // the folder of what may be executed
+	Agent    = Programs + "/teleport"
+	Unit     = "etc/systemd/teleport.service"
+)
+
+// Violation is one rule that an archive breaks.
+type Violation struct {
+	Rule  string // its word in the list above
+	Entry string // the name of the entry that breaks it; empty where none does by itself
+	Text  string // what is wrong, for a person
+}
+
+func (v *Violation) Error() string { return "release archive refused: " + v.Text }
+
+// violation is one that no entry breaks by itself.
+func violation(rule, format string, args ...any) *Violation {
+	return &Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
+}
+
+// Sink takes the files of a release in the order of the archive.
+type Sink interface {
+	// Create starts a file of exactly size bytes: Unit, with mode 0644, or one
+	// directly in Programs, with mode 0755. No name comes twice. Closing ends it.
+	Create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error)
+}
+
+// Unpack reads a compressed archive to the end of r. The error is a *Violation, the
+// one that r returned, or one of the sink. After a *Violation, r is not read to its
+// end and what the sink got is worth nothing. Where the reading ends before r, stop is
+// called, which has to end a Read of r that waits; r is not read any more once
+// Unpack has returned.
+func Unpack(r io.Reader, limits Limits, to Sink, stop func()) error {
+	a := newReader(limits, to, func(v *Violation) error { return v })
+	return a.run(r, stop)
+}
+
+// Check reads a compressed archive to the end of r and returns every violation, in
+// the order of the archive; none for one that Unpack takes. After one of the stream
+// or of the number of entries, nothing can be said of the entries that follow. The
+// error is the one that r returned.
+func Check(r io.Reader, limits Limits) (found []*Violation, err error) {
+	note := func(v *Violation) error {
+		found = append(found, v)
+		return nil
+	}
+	in := &source{r: r}
+	err = newReader(limits, nowhere{}, note).run(in, func() {})
+	if v, last := errors.AsType[*Violation](err); last {
+		found, err = append(found, v), nil
+	}
+	// What was not read counts for this one.
+	named := func(v *Violation) bool { return v.Rule == "tarball" }
+	if err == nil && !slices.ContainsFunc(found, named) {
+		if _, err = io.CopyN(io.Discard, in, limits.Download+1-in.bytes); err == nil {
+			found = append(found, tooLong(limits))
+		}
+	}
+	return found, in.err
+}
+
+// nowhere is the sink of a check.
+type nowhere struct{}
+
+func (nowhere) Create(string, fs.FileMode, int64) (io.WriteCloser, error) { return nowhere{}, nil }
+func (nowhere) Write(p []byte) (int, error)                               { return len(p), nil }
+func (nowhere) Close() error                                              { return nil }
+
+// run reads in three stages at once: receive, decompress, unpack. Decompression
+// takes the longest and hides the others.
+func (a *reader) run(r io.Reader, stop func()) error {
+	// The second pipe is long enough to go on decompressing while the disk is
+	// busy with something else for some milliseconds.
+	compressed, plain := newPipe(4, 128<<10), newPipe(12, 256<<10)
+	var stages sync.WaitGroup
+	stages.Go(func() { compressed.fill(r) })
+	stages.Go(func() {
+		plain.fill(&expander{limits: a.limits, in: source{r: compressed}})
+		compressed.stop()
+	})
+	err := a.read(plain)
+	plain.stop()
+	if err != nil {
+		stop()
+	}
+	stages.Wait()
+	if failed, ok := errors.AsType[*readError](err); ok {
+		return failed.err
+	}
+	return err
+}

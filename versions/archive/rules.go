@@ -1,0 +1,182 @@
+package archive
+
+import (
+	"archive/tar"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode"
+)
+
+// rule is one that each entry has to keep. It says in what way an entry breaks it,
+// after those that a has seen; nothing where it does not.
+type rule struct {
+	name string
+	says func(a *reader, e entry) string
+}
+
+// entryRules are looked at in this order, each whatever the others say.
+var entryRules = []rule{
+	{"sparse", func(_ *reader, e entry) string {
+		return when(e.sparse(), "entry %.80q is a sparse file", e.Name)
+	}},
+	{"kind", func(_ *reader, e entry) string {
+		return when(e.kind == other, "entry %.80q is neither a file nor a folder but %s", e.Name, e.typeName())
+	}},
+	{"mode", func(_ *reader, e entry) string {
+		// The raw bits, not those of FileInfo: they are what a careless
+		// extractor would apply.
+		return when(e.kind == file && e.Mode&0o7000 != 0, "entry %.80q has mode %#o: no setuid, setgid or sticky files", e.Name, e.Mode)
+	}},
+	{"name-length", func(_ *reader, e entry) string {
+		return when(len(e.Name) > MaxNameLength, "entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)
+	}},
+	{"depth", func(_ *reader, e entry) string {
+		return when(strings.Count(e.trimmed(), "/") >= MaxDepth, "entry %.80q lies more than %d folders deep", e.Name, MaxDepth)
+	}},
+	{"name", func(_ *reader, e entry) string {
+		return when(e.path == "", "entry %.80q has a name that is not clean and relative", e.Name)
+	}},
+	{"characters", func(_ *reader, e entry) string {
+		odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
+		return when(strings.ContainsFunc(e.Name, odd), "entry %.80q has a control character or a backslash in its name", e.Name)
+	}},
+	{"top", func(_ *reader, e entry) string {
+		return when(e.path != "" && !tops[e.top], "entry %.80q is not in a folder teleport or teleport-ent", e.Name)
+	}},
+	{"one-top", func(a *reader, e entry) string {
+		return when(tops[e.top] && a.top != "" && a.top != e.top, "it has two top folders, %s and %s", a.top, e.top)
+	}},
+	{"top-file", func(_ *reader, e entry) string {
+		return when(e.kind == file && tops[e.path], "its top folder %q is a file", e.Name)
+	}},
+	{"below-file", func(a *reader, e entry) string {
+		return when(a.belowFile(e), "entry %.80q lies below a file", e.Name)
+	}},
+	{"twice", func(a *reader, e entry) string {
+		before := a.seen[e.path]
+		return when(before > implied || before == implied && e.kind != folder, "entry %.80q comes twice", e.Name)
+	}},
+	{"size", func(a *reader, e entry) string {
+		return when(e.kind != folder && e.Size > a.limits.File, "entry %.80q is of %d bytes, more than %d", e.Name, e.Size, a.limits.File)
+	}},
+	{"unit-size", func(_ *reader, e entry) string {
+		// It is held in memory, and in the journal of the transaction that
+		// replaces it.
+		return when(e.kind != folder && e.rel == unitInside && e.Size > MaxUnit, "it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))
+	}},
+}
+
+func when(broken bool, format string, args ...any) string {
+	if !broken {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// tops are the names that the top folder may have.
+var tops = map[string]bool{"teleport": true, "teleport-ent": true}
+
+// unitInside is where the unit lies in the top folder.
+const unitInside = "examples/systemd/teleport.service"
+
+type entryKind uint8
+
+const (
+	implied entryKind = iota + 1 // a folder that another entry's name needs
+	folder
+	file
+	other
+)
+
+var otherKinds = map[byte]string{
+	tar.TypeSymlink: "a symbolic link",
+	tar.TypeLink:    "a hard link",
+	tar.TypeChar:    "a device",
+	tar.TypeBlock:   "a device",
+	tar.TypeFifo:    "a named pipe",
+}
+
+// entry is one entry of an archive, as the rules look at it.
+type entry struct {
+	*tar.Header
+	kind entryKind
+	// path is the name without the slash that ends a folder's, top its first name
+	// and rel what follows. They are empty where the name is not clean.
+	path, top, rel string
+}
+
+func entryOf(hdr *tar.Header) entry {
+	e := entry{Header: hdr, kind: other}
+	switch hdr.Typeflag {
+	case tar.TypeDir:
+		e.kind = folder
+	case tar.TypeReg:
+		e.kind = file
+	}
+	if p := e.trimmed(); fs.ValidPath(p) && p != "." {
+		e.path = p
+		e.top, e.rel, _ = strings.Cut(p, "/")
+	}
+	return e
+}
+
+func (e entry) trimmed() string {
+	if e.kind == folder {
+		return strings.TrimSuffix(e.Name, "/")
+	}
+	return e.Name
+}
+
+func (e entry) sparse() bool {
+	for key := range e.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+func (e entry) typeName() string {
+	return cmp.Or(otherKinds[e.Typeflag], fmt.Sprintf("of type %q", e.Typeflag))
+}
+
+// destination says where an entry goes, if a host needs it.
+func (e entry) destination() (name string, mode fs.FileMode, ok bool) {
+	switch {
+	case e.kind == folder || !tops[e.top] || e.rel == "":
+		return "", 0, false
+	case e.rel == unitInside:
+		return Unit, 0o644, true
+	case strings.Contains(e.rel, "/") || e.FileInfo().Mode()&0o111 == 0 || e.rel == "install":
+		return "", 0, false
+	}
+	return Programs + "/" + e.rel, 0o755, true
+}
+
+// remember notes an entry for those that follow.
+func (a *reader) remember(e entry) {
+	if e.path == "" {
+		return
+	}
+	if a.top == "" && tops[e.top] {
+		a.top = e.top
+	}
+	for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+		a.seen[dir] = max(a.seen[dir], implied)
+	}
+	if a.seen[e.path] <= implied {
+		a.seen[e.path] = e.kind
+	}
+}
+
+func (a *reader) belowFile(e entry) bool {
+	for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+		if a.seen[dir] == file {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,48 @@
+package versions
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"teleport-update/versions/archive"
+)
+
+// CheckArchive names everything for which hosts would refuse the tarball at path:
+// each rule of package archive that it breaks, and, as the rule "checksum", a
+// checksum file beside it that is not its own. One without a checksum file is taken,
+// for find servers make that themselves. The error says that the tarball could not be
+// read; the violations are those that were found by then.
+func CheckArchive(path string, limits archive.Limits) ([]*archive.Violation, error) {
+	// It is opened as hosts open it. A file is not waited for.
+	ctx, f := context.Background(), (*Fetcher)(nil)
+	m := newMirror(&url.URL{Scheme: "file", Path: path})
+	p, err := m.source.open(ctx, f, m, 0, validator{})
+	if err != nil {
+		return nil, fmt.Errorf("check the tarball: %w", err)
+	}
+	defer p.body.Close()
+	sum := sha256.New()
+	found, err := archive.Check(io.TeeReader(p.body, sum), limits)
+	if err == nil {
+		_, err = io.Copy(sum, p.body) // what the check had no need of
+	}
+	if err != nil {
+		return found, fmt.Errorf("check the tarball: %w", err)
+	}
+	got := hex.EncodeToString(sum.Sum(nil))
+	want, err := f.checksum(ctx, m)
+	switch wrong, ok := errors.AsType[*unusableError](err); {
+	case errors.Is(err, ErrNotFound):
+		return found, nil
+	case ok:
+		return append(found, &archive.Violation{Rule: "checksum", Text: wrong.text}), nil
+	case err == nil && want != got:
+		found = append(found, &archive.Violation{Rule: "checksum", Text: fmt.Sprintf("its checksum file says sha256 %s, and it has %s", want, got)})
+	}
+	return found, err
+}
