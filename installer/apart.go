@@ -2,9 +2,7 @@ package installer
 
 import (
 	"context"
-	"os"
-	"slices"
-	"strings"
+	"teleport-update/internal/procfs"
 )
 
 // recoverApart closes an open transaction from a unit of its own where this
@@ -16,7 +14,7 @@ import (
 // The caller must not hold the update lock, and still has to look whether there
 // is a journal: everywhere else this does nothing.
 func (i *Installer) recoverApart(ctx context.Context) error {
-	if !exists(i.Paths.Journal()) || !endsWithAgent() {
+	if !exists(i.Paths.Journal()) || !procfs.Host().SelfIn(AgentUnit) {
 		return nil
 	}
 	conn, err := i.dial(ctx)
@@ -25,31 +23,4 @@ func (i *Installer) recoverApart(ctx context.Context) error {
 	}
 	defer conn.Close()
 	return i.runApart(ctx, conn, "Close the open switch of the Teleport agent", nil, "recover")
-}
-
-// endsWithAgent reports whether systemd ends this process when it stops the agent.
-func endsWithAgent() bool {
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	return err == nil && groupsOf(string(groups), AgentUnit)
-}
-
-// groupsOf reports whether control groups, as /proc/PID/cgroup lists them
-// (cgroups(7)), are a unit's or below it. In a container a unit of the host
-// outside may come before those of the systemd inside.
-func groupsOf(groups, unit string) bool {
-	for line := range strings.Lines(groups) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) < 3 {
-			continue
-		}
-		for _, name := range slices.Backward(strings.Split(parts[2], "/")) {
-			if name == unit {
-				return true
-			}
-			if strings.HasSuffix(name, ".service") || strings.HasSuffix(name, ".scope") {
-				break
-			}
-		}
-	}
-	return false
 }

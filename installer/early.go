@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"teleport-update/backup"
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
 
@@ -26,7 +27,7 @@ func (i *Installer) changedEarly(ctx context.Context, j *journal, conn *systemd.
 		if err != nil {
 			return false, err
 		}
-		early := executesFrom(u.MainPID, j.To.Dir) || executesFrom(pidIn(u.PIDFile), j.To.Dir)
+		early := executesFrom(u.MainPID, j.To.Dir) || executesFrom(uint32(procfs.PIDFile(u.PIDFile)), j.To.Dir)
 		if !early && u.MainPID == j.Agent.MainPID && u.InvocationID == j.Agent.InvocationID {
 			return false, nil
 		}

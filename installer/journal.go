@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"strings"
 	"time"
 
 	"teleport-update/internal/durable"
@@ -237,13 +235,4 @@ func loadJournal(path string) (*journal, error) {
 		}
 	}
 	return &j, nil
-}
-
-// bootID tells one boot of the host from another.
-func bootID() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
 }

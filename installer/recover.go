@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
+	"teleport-update/health"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
 
@@ -109,7 +109,7 @@ func (i *Installer) recoverLocked(ctx context.Context) error {
 	if j.Phase == proven {
 		return i.finish(ctx, j, conn)
 	}
-	if j.Phase == switched && !j.Rewatched && j.BootID == bootID() {
+	if j.Phase == switched && !j.Rewatched && j.BootID == procfs.BootID() {
 		held, err := i.watchAgain(ctx, j, conn)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (i *Installer) recoverLocked(ctx context.Context) error {
 	}
 	// Undoing is not cut short by what cut the switch short.
 	if err := i.undo(context.WithoutCancel(ctx), j, conn); err != nil {
-		if errors.Is(err, systemd.ErrHostStopping) {
+		if errors.Is(err, health.ErrHostStopping) {
 			return &NeedsBootError{}
 		}
 		return &NeedsPersonError{fmt.Errorf("undo the switch to %s: %w; the next run tries again", j.To, err)}
@@ -155,7 +155,7 @@ func (i *Installer) watchAgain(ctx context.Context, j *journal, conn *systemd.Co
 	if err != nil {
 		return false, err
 	}
-	if !executesFrom(u.MainPID, j.To.Dir) && !executesFrom(pidIn(u.PIDFile), j.To.Dir) {
+	if !executesFrom(u.MainPID, j.To.Dir) && !executesFrom(uint32(procfs.PIDFile(u.PIDFile)), j.To.Dir) {
 		j.Interrupted = true
 		return false, nil
 	}
@@ -167,21 +167,21 @@ func (i *Installer) watchAgain(ctx context.Context, j *journal, conn *systemd.Co
 	if err != nil {
 		return false, err
 	}
-	health := c.Spec.Health
+	spec := c.Spec.Health
 	if j.Commit.Spec != nil {
-		health = j.Commit.Spec.Health
+		spec = j.Commit.Spec.Health
 	}
-	w, err := i.watch(ctx, conn, j.To.Dir, health)
+	w, err := i.watch(ctx, conn, j.To.Dir, spec)
 	if err != nil {
 		return false, err
 	}
 	i.Log.Info("watching the agent once more", "version", j.To.String(), "window", w.Window)
-	var unhealthy *systemd.UnhealthyError
-	switch _, err = conn.WatchRunning(ctx, w); {
+	var unhealthy *health.UnhealthyError
+	switch _, err = health.Prove(ctx, conn, health.Running, w); {
 	case err == nil:
 		i.Log.Info("the agent holds", "version", j.To.String())
 		return true, i.enterProven(j)
-	case errors.Is(err, systemd.ErrHostStopping):
+	case errors.Is(err, health.ErrHostStopping):
 		return false, &NeedsBootError{}
 	case ctx.Err() != nil:
 		return false, fmt.Errorf("close the switch to %s: interrupted (%w); the next run goes on with it", j.To, context.Cause(ctx))
@@ -194,25 +194,12 @@ func (i *Installer) watchAgain(ctx context.Context, j *journal, conn *systemd.Co
 	return false, err
 }
 
-// pidIn is the process that a unit's PID file names, 0 if there is none. It is the
-// one that serves; systemd may still have the one before, which drains its
-// sessions, for the main process.
-func pidIn(file string) uint32 {
-	data, err := os.ReadFile(file)
-	if err != nil || len(data) > 64 {
-		return 0
-	}
-	pid, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 31)
-	if err != nil {
-		return 0
-	}
-	return uint32(pid)
-}
-
-// executesFrom reports whether a process executes a program inside dir.
+// executesFrom reports whether a process executes a program of a folder, or one
+// that was there and has been deleted since.
 func executesFrom(pid uint32, dir string) bool {
-	exe, err := os.Readlink(filepath.Join("/proc", fmt.Sprint(pid), "exe"))
-	return err == nil && inside(exe, dir)
+	p := procfs.Host().Process(int(pid))
+	real, err := filepath.EvalSymlinks(dir)
+	return p != nil && err == nil && p.CameFrom(real)
 }
 
 // reassertAtBoot sees that the agent finds what it is started from, in case it

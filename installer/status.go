@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 )
 
@@ -155,7 +153,7 @@ func (i *Installer) reportTransaction(r *Report) (broken error) {
 	if err != nil || j == nil {
 		return err
 	}
-	o := OpenState{To: j.To.String(), Phase: string(j.Phase), Since: j.Started, Running: lockHeld(i.Paths.updateLock()), Error: known(j.Error), oldFails: j.OldFails}
+	o := OpenState{To: j.To.String(), Phase: string(j.Phase), Since: j.Started, Running: procfs.Host().Locked(i.Paths.updateLock()), Error: known(j.Error), oldFails: j.OldFails}
 	if j.From != nil {
 		o.From = known(j.From.String())
 	}
@@ -208,27 +206,6 @@ func known(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// lockHeld reports whether some process holds the lock, without taking it: a
-// status that takes it, if only for an instant, could turn a tick away.
-func lockHeld(path string) bool {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
-		return false
-	}
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return false
-	}
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
-	for line := range strings.Lines(string(locks)) {
-		fields := strings.Fields(line)
-		if len(fields) >= 6 && fields[1] == "FLOCK" && fields[5] == file {
-			return true
-		}
-	}
-	return false
 }
 
 // Text writes the report for a person.

@@ -1,13 +1,10 @@
 package installer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
 
@@ -25,7 +22,8 @@ func stopAgent(ctx context.Context, conn *systemd.Conn) error {
 	if err != nil {
 		return err
 	}
-	if (u.PIDFile != "" || u.Type != "simple" && u.Type != "exec") && parentOf(u.MainPID) == 1 {
+	main := procfs.Host().Process(int(u.MainPID))
+	if (u.PIDFile != "" || u.Type != "simple" && u.Type != "exec") && main != nil && main.Parent == 1 {
 		if err := conn.DaemonReload(ctx); err != nil {
 			return fmt.Errorf("make systemd look at the agent: %w", err)
 		}
@@ -34,19 +32,4 @@ func stopAgent(ctx context.Context, conn *systemd.Conn) error {
 		return fmt.Errorf("stop the agent: %w", err)
 	}
 	return nil
-}
-
-// parentOf returns the parent of a process that is alive, else 0.
-func parentOf(pid uint32) int {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name is in parentheses and may hold anything, so count from its end.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
-		return 0
-	}
-	parent, _ := strconv.Atoi(fields[1])
-	return parent
 }

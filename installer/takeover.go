@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/procfs"
 	"teleport-update/ospackage"
 	"teleport-update/systemd"
 )
@@ -273,7 +274,7 @@ func (i *Installer) takeOverNow(ctx context.Context, c Config, packages []ospack
 	}
 	r := releaseOf(tree)
 	j := &journal{
-		Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: bootID(),
+		Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: procfs.BootID(),
 		From: &r, To: r, Unit: unitBefore{Path: i.Paths.Unit()}, Agent: agent, Database: databaseRecord{Plan: keepDatabase},
 		TakenOver: takenOver{Packages: packages},
 	}

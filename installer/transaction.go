@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"teleport-update/backup"
+	"teleport-update/health"
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 	"teleport-update/versions"
 )
@@ -39,7 +41,7 @@ func (t *transaction) run(ctx context.Context) error {
 		// From here there is only forward: the next run commits it.
 		return &NeedsPersonError{fmt.Errorf("version %s runs and holds, but could not be committed: %w; the next run tries again, see `teleport-update status`", t.request.To, err)}
 	}
-	if errors.Is(err, systemd.ErrHostStopping) {
+	if errors.Is(err, health.ErrHostStopping) {
 		// Says nothing about the version. The journal stays; the next boot
 		// puts the old version back before the agent starts.
 		t.Log.Warn("the host is shutting down in the middle of the switch; it is undone at the next boot", "version", t.request.To.String())
@@ -92,7 +94,7 @@ func (t *transaction) prepare(ctx context.Context) error {
 		return err
 	}
 	t.j = &journal{
-		Schema: journalSchema, ID: rand.Text(), Started: t.timestamp(), BootID: bootID(),
+		Schema: journalSchema, ID: rand.Text(), Started: t.timestamp(), BootID: procfs.BootID(),
 		To: t.request.To, Links: links, Unit: unit, Agent: agent, Database: database,
 		Commit: commit{Spec: t.request.Spec, Held: t.request.Held, SkippedBackup: database.Skipped || database.Damaged},
 	}
@@ -228,30 +230,30 @@ func (t *transaction) prove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.Window < systemd.MinWindow(u) {
-		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", systemd.MinWindow(u))
+	if w.Window < health.MinWindow(u) {
+		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", health.MinWindow(u))
 	}
 	if u.Idle() && !t.j.Database.Stop {
-		if state, err := t.conn.State(ctx); err != nil {
+		if stopping, err := t.conn.Stopping(ctx); err != nil {
 			return err
-		} else if state == "stopping" {
-			return systemd.ErrHostStopping
+		} else if stopping {
+			return health.ErrHostStopping
 		}
 		t.Log.Info("the agent was stopped since the switch began, and stays down", "version", t.request.To.String())
 		t.j.Agent.State = agentStopped
 		return nil
 	}
 	t.Log.Info("watching the agent", "version", t.request.To.String(), "window", w.Window)
-	var outcome systemd.Outcome
+	var outcome health.Outcome
 	switch {
 	case t.j.Database.Stop:
-		outcome, err = t.conn.StartAndWatch(ctx, w)
+		outcome, err = health.Prove(ctx, t.conn, health.Start, w)
 	case t.j.Agent.State == agentFailing, t.j.Agent.Program != u.ExecStart:
 		// A reload would have an agent that was started by another path, say a
 		// package's, start that one again.
-		outcome, err = t.conn.RestartAndWatch(ctx, w)
+		outcome, err = health.Prove(ctx, t.conn, health.Restart, w)
 	default:
-		outcome, err = t.conn.ReloadAndWatch(ctx, w)
+		outcome, err = health.Prove(ctx, t.conn, health.Reload, w)
 	}
 	if err != nil {
 		return err
@@ -269,7 +271,7 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 		cause = fmt.Errorf("the updater was told to stop in the middle of it (%w)", context.Cause(ctx))
 	}
 	ctx = context.WithoutCancel(ctx)
-	var unhealthy *systemd.UnhealthyError
+	var unhealthy *health.UnhealthyError
 	t.j.Error = cause.Error()
 	// What an administrator's files prevent says nothing about the version.
 	var refused *RefusedError
@@ -279,7 +281,7 @@ func (t *transaction) abandon(ctx context.Context, cause error) error {
 		t.j.heed(unhealthy)
 	}
 	t.Log.Warn("rolling back", "version", t.request.To.String(), "error", cause)
-	if err := t.undo(ctx, t.j, t.conn); errors.Is(err, systemd.ErrHostStopping) {
+	if err := t.undo(ctx, t.j, t.conn); errors.Is(err, health.ErrHostStopping) {
 		return &NeedsBootError{}
 	} else if err != nil {
 		return &NeedsPersonError{fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.request.To, cause, err)}

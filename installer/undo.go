@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"teleport-update/backup"
+	"teleport-update/health"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 	"teleport-update/versions"
 )
@@ -44,7 +46,7 @@ func (i *Installer) startAnyway(ctx context.Context, j *journal, conn *systemd.C
 }
 
 // heed notes what a watch found out besides that the version does not hold.
-func (j *journal) heed(u *systemd.UnhealthyError) {
+func (j *journal) heed(u *health.UnhealthyError) {
 	j.OldServes = u.OldServes
 	if u.Stopped {
 		// A person stopped the agent in the middle of the watch: nothing is known
@@ -57,7 +59,7 @@ func (j *journal) heed(u *systemd.UnhealthyError) {
 // is down since a reboot: what a person had started by hand does not come back
 // at boot, and is not for us to start.
 func (i *Installer) heedBoot(ctx context.Context, j *journal, conn *systemd.Conn) error {
-	if conn == nil || j.BootID == bootID() {
+	if conn == nil || j.BootID == procfs.BootID() {
 		return nil
 	}
 	u, err := conn.Unit(ctx, AgentUnit)
@@ -68,7 +70,7 @@ func (i *Installer) heedBoot(ctx context.Context, j *journal, conn *systemd.Conn
 		i.Log.Info("the agent stays down: systemd did not start it at this boot")
 		j.Agent.State = agentStopped
 	}
-	j.BootID, j.OldServes = bootID(), false
+	j.BootID, j.OldServes = procfs.BootID(), false
 	if j.Phase != restored {
 		j.Phase = rollingBack
 	}
@@ -108,7 +110,7 @@ func (i *Installer) stopToUndo(ctx context.Context, j *journal, conn *systemd.Co
 // All is back in its place, and as long as the journal is open no other version
 // can come and help.
 func (i *Installer) oldFails(j *journal, err error) error {
-	var unhealthy *systemd.UnhealthyError
+	var unhealthy *health.UnhealthyError
 	if !errors.As(err, &unhealthy) {
 		return err
 	}
@@ -255,11 +257,11 @@ func (i *Installer) bringBack(ctx context.Context, j *journal, conn *systemd.Con
 		return err
 	}
 	if stateOf(u) == agentRunning && u.MainPID != 0 && !executesFrom(u.MainPID, j.To.Dir) {
-		_, err = conn.WatchRunning(ctx, w) // systemd started it at boot
+		_, err = health.Prove(ctx, conn, health.Running, w) // systemd started it at boot
 	} else {
-		_, err = conn.RestartAndWatch(ctx, w)
+		_, err = health.Prove(ctx, conn, health.Restart, w)
 	}
-	if unhealthy, ok := errors.AsType[*systemd.UnhealthyError](err); ok && unhealthy.Stopped {
+	if unhealthy, ok := errors.AsType[*health.UnhealthyError](err); ok && unhealthy.Stopped {
 		i.Log.Info("the agent stays down: somebody stopped it while the old version was being watched")
 		j.Agent.State = agentStopped
 		return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/health"
 	"teleport-update/systemd"
 	"teleport-update/versions"
 )
@@ -20,7 +21,7 @@ func TestAnOldVersionThatDoesNotHoldEitherIsTriedOnceMore(t *testing.T) {
 	if err := j.save(i.Paths.Journal()); err != nil {
 		t.Fatal(err)
 	}
-	fails := &systemd.UnhealthyError{Reason: "it died, too"}
+	fails := &health.UnhealthyError{Reason: "it died, too"}
 	if err := i.oldFails(j, fails); !errors.Is(err, fails) {
 		t.Fatalf("the first time: %v; want it to be an error", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/procfs"
 	"teleport-update/ospackage"
 	"teleport-update/systemd"
 	"teleport-update/versions"
@@ -41,7 +42,7 @@ func (i *Installer) uninstallLocked(ctx context.Context, c Config, conn *systemd
 		if err := i.checkUninstall(ctx, c, keepAgent); err != nil {
 			return err
 		}
-		j := &journal{Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: bootID(), KeepAgent: keepAgent}
+		j := &journal{Schema: journalSchema, ID: rand.Text(), Started: i.timestamp(), BootID: procfs.BootID(), KeepAgent: keepAgent}
 		if err := j.enter(i.Paths.Journal(), uninstalling); err != nil {
 			return err
 		}

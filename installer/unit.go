@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/health"
 	"teleport-update/internal/durable"
 	"teleport-update/systemd"
 	"teleport-update/versions"
@@ -131,20 +132,20 @@ func stateOf(u systemd.Unit) agentState {
 
 // healthWindow is how long the agent must hold: as long as a person said, else
 // long enough to see it fail again and again.
-func healthWindow(health HealthSpec, u systemd.Unit) time.Duration {
-	if w := health.Window.Std(); w != 0 {
+func healthWindow(spec HealthSpec, u systemd.Unit) time.Duration {
+	if w := spec.Window.Std(); w != 0 {
 		return w
 	}
-	return max(defaultWindow, systemd.MinWindow(u))
+	return max(defaultWindow, health.MinWindow(u))
 }
 
 // watch describes the health watch of a version in dir.
-func (i *Installer) watch(ctx context.Context, conn *systemd.Conn, dir string, health HealthSpec) (systemd.Watch, error) {
+func (i *Installer) watch(ctx context.Context, conn *systemd.Conn, dir string, spec HealthSpec) (health.Watch, error) {
 	u, err := conn.Unit(ctx, AgentUnit)
 	if err != nil {
-		return systemd.Watch{}, err
+		return health.Watch{}, err
 	}
-	return systemd.Watch{Unit: AgentUnit, Dir: dir, Window: healthWindow(health, u), ReadyURL: health.ReadyURL, Log: i.Log}, nil
+	return health.Watch{Unit: AgentUnit, Dir: dir, Window: healthWindow(spec, u), ReadyURL: spec.ReadyURL, Log: i.Log}, nil
 }
 
 // writeUnit puts a version's unit in place: a copy, not a link, because

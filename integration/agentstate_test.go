@@ -189,7 +189,7 @@ func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
 			meanwhile.Store(true)
 			s.ends(update, 0)
 			s.serves("1.1.0")
-			if log := s.told(); !strings.Contains(log, "Somebody else restarted or reloaded the agent, watching anew") {
+			if log := s.told(); !strings.Contains(log, "somebody else restarted or reloaded the agent; its watch begins again") {
 				t.Errorf("the journal does not say why it took longer:\n%s", log)
 			}
 		})

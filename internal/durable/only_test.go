@@ -14,7 +14,7 @@ import (
 )
 
 // The updater's own packages: all that runs on a host, but for this one.
-var updater = []string{"backup", "cmd/teleport-update", "find", "installer", "internal", "ospackage", "systemd", "versions"}
+var updater = []string{"backup", "cmd/teleport-update", "find", "health", "installer", "internal", "ospackage", "systemd", "versions"}
 
 // What changes files without this package, and why it may. Each is one function
 // of one file, with the calls that it makes. SQLite's own writes to databases are

@@ -1,6 +1,6 @@
 //go:build hosts
 
-package systemd
+package health
 
 import (
 	"fmt"
@@ -11,15 +11,33 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
 )
 
 // hostAgent is an agent's unit of which version 1 runs, linked, and version 2 is
 // there.
 type hostAgent struct {
 	t          *testing.T
-	conn       *Conn
+	conn       *systemd.Conn
 	root, unit string
 	link       string
+}
+
+// dialHost connects to the systemd of a host that these tests may do with what
+// they like.
+func dialHost(t *testing.T) *systemd.Conn {
+	t.Helper()
+	if os.Getenv("DISPOSABLE_HOST") == "" {
+		t.Skip("DISPOSABLE_HOST is not set: this would change the units of the host it runs on")
+	}
+	conn, err := systemd.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
 }
 
 type hostUnit struct {
@@ -108,7 +126,7 @@ func (a *hostAgent) systemctl(args ...string) {
 	}
 }
 
-func (a *hostAgent) start() Unit {
+func (a *hostAgent) start() systemd.Unit {
 	a.t.Helper()
 	if err := a.conn.Start(a.t.Context(), a.unit); err != nil {
 		a.t.Fatal(err)
@@ -125,7 +143,7 @@ func (a *hostAgent) start() Unit {
 	}
 }
 
-func (a *hostAgent) state() Unit {
+func (a *hostAgent) state() systemd.Unit {
 	a.t.Helper()
 	u, err := a.conn.Unit(a.t.Context(), a.unit)
 	if err != nil {
@@ -155,7 +173,7 @@ func (a *hostAgent) watch() Watch {
 }
 
 // inPIDFile is the process that the PID file names, 0 if there is none.
-func (a *hostAgent) inPIDFile() uint32 { return uint32(procfs{root: "/"}.pidFile(a.pidFile())) }
+func (a *hostAgent) inPIDFile() uint32 { return uint32(procfs.PIDFile(a.pidFile())) }
 
 // meanwhile does something as soon as a process of the new version runs that does
 // not do so yet. The channel brings when that was done.
@@ -197,7 +215,7 @@ func (a *hostAgent) soon(state func() bool, do func()) <-chan time.Time {
 var dies = map[string]func(*hostAgent) bool{
 	"once it is there": func(a *hostAgent) bool {
 		u, err := a.conn.Unit(a.t.Context(), a.unit)
-		group := procfs{root: "/"}.group(u.ControlGroup, a.root+"/versions/2")
+		group := groupOf(procfs.Host(), u.ControlGroup, a.root+"/versions/2")
 		return err == nil && slices.ContainsFunc(group, func(p process) bool { return p.inside })
 	},
 	"once the PID file names it": func(a *hostAgent) bool { return a.executes(a.inPIDFile()) == versionTwo },

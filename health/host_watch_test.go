@@ -1,11 +1,12 @@
 //go:build hosts
 
-package systemd
+package health
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"teleport-update/systemd"
 )
 
 type hostCase struct {
@@ -61,7 +64,7 @@ func TestHostReload(t *testing.T) {
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			w.run(t, (*Conn).ReloadAndWatch)
+			w.run(t, Reload)
 		})
 	}
 }
@@ -90,15 +93,13 @@ func TestHostRestart(t *testing.T) {
 			if len(w.meanwhile) == 0 || w.meanwhile[0] != "daemon-reexec" {
 				t.Parallel()
 			}
-			w.run(t, (*Conn).RestartAndWatch)
+			w.run(t, Restart)
 		})
 	}
 }
 
-type hostAct func(*Conn, context.Context, Watch) (Outcome, error)
-
-func (w hostCase) run(t *testing.T, act hostAct) {
-	for window := hostWindow; !w.runIn(t, act, window); window *= 2 {
+func (w hostCase) run(t *testing.T, by Means) {
+	for window := hostWindow; !w.runIn(t, by, window); window *= 2 {
 		if window > patience {
 			t.Fatal("what happened meanwhile was not noticed")
 		}
@@ -107,9 +108,9 @@ func (w hostCase) run(t *testing.T, act hostAct) {
 }
 
 // runIn is false where systemd was too slow for the case to say anything.
-func (w hostCase) runIn(t *testing.T, act hostAct, window time.Duration) (said bool) {
+func (w hostCase) runIn(t *testing.T, by Means, window time.Duration) (said bool) {
 	a := newHostAgent(t, w.unit, w.one, w.two)
-	var before Unit
+	var before systemd.Unit
 	if !w.stopped {
 		before = a.start()
 	}
@@ -136,14 +137,14 @@ func (w hostCase) runIn(t *testing.T, act hostAct, window time.Duration) (said b
 	var log bytes.Buffer
 	watch.Log = slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &log), nil))
 	began := time.Now()
-	out, err := act(a.conn, t.Context(), watch)
+	out, err := Prove(t.Context(), a.conn, by, watch)
 	ended := time.Now()
 	t.Logf("%v after %v: %+v", err, ended.Sub(began).Round(time.Millisecond), out)
 	if meanwhile != nil {
 		late := (<-meanwhile).After(ended)
 		if w.meanwhile[0] == "restart" {
 			// It may also have come after the last look, and before the end.
-			late = !strings.Contains(log.String(), "watching anew")
+			late = !strings.Contains(log.String(), "its watch begins again")
 		}
 		if late && err == nil {
 			return false
@@ -188,7 +189,7 @@ func TestHostRollBackOfACrashLoopAtItsStartLimit(t *testing.T) {
 	a := newHostAgent(t, hostUnit{service: "Restart=always\nRestartSec=1ms", limit: "1h"}, "", "exit=1")
 	a.start()
 	a.linkTo("2")
-	if _, err := a.conn.RestartAndWatch(t.Context(), a.watch()); err == nil {
+	if _, err := Prove(t.Context(), a.conn, Restart, a.watch()); err == nil {
 		t.Fatal("a crash loop held")
 	}
 	for began := time.Now(); a.state().ActiveState != "failed"; time.Sleep(5 * time.Millisecond) {
@@ -205,7 +206,7 @@ func TestHostRollBackOfACrashLoopAtItsStartLimit(t *testing.T) {
 	if err := a.conn.Stop(t.Context(), a.unit); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.conn.StartAndWatch(t.Context(), w); err != nil {
+	if _, err := Prove(t.Context(), a.conn, Start, w); err != nil {
 		t.Error(err)
 	}
 }
@@ -220,7 +221,7 @@ func TestHostRestartInTheMiddleOfACrashLoopIsNotTheNewVersionsCrash(t *testing.T
 		}
 	}
 	a.linkTo("2")
-	if _, err := a.conn.ReloadAndWatch(t.Context(), a.watch()); err != nil {
+	if _, err := Prove(t.Context(), a.conn, Reload, a.watch()); err != nil {
 		t.Error(err)
 	}
 }
@@ -240,7 +241,7 @@ func TestHostStopOfAProcessThatIgnoresIt(t *testing.T) {
 	}
 	if err := a.conn.Reload(t.Context(), a.unit); err == nil {
 		t.Error("a stopped unit was reloaded")
-	} else if _, ok := errors.AsType[*JobError](err); !ok {
+	} else if _, ok := errors.AsType[*systemd.JobError](err); !ok {
 		t.Errorf("%T; want a *JobError", err)
 	}
 }
@@ -251,7 +252,7 @@ func TestHostDanglingLink(t *testing.T) {
 		a := newHostAgent(t, hostUnit{kind: kind}, "", "")
 		a.start()
 		os.Remove(a.link)
-		_, err := a.conn.RestartAndWatch(t.Context(), a.watch())
+		_, err := Prove(t.Context(), a.conn, Restart, a.watch())
 		if e, ok := errors.AsType[*UnhealthyError](err); !ok || !strings.Contains(e.Reason, "could not be executed") {
 			t.Errorf("Type=%s: %v", kind, err)
 		}
@@ -265,21 +266,21 @@ func TestHostWatchRunning(t *testing.T) {
 	a.linkTo("2")
 	w := a.watch()
 	w.ReloadLimit = hostWindow
-	_, err := a.conn.WatchRunning(t.Context(), w)
+	_, err := Prove(t.Context(), a.conn, Running, w)
 	if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.OldServes {
 		t.Errorf("the old version: %v; want unhealthy and that it serves", err)
 	}
 	time.AfterFunc(300*time.Millisecond, func() { exec.Command("systemctl", "reload", a.unit).Run() })
-	if out, err := a.conn.WatchRunning(t.Context(), a.watch()); err != nil || out.Restarted {
+	if out, err := Prove(t.Context(), a.conn, Running, a.watch()); err != nil || out.Restarted {
 		t.Errorf("a hand-over on its way: %+v, %v", out, err)
 	}
-	if _, err := a.conn.WatchRunning(t.Context(), a.watch()); err != nil {
+	if _, err := Prove(t.Context(), a.conn, Running, a.watch()); err != nil {
 		t.Errorf("the new version: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	w.Window = patience
-	if _, err := a.conn.WatchRunning(ctx, w); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Prove(ctx, a.conn, Running, w); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v; want the context's error", err)
 	}
 }
@@ -294,7 +295,7 @@ func TestHostThroughALinkToTheDataFolder(t *testing.T) {
 	}
 	w := a.watch()
 	w.Dir = a.root + "/elsewhere/2"
-	if _, err := a.conn.ReloadAndWatch(t.Context(), w); err != nil {
+	if _, err := Prove(t.Context(), a.conn, Reload, w); err != nil {
 		t.Error(err)
 	}
 }
@@ -311,22 +312,48 @@ func TestHostOverTheSystemBus(t *testing.T) {
 	if err := os.Symlink("/run/dbus/system_bus_socket", root+"/run/dbus/system_bus_socket"); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := dial(t.Context(), dialer{root})
+	conn, err := systemd.DialRoot(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	a.start()
 	a.linkTo("2")
-	if _, err := conn.ReloadAndWatch(t.Context(), a.watch()); err != nil {
+	if _, err := Prove(t.Context(), conn, Reload, a.watch()); err != nil {
 		t.Error(err)
 	}
 	stopped := a.meanwhile("stop", a.unit)
 	w := a.watch()
 	w.Window = patience
-	_, err = conn.RestartAndWatch(t.Context(), w)
+	_, err = Prove(t.Context(), conn, Restart, w)
 	if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.Stopped {
 		t.Errorf("%v; want Stopped", err)
 	}
 	<-stopped
+}
+
+// TestShutdown ends the host, so it runs only where the environment says that it
+// may.
+func TestShutdown(t *testing.T) {
+	if os.Getenv("DISPOSABLE_HOST") != "stop" {
+		t.Skip("DISPOSABLE_HOST is not \"stop\": this would stop the host it runs on")
+	}
+	a := newHostAgent(t, hostUnit{}, "", "")
+	a.start()
+	// A small host has stopped before anybody could look. This unit stops when the
+	// test is over, and the host with it.
+	writeHostFile(t, "/etc/systemd/system/hold.service", fmt.Sprintf("[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n"+
+		"ExecStop=/bin/sh -c \"while kill -0 %d; do sleep 0.05; done\"\n", os.Getpid()))
+	a.systemctl("daemon-reload")
+	a.systemctl("start", "hold.service")
+	a.linkTo("2")
+	a.meanwhile("poweroff")
+	w := a.watch()
+	w.Window = time.Minute
+	if _, err := Prove(t.Context(), a.conn, Restart, w); !errors.Is(err, ErrHostStopping) {
+		t.Fatalf("%v; want ErrHostStopping", err)
+	}
+	if _, err := Prove(t.Context(), a.conn, Restart, w); !errors.Is(err, ErrHostStopping) {
+		t.Fatalf("a restart while the host stops: %v; want ErrHostStopping", err)
+	}
 }

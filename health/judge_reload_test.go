@@ -1,6 +1,10 @@
-package systemd
+package health
 
-import "testing"
+import (
+	"testing"
+
+	"teleport-update/systemd"
+)
 
 func oldUp(s *scene) {
 	s.up("a", 10, oldExe)
@@ -63,7 +67,7 @@ func TestAfterAReload(t *testing.T) {
 			kind:  unhealthy, at: 1.6},
 		{name: "one that dies with the old one gone takes the unit with it",
 			steps: []step{after(0, oldUp), after(1, handOver), after(2, func(s *scene) { s.die(10); s.lead(20) }),
-				after(10, func(s *scene) { s.die(20) }), after(10.3, func(s *scene) { s.down("activating", "auto-restart", "exit-code", cldExited, 2) })},
+				after(10, func(s *scene) { s.die(20) }), after(10.3, func(s *scene) { s.down("activating", "auto-restart", "exit-code", systemd.Exited, 2) })},
 			kind: unhealthy, at: 10.3, reason: "exited with status 2"},
 		{name: "a stepping stone is not the agent",
 			steps: []step{after(0, oldUp), after(1, func(s *scene) { s.spawn(20, 10, newExe) }),
@@ -103,17 +107,20 @@ func TestAfterAReload(t *testing.T) {
 			steps: []step{after(0, oldUp), after(1, func(s *scene) { s.pidFile = 0; s.spawn(20, 1, newExe) })}, kind: needsRestart, at: 15},
 
 		{name: "a unit that goes down is unhealthy",
-			steps: []step{after(0, oldUp), after(1, handOver), after(9, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0) })},
+			steps: []step{after(0, oldUp), after(1, handOver), after(9, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0) })},
 			kind:  unhealthy, at: 9},
 		{name: "a crash before the new version was tried needs a restart although systemd has started it",
 			steps: []step{after(0, oldUp), after(9, func(s *scene) { s.up("b", 30, newExe); s.unit.NRestarts = 1 })},
 			kind:  needsRestart, at: 9, reason: "restarted by systemd"},
 		{name: "an old version that dies on the reload says nothing about the new one",
-			steps: []step{after(0, oldUp), after(2, func(s *scene) { s.down("failed", "failed", "signal", cldKilled, 1) })},
+			steps: []step{after(0, oldUp), after(2, func(s *scene) { s.down("failed", "failed", "signal", systemd.Killed, 1) })},
 			kind:  needsRestart, at: 2, reason: "SIGHUP"},
 		{name: "nor does one that dies while the new one is starting, and takes it along",
 			steps: []step{after(0, oldUp), after(1, func(s *scene) { s.spawn(20, 10, newExe) }),
-				after(2, func(s *scene) { s.down("activating", "auto-restart", "exit-code", cldExited, 1); s.unit.exitPID = 10 })},
+				after(2, func(s *scene) {
+					s.down("activating", "auto-restart", "exit-code", systemd.Exited, 1)
+					s.unit.ExitPID = 10
+				})},
 			kind: needsRestart, at: 2, reason: "exited with status 1"},
 		{name: "also when systemd has started the unit again by the next look",
 			steps: []step{after(0, oldUp), after(1, func(s *scene) { s.spawn(20, 10, newExe) }),
@@ -121,14 +128,20 @@ func TestAfterAReload(t *testing.T) {
 			kind: needsRestart, at: 2, reason: "restarted by systemd"},
 		{name: "but a new one that dies as the main process does, although nobody saw it take over",
 			steps: []step{after(0, oldUp), after(1, func(s *scene) { s.spawn(20, 10, newExe) }),
-				after(2, func(s *scene) { s.down("activating", "auto-restart", "exit-code", cldExited, 1); s.unit.exitPID = 20 })},
+				after(2, func(s *scene) {
+					s.down("activating", "auto-restart", "exit-code", systemd.Exited, 1)
+					s.unit.ExitPID = 20
+				})},
 			kind: unhealthy, at: 2},
 		{name: "an old version that dies once it was relieved does not excuse the new one",
 			steps: []step{after(0, oldUp), after(1, handOver),
-				after(2, func(s *scene) { s.down("activating", "auto-restart", "exit-code", cldExited, 1); s.unit.exitPID = 10 })},
+				after(2, func(s *scene) {
+					s.down("activating", "auto-restart", "exit-code", systemd.Exited, 1)
+					s.unit.ExitPID = 10
+				})},
 			kind: unhealthy, at: 2},
 		{name: "a stop by somebody else is no reason to restart",
-			steps: []step{after(0, oldUp), after(2, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0); s.otherJobs = 1 })},
+			steps: []step{after(0, oldUp), after(2, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0); s.otherJobs = 1 })},
 			kind:  unhealthy, at: 2, stopped: true},
 		{name: "restarts before the reload are not the new version's", baseline: 3,
 			steps: []step{after(0, oldUp), after(1, handOver)}, kind: held, at: 31},

@@ -1,4 +1,4 @@
-package systemd
+package health
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	sdbus "github.com/coreos/go-systemd/v22/dbus"
+	"teleport-update/systemd"
 )
 
 func (p *watching) restart(ctx context.Context) (Outcome, error) {
@@ -15,7 +15,7 @@ func (p *watching) restart(ctx context.Context) (Outcome, error) {
 		return Outcome{}, p.failure(ctx, err)
 	}
 	if u.Running() {
-		return p.act(ctx, "restart", (*sdbus.Conn).RestartUnitContext)
+		return p.act(ctx, systemd.VerbRestart)
 	}
 	// A unit that is dying again and again is stopped first: systemd may restart it
 	// once more just now, and that must not be counted against the new version.
@@ -26,30 +26,30 @@ func (p *watching) restart(ctx context.Context) (Outcome, error) {
 }
 
 func (p *watching) start(ctx context.Context) (Outcome, error) {
-	return p.act(ctx, "start", (*sdbus.Conn).StartUnitContext)
+	return p.act(ctx, systemd.VerbStart)
 }
 
 // act starts the new version and watches its main process. It listens from the
 // start on: on a busy host this program may not get to run before somebody has
 // stopped the agent again.
-func (p *watching) act(ctx context.Context, verb string, call jobCall) (Outcome, error) {
-	p.Log.Info("Starting the agent.", "unit", p.Unit, "dir", p.Dir)
+func (p *watching) act(ctx context.Context, verb systemd.Verb) (Outcome, error) {
+	p.Log.Info("starting the agent", "unit", p.Unit, "dir", p.Dir)
 	s := p.sampler(false)
-	defer s.close()
-	if err := s.listen(ctx); err != nil {
+	defer s.Close()
+	if err := s.Follow(ctx); err != nil {
 		return Outcome{}, p.failure(ctx, err)
 	}
 	if err := p.conn.ResetFailed(ctx, p.Unit); err != nil {
 		return Outcome{}, p.failure(ctx, err)
 	}
-	job, err := p.conn.queueJob(ctx, verb, p.Unit, call)
+	job, err := p.conn.QueueJob(ctx, verb, p.Unit)
 	if err == nil {
-		s.ignoreUntil(job.id)
-		err = p.conn.waitJob(ctx, job, p.rules.startLimit)
+		s.IgnoreUntil(job.ID)
+		err = p.conn.WaitJob(ctx, job, p.rules.startLimit)
 	}
 	if err != nil {
 		// A job that somebody else's replaced says nothing; the unit's state will.
-		if job, ok := errors.AsType[*JobError](err); !ok || job.Result != "canceled" {
+		if job, ok := errors.AsType[*systemd.JobError](err); !ok || job.Result != "canceled" {
 			return Outcome{}, p.failure(ctx, err)
 		}
 	}
@@ -61,12 +61,12 @@ func (p *watching) act(ctx context.Context, verb string, call jobCall) (Outcome,
 
 func (p *watching) reload(ctx context.Context) (Outcome, error) {
 	s := p.sampler(true)
-	defer s.close()
+	defer s.Close()
 	before, err := s.sample(ctx)
 	if err != nil {
 		return Outcome{}, p.failure(ctx, err)
 	}
-	p.Log.Info("Reloading the agent.", "unit", p.Unit, "dir", p.Dir)
+	p.Log.Info("reloading the agent", "unit", p.Unit, "dir", p.Dir)
 	j := reloadJudge(p.rules, before)
 	s.sights = &sights{proc: s.proc, group: before.unit.ControlGroup, dir: p.Dir, old: j.old}
 	looking, stop := context.WithCancel(ctx)
@@ -80,8 +80,29 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 		if s.reload.err != nil {
 			reason += ": " + s.reload.err.Error()
 		}
-		p.Log.Warn("The reload did not bring the new version, restarting the agent.", "unit", p.Unit, "reason", reason)
+		p.Log.Warn("the reload did not bring the new version; restarting the agent", "unit", p.Unit, "reason", reason)
 		return p.restart(ctx)
+	}
+	return p.outcome(ctx, last, v, err)
+}
+
+// running watches what runs.
+func (p *watching) running(ctx context.Context) (Outcome, error) {
+	s := p.sampler(true)
+	defer s.Close()
+	now, err := s.sample(ctx)
+	if err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	j := restartJudge(p.rules)
+	if now.main != nil && !now.main.inside {
+		// The old version, perhaps in the middle of handing over.
+		j = reloadJudge(p.rules, now)
+	}
+	j.baseline = now.unit.NRestarts
+	last, v, err := p.observe(ctx, s, j)
+	if v.kind == needsRestart {
+		v.kind = unhealthy
 	}
 	return p.outcome(ctx, last, v, err)
 }
@@ -89,18 +110,18 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 func (p *watching) startReload(ctx context.Context) *reloading {
 	done := make(chan error, 1)
 	r := &reloading{done: done, status: reloadPending}
-	job, err := p.conn.queueJob(ctx, "reload", p.Unit, (*sdbus.Conn).ReloadUnitContext)
+	job, err := p.conn.QueueJob(ctx, systemd.VerbReload, p.Unit)
 	if err != nil {
 		done <- err
 		return r
 	}
-	r.id = job.id
-	go func() { done <- p.conn.waitJob(ctx, job, p.rules.startLimit) }()
+	r.id = job.ID
+	go func() { done <- p.conn.WaitJob(ctx, job, p.rules.startLimit) }()
 	return r
 }
 
 func (p *watching) sampler(group bool) *sampler {
-	s := p.conn.newSampler(p.Unit, p.Dir)
+	s := newSampler(p.conn, p.Unit, p.Dir)
 	s.group = group
 	return s
 }
@@ -125,7 +146,7 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 			return now, v, nil
 		}
 		if j.anew != anew {
-			p.Log.Info("Somebody else restarted or reloaded the agent, watching anew.", "unit", p.Unit)
+			p.Log.Info("somebody else restarted or reloaded the agent; its watch begins again", "unit", p.Unit)
 			hurry = now.now
 		}
 		// Often after something happened and until it is clear which process to watch.
@@ -133,7 +154,7 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 		if now.now.Sub(hurry) < 3*time.Second || !j.settled() {
 			pause = 25 * time.Millisecond
 		}
-		s.wait(ctx, pause)
+		s.Wait(ctx, pause)
 		if ctx.Err() != nil {
 			return sample{}, verdict{}, ctx.Err()
 		}
@@ -157,20 +178,20 @@ func (p *watching) outcome(ctx context.Context, last sample, v verdict, err erro
 func (p *watching) failure(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	if state, stateErr := p.conn.State(ctx); stateErr == nil && state == "stopping" {
+	if stopping, _ := p.conn.Stopping(ctx); stopping {
 		return ErrHostStopping
 	}
-	if job, ok := errors.AsType[*JobError](err); ok {
+	if job, ok := errors.AsType[*systemd.JobError](err); ok {
 		return &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
 	}
 	return fmt.Errorf("watch %s: %w", p.Unit, err)
 }
 
 // explain adds how the process ended to a job's bare "failed".
-func (p *watching) explain(ctx context.Context, job *JobError) string {
+func (p *watching) explain(ctx context.Context, job *systemd.JobError) string {
 	u, err := p.conn.Unit(ctx, p.Unit)
-	if job.Err != nil || err != nil || u.exit.code == 0 {
+	if job.Err != nil || err != nil || u.Exit.Code == 0 {
 		return job.Error()
 	}
-	return fmt.Sprintf("it %v; %v", u.exit, job)
+	return fmt.Sprintf("it %v; %v", u.Exit, job)
 }

@@ -1,6 +1,6 @@
 //go:build hosts
 
-package systemd
+package health
 
 import (
 	"fmt"
@@ -18,22 +18,19 @@ import (
 // The tests behind the tag "hosts" need a host that systemd has booted, with
 // nothing on it that matters, and root:
 //
-//	CGO_ENABLED=0 go test -c -tags hosts -o systemd.test ./systemd
+//	CGO_ENABLED=0 go test -c -tags hosts -o health.test ./health
 //
 // and on the host, most of them waiting and not working:
 //
-//	DISPOSABLE_HOST=1 systemd.test -test.run Host -test.parallel 8
-//	DISPOSABLE_HOST=stop systemd.test -test.run Shutdown
+//	DISPOSABLE_HOST=1 health.test -test.run Host -test.parallel 8
+//	DISPOSABLE_HOST=stop health.test -test.run Shutdown
 //
 // The test's own binary is the agent: it lies in the folder of each version under
 // the name "agent", beside a file that says how that version behaves.
 
 func TestMain(m *testing.M) {
-	switch filepath.Base(os.Args[0]) {
-	case "agent":
+	if filepath.Base(os.Args[0]) == "agent" {
 		os.Exit(agent())
-	case "follower":
-		os.Exit(follower())
 	}
 	os.Exit(m.Run())
 }

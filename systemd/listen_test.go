@@ -1,56 +1,14 @@
 package systemd
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
 )
 
-func TestAProcessThatCameAndWentWasSighted(t *testing.T) {
-	dir, program := versionDir(t)
-	root := t.TempDir()
-	if err := os.Symlink("/proc", filepath.Join(root, "proc")); err != nil {
-		t.Fatal(err)
-	}
-	group := filepath.Join(root, "sys/fs/cgroup/system.slice/teleport.service")
-	if err := os.MkdirAll(group, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	proc := procfs{root}
-	agent := proc.process(os.Getpid(), dir) // this test is the old process
-	child, stranger := startProcess(t, program), startProcess(t, program)
-	procs := fmt.Sprintf("%d\n%d\n", agent.pid, child.Process.Pid)
-	if err := os.WriteFile(group+"/cgroup.procs", []byte(procs), 0o644); err != nil {
-		t.Fatal(err)
-	}
-
-	s := &sights{proc: proc, group: "/system.slice/teleport.service", dir: dir, old: agent.identity}
-	s.look()
-	child.Process.Kill()
-	child.Wait()
-	s.look()
-	seen := s.all()
-	if len(seen) != 1 || seen[0].pid != child.Process.Pid {
-		t.Errorf("sighted %+v; want only %d, not %d of another group", seen, child.Process.Pid, stranger.Process.Pid)
-	}
-
-	orphans := &sights{proc: proc, group: s.group, dir: dir, old: identity{pid: 1}}
-	orphans.look()
-	if seen := orphans.all(); len(seen) != 0 {
-		t.Errorf("sighted %+v, which the old process did not start", seen)
-	}
-	var nobody *sights
-	if nobody.all() != nil {
-		t.Error("nobody has seen something")
-	}
-}
-
 func TestJobsOnTheUnitAreHeard(t *testing.T) {
 	c := &Conn{}
-	l := c.newListener("teleport.service")
+	l := c.Listen("teleport.service")
 	job := func(name string, id uint32, unit string) *dbus.Signal {
 		return &dbus.Signal{Name: name, Body: []any{id, dbus.ObjectPath("/job"), unit, "done"}}
 	}
@@ -77,18 +35,18 @@ func TestJobsOnTheUnitAreHeard(t *testing.T) {
 			woken = true
 		default:
 		}
-		if got := l.otherJobs(7); got != w.jobs || woken != w.woken {
+		if got := l.OtherJobs(7); got != w.jobs || woken != w.woken {
 			t.Errorf("%s: %d jobs of others, woken %v; want %d, %v", w.name, got, woken, w.jobs, w.woken)
 		}
 	}
-	l.ignoreUntil(2)
-	if got := l.otherJobs(7); got != 1 {
+	l.IgnoreUntil(2)
+	if got := l.OtherJobs(7); got != 1 {
 		t.Errorf("%d jobs of others after the second; want 1", got)
 	}
 }
 
 func TestGoSystemdHearsOnlyOfJobsThatEnd(t *testing.T) {
-	h := &signalHub{listeners: map[*listener]bool{}}
+	h := &signalHub{listeners: map[*Listener]bool{}}
 	c := make(chan *dbus.Signal, 10)
 	h.AddSignal(c)
 	for _, name := range []string{changed, jobNew, jobRemoved, changed} {

@@ -1,4 +1,4 @@
-package systemd
+package procfs
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -60,36 +59,39 @@ func startProcess(t *testing.T, program string) *exec.Cmd {
 }
 
 func TestAProcessIsKnownByWhatItExecutes(t *testing.T) {
-	proc := procfs{root: "/"}
 	dir, program := versionDir(t)
 	child := startProcess(t, program)
-	p := proc.process(child.Process.Pid, dir)
-	if p == nil || !p.inside || p.exe != program || p.parent != os.Getpid() || p.start == 0 {
+	p := Host().Process(child.Process.Pid)
+	if p == nil || !p.Inside(dir) || p.Exe != program || p.Parent != os.Getpid() || p.Start == 0 {
 		t.Fatalf("process %+v; want one inside that this test started", p)
 	}
-	if p := proc.process(child.Process.Pid, dir+"/bin/tele"); p == nil || p.inside {
-		t.Errorf("process %+v; want one outside a folder whose name begins alike", p)
+	if p.Inside(dir + "/bin/tele") {
+		t.Errorf("process %+v is inside a folder whose name begins alike", p)
 	}
 	if err := os.Remove(program); err != nil {
 		t.Fatal(err)
 	}
-	if p := proc.process(child.Process.Pid, ""); p == nil || !p.inside {
+	p = Host().Process(child.Process.Pid)
+	if p == nil || !p.Inside("") {
 		t.Errorf("process %+v; want one that will do, where any will", p)
 	}
-	if p := proc.process(child.Process.Pid, dir); p == nil || p.inside {
+	if p == nil || p.Inside(dir) {
 		t.Errorf("process %+v; want one outside, its executable is deleted", p)
+	}
+	if p == nil || !p.CameFrom(dir) {
+		t.Errorf("process %+v; want one that came from there, though its executable is deleted", p)
 	}
 }
 
 func TestAProcessThatIsDeadButNotBuriedIsGone(t *testing.T) {
-	proc := procfs{root: "/"}
-	dir, program := versionDir(t)
+	proc := Host()
+	_, program := versionDir(t)
 	child := startProcess(t, program)
-	before := proc.process(child.Process.Pid, dir)
+	before := proc.Process(child.Process.Pid)
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); proc.process(child.Process.Pid, dir) != nil; {
+	for began := time.Now(); proc.Process(child.Process.Pid) != nil; {
 		if time.Since(began) > time.Minute {
 			t.Fatal("the zombie counts as a live process")
 		}
@@ -97,13 +99,13 @@ func TestAProcessThatIsDeadButNotBuriedIsGone(t *testing.T) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", child.Process.Pid)); err != nil {
 		t.Fatal("the zombie was buried: this test shows nothing")
 	}
-	if before == nil || proc.process(1<<30, dir) != nil {
+	if before == nil || proc.Process(1<<30) != nil {
 		t.Errorf("a live process is %+v, one that never was is not nil", before)
 	}
 }
 
 func TestTheProcessesOfAControlGroup(t *testing.T) {
-	dir, program := versionDir(t)
+	_, program := versionDir(t)
 	main, session := startProcess(t, program), startProcess(t, program)
 	dead := startProcess(t, program)
 	dead.Process.Kill()
@@ -111,10 +113,8 @@ func TestTheProcessesOfAControlGroup(t *testing.T) {
 	for _, hierarchy := range []string{"", "unified", "systemd"} {
 		t.Run("in the hierarchy "+hierarchy, func(t *testing.T) {
 			root := t.TempDir()
-			if err := os.Symlink("/proc", filepath.Join(root, "proc")); err != nil {
-				t.Fatal(err)
-			}
-			group := filepath.Join(root, "sys/fs/cgroup", hierarchy, "system.slice/teleport.service")
+			proc := FS{Proc: "/proc", Cgroups: root}
+			group := filepath.Join(root, hierarchy, "system.slice/teleport.service")
 			for path, pids := range map[string]string{
 				group:                               fmt.Sprintf("%d\n%d\n", main.Process.Pid, dead.Process.Pid),
 				filepath.Join(group, "sessions/17"): fmt.Sprintf("%d\n", session.Process.Pid),
@@ -128,15 +128,15 @@ func TestTheProcessesOfAControlGroup(t *testing.T) {
 				}
 			}
 			var pids []int
-			for _, p := range (procfs{root}).group("/system.slice/teleport.service", dir) {
-				pids = append(pids, p.pid)
+			for _, p := range proc.Group("/system.slice/teleport.service") {
+				pids = append(pids, p.PID)
 			}
 			want := []int{main.Process.Pid, session.Process.Pid}
 			if !slices.Equal(pids, want) {
 				t.Errorf("processes %v; want %v", pids, want)
 			}
 			for _, none := range []string{"/system.slice/other.service", ""} {
-				if found := (procfs{root}).group(none, dir); found != nil {
+				if found := proc.Group(none); found != nil {
 					t.Errorf("the control group %q has %+v", none, found)
 				}
 			}
@@ -161,50 +161,37 @@ func TestThePIDFile(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(root, "teleport.pid"), []byte(w.content), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if got := (procfs{root}).pidFile("/teleport.pid"); got != w.want {
+			if got := PIDFile(root + "/teleport.pid"); got != w.want {
 				t.Errorf("%d; want %d", got, w.want)
 			}
 		})
 	}
-	if got := (procfs{root}).pidFile("/none.pid"); got != 0 {
+	if got := PIDFile(root + "/none.pid"); got != 0 {
 		t.Errorf("a missing file says %d", got)
 	}
-	if got := (procfs{root}).pidFile(""); got != 0 {
+	if got := PIDFile(""); got != 0 {
 		t.Errorf("no file says %d", got)
 	}
 }
 
-func TestHowAProcessEnded(t *testing.T) {
-	for want, e := range map[string]exitStatus{
-		"exited with status 1":                      {cldExited, 1},
-		"could not be executed (status 203)":        {cldExited, 203},
-		"was killed by SIGKILL":                     {cldKilled, int32(syscall.SIGKILL)},
-		"was killed by SIGSEGV and dumped core":     {cldDumped, int32(syscall.SIGSEGV)},
-		"was killed by signal 40":                   {cldKilled, 40},
-		"ended":                                     {},
-		"exited by itself (status 0, but a service": {cldExited, 0},
-	} {
-		if got := e.String(); !strings.HasPrefix(got, want) {
-			t.Errorf("%q; want %q", got, want)
-		}
-	}
-}
-
-func TestTheExitCodeOfATransientUnit(t *testing.T) {
-	for _, w := range []struct {
-		exit exitStatus
-		code int
-		err  string
+func TestGroupsOf(t *testing.T) {
+	for _, tc := range []struct {
+		name, groups string
+		want         bool
 	}{
-		{exitStatus{cldExited, 0}, 0, ""},
-		{exitStatus{cldExited, 4}, 4, ""},
-		{exitStatus{cldExited, 203}, -1, "could not be executed"},
-		{exitStatus{cldKilled, 15}, 143, "killed by SIGTERM"},
-		{exitStatus{}, -1, "did not run"},
+		{"in the agent's group", "0::/system.slice/teleport.service\n", true},
+		{"below it", "0::/system.slice/teleport.service/sessions/7\n", true},
+		{"with controllers of their own", "4:memory:/user.slice\n1:name=systemd:/system.slice/teleport.service\n0::/\n", true},
+		{"the updater's own unit", "0::/system.slice/teleport-update.service\n", false},
+		{"a switch", "0::/system.slice/teleport-update-switch-abcdefghij.service\n", false},
+		{"a switch in a container that another host's agent runs", "0::/system.slice/teleport.service/payload/system.slice/teleport-update-switch-abcdefghij.service\n", false},
+		{"a shell of somebody who logged in", "0::/user.slice/user-0.slice/session-3.scope\n", false},
+		{"no line at all", "", false},
 	} {
-		code, err := w.exit.shellCode("x.service", "exit-code")
-		if code != w.code || (err == nil) != (w.err == "") || err != nil && !strings.Contains(err.Error(), w.err) {
-			t.Errorf("%+v gives %d, %v; want %d, %q", w.exit, code, err, w.code, w.err)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if got := groupsOf(tc.groups, "teleport.service"); got != tc.want {
+				t.Errorf("got %v; want %v", got, tc.want)
+			}
+		})
 	}
 }

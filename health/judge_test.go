@@ -1,9 +1,12 @@
-package systemd
+package health
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
 )
 
 const (
@@ -32,7 +35,7 @@ func exeOf(version string) string { return "/var/lib/teleport/versions/" + versi
 // spawn adds a process that the parent started; the main process if the unit has
 // none.
 func (s *scene) spawn(pid, parent int, exe string) {
-	s.group = append(s.group, process{identity{pid, uint64(pid)}, parent, exe, inside(exe, "/var/lib/teleport/versions/2")})
+	s.group = append(s.group, process{identity{pid, uint64(pid)}, parent, exe, procfs.Process{Exe: exe}.Inside("/var/lib/teleport/versions/2")})
 	if s.main == nil {
 		s.lead(pid)
 	}
@@ -60,7 +63,7 @@ func (s *scene) die(pid int) {
 // up is a run of the unit that somebody started.
 func (s *scene) up(invocation string, pid int, exe string) {
 	s.group, s.main = nil, nil
-	s.unit = Unit{ActiveState: "active", SubState: "running", Result: "success", InvocationID: invocation}
+	s.unit = systemd.Unit{ActiveState: "active", SubState: "running", Result: "success", InvocationID: invocation}
 	s.spawn(pid, 1, exe)
 }
 
@@ -68,7 +71,7 @@ func (s *scene) up(invocation string, pid int, exe string) {
 func (s *scene) down(active, sub, result string, code, status int32) {
 	s.group, s.main = nil, nil
 	s.unit.ActiveState, s.unit.SubState, s.unit.Result = active, sub, result
-	s.unit.MainPID, s.unit.exit = 0, exitStatus{code, status}
+	s.unit.MainPID, s.unit.Exit = 0, systemd.ExitStatus{Code: code, Status: status}
 }
 
 func run(steps []step, ready string, newJudge func(sample) *judge) (verdict, time.Duration) {
@@ -133,10 +136,10 @@ func TestAfterARestart(t *testing.T) {
 			steps: []step{after(0, func(s *scene) { newUp(s); s.unit.NRestarts = 1 })},
 			kind:  unhealthy, at: 0, reason: "restarted by systemd"},
 		{name: "one that dies is unhealthy while systemd waits to restart it",
-			steps: []step{after(0, newUp), after(3, func(s *scene) { s.down("activating", "auto-restart", "exit-code", cldExited, 1) })},
+			steps: []step{after(0, newUp), after(3, func(s *scene) { s.down("activating", "auto-restart", "exit-code", systemd.Exited, 1) })},
 			kind:  unhealthy, at: 3, reason: "exited with status 1, and systemd is about to restart it"},
 		{name: "newer systemd has another name for waiting to restart",
-			steps: []step{after(0, newUp), after(3, func(s *scene) { s.down("activating", "auto-restart-queued", "exit-code", cldExited, 1) })},
+			steps: []step{after(0, newUp), after(3, func(s *scene) { s.down("activating", "auto-restart-queued", "exit-code", systemd.Exited, 1) })},
 			kind:  unhealthy, at: 3},
 		{name: "one that systemd restarted between two looks has died",
 			steps: []step{after(0, newUp), after(29, func(s *scene) { s.up("b", 21, newExe); s.unit.NRestarts = 1 })},
@@ -145,19 +148,19 @@ func TestAfterARestart(t *testing.T) {
 			steps: []step{after(0, newUp), after(29, func(s *scene) { s.unit.NRestarts = 1 })},
 			kind:  unhealthy, at: 29},
 		{name: "exiting with 0 is a failure",
-			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0) })},
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0) })},
 			kind:  unhealthy, at: 1, reason: "exited by itself"},
 		{name: "being on the way out is enough",
-			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("deactivating", "stop-sigterm", "success", cldExited, 0) })},
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("deactivating", "stop-sigterm", "success", systemd.Exited, 0) })},
 			kind:  unhealthy, at: 1},
 		{name: "a signal is named",
-			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("failed", "failed", "signal", cldDumped, 11) })},
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("failed", "failed", "signal", systemd.Dumped, 11) })},
 			kind:  unhealthy, at: 1, reason: "was killed by SIGSEGV and dumped core"},
 		{name: "what systemd reports beyond the exit is told",
-			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("failed", "failed", "watchdog", cldDumped, 6) })},
+			steps: []step{after(0, newUp), after(1, func(s *scene) { s.down("failed", "failed", "watchdog", systemd.Dumped, 6) })},
 			kind:  unhealthy, at: 1, reason: `"watchdog"`},
 		{name: "a missing program is told",
-			steps: []step{after(0, func(s *scene) { newUp(s); s.down("failed", "failed", "exit-code", cldExited, 203) })},
+			steps: []step{after(0, func(s *scene) { newUp(s); s.down("failed", "failed", "exit-code", systemd.Exited, 203) })},
 			kind:  unhealthy, at: 0, reason: "could not be executed"},
 		{name: "a service without a process does not run",
 			steps: []step{after(0, func(s *scene) { newUp(s); s.unit.SubState = "exited" })},
@@ -212,7 +215,7 @@ func TestAfterARestart(t *testing.T) {
 			kind: held, at: 41},
 		{name: "a crash after it is a crash",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.up("b", 30, newExe); s.otherJobs = 1 }),
-				after(20, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0) })},
+				after(20, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0) })},
 			kind: unhealthy, at: 20, reason: "exited by itself"},
 		{name: "a crash between it and the next look is a crash",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.up("c", 30, newExe); s.unit.NRestarts = 1 })},
@@ -233,38 +236,38 @@ func TestAfterARestart(t *testing.T) {
 		{name: "a stop by somebody else is told apart by its job",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.stopJob, s.unit.JobPending = true, true }),
 				after(11, func(s *scene) {
-					s.down("inactive", "dead", "success", cldExited, 0)
+					s.down("inactive", "dead", "success", systemd.Exited, 0)
 					s.unit.JobPending, s.stopJob = false, false
 				})},
 			kind: unhealthy, at: 11, stopped: true, reason: "stopped by somebody else"},
 		{name: "also when the agent exits with an error when asked to stop",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.stopJob, s.unit.JobPending, s.unit.ActiveState = true, true, "deactivating" }),
 				after(11, func(s *scene) {
-					s.down("failed", "failed", "exit-code", cldExited, 1)
+					s.down("failed", "failed", "exit-code", systemd.Exited, 1)
 					s.unit.JobPending, s.stopJob = false, false
 				})},
 			kind: unhealthy, at: 11, stopped: true},
 		{name: "also when the job came and went between two looks",
-			steps: []step{after(0, newUp), after(11, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0); s.otherJobs = 1 })},
+			steps: []step{after(0, newUp), after(11, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0); s.otherJobs = 1 })},
 			kind:  unhealthy, at: 11, stopped: true},
 		{name: "a job that left it running says nothing of an exit later on",
 			steps: []step{after(0, newUp), after(5, func(s *scene) { s.otherJobs = 1 }),
-				after(11, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0) })},
+				after(11, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0) })},
 			kind: unhealthy, at: 11, reason: "exited by itself"},
 		{name: "a job that was heard of while it still ran is a stop all the same",
 			steps: []step{after(0, newUp), after(10.9, func(s *scene) { s.otherJobs = 1 }),
-				after(11, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0) })},
+				after(11, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0) })},
 			kind: unhealthy, at: 11, stopped: true},
 		{name: "also by the signal",
-			steps: []step{after(0, newUp), after(11, func(s *scene) { s.down("inactive", "dead", "success", cldKilled, 15) })},
+			steps: []step{after(0, newUp), after(11, func(s *scene) { s.down("inactive", "dead", "success", systemd.Killed, 15) })},
 			kind:  unhealthy, at: 11, stopped: true},
 		{name: "a stop that was called off is none",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.stopJob, s.unit.JobPending = true, true }),
 				after(11, func(s *scene) { s.stopJob, s.unit.JobPending = false, false }),
-				after(12, func(s *scene) { s.down("failed", "failed", "exit-code", cldExited, 1) })},
+				after(12, func(s *scene) { s.down("failed", "failed", "exit-code", systemd.Exited, 1) })},
 			kind: unhealthy, at: 12},
 		{name: "a shutdown of the host says nothing",
-			steps: []step{after(0, newUp), after(10, func(s *scene) { s.down("inactive", "dead", "success", cldExited, 0); s.stopping = true })},
+			steps: []step{after(0, newUp), after(10, func(s *scene) { s.down("inactive", "dead", "success", systemd.Exited, 0); s.stopping = true })},
 			kind:  hostStopping, at: 10},
 
 		{name: "an agent that is ready at the window's end holds", ready: "http://localhost/readyz",

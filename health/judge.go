@@ -1,9 +1,11 @@
-package systemd
+package health
 
 import (
 	"fmt"
 	"strings"
 	"time"
+
+	"teleport-update/systemd"
 )
 
 // sample is what is seen at one moment. The judge decides from samples alone, so
@@ -12,7 +14,7 @@ type sample struct {
 	now      time.Time
 	took     time.Duration // what is seen may be as old as this
 	stopping bool          // the host shuts down
-	unit     Unit
+	unit     systemd.Unit
 	stopJob  bool // the unit's pending job is one that stops it
 	// otherJobs counts the jobs on the unit that somebody else asked for since
 	// sampling began. A process that ends by itself needs no job.
@@ -176,7 +178,7 @@ func (j *judge) oldDied(s sample) bool {
 		return false
 	}
 	// Once systemd has started the unit again nothing tells any more who died.
-	return s.unit.Running() || int(s.unit.exitPID) == j.old.pid
+	return s.unit.Running() || int(s.unit.ExitPID) == j.old.pid
 }
 
 // observeRun notices restarts: systemd's own, which are a crash, and those that
@@ -220,15 +222,15 @@ func (j *judge) observeState(s sample) verdict {
 	j.stopSeen = j.stopSeen || s.stopJob
 	switch {
 	case strings.Contains(u.SubState, "auto-restart"):
-		return failed(u.exit.String() + ", and systemd is about to restart it")
+		return failed(u.Exit.String() + ", and systemd is about to restart it")
 	case u.JobPending, u.ActiveState == "activating":
 		// A start takes its time, and so does a stop or restart by somebody else.
 	case u.ActiveState == "active":
 		return failed(fmt.Sprintf("runs no process (%s/%s)", u.ActiveState, u.SubState))
-	case j.stopSeen || u.Result == "success" && (s.otherJobs > j.jobsSeen || u.exit.terminated()):
+	case j.stopSeen || u.Result == "success" && (s.otherJobs > j.jobsSeen || u.Exit.Terminated()):
 		return verdict{kind: unhealthy, stopped: true, reason: "was stopped by somebody else while it was being watched"}
 	case u.ActiveState == "failed" || u.ActiveState == "deactivating" || u.ActiveState == "inactive":
-		reason := u.exit.String()
+		reason := u.Exit.String()
 		if u.Result != "success" && u.Result != "exit-code" && u.Result != "signal" {
 			reason += fmt.Sprintf(" (systemd reports %q)", u.Result)
 		}

@@ -1,4 +1,12 @@
-package systemd
+// Package health tells whether a version of the agent holds.
+//
+// What a job of systemd reports says nothing about that: a service that dies at
+// once has been started successfully as far as its job is concerned. So the unit,
+// its processes and what they execute are looked at many times a second, through
+// a window in which a version that dies again and again is sure to be seen dying.
+// What is seen is judged by a function of samples alone (see judge), so that every
+// rule can be tested without a service manager.
+package health
 
 import (
 	"context"
@@ -7,6 +15,8 @@ import (
 	"log/slog"
 	"path/filepath"
 	"time"
+
+	"teleport-update/systemd"
 )
 
 // Watch says what has to hold, and for how long.
@@ -45,8 +55,8 @@ const (
 // MinWindow is the shortest window in which a version that dies again and again
 // is sure to be seen dying: three pauses between restarts, and 15 s for starts
 // that take a while to fail.
-func MinWindow(u Unit) time.Duration {
-	return 3*min(u.RestartDelay, jobCap) + 15*time.Second
+func MinWindow(u systemd.Unit) time.Duration {
+	return 3*min(u.RestartDelay, systemd.JobCap) + 15*time.Second
 }
 
 // UnhealthyError means that the new version did not hold.
@@ -76,87 +86,63 @@ func (e *UnhealthyError) Error() string {
 // then says nothing about its version.
 var ErrHostStopping = errors.New("the host is shutting down")
 
-// RestartAndWatch restarts the unit, or starts it, and watches it. It returns nil
-// if the agent held: through the whole window the unit was running, its main
-// process stayed the same and executed from Dir, and systemd did not have to
-// restart it. Exiting with 0 is a failure too.
+// Means is how the agent is brought to run what is to be watched.
+type Means int
+
+const (
+	// Start is for a unit that was stopped before.
+	Start Means = iota + 1
+	// Restart is for one that runs, fails or was stopped.
+	Restart
+	// Reload tells the agent to hand over to a new process. Within ReloadLimit a
+	// process of the new version has to take over, and it has to live through the
+	// window; the process before it may go on draining its sessions.
+	//
+	// If a process of the new version was seen and died while the old one serves on,
+	// that is an UnhealthyError with OldServes. If the unit cannot be reloaded, does
+	// not run, or goes down before there is a process of the new version, or if none
+	// takes over, it is restarted and judged by that.
+	Reload
+	// Running watches what runs now, without touching it: an updater that was
+	// interrupted does not know how far it came. An agent of which no process
+	// executes from Dir is unhealthy.
+	Running
+)
+
+// Prove brings the agent to run, and watches it: each is one call, because the
+// watch listens before the job is asked for. The error is nil if the agent held:
+// through the whole window the unit was running, its main process stayed the same
+// and executed from Dir, and systemd did not have to restart it. Exiting with 0 is
+// a failure too.
 //
 // A restart by somebody else begins the watch again, twice at most. The error is
 // an *UnhealthyError, ErrHostStopping, or one that says why nothing could be
 // found out, such as the context's.
-func (c *Conn) RestartAndWatch(ctx context.Context, w Watch) (Outcome, error) {
-	p, err := c.prepare(ctx, w)
+func Prove(ctx context.Context, conn *systemd.Conn, by Means, w Watch) (Outcome, error) {
+	p, err := prepare(ctx, conn, w)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return p.restart(ctx)
-}
-
-// StartAndWatch is RestartAndWatch for a unit that was stopped before.
-func (c *Conn) StartAndWatch(ctx context.Context, w Watch) (Outcome, error) {
-	p, err := c.prepare(ctx, w)
-	if err != nil {
-		return Outcome{}, err
-	}
-	return p.start(ctx)
-}
-
-// ReloadAndWatch reloads the unit and watches it. Within ReloadLimit a process of
-// the new version has to take over, and it has to live through the window; the
-// process before it may go on draining its sessions. Errors are those of
-// RestartAndWatch.
-//
-// If a process of the new version was seen and died while the old one serves on,
-// that is an UnhealthyError with OldServes. If the unit cannot be reloaded, does
-// not run, or goes down before there is a process of the new version, or if none
-// takes over, it is restarted and judged by that.
-func (c *Conn) ReloadAndWatch(ctx context.Context, w Watch) (Outcome, error) {
-	p, err := c.prepare(ctx, w)
-	if err != nil {
-		return Outcome{}, err
-	}
-	if !p.before.CanReload || !p.before.Running() {
+	switch {
+	case by == Start:
+		return p.start(ctx)
+	case by == Running:
+		return p.running(ctx)
+	case by == Restart, !p.before.CanReload, !p.before.Running():
 		return p.restart(ctx)
 	}
 	return p.reload(ctx)
 }
 
-// WatchRunning watches what runs now, without touching it: an updater that was
-// interrupted does not know how far it came. An agent of which no process
-// executes from Dir is unhealthy.
-func (c *Conn) WatchRunning(ctx context.Context, w Watch) (Outcome, error) {
-	p, err := c.prepare(ctx, w)
-	if err != nil {
-		return Outcome{}, err
-	}
-	s := p.sampler(true)
-	defer s.close()
-	now, err := s.sample(ctx)
-	if err != nil {
-		return Outcome{}, p.failure(ctx, err)
-	}
-	j := restartJudge(p.rules)
-	if now.main != nil && !now.main.inside {
-		// The old version, perhaps in the middle of handing over.
-		j = reloadJudge(p.rules, now)
-	}
-	j.baseline = now.unit.NRestarts
-	last, v, err := p.observe(ctx, s, j)
-	if v.kind == needsRestart {
-		v.kind = unhealthy
-	}
-	return p.outcome(ctx, last, v, err)
-}
-
 // watching is one Watch with all that was left open filled in.
 type watching struct {
 	Watch
-	conn   *Conn
+	conn   *systemd.Conn
 	rules  rules
-	before Unit
+	before systemd.Unit
 }
 
-func (c *Conn) prepare(ctx context.Context, w Watch) (*watching, error) {
+func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error) {
 	var err error
 	if w.Dir != "" {
 		if w.Dir, err = filepath.EvalSymlinks(w.Dir); err != nil {
@@ -166,13 +152,13 @@ func (c *Conn) prepare(ctx context.Context, w Watch) (*watching, error) {
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &watching{Watch: w, conn: c}
+	p := &watching{Watch: w, conn: conn}
 	if w.ReadyURL != "" {
 		if p.rules.readyURL, err = readyName(w.ReadyURL); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", w.Unit, err)
 		}
 	}
-	if p.before, err = c.Unit(ctx, w.Unit); err != nil {
+	if p.before, err = conn.Unit(ctx, w.Unit); err != nil {
 		return nil, p.failure(ctx, err)
 	}
 	if p.before.LoadState != "loaded" {
@@ -186,6 +172,6 @@ func (c *Conn) prepare(ctx context.Context, w Watch) (*watching, error) {
 	if p.rules.reloadLimit == 0 {
 		p.rules.reloadLimit = defaultReloadLimit
 	}
-	p.rules.startLimit = jobLimit(p.before)
+	p.rules.startLimit = systemd.JobLimit(p.before)
 	return p, nil
 }

@@ -1,6 +1,6 @@
 //go:build hosts
 
-package systemd
+package health
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"teleport-update/systemd"
 )
 
 // On a busy host the updater may not get to run between the start that it asked
@@ -20,7 +22,7 @@ func TestHostAStopIsKnownThoughItIsHeardOfWithTheStart(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	a := newHostAgent(t, hostUnit{}, "", "")
 	var g gate
-	conn, err := dial(t.Context(), dialer{signalsThrough(t, g.forward)})
+	conn, err := systemd.DialRoot(t.Context(), signalsThrough(t, g.forward))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestHostAStopIsKnownThoughItIsHeardOfWithTheStart(t *testing.T) {
 	}()
 	w := a.watch()
 	w.Window = 30 * time.Second
-	_, err = conn.RestartAndWatch(t.Context(), w)
+	_, err = Prove(t.Context(), conn, Restart, w)
 	if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.Stopped {
 		t.Errorf("%v; want Stopped", err)
 	}

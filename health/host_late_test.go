@@ -1,6 +1,6 @@
 //go:build hosts
 
-package systemd
+package health
 
 import (
 	"errors"
@@ -10,17 +10,19 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"teleport-update/systemd"
 )
 
 // Signals have a connection of their own, and nothing makes them arrive before
 // the answer that tells what they brought about. An operator's stop must not be
 // taken for the new version's exit then.
 func TestHostAStopIsKnownThoughSignalsAreLate(t *testing.T) {
-	for name, act := range map[string]hostAct{"restart": (*Conn).RestartAndWatch, "reload": (*Conn).ReloadAndWatch} {
+	for name, by := range map[string]Means{"restart": Restart, "reload": Reload} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newHostAgent(t, hostUnit{}, "", "")
-			conn, err := dial(t.Context(), dialer{lateSignals(t, 400*time.Millisecond)})
+			conn, err := systemd.DialRoot(t.Context(), lateSignals(t, 400*time.Millisecond))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,7 +32,7 @@ func TestHostAStopIsKnownThoughSignalsAreLate(t *testing.T) {
 			stopped := a.meanwhile("stop", a.unit)
 			w := a.watch()
 			w.Window = 30 * time.Second
-			_, err = act(conn, t.Context(), w)
+			_, err = Prove(t.Context(), conn, by, w)
 			if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.Stopped {
 				t.Errorf("%v; want Stopped", err)
 			}

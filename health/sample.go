@@ -1,4 +1,4 @@
-package systemd
+package health
 
 import (
 	"context"
@@ -6,30 +6,35 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
 )
 
 // sampler takes samples of one unit.
 type sampler struct {
-	*listener
-	proc   procfs
+	*systemd.Listener
+	conn   *systemd.Conn
+	unit   string
+	proc   procfs.FS
 	dir    string  // resolved: /proc shows paths without links
 	group  bool    // look at all processes of the unit
 	sights *sights // nil: nobody looks in between
 	reload *reloading
 	ready  *prober // nil without a ready URL
 
-	unitRead Unit // by the last sample
+	unitRead systemd.Unit // by the last sample
 }
 
-func (c *Conn) newSampler(unit, dir string) *sampler {
-	return &sampler{listener: c.newListener(unit), proc: procfs{root: "/"}, dir: dir}
+func newSampler(conn *systemd.Conn, unit, dir string) *sampler {
+	return &sampler{Listener: conn.Listen(unit), conn: conn, unit: unit, proc: procfs.Host(), dir: dir}
 }
 
 // sample reads the processes first and systemd's view after them: a process that
 // is gone has been reported to systemd by then, or will be seen gone again. It
 // costs systemd about 1.5 ms.
 func (s *sampler) sample(ctx context.Context) (sample, error) {
-	if err := s.listen(ctx); err != nil {
+	if err := s.Follow(ctx); err != nil {
 		return sample{}, err
 	}
 	began := time.Now()
@@ -41,20 +46,23 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 				return sample{}, err
 			}
 		}
-		next.group = s.proc.group(s.unitRead.ControlGroup, s.dir)
-		next.pidFile = s.proc.pidFile(s.unitRead.PIDFile)
+		next.group = groupOf(s.proc, s.unitRead.ControlGroup, s.dir)
+		next.pidFile = procfs.PIDFile(s.unitRead.PIDFile)
 		next.sighted = s.sights.all()
 	}
 	if err := s.readUnit(ctx, &next); err != nil {
 		return sample{}, err
 	}
 	if next.unit.MainPID != 0 {
-		next.main = s.proc.process(int(next.unit.MainPID), s.dir)
+		if p := s.proc.Process(int(next.unit.MainPID)); p != nil {
+			main := seen(*p, s.dir)
+			next.main = &main
+		}
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.CatchUp(ctx); err != nil {
 		return sample{}, err
 	}
-	next.otherJobs = s.otherJobs(s.reload.jobID())
+	next.otherJobs = s.OtherJobs(s.reload.jobID())
 	if s.ready != nil {
 		next.ready = s.ready.answer()
 	}
@@ -72,23 +80,17 @@ func (s *sampler) readUnit(ctx context.Context, next *sample) error {
 	}
 	s.unitRead, next.unit = u, u
 	if u.JobPending {
-		s.sawJob(u.job.id)
-		kind, err := do(ctx, s.conn, func(ctx context.Context, l *link) (string, error) {
-			return l.get(ctx, u.job.path, "org.freedesktop.systemd1.Job", "JobType")
-		})
+		s.SawJob(u.Job.ID)
+		verb, err := s.conn.JobVerb(ctx, u.Job)
 		// The job may be over by now.
 		if err == nil {
-			next.stopJob = kind == "stop"
-		} else if errors.Is(err, errBroken) {
+			next.stopJob = verb == systemd.VerbStop
+		} else if errors.Is(err, systemd.ErrBroken) {
 			return err
 		}
 	}
-	state, err := s.conn.State(ctx)
-	if err != nil {
-		return err
-	}
-	next.stopping = state == "stopping"
-	return nil
+	next.stopping, err = s.conn.Stopping(ctx)
+	return err
 }
 
 // reloading is a reload job that runs while samples are taken.
@@ -127,7 +129,7 @@ func (r *reloading) poll() reloadJob {
 // seen at least once: one that dies within milliseconds, or while systemd is
 // busy, is not in any sample.
 type sights struct {
-	proc       procfs
+	proc       procfs.FS
 	group, dir string
 	old        identity
 
@@ -151,7 +153,7 @@ func (s *sights) watch(ctx context.Context) {
 }
 
 func (s *sights) look() {
-	group := s.proc.group(s.group, s.dir)
+	group := groupOf(s.proc, s.group, s.dir)
 	for _, p := range group {
 		if p.inside && startedBy(group, p, s.old) {
 			s.mu.Lock()
