@@ -166,7 +166,7 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 	}
 	p.rules.window = w.Window
 	if p.rules.window == 0 {
-		p.rules.window = max(defaultWindow, MinWindow(p.before))
+		p.rules.window = DefaultWindow(p.before)
 	}
 	p.rules.reloadLimit = w.ReloadLimit
 	if p.rules.reloadLimit == 0 {
@@ -175,3 +175,6 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 	p.rules.startLimit = systemd.JobLimit(p.before)
 	return p, nil
 }
+
+// DefaultWindow is how long an agent has to hold where nobody said how long.
+func DefaultWindow(u systemd.Unit) time.Duration { return max(defaultWindow, MinWindow(u)) }

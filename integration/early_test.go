@@ -25,7 +25,7 @@ func early(t *testing.T, schema int) *scene {
 	s.killedInMidWatch("1.1.0")
 	s.editJournal(func(j map[string]any) {
 		j["phase"] = "begun"
-		delete(j, "switched")
+		j["reached"] = "stop"
 	})
 	s.set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	return s

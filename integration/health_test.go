@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"teleport-update/installer"
+	"teleport-update/installer/state"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -34,9 +35,9 @@ type healthCase struct {
 
 	holds  bool // the new version serves in the end, else the old one
 	effect effect
-	result installer.Result // default: rolled back, or succeeded if it holds
-	says   []string         // in the journal, to whoever asks why
-	silent []string         // not in the journal
+	result state.Result // default: rolled back, or succeeded if it holds
+	says   []string     // in the journal, to whoever asks why
+	silent []string     // not in the journal
 }
 
 // untilTakenOver has a reload last until another process has the PID file, so that
@@ -74,7 +75,7 @@ func healthCases() []healthCase {
 	return []healthCase{
 		// The new version, when the old one hands over to it.
 		{name: "sound", holds: true, effect: handedOver, says: []string{takesOver, shortWindow}, silent: []string{noEffect}},
-		{name: "unrunnable", new: like(stamp.Unrunnable), effect: inPeace, result: installer.FailedEarly,
+		{name: "unrunnable", new: like(stamp.Unrunnable), effect: inPeace, result: state.FailedEarly,
 			says: []string{"version 1.1.0", "on this host", "this release cannot run"}, silent: []string{notTouched}},
 		{name: "exits at start", new: like(stamp.ExitsAtStart), effect: inPeace, says: []string{servesOn}, silent: []string{restoring}},
 		{name: "exits with 0", new: like(stamp.ExitsZero), effect: inPeace, says: []string{servesOn}, silent: []string{restoring}},
@@ -197,7 +198,7 @@ func (s *scene) explains(c healthCase, r host.Result) {
 		s.t.Errorf("status: the last target is %s", text(got.LastTarget))
 	}
 	if c.holds {
-		if got.State != installer.StateIdle || text(got.LastResult) != string(installer.Succeeded) || got.LastError != nil ||
+		if got.State != installer.StateIdle || text(got.LastResult) != string(state.Succeeded) || got.LastError != nil ||
 			got.FailedVersion != nil || got.FailedAttempts != nil || got.NextAttempt != nil || got.Unproven {
 			s.t.Errorf("status after an update that holds: %+v", got)
 		}
@@ -205,7 +206,7 @@ func (s *scene) explains(c healthCase, r host.Result) {
 	}
 	result := c.result
 	if result == "" {
-		result = installer.RolledBack
+		result = state.RolledBack
 		if !strings.Contains(r.Stderr, "version 1.1.0 did not hold and was rolled back") || !strings.Contains(r.Stderr, "the agent is on version 1.0.0") {
 			s.t.Errorf("the command does not say how it ended:\n%s", r.Stderr)
 		}

@@ -70,7 +70,7 @@ func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
 		s.killedInMidWatch("1.1.0")
 		s.editJournal(func(j map[string]any) {
 			j["phase"] = "begun"
-			delete(j, "switched")
+			j["reached"] = "stop"
 			j["agent"].(map[string]any)["state"] = "stopped"
 			j["database"] = map[string]any{"plan": "keep"}
 		})

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
@@ -66,10 +67,10 @@ func newTakenHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	w.build(c.to)
 	tree := w.plant(c.to)
 	w.wants(c.to.Version)
-	request := installer.SwitchRequest{Kind: "enable", Spec: &installer.Spec{Proxy: proxyAddress, Enabled: true, URLTemplates: []string{templateURL}}}
+	request := transaction.Request{Kind: transaction.Enable, Spec: &state.Spec{Proxy: proxyAddress, Enabled: true, URLTemplates: []string{templateURL}}}
 	request.To.Version, request.To.Edition, request.To.SHA256, request.To.Dir = c.to.Version, version.OSS, tree.SHA256, store+"/"+c.to.Version
-	request.Spec.Health.Window = installer.Duration(c.window)
-	data, err := json.Marshal(request)
+	request.Spec.Health.Window = state.Duration(c.window)
+	data, err := json.Marshal(transaction.Order{Switch: &request})
 	w.check(err)
 	if r := w.endAt(point{before: "kept-0"}, string(data), "switch"); !r.Killed || w.phase() != "proven" || w.packageState() != "installed" {
 		t.Fatalf("the switch was to be killed before the take-over, and is %q: %+v", w.phase(), r)

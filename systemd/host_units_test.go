@@ -4,9 +4,11 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"teleport-update/internal/layout"
 	"testing"
 	"time"
 )
@@ -56,7 +58,7 @@ func TestHostUnits(t *testing.T) {
 	t.Cleanup(func() {
 		exec.Command("systemctl", "stop", "teleport.service").Run()
 		os.Remove(agent)
-		if err := units.Remove(context.Background(), conn); err != nil {
+		if err := errors.Join(conn.StopTimer(context.Background()), units.Erase(), conn.DaemonReload(context.Background())); err != nil {
 			t.Error(err)
 		}
 		if out, _ := exec.Command("sh", "-c", "ls -d /etc/systemd/system/*/teleport* /usr/local/lib/systemd/system/* /var/lib/systemd/timers/*teleport-update*").Output(); len(out) > 0 {
@@ -66,8 +68,15 @@ func TestHostUnits(t *testing.T) {
 			t.Errorf("%+v, %v; want no timer", u, err)
 		}
 	})
+	install := func(u Units) error {
+		changed, err := u.Write()
+		if err == nil {
+			err = conn.StartTimer(t.Context(), changed)
+		}
+		return err
+	}
 	for range 2 {
-		if err := units.Install(t.Context(), conn); err != nil {
+		if err := install(units); err != nil {
 			t.Fatal(err)
 		}
 		if problems := units.Problems(); problems != nil {
@@ -75,7 +84,7 @@ func TestHostUnits(t *testing.T) {
 		}
 	}
 	for unit, want := range map[string]string{timerUnit: "enabled", "teleport-update-recover.service": "enabled", "teleport-update.service": "static"} {
-		if u, err := conn.Unit(t.Context(), unit); err != nil || u.UnitFileState != want || u.FragmentPath != filepath.Join(DefaultUnitDir, unit) {
+		if u, err := conn.Unit(t.Context(), unit); err != nil || u.UnitFileState != want || u.FragmentPath != filepath.Join(layout.UnitDir, unit) {
 			t.Errorf("%+v, %v; want %s", u, err, want)
 		}
 	}
@@ -114,7 +123,7 @@ func TestHostUnits(t *testing.T) {
 	moved := units
 	moved.Binary = root + "/elsewhere/updater"
 	for _, u := range []Units{moved, units} {
-		if err := u.Install(t.Context(), conn); err != nil {
+		if err := install(u); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := conn.Unit(t.Context(), "teleport-update.service"); err != nil || got.ExecStart != u.Binary {

@@ -290,8 +290,8 @@ func TestUnpackingNeverLeavesItsFolder(t *testing.T) {
 func TestEditionsOfOneVersionLieSideBySide(t *testing.T) {
 	f, _ := testFetcher(t, nil)
 	first := publish(t, f, oss("15.1.1"))
-	second := publish(t, f, Release{"15.1.1", version.Enterprise})
-	third := publish(t, f, Release{"15.1.1", version.FIPS})
+	second := publish(t, f, Release{Version: "15.1.1", Edition: version.Enterprise})
+	third := publish(t, f, Release{Version: "15.1.1", Edition: version.FIPS})
 	for tree, want := range map[Tree]string{first: "15.1.1", second: "15.1.1_enterprise", third: "15.1.1_enterprise-fips"} {
 		if filepath.Base(tree.Dir) != want {
 			t.Errorf("%v is in %s; want %s", tree.Release, tree.Dir, want)
@@ -306,7 +306,7 @@ func TestEditionsOfOneVersionLieSideBySide(t *testing.T) {
 func TestAReleaseIsReplacedInTheFolderThatItIsIn(t *testing.T) {
 	f, _ := testFetcher(t, nil)
 	first := publish(t, f, oss("15.1.1"))
-	r := Release{"15.1.1", version.Enterprise}
+	r := Release{Version: "15.1.1", Edition: version.Enterprise}
 	tree := publish(t, f, r)
 	if err := os.RemoveAll(first.Dir); err != nil {
 		t.Fatal(err)

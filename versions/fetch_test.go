@@ -307,7 +307,7 @@ func TestAVersionsNameThatIsTakenIsNotTouched(t *testing.T) {
 	if err := os.Symlink("elsewhere", f.Store.Dir+"/15.1.1_enterprise"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.Fetch(context.Background(), FetchRequest{Release: Release{"15.1.1", version.Enterprise}, Sources: []*Template{onDisk(t, gz(tarOf(soundItems("15.1.1")...)))}})
+	_, err := f.Fetch(context.Background(), FetchRequest{Release: Release{Version: "15.1.1", Edition: version.Enterprise}, Sources: []*Template{onDisk(t, gz(tarOf(soundItems("15.1.1")...)))}})
 	if err == nil || !strings.Contains(err.Error(), "move them away") {
 		t.Errorf("error %v; want one that names what is in the way", err)
 	}

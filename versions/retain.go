@@ -111,7 +111,7 @@ func (s *Store) InUse(linkDirs []string) ([]string, error) {
 func (s *Store) linked(dirs []string) ([]string, error) {
 	var names []string
 	for _, dir := range dirs {
-		links, err := linksInto(dir, s.Dir)
+		links, err := s.LinksInto(dir)
 		if err != nil {
 			return nil, err
 		}

@@ -86,7 +86,7 @@ func walk(path string) (fs.FileInfo, error) {
 				at = filepath.Dir(at)
 			}
 			rest = append(split(target), rest...)
-		} else if err := sealed(at, info); err != nil {
+		} else if err := onlyRoot(at, info); err != nil {
 			return nil, err
 		}
 		if len(rest) == 0 {
@@ -111,10 +111,10 @@ func owner(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// sealed says whether anybody but the owner could change a file, or exchange
+// onlyRoot says whether anybody but root could change a file, or exchange
 // what is in a folder. In a sticky folder (as /tmp) nobody can exchange what
 // belongs to another.
-func sealed(path string, info fs.FileInfo) error {
+func onlyRoot(path string, info fs.FileInfo) error {
 	if err := owner(path, info); err != nil {
 		return err
 	}

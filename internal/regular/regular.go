@@ -1,0 +1,114 @@
+// Package regular opens and reads regular files in places where somebody else may
+// have put something.
+//
+// Instead of the file there may be a pipe, at which an open waits for ever, a
+// device, a link that leads to a file of somebody else's, or more bytes than fit
+// into the memory. Each of these is an *OddError at once, and none is opened as far
+// as a look beforehand can tell.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/trust"
+)
+
+// Care is what is asked of a file beside being regular.
+type Care uint8
+
+const (
+	// NoLink asks that the path itself is the file. Otherwise a link may lead to it.
+	NoLink Care = 1 << iota
+	// Sealed asks that nobody but the user that runs this can write the file: its
+	// content decides what root does.
+	Sealed
+)
+
+// OddError says that there is something else at a path than the file that was
+// asked for.
+type OddError struct {
+	Path string
+	What string // what it is instead, and what to do where that is known
+}
+
+func (e *OddError) Error() string { return e.Path + " " + e.What }
+
+// Open opens a regular file for reading. The error is an *OddError, or one of
+// package os, as for a file that is not there.
+func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
+	look, flags := os.Stat, os.O_RDONLY|unix.O_NONBLOCK
+	if care&NoLink != 0 {
+		look, flags = os.Lstat, flags|unix.O_NOFOLLOW
+	}
+	info, err := look(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := care.check(path, info); err != nil {
+		return nil, nil, err
+	}
+	// What was looked at may have been exchanged meanwhile.
+	f, err := os.OpenFile(path, flags, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, nil, &OddError{path, aLink}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = care.check(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// Read returns the content of a regular file; one of more than limit bytes is an
+// *OddError.
+func Read(path string, limit int64, care Care) ([]byte, error) {
+	f, _, err := Open(path, care)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, &OddError{path, fmt.Sprintf("is larger than %d bytes", limit)}
+	}
+	return data, nil
+}
+
+const aLink = "is a symbolic link, not a file of ours; remove it"
+
+func (c Care) check(path string, info fs.FileInfo) error {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return &OddError{path, aLink}
+	case !info.Mode().IsRegular():
+		return &OddError{path, "is not a regular file"}
+	case c&Sealed == 0 || trust.Sealed(info):
+		return nil
+	case !trust.Ours(info):
+		return &OddError{path, fmt.Sprintf("belongs to user %d, not to %s: somebody else could have written it; check it, then chown it to %[2]s", info.Sys().(*syscall.Stat_t).Uid, us())}
+	}
+	return &OddError{path, fmt.Sprintf("may be written by others than %s (mode %v): check it, then chmod go-w", us(), info.Mode().Perm())}
+}
+
+func us() string {
+	if id := os.Geteuid(); id != 0 {
+		return fmt.Sprintf("user %d", id)
+	}
+	return "root"
+}

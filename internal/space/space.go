@@ -1,0 +1,104 @@
+// Package space tells how much room a file system has left, and says so in the
+// same way everywhere: counted in bytes, written in binary units.
+//
+// What a file system reserves for root is not counted, although root could use it
+// up: it is there so that the host survives a full disk.
+package space
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Free is what a file system has left.
+type Free struct {
+	Bytes int64
+	// Files is how many more files and folders fit. It counts only where
+	// CountsFiles is set: btrfs, for one, has no such number.
+	Files       int64
+	CountsFiles bool
+}
+
+// At returns what the file system of path has left. A path that is not there yet
+// will be on the file system of the nearest folder above that is.
+func At(path string) (Free, error) {
+	var st unix.Statfs_t
+	err := unix.Statfs(path, &st)
+	for at := path; err == unix.ENOENT && at != filepath.Dir(at); {
+		at = filepath.Dir(at)
+		err = unix.Statfs(at, &st)
+	}
+	if err != nil {
+		return Free{}, fmt.Errorf("find out the free space of %s: %w", path, err)
+	}
+	return Free{Bytes: int64(st.Bavail) * st.Bsize, Files: int64(st.Ffree), CountsFiles: st.Files > 0}, nil
+}
+
+// Error says that a file system has too little room. It matches ENOSPC.
+type Error struct {
+	Path   string // a path in the file system
+	Need   int64  // bytes, or files; 0 when a failed write is all that is known
+	Free   int64  // bytes, or files
+	Inodes bool   // the numbers count files, not bytes
+}
+
+func (e *Error) Error() string {
+	write := Format
+	if e.Inodes {
+		write = func(n int64) string { return fmt.Sprintf("%d files (inodes)", n) }
+	}
+	if e.Need == 0 {
+		return fmt.Sprintf("no space left on the file system of %s (%s free)", e.Path, write(e.Free))
+	}
+	return fmt.Sprintf("not enough space on the file system of %s: %s needed, %s free", e.Path, write(e.Need), write(e.Free))
+}
+
+// Is makes an Error match ENOSPC.
+func (e *Error) Is(target error) bool { return target == error(unix.ENOSPC) }
+
+// Check returns an *Error when the file system of path has less room than so many
+// bytes and files, and another error when that cannot be told.
+func Check(path string, bytes, files int64) error {
+	free, err := At(path)
+	switch {
+	case err != nil:
+		return err
+	case free.Bytes < bytes:
+		return &Error{Path: path, Need: bytes, Free: free.Bytes}
+	case free.CountsFiles && free.Files < files:
+		return &Error{Path: path, Need: files, Free: free.Files, Inodes: true}
+	}
+	return nil
+}
+
+// Explain turns "no space left" and "quota exceeded", which a write to the file
+// system of path has met, into an *Error. Every other error stays as it is.
+func Explain(err error, path string) error {
+	if _, done := errors.AsType[*Error](err); done || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		return err
+	}
+	e := &Error{Path: path}
+	if free, statErr := At(path); statErr == nil {
+		e.Free = free.Bytes
+		if free.CountsFiles && free.Files == 0 {
+			e.Inodes, e.Free = true, 0
+		}
+	}
+	return e
+}
+
+// Format writes a number of bytes for a person, as in 4.0 MiB.
+func Format(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}
