@@ -79,6 +79,15 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err := t.CheckUnit(sight.Unit); err != nil {
 		return err
 	}
+	if sight.State == state.AgentStopped {
+		// By a person, or just now by the shutdown of the host: then nobody could say
+		// whether the new version holds.
+		if stopping, err := t.agent.Stopping(ctx); err != nil {
+			return err
+		} else if stopping {
+			return fmt.Errorf("%w; %s", health.ErrHostStopping, StaysAsItIs(t.req.config))
+		}
+	}
 	if sight.State == state.AgentUnknown {
 		t.Log.Warn("systemd is not running here: links, unit and configuration are changed, the agent is not restarted")
 	}

@@ -107,28 +107,31 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 	if err := m.recoverTransient(ctx); err != nil {
 		return state.Config{}, nil, err
 	}
-	unlock, err = m.LockUpdates(ctx)
+	release, err := m.LockUpdates(ctx)
 	if err != nil {
 		return state.Config{}, nil, err
 	}
-	m.cleanUp(ctx)
-	if err = m.recoverLive(ctx); err == nil {
-		if !host.Exists(m.Paths.Versions()) {
-			// An uninstall was ended, and the lock went with all the rest.
-			unlock()
-			return m.Open(ctx)
+	defer func() {
+		if unlock == nil {
+			release()
 		}
-		c, err = state.LoadConfig(m.Paths.Config())
+	}()
+	m.cleanUp(ctx)
+	if err := m.recoverLive(ctx); err != nil {
+		return state.Config{}, nil, err
 	}
-	if err != nil {
-		unlock()
+	if !host.Exists(m.Paths.Versions()) {
+		// An uninstall was ended, and the lock went with all the rest.
+		return m.Open(ctx)
+	}
+	if c, err = state.LoadConfig(m.Paths.Config()); err != nil {
 		return state.Config{}, nil, err
 	}
 	if m.Store.HasLeftovers() {
 		// It may be long until something new comes and retention is due.
 		m.Retain(c)
 	}
-	return c, unlock, nil
+	return c, release, nil
 }
 
 // cleanUp removes what commands that were cut off left under temporary names:

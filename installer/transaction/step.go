@@ -15,8 +15,9 @@ type step struct {
 	needs []string
 	do    func(*switching, context.Context) error
 	// undo is nil where nothing has to be undone. It can be cut off anywhere and be
-	// made again.
+	// made again. back says what it does.
 	undo func(*undoing, context.Context) error
+	back string
 	// enters is the phase that begins when the step is done, leaves the one that
 	// begins when it is undone, and all that came after it.
 	enters, leaves state.Phase
@@ -51,13 +52,19 @@ type step struct {
 // every way out.
 func steps() []step {
 	return []step{
-		{name: "stop", needs: []string{"agent", "watch", "commit", "from"}, do: (*switching).stop, undo: (*undoing).bringBack, live: true},
-		{name: "backup", needs: []string{"database", "agent", "watch", "reached"}, do: (*switching).backUp, undo: (*undoing).restoreDatabase, leaves: restored},
-		{name: "links", needs: []string{"links"}, do: (*switching).relink, undo: (*undoing).revertLinks},
-		{name: "unit", needs: []string{"unit"}, do: (*switching).placeUnit, undo: (*undoing).restoreUnit},
+		{name: "stop", needs: []string{"agent", "watch", "commit"}, live: true,
+			do: (*switching).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
+		{name: "backup", needs: []string{"database", "agent", "watch", "reached"}, leaves: restored,
+			do: (*switching).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
+		{name: "links", needs: []string{"links"},
+			do: (*switching).relink, undo: (*undoing).revertLinks, back: "put the links back"},
+		{name: "unit", needs: []string{"unit"},
+			do: (*switching).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
 		{name: "reload", do: (*switching).reload, enters: switched},
-		{name: "database", needs: []string{"database", "watch", "reached"}, do: (*switching).exchangeDatabase, undo: (*undoing).checkDatabase},
-		{name: "watch", needs: []string{"agent", "watch", "reached"}, do: (*switching).watch, undo: (*undoing).stopNew, enters: proven, live: true},
+		{name: "database", needs: []string{"database", "watch", "reached"},
+			do: (*switching).exchangeDatabase, undo: (*undoing).checkDatabase, back: "look whether the database can go back"},
+		{name: "watch", needs: []string{"agent", "watch", "reached"}, enters: proven, live: true,
+			do: (*switching).watch, undo: (*undoing).stopNew, back: "stop the new version"},
 	}
 }
 

@@ -20,7 +20,7 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	if u.kept || !d.Taken || d.Restored {
 		return nil
 	}
-	if same, err := backup.SameSchema(ctx, d.Path, d.Dir); err == nil && same {
+	if same, err := backup.SameSchema(ctx, d.Path, d.Dir); err == nil && same && !u.exchanged() {
 		return nil
 	}
 	if err := backup.CanRestore(u.restoreRequest()); err != nil {
@@ -51,23 +51,52 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 			return err
 		}
 	}
-	if !u.boot {
-		// Somebody may have started it since.
-		if err := u.stopAgent(ctx); err != nil {
-			return err
-		}
-	}
-	u.Log.Info("restoring the agent's database", "from", d.Dir)
-	err := backup.Restore(ctx, u.restoreRequest())
+	err := u.stopAndRestore(ctx)
 	if err == nil {
 		return u.j.setRestored(true)
 	}
-	err = fmt.Errorf("restore the database from %s: %w", d.Dir, err)
-	if same, schemaErr := backup.SameSchema(ctx, d.Path, d.Dir); schemaErr == nil && same {
-		u.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
-		return nil
+	same, schemaErr := backup.SameSchema(ctx, d.Path, d.Dir)
+	switch {
+	case u.kept: // the agent could not be stopped
+		return err
+	case schemaErr != nil || !same:
+		return errors.Join(err, u.keepNew(ctx))
+	case u.exchanged():
+		return err // the old version can do without until the next run
 	}
-	return errors.Join(err, u.keepNew(ctx))
+	u.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
+	return nil
+}
+
+// stopAndRestore restores while the agent is down. Somebody may start it in between,
+// or have started it since it was stopped first.
+func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
+	for range 3 {
+		if !u.boot {
+			if err := u.stopAgent(ctx); err != nil {
+				return err
+			}
+		}
+		u.Log.Info("restoring the agent's database", "from", u.j.Database.Dir)
+		err = backup.Restore(ctx, u.restoreRequest())
+		if _, inUse := errors.AsType[*backup.InUseError](err); !inUse || u.boot {
+			break
+		}
+		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
+			break // it is not the agent that has it open
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("restore the database from %s: %w", u.j.Database.Dir, err)
+	}
+	return nil
+}
+
+// exchanged reports whether the database may be that of the version that failed, and
+// not the old one's with what was done to it: then it has to go back even where the
+// old version could read it.
+func (u *undoing) exchanged() bool {
+	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
 }
 
 // sameUnderOld reports whether the old process, which never stopped, is left in
