@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -213,33 +212,4 @@ func TestAnOldProcessThatServesOn(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Where the database cannot go back, the new version keeps all of the pair, and the
-// next run begins again.
-func TestADatabaseThatCannotGoBackKeepsTheNewVersionWhole(t *testing.T) {
-	m := upgrade(t, two(neverReady))
-	saved := m.Store.Dir + "/1.0.0/backup/backup.yaml"
-	m.before = func(call string) error {
-		if call == "watch" {
-			must(t, os.Rename(saved, saved+".away"))
-			m.before = nil
-		}
-		return nil
-	}
-	err := m.do(Update)
-	if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), "the database cannot go back") {
-		t.Errorf("it ends with %v", err)
-	}
-	if err := m.sound(); err != nil {
-		t.Error(err)
-	}
-	if v, _ := m.program(); v != "1.1.0" {
-		t.Errorf("the host is on %s", v)
-	}
-	must(t, os.Rename(saved+".away", saved))
-	if err, _ := m.tick(); err != nil {
-		t.Error(err)
-	}
-	m.endsOn("1.0.0")
 }
