@@ -103,6 +103,37 @@ func Restore(ctx context.Context, r RestoreRequest) (err error) {
 	return t.verify(ctx, want)
 }
 
+// CanRestore looks whether a restore is possible now: the backup is there, nobody
+// has the database open, and there is room. It costs no more than that, and changes
+// nothing; that the backup is undamaged is for Restore to say. Errors are those of
+// Restore.
+func CanRestore(r RestoreRequest) (err error) {
+	defer contain(&err)
+	rec, err := readRecord(r.Dir)
+	if err != nil {
+		return err
+	}
+	copied, err := rec.file(r.Dir)
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(copied)
+	if err != nil {
+		return err
+	}
+	dir, err := realDir(r.Target)
+	if isNotExist(err) {
+		return nil // it is made
+	}
+	if err != nil {
+		return fmt.Errorf("find the folder of the database: %w", err)
+	}
+	if err := checkUnused(filepath.Join(dir, filepath.Base(r.Target))); err != nil {
+		return err
+	}
+	return checkSpace(dir, info.Size())
+}
+
 // A target is where a database is restored to.
 type target struct {
 	path   string

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 )
 
@@ -19,21 +20,21 @@ const (
 // decision is the outcome of decide.
 type decision struct {
 	Action    action
-	Target    target
+	Target    version.Release
 	Reason    string // for the log, and for a person who asks why nothing happens
 	Downgrade bool
 	// BackingOff: nothing is done because the version failed. Whether it still is
 	// the release that failed is for its checksum to tell.
 	BackingOff bool
-	// SHA256 is the checksum of a release that was published anew, under the name
+	// SHA256 is the checksum of a release that was published again, under the name
 	// of one that failed.
 	SHA256 string
 }
 
 // question is all that the decision depends on.
 type question struct {
-	Spec   Spec
-	Status Status
+	Spec   state.Spec
+	Status state.Status
 	Answer find.Answer
 	Now    bool // a person said --now
 	Time   time.Time
@@ -46,28 +47,28 @@ type question struct {
 // nothing but its argument. Whether a downgrade is allowed depends on backups
 // and is judged later, by the plan.
 func decide(q question) decision {
-	t := target{Version: q.Answer.Version, Edition: q.Answer.Edition}
+	t := version.Release{Version: q.Answer.Version, Edition: q.Answer.Edition}
 	d := decision{Target: t}
 	active := q.Spec.ActiveVersion
 	switch {
 	case active == t.Version && q.Status.ActiveEdition == t.Edition:
-		d.Reason = fmt.Sprintf("version %s is active and wanted", describe(t.Version, t.Edition))
+		d.Reason = fmt.Sprintf("version %s is active and wanted", t.Short())
 		return d
 	case q.Now:
 	case !q.Answer.AutoUpdate:
-		d.Reason = fmt.Sprintf("find wants %s, but not now (agent_autoupdate is false)", describe(t.Version, t.Edition))
+		d.Reason = fmt.Sprintf("find wants %s, but not now (agent_autoupdate is false)", t.Short())
 		return d
 	case q.Status.Held != nil && q.Status.Held.Version == t.Version && q.Status.Held.Edition == t.Edition:
 		d.Reason = fmt.Sprintf("version %s is held back since a rollback by hand at %s; `teleport-update update --now` releases it",
-			describe(t.Version, t.Edition), q.Status.Held.Since.Format(time.RFC3339))
+			t.Short(), q.Status.Held.Since.Format(time.RFC3339))
 		return d
-	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time) && q.Status.Failed.replacedBy(q.Announced):
+	case q.Status.Failed.BackingOff(t, q.Time) && q.Status.Failed.ReplacedBy(q.Announced):
 		d.SHA256 = q.Announced
-	case backingOff(q.Status.Failed, t.Version, t.Edition, q.Time):
+	case q.Status.Failed.BackingOff(t, q.Time):
 		f := q.Status.Failed
 		d.BackingOff = true
 		d.Reason = fmt.Sprintf("version %s failed %d time(s), next attempt at %s; `teleport-update update --now` tries at once",
-			describe(t.Version, t.Edition), f.Attempts, f.NextAttempt.Format(time.RFC3339))
+			t.Short(), f.Attempts, f.NextAttempt.Format(time.RFC3339))
 		return d
 	}
 	d.Action = doSwitch

@@ -6,25 +6,26 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestDecide(t *testing.T) {
-	active := Spec{Enabled: true, ActiveVersion: "15.1.1"}
-	oss := Status{ActiveEdition: version.OSS}
+	active := state.Spec{Enabled: true, ActiveVersion: "15.1.1"}
+	oss := state.Status{ActiveEdition: version.OSS}
 	wants := func(v string, e version.Edition, now bool) find.Answer {
 		return find.Answer{Version: v, Edition: e, AutoUpdate: now}
 	}
-	failed := func(v string, next time.Duration) Status {
-		return Status{ActiveEdition: version.OSS, Failed: &Failed{Version: v, Edition: version.OSS, SHA256: "aa", Attempts: 2, NextAttempt: noon.Add(next)}}
+	failed := func(v string, next time.Duration) state.Status {
+		return state.Status{ActiveEdition: version.OSS, Failed: &state.Failed{Version: v, Edition: version.OSS, SHA256: "aa", Attempts: 2, NextAttempt: noon.Add(next)}}
 	}
-	held := Status{ActiveEdition: version.OSS, Held: &Held{Version: "15.1.2", Edition: version.OSS, Since: noon}}
+	held := state.Status{ActiveEdition: version.OSS, Held: &state.Held{Version: "15.1.2", Edition: version.OSS, Since: noon}}
 	for _, tc := range []struct {
 		name      string
-		spec      Spec
-		status    Status
+		spec      state.Spec
+		status    state.Status
 		answer    find.Answer
 		now       bool
 		announced string // by the mirrors
@@ -45,11 +46,11 @@ func TestDecide(t *testing.T) {
 		{name: "a version that failed is not tried before its time", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), reason: "failed 2 time(s)"},
 		{name: "a version that failed is tried when due", spec: active, status: failed("15.1.2", 0), answer: wants("15.1.2", version.OSS, true), want: doSwitch},
 		{name: "a version that failed is still the one that failed", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), announced: "aa", reason: "failed 2 time(s)"},
-		{name: "a version that failed is tried when it was published anew", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), announced: "bb", want: doSwitch},
+		{name: "a version that failed is tried when it was published again", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), announced: "bb", want: doSwitch},
 		{name: "a new target is not held up by the failure of another", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.3", version.OSS, true), want: doSwitch},
 		{name: "a person does not wait for the back-off", spec: active, status: failed("15.1.2", time.Hour), answer: wants("15.1.2", version.OSS, true), now: true, want: doSwitch},
-		{name: "a next attempt beyond the longest delay is a clock that jumped", spec: active, status: failed("15.1.2", lastRetry+time.Hour), answer: wants("15.1.2", version.OSS, true), want: doSwitch},
-		{name: "nothing is active yet", spec: Spec{Enabled: true}, answer: wants("15.1.1", version.OSS, true), want: doSwitch},
+		{name: "a next attempt beyond the longest delay is a clock that jumped", spec: active, status: failed("15.1.2", 15*24*time.Hour), answer: wants("15.1.2", version.OSS, true), want: doSwitch},
+		{name: "nothing is active yet", spec: state.Spec{Enabled: true}, answer: wants("15.1.1", version.OSS, true), want: doSwitch},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := decide(question{Spec: tc.spec, Status: tc.status, Answer: tc.answer, Now: tc.now, Time: noon, Announced: tc.announced})
@@ -71,8 +72,8 @@ func TestDecide(t *testing.T) {
 
 func TestAFailureWithoutADigestIsNotComparedWithOne(t *testing.T) {
 	d := decide(question{
-		Spec: Spec{Enabled: true, ActiveVersion: "15.1.1"}, Time: noon, Announced: "bb",
-		Status: Status{Failed: &Failed{Version: "15.1.2", NextAttempt: noon.Add(time.Hour)}},
+		Spec: state.Spec{Enabled: true, ActiveVersion: "15.1.1"}, Time: noon, Announced: "bb",
+		Status: state.Status{Failed: &state.Failed{Version: "15.1.2", NextAttempt: noon.Add(time.Hour)}},
 		Answer: find.Answer{Version: "15.1.2", Edition: version.OSS, AutoUpdate: true},
 	})
 	if d.Action != doNothing || !d.BackingOff {
@@ -80,72 +81,29 @@ func TestAFailureWithoutADigestIsNotComparedWithOne(t *testing.T) {
 	}
 }
 
-func TestBackOffDoublesFromAnHourToTwoWeeks(t *testing.T) {
-	for attempts, want := range map[int]time.Duration{
-		1: time.Hour, 2: 2 * time.Hour, 5: 16 * time.Hour, 9: 256 * time.Hour, 10: lastRetry, 200: lastRetry,
-	} {
-		if got := retryDelay(attempts); got != want {
-			t.Errorf("after %d attempts: %v; want %v", attempts, got, want)
-		}
-	}
-}
-
-func TestFailuresCountPerVersionEditionAndDigest(t *testing.T) {
-	r := release{Version: "15.1.2", Edition: version.OSS, SHA256: "aa"}
-	var s Status
-	recordFailure(&s, r, noon, "first")
-	recordFailure(&s, r, noon, "second")
-	if s.Failed.Attempts != 2 || s.Failed.Error != "second" || !s.Failed.NextAttempt.Equal(noon.Add(2*time.Hour)) {
-		t.Errorf("after two failures: %+v", s.Failed)
-	}
-	for _, other := range []release{
-		{Version: "15.1.2", Edition: version.OSS, SHA256: "bb"},
-		{Version: "15.1.2", Edition: version.FIPS, SHA256: "bb"},
-		{Version: "15.1.3", Edition: version.FIPS, SHA256: "bb"},
-	} {
-		recordFailure(&s, other, noon, "x")
-		if s.Failed.Attempts != 1 {
-			t.Errorf("%+v begins with %d attempts; want 1", other, s.Failed.Attempts)
-		}
-	}
-}
-
-func TestTheThirdInterruptionOfAVersionCountsAsAFailure(t *testing.T) {
-	r := release{Version: "15.1.2", Edition: version.OSS}
-	var s Status
-	for n, want := range []bool{false, false, true} {
-		if got := recordInterruption(&s, r); got != want {
-			t.Errorf("interruption %d is too many: %v; want %v", n+1, got, want)
-		}
-	}
-	if recordInterruption(&s, release{Version: "15.1.3"}) {
-		t.Error("the interruptions of one version counted for another")
-	}
-}
-
 func TestRollbackTarget(t *testing.T) {
-	c := Config{
-		Spec:   Spec{ActiveVersion: "15.1.2"},
-		Status: Status{ActiveEdition: version.Enterprise, PreviousVersion: "15.1.1", PreviousEdition: version.OSS},
+	c := state.Config{
+		Spec:   state.Spec{ActiveVersion: "15.1.2"},
+		Status: state.Status{ActiveEdition: version.Enterprise, PreviousVersion: "15.1.1", PreviousEdition: version.OSS},
 	}
 	back := c
 	back.Spec.ActiveVersion, back.Status.PreviousVersion = "15.1.1", "15.1.2"
-	back.Status.Held = &Held{Version: "15.1.2"}
+	back.Status.Held = &state.Held{Version: "15.1.2"}
 	for _, tc := range []struct {
 		name    string
-		c       Config
+		c       state.Config
 		version string
-		want    target
+		want    version.Release
 		refusal string
 	}{
-		{name: "the previous version, in its own edition", c: c, want: target{Version: "15.1.1", Edition: version.OSS}},
-		{name: "the previous version by name", c: c, version: "15.1.1", want: target{Version: "15.1.1", Edition: version.OSS}},
-		{name: "another version, in the active edition", c: c, version: "15.0.0", want: target{Version: "15.0.0", Edition: version.Enterprise}},
+		{name: "the previous version, in its own edition", c: c, want: version.Release{Version: "15.1.1", Edition: version.OSS}},
+		{name: "the previous version by name", c: c, version: "15.1.1", want: version.Release{Version: "15.1.1", Edition: version.OSS}},
+		{name: "another version, in the active edition", c: c, version: "15.0.0", want: version.Release{Version: "15.0.0", Edition: version.Enterprise}},
 		{name: "the active version", c: c, version: "15.1.2", refusal: "active already"},
-		{name: "nothing active", c: Config{}, refusal: "no active version"},
-		{name: "nothing previous", c: Config{Spec: Spec{ActiveVersion: "1.0.0"}}, refusal: "no previous version"},
+		{name: "nothing active", c: state.Config{}, refusal: "no active version"},
+		{name: "nothing previous", c: state.Config{Spec: state.Spec{ActiveVersion: "1.0.0"}}, refusal: "no previous version"},
 		{name: "a second rollback must name its version", c: back, refusal: "name the version"},
-		{name: "a second rollback that does", c: back, version: "15.1.2", want: target{Version: "15.1.2", Edition: version.OSS}},
+		{name: "a second rollback that does", c: back, version: "15.1.2", want: version.Release{Version: "15.1.2", Edition: version.OSS}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := rollbackTarget(tc.c, tc.version)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/version"
 	"time"
 )
 
@@ -39,49 +42,46 @@ func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
 	if in == nil || err != nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in)
+	tree, err := i.obtain(ctx, in.wanted)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in, err)
+		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
-	return i.switchOver(ctx, SwitchRequest{
-		Kind: in.Kind, From: in.Config.activeTarget(), To: releaseOf(tree), Spec: &in.Spec, Force: opts.AllowDowngrade,
+	return i.switchOver(ctx, transaction.Request{
+		Kind: in.Kind, From: in.Config.Active(), To: transaction.TreeOf(tree), Spec: &in.Spec, Force: opts.AllowDowngrade,
 	})
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {
-	c, unlock, err := i.open(ctx)
+	c, unlock, err := i.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	spec := opts.apply(c.Spec)
 	question := spec
-	if err := i.resolveProxy(&question); err != nil {
+	if err := i.ResolveProxy(&question); err != nil {
 		return nil, err
 	}
-	// The proxy is kept, the group is looked up anew each time unless it was
+	// The proxy is kept, the group is looked up again each time unless it was
 	// said: it is the agent's configuration that people change.
 	spec.Proxy, spec.Enabled = question.Proxy, true
 
-	conn, err := i.dial(ctx)
+	sight, err := i.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if conn != nil {
-		defer conn.Close()
-	}
-	if err := i.checkUnit(ctx, conn); err != nil {
+	if err := i.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
 	answer, err := i.ask(ctx, question)
 	if err != nil {
-		return nil, fmt.Errorf("%w; %s: run the command again once that is mended", err, staysAsItIs(c))
+		return nil, fmt.Errorf("%w; %s: run the command again once that is mended", err, transaction.StaysAsItIs(c))
 	}
-	t := target{Version: answer.Version, Edition: answer.Edition}
-	in := &intent{Config: c, Spec: spec, Target: t, Kind: switchEnable}
-	switch active := c.activeTarget(); {
+	t := version.Release{Version: answer.Version, Edition: answer.Edition}
+	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}, Kind: transaction.Enable}
+	switch active := c.Active(); {
 	case active.Version == "":
-		if err := i.refuseOlder(ctx, conn, t, opts.AllowDowngrade); err != nil {
+		if err := i.refuseOlder(ctx, sight.ExecStart, t, opts.AllowDowngrade); err != nil {
 			return nil, err
 		}
 	case active == t, c.Spec.Pinned:
@@ -90,19 +90,19 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 		if !whole {
-			in.Target = active
+			in.Release = active
 			return in, nil
 		}
-		if err := i.takeOverNow(ctx, c, i.agentPackages(ctx)); err != nil {
+		if err := i.TakeOver(ctx, c, i.AgentPackages(ctx)); err != nil {
 			return nil, err
 		}
-		if c, err = loadConfig(i.Paths.Config()); err != nil {
+		if c, err = state.LoadConfig(i.Paths.Config()); err != nil {
 			return nil, err
 		}
 		return nil, i.turnOn(ctx, c, spec)
 	}
-	_, err = i.planDatabase(ctx, c, SwitchRequest{
-		Kind: switchEnable, From: c.activeTarget(), To: releaseWanted(t), Spec: &question, Force: opts.AllowDowngrade,
+	_, err = i.PlanDatabase(ctx, c, transaction.Request{
+		Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &question, Force: opts.AllowDowngrade,
 	})
 	if err != nil {
 		return nil, err
@@ -111,26 +111,19 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 }
 
 // turnOn writes the configuration where the version is in place already.
-func (i *Installer) turnOn(ctx context.Context, c Config, spec Spec) error {
-	conn, err := i.dial(ctx)
-	if err != nil {
-		return err
-	}
-	if conn != nil {
-		defer conn.Close()
-	}
-	if _, err := i.installUnits(ctx, conn); err != nil {
+func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec) error {
+	if err := i.installUnits(ctx); err != nil {
 		return err
 	}
 	c.Spec = spec
-	if err := c.save(i.Paths.Config()); err != nil {
+	if err := c.Save(i.Paths.Config()); err != nil {
 		return err
 	}
 	i.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
 	return nil
 }
 
-func (o EnableOptions) apply(s Spec) Spec {
+func (o EnableOptions) apply(s state.Spec) state.Spec {
 	set := func(field *string, value string) {
 		if value != "" {
 			*field = value
@@ -144,14 +137,14 @@ func (o EnableOptions) apply(s Spec) Spec {
 		s.URLTemplates = o.Templates
 	}
 	if o.HealthWindow != 0 {
-		s.Health.Window = Duration(o.HealthWindow)
+		s.Health.Window = state.Duration(o.HealthWindow)
 	}
 	return s
 }
 
 // Disable turns updates off. The agent and its version stay.
 func (i *Installer) Disable(ctx context.Context) error {
-	return i.configure(ctx, func(c *Config) error {
+	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Enabled = false
 		i.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
 		return nil
@@ -160,7 +153,7 @@ func (i *Installer) Disable(ctx context.Context) error {
 
 // Unpin lets the version follow find again.
 func (i *Installer) Unpin(ctx context.Context) error {
-	return i.configure(ctx, func(c *Config) error {
+	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Pinned = false
 		i.Log.Info("the version follows find again", "version", c.Spec.ActiveVersion)
 		return nil
@@ -171,15 +164,15 @@ func (i *Installer) Unpin(ctx context.Context) error {
 // Another version is installed first.
 func (i *Installer) Pin(ctx context.Context, v string) error {
 	var in *intent
-	err := i.configure(ctx, func(c *Config) error {
-		active := c.activeTarget()
+	err := i.configure(ctx, func(c *state.Config) error {
+		active := c.Active()
 		if active.Version == "" {
 			return errors.New("there is no active version to pin; nothing was changed: `teleport-update enable` first")
 		}
 		if v != "" && v != active.Version {
-			in = &intent{Config: *c, Spec: c.Spec, Target: target{Version: v, Edition: active.Edition}}
+			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}, Kind: transaction.Pin}
 			in.Spec.Pinned = true
-			_, err := i.planDatabase(ctx, *c, SwitchRequest{Kind: switchPin, From: active, To: releaseWanted(in.Target), Spec: &in.Spec})
+			_, err := i.PlanDatabase(ctx, *c, transaction.Request{Kind: in.Kind, From: active, To: named(in.Release), Spec: &in.Spec})
 			return err
 		}
 		c.Spec.Pinned = true
@@ -189,17 +182,17 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 	if err != nil || in == nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in)
+	tree, err := i.obtain(ctx, in.wanted)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in, err)
+		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
-	return i.switchOver(ctx, SwitchRequest{Kind: switchPin, From: in.Config.activeTarget(), To: releaseOf(tree), Spec: &in.Spec})
+	return i.switchOver(ctx, transaction.Request{Kind: in.Kind, From: in.Config.Active(), To: transaction.TreeOf(tree), Spec: &in.Spec})
 }
 
 // configure changes updates.yaml under the update lock, after closing what was
 // cut off. Nothing is written when change fails or changes nothing.
-func (i *Installer) configure(ctx context.Context, change func(*Config) error) error {
-	c, unlock, err := i.open(ctx)
+func (i *Installer) configure(ctx context.Context, change func(*state.Config) error) error {
+	c, unlock, err := i.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -207,5 +200,5 @@ func (i *Installer) configure(ctx context.Context, change func(*Config) error) e
 	if err := change(&c); err != nil {
 		return err
 	}
-	return c.save(i.Paths.Config())
+	return c.Save(i.Paths.Config())
 }

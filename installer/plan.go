@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"golang.org/x/sys/unix"
-
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/space"
 	"teleport-update/versions"
 )
@@ -28,12 +29,12 @@ type Plan struct {
 
 // UpdatePlan is what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, error) {
-	c, err := loadConfig(i.Paths.Config())
+	c, err := state.LoadConfig(i.Paths.Config())
 	if err != nil {
 		return Plan{}, err
 	}
 	switch {
-	case exists(i.Paths.Journal()):
+	case host.Exists(i.Paths.Journal()):
 		return Plan{Nothing: "a switch was cut off and would be closed first"}, nil
 	case !c.Spec.Enabled:
 		return Plan{Nothing: "updates are disabled"}, nil
@@ -41,7 +42,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 		return Plan{Nothing: "the host is pinned to " + c.Spec.ActiveVersion}, nil
 	}
 	spec := c.Spec
-	if err := i.resolveProxy(&spec); err != nil {
+	if err := i.ResolveProxy(&spec); err != nil {
 		return Plan{}, err
 	}
 	answer, err := i.askQuietly(ctx, spec)
@@ -52,22 +53,22 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	if d.Action == doNothing {
 		return Plan{Nothing: d.Reason}, nil
 	}
-	kind := switchUpdate
+	kind := transaction.Update
 	if d.Downgrade {
-		kind = switchDowngrade
+		kind = transaction.Downgrade
 	}
-	return i.plan(ctx, c, spec, SwitchRequest{
-		Kind: kind, From: c.activeTarget(), To: releaseWanted(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
+	return i.plan(ctx, c, spec, transaction.Request{
+		Kind: kind, From: c.Active(), To: named(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
 	})
 }
 
 // RollbackPlan is what Rollback would do.
 func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Plan, error) {
-	c, err := loadConfig(i.Paths.Config())
+	c, err := state.LoadConfig(i.Paths.Config())
 	if err != nil {
 		return Plan{}, err
 	}
-	if exists(i.Paths.Journal()) {
+	if host.Exists(i.Paths.Journal()) {
 		return Plan{Nothing: "a switch was cut off and would be closed first"}, nil
 	}
 	req, err := i.rollbackRequest(ctx, c, opts)
@@ -79,25 +80,25 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Pla
 
 // plan fills in what a switch would do, with the very checks that the switch
 // makes.
-func (i *Installer) plan(ctx context.Context, c Config, spec Spec, req SwitchRequest) (Plan, error) {
-	p := Plan{From: describe(req.From.Version, req.From.Edition), To: req.To.String()}
-	db, err := i.planDatabase(ctx, c, req)
+func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request) (Plan, error) {
+	p := Plan{From: req.From.Short(), To: req.To.String()}
+	db, err := i.PlanDatabase(ctx, c, req)
 	if err == nil && !db.Stop {
 		// What the backup would find while the agent runs.
-		err = inspect(ctx, &db, req)
+		err = transaction.Inspect(ctx, &db, req)
 	}
 	if err != nil {
 		return p, err
 	}
-	p.Database = db.describe(req)
+	p.Database = describeDatabase(db, req)
 	if err := i.planAgent(ctx, db, &p); err != nil {
 		return p, err
 	}
 	return p, i.planRoom(ctx, c, spec, req, db, &p)
 }
 
-func (d databaseRecord) describe(req SwitchRequest) string {
-	switch restore := d.Plan == restoreDatabase; {
+func describeDatabase(d state.Database, req transaction.Request) string {
+	switch restore := d.Plan == state.RestoreDatabase; {
 	case d.Damaged && restore:
 		return fmt.Sprintf("damaged: kept aside as it is; then the one that version %s had is restored", req.To)
 	case d.Damaged:
@@ -106,7 +107,7 @@ func (d databaseRecord) describe(req SwitchRequest) string {
 		return "left as it is, not backed up"
 	case restore:
 		return fmt.Sprintf("backed up to %s; then the one that version %s had is restored", d.Dir, req.To)
-	case d.Plan == backupDatabase:
+	case d.Plan == state.BackupDatabase:
 		return fmt.Sprintf("backed up to %s; version %s goes on with it", d.Dir, req.To)
 	}
 	return "none to back up"
@@ -114,9 +115,11 @@ func (d databaseRecord) describe(req SwitchRequest) string {
 
 // planRoom says what would be downloaded, and what room that and the database
 // need.
-func (i *Installer) planRoom(ctx context.Context, c Config, spec Spec, req SwitchRequest, db databaseRecord, p *Plan) error {
-	p.Free = freeBytes(i.Paths.Versions())
-	tree, ok, err := i.store().Lookup(req.To.target())
+func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database, p *Plan) error {
+	if free, err := space.At(i.Paths.Versions()); err == nil {
+		p.Free = free.Bytes
+	}
+	tree, ok, err := i.Store.Lookup(req.To.Release)
 	if err != nil {
 		return err
 	}
@@ -128,16 +131,16 @@ func (i *Installer) planRoom(ctx context.Context, c Config, spec Spec, req Switc
 		ok = err == nil
 	}
 	if ok {
-		take, restore, err := roomFor(db, tree.BackupDir())
+		take, restore, err := transaction.RoomFor(db, tree.BackupDir())
 		if err != nil {
 			return err
 		}
 		if p.Need = take + restore; p.Need > 0 {
-			p.Need += databaseMargin
+			p.Need += transaction.DatabaseMargin
 		}
-		return i.checkRoom(db, tree.BackupDir())
+		return i.CheckRoom(db, tree.BackupDir())
 	}
-	f, fetch, err := i.fetcher(c, req.To.target(), spec)
+	f, fetch, err := i.fetcher(c, req.To.Release, spec)
 	if err != nil {
 		return err
 	}
@@ -153,42 +156,29 @@ func (i *Installer) planRoom(ctx context.Context, c Config, spec Spec, req Switc
 }
 
 // planAgent says what would happen to the agent.
-func (i *Installer) planAgent(ctx context.Context, db databaseRecord, p *Plan) error {
-	conn, err := i.dial(ctx)
+func (i *Installer) planAgent(ctx context.Context, db state.Database, p *Plan) error {
+	sight, err := i.look(ctx)
 	if err != nil {
 		return err
 	}
-	if conn == nil {
+	if sight.State == state.AgentUnknown {
 		p.Agent = "not restarted: systemd is not running"
 		return nil
 	}
-	defer conn.Close()
-	if err := i.checkUnit(ctx, conn); err != nil {
+	if err := i.CheckUnit(sight.Unit); err != nil {
 		return err
 	}
-	u, err := conn.Unit(ctx, AgentUnit)
-	if err != nil {
-		return err
-	}
-	switch state := stateOf(u); {
-	case !state.manageable():
+	switch {
+	case !sight.State.Wanted():
 		p.Agent = "not running, and left so"
 	case db.Stop:
 		p.Agent = "stopped and started"
-	case state == agentFailing, !u.CanReload:
+	case sight.State == state.AgentFailing, !sight.CanReload:
 		p.Agent = "restarted"
 	default:
 		p.Agent = "reloaded"
 	}
 	return nil
-}
-
-func freeBytes(dir string) int64 {
-	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) != nil {
-		return 0
-	}
-	return int64(st.Bavail) * st.Bsize
 }
 
 // Text writes the plan for a person, as far as it is known.
@@ -204,7 +194,7 @@ func (p Plan) Text(w io.Writer) {
 			fmt.Fprintf(w, "%-10s %s\n", name+":", value)
 		}
 	}
-	line("From", nameOr(p.From, "none"))
+	line("From", transaction.NameOr(p.From, "none"))
 	line("To", p.To)
 	line("Database", p.Database)
 	line("Agent", p.Agent)

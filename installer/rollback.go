@@ -2,6 +2,10 @@ package installer
 
 import (
 	"context"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
 )
 
 // RollbackOptions are the flags of rollback.
@@ -21,10 +25,10 @@ func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 	return i.switchOver(ctx, req)
 }
 
-func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (SwitchRequest, error) {
-	c, unlock, err := i.open(ctx)
+func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (transaction.Request, error) {
+	c, unlock, err := i.Open(ctx)
 	if err != nil {
-		return SwitchRequest{}, err
+		return transaction.Request{}, err
 	}
 	defer unlock()
 	return i.rollbackRequest(ctx, c, opts)
@@ -32,63 +36,63 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 
 // rollbackRequest is the switch that a rollback asks for, or why there is none.
 // Nothing is changed.
-func (i *Installer) rollbackRequest(ctx context.Context, c Config, opts RollbackOptions) (SwitchRequest, error) {
+func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts RollbackOptions) (transaction.Request, error) {
 	t, err := rollbackTarget(c, opts.Version)
 	if err != nil {
-		return SwitchRequest{}, err
+		return transaction.Request{}, err
 	}
-	tree, ok, err := i.store().Lookup(t)
+	tree, ok, err := i.Store.Lookup(t)
 	if err != nil {
-		return SwitchRequest{}, err
+		return transaction.Request{}, err
 	}
 	if !ok {
-		return SwitchRequest{}, i.notKept(t)
+		return transaction.Request{}, i.notKept(t)
 	}
-	req := SwitchRequest{
-		Kind: switchRollback, From: c.activeTarget(), To: releaseOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
+	req := transaction.Request{
+		Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
 	}
-	if _, err := i.planDatabase(ctx, c, req); err != nil {
-		return SwitchRequest{}, err
+	if _, err := i.PlanDatabase(ctx, c, req); err != nil {
+		return transaction.Request{}, err
 	}
 	return req, checkLocal(ctx, tree)
 }
 
 // rollbackTarget is the version to go back to. After one rollback the previous
 // version is the one that was left, so a second one must be named.
-func rollbackTarget(c Config, named string) (target, error) {
-	active := c.activeTarget()
+func rollbackTarget(c state.Config, named string) (version.Release, error) {
+	active := c.Active()
 	switch {
 	case active.Version == "":
-		return target{}, refuse("there is no active version to go back from; nothing was changed")
+		return version.Release{}, failure.Refuse("there is no active version to go back from; nothing was changed")
 	case named == active.Version:
-		return target{}, refuse("version %s is active already; nothing was changed", named)
+		return version.Release{}, failure.Refuse("version %s is active already; nothing was changed", named)
 	case named == c.Status.PreviousVersion && named != "":
-		return target{Version: named, Edition: c.Status.PreviousEdition}, nil
+		return c.Previous(), nil
 	case named != "":
-		return target{Version: named, Edition: active.Edition}, nil
+		return version.Release{Version: named, Edition: active.Edition}, nil
 	case c.Status.PreviousVersion == "":
-		return target{}, refuse("there is no previous version to go back to; nothing was changed: name one that `teleport-update verify` lists")
+		return version.Release{}, failure.Refuse("there is no previous version to go back to; nothing was changed: name one that `teleport-update verify` lists")
 	case c.Status.Held != nil: // every other commit takes the hold away
-		return target{}, refuse("the last change was a rollback from %s already; nothing was changed: to go on, name the version, as in `teleport-update rollback %s`",
+		return version.Release{}, failure.Refuse("the last change was a rollback from %s already; nothing was changed: to go on, name the version, as in `teleport-update rollback %s`",
 			c.Status.PreviousVersion, c.Status.PreviousVersion)
 	}
-	return target{Version: c.Status.PreviousVersion, Edition: c.Status.PreviousEdition}, nil
+	return c.Previous(), nil
 }
 
 // heldBy is the wish of find that a rollback holds back: its last answer, or
 // the version that is being left when find has not been heard, or wants the very
 // version that is gone back to.
-func (i *Installer) heldBy(c Config, to target) *Held {
+func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
-	_ = i.resolveProxy(&spec) // no proxy: no answer either
-	held := &Held{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition, Since: i.timestamp()}
-	if a := i.recall(spec); a != nil && (target{Version: a.Version, Edition: a.Edition}) != to {
+	_ = i.ResolveProxy(&spec) // no proxy: no answer either
+	held := &state.Held{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition, Since: i.Timestamp()}
+	if a := i.recall(spec); a != nil && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}
 	return held
 }
 
-func (i *Installer) notKept(t target) error {
-	return refuse("going back to version %s is refused: %s; nothing was changed: `teleport-update verify` lists the versions that are, `teleport-update pin %s` installs it",
-		describe(t.Version, t.Edition), i.whyNotKept(t), t.Version)
+func (i *Installer) notKept(t version.Release) error {
+	return failure.Refuse("going back to version %s is refused: %s; nothing was changed: `teleport-update verify` lists the versions that are, `teleport-update pin %s` installs it",
+		t.Short(), i.WhyNotKept(t), t.Version)
 }

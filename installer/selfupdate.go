@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 	"teleport-update/internal/successor"
 	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
@@ -87,15 +89,15 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 	if i.BuildVersion == "" || successor.Current() != nil {
 		return none, false
 	}
-	c, err := loadConfig(i.Paths.Config())
+	c, err := state.LoadConfig(i.Paths.Config())
 	if err != nil {
 		return none, false // the command itself will say so
 	}
-	tree, ok, err := i.active(c)
+	tree, ok, err := i.Active(c)
 	if !ok || err != nil {
 		return none, false
 	}
-	if isThisProgram(tree.Binary(updaterName)) {
+	if isThisProgram(tree.Binary(host.UpdaterName)) {
 		return none, false
 	}
 	u, ok := tree.Updater()
@@ -108,8 +110,6 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 	}
 	return u, true
 }
-
-const updaterName = "teleport-update"
 
 func isThisProgram(path string) bool {
 	self, err1 := os.Stat("/proc/self/exe")
@@ -136,13 +136,4 @@ func (i *Installer) footprint() (string, error) {
 		fmt.Fprintf(sum, "%q %v %q\n", e.Name(), e.Type(), target)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
-}
-
-// tellForeignUpdater says, once for each version, why the release's updater is not
-// used.
-func (i *Installer) tellForeignUpdater(tree versions.Tree) {
-	u, ok := tree.Updater()
-	if ok && !u.Ours {
-		i.Log.Info("the release carries another program named "+updaterName+"; it is neither linked nor run", "file", u.Path)
-	}
 }

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 )
 
@@ -61,7 +62,7 @@ type OpenState struct {
 	Running bool      `json:"running"` // an updater is at work on it now
 	Error   *string   `json:"error"`
 
-	oldFails string // why the old version, put back, does not hold
+	explanation string // what happens, or is to be done
 }
 
 // State is the host's state in one word.
@@ -81,7 +82,7 @@ const (
 // without a network: the desired version is then the last one heard, with the
 // time when.
 func (i *Installer) Status(ctx context.Context) (Report, error) {
-	c, err := loadConfig(i.Paths.Config())
+	c, err := state.LoadConfig(i.Paths.Config())
 	if errors.Is(err, os.ErrPermission) {
 		return Report{}, fmt.Errorf("%w: status reads root's files, run it as root", err)
 	}
@@ -116,7 +117,7 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	i.reportDesired(ctx, c, &r)
 	broken := i.reportTransaction(&r)
 	if broken == nil && r.OpenTransaction == nil && c.Spec.ActiveVersion == "" {
-		if err := i.checkNeverEnabled(); err != nil {
+		if err := i.CheckNeverEnabled(); err != nil {
 			settled := "nothing updates it before `teleport-update enable`"
 			if c.Spec.Enabled && !c.Spec.Pinned {
 				settled = "the next switch to the version that find wants settles it: `teleport-update update`, or the timer's next run"
@@ -128,9 +129,9 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-func (i *Installer) reportDesired(ctx context.Context, c Config, r *Report) {
+func (i *Installer) reportDesired(ctx context.Context, c state.Config, r *Report) {
 	spec := c.Spec
-	if err := i.resolveProxy(&spec); err != nil {
+	if err := i.ResolveProxy(&spec); err != nil {
 		return // never enabled, and nothing to ask
 	}
 	r.Proxy, r.Group = known(spec.Proxy), known(spec.Group)
@@ -138,7 +139,7 @@ func (i *Installer) reportDesired(ctx context.Context, c Config, r *Report) {
 	defer cancel()
 	answer, err := i.askQuietly(ctx, spec)
 	if err == nil {
-		now, jitter := i.timestamp(), int(answer.Jitter/time.Second)
+		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
 		r.VersionDesired, r.EditionDesired = known(answer.Version), known(string(answer.Edition))
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
 		return
@@ -151,11 +152,15 @@ func (i *Installer) reportDesired(ctx context.Context, c Config, r *Report) {
 }
 
 func (i *Installer) reportTransaction(r *Report) (broken error) {
-	j, err := loadJournal(i.Paths.Journal())
+	j, err := transaction.Describe(i.Paths.Journal())
 	if err != nil || j == nil {
 		return err
 	}
-	o := OpenState{To: j.To.String(), Phase: string(j.Phase), Since: j.Started, Running: lockHeld(i.Paths.updateLock()), Error: known(j.Error), oldFails: j.OldFails}
+	o := OpenState{To: j.To.String(), Phase: string(j.Phase), Since: j.Started, Running: procfs.Host().Locked(i.Paths.UpdateLock()), Error: known(j.Verdict.Reason)}
+	o.explanation = j.CutOff
+	if o.Running {
+		o.explanation = j.Working
+	}
 	if j.From != nil {
 		o.From = known(j.From.String())
 	}
@@ -164,39 +169,33 @@ func (i *Installer) reportTransaction(r *Report) (broken error) {
 }
 
 // stateWord sums the report up, the gravest first.
-func stateWord(c Config, r Report, broken error, now time.Time) (State, string) {
+func stateWord(c state.Config, r Report, broken error, now time.Time) (State, string) {
 	o := r.OpenTransaction
-	desired := target{}
+	desired := version.Release{}
 	if r.VersionDesired != nil && r.EditionDesired != nil {
-		desired = target{Version: *r.VersionDesired, Edition: version.Edition(*r.EditionDesired)}
+		desired = version.Release{Version: *r.VersionDesired, Edition: version.Edition(*r.EditionDesired)}
 	}
 	switch h := c.Status.Held; {
 	case broken != nil:
 		return StateNeedsAttention, broken.Error()
-	case o != nil && o.Phase == string(uninstalling) && o.Running:
-		return StateUpdating, "uninstalling since " + o.Since.Format(time.RFC3339)
-	case o != nil && o.Phase == string(uninstalling):
-		return StateNeedsAttention, "an uninstall was cut off; `teleport-update uninstall` goes on with it"
 	case o != nil && o.Running:
-		return StateUpdating, fmt.Sprintf("switching to %s (%s) since %s", o.To, o.Phase, o.Since.Format(time.RFC3339))
-	case o != nil && o.oldFails != "":
-		return StateNeedsAttention, fmt.Sprintf("the switch to %s failed and was undone, but the version before does not hold either (%s); the next run tries it once more", o.To, o.oldFails)
+		return StateUpdating, o.explanation
 	case o != nil:
-		return StateNeedsAttention, fmt.Sprintf("a switch to %s was cut off (%s); the next run, or `teleport-update update`, closes it", o.To, o.Phase)
+		return StateNeedsAttention, o.explanation
 	case !c.Spec.Enabled:
 		return StateDisabled, "updates are disabled; `teleport-update enable` turns them on"
 	case c.Spec.Pinned:
 		return StatePinned, fmt.Sprintf("pinned to %s; `teleport-update unpin` lets it follow find again", c.Spec.ActiveVersion)
 	case h != nil && (desired.Version == "" || h.Version == desired.Version && h.Edition == desired.Edition):
 		return StateHeld, fmt.Sprintf("version %s is held back since a rollback by hand; `teleport-update update --now` releases it", h.Version)
-	case c.Status.Failed != nil && desired.Version != "" && backingOff(c.Status.Failed, desired.Version, desired.Edition, now):
+	case c.Status.Failed != nil && desired.Version != "" && c.Status.Failed.BackingOff(desired, now):
 		f := c.Status.Failed
 		return StateBackingOff, fmt.Sprintf("version %s failed %d time(s); next attempt at %s, `teleport-update update --now` tries at once",
 			f.Version, f.Attempts, f.NextAttempt.Format(time.RFC3339))
-	case c.Status.Refused.is(desired):
+	case c.Status.Refused.Is(desired):
 		return StateNeedsAttention, c.Status.Refused.Reason
-	case desired.Version != "" && desired != c.activeTarget():
-		return StateIdle, fmt.Sprintf("find wants %s; the next run follows when find says so", describe(desired.Version, desired.Edition))
+	case desired.Version != "" && desired != c.Active():
+		return StateIdle, fmt.Sprintf("find wants %s; the next run follows when find says so", desired.Short())
 	case desired.Version == "":
 		return StateIdle, "what find wants is not known: " + textOr(r.DesiredError, "it was never asked")
 	}
@@ -208,27 +207,6 @@ func known(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// lockHeld reports whether some process holds the lock, without taking it: a
-// status that takes it, if only for an instant, could turn a tick away.
-func lockHeld(path string) bool {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
-		return false
-	}
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return false
-	}
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
-	for line := range strings.Lines(string(locks)) {
-		fields := strings.Fields(line)
-		if len(fields) >= 6 && fields[1] == "FLOCK" && fields[5] == file {
-			return true
-		}
-	}
-	return false
 }
 
 // Text writes the report for a person.
@@ -288,4 +266,12 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+func describeLeft(left []state.PackageLeft) string {
+	var all []string
+	for _, l := range left {
+		all = append(all, l.Package.String()+": "+l.Error)
+	}
+	return strings.Join(all, "; ")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 )
 
@@ -40,13 +41,13 @@ func statusSchema(t *testing.T) *jsonschema.Schema {
 
 func TestStatusFollowsItsSchema(t *testing.T) {
 	schema := statusSchema(t)
-	full := Config{Version: configVersion, Kind: configKind,
-		Spec: Spec{Proxy: "http://127.0.0.1:1", Group: "dev", Enabled: true, ActiveVersion: "1.1.0"},
-		Status: Status{ActiveEdition: version.Enterprise, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,
-			LastUpdate: &LastUpdate{Time: noon, Target: "1.2.0", Result: RolledBack, Error: "it died"},
-			Failed:     &Failed{Version: "1.2.0", Attempts: 1, NextAttempt: noon.Add(time.Hour), Error: "it died"},
-			Held:       &Held{Version: "1.2.0", Since: noon},
-			Refused:    &Refused{Version: "0.9.0", Reason: "no backup"}},
+	full := state.Config{Version: "v1", Kind: "agent_versions",
+		Spec: state.Spec{Proxy: "http://127.0.0.1:1", Group: "dev", Enabled: true, ActiveVersion: "1.1.0"},
+		Status: state.Status{ActiveEdition: version.Enterprise, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,
+			LastUpdate: &state.LastUpdate{Time: noon, Target: "1.2.0", Result: state.RolledBack, Error: "it died"},
+			Failed:     &state.Failed{Version: "1.2.0", Attempts: 1, NextAttempt: noon.Add(time.Hour), Error: "it died"},
+			Held:       &state.Held{Version: "1.2.0", Since: noon},
+			Refused:    &state.Refused{Version: "0.9.0", Reason: "no backup"}},
 	}
 	for name, prepare := range map[string]func(t *testing.T, i *Installer){
 		"never enabled": func(t *testing.T, i *Installer) {},
@@ -54,14 +55,15 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 			if err := os.MkdirAll(i.Paths.Versions(), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := full.save(i.Paths.Config()); err != nil {
+			if err := full.Save(i.Paths.Config()); err != nil {
 				t.Fatal(err)
 			}
-			j := journal{Schema: journalSchema, Phase: switched, Started: noon, To: release{Version: "1.2.0"}, Error: "it died"}
-			if err := j.save(i.Paths.Journal()); err != nil {
+			j := state.NewJournal("x", "boot", noon)
+			j.Phase, j.To.Version, j.Verdict.Reason = "switched", "1.2.0", "it died"
+			if err := j.Save(i.Paths.Journal()); err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, i.Paths.lastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
+			writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,14 +103,14 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 
 func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 	i := testInstaller(t)
-	c := Config{Version: configVersion, Kind: configKind, Spec: Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0"}, Status: Status{ActiveEdition: version.OSS}}
+	c := state.Config{Version: "v1", Kind: "agent_versions", Spec: state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0"}, Status: state.Status{ActiveEdition: version.OSS}}
 	if err := os.MkdirAll(i.Paths.Versions(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.save(i.Paths.Config()); err != nil {
+	if err := c.Save(i.Paths.Config()); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, i.Paths.lastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
+	writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
 	before := listing(t, i.Paths.DataDir)
 	r, err := i.Status(t.Context())
 	if err != nil {
@@ -118,7 +120,7 @@ func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 		t.Errorf("desired %v, asked at %v, error %v", textOr(r.VersionDesired, "nil"), r.DesiredCheckedAt, r.DesiredError)
 	}
 	// An answer for another proxy is not an answer for this one.
-	writeFile(t, i.Paths.lastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
+	writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
 	if r, _ := i.Status(t.Context()); r.VersionDesired != nil {
 		t.Errorf("desired %v from another proxy; want null", *r.VersionDesired)
 	}
@@ -153,4 +155,33 @@ func sameType(a, b any) bool {
 		return ok
 	}
 	return false
+}
+
+// An updates.yaml that was lost, or written again, does not make the agent somebody
+// else's: status does not call that disabled.
+func TestStatusDoesNotTakeALostConfigurationForNone(t *testing.T) {
+	for name, trace := range map[string]func(*testing.T, *Installer){
+		"a link leads into the store": func(t *testing.T, i *Installer) {
+			writeFile(t, filepath.Join(i.Paths.LinkDir, "tsh"), "")
+			if err := os.Symlink(filepath.Join(i.Paths.Versions(), "1.0.0/bin/teleport"), filepath.Join(i.Paths.LinkDir, "teleport")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"what was here before cannot be read": func(t *testing.T, i *Installer) {
+			writeFile(t, filepath.Join(i.Paths.Original(), "before.json"), "{")
+		},
+		"none": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := testInstaller(t)
+			want, says := StateDisabled, "updates are disabled"
+			if trace != nil {
+				want, says = StateNeedsAttention, "nothing updates it before"
+				trace(t, i)
+			}
+			if r, err := i.Status(t.Context()); err != nil || r.State != want || !strings.Contains(r.Explanation, says) {
+				t.Errorf("%s, %s, %v; want %s, %q", r.State, r.Explanation, err, want, says)
+			}
+		})
+	}
 }

@@ -2,20 +2,20 @@ package installer
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"teleport-update/find"
+	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/regular"
 )
 
 // maxTokenSize is far more than a join token has.
@@ -32,19 +32,13 @@ type joinToken struct {
 	config bool   // there is no configuration yet
 }
 
-// placedFile is a file that enable put beside the agent's own.
-type placedFile struct {
-	Path   string `json:"path"`
-	SHA256 string `json:"sha256"`
-}
-
 // planToken reads the token and decides where it goes, before anything is
 // changed. Without a file there is none.
 func (i *Installer) planToken(file string) (*joinToken, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := readPlain(file, maxTokenSize)
+	data, err := regular.Read(file, maxTokenSize, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the join token: %w; nothing was changed", err)
 	}
@@ -52,7 +46,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 	if t.secret == "" || strings.ContainsFunc(t.secret, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, fmt.Errorf("%s does not hold one word, as a join token is; nothing was changed", file)
 	}
-	content, err := readPlain(i.Paths.AgentConfig, maxConfigSize)
+	content, err := regular.Read(i.Paths.AgentConfig, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.config = true
 		return t, nil
@@ -69,7 +63,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		} `yaml:"teleport"`
 	}
 	if err := yaml.Unmarshal(content, &agent); err != nil {
-		return nil, fmt.Errorf("read the agent's configuration %s: %w; nothing was changed", i.Paths.AgentConfig, plainYAML(err))
+		return nil, fmt.Errorf("read the agent's configuration %s: %w; nothing was changed", i.Paths.AgentConfig, state.PlainYAML(err))
 	}
 	for _, named := range []string{agent.Teleport.JoinParams.TokenName, agent.Teleport.AuthToken} {
 		if filepath.IsAbs(named) {
@@ -77,7 +71,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 			return t, nil
 		}
 	}
-	return nil, refuse("%s names no file for the join token; nothing was changed: set teleport.join_params.token_name to %s there, or leave out --token-file",
+	return nil, failure.Refuse("%s names no file for the join token; nothing was changed: set teleport.join_params.token_name to %s there, or leave out --token-file",
 		i.Paths.AgentConfig, t.path)
 }
 
@@ -86,12 +80,12 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 	if t == nil {
 		return nil
 	}
-	unlock, err := i.lockUpdates(ctx)
+	unlock, err := i.LockUpdates(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c, err := loadConfig(i.Paths.Config())
+	c, err := state.LoadConfig(i.Paths.Config())
 	if err != nil {
 		return err
 	}
@@ -108,7 +102,7 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		// First the note that it is ours to remove: a secret should not stay.
-		if err := i.notePlaced(f.path, f.content); err != nil {
+		if err := i.NotePlaced(f.path, f.content); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		if err := durable.WriteFile(f.path, []byte(f.content), 0o600); err != nil {
@@ -137,41 +131,4 @@ func firstConfig(proxy, token string) (string, error) {
 		"proxy_service": dict{"enabled": "no"},
 	})
 	return "# Written by teleport-update enable --token-file. It is yours to change.\n" + string(body), err
-}
-
-// notePlaced makes a file that was not there before one that uninstall removes.
-func (i *Installer) notePlaced(path, content string) error {
-	if !exists(i.beforeFile()) {
-		return nil
-	}
-	b, err := i.loadBefore()
-	if err != nil {
-		return err
-	}
-	n := slices.IndexFunc(b.Placed, func(p placedFile) bool { return p.Path == path })
-	switch {
-	case n < 0 && exists(path):
-		return nil
-	case n < 0:
-		n = len(b.Placed)
-		b.Placed = append(b.Placed, placedFile{Path: path})
-	}
-	b.Placed[n].SHA256 = digest([]byte(content))
-	return i.writeBefore(b)
-}
-
-func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
-
-// removePlaced removes what enable placed and nobody has changed since.
-func (b before) removePlaced() error {
-	for _, p := range b.Placed {
-		data, err := os.ReadFile(p.Path)
-		if err != nil || digest(data) != p.SHA256 {
-			continue
-		}
-		if err := durable.Remove(p.Path); err != nil {
-			return fmt.Errorf("remove what came with --token-file: %w", err)
-		}
-	}
-	return nil
 }

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -24,19 +28,25 @@ type UpdateOptions struct {
 	SkipBackup bool // switch without a backup of the database
 }
 
-// intent is a change that was decided on, and what the decision was based on.
-type intent struct {
-	Config Config
-	Spec   Spec // with proxy and group filled in
-	Target target
-	Jitter time.Duration
-	Kind   switchKind
-	SHA256 string // of a release that was published anew; what is on disk is not it
+// wanted is a release that is to be on disk, whole.
+type wanted struct {
+	version.Release
+	Config  state.Config
+	Spec    state.Spec // with proxy and group filled in
+	SHA256  string     // of a release that was published again: what is on disk is not it
+	Retried bool       // nobody has to run the command again: the next tick tries
 }
 
 // accepts reports whether a tree is the release that is meant.
-func (in *intent) accepts(tree versions.Tree) bool {
-	return in.SHA256 == "" || tree.SHA256 == in.SHA256
+func (w wanted) accepts(tree versions.Tree) bool {
+	return w.SHA256 == "" || tree.SHA256 == w.SHA256
+}
+
+// intent is a switch that was decided on, to a release that need not be on disk.
+type intent struct {
+	wanted
+	Kind   transaction.Kind
+	Jitter time.Duration
 }
 
 // Update is one tick: it brings the host to the version that find wants, if
@@ -44,13 +54,16 @@ func (in *intent) accepts(tree versions.Tree) bool {
 // or backing off.
 func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := loadConfig(i.Paths.Config()); err == nil && !c.Spec.Enabled && !exists(i.Paths.Journal()) {
+	if c, err := state.LoadConfig(i.Paths.Config()); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
 		i.Log.Info("updates are disabled; nothing to do")
 		return nil
 	}
-	in, err := i.consider(ctx, opts)
+	in, damaged, err := i.consider(ctx, opts)
 	if err != nil {
 		return err
+	}
+	if damaged != nil {
+		return i.fetchAgain(ctx, *damaged)
 	}
 	if in == nil {
 		i.tidy(ctx)
@@ -60,27 +73,24 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 	if err := i.waitJitter(ctx, in, opts); err != nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in)
+	tree, err := i.obtain(ctx, in.wanted)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in, err)
-	}
-	if in.Kind == switchRepair {
-		return i.relinkRepaired(ctx)
+		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
 	if i.Now().Sub(asked) > answerHoldsFor {
-		again, err := i.consider(ctx, opts)
+		again, _, err := i.consider(ctx, opts)
 		if err != nil {
 			return err
 		}
-		if again == nil || again.Target != in.Target {
-			i.Log.Info("find changed its answer meanwhile; the next run looks again", "was", in.Target.Version)
+		if again == nil || again.Release != in.Release {
+			i.Log.Info("find changed its answer meanwhile; the next run looks again", "was", in.Version)
 			return nil
 		}
 	}
-	return i.switchOver(ctx, SwitchRequest{
+	return i.switchOver(ctx, transaction.Request{
 		Kind:       in.Kind,
-		From:       in.Config.activeTarget(),
-		To:         releaseOf(tree),
+		From:       in.Config.Active(),
+		To:         transaction.TreeOf(tree),
 		Now:        opts.Now,
 		SkipBackup: opts.SkipBackup,
 	})
@@ -88,98 +98,77 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 
 // consider is the part of a tick under the update lock: recover, repair, ask,
 // decide, and refuse early what would be refused after the download anyway. A
-// nil intent means that there is nothing to do; the log says why.
-func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (*intent, error) {
-	c, unlock, err := i.open(ctx)
+// nil intent means that there is nothing to switch to; the log says why. Then the
+// active version may be damaged, and has to be fetched again.
+func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *intent, damaged *wanted, err error) {
+	c, unlock, err := i.Open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer unlock()
 	if !c.Spec.Enabled {
 		i.Log.Info("updates are disabled; nothing to do")
-		return nil, nil
+		return nil, nil, nil
 	}
 	spec := c.Spec
-	if err := i.resolveProxy(&spec); err != nil {
-		return nil, err
+	if err := i.ResolveProxy(&spec); err != nil {
+		return nil, nil, err
 	}
 	whole, err := i.repair(ctx, c, opts.Now)
-	if _, refused := errors.AsType[*RefusedError](err); err != nil && !refused {
-		return nil, fmt.Errorf("%w; %s", err, staysAsItIs(c))
+	if _, refused := errors.AsType[*failure.RefusedError](err); err != nil && !refused {
+		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := i.takeOverLeft(ctx, &c); err != nil {
-		return nil, err
+	if err := i.TakeOverLeft(ctx, &c); err != nil {
+		return nil, nil, err
 	}
-	var refetch *intent
 	if !whole {
-		refetch = &intent{Config: c, Spec: spec, Target: c.activeTarget(), Kind: switchRepair}
+		damaged = &wanted{Release: c.Active(), Config: c, Spec: spec, Retried: true}
 	}
 	if c.Spec.Pinned {
 		i.Log.Info("the host is pinned", "version", c.Spec.ActiveVersion)
-		return refetch, nil
+		return nil, damaged, nil
 	}
 	if _, err := templates(spec.URLTemplates); err != nil {
 		// Not only when there is something to fetch, at four in the morning.
-		return nil, fmt.Errorf("%w; %s: name others with `teleport-update enable --template`", err, staysAsItIs(c))
+		return nil, nil, fmt.Errorf("%w; %s: name others with `teleport-update enable --template`", err, transaction.StaysAsItIs(c))
 	}
 	answer, err := i.ask(ctx, spec)
 	if err != nil {
-		if refetch != nil {
+		if damaged != nil {
 			i.Log.Warn("find cannot be asked; the active version is fetched again all the same", "error", err)
-			return refetch, nil
+			return nil, damaged, nil
 		}
-		return nil, fmt.Errorf("%w; %s: the next run tries again", err, staysAsItIs(c))
+		return nil, nil, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
 		i.Log.Info(d.Reason)
-		return refetch, nil
+		return nil, damaged, nil
 	}
-	in := &intent{Config: c, Spec: spec, Target: d.Target, Jitter: answer.Jitter, Kind: switchUpdate, SHA256: d.SHA256}
+	in = &intent{wanted: wanted{Release: d.Target, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter, Kind: transaction.Update}
 	if d.SHA256 != "" {
-		i.Log.Info("the version that failed was published anew; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
+		i.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}
 	if d.Downgrade {
-		in.Kind = switchDowngrade
+		in.Kind = transaction.Downgrade
 	}
-	_, err = i.planDatabase(ctx, c, SwitchRequest{
-		Kind: in.Kind, From: c.activeTarget(), To: releaseWanted(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
+	_, err = i.PlanDatabase(ctx, c, transaction.Request{
+		Kind: in.Kind, From: c.Active(), To: named(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
 	})
-	if _, refused := errors.AsType[*RefusedError](err); refused {
-		return nil, i.reportRefusal(&c, d.Target, err)
+	if _, refused := errors.AsType[*failure.RefusedError](err); refused {
+		return nil, nil, i.ReportRefusal(&c, d.Target, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return in, nil
+	return in, nil, nil
 }
 
-// releaseWanted is a release of which no more is known than what find says.
-func releaseWanted(t target) release { return release{Version: t.Version, Edition: t.Edition} }
-
-// reportRefusal makes a refused switch an error the first time and a log line
-// from then on: the timer would otherwise fail every ten minutes for as long as
-// the cluster wants it.
-func (i *Installer) reportRefusal(c *Config, t target, refusal error) error {
-	known := c.Status.Refused
-	if known.is(t) && i.Scheduled {
-		i.Log.Warn("the switch stays refused", "version", t.Version, "reason", refusal)
-		if known.Reason == refusal.Error() {
-			return nil
-		}
-		known.Reason = refusal.Error()
-		return c.save(i.Paths.Config())
-	}
-	c.Status.Refused = &Refused{Version: t.Version, Edition: t.Edition, Reason: refusal.Error()}
-	c.Status.LastUpdate = &LastUpdate{Time: i.timestamp(), Target: t.Version, TargetEdition: t.Edition, Result: FailedEarly, Error: refusal.Error()}
-	if err := c.save(i.Paths.Config()); err != nil {
-		return err
-	}
-	return refusal
-}
+// named is a release of which no more is known than its name.
+func named(r version.Release) state.Tree { return state.Tree{Release: r} }
 
 // waitJitter spreads the load on the mirrors. It holds no lock, and a version
 // that is already on disk is not waited for: there is nothing to spread.
@@ -187,43 +176,15 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 	if opts.Now || in.Jitter == 0 {
 		return nil
 	}
-	if tree, ok, err := i.store().Lookup(in.Target); ok && in.accepts(tree) || err != nil {
+	if tree, ok, err := i.Store.Lookup(in.Release); ok && in.accepts(tree) || err != nil {
 		return err
 	}
 	d := i.Jitter(min(in.Jitter, longestJitter))
-	i.Log.Info("waiting a random time before the download", "wait", d.Round(time.Second), "version", in.Target.Version)
+	i.Log.Info("waiting a random time before the download", "wait", d.Round(time.Second), "version", in.Version)
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), staysAsItIs(in.Config))
+		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), transaction.StaysAsItIs(in.Config))
 	case <-time.After(d):
 		return nil
 	}
-}
-
-func (c Config) activeTarget() target {
-	return target{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition}
-}
-
-func (i *Installer) timestamp() time.Time { return i.Now().UTC().Truncate(time.Second) }
-
-// orNone completes "the agent is on …": before the first enable nobody but the
-// host knows.
-func orNone(v string) string {
-	if v == "" {
-		return "what it ran before"
-	}
-	return "version " + v
-}
-
-func nameOr(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
-// isDowngrade reports whether going from one version to another may meet a
-// database that the other cannot read.
-func isDowngrade(from, to string) bool {
-	return from != "" && version.Compare(to, from) < 0
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"teleport-update/installer/state"
 	"teleport-update/versions"
 )
 
@@ -18,11 +19,11 @@ type Finding struct {
 // Verify checks every kept version against its manifest, and links and units
 // against the active version. It changes nothing.
 func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
-	c, err := loadConfig(i.Paths.Config())
+	c, err := state.LoadConfig(i.Paths.Config())
 	if err != nil {
 		return nil, err
 	}
-	entries, err := i.store().List()
+	entries, err := i.Store.List()
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		if e.Kind != versions.Complete {
 			continue
 		}
-		f := Finding{Subject: "version " + describe(e.Tree.Release.Version, e.Tree.Release.Edition), OK: true, Detail: i.roleOf(c, e.Tree)}
+		f := Finding{Subject: "version " + e.Tree.Release.Short(), OK: true, Detail: i.roleOf(c, e.Tree)}
 		var damaged *versions.DamagedError
 		if err := e.Tree.Verify(ctx); errors.As(err, &damaged) {
 			f.OK, f.Detail = false, damaged.Error()
@@ -43,18 +44,18 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if c.Spec.ActiveVersion == "" {
 		return append(findings, Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"}), nil
 	}
-	tree, ok, err := i.active(c)
+	tree, ok, err := i.Active(c)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
 		return append(findings, Finding{Subject: "version " + c.Spec.ActiveVersion, Detail: "the active version is not whole on disk: `teleport-update update --now` fetches it again"}), nil
 	}
-	problems, err := i.linkProblems(tree)
+	problems, err := i.Problems(tree)
 	if err != nil {
 		return nil, err
 	}
-	problems = append(problems, i.units().Problems()...)
+	problems = append(problems, i.OwnUnits().Problems()...)
 	if len(problems) == 0 {
 		// All files are as they should be; a drop-in may still have the last word.
 		if problems, err = i.startProblems(ctx, tree); err != nil {
@@ -70,11 +71,11 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	return findings, nil
 }
 
-func (i *Installer) roleOf(c Config, t versions.Tree) string {
-	switch r := (target{Version: t.Release.Version, Edition: t.Release.Edition}); {
-	case r == c.activeTarget():
+func (i *Installer) roleOf(c state.Config, t versions.Tree) string {
+	switch t.Release {
+	case c.Active():
 		return "whole, active"
-	case r.Version == c.Status.PreviousVersion && r.Edition == c.Status.PreviousEdition:
+	case c.Previous():
 		return "whole, previous"
 	}
 	return "whole"
@@ -83,12 +84,11 @@ func (i *Installer) roleOf(c Config, t versions.Tree) string {
 // startProblems says what keeps systemd, where it runs, from starting a version
 // whose links and unit are in their places.
 func (i *Installer) startProblems(ctx context.Context, tree versions.Tree) ([]string, error) {
-	conn, err := i.dial(ctx)
-	if err != nil || conn == nil {
+	sight, err := i.look(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	if err := i.checkStarts(ctx, conn, tree); err != nil {
+	if err := i.CheckStarts(sight.Unit, tree); err != nil {
 		return []string{err.Error()}, nil
 	}
 	return nil, nil

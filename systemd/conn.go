@@ -1,7 +1,6 @@
 // Package systemd asks the host's service manager for what an update needs: the
-// state of a unit, jobs on it, a watch that tells whether a new version holds, a
-// unit of its own for a program that must outlive its caller, and the updater's
-// own units.
+// state of a unit, jobs on it, signals that tell of both, a unit of its own for a
+// program that must outlive its caller, and the files of the updater's own units.
 //
 // It speaks D-Bus, to systemd's private socket first: that one works without a
 // message bus, which may be missing or be what is being restarted. A connection
@@ -9,8 +8,8 @@
 // re-executes itself (an upgrade of systemd does that).
 //
 // What a job reports says nothing about health: a service that dies at once has
-// been started successfully as far as its job is concerned. Only the watch
-// decides whether a version holds.
+// been started successfully as far as its job is concerned. Whether it works is for
+// package health to say.
 package systemd
 
 import (
@@ -27,9 +26,14 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// ErrNotRunning means that no systemd manages this host, or that it cannot be
-// reached: an image build, a plain container, a chroot.
-var ErrNotRunning = errors.New("systemd is not running here")
+var (
+	// ErrNotRunning means that no systemd manages this host: an image build, a plain
+	// container, a chroot.
+	ErrNotRunning = errors.New("systemd is not running here")
+	// ErrUnreachable means that systemd manages this host, and that it could not be
+	// asked now: it may be re-executing itself.
+	ErrUnreachable = errors.New("systemd cannot be reached")
+)
 
 const (
 	// callLimit bounds one D-Bus call that does not wait for a job. A daemon-reload
@@ -52,18 +56,18 @@ type Conn struct {
 }
 
 // Dial connects to the host's systemd. The error matches ErrNotRunning if there
-// is none.
-func Dial(ctx context.Context) (*Conn, error) {
-	return dial(ctx, dialer{root: "/"})
-}
+// is none, and ErrUnreachable if it does not answer.
+func Dial(ctx context.Context) (*Conn, error) { return DialRoot(ctx, "/") }
 
-func dial(ctx context.Context, d dialer) (*Conn, error) {
+// DialRoot is Dial for the systemd whose sockets are under root.
+func DialRoot(ctx context.Context, root string) (*Conn, error) {
+	d := dialer{root}
 	if err := d.booted(); err != nil {
 		return nil, err
 	}
 	l, err := d.link(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return &Conn{dialer: d, link: l}, nil
 }
@@ -76,12 +80,12 @@ func (c *Conn) Close() {
 	c.link.close()
 }
 
-// State returns the manager's state as "systemctl is-system-running" prints it:
-// "running", "degraded", "starting", "stopping" and so on.
-func (c *Conn) State(ctx context.Context) (string, error) {
-	return do(ctx, c, func(ctx context.Context, l *link) (string, error) {
+// Stopping reports whether the host is shutting down.
+func (c *Conn) Stopping(ctx context.Context) (bool, error) {
+	state, err := do(ctx, c, func(ctx context.Context, l *link) (string, error) {
 		return l.get(ctx, managerPath, "org.freedesktop.systemd1.Manager", "SystemState")
 	})
+	return state == "stopping", err
 }
 
 // DaemonReload makes systemd read all unit files anew and waits until it has.
@@ -103,7 +107,7 @@ func do[T any](ctx context.Context, c *Conn, call func(context.Context, *link) (
 	giveUp := time.Now().Add(redialLimit)
 	for {
 		value, err := once(ctx, c, call)
-		if !errors.Is(err, errBroken) || ctx.Err() != nil || time.Now().After(giveUp) {
+		if !errors.Is(err, ErrBroken) || ctx.Err() != nil || time.Now().After(giveUp) {
 			return value, err
 		}
 		select {
@@ -113,7 +117,7 @@ func do[T any](ctx context.Context, c *Conn, call func(context.Context, *link) (
 	}
 }
 
-// once is do for a call that must not be made twice. Its error matches errBroken
+// once is do for a call that must not be made twice. Its error matches ErrBroken
 // if the connection broke: the call may have had its effect or not.
 func once[T any](ctx context.Context, c *Conn, call func(context.Context, *link) (T, error)) (T, error) {
 	var zero T
@@ -126,7 +130,7 @@ func once[T any](ctx context.Context, c *Conn, call func(context.Context, *link)
 	value, err := call(ctx, l)
 	if err != nil {
 		if !l.api.Connected() {
-			err = fmt.Errorf("%w: %w", errBroken, err)
+			err = fmt.Errorf("%w: %w", ErrBroken, err)
 		}
 		return zero, err
 	}
@@ -134,7 +138,9 @@ func once[T any](ctx context.Context, c *Conn, call func(context.Context, *link)
 }
 
 var (
-	errBroken = errors.New("the connection to systemd broke")
+	// ErrBroken means that the connection broke, and that systemd could not be asked
+	// again in time.
+	ErrBroken = errors.New("the connection to systemd broke")
 	errClosed = errors.New("the connection to systemd is closed")
 )
 
@@ -150,7 +156,7 @@ func (c *Conn) connected(ctx context.Context) (*link, error) {
 	}
 	l, err := c.dialer.link(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, err)
+		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	c.link.close()
 	c.link = l
@@ -238,7 +244,7 @@ func connect(ctx context.Context, address string, hello bool) (*link, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		l := &link{hub: &signalHub{listeners: map[*listener]bool{}}}
+		l := &link{hub: &signalHub{listeners: map[*Listener]bool{}}}
 		var err error
 		l.api, err = sdbus.NewConnection(func() (*dbus.Conn, error) {
 			var err error

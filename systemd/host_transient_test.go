@@ -15,6 +15,22 @@ import (
 	"time"
 )
 
+// The tests behind the tag "hosts" need a host that systemd has booted, with
+// nothing on it that matters, and root:
+//
+//	CGO_ENABLED=0 go test -c -tags hosts -o systemd.test ./systemd
+//
+// and on the host, most of them waiting and not working:
+//
+//	DISPOSABLE_HOST=1 systemd.test -test.run Host -test.parallel 8
+
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "follower" {
+		os.Exit(follower())
+	}
+	os.Exit(m.Run())
+}
+
 // follower runs its arguments in a transient unit.
 func follower() int {
 	conn, err := Dial(context.Background())

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	sdbus "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 )
 
 // JobError is a job that systemd refused or that did not end with "done".
 type JobError struct {
-	Verb   string // "start", "stop", "restart", "reload"
+	Verb   Verb
 	Unit   string
 	Result string // "failed", "canceled", "timeout", "dependency", …, "unfinished" when it took too long; empty if refused
 	Err    error  // why it was refused
@@ -27,9 +26,19 @@ func (e *JobError) Error() string {
 
 func (e *JobError) Unwrap() error { return e.Err }
 
+// A Verb is what a job does.
+type Verb string
+
 const (
-	// jobCap bounds the wait for a job of a unit without time limits of its own.
-	jobCap    = 15 * time.Minute
+	VerbStart   Verb = "start"
+	VerbStop    Verb = "stop"
+	VerbRestart Verb = "restart"
+	VerbReload  Verb = "reload"
+)
+
+const (
+	// JobCap bounds the wait for a job of a unit without time limits of its own.
+	JobCap    = 15 * time.Minute
 	jobMargin = 30 * time.Second
 	jobPoll   = time.Second
 )
@@ -40,14 +49,14 @@ func (c *Conn) Start(ctx context.Context, unit string) error {
 	if err := c.ResetFailed(ctx, unit); err != nil {
 		return err
 	}
-	return c.runJob(ctx, "start", unit, (*sdbus.Conn).StartUnitContext)
+	return c.runJob(ctx, VerbStart, unit)
 }
 
 // Stop stops a unit and waits for the job; one that does not run is fine. A
 // process that ignores the request is killed by systemd after the unit's
 // StopTimeout.
 func (c *Conn) Stop(ctx context.Context, unit string) error {
-	return c.runJob(ctx, "stop", unit, (*sdbus.Conn).StopUnitContext)
+	return c.runJob(ctx, VerbStop, unit)
 }
 
 // Restart restarts a unit, or starts it, and waits for the job. systemd finishes
@@ -57,12 +66,12 @@ func (c *Conn) Restart(ctx context.Context, unit string) error {
 	if err := c.ResetFailed(ctx, unit); err != nil {
 		return err
 	}
-	return c.runJob(ctx, "restart", unit, (*sdbus.Conn).RestartUnitContext)
+	return c.runJob(ctx, VerbRestart, unit)
 }
 
 // Reload reloads a running unit and waits for the job.
 func (c *Conn) Reload(ctx context.Context, unit string) error {
-	return c.runJob(ctx, "reload", unit, (*sdbus.Conn).ReloadUnitContext)
+	return c.runJob(ctx, VerbReload, unit)
 }
 
 // ResetFailed forgets that a unit failed and how often it was restarted.
@@ -82,53 +91,59 @@ func isNoSuchUnit(err error) bool {
 	return ok && e.Name == "org.freedesktop.systemd1.NoSuchUnit"
 }
 
-type jobCall func(c *sdbus.Conn, ctx context.Context, unit, mode string, result chan<- string) (int, error)
-
-func (c *Conn) runJob(ctx context.Context, verb, unit string, call jobCall) error {
+func (c *Conn) runJob(ctx context.Context, verb Verb, unit string) error {
 	u, err := c.Unit(ctx, unit)
 	if err != nil {
 		return err
 	}
-	p, err := c.queueJob(ctx, verb, unit, call)
+	p, err := c.QueueJob(ctx, verb, unit)
 	if err != nil {
 		return err
 	}
-	return c.waitJob(ctx, p, jobLimit(u))
+	return c.WaitJob(ctx, p, JobLimit(u))
 }
 
-// jobLimit is how long systemd may need for a restart of u.
-func jobLimit(u Unit) time.Duration {
-	return min(u.StartTimeout, jobCap) + min(u.StopTimeout, jobCap) + jobMargin
+// JobLimit is how long systemd may need for a restart of u.
+func JobLimit(u Unit) time.Duration {
+	return min(u.StartTimeout, JobCap) + min(u.StopTimeout, JobCap) + jobMargin
 }
 
-type pendingJob struct {
-	verb, unit string
-	id         uint32
-	result     <-chan string
+// A PendingJob was asked for; WaitJob brings its result.
+type PendingJob struct {
+	Verb   Verb
+	Unit   string
+	ID     uint32
+	result <-chan string
 }
 
-// queueJob asks for a job. A reload is asked for once: a second one would make
-// the agent hand over twice.
-func (c *Conn) queueJob(ctx context.Context, verb, unit string, call jobCall) (pendingJob, error) {
-	try := do[pendingJob]
-	if verb == "reload" {
-		try = once[pendingJob]
+// QueueJob asks for a job, which takes the place of one that is pending. A reload
+// is asked for once: a second one would make the agent hand over twice.
+func (c *Conn) QueueJob(ctx context.Context, verb Verb, unit string) (PendingJob, error) {
+	try := do[PendingJob]
+	if verb == VerbReload {
+		try = once[PendingJob]
 	}
-	p, err := try(ctx, c, func(ctx context.Context, l *link) (pendingJob, error) {
+	p, err := try(ctx, c, func(ctx context.Context, l *link) (PendingJob, error) {
+		call := map[Verb]func(context.Context, string, string, chan<- string) (int, error){
+			VerbStart:   l.api.StartUnitContext,
+			VerbStop:    l.api.StopUnitContext,
+			VerbRestart: l.api.RestartUnitContext,
+			VerbReload:  l.api.ReloadUnitContext,
+		}[verb]
 		result := make(chan string, 1)
-		id, err := call(l.api, ctx, unit, "replace", result)
-		return pendingJob{verb, unit, uint32(id), result}, err
+		id, err := call(ctx, unit, "replace", result)
+		return PendingJob{verb, unit, uint32(id), result}, err
 	})
 	if err != nil {
-		return pendingJob{}, &JobError{Verb: verb, Unit: unit, Err: err}
+		return PendingJob{}, &JobError{Verb: verb, Unit: unit, Err: err}
 	}
 	return p, nil
 }
 
-// waitJob waits for the job's result. If the connection broke, the result is
+// WaitJob waits for the job's result. If the connection broke, the result is
 // lost: then the job counts as done once the unit no longer has it, and the
 // unit's state has to tell the rest.
-func (c *Conn) waitJob(ctx context.Context, p pendingJob, limit time.Duration) error {
+func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) error {
 	tooLong := time.NewTimer(limit)
 	defer tooLong.Stop()
 	poll := time.NewTicker(jobPoll)
@@ -138,24 +153,33 @@ func (c *Conn) waitJob(ctx context.Context, p pendingJob, limit time.Duration) e
 		select {
 		case result := <-p.result:
 			if result != "done" {
-				return &JobError{Verb: p.verb, Unit: p.unit, Result: result}
+				return &JobError{Verb: p.Verb, Unit: p.Unit, Result: result}
 			}
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("%s %s: wait for the job, which goes on: %w", p.verb, p.unit, ctx.Err())
+			return fmt.Errorf("%s %s: wait for the job, which goes on: %w", p.Verb, p.Unit, ctx.Err())
 		case <-tooLong.C:
-			return &JobError{Verb: p.verb, Unit: p.unit, Result: "unfinished"}
+			return &JobError{Verb: p.Verb, Unit: p.Unit, Result: "unfinished"}
 		case <-poll.C:
-			u, err := c.Unit(ctx, p.unit)
+			u, err := c.Unit(ctx, p.Unit)
 			if err != nil {
 				continue
 			}
 			// Twice, because the signal may be on its way.
-			if u.job.id == p.id {
+			if u.Job.ID == p.ID {
 				gone = 0
 			} else if gone++; gone >= 2 {
 				return nil
 			}
 		}
 	}
+}
+
+// JobVerb is what a pending job does. An error that matches ErrBroken says nothing
+// about the job; any other, that it is over.
+func (c *Conn) JobVerb(ctx context.Context, j Job) (Verb, error) {
+	return do(ctx, c, func(ctx context.Context, l *link) (Verb, error) {
+		verb, err := l.get(ctx, j.path, "org.freedesktop.systemd1.Job", "JobType")
+		return Verb(verb), err
+	})
 }

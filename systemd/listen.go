@@ -14,7 +14,7 @@ import (
 type signalHub struct {
 	mu        sync.Mutex
 	waiters   []chan<- *dbus.Signal // go-systemd's, for the results of jobs
-	listeners map[*listener]bool
+	listeners map[*Listener]bool
 }
 
 const (
@@ -61,10 +61,10 @@ func (h *signalHub) Terminate() {
 	h.waiters = nil
 }
 
-// listener hears that something happens to a unit. That only shortens the wait
+// A Listener hears that something happens to a unit. That only shortens the wait
 // between two looks at it, except that a job which comes and goes between them is
 // known by its signals alone.
-type listener struct {
+type Listener struct {
 	conn *Conn
 	unit string
 	path dbus.ObjectPath
@@ -76,18 +76,19 @@ type listener struct {
 	own  uint32          // this job and those before it are of no interest
 }
 
-func (c *Conn) newListener(unit string) *listener {
-	return &listener{conn: c, unit: unit, path: unitPath(unit), wake: make(chan struct{}, 1), jobs: map[uint32]bool{}}
+// Listen returns a listener, which hears from Follow on. Close ends it.
+func (c *Conn) Listen(unit string) *Listener {
+	return &Listener{conn: c, unit: unit, path: unitPath(unit), wake: make(chan struct{}, 1), jobs: map[uint32]bool{}}
 }
 
-// listen begins to listen, and follows the connection when that has been made
+// Follow begins to listen, and follows the connection when that has been made
 // anew.
-func (l *listener) listen(ctx context.Context) error {
+func (l *Listener) Follow(ctx context.Context) error {
 	hub, err := do(ctx, l.conn, func(_ context.Context, link *link) (*signalHub, error) { return link.hub, nil })
 	if err != nil || hub == l.hub {
 		return err
 	}
-	l.close()
+	l.Close()
 	l.hub = hub
 	hub.mu.Lock()
 	defer hub.mu.Unlock()
@@ -95,7 +96,8 @@ func (l *listener) listen(ctx context.Context) error {
 	return nil
 }
 
-func (l *listener) close() {
+// Close ends the listening.
+func (l *Listener) Close() {
 	if l.hub != nil {
 		l.hub.mu.Lock()
 		defer l.hub.mu.Unlock()
@@ -103,7 +105,7 @@ func (l *listener) close() {
 	}
 }
 
-func (l *listener) hear(signal *dbus.Signal) {
+func (l *Listener) hear(signal *dbus.Signal) {
 	switch signal.Name {
 	case changed:
 		if signal.Path != l.path {
@@ -114,7 +116,7 @@ func (l *listener) hear(signal *dbus.Signal) {
 			return
 		}
 		if id, ok := signal.Body[0].(uint32); ok {
-			l.sawJob(id)
+			l.SawJob(id)
 		}
 	default:
 		return
@@ -125,29 +127,30 @@ func (l *listener) hear(signal *dbus.Signal) {
 	}
 }
 
-func (l *listener) sawJob(id uint32) {
+// SawJob notes a job that was met in the state of the unit.
+func (l *Listener) SawJob(id uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jobs[id] = true
 }
 
-// ignoreUntil takes a job, our own, for the last one that is of no interest.
+// IgnoreUntil takes a job, our own, for the last one that is of no interest.
 // systemd numbers jobs as they come.
-func (l *listener) ignoreUntil(own uint32) {
+func (l *Listener) IgnoreUntil(own uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.own = own
 }
 
-// catchUp returns when everything was heard that happened before. Signals come on
+// CatchUp returns when everything was heard that happened before. Signals come on
 // a connection of their own, so a state that was read may be ahead of them.
-func (l *listener) catchUp(ctx context.Context) error {
+func (l *Listener) CatchUp(ctx context.Context) error {
 	_, err := do(ctx, l.conn, func(ctx context.Context, link *link) (struct{}, error) { return struct{}{}, link.catchUp(ctx) })
 	return err
 }
 
-// otherJobs counts the jobs seen, except our own.
-func (l *listener) otherJobs(own uint32) int {
+// OtherJobs counts the jobs seen, except our own.
+func (l *Listener) OtherJobs(own uint32) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	count := 0
@@ -159,9 +162,9 @@ func (l *listener) otherJobs(own uint32) int {
 	return count
 }
 
-// wait returns after the pause, or as soon as something happens to the unit, but
+// Wait returns after the pause, or as soon as something happens to the unit, but
 // not at once: a unit may tell systemd its status all the time.
-func (l *listener) wait(ctx context.Context, pause time.Duration) {
+func (l *Listener) Wait(ctx context.Context, pause time.Duration) {
 	const least = 5 * time.Millisecond
 	sleep(ctx, nil, least)
 	sleep(ctx, l.wake, pause-least)

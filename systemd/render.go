@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"teleport-update/internal/layout"
 	"text/template"
 	"unicode"
 	"unicode/utf8"
@@ -66,9 +67,9 @@ const timerUnit = "teleport-update.timer"
 func (u Units) command() string {
 	words := []string{quote(u.Binary)}
 	for _, flag := range []struct{ name, value, usual string }{
-		{"--data-dir", u.DataDir, DefaultDataDir},
-		{"--link-dir", u.LinkDir, DefaultLinkDir},
-		{"--unit-dir", u.UnitDir, DefaultUnitDir},
+		{"--data-dir", u.DataDir, layout.DataDir},
+		{"--link-dir", u.LinkDir, layout.LinkDir},
+		{"--unit-dir", u.UnitDir, layout.UnitDir},
 	} {
 		if flag.value != flag.usual {
 			words = append(words, flag.name, quoteArgument(flag.value))

@@ -71,16 +71,16 @@ func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err
 	if name == "" {
 		name = transientPrefix + strings.ToLower(rand.Text()[:10]) + ".service"
 	}
-	job, err := once(ctx, c, func(ctx context.Context, l *link) (pendingJob, error) {
+	job, err := once(ctx, c, func(ctx context.Context, l *link) (PendingJob, error) {
 		result := make(chan string, 1)
 		id, err := l.api.StartTransientUnitContext(ctx, name, "fail", t.properties(), result)
-		return pendingJob{"start", name, uint32(id), result}, err
+		return PendingJob{VerbStart, name, uint32(id), result}, err
 	})
 	runtime.KeepAlive(t) // its files must stay open until systemd has them
-	switch unsure := errors.Is(err, errBroken) || ctx.Err() != nil; {
+	switch unsure := errors.Is(err, ErrBroken) || ctx.Err() != nil; {
 	case err == nil:
 		// A job that failed leaves a unit whose state says more.
-		_ = c.waitJob(ctx, job, jobCap)
+		_ = c.WaitJob(ctx, job, JobCap)
 	case !unsure || !c.loaded(context.WithoutCancel(ctx), name):
 		return -1, fmt.Errorf("start %s in a unit of its own: %w", t.Argv[0], whyEnded(ctx, err))
 	}
@@ -89,10 +89,10 @@ func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err
 
 // follow waits until the unit has ended, reads how, and removes it.
 func (c *Conn) follow(ctx context.Context, name string) (int, error) {
-	signals := c.newListener(name)
-	defer signals.close()
+	signals := c.Listen(name)
+	defer signals.Close()
 	for {
-		if err := signals.listen(ctx); err != nil {
+		if err := signals.Follow(ctx); err != nil {
 			return -1, &GoesOnError{Unit: name, Err: whyEnded(ctx, err)}
 		}
 		u, err := c.Unit(ctx, name)
@@ -103,9 +103,9 @@ func (c *Conn) follow(ctx context.Context, name string) (int, error) {
 			return -1, fmt.Errorf("%s was stopped and removed by somebody else: its exit code is not known", name)
 		case u.ActiveState == "failed", u.SubState == "exited":
 			c.removeUnit(context.WithoutCancel(ctx), name)
-			return u.exit.shellCode(name, u.Result)
+			return u.Exit.shellCode(name, u.Result)
 		}
-		signals.wait(ctx, transientPoll)
+		signals.Wait(ctx, transientPoll)
 		if ctx.Err() != nil {
 			return -1, &GoesOnError{Unit: name, Err: context.Cause(ctx)}
 		}
@@ -122,17 +122,17 @@ func whyEnded(ctx context.Context, err error) error {
 }
 
 // shellCode is the exit status as a shell reports it.
-func (e exitStatus) shellCode(name, result string) (int, error) {
-	switch e.code {
-	case cldExited:
+func (e ExitStatus) shellCode(name, result string) (int, error) {
+	switch e.Code {
+	case Exited:
 		// systemd's own codes, for what it could not set up; the program is never
 		// meant to use them.
-		if e.status >= 200 {
+		if e.Status >= 200 {
 			return -1, fmt.Errorf("%s %v (systemd reports %q)", name, e, result)
 		}
-		return int(e.status), nil
-	case cldKilled, cldDumped:
-		return 128 + int(e.status), fmt.Errorf("%s was killed by %s (systemd reports %q)", name, signalName(e.status), result)
+		return int(e.Status), nil
+	case Killed, Dumped:
+		return 128 + int(e.Status), fmt.Errorf("%s was killed by %s (systemd reports %q)", name, signalName(e.Status), result)
 	}
 	return -1, fmt.Errorf("%s did not run (systemd reports %q)", name, result)
 }

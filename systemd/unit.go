@@ -43,9 +43,9 @@ type Unit struct {
 	StartTimeout time.Duration // Forever if there is none
 	StopTimeout  time.Duration // Forever if there is none
 
-	exit    exitStatus // how the main process ended last
-	exitPID uint32     // which one that was, where none runs
-	job     job
+	Exit    ExitStatus    // how the main process ended last
+	ExitPID uint32        // which one that was, where none runs
+	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
 }
 
@@ -100,9 +100,9 @@ func unitPath(name string) dbus.ObjectPath {
 	return dbus.ObjectPath("/org/freedesktop/systemd1/unit/" + sdbus.PathBusEscape(name))
 }
 
-// A job is a start, stop, restart or reload that is queued or running.
-type job struct {
-	id   uint32 // 0: none
+// A Job is a start, stop, restart or reload that is queued or running.
+type Job struct {
+	ID   uint32 // systemd numbers jobs as they come; 0: none
 	path dbus.ObjectPath
 }
 
@@ -128,11 +128,11 @@ func parseUnit(name string, p map[string]any) Unit {
 		StartTimeout:     limit(property[uint64](p, "TimeoutStartUSec")),
 		StopTimeout:      limit(property[uint64](p, "TimeoutStopUSec")),
 		changed:          limit(property[uint64](p, "StateChangeTimestampMonotonic")),
-		exit: exitStatus{
-			code:   property[int32](p, "ExecMainCode"),
-			status: property[int32](p, "ExecMainStatus"),
+		Exit: ExitStatus{
+			Code:   property[int32](p, "ExecMainCode"),
+			Status: property[int32](p, "ExecMainStatus"),
 		},
-		exitPID: property[uint32](p, "ExecMainPID"),
+		ExitPID: property[uint32](p, "ExecMainPID"),
 	}
 	if id := property[[]byte](p, "InvocationID"); len(id) > 0 && strings.Trim(string(id), "\x00") != "" {
 		u.InvocationID = hex.EncodeToString(id)
@@ -141,10 +141,10 @@ func parseUnit(name string, p map[string]any) Unit {
 		u.ExecStart, _ = commands[0][0].(string)
 	}
 	if j := property[[]any](p, "Job"); len(j) == 2 {
-		u.job.id, _ = j[0].(uint32)
-		u.job.path, _ = j[1].(dbus.ObjectPath)
+		u.Job.ID, _ = j[0].(uint32)
+		u.Job.path, _ = j[1].(dbus.ObjectPath)
 	}
-	u.JobPending = u.job.id != 0
+	u.JobPending = u.Job.ID != 0
 	return u
 }
 

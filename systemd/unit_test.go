@@ -31,7 +31,7 @@ func TestParseUnit(t *testing.T) {
 	})
 	if u.ExecStart != "/usr/local/bin/teleport" || u.InvocationID != "ab01" || u.MainPID != 42 || u.NRestarts != 3 ||
 		u.RestartDelay != 5*time.Second || u.StartTimeout != Forever || u.StopTimeout != 90*time.Second ||
-		!u.JobPending || u.job.id != 7 || u.exit != (exitStatus{1, 203}) || len(u.DropIns) != 1 || !u.Running() {
+		!u.JobPending || u.Job.ID != 7 || u.Exit != (ExitStatus{1, 203}) || len(u.DropIns) != 1 || !u.Running() {
 		t.Errorf("%+v", u)
 	}
 	// As systemd answers for a unit that does not exist, and as an older one might.
@@ -67,28 +67,15 @@ func TestWhatIsRunningAndWhatIsIdle(t *testing.T) {
 	}
 }
 
-func TestTheWindowIsLongEnoughToSeeAVersionDieAgainAndAgain(t *testing.T) {
-	for delay, want := range map[time.Duration]time.Duration{
-		100 * time.Millisecond: 15300 * time.Millisecond,
-		5 * time.Second:        30 * time.Second,
-		time.Minute:            195 * time.Second,
-		Forever:                45*time.Minute + 15*time.Second,
-	} {
-		if got := MinWindow(Unit{RestartDelay: delay}); got != want {
-			t.Errorf("RestartSec=%v: %v; want %v", delay, got, want)
-		}
-		// Wherever in the window it dies, systemd has restarted it by the end.
-		if got := MinWindow(Unit{RestartDelay: delay}); delay < jobCap && got < 2*delay {
-			t.Errorf("RestartSec=%v: %v is shorter than two rounds", delay, got)
-		}
-	}
-}
-
 func TestDialWithoutSystemd(t *testing.T) {
-	for _, w := range []struct{ name, make, text string }{
-		{"a host that another init booted", "", "run/systemd/system"},
-		{"a host whose buses do not answer", "run/systemd/system", "system bus"},
-		{"a chroot with the host's /run", "run/systemd/system proc/1/root", "this is a chroot"},
+	for _, w := range []struct {
+		name, make string
+		want       error
+		text       string
+	}{
+		{"a host that another init booted", "", ErrNotRunning, "run/systemd/system"},
+		{"a host whose buses do not answer", "run/systemd/system", ErrUnreachable, "system bus"},
+		{"a chroot with the host's /run", "run/systemd/system proc/1/root", ErrNotRunning, "this is a chroot"},
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			root := t.TempDir()
@@ -97,13 +84,13 @@ func TestDialWithoutSystemd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err := dial(t.Context(), dialer{root})
-			if !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), w.text) {
-				t.Errorf("%v; want ErrNotRunning and %q", err, w.text)
+			_, err := DialRoot(t.Context(), root)
+			if !errors.Is(err, w.want) || !strings.Contains(err.Error(), w.text) {
+				t.Errorf("%v; want %q and %q", err, w.want, w.text)
 			}
 		})
 	}
-	_, err := dial(t.Context(), dialer{t.TempDir()})
+	_, err := DialRoot(t.Context(), t.TempDir())
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v; want the reason in the chain", err)
 	}

@@ -2,25 +2,15 @@ package systemd
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"teleport-update/internal/durable"
-)
-
-// The usual folders. Only others are named on the command lines in the units.
-const (
-	DefaultDataDir   = "/var/lib/teleport"
-	DefaultLinkDir   = "/usr/local/bin"
-	DefaultUnitDir   = "/usr/local/lib/systemd/system"
-	DefaultConfigDir = "/etc/systemd/system"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/regular"
 )
 
 // Units are the updater's own units: a service that runs one update, a timer that
@@ -31,11 +21,11 @@ const (
 // "systemctl enable": that one syncs nothing, and a power cut takes the
 // enablement away.
 type Units struct {
-	UnitDir   string // where unit files go; empty: DefaultUnitDir
-	ConfigDir string // where units are enabled; empty: DefaultConfigDir
+	UnitDir   string // where unit files go; empty: layout.UnitDir
+	ConfigDir string // where units are enabled; empty: layout.ConfigDir
 	Binary    string // the updater that the units run
-	LinkDir   string // empty: DefaultLinkDir
-	DataDir   string // empty: DefaultDataDir
+	LinkDir   string // empty: layout.LinkDir
+	DataDir   string // empty: layout.DataDir
 	// PackageDirs are where the units of packages are; nil: /usr/lib/systemd/system
 	// and /lib/systemd/system. A unit that is there is used instead of one in
 	// UnitDir, unless a folder is not the usual one.
@@ -47,106 +37,63 @@ func (u Units) withDefaults() Units {
 		field *string
 		usual string
 	}{
-		{&u.UnitDir, DefaultUnitDir},
-		{&u.ConfigDir, DefaultConfigDir},
-		{&u.LinkDir, DefaultLinkDir},
-		{&u.DataDir, DefaultDataDir},
+		{&u.UnitDir, layout.UnitDir},
+		{&u.ConfigDir, layout.ConfigDir},
+		{&u.LinkDir, layout.LinkDir},
+		{&u.DataDir, layout.DataDir},
 	} {
 		if *d.field == "" {
 			*d.field = d.usual
 		}
 	}
 	if u.PackageDirs == nil {
-		u.PackageDirs = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
+		u.PackageDirs = layout.PackageUnitDirs
 	}
 	return u
 }
 
-// Install writes the units that no package brought, enables them and, if c is not
-// nil, makes systemd read them and starts the timer. What is in order already is
-// not touched.
+// Write writes the units that no package brought, and enables all of them; systemd
+// has to be told, see Conn.StartTimer. What is in order already is not touched: it
+// reports whether anything was changed.
 //
 // A file in UnitDir that is not the updater's own is an error; nothing is changed
-// then. A timer that an administrator has masked stays so.
-func (u Units) Install(ctx context.Context, c *Conn) error {
-	u = u.withDefaults()
-	places, err := u.places()
+// then.
+func (u Units) Write() (changed bool, err error) {
+	places, err := u.withDefaults().places()
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, p := range places {
 		if p.foreign {
-			return fmt.Errorf("%s is not teleport-update's own unit: move it away first", p.own)
+			return false, fmt.Errorf("%s is not teleport-update's own unit: move it away first", p.own)
 		}
 	}
-	changed := false
 	for _, p := range places {
 		did, err := p.install()
 		if err != nil {
-			return fmt.Errorf("install %s: %w", p.Name, err)
+			return changed, fmt.Errorf("install %s: %w", p.Name, err)
 		}
 		changed = changed || did
 	}
-	if c == nil {
-		return nil
-	}
-	timer, err := c.Unit(ctx, timerUnit)
-	if err != nil {
-		return err
-	}
-	if changed || timer.NeedDaemonReload || timer.LoadState != "loaded" {
-		if err := c.DaemonReload(ctx); err != nil {
-			return err
-		}
-	}
-	if timer.LoadState == "masked" || timer.ActiveState == "active" && !changed {
-		return nil
-	}
-	return c.Start(ctx, timerUnit)
+	return changed, nil
 }
 
-// Remove stops the timer if c is not nil, disables the units and removes those
-// that Install wrote; somebody else's files of these names stay. A run of the
-// updater that the timer has started goes on.
-func (u Units) Remove(ctx context.Context, c *Conn) error {
-	u = u.withDefaults()
-	places, err := u.places()
+// Erase disables the units and removes those that Write wrote; somebody else's
+// files of these names stay.
+func (u Units) Erase() error {
+	places, err := u.withDefaults().places()
 	if err != nil {
 		return err
-	}
-	if c != nil {
-		timer, err := c.Unit(ctx, timerUnit)
-		if err != nil {
-			return err
-		}
-		if timer.LoadState == "loaded" {
-			if err := c.Stop(ctx, timerUnit); err != nil {
-				return err
-			}
-			c.forgetTicks(ctx)
-		}
 	}
 	for _, p := range places {
 		if err := p.remove(); err != nil {
 			return fmt.Errorf("remove %s: %w", p.Name, err)
 		}
 	}
-	if c == nil {
-		return nil
-	}
-	return c.DaemonReload(ctx)
+	return nil
 }
 
-// forgetTicks removes the stamp of the timer's last run. It is a trace, no more:
-// systemd before 243 cannot do it.
-func (c *Conn) forgetTicks(ctx context.Context) {
-	_, _ = do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {
-		return struct{}{}, l.calls.Object("org.freedesktop.systemd1", managerPath).
-			CallWithContext(ctx, "org.freedesktop.systemd1.Manager.CleanUnit", 0, timerUnit, []string{"state"}).Store()
-	})
-}
-
-// Folders are those that Install and Remove change something in.
+// Folders are those that Write and Erase change something in.
 func (u Units) Folders() []string {
 	u = u.withDefaults()
 	dirs := []string{u.UnitDir}
@@ -162,7 +109,7 @@ func (u Units) Folders() []string {
 	return dirs
 }
 
-// Problems tells what is not as Install would leave it, nothing if all is well.
+// Problems tells what is not as Write would leave it, nothing if all is well.
 func (u Units) Problems() []string {
 	u = u.withDefaults()
 	places, err := u.places()
@@ -180,7 +127,7 @@ func (u Units) Problems() []string {
 type place struct {
 	UnitFile
 	packaged string // the package's file, empty if there is none
-	own      string // the file that Install writes without a package's
+	own      string // the file that Write writes without a package's
 	present  []byte // what own holds; nil if there is none
 	foreign  bool   // and that is somebody else's
 	wants    string // the link that enables it; empty if nothing needs to
@@ -200,7 +147,7 @@ func (u Units) places() ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	usual := u.DataDir == DefaultDataDir && u.LinkDir == DefaultLinkDir && u.UnitDir == DefaultUnitDir
+	usual := u.DataDir == layout.DataDir && u.LinkDir == layout.LinkDir && u.UnitDir == layout.UnitDir
 	var places []place
 	for _, f := range files {
 		p := place{UnitFile: f, own: filepath.Join(u.UnitDir, f.Name)}
@@ -228,19 +175,11 @@ func (u Units) places() ([]place, error) {
 // somebody else's, whatever it holds; it is neither waited for nor read to its
 // end.
 func readUnit(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
+	data, err := regular.Read(path, 64<<10, 0)
+	if _, odd := errors.AsType[*regular.OddError](err); odd {
 		return []byte{}, nil
 	}
-	return io.ReadAll(io.LimitReader(f, 64<<10))
+	return data, err
 }
 
 // install enables the unit only after its file is on stable storage.

@@ -63,7 +63,7 @@ func TestInstallWritesAndEnablesOnce(t *testing.T) {
 	if problems := units.Problems(); len(problems) != 5 {
 		t.Errorf("problems of nothing: %q", problems)
 	}
-	if err := units.Install(t.Context(), nil); err != nil {
+	if _, err := units.Write(); err != nil {
 		t.Fatal(err)
 	}
 	got := tree(t, root)
@@ -93,7 +93,7 @@ func TestInstallWritesAndEnablesOnce(t *testing.T) {
 			}
 		}
 	}
-	if err := units.Install(t.Context(), nil); err != nil {
+	if _, err := units.Write(); err != nil {
 		t.Fatal(err)
 	}
 	for name := range got {
@@ -133,7 +133,7 @@ func TestInstallPutsRightWhatIsAmiss(t *testing.T) {
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			units, root := tempUnits(t)
-			if err := units.Install(t.Context(), nil); err != nil {
+			if _, err := units.Write(); err != nil {
 				t.Fatal(err)
 			}
 			before := tree(t, root)
@@ -141,7 +141,7 @@ func TestInstallPutsRightWhatIsAmiss(t *testing.T) {
 			if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, w.problem) {
 				t.Errorf("problems %q; want %q", problems, w.problem)
 			}
-			if err := units.Install(t.Context(), nil); err != nil {
+			if _, err := units.Write(); err != nil {
 				t.Fatal(err)
 			}
 			if got := tree(t, root); !maps.Equal(got, before) {
@@ -158,7 +158,7 @@ func TestSomebodyElsesUnitIsLeftAlone(t *testing.T) {
 	units, root := tempUnits(t)
 	writeFile(t, root+"/unit dir/teleport-update.timer", "[Timer]\nOnCalendar=daily\n")
 	before := tree(t, root)
-	err := units.Install(t.Context(), nil)
+	_, err := units.Write()
 	if err == nil || !strings.Contains(err.Error(), root+"/unit dir/teleport-update.timer") {
 		t.Errorf("Install: %v; want an error that names the file", err)
 	}
@@ -168,7 +168,7 @@ func TestSomebodyElsesUnitIsLeftAlone(t *testing.T) {
 	if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, "not teleport-update's own") {
 		t.Errorf("problems %q", problems)
 	}
-	if err := units.Remove(t.Context(), nil); err != nil {
+	if err := units.Erase(); err != nil {
 		t.Fatal(err)
 	}
 	if got := tree(t, root); !maps.Equal(got, before) {
@@ -178,7 +178,7 @@ func TestSomebodyElsesUnitIsLeftAlone(t *testing.T) {
 
 func TestAnAdministratorsUnitInFrontIsAProblem(t *testing.T) {
 	units, root := tempUnits(t)
-	if err := units.Install(t.Context(), nil); err != nil {
+	if _, err := units.Write(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("/dev/null", root+"/etc/teleport-update.timer"); err != nil {
@@ -236,7 +236,7 @@ func TestAPackagesUnitsAreOnlyEnabled(t *testing.T) {
 func TestOtherFoldersNeedUnitsOfTheirOwn(t *testing.T) {
 	units, root := tempUnits(t)
 	writeFile(t, root+"/package/teleport-update.timer", "[Unit]\n")
-	if err := units.Install(t.Context(), nil); err != nil {
+	if _, err := units.Write(); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := tree(t, root)["unit dir/teleport-update.timer"]; !ok {
@@ -246,11 +246,11 @@ func TestOtherFoldersNeedUnitsOfTheirOwn(t *testing.T) {
 
 func TestRemoveUndoesInstall(t *testing.T) {
 	units, root := tempUnits(t)
-	if err := units.Install(t.Context(), nil); err != nil {
+	if _, err := units.Write(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := units.Remove(t.Context(), nil); err != nil {
+		if err := units.Erase(); err != nil {
 			t.Fatal(err)
 		}
 		if got := tree(t, root); len(got) != 0 {

@@ -101,7 +101,7 @@ type FetchRequest struct {
 // *space.Error, and any other trouble of this host, ends the attempt at once.
 // Whatever fails, nothing is left behind but a kept download.
 func (f *Fetcher) Fetch(ctx context.Context, req FetchRequest) (Tree, error) {
-	if err := req.Release.check(); err != nil {
+	if err := req.Release.Check(); err != nil {
 		return Tree{}, fmt.Errorf("fetch: %w", err)
 	}
 	if tree, ok, err := f.intact(ctx, req); ok || err != nil {
@@ -159,7 +159,7 @@ func fromMirrors[T any](ctx context.Context, f *Fetcher, verb string, req FetchR
 // tarball: the first to answer, as 64 hex digits in lower case. Each is asked
 // once, for this is a look in passing and not worth waiting for.
 func (f *Fetcher) Checksum(ctx context.Context, r Release, sources []*Template) (string, error) {
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return "", fmt.Errorf("read the checksum: %w", err)
 	}
 	mirrors, err := mirrorsOf(FetchRequest{Release: r, Sources: sources})

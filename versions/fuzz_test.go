@@ -54,7 +54,7 @@ func FuzzFolderNames(f *testing.F) {
 		if !ok {
 			return
 		}
-		plain, qualified := Release{v, e}.folders()
+		plain, qualified := folders(Release{Version: v, Edition: e})
 		if name != plain && name != qualified || path.Base(name) != name || strings.HasPrefix(name, ".") {
 			t.Errorf("%q was taken for %q, %q", name, v, e)
 		}

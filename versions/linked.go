@@ -1,11 +1,7 @@
 package versions
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,41 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func beforeOf(path string) (Before, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Before{}, nil
-	case err != nil:
-		return Before{}, err
-	case info.Mode()&fs.ModeSymlink != 0:
-		target, err := os.Readlink(path)
-		return Before{Link: target}, err
-	case info.Mode().IsRegular():
-		digest, err := digestOf(path)
-		return Before{Saved: filepath.Base(path) + "-" + digest[:min(len(digest), 16)]}, err
-	case info.IsDir():
-		return Before{}, fmt.Errorf("%s is a folder, and a link must go there: move it away", path)
-	}
-	return Before{}, fmt.Errorf("%s is neither a file nor a link, and a link must go there: move it away", path)
-}
-
-func digestOf(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
-}
-
-// linksInto returns the links of a folder that lead into versionsDir, whether
+// LinksInto returns the links of a folder that lead into the store, whether
 // what they lead to exists or not. A folder that is not there has none.
-func linksInto(dir, versionsDir string) ([]string, error) {
+func (s *Store) LinksInto(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -62,7 +26,7 @@ func linksInto(dir, versionsDir string) ([]string, error) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		name, err := versionOfLink(path, versionsDir)
+		name, err := versionOfLink(path, s.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -115,4 +79,11 @@ func entryOf(path, dir string) string {
 	}
 	name, _, _ := strings.Cut(rel, "/")
 	return name
+}
+
+// Holds reports whether a link at path, which need not be there any more, leads
+// into the store.
+func (s *Store) Holds(path, target string) (bool, error) {
+	name, err := versionOfTarget(path, target, s.Dir)
+	return name != "", err
 }

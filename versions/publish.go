@@ -44,7 +44,7 @@ func (s *Store) publish(staging string, r Release, digest string) (Tree, error) 
 // VERSION_EDITION where VERSION is taken by another edition or by something that
 // is no folder.
 func (s *Store) place(r Release) (string, error) {
-	plain, qualified := r.folders()
+	plain, qualified := folders(r)
 	free := ""
 	for _, name := range []string{plain, qualified} {
 		path := filepath.Join(s.Dir, name)

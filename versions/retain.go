@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/procfs"
 )
 
 // Needed is what the caller knows to be needed.
@@ -112,7 +111,7 @@ func (s *Store) InUse(linkDirs []string) ([]string, error) {
 func (s *Store) linked(dirs []string) ([]string, error) {
 	var names []string
 	for _, dir := range dirs {
-		links, err := linksInto(dir, s.Dir)
+		links, err := s.LinksInto(dir)
 		if err != nil {
 			return nil, err
 		}
@@ -128,13 +127,10 @@ func (s *Store) linked(dirs []string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// fileID tells one file from all others, whatever path leads to it. A process
-// in another mount namespace has other paths.
-type fileID struct{ dev, ino uint64 }
-
 // running returns the entries that a process executes from.
 func (s *Store) running(entries []Entry) ([]string, error) {
-	owner := make(map[fileID]string)
+	// By identity, too: a process in another mount namespace has other paths.
+	owner := make(map[procfs.FileID]string)
 	for _, e := range entries {
 		if !e.holdsPrograms() {
 			continue
@@ -143,7 +139,7 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 			return nil, err
 		}
 	}
-	processes, err := os.ReadDir(s.ProcDir)
+	executables, err := procfs.FS{Proc: s.ProcDir}.Executables()
 	if err != nil {
 		return nil, err
 	}
@@ -155,42 +151,22 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	for _, p := range processes {
-		if _, err := strconv.Atoi(p.Name()); err != nil {
-			continue
-		}
-		exe := filepath.Join(s.ProcDir, p.Name(), "exe")
-		path, err := os.Readlink(exe)
-		if gone(err) {
-			continue // ended meanwhile, or a thread of the kernel
-		}
-		if err != nil {
-			return nil, err
-		}
-		// A file that lost its name counts, too (the kernel appends
-		// " (deleted)"): the process may start its neighbours.
-		if name := entryOf(path, real); name != "" {
+	for _, e := range executables {
+		// A file that lost its name counts, too: the process may start its
+		// neighbours.
+		if name := entryOf(e.Path, real); name != "" {
 			names = append(names, name)
 		}
-		var st unix.Stat_t
-		if err := unix.Stat(exe, &st); err == nil {
-			if name, ok := owner[fileID{uint64(st.Dev), st.Ino}]; ok {
-				names = append(names, name)
-			}
-		} else if !gone(err) {
-			return nil, &fs.PathError{Op: "stat", Path: exe, Err: err}
+		if name, ok := owner[e.File]; ok {
+			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
 
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
-}
-
 // identify notes the files of an entry, but for its backup.
-func (s *Store) identify(name string, owner map[fileID]string) error {
+func (s *Store) identify(name string, owner map[procfs.FileID]string) error {
 	top := filepath.Join(s.Dir, name)
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -202,11 +178,11 @@ func (s *Store) identify(name string, owner map[fileID]string) error {
 			}
 			return nil
 		}
-		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err != nil {
-			return &fs.PathError{Op: "stat", Path: path, Err: err}
+		id, err := procfs.Identify(path, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil {
+			return err
 		}
-		owner[fileID{uint64(st.Dev), st.Ino}] = name
+		owner[id] = name
 		return nil
 	})
 }

@@ -15,13 +15,13 @@ import (
 
 func TestClassify(t *testing.T) {
 	complete := func(name, v string, e version.Edition) Entry {
-		return Entry{Name: name, Kind: Complete, Release: Release{v, e}}
+		return Entry{Name: name, Kind: Complete, Release: Release{Version: v, Edition: e}}
 	}
 	incomplete := func(name, v string, e version.Edition) Entry {
-		return Entry{Name: name, Kind: Incomplete, Release: Release{v, e}, Why: "sha256 is missing"}
+		return Entry{Name: name, Kind: Incomplete, Release: Release{Version: v, Edition: e}, Why: "sha256 is missing"}
 	}
 	needed := RetainInput{
-		Keep:    []Release{{"15.1.1", version.Enterprise}, {"15.1.0", version.OSS}, {"15.2.0", version.Enterprise}, {"14.0.0", ""}},
+		Keep:    []Release{{Version: "15.1.1", Edition: version.Enterprise}, {Version: "15.1.0", Edition: version.OSS}, {Version: "15.2.0", Edition: version.Enterprise}, {Version: "14.0.0", Edition: ""}},
 		Linked:  []string{"13.0.0", "12.0.0", "odd"},
 		Running: []string{"11.0.0", "10.0.0", ".tmp-9.0.0-X"},
 	}
@@ -300,10 +300,10 @@ func TestProcessesAreFoundByWhatTheyExecute(t *testing.T) {
 func ExampleClassify() {
 	for _, v := range Classify(RetainInput{
 		Entries: []Entry{
-			{Name: "15.1.1", Kind: Complete, Release: Release{"15.1.1", version.OSS}},
-			{Name: "15.0.0", Kind: Complete, Release: Release{"15.0.0", version.OSS}},
+			{Name: "15.1.1", Kind: Complete, Release: Release{Version: "15.1.1", Edition: version.OSS}},
+			{Name: "15.0.0", Kind: Complete, Release: Release{Version: "15.0.0", Edition: version.OSS}},
 		},
-		Keep: []Release{{"15.1.1", version.OSS}},
+		Keep: []Release{{Version: "15.1.1", Edition: version.OSS}},
 	}) {
 		fmt.Println(v.Entry.Name, v.Keep, v.Reason)
 	}

@@ -44,7 +44,7 @@ type Saved struct {
 //
 // Mirrors, attempts and errors are those of Fetch.
 func (f *Fetcher) Save(ctx context.Context, req SaveRequest) (Saved, error) {
-	if err := req.Release.check(); err != nil {
+	if err := req.Release.Check(); err != nil {
 		return Saved{}, fmt.Errorf("save: %w", err)
 	}
 	from := FetchRequest{Release: req.Release, Sources: req.Sources}

@@ -47,33 +47,12 @@ func (s *Store) PartialDir() string { return filepath.Join(s.Dir, partialName) }
 // transaction.
 func (s *Store) OriginalDir() string { return filepath.Join(s.Dir, originalName) }
 
-// Release names what can be fetched: a version (without "v") in an edition.
-type Release struct {
-	Version string
-	Edition version.Edition
-}
-
-func (r Release) String() string {
-	if r.Edition == "" {
-		return r.Version
-	}
-	return r.Version + " (" + string(r.Edition) + ")"
-}
-
-// check refuses what must not become a path or part of a URL.
-func (r Release) check() error {
-	if v, err := version.Parse(r.Version); err != nil {
-		return err
-	} else if v != r.Version {
-		return fmt.Errorf("version %q must be given as %q", r.Version, v)
-	}
-	_, err := version.ParseEdition(string(r.Edition))
-	return err
-}
+// Release names what can be fetched.
+type Release = version.Release
 
 // folders returns the two names that a release may have on disk: the plain one
 // and the one for a version that is there in another edition already.
-func (r Release) folders() (plain, qualified string) {
+func folders(r Release) (plain, qualified string) {
 	return r.Version, r.Version + "_" + string(r.Edition)
 }
 
@@ -97,10 +76,10 @@ func (t Tree) Binary(name string) string { return filepath.Join(t.Dir, binName, 
 // Lookup finds the complete tree of a release. It reads three small files and
 // proves nothing about the rest: see Tree.Verify.
 func (s *Store) Lookup(r Release) (Tree, bool, error) {
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return Tree{}, false, err
 	}
-	plain, qualified := r.folders()
+	plain, qualified := folders(r)
 	for _, name := range []string{plain, qualified} {
 		t, err := s.readTree(name)
 		switch {
@@ -117,10 +96,10 @@ func (s *Store) Lookup(r Release) (Tree, bool, error) {
 // Folder finds the folder that a release is in, whole or not; only Dir and
 // Release of the tree are known.
 func (s *Store) Folder(r Release) (Tree, bool, error) {
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return Tree{}, false, err
 	}
-	plain, qualified := r.folders()
+	plain, qualified := folders(r)
 	for _, name := range []string{plain, qualified} {
 		dir := filepath.Join(s.Dir, name)
 		e, _, err := editionAt(dir)

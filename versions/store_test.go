@@ -15,7 +15,7 @@ func TestEveryEntryHasItsKind(t *testing.T) {
 		t.Errorf("a folder that is not there: %v, %v", entries, err)
 	}
 	publish(t, f, oss("15.1.1"))
-	publish(t, f, Release{"15.1.1", version.FIPS})
+	publish(t, f, Release{Version: "15.1.1", Edition: version.FIPS})
 	spoil := func(v string, how func(dir string) error) {
 		must(t, how(publish(t, f, oss(v)).Dir))
 	}
@@ -45,18 +45,18 @@ func TestEveryEntryHasItsKind(t *testing.T) {
 
 	want := map[string]Entry{
 		"15.1.1":                     {Kind: Complete, Release: oss("15.1.1")},
-		"15.1.1_enterprise-fips":     {Kind: Complete, Release: Release{"15.1.1", version.FIPS}},
+		"15.1.1_enterprise-fips":     {Kind: Complete, Release: Release{Version: "15.1.1", Edition: version.FIPS}},
 		"1.0.0":                      {Kind: Incomplete, Release: Release{Version: "1.0.0"}, Why: "sha256 is missing"},
 		"1.0.1":                      {Kind: Incomplete, Release: Release{Version: "1.0.1"}, Why: "edition is missing"},
 		"1.0.2":                      {Kind: Incomplete, Release: Release{Version: "1.0.2"}, Why: "manifest is missing"},
 		"1.0.3":                      {Kind: Incomplete, Release: Release{Version: "1.0.3"}, Why: "sha256 holds no digest"},
 		"1.0.4":                      {Kind: Incomplete, Release: Release{Version: "1.0.4"}, Why: "sha256 holds no digest"},
 		"1.0.5":                      {Kind: Incomplete, Release: Release{Version: "1.0.5"}, Why: `edition "pro" is not one of oss, enterprise, enterprise-fips`},
-		"1.0.7_enterprise":           {Kind: Incomplete, Release: Release{"1.0.7", version.Enterprise}, Why: "its name and its edition disagree"},
+		"1.0.7_enterprise":           {Kind: Incomplete, Release: Release{Version: "1.0.7", Edition: version.Enterprise}, Why: "its name and its edition disagree"},
 		"1.0.8":                      {Kind: Incomplete, Release: Release{Version: "1.0.8"}, Why: "sha256 is not what we wrote"},
 		"1.0.9":                      {Kind: Incomplete, Release: Release{Version: "1.0.9"}, Why: "manifest is not a regular file"},
 		"1.1.0":                      {Kind: Incomplete, Release: Release{Version: "1.1.0"}, Why: "edition is missing"},
-		"1.1.1_enterprise":           {Kind: Incomplete, Release: Release{"1.1.1", version.Enterprise}, Why: "edition is missing"},
+		"1.1.1_enterprise":           {Kind: Incomplete, Release: Release{Version: "1.1.1", Edition: version.Enterprise}, Why: "edition is missing"},
 		"original":                   {Kind: Reserved},
 		"partial":                    {Kind: Reserved},
 		".tmp-15.1.0-ABCDEFGH":       {Kind: Leftover},
@@ -100,7 +100,7 @@ func TestLookupTakesCompleteTreesOnly(t *testing.T) {
 	if got, ok, err := f.Store.Lookup(oss("15.1.1")); err != nil || !ok || got != tree {
 		t.Errorf("Lookup: %+v, %v, %v", got, ok, err)
 	}
-	if _, ok, err := f.Store.Lookup(Release{"15.1.1", version.Enterprise}); ok || err != nil {
+	if _, ok, err := f.Store.Lookup(Release{Version: "15.1.1", Edition: version.Enterprise}); ok || err != nil {
 		t.Errorf("another edition: %v, %v", ok, err)
 	}
 	must(t, os.Remove(tree.Dir+"/sha256"))

@@ -127,7 +127,7 @@ func (t *Template) URL(r Release) (*url.URL, error) {
 }
 
 func (t *Template) url(r Release) (*url.URL, error) {
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return nil, err
 	}
 	var out limitedBuilder

@@ -15,10 +15,10 @@ func TestTemplatesMakeURLs(t *testing.T) {
 		release Release
 		want    string
 	}{
-		{DefaultTemplate, Release{"15.1.1", version.OSS}, "https://cdn.teleport.dev/teleport-v15.1.1-" + host + "-bin.tar.gz"},
-		{DefaultTemplate, Release{"15.1.1", version.Enterprise}, "https://cdn.teleport.dev/teleport-ent-v15.1.1-" + host + "-bin.tar.gz"},
-		{DefaultTemplate, Release{"15.1.1", version.FIPS}, "https://cdn.teleport.dev/teleport-ent-v15.1.1-" + host + "-fips-bin.tar.gz"},
-		{"https://example.com/teleport-{{ .Edition }}-{{ .Version }}-{{ .Arch }}.tgz", Release{"15.1.1-rc.1+b", version.FIPS},
+		{DefaultTemplate, Release{Version: "15.1.1", Edition: version.OSS}, "https://cdn.teleport.dev/teleport-v15.1.1-" + host + "-bin.tar.gz"},
+		{DefaultTemplate, Release{Version: "15.1.1", Edition: version.Enterprise}, "https://cdn.teleport.dev/teleport-ent-v15.1.1-" + host + "-bin.tar.gz"},
+		{DefaultTemplate, Release{Version: "15.1.1", Edition: version.FIPS}, "https://cdn.teleport.dev/teleport-ent-v15.1.1-" + host + "-fips-bin.tar.gz"},
+		{"https://example.com/teleport-{{ .Edition }}-{{ .Version }}-{{ .Arch }}.tgz", Release{Version: "15.1.1-rc.1+b", Edition: version.FIPS},
 			"https://example.com/teleport-enterprise-fips-15.1.1-rc.1+b-" + runtime.GOARCH + ".tgz"},
 		{"https://u:p@example.com/a%2fb/{{.Version}}?sig=x", oss("1.2.3"), "https://u:p@example.com/a%2fb/1.2.3?sig=x"},
 		{"file:///media/{{ .Version }}.tgz", oss("1.2.3"), "file:///media/1.2.3.tgz"},
@@ -71,7 +71,7 @@ func TestWrongTemplatesFailWhenTheyAreGiven(t *testing.T) {
 		}
 	}
 	parsed := mustTemplate(t, DefaultTemplate)
-	for _, r := range []Release{{}, {Version: "15.1.1"}, {"../15.1.1", version.OSS}, {"v15.1.1", version.OSS}, {"15.1.1", "pro"}} {
+	for _, r := range []Release{{}, {Version: "15.1.1"}, {Version: "../15.1.1", Edition: version.OSS}, {Version: "v15.1.1", Edition: version.OSS}, {Version: "15.1.1", Edition: "pro"}} {
 		if u, err := parsed.URL(r); err == nil {
 			t.Errorf("%+v: taken, as %v", r, u)
 		}

@@ -75,7 +75,7 @@ func (t Tree) Binaries() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.Type().IsRegular() || e.Name() == updaterName && !t.hasUpdater() {
+		if !e.Type().IsRegular() || e.Name() == updaterName && !t.HasUpdater() {
 			continue
 		}
 		names = append(names, e.Name())
@@ -83,7 +83,8 @@ func (t Tree) Binaries() ([]string, error) {
 	return names, nil
 }
 
-func (t Tree) hasUpdater() bool {
+// HasUpdater reports whether the release brings an updater that is this program.
+func (t Tree) HasUpdater() bool {
 	u, ok := t.Updater()
 	return ok && u.Ours
 }

@@ -12,6 +12,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/installer"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -209,11 +210,11 @@ func (a *app) switchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "switch", Usage: "the second half of another command, in a unit of its own", OnUsageError: onUsageError,
 		Action: func(c *cli.Context) error {
-			req, err := installer.ReadSwitchRequest(os.Stdin)
+			order, err := transaction.ReadOrder(os.Stdin)
 			if err != nil {
 				return usageError{err}
 			}
-			return a.installer(c).Switch(c.Context, req)
+			return a.installer(c).Do(c.Context, order)
 		},
 	}
 }

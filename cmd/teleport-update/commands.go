@@ -11,6 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/successor"
 )
 
@@ -26,7 +28,7 @@ type app struct {
 }
 
 func (a *app) commands() *cli.App {
-	paths := installer.DefaultPaths()
+	paths := state.DefaultPaths()
 	return &cli.App{
 		Name:            appName,
 		Usage:           "keep this host's Teleport agent on the version its cluster wants",
@@ -96,7 +98,7 @@ var flagWords = strings.NewReplacer(
 
 // scheduled reports whether the timer's unit started this run; the unit says so
 // in the environment.
-func (a *app) scheduled() bool { return os.Getenv(installer.ScheduledVariable) == "1" }
+func (a *app) scheduled() bool { return os.Getenv(transaction.ScheduledVariable) == "1" }
 
 func (a *app) before(c *cli.Context) error {
 	log, err := newLogger(a.stderr, c.String("log-format"), c.Bool("debug"))
@@ -112,7 +114,7 @@ func (a *app) before(c *cli.Context) error {
 	a.predecessor.Begin()
 	if !ownWork[c.Args().First()] {
 		if code, ran := a.installer(c).RunNewer(c.Context, a.args[1:]); ran {
-			return &installer.ExitError{Code: code}
+			return &transaction.ExitError{Code: code}
 		}
 	}
 	return nil
@@ -124,17 +126,11 @@ func (a *app) before(c *cli.Context) error {
 var ownWork = map[string]bool{"": true, "recover": true, "switch": true, "version": true}
 
 func (a *app) installer(c *cli.Context) *installer.Installer {
-	paths := installer.Paths{
+	paths := state.Paths{
 		DataDir:     filepath.Clean(c.String("data-dir")),
 		LinkDir:     filepath.Clean(c.String("link-dir")),
 		UnitDir:     filepath.Clean(c.String("unit-dir")),
 		AgentConfig: filepath.Clean(c.String("agent-config")),
-	}
-	i := installer.New(paths, a.log)
-	i.Scheduled = a.scheduled()
-	i.UserAgent = appName + "/" + releaseVersion
-	if f, ok := a.stderr.(*os.File); ok && isTerminal(f) && !a.json {
-		i.Terminal = f
 	}
 	// The path of the running file itself: a link may lead elsewhere by the
 	// time it is needed.
@@ -142,11 +138,17 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	if err != nil {
 		self = os.Args[0]
 	}
-	i.Command = []string{self,
+	command := []string{self,
 		"--data-dir", paths.DataDir, "--link-dir", paths.LinkDir, "--unit-dir", paths.UnitDir,
 		"--agent-config", paths.AgentConfig, "--log-format", c.String("log-format")}
 	if c.Bool("debug") {
-		i.Command = append(i.Command, "--debug")
+		command = append(command, "--debug")
+	}
+	i := installer.New(paths, a.log, command...)
+	i.Scheduled = a.scheduled()
+	i.UserAgent = appName + "/" + releaseVersion
+	if f, ok := a.stderr.(*os.File); ok && isTerminal(f) && !a.json {
+		i.Terminal = f
 	}
 	return i
 }

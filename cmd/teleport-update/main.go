@@ -14,7 +14,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/installer"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/successor"
 )
 
@@ -59,9 +61,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var (
 		usage  usageError
-		exit   *installer.ExitError
-		busy   *installer.BusyError
-		person *installer.NeedsPersonError
+		exit   *transaction.ExitError
+		busy   *state.BusyError
+		person *failure.NeedsPersonError
 	)
 	switch {
 	case errors.As(err, &exit):
@@ -85,10 +87,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func isDecision(err error) bool {
 	var (
 		usage   usageError
-		exit    *installer.ExitError
-		busy    *installer.BusyError
-		person  *installer.NeedsPersonError
-		refused *installer.RefusedError
+		exit    *transaction.ExitError
+		busy    *state.BusyError
+		person  *failure.NeedsPersonError
+		refused *failure.RefusedError
 	)
 	return err == nil || errors.As(err, &usage) || errors.As(err, &exit) || errors.As(err, &busy) ||
 		errors.As(err, &person) || errors.As(err, &refused)

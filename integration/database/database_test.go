@@ -195,7 +195,8 @@ func TestTheDatabaseIsFoundWhereTheAgentKeepsIt(t *testing.T) {
 	s.Refused("half a configuration", []string{"find the agent's database", "/etc/teleport.yaml", "nothing was changed"}, updater, "update", "--now")
 }
 
-// When undoing a switch fails too, some agent runs until the next run succeeds.
+// When undoing a switch fails too, some agent runs until the next run succeeds: here
+// the new version, whole, on its own database, for the old one's cannot go back.
 func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")
@@ -211,7 +212,8 @@ func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	backup := store + "/1.0.0/backup"
 	s.Must("mv", backup, "/root/backup")
 	s.Ends(update, 4)
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(store + "/1.1.0/bin/teleport") })
+	s.LinkedFiles("1.1.0")
 	r := s.Status()
 	if r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "rolling_back" {
 		t.Errorf("status: %s, open transaction %+v", r.State, r.OpenTransaction)

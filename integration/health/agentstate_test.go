@@ -191,7 +191,7 @@ func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
 			meanwhile.Store(true)
 			s.Ends(update, 0)
 			s.Serves("1.1.0")
-			if log := s.Told(); !strings.Contains(log, "Somebody else restarted or reloaded the agent, watching anew") {
+			if log := s.Told(); !strings.Contains(log, "somebody else restarted or reloaded the agent; its watch begins again") {
 				t.Errorf("the journal does not say why it took longer:\n%s", log)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"teleport-update/installer"
+	"teleport-update/installer/state"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -24,9 +25,9 @@ type healthCase struct {
 
 	holds  bool // the new version serves in the end, else the old one
 	effect scenes.Effect
-	result installer.Result // default: rolled back, or succeeded if it holds
-	says   []string         // in the journal, to whoever asks why
-	silent []string         // not in the journal
+	result state.Result // default: rolled back, or succeeded if it holds
+	says   []string     // in the journal, to whoever asks why
+	silent []string     // not in the journal
 }
 
 // What the journal says, in parts.
@@ -34,7 +35,7 @@ const (
 	shortWindow = "the health window is shorter than it takes to see a slow crash loop"
 	takesOver   = "the agent holds version=1.1.0 restarted=false"
 	runs        = "the agent holds version=1.1.0 restarted=true"
-	noEffect    = "The reload did not bring the new version, restarting the agent"
+	noEffect    = "the reload did not bring the new version; restarting the agent"
 	servesOn    = "the process of the new version died; the version before serves on"
 	diedLater   = "the process of the new version died"
 	exitsWith1  = "the agent exited with status 1"
@@ -58,7 +59,7 @@ func healthCases() []healthCase {
 	return []healthCase{
 		// The new version, when the old one hands over to it.
 		{name: "sound", holds: true, effect: scenes.HandedOver, says: []string{takesOver, shortWindow}, silent: []string{noEffect}},
-		{name: "unrunnable", new: like(stamp.Unrunnable), effect: scenes.InPeace, result: installer.FailedEarly,
+		{name: "unrunnable", new: like(stamp.Unrunnable), effect: scenes.InPeace, result: state.FailedEarly,
 			says: []string{"version 1.1.0", "on this host", "this release cannot run"}, silent: []string{notTouched}},
 		{name: "exits at start", new: like(stamp.ExitsAtStart), effect: scenes.InPeace, says: []string{servesOn}, silent: []string{restoring}},
 		{name: "exits with 0", new: like(stamp.ExitsZero), effect: scenes.InPeace, says: []string{servesOn}, silent: []string{restoring}},
@@ -181,7 +182,7 @@ func (s *scene) explains(c healthCase, r host.Result) {
 		s.T.Errorf("status: the last target is %s", scenes.Text(got.LastTarget))
 	}
 	if c.holds {
-		if got.State != installer.StateIdle || scenes.Text(got.LastResult) != string(installer.Succeeded) || got.LastError != nil ||
+		if got.State != installer.StateIdle || scenes.Text(got.LastResult) != string(state.Succeeded) || got.LastError != nil ||
 			got.FailedVersion != nil || got.FailedAttempts != nil || got.NextAttempt != nil || got.Unproven {
 			s.T.Errorf("status after an update that holds: %+v", got)
 		}
@@ -189,7 +190,7 @@ func (s *scene) explains(c healthCase, r host.Result) {
 	}
 	result := c.result
 	if result == "" {
-		result = installer.RolledBack
+		result = state.RolledBack
 		if !strings.Contains(r.Stderr, "version 1.1.0 did not hold and was rolled back") || !strings.Contains(r.Stderr, "the agent is on version 1.0.0") {
 			s.T.Errorf("the command does not say how it ended:\n%s", r.Stderr)
 		}

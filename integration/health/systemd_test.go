@@ -12,28 +12,39 @@ import (
 	"teleport-update/integration/host"
 )
 
-// The tests of package systemd that need a host of their own are a program that
-// runs inside one.
-func TestTheSystemdRoomOnAHost(t *testing.T) {
-	t.Parallel()
-	program := filepath.Join(t.TempDir(), "systemd.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "hosts", "-o", program, "teleport-update/systemd")
+// The tests of a package that need a host of their own are a program that runs
+// inside one.
+func roomOnAHost(t *testing.T, name string) *host.Test {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name+".test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "hosts", "-o", program, "teleport-update/"+name)
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the tests: %v\n%s", err, out)
 	}
 	h := host.ForTest(t, host.Options{})
-	h.Put(program, "/root/systemd.test")
+	h.Put(program, "/root/room.test")
 	r, err := h.RunCommand(t.Context(), host.Command{
-		Args: []string{"/root/systemd.test", "-test.run", "Host", "-test.parallel", "8", "-test.timeout", "10m"},
+		Args: []string{"/root/room.test", "-test.run", "Host", "-test.parallel", "8", "-test.timeout", "10m"},
 		Env:  []string{"DISPOSABLE_HOST=1"},
 	})
 	if err != nil || r.Code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
 	}
+	return h
+}
+
+func TestTheSystemdRoomOnAHost(t *testing.T) {
+	t.Parallel()
+	roomOnAHost(t, "systemd")
+}
+
+func TestTheHealthRoomOnAHost(t *testing.T) {
+	t.Parallel()
+	h := roomOnAHost(t, "health")
 	// The last one stops the host.
 	stop := h.Background(host.Command{
-		Args: []string{"/root/systemd.test", "-test.run", "Shutdown", "-test.v", "-test.timeout", "5m"},
+		Args: []string{"/root/room.test", "-test.run", "Shutdown", "-test.v", "-test.timeout", "5m"},
 		Env:  []string{"DISPOSABLE_HOST=stop"},
 	})
 	select {

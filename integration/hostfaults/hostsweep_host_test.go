@@ -67,14 +67,14 @@ func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 	w.Wants(c.to.Version)
 	req := map[string]any{
 		"kind": c.kind,
-		"from": map[string]any{"Version": c.from.Version, "Edition": version.OSS},
+		"from": map[string]any{"version": c.from.Version, "edition": version.OSS},
 		"to":   map[string]any{"version": c.to.Version, "edition": version.OSS, "sha256": tree.SHA256, "dir": store + "/" + c.to.Version},
 	}
 	if c.kind == "rollback" {
 		w.Wants(c.from.Version)
-		req["held"] = map[string]any{"Version": c.from.Version, "Edition": version.OSS, "Since": time.Now().UTC()}
+		req["held"] = map[string]any{"version": c.from.Version, "edition": version.OSS, "since": time.Now().UTC()}
 	}
-	data, err := json.Marshal(req)
+	data, err := json.Marshal(map[string]any{"switch": req})
 	if err != nil {
 		t.Fatal(err)
 	}

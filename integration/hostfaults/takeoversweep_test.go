@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -68,10 +69,10 @@ func newTakenHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	w.build(c.to)
 	tree := w.plant(c.to)
 	w.Wants(c.to.Version)
-	request := installer.SwitchRequest{Kind: "enable", Spec: &installer.Spec{Proxy: cluster.ProxyAddress, Enabled: true, URLTemplates: []string{cluster.TemplateURL}}}
+	request := transaction.Request{Kind: transaction.Enable, Spec: &state.Spec{Proxy: cluster.ProxyAddress, Enabled: true, URLTemplates: []string{cluster.TemplateURL}}}
 	request.To.Version, request.To.Edition, request.To.SHA256, request.To.Dir = c.to.Version, version.OSS, tree.SHA256, store+"/"+c.to.Version
-	request.Spec.Health.Window = installer.Duration(c.window)
-	data, err := json.Marshal(request)
+	request.Spec.Health.Window = state.Duration(c.window)
+	data, err := json.Marshal(transaction.Order{Switch: &request})
 	w.Check(err)
 	if r := w.endAt(point{before: "kept-0"}, string(data), "switch"); !r.Killed || w.Phase() != "proven" || w.packageState() != "installed" {
 		t.Fatalf("the switch was to be killed before the take-over, and is %q: %+v", w.Phase(), r)

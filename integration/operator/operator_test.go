@@ -71,7 +71,7 @@ func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
 		s.KilledInMidWatch("1.1.0")
 		s.EditJournal(func(j map[string]any) {
 			j["phase"] = "begun"
-			delete(j, "switched")
+			j["reached"] = "stop"
 			j["agent"].(map[string]any)["state"] = "stopped"
 			j["database"] = map[string]any{"plan": "keep"}
 		})

@@ -26,7 +26,7 @@ func early(t *testing.T, schema int) *scene {
 	s.KilledInMidWatch("1.1.0")
 	s.EditJournal(func(j map[string]any) {
 		j["phase"] = "begun"
-		delete(j, "switched")
+		j["reached"] = "stop"
 	})
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	return s

@@ -285,7 +285,7 @@ func (s *scene) killedInSecondWatch() {
 func (s *scene) watchedAgain() {
 	s.T.Helper()
 	host.Wait(s.T, patience, func() error {
-		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, `"rewatched": true`) {
+		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, `"again": true`) {
 			return fmt.Errorf("the journal does not tell of a second watch:\n%s", journal)
 		}
 		return nil

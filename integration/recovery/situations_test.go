@@ -55,7 +55,7 @@ func TestTheRecoveryAtBootIsOverBeforeTheAgentStarts(t *testing.T) {
 	if got := s.Phase(); got != "restored" {
 		t.Errorf("after the boot the journal says %q", got)
 	}
-	if log := s.Log("teleport-update-recover.service"); strings.Contains(log, "watching") || strings.Contains(log, "Starting the agent") {
+	if log := s.Log("teleport-update-recover.service"); strings.Contains(log, "watching") || strings.Contains(log, "starting the agent") {
 		t.Errorf("the recovery at boot does more than files:\n%s", log)
 	}
 	s.Wants("1.0.0")

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"teleport-update/installer"
+	"teleport-update/installer/state"
 )
 
 // compare lists in what a host differs from what it should be.
@@ -175,7 +176,7 @@ func (d *differences) database(what, path string, want *Database) {
 
 // config is what status does not show.
 func (d *differences) config() {
-	var c installer.Config
+	var c state.Config
 	data, err := os.ReadFile(d.h.config())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.fail(err)

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"teleport-update/installer"
+	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 )
 
@@ -40,7 +40,7 @@ func (w *walk) snapshot() (map[string]string, error) {
 		return err
 	})
 	data, readErr := os.ReadFile(w.config())
-	var c installer.Config
+	var c state.Config
 	if err == nil && readErr == nil {
 		err = yaml.Unmarshal(data, &c)
 	}

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"teleport-update/installer/state"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-
-	"teleport-update/installer"
 )
 
 func TestOrderOfUndoing(t *testing.T) {
@@ -18,12 +17,12 @@ func TestOrderOfUndoing(t *testing.T) {
 	for event, want := range map[string][]string{
 		"journal: begun":               {"journal: rolling_back", "unit", "journal: restored", "configuration"},
 		"journal: begun, backup taken": {"journal: rolling_back, backup taken", "unit", "journal: restored, backup taken", "configuration"},
-		"link tsh": {"journal: rolling_back, backup taken", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "unit",
+		"link tsh": {"journal: rolling_back, backup taken", "unit", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh",
 			"journal: restored, backup taken", "configuration"},
-		"unit": {"journal: rolling_back, backup taken", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport", "unit",
+		"unit": {"journal: rolling_back, backup taken", "unit", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
 			"journal: restored, backup taken", "configuration"},
-		"journal: switched, backup taken": {"journal: rolling_back, backup taken",
-			"link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport", "unit",
+		"journal: switched, backup taken": {"journal: rolling_back, backup taken", "unit",
+			"link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
 			"the database is written", "journal: restored, backup taken", "configuration"},
 		"journal: proven, backup taken": nil,
 	} {
@@ -51,11 +50,11 @@ func TestOrderOfUndoingThatIsItselfCutOff(t *testing.T) {
 	for range 3 {
 		s.cutAt("configuration", "recover")
 		data, err := os.ReadFile(s.h.config())
-		var c installer.Config
+		var c state.Config
 		if err := errors.Join(err, yaml.Unmarshal(data, &c)); err != nil {
 			t.Fatal(err)
 		}
-		if n := c.Status.Interrupted; n == nil || n.Count != 1 || c.Status.LastUpdate.Result != installer.Interrupt {
+		if n := c.Status.Interrupted; n == nil || n.Count != 1 || c.Status.LastUpdate.Result != state.Interrupt {
 			t.Fatalf("counted: %+v, last: %+v; want one interruption", n, c.Status.LastUpdate)
 		}
 	}
@@ -70,7 +69,7 @@ func TestOrderOfUndoingADowngrade(t *testing.T) {
 	s.agent(2)
 	s.cutAt("the database is written", "rollback")
 	s.does(args("recover"),
-		"journal: rolling_back, backup taken", "link tbot goes", "link tctl", "link tsh", "link teleport", "unit",
+		"journal: rolling_back, backup taken", "unit", "link tbot goes", "link tctl", "link tsh", "link teleport",
 		"the database is written", "journal: restored, backup taken", "configuration", "journal removed")
 }
 
@@ -80,7 +79,7 @@ func TestOrderOfUndoingTheFirstEnable(t *testing.T) {
 	s.wants("1.1.0")
 	s.cutAt("journal: switched, backup taken", "enable")
 	s.does(args("recover"),
-		"journal: rolling_back, backup taken", "link tctl goes", "link tsh", "link teleport", "unit",
+		"journal: rolling_back, backup taken", "unit", "link tctl goes", "link tsh", "link teleport",
 		"the database is written", "journal: restored, backup taken",
 		"updater's units go", "remove the updater's copy", "remove 1.1.0", "remove original", "configuration", "journal removed")
 }
@@ -95,7 +94,7 @@ func TestOrderOfUndoingTheFirstEnableOverALink(t *testing.T) {
 	s.wants("1.1.0")
 	s.cutAt("journal: switched", "enable")
 	s.does(args("recover"),
-		"journal: rolling_back", "link tctl goes", "link tsh", "link teleport", "unit", "journal: restored",
+		"journal: rolling_back", "unit", "link tctl goes", "link tsh", "link teleport", "journal: restored",
 		"updater's units go", "remove the updater's copy", "remove 1.1.0", "remove original", "configuration", "journal removed")
 }
 

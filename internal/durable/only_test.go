@@ -14,39 +14,39 @@ import (
 )
 
 // The updater's own packages: all that runs on a host, but for this one.
-var updater = []string{"backup", "cmd/teleport-update", "find", "installer", "internal", "ospackage", "systemd", "versions"}
+var updater = []string{"backup", "cmd/teleport-update", "find", "health", "installer", "internal", "ospackage", "systemd", "versions"}
 
 // What changes files without this package, and why it may. Each is one function
 // of one file, with the calls that it makes. SQLite's own writes to databases are
 // not among them: package backup says how it makes those durable.
 var exceptions = map[string]string{
-	"backup/aside.go setAside: os.OpenFile":             "a copy for a person to look at, begun again until it is whole; synced, and its folder",
-	"backup/copy.go copySidecar: os.OpenFile":           "beside a copy that has a temporary name and is recovered from it before its sync",
-	"backup/copy.go copySidecar: os.Remove":             "the same, where there was nothing to copy",
-	"backup/lock.go openLock: os.OpenFile":              "to lock the agent's database; nothing is written",
-	"backup/restore.go replace: os.Remove":              "a temporary file of ours after an error",
-	"backup/take.go undo: os.Remove":                    "an empty folder",
-	"installer/desired.go remember: os.Remove":          "a cache: losing it costs nothing, and ticks should not cost a sync",
-	"installer/desired.go remember: os.Rename":          "the same",
-	"installer/desired.go remember: os.OpenFile":        "the same",
-	"installer/lock.go lock: os.WriteFile":              "who holds the lock, a courtesy",
-	"installer/uninstall.go finishUninstall: os.Remove": "the data folder, if it is empty",
-	"ospackage/fence.go hide: os.Mkdir":                 "in memory, behind a mount that nobody else sees",
-	"ospackage/fence.go show: os.Create":                "the same",
-	"ospackage/fence.go show: os.Mkdir":                 "the same",
-	"ospackage/fence.go show: os.Symlink":               "the same",
-	"versions/archive/read.go entry: .Create":           "of a sink, see versions/unpack.go",
-	"versions/fetch.go clean: os.RemoveAll":             "leftovers of downloads",
-	"versions/fetch.go CleanStaging: os.RemoveAll":      "leftovers of downloads",
-	"versions/fetch.go receive: os.MkdirTemp":           "the folder that a release is unpacked into, before it has a name that counts",
-	"versions/fetch.go receive: os.RemoveAll":           "the same after an error",
-	"versions/keep.go drop: os.Remove":                  "a kept download, which is only used if the digest of the whole proves right",
-	"versions/keep.go openKeeper: os.OpenFile":          "the same",
-	"versions/publish.go publish: os.RemoveAll":         "a tree that was exchanged and has a temporary name",
-	"versions/save.go save: os.OpenFile":                "a tarball at a mirror, under a temporary name; synced and renamed by package durable",
-	"versions/save.go save: os.Remove":                  "the same after an error",
-	"versions/unpack.go Create: .OpenFile":              "files of a release in its folder; each is synced before the release has a name that counts",
-	"versions/unpack.go folder: .Mkdir":                 "the same for its folders",
+	"backup/aside.go setAside: os.OpenFile":                         "a copy for a person to look at, begun again until it is whole; synced, and its folder",
+	"backup/copy.go copySidecar: os.OpenFile":                       "beside a copy that has a temporary name and is recovered from it before its sync",
+	"backup/copy.go copySidecar: os.Remove":                         "the same, where there was nothing to copy",
+	"backup/lock.go openLock: os.OpenFile":                          "to lock the agent's database; nothing is written",
+	"backup/restore.go replace: os.Remove":                          "a temporary file of ours after an error",
+	"backup/take.go undo: os.Remove":                                "an empty folder",
+	"installer/state/answer.go Save: os.Remove":                     "a cache: losing it costs nothing, and ticks should not cost a sync",
+	"installer/state/answer.go Save: os.Rename":                     "the same",
+	"installer/state/answer.go Save: os.OpenFile":                   "the same",
+	"installer/state/lock.go Lock: os.WriteFile":                    "who holds the lock, a courtesy",
+	"installer/transaction/uninstall.go finishUninstall: os.Remove": "the data folder, if it is empty",
+	"ospackage/fence.go hide: os.Mkdir":                             "in memory, behind a mount that nobody else sees",
+	"ospackage/fence.go show: os.Create":                            "the same",
+	"ospackage/fence.go show: os.Mkdir":                             "the same",
+	"ospackage/fence.go show: os.Symlink":                           "the same",
+	"versions/archive/read.go entry: .Create":                       "of a sink, see versions/unpack.go",
+	"versions/fetch.go clean: os.RemoveAll":                         "leftovers of downloads",
+	"versions/fetch.go CleanStaging: os.RemoveAll":                  "leftovers of downloads",
+	"versions/fetch.go receive: os.MkdirTemp":                       "the folder that a release is unpacked into, before it has a name that counts",
+	"versions/fetch.go receive: os.RemoveAll":                       "the same after an error",
+	"versions/keep.go drop: os.Remove":                              "a kept download, which is only used if the digest of the whole proves right",
+	"versions/keep.go openKeeper: os.OpenFile":                      "the same",
+	"versions/publish.go publish: os.RemoveAll":                     "a tree that was exchanged and has a temporary name",
+	"versions/save.go save: os.OpenFile":                            "a tarball at a mirror, under a temporary name; synced and renamed by package durable",
+	"versions/save.go save: os.Remove":                              "the same after an error",
+	"versions/unpack.go Create: .OpenFile":                          "files of a release in its folder; each is synced before the release has a name that counts",
+	"versions/unpack.go folder: .Mkdir":                             "the same for its folders",
 }
 
 // Calls of package os and of the kernel that change names or contents.

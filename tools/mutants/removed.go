@@ -47,19 +47,30 @@ func (f file) without(call *ast.CallExpr) (kind, text string) {
 		return "", ""
 	}
 	receiver := f.of(method.X)
-	journal := receiver == "j" || strings.HasSuffix(receiver, ".j")
 	switch {
-	case name == "enter" && journal:
-		// In memory it is as it should be.
-		return "journal write removed", fmt.Sprintf("func(j *journal, _ string, p phase) error { j.Phase = p; return nil }(%s, %s)", receiver, strings.Join(values[1:], ", "))
-	case name == "enterProven":
-		return "journal write removed", fmt.Sprintf("func(_ any, j *journal) error { j.Phase = proven; return nil }(%s)", strings.Join(values, ", "))
-	case name == "save" && journal:
+	case strings.HasSuffix(values[0], ".j.save"), values[0] == "r.save":
 		return "journal write removed", text
-	case name == "save":
+	case recorded(name):
+		// In memory it is as it should be.
+		return "journal write removed", fmt.Sprintf("func() error { r := %s; save := r.save; defer func() { r.save = save }(); "+
+			"r.save = func(*state.Journal) error { return nil }; return %s }()", recordOf(receiver), f.of(call))
+	case name == "Save" && receiver != "answer":
 		return "configuration write removed", text
 	case name == "Remove" && len(values) == 2 && strings.HasSuffix(values[1], "Paths.Journal()"):
 		return "journal's removal removed", text
 	}
 	return "", ""
+}
+
+// recorded reports whether a call writes the journal.
+func recorded(name string) bool {
+	return name == "enter" || name == "advance" || name == "enterProven" || strings.HasPrefix(name, "note") && name != "note" && !strings.HasPrefix(name, "noteIf")
+}
+
+// recordOf is the journal of what a call is made on.
+func recordOf(receiver string) string {
+	if receiver == "r" || strings.HasSuffix(receiver, ".j") {
+		return receiver
+	}
+	return receiver + ".j"
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // pair is two steps of one function, in their order. A step is the name of a call
-// in it, or the name and one of its arguments, as in "enter:switched".
+// in it, or the name and one of its arguments, as in "enter:switched", or, as in
+// "row:links", a row of the list that it returns, by its name.
 type pair struct {
 	file, function string
 	first, second  string
@@ -19,57 +20,54 @@ type pair struct {
 var pairs = []pair{
 	// The journal is on stable storage before the first change that it stands for,
 	// and the units that would recover are there before it.
-	{"installer/transaction.go", "prepare", "installUnits", "enter:begun"},
-	// A backup before the version that may migrate is linked.
-	{"installer/transaction.go", "forward", "backUp", "relink"},
-	{"installer/transaction.go", "forward", "relink", "enter:switched"},
-	{"installer/transaction.go", "forward", "enter:switched", "Restore"},
-	{"installer/transaction.go", "forward", "relink", "Restore"},
-	{"installer/transaction.go", "forward", "Restore", "enterProven"},
-	{"installer/transaction.go", "relink", "ApplyLinks", "writeUnit"},
+	{"installer/transaction/forward.go", "prepare", "InstallUnits", "enter:begun"},
+	// A backup before the version that may migrate is linked; nothing is restored
+	// before the journal says that it may be.
+	{"installer/transaction/step.go", "steps", "row:backup", "row:links"},
+	{"installer/transaction/step.go", "steps", "row:links", "row:unit"},
+	{"installer/transaction/step.go", "steps", "row:reload", "row:database"},
+	{"installer/transaction/step.go", "steps", "row:links", "row:database"},
+	{"installer/transaction/step.go", "steps", "row:database", "row:watch"},
 
 	// Forward: the outcome, then the updater's own link, then the journal goes.
-	{"installer/finish.go", "finish", "reassert", "linkUpdater"},
-	{"installer/finish.go", "finish", "keepBefore", "linkUpdater"},
-	{"installer/finish.go", "finish", "keepBefore", "save"},
-	{"installer/finish.go", "finish", "save", "linkUpdater"},
-	{"installer/finish.go", "finish", "save", "Remove:Journal"},
-	{"installer/finish.go", "finish", "linkUpdater", "Remove:Journal"},
-	{"installer/original.go", "writeBefore", "MkdirAll", "WriteFile"},
-	{"installer/reassert.go", "reassert", "save", "relink"},
-	{"installer/original.go", "dropBefore", "DropSaved", "writeBefore"},
-	{"installer/repair.go", "relink", "noteBefore", "ApplyLinks"},
-	{"installer/repair.go", "relink", "ApplyLinks", "dropBefore"},
-	{"installer/repair.go", "relink", "ApplyLinks", "writeUnit"},
+	{"installer/transaction/commit.go", "finish", "reconcile", "LinkUpdater"},
+	{"installer/transaction/commit.go", "finish", "Keep", "LinkUpdater"},
+	{"installer/transaction/commit.go", "finish", "Keep", "Save"},
+	{"installer/transaction/commit.go", "finish", "Save", "LinkUpdater"},
+	{"installer/transaction/commit.go", "finish", "Save", "Remove:Journal"},
+	{"installer/transaction/commit.go", "finish", "LinkUpdater", "Remove:Journal"},
+	{"installer/transaction/commit.go", "reconcile", "noteReconciled", "Repair"},
+	{"installer/host/originals.go", "WriteOriginals", "MkdirAll", "WriteFile"},
+	{"installer/host/originals.go", "Disclaim", "DropSaved", "WriteOriginals"},
+	{"installer/host/host.go", "Repair", "Claim", "ApplyLinks"},
+	{"installer/host/host.go", "Repair", "ApplyLinks", "Disclaim"},
+	{"installer/host/host.go", "Repair", "ApplyLinks", "PlaceUnit"},
 
-	// Back: the journal says so first; links, unit and database, then that they are
+	// Back: the journal says so first; then the steps backwards, with that they are
 	// back; the outcome before the journal goes.
-	{"installer/undo.go", "undoFiles", "enterRollingBack", "RevertLinks"},
-	{"installer/undo.go", "undoFiles", "RevertLinks", "restore"},
-	{"installer/undo.go", "undoFiles", "restore", "undoDatabase"},
-	{"installer/undo.go", "undoFiles", "RevertLinks", "undoDatabase"},
-	{"installer/undo.go", "undoFiles", "undoDatabase", "enter:restored"},
-	{"installer/undo.go", "closeUndone", "removeUnits", "save"},
-	{"installer/undo.go", "closeUndone", "forgetFirst", "save"},
-	{"installer/undo.go", "closeUndone", "save", "Remove:Journal"},
+	{"installer/transaction/undo.go", "run", "enterRollingBack", "undo"},
+	{"installer/transaction/undo.go", "restoreUnit", "RestoreUnit", "tellSystemd"},
+	{"installer/transaction/undo.go", "closeUndone", "RemoveUnits", "Save"},
+	{"installer/transaction/undo.go", "closeUndone", "ForgetFirst", "Save"},
+	{"installer/transaction/undo.go", "closeUndone", "Save", "Remove:Journal"},
 
 	// Uninstalling: updates are off, the journal says so, then the agent's files,
 	// then ours, the journal with them.
-	{"installer/uninstall.go", "uninstallLocked", "save", "checkUninstall"},
-	{"installer/uninstall.go", "uninstallLocked", "checkUninstall", "enter:uninstalling"},
-	{"installer/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
-	{"installer/uninstall.go", "finishUninstall", "releaseAgent", "removeUnits"},
-	{"installer/uninstall.go", "finishUninstall", "removeUnits", "RemoveAll"},
-	{"installer/uninstall.go", "putBackFiles", "plainUnit", "RemoveLinks"},
-	{"installer/uninstall.go", "putBackFiles", "RemoveLinks", "RevertLinks"},
-	{"installer/uninstall.go", "putBackFiles", "RevertLinks", "restore"},
+	{"installer/transaction/uninstall.go", "uninstallLocked", "Save", "checkRelease"},
+	{"installer/transaction/uninstall.go", "uninstallLocked", "checkRelease", "enter:uninstalling"},
+	{"installer/transaction/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
+	{"installer/transaction/uninstall.go", "finishUninstall", "releaseFiles", "RemoveUnits"},
+	{"installer/transaction/uninstall.go", "finishUninstall", "RemoveUnits", "RemoveAll"},
+	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},
+	{"installer/host/putback.go", "PutBack", "removeLinks", "RevertLinks"},
+	{"installer/host/putback.go", "PutBack", "RevertLinks", "RestoreUnit"},
 
 	// A release: the tree, then what marks it as whole, then its name; the backup
 	// of the one that it replaces is in both by then.
 	{"versions/publish.go", "publish", "LinkFiles", "Exchange"},
-	{"versions/links.go", "ApplyLinks", "save", "apply"},
-	{"versions/links.go", "ApplyLinks", "apply", "syncFolders"},
-	{"versions/place.go", "save", "MkdirAll", "CloneFile"},
+	{"installer/host/links.go", "ApplyLinks", "save", "apply"},
+	{"installer/host/links.go", "ApplyLinks", "apply", "syncFolders"},
+	{"installer/host/place.go", "save", "MkdirAll", "CloneFile"},
 
 	// A backup: no backup.yaml beside a database that it does not describe.
 	{"backup/take.go", "Take", "fill", "Sync"},
@@ -121,6 +119,11 @@ func (p pair) swap(files []file) (Mutant, error) {
 				return
 			}
 			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if list, ok := n.(*ast.CompositeLit); ok && strings.HasPrefix(p.first, "row:") {
+					if found, ok := p.swapRows(f, fn, list); ok {
+						m, err = found, nil
+					}
+				}
 				// The innermost list that holds both is visited last.
 				if block, ok := n.(*ast.BlockStmt); ok {
 					if found, ok := p.swapIn(f, fn, block); ok {
@@ -133,6 +136,25 @@ func (p pair) swap(files []file) (Mutant, error) {
 		return m, err
 	}
 	return Mutant{}, fmt.Errorf("there is no such file")
+}
+
+// swapRows changes two rows of a list.
+func (p pair) swapRows(f file, fn *ast.FuncDecl, list *ast.CompositeLit) (Mutant, bool) {
+	row := func(name string) ast.Expr {
+		name = strings.TrimPrefix(name, "row:")
+		for _, e := range list.Elts {
+			if strings.HasPrefix(f.of(e), "{name: \""+name+"\",") {
+				return e
+			}
+		}
+		return nil
+	}
+	a, b := row(p.first), row(p.second)
+	if a == nil || b == nil {
+		return Mutant{}, false
+	}
+	text := f.between(f.ast.FileStart, a.Pos()) + f.of(b) + f.between(a.End(), b.Pos()) + f.of(a) + f.between(b.End(), f.ast.FileEnd)
+	return f.mutant(a, fn.Name.Name, fmt.Sprintf("%s and %s swapped", p.first, p.second), []byte(text)), true
 }
 
 // span is one step: a statement, with the look at its error that follows it.

@@ -1,0 +1,314 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"teleport-update/systemd"
+)
+
+// sample is what is seen at one moment. The judge decides from samples alone, so
+// that every rule can be tested without a service manager.
+type sample struct {
+	now      time.Time
+	took     time.Duration // what is seen may be as old as this
+	stopping bool          // the host shuts down
+	unit     systemd.Unit
+	stopJob  bool // the unit's pending job is one that stops it
+	// otherJobs counts the jobs on the unit that somebody else asked for since
+	// sampling began. A process that ends by itself needs no job.
+	otherJobs int
+	main      *process  // the unit's main process, nil if there is none
+	group     []process // all processes of the unit; only in a watch of a reload
+	sighted   []process // of the new version, seen since sampling began; some may be gone
+	pidFile   int       // what the PID file says, 0 if there is none
+
+	reload reloadJob
+	ready  readiness
+}
+
+type reloadJob int
+
+const (
+	reloadDone    reloadJob = iota // or none was asked for
+	reloadPending                  // the limit for the new process does not run yet
+	reloadFailed
+)
+
+// oldServes reports whether the unit's main process is one of another version.
+func (s sample) oldServes() bool { return s.main != nil && !s.main.inside }
+
+type verdictKind int
+
+const (
+	pending      verdictKind = iota // look again
+	held                            // through the window, nothing went wrong
+	unhealthy                       // the new version failed
+	needsRestart                    // the new version has not been tried: restart, and judge that
+	hostStopping                    // nothing can be said about the version any more
+)
+
+type verdict struct {
+	kind      verdictKind
+	reason    string // of unhealthy and needsRestart, completes "the agent …"
+	oldServes bool
+	stopped   bool
+}
+
+// rules are what one watch goes by.
+type rules struct {
+	window      time.Duration
+	reloadLimit time.Duration // for a process of the new version to take over
+	startLimit  time.Duration // for a start in progress
+	readyURL    string
+}
+
+const (
+	// settleLimit: a main process is systemd's, or a shell's that a unit has
+	// around the agent, before it executes the agent; and a process that died is
+	// seen in /proc before systemd has drawn its conclusions.
+	settleLimit = 5 * time.Second
+	// burialLimit: a new process may be a stepping stone that starts the real one
+	// and ends. Once it has taken over it is not.
+	burialLimit = 2 * time.Second
+	readyGrace  = 5 * time.Second
+	// lookLimit and lookShare: what lies between two looks counts for no more than
+	// this, nor for more than this part of the window. A host that stood still, as
+	// a virtual machine does while it is saved or moved, ran no agent meanwhile
+	// that could have failed, or started; and no window ends after a few looks
+	// only. A look takes milliseconds: only a host that is very busy gets a longer
+	// watch of this.
+	lookLimit = time.Second
+	lookShare = 10
+	// anewLimit: how often the watch may start anew because somebody else
+	// restarted or reloaded the agent.
+	anewLimit = 2
+)
+
+// judge decides whether an agent holds, one sample after the other. It watches
+// one process, the subject: after a restart the main process, after a reload the
+// one that takes over from the old one.
+type judge struct {
+	rules
+	afterReload bool
+	invocation  string // of the run that is watched, "" until known
+	baseline    uint32 // restarts by systemd that are not the new version's
+	old         identity
+
+	looked   time.Time     // last, by the clock
+	lost     time.Duration // that does not count: all other times are without it
+	begun    time.Time     // of the watch, of a watch anew, or of the reload's end
+	subject  identity      // zero until seen
+	tookOver bool          // the PID file or systemd names the subject
+	since    time.Time     // the subject is in order since
+	gone     time.Time     // the subject is gone since
+	waiting  time.Time     // the unit is between states since
+	odd      time.Time     // the main process is not what it should be since
+	anew     int
+	stopSeen bool
+	jobsSeen int // others' jobs that have had their effect
+	jobsLast int // others' jobs that the sample before knew of
+}
+
+// restartJudge judges what runs after a restart. systemd counts its own restarts
+// from 0 again when somebody starts a unit.
+func restartJudge(r rules) *judge {
+	return &judge{rules: r}
+}
+
+// reloadJudge judges what comes of a reload of the unit as it was before.
+func reloadJudge(r rules, before sample) *judge {
+	j := &judge{rules: r, afterReload: true, invocation: before.unit.InvocationID, baseline: before.unit.NRestarts}
+	if before.main != nil {
+		j.old = before.main.identity
+	}
+	return j
+}
+
+func (j *judge) observe(s sample) verdict {
+	if s.stopping {
+		return verdict{kind: hostStopping}
+	}
+	s.now = j.lived(s.now)
+	if j.begun.IsZero() || s.reload == reloadPending {
+		j.begun = s.now
+	}
+	v := j.observeRun(s)
+	if v.kind == pending {
+		v = j.observeState(s)
+	}
+	j.jobsLast = s.otherJobs
+	if v.kind == unhealthy && !v.stopped && j.afterReload && j.oldDied(s) {
+		v.kind = needsRestart
+	}
+	if v.kind != pending || !s.unit.Running() {
+		return v
+	}
+	if j.afterReload {
+		return j.observeReload(s)
+	}
+	return j.observeMain(s)
+}
+
+// lived is the time without what was lost between looks.
+func (j *judge) lived(now time.Time) time.Time {
+	limit := min(lookLimit, j.window/lookShare)
+	if gap := now.Sub(j.looked); !j.looked.IsZero() && gap > limit {
+		j.lost += gap - limit
+	}
+	j.looked = now
+	return now.Add(-j.lost)
+}
+
+// settled reports whether it is clear which process to watch.
+func (j *judge) settled() bool {
+	now := j.looked.Add(-j.lost)
+	return j.subject != (identity{}) && (j.tookOver || !j.afterReload || now.Sub(j.begun) > j.reloadLimit)
+}
+
+// oldDied reports whether it was the old version that brought the unit down: it
+// ended before there was a process of the new one, or while that one was starting,
+// which systemd ends then too.
+func (j *judge) oldDied(s sample) bool {
+	switch {
+	case j.subject == (identity{}):
+		return true
+	case j.tookOver || s.pidFile == j.subject.pid:
+		return false
+	}
+	// Once systemd has started the unit again nothing tells any more who died.
+	return s.unit.Running() || int(s.unit.ExitPID) == j.old.pid
+}
+
+// observeRun notices restarts: systemd's own, which are a crash, and those that
+// somebody asked for, which are not.
+func (j *judge) observeRun(s sample) verdict {
+	u := s.unit
+	switch {
+	case u.InvocationID == "":
+		return verdict{}
+	case j.invocation == "":
+		j.invocation = u.InvocationID
+	case u.InvocationID != j.invocation && u.NRestarts <= j.baseline:
+		// Started by hand: the count began at 0, and what runs is the new version.
+		j.baseline, j.invocation, j.afterReload = 0, u.InvocationID, false
+		if v := j.startAnew(s); v.kind != pending {
+			return v
+		}
+	}
+	if u.NRestarts > j.baseline {
+		return failed("died and was restarted by systemd")
+	}
+	return verdict{}
+}
+
+// observeState decides on the unit's state, as long as it is not running.
+func (j *judge) observeState(s sample) verdict {
+	u := s.unit
+	if u.Running() {
+		j.waiting = time.Time{}
+		j.stopSeen = s.stopJob
+		if !u.JobPending {
+			// Whatever was heard of before this state was read is over, and was
+			// no stop. Not what this sample itself has heard: that may be one.
+			j.jobsSeen = max(j.jobsSeen, j.jobsLast)
+		}
+		if u.Result != "success" {
+			return failed(fmt.Sprintf("runs, but systemd reports %q", u.Result))
+		}
+		return verdict{}
+	}
+	j.stopSeen = j.stopSeen || s.stopJob
+	switch {
+	case strings.Contains(u.SubState, "auto-restart"):
+		return failed(u.Exit.String() + ", and systemd is about to restart it")
+	case u.JobPending, u.ActiveState == "activating":
+		// A start takes its time, and so does a stop or restart by somebody else.
+	case u.ActiveState == "active":
+		return failed(fmt.Sprintf("runs no process (%s/%s)", u.ActiveState, u.SubState))
+	case j.stopSeen || u.Result == "success" && (s.otherJobs > j.jobsSeen || u.Exit.Terminated()):
+		return verdict{kind: unhealthy, stopped: true, reason: "was stopped by somebody else while it was being watched"}
+	case u.ActiveState == "failed" || u.ActiveState == "deactivating" || u.ActiveState == "inactive":
+		reason := u.Exit.String()
+		if u.Result != "success" && u.Result != "exit-code" && u.Result != "signal" {
+			reason += fmt.Sprintf(" (systemd reports %q)", u.Result)
+		}
+		return failed(reason)
+	}
+	if j.waiting.IsZero() {
+		j.waiting = s.now
+	}
+	if s.now.Sub(j.waiting) > j.startLimit {
+		return failed(fmt.Sprintf("is still %s (%s) after %v", u.ActiveState, u.SubState, j.startLimit))
+	}
+	return verdict{}
+}
+
+// observeMain watches the main process of a unit that runs.
+func (j *judge) observeMain(s sample) verdict {
+	switch {
+	case s.main == nil:
+		return j.observeOdd(s, "has no main process")
+	case !s.main.inside && s.main.identity == j.subject:
+		return failed("went over to executing " + s.main.exe)
+	case !s.main.inside:
+		return j.observeOdd(s, "executes "+s.main.exe+", which is not the new version")
+	}
+	j.odd = time.Time{}
+	if j.subject == (identity{}) {
+		j.subject = s.main.identity
+	} else if s.main.identity != j.subject {
+		// Same run, another main process: somebody else reloaded the agent.
+		if v := j.startAnew(s); v.kind != pending {
+			return v
+		}
+		j.subject = s.main.identity
+	}
+	return j.observeWindow(s)
+}
+
+// observeOdd tolerates for a moment what is right at the start of a process and
+// at its end.
+func (j *judge) observeOdd(s sample, reason string) verdict {
+	if j.odd.IsZero() {
+		j.odd = s.now
+	}
+	if s.now.Sub(j.odd) > settleLimit {
+		return failed(reason)
+	}
+	return verdict{}
+}
+
+// startAnew begins another watch of what runs now.
+func (j *judge) startAnew(s sample) verdict {
+	j.anew++
+	j.begun, j.jobsSeen = s.now, s.otherJobs
+	j.subject, j.tookOver, j.stopSeen = identity{}, false, false
+	j.since, j.gone, j.waiting, j.odd = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	if j.anew > anewLimit {
+		return failed(fmt.Sprintf("was restarted or reloaded %d times by somebody else, too often to be judged", j.anew))
+	}
+	return verdict{}
+}
+
+// observeWindow is called while all is well.
+func (j *judge) observeWindow(s sample) verdict {
+	if j.since.IsZero() {
+		j.since = s.now
+	}
+	age := s.now.Sub(j.since) - s.took
+	switch {
+	case age < j.window:
+		return verdict{}
+	case j.readyURL == "" || s.ready.ok:
+		return verdict{kind: held}
+	case age < j.window+readyGrace:
+		return verdict{}
+	}
+	return failed(fmt.Sprintf("is not ready: %s %s", j.readyURL, s.ready.detail))
+}
+
+func failed(reason string) verdict {
+	return verdict{kind: unhealthy, reason: reason}
+}

@@ -1,0 +1,180 @@
+// Package health tells whether a version of the agent holds.
+//
+// What a job of systemd reports says nothing about that: a service that dies at
+// once has been started successfully as far as its job is concerned. So the unit,
+// its processes and what they execute are looked at many times a second, through
+// a window in which a version that dies again and again is sure to be seen dying.
+// What is seen is judged by a function of samples alone (see judge), so that every
+// rule can be tested without a service manager.
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"teleport-update/systemd"
+)
+
+// Watch says what has to hold, and for how long.
+type Watch struct {
+	Unit string // "teleport.service"
+	// Dir is the version's folder, …/versions/15.1.1: what the agent executes has
+	// to be inside. Empty: whatever it executes will do, where an agent that is
+	// not of any version's folder is put back.
+	Dir string
+	// Window is how long the agent has to hold. Zero: 30 s or MinWindow, whichever
+	// is longer. A shorter one may end before a failure can show. Time in which the
+	// host stood still, so that nobody could look, does not count.
+	Window time.Duration
+	// ReloadLimit is how long a process of the new version may need to take over
+	// after a reload; then the agent is restarted. Zero: 15 s.
+	ReloadLimit time.Duration
+	// ReadyURL answers 200 at the window's end, or within 5 s after it. It is
+	// asked without a proxy, redirects do not count, and https is verified. Empty:
+	// not asked.
+	ReadyURL string
+	Log      *slog.Logger // nil: silent
+}
+
+// Outcome is how an agent came to hold.
+type Outcome struct {
+	// Restarted: it was restarted, by demand or because a reload had no effect.
+	Restarted bool
+	MainPID   uint32
+}
+
+const (
+	defaultWindow      = 30 * time.Second
+	defaultReloadLimit = 15 * time.Second
+)
+
+// MinWindow is the shortest window in which a version that dies again and again
+// is sure to be seen dying: three pauses between restarts, and 15 s for starts
+// that take a while to fail.
+func MinWindow(u systemd.Unit) time.Duration {
+	return 3*min(u.RestartDelay, systemd.JobCap) + 15*time.Second
+}
+
+// UnhealthyError means that the new version did not hold.
+type UnhealthyError struct {
+	Unit   string
+	Reason string // completes "the agent …"
+	// OldServes: the process of the version before serves on as if nothing had
+	// happened, because the new one died before it took over. It is false if the
+	// new one had taken over the PID file: the old one may be on its way out
+	// then, and could not be reloaded any more.
+	OldServes bool
+	// Stopped: somebody stopped the unit on purpose, which says nothing about the
+	// version. It is recognised by the job, or by the process having died of
+	// SIGTERM.
+	Stopped bool
+}
+
+func (e *UnhealthyError) Error() string {
+	text := e.Unit + ": the agent " + e.Reason
+	if e.OldServes {
+		text += "; the version before serves on"
+	}
+	return text
+}
+
+// ErrHostStopping means that the host is shutting down: what happens to the agent
+// then says nothing about its version.
+var ErrHostStopping = errors.New("the host is shutting down")
+
+// Means is how the agent is brought to run what is to be watched.
+type Means int
+
+const (
+	// Start is for a unit that was stopped before.
+	Start Means = iota + 1
+	// Restart is for one that runs, fails or was stopped.
+	Restart
+	// Reload tells the agent to hand over to a new process. Within ReloadLimit a
+	// process of the new version has to take over, and it has to live through the
+	// window; the process before it may go on draining its sessions.
+	//
+	// If a process of the new version was seen and died while the old one serves on,
+	// that is an UnhealthyError with OldServes. If the unit cannot be reloaded, does
+	// not run, or goes down before there is a process of the new version, or if none
+	// takes over, it is restarted and judged by that.
+	Reload
+	// Running watches what runs now, without touching it: an updater that was
+	// interrupted does not know how far it came. An agent of which no process
+	// executes from Dir is unhealthy.
+	Running
+)
+
+// Prove brings the agent to run, and watches it: each is one call, because the
+// watch listens before the job is asked for. The error is nil if the agent held:
+// through the whole window the unit was running, its main process stayed the same
+// and executed from Dir, and systemd did not have to restart it. Exiting with 0 is
+// a failure too.
+//
+// A restart by somebody else begins the watch again, twice at most. The error is
+// an *UnhealthyError, ErrHostStopping, or one that says why nothing could be
+// found out, such as the context's.
+func Prove(ctx context.Context, conn *systemd.Conn, by Means, w Watch) (Outcome, error) {
+	p, err := prepare(ctx, conn, w)
+	if err != nil {
+		return Outcome{}, err
+	}
+	switch {
+	case by == Start:
+		return p.start(ctx)
+	case by == Running:
+		return p.running(ctx)
+	case by == Restart, !p.before.CanReload, !p.before.Running():
+		return p.restart(ctx)
+	}
+	return p.reload(ctx)
+}
+
+// watching is one Watch with all that was left open filled in.
+type watching struct {
+	Watch
+	conn   *systemd.Conn
+	rules  rules
+	before systemd.Unit
+}
+
+func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error) {
+	var err error
+	if w.Dir != "" {
+		if w.Dir, err = filepath.EvalSymlinks(w.Dir); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", w.Unit, err)
+		}
+	}
+	if w.Log == nil {
+		w.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &watching{Watch: w, conn: conn}
+	if w.ReadyURL != "" {
+		if p.rules.readyURL, err = readyName(w.ReadyURL); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", w.Unit, err)
+		}
+	}
+	if p.before, err = conn.Unit(ctx, w.Unit); err != nil {
+		return nil, p.failure(ctx, err)
+	}
+	if p.before.LoadState != "loaded" {
+		return nil, fmt.Errorf("watch %s: systemd reports the unit as %s", w.Unit, p.before.LoadState)
+	}
+	p.rules.window = w.Window
+	if p.rules.window == 0 {
+		p.rules.window = DefaultWindow(p.before)
+	}
+	p.rules.reloadLimit = w.ReloadLimit
+	if p.rules.reloadLimit == 0 {
+		p.rules.reloadLimit = defaultReloadLimit
+	}
+	p.rules.startLimit = systemd.JobLimit(p.before)
+	return p, nil
+}
+
+// DefaultWindow is how long an agent has to hold where nobody said how long.
+func DefaultWindow(u systemd.Unit) time.Duration { return max(defaultWindow, MinWindow(u)) }

@@ -1,0 +1,197 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"teleport-update/systemd"
+)
+
+func (p *watching) restart(ctx context.Context) (Outcome, error) {
+	u, err := p.conn.Unit(ctx, p.Unit)
+	if err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	if u.Running() {
+		return p.act(ctx, systemd.VerbRestart)
+	}
+	// A unit that is dying again and again is stopped first: systemd may restart it
+	// once more just now, and that must not be counted against the new version.
+	if err := p.conn.Stop(ctx, p.Unit); err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	return p.start(ctx)
+}
+
+func (p *watching) start(ctx context.Context) (Outcome, error) {
+	return p.act(ctx, systemd.VerbStart)
+}
+
+// act starts the new version and watches its main process. It listens from the
+// start on: on a busy host this program may not get to run before somebody has
+// stopped the agent again.
+func (p *watching) act(ctx context.Context, verb systemd.Verb) (Outcome, error) {
+	p.Log.Info("starting the agent", "unit", p.Unit, "dir", p.Dir)
+	s := p.sampler(false)
+	defer s.Close()
+	if err := s.Follow(ctx); err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	if err := p.conn.ResetFailed(ctx, p.Unit); err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	job, err := p.conn.QueueJob(ctx, verb, p.Unit)
+	if err == nil {
+		s.IgnoreUntil(job.ID)
+		err = p.conn.WaitJob(ctx, job, p.rules.startLimit)
+	}
+	if err != nil {
+		// A job that somebody else's replaced says nothing; the unit's state will.
+		if job, ok := errors.AsType[*systemd.JobError](err); !ok || job.Result != "canceled" {
+			return Outcome{}, p.failure(ctx, err)
+		}
+	}
+	last, v, err := p.observe(ctx, s, restartJudge(p.rules))
+	out, err := p.outcome(ctx, last, v, err)
+	out.Restarted = err == nil
+	return out, err
+}
+
+func (p *watching) reload(ctx context.Context) (Outcome, error) {
+	s := p.sampler(true)
+	defer s.Close()
+	before, err := s.sample(ctx)
+	if err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	p.Log.Info("reloading the agent", "unit", p.Unit, "dir", p.Dir)
+	j := reloadJudge(p.rules, before)
+	s.sights = &sights{proc: s.proc, group: before.unit.ControlGroup, dir: p.Dir, old: j.old}
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.sights.watch(looking)
+	s.reload = p.startReload(ctx)
+	last, v, err := p.observe(ctx, s, j)
+	stop()
+	if v.kind == needsRestart {
+		reason := "the agent " + v.reason
+		if s.reload.err != nil {
+			reason += ": " + s.reload.err.Error()
+		}
+		p.Log.Warn("the reload did not bring the new version; restarting the agent", "unit", p.Unit, "reason", reason)
+		return p.restart(ctx)
+	}
+	return p.outcome(ctx, last, v, err)
+}
+
+// running watches what runs.
+func (p *watching) running(ctx context.Context) (Outcome, error) {
+	s := p.sampler(true)
+	defer s.Close()
+	now, err := s.sample(ctx)
+	if err != nil {
+		return Outcome{}, p.failure(ctx, err)
+	}
+	j := restartJudge(p.rules)
+	if now.main != nil && !now.main.inside {
+		// The old version, perhaps in the middle of handing over.
+		j = reloadJudge(p.rules, now)
+	}
+	j.baseline = now.unit.NRestarts
+	last, v, err := p.observe(ctx, s, j)
+	if v.kind == needsRestart {
+		v.kind = unhealthy
+	}
+	return p.outcome(ctx, last, v, err)
+}
+
+func (p *watching) startReload(ctx context.Context) *reloading {
+	done := make(chan error, 1)
+	r := &reloading{done: done, status: reloadPending}
+	job, err := p.conn.QueueJob(ctx, systemd.VerbReload, p.Unit)
+	if err != nil {
+		done <- err
+		return r
+	}
+	r.id = job.ID
+	go func() { done <- p.conn.WaitJob(ctx, job, p.rules.startLimit) }()
+	return r
+}
+
+func (p *watching) sampler(group bool) *sampler {
+	s := newSampler(p.conn, p.Unit, p.Dir)
+	s.group = group
+	return s
+}
+
+// observe samples until the judge has decided.
+func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, verdict, error) {
+	if p.ReadyURL != "" {
+		asking, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s.ready = &prober{}
+		go s.ready.run(asking, p.ReadyURL)
+	}
+	hurry := time.Now()
+	for {
+		now, err := s.sample(ctx)
+		if err != nil {
+			return sample{}, verdict{}, err
+		}
+		anew := j.anew
+		v := j.observe(now)
+		if v.kind != pending {
+			return now, v, nil
+		}
+		if j.anew != anew {
+			p.Log.Info("somebody else restarted or reloaded the agent; its watch begins again", "unit", p.Unit)
+			hurry = now.now
+		}
+		// Often after something happened and until it is clear which process to watch.
+		pause := 200 * time.Millisecond
+		if now.now.Sub(hurry) < 3*time.Second || !j.settled() {
+			pause = 25 * time.Millisecond
+		}
+		s.Wait(ctx, pause)
+		if ctx.Err() != nil {
+			return sample{}, verdict{}, ctx.Err()
+		}
+	}
+}
+
+func (p *watching) outcome(ctx context.Context, last sample, v verdict, err error) (Outcome, error) {
+	switch {
+	case err != nil:
+		return Outcome{}, p.failure(ctx, err)
+	case v.kind == held:
+		return Outcome{MainPID: last.unit.MainPID}, nil
+	case v.kind == hostStopping:
+		return Outcome{}, ErrHostStopping
+	}
+	return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: v.reason, OldServes: v.oldServes, Stopped: v.stopped}
+}
+
+// failure tells what an error means: nothing, if the host is shutting down, when
+// jobs are cancelled, processes get SIGTERM and connections break.
+func (p *watching) failure(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	if stopping, _ := p.conn.Stopping(ctx); stopping {
+		return ErrHostStopping
+	}
+	if job, ok := errors.AsType[*systemd.JobError](err); ok {
+		return &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
+	}
+	return fmt.Errorf("watch %s: %w", p.Unit, err)
+}
+
+// explain adds how the process ended to a job's bare "failed".
+func (p *watching) explain(ctx context.Context, job *systemd.JobError) string {
+	u, err := p.conn.Unit(ctx, p.Unit)
+	if job.Err != nil || err != nil || u.Exit.Code == 0 {
+		return job.Error()
+	}
+	return fmt.Sprintf("it %v; %v", u.Exit, job)
+}

@@ -1,0 +1,24 @@
+package installer
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+func TestHostUUIDIsReadAndNeverBelieved(t *testing.T) {
+	for content, want := range map[string]string{
+		"11111111-2222-3333-4444-555555555555\n": "11111111-2222-3333-4444-555555555555",
+		"":                                       "",
+		"x&agent_version=1":                      "",
+		"11111111-2222-3333-4444-555555555555\n&": "",
+	} {
+		i := testInstaller(t)
+		writeFile(t, filepath.Join(i.Paths.DataDir, "host_uuid"), content)
+		if got := i.hostUUID(); got != want {
+			t.Errorf("host_uuid %q is read as %q; want %q", content, got, want)
+		}
+	}
+	if got := testInstaller(t).hostUUID(); got != "" {
+		t.Errorf("a host without an id has %q", got)
+	}
+}

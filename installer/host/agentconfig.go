@@ -1,0 +1,103 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"teleport-update/find"
+	"teleport-update/installer/state"
+	"teleport-update/internal/regular"
+	"teleport-update/internal/trust"
+)
+
+// AgentSettings is what the updater takes from the agent's own configuration
+// when it was not told otherwise (RFD 0169 §Runtime, §Details - Teleport API).
+type AgentSettings struct {
+	Proxy   string // teleport.proxy_server
+	Group   string // teleport.upgrade_group
+	DataDir string // teleport.data_dir: where its database and host_uuid are
+}
+
+// agentFile is as much of the file as is read.
+type agentFile struct {
+	Teleport struct {
+		ProxyServer  string `yaml:"proxy_server"`
+		UpgradeGroup string `yaml:"upgrade_group"`
+		DataDir      string `yaml:"data_dir"`
+	} `yaml:"teleport"`
+}
+
+// ReadAgentSettings reads them. A file that is not there has none.
+func ReadAgentSettings(path string) (AgentSettings, error) {
+	data, err := regular.Read(path, state.MaxConfigSize, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return AgentSettings{}, nil
+	}
+	if err != nil {
+		return AgentSettings{}, fmt.Errorf("read the agent's configuration: %w", err)
+	}
+	var file agentFile
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return AgentSettings{}, fmt.Errorf("read the agent's configuration %s: %w", path, state.PlainYAML(err))
+	}
+	t := file.Teleport
+	return AgentSettings{Proxy: t.ProxyServer, Group: t.UpgradeGroup, DataDir: t.DataDir}, nil
+}
+
+// AgentDataDir is where the agent keeps its state: where its own configuration
+// says, else our data folder. When that configuration cannot be read, nobody
+// knows, and a guess would take the agent's database for absent.
+func (h *Host) AgentDataDir() (string, error) {
+	agent, err := ReadAgentSettings(h.Paths.AgentConfig)
+	if err != nil {
+		return "", err
+	}
+	if filepath.IsAbs(agent.DataDir) {
+		return agent.DataDir, nil
+	}
+	return h.Paths.DataDir, nil
+}
+
+// Database is the agent's database file.
+func (h *Host) Database() (string, error) {
+	dir, err := h.AgentDataDir()
+	return filepath.Join(dir, "proc", "sqlite.db"), err
+}
+
+// ResolveProxy fills in proxy and group: what was said now, else what
+// updates.yaml says, else the agent's own configuration.
+func (h *Host) ResolveProxy(spec *state.Spec) error {
+	if spec.Proxy != "" && spec.Group != "" {
+		return nil
+	}
+	config := h.Paths.AgentConfig
+	agent, err := ReadAgentSettings(config)
+	if err != nil {
+		if spec.Proxy == "" {
+			return fmt.Errorf("%w; nothing was changed", err)
+		}
+		h.Log.Warn("the group could not be read from the agent's configuration", "error", err)
+		return nil
+	}
+	if spec.Proxy == "" && agent.Proxy != "" {
+		// The proxy names the programs that root will run.
+		if err := trust.Path(config); err != nil {
+			return fmt.Errorf("the proxy is not taken from %s: %w; nothing was changed: name the proxy with `teleport-update enable --proxy`", config, err)
+		}
+		spec.Proxy = agent.Proxy
+	}
+	if spec.Group == "" {
+		spec.Group = agent.Group
+	}
+	if spec.Proxy == "" {
+		return fmt.Errorf("no proxy address is known; nothing was changed: name it with `teleport-update enable --proxy`, or set teleport.proxy_server in %s", config)
+	}
+	if _, err := find.ParseProxy(spec.Proxy); err != nil {
+		return fmt.Errorf("%w; nothing was changed: name another with `teleport-update enable --proxy`", err)
+	}
+	return nil
+}

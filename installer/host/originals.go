@@ -1,0 +1,275 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// Originals is what stood in the places that are the updater's now. The first
+// enable begins it; from then on Links has the names that are ours, and no others:
+// one that a later version brings is added with what stood there, one that a
+// version does not bring any more has got that back, and is left out.
+type Originals struct {
+	Links []state.LinkChange `json:"links"`
+	Unit  state.UnitFile     `json:"unit"`
+	// Packages were taken over; PackageUnit was their unit of the agent.
+	Packages    []state.Package `json:"packages,omitempty"`
+	PackageUnit []byte          `json:"package_unit,omitempty"`
+	// Placed are files that came with enable's --token-file.
+	Placed []PlacedFile `json:"placed,omitempty"`
+}
+
+// PlacedFile is a file that enable put beside the agent's own.
+type PlacedFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+func (h *Host) originalsFile() string { return filepath.Join(h.Paths.Original(), "before.json") }
+
+// HasOriginals reports whether what stood here before is written down.
+func (h *Host) HasOriginals() bool { return Exists(h.originalsFile()) }
+
+// WriteOriginals writes it down, durably.
+func (h *Host) WriteOriginals(o Originals) error {
+	if err := durable.MkdirAll(h.Paths.Original(), 0o700); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(h.originalsFile(), append(data, '\n'), 0o600)
+}
+
+func (h *Host) readOriginals() (o Originals, err error) {
+	data, err := regular.Read(h.originalsFile(), state.MaxJournalSize, regular.NoLink|regular.Sealed)
+	if err == nil {
+		err = json.Unmarshal(data, &o)
+	}
+	return o, err
+}
+
+// Originals reads what is written down, where there is no way on without it.
+func (h *Host) Originals() (Originals, error) {
+	b, err := h.readOriginals()
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, fmt.Errorf("what was here before the first enable is not known (%s is missing); updates are disabled, nothing else was changed: "+
+			"`teleport-update uninstall --keep-agent` leaves the agent as plain files", h.originalsFile())
+	}
+	return b, err
+}
+
+// CheckNeverEnabled says what tells that an enable was proven here, nil if nothing
+// does. An updates.yaml without an active version does not settle it: the file may
+// have been lost, or written again by somebody who did not know the version.
+func (h *Host) CheckNeverEnabled() error {
+	if _, err := h.readOriginals(); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("what was here before the first enable is kept in %s", h.Paths.Original())
+	}
+	used, err := h.Store.InUse(h.Paths.LinkDirs())
+	if err == nil && len(used) > 0 {
+		err = fmt.Errorf("links lead into, or processes run from, what is in %s: %s", h.Paths.Versions(), strings.Join(used, ", "))
+	}
+	return err
+}
+
+// NeverEnabled reports whether all that an enable left, which came to nothing, may
+// go. Whoever cannot tell keeps it.
+func (h *Host) NeverEnabled(c state.Config) bool {
+	if c.Spec.ActiveVersion != "" {
+		return false
+	}
+	err := h.CheckNeverEnabled()
+	if err != nil {
+		h.Log.Warn("no version is active, but one may have been; what is kept of the time before stays", "reason", err)
+	}
+	return err == nil
+}
+
+// known is what a name gets back that is not ours any more. Where that is not
+// known, its link just goes: no version waits for it.
+func (h *Host) known() map[string]state.Before {
+	b, err := h.readOriginals()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.Log.Warn("what stood in the places of links is not known", "error", err)
+	}
+	known := make(map[string]state.Before)
+	for _, l := range b.Links {
+		if l.Before.Saved != "" && !Exists(filepath.Join(h.Paths.Original(), l.Before.Saved)) {
+			h.Log.Warn("what stood in the place of a link cannot be put back: its copy is gone", "link", l.Path, "copy", l.Before.Saved)
+			continue
+		}
+		known[l.Path] = l.Before
+	}
+	return known
+}
+
+// Keep brings what uninstall knows up to a version that a transaction made ours,
+// by its changes of links and over a unit, and to the updater's own link, which is
+// made after it.
+func (h *Host) Keep(links []state.LinkChange, unit state.UnitFile, tree versions.Tree, first bool) error {
+	own, err := PlanUpdaterLink(h.Paths.LinkDir, tree)
+	if err != nil {
+		return err
+	}
+	changes := slices.Concat(links, own)
+	if first && !h.HasOriginals() {
+		b := Originals{Unit: unit}
+		if err := h.addTo(&b, changes); err != nil {
+			return err
+		}
+		return h.WriteOriginals(b)
+	}
+	if err := h.Claim(changes); err != nil {
+		return err
+	}
+	return h.Disclaim(tree)
+}
+
+// Claim adds the names that changes make ours.
+func (h *Host) Claim(changes []state.LinkChange) error {
+	b, err := h.readOriginals()
+	if err != nil {
+		return nil // uninstall says so
+	}
+	had := len(b.Links)
+	if err := h.addTo(&b, changes); err != nil || len(b.Links) == had {
+		return err
+	}
+	return h.WriteOriginals(b)
+}
+
+// addTo adds changes to what is written down already, and that stays: a name
+// which is there is ours, and what stands there was put in our link's place.
+func (h *Host) addTo(b *Originals, changes []state.LinkChange) error {
+	for _, c := range changes {
+		if c.Target == "" || slices.ContainsFunc(b.Links, func(l state.LinkChange) bool { return l.Path == c.Path }) {
+			continue
+		}
+		// Without an active version in updates.yaml, where somebody took it out, or
+		// without this file, a switch meets our own links.
+		ours := false
+		if c.Before.Link != "" {
+			var err error
+			if ours, err = h.Store.Holds(c.Path, c.Before.Link); err != nil {
+				return err
+			}
+		}
+		if !ours {
+			b.Links = append(b.Links, c)
+		}
+	}
+	return nil
+}
+
+// Disclaim leaves out the names that are not of the version which is linked,
+// and removes the copies of what stands there again; those first, so that whoever
+// is cut off in between knows of them.
+func (h *Host) Disclaim(tree versions.Tree) error {
+	b, err := h.readOriginals()
+	if err != nil {
+		return nil
+	}
+	names, err := tree.Binaries()
+	if err != nil {
+		return err
+	}
+	// The updater's own link outlives a version that brings none.
+	names = append(names, UpdaterName)
+	gone := func(l state.LinkChange) bool {
+		dir, name := filepath.Split(l.Path)
+		return filepath.Clean(dir) == filepath.Clean(h.Paths.LinkDir) && !slices.Contains(names, name)
+	}
+	if !slices.ContainsFunc(b.Links, gone) {
+		return nil
+	}
+	for _, l := range b.Links {
+		if gone(l) {
+			if err := DropSaved(l, h.Paths.Original()); err != nil {
+				return err
+			}
+		}
+	}
+	b.Links = slices.DeleteFunc(b.Links, gone)
+	return h.WriteOriginals(b)
+}
+
+// DropUndone removes the copies that a switch saved of what its undoing has put
+// back. Failing to is a warning: the host is as it was.
+func (h *Host) DropUndone(links []state.LinkChange) {
+	known := h.known()
+	for _, l := range links {
+		if l.Before == known[l.Path] {
+			continue
+		}
+		if err := DropSaved(l, h.Paths.Original()); err != nil {
+			h.Log.Warn("the copy of a file that is in its place again could not be removed", "error", err)
+		}
+	}
+}
+
+// ForgetFirst removes what a first enable that came to nothing would leave behind:
+// the version, and the copies of what it replaced, all of which is in its place
+// again. Failing to is a warning: the host is as it was.
+func (h *Host) ForgetFirst(r version.Release) {
+	tree, ok, err := h.Store.Lookup(r)
+	if ok {
+		err = h.Store.Discard(tree, h.Paths.LinkDirs())
+	}
+	err = errors.Join(err, durable.RemoveAll(h.Paths.Original()))
+	if err != nil {
+		h.Log.Warn("not all that the first enable left could be removed", "error", err)
+	}
+}
+
+// NotePlaced makes a file that was not there before one that uninstall removes,
+// unless somebody has changed it since.
+func (h *Host) NotePlaced(path, content string) error {
+	if !h.HasOriginals() {
+		return nil
+	}
+	o, err := h.Originals()
+	if err != nil {
+		return err
+	}
+	n := slices.IndexFunc(o.Placed, func(p PlacedFile) bool { return p.Path == path })
+	switch {
+	case n < 0 && Exists(path):
+		return nil
+	case n < 0:
+		n = len(o.Placed)
+		o.Placed = append(o.Placed, PlacedFile{Path: path})
+	}
+	o.Placed[n].SHA256 = digest([]byte(content))
+	return h.WriteOriginals(o)
+}
+
+func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
+
+// removePlaced removes what enable placed and nobody has changed since.
+func (o Originals) removePlaced() error {
+	for _, p := range o.Placed {
+		data, err := os.ReadFile(p.Path)
+		if err != nil || digest(data) != p.SHA256 {
+			continue
+		}
+		if err := durable.Remove(p.Path); err != nil {
+			return fmt.Errorf("remove what came with --token-file: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"teleport-update/installer/state"
+	"teleport-update/ospackage"
+)
+
+// PutBack makes links and unit what the first enable found.
+func (h *Host) PutBack(ctx context.Context) error {
+	b, err := h.Originals()
+	if err != nil {
+		return err
+	}
+	if err := h.PlainUnit(ctx, &b); err != nil {
+		return err
+	}
+	if len(b.PackageUnit) > 0 && string(b.Unit.Content) == string(b.PackageUnit) {
+		h.Log.Warn("the agent that was here came with a package, which is not installed again; it is left as plain files", "package", DescribePackages(b.Packages))
+	}
+	if err := removeLinks(h.Paths.LinkDir, h.Store); err != nil {
+		return fmt.Errorf("remove the links: %w", err)
+	}
+	if err := RevertLinks(b.Links, h.Paths.Original()); err != nil {
+		return fmt.Errorf("put back what the links replaced: %w", err)
+	}
+	if err := RestoreUnit(b.Unit); err != nil {
+		return fmt.Errorf("put back the agent's unit: %w", err)
+	}
+	return b.removePlaced()
+}
+
+// leaves reports whether a program will be there once all is put back.
+func (b Originals) leaves(program string) bool {
+	for _, l := range b.Links {
+		switch target := l.Before.Link; {
+		case l.Path != program:
+			continue
+		case l.Before.Saved != "":
+			return true
+		case target == "":
+			return false
+		case !filepath.IsAbs(target):
+			program = filepath.Join(filepath.Dir(program), target)
+		default:
+			program = target
+		}
+	}
+	_, err := os.Stat(program)
+	return err == nil
+}
+
+var execStart = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*(\S+)`)
+
+// PlainUnit makes up for a package that was taken over: it cannot be installed
+// again from here, but its agent can run from the programs that it left, with its
+// unit as a file of its own.
+func (h *Host) PlainUnit(ctx context.Context, b *Originals) error {
+	if len(b.Packages) == 0 {
+		return nil
+	}
+	packages, err := ospackage.Installed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		if slices.ContainsFunc(b.Packages, func(q state.Package) bool { return q.Kind == string(p.Kind) && q.Name == p.Name }) {
+			return nil // it is here, still or again
+		}
+	}
+	program := filepath.Join(h.Paths.LinkDir, "teleport")
+	if m := execStart.FindSubmatch(b.PackageUnit); m != nil {
+		program = string(m[1])
+	}
+	if !b.leaves(program) {
+		return fmt.Errorf("the agent that was here came with the package %s, which was removed with %s; updates are disabled, nothing else was changed: "+
+			"install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files", DescribePackages(b.Packages), program)
+	}
+	if len(b.PackageUnit) == 0 {
+		return nil // it had none where packages have units
+	}
+	b.Unit = state.UnitFile{Path: h.Paths.Unit(), Regular: true, Content: b.PackageUnit, Mode: 0o644}
+	return nil
+}
+
+// DescribePackages names packages for a person.
+func DescribePackages(packages []state.Package) string {
+	var names []string
+	for _, p := range packages {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,179 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/regular"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+	"teleport-update/versions/archive"
+)
+
+// Traces of other programs that manage the same agent. Two of them would undo
+// each other's work for ever.
+var foreignUpdaters = []string{
+	"/opt/teleport/*/update.yaml",
+	"/etc/systemd/system/teleport-update.service",
+	"/etc/systemd/system/teleport-update_*.service",
+	"/etc/systemd/system/teleport-upgrade.timer",
+	"/lib/systemd/system/teleport-upgrade.timer",
+	"/usr/lib/systemd/system/teleport-upgrade.timer",
+}
+
+// CheckUnit refuses when the unit that systemd would use for the agent is neither
+// ours nor one that ours replaces. Where there is no systemd to say, as in the
+// image of a host, u is the zero Unit.
+func (h *Host) CheckUnit(u systemd.Unit) error {
+	for _, pattern := range foreignUpdaters {
+		found, _ := filepath.Glob(pattern)
+		for _, path := range found {
+			if target, err := os.Readlink(path); err == nil && target == os.DevNull {
+				return masked(filepath.Base(path))
+			}
+			return failure.Refuse("this host is managed by another updater (%s): remove it first; nothing was changed", path)
+		}
+	}
+	switch {
+	case u.LoadState == "":
+		if above := filepath.Join(layout.ConfigDir, layout.AgentUnit); Exists(above) && h.Paths.UnitDir == layout.UnitDir {
+			return takesPrecedence(above)
+		}
+		return nil
+	case u.LoadState == "masked":
+		return masked(layout.AgentUnit)
+	case u.FragmentPath == h.Paths.Unit() && len(u.DropIns) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir:
+		return failure.Refuse("the agent's unit starts %s, which is no link of the updater's: look at %s; nothing was changed", u.ExecStart, strings.Join(u.DropIns, ", "))
+	case u.FragmentPath == "" || u.FragmentPath == h.Paths.Unit(), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
+		// A package's unit ranks below ours, and is taken over by it. Everything else
+		// that systemd would prefer is in the way.
+		return nil
+	}
+	return takesPrecedence(u.FragmentPath)
+}
+
+func masked(unit string) error {
+	return failure.Refuse("%s is masked: `systemctl unmask %s` first; nothing was changed", unit, unit)
+}
+
+func takesPrecedence(path string) error {
+	return failure.Refuse("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in; nothing was changed", path)
+}
+
+// CheckStarts says what keeps systemd from starting a version, whose links and unit
+// are in their places: the unit that it read must be ours, and its command lead
+// through a link of ours into the tree. A file of an administrator's is a
+// *failure.RefusedError; any other error speaks against the version, whose own unit
+// starts something else.
+func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
+	if u.LoadState == "" || u.LoadState == "not-found" {
+		// There is no systemd, or one that does not read the unit folder.
+		return nil
+	}
+	if u.FragmentPath != h.Paths.Unit() {
+		return failure.Refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, h.Paths.Unit())
+	}
+	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.Dir) {
+		return nil
+	}
+	if len(u.DropIns) > 0 {
+		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.Dir, strings.Join(u.DropIns, ", "))
+	}
+	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart, tree.Dir)
+}
+
+// PlaceUnit puts a version's unit in place: a copy, not a link, because
+// `systemctl enable` follows a link and pins the version's own folder into
+// /etc, where it would dangle once that version is removed.
+func (h *Host) PlaceUnit(tree versions.Tree) error {
+	content, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+	}
+	if err := durable.MkdirAll(h.Paths.UnitDir, 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(h.Paths.Unit(), content, 0o644)
+}
+
+// ReadUnit reads a unit file as it stands there.
+func ReadUnit(path string) (state.UnitFile, error) {
+	u := state.UnitFile{Path: path}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return u, nil
+	}
+	if err != nil {
+		return u, err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		u.Target, err = os.Readlink(path)
+	case info.Mode().IsRegular() && info.Size() > archive.MaxUnit:
+		err = failure.Refuse("%s is of %d bytes, so it is no unit: move it away; nothing was changed", path, info.Size())
+	case info.Mode().IsRegular():
+		u.Regular, u.Mode = true, uint32(info.Mode().Perm())
+		u.Content, err = os.ReadFile(path)
+	default:
+		err = refuseUnit(path)
+	}
+	return u, err
+}
+
+func refuseUnit(path string) error {
+	return failure.Refuse("%s is neither a file nor a link: remove it; nothing was changed", path)
+}
+
+// RestoreUnit puts a unit file back as it was.
+func RestoreUnit(u state.UnitFile) error {
+	switch {
+	case u.Regular:
+		return durable.WriteFile(u.Path, u.Content, fs.FileMode(u.Mode))
+	case u.Target != "":
+		if err := durable.RelinkNoSync(u.Target, u.Path); err != nil {
+			return err
+		}
+		return durable.SyncDir(filepath.Dir(u.Path))
+	case !Exists(filepath.Dir(u.Path)):
+		return nil
+	default:
+		return durable.Remove(u.Path)
+	}
+}
+
+// Problems lists what differs from what the version in tree should have.
+func (h *Host) Problems(tree versions.Tree) ([]string, error) {
+	problems, err := CheckLinks(h.Paths.LinkDir, tree)
+	if err != nil {
+		return nil, err
+	}
+	want, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return nil, err
+	}
+	unit := h.Paths.Unit()
+	info, err := os.Lstat(unit)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return append(problems, unit+" is missing"), nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() && info.Mode()&os.ModeSymlink == 0:
+		return nil, refuseUnit(unit)
+	}
+	// What cannot be read like a unit is none, and a new one takes its place.
+	if got, err := regular.Read(unit, archive.MaxUnit, 0); err != nil || !bytes.Equal(got, want) {
+		problems = append(problems, unit+" is not the unit of version "+tree.Release.Version)
+	}
+	return problems, nil
+}

@@ -1,0 +1,45 @@
+package installer
+
+import (
+	"context"
+	"path/filepath"
+
+	"teleport-update/installer/host"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// refuseOlder refuses a first enable that would replace an agent, installed by
+// other means, with an older one: its database may be beyond the older version,
+// and enrolling is no wish to go back.
+func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Release, allow bool) error {
+	if allow {
+		return nil
+	}
+	for _, program := range i.preexistingAgents(starts) {
+		v, err := versions.ProgramVersion(ctx, program)
+		if err != nil {
+			i.Log.Debug("the version of the agent that is here could not be told", "program", program, "error", err)
+			continue
+		}
+		if version.Compare(v, t.Version) > 0 {
+			return failure.Refuse("this host runs version %s (%s), newer than version %s that the cluster wants; nothing was changed: "+
+				"have the cluster want at least %s, or insist with --allow-downgrade", v, program, t.Short(), v)
+		}
+		return nil
+	}
+	return nil
+}
+
+// preexistingAgents lists where an agent that is not ours may be, the likeliest
+// first.
+func (i *Installer) preexistingAgents(starts string) []string {
+	var present []string
+	for _, p := range []string{starts, filepath.Join(i.Paths.LinkDir, host.AgentName), "/usr/bin/teleport"} {
+		if p != "" && host.Exists(p) {
+			present = append(present, p)
+		}
+	}
+	return present
+}

@@ -1,0 +1,165 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+	"teleport-update/internal/version"
+)
+
+const (
+	configVersion = "v1"
+	configKind    = "agent_versions"
+	// DefaultMaxAge is how old a database backup may be to be restored.
+	DefaultMaxAge = 720 * time.Hour
+	// MaxConfigSize is far more than a configuration has, in bytes.
+	MaxConfigSize = 1 << 20
+)
+
+// Config is updates.yaml: the shape of RFD 0169 (§Filesystem) and more. Fields
+// this program does not know survive a rewrite.
+type Config struct {
+	Version string         `yaml:"version"`
+	Kind    string         `yaml:"kind"`
+	Spec    Spec           `yaml:"spec"`
+	Status  Status         `yaml:"status,omitempty"`
+	Unknown map[string]any `yaml:",inline"`
+}
+
+// Spec is what a person asked for, and the version that is linked.
+type Spec struct {
+	Proxy         string     `yaml:"proxy" json:"proxy"`
+	Group         string     `yaml:"group,omitempty" json:"group,omitempty"`
+	Enabled       bool       `yaml:"enabled" json:"enabled"`
+	Pinned        bool       `yaml:"pinned" json:"pinned"`
+	ActiveVersion string     `yaml:"active_version,omitempty" json:"active_version,omitempty"`
+	URLTemplates  []string   `yaml:"url_templates,omitempty" json:"url_templates,omitempty"`
+	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
+	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
+	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
+	// Unknown is never handed on: what updates.yaml holds is kept there.
+	Unknown map[string]any `yaml:",inline" json:"-"`
+}
+
+// HealthSpec bounds the health watch. A Window of 0 means the default.
+type HealthSpec struct {
+	Window   Duration `yaml:"window,omitempty" json:"window,omitzero"`
+	ReadyURL string   `yaml:"ready_url,omitempty" json:"ready_url,omitempty"`
+}
+
+// BackupSpec says how old a database backup may be to be restored. The agent's
+// certificates in it expire; 0 means the default of 720h.
+type BackupSpec struct {
+	MaxAge Duration `yaml:"max_age,omitempty" json:"max_age,omitzero"`
+}
+
+// Duration is a time.Duration written as text, as in 30s or 720h.
+type Duration time.Duration
+
+// Std is the duration as the standard library has it.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%.40q is not a duration such as 30s or 720h", text)
+	}
+	if v < 0 {
+		return fmt.Errorf("the duration %s is negative", v)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// EmptyConfig is that of a host on which the updater was never enabled.
+func EmptyConfig() Config { return Config{Version: configVersion, Kind: configKind} }
+
+// LoadConfig reads updates.yaml. One that is not there is an empty
+// configuration: the updater is installed but was never enabled.
+func LoadConfig(path string) (Config, error) {
+	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return EmptyConfig(), nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("read the configuration: %w; nothing was changed", err)
+	}
+	var c Config
+	if err := yaml.Unmarshal(data, &c); err != nil {
+		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file", path, PlainYAML(err))
+	}
+	if err := c.check(); err != nil {
+		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file", path, err)
+	}
+	return c, nil
+}
+
+// PlainYAML says what is wrong with a file, and in which line, without the
+// terms of the parser.
+func PlainYAML(err error) error {
+	prefix := regexp.MustCompile(`yaml: (unmarshal errors:\s*)?`)
+	kind := regexp.MustCompile("cannot unmarshal (?:!!\\w+ )?(`.*?`)? ?into ([\\w.\\[\\]]+)")
+	return errors.New(kind.ReplaceAllString(prefix.ReplaceAllString(err.Error(), ""), "$1 is not what belongs there ($2)"))
+}
+
+// Active is the release that is linked, the zero one before the first enable.
+func (c Config) Active() version.Release {
+	return version.Release{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition}
+}
+
+// Previous is the release that was active before.
+func (c Config) Previous() version.Release {
+	return version.Release{Version: c.Status.PreviousVersion, Edition: c.Status.PreviousEdition}
+}
+
+// check refuses values that later become paths or commands.
+func (c Config) check() error {
+	if c.Version != configVersion || c.Kind != configKind {
+		return fmt.Errorf("want version %s and kind %s, found %q and %q", configVersion, configKind, c.Version, c.Kind)
+	}
+	for field, v := range map[string]string{
+		"spec.active_version":     c.Spec.ActiveVersion,
+		"status.previous_version": c.Status.PreviousVersion,
+	} {
+		if v == "" {
+			continue
+		}
+		if clean, err := version.Parse(v); err != nil || clean != v {
+			return fmt.Errorf("%s: %q is not a version", field, v)
+		}
+	}
+	for field, e := range map[string]version.Edition{
+		"status.active_edition":   c.Status.ActiveEdition,
+		"status.previous_edition": c.Status.PreviousEdition,
+	} {
+		if e == "" {
+			continue
+		}
+		if _, err := version.ParseEdition(string(e)); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// Save writes updates.yaml durably. Templates may carry credentials, so only
+// root reads it.
+func (c Config) Save(path string) error {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(c); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return durable.WriteFile(path, b.Bytes(), 0o600)
+}

@@ -1,0 +1,292 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+	"teleport-update/internal/version"
+)
+
+// JournalSchema is the schema of the journals that this program writes, and the
+// highest that it can act on. It grows with every change of their form.
+const JournalSchema = 1
+
+// readableFrom is the lowest schema of a reader that can act on what this program
+// writes: it is raised only for what an older reader must not overlook.
+const readableFrom = 1
+
+// MaxJournalSize is far more than a journal has, in bytes.
+const MaxJournalSize = 8 << 20
+
+// Phase says how far a transaction came. What each means, and what may follow, is
+// said by the table of package transaction.
+type Phase string
+
+// Journal is the durable record of one open transaction: everything needed to
+// undo it or to finish it, by another process, after a crash.
+type Journal struct {
+	Schema       int       `json:"schema"`
+	ReadableFrom int       `json:"readable_from"`
+	ID           string    `json:"id"`
+	Started      time.Time `json:"started"`
+	BootID       string    `json:"boot_id"` // of the boot that its entries about processes are of
+
+	Phase   Phase   `json:"phase"`
+	Reached string  `json:"reached,omitempty"` // the furthest step that was done, by name
+	Verdict Verdict `json:"verdict,omitzero"`  // why it is undone
+
+	From *Tree `json:"from,omitempty"` // nil on the first enable
+	To   Tree  `json:"to,omitzero"`
+
+	Agent    Agent        `json:"agent,omitzero"`
+	Watch    Watch        `json:"watch,omitzero"`
+	Links    []LinkChange `json:"links,omitempty"`
+	Unit     UnitFile     `json:"unit,omitzero"`
+	OwnUnits OwnUnits     `json:"own_units,omitzero"`
+	Database Database     `json:"database,omitzero"`
+	Commit   Commit       `json:"commit,omitzero"`
+	Packages Packages     `json:"packages,omitzero"`
+
+	Uninstall *Uninstall `json:"uninstall,omitempty"` // what is left is to uninstall
+}
+
+// Tree is a release as it is on this host.
+type Tree struct {
+	version.Release
+	SHA256 string `json:"sha256"`
+	Dir    string `json:"dir"`
+}
+
+func (t Tree) String() string { return t.Short() }
+
+// Verdict is why a transaction is undone, and what that speaks against. The zero
+// Verdict: it is not, or nobody knows why.
+type Verdict struct {
+	Reason  string  `json:"reason,omitempty"`
+	Against Against `json:"against,omitempty"`
+}
+
+// Against is what a verdict speaks against.
+type Against string
+
+const (
+	// AgainstVersion: the version backs off.
+	AgainstVersion Against = "version"
+	// AgainstCircumstances: the version is tried again at the next run.
+	AgainstCircumstances Against = "circumstances"
+	// AgainstInterruption: a crash, a kill, a power cut or a person lies between. It
+	// is counted, and speaks against the version when it comes again and again.
+	AgainstInterruption Against = "interruption"
+)
+
+// Agent is the state of the agent as the transaction found it, and as it is to
+// be again.
+type Agent struct {
+	State        AgentState `json:"state,omitempty"`
+	UnitFile     string     `json:"unit_file_state,omitempty"`
+	Program      string     `json:"program,omitempty"` // that its unit starts
+	InvocationID string     `json:"invocation_id,omitempty"`
+	MainPID      uint32     `json:"main_pid,omitempty"`
+	// EnabledBy are the links by which it is started at boot, as they were when
+	// the new version was proven.
+	EnabledBy []string `json:"enabled_by,omitempty"`
+	// Start: after the new version was proven, links, unit or enablement had to be
+	// put back, so that the agent may have been stopped.
+	Start bool `json:"start,omitempty"`
+	// ReloadOwed: its unit was changed, and systemd, which did not answer, has not
+	// read it yet.
+	ReloadOwed bool `json:"reload_owed,omitempty"`
+}
+
+// AgentState is what the agent's unit does.
+type AgentState string
+
+const (
+	AgentRunning AgentState = "running" // active, or on its way there
+	AgentFailing AgentState = "failing" // failed, or waiting to be restarted
+	AgentStopped AgentState = "stopped" // inactive, or no such unit: not ours to start
+	AgentUnknown AgentState = "unknown" // no systemd to ask
+)
+
+// Wanted reports whether somebody wants the agent to run: it is switched over.
+func (s AgentState) Wanted() bool { return s == AgentRunning || s == AgentFailing }
+
+// Watch is what watches found out.
+type Watch struct {
+	Again     bool   `json:"again,omitempty"`      // recovery has watched the new version once
+	OldServes bool   `json:"old_serves,omitempty"` // the old process never stopped serving
+	OldFails  string `json:"old_fails,omitempty"`  // the old version is back and was tried: why it does not hold
+}
+
+// LinkChange is one name in the link folder that a transaction changes, with what
+// is needed to undo that.
+type LinkChange struct {
+	Path string `json:"path"`
+	// Target is what the link will lead to; empty removes the link.
+	Target string `json:"target,omitempty"`
+	// PutBack is the name of a copy in the folder of originals: the regular file
+	// that takes the link's place.
+	PutBack string `json:"put_back,omitempty"`
+	Before  Before `json:"before,omitzero"`
+}
+
+// Before is what stood at a path: nothing (the zero Before), a link, or a
+// regular file.
+type Before struct {
+	// Link is what the link led to.
+	Link string `json:"link,omitempty"`
+	// Saved is the name of the regular file's copy in the folder of originals.
+	// It holds the digest of the content, so that a second save is the same.
+	Saved string `json:"saved,omitempty"`
+}
+
+// UnitFile is the agent's unit file as it was: a regular file with Content, a
+// symbolic link with Target, or neither.
+type UnitFile struct {
+	Path    string `json:"path"`
+	Regular bool   `json:"regular,omitempty"`
+	Content []byte `json:"content,omitempty"`
+	Mode    uint32 `json:"mode,omitempty"`
+	Target  string `json:"target,omitempty"`
+}
+
+// OwnUnits is about the updater's own units.
+type OwnUnits struct {
+	Fresh bool `json:"fresh,omitempty"` // they came with this transaction
+}
+
+// DatabasePlan is what a transaction does with the agent's database.
+type DatabasePlan string
+
+const (
+	KeepDatabase    DatabasePlan = "keep"    // there is none, or a person said to skip the backup
+	BackupDatabase  DatabasePlan = "backup"  // back up before the switch
+	RestoreDatabase DatabasePlan = "restore" // stop, back up, restore the target's own backup
+)
+
+// Database says what was planned for the database and what of it is done.
+type Database struct {
+	Plan  DatabasePlan `json:"plan,omitempty"`
+	Path  string       `json:"path,omitempty"`
+	Dir   string       `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
+	Taken bool         `json:"taken,omitempty"` // and it is complete
+	// Restored: the undoing put it back.
+	Restored bool `json:"restored,omitempty"`
+	// Stop: the agent is stopped before the backup and started again after the
+	// switch, instead of being told to hand over (RFD 0169 §Downgrades).
+	Stop    bool `json:"stop,omitempty"`
+	Skipped bool `json:"skipped,omitempty"` // a person said not to back it up
+	Damaged bool `json:"damaged,omitempty"` // it cannot be backed up, and a person insisted
+}
+
+// Commit is what goes into updates.yaml once the version is proven.
+type Commit struct {
+	Spec          *Spec `json:"spec,omitempty"` // nil: only active_version changes
+	Held          *Held `json:"held,omitempty"`
+	SkippedBackup bool  `json:"skipped_backup,omitempty"`
+}
+
+// Packages is about packages that brought an agent before the updater did
+// (RFD 0169 §Runtime, enable steps 2, 3 and 13).
+type Packages struct {
+	Found []Package `json:"found,omitempty"`
+	// Own are files of theirs in folders that their removal does not see.
+	Own []string `json:"own,omitempty"`
+	// Kept are files of the agent's that their removal would take, with copies;
+	// Noted says that all of this is complete.
+	Kept  []KeptFile `json:"kept,omitempty"`
+	Noted bool       `json:"noted,omitempty"`
+	// Unit is the packages' unit, for uninstall.
+	Unit []byte `json:"unit,omitempty"`
+}
+
+// Package is a package of the host's package manager.
+type Package struct {
+	Kind    string `json:"kind" yaml:"kind"` // "deb" or "rpm"
+	Name    string `json:"name" yaml:"name"`
+	Version string `json:"version" yaml:"version"`
+}
+
+func (p Package) String() string { return p.Name + " " + p.Version }
+
+// KeptFile is a file of the agent's, and its copy.
+type KeptFile struct {
+	Path  string `json:"path"`
+	Saved string `json:"saved"`
+}
+
+// Uninstall is what a person asked for.
+type Uninstall struct {
+	KeepAgent bool `json:"keep_agent,omitempty"` // it stays, as plain files
+}
+
+// NewJournal returns the record of a transaction that begins now.
+func NewJournal(id, bootID string, now time.Time) *Journal {
+	return &Journal{Schema: JournalSchema, ReadableFrom: readableFrom, ID: id, Started: now, BootID: bootID}
+}
+
+// JournalError is a journal that this program cannot act on. Nothing
+// destructive was done.
+type JournalError struct {
+	Reason string
+	Newer  bool // a newer updater wrote it, and can act on it
+}
+
+func (e *JournalError) Error() string { return e.Reason }
+
+// Save writes the journal durably.
+func (j *Journal) Save(path string) error {
+	data, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	if err := durable.WriteFile(path, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	return nil
+}
+
+// LoadJournal reads the open transaction; nil when there is none. Any error is a
+// *JournalError. What this program does not know of it does not matter to it: the
+// writer has said so, by the lowest schema of a reader.
+func LoadJournal(path string) (*Journal, error) {
+	data, err := regular.Read(path, MaxJournalSize, regular.NoLink|regular.Sealed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &JournalError{Reason: fmt.Sprintf("read the journal: %v", err)}
+	}
+	var head struct {
+		Schema       int  `json:"schema"`
+		ReadableFrom *int `json:"readable_from"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err)}
+	}
+	if head.ReadableFrom == nil {
+		head.ReadableFrom = &head.Schema
+	}
+	if *head.ReadableFrom > JournalSchema {
+		return nil, &JournalError{Newer: true, Reason: fmt.Sprintf(
+			"the journal %s was written by a newer updater (schema %d, this one knows %d): run the newer teleport-update", path, head.Schema, JournalSchema)}
+	}
+	var j Journal
+	if err := json.Unmarshal(data, &j); err != nil {
+		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err)}
+	}
+	for _, t := range []*Tree{&j.To, j.From} {
+		if t == nil || t.Version == "" {
+			continue
+		}
+		if clean, err := version.Parse(t.Version); err != nil || clean != t.Version {
+			return nil, &JournalError{Reason: fmt.Sprintf("the journal %s names %.40q, which is not a version", path, t.Version)}
+		}
+	}
+	return &j, nil
+}

@@ -1,0 +1,123 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/trust"
+)
+
+// LockPatience is how long a person's command waits for another one to finish; the
+// timer's does not wait, its next run is near.
+const LockPatience = 60 * time.Second
+
+// BusyError says that another updater holds a lock. Nothing was changed.
+type BusyError struct {
+	Lock   string // path
+	Holder string // who, as far as it said
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("another updater is at work (%s); nothing was changed: try again when it is done", e.Holder)
+}
+
+// Lock takes the lock at path and returns its release. The kernel drops the
+// lock when the process ends, however it ends; the file stays until the updater
+// is uninstalled.
+func Lock(ctx context.Context, path string, patience time.Duration) (unlock func(), err error) {
+	if err := prepareStore(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	// A pipe or a link must not be taken for a lock, nor waited for.
+	l := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK))
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ok, err := l.TryLock()
+	if err == nil && !ok && patience > 0 {
+		ok, err = l.TryLockContext(wait, 100*time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("interrupted (%w) while waiting for another updater; nothing was changed", context.Cause(ctx))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		// What was waited for was an uninstall; others meet at a new file.
+		return Lock(ctx, path, patience)
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, cannotLock(path, err)
+	}
+	if !ok {
+		return nil, &BusyError{Lock: path, Holder: readHolder(path)}
+	}
+	if info, err := l.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(cannotLock(path, errors.New("it is not a regular file")), l.Unlock())
+	}
+	if !isStillThere(l) {
+		if err := l.Unlock(); err != nil {
+			return nil, cannotLock(path, err)
+		}
+		return Lock(ctx, path, patience)
+	}
+	// Who holds it is a courtesy to the one who waits; failing to say it is no
+	// reason not to work.
+	_ = os.WriteFile(path, fmt.Appendf(nil, "process %d: %s, since %s\n", os.Getpid(),
+		strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:min(2, len(os.Args))]...), " "),
+		time.Now().UTC().Format(time.RFC3339)), 0o600)
+	return func() { _ = l.Unlock() }, nil
+}
+
+// prepareStore makes the folder that the locks and all state are in. When run as
+// root, nobody else may make names in it or exchange it: they could have root
+// write through a link of theirs, or run a version of theirs.
+func prepareStore(dir string) error {
+	err := trust.Path(dir)
+	if err == nil {
+		if err := durable.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make %s: %w; nothing was changed", dir, err)
+		}
+		err = trust.Path(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be relied on: %w; nothing was changed: see what is in it, then give it to root alone", dir, err)
+	}
+	return nil
+}
+
+func cannotLock(path string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return fmt.Errorf("lock %s: %w; nothing was changed: look at that file and remove it", path, err)
+}
+
+// isStillThere reports whether the file that was locked has its name still.
+func isStillThere(l *flock.Flock) bool {
+	locked, err1 := l.Stat()
+	named, err2 := os.Lstat(l.Path())
+	return err1 == nil && err2 == nil && os.SameFile(locked, named)
+}
+
+func readHolder(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, 256))
+	line, _, _ := strings.Cut(string(data), "\n")
+	if line == "" {
+		return "unknown"
+	}
+	return line
+}

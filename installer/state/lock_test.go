@@ -1,0 +1,90 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+func TestALockThatIsHeldNamesItsHolderWhenPatienceEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "update.lock")
+	unlock, err := Lock(t.Context(), path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, patience := range []time.Duration{0, 150 * time.Millisecond} {
+		_, err := Lock(t.Context(), path, patience)
+		var busy *BusyError
+		if !errors.As(err, &busy) || !strings.Contains(busy.Holder, fmt.Sprintf("process %d", os.Getpid())) {
+			t.Errorf("with patience %v: %v; want a busy error that names this process", patience, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Lock(ctx, path, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that ended: %v", err)
+	}
+	unlock()
+	unlock, err = Lock(t.Context(), path, 0)
+	if err != nil {
+		t.Fatalf("a lock that was given back cannot be taken: %v", err)
+	}
+	unlock()
+}
+
+func TestALockWhoseFileWentAwayMeanwhileIsTakenAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "versions")
+	path := filepath.Join(dir, "update.lock")
+	synctest.Test(t, func(t *testing.T) {
+		uninstall, err := Lock(t.Context(), path, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := make(chan error, 1)
+		go func() {
+			_, err := Lock(t.Context(), path, time.Minute)
+			waited <- err
+		}()
+		synctest.Wait()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		uninstall()
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		var busy *BusyError
+		if _, err := Lock(t.Context(), path, 0); !errors.As(err, &busy) {
+			t.Errorf("a third one: %v; want a busy error", err)
+		}
+	})
+}
+
+func TestALockedFileThatLostItsNameIsNoLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "update.lock")
+	l := flock.New(path)
+	if ok, err := l.TryLock(); !ok || err != nil || !isStillThere(l) {
+		t.Fatalf("locked %v, %v", ok, err)
+	}
+	defer l.Unlock()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if isStillThere(l) {
+		t.Error("it is still a lock after the file was removed")
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if isStillThere(l) {
+		t.Error("it is still a lock after another file took the name")
+	}
+}

@@ -1,0 +1,154 @@
+package state
+
+import (
+	"teleport-update/internal/version"
+	"time"
+)
+
+// Status is what became of it all.
+type Status struct {
+	ActiveEdition   version.Edition `yaml:"active_edition,omitempty"`
+	PreviousVersion string          `yaml:"previous_version,omitempty"`
+	PreviousEdition version.Edition `yaml:"previous_edition,omitempty"`
+	// Unproven is set when the active version was switched to while the agent
+	// was not running, so that nothing could be watched.
+	Unproven    bool         `yaml:"unproven,omitempty"`
+	LastUpdate  *LastUpdate  `yaml:"last_update,omitempty"`
+	Failed      *Failed      `yaml:"failed,omitempty"`
+	Interrupted *Interrupted `yaml:"interrupted,omitempty"`
+	Held        *Held        `yaml:"held,omitempty"`
+	Refused     *Refused     `yaml:"refused,omitempty"`
+	// PackagesLeft could not be removed when their agent was taken over.
+	PackagesLeft []PackageLeft  `yaml:"packages_left,omitempty"`
+	Unknown      map[string]any `yaml:",inline"`
+}
+
+// Result is how the last transaction ended.
+type Result string
+
+const (
+	Succeeded   Result = "succeeded"
+	RolledBack  Result = "rolled_back"
+	FailedEarly Result = "failed" // nothing live had been touched
+	Interrupt   Result = "interrupted"
+)
+
+// LastUpdate is the outcome of the last attempt to change the version.
+type LastUpdate struct {
+	Time          time.Time       `yaml:"time"`
+	Target        string          `yaml:"target"`
+	TargetEdition version.Edition `yaml:"target_edition,omitempty"`
+	Result        Result          `yaml:"result"`
+	Error         string          `yaml:"error,omitempty"`
+	SkippedBackup bool            `yaml:"skipped_backup,omitempty"`
+	// Transaction is the one that was undone, as its journal names it.
+	Transaction string `yaml:"transaction,omitempty"`
+}
+
+// Failed remembers the version that did not hold, so that the timer does not
+// try it again at every tick.
+type Failed struct {
+	Version     string          `yaml:"version"`
+	Edition     version.Edition `yaml:"edition,omitempty"`
+	SHA256      string          `yaml:"sha256,omitempty"`
+	Attempts    int             `yaml:"attempts"`
+	NextAttempt time.Time       `yaml:"next_attempt"`
+	Error       string          `yaml:"error"`
+}
+
+// Interrupted counts transactions to one version that were cut off from
+// outside. They say little about the version until the third.
+type Interrupted struct {
+	Version string          `yaml:"version"`
+	Edition version.Edition `yaml:"edition,omitempty"`
+	Count   int             `yaml:"count"`
+}
+
+// Held is the wish of find that a rollback by hand holds back.
+type Held struct {
+	Version string          `yaml:"version" json:"version"`
+	Edition version.Edition `yaml:"edition,omitempty" json:"edition,omitempty"`
+	Since   time.Time       `yaml:"since" json:"since"`
+}
+
+// PackageLeft is a package that is still to be removed.
+type PackageLeft struct {
+	Package `yaml:",inline"`
+	Since   time.Time `yaml:"since"`
+	Error   string    `yaml:"error"`
+	// NextAttempt is when the timer tries again; where packages were only locked,
+	// at its next run.
+	NextAttempt time.Time `yaml:"next_attempt,omitempty"`
+}
+
+// Refused is a target that must not be installed here, and why. It is reported
+// as an error once per target.
+type Refused struct {
+	Version string          `yaml:"version"`
+	Edition version.Edition `yaml:"edition,omitempty"`
+	Reason  string          `yaml:"reason"`
+}
+
+// Is reports whether a release is the one that was refused.
+func (r *Refused) Is(t version.Release) bool {
+	return r != nil && r.Version == t.Version && (r.Edition == "" || r.Edition == t.Edition)
+}
+
+const (
+	firstRetry = time.Hour
+	lastRetry  = 14 * 24 * time.Hour
+	// interruptions of one version that count together as one failure.
+	interruptionLimit = 3
+)
+
+// RecordFailure counts one more failure of a release. Another version, edition
+// or digest starts from one.
+func (s *Status) RecordFailure(r Tree, now time.Time, reason string) {
+	attempts := 1
+	if f := s.Failed; f != nil && f.Version == r.Version && f.Edition == r.Edition && f.SHA256 == r.SHA256 {
+		attempts = f.Attempts + 1
+	}
+	s.Failed = &Failed{
+		Version: r.Version, Edition: r.Edition, SHA256: r.SHA256,
+		Attempts: attempts, NextAttempt: now.Add(retryDelay(attempts)).UTC().Truncate(time.Second), Error: reason,
+	}
+	s.Interrupted = nil
+}
+
+// retryDelay doubles from an hour to two weeks.
+func retryDelay(attempts int) time.Duration {
+	d := firstRetry
+	for range attempts - 1 {
+		if d *= 2; d >= lastRetry {
+			return lastRetry
+		}
+	}
+	return d
+}
+
+// RecordInterruption counts a transaction that was cut off from outside, and
+// reports whether it was the one too many: then it counts as a failure.
+func (s *Status) RecordInterruption(r version.Release) (tooMany bool) {
+	if s.Interrupted == nil || s.Interrupted.Version != r.Version || s.Interrupted.Edition != r.Edition {
+		s.Interrupted = &Interrupted{Version: r.Version, Edition: r.Edition}
+	}
+	s.Interrupted.Count++
+	return s.Interrupted.Count >= interruptionLimit
+}
+
+// ReplacedBy reports whether a tarball of the version that failed is another
+// than the one that did; an empty digest is not known.
+func (f *Failed) ReplacedBy(sha256 string) bool {
+	return sha256 != "" && f.SHA256 != "" && sha256 != f.SHA256
+}
+
+// BackingOff reports whether a release failed and is not due yet. A next attempt
+// further off than the longest delay comes from a clock that jumped, and counts
+// as due.
+func (f *Failed) BackingOff(r version.Release, now time.Time) bool {
+	if f == nil || f.Version != r.Version || f.Edition != "" && f.Edition != r.Edition {
+		return false
+	}
+	left := f.NextAttempt.Sub(now)
+	return left > 0 && left <= lastRetry
+}

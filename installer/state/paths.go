@@ -1,0 +1,62 @@
+// Package state is what the updater writes down: its configuration and the outcome
+// of changes (updates.yaml), the journal of an open transaction, locks, and the
+// last answer of find. It has the formats, and reads and writes them with care;
+// what is done about them is for others.
+package state
+
+import (
+	"path/filepath"
+
+	"teleport-update/internal/layout"
+)
+
+// Paths says where everything lives; every path of the updater hangs from one
+// of these, so that a test or an image build can have its own.
+type Paths struct {
+	DataDir     string // the agent's state and ours; /var/lib/teleport
+	LinkDir     string // where the links to the active version go; /usr/local/bin
+	UnitDir     string // where the agent's unit goes; /usr/local/lib/systemd/system
+	AgentConfig string // the agent's own configuration; /etc/teleport.yaml
+}
+
+// DefaultPaths are those of an ordinary host.
+func DefaultPaths() Paths {
+	return Paths{
+		DataDir:     layout.DataDir,
+		LinkDir:     layout.LinkDir,
+		UnitDir:     layout.UnitDir,
+		AgentConfig: layout.AgentConfig,
+	}
+}
+
+// Versions is the folder of the version store.
+func (p Paths) Versions() string { return filepath.Join(p.DataDir, "versions") }
+
+// Config is updates.yaml: configuration and outcome.
+func (p Paths) Config() string { return filepath.Join(p.Versions(), "updates.yaml") }
+
+// Journal is the record of the open transaction; absent when there is none.
+func (p Paths) Journal() string { return filepath.Join(p.Versions(), "journal.json") }
+
+// Original is where things that stood in the way of the first enable are kept.
+func (p Paths) Original() string { return filepath.Join(p.Versions(), "original") }
+
+// Unit is the agent's unit file.
+func (p Paths) Unit() string { return filepath.Join(p.UnitDir, layout.AgentUnit) }
+
+// Updater is the fixed copy of the updater that the timer and the recovery run
+// where no package supplies one. It lies outside the version store: the rescuer
+// must not be what is being rescued.
+func (p Paths) Updater() string { return filepath.Join(p.DataDir, "updater", "teleport-update") }
+
+// UpdateLock keeps two updaters from switching at once.
+func (p Paths) UpdateLock() string { return filepath.Join(p.Versions(), "update.lock") }
+
+// FetchLock keeps two updaters from downloading at once.
+func (p Paths) FetchLock() string { return filepath.Join(p.Versions(), "fetch.lock") }
+
+// LastAnswer is what find said last.
+func (p Paths) LastAnswer() string { return filepath.Join(p.Versions(), "find.json") }
+
+// LinkDirs are the folders whose links count as a need of what they lead to.
+func (p Paths) LinkDirs() []string { return []string{p.LinkDir, p.UnitDir} }

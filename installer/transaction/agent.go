@@ -1,0 +1,218 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
+)
+
+// Agent is the agent of this host, as far as transactions have to do with it: to
+// look at it, to change it, to prove that it holds. It is real where systemd runs,
+// absent where there is none, and unreachable where systemd does not answer.
+type Agent interface {
+	looker
+	changer
+	prover
+	starter
+	host.Timer
+	// RunTransient runs this program in a unit of its own; ran is false where there
+	// are no units.
+	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
+	Close()
+}
+
+// looker looks at the agent.
+type looker interface {
+	Look(ctx context.Context) (Sight, error)
+	// Stopping reports whether the host is shutting down.
+	Stopping(ctx context.Context) (bool, error)
+}
+
+// changer changes what is to run.
+type changer interface {
+	// Stop returns when the agent is down.
+	Stop(ctx context.Context, how manner) error
+	// DaemonReload makes systemd read the unit.
+	DaemonReload(ctx context.Context) error
+	// ResetFailed has systemd forget that the agent failed before.
+	ResetFailed(ctx context.Context) error
+}
+
+// prover brings the agent to run and watches it, in one call, as health.Prove
+// does, and with its errors.
+type prover interface {
+	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
+}
+
+// starter brings the agent to run where nothing hangs on whether it holds.
+type starter interface {
+	Start(ctx context.Context) error
+	Restart(ctx context.Context) error
+	// Disable takes away the links by which it is started at boot.
+	Disable(ctx context.Context) error
+}
+
+// manner is how an agent is stopped.
+type manner int
+
+const (
+	// inOrder lets the agent end in its own time.
+	inOrder manner = iota
+	// atOnce is for a version that failed.
+	atOnce
+)
+
+// Sight is the agent, seen at one moment. The zero Unit: systemd does not know of
+// it, or there is none.
+type Sight struct {
+	systemd.Unit
+	State state.AgentState
+	// Main and Serving are what the main process executes, and the one that the PID
+	// file names, which is the one that serves: systemd may still have the one
+	// before, which drains its sessions, for the main process.
+	Main, Serving procfs.Process
+}
+
+// mainFrom reports whether the main process executes a program of a folder.
+func (s Sight) mainFrom(dir string) bool { return cameFrom(s.Main, dir) }
+
+// runsFrom reports whether the agent executes, or serves by, a program of a folder.
+func (s Sight) runsFrom(dir string) bool { return s.mainFrom(dir) || cameFrom(s.Serving, dir) }
+
+func cameFrom(p procfs.Process, dir string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	return err == nil && p.CameFrom(real)
+}
+
+func stateOf(u systemd.Unit) state.AgentState {
+	switch {
+	case u.ActiveState == "failed", strings.HasPrefix(u.SubState, "auto-restart"):
+		return state.AgentFailing
+	case u.ActiveState == "active", u.ActiveState == "reloading", u.ActiveState == "activating", u.JobPending:
+		return state.AgentRunning
+	}
+	return state.AgentStopped
+}
+
+// HostAgent connects to the agent of this host. The error matches
+// systemd.ErrUnreachable where systemd runs and does not answer.
+func HostAgent(ctx context.Context, log *slog.Logger) (Agent, error) {
+	conn, err := systemd.Dial(ctx)
+	if errors.Is(err, systemd.ErrNotRunning) {
+		return absent{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &realAgent{Conn: conn, log: log, unit: layout.AgentUnit}, nil
+}
+
+// realAgent is a service of systemd's.
+type realAgent struct {
+	*systemd.Conn // for Stopping, DaemonReload, the timer and Close
+	log           *slog.Logger
+	unit          string
+}
+
+func (a *realAgent) Look(ctx context.Context) (Sight, error) {
+	u, err := a.Conn.Unit(ctx, a.unit)
+	if err != nil {
+		return Sight{}, err
+	}
+	s := Sight{Unit: u, State: stateOf(u)}
+	if p := procfs.Host().Process(int(u.MainPID)); p != nil {
+		s.Main = *p
+	}
+	if p := procfs.Host().Process(procfs.PIDFile(u.PIDFile)); p != nil {
+		s.Serving = *p
+	}
+	return s, nil
+}
+
+// Stop stops the agent.
+//
+// An agent that was reloaded since it was started runs as a process that systemd
+// learned of from the PID file. If its parent, the process before, still lived at
+// that moment, systemd takes it for no child of its own, for good, and does not
+// wait for such a process to obey: it kills it at once (seen on systemd 252).
+// Reading its files again makes systemd look again. It must not be made to while
+// the parent lives, or when the process is dead, which it would then wait for in
+// vain: four times the unit's stop timeout, and there is no agent meanwhile. A
+// version that failed may die at any moment, so it is not given this time.
+func (a *realAgent) Stop(ctx context.Context, how manner) error {
+	s, err := a.Look(ctx)
+	if err != nil {
+		return err
+	}
+	learned := s.PIDFile != "" || s.Type != "simple" && s.Type != "exec"
+	if how == inOrder && learned && s.Main.Parent == 1 {
+		if err := a.DaemonReload(ctx); err != nil {
+			return err
+		}
+	}
+	return a.Conn.Stop(ctx, a.unit)
+}
+
+func (a *realAgent) ResetFailed(ctx context.Context) error { return a.Conn.ResetFailed(ctx, a.unit) }
+func (a *realAgent) Start(ctx context.Context) error       { return a.Conn.Start(ctx, a.unit) }
+func (a *realAgent) Restart(ctx context.Context) error     { return a.Conn.Restart(ctx, a.unit) }
+func (a *realAgent) Disable(ctx context.Context) error     { return a.Conn.Disable(ctx, a.unit) }
+
+func (a *realAgent) Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error) {
+	w.Unit, w.Log = a.unit, a.log
+	return health.Prove(ctx, a.Conn, by, w)
+}
+
+func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int, bool, error) {
+	code, err := a.Conn.RunTransient(ctx, t)
+	return code, true, err
+}
+
+// absent is the agent where no systemd runs: an image build, a chroot, a plain
+// container. Files are changed there, and nobody is told. Nothing is known of it,
+// so nobody wants it to run (see AgentState.Wanted), and nothing is proven.
+type absent struct{}
+
+func (absent) Look(context.Context) (Sight, error)    { return Sight{State: state.AgentUnknown}, nil }
+func (absent) Stopping(context.Context) (bool, error) { return false, nil }
+func (absent) Stop(context.Context, manner) error     { return nil }
+func (absent) DaemonReload(context.Context) error     { return nil }
+func (absent) ResetFailed(context.Context) error      { return nil }
+func (absent) Start(context.Context) error            { return nil }
+func (absent) Restart(context.Context) error          { return nil }
+func (absent) Disable(context.Context) error          { return nil }
+func (absent) StartTimer(context.Context, bool) error { return nil }
+func (absent) StopTimer(context.Context) error        { return nil }
+func (absent) Close()                                 {}
+func (absent) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
+	return health.Outcome{}, systemd.ErrNotRunning
+}
+func (absent) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
+	return 0, false, nil
+}
+
+// unreachable is the agent where systemd runs and does not answer. It is only for
+// the recovery at boot, which puts files back all the same: on a host that is up,
+// whoever cannot ask has to come back. Each call fails.
+type unreachable struct {
+	absent
+	why error
+}
+
+func (u unreachable) Look(context.Context) (Sight, error)    { return Sight{}, u.why }
+func (u unreachable) Stopping(context.Context) (bool, error) { return false, u.why }
+func (u unreachable) Stop(context.Context, manner) error     { return u.why }
+func (u unreachable) DaemonReload(context.Context) error     { return u.why }
+func (u unreachable) ResetFailed(context.Context) error      { return u.why }
+func (u unreachable) Start(context.Context) error            { return u.why }
+func (u unreachable) Restart(context.Context) error          { return u.why }
+func (u unreachable) Disable(context.Context) error          { return u.why }

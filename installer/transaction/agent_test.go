@@ -1,0 +1,56 @@
+package transaction
+
+import (
+	"teleport-update/installer/state"
+	"teleport-update/systemd"
+	"testing"
+	"time"
+)
+
+func TestStateOf(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		unit systemd.Unit
+		want state.AgentState
+	}{
+		{name: "running", unit: systemd.Unit{ActiveState: "active", SubState: "running"}, want: state.AgentRunning},
+		{name: "reloading", unit: systemd.Unit{ActiveState: "reloading", SubState: "reload"}, want: state.AgentRunning},
+		{name: "starting", unit: systemd.Unit{ActiveState: "activating", SubState: "start"}, want: state.AgentRunning},
+		{name: "queued to start", unit: systemd.Unit{ActiveState: "inactive", SubState: "dead", JobPending: true}, want: state.AgentRunning},
+		{name: "waiting to be restarted", unit: systemd.Unit{ActiveState: "activating", SubState: "auto-restart"}, want: state.AgentFailing},
+		{name: "waiting to be restarted, as systemd 254 puts it", unit: systemd.Unit{ActiveState: "activating", SubState: "auto-restart-queued", JobPending: true}, want: state.AgentFailing},
+		{name: "given up by systemd", unit: systemd.Unit{ActiveState: "failed", SubState: "failed"}, want: state.AgentFailing},
+		{name: "stopped", unit: systemd.Unit{ActiveState: "inactive", SubState: "dead"}, want: state.AgentStopped},
+		{name: "being stopped", unit: systemd.Unit{ActiveState: "deactivating", SubState: "stop-sigterm"}, want: state.AgentStopped},
+		{name: "not there", unit: systemd.Unit{LoadState: "not-found", ActiveState: "inactive"}, want: state.AgentStopped},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := stateOf(tc.unit); got != tc.want {
+				t.Errorf("got %s; want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHealthWindow(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		said    time.Duration
+		restart time.Duration // RestartSec of the agent's unit
+		want    time.Duration
+	}{
+		{name: "nobody said anything", restart: 100 * time.Millisecond, want: 30 * time.Second},
+		{name: "Teleport's own unit restarts after five seconds", restart: 5 * time.Second, want: 30 * time.Second},
+		{name: "a unit that restarts slowly is watched for longer", restart: 10 * time.Second, want: 45 * time.Second},
+		{name: "a unit that restarts very slowly", restart: time.Minute, want: 195 * time.Second},
+		{name: "what a person says holds", said: time.Minute, restart: 5 * time.Second, want: time.Minute},
+		{name: "what a person says holds, however short it is", said: time.Second, restart: time.Minute, want: time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := watchOf("", state.HealthSpec{Window: state.Duration(tc.said)}, Sight{Unit: systemd.Unit{RestartDelay: tc.restart}}).Window
+			if got != tc.want {
+				t.Errorf("got %v; want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,211 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+	"teleport-update/versions"
+)
+
+// advance notes that a step is done. With a version that is proven goes how the
+// agent is enabled: what is missing at the commit was taken away in between, not by
+// a person who disabled the agent during the watch.
+func (t *transaction) advance(s step) error {
+	if s.enters == proven {
+		links, err := t.EnabledBy()
+		if err != nil {
+			return fmt.Errorf("see how the agent is enabled: %w", err)
+		}
+		t.j.setEnabledBy(links)
+	}
+	return t.j.advance(s)
+}
+
+// enterProven is the point from which there is only forward.
+func (t *transaction) enterProven() error {
+	all := steps()
+	return t.advance(all[len(all)-1])
+}
+
+// finish commits a proven version. It only goes forward, and can be cut off
+// anywhere and begun again.
+func (t *transaction) finish(ctx context.Context) error {
+	tree, ok, err := t.Store.Lookup(t.j.To.Release)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", t.j.To, t.j.To.Dir, t.Paths.Journal())}
+	}
+	c, err := state.LoadConfig(t.Paths.Config())
+	if err != nil {
+		return err
+	}
+	first := c.Spec.ActiveVersion == ""
+	if err := t.Keep(t.j.Links, t.j.Unit, tree, first); err != nil {
+		return fmt.Errorf("keep what was here before: %w", err)
+	}
+	left, err := t.takeOver(ctx, c.Status.PackagesLeft)
+	if err != nil {
+		return err
+	}
+	if err := t.reconcile(ctx, tree, t.agent); err != nil {
+		return fmt.Errorf("see that version %s is in its place: %w", t.j.To, err)
+	}
+	if err := t.startReconciled(ctx); err != nil {
+		return err
+	}
+	if first {
+		t.warnOfClosedFolders(tree)
+	}
+	if err := t.keepPackages(); err != nil {
+		return fmt.Errorf("keep what was here before: %w", err)
+	}
+	if c.Active() != t.j.To.Release {
+		t.tellForeignUpdater(tree)
+	}
+	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil
+	if fresh {
+		t.commitTo(&c)
+	}
+	if fresh || !slices.Equal(left, c.Status.PackagesLeft) {
+		c.Status.PackagesLeft = left
+		if err := c.Save(t.Paths.Config()); err != nil {
+			return fmt.Errorf("commit version %s: %w", t.j.To, err)
+		}
+	}
+	if err := t.LinkUpdater(tree); err != nil {
+		return fmt.Errorf("link the updater of version %s: %w", t.j.To, err)
+	}
+	if err := t.forgetKept(); err != nil {
+		return err
+	}
+	if err := durable.Remove(t.Paths.Journal()); err != nil {
+		return fmt.Errorf("close the journal: %w", err)
+	}
+	t.Log.Info("version is active", "version", t.j.To.String(), "previous", NameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
+	t.Retain(c)
+	return nil
+}
+
+// finishAgain goes on with a commit that was cut off.
+func (t *transaction) finishAgain(ctx context.Context) error {
+	t.tellClosing()
+	return t.finish(ctx)
+}
+
+// warnOfClosedFolders tells who can no longer run what they could run before: an
+// agent that was here first keeps its data folder to root. To open it is not for
+// us to decide.
+func (t *transaction) warnOfClosedFolders(tree versions.Tree) {
+	for dir := tree.Dir; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
+			t.Log.Warn("tsh and the other programs are for root only: what their links lead to is in a folder that is closed to others; chmod o+x opens it",
+				"folder", dir, "mode", info.Mode().Perm())
+		}
+	}
+}
+
+// tellForeignUpdater says, once for each version, why the release's updater is not
+// used.
+func (t *transaction) tellForeignUpdater(tree versions.Tree) {
+	u, ok := tree.Updater()
+	if ok && !u.Ours {
+		t.Log.Info("the release carries another program named "+host.UpdaterName+"; it is neither linked nor run", "file", u.Path)
+	}
+}
+
+// commitTo makes the proven version the active one in the configuration.
+func (t *transaction) commitTo(c *state.Config) {
+	if t.j.Commit.Spec != nil {
+		unknown := c.Spec.Unknown
+		active := c.Spec.ActiveVersion
+		c.Spec = *t.j.Commit.Spec
+		c.Spec.Unknown, c.Spec.ActiveVersion = unknown, active
+	}
+	if before := c.Active(); before.Version != "" && before != t.j.To.Release {
+		c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition
+	}
+	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition
+	c.Status.Unproven = !t.j.Agent.State.Wanted()
+	c.Status.Failed, c.Status.Interrupted, c.Status.Refused = nil, nil, nil
+	c.Status.Held = t.j.Commit.Held
+	c.Status.LastUpdate = &state.LastUpdate{
+		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
+		Result: state.Succeeded, SkippedBackup: t.j.Commit.SkippedBackup,
+	}
+}
+
+// reconcile puts links, unit and enablement of a proven version back where
+// somebody took them away: the removal of a package takes its paths although
+// they are our links now. It changes files only; at boot that goes for the
+// updater's timer too, which is absent then.
+func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer host.Timer) error {
+	problems, err := t.Problems(tree)
+	if err != nil {
+		return err
+	}
+	disabled := host.Dangling(t.j.Agent.EnabledBy)
+	for _, link := range disabled {
+		problems = append(problems, link+" is missing")
+	}
+	own := t.OwnUnits().Problems()
+	for _, p := range append(problems, own...) {
+		t.Log.Warn("putting back what was taken away since the version was proven", "problem", p)
+	}
+	if len(own) > 0 {
+		if _, err := t.InstallUnits(ctx, timer); err != nil {
+			return err
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	// First, so that a kill right after the repair does not hide that the agent
+	// may be down.
+	if err := t.j.noteReconciled(); err != nil {
+		return err
+	}
+	if err := t.Repair(tree); err != nil {
+		return err
+	}
+	if err := t.Reenable(disabled); err != nil {
+		return fmt.Errorf("enable the agent again: %w", err)
+	}
+	return t.tellSystemd(ctx)
+}
+
+// reconcileAtBoot sees that the agent finds what it is started from, in case it
+// was taken away after the version was proven.
+func (t *transaction) reconcileAtBoot(ctx context.Context) error {
+	tree, ok, err := t.Store.Lookup(t.j.To.Release)
+	if err != nil || !ok {
+		return err // finish says so, once the agent has had its chance to start
+	}
+	return errors.Join(t.putBackKept(), t.reconcile(ctx, tree, absent{}))
+}
+
+// startReconciled starts an agent that was stopped by whoever took its files
+// away, or that a boot did not find them for.
+func (t *transaction) startReconciled(ctx context.Context) error {
+	if err := t.settleReload(ctx); err != nil || !t.j.Agent.Start || !t.j.Agent.State.Wanted() {
+		return err
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil || sight.State == state.AgentRunning {
+		return err
+	}
+	t.Log.Warn("starting the agent, which is down since its files were taken away", "version", t.j.To.String())
+	if err := t.agent.Start(ctx); err != nil {
+		return fmt.Errorf("start version %s: %w", t.j.To, err)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/backup"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// PlanDatabase decides what a switch does with the agent's database, and
+// refuses what would lose it. Nothing is changed. It is asked before a version
+// is fetched, so that nothing is fetched in vain, and again, with the last word,
+// by the transaction.
+func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request) (state.Database, error) {
+	from, to := req.From.Version, req.To.Release
+	back := from != "" && version.Compare(to.Version, from) < 0
+	d := state.Database{Plan: state.KeepDatabase, Stop: back || from == "" && req.Force}
+	var err error
+	if d.Path, err = m.Database(); err != nil {
+		return d, fmt.Errorf("find the agent's database: %w; nothing was changed: repair the file", err)
+	}
+	if d.Dir, err = m.backupDir(c); err != nil {
+		return d, err
+	}
+	switch err := backup.Probe(ctx, d.Path); {
+	case errors.Is(err, backup.ErrNoDatabase):
+		return d, nil // nothing to protect
+	case err == nil && (back || !req.SkipBackup):
+		d.Plan = state.BackupDatabase
+	case isCorrupt(err) && req.mayLoseBackup():
+		d.Damaged = true
+	case req.SkipBackup && !back:
+		d.Skipped = true
+		return d, nil
+	default:
+		return d, cannotBackUp(err, d.Path, req)
+	}
+	if d.Stop {
+		// Before the agent is stopped in vain. Going forward, the backup itself
+		// is checked while the agent runs.
+		if err := Inspect(ctx, &d, req); err != nil {
+			return d, err
+		}
+	}
+	if from == "" || version.Compare(to.Version, from) == 0 {
+		return d, nil // a first enable, or another edition of the same version
+	}
+	switch err := m.checkBackup(ctx, m.specOf(c, req), req); {
+	case err == nil:
+		// Backward, the database that the version had; and forward again onto a
+		// version that was left, if it is that exact version's and still valid
+		// (RFD 0169 §Downgrades).
+		d.Plan, d.Stop = state.RestoreDatabase, true
+	case !back:
+		m.Log.Debug("the live database goes forward", "reason", err)
+	case !req.Force:
+		return d, err
+	}
+	return d, nil
+}
+
+// Inspect looks for damage inside a database that is to be backed up.
+func Inspect(ctx context.Context, d *state.Database, req Request) error {
+	if d.Plan == state.KeepDatabase {
+		return nil
+	}
+	err := backup.Inspect(ctx, d.Path)
+	if isCorrupt(err) && req.mayLoseBackup() {
+		d.Plan, d.Damaged = state.KeepDatabase, true
+		return nil
+	}
+	if err != nil {
+		return cannotBackUp(err, d.Path, req)
+	}
+	return nil
+}
+
+func isCorrupt(err error) bool {
+	_, ok := errors.AsType[*backup.CorruptError](err)
+	return ok
+}
+
+// cannotBackUp says which file is in the way of a switch, and what to do.
+func cannotBackUp(err error, path string, req Request) error {
+	if corrupt, ok := errors.AsType[*backup.CorruptError](err); ok {
+		return failure.Refuse("the agent's database %s is damaged or not a database (%s), so it cannot be backed up; nothing was changed: %s",
+			path, corrupt.Detail, req.wayOut())
+	}
+	return fmt.Errorf("look at the agent's database: %w; nothing was changed: %s", err, req.wayOut())
+}
+
+// mayLoseBackup reports whether a person insisted on a switch although the
+// database of today cannot be backed up.
+func (r Request) mayLoseBackup() bool {
+	return r.SkipBackup || r.Kind == Rollback && r.Force
+}
+
+// wayOut is what to do about a database that cannot be backed up.
+func (r Request) wayOut() string {
+	const mend = "repair it or move it away"
+	switch {
+	case r.Kind.Automatic():
+		return mend + ", or switch without a backup by `teleport-update update --now --skip-backup`"
+	case r.Kind == Rollback:
+		return mend + ", or go back without a backup of it by `teleport-update rollback " + r.To.Version + " --force`"
+	}
+	return mend
+}
+
+// specOf is the configuration that the switch leaves, as far as proxy and backup
+// go.
+func (m *Machine) specOf(c state.Config, req Request) state.Spec {
+	spec := c.Spec
+	if req.Spec != nil {
+		spec = *req.Spec
+	}
+	spec.Proxy = m.proxyOf(spec)
+	return spec
+}
+
+// proxyOf names the cluster of a database: the configured one, or the agent's
+// own.
+func (m *Machine) proxyOf(spec state.Spec) string {
+	// Without any proxy, databases have none either.
+	_ = m.ResolveProxy(&spec)
+	return spec.Proxy
+}
+
+// backupDir is where the database of the version that is being left goes: into
+// its folder, even if that is not whole any more. A backup of an earlier time
+// would else stay there, and be taken for the one that the version was left with.
+func (m *Machine) backupDir(c state.Config) (string, error) {
+	if active := c.Active(); active.Version != "" {
+		tree, ok, err := m.Store.Folder(active)
+		if ok || err != nil {
+			return tree.BackupDir(), err
+		}
+	}
+	return filepath.Join(m.Paths.Original(), "backup"), nil
+}
+
+// DatabaseMargin is what stays free beside copies of the database, in bytes: the
+// agent goes on writing. It is as much as each copy asks for.
+const DatabaseMargin = 8 << 20
+
+// RoomFor is how many bytes a switch takes: for the backup, and for putting one
+// back, the target's in dir or, should the switch fail, the one just taken. A
+// switch that there is no room to undo must not begin.
+func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
+	take, err = backup.Size(d.Path)
+	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == state.KeepDatabase && err == nil {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("size the agent's database: %w; nothing was changed", err)
+	}
+	restore = take
+	if d.Plan == state.RestoreDatabase {
+		size, err := backup.Size(filepath.Join(dir, backup.FileName))
+		if err != nil {
+			return 0, 0, fmt.Errorf("size the backup: %w; nothing was changed", err)
+		}
+		restore = max(restore, size)
+	}
+	return take, restore, nil
+}
+
+// CheckRoom refuses to begin what there is no room for.
+func (m *Machine) CheckRoom(d state.Database, dir string) error {
+	take, restore, err := RoomFor(d, dir)
+	if err != nil || take == 0 {
+		return err
+	}
+	ours, theirs := m.Paths.Versions(), filepath.Dir(d.Path)
+	if sameFileSystem(ours, theirs) {
+		return checkFree(ours, take+restore+DatabaseMargin)
+	}
+	return errors.Join(checkFree(ours, take+DatabaseMargin), checkFree(theirs, restore+DatabaseMargin))
+}
+
+func checkFree(dir string, need int64) error {
+	if err := space.Check(dir, need, 0); err != nil {
+		return fmt.Errorf("make room for the agent's database: %w; nothing was changed: free some space", err)
+	}
+	return nil
+}
+
+func sameFileSystem(a, b string) bool {
+	var x, y unix.Stat_t
+	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
+}
+
+// WhyNotKept says why a version cannot be gone back to from disk.
+func (m *Machine) WhyNotKept(r version.Release) string {
+	entries, err := m.Store.List()
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range entries {
+		if e.Kind == versions.Incomplete && e.Release.Version == r.Version {
+			return fmt.Sprintf("its folder %s is incomplete (%s)", e.Name, e.Why)
+		}
+	}
+	return "it is not on this host any more, and neither is the database it had"
+}
+
+// checkBackup tells whether a version's own database can be restored; the error
+// says why not.
+func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request) error {
+	to, otherwise := req.To.Release, "have the cluster want another version, or "
+	if req.Kind == Rollback {
+		otherwise = ""
+	}
+	tree, ok, err := m.Store.Lookup(to)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return failure.Refuse("going back to version %s is refused: %s; nothing was changed: %sinsist with `teleport-update enable --allow-downgrade`, "+
+			"which keeps the database of today", to.Short(), m.WhyNotKept(to), otherwise)
+	}
+	maxAge := spec.Backup.MaxAge.Std()
+	if maxAge == 0 {
+		maxAge = state.DefaultMaxAge
+	}
+	err = backup.Check(ctx, tree.BackupDir(), backup.Want{
+		Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now(),
+	})
+	if invalid, ok := errors.AsType[*backup.InvalidError](err); ok {
+		return failure.Refuse("going back to version %s is refused: %s; nothing was changed: %sinsist with `teleport-update rollback %s --force`, "+
+			"which keeps the database of today", to.Short(), invalid, otherwise, to.Version)
+	}
+	return err
+}

@@ -1,0 +1,386 @@
+package transaction
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"teleport-update/backup"
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/versions"
+)
+
+// switching is a transaction on its way to a new version.
+type switching struct {
+	*transaction
+	req checked
+}
+
+// NeedsBootError is a switch that the shutdown of the host cut off.
+type NeedsBootError struct{}
+
+func (*NeedsBootError) Error() string {
+	return "the host is shutting down: the switch is undone at the next boot"
+}
+
+// doSwitch is a switch from lock to unlock.
+func (m *Machine) doSwitch(ctx context.Context, r Request) error {
+	c, unlock, err := m.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	req, ok, err := m.check(c, r)
+	if err != nil || !ok {
+		return err
+	}
+	t := switching{&transaction{Machine: m, agent: agent}, req}
+	return t.run(ctx)
+}
+
+// run does it all: prepare, the steps, commit; or, from the journal on, undo.
+func (t *switching) run(ctx context.Context) error {
+	if err := t.prepare(ctx); err != nil {
+		return t.recordRefused(err)
+	}
+	t.Log.Info("switching", "from", NameOr(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(), "database", string(t.j.Database.Plan))
+	held, err := t.forward(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case held:
+		// From here there is only forward: the next run commits it.
+		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s runs and holds, but could not be committed: %w; the next run tries again, see `teleport-update status`", t.req.To, err)}
+	case errors.Is(err, health.ErrHostStopping):
+		// Says nothing about the version. The journal stays; the next boot
+		// puts the old version back before the agent starts.
+		t.Log.Warn("the host is shutting down in the middle of the switch; it is undone at the next boot", "version", t.req.To.String())
+		return &NeedsBootError{}
+	}
+	return t.abandon(ctx, err)
+}
+
+// prepare looks at everything that can stand in the way, changes nothing but
+// the updater's own units, and opens the journal.
+func (t *switching) prepare(ctx context.Context) error {
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.CheckUnit(sight.Unit); err != nil {
+		return err
+	}
+	if sight.State == state.AgentStopped {
+		// By a person, or just now by the shutdown of the host: then nobody could say
+		// whether the new version holds.
+		if stopping, err := t.agent.Stopping(ctx); err != nil {
+			return err
+		} else if stopping {
+			return fmt.Errorf("%w; %s", health.ErrHostStopping, StaysAsItIs(t.req.config))
+		}
+	}
+	if sight.State == state.AgentUnknown {
+		t.Log.Warn("systemd is not running here: links, unit and configuration are changed, the agent is not restarted")
+	}
+	database, err := t.PlanDatabase(ctx, t.req.config, t.req.Request)
+	if err != nil {
+		return err
+	}
+	if err := t.CheckRoom(database, t.req.tree.BackupDir()); err != nil {
+		return err
+	}
+	var from *state.Tree
+	if tree, ok, err := t.Active(t.req.config); err != nil {
+		return err
+	} else if ok {
+		from = new(TreeOf(tree))
+	}
+	links, err := t.PlanLinks(t.req.tree)
+	if err == nil {
+		// That link is made once the version is proven, which is too late to find
+		// that it cannot be.
+		_, err = host.PlanUpdaterLink(t.Paths.LinkDir, t.req.tree)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	}
+	unit, err := host.ReadUnit(t.Paths.Unit())
+	if err != nil {
+		return err
+	}
+	j := state.NewJournal(rand.Text(), t.BootID(), t.Timestamp())
+	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
+	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
+	j.Packages.Found = t.AgentPackages(ctx)
+	fresh, err := t.InstallUnits(ctx, t.agent)
+	if err == nil {
+		j.OwnUnits.Fresh = fresh
+		t.j = newRecord(t.Paths.Journal(), j)
+		err = t.j.enter(begun)
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	if fresh {
+		err = errors.Join(err, t.RemoveUnits(ctx, t.agent))
+	}
+	return err
+}
+
+// asFound is how a transaction found the agent.
+func (s Sight) asFound() state.Agent {
+	return state.Agent{State: s.State, UnitFile: s.UnitFileState, Program: s.ExecStart, InvocationID: s.InvocationID, MainPID: s.MainPID}
+}
+
+// forward takes the steps and commits. An error means undo, unless held says that
+// the version is proven.
+func (t *switching) forward(ctx context.Context) (held bool, err error) {
+	for _, s := range steps() {
+		if err := s.do(t, ctx); err != nil {
+			return false, err
+		}
+		held = s.enters == proven
+		if err := t.advance(s); err != nil {
+			return held, err
+		}
+	}
+	return held, t.finish(context.WithoutCancel(ctx))
+}
+
+// stop stops the agent, where the plan for the database says so.
+func (t *switching) stop(ctx context.Context) error {
+	if !t.j.Database.Stop || !t.j.Agent.State.Wanted() {
+		return nil
+	}
+	if err := t.agent.Stop(ctx, inOrder); err != nil {
+		return fmt.Errorf("stop the agent: %w", err)
+	}
+	return nil
+}
+
+func (t *switching) backUp(ctx context.Context) error {
+	switch d := t.j.Database; {
+	case d.Skipped:
+		t.Log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path)
+		return backup.Outdate(d.Dir)
+	case d.Damaged && d.Plan == state.RestoreDatabase:
+		to, err := backup.SetAside(ctx, d.Path, t.Now())
+		if err != nil {
+			return err
+		}
+		t.Log.Warn("the agent's database is damaged and cannot be backed up; it is kept aside as it is", "database", d.Path, "aside", to)
+		return nil
+	case d.Damaged:
+		t.Log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked", "database", d.Path)
+		return nil
+	case d.Plan == state.KeepDatabase:
+		return nil
+	}
+	from := t.req.config.Active()
+	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
+	err := backup.Take(ctx, backup.TakeRequest{
+		Source:  t.j.Database.Path,
+		Dir:     t.j.Database.Dir,
+		Meta:    backup.Meta{Proxy: t.proxy(), Version: from.Version, Edition: from.Edition, Created: t.Now()},
+		Stopped: t.j.Database.Stop || t.j.Agent.State == state.AgentStopped,
+		Progress: func(done, total int64) {
+			t.Log.Info("backing up the agent's database", "done", done, "total", total)
+		},
+	})
+	if isCorrupt(err) {
+		// No refusal to be repeated at each tick: finding this out takes a
+		// download and a whole backup, so the version backs off.
+		return errors.New(cannotBackUp(err, t.j.Database.Path, t.req.Request).Error())
+	}
+	if err != nil {
+		return fmt.Errorf("back up the agent's database: %w", err)
+	}
+	return t.j.noteBackup()
+}
+
+// proxy names the cluster that the database of today belongs to; a new one in
+// the request only holds once it is committed.
+func (t *switching) proxy() string {
+	if p := t.proxyOf(t.req.config.Spec); p != "" {
+		return p
+	}
+	return t.req.spec().Proxy
+}
+
+// relink makes the links the new version's. The updater's own waits for the commit.
+func (t *switching) relink(context.Context) error {
+	if err := host.ApplyLinks(t.j.Links, t.Paths.Original()); err != nil {
+		return fmt.Errorf("link version %s: %w", t.req.To, err)
+	}
+	return nil
+}
+
+func (t *switching) placeUnit(context.Context) error { return t.PlaceUnit(t.req.tree) }
+
+// reload makes systemd read the unit, and makes sure that it will start the new
+// version.
+func (t *switching) reload(ctx context.Context) error {
+	if err := t.agent.DaemonReload(ctx); err != nil {
+		return fmt.Errorf("make systemd read the new unit: %w", err)
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	return t.CheckStarts(sight.Unit, t.req.tree)
+}
+
+// exchangeDatabase puts the database in the place that the new version had.
+func (t *switching) exchangeDatabase(ctx context.Context) error {
+	if t.j.Database.Plan != state.RestoreDatabase {
+		return nil
+	}
+	err := backup.Restore(ctx, backup.RestoreRequest{Dir: t.req.tree.BackupDir(), Target: t.j.Database.Path})
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("restore the database that version %s had: %w", t.req.To, err)
+	if _, inUse := errors.AsType[*backup.InUseError](err); inUse {
+		return errors.Join(err, t.j.setUntouched())
+	}
+	return err
+}
+
+// watch makes the agent run the new version and watches it hold. An agent that
+// nobody wants to run is left alone: the version counts as active, unproven.
+func (t *switching) watch(ctx context.Context) error {
+	if !t.j.Agent.State.Wanted() {
+		return nil
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	w := watchOf(t.req.tree.Dir, t.req.spec().Health, sight)
+	if least := health.MinWindow(sight.Unit); w.Window < least {
+		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", least)
+	}
+	if sight.Idle() && !t.j.Database.Stop {
+		if stopping, err := t.agent.Stopping(ctx); err != nil {
+			return err
+		} else if stopping {
+			return health.ErrHostStopping
+		}
+		t.Log.Info("the agent was stopped since the switch began, and stays down", "version", t.req.To.String())
+		return t.j.setAgent(state.AgentStopped)
+	}
+	t.Log.Info("watching the agent", "version", t.req.To.String(), "window", w.Window)
+	by := health.Reload
+	switch {
+	case t.j.Database.Stop:
+		by = health.Start
+	case t.j.Agent.State == state.AgentFailing, t.j.Agent.Program != sight.ExecStart:
+		// A reload would have an agent that was started by another path, say a
+		// package's, start that one again.
+		by = health.Restart
+	}
+	outcome, err := t.agent.Prove(ctx, by, w)
+	if err != nil {
+		return err
+	}
+	t.Log.Info("the agent holds", "version", t.req.To.String(), "restarted", outcome.Restarted)
+	return nil
+}
+
+// watchOf describes the health watch of a version in dir: for as long as a person
+// said, else long enough to see it fail again and again.
+func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
+	w := health.Watch{Dir: dir, Window: spec.Window.Std(), ReadyURL: spec.ReadyURL}
+	if w.Window == 0 {
+		w.Window = health.DefaultWindow(s.Unit)
+	}
+	return w
+}
+
+// abandon undoes what was done, and tells why. The undoing must not be cut short by
+// what cut the switch short.
+func (t *switching) abandon(ctx context.Context, cause error) error {
+	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
+	var err error
+	switch _, refused := errors.AsType[*failure.RefusedError](cause); {
+	case ctx.Err() != nil:
+		// Says more than which call could not be ended any more.
+		cause = fmt.Errorf("the updater was told to stop in the middle of it (%w)", context.Cause(ctx))
+		err = t.j.setVerdict(state.AgainstInterruption, cause.Error())
+	case isUnhealthy:
+		err = t.j.setUnhealthy(cause.Error(), unhealthy)
+	case refused:
+		// What an administrator's files prevent says nothing about the version.
+		err = t.j.setVerdict(state.AgainstCircumstances, cause.Error())
+	default:
+		err = t.j.setVerdict(state.AgainstVersion, cause.Error())
+	}
+	t.Log.Warn("rolling back", "version", t.req.To.String(), "error", cause)
+	err = errors.Join(err, t.undo(context.WithoutCancel(ctx)))
+	if errors.Is(err, health.ErrHostStopping) {
+		return &NeedsBootError{}
+	}
+	if err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.req.To, cause, err)}
+	}
+	what := "the switch to version %s failed and was undone: %w; the agent is on %s"
+	if isUnhealthy {
+		what = "version %s did not hold and was rolled back: %w; the agent is on %s"
+	}
+	return fmt.Errorf(what, t.req.To, cause, OrNone(t.req.config.Spec.ActiveVersion))
+}
+
+// recordRefused notes a switch that ended before its journal was open.
+func (t *switching) recordRefused(cause error) error {
+	c := t.req.config
+	if _, refused := errors.AsType[*failure.RefusedError](cause); refused && t.req.Kind.Automatic() {
+		return t.ReportRefusal(&c, t.req.To.Release, cause)
+	}
+	c.Status.LastUpdate = &state.LastUpdate{
+		Time: t.Timestamp(), Target: t.req.To.Version, TargetEdition: t.req.To.Edition,
+		Result: state.FailedEarly, Error: cause.Error(),
+	}
+	if t.NeverEnabled(c) {
+		t.ForgetFirst(t.req.To.Release)
+	}
+	return errors.Join(cause, c.Save(t.Paths.Config()))
+}
+
+// ReportRefusal makes a refused switch an error the first time and a log line
+// from then on: the timer would otherwise fail every ten minutes for as long as
+// the cluster wants it.
+func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal error) error {
+	known := c.Status.Refused
+	if known.Is(r) && m.Scheduled {
+		m.Log.Warn("the switch stays refused", "version", r.Version, "reason", refusal)
+		if known.Reason == refusal.Error() {
+			return nil
+		}
+		known.Reason = refusal.Error()
+		return c.Save(m.Paths.Config())
+	}
+	c.Status.Refused = &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error()}
+	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly, Error: refusal.Error()}
+	if err := c.Save(m.Paths.Config()); err != nil {
+		return err
+	}
+	return refusal
+}
+
+// NameOr is a name, or another word where there is none.
+func NameOr(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

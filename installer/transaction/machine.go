@@ -1,0 +1,203 @@
+// Package transaction changes the version of the agent on one host, as a
+// transaction.
+//
+// A transaction begins with a journal on stable storage and ends when the
+// journal is gone. Between the two, whatever happens (an error, a kill, a power
+// cut), the journal says how to put the old version back, with its links, its
+// unit and its database; once the new version is proven, it says how to finish.
+// Whoever takes the update lock first closes a journal it finds (see Open).
+//
+// A version is proven when the agent held for the health window. What is not
+// proven is undone, and remembered, so that the timer does not try it again at
+// once.
+//
+// What a transaction may do in which phase, and what a recovery makes of it, is a
+// table: see phases. What it does, in which order, and what undoes that is a list:
+// see steps. Every path that decides that a switch is over goes through one door,
+// see undo.
+//
+// Rules come from RFD 0169; where this package differs, the comment at the
+// place says why.
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/versions"
+)
+
+// Machine is what transactions are made with. All fields are needed.
+type Machine struct {
+	*host.Host
+	// Connect connects to the agent; see HostAgent for its errors.
+	Connect func(context.Context) (Agent, error)
+	// Command starts this program again: its path and global flags. A switch runs in
+	// a unit of its own that way.
+	Command []string
+	// Scheduled says that the timer started this run: it never waits for a lock, and
+	// a lock that is taken is no failure.
+	Scheduled bool
+	Now       func() time.Time
+	// BootID tells one boot of the host from another.
+	BootID func() string
+}
+
+// ScheduledVariable is set to 1 in the environment of a run that the timer
+// started.
+const ScheduledVariable = "TELEPORT_UPDATE_SCHEDULED"
+
+// transaction is an open one. Its owner holds the update lock.
+type transaction struct {
+	*Machine
+	agent Agent
+	j     *record
+}
+
+// connected connects to the agent on a host that is up. Not to reach systemd is no
+// reason to do without it: whoever cannot ask comes back later.
+func (m *Machine) Agent(ctx context.Context) (Agent, error) {
+	agent, err := m.Connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reach systemd: %w; nothing was changed", err)
+	}
+	return agent, nil
+}
+
+// Timestamp is the time as it is written down.
+func (m *Machine) Timestamp() time.Time { return m.Now().UTC().Truncate(time.Second) }
+
+// Active returns the tree that is linked according to updates.yaml; ok is false
+// when there is none, or it is not whole.
+func (m *Machine) Active(c state.Config) (versions.Tree, bool, error) {
+	if c.Spec.ActiveVersion == "" {
+		return versions.Tree{}, false, nil
+	}
+	return m.Store.Lookup(c.Active())
+}
+
+// TreeOf is a tree as it is written down.
+func TreeOf(t versions.Tree) state.Tree {
+	return state.Tree{Release: t.Release, SHA256: t.SHA256, Dir: t.Dir}
+}
+
+// Patience is how long this run waits for a lock.
+func (m *Machine) Patience() time.Duration {
+	if m.Scheduled {
+		return 0
+	}
+	return state.LockPatience
+}
+
+// LockUpdates takes the right to switch.
+func (m *Machine) LockUpdates(ctx context.Context) (unlock func(), err error) {
+	return state.Lock(ctx, m.Paths.UpdateLock(), m.Patience())
+}
+
+// Open is how a command begins to change the host: it takes the update lock,
+// clears away what others left, closes a transaction that was cut off, and reads
+// the configuration. The caller must give the lock back.
+func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err error) {
+	if err := m.recoverTransient(ctx); err != nil {
+		return state.Config{}, nil, err
+	}
+	release, err := m.LockUpdates(ctx)
+	if err != nil {
+		return state.Config{}, nil, err
+	}
+	defer func() {
+		if unlock == nil {
+			release()
+		}
+	}()
+	m.cleanUp(ctx)
+	if err := m.recoverLive(ctx); err != nil {
+		return state.Config{}, nil, err
+	}
+	if !host.Exists(m.Paths.Versions()) {
+		// An uninstall was ended, and the lock went with all the rest.
+		return m.Open(ctx)
+	}
+	if c, err = state.LoadConfig(m.Paths.Config()); err != nil {
+		return state.Config{}, nil, err
+	}
+	if m.Store.HasLeftovers() {
+		// It may be long until something new comes and retention is due.
+		m.Retain(c)
+	}
+	return c, release, nil
+}
+
+// cleanUp removes what commands that were cut off left under temporary names:
+// half a database or half a release takes room that the next attempt needs. The
+// caller holds the update lock, so nobody is at work on any of it, but for
+// downloads, which are left alone while another one runs. Failing to is a warning:
+// it must not keep a host from being repaired.
+func (m *Machine) cleanUp(ctx context.Context) {
+	dirs := append([]string{m.Paths.DataDir, m.Paths.Original(), filepath.Dir(m.Paths.Updater()), m.Paths.LinkDir}, m.OwnUnits().Folders()...)
+	backups, err := filepath.Glob(filepath.Join(m.Paths.Versions(), "*", "backup"))
+	// Versions that were being removed are left to retention.
+	err = errors.Join(err, durable.CleanTempFiles(m.Paths.Versions()))
+	for _, dir := range append(dirs, backups...) {
+		err = errors.Join(err, durable.CleanTemp(dir))
+	}
+	if m.Store.HasStaging() {
+		unlock, busy := state.Lock(ctx, m.Paths.FetchLock(), 0)
+		if busy == nil {
+			err = errors.Join(err, m.Store.CleanStaging())
+			unlock()
+		}
+	}
+	if err != nil {
+		m.Log.Warn("not all that an interrupted command left could be removed", "error", err)
+	}
+}
+
+// Retain removes what nothing needs any more. Failing to is a warning: it must
+// not make a switch that held look like one that did not.
+func (m *Machine) Retain(c state.Config) {
+	needed := versions.Needed{LinkDirs: m.Paths.LinkDirs(), Releases: []versions.Release{c.Active(), c.Previous()}}
+	j, err := state.LoadJournal(m.Paths.Journal())
+	if err != nil {
+		m.Log.Warn("old versions stay, since the journal cannot be read", "error", err)
+		return
+	}
+	if j != nil {
+		needed.Releases = append(needed.Releases, j.To.Release)
+		if j.From != nil {
+			needed.Releases = append(needed.Releases, j.From.Release)
+		}
+	}
+	verdicts, err := m.Store.Retain(needed)
+	if err != nil {
+		m.Log.Warn("not all old versions were removed", "error", err)
+	}
+	for _, v := range verdicts {
+		if !v.Keep {
+			m.Log.Info("removed a version that nothing needs", "folder", v.Entry.Name, "reason", v.Reason)
+		}
+	}
+}
+
+// staysAsItIs says what a host is on that was not changed.
+func StaysAsItIs(c state.Config) string {
+	if c.Spec.ActiveVersion == "" {
+		return "nothing was changed"
+	}
+	return "the agent stays on " + OrNone(c.Spec.ActiveVersion)
+}
+
+// OrNone completes "the agent is on …": before the first enable nobody but the
+// host knows.
+func OrNone(v string) string {
+	if v == "" {
+		return "what it ran before"
+	}
+	return "version " + v
+}

@@ -1,0 +1,577 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/backup"
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+)
+
+// model is a host with an agent, the systemd that runs it, and its database, which
+// is a real one. It is no list of answers: what a call brings depends on what was
+// done before, by the updater and by others. What systemd does here was seen of
+// systemd 252.
+//
+// Files are real, and changed by the real code. Processes are not.
+type model struct {
+	*Machine
+	t *testing.T
+
+	boots      int
+	down       bool // the host is shutting down
+	booted     bool // systemd runs
+	ordered    bool // the recovery at boot runs: whoever starts the agent waits for it
+	reachable  bool
+	enabled    bool   // the agent is started at boot
+	unit       string // as systemd has read it; empty: not found
+	main       *process
+	failed     bool // the agent died, or could not be started
+	invocation int
+	pids       int
+
+	versions map[string]behaviour
+	db       string
+	seen     database // as it was left by the agent, or found
+	stamp    string   // of its file then
+
+	before, after func(call string) error // of each call: others act here, and calls fail
+	calls         []string
+
+	rows     map[int]row // written by the agent
+	wrong    []string    // what no updater may do
+	restores int         // by an undoing, since the version that was switched to ran last
+	from, to version.Release
+}
+
+// row is one that the agent wrote; keep, that it must not be lost to an undoing.
+type row struct {
+	by   string
+	keep bool
+}
+
+// behaviour is what a version does when it is started.
+type behaviour struct {
+	schema int // it migrates an older database, and refuses a newer one
+	fate   fate
+}
+
+type fate string
+
+const (
+	holds      fate = "holds"
+	diesFirst  fate = "dies before it touches the database"
+	dies       fate = "dies at once"
+	diesLate   fate = "dies in its watch"
+	neverReady fate = "serves, and is never ready"
+)
+
+type process struct {
+	pid     int
+	version string
+	dir     string // of what it executes
+}
+
+type database struct {
+	schema int
+	rows   []int
+	gone   bool
+}
+
+const readyURL = "http://127.0.0.1:1/readyz"
+
+// newModel is a host that runs a version which was enabled before.
+func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	paths := state.Paths{
+		DataDir:     filepath.Join(root, "data"),
+		LinkDir:     filepath.Join(root, "bin"),
+		UnitDir:     filepath.Join(root, "units"),
+		AgentConfig: filepath.Join(root, "teleport.yaml"),
+	}
+	log := slog.New(slog.DiscardHandler)
+	program := filepath.Join(root, "updater")
+	m := &model{
+		t: t, versions: all, db: filepath.Join(paths.DataDir, "proc", "sqlite.db"), rows: map[int]row{},
+		booted: true, reachable: true, enabled: true, boots: 1,
+		from: version.Release{Version: from, Edition: version.OSS}, to: version.Release{Version: to, Edition: version.OSS},
+	}
+	m.Machine = &Machine{
+		Host:    &host.Host{Paths: paths, Store: versions.NewStore(paths.Versions()), Log: log, Program: program},
+		Connect: m.connect,
+		Now:     testNow,
+		BootID:  func() string { return fmt.Sprint("boot ", m.boots) },
+	}
+	writeFile(t, program, "the updater")
+	must(t, os.MkdirAll(filepath.Dir(m.db), 0o700))
+	m.exec("CREATE TABLE rows (n INTEGER)")
+	for v := range all {
+		m.release(v)
+	}
+	tree, ok, err := m.Store.Lookup(m.from)
+	must(t, err)
+	if !ok {
+		t.Fatal("the version to begin with is not in the store")
+	}
+	links, err := m.PlanLinks(tree)
+	must(t, err)
+	must(t, m.Place(tree, links))
+	must(t, m.WriteOriginals(host.Originals{Links: links, Unit: state.UnitFile{Path: paths.Unit()}}))
+	c := state.EmptyConfig()
+	c.Spec = state.Spec{Proxy: "proxy", Enabled: true, ActiveVersion: from, Health: state.HealthSpec{ReadyURL: readyURL}}
+	c.Status.ActiveEdition = version.OSS
+	must(t, c.Save(paths.Config()))
+	must(t, m.DaemonReload(t.Context()))
+	_, err = m.InstallUnits(t.Context(), m)
+	must(t, err)
+	t.Cleanup(m.ends)
+	m.launch()
+	m.calls = nil
+	return m
+}
+
+// release puts a version into the store.
+func (m *model) release(v string) {
+	dir := filepath.Join(m.Paths.Versions(), v)
+	for name, content := range map[string]string{
+		"edition": "oss\n", "manifest": "", "sha256": strings.Repeat("ab", 32) + "\n",
+		"bin/teleport": v, "bin/tsh": v, "bin/only-" + v: v, "etc/systemd/teleport.service": "[Service]\n# " + v + "\n",
+	} {
+		writeFile(m.t, filepath.Join(dir, name), content)
+	}
+}
+
+// left gives a version the database that it had when it was left.
+func (m *model) left(v string) {
+	m.t.Helper()
+	scratch := filepath.Join(m.t.TempDir(), "sqlite.db")
+	c, err := sqlite3.Open(scratch)
+	must(m.t, err)
+	must(m.t, c.Exec(fmt.Sprintf("CREATE TABLE rows (n INTEGER); INSERT INTO rows VALUES (-1); PRAGMA user_version=%d", m.versions[v].schema)))
+	must(m.t, c.Close())
+	must(m.t, backup.Take(m.t.Context(), backup.TakeRequest{Source: scratch, Dir: filepath.Join(m.Paths.Versions(), v, "backup"),
+		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: m.Now()}}))
+}
+
+// request is the switch from one to the other.
+func (m *model) request(kind Kind) Request {
+	tree, ok, err := m.Store.Lookup(m.to)
+	if err != nil || !ok {
+		m.t.Fatalf("the version to switch to is not in the store: %v", err)
+	}
+	return Request{Kind: kind, From: m.from, To: TreeOf(tree)}
+}
+
+// killed is thrown where the updater is killed.
+type killed struct{}
+
+// runs does something that the updater does, up to where it is killed.
+func (m *model) runs(do func() error) (err error, wasKilled bool) {
+	defer func() {
+		switch r := recover(); r.(type) {
+		case nil:
+		case killed:
+			wasKilled = true
+		default:
+			panic(r)
+		}
+		m.look()
+	}()
+	return do(), false
+}
+
+func (m *model) tick() (error, bool) {
+	return m.runs(func() error {
+		_, unlock, err := m.Open(m.t.Context())
+		if err == nil {
+			unlock()
+		}
+		return err
+	})
+}
+
+// reboot is a boot with its recovery.
+func (m *model) reboot() (err error, wasKilled bool) {
+	m.ends()
+	m.failed, m.down = false, false
+	m.boots++
+	m.read()
+	m.ordered = true
+	err, wasKilled = m.runs(func() error { return m.Recover(m.t.Context(), true) })
+	m.ordered = false
+	if m.enabled && m.unit != "" {
+		m.launch()
+	}
+	return err, wasKilled
+}
+
+// What systemd and the agent do.
+
+// program is what the agent's unit starts: a version and the folder that it is in.
+func (m *model) program() (v, dir string) {
+	path, err := filepath.EvalSymlinks(filepath.Join(m.Paths.LinkDir, "teleport"))
+	if err != nil {
+		return "", ""
+	}
+	text, _ := os.ReadFile(path)
+	return string(text), filepath.Dir(filepath.Dir(path))
+}
+
+// launch starts a process by the links.
+func (m *model) launch() {
+	m.invocation++
+	m.failed = false
+	p := m.spawn()
+	if p == nil {
+		m.failed = true
+		return
+	}
+	m.runsNow(p)
+}
+
+func (m *model) runsNow(p *process) {
+	m.main = p
+	others.open(m.db)
+	m.write()
+}
+
+// ends is the end of the agent's process.
+func (m *model) ends() {
+	if m.main != nil {
+		others.close(m.db)
+		m.main = nil
+	}
+}
+
+// spawn is nil for a process that dies at once.
+func (m *model) spawn() *process {
+	m.look()
+	v, dir := m.program()
+	b, ok := m.versions[v]
+	m.pids++
+	if v == m.to.Version {
+		m.restores = 0
+	}
+	switch now := m.seen; {
+	case !ok, b.fate == diesFirst, now.gone, now.schema > b.schema:
+		return nil
+	case now.schema < b.schema:
+		m.exec(fmt.Sprintf("CREATE TABLE s%d (n INTEGER); PRAGMA user_version=%d", b.schema, b.schema))
+	}
+	if b.fate == dies {
+		return nil
+	}
+	return &process{pid: 100 + m.pids, version: v, dir: dir}
+}
+
+// write is what a running agent does: it adds a row. Those of a version that was put
+// back, or is proven, must not be lost.
+func (m *model) write() {
+	if m.main == nil {
+		return
+	}
+	m.look()
+	n := len(m.rows) + 1
+	keep := true
+	if j, err := state.LoadJournal(m.Paths.Journal()); err == nil && j != nil {
+		keep = j.Phase == proven || m.main.version == m.from.Version && (j.Phase == restored || j.Phase == rollingBack && j.Database.Restored)
+	}
+	m.rows[n] = row{m.main.version, keep}
+	m.exec(fmt.Sprintf("INSERT INTO rows VALUES (%d)", n))
+}
+
+func (m *model) exec(sql string) {
+	m.t.Helper()
+	c, err := sqlite3.Open(m.db)
+	must(m.t, err)
+	must(m.t, c.Exec(sql))
+	must(m.t, c.Close())
+	m.seen, m.stamp = m.readDatabase(), m.stampOf()
+}
+
+// stampOf tells whether the database may have been changed.
+func (m *model) stampOf() string {
+	info, err := os.Stat(m.db)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(info.ModTime(), info.Size(), info.Sys().(*syscall.Stat_t).Ino)
+}
+
+func (m *model) readDatabase() (d database) {
+	m.t.Helper()
+	if !host.Exists(m.db) {
+		return database{gone: true}
+	}
+	c, err := sqlite3.OpenFlags(m.db, sqlite3.OPEN_READONLY)
+	must(m.t, err)
+	defer c.Close()
+	for sql, add := range map[string]func(n int){
+		"PRAGMA user_version":   func(n int) { d.schema = n },
+		"SELECT n FROM rows":    func(n int) { d.rows = append(d.rows, n) },
+		"PRAGMA quick_check(1)": func(int) {},
+	} {
+		s, _, err := c.Prepare(sql)
+		must(m.t, err)
+		for s.Step() {
+			add(s.ColumnInt(0))
+		}
+		must(m.t, s.Close())
+	}
+	slices.Sort(d.rows)
+	return d
+}
+
+// look finds out what the updater did to the database since.
+func (m *model) look() {
+	stamp := m.stampOf()
+	if stamp == m.stamp {
+		return
+	}
+	now := m.readDatabase()
+	m.stamp = stamp
+	if now.schema == m.seen.schema && slices.Equal(now.rows, m.seen.rows) && now.gone == m.seen.gone {
+		return
+	}
+	if m.main != nil {
+		m.wrong = append(m.wrong, fmt.Sprintf("the database was changed under version %s, which runs", m.main.version))
+	}
+	if j, err := state.LoadJournal(m.Paths.Journal()); err == nil && j != nil && j.Phase == rollingBack {
+		if m.restores++; m.restores > 1 {
+			m.wrong = append(m.wrong, "the database was restored twice, though no other version ran in between")
+		}
+	}
+	m.seen = now
+}
+
+// committedOn reports whether a release is the active one.
+func (m *model) committedOn(r version.Release) bool {
+	c, err := state.LoadConfig(m.Paths.Config())
+	return err == nil && c.Active() == r
+}
+
+func (m *model) read() {
+	text, _ := os.ReadFile(m.Paths.Unit())
+	m.unit = string(text)
+}
+
+// Agent.
+
+func (m *model) connect(context.Context) (Agent, error) {
+	switch {
+	case !m.booted:
+		return absent{}, nil
+	case !m.reachable:
+		return nil, fmt.Errorf("%w: the socket is gone", systemd.ErrUnreachable)
+	}
+	return m, nil
+}
+
+// call is one call: others act before it and after it, and either of that may keep
+// it from being answered.
+func (m *model) call(name string, do func() error) error {
+	m.look()
+	m.calls = append(m.calls, name)
+	if m.before != nil {
+		if err := m.before(name); err != nil {
+			return err
+		}
+	}
+	err := do()
+	if m.after != nil {
+		if lost := m.after(name); lost != nil {
+			return lost
+		}
+	}
+	return err
+}
+
+func (m *model) Look(context.Context) (s Sight, err error) {
+	err = m.call("look", func() error {
+		s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
+			FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", CanReload: true}
+		if m.unit == "" {
+			s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
+		}
+		switch {
+		case m.main != nil:
+			s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
+			s.InvocationID = fmt.Sprint(m.invocation)
+			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Exe: m.main.dir + "/bin/teleport"}
+		case m.failed:
+			s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
+		}
+		s.State = stateOf(s.Unit)
+		return nil
+	})
+	if err != nil {
+		return Sight{}, err
+	}
+	return s, nil
+}
+
+func (m *model) Stopping(context.Context) (down bool, err error) {
+	err = m.call("stopping", func() error { down = m.down; return nil })
+	return down, err
+}
+
+func (m *model) Stop(context.Context, manner) error {
+	return m.call("stop", func() error { m.ends(); m.failed = false; return nil })
+}
+
+func (m *model) DaemonReload(context.Context) error {
+	return m.call("daemon-reload", func() error { m.read(); return nil })
+}
+
+func (m *model) ResetFailed(context.Context) error {
+	return m.call("reset-failed", func() error { m.failed = false; return nil })
+}
+
+func (m *model) Start(context.Context) error {
+	return m.call("start", func() error { m.startUnit(); return nil })
+}
+
+func (m *model) startUnit() {
+	if m.main == nil && m.unit != "" && !m.ordered {
+		m.launch()
+	}
+}
+
+func (m *model) Restart(context.Context) error {
+	return m.call("restart", func() error { m.ends(); m.startUnit(); return nil })
+}
+
+func (m *model) Disable(context.Context) error {
+	return m.call("disable", func() error { m.enabled = false; return nil })
+}
+
+func (m *model) StartTimer(context.Context, bool) error { return nil }
+func (m *model) StopTimer(context.Context) error        { return nil }
+func (m *model) Close()                                 {}
+
+func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
+	return 0, false, nil
+}
+
+// Prove is a job and its watch. Others may act in the middle of the watch, which is
+// a call of its own for that.
+func (m *model) Prove(_ context.Context, by health.Means, w health.Watch) (out health.Outcome, err error) {
+	verdict := m.call("prove", func() error {
+		if m.unit == "" {
+			return errors.New("systemd reports the unit as not-found")
+		}
+		switch {
+		case by == health.Start:
+			m.startUnit()
+		case by == health.Restart, by == health.Reload && m.main == nil:
+			m.ends()
+			m.startUnit()
+			out.Restarted = true
+		case by == health.Reload:
+			next := m.spawn()
+			if next == nil {
+				return &health.UnhealthyError{Reason: "was reloaded, and the process of the new version died", OldServes: true}
+			}
+			m.ends()
+			m.runsNow(next)
+		}
+		return nil
+	})
+	if verdict != nil {
+		return health.Outcome{}, verdict
+	}
+	return out, m.call("watch", func() error { return m.judge(w) })
+}
+
+func (m *model) judge(w health.Watch) error {
+	unhealthy := func(reason string) error { return &health.UnhealthyError{Reason: reason} }
+	if m.down {
+		return health.ErrHostStopping
+	}
+	if m.main == nil && !m.failed {
+		return &health.UnhealthyError{Reason: "was stopped by somebody else", Stopped: true}
+	}
+	if m.main == nil {
+		return unhealthy("exited with status 1")
+	}
+	fate := m.versions[m.main.version].fate
+	switch {
+	case w.Dir != "" && m.main.dir != w.Dir:
+		return &health.UnhealthyError{Reason: "executes another version", OldServes: true}
+	case fate == diesLate:
+		m.ends()
+		m.failed = true
+		return unhealthy("died and was restarted by systemd")
+	case fate == neverReady && w.ReadyURL != "":
+		return unhealthy("is not ready")
+	}
+	return nil
+}
+
+// What must be so.
+
+// sound says what is wrong with the host when nothing is open any more, or when it
+// is left alone: an agent runs, which is the version that is linked, with its unit,
+// on a database that is its own.
+func (m *model) sound() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	v, _ := m.program()
+	b := m.versions[v]
+	switch {
+	case m.main == nil:
+		add("no agent runs; %s is linked, the database has schema %d", v, m.seen.schema)
+	case m.main.version != v:
+		add("version %s runs, and %s is linked", m.main.version, v)
+	}
+	if m.seen.schema != b.schema {
+		add("the database has schema %d, and version %s works with %d", m.seen.schema, v, b.schema)
+	}
+	if text, _ := os.ReadFile(m.Paths.Unit()); !strings.Contains(string(text), "# "+v+"\n") {
+		add("version %s is linked, and the unit is %q", v, text)
+	}
+	for _, text := range m.wrong {
+		add("%s", text)
+	}
+	return errors.Join(errs...)
+}
+
+// closed says what is wrong when all is over: sound, no journal, and updates.yaml
+// names what runs.
+func (m *model) closed() error {
+	err := m.sound()
+	if host.Exists(m.Paths.Journal()) {
+		text, _ := os.ReadFile(m.Paths.Journal())
+		err = errors.Join(err, fmt.Errorf("the journal is open:\n%s", text))
+	}
+	if v, _ := m.program(); !m.committedOn(version.Release{Version: v, Edition: version.OSS}) {
+		err = errors.Join(err, fmt.Errorf("version %s is linked, and updates.yaml says otherwise", v))
+	}
+	exchanged := m.committedOn(m.to) && version.Compare(m.to.Version, m.from.Version) < 0
+	for n, r := range m.rows {
+		// A downgrade gives its version the database that it had.
+		if r.keep && !slices.Contains(m.seen.rows, n) && (!exchanged || r.by == m.to.Version) {
+			err = errors.Join(err, fmt.Errorf("row %d, which version %s wrote, is lost", n, r.by))
+		}
+	}
+	return err
+}

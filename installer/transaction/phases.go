@@ -1,0 +1,163 @@
+package transaction
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"teleport-update/installer/state"
+)
+
+// The phases of a transaction. Each is on stable storage before the first change
+// that it stands for.
+const (
+	begun        state.Phase = "begun"
+	switched     state.Phase = "switched"
+	rollingBack  state.Phase = "rolling_back"
+	restored     state.Phase = "restored"
+	proven       state.Phase = "proven"
+	uninstalling state.Phase = "uninstalling"
+)
+
+// phase is one row of the machine. What a transaction may do next, what may be
+// written down of it, and what a recovery makes of it hangs from its phase, and is
+// said here and nowhere else.
+type phase struct {
+	name state.Phase
+	// guarantee is what holds from the moment at which the phase is on stable
+	// storage.
+	guarantee string
+	notes     []about       // records that may be set
+	next      []state.Phase // that may be entered
+	// boot is what the recovery does before the agent starts, live what it does on a
+	// host that is up.
+	boot, live recovery
+	// status says what an updater is doing that works on it, and what is to be done
+	// where none does. The journal is that of the transaction.
+	working, cutOff func(*state.Journal) string
+}
+
+// recovery is what becomes of a transaction that was cut off.
+type recovery struct {
+	name string // completes "the recovery …"
+	do   func(*transaction, context.Context) error
+}
+
+// phases is the table. The first row is a transaction that is not written down yet.
+func phases() []phase {
+	undoFiles := recovery{"puts links, unit and database back; the first tick sees the agent run", (*transaction).undoAtBoot}
+	undo := recovery{"undoes it", (*transaction).undoInterrupted}
+	return []phase{
+		{
+			name:      "",
+			guarantee: "Nothing was changed.",
+			next:      []state.Phase{begun, proven, uninstalling},
+		},
+		{
+			name: begun,
+			guarantee: "The database may be being backed up and links being replaced. The agent has not been told; undoing is a matter of files, " +
+				"unless somebody else restarted it by the new links.",
+			notes: []about{aboutDatabase, aboutVerdict},
+			next:  []state.Phase{switched, rollingBack},
+			boot:  undoFiles, live: undo,
+			working: atWork, cutOff: switchCutOff,
+		},
+		{
+			name:      switched,
+			guarantee: "Links and unit are the new version's. The agent may run either version and may have changed the database.",
+			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
+			next:      []state.Phase{proven, rollingBack},
+			boot:      undoFiles,
+			live:      recovery{"watches the new version once more, and goes on if it holds; else undoes it", (*transaction).watchAgain},
+			working:   atWork, cutOff: switchCutOff,
+		},
+		{
+			name:      rollingBack,
+			guarantee: "The old version is being put back.",
+			notes:     []about{aboutAgent, aboutWatch, aboutDatabase},
+			next:      []state.Phase{rollingBack, restored},
+			boot:      undoFiles, live: recovery{"undoes it", (*transaction).undoAgain},
+			working: atWork, cutOff: switchCutOff,
+		},
+		{
+			name: restored,
+			guarantee: "Links, unit and database are the old version's again; what is left is to see the agent run. The database is not touched any more: " +
+				"it may hold rows written since.",
+			notes: []about{aboutAgent, aboutWatch, aboutVerdict},
+			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: recovery{"sees the old version run, and closes it", (*transaction).undoAgain},
+			working: atWork, cutOff: switchCutOff,
+		},
+		{
+			name:      proven,
+			guarantee: "The new version held. From here there is only forward.",
+			notes:     []about{aboutAgent, aboutPackages},
+			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
+			live:      recovery{"commits it", (*transaction).finishAgain},
+			working:   atWork, cutOff: switchCutOff,
+		},
+		{
+			name: uninstalling,
+			guarantee: "Links and unit are being made what the first enable found, and then all of the updater's is removed, the journal with it. " +
+				"There is only forward.",
+			boot: recovery{"puts links and unit in their places", (*transaction).releaseAtBoot}, live: recovery{"goes on with it", (*transaction).uninstallAgain},
+			working: func(j *state.Journal) string { return "uninstalling since " + timeOf(j) },
+			cutOff: func(*state.Journal) string {
+				return "an uninstall was cut off; `teleport-update uninstall` goes on with it"
+			},
+		},
+	}
+}
+
+// phaseOf returns the row of a phase; ok is false for one that this program does
+// not know.
+func phaseOf(name state.Phase) (row phase, ok bool) {
+	rows := phases()
+	n := slices.IndexFunc(rows, func(p phase) bool { return p.name == name })
+	if n < 0 {
+		return phase{}, false
+	}
+	return rows[n], true
+}
+
+// names lists the phases that are written down, in the order of the table.
+func names() []state.Phase {
+	var all []state.Phase
+	for _, p := range phases() {
+		if p.name != "" {
+			all = append(all, p.name)
+		}
+	}
+	return all
+}
+
+func atWork(j *state.Journal) string {
+	return fmt.Sprintf("switching to %s (%s) since %s", j.To, j.Phase, timeOf(j))
+}
+
+func switchCutOff(j *state.Journal) string {
+	if why := j.Watch.OldFails; why != "" {
+		return fmt.Sprintf("the switch to %s failed and was undone, but the version before does not hold either (%s); the next run tries it once more", j.To, why)
+	}
+	return fmt.Sprintf("a switch to %s was cut off (%s); the next run, or `teleport-update update`, closes it", j.To, j.Phase)
+}
+
+func timeOf(j *state.Journal) string { return j.Started.Format(time.RFC3339) }
+
+// Description is an open transaction as it is told to a person.
+type Description struct {
+	state.Journal
+	Working string // what an updater does that is at work on it
+	CutOff  string // what is to be done where none is
+}
+
+// Describe reads the open transaction; nil when there is none. An error is a
+// *state.JournalError.
+func Describe(path string) (*Description, error) {
+	j, err := load(path)
+	if j == nil || err != nil {
+		return nil, err
+	}
+	row, _ := phaseOf(j.Phase)
+	return &Description{j.Journal, row.working(&j.Journal), row.cutOff(&j.Journal)}, nil
+}

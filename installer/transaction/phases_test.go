@@ -1,0 +1,233 @@
+package transaction
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+)
+
+var write = flag.Bool("write", false, "write docs/phases.md")
+
+func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
+	m := testMachine(t)
+	for _, from := range phases() {
+		for _, to := range names() {
+			tr := m.open(t, begun, nil)
+			tr.j.Phase = from.name
+			must(t, tr.j.save(&tr.j.Journal))
+			before, err := os.ReadFile(m.Paths.Journal())
+			must(t, err)
+			err = tr.j.enter(to)
+			after, readErr := os.ReadFile(m.Paths.Journal())
+			must(t, readErr)
+			if allowed := slices.Contains(from.next, to); allowed != (err == nil) || allowed != (tr.j.Phase == to && strings.Contains(string(after), `"phase": "`+string(to)+`"`)) && from.name != to {
+				t.Errorf("from %q to %q: %v, then %q; allowed: %v", from.name, to, err, tr.j.Phase, allowed)
+			} else if !allowed && !bytes.Equal(before, after) {
+				t.Errorf("from %q to %q: refused, and written", from.name, to)
+			}
+		}
+	}
+}
+
+func TestNothingIsNotedThatTheTableDoesNotList(t *testing.T) {
+	m := testMachine(t)
+	for _, row := range phases() {
+		for _, what := range []about{aboutVerdict, aboutAgent, aboutWatch, aboutDatabase, aboutPackages} {
+			tr := m.open(t, begun, nil)
+			tr.j.Phase = row.name
+			changed := false
+			err := tr.j.note(what, func(*state.Journal) { changed = true })
+			if allowed := slices.Contains(row.notes, what); allowed != changed || allowed != (err == nil) {
+				t.Errorf("the %s in the phase %q: changed %v, %v; allowed: %v", what, row.name, changed, err, allowed)
+			}
+		}
+	}
+}
+
+func TestAPhaseThatCannotBeWrittenIsNotEntered(t *testing.T) {
+	tr := testMachine(t).open(t, begun, func(j *state.Journal) { j.Reached = "unit" })
+	full := fmt.Errorf("no room")
+	tr.j.save = func(*state.Journal) error { return full }
+	s := steps()[slices.IndexFunc(steps(), func(s step) bool { return s.enters == switched })]
+	if err := tr.j.advance(s); err == nil || tr.j.Phase != begun || tr.j.reached("reload") {
+		t.Errorf("%v: the phase is %q, reached is %q", err, tr.j.Phase, tr.j.Reached)
+	}
+}
+
+func TestEveryPhaseHasARowThatIsWhole(t *testing.T) {
+	known := names()
+	for _, p := range phases() {
+		if p.guarantee == "" {
+			t.Errorf("%q guarantees nothing", p.name)
+		}
+		if p.name != "" && (p.boot.do == nil || p.live.do == nil || p.boot.name == "" || p.live.name == "" || p.working == nil || p.cutOff == nil) {
+			t.Errorf("the row of %q is not whole", p.name)
+		}
+		for _, next := range p.next {
+			if !slices.Contains(known, next) {
+				t.Errorf("%q is followed by %q, which is no phase", p.name, next)
+			}
+		}
+	}
+}
+
+// sources parses the program's files below a folder.
+func sources(t *testing.T, root string, do func(path string, set *token.FileSet, f *ast.File)) {
+	t.Helper()
+	must(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err == nil {
+			do(path, set, f)
+		}
+		return err
+	}))
+}
+
+func text(set *token.FileSet, n ast.Node) string {
+	var b bytes.Buffer
+	_ = printer.Fprint(&b, set, n)
+	return b.String()
+}
+
+// Whatever hangs from the phase is in the table. What is compared with one phase
+// elsewhere is listed here, and why.
+func TestNothingButTheTableDecidesOnPhases(t *testing.T) {
+	allowed := map[string]string{
+		"advance":          "how the agent is enabled is written down with the version that is proven",
+		"forward":          "the same",
+		"run":              "an undoing that has put all back goes on with the agent",
+		"due":              "the same",
+		"enterRollingBack": "what is on a disk that is full still says begun, which means the same",
+		"noteBoot":         "a version that was not proven is not tried again after a boot",
+		"undoAtBoot":       "an undoing that was begun knows why",
+		"finishUninstall":  "an uninstall of what was never enabled has no agent to release",
+	}
+	used := map[string]bool{}
+	phase := func(e ast.Expr) bool {
+		id, ok := e.(*ast.Ident)
+		return ok && slices.Contains([]string{"begun", "switched", "rollingBack", "restored", "proven", "uninstalling"}, id.Name)
+	}
+	sources(t, "..", func(path string, set *token.FileSet, f *ast.File) {
+		if filepath.Base(path) == "phases.go" {
+			return
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CaseClause:
+					if slices.ContainsFunc(n.List, phase) {
+						t.Errorf("%s %s: a switch over phases", path, fn.Name.Name)
+					}
+				case *ast.BinaryExpr:
+					if phase(n.X) || phase(n.Y) {
+						used[fn.Name.Name] = true
+						if allowed[fn.Name.Name] == "" {
+							t.Errorf("%s %s: %s", path, fn.Name.Name, text(set, n))
+						}
+					}
+				}
+				return true
+			})
+		}
+	})
+	for name := range allowed {
+		if !used[name] {
+			t.Errorf("%s compares no phase any more", name)
+		}
+	}
+}
+
+// Only record.go writes in the journal of an open transaction.
+func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
+	sources(t, "..", func(path string, set *token.FileSet, f *ast.File) {
+		if filepath.Base(path) == "record.go" {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if a, ok := n.(*ast.AssignStmt); ok {
+				for _, left := range a.Lhs {
+					if strings.Contains(text(set, left), ".j.") {
+						t.Errorf("%s: %s", path, text(set, a))
+					}
+				}
+			}
+			return true
+		})
+	})
+}
+
+// TestThePhasesPage holds docs/phases.md to the table and the list. After a change
+// of these: go test ./installer/transaction -run TestThePhasesPage -write
+func TestThePhasesPage(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "phases.md")
+	want := page()
+	if *write {
+		must(t, os.WriteFile(path, []byte(want), 0o644))
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s is not what the table says (%v): write it by go test ./installer/transaction -run TestThePhasesPage -write", path, err)
+	}
+}
+
+func page() string {
+	var b strings.Builder
+	b.WriteString(`# The phases of a transaction
+
+This page is written from the table in installer/transaction/phases.go and the list in step.go.
+
+` + "```mermaid\nstateDiagram-v2\n")
+	name := func(p state.Phase) string {
+		if p == "" {
+			return "[*]"
+		}
+		return string(p)
+	}
+	for _, p := range phases() {
+		for _, next := range p.next {
+			fmt.Fprintf(&b, "    %s --> %s\n", name(p.name), name(next))
+		}
+		if len(p.next) == 0 {
+			fmt.Fprintf(&b, "    %s --> [*]\n", name(p.name))
+		}
+	}
+	b.WriteString("```\n")
+	for _, p := range phases() {
+		if p.name == "" {
+			continue
+		}
+		var notes []string
+		for _, what := range p.notes {
+			notes = append(notes, string(what))
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", p.name, p.guarantee)
+		fmt.Fprintf(&b, "- Before the agent starts at a boot, the recovery %s.\n- On a host that is up, the recovery %s.\n", p.boot.name, p.live.name)
+		if len(notes) > 0 {
+			fmt.Fprintf(&b, "- What may be noted in the journal: %s.\n", strings.Join(notes, ", "))
+		}
+	}
+	b.WriteString("\n# The steps of a switch\n\nRead from top to bottom on the way to a new version, from bottom to top on the way back.\n\n" +
+		"| step | begins when done | on the way back | begins when undone | needs of the journal |\n| --- | --- | --- | --- | --- |\n")
+	for _, s := range steps() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.name, s.enters, s.back, s.leaves, strings.Join(s.needs, ", "))
+	}
+	return b.String()
+}

@@ -1,0 +1,212 @@
+package transaction
+
+import (
+	"fmt"
+	"slices"
+
+	"teleport-update/health"
+	"teleport-update/installer/state"
+)
+
+// record is the journal of one open transaction, and the only way to write in it:
+// nothing is entered or noted that the row of its phase does not list.
+type record struct {
+	state.Journal
+	path string
+	save func(*state.Journal) error // durably
+}
+
+// about is what a note is about, as the table of phases lists it.
+type about string
+
+const (
+	aboutVerdict  about = "verdict"
+	aboutAgent    about = "agent"
+	aboutWatch    about = "watch"
+	aboutDatabase about = "database"
+	aboutPackages about = "packages"
+)
+
+func newRecord(path string, j *state.Journal) *record {
+	return &record{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
+}
+
+// load reads the record of the open transaction; nil when there is none. Any error
+// is a *state.JournalError.
+func load(path string) (*record, error) {
+	j, err := state.LoadJournal(path)
+	if j == nil || err != nil {
+		return nil, err
+	}
+	if _, ok := phaseOf(j.Phase); !ok || j.Phase == "" {
+		return nil, &state.JournalError{Reason: fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase)}
+	}
+	return newRecord(path, j), nil
+}
+
+// enter writes a phase down, durably, before what it stands for is done. After an
+// error the transaction is in the phase that it was in.
+func (r *record) enter(p state.Phase) error {
+	row, _ := phaseOf(r.Phase)
+	if !slices.Contains(row.next, p) {
+		return fmt.Errorf("write the journal: the phase %q cannot follow %q", p, r.Phase)
+	}
+	before := r.Phase
+	r.Phase = p
+	if err := r.save(&r.Journal); err != nil {
+		r.Phase = before
+		return err
+	}
+	return nil
+}
+
+// advance notes that a step is done, durably where another phase begins with that.
+// After an error it counts as not done.
+func (r *record) advance(s step) error {
+	before := r.Reached
+	r.Reached = s.name
+	if s.enters == "" {
+		return nil
+	}
+	if err := r.enter(s.enters); err != nil {
+		r.Reached = before
+		return err
+	}
+	return nil
+}
+
+// setEnabledBy says how the agent is enabled when a version is proven.
+func (r *record) setEnabledBy(links []string) { r.Agent.EnabledBy = links }
+
+// assume is enter without the write, for a disk that has no room for it.
+func (r *record) assume(p state.Phase) { r.Phase = p }
+
+// set changes what the phase allows to be changed. It is written down with the
+// next entry.
+func (r *record) set(what about, change func(*state.Journal)) error {
+	row, _ := phaseOf(r.Phase)
+	if !slices.Contains(row.notes, what) {
+		return fmt.Errorf("write the journal: nothing is noted about the %s in the phase %q", what, r.Phase)
+	}
+	change(&r.Journal)
+	return nil
+}
+
+// note is set, durably.
+func (r *record) note(what about, change func(*state.Journal)) error {
+	if err := r.set(what, change); err != nil {
+		return err
+	}
+	return r.save(&r.Journal)
+}
+
+// setVerdict says why the transaction is undone. It is written down when that
+// begins.
+func (r *record) setVerdict(against state.Against, reason string) error {
+	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict = state.Verdict{Reason: reason, Against: against} })
+}
+
+// setUnhealthy is setVerdict for a version that did not hold, with what its watch
+// found out besides.
+func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {
+	err := r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = u.OldServes })
+	if err != nil || !u.Stopped {
+		return first(err, r.setVerdict(state.AgainstVersion, reason))
+	}
+	// A person stopped the agent in the middle of the watch: nothing is known about
+	// the version, and starting it again is that person's.
+	return first(r.setAgent(state.AgentStopped), r.setVerdict(state.AgainstInterruption, reason))
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteSecondWatch says that a recovery watches the new version: once.
+func (r *record) noteSecondWatch() error {
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = true })
+}
+
+// setNothingServes says that the host was booted: no process of before is there.
+func (r *record) setNothingServes() error {
+	if !r.Watch.OldServes {
+		return nil
+	}
+	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
+}
+
+// noteOldStopped says that the old process, which never stopped serving, is about
+// to be stopped.
+func (r *record) noteOldStopped() error {
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
+}
+
+// noteOldFails says that the old version, put back, does not hold, and why.
+func (r *record) noteOldFails(reason string) error {
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
+}
+
+// setAgent says whether the agent is to run.
+func (r *record) setAgent(s state.AgentState) error {
+	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.State = s })
+}
+
+// noteStarted says that an agent which was down was started by somebody, so that
+// it is to run.
+func (r *record) noteStarted() error {
+	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.State = state.AgentRunning })
+}
+
+// noteBoot says that the host was booted since: what ran does not, and down, that
+// systemd did not start the agent at this boot. A version that was not proven is
+// not tried again.
+func (r *record) noteBoot(id string, down bool) error {
+	r.BootID, r.Watch.OldServes = id, false
+	if down {
+		r.Agent.State = state.AgentStopped
+	}
+	if r.Phase == restored {
+		return r.save(&r.Journal)
+	}
+	return r.enter(rollingBack)
+}
+
+// noteReloadOwed says whether systemd still has to read the files that were
+// changed.
+func (r *record) noteReloadOwed(owed bool) error {
+	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.ReloadOwed = owed })
+}
+
+// noteReconciled says that files of a proven version are about to be put back, so
+// that the agent may be down.
+func (r *record) noteReconciled() error {
+	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.Start = true })
+}
+
+// noteBackup says that the backup of the database is complete.
+func (r *record) noteBackup() error {
+	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
+}
+
+// setUntouched says that the database is what it was: there is nothing to put back.
+func (r *record) setUntouched() error {
+	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
+}
+
+// setRestored says whether the database is the old version's again, so that it is
+// not restored a second time, over what was written since.
+func (r *record) setRestored(yes bool) error {
+	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
+}
+
+// notePackages says what of packages that are about to be removed is to stay.
+func (r *record) notePackages(own []string, kept []state.KeptFile, unit []byte) error {
+	return r.note(aboutPackages, func(j *state.Journal) {
+		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Noted = own, kept, unit, true
+	})
+}

@@ -1,0 +1,228 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+// Recover closes a transaction that was cut off, if there is one. At boot, that
+// is before the agent has started, it repairs files only and leaves the rest to
+// the timer's first run: asking systemd for the agent from a unit that is
+// ordered before the agent would wait for itself.
+func (m *Machine) Recover(ctx context.Context, boot bool) error {
+	if !host.Exists(m.Paths.Journal()) {
+		return nil
+	}
+	if !boot {
+		if err := m.recoverTransient(ctx); err != nil {
+			return err
+		}
+	}
+	unlock, err := m.LockUpdates(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if boot {
+		return m.recoverAtBoot(ctx)
+	}
+	m.cleanUp(ctx)
+	return m.recoverLive(ctx)
+}
+
+// recoverLive closes an open transaction on a host that is up.
+func (m *Machine) recoverLive(ctx context.Context) error {
+	j, err := m.loadOrSetAside()
+	if err != nil || j == nil {
+		return err
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	row, _ := phaseOf(j.Phase)
+	return row.live.do(&transaction{Machine: m, agent: agent, j: j}, ctx)
+}
+
+// recoverAtBoot puts files in their places; nothing is started and nothing is
+// watched. Without systemd it does so too, where that does not answer.
+func (m *Machine) recoverAtBoot(ctx context.Context) error {
+	j, err := m.loadOrSetAside()
+	if err != nil || j == nil {
+		return err
+	}
+	agent, err := m.Connect(ctx)
+	if errors.Is(err, systemd.ErrUnreachable) {
+		agent, err = unreachable{why: err}, nil
+	}
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	row, _ := phaseOf(j.Phase)
+	return row.boot.do(&transaction{Machine: m, agent: agent, j: j}, ctx)
+}
+
+func (m *Machine) loadOrSetAside() (*record, error) {
+	j, err := load(m.Paths.Journal())
+	bad, ok := errors.AsType[*state.JournalError](err)
+	if !ok {
+		return j, err
+	}
+	if bad.Newer {
+		return nil, &failure.NeedsPersonError{Err: fmt.Errorf("%w; nothing was changed", bad)}
+	}
+	return nil, &failure.NeedsPersonError{Err: m.setAside(bad)}
+}
+
+// setAside deals with a journal that says nothing any more. Links and unit tell
+// whether the host is on one version all the same, the one that was active last:
+// then the journal is kept aside and updates go on. Else every step could be the
+// wrong one, and a person has to look.
+func (m *Machine) setAside(bad *state.JournalError) error {
+	c, err := state.LoadConfig(m.Paths.Config())
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+	}
+	problems := []string{"no version was active yet"}
+	if tree, ok, err := m.Active(c); err != nil {
+		return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+	} else if ok {
+		if problems, err = m.Problems(tree); err != nil {
+			return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+		}
+	} else if v := c.Spec.ActiveVersion; v != "" {
+		problems = []string{"version " + v + " is not whole on disk"}
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%w; nothing was changed, and nothing will be as long as it is there: %s; "+
+			"once the links in %s and the unit %s are those of the version that is to run, remove the journal",
+			bad, strings.Join(problems, "; "), m.Paths.LinkDir, m.Paths.Unit())
+	}
+	aside := m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
+	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+
+		"see that the agent works, for a switch may have been cut off while its database was of another version", bad, aside, c.Spec.ActiveVersion)
+	c.Status.LastUpdate = &state.LastUpdate{
+		Time: m.Timestamp(), Target: c.Spec.ActiveVersion, TargetEdition: c.Status.ActiveEdition, Result: state.Interrupt, Error: told.Error(),
+	}
+	if err := c.Save(m.Paths.Config()); err != nil {
+		return errors.Join(bad, err)
+	}
+	if err := durable.Rename(m.Paths.Journal(), aside); err != nil {
+		return fmt.Errorf("%w; keep it aside: %w", bad, err)
+	}
+	return told
+}
+
+func (t *transaction) tellClosing() {
+	t.Log.Warn("closing a switch that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
+}
+
+// undoInterrupted undoes a switch of which nothing but the interruption is known.
+func (t *transaction) undoInterrupted(ctx context.Context) error {
+	t.tellClosing()
+	return t.undoUnknown(ctx)
+}
+
+func (t *transaction) undoUnknown(ctx context.Context) error {
+	if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
+		return err
+	}
+	return t.undoAndTell(ctx)
+}
+
+// undoAgain goes on with an undoing that was cut off.
+func (t *transaction) undoAgain(ctx context.Context) error {
+	t.tellClosing()
+	return t.undoAndTell(ctx)
+}
+
+// undoAndTell is not cut short by what cut the switch short.
+func (t *transaction) undoAndTell(ctx context.Context) error {
+	err := t.undo(context.WithoutCancel(ctx))
+	if errors.Is(err, health.ErrHostStopping) {
+		return &NeedsBootError{}
+	}
+	if err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the switch to %s: %w; the next run tries again", t.j.To, err)}
+	}
+	t.Log.Info("the switch was undone", "to", t.j.To.String(), "reason", t.reason())
+	return nil
+}
+
+// watchAgain gives a switch that was cut off while the new version ran a second
+// watch, once: the cut says nothing about the version.
+func (t *transaction) watchAgain(ctx context.Context) error {
+	t.tellClosing()
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if t.j.Watch.Again || t.j.BootID != t.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.Dir) {
+		return t.undoUnknown(ctx)
+	}
+	if err := t.j.noteSecondWatch(); err != nil {
+		return err
+	}
+	spec, err := t.healthSpec()
+	if err != nil {
+		return err
+	}
+	w := watchOf(t.j.To.Dir, spec, sight)
+	t.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window)
+	_, err = t.agent.Prove(ctx, health.Running, w)
+	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](err)
+	switch {
+	case err == nil:
+		t.Log.Info("the agent holds", "version", t.j.To.String())
+		if err := t.enterProven(); err != nil {
+			return err
+		}
+		return t.finish(ctx)
+	case errors.Is(err, health.ErrHostStopping):
+		return &NeedsBootError{}
+	case ctx.Err() != nil:
+		return fmt.Errorf("close the switch to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
+	case !isUnhealthy:
+		return err
+	}
+	t.Log.Warn("rolling back", "version", t.j.To.String(), "error", err)
+	if err := t.j.setUnhealthy(err.Error(), unhealthy); err != nil {
+		return err
+	}
+	return t.undoAndTell(ctx)
+}
+
+// leave is for phases in which nothing about the files is open.
+func (t *transaction) leave(context.Context) error { return nil }
+
+// undoAtBoot puts links, unit and database back.
+func (t *transaction) undoAtBoot(ctx context.Context) error {
+	if t.j.Phase != rollingBack {
+		if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
+			return err
+		}
+	}
+	if err := t.j.setNothingServes(); err != nil {
+		return err
+	}
+	t.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
+	u := &undoing{transaction: t, boot: true}
+	if err := u.run(ctx); err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the switch to %s at boot: %w; the next run tries again", t.j.To, err)}
+	}
+	if err := t.agent.ResetFailed(ctx); err != nil && !t.j.Agent.ReloadOwed {
+		return err
+	}
+	return nil
+}

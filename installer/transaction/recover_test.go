@@ -1,0 +1,317 @@
+package transaction
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+)
+
+// cut kills the updater at a call, the nth of its name, before it or after it.
+func (m *model) cut(name string, nth int, after bool) {
+	seen := 0
+	hook := func(call string) error {
+		if call == name {
+			if seen++; seen == nth {
+				panic(killed{})
+			}
+		}
+		return nil
+	}
+	if after {
+		m.after = hook
+	} else {
+		m.before = hook
+	}
+}
+
+func (m *model) calm() { m.before, m.after, m.reachable = nil, nil, true }
+
+// A scene is a host on which a transaction was cut off.
+type scene struct {
+	name string
+	make func(*testing.T) *model
+}
+
+func cutOff(name string, make func(*testing.T) *model, kind Kind, call string, nth int, after bool) scene {
+	return scene{name, func(t *testing.T) *model {
+		t.Helper()
+		m := make(t)
+		m.cut(call, nth, after)
+		if err, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(kind)) }); !dead {
+			t.Fatalf("the switch was not killed at %s %d: %v; calls %q", call, nth, err, m.calls)
+		}
+		m.calm()
+		m.calls = nil
+		return m
+	}}
+}
+
+// scenes has each phase of the table.
+func scenes() []scene {
+	sound := func(t *testing.T) *model { return upgrade(t, twoHolds) }
+	bad := func(f fate) func(*testing.T) *model { return func(t *testing.T) *model { return upgrade(t, two(f)) } }
+	back := func(f fate) func(*testing.T) *model { return func(t *testing.T) *model { return downgrade(t, f) } }
+	proofOf := func(make func(*testing.T) *model) scene {
+		mid := cutOff("", make, Update, "watch", 1, false)
+		return scene{"proven", func(t *testing.T) *model {
+			m := mid.make(t)
+			m.edit(func(j *state.Journal) { j.Phase, j.Reached = proven, "watch" })
+			return m
+		}}
+	}
+	return []scene{
+		cutOff("begun", sound, Update, "daemon-reload", 1, false),
+		cutOff("begun, the agent is stopped", back(holds), Downgrade, "stop", 1, true),
+		{"begun, restarted early", func(t *testing.T) *model {
+			m := cutOff("", sound, Update, "daemon-reload", 1, true).make(t)
+			m.ends()
+			m.startUnit() // by links that are the new version's already
+			return m
+		}},
+		cutOff("switched", sound, Update, "prove", 1, false),
+		cutOff("switched, a downgrade", back(holds), Downgrade, "prove", 1, false),
+		cutOff("switched, in mid-watch", sound, Update, "watch", 1, false),
+		cutOff("switched, and bad", bad(diesLate), Update, "watch", 1, false),
+		cutOff("rolling back", bad(diesLate), Update, "stop", 1, false),
+		cutOff("rolling back, stopped", bad(neverReady), Update, "stop", 1, true),
+		cutOff("rolling back, files under way", bad(neverReady), Update, "daemon-reload", 2, true),
+		cutOff("rolling back a downgrade", back(diesLate), Downgrade, "stop", 2, true),
+		cutOff("restored", bad(diesLate), Update, "prove", 2, false),
+		cutOff("restored, in mid-watch", bad(diesLate), Update, "watch", 2, false),
+		proofOf(sound),
+		{"uninstalling", func(t *testing.T) *model {
+			m := sound(t)
+			m.cut("daemon-reload", 1, false)
+			if err, dead := m.runs(func() error { return m.uninstall(t.Context(), UninstallRequest{KeepAgent: false}) }); !dead {
+				t.Fatalf("the uninstall was not killed: %v; calls %q", err, m.calls)
+			}
+			m.calm()
+			m.calls = nil
+			return m
+		}},
+	}
+}
+
+func (m *model) edit(change func(*state.Journal)) {
+	m.t.Helper()
+	j, err := state.LoadJournal(m.Paths.Journal())
+	must(m.t, err)
+	change(j)
+	must(m.t, j.Save(m.Paths.Journal()))
+}
+
+// An outcome is what comes of one call of a recovery.
+type outcome struct {
+	name string
+	// before and after happen at that call; an error keeps the call from being made,
+	// or its answer from arriving.
+	before, after func(*model) error
+	down          bool // a person wants the agent to be down
+}
+
+var errNoAnswer = errors.New("systemd does not answer")
+
+func outcomes() []outcome {
+	act := func(do func(*model)) func(*model) error {
+		return func(m *model) error { do(m); return nil }
+	}
+	kill := func(*model) error { panic(killed{}) }
+	fail := func(*model) error { return errNoAnswer }
+	stop := func(m *model) { m.ends(); m.failed = false }
+	return []outcome{
+		{name: "it goes well"},
+		{name: "it fails", before: fail},
+		{name: "its answer is lost", after: fail},
+		{name: "the updater is killed before it", before: kill},
+		{name: "the updater is killed after it", after: kill},
+		{name: "somebody restarts the agent before it", before: act(func(m *model) { stop(m); m.startUnit() })},
+		{name: "somebody starts the agent after it", after: act(func(m *model) { m.startUnit() })},
+		{name: "a person stops the agent before it", before: act(stop), down: true},
+		{name: "the agent is killed before it", before: act(func(m *model) { m.ends(); m.failed = true })},
+		{name: "somebody has systemd read its files before it", before: act(func(m *model) { m.read() })},
+		{name: "the host shuts down before it", before: act(func(m *model) { m.ends(); m.down = true })},
+	}
+}
+
+// TestEveryPhaseEachCallEachOutcome goes through the table: each phase, at boot and
+// on a live host, each call that its recovery makes, and each outcome of it. After
+// that, and after the next tick, all is over and the promise is kept.
+func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
+	covered := map[state.Phase]bool{}
+	for _, s := range scenes() {
+		first := s.make(t)
+		j, err := load(first.Paths.Journal())
+		must(t, err)
+		covered[j.Phase] = true
+		for _, boot := range []bool{false, true} {
+			dry := s.make(t)
+			dry.recovers(boot)
+			calls := dry.calls
+			for n := range len(calls) {
+				for k, o := range outcomes() {
+					if k == 0 && n > 0 {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/boot=%v/%d %s/%s", s.name, boot, n, calls[n], o.name), func(t *testing.T) {
+						t.Parallel()
+						m := s.make(t)
+						m.meets(n, o)
+						err, dead := m.recovers(boot)
+						m.settles(o, err, dead || j.Phase == uninstalling)
+					})
+				}
+			}
+		}
+	}
+	for _, p := range names() {
+		if !covered[p] {
+			t.Errorf("no scene is about the phase %s", p)
+		}
+	}
+}
+
+func (m *model) recovers(boot bool) (error, bool) {
+	if boot {
+		return m.reboot()
+	}
+	return m.tick()
+}
+
+// meets has an outcome come of the nth call from now on.
+func (m *model) meets(n int, o outcome) {
+	at := func(count *int, do func(*model) error) func(string) error {
+		return func(string) error {
+			if *count++; *count-1 == n && do != nil {
+				return do(m)
+			}
+			return nil
+		}
+	}
+	var before, after int
+	m.before, m.after = at(&before, o.before), at(&after, o.after)
+}
+
+// settles says what is wrong once nothing comes in the way any more.
+func (m *model) settles(o outcome, err error, dead bool) {
+	m.t.Helper()
+	history := fmt.Sprintf("it ended with %v, killed %v, after %q", err, dead, m.calls)
+	m.calm()
+	m.calls = nil
+	if m.down {
+		if err, _ := m.reboot(); err != nil {
+			m.t.Errorf("the boot ends with %v; %s", err, history)
+		}
+	}
+	if err == nil && !dead && !o.down && m.booted {
+		if wrong := m.runsSomething(); wrong != nil {
+			m.t.Errorf("right after it: %v; %s", wrong, history)
+		}
+	}
+	// A person may have had the last word.
+	if o.down && m.main == nil && !m.failed {
+		m.startUnit()
+	}
+	for range 2 {
+		m.write()
+		if err, _ := m.tick(); err != nil {
+			m.t.Errorf("the next tick ends with %v; %s", err, history)
+		}
+	}
+	if o.down && m.main == nil && !m.failed {
+		m.startUnit()
+	}
+	if !host.Exists(m.Paths.Config()) {
+		return // uninstalled
+	}
+	if wrong := m.closed(); wrong != nil {
+		m.t.Errorf("in the end: %v; %s; then %q", wrong, history, m.calls)
+	}
+}
+
+// runsSomething says what is wrong with an agent that runs before all is over.
+func (m *model) runsSomething() error {
+	if !host.Exists(m.Paths.Config()) {
+		return nil
+	}
+	return m.sound()
+}
+
+// A recovery at boot does without a systemd that does not answer, and the first
+// tick has it read what it could not be told of; on a host that is up nothing is
+// touched.
+func TestASystemdThatDoesNotAnswer(t *testing.T) {
+	for _, s := range scenes() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			m := s.make(t)
+			before := m.files()
+			m.reachable = false
+			if err, _ := m.tick(); err == nil {
+				t.Error("a tick that cannot reach systemd ends well")
+			}
+			if after := m.files(); after != before || len(m.calls) > 0 {
+				t.Errorf("something was done without systemd: %s became %s, calls %q", before, after, m.calls)
+			}
+			m.boots++
+			m.ends()
+			m.failed = false
+			if err, _ := m.runs(func() error { return m.Recover(t.Context(), true) }); err != nil && s.name != "uninstalling" {
+				t.Errorf("the boot ends with %v", err)
+			}
+			m.startUnit() // by the unit that systemd has in memory
+			m.reachable = true
+			m.settles(outcome{}, nil, s.name == "uninstalling")
+			if text, _ := os.ReadFile(m.Paths.Unit()); m.unit != string(text) {
+				t.Errorf("systemd has %q in memory, the unit is %q", m.unit, text)
+			}
+		})
+	}
+}
+
+// files are all that a recovery could change.
+func (m *model) files() string {
+	j, _ := os.ReadFile(m.Paths.Journal())
+	c, _ := os.ReadFile(m.Paths.Config())
+	unit, _ := os.ReadFile(m.Paths.Unit())
+	v, _ := m.program()
+	return fmt.Sprintf("%s %s %s %s %+v", j, c, unit, v, m.readDatabase())
+}
+
+// What a step needs of the journal to be undone is what its row says: the rest may
+// be missing.
+func TestAStepIsUndoneFromWhatItsRowNames(t *testing.T) {
+	always := []string{"schema", "readable_from", "id", "started", "boot_id", "phase", "from", "to", "verdict", "own_units"}
+	for _, s := range scenes() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			m := s.make(t)
+			data, err := os.ReadFile(m.Paths.Journal())
+			must(t, err)
+			var fields, kept map[string]json.RawMessage
+			must(t, json.Unmarshal(data, &fields))
+			kept = map[string]json.RawMessage{}
+			needs := always
+			for _, s := range steps() {
+				needs = append(needs, s.needs...)
+			}
+			for _, name := range needs {
+				if v, ok := fields[name]; ok {
+					kept[name] = v
+				}
+			}
+			for _, name := range []string{"uninstall"} {
+				kept[name] = fields[name]
+			}
+			if data, err = json.Marshal(kept); err == nil {
+				err = os.WriteFile(m.Paths.Journal(), data, 0o600)
+			}
+			must(t, err)
+			m.settles(outcome{}, nil, true)
+		})
+	}
+}

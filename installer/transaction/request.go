@@ -1,0 +1,137 @@
+package transaction
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// Kind says what a switch is for; it decides which changes of the configuration,
+// made while the version was being fetched, call it off.
+type Kind string
+
+const (
+	Update    Kind = "update"
+	Downgrade Kind = "downgrade"
+	Enable    Kind = "enable"
+	Pin       Kind = "pin"
+	Rollback  Kind = "rollback"
+)
+
+// Automatic kinds stop being wanted when a person disables or pins.
+func (k Kind) Automatic() bool { return k == Update || k == Downgrade }
+
+// Request is a switch that a command asks for. Until the version is on disk, only
+// its name is known of To.
+type Request struct {
+	Kind       Kind            `json:"kind"`
+	From       version.Release `json:"from"` // the zero Release before the first enable
+	To         state.Tree      `json:"to"`
+	Spec       *state.Spec     `json:"spec,omitempty"` // configuration to commit with the version; nil keeps what is there
+	Held       *state.Held     `json:"held,omitempty"`
+	Now        bool            `json:"now,omitempty"` // in spite of a failure of this version
+	SkipBackup bool            `json:"skip_backup,omitempty"`
+	Force      bool            `json:"force,omitempty"` // a downgrade without a valid backup of the target
+}
+
+// UninstallRequest is an uninstall that a person asks for.
+type UninstallRequest struct {
+	KeepAgent bool `json:"keep_agent,omitempty"` // it stays, as plain files
+}
+
+// Order is the second half of a command, of which one field is set. It crosses a
+// process boundary as JSON on standard input, because templates may carry
+// credentials and arguments can be read by anybody.
+type Order struct {
+	Switch    *Request          `json:"switch,omitempty"`
+	Uninstall *UninstallRequest `json:"uninstall,omitempty"`
+}
+
+// ReadOrder reads what another process of this program asks for.
+func ReadOrder(r io.Reader) (Order, error) {
+	data, err := io.ReadAll(io.LimitReader(r, 1<<20))
+	if err != nil {
+		return Order{}, err
+	}
+	var o Order
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(&o)
+	if err == nil && (o.Switch == nil) == (o.Uninstall == nil) {
+		err = errors.New("it asks for nothing, or for two things at once")
+	}
+	if err != nil {
+		return Order{}, fmt.Errorf("read the request: %w; this command is for teleport-update itself", err)
+	}
+	return o, nil
+}
+
+// Do carries an order out in this process.
+func (m *Machine) Do(ctx context.Context, o Order) error {
+	if o.Uninstall != nil {
+		return m.uninstall(ctx, *o.Uninstall)
+	}
+	return m.doSwitch(ctx, *o.Switch)
+}
+
+// checked is a request that nothing speaks against, as of now: only check makes
+// one, under the update lock, which its owner holds.
+type checked struct {
+	Request
+	config state.Config
+	tree   versions.Tree // of the version to switch to
+}
+
+// check looks again, under the lock, at what was decided before the version was
+// fetched. Without an error, ok is false where the switch is not wanted any more;
+// the log says why.
+func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err error) {
+	to, active := r.To.Release, c.Active()
+	switch {
+	case active == to && r.Spec == nil:
+		m.Log.Info("another run has switched already", "version", to.Short())
+		return checked{}, false, nil
+	case active != r.From:
+		return checked{}, false, m.overtaken(fmt.Errorf("%s became active while %s was being fetched; nothing was changed: run the command again",
+			OrNone(active.Version), r.To))
+	case r.Kind.Automatic() && !r.Now && c.Status.Failed.BackingOff(to, m.Now()) && !c.Status.Failed.ReplacedBy(r.To.SHA256):
+		m.Log.Info("the version failed in another run meanwhile; nothing was changed", "version", to.Short())
+		return checked{}, false, nil
+	case r.Kind.Automatic() && (!c.Spec.Enabled || c.Spec.Pinned):
+		m.Log.Info("updates were disabled or pinned meanwhile; nothing was changed")
+		return checked{}, false, nil
+	}
+	tree, found, err := m.Store.Lookup(to)
+	if err != nil {
+		return checked{}, false, err
+	}
+	if !found || tree.SHA256 != r.To.SHA256 {
+		return checked{}, false, m.overtaken(fmt.Errorf("version %s is no longer on disk as it was fetched; nothing was changed: run the command again", r.To))
+	}
+	return checked{r, c, tree}, true, nil
+}
+
+// overtaken says that another run was faster. A person has to know that; the
+// timer's next run looks again by itself.
+func (m *Machine) overtaken(err error) error {
+	if !m.Scheduled {
+		return err
+	}
+	m.Log.Info("another run was faster; the next one looks again", "reason", err)
+	return nil
+}
+
+// spec is the configuration that holds once the version is committed.
+func (r checked) spec() state.Spec {
+	if r.Spec != nil {
+		return *r.Spec
+	}
+	return r.config.Spec
+}

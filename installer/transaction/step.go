@@ -1,0 +1,77 @@
+package transaction
+
+import (
+	"context"
+	"slices"
+
+	"teleport-update/installer/state"
+)
+
+// A step is one part of a switch, with what undoes it.
+type step struct {
+	name string
+	// needs are the parts of the journal, by their names there, from which the step
+	// is undone by another process, after a crash.
+	needs []string
+	do    func(*switching, context.Context) error
+	// undo is nil where nothing has to be undone. It can be cut off anywhere and be
+	// made again. back says what it does.
+	undo func(*undoing, context.Context) error
+	back string
+	// enters is the phase that begins when the step is done, leaves the one that
+	// begins when it is undone, and all that came after it.
+	enters, leaves state.Phase
+	// live: the undo has to do with the agent, which has not been started yet when a
+	// recovery at boot runs, so it is left to the first tick.
+	live bool
+}
+
+// steps is the way to a new version, read from top to bottom; undone, it is read
+// from bottom to top, and ends with the agent.
+//
+// Why in this order, forward: the stop, where there is one, comes before the
+// backup, so that no row is lost (RFD 0169 §Downgrades, invariant 1); the backup
+// before the first link, for from there on whoever restarts the agent starts the
+// new version (RFD 0169 has the links first: a reboot in between would start it on
+// a database without a backup); the link "teleport" is the last of them; systemd
+// reads the unit before the phase says that all of this is the new version's; the
+// database that the new version had comes back only then, for who is killed before
+// has nothing to put back.
+//
+// And backward: the new version is stopped before anything else, because making
+// systemd read its files while a main process that it knows from the PID file is
+// dead has it wait for that in vain. Whether the database can go back is looked at
+// before anything is moved: it is one pair with the link and the unit. The unit,
+// with systemd told of it, goes before the links: killed in between, or started by
+// somebody, the host runs the new version on its own database (or, where a package
+// had the agent, the package's program by its own unit; the links first would leave
+// a unit of ours that starts nothing). Only between the links and the restore does
+// a start meet a database that is not its own, and that is as short as it can be.
+// The database goes back last of the files: once no link leads to the new version
+// nobody can start it, and what is restored stays so. The agent comes last, in
+// every way out.
+func steps() []step {
+	return []step{
+		{name: "stop", needs: []string{"agent", "watch", "commit"}, live: true,
+			do: (*switching).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
+		{name: "backup", needs: []string{"database", "agent", "watch", "reached"}, leaves: restored,
+			do: (*switching).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
+		{name: "links", needs: []string{"links"},
+			do: (*switching).relink, undo: (*undoing).revertLinks, back: "put the links back"},
+		{name: "unit", needs: []string{"unit"},
+			do: (*switching).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
+		{name: "reload", do: (*switching).reload, enters: switched},
+		{name: "database", needs: []string{"database", "watch", "reached"},
+			do: (*switching).exchangeDatabase, undo: (*undoing).checkDatabase, back: "look whether the database can go back"},
+		{name: "watch", needs: []string{"agent", "watch", "reached"}, enters: proven, live: true,
+			do: (*switching).watch, undo: (*undoing).stopNew, back: "stop the new version"},
+	}
+}
+
+// reached reports whether a step was done, whatever came after it.
+func (r *record) reached(name string) bool {
+	index := func(name string) int {
+		return slices.IndexFunc(steps(), func(s step) bool { return s.name == name })
+	}
+	return r.Reached != "" && index(r.Reached) >= index(name)
+}

@@ -1,0 +1,289 @@
+package transaction
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/layout"
+	"teleport-update/ospackage"
+	"time"
+)
+
+// removeAgain is how long the timer leaves alone a package whose own scripts, or
+// what depends on it, keep it on the host.
+const removeAgain = 24 * time.Hour
+
+// agentEnvironment is the file that units of the agent read their environment
+// from. Like its configuration it is the agent's, whoever put it there.
+const agentEnvironment = "/etc/default/teleport"
+
+// AgentPackages lists the packages to take over. Not to know is no reason to leave
+// a host on an old version. Only the usual folders can be a package's.
+func (m *Machine) AgentPackages(ctx context.Context) []state.Package {
+	if !m.Usual() {
+		return nil
+	}
+	packages, err := ospackage.Installed(ctx)
+	if err != nil {
+		m.Log.Warn("whether a package of the agent is installed could not be told; it is left alone", "error", err)
+	}
+	return written(packages)
+}
+
+// takeOver removes the packages of an open transaction whose version is proven.
+// The agent is not stopped for it, and needs nothing of theirs any more. What
+// cannot be removed now is returned: a later run tries again, and the version
+// counts all the same.
+func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (left []state.PackageLeft, err error) {
+	if len(t.j.Packages.Found) == 0 {
+		return known, nil
+	}
+	if !t.j.Packages.Noted {
+		if err := t.saveFromPackages(ctx); err != nil {
+			t.Log.Warn("the package is not removed; a later run tries again, and nothing else waits for it", "package", host.DescribePackages(t.j.Packages.Found), "error", err)
+			for _, p := range t.j.Packages.Found {
+				left = append(left, leftBehind(p, err, known, t.Timestamp()))
+			}
+			return left, nil
+		}
+	}
+	installed, err := ospackage.Installed(ctx)
+	if err != nil {
+		t.Log.Warn("whether a package of the agent is installed could not be told", "error", err)
+		for _, p := range t.j.Packages.Found {
+			installed = append(installed, asPackage(p))
+		}
+	}
+	for _, p := range t.j.Packages.Found {
+		// Its version may have changed meanwhile.
+		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return string(q.Kind) == p.Kind && q.Name == p.Name })
+		if n < 0 {
+			if err := asPackage(p).Settle(ctx, t.fence()); err != nil {
+				t.Log.Warn("the package is gone, but dpkg has not come to its end; apt may ask for `dpkg --configure -a`", "package", p.String(), "error", err)
+			}
+			continue
+		}
+		if err := t.purge(ctx, installed[n]); err != nil {
+			left = append(left, leftBehind(written(installed[n : n+1])[0], err, known, t.Timestamp()))
+		}
+	}
+	if err := t.putBackKept(); err != nil {
+		return nil, err
+	}
+	if len(left) == 0 {
+		if err := t.removeOwn(); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+func (t *transaction) purge(ctx context.Context, p ospackage.Package) error {
+	t.Log.Info("removing the package that brought the agent; the agent goes on running, its configuration and data stay", "package", p.String())
+	err := p.Purge(ctx, t.fence())
+	switch locked, isLocked := errors.AsType[*ospackage.LockedError](err); {
+	case isLocked:
+		t.Log.Warn("the package cannot be removed now; a later run tries again, and nothing else waits for it", "package", p.String(), "holder", locked.Holder)
+	case err != nil:
+		t.Log.Warn("the package could not be removed; a later run tries again, and nothing else waits for it", "package", p.String(), "error", err)
+	default:
+		t.Log.Info("the package is removed", "package", p.String())
+	}
+	return err
+}
+
+// fence keeps from a removal what is the updater's now.
+func (t *transaction) fence() ospackage.Fence {
+	return ospackage.Fence{
+		Empty: []string{t.Paths.LinkDir, t.Paths.UnitDir, layout.ConfigDir},
+		Gone:  []string{t.Paths.DataDir},
+	}
+}
+
+func leftBehind(p state.Package, err error, known []state.PackageLeft, now time.Time) state.PackageLeft {
+	since := now
+	for _, k := range known {
+		if k.Kind == p.Kind && k.Name == p.Name {
+			since = k.Since
+		}
+	}
+	l := state.PackageLeft{Package: p, Since: since, Error: err.Error()}
+	if _, locked := errors.AsType[*ospackage.LockedError](err); !locked {
+		l.NextAttempt = now.Add(removeAgain)
+	}
+	return l
+}
+
+// saveFromPackages writes down, before the first of them is touched, what is needed to
+// end whole wherever that is cut off.
+func (t *transaction) saveFromPackages(ctx context.Context) error {
+	var own []string
+	for _, p := range t.j.Packages.Found {
+		files, err := asPackage(p).Files(ctx)
+		if err != nil {
+			t.Log.Warn("the package's files are not known; some of them may stay", "package", p.String(), "error", err)
+		}
+		for _, f := range files {
+			if dir := filepath.Dir(f); dir == t.Paths.LinkDir || dir == t.Paths.UnitDir {
+				own = append(own, f)
+			}
+		}
+	}
+	var kept []state.KeptFile
+	for n, path := range []string{t.Paths.AgentConfig, agentEnvironment} {
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+			continue // a link stays: what it leads to is not the package's
+		}
+		if err != nil {
+			return err
+		}
+		saved := filepath.Join(t.Paths.Original(), fmt.Sprintf("kept-%d-%s", n, filepath.Base(path)))
+		if err := durable.MkdirAll(t.Paths.Original(), 0o700); err != nil {
+			return err
+		}
+		if err := durable.CloneFile(path, saved); err != nil {
+			return err
+		}
+		kept = append(kept, state.KeptFile{Path: path, Saved: saved})
+	}
+	var unit []byte
+	for _, dir := range slices.Backward(layout.PackageUnitDirs) {
+		if content, err := os.ReadFile(filepath.Join(dir, layout.AgentUnit)); err == nil {
+			unit = content
+		}
+	}
+	return t.j.notePackages(own, kept, unit)
+}
+
+// putBackKept puts back what a removal took of the agent's own files.
+func (t *transaction) putBackKept() error {
+	for _, k := range t.j.Packages.Kept {
+		if host.Exists(k.Path) {
+			continue
+		}
+		if err := durable.CloneFile(k.Saved, k.Path); err != nil {
+			return fmt.Errorf("put back what the removal of a package took: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeOwn removes the packages' files that their removal could not see.
+func (t *transaction) removeOwn() error {
+	for _, path := range t.j.Packages.Own {
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() || path == t.Paths.Unit() {
+			continue // a link of ours now
+		}
+		if err := durable.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepPackages adds to what uninstall knows of the host as it was before.
+func (t *transaction) keepPackages() error {
+	if !t.j.Packages.Noted || !t.HasOriginals() {
+		return nil
+	}
+	b, err := t.Originals()
+	if err != nil {
+		return err
+	}
+	b.Packages, b.PackageUnit = t.j.Packages.Found, t.j.Packages.Unit
+	return t.WriteOriginals(b)
+}
+
+// forgetKept removes the copies; they may hold secrets.
+func (t *transaction) forgetKept() error {
+	for _, k := range t.j.Packages.Kept {
+		if err := durable.Remove(k.Saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// TakeOver removes packages that are here beside an active version: those that
+// could not be removed at their time, or that came since (enable step 3). It is a
+// transaction that begins with the version proven.
+func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state.Package) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	for _, p := range packages {
+		if err := asPackage(p).Locked(); err != nil {
+			m.Log.Warn("the package cannot be removed now; a later run tries again", "package", p.String(), "error", err)
+			c.Status.PackagesLeft = []state.PackageLeft{leftBehind(p, err, c.Status.PackagesLeft, m.Timestamp())}
+			return c.Save(m.Paths.Config())
+		}
+	}
+	tree, ok, err := m.Active(c)
+	if err != nil || !ok {
+		return err
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	j := state.NewJournal(rand.Text(), m.BootID(), m.Timestamp())
+	j.From, j.To, j.Agent = new(TreeOf(tree)), TreeOf(tree), sight.asFound()
+	j.Unit.Path, j.Database.Plan, j.Packages.Found = m.Paths.Unit(), state.KeepDatabase, packages
+	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
+	if err := t.enterProven(); err != nil {
+		return err
+	}
+	return t.finish(context.WithoutCancel(ctx))
+}
+
+// TakeOverLeft tries again what could not be removed at its time.
+func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
+	due := func(l state.PackageLeft) bool {
+		wait := l.NextAttempt.Sub(m.Now())
+		return wait <= 0 || wait > removeAgain // clocks jump
+	}
+	if !slices.ContainsFunc(c.Status.PackagesLeft, due) {
+		return nil
+	}
+	packages := m.AgentPackages(ctx)
+	if len(packages) == 0 {
+		c.Status.PackagesLeft = nil
+		return c.Save(m.Paths.Config())
+	}
+	if err := m.TakeOver(ctx, *c, packages); err != nil {
+		return err
+	}
+	now, err := state.LoadConfig(m.Paths.Config())
+	if err == nil {
+		*c = now
+	}
+	return err
+}
+
+// written is packages as they are written down, asPackage the opposite.
+func written(packages []ospackage.Package) []state.Package {
+	var all []state.Package
+	for _, p := range packages {
+		all = append(all, state.Package{Kind: string(p.Kind), Name: p.Name, Version: p.Version})
+	}
+	return all
+}
+
+func asPackage(p state.Package) ospackage.Package {
+	return ospackage.Package{Kind: ospackage.Kind(p.Kind), Name: p.Name, Version: p.Version}
+}

@@ -1,0 +1,128 @@
+package transaction
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"teleport-update/installer/host"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
+)
+
+// A switch takes minutes: a stop of the agent, a database, two health windows.
+// What takes longer than this is stuck, and stopping it lets the next run
+// recover.
+const switchLimit = 2 * time.Hour
+
+// ExitError is the exit code of a switch, or of its recovery, that ran, and
+// explained itself, in a unit of its own.
+type ExitError struct{ Code int }
+
+func (e *ExitError) Error() string { return fmt.Sprintf("the switch ended with exit code %d", e.Code) }
+
+// DoTransient carries an order out in a transient unit of its own where systemd
+// runs, since the operator's shell may be a child of the very agent that is about
+// to be stopped; in this process elsewhere.
+func (m *Machine) DoTransient(ctx context.Context, o Order, description string) error {
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	stdin, err := pipeOf(data)
+	if err != nil {
+		return err
+	}
+	defer stdin.Close()
+	if ran, err := m.runTransient(ctx, agent, description, stdin, "switch"); ran || err != nil {
+		return err
+	}
+	return m.Do(ctx, o)
+}
+
+// recoverTransient closes an open transaction from a unit of its own where this
+// process could not: one that runs in a shell which the agent serves is in the
+// agent's control group. To undo a switch is to stop the agent, and then systemd
+// would wait for us, who wait for systemd, kill us in the end, and nobody would
+// start the agent before the timer's next run.
+//
+// The caller must not hold the update lock, and still has to look whether there
+// is a journal: everywhere else this does nothing.
+func (m *Machine) recoverTransient(ctx context.Context) error {
+	if !host.Exists(m.Paths.Journal()) || !procfs.Host().SelfIn(layout.AgentUnit) {
+		return nil
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	_, err = m.runTransient(ctx, agent, "Close the open switch of the Teleport agent", nil, "recover")
+	return err
+}
+
+// runTransient runs a command of this program in a transient unit and follows it;
+// ran is false where there are none.
+func (m *Machine) runTransient(ctx context.Context, agent Agent, description string, stdin *os.File, command string) (ran bool, err error) {
+	code, ran, err := agent.RunTransient(ctx, systemd.Transient{
+		Description: description,
+		Argv:        append(append([]string{}, m.Command...), command),
+		RuntimeMax:  switchLimit,
+		Env:         m.handedOn(),
+		Stdin:       stdin,
+		Stdout:      os.Stdout,
+		Stderr:      os.Stderr,
+	})
+	goesOn, unwatched := errors.AsType[*systemd.GoesOnError](err)
+	switch {
+	case unwatched:
+		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): see `teleport-update status` and `journalctl -t teleport-update`",
+			description, goesOn.Unit, goesOn.Err)
+	case err != nil && code > 128:
+		return true, fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description, err)
+	case err != nil:
+		return true, fmt.Errorf("%s, in a unit of its own: %w; see `teleport-update status` and `journalctl -t teleport-update`", description, err)
+	case code != 0:
+		return true, &ExitError{Code: code}
+	}
+	return ran, nil
+}
+
+// handedOn is the environment of the unit of its own: whether the timer started
+// all this, and whether its stderr, which is ours, is read by the journal
+// already.
+func (m *Machine) handedOn() []string {
+	var env []string
+	if m.Scheduled {
+		env = append(env, ScheduledVariable+"=1")
+	}
+	if v, ok := os.LookupEnv("JOURNAL_STREAM"); ok {
+		env = append(env, "JOURNAL_STREAM="+v)
+	}
+	return env
+}
+
+// pipeOf returns the reading end of a pipe that holds data. An order fits into the
+// pipe's buffer by far.
+func pipeOf(data []byte) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > 32<<10 {
+		return nil, fmt.Errorf("the request is %d bytes long", len(data))
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, errors.Join(err, r.Close(), w.Close())
+	}
+	return r, w.Close()
+}

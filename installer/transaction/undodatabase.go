@@ -1,0 +1,151 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/backup"
+	"teleport-update/installer/state"
+)
+
+// errTooSoon says that something can be told once the agent has been started.
+var errTooSoon = errors.New("this cannot be told before the agent has started")
+
+// checkDatabase looks, before anything is moved, whether the database can go back,
+// or need not: it is one pair with the agent's link and its unit. If neither, the
+// new version stays whole.
+func (u *undoing) checkDatabase(ctx context.Context) error {
+	d := u.j.Database
+	if u.kept || !d.Taken || d.Restored {
+		return nil
+	}
+	if same, err := backup.SameSchema(ctx, d.Path, d.Dir); err == nil && same && !u.exchanged() {
+		return nil
+	}
+	if err := backup.CanRestore(u.restoreRequest()); err != nil {
+		err = fmt.Errorf("the database cannot go back: %w", err)
+		return errors.Join(err, u.keepNew(ctx))
+	}
+	return nil
+}
+
+func (u *undoing) restoreRequest() backup.RestoreRequest {
+	return backup.RestoreRequest{Dir: u.j.Database.Dir, Target: u.j.Database.Path}
+}
+
+// restoreDatabase restores the database that the old version had, if the new one
+// may have touched it.
+func (u *undoing) restoreDatabase(ctx context.Context) error {
+	d := u.j.Database
+	if u.kept || !d.Taken || d.Restored {
+		return nil
+	}
+	if !u.j.reached("reload") {
+		if changed, err := u.changedEarly(ctx); err != nil || !changed {
+			return err
+		}
+	}
+	if u.j.Watch.OldServes {
+		if same, err := u.sameUnderOld(ctx); err != nil || same {
+			return err
+		}
+	}
+	err := u.stopAndRestore(ctx)
+	if err == nil {
+		return u.j.setRestored(true)
+	}
+	same, schemaErr := backup.SameSchema(ctx, d.Path, d.Dir)
+	switch {
+	case u.kept: // the agent could not be stopped
+		return err
+	case schemaErr != nil || !same:
+		return errors.Join(err, u.keepNew(ctx))
+	case u.exchanged():
+		return err // the old version can do without until the next run
+	}
+	u.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
+	return nil
+}
+
+// stopAndRestore restores while the agent is down. Somebody may start it in between,
+// or have started it since it was stopped first.
+func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
+	for range 3 {
+		if !u.boot {
+			if err := u.stopAgent(ctx); err != nil {
+				return err
+			}
+		}
+		u.Log.Info("restoring the agent's database", "from", u.j.Database.Dir)
+		err = backup.Restore(ctx, u.restoreRequest())
+		if _, inUse := errors.AsType[*backup.InUseError](err); !inUse || u.boot {
+			break
+		}
+		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
+			break // it is not the agent that has it open
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("restore the database from %s: %w", u.j.Database.Dir, err)
+	}
+	return nil
+}
+
+// exchanged reports whether the database may be that of the version that failed, and
+// not the old one's with what was done to it: then it has to go back even where the
+// old version could read it.
+func (u *undoing) exchanged() bool {
+	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
+}
+
+// sameUnderOld reports whether the old process, which never stopped, is left in
+// peace, with the rows that it wrote since the backup: if nothing it cannot read
+// was done to its database. Else it is stopped, and that is noted first: once the
+// database is restored nothing tells any more that the agent was stopped for it.
+func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
+	same, err := backup.SameSchema(ctx, u.j.Database.Path, u.j.Database.Dir)
+	switch {
+	case err == nil && same:
+		return true, nil
+	case err != nil:
+		u.Log.Warn("whether the version that failed changed the database under the old one cannot be told; the agent is restarted on its own database", "error", err)
+	default:
+		u.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
+	}
+	return false, u.j.noteOldStopped()
+}
+
+// changedEarly reports whether the database has to be restored although the
+// switch was not noted as made. The links are the new version's before that, and
+// whoever restarts the agent meanwhile starts it. They are the old one's again when
+// this is asked. An agent that is found running the new version is stopped first,
+// so that what it does to the database is over when that is looked at.
+func (u *undoing) changedEarly(ctx context.Context) (bool, error) {
+	sight, err := u.agent.Look(ctx)
+	switch early := sight.runsFrom(u.j.To.Dir); {
+	case err == nil && sight.State == state.AgentUnknown:
+		return false, nil
+	case u.boot: // nothing runs yet, and files tell
+	case err != nil:
+		return false, err
+	case early:
+		if err := u.stopAgent(ctx); err != nil {
+			return false, err
+		}
+	case sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID:
+		return false, nil
+	}
+	same, err := backup.SameSchema(ctx, u.j.Database.Path, u.j.Database.Dir)
+	switch {
+	case err == nil && same:
+		return false, nil
+	case err == nil:
+		u.Log.Warn("the agent was restarted in the middle of the switch, and the new version changed the database")
+	case u.boot:
+		return false, fmt.Errorf("%w: %w", errTooSoon, err)
+	default:
+		u.Log.Warn("the agent was restarted in the middle of the switch; whether the new version changed the database cannot be told", "error", err)
+	}
+	return true, nil
+}

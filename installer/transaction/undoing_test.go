@@ -1,0 +1,299 @@
+package transaction
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+)
+
+// at calls do before each call of a name.
+func (m *model) at(name string, do func() error) {
+	m.before = func(call string) error {
+		if call == name {
+			return do()
+		}
+		return nil
+	}
+}
+
+func (m *model) needsPerson(err error, says string) {
+	m.t.Helper()
+	if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), says) {
+		m.t.Errorf("it ends with %v; want a person to be called, and %q", err, says)
+	}
+}
+
+// An agent that cannot be stopped goes on as what it is: nothing is put back under
+// it, whether its database changed or not.
+func TestNothingIsPutBackUnderAnAgentThatCannotBeStopped(t *testing.T) {
+	for _, schema := range []int{1, 2} {
+		m := upgrade(t, behaviour{schema: schema, fate: neverReady})
+		m.at("stop", func() error { return errNoAnswer })
+		m.needsPerson(m.do(Update), "stop the agent: ")
+		if v, _ := m.program(); v != "1.1.0" || m.main == nil || m.main.version != v {
+			t.Errorf("schema %d: %s is linked, and %+v runs", schema, v, m.main)
+		}
+		m.calm()
+		if err, _ := m.tick(); err != nil {
+			t.Error(err)
+		}
+		m.endsOn("1.0.0")
+	}
+}
+
+// Where the database cannot go back, the new version keeps all of the pair, not for
+// a moment without a part of it, and the next run begins again.
+func TestADatabaseThatCannotGoBackKeepsTheNewVersionWhole(t *testing.T) {
+	m := upgrade(t, two(neverReady))
+	saved := m.Store.Dir + "/1.0.0/backup/backup.yaml"
+	m.at("watch", func() error {
+		must(t, os.Rename(saved, saved+".away"))
+		m.before = func(call string) error {
+			if v, _ := m.program(); v != "1.1.0" || !strings.Contains(m.unitFile(), "1.1.0") {
+				t.Errorf("at the call %s, %s is linked, with the unit %q", call, v, m.unitFile())
+			}
+			return nil
+		}
+		return nil
+	})
+	m.needsPerson(m.do(Update), "the database cannot go back")
+	if err := m.sound(); err != nil {
+		t.Error(err)
+	}
+	must(t, os.Rename(saved+".away", saved))
+	m.calm()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
+// A backup that proves damaged only when it is restored is no reason to leave the
+// old version on a database that it cannot read.
+func TestABackupThatProvesDamagedBringsTheNewVersionBack(t *testing.T) {
+	m := upgrade(t, two(neverReady))
+	m.at("watch", func() error {
+		f, err := os.OpenFile(m.Store.Dir+"/1.0.0/backup/sqlite.db", os.O_RDWR, 0)
+		must(t, err)
+		_, err = f.WriteAt([]byte("garbage"), 4096)
+		must(t, errors.Join(err, f.Close()))
+		return nil
+	})
+	m.needsPerson(m.do(Update), "is damaged")
+	if err := m.sound(); err != nil {
+		t.Error(err)
+	}
+	if v, _ := m.program(); v != "1.1.0" {
+		t.Errorf("%s is linked", v)
+	}
+}
+
+// Somebody who starts the agent again and again (a configuration management, say)
+// comes between the stop and the restore.
+func TestSomebodyStartsTheAgentAfterEachStop(t *testing.T) {
+	t.Run("once", func(t *testing.T) {
+		m := downgrade(t, diesLate)
+		stops := 0
+		m.after = func(call string) error {
+			if call == "stop" {
+				if stops++; stops == 3 { // the forward one, the first of the undoing, the one before the restore
+					m.startUnit()
+				}
+			}
+			return nil
+		}
+		if err := m.do(Downgrade); err == nil || strings.Contains(err.Error(), "rolling back failed") {
+			t.Errorf("it ends with %v", err)
+		}
+		m.endsOn("1.1.0")
+	})
+	// It would migrate the database of the older version, and could work with that;
+	// but it is not the database that it had.
+	t.Run("always", func(t *testing.T) {
+		m := downgrade(t, diesLate)
+		stops := 0
+		m.after = func(call string) error {
+			if call == "stop" {
+				if stops++; stops >= 3 {
+					m.startUnit()
+				}
+			}
+			return nil
+		}
+		m.needsPerson(m.do(Downgrade), "is open in another process")
+		m.calm()
+		if err, _ := m.tick(); err != nil {
+			t.Error(err)
+		}
+		m.endsOn("1.1.0")
+	})
+}
+
+func (m *model) unitFile() string {
+	text, _ := os.ReadFile(m.Paths.Unit())
+	return string(text)
+}
+
+// What stands in the way of one link keeps neither the agent nor its database from
+// going back, and the database goes back once: the old version writes meanwhile.
+func TestAFolderInThePlaceOfALinkKeepsNothingElseFromGoingBack(t *testing.T) {
+	m := upgrade(t, two(diesLate))
+	tsh := filepath.Join(m.Paths.LinkDir, "tsh")
+	m.at("watch", func() error {
+		m.before = nil
+		must(t, os.Remove(tsh))
+		return os.Mkdir(tsh, 0o755)
+	})
+	m.needsPerson(m.do(Update), "tsh is in the way")
+	for range 3 {
+		if err := m.sound(); err != nil {
+			t.Error(err)
+		}
+		if v, _ := m.program(); v != "1.0.0" {
+			t.Fatalf("%s is linked", v)
+		}
+		m.write()
+		before := m.main
+		err, _ := m.tick()
+		m.needsPerson(err, "tsh is in the way")
+		if m.main != before {
+			t.Error("a tick stopped an agent that ran")
+		}
+	}
+	must(t, os.Remove(tsh))
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
+// A cut says nothing about the version: it is watched again, once, and in the same
+// boot.
+func TestAVersionIsWatchedAgainOnce(t *testing.T) {
+	inMidWatch := func(t *testing.T) *model {
+		return cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	}
+	again := func(m *model) {
+		m.cut("watch", 1, false)
+		if _, dead := m.tick(); !dead {
+			t.Fatalf("the second watch was not killed: %q", m.calls)
+		}
+		m.calm()
+	}
+	for name, tc := range map[string]struct {
+		before func(*model)
+		ends   string
+	}{
+		"the second watch":            {func(*model) {}, "1.1.0"},
+		"after the second was cut":    {again, "1.0.0"},
+		"after a boot without repair": {func(m *model) { m.ends(); m.boots++; m.startUnit() }, "1.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := inMidWatch(t)
+			tc.before(m)
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn(tc.ends)
+		})
+	}
+}
+
+// Whether the agent ran is found out once after a boot. Whoever is killed later, with
+// the agent stopped to be started anew, has the next run start it.
+func TestAnUndoingThatIsKilledAfterABootHasTheAgentStarted(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	m.cut("watch", 1, false)
+	if _, dead := m.tick(); !dead {
+		t.Fatalf("the watch of the old version was not killed: %q", m.calls)
+	}
+	m.calm()
+	m.ends()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
+// What a person had started by hand does not come back at boot, and is not for us
+// to start.
+func TestAnAgentThatIsNotStartedAtBootStaysDown(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.enabled = false
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	if m.main != nil {
+		t.Error("the agent was started")
+	}
+	m.startUnit()
+	m.endsOn("1.0.0")
+}
+
+// A switch that begins while the host shuts down would take the agent for one that a
+// person stopped, and be committed without a watch.
+func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	m.at("look", func() error {
+		m.ends()
+		m.down = true
+		return nil
+	})
+	if err := m.do(Update); err == nil || !strings.Contains(err.Error(), "the host is shutting down; the agent stays on version 1.0.0") {
+		t.Errorf("it ends with %v", err)
+	}
+	m.calm()
+	if err, _ := m.reboot(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
+// Somebody restarted the agent by links that were the new version's already. It is
+// stopped before it is looked at what it did to the database, and the old one gets
+// back its own.
+func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *testing.T) {
+	for name, tc := range map[string]struct {
+		schema int
+		then   func(*model)
+	}{
+		"and migrated":               {2, func(*model) {}},
+		"and left the schema":        {1, func(*model) {}},
+		"and is down again":          {2, func(m *model) { m.ends(); m.failed = true }},
+		"and was stopped, by a boot": {2, func(m *model) { m.reboot() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, behaviour{schema: tc.schema, fate: holds}) }, Update, "daemon-reload", 1, true).make(t)
+			m.ends()
+			m.startUnit()
+			if m.main == nil || m.main.version != "1.1.0" || m.seen.schema != tc.schema {
+				t.Fatalf("%+v runs on schema %d: this test shows nothing", m.main, m.seen.schema)
+			}
+			mine := slices.Max(m.seen.rows)
+			tc.then(m)
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn("1.0.0")
+			if kept := slices.Contains(m.seen.rows, mine); kept != (tc.schema == 1) {
+				t.Errorf("the row of 1.1.0 is there: %v", kept)
+			}
+			c, err := state.LoadConfig(m.Paths.Config())
+			if err != nil || c.Status.LastUpdate.Result != state.Interrupt {
+				t.Errorf("%+v, %v", c.Status.LastUpdate, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package transaction
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+)
+
+// uninstall takes the updater off the host. The agent goes back to what the first
+// enable found, which may be none, or it stays, as plain files.
+func (m *Machine) uninstall(ctx context.Context, r UninstallRequest) error {
+	c, unlock, err := m.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	return m.uninstallLocked(ctx, c, agent, r)
+}
+
+func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, r UninstallRequest) error {
+	if c.Spec.ActiveVersion == "" {
+		// All of the store goes, and nothing is put in the place of links into it.
+		if err := m.CheckNeverEnabled(); err != nil {
+			return failure.Refuse("%s names no active version, but the agent may be ours all the same: %v; nothing was changed: "+
+				"`teleport-update enable` first, then uninstall", m.Paths.Config(), err)
+		}
+	}
+	// The timer must not repair what is being taken away.
+	c.Spec.Enabled = false
+	if err := c.Save(m.Paths.Config()); err != nil {
+		return err
+	}
+	j := state.NewJournal(rand.Text(), m.BootID(), m.Timestamp())
+	j.Uninstall = &state.Uninstall{KeepAgent: r.KeepAgent}
+	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
+	if c.Spec.ActiveVersion != "" {
+		// Whether it can be done at all is found out before the first link goes.
+		if err := t.checkRelease(ctx, c); err != nil {
+			return err
+		}
+		if err := t.j.enter(uninstalling); err != nil {
+			return err
+		}
+	}
+	return t.finishUninstall(ctx, c)
+}
+
+func (t *transaction) keepsAgent() bool { return t.j.Uninstall != nil && t.j.Uninstall.KeepAgent }
+
+// checkRelease says what keeps the agent from being made what it is to be without
+// the updater.
+func (t *transaction) checkRelease(ctx context.Context, c state.Config) error {
+	if !t.keepsAgent() {
+		o, err := t.Originals()
+		if err == nil {
+			err = t.PlainUnit(ctx, &o)
+		}
+		return err
+	}
+	_, ok, err := t.Active(c)
+	if err == nil && !ok {
+		err = fmt.Errorf("version %s is not whole on disk, so there is nothing to keep; updates are disabled, nothing else was changed: `teleport-update enable` repairs it", c.Spec.ActiveVersion)
+	}
+	return err
+}
+
+// finishUninstall can be cut off anywhere and begun again.
+func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error {
+	// Where it goes on after a cut, updates.yaml may have been lost meanwhile.
+	if c.Spec.ActiveVersion != "" || t.j.Phase == uninstalling {
+		if err := t.releaseFiles(ctx, c); err != nil {
+			return err
+		}
+		if err := t.startOriginal(ctx); err != nil {
+			return err
+		}
+	}
+	if err := t.RemoveUnits(ctx, t.agent); err != nil {
+		return err
+	}
+	if err := durable.RemoveAll(t.Paths.Versions()); err != nil {
+		return fmt.Errorf("remove the version store: %w; run the command again", err)
+	}
+	// Empty where no agent ever ran; anything in it is the agent's.
+	_ = os.Remove(t.Paths.DataDir)
+	t.Log.Info("the updater is uninstalled", "agent_kept", t.keepsAgent())
+	return nil
+}
+
+// releaseFiles makes links and unit what they are to be without the updater.
+func (t *transaction) releaseFiles(ctx context.Context, c state.Config) error {
+	if !t.keepsAgent() {
+		return t.PutBack(ctx)
+	}
+	if err := t.checkRelease(ctx, c); err != nil {
+		return err
+	}
+	tree, _, err := t.Active(c)
+	if err != nil {
+		return err
+	}
+	return host.LeavePlainFiles(t.Paths.LinkDir, tree)
+}
+
+// startOriginal makes the host run what the first enable found.
+func (t *transaction) startOriginal(ctx context.Context) error {
+	if t.keepsAgent() {
+		return nil
+	}
+	if err := t.agent.DaemonReload(ctx); err != nil {
+		return err
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	// Last, so that an agent runs whenever this is cut off.
+	switch {
+	case sight.LoadState == "not-found":
+		if err := t.agent.Stop(ctx, atOnce); err != nil && sight.ActiveState != "inactive" {
+			return fmt.Errorf("stop the agent: %w", err)
+		}
+		return t.agent.Disable(ctx)
+	case sight.State.Wanted():
+		t.Log.Info("restarting the agent as the one that was here before; its database stays as it is now")
+		return t.agent.Restart(ctx)
+	}
+	return nil
+}
+
+// uninstallAgain goes on with an uninstall that was cut off.
+func (t *transaction) uninstallAgain(ctx context.Context) error {
+	t.Log.Warn("going on with an uninstall that was cut off", "begun", t.j.Started)
+	c, err := state.LoadConfig(t.Paths.Config())
+	if err == nil {
+		err = t.finishUninstall(context.WithoutCancel(ctx), c)
+	}
+	if err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", err)}
+	}
+	return nil
+}
+
+// releaseAtBoot sees that the agent finds what it is started from after an
+// uninstall was cut off; the rest of it is for the next run.
+func (t *transaction) releaseAtBoot(ctx context.Context) error {
+	t.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
+	c, err := state.LoadConfig(t.Paths.Config())
+	if err != nil {
+		return err
+	}
+	if err := t.releaseFiles(ctx, c); err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", err)}
+	}
+	return t.agent.DaemonReload(ctx)
+}

@@ -1,0 +1,15 @@
+// Package layout says where things are on an ordinary host.
+package layout
+
+const (
+	DataDir     = "/var/lib/teleport"
+	LinkDir     = "/usr/local/bin"
+	UnitDir     = "/usr/local/lib/systemd/system"
+	ConfigDir   = "/etc/systemd/system" // an administrator's units, and what is enabled
+	AgentConfig = "/etc/teleport.yaml"
+	// AgentUnit is the systemd unit of the agent.
+	AgentUnit = "teleport.service"
+)
+
+// PackageUnitDirs are where packages have their units.
+var PackageUnitDirs = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}

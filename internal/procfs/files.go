@@ -1,0 +1,93 @@
+package procfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Executable is the file that a process executes.
+type Executable struct {
+	Path string // as the kernel names it, without the word that it was deleted
+	File FileID // zero where the process ended meanwhile
+}
+
+// Executables returns what all processes execute. An error means that it is not
+// known of one of them: who must not overlook any has to stop then.
+func (f FS) Executables() ([]Executable, error) {
+	pids, err := f.pids()
+	if err != nil {
+		return nil, err
+	}
+	var all []Executable
+	for _, pid := range pids {
+		link := f.of(pid, "exe")
+		path, err := os.Readlink(link)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		id, err := Identify(link, 0)
+		if err != nil && !gone(err) {
+			return nil, err
+		}
+		all = append(all, Executable{Path: strings.TrimSuffix(path, deleted), File: id})
+	}
+	return all, nil
+}
+
+// Users returns the processes, this one apart, that have one of the files open,
+// in their order. Of those that this one may not look into nothing is known,
+// which does not happen to root on a host.
+func (f FS) Users(files []FileID) ([]int, error) {
+	pids, err := f.pids()
+	if err != nil {
+		return nil, err
+	}
+	users := slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() || !f.uses(pid, files) })
+	slices.Sort(users)
+	return users, nil
+}
+
+func (f FS) uses(pid int, files []FileID) bool {
+	dir := f.of(pid, "fd")
+	descriptors, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, d := range descriptors {
+		if id, err := Identify(filepath.Join(dir, d.Name()), 0); err == nil && slices.Contains(files, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// Locked reports whether some process holds the file at path locked by flock(2),
+// without taking the lock: who takes it, if only for an instant, may turn another
+// one away.
+func (f FS) Locked(path string) bool {
+	// Locks are listed by the device of the superblock, which is what stat(2) says.
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return false
+	}
+	locks, err := os.ReadFile(filepath.Join(f.Proc, "locks"))
+	if err != nil {
+		return false
+	}
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for line := range strings.Lines(string(locks)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 6 && fields[1] == "FLOCK" && fields[5] == file {
+			return true
+		}
+	}
+	return false
+}

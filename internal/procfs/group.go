@@ -1,0 +1,83 @@
+package procfs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Group returns the processes of a control group and those below it. A group that
+// cannot be read has gone away, and its processes have too.
+func (f FS) Group(controlGroup string) []Process {
+	root, ok := f.groupFolder(controlGroup)
+	if !ok {
+		return nil
+	}
+	var found []Process
+	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil
+		}
+		pids, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		if err != nil {
+			return nil
+		}
+		for _, field := range strings.Fields(string(pids)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				continue
+			}
+			if p := f.Process(pid); p != nil {
+				found = append(found, *p)
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// groupFolder finds a control group in the hierarchy that systemd uses: the only
+// one there is, or its own beside the controllers' of cgroup v1.
+func (f FS) groupFolder(controlGroup string) (string, bool) {
+	if controlGroup == "" {
+		return "", false
+	}
+	for _, hierarchy := range []string{"", "unified", "systemd"} {
+		folder := filepath.Join(f.Cgroups, hierarchy, controlGroup)
+		if _, err := os.Stat(filepath.Join(folder, "cgroup.procs")); err == nil {
+			return folder, true
+		}
+	}
+	return "", false
+}
+
+// SelfIn reports whether this process is in the control group of a unit of
+// systemd's or below it: systemd ends it when it stops the unit.
+func (f FS) SelfIn(unit string) bool {
+	groups, err := os.ReadFile(filepath.Join(f.Proc, "self/cgroup"))
+	return err == nil && groupsOf(string(groups), unit)
+}
+
+// groupsOf reports whether control groups, as /proc/PID/cgroup lists them, are a
+// unit's or below it. In a container a unit of the host outside may come before
+// those of the systemd inside.
+func groupsOf(groups, unit string) bool {
+	for line := range strings.Lines(groups) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		for _, name := range slices.Backward(strings.Split(parts[2], "/")) {
+			if name == unit {
+				return true
+			}
+			if strings.HasSuffix(name, ".service") || strings.HasSuffix(name, ".scope") {
+				break
+			}
+		}
+	}
+	return false
+}

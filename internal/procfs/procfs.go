@@ -1,0 +1,152 @@
+// Package procfs reads what the kernel tells of processes: what they execute,
+// which belong to a unit, which have a file open. It is the only reader of /proc
+// in the updater, so that no two parts of it can disagree about a process.
+//
+// A process may end between two looks at it. Whatever is said here was true of
+// that process at some moment of the call.
+package procfs
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// FS is where the kernel tells of processes.
+type FS struct {
+	Proc    string // the mount of proc(5)
+	Cgroups string // the mount of cgroups(7)
+}
+
+// Host is that of the host.
+func Host() FS { return FS{Proc: "/proc", Cgroups: "/sys/fs/cgroup"} }
+
+// An ID tells processes apart although PIDs are used again.
+type ID struct {
+	PID   int
+	Start uint64 // clock ticks since boot
+}
+
+// Process is a live process, seen at one moment.
+type Process struct {
+	ID
+	Parent int
+	Exe    string // the file that it executes, as the kernel names it
+}
+
+// deleted is what the kernel appends to the name of a file that lost it.
+const deleted = " (deleted)"
+
+// Inside reports whether the executable is in a folder, a path without links. One
+// that was deleted there is not: what the process runs is no longer what the
+// folder holds. Without a folder any executable will do.
+func (p Process) Inside(dir string) bool {
+	return dir == "" || p.CameFrom(dir) && !strings.HasSuffix(p.Exe, deleted)
+}
+
+// CameFrom is Inside for a file that may have been deleted since: what the process
+// did, it did as what the folder held.
+func (p Process) CameFrom(dir string) bool { return strings.HasPrefix(p.Exe, dir+"/") }
+
+// Process returns nil for a process that is gone, or dead and not yet buried.
+func (f FS) Process(pid int) *Process {
+	stat, err := os.ReadFile(f.of(pid, "stat"))
+	if err != nil {
+		return nil
+	}
+	// The name is in parentheses and may hold anything, so count from its end.
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 {
+		return nil
+	}
+	fields := strings.Fields(string(stat[end+1:]))
+	if len(fields) < 20 {
+		return nil
+	}
+	p := Process{ID: ID{PID: pid}}
+	p.Parent, _ = strconv.Atoi(fields[1])
+	p.Start, _ = strconv.ParseUint(fields[19], 10, 64)
+	// The dead execute nothing.
+	if p.Exe, err = os.Readlink(f.of(pid, "exe")); err != nil {
+		return nil
+	}
+	return &p
+}
+
+// Name is what a process calls itself, for a person.
+func (f FS) Name(pid int) string {
+	name, _ := os.ReadFile(f.of(pid, "comm"))
+	return strings.TrimSpace(string(name))
+}
+
+func (f FS) of(pid int, name string) string { return filepath.Join(f.Proc, strconv.Itoa(pid), name) }
+
+// pids are those of all processes.
+func (f FS) pids() ([]int, error) {
+	entries, err := os.ReadDir(f.Proc)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// PIDFile returns the number in a PID file, 0 if there is none.
+func PIDFile(path string) int {
+	if path == "" {
+		return 0
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) > 64 {
+		return 0
+	}
+	pid, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 32)
+	if err != nil || pid <= 0 {
+		return 0
+	}
+	return int(pid)
+}
+
+// BootID tells one boot of the host from another.
+func BootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// A FileID makes two names the same file, in whatever mount namespace they are
+// seen.
+type FileID struct {
+	Major, Minor uint32
+	Inode        uint64
+}
+
+// Identify never waits for a file server that does not answer. flags are those of
+// statx(2).
+func Identify(path string, flags int) (FileID, error) {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, flags|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
+	if err != nil {
+		return FileID{}, &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	return FileID{st.Dev_major, st.Dev_minor, st.Ino}, nil
+}
+
+// gone reports whether an error says that a process ended meanwhile, or is a
+// thread of the kernel.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}
