@@ -121,7 +121,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 		return applied, nil
 	}
 	if len(writes) > 0 {
-		revisions, err := s.opts.Store.PutAll(ctx, writes)
+		revisions, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes})
 		if err != nil {
 			return Applied{}, err
 		}
