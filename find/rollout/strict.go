@@ -61,6 +61,14 @@ func decodeValue(node *yaml.Node, path string, into reflect.Value) error {
 		}
 		into.SetString(node.Value)
 		return nil
+	case reflect.Map:
+		return decodeMap(node, path, into)
+	case reflect.Bool:
+		if node.Kind != yaml.ScalarNode || node.Tag != "!!bool" || node.Value != "true" && node.Value != "false" {
+			return at(node, path, "want true or false")
+		}
+		into.SetBool(node.Value == "true")
+		return nil
 	case reflect.Int, reflect.Int64:
 		quoted := node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0
 		n, err := strconv.ParseInt(node.Value, 10, 64)
@@ -103,6 +111,31 @@ func decodeStruct(node *yaml.Node, path string, into reflect.Value) error {
 		if err := decodeValue(node.Content[i+1], inner, into.Field(field)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// decodeMap takes names of any text, such as those of groups.
+func decodeMap(node *yaml.Node, path string, into reflect.Value) error {
+	if node.Kind != yaml.MappingNode {
+		return at(node, path, "want a mapping")
+	}
+	into.Set(reflect.MakeMapWithSize(into.Type(), len(node.Content)/2))
+	for i := 0; i < len(node.Content); i += 2 {
+		key := node.Content[i]
+		inner := path + "." + excerpt(key.Value)
+		name := reflect.ValueOf(key.Value).Convert(into.Type().Key())
+		if key.Kind != yaml.ScalarNode {
+			return at(key, path, "want names")
+		}
+		if into.MapIndex(name).IsValid() {
+			return at(key, inner, "it is there twice")
+		}
+		value := reflect.New(into.Type().Elem()).Elem()
+		if err := decodeValue(node.Content[i+1], inner, value); err != nil {
+			return err
+		}
+		into.SetMapIndex(name, value)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@
 // which must not block: a million hosts ask every ten minutes, most of them at
 // the same minute. The bytes of each different answer are built once.
 //
-//	GET /v1/webapi/find, /webapi/find   the answer (parameters group, host)
+//	GET /v1/webapi/find, /webapi/find   the answer (parameters group, host, update_id)
 //	GET /releases/NAME                  a tarball, or its NAME.sha256
 //	GET /packages/NAME                  a package of the updater, or SHA256SUMS, the list of them
 //	GET /scripts/install.sh             what brings the updater onto a host
@@ -22,12 +22,13 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 )
 
-// Answerer decides what find says to a host. group and host are what the host
-// sent and may be empty or anything at all. The answer must pass its Check.
+// Answerer decides what find says to a host. The query is what the host sent, and
+// may be empty or anything at all. The answer must pass its Check.
 type Answerer interface {
-	Answer(group, host string) find.Answer
+	Answer(rollout.Query) find.Answer
 }
 
 // InstallScriptPath is where the install script is served.
@@ -81,7 +82,8 @@ var (
 )
 
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {
-	answer := h.answers.Answer(param(r.URL.RawQuery, "group"), param(r.URL.RawQuery, "host"))
+	query := r.URL.RawQuery
+	answer := h.answers.Answer(rollout.Query{Group: param(query, "group"), Host: param(query, "host"), UpdaterID: param(query, "update_id")})
 	body, err := h.bodies.get(answer)
 	if err != nil {
 		h.log.Error("an answer cannot be served", "answer", answer, "err", err)

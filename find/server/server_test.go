@@ -19,16 +19,17 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 )
 
 // byGroup answers with the group as the version, and notes who asked.
-type byGroup struct{ group, host string }
+type byGroup struct{ asked rollout.Query }
 
-func (a *byGroup) Answer(group, host string) find.Answer {
-	a.group, a.host = group, host
-	return find.Answer{Version: group, Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
+func (a *byGroup) Answer(q rollout.Query) find.Answer {
+	a.asked = q
+	return find.Answer{Version: q.Group, Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
 }
 
 func TestFind(t *testing.T) {
@@ -41,7 +42,7 @@ func TestFind(t *testing.T) {
 		body         string // in the body
 	}{
 		{"GET", "/v1/webapi/find?group=15.1.1&host=0f2c", 200, `"server_edition":"enterprise","agent_version":"15.1.1","agent_autoupdate":true,"agent_update_jitter_seconds":10`},
-		{"GET", "/webapi/find?host=0f2c&group=15.1.1&x=y", 200, `"auto_update":{"agent_version":"15.1.1","agent_auto_update":true`},
+		{"GET", "/webapi/find?host=0f2c&group=15.1.1&x=y&update_id=5d", 200, `"auto_update":{"agent_version":"15.1.1","agent_auto_update":true`},
 		{"HEAD", "/webapi/find?host=0f2c&group=15.1.1", 200, ""},
 		{"POST", "/webapi/find?host=0f2c&group=15.1.1", 405, ""},
 		{"GET", "/webapi/find/", 404, ""},
@@ -62,7 +63,11 @@ func TestFind(t *testing.T) {
 			if tc.status != 200 || tc.path == "/healthz" {
 				return
 			}
-			if *asked != (byGroup{"15.1.1", "0f2c"}) {
+			want := rollout.Query{Group: "15.1.1", Host: "0f2c"}
+			if strings.Contains(tc.path, "update_id") {
+				want.UpdaterID = "5d"
+			}
+			if asked.asked != want {
 				t.Errorf("asked was %+v", *asked)
 			}
 			header := resp.Header

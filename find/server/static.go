@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 )
 
 // maxGroupsFile is room for thousands of groups.
@@ -56,9 +57,9 @@ func NewStatic(opts StaticOptions) (*Static, error) {
 }
 
 // Answer returns the answer for a group; the host makes no difference.
-func (s *Static) Answer(group, _ string) find.Answer {
+func (s *Static) Answer(q rollout.Query) find.Answer {
 	current := s.current.Load()
-	if answer, ok := current.groups[group]; ok {
+	if answer, ok := current.groups[q.Group]; ok {
 		return answer
 	}
 	return current.other
@@ -153,7 +154,7 @@ func (s *Static) report(a *answers) {
 		s.opts.Log.Info("answer", "group", name, "agent_version", answer.Version, "edition", answer.Edition,
 			"autoupdate", answer.AutoUpdate, "jitter", answer.Jitter)
 		if s.opts.Releases != nil && answer.Version != "" && !s.opts.Releases.Has(answer.Version, answer.Edition) {
-			s.opts.Log.Warn("there is no tarball of this version and edition in the releases folder",
+			s.opts.Log.Warn(noTarball,
 				"group", name, "agent_version", answer.Version, "edition", answer.Edition)
 		}
 	}

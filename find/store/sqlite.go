@@ -89,6 +89,9 @@ func (s *SQLite) Commit(ctx context.Context, change Change) (revisions []Revisio
 			return nil, err
 		}
 	}
+	if len(change.Writes) == 0 {
+		return nil, nil
+	}
 	err = s.change(ctx, func(c *sqlite3.Conn, now Revision) (Revision, error) {
 		revisions = nil
 		for _, w := range change.Writes {
