@@ -176,7 +176,7 @@ func (s *step) refuseStart() string {
 	case s.allMissing():
 		return "its hosts reported within a day, and none does now; --force starts it all the same, and without canaries"
 	}
-	for _, i := range s.before {
+	for _, i := range s.e.before(s.place) {
 		g := &s.r.Status.Groups[i]
 		if g.State != Done || g.Halted != nil {
 			return fmt.Sprintf("group %s comes before it, and is not done; --force starts it all the same, and without canaries", excerpt(g.Name))

@@ -12,7 +12,7 @@ import (
 
 // ready reports whether the groups before are done, and when the last of them was.
 func (s *step) ready() (last time.Time, ok bool) {
-	for _, i := range s.before {
+	for _, i := range s.e.before(s.place) {
 		g := &s.r.Status.Groups[i]
 		if g.State != Done || g.Halted != nil {
 			return last, false
@@ -29,7 +29,7 @@ func (s *step) mayStart() bool {
 	if !ok || s.r.Spec.AnyHour {
 		return ok
 	}
-	if len(s.before) > 0 && s.now.Before(last.Add(time.Duration(s.g.ConfigWaitHours)*time.Hour)) {
+	if len(s.e.before(s.place)) > 0 && s.now.Before(last.Add(time.Duration(s.g.ConfigWaitHours)*time.Hour)) {
 		return false
 	}
 	_, inside := windowAt(s.g.ConfigDays, s.g.ConfigStartHour, startTime, s.now)

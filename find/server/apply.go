@@ -254,7 +254,7 @@ func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
 	old, _ := before.(*rollout.Config)
 	paths := rollout.Waiting(old, config)
 	if n.version != nil && n.rollout != nil && n.rollout.Of(n.version) && len(paths) > 0 {
-		a.Notes = append(a.Notes, "these wait for the next rollout, which another version begins: "+strings.Join(paths, ", "))
+		a.Notes = append(a.Notes, "these wait for the next rollout, which another version or a reset begins: "+strings.Join(paths, ", "))
 	}
 	if n.version == nil && config.Spec.Agents.Mode == rollout.Enabled {
 		note := "no version is set, and there was no release when the server started"

@@ -150,7 +150,7 @@ func TestApplySaysWhatFollows(t *testing.T) {
 		{"a mode without a version", nil, enabled, nil, []string{"no version is set: hosts are told the newest release"}, 0},
 		{"a mode and a version", []string{suspended}, enabled + "\n---\n" + immediate, nil, nil, 0},
 		{"groups, before there is a rollout", []string{immediate}, groups, nil, nil, 0},
-		{"groups, while there is one", []string{enabled, immediate, rolloutOfIt}, groups, nil, []string{"these wait for the next rollout, which another version begins: spec.agents.schedules.regular"}, 0},
+		{"groups, while there is one", []string{enabled, immediate, rolloutOfIt}, groups, nil, []string{"these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular"}, 0},
 		{"a regular version without groups", []string{enabled}, regular, nil, nil, 1},
 		{"a regular version with groups", []string{groups}, regular, nil, nil, 0},
 		{"a suspended group", []string{regular}, strings.Replace(groups, "mode: enabled", "mode: suspended", 1), nil, []string{"no host updates by itself, and no group goes on"}, 0},
