@@ -28,8 +28,8 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 	if change, revision, answer := apply(immediate, ApplyOptions{DryRun: true}); change != Created || revision != 0 || answer.Version != "17.2.1" {
 		t.Errorf("a dry run says %s, revision %d, %+v", change, revision, answer)
 	}
-	if _, at, _ := w.other.List(ctx, ""); at != 0 || s.Answer(rollout.Query{}) != unsaid {
-		t.Errorf("a dry run has written: revision %d, %+v", at, s.Answer(rollout.Query{}))
+	if _, at, _ := w.other.List(ctx, ""); at != 0 || s.AnswerTo(rollout.Query{}) != unsaid {
+		t.Errorf("a dry run has written: revision %d, %+v", at, s.AnswerTo(rollout.Query{}))
 	}
 	for i, step := range []struct {
 		text     string
@@ -48,7 +48,7 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 		if change != step.change || revision != step.revision || answer.AutoUpdate != step.update {
 			t.Errorf("step %d: %s, revision %d, %+v; want %+v", i, change, revision, answer, step)
 		}
-		if got := s.Answer(rollout.Query{}); got != answer {
+		if got := s.AnswerTo(rollout.Query{}); got != answer {
 			t.Errorf("step %d: hosts are told %+v, and the one who applied it %+v", i, got, answer)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
 					done <- err
 					return
 				}
-				s.Answer(rollout.Query{})
+				s.AnswerTo(rollout.Query{})
 			}
 			done <- nil
 		}()
@@ -126,8 +126,8 @@ func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
 	if err := errors.Join(first.Refresh(ctx), second.Refresh(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	if _, at, _ := w.other.List(ctx, ""); at != 4*each || first.Answer(rollout.Query{}) != second.Answer(rollout.Query{}) {
-		t.Errorf("revision %d; %+v and %+v", at, first.Answer(rollout.Query{}), second.Answer(rollout.Query{}))
+	if _, at, _ := w.other.List(ctx, ""); at != 4*each || first.AnswerTo(rollout.Query{}) != second.AnswerTo(rollout.Query{}) {
+		t.Errorf("revision %d; %+v and %+v", at, first.AnswerTo(rollout.Query{}), second.AnswerTo(rollout.Query{}))
 	}
 }
 
@@ -205,7 +205,7 @@ func TestApplyWritesAllOrNothing(t *testing.T) {
 			t.Errorf("dry run %v: %+v, %v", dryRun, applied, err)
 		}
 	}
-	if got := s.Answer(rollout.Query{}); got.Version != "17.3.0" || !got.AutoUpdate {
+	if got := s.AnswerTo(rollout.Query{}); got.Version != "17.3.0" || !got.AutoUpdate {
 		t.Errorf("hosts are told %+v", got)
 	}
 }
@@ -217,13 +217,13 @@ func TestUpdatesCanBeStoppedThoughTheEditionIsUnclear(t *testing.T) {
 	w.write(immediate)
 	w.options.Releases = releasesOf(t, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
 	s := w.open()
-	before := s.Answer(rollout.Query{})
+	before := s.AnswerTo(rollout.Query{})
 	writeInto(t, w.options.Releases, "teleport-v17.2.1-linux-amd64-bin.tar.gz")
 	applied, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{})
 	if err != nil || len(applied.Warnings) != 1 || !strings.Contains(applied.Warnings[0], "enterprise as before; there are tarballs of 17.2.1 as") {
 		t.Errorf("%+v, %v", applied, err)
 	}
-	if got := s.Answer(rollout.Query{}); got.AutoUpdate || got.Edition != before.Edition || got.Version != before.Version {
+	if got := s.AnswerTo(rollout.Query{}); got.AutoUpdate || got.Edition != before.Edition || got.Version != before.Version {
 		t.Errorf("hosts are told %+v; before, %+v", got, before)
 	}
 }

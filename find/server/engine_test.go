@@ -66,7 +66,7 @@ func hostUUID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-0000000000
 // report has a host ask and report, after an edit of the report.
 func (c *control) report(i int, group string, v rollout.Semver, edit func(*rollout.Heartbeat)) find.Answer {
 	c.t.Helper()
-	a := c.stored.Answer(rollout.Query{Group: group, Host: hostUUID(i)})
+	a := c.stored.AnswerTo(rollout.Query{Group: group, Host: hostUUID(i)})
 	b := rollout.Heartbeat{HostID: hostUUID(i), Hostname: fmt.Sprint("web-", i), Group: group, Version: v}
 	if a.AutoUpdate {
 		b.Told = rollout.Semver(a.Version)
@@ -152,7 +152,7 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 		}
 	}
 	apply(regular)
-	if told := hosts(c); told > 0 || c.stored.Answer(rollout.Query{}).Version != "17.2.0" {
+	if told := hosts(c); told > 0 || c.stored.AnswerTo(rollout.Query{}).Version != "17.2.0" {
 		t.Errorf("before the rollout has begun, %d hosts are told to update", told)
 	}
 	if !c.tick() || c.tick() {
@@ -215,7 +215,7 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 			t.Errorf("host %d runs %s", i, v)
 		}
 	}
-	if err := first.stored.Refresh(t.Context()); err != nil || !first.stored.Answer(rollout.Query{Group: "prod", Host: hostUUID(99)}).AutoUpdate {
+	if err := first.stored.Refresh(t.Context()); err != nil || !first.stored.AnswerTo(rollout.Query{Group: "prod", Host: hostUUID(99)}).AutoUpdate {
 		t.Errorf("the first server does not follow: %v", err)
 	}
 
@@ -393,7 +393,7 @@ func TestTwoEnginesCaptureAPlanAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for place, host := range plan.Hosts[:700] {
-			if got := c.stored.Answer(rollout.Query{Group: "prod", Host: host}).AutoUpdate; got != (place < 600) {
+			if got := c.stored.AnswerTo(rollout.Query{Group: "prod", Host: host}).AutoUpdate; got != (place < 600) {
 				t.Fatalf("place %d is told %v; %+v", place, got, c.rollout().Status.Groups[0].Plan)
 			}
 		}
@@ -425,7 +425,7 @@ func TestAPlanThatCannotBeReadAdmitsNobody(t *testing.T) {
 	c := w.control(clock, w.store)
 	hosts := func() (told int) {
 		for i := range 3000 {
-			if c.stored.Answer(rollout.Query{Group: "prod", Host: hostUUID(i)}).AutoUpdate {
+			if c.stored.AnswerTo(rollout.Query{Group: "prod", Host: hostUUID(i)}).AutoUpdate {
 				told++
 			}
 			c.fleet.Take(rollout.Heartbeat{HostID: hostUUID(i), Group: "prod", Version: "17.2.0"}, clock.Now())
@@ -506,7 +506,7 @@ func TestAWindowEndsWithoutTheStore(t *testing.T) {
 	c := w.control(clock, w.store)
 	c.tick()
 	c.tick()
-	told := func() bool { return c.stored.Answer(rollout.Query{Group: "dev"}).AutoUpdate }
+	told := func() bool { return c.stored.AnswerTo(rollout.Query{Group: "dev"}).AutoUpdate }
 	if !told() {
 		t.Fatalf("the group is %s", c.states())
 	}
@@ -597,7 +597,7 @@ func TestClientToolsAreToldWhatTheResourcesSay(t *testing.T) {
 				w.write(r)
 			}
 		}
-		a := w.open().Answer(rollout.Query{})
+		a := w.open().AnswerTo(rollout.Query{})
 		if a.ToolsAutoUpdate != tc.want.ToolsAutoUpdate || a.ToolsVersion != tc.want.ToolsVersion {
 			t.Errorf("%s: %+v", name, a)
 		}

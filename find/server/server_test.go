@@ -27,7 +27,9 @@ import (
 // byGroup answers with the group as the version, and notes who asked.
 type byGroup struct{ asked rollout.Query }
 
-func (a *byGroup) Answer(q rollout.Query) find.Answer {
+func (a *byGroup) Answer(string, string) find.Answer { panic("it is asked by AnswerTo alone") }
+
+func (a *byGroup) AnswerTo(q rollout.Query) find.Answer {
 	a.asked = q
 	return find.Answer{Version: q.Group, Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
 }
@@ -88,15 +90,18 @@ func TestAnAnswerThatCannotBeServedIsAnError(t *testing.T) {
 	}
 }
 
-func TestParam(t *testing.T) {
+func TestWhatHostsSendIsRead(t *testing.T) {
 	for _, tc := range []struct{ query, want string }{
-		{"", ""}, {"group=a", "a"}, {"host=x&group=a", "a"}, {"group=a&group=b", "a"}, {"group=", ""}, {"group", ""},
+		{"", ""}, {"group=a", "a"}, {"host=x&group=a", "a"}, {"group=a&group=b", "a"}, {"group=&group=b", ""}, {"group=", ""}, {"group", ""},
 		{"groups=a", ""}, {"Group=a", ""}, {"xgroup=a", ""}, {"group=a%20b+c", "a b c"}, {"group=%zz", ""}, {"group=a=b", "a=b"},
-		{"&&group=a", "a"}, {"group&group=a", "a"}, {"group=a%26host%3Db", "a&host=b"},
+		{"&&group=a", "a"}, {"group&group=a", "a"}, {"group=a%26host%3Db", "a&host=b"}, {"=a", ""}, {"=group=a", ""},
 	} {
-		if got := param(tc.query, "group"); got != tc.want {
-			t.Errorf("param(%q) = %q; want %q", tc.query, got, tc.want)
+		if got := parseQuery(tc.query).Group; got != tc.want {
+			t.Errorf("group of %q is %q; want %q", tc.query, got, tc.want)
 		}
+	}
+	if got, want := parseQuery("update_id=u&host=h&group=g&host=x"), (rollout.Query{Group: "g", Host: "h", UpdaterID: "u"}); got != want {
+		t.Errorf("got %+v", got)
 	}
 }
 

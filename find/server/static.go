@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"teleport-update/find"
-	"teleport-update/find/rollout"
 )
 
 // maxGroupsFile is room for thousands of groups.
@@ -57,9 +56,9 @@ func NewStatic(opts StaticOptions) (*Static, error) {
 }
 
 // Answer returns the answer for a group; the host makes no difference.
-func (s *Static) Answer(q rollout.Query) find.Answer {
+func (s *Static) Answer(group, _ string) find.Answer {
 	current := s.current.Load()
-	if answer, ok := current.groups[q.Group]; ok {
+	if answer, ok := current.groups[group]; ok {
 		return answer
 	}
 	return current.other

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"teleport-update/find"
-	"teleport-update/find/rollout"
 	"teleport-update/internal/version"
 )
 
@@ -29,7 +28,7 @@ func TestStaticAnswersByGroup(t *testing.T) {
 		"held":    {Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: time.Minute},
 		"none":    {Version: "", Edition: version.OSS, AutoUpdate: false, Jitter: time.Minute},
 	} {
-		if got := s.Answer(rollout.Query{Group: group, Host: "0f2c"}); got != want {
+		if got := s.Answer(group, "0f2c"); got != want {
 			t.Errorf("group %q gets %+v; want %+v", group, got, want)
 		}
 	}
@@ -40,7 +39,7 @@ func TestStaticWithoutAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Answer(rollout.Query{Group: "staging"}); got != base {
+	if got := s.Answer("staging", ""); got != base {
 		t.Errorf("got %+v", got)
 	}
 	s.Watch(t.Context(), time.Second) // has nothing to watch, so it returns
@@ -73,14 +72,14 @@ func TestReloadKeepsTheLastGoodAnswers(t *testing.T) {
 	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Reload: %v", err)
 	}
-	if got := s.Answer(rollout.Query{Group: "g"}).Version; got != "15.2.0" {
+	if got := s.Answer("g", "").Version; got != "15.2.0" {
 		t.Errorf("after a bad edit the group gets %s", got)
 	}
 	edit(t, path, "g: {agent_version: 15.3.0}")
 	if err := s.Reload(); err != nil {
 		t.Error(err)
 	}
-	if got := s.Answer(rollout.Query{Group: "g"}).Version; got != "15.3.0" {
+	if got := s.Answer("g", "").Version; got != "15.3.0" {
 		t.Errorf("after a good edit the group gets %s", got)
 	}
 }
@@ -101,7 +100,7 @@ func TestWatchTakesUpEdits(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			if got := s.Answer(rollout.Query{Group: "g"}).Version; got != want {
+			if got := s.Answer("g", "").Version; got != want {
 				t.Errorf("the group gets %s; want %s", got, want)
 			}
 		}

@@ -58,8 +58,15 @@ func NewStored(ctx context.Context, opts StoredOptions) (*Stored, error) {
 	return s, nil
 }
 
+var _ QueryAnswerer = (*Stored)(nil)
+
 // Answer implements Answerer.
-func (s *Stored) Answer(q rollout.Query) find.Answer {
+func (s *Stored) Answer(group, host string) find.Answer {
+	return s.AnswerTo(rollout.Query{Group: group, Host: host})
+}
+
+// AnswerTo implements QueryAnswerer.
+func (s *Stored) AnswerTo(q rollout.Query) find.Answer {
 	return s.current.Load().answer(q, s.opts.Clock(), s.opts.Base.AutoUpdate)
 }
 

@@ -158,7 +158,7 @@ func (d *duel) run() {
 		d.servers[0].clock.pass([]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, 30 * time.Minute}[d.IntN(4)])
 		for i := range versions {
 			group := fmt.Sprintf("g%d", i%3)
-			a := d.servers[d.IntN(2)].stored.Answer(rollout.Query{Group: group, Host: hostUUID(i)})
+			a := d.servers[d.IntN(2)].stored.AnswerTo(rollout.Query{Group: group, Host: hostUUID(i)})
 			var outcome *rollout.Outcome
 			told := rollout.Semver("")
 			if a.AutoUpdate {
@@ -464,7 +464,7 @@ func runEngine(path string) error {
 	}
 	for {
 		for i := range hosts {
-			a := stored.Answer(rollout.Query{Group: hosts[i].Group, Host: hosts[i].HostID})
+			a := stored.AnswerTo(rollout.Query{Group: hosts[i].Group, Host: hosts[i].HostID})
 			if a.AutoUpdate {
 				hosts[i].Version, hosts[i].Told = rollout.Semver(a.Version), rollout.Semver(a.Version)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/server"
 	"teleport-update/internal/version"
 )
 
@@ -30,6 +32,7 @@ type contender struct {
 // children are what this program runs as. Each prints its address once it answers.
 var children = map[string]func(ctx context.Context, args []string) error{
 	"constant": serveConstant,
+	"bare":     serveBare,
 	"find":     serveFind,
 	"nginx":    serveNginx,
 	"engine":   runEngine,
@@ -53,13 +56,13 @@ func (c *contender) start(ctx context.Context, hosts int) error {
 	if err := c.process.Start(); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, _ := bufio.NewReader(out).ReadString('\n')
 	if address, ok := strings.CutPrefix(strings.TrimSpace(line), "answers on "); ok {
 		c.address = address
 		return nil
 	}
 	c.stop()
-	return fmt.Errorf("%s (%w)", strings.TrimSpace(line), errors.Join(err, errors.New("it does not answer")))
+	return errors.New("it does not answer")
 }
 
 func (c *contender) stop() {
@@ -76,15 +79,39 @@ func body() ([]byte, error) {
 	return find.Answer{Version: "17.2.1", Edition: version.OSS, AutoUpdate: true, Jitter: time.Minute}.Body()
 }
 
-func serveConstant(ctx context.Context, _ []string) error {
+// constant is what find is measured against: it looks at nothing.
+func constant() (http.Handler, error) {
 	answer, err := body()
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(answer)
+	}), nil
+}
+
+// serveConstant has the time limits of the find server: what these cost is no
+// matter of what is answered.
+func serveConstant(ctx context.Context, _ []string) error {
+	handler, err := constant()
 	if err != nil {
 		return err
 	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(answer)
-	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println("answers on", listener.Addr())
+	return server.Serve(ctx, listener, nil, handler, slog.New(slog.DiscardHandler))
+}
+
+// serveBare is net/http as it is, without any limit.
+func serveBare(ctx context.Context, _ []string) error {
+	handler, err := constant()
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -227,7 +227,7 @@ func serveFind(ctx context.Context, args []string) error {
 		// Told yes and no, as in a rollout.
 		yes := 0
 		for i := range 1000 {
-			if s.stored.Answer(rollout.Query{Group: groupOf(i), Host: hostID(i)}).AutoUpdate {
+			if s.stored.AnswerTo(rollout.Query{Group: groupOf(i), Host: hostID(i)}).AutoUpdate {
 				yes++
 			}
 		}

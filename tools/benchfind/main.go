@@ -81,7 +81,10 @@ func run(ctx context.Context) error {
 // measureFind asks all contenders in turns.
 func measureFind(ctx context.Context, hosts, rounds int, each time.Duration) error {
 	runtime.GOMAXPROCS(1) // the other core is for who is asked
-	contenders := []*contender{{name: "constant net/http", child: "constant"}, {name: "teleport-find", child: "find"}, {name: "nginx", child: "nginx"}}
+	contenders := []*contender{
+		{name: "constant net/http", child: "constant"}, {name: "teleport-find", child: "find"},
+		{name: "without time limits", child: "bare"}, {name: "nginx", child: "nginx"},
+	}
 	defer func() {
 		for _, c := range contenders {
 			c.stop()
