@@ -36,6 +36,9 @@ func (c *Config) check(where func(schedule string, i int) string) error {
 	if err := checkHead(c.Kind, KindConfig, c.Version, c.Metadata, NameConfig); err != nil {
 		return err
 	}
+	if data, err := json.Marshal(c); err != nil || len(data) > maxConfig {
+		return errors.Join(err, fmt.Errorf("spec: it is larger than %d bytes", maxConfig))
+	}
 	agents := c.Spec.Agents
 	window := time.Duration(agents.Window)
 	switch {
@@ -56,9 +59,6 @@ func (c *Config) check(where func(schedule string, i int) string) error {
 		if err := checkSeconds("spec.agents.schedules.immediate.jitter_seconds", s.JitterSeconds, 0); err != nil {
 			return err
 		}
-	}
-	if data, err := json.Marshal(c); err != nil || len(data) > maxConfig {
-		return errors.Join(err, fmt.Errorf("spec: it is larger than %d bytes", maxConfig))
 	}
 	return nil
 }
