@@ -53,7 +53,10 @@ func draw(hosts []Candidate, key [32]byte) []int {
 		list[i] = drawn{binary.BigEndian.Uint64(sum[:]), i}
 	}
 	slices.SortFunc(list, func(a, b drawn) int {
-		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(hosts[a.place].ID, hosts[b.place].ID))
+		if a.hash != b.hash {
+			return cmp.Compare(a.hash, b.hash)
+		}
+		return cmp.Compare(hosts[a.place].ID, hosts[b.place].ID)
 	})
 	order := make([]int, len(list))
 	for i := range list {

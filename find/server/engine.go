@@ -259,8 +259,13 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 		ready = append(ready, p)
 		change.Writes = append(change.Writes, p.head)
 	}
-	_, err = e.store.Commit(ctx, change)
-	return err
+	if _, err = e.store.Commit(ctx, change); err != nil {
+		return err
+	}
+	for _, p := range ready {
+		plans.keep(&next, p.plan)
+	}
+	return nil
 }
 
 // purge removes what has expired, now and then.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,8 +35,29 @@ type planID struct {
 	hosts   int
 }
 
-// pagesAtOnce is how many pages are written together: some megabytes.
-const pagesAtOnce = 32
+func idOf(r *rollout.Rollout, g *rollout.GroupStatus) planID {
+	return planID{r.Spec.TargetVersion, r.Status.StartTime, g.Plan.StartTime, g.Plan.HostCount}
+}
+
+// keep notes a plan that was just written: to read it again would take longer than
+// to write it.
+func (p *plans) keep(r *rollout.Rollout, plan *rollout.Plan) {
+	at := slices.IndexFunc(r.Status.Groups, func(g rollout.GroupStatus) bool { return g.Name == plan.Group })
+	index, err := rollout.NewIndex(plan.Hosts)
+	if at < 0 || err != nil {
+		return // who reads it will say why
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.loaded == nil {
+		p.loaded = make(map[string]loadedPlan)
+	}
+	p.loaded[plan.Group] = loadedPlan{idOf(r, &r.Status.Groups[at]), index}
+}
+
+// pagesAtOnce is how many pages are written together: a dozen megabytes, in which a
+// disk is synced once, and other writers wait for tenths of a second.
+const pagesAtOnce = 128
 
 // load returns the plan of every active group that has one, and why those that are
 // missing cannot be read. An error is of the store: the plans may be sound.
@@ -53,7 +75,7 @@ func (p *plans) load(ctx context.Context, r *rollout.Rollout) (found map[string]
 		if g.Plan == nil || g.State != rollout.Active {
 			continue
 		}
-		id := planID{r.Spec.TargetVersion, r.Status.StartTime, g.Plan.StartTime, g.Plan.HostCount}
+		id := idOf(r, g)
 		plan, ok := p.loaded[g.Name]
 		if !ok || plan.id != id {
 			var why error
