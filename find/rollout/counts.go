@@ -229,6 +229,10 @@ func canaryReport(h *Host, t trial, now time.Time) CanaryReport {
 // findEligible goes through the fleet once for all groups.
 func (c *counter) findEligible() [][]Candidate {
 	lists := make([][]Candidate, len(c.trials))
+	for i := range lists {
+		n := &c.counts.Groups[i]
+		lists[i] = make([]Candidate, 0, n.Present-n.UpToDate)
+	}
 	for h := range c.fleet.All() {
 		if at, omitted := c.place(h); at >= 0 && omitted == "" && h.Version != c.r.Spec.TargetVersion {
 			lists[at] = append(lists[at], Candidate{h.ID, h.UpdaterID, h.Hostname, h.Unhealthy})

@@ -17,12 +17,20 @@ type Index struct {
 // NewIndex returns the index of hosts in their order. The same host twice is an
 // error: it would have two places.
 func NewIndex(hosts []string) (*Index, error) {
-	x := &Index{ids: make([]HostID, len(hosts)), slots: make([]uint32, 2*len(hosts)+1), seed: maphash.MakeSeed()}
+	ids := make([]HostID, len(hosts))
 	for i, host := range hosts {
-		x.ids[i] = ParseHostID(host)
-		slot, there := x.find(x.ids[i])
+		ids[i] = ParseHostID(host)
+	}
+	return indexOf(ids, hosts)
+}
+
+// indexOf keeps the ids.
+func indexOf(ids []HostID, hosts []string) (*Index, error) {
+	x := &Index{ids: ids, slots: make([]uint32, 2*len(ids)+1), seed: maphash.MakeSeed()}
+	for i := range ids {
+		slot, there := x.find(ids[i])
 		if there {
-			return nil, fmt.Errorf("host %s is there twice", excerpt(host))
+			return nil, fmt.Errorf("host %s is there twice", excerpt(hosts[i]))
 		}
 		x.slots[slot] = uint32(i) + 1
 	}

@@ -19,13 +19,23 @@ type Plan struct {
 	Version   Semver
 	Schedule  Schedule
 	Hosts     []string // UUIDs, in their order
+	ids       []HostID // the same; nil for a plan that was read
+}
+
+// Index returns the index of the plan's hosts.
+func (p *Plan) Index() (*Index, error) {
+	if p.ids != nil {
+		return indexOf(p.ids, p.Hosts)
+	}
+	return NewIndex(p.Hosts)
 }
 
 // newPlan captures a plan: hosts that are present and not on the target.
 func newPlan(r *Rollout, g *GroupStatus, hosts []Candidate, start time.Time) *Plan {
 	p := &Plan{Group: g.Name, StartTime: start, Version: r.Spec.TargetVersion, Schedule: r.Spec.Schedule}
-	for _, place := range draw(hosts, drawKey(r, g.Name, start)) {
-		p.Hosts = append(p.Hosts, hosts[place].ID)
+	p.Hosts, p.ids = make([]string, 0, len(hosts)), make([]HostID, 0, len(hosts))
+	for _, d := range draw(hosts, drawKey(r, g.Name, start)) {
+		p.Hosts, p.ids = append(p.Hosts, hosts[d.place].ID), append(p.ids, d.id)
 	}
 	return p
 }
@@ -37,12 +47,15 @@ func drawKey(r *Rollout, group string, start time.Time) [32]byte {
 		r.Spec.TargetVersion, r.Spec.Schedule, r.Status.StartTime.Format(time.RFC3339), group, start.Format(time.RFC3339)))
 }
 
-// draw returns the places of the hosts in the order of a keyed hash of their ids.
-func draw(hosts []Candidate, key [32]byte) []int {
-	type drawn struct {
-		hash  uint64
-		place int
-	}
+// drawn is a host in a drawing: the place in the list it was drawn from.
+type drawn struct {
+	hash  uint64
+	place int
+	id    HostID
+}
+
+// draw returns the hosts in the order of a keyed hash of their ids.
+func draw(hosts []Candidate, key [32]byte) []drawn {
 	list := make([]drawn, len(hosts))
 	var text [48]byte
 	copy(text[:], key[:])
@@ -50,7 +63,7 @@ func draw(hosts []Candidate, key [32]byte) []int {
 		id := ParseHostID(hosts[i].ID)
 		copy(text[32:], id[:])
 		sum := sha256.Sum256(text[:])
-		list[i] = drawn{binary.BigEndian.Uint64(sum[:]), i}
+		list[i] = drawn{binary.BigEndian.Uint64(sum[:]), i, id}
 	}
 	slices.SortFunc(list, func(a, b drawn) int {
 		if a.hash != b.hash {
@@ -58,21 +71,17 @@ func draw(hosts []Candidate, key [32]byte) []int {
 		}
 		return cmp.Compare(hosts[a.place].ID, hosts[b.place].ID)
 	})
-	order := make([]int, len(list))
-	for i := range list {
-		order[i] = list[i].place
-	}
-	return order
+	return list
 }
 
 // drawCanaries picks so many hosts, or all where there are not as many.
 func drawCanaries(r *Rollout, g *GroupStatus, hosts []Candidate, start time.Time) []Canary {
 	var picked []Canary
-	for _, place := range draw(hosts, drawKey(r, g.Name, start)) {
+	for _, d := range draw(hosts, drawKey(r, g.Name, start)) {
 		if len(picked) == g.CanaryCount {
 			break
 		}
-		h := hosts[place]
+		h := hosts[d.place]
 		if h.Unhealthy {
 			continue // it could not show anything
 		}

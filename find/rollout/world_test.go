@@ -207,7 +207,7 @@ func (w *world) keep(result Result) {
 			stored[page.Name] = page.Value
 		}
 		read, _, err := ReadPlan(stored[""], func(name string) ([]byte, error) { return stored[name], nil })
-		if err != nil || !reflect.DeepEqual(read, p) {
+		if err != nil || !slices.Equal(read.Hosts, p.Hosts) || read.Group != p.Group || read.Version != p.Version || read.Schedule != p.Schedule || !read.StartTime.Equal(p.StartTime) {
 			w.t.Fatalf("plan of %s: %v\ngot  %+v\nwant %+v", p.Group, err, read, p)
 		}
 		w.orders[p.Group] = read.Hosts

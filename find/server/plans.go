@@ -43,7 +43,7 @@ func idOf(r *rollout.Rollout, g *rollout.GroupStatus) planID {
 // to write it.
 func (p *plans) keep(r *rollout.Rollout, plan *rollout.Plan) {
 	at := slices.IndexFunc(r.Status.Groups, func(g rollout.GroupStatus) bool { return g.Name == plan.Group })
-	index, err := rollout.NewIndex(plan.Hosts)
+	index, err := plan.Index()
 	if at < 0 || err != nil {
 		return // who reads it will say why
 	}
@@ -110,7 +110,7 @@ func (p *plans) read(ctx context.Context, group string, id planID) (plan loadedP
 			broken = errors.New("it is another plan than that of the rollout")
 		}
 		if broken == nil {
-			plan.index, broken = rollout.NewIndex(read.Hosts)
+			plan.index, broken = read.Index()
 		}
 	}
 	return plan, broken, err
