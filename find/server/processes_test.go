@@ -94,9 +94,10 @@ func runEngine(path string) error {
 	if err != nil {
 		return err
 	}
-	// A clock that runs fast: the index of a plan is written every ten seconds.
-	began := time.Now()
-	now := func() time.Time { return began.Add(time.Since(began) * 1000) }
+	// A clock that goes on by ten seconds a round, after which the index of a plan
+	// may be written again, however long the round takes.
+	began, rounds := time.Now(), 0
+	now := func() time.Time { return began.Add(time.Duration(rounds) * 10 * time.Second) }
 	log := slog.New(slog.DiscardHandler)
 	options := StoredOptions{Store: s, Base: base, Clock: now, Log: log}
 	stored, err := NewStored(ctx, options)
@@ -110,7 +111,7 @@ func runEngine(path string) error {
 		hosts[i] = rollout.Heartbeat{HostID: hostUUID(i), Group: []string{"a", "b", "c"}[i%3], Version: "17.2.0"}
 		fleet.Take(hosts[i], began.Add(-2*time.Minute))
 	}
-	for {
+	for ; ; rounds++ {
 		for i := range hosts {
 			a := stored.AnswerTo(rollout.Query{Group: hosts[i].Group, Host: hosts[i].HostID})
 			if a.AutoUpdate {
