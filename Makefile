@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages test test-packages test-hosts test-faults test-nightly test-mutants lint demo bench bench-backup figures fuzz clean
+.PHONY: help build packages test test-packages test-hosts test-faults test-nightly test-rollouts test-mutants lint demo bench bench-find bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -49,6 +49,9 @@ test-faults: ## the whole campaigns of faults (as root), each of them whatever t
 test-nightly: ## take-overs of packages, and every state that a recorded disk went through (as root)
 	@$(RUNTESTS) nightly
 
+test-rollouts: ## 100,000 random histories of rollouts, and 1,000 of two engines on one store
+	ROLLOUT_HISTORIES=100000 ENGINES_RUNS=1000 $(GO) test -count=1 -timeout 60m -v -run 'TestWhatHoldsOfEveryHistory|TestTwoEnginesMakeOneHistory' ./find/...
+
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./tools/mutants
 
@@ -63,6 +66,9 @@ demo: ## the whole story on a real host, step by step (as root)
 
 bench: ## updates and no-ops against other designs, as ratios
 	$(GO) run ./tools/bench
+
+bench-find: ## the find server against a constant handler and nginx, and its engine, as ratios
+	$(GO) run ./tools/benchfind
 
 bench-backup: ## database backups against the sqlite3 shell
 	$(GO) run ./tools/bench -only backup

@@ -25,6 +25,7 @@
 package find
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -48,18 +49,26 @@ type Answer struct {
 	// Jitter bounds the random wait before an update: 0 to MaxJitter, in
 	// whole seconds.
 	Jitter time.Duration
+	// ToolsVersion is what client tools (tsh, tctl) are told; where it is empty,
+	// Version. A Client does not read it.
+	ToolsVersion string
+	// ToolsAutoUpdate says whether client tools update to it.
+	ToolsAutoUpdate bool
 }
 
 // Check returns an error when the answer is not one to serve: a version that
 // is neither empty nor semantic, an unknown edition, a jitter out of range.
 func (a Answer) Check() error {
-	if a.Version != "" {
-		parsed, err := version.Parse(a.Version)
+	for _, v := range []string{a.Version, a.ToolsVersion} {
+		if v == "" {
+			continue
+		}
+		parsed, err := version.Parse(v)
 		if err != nil {
 			return err
 		}
-		if parsed != a.Version {
-			return fmt.Errorf("version %q has a leading v", a.Version)
+		if parsed != v {
+			return fmt.Errorf("version %q has a leading v", v)
 		}
 	}
 	if _, err := version.ParseEdition(string(a.Edition)); err != nil {
@@ -72,8 +81,9 @@ func (a Answer) Check() error {
 }
 
 // Body returns the JSON that a server sends for the answer: both shapes in one
-// object, so that updaters of either kind understand it. Client tools are told
-// to stay as they are. The error is that of Check.
+// object, so that updaters of either kind understand it. Whether client tools
+// update is in it under the name that this project's documents have for it and
+// under the one that shipped tools read. The error is that of Check.
 func (a Answer) Body() ([]byte, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -91,6 +101,7 @@ func (a Answer) Body() ([]byte, error) {
 			AgentJitter     int64  `json:"agent_update_jitter_seconds"`
 			ToolsVersion    string `json:"tools_version"`
 			ToolsAutoUpdate bool   `json:"tools_autoupdate"`
+			ToolsUpdate     bool   `json:"tools_auto_update"`
 		} `json:"auto_update"`
 	}
 	body.ServerEdition = a.Edition
@@ -104,6 +115,8 @@ func (a Answer) Body() ([]byte, error) {
 	body.AutoUpdate.AgentVersion = body.AgentVersion
 	body.AutoUpdate.AgentAutoUpdate = body.AgentAutoUpdate
 	body.AutoUpdate.AgentJitter = body.AgentJitter
-	body.AutoUpdate.ToolsVersion = body.AgentVersion
+	body.AutoUpdate.ToolsVersion = cmp.Or(a.ToolsVersion, a.Version)
+	body.AutoUpdate.ToolsAutoUpdate = a.ToolsAutoUpdate && body.AutoUpdate.ToolsVersion != ""
+	body.AutoUpdate.ToolsUpdate = body.AutoUpdate.ToolsAutoUpdate
 	return json.Marshal(body)
 }

@@ -20,7 +20,7 @@ import (
 
 const goodBody = `{"server_edition":"enterprise","agent_version":"v15.1.1","agent_autoupdate":true,"agent_update_jitter_seconds":10}`
 
-var goodAnswer = Answer{"15.1.1", version.Enterprise, true, 10 * time.Second}
+var goodAnswer = Answer{Version: "15.1.1", Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
 
 func TestAskSendsWhatIsKnown(t *testing.T) {
 	var asked string

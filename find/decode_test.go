@@ -10,7 +10,7 @@ import (
 )
 
 func TestDecode(t *testing.T) {
-	flat := Answer{"15.1.1", version.Enterprise, true, 10 * time.Second}
+	flat := Answer{Version: "15.1.1", Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
 	for _, tc := range []struct {
 		name, body string
 		want       Answer
@@ -22,20 +22,20 @@ func TestDecode(t *testing.T) {
 		{"nested, with what real proxies add",
 			`{"auth":{"type":"local"},"proxy":{"kube":{"enabled":true}},"server_version":"17.0.0","cluster_name":"x","edition":"ent","fips":true,` +
 				`"auto_update":{"tools_version":"17.0.0","tools_auto_update":false,"agent_version":"v17.0.0","agent_auto_update":false,"agent_update_jitter_seconds":60}}` + "\n",
-			Answer{"17.0.0", version.FIPS, false, time.Minute}},
+			Answer{Version: "17.0.0", Edition: version.FIPS, AutoUpdate: false, Jitter: time.Minute}},
 		{"flat wins over nested, whole",
 			`{"server_edition":"oss","agent_version":"15.1.1","edition":"ent","auto_update":{"agent_version":"16.0.0","agent_auto_update":true,"agent_update_jitter_seconds":60}}`,
-			Answer{"15.1.1", version.OSS, false, 0}},
-		{"flat without server_edition takes edition", `{"agent_version":"15.1.1","edition":"community"}`, Answer{"15.1.1", version.OSS, false, 0}},
-		{"nested with server_edition", `{"server_edition":"enterprise-fips","edition":"oss","auto_update":{"agent_version":"15.1.1"}}`, Answer{"15.1.1", version.FIPS, false, 0}},
-		{"nested oss", `{"edition":"oss","auto_update":{"agent_version":"15.1.1"}}`, Answer{"15.1.1", version.OSS, false, 0}},
-		{"a leading v is dropped", `{"server_edition":"oss","agent_version":"v15.1.1-rc.1+b"}`, Answer{"15.1.1-rc.1+b", version.OSS, false, 0}},
+			Answer{Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: 0}},
+		{"flat without server_edition takes edition", `{"agent_version":"15.1.1","edition":"community"}`, Answer{Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: 0}},
+		{"nested with server_edition", `{"server_edition":"enterprise-fips","edition":"oss","auto_update":{"agent_version":"15.1.1"}}`, Answer{Version: "15.1.1", Edition: version.FIPS, AutoUpdate: false, Jitter: 0}},
+		{"nested oss", `{"edition":"oss","auto_update":{"agent_version":"15.1.1"}}`, Answer{Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: 0}},
+		{"a leading v is dropped", `{"server_edition":"oss","agent_version":"v15.1.1-rc.1+b"}`, Answer{Version: "15.1.1-rc.1+b", Edition: version.OSS, AutoUpdate: false, Jitter: 0}},
 		{"null is missing", `{"server_edition":null,"edition":"oss","agent_version":"15.1.1","agent_autoupdate":null,"agent_update_jitter_seconds":null,"auto_update":null}`,
-			Answer{"15.1.1", version.OSS, false, 0}},
+			Answer{Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: 0}},
 		{"names of other letters are other names", `{"server_edition":"oss","agent_version":"15.1.1","AGENT_VERSION":"6.6.6","Agent_AutoUpdate":true}`,
-			Answer{"15.1.1", version.OSS, false, 0}},
-		{"the longest jitter", `{"server_edition":"oss","agent_version":"15.1.1","agent_update_jitter_seconds":86400}`, Answer{"15.1.1", version.OSS, false, MaxJitter}},
-		{"space around", " \r\n{\"server_edition\":\"oss\",\"agent_version\":\"15.1.1\"}\r\n\t ", Answer{"15.1.1", version.OSS, false, 0}},
+			Answer{Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: 0}},
+		{"the longest jitter", `{"server_edition":"oss","agent_version":"15.1.1","agent_update_jitter_seconds":86400}`, Answer{Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: MaxJitter}},
+		{"space around", " \r\n{\"server_edition\":\"oss\",\"agent_version\":\"15.1.1\"}\r\n\t ", Answer{Version: "15.1.1", Edition: version.OSS, AutoUpdate: false, Jitter: 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := decode([]byte(tc.body))
@@ -121,9 +121,9 @@ func FuzzDecode(f *testing.F) {
 
 func TestBodyIsReadAlikeInBothShapes(t *testing.T) {
 	for _, answer := range []Answer{
-		{"15.1.1", version.OSS, true, 10 * time.Second},
-		{"16.0.0-rc.1+b", version.Enterprise, false, 0},
-		{"15.1.1", version.FIPS, true, MaxJitter},
+		{Version: "15.1.1", Edition: version.OSS, AutoUpdate: true, Jitter: 10 * time.Second},
+		{Version: "16.0.0-rc.1+b", Edition: version.Enterprise, AutoUpdate: false, Jitter: 0},
+		{Version: "15.1.1", Edition: version.FIPS, AutoUpdate: true, Jitter: MaxJitter},
 	} {
 		body, err := answer.Body()
 		if err != nil {
@@ -148,20 +148,39 @@ func TestBodyOfNoVersionTellsHostsToDoNothing(t *testing.T) {
 	}
 	const want = `{"server_edition":"oss","agent_version":"","agent_autoupdate":false,"agent_update_jitter_seconds":0,` +
 		`"edition":"oss","fips":false,"auto_update":{"agent_version":"","agent_auto_update":false,"agent_update_jitter_seconds":0,` +
-		`"tools_version":"","tools_autoupdate":false}}`
+		`"tools_version":"","tools_autoupdate":false,"tools_auto_update":false}}`
 	if string(body) != want {
 		t.Errorf("got  %s\nwant %s", body, want)
 	}
 }
 
+func TestWhatClientToolsAreTold(t *testing.T) {
+	for _, tc := range []struct {
+		answer Answer
+		want   string
+	}{
+		{Answer{Version: "15.1.1"}, `"tools_version":"15.1.1","tools_autoupdate":false,"tools_auto_update":false}}`},
+		{Answer{Version: "15.1.1", ToolsAutoUpdate: true}, `"tools_version":"15.1.1","tools_autoupdate":true,"tools_auto_update":true}}`},
+		{Answer{Version: "15.1.1", ToolsVersion: "15.1.0", ToolsAutoUpdate: true}, `"tools_version":"15.1.0","tools_autoupdate":true,"tools_auto_update":true}}`},
+		{Answer{ToolsAutoUpdate: true}, `"tools_version":"","tools_autoupdate":false,"tools_auto_update":false}}`},
+	} {
+		tc.answer.Edition = version.OSS
+		if body, err := tc.answer.Body(); err != nil || !strings.HasSuffix(string(body), tc.want) {
+			t.Errorf("%+v is %s, %v; want %s", tc.answer, body, err, tc.want)
+		}
+	}
+}
+
 func TestBodyRefuses(t *testing.T) {
 	for _, answer := range []Answer{
-		{"v15.1.1", version.OSS, true, 0},
-		{"15.1", version.OSS, true, 0},
-		{"15.1.1", "", true, 0},
-		{"15.1.1", version.OSS, true, -time.Second},
-		{"15.1.1", version.OSS, true, time.Millisecond},
-		{"15.1.1", version.OSS, true, MaxJitter + time.Second},
+		{Version: "v15.1.1", Edition: version.OSS, AutoUpdate: true, Jitter: 0},
+		{Version: "15.1", Edition: version.OSS, AutoUpdate: true, Jitter: 0},
+		{Version: "15.1.1", Edition: "", AutoUpdate: true, Jitter: 0},
+		{Version: "15.1.1", Edition: version.OSS, AutoUpdate: true, Jitter: -time.Second},
+		{Version: "15.1.1", Edition: version.OSS, AutoUpdate: true, Jitter: time.Millisecond},
+		{Version: "15.1.1", Edition: version.OSS, AutoUpdate: true, Jitter: MaxJitter + time.Second},
+		{Version: "15.1.1", Edition: version.OSS, ToolsVersion: "v15.1.1"},
+		{Version: "15.1.1", Edition: version.OSS, ToolsVersion: "latest"},
 	} {
 		if body, err := answer.Body(); err == nil {
 			t.Errorf("%+v was served as %s", answer, body)

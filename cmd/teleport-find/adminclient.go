@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -63,9 +65,14 @@ func refused(err error, status int) bool {
 	return ok && r.status == status
 }
 
-// get returns a refusal, 404, where there is none.
+// get returns a refusal, 404, where there is none. A kind of which there are several
+// has a slash and the name after it.
 func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, error) {
-	body, err := a.do(ctx, http.MethodGet, "/"+kind, nil)
+	path := "/" + kind
+	if kind, name, named := strings.Cut(kind, "/"); named {
+		path = "/" + kind + "/" + url.PathEscape(name)
+	}
+	body, err := a.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}

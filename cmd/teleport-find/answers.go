@@ -25,6 +25,7 @@ type answers struct {
 
 	path   string         // of the store that is used
 	stored *server.Stored // nil: it is not the store
+	engine *server.Engine // nil likewise
 	frozen string         // why not
 }
 
@@ -59,7 +60,31 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 		resources.Close()
 		return nil, err
 	}
-	return &answers{Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, stored: stored}, nil
+	fleet := server.NewFleet(time.Now(), base.Jitter)
+	return &answers{
+		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, stored: stored,
+		engine: server.NewEngine(server.EngineOptions{Stored: stored, Inventory: fleet, Log: log}),
+	}, nil
+}
+
+// run steps the rollout until ctx ends, if the answers are from the store. The
+// function it returns waits for that.
+func (a *answers) run(ctx context.Context) (wait func()) {
+	if a.engine == nil {
+		return func() {}
+	}
+	ticker := time.NewTicker(server.TickEvery)
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer ticker.Stop()
+		a.engine.Run(ctx, ticker.C)
+	}()
+	return func() {
+		stop()
+		<-done
+	}
 }
 
 // admin serves the admin API, if it is asked for, until ctx ends. The function it
@@ -77,7 +102,7 @@ func (a *answers) admin(ctx context.Context, c *cli.Context, log *slog.Logger) (
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Frozen: a.frozen, Log: log})
+		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Engine: a.engine, Frozen: a.frozen, Log: log})
 		if err := server.ServeAdmin(ctx, listener, handler, log); err != nil {
 			log.Error("the admin API has ended", "error", err)
 		}

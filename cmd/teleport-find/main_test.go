@@ -85,6 +85,7 @@ func TestServeReleasesWithItsOwnCA(t *testing.T) {
 	dir := t.TempDir()
 	const tarball = "teleport-ent-v15.1.1-linux-amd64-bin.tar.gz"
 	write(t, filepath.Join(dir, tarball), "tarball")
+	write(t, filepath.Join(dir, tarball+".sha256"), "03b3c9b1b3b0b0b0  "+tarball+"\n")
 	caFile := filepath.Join(dir, "trust.pem")
 	s := serveProcess(t, []string{"TELEPORT_FIND_SELF_SIGNED=true", "TELEPORT_FIND_LISTEN=0.0.0.0:0", "TELEPORT_FIND_HOSTNAME=localhost,find.example"},
 		"--releases", dir, "--ca-out", caFile)
@@ -150,6 +151,7 @@ func TestExitCodes(t *testing.T) {
 	write(t, filepath.Join(dir, "bad.yaml"), "g: {agent_version: latest}")
 	for _, name := range []string{"teleport-v15.1.1-linux-amd64-bin.tar.gz", "teleport-ent-v15.1.1-linux-amd64-bin.tar.gz"} {
 		write(t, filepath.Join(dir, name), "")
+		write(t, filepath.Join(dir, name+".sha256"), "")
 	}
 	for _, tc := range []struct {
 		args string
@@ -192,7 +194,7 @@ func TestExitCodes(t *testing.T) {
 		{"set-version latest", "", 2, "semantic version"},
 		{"set-version 15.1.1 --start", "", 2, "--start needs a value"},
 		{"set-version 15.1.1 --start latest", "", 2, "--start: version"},
-		{"set-version 15.1.1 --schedule critical", "", 2, "--schedule:"},
+		{"set-version 15.1.1 --schedule urgent", "", 2, "--schedule:"},
 		{"set-version 15.1.1 --bogus", "", 2, "set-version has no flag --bogus"},
 		{"set-version 15.1.1 --admin-socket DIR/none.sock", "", 1, "no find server listens on"},
 		{"set-version 15.1.1 --admin-socket DIR/bad.yaml", "", 1, "no find server listens on"},
@@ -200,6 +202,8 @@ func TestExitCodes(t *testing.T) {
 		{"enable --dry-run=maybe", "", 2, "maybe"},
 		{"get", "", 2, "get takes one of autoupdate_config, autoupdate_version"},
 		{"get autoupdate_versions", "", 2, "get takes one of"},
+		{"get autoupdate_agent_rollout/a", "", 2, "get takes one of"},
+		{"get agent_rollout_plan", "", 2, "get takes one of"},
 		{"get autoupdate_version -o xml", "", 2, "neither yaml nor json"},
 		{"apply", "", 2, "apply which file?"},
 		{"apply -f DIR/none.yaml", "", 1, "no such file"},

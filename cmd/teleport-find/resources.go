@@ -24,14 +24,17 @@ func setVersionCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "set-version",
 		Usage:     "say which version hosts are to run",
-		UsageText: "teleport-find set-version VERSION [--schedule immediate] [--start VERSION] [--dry-run] [--admin-socket PATH]",
+		UsageText: "teleport-find set-version VERSION [--schedule regular|critical|immediate] [--start VERSION] [--dry-run] [--admin-socket PATH]",
 		Description: changesUsage + `
 
-It sets spec.agents of the resource autoupdate_version. What no flag says stays as it is there. Hosts that
+It sets spec.agents of the resource autoupdate_version. Without --schedule the version goes from group to group, if
+autoupdate_config has groups, and is for every host at once if it has none; a schedule is for one version, and is not
+kept for the next. Without --start, a version that goes from group to group starts from the last one that came to all
+groups: this is what new hosts install before the turn of their group, and what a rollback goes back to. Hosts that
 have the agent update only when updates are enabled: see "teleport-find enable".`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "schedule", Usage: "`immediate|regular`: for every host at once, or group by group, which this server cannot do yet"},
+			&cli.StringFlag{Name: "schedule", Usage: "`regular|critical|immediate`: group by group, group by group for what cannot wait, or every host at once"},
 			&cli.StringFlag{Name: "start", Usage: "`VERSION` that new hosts install before the turn of their group"},
 			dryRunFlag(), adminSocketFlag(),
 		},
@@ -58,18 +61,58 @@ have the agent update only when updates are enabled: see "teleport-find enable".
 					return usageErrorf("--schedule: %w", err)
 				}
 			}
-			return edit(c, func() rollout.Resource { return rollout.NewVersion() }, func(r rollout.Resource) {
+			if schedule == "" {
+				if schedule, err = usualSchedule(c); err != nil {
+					return err
+				}
+			}
+			return edit(c, func() rollout.Resource { return rollout.NewVersion() }, func(r rollout.Resource) error {
 				agents := &r.(*rollout.Version).Spec.Agents
-				agents.TargetVersion = target
 				if start != "" {
 					agents.StartVersion = start
+				} else if schedule != rollout.Immediate && target != agents.TargetVersion {
+					if agents.StartVersion, err = reached(c, r.(*rollout.Version)); err != nil {
+						return err
+					}
 				}
-				if schedule != "" {
-					agents.Schedule = schedule
-				}
+				agents.TargetVersion, agents.Schedule = target, schedule
+				return nil
 			})
 		},
 	}
+}
+
+// reached is the last version that came to all groups, as far as the server knows.
+func reached(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
+	agents := before.Spec.Agents
+	r, err := newAdminClient(c).get(c.Context, rollout.KindRollout)
+	if refused(err, http.StatusNotFound) {
+		return agents.StartVersion, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	last := r.(*rollout.Rollout)
+	if last.Of(before) && (last.Status.State == rollout.Done || last.Spec.Schedule == rollout.Immediate) {
+		return agents.TargetVersion, nil
+	}
+	return agents.StartVersion, nil
+}
+
+// usualSchedule is regular where there are groups to go through. Without any, no host
+// would ever be told to update by it.
+func usualSchedule(c *cli.Context) (rollout.Schedule, error) {
+	r, err := newAdminClient(c).get(c.Context, rollout.KindConfig)
+	if refused(err, http.StatusNotFound) {
+		return rollout.Immediate, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(r.(*rollout.Config).Spec.Agents.Schedules.Regular) > 0 {
+		return rollout.Regular, nil
+	}
+	return rollout.Immediate, nil
 }
 
 // modeCommand sets the mode in autoupdate_config rather than in
@@ -92,8 +135,9 @@ the more restrictive one is what counts. A --groups file or --agent-version goes
 			if err := noWords(c); err != nil {
 				return err
 			}
-			return edit(c, func() rollout.Resource { return rollout.NewConfig() }, func(r rollout.Resource) {
+			return edit(c, func() rollout.Resource { return rollout.NewConfig() }, func(r rollout.Resource) error {
 				r.(*rollout.Config).Spec.Agents.Mode = mode
+				return nil
 			})
 		},
 	}
@@ -163,7 +207,7 @@ func getCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "get",
 		Usage:        "print a resource",
-		UsageText:    "teleport-find get " + strings.Join(rollout.Kinds, "|") + " [-o yaml|json] [--admin-socket PATH]",
+		UsageText:    "teleport-find get " + strings.Join(slices.Concat(rollout.Kinds, rollout.SystemKinds), "|") + "[/NAME] [-o yaml|json] [--admin-socket PATH]",
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "yaml", Usage: "how to print it, `yaml|json`"},
@@ -176,8 +220,8 @@ func getCommand() *cli.Command {
 			}
 			write := map[string]func(rollout.Resource) ([]byte, error){"yaml": rollout.YAML, "json": rollout.JSON}[c.String("output")]
 			switch {
-			case len(words) != 1 || !slices.Contains(rollout.Kinds, words[0]):
-				return usageErrorf("get takes one of %s, got %q", strings.Join(rollout.Kinds, ", "), words)
+			case len(words) != 1 || !knownKind(words[0]):
+				return usageErrorf("get takes one of %s, got %q", strings.Join(slices.Concat(rollout.Kinds, rollout.SystemKinds), ", "), words)
 			case write == nil:
 				return usageErrorf("-o %q is neither yaml nor json", c.String("output"))
 			}
@@ -195,9 +239,16 @@ func getCommand() *cli.Command {
 	}
 }
 
+// knownKind takes the name of a resource after its kind.
+func knownKind(word string) bool {
+	kind, _, named := strings.Cut(word, "/")
+	several := kind == rollout.KindReport || kind == rollout.KindPlan
+	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && named == several
+}
+
 // edit changes a resource, or begins one. Should somebody else change it at the
 // same time, both changes are made.
-func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource)) error {
+func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error) error {
 	client := newAdminClient(c)
 	for attempt := 1; ; attempt++ {
 		kind := begin().GetKind()
@@ -208,7 +259,9 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 		} else if err != nil {
 			return err
 		}
-		change(r)
+		if err := change(r); err != nil {
+			return err
+		}
 		result, err := client.put(c.Context, []rollout.Resource{r}, c.Bool("dry-run"), isNew)
 		if refused(err, http.StatusPreconditionFailed) && attempt < 10 {
 			continue
@@ -233,18 +286,16 @@ func tell(c *cli.Context, result server.AdminResult) error {
 		}
 		text += r.Kind + " " + did + "\n"
 	}
-	told := "no version, and to stay as they are"
-	if a := result.Answer; a.AgentVersion != "" {
-		told = fmt.Sprintf("%s %s, and to stay as they are", a.AgentVersion, a.Edition)
-		if a.AutoUpdate {
-			told = fmt.Sprintf("%s %s, and to update", a.AgentVersion, a.Edition)
-		}
-	}
 	are := "are"
 	if c.Bool("dry-run") {
 		are = "would be"
 	}
-	text += fmt.Sprintf("hosts %s told %s\n", are, told)
+	if len(result.Groups) == 0 {
+		text += fmt.Sprintf("hosts %s told %s\n", are, toldWords(result.Answer))
+	}
+	for _, g := range result.Groups {
+		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.AdminAnswer), turnWords(g))
+	}
 	for _, note := range result.Notes {
 		text += "note: " + note + "\n"
 	}
@@ -255,4 +306,25 @@ func tell(c *cli.Context, result server.AdminResult) error {
 		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", warning)
 	}
 	return nil
+}
+
+func toldWords(a server.AdminAnswer) string {
+	switch {
+	case a.AgentVersion == "":
+		return "no version, and to stay as they are"
+	case a.AutoUpdate:
+		return fmt.Sprintf("%s %s, and to update", a.AgentVersion, a.Edition)
+	}
+	return fmt.Sprintf("%s %s, and to stay as they are", a.AgentVersion, a.Edition)
+}
+
+// turnWords says when it is a group's turn, if that is still to come.
+func turnWords(g server.AdminGroup) string {
+	switch {
+	case g.Waits != "":
+		return "; " + g.Waits
+	case g.State == rollout.Unstarted:
+		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest"
+	}
+	return fmt.Sprintf("; the group is %s", g.State)
 }

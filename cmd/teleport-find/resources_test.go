@@ -20,6 +20,8 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(releases, "teleport-v15.1.0-linux-amd64-bin.tar.gz"), "")
+	write(t, filepath.Join(releases, "teleport-v15.1.0-linux-amd64-bin.tar.gz.sha256"), "")
+	write(t, filepath.Join(releases, "teleport-v15.9.0-linux-amd64-bin.tar.gz"), "a copy in progress")
 	a := &admin{t: t, dir: dir}
 	start := func(args ...string) *process {
 		return serveProcess(t, nil, append([]string{"--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket(), "--releases", releases}, args...)...)
@@ -40,12 +42,11 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		told string
 	}{
 		{"get autoupdate_version", 1, "there is no autoupdate_version in the store", "15.1.0"},
-		{"set-version 15.1.0", 1, `Use "immediate"`, "15.1.0"},
-		{"set-version v15.1.0 --dry-run --schedule immediate", 0, "autoupdate_version would be created (a dry run)\nhosts would be told 15.1.0 oss, and to stay as they are\n", "15.1.0"},
+		{"set-version v15.1.0 --dry-run", 0, "autoupdate_version would be created (a dry run)\nhosts would be told 15.1.0 oss, and to stay as they are\n", "15.1.0"},
 		{"set-version v15.1.0 --schedule=immediate", 0, "autoupdate_version created\nhosts are told 15.1.0 oss, and to stay as they are\nnote: updates are disabled", "15.1.0"},
 		{"enable", 0, "autoupdate_config created\nhosts are told 15.1.0 oss, and to update\n", "15.1.0 now"},
-		{"set-version --start 15.1.0 15.2.0", 0, "warning: there is no tarball of this version and edition in the releases folder: 15.2.0 oss", "15.2.0 now"},
-		{"get -o json autoupdate_version", 0, `{"kind":"autoupdate_version","version":"v1","metadata":{"name":"autoupdate-version","revision":3},"spec":{"agents":{"start_version":"15.1.0","target_version":"15.2.0","schedule":"immediate"}}}`, "15.2.0 now"},
+		{"set-version --start 15.1.0 15.2.0", 0, "warning: there is no tarball of this version and edition, with its .sha256, in the releases folder: 15.2.0 oss", "15.2.0 now"},
+		{"get -o json autoupdate_version", 0, `"spec":{"agents":{"start_version":"15.1.0","target_version":"15.2.0","schedule":"immediate"}}}`, "15.2.0 now"},
 		{"suspend", 0, "autoupdate_config changed", "15.2.0"},
 		{"suspend", 0, "autoupdate_config unchanged", "15.2.0"},
 		{"set-version 15.1.0", 0, "updates are suspended by autoupdate_config", "15.1.0"},
@@ -66,7 +67,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 	edited := strings.Replace(text, "disabled", "enabled", 1) + "---\nkind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {target_version: 15.3.0, schedule: immediate}}\n"
 	if code, out := a.run(edited, "apply", "--dry-run", "-f", "-"); code != 0 ||
 		out != "autoupdate_config would be changed (a dry run)\nautoupdate_version would be changed (a dry run)\nhosts would be told 15.3.0 oss, and to update\n"+
-			"warning: there is no tarball of this version and edition in the releases folder: 15.3.0 oss\n" {
+			"warning: there is no tarball of this version and edition, with its .sha256, in the releases folder: 15.3.0 oss\n" {
 		t.Errorf("apply --dry-run: exit code %d\n%s", code, out)
 	}
 	told(s, "15.1.0")
@@ -155,4 +156,77 @@ func (a *admin) run(input string, args ...string) (int, string) {
 	cmd.Stdin = strings.NewReader(input)
 	out, _ := cmd.CombinedOutput()
 	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// With groups, a version goes from one to the next, and the program says when.
+func TestAVersionForGroups(t *testing.T) {
+	dir := t.TempDir()
+	a := &admin{t: t, dir: dir}
+	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket())
+	file := filepath.Join(dir, "groups.yaml")
+	write(t, file, `kind: autoupdate_config
+metadata: {name: autoupdate-config}
+spec:
+  agents:
+    mode: enabled
+    schedules:
+      regular:
+      - {name: dev, days: ["*"], start_hour: 4}
+      - {name: "prod/eu 1", days: ["*"], start_hour: 6, timeout_seconds: 30, jitter_seconds: 10}
+`)
+	run := func(code int, want string, args ...string) string {
+		t.Helper()
+		got, out := a.run("", args...)
+		if got != code || !strings.Contains(out, want) {
+			t.Errorf("%q: exit code %d\n%s\nwant %d and %s", args, got, out, code, want)
+		}
+		return out
+	}
+	rolloutIs := func(want string) {
+		t.Helper()
+		s.until("the rollout is not "+want, func() bool {
+			_, out := a.run("", "get", "autoupdate_agent_rollout")
+			return strings.Contains(out, want)
+		})
+	}
+	run(0, "warning: spec.agents.schedules.regular[1].timeout_seconds: 30 is less than", "apply", "-f", file)
+	run(0, "warning: there is no start version other than 15.1.0", "set-version", "15.1.0")
+	run(0, "  schedule: regular\n", "get", "autoupdate_agent_rollout")
+	if got := s.ask("dev"); got.Version != "15.1.0" || got.AutoUpdate {
+		t.Errorf("dev is told %+v", got)
+	}
+
+	// What came to everybody is what the next version starts from.
+	run(0, "hosts are told 15.1.0 oss, and to update", "set-version", "15.1.0", "--schedule", "immediate")
+	rolloutIs("schedule: immediate")
+	out := run(0, "hosts of dev are told 15.1.0 oss, and to stay as they are; the group starts ", "set-version", "v15.2.0")
+	if !strings.Contains(out, "hosts of prod/eu 1 are told 15.1.0") || !strings.Contains(out, " 06:00 UTC at the earliest\n") {
+		t.Errorf("it says\n%s", out)
+	}
+	rolloutIs("target_version: 15.2.0")
+	run(0, "hosts of dev would be told 15.1.0 oss", "set-version", "v15.3.0", "--dry-run")
+	run(0, "start_version: 15.1.0\n    target_version: 15.2.0\n    schedule: regular\n", "get", "autoupdate_version")
+	if got := s.ask("prod/eu 1"); got.Version != "15.1.0" || got.AutoUpdate || got.Jitter != 10*time.Second {
+		t.Errorf("prod is told %+v", got)
+	}
+	// Which did not: the start stays.
+	run(0, "", "set-version", "15.3.0", "--schedule", "critical")
+	run(0, "start_version: 15.1.0\n    target_version: 15.3.0\n    schedule: critical\n", "get", "autoupdate_version")
+	rolloutIs("any_hour: true")
+
+	edited := strings.Replace(run(0, "", "get", "autoupdate_config"), "start_hour: 6", "start_hour: 7", 1)
+	write(t, file, edited)
+	run(0, "note: these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular", "apply", "-f", file)
+	run(1, "autoupdate_agent_rollout is written by the server alone", "apply", "-f", saved(t, dir, run(0, "", "get", "autoupdate_agent_rollout", "-o", "json")))
+	run(1, "there is no agent_rollout_plan prod/eu 1 in the store", "get", "agent_rollout_plan/prod/eu 1")
+	if log := s.log.String(); !strings.Contains(log, "no group goes on until hosts have had time to report") {
+		t.Errorf("the log does not say what is waited for:\n%s", log)
+	}
+}
+
+func saved(t *testing.T, dir, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, "saved")
+	write(t, path, text)
+	return path
 }

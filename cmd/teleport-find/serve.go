@@ -47,8 +47,9 @@ An edit is taken up within about two seconds, or at once on SIGHUP, which reads 
 with an error in it changes nothing: the last good answers stay, and the log says why.
 
 With --store, what hosts are told is in a file that "teleport-find set-version", "enable", "suspend", "disable" and
-"apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases
-is told; until "enable", hosts stay as they are. --agent-version and --groups go before it: with either, the store is not used.
+"apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases that
+has its .sha256 beside it is told; until "enable", hosts stay as they are. Versions of the schedule regular go from group to
+group by themselves. --agent-version and --groups go before it: with either, the store is not used.
 
 Where no version is known, hosts are told none and to stay as they are.`,
 		OnUsageError: onUsageError,
@@ -156,6 +157,7 @@ func serve(c *cli.Context) error {
 		log.Warn("systemd could not be told that the server is ready", "error", err)
 	}
 	go answers.Watch(ctx, watchEvery)
+	defer answers.run(ctx)()
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
 	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Log: log})
 	if err := server.Serve(ctx, listener, config, handler, log); err != nil {
@@ -178,6 +180,9 @@ func openReleases(dir string, base *find.Answer, log *slog.Logger) (*server.Rele
 	base.Version, base.Edition, err = files.Complete(base.Version, base.Edition)
 	if err != nil {
 		return nil, fmt.Errorf("choose what to serve from %s: %w", dir, err)
+	}
+	if names, err := files.Unchecked(); err == nil && len(names) > 0 {
+		log.Warn("these tarballs are served, but none of them is taken for the newest release while its .sha256 is missing", "tarballs", names)
 	}
 	return files, nil
 }

@@ -1,9 +1,13 @@
 package rollout
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -12,12 +16,28 @@ const (
 	maxWindow    = 24 * time.Hour
 	// maxGroupName leaves room for any name in use; hosts send theirs in a URL.
 	maxGroupName = 200
+	// maxGroups and maxConfig bound the rollout, which is one value of the store
+	// with a copy of the configuration and the canaries of every group.
+	maxGroups = 256
+	maxConfig = 128 << 10
+	// maxSeconds bounds jitter, timeout and failure: a group has a day.
+	maxSeconds = 24 * 60 * 60
+	// minTimeout is RFD 0169's.
+	minTimeout = 30
 )
 
 // Check implements Resource.
 func (c *Config) Check() error {
+	return c.check(func(schedule string, i int) string { return fmt.Sprintf("spec.agents.schedules.%s[%d]", schedule, i) })
+}
+
+// check names groups as the one who wrote them did.
+func (c *Config) check(where func(schedule string, i int) string) error {
 	if err := checkHead(c.Kind, KindConfig, c.Version, c.Metadata, NameConfig); err != nil {
 		return err
+	}
+	if data, err := json.Marshal(c); err != nil || len(data) > maxConfig {
+		return errors.Join(err, fmt.Errorf("spec: it is larger than %d bytes", maxConfig))
 	}
 	agents := c.Spec.Agents
 	window := time.Duration(agents.Window)
@@ -27,18 +47,37 @@ func (c *Config) Check() error {
 	case window < 0 || window > maxWindow:
 		return fmt.Errorf("spec.agents.maintenance_window_duration: %s is not between 0 and %s", window, maxWindow)
 	}
+	for _, schedule := range []struct {
+		name   string
+		groups []Group
+	}{{"regular", agents.Schedules.Regular}, {"critical", agents.Schedules.Critical}} {
+		if err := checkGroups(schedule.groups, agents.Strategy, func(i int) string { return where(schedule.name, i) }); err != nil {
+			return err
+		}
+	}
+	if s := agents.Schedules.Immediate; s != nil {
+		if err := checkSeconds("spec.agents.schedules.immediate.jitter_seconds", s.JitterSeconds, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkGroups(groups []Group, strategy Strategy, where func(i int) string) error {
 	names := make(map[string]bool)
-	for i, g := range agents.Schedules.Regular {
-		path := fmt.Sprintf("spec.agents.schedules.regular[%d]", i)
-		if err := g.check(path, agents.Strategy); err != nil {
+	for i, g := range groups {
+		if i == maxGroups {
+			return fmt.Errorf("%s: there are more than %d groups", where(i), maxGroups)
+		}
+		if err := g.check(where(i), strategy); err != nil {
 			return err
 		}
 		if names[g.Name] {
-			return fmt.Errorf("%s.name: there is another group %s", path, excerpt(g.Name))
+			return fmt.Errorf("%s.name: there is another group %s", where(i), excerpt(g.Name))
 		}
 		names[g.Name] = true
 	}
-	return nil
+	return checkOrder(groups, strategy, where)
 }
 
 func (g Group) check(path string, strategy Strategy) error {
@@ -47,6 +86,8 @@ func (g Group) check(path string, strategy Strategy) error {
 		return fmt.Errorf("%s.name: it is missing", path)
 	case len(g.Name) > maxGroupName:
 		return fmt.Errorf("%s.name: it is longer than %d bytes", path, maxGroupName)
+	case !utf8.ValidString(g.Name) || strings.ContainsFunc(g.Name, unicode.IsControl):
+		return fmt.Errorf("%s.name: %s is not plain text", path, excerpt(g.Name))
 	case g.StartHour == nil:
 		return fmt.Errorf("%s.start_hour: it is missing (the hour in UTC, 0 to 23)", path)
 	case *g.StartHour < 0 || *g.StartHour > 23:
@@ -59,6 +100,10 @@ func (g Group) check(path string, strategy Strategy) error {
 		return fmt.Errorf("%s.wait_hours: it is for the strategy halt-on-error only", path)
 	case strategy == TimeBased && g.CanaryCount > 0:
 		return fmt.Errorf("%s.canary_count: it is for the strategy halt-on-error only", path)
+	case strategy == TimeBased && len(g.Requires) > 0:
+		return fmt.Errorf("%s.requires: it is for the strategy halt-on-error only", path)
+	case g.maxTimeout()+g.maxFailed() > 100:
+		return fmt.Errorf("%s.max_failed_before_halt: with max_timeout_before_halt it is %d%%, and there are no more than 100%% of the hosts", path, g.maxTimeout()+g.maxFailed())
 	}
 	seen := make(map[Day]bool)
 	for i, day := range g.Days {
@@ -66,6 +111,19 @@ func (g Group) check(path string, strategy Strategy) error {
 			return fmt.Errorf("%s.days[%d]: %s is there twice", path, i, day)
 		}
 		seen[day] = true
+	}
+	if err := checkSeconds(path+".jitter_seconds", g.JitterSeconds, 0); err != nil {
+		return err
+	}
+	if err := checkSeconds(path+".timeout_seconds", g.TimeoutSeconds, minTimeout); err != nil {
+		return err
+	}
+	return checkSeconds(path+".failure_seconds", g.FailureSeconds, 0)
+}
+
+func checkSeconds(path string, seconds *int, least int) error {
+	if seconds != nil && (*seconds < least || *seconds > maxSeconds) {
+		return fmt.Errorf("%s: %d is not between %d and %d", path, *seconds, least, maxSeconds)
 	}
 	return nil
 }
@@ -81,15 +139,18 @@ func (v *Version) Check() error {
 	return nil
 }
 
+// checkHead takes any name where the kind has none of its own.
 func checkHead(kind, wantKind, api string, m Metadata, name string) error {
 	switch {
 	case kind != wantKind:
 		return fmt.Errorf("kind: %s is not %s", excerpt(kind), wantKind)
 	case api != "" && api != apiVersion:
 		return fmt.Errorf("version: %s is not %s, the version of the format", excerpt(api), apiVersion)
+	case m.Name == "" && name == "":
+		return errors.New("metadata.name: it is missing")
 	case m.Name == "":
 		return fmt.Errorf("metadata.name: it is missing (the only one of its kind is %s)", name)
-	case m.Name != name:
+	case m.Name != name && name != "":
 		return fmt.Errorf("metadata.name: %s is not %s, the only one of its kind", excerpt(m.Name), name)
 	case m.Revision < 0:
 		return fmt.Errorf("metadata.revision: %d is none", m.Revision)

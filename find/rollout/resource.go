@@ -1,10 +1,14 @@
 // Package rollout is what an operator says about updates, and what follows from
 // it for a host. It is made of pure functions: no clock, no file, no network.
 //
-// The resources are those of Teleport's Managed Updates v2, in YAML or JSON:
-// autoupdate_config says how and when hosts are updated, autoupdate_version to
-// what. Both are read strictly. An unknown field is an error that names its path,
-// since a misspelt word must not update a fleet that was to be left alone.
+// The resources are those of Teleport's Managed Updates v2, in YAML or JSON: people
+// write autoupdate_config, how and when hosts are updated, and autoupdate_version,
+// to what. From these and from what hosts report, Next steps the Rollout that goes
+// from group to group, and a Snapshot says what each host is told. All resources
+// are read strictly. An unknown field is an error that names its path, since a
+// misspelt word must not update a fleet that was to be left alone.
+//
+// table.go shows all states of a group and every way from one to another.
 package rollout
 
 import (
@@ -17,21 +21,33 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The kinds of resources, and the name that the only one of each has.
+// The kinds of resources. People write the first two; the others are written by
+// servers, and can be read.
 const (
 	KindConfig  = "autoupdate_config"
 	KindVersion = "autoupdate_version"
-	NameConfig  = "autoupdate-config"
-	NameVersion = "autoupdate-version"
+	KindRollout = "autoupdate_agent_rollout"
+	KindReport  = "autoupdate_agent_report" // one for each server
+	KindPlan    = "agent_rollout_plan"      // one for each group with max_in_flight
 )
 
-// Kinds are all of them.
+// The names of the only resource of its kind.
+const (
+	NameConfig  = "autoupdate-config"
+	NameVersion = "autoupdate-version"
+	NameRollout = "autoupdate-agent-rollout"
+)
+
+// Kinds are those that people write.
 var Kinds = []string{KindConfig, KindVersion}
+
+// SystemKinds are those that servers write.
+var SystemKinds = []string{KindRollout, KindReport, KindPlan}
 
 // apiVersion is what the field version of a resource may say.
 const apiVersion = "v1"
 
-// Resource is a *Config or a *Version.
+// Resource is a *Config, *Version, *Rollout, *Report or *PlanResource.
 type Resource interface {
 	// GetKind returns one of the kinds.
 	GetKind() string
@@ -48,106 +64,6 @@ type Metadata struct {
 	// for the change to be refused if the resource has another one by then.
 	Revision int64 `json:"revision,omitempty" yaml:"revision,omitempty"`
 }
-
-// Config is the resource autoupdate_config: how and when hosts are updated. All of
-// it but the mode takes effect with the next rollout.
-type Config struct {
-	Kind     string     `json:"kind" yaml:"kind"`
-	Version  string     `json:"version,omitempty" yaml:"version,omitempty"`
-	Metadata Metadata   `json:"metadata" yaml:"metadata"`
-	Spec     ConfigSpec `json:"spec" yaml:"spec"`
-}
-
-// ConfigSpec is the specification of a Config.
-type ConfigSpec struct {
-	Agents ConfigAgents `json:"agents,omitzero" yaml:"agents,omitempty"`
-	Tools  ConfigTools  `json:"tools,omitzero" yaml:"tools,omitempty"`
-}
-
-// ConfigAgents is about agents.
-type ConfigAgents struct {
-	Mode     Mode     `json:"mode,omitempty" yaml:"mode,omitempty"`
-	Strategy Strategy `json:"strategy,omitempty" yaml:"strategy,omitempty"`
-	// Window is how long the groups of the time-based strategy may update.
-	Window    Duration  `json:"maintenance_window_duration,omitzero" yaml:"maintenance_window_duration,omitempty"`
-	Schedules Schedules `json:"schedules,omitzero" yaml:"schedules,omitempty"`
-}
-
-// Schedules are lists of groups, each with its times.
-type Schedules struct {
-	Regular []Group `json:"regular,omitempty" yaml:"regular,omitempty"`
-}
-
-// Group is when the hosts of one update group are updated. Hosts of other groups
-// and of none are in the last group of the list.
-type Group struct {
-	Name string `json:"name" yaml:"name"`
-	// Days are Monday to Thursday where none are given.
-	Days []Day `json:"days,omitempty" yaml:"days,omitempty,flow"`
-	// StartHour is in UTC, 0 to 23.
-	StartHour *int `json:"start_hour" yaml:"start_hour"`
-	// WaitHours pass after the group before is done.
-	WaitHours int `json:"wait_hours,omitempty" yaml:"wait_hours,omitempty"`
-	// CanaryCount is how many hosts go first, 0 to 5.
-	CanaryCount int `json:"canary_count,omitempty" yaml:"canary_count,omitempty"`
-}
-
-// ConfigTools is about client tools: tsh and tctl of people.
-type ConfigTools struct {
-	Mode ToolsMode `json:"mode,omitempty" yaml:"mode,omitempty"`
-}
-
-// Version is the resource autoupdate_version: what hosts are updated to.
-type Version struct {
-	Kind     string      `json:"kind" yaml:"kind"`
-	Version  string      `json:"version,omitempty" yaml:"version,omitempty"`
-	Metadata Metadata    `json:"metadata" yaml:"metadata"`
-	Spec     VersionSpec `json:"spec" yaml:"spec"`
-}
-
-// VersionSpec is the specification of a Version.
-type VersionSpec struct {
-	Agents VersionAgents `json:"agents" yaml:"agents"`
-	Tools  VersionTools  `json:"tools,omitzero" yaml:"tools,omitempty"`
-}
-
-// VersionAgents is about agents.
-type VersionAgents struct {
-	// StartVersion is what new hosts install before the turn of their group;
-	// the target where none is given.
-	StartVersion Semver `json:"start_version,omitempty" yaml:"start_version,omitempty"`
-	// TargetVersion is what hosts update to.
-	TargetVersion Semver   `json:"target_version" yaml:"target_version"`
-	Schedule      Schedule `json:"schedule,omitempty" yaml:"schedule,omitempty"`
-	Mode          Mode     `json:"mode,omitempty" yaml:"mode,omitempty"`
-}
-
-// VersionTools is about client tools.
-type VersionTools struct {
-	TargetVersion Semver `json:"target_version,omitempty" yaml:"target_version,omitempty"`
-}
-
-// NewConfig returns one that says nothing yet.
-func NewConfig() *Config {
-	return &Config{Kind: KindConfig, Version: apiVersion, Metadata: Metadata{Name: NameConfig}}
-}
-
-// NewVersion returns one that says nothing yet, which is not a valid one.
-func NewVersion() *Version {
-	return &Version{Kind: KindVersion, Version: apiVersion, Metadata: Metadata{Name: NameVersion}}
-}
-
-// GetKind implements Resource.
-func (c *Config) GetKind() string { return KindConfig }
-
-// GetMetadata implements Resource.
-func (c *Config) GetMetadata() *Metadata { return &c.Metadata }
-
-// GetKind implements Resource.
-func (v *Version) GetKind() string { return KindVersion }
-
-// GetMetadata implements Resource.
-func (v *Version) GetMetadata() *Metadata { return &v.Metadata }
 
 // Parse reads resources in YAML, several of them as several documents, or in JSON.
 // What it returns has passed its Check.
@@ -191,10 +107,16 @@ func parse(node *yaml.Node) (Resource, error) {
 	}
 	var r Resource
 	switch kind {
-	case KindConfig:
-		r = new(Config)
+	case KindConfig, kindRFDConfig:
+		return parseConfig(node)
 	case KindVersion:
-		r = new(Version)
+		return parseVersion(node)
+	case KindRollout:
+		r = new(Rollout)
+	case KindReport:
+		r = new(Report)
+	case KindPlan:
+		r = new(PlanResource)
 	default:
 		return nil, fmt.Errorf("kind: %.60q is not one of %s", kind, strings.Join(Kinds, ", "))
 	}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -123,16 +124,16 @@ func TestWhatCannotBeMeantIsRefusedWithItsPath(t *testing.T) {
 		{"only a comment", "# a\n---\n", "there is no resource"},
 		{"no kind", "metadata: {name: a}", "line 1: kind: it is missing"},
 		{"a list", "- a", "kind: it is missing"},
-		{"another kind", "kind: autoupdate_agent_rollout", `kind: "autoupdate_agent_rollout" is not one of autoupdate_config, autoupdate_version`},
+		{"another kind", "kind: cluster_maintenance_config", `kind: "cluster_maintenance_config" is not one of autoupdate_config, autoupdate_version`},
 		{"not YAML", "kind: [", "did not find expected node content"},
 		{"another name", strings.Replace(config(""), "autoupdate-config", "mine", 1), "metadata.name: mine is not autoupdate-config"},
 		{"no name", "kind: autoupdate_config", "metadata.name: it is missing (the only one of its kind is autoupdate-config)"},
 		{"another version of the format", "version: v2\n" + config(""), "version: v2 is not v1"},
 		{"a misspelt field at the top", "specs: {}\n" + config(""), "line 1: specs: unknown field (there are kind, version, metadata, spec)"},
-		{"a misspelt field deep inside", group("name: b, start_hours: 2"), "line 4: " + second + ".start_hours: unknown field (there are name, days, start_hour, wait_hours, canary_count)"},
+		{"a misspelt field deep inside", group("name: b, start_hours: 2"), "line 4: " + second + ".start_hours: unknown field (there are name, days, start_hour, wait_hours, canary_count, jitter_seconds, timeout_seconds, failure_seconds, max_in_flight, max_timeout_before_halt, max_failed_before_halt, requires)"},
 		{"a field in capitals", config("Mode: enabled"), "spec.agents.Mode: unknown field"},
-		{"a field of a later time", group("name: b, start_hour: 2, max_in_flight: 10%"), second + ".max_in_flight: unknown field"},
-		{"a field of another schedule", config("schedules: {critical: []}"), "spec.agents.schedules.critical: unknown field"},
+		{"a field of another schedule", config("schedules: {immediate: {days: []}}"), "spec.agents.schedules.immediate.days: unknown field (there are jitter_seconds)"},
+		{"a schedule that there is not", config("schedules: {urgent: []}"), "spec.agents.schedules.urgent: unknown field (there are regular, critical, immediate)"},
 		{"a field twice", config("mode: enabled, mode: disabled"), "line 4: spec.agents.mode: it is there twice"},
 		{"a merge key", config("<<: {mode: enabled}"), "spec.agents.<<: unknown field"},
 		{"no value", config("mode: "), "spec.agents.mode: it has no value"},
@@ -164,10 +165,40 @@ func TestWhatCannotBeMeantIsRefusedWithItsPath(t *testing.T) {
 		{"six canaries", group("name: b, start_hour: 2, canary_count: 6"), second + ".canary_count: 6 is not between"},
 		{"a wait under time-based", config("strategy: time-based, schedules: {regular: [{name: a, start_hour: 1, wait_hours: 1}]}"), "regular[0].wait_hours: it is for the strategy halt-on-error only"},
 		{"canaries under time-based", config("strategy: time-based, schedules: {regular: [{name: a, start_hour: 1, canary_count: 1}]}"), "regular[0].canary_count: it is for the strategy halt-on-error only"},
+		{"requires under time-based", config("strategy: time-based, schedules: {regular: [{name: a, start_hour: 1}, {name: b, start_hour: 1, requires: [a]}]}"), second + ".requires: it is for the strategy halt-on-error only"},
+		{"a required group that there is not", group("name: b, start_hour: 2, requires: [a, c]"), second + ".requires[1]: there is no group c in this schedule"},
+		{"a required group of another schedule", config("schedules: {regular: [{name: a, start_hour: 1}], critical: [{name: b, start_hour: 1, requires: [a]}]}"), "spec.agents.schedules.critical[0].requires[0]: there is no group a"},
+		{"a group that requires itself", group("name: b, start_hour: 2, requires: [b]"), second + ".requires[0]: b requires itself"},
+		{"a group that requires another twice", group("name: b, start_hour: 2, requires: [a, a]"), second + ".requires[1]: a is there twice"},
+		{"groups that require one another", config("schedules: {regular: [{name: z, start_hour: 1}, {name: a, start_hour: 1, requires: [c]}, {name: b, start_hour: 1, requires: [a]}, {name: c, start_hour: 1, requires: [z, b]}]}"), "regular[1].requires: the groups require one another: a → c → b → a"},
+		{"a chain of more than a week", config("schedules: {regular: [{name: a, start_hour: 5, days: [Mon]}, {name: b, start_hour: 4, days: [Mon]}]}"), second + ": the chain a → b can take 334 hours from a release at Mon 06:00 UTC to the start of the last group; more than 168, a week, is too long"},
+		{"a chain of more than a week, critical", config("schedules: {critical: [{name: a, start_hour: 5}, {name: b, start_hour: 4, wait_hours: 150}]}"), "spec.agents.schedules.critical[1]: the chain a → b can take"},
+		{"a jitter of days", group("name: b, start_hour: 2, jitter_seconds: 86401"), second + ".jitter_seconds: 86401 is not between 0 and 86400"},
+		{"a jitter of every host", config("schedules: {immediate: {jitter_seconds: -1}}"), "spec.agents.schedules.immediate.jitter_seconds: -1 is not between"},
+		{"a short timeout", group("name: b, start_hour: 2, timeout_seconds: 29"), second + ".timeout_seconds: 29 is not between 30 and 86400"},
+		{"a failure before it begins", group("name: b, start_hour: 2, failure_seconds: -1"), second + ".failure_seconds: -1 is not between 0 and 86400"},
+		{"more than all in flight", group("name: b, start_hour: 2, max_in_flight: 101%"), second + `.max_in_flight: "101%" is neither a number of hosts, such as 5, nor a whole percentage`},
+		{"half a percent in flight", group("name: b, start_hour: 2, max_in_flight: 0.5%"), second + ".max_in_flight: "},
+		{"a negative number in flight", group("name: b, start_hour: 2, max_in_flight: -1"), second + ".max_in_flight: "},
+		{"an endless number in flight", group("name: b, start_hour: 2, max_in_flight: 9999999999"), second + ".max_in_flight: "},
+		{"more than all may fail", group("name: b, start_hour: 2, max_failed_before_halt: 101"), second + `.max_failed_before_halt: "101" is not a whole percentage from 0 to 100`},
+		{"a timeout limit that is a word", group("name: b, start_hour: 2, max_timeout_before_halt: few"), second + `.max_timeout_before_halt: "few"`},
+		{"limits above all hosts", group("name: b, start_hour: 2, max_failed_before_halt: 91"), second + ".max_failed_before_halt: with max_timeout_before_halt it is 101%"},
+		{"hosts that are held by another word", config("unmatched: refuse"), `spec.agents.unmatched: "refuse" is not one of last-group, hold`},
+		{"a name for the log", group(`start_hour: 2, name: "a\nb"`), second + `.name: "a\nb" is not plain text`},
+		{"too many groups", config("schedules: {regular: [" + strings.Repeat("{name: g, start_hour: 1}, ", 300) + "]}"), "there is another group"},
 		{"a version without a target", version("start_version: 17.2.0"), "spec.agents.target_version: it is missing"},
 		{"a target that is a range", version("target_version: 17.2"), "spec.agents.target_version: version \"17.2\" is not a semantic version"},
 		{"a start that is a word", version("target_version: 17.2.1, start_version: latest"), "spec.agents.start_version: version \"latest\""},
-		{"an unknown schedule", version("target_version: 17.2.1, schedule: critical"), `spec.agents.schedule: "critical" is not one of regular, immediate`},
+		{"an unknown schedule", version("target_version: 17.2.1, schedule: urgent"), `spec.agents.schedule: "urgent" is not one of regular, critical, immediate`},
+		{"a switch that is neither on nor off", "kind: cluster_autoupdate_config\nspec: {agent_autoupdate: on}", "spec.agent_autoupdate: want true or false"},
+		{"a mode in two spellings", "kind: cluster_autoupdate_config\nspec: {agent_autoupdate: true, agents: {mode: enabled}}", "spec.agent_autoupdate: it is said twice, by spec.agents.mode too"},
+		{"schedules in two spellings", "kind: cluster_autoupdate_config\nspec: {agent_group_schedules: {}, agents: {schedules: {regular: [{name: a, start_hour: 1}]}}}", "spec.agents.schedules: they are said twice"},
+		{"a version in two spellings", "kind: autoupdate_version\nspec: {agent_version: 1.2.3, agents: {target_version: 1.2.3}}", "spec.agent_version: the version is said twice"},
+		{"a group of the RFD with a bad hour", "kind: cluster_autoupdate_config\nspec: {agent_group_schedules: {critical: [{name: a, start_hour: 24}]}}", "spec.agent_group_schedules.critical[0].start_hour: 24 is not an hour"},
+		{"a default of the RFD with a bad hour", "kind: cluster_autoupdate_config\nspec: {agent_group_schedules: {regular: [{name: a}]}, agent_default_schedules: {regular: {start_hour: 24}}}", "spec.agent_default_schedules.regular.start_hour: 24 is not an hour"},
+		{"a default beside a group default", "kind: cluster_autoupdate_config\nspec: {agent_group_schedules: {regular: [{name: default}]}, agent_default_schedules: {regular: {start_hour: 2}}}", "spec.agent_default_schedules.regular.name: there is another group default"},
+		{"a default with groups", "kind: cluster_autoupdate_config\nspec: {agent_default_schedules: {regular: {requires: [a]}}}", "spec.agent_default_schedules.regular.requires: unknown field (there are days, start_hour, jitter_seconds)"},
 		{"the second document", referenceVersion + "---\n" + config("mode: on"), `document 2: line 16: spec.agents.mode: "on"`},
 		{"JSON that ends early", `{"kind": "autoupdate_config"`, "read JSON near byte 28: unexpected EOF"},
 		{"JSON with a field twice", `{"kind": "autoupdate_config", "kind": "autoupdate_config"}`, "kind: it is there twice"},
@@ -185,10 +216,148 @@ func TestWhatCannotBeMeantIsRefusedWithItsPath(t *testing.T) {
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
-			if len(err.Error()) > 300 || strings.ContainsAny(err.Error(), "\x1b\x00") {
+			if len(err.Error()) > 400 || strings.ContainsAny(err.Error(), "\x1b\x00") {
 				t.Errorf("the error is not one to print: %q", err)
 			}
 		})
+	}
+}
+
+func TestTheSpellingsOfTheRFDAreTaken(t *testing.T) {
+	const text = `kind: cluster_autoupdate_config
+spec:
+  agent_autoupdate: true
+  agent_group_schedules:
+    regular:
+    - name: staging-group
+      days: ["Sun", "Mon"]
+      start_hour: 3
+      jitter_seconds: 60
+      timeout_seconds: 60
+      failure_seconds: 0
+      max_in_flight: 25%
+      max_timeout_before_halt: 10%
+      max_failed_before_halt: 0
+      requires: ["test-group"]
+    - name: test-group
+  agent_default_schedules:
+    regular: {jitter_seconds: 5}
+    critical: {days: ["*"], start_hour: 7}
+    immediate: {jitter_seconds: 30}
+---
+kind: autoupdate_version
+spec:
+  agent_version: 15.1.1
+  agent_version_schedule: critical
+`
+	list, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `kind: autoupdate_config
+metadata:
+  name: autoupdate-config
+spec:
+  agents:
+    mode: enabled
+    schedules:
+      regular:
+        - name: staging-group
+          days: [Sun, Mon]
+          start_hour: 3
+          jitter_seconds: 60
+          timeout_seconds: 60
+          failure_seconds: 0
+          max_in_flight: 25%
+          max_timeout_before_halt: 10%
+          max_failed_before_halt: 0%
+          requires: [test-group]
+        - name: test-group
+          days: ['*']
+          start_hour: 0
+        - name: default
+          days: ['*']
+          start_hour: 0
+          jitter_seconds: 5
+      critical:
+        - name: default
+          days: ['*']
+          start_hour: 7
+      immediate:
+        jitter_seconds: 30
+`
+	if got, err := YAML(list[0]); string(got) != want || err != nil {
+		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, want)
+	}
+	if v := list[1].(*Version); v.Spec.Agents != (VersionAgents{TargetVersion: "15.1.1", Schedule: Critical}) || v.Metadata.Name != NameVersion {
+		t.Errorf("got %+v", v)
+	}
+	if list, err = Parse([]byte("kind: cluster_autoupdate_config\nspec: {agent_autoupdate: false}")); err != nil || list[0].(*Config).Spec.Agents.Mode != Disabled {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestAChainOfAWeekIsTaken(t *testing.T) {
+	for name, groups := range map[string]string{
+		"one group a week":                   "{name: a, start_hour: 5, days: [Mon]}",
+		"a chain of a week to the hour":      "{name: a, start_hour: 5, days: [Mon]}, {name: b, start_hour: 6, days: [Mon]}",
+		"the chain of the reference":         "{name: dev, start_hour: 16}, {name: stage, start_hour: 18}, {name: prod, start_hour: 20, wait_hours: 24}",
+		"the canaries of the reference":      "{name: stage, start_hour: 18, canary_count: 5}, {name: prod, start_hour: 20, wait_hours: 24, canary_count: 5}",
+		"many groups that require the first": "{name: a, start_hour: 5}" + strings.Repeat(", {name: GROUP, start_hour: 4, requires: [a]}", 200),
+		"groups of every day and one hour":   "{name: a, start_hour: 5, days: ['*']}, {name: b, start_hour: 5, days: ['*']}, {name: c, start_hour: 5, days: ['*']}",
+	} {
+		for i := range 200 {
+			groups = strings.Replace(groups, "GROUP", fmt.Sprint("g", i), 1)
+		}
+		if _, err := Parse([]byte("kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {schedules: {regular: [" + groups + "]}}}")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What the configuration allows fits into the store as a rollout, whatever its hosts
+// are called.
+func TestTheLargestRolloutFitsIntoTheStore(t *testing.T) {
+	c := configWith(Enabled)
+	for i := range maxGroups {
+		g := Group{Name: fmt.Sprintf("%0100d", i), StartHour: hour(1), CanaryCount: maxCanaries, Requires: []string{fmt.Sprintf("%0100d", 0)}}
+		if i == 0 {
+			g.Requires = nil
+		}
+		c.Spec.Agents.Schedules.Regular = append(c.Spec.Agents.Schedules.Regular, g)
+	}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r := NewRollout(c, versionWith(Enabled, Regular), time.Now())
+	for i := range r.Status.Groups {
+		g := &r.Status.Groups[i]
+		g.StartTime, g.DoneTime, g.WindowEnd = time.Now(), time.Now(), time.Now()
+		g.Halted = &Halted{Reason: HostsTimedOut, Message: strings.Repeat("m", maxProblems*(maxMessage+300))}
+		for range maxCanaries {
+			g.Canaries = append(g.Canaries, Canary{UpdaterID: strings.Repeat("u", 36), HostID: strings.Repeat("h", 36), Hostname: strings.Repeat("n", 63)})
+		}
+	}
+	data, err := JSON(r)
+	if err != nil || len(data) > 1<<20 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	c.Spec.Agents.Schedules.Regular = append(c.Spec.Agents.Schedules.Regular, Group{Name: "more", StartHour: hour(1)})
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "regular[256]: there are more than 256 groups") {
+		t.Errorf("got %v", err)
+	}
+	c.Spec.Agents.Schedules.Regular = nil
+	for i := range maxGroups {
+		c.Spec.Agents.Schedules.Regular = append(c.Spec.Agents.Schedules.Regular, Group{Name: fmt.Sprintf("%0200d", i), StartHour: hour(1), Requires: []string{fmt.Sprintf("%0200d", max(i-1, 0))}})
+	}
+	c.Spec.Agents.Schedules.Regular[0].Requires = nil
+	for i := range c.Spec.Agents.Schedules.Regular {
+		for j := range min(i, 2) {
+			c.Spec.Agents.Schedules.Regular[i].Requires = append(c.Spec.Agents.Schedules.Regular[i].Requires, c.Spec.Agents.Schedules.Regular[max(0, i-2-j)].Name)
+		}
+	}
+	if err := c.Check(); err == nil {
+		t.Error("a configuration of any size is taken")
 	}
 }
 
@@ -206,9 +375,29 @@ func TestAliasesAreFollowed(t *testing.T) {
 	}
 }
 
+// A short text must not become a long one, nor take long to be refused.
+func TestAliasesDoNotMultiply(t *testing.T) {
+	names := strings.TrimSuffix(strings.Repeat("a, ", 20_000), ", ")
+	text := "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {schedules: {regular: [{name: g, start_hour: 1, requires: &r [" + names + "]}" +
+		strings.Repeat(", {name: g, start_hour: 1, requires: *r}", 10_000) + "]}}}"
+	if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), "the aliases of this text make too much of it") {
+		t.Errorf("got %v", err)
+	}
+	long := "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {schedules: {regular: [{name: g, start_hour: 1, requires: [" + names + strings.Repeat(", a", 100_000) + "]}]}}}"
+	if _, err := Parse([]byte(long)); err == nil || !strings.Contains(err.Error(), "spec: it is larger than 131072 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // FuzzParse: whatever is taken can be written and is the same when read again.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{referenceConfig, referenceVersion, `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},"spec":{"agents":{"target_version":"v1.2.3"}}}`, "kind: *a", "a: &a [*a]"} {
+	for _, seed := range []string{referenceConfig, referenceVersion, `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},"spec":{"agents":{"target_version":"v1.2.3"}}}`, "kind: *a", "a: &a [*a]",
+		"kind: cluster_autoupdate_config\nspec: {agent_autoupdate: true, agent_default_schedules: {regular: {start_hour: 1}}}",
+		"kind: autoupdate_version\nspec: {agent_version: 1.2.3, agent_version_schedule: critical}",
+		"kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {schedules: {critical: [{name: a, start_hour: 1, max_in_flight: 10%, max_failed_before_halt: 5}]}}}",
+		`{"kind":"autoupdate_agent_rollout","metadata":{"name":"autoupdate-agent-rollout"},"spec":{"start_version":"1.2.3","target_version":"1.2.4","schedule":"regular","autoupdate_mode":"enabled","strategy":"halt-on-error"},"status":{"state":"active","start_time":"2025-06-02T10:00:00Z","groups":[{"name":"a","state":"active","plan":{"start_time":"2025-06-02T10:00:00Z","host_count":3,"last_active_host_index":1}}]}}`,
+		`{"kind":"autoupdate_agent_report","metadata":{"name":"s"},"spec":{"timestamp":"2025-06-02T10:00:00Z","groups":{"a":{"versions":{"1.2.3":{"count":1}}}}}}`,
+		`{"kind":"agent_rollout_plan","metadata":{"name":"a"},"spec":{"start_time":"2025-06-02T10:00:00Z","version":"1.2.3","schedule":"regular","host_count":1,"hosts":["x"]}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

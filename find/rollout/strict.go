@@ -19,10 +19,20 @@ import (
 // decode fills the struct that into points to. Every pair must belong to a field,
 // named by its yaml tag, and every field may be there once and must have a value.
 func decode(node *yaml.Node, into any) error {
-	return decodeValue(node, "", reflect.ValueOf(into).Elem())
+	d := decoder{left: maxValues}
+	return d.value(node, "", reflect.ValueOf(into).Elem())
 }
 
-func decodeValue(node *yaml.Node, path string, into reflect.Value) error {
+// decoder bounds what aliases can make of a short text.
+type decoder struct{ left int }
+
+// maxValues is more than any text that a server takes holds without aliases.
+const maxValues = 1 << 19
+
+func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error {
+	if d.left--; d.left < 0 {
+		return at(node, path, "the aliases of this text make too much of it")
+	}
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
@@ -41,16 +51,19 @@ func decodeValue(node *yaml.Node, path string, into reflect.Value) error {
 	switch into.Kind() {
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
-		return decodeValue(node, path, into.Elem())
+		return d.value(node, path, into.Elem())
 	case reflect.Struct:
-		return decodeStruct(node, path, into)
+		return d.structure(node, path, into)
 	case reflect.Slice:
 		if node.Kind != yaml.SequenceNode {
 			return at(node, path, "want a list")
 		}
+		if len(node.Content) > d.left {
+			return at(node, path, "the aliases of this text make too much of it")
+		}
 		into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
 		for i, item := range node.Content {
-			if err := decodeValue(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i)); err != nil {
+			if err := d.value(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i)); err != nil {
 				return err
 			}
 		}
@@ -60,6 +73,14 @@ func decodeValue(node *yaml.Node, path string, into reflect.Value) error {
 			return at(node, path, "want a single value")
 		}
 		into.SetString(node.Value)
+		return nil
+	case reflect.Map:
+		return d.mapping(node, path, into)
+	case reflect.Bool:
+		if node.Kind != yaml.ScalarNode || node.Tag != "!!bool" || node.Value != "true" && node.Value != "false" {
+			return at(node, path, "want true or false")
+		}
+		into.SetBool(node.Value == "true")
 		return nil
 	case reflect.Int, reflect.Int64:
 		quoted := node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0
@@ -76,7 +97,7 @@ func decodeValue(node *yaml.Node, path string, into reflect.Value) error {
 // wholeNumber leaves out what YAML or people may read as octal.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-func decodeStruct(node *yaml.Node, path string, into reflect.Value) error {
+func (d *decoder) structure(node *yaml.Node, path string, into reflect.Value) error {
 	if node.Kind != yaml.MappingNode {
 		return at(node, path, "want a mapping")
 	}
@@ -100,9 +121,34 @@ func decodeStruct(node *yaml.Node, path string, into reflect.Value) error {
 			return at(key, inner, "it is there twice")
 		}
 		seen[key.Value] = true
-		if err := decodeValue(node.Content[i+1], inner, into.Field(field)); err != nil {
+		if err := d.value(node.Content[i+1], inner, into.Field(field)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// mapping takes names of any text, such as those of groups.
+func (d *decoder) mapping(node *yaml.Node, path string, into reflect.Value) error {
+	if node.Kind != yaml.MappingNode {
+		return at(node, path, "want a mapping")
+	}
+	into.Set(reflect.MakeMapWithSize(into.Type(), len(node.Content)/2))
+	for i := 0; i < len(node.Content); i += 2 {
+		key := node.Content[i]
+		inner := path + "." + excerpt(key.Value)
+		name := reflect.ValueOf(key.Value).Convert(into.Type().Key())
+		if key.Kind != yaml.ScalarNode {
+			return at(key, path, "want names")
+		}
+		if into.MapIndex(name).IsValid() {
+			return at(key, inner, "it is there twice")
+		}
+		value := reflect.New(into.Type().Elem()).Elem()
+		if err := d.value(node.Content[i+1], inner, value); err != nil {
+			return err
+		}
+		into.SetMapIndex(name, value)
 	}
 	return nil
 }

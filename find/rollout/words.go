@@ -52,14 +52,53 @@ func (s *Strategy) UnmarshalText(text []byte) error { return word(s, text, HaltO
 // Schedule is when a version is for whom; unset means Regular.
 type Schedule string
 
-// The schedules: group by group as the Config says, or everybody now.
+// The schedules: group by group as the Config says, group by group for what cannot
+// wait, or everybody now.
 const (
 	Regular   Schedule = "regular"
+	Critical  Schedule = "critical"
 	Immediate Schedule = "immediate"
 )
 
+// UnmarshalText takes the three words.
+func (s *Schedule) UnmarshalText(text []byte) error {
+	return word(s, text, Regular, Critical, Immediate)
+}
+
+// Unmatched says what hosts are told whose group is missing, empty or in no
+// schedule; unset means LastGroup.
+type Unmatched string
+
+// They are told what the last group of the schedule is told, or to stay as they are.
+const (
+	LastGroup Unmatched = "last-group"
+	Hold      Unmatched = "hold"
+)
+
 // UnmarshalText takes the two words.
-func (s *Schedule) UnmarshalText(text []byte) error { return word(s, text, Regular, Immediate) }
+func (u *Unmatched) UnmarshalText(text []byte) error { return word(u, text, LastGroup, Hold) }
+
+// UnmarshalText takes the five words.
+func (s *State) UnmarshalText(text []byte) error {
+	return word(s, text, Unstarted, Canarying, Active, Done, RolledBack)
+}
+
+// OutcomeState is how an update of a host went.
+type OutcomeState string
+
+// The ways. Interrupted is no failure: it says nothing about the version.
+const (
+	OutcomeStarted     OutcomeState = "started"
+	OutcomeSucceeded   OutcomeState = "succeeded"
+	OutcomeFailed      OutcomeState = "failed"
+	OutcomeRolledBack  OutcomeState = "rolled_back"
+	OutcomeInterrupted OutcomeState = "interrupted"
+)
+
+// UnmarshalText takes the five words.
+func (s *OutcomeState) UnmarshalText(text []byte) error {
+	return word(s, text, OutcomeStarted, OutcomeSucceeded, OutcomeFailed, OutcomeRolledBack, OutcomeInterrupted)
+}
 
 // Day is a day of the week, or EveryDay.
 type Day string

@@ -8,7 +8,10 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
+	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
 )
@@ -20,6 +23,8 @@ const maxResource = 1 << 20
 type AdminOptions struct {
 	// Stored is what can be read and changed.
 	Stored *Stored
+	// Engine steps the rollout, also right after a change.
+	Engine *Engine
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
@@ -30,9 +35,11 @@ type AdminOptions struct {
 // AdminError.
 type AdminResult struct {
 	Resources []AdminResource `json:"resources"`
-	Answer    AdminAnswer     `json:"answer"`
-	Notes     []string        `json:"notes,omitempty"`
-	Warnings  []string        `json:"warnings,omitempty"`
+	// Answer is for hosts of no group, Groups for those of groups.
+	Answer   AdminAnswer  `json:"answer"`
+	Groups   []AdminGroup `json:"groups,omitempty"`
+	Notes    []string     `json:"notes,omitempty"`
+	Warnings []string     `json:"warnings,omitempty"`
 }
 
 // AdminResource is what became of one resource.
@@ -49,6 +56,30 @@ type AdminAnswer struct {
 	AutoUpdate   bool   `json:"agent_autoupdate"`
 }
 
+// AdminGroup is what the hosts of a group are told, and when their turn comes.
+type AdminGroup struct {
+	Group string        `json:"group"`
+	State rollout.State `json:"state"`
+	AdminAnswer
+	// Starts is when the group starts or has started, if each group before it is
+	// done within an hour; missing where Waits says what has to happen first.
+	Starts time.Time `json:"starts,omitzero"`
+	Waits  string    `json:"waits,omitempty"`
+}
+
+// AdminStatus is how the server does.
+type AdminStatus struct {
+	// SnapshotAge is for how many seconds nobody has known whether hosts are told
+	// what the store says, and StoreError why.
+	SnapshotAge float64   `json:"snapshot_age_seconds"`
+	StoreError  string    `json:"store_error,omitempty"`
+	LastTick    time.Time `json:"last_tick,omitzero"`
+	LastWrite   time.Time `json:"last_write,omitzero"`
+	EngineError string    `json:"engine_error,omitempty"`
+	// Waiting says that no group goes on until hosts have had time to report.
+	Waiting bool `json:"waiting_for_reports"`
+}
+
 // AdminError says why something was not done.
 type AdminError struct {
 	Error string `json:"error"`
@@ -57,12 +88,14 @@ type AdminError struct {
 // NewAdmin returns the handler of the admin API. Whoever reaches it may do
 // everything: it belongs behind a socket that only the right people can open.
 //
-//	GET /v1/resources/KIND  the resource in JSON, with its revision
-//	PUT /v1/resources       resources in YAML or JSON, all of which are written or
-//	                        none; an AdminResult comes back
+//	GET /v1/resources/KIND       the resource in JSON, with its revision
+//	GET /v1/resources/KIND/NAME  the same, of a kind of which there are several
+//	PUT /v1/resources            resources in YAML or JSON, all of which are written or
+//	                             none; an AdminResult comes back
+//	GET /v1/status               an AdminStatus
 //
-// Parameters of PUT are dry_run=true, and new=true for resources that must not be
-// there yet. Errors are 400 for what is not well formed, 404 for what is not there,
+// Parameters of PUT are dry_run=true, new=true for resources that must not be
+// there yet, and reason, which is kept in the history. Errors are 400 for what is not well formed, 404 for what is not there,
 // 409 where the answers come from somewhere else, 412 for another revision than
 // the resource names, 422 for what this server cannot do, and 503 when the store
 // cannot be used.
@@ -70,7 +103,9 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	a := &admin{opts}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/resources/{kind}", a.get)
+	mux.HandleFunc("GET /v1/resources/{kind}/{name...}", a.get)
 	mux.HandleFunc("PUT /v1/resources", a.put)
+	mux.HandleFunc("GET /v1/status", a.status)
 	return mux
 }
 
@@ -81,9 +116,9 @@ func (a *admin) get(w http.ResponseWriter, r *http.Request) {
 	if !a.known(w, kind) {
 		return
 	}
-	resource, err := a.Stored.Get(r.Context(), kind)
+	resource, err := a.Stored.Get(r.Context(), kind, r.PathValue("name"))
 	if err != nil {
-		fail(w, kind, err)
+		fail(w, strings.TrimSuffix(kind+" "+r.PathValue("name"), " "), err)
 		return
 	}
 	body, err := rollout.JSON(resource)
@@ -110,15 +145,22 @@ func (a *admin) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	options := ApplyOptions{DryRun: query.Get("dry_run") == "true", New: query.Get("new") == "true"}
+	options := ApplyOptions{DryRun: query.Get("dry_run") == "true", New: query.Get("new") == "true", Who: peer(r.Context()), Why: query.Get("reason")}
 	applied, err := a.Stored.Apply(r.Context(), list, options)
 	if err != nil {
 		fail(w, "", err)
 		return
 	}
 	result := AdminResult{
-		Notes: applied.Notes, Warnings: applied.Warnings,
-		Answer: AdminAnswer{applied.Answer.Version, string(applied.Answer.Edition), applied.Answer.AutoUpdate},
+		Notes: applied.Notes, Warnings: applied.Warnings, Answer: adminAnswer(applied.Answer),
+	}
+	for _, g := range applied.Groups {
+		result.Groups = append(result.Groups, AdminGroup{Group: g.Group, State: g.State, AdminAnswer: adminAnswer(g.Answer), Starts: g.At, Waits: g.Waits})
+	}
+	if a.Engine != nil && !options.DryRun {
+		// Who looks next sees the rollout that this begins. Should it fail, Run
+		// says so and tries again.
+		a.Engine.Tick(r.Context())
 	}
 	for _, one := range applied.Resources {
 		kind := one.Resource.GetKind()
@@ -136,11 +178,36 @@ func (a *admin) put(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, result)
 }
 
+func adminAnswer(a find.Answer) AdminAnswer {
+	return AdminAnswer{a.Version, string(a.Edition), a.AutoUpdate}
+}
+
+func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
+	if a.Frozen != "" {
+		reply(w, http.StatusConflict, AdminError{a.Frozen})
+		return
+	}
+	var status AdminStatus
+	age, err := a.Stored.Age()
+	status.SnapshotAge = age.Seconds()
+	if err != nil {
+		status.StoreError = err.Error()
+	}
+	if a.Engine != nil {
+		engine := a.Engine.Status()
+		status.LastTick, status.LastWrite, status.Waiting = engine.LastTick, engine.LastWrite, engine.Waiting
+		if engine.Err != nil {
+			status.EngineError = engine.Err.Error()
+		}
+	}
+	reply(w, http.StatusOK, status)
+}
+
 func (a *admin) known(w http.ResponseWriter, kind string) bool {
 	switch {
 	case a.Frozen != "":
 		reply(w, http.StatusConflict, AdminError{a.Frozen})
-	case !slices.Contains(rollout.Kinds, kind):
+	case !slices.Contains(rollout.Kinds, kind) && !slices.Contains(rollout.SystemKinds, kind):
 		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("there are no resources of the kind %.60q", kind)})
 	default:
 		return true

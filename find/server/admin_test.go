@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -24,7 +25,10 @@ func TestTheAdminAPI(t *testing.T) {
 		want                     string // in the body
 	}{
 		{"nothing is there", "GET", version, "", 404, `{"error":"there is no autoupdate_version in the store"}`},
-		{"another kind", "GET", "/v1/resources/autoupdate_agent_rollout", "", 404, `no resources of the kind`},
+		{"another kind", "GET", "/v1/resources/cluster_maintenance_config", "", 404, `no resources of the kind`},
+		{"no rollout yet", "GET", "/v1/resources/autoupdate_agent_rollout", "", 404, `there is no autoupdate_agent_rollout in the store`},
+		{"no plan yet", "GET", "/v1/resources/agent_rollout_plan/a/b", "", 404, `there is no agent_rollout_plan a/b in the store`},
+		{"no report yet", "GET", "/v1/resources/autoupdate_agent_report/find-1", "", 404, `there is no autoupdate_agent_report find-1 in the store`},
 		{"a dry run", "PUT", all + "?dry_run=true", immediate, 200, `{"resources":[{"kind":"autoupdate_version","change":"created","resource":{"kind":"autoupdate_version",`},
 		{"still nothing is there", "GET", version, "", 404, ""},
 		{"a version", "PUT", all, immediate, 200, `"answer":{"agent_version":"17.2.1","edition":"oss","agent_autoupdate":false},"notes":["updates are disabled`},
@@ -34,9 +38,12 @@ func TestTheAdminAPI(t *testing.T) {
 		{"a misspelt field", "PUT", all, strings.Replace(enabled, "mode", "modes", 1), 400, "spec.agents.modes: unknown field"},
 		{"to a kind", "PUT", config, enabled, 405, ""},
 		{"one kind twice", "PUT", all, enabled + "\n---\n" + enabled, 422, "there are two of the kind autoupdate_config"},
-		{"a schedule that needs rollouts", "PUT", all, regular, 422, "cannot do that yet"},
+		{"what the server writes", "PUT", all, `{"kind":"autoupdate_agent_rollout","metadata":{"name":"autoupdate-agent-rollout"},"spec":{"start_version":"1.0.0","target_version":"1.0.0","schedule":"regular","autoupdate_mode":"enabled","strategy":"halt-on-error"},"status":{"state":"done","start_time":"2025-01-01T00:00:00Z"}}`, 422, "autoupdate_agent_rollout is written by the server alone; what people write are autoupdate_config and autoupdate_version"},
+		{"a schedule without groups", "PUT", all + "?dry_run=true", regular, 200, "the schedule regular has no groups, and no host is told to update"},
+		{"groups", "PUT", all + "?dry_run=true", regular + "\n---\n" + strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: [{name: a, days: ['*'], start_hour: 4}, {name: b, days: ['*'], start_hour: 4, requires: [a]}]}", 1), 200, `"groups":[{"group":"a","state":"unstarted","agent_version":"17.2.0","edition":"oss","agent_autoupdate":false,"starts":"`},
 		{"too much", "PUT", all, strings.Repeat("#", maxResource+1), 400, "larger than"},
-		{"a mode", "PUT", all, enabled, 200, `"agent_autoupdate":true`},
+		{"a mode", "PUT", all + "?reason=go", enabled, 200, `"agent_autoupdate":true`},
+		{"how it is", "GET", "/v1/status", "", 200, `"waiting_for_reports":false`},
 		{"a deletion", "DELETE", config, "", 405, ""},
 	} {
 		if status, body := a.do(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.want) {
@@ -45,6 +52,9 @@ func TestTheAdminAPI(t *testing.T) {
 	}
 	if log := w.log.String(); strings.Count(log, "a resource was written") != 2 || !strings.Contains(log, `kind=autoupdate_config change=created revision=2 by="uid `) {
 		t.Errorf("the log:\n%s", log)
+	}
+	if records, err := w.other.History(t.Context(), 10); err != nil || len(records) != 2 || records[0].Who != fmt.Sprintf("uid %d", os.Getuid()) || records[0].Why != "go" || records[0].Key != "autoupdate_config" {
+		t.Errorf("the history: %+v, %v", records, err)
 	}
 	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
 	for method, path := range map[string]string{"GET": config, "PUT": all} {

@@ -2,10 +2,13 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
@@ -25,9 +28,17 @@ const (
 // Applied is what an Apply did, or in a dry run would do.
 type Applied struct {
 	Resources []AppliedResource // in their order
-	Answer    find.Answer       // what hosts are told from then on
-	Notes     []string          // what follows, in words for a person
-	Warnings  []string          // what is probably not meant
+	// Answer is what hosts of no group are told from then on.
+	Answer   find.Answer
+	Groups   []GroupAnswer // what hosts of the groups are told, where there are any
+	Notes    []string      // what follows, in words for a person
+	Warnings []string      // what is probably not meant
+}
+
+// GroupAnswer is what the hosts of a group are told, and when their turn comes.
+type GroupAnswer struct {
+	rollout.Start
+	Answer find.Answer
 }
 
 // AppliedResource is what became of one resource.
@@ -50,6 +61,8 @@ const attempts = 10
 type ApplyOptions struct {
 	DryRun bool // do all but write
 	New    bool // the resources must not be there yet
+	Who    string
+	Why    string // the reason that was given; may be empty
 }
 
 // Apply puts resources into the store, all of them or none, and lets hosts know at
@@ -60,8 +73,8 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 	named := opts.New
 	kinds := map[string]bool{}
 	for _, r := range list {
-		if err := rollout.Unsupported(r); err != nil {
-			return Applied{}, &RefusedError{err}
+		if !slices.Contains(rollout.Kinds, r.GetKind()) {
+			return Applied{}, &RefusedError{fmt.Errorf("%s is written by the server alone; what people write are %s", r.GetKind(), strings.Join(rollout.Kinds, " and "))}
 		}
 		if kinds[r.GetKind()] {
 			return Applied{}, &RefusedError{fmt.Errorf("there are two of the kind %s", r.GetKind())}
@@ -79,7 +92,7 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 }
 
 func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
-	items, _, err := s.opts.Store.List(ctx, resourcePrefix)
+	items, err := resources(ctx, s.opts.Store)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -87,11 +100,12 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	for _, item := range items {
 		there[item.Key] = item
 	}
-	next, err := s.next(list, there)
+	next, err := s.next(ctx, list, there)
 	if err != nil {
 		return Applied{}, err
 	}
-	applied := Applied{Answer: next.answer}
+	now := s.opts.Clock()
+	applied := Applied{Answer: next.answer(rollout.Query{}, now, s.opts.Base.AutoUpdate)}
 	var writes []store.Write
 	var written []rollout.Resource
 	for _, r := range list {
@@ -116,12 +130,13 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 		before, _ := parseStored(found)
 		s.explain(&applied, r, before, next)
 	}
-	s.conclude(&applied, next)
+	s.conclude(&applied, next, now)
 	if opts.DryRun {
 		return applied, nil
 	}
 	if len(writes) > 0 {
-		revisions, err := s.opts.Store.PutAll(ctx, writes)
+		audit := store.Audit{Time: now, Who: cmp.Or(opts.Who, "unknown"), What: "apply", Why: opts.Why}
+		revisions, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit})
 		if err != nil {
 			return Applied{}, err
 		}
@@ -135,14 +150,14 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 }
 
 // next is what will be when the list is there beside what it does not replace.
-func (s *Stored) next(list []rollout.Resource, there map[string]store.Item) (*snapshot, error) {
+func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[string]store.Item) (*snapshot, error) {
 	var next snapshot
 	replaced := map[string]bool{}
 	for _, r := range list {
 		next.put(r)
 		replaced[r.GetKind()] = true
 	}
-	for _, kind := range rollout.Kinds {
+	for _, kind := range kept {
 		if item, ok := there[kind]; ok && !replaced[kind] {
 			other, err := parseStored(item)
 			if err != nil {
@@ -151,7 +166,7 @@ func (s *Stored) next(list []rollout.Resource, there map[string]store.Item) (*sn
 			next.put(other)
 		}
 	}
-	if err := s.decide(&next); err != nil {
+	if err := s.decide(ctx, &next); err != nil {
 		return nil, &RefusedError{err}
 	}
 	return &next, nil
@@ -189,59 +204,102 @@ func stored(r rollout.Resource) ([]byte, error) {
 }
 
 // Get returns the resource of a kind as it is in the store, or store.ErrNotFound.
-func (s *Stored) Get(ctx context.Context, kind string) (rollout.Resource, error) {
-	item, err := s.opts.Store.Get(ctx, kind)
+// Kinds of which there are several need a name.
+func (s *Stored) Get(ctx context.Context, kind, name string) (rollout.Resource, error) {
+	key := kind
+	switch kind {
+	case rollout.KindPlan:
+		return s.plan(ctx, name)
+	case rollout.KindReport:
+		key = rollout.ReportKey(name)
+	}
+	item, err := s.opts.Store.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	item.Key = kind
 	return parseStored(item)
+}
+
+// plan returns the plan of a group without its hosts, and how far it has come.
+func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, error) {
+	item, err := s.opts.Store.Get(ctx, rollout.PlanKey(group))
+	if err != nil {
+		return nil, err
+	}
+	item.Key = rollout.KindPlan
+	r, err := parseStored(item)
+	if err != nil {
+		return nil, err
+	}
+	plan := r.(*rollout.PlanResource)
+	plan.Spec.Hosts, plan.Spec.NextPage = nil, ""
+	if current := s.current.Load().rollout; current != nil {
+		for _, g := range current.Status.Groups {
+			if g.Name == group && g.Plan != nil && g.Plan.StartTime.Equal(plan.Spec.StartTime) {
+				plan.Status = &rollout.PlanStatus{LastActiveHostIndex: g.Plan.LastActiveHostIndex, FailedHostCount: g.FailedCount, TimeoutHostCount: g.TimedOutCount}
+			}
+		}
+	}
+	return plan, nil
 }
 
 // explain notes what one resource does not do.
 func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
-	if config, ok := r.(*rollout.Config); ok {
-		old, _ := before.(*rollout.Config)
-		if paths := rollout.Waiting(old, config); len(paths) > 0 {
-			a.Notes = append(a.Notes, "kept for rollouts from group to group, which this server cannot do yet: "+strings.Join(paths, ", "))
-		}
-		if n.version == nil && config.Spec.Agents.Mode == rollout.Enabled {
-			note := "no version is set, and there was no release when the server started"
-			if a.Answer.Version != "" {
-				note = "no version is set: hosts are told the newest release that there was when the server started"
-			}
-			a.Notes = append(a.Notes, note)
-		}
+	config, ok := r.(*rollout.Config)
+	if !ok {
+		return
 	}
-	if hasTools(r) {
-		a.Notes = append(a.Notes, "spec.tools is kept, and client tools are told to stay as they are")
+	a.Warnings = append(a.Warnings, config.Warnings()...)
+	old, _ := before.(*rollout.Config)
+	paths := rollout.Waiting(old, config)
+	if n.version != nil && n.rollout != nil && n.rollout.Of(n.version) && len(paths) > 0 {
+		a.Notes = append(a.Notes, "these wait for the next rollout, which another version or a reset begins: "+strings.Join(paths, ", "))
+	}
+	if n.version == nil && config.Spec.Agents.Mode == rollout.Enabled {
+		note := "no version is set, and there was no release when the server started"
+		if a.Answer.Version != "" {
+			note = "no version is set: hosts are told the newest release that there was when the server started"
+		}
+		a.Notes = append(a.Notes, note)
 	}
 }
 
 // conclude notes what follows from all of them.
-func (s *Stored) conclude(a *Applied, n *snapshot) {
+func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 	mode := rollout.EffectiveMode(n.config, n.version)
 	switch {
-	case n.version != nil && mode != rollout.Enabled:
+	case n.version != nil && mode != rollout.Enabled && n.version.Spec.Agents.Schedule == rollout.Immediate:
 		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: new hosts install the version, and no host updates by itself", mode, modeOf(n)))
+	case n.version != nil && mode != rollout.Enabled:
+		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: no host updates by itself, and no group goes on", mode, modeOf(n)))
 	case n.version != nil && !s.opts.Base.AutoUpdate:
 		a.Notes = append(a.Notes, "the server was started with --autoupdate=false: no host updates by itself")
 	}
 	if n.unclear != nil {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("hosts are told %s as before; %v", a.Answer.Edition, n.unclear))
 	}
-	if s.lacks(a.Answer) {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, a.Answer.Version, a.Answer.Edition))
+	if n.find == nil {
+		if s.lacks(a.Answer.Version, a.Answer.Edition) {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, a.Answer.Version, a.Answer.Edition))
+		}
+		return
 	}
-}
-
-func hasTools(r rollout.Resource) bool {
-	switch r := r.(type) {
-	case *rollout.Config:
-		return r.Spec.Tools != rollout.ConfigTools{}
-	case *rollout.Version:
-		return r.Spec.Tools != rollout.VersionTools{}
+	spec := n.find.Rollout().Spec
+	for _, start := range rollout.Preview(n.config, n.version, n.rollout, now) {
+		a.Groups = append(a.Groups, GroupAnswer{start, n.answer(rollout.Query{Group: start.Group}, now, s.opts.Base.AutoUpdate)})
 	}
-	return false
+	if len(a.Groups) == 0 && spec.Schedule != rollout.Immediate {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("the schedule %s has no groups, and no host is told to update: apply an %s with groups, or set the version with --schedule immediate", spec.Schedule, rollout.KindConfig))
+	}
+	if len(a.Groups) > 0 && spec.StartVersion == spec.TargetVersion {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("there is no start version other than %s: new hosts install it before the turn of their group, and a rollback has nowhere to go back to (--start, or spec.agents.start_version)", spec.TargetVersion))
+	}
+	for _, v := range slices.Compact([]rollout.Semver{spec.TargetVersion, spec.StartVersion}) {
+		if s.lacks(string(v), n.editions[v]) {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, v, n.editions[v]))
+		}
+	}
 }
 
 // modeOf says where the mode comes from.

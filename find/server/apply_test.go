@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
@@ -27,8 +28,8 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 	if change, revision, answer := apply(immediate, ApplyOptions{DryRun: true}); change != Created || revision != 0 || answer.Version != "17.2.1" {
 		t.Errorf("a dry run says %s, revision %d, %+v", change, revision, answer)
 	}
-	if _, at, _ := w.other.List(ctx, ""); at != 0 || s.Answer("", "") != unsaid {
-		t.Errorf("a dry run has written: revision %d, %+v", at, s.Answer("", ""))
+	if _, at, _ := w.other.List(ctx, ""); at != 0 || s.AnswerTo(rollout.Query{}) != unsaid {
+		t.Errorf("a dry run has written: revision %d, %+v", at, s.AnswerTo(rollout.Query{}))
 	}
 	for i, step := range []struct {
 		text     string
@@ -47,14 +48,14 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 		if change != step.change || revision != step.revision || answer.AutoUpdate != step.update {
 			t.Errorf("step %d: %s, revision %d, %+v; want %+v", i, change, revision, answer, step)
 		}
-		if got := s.Answer("", ""); got != answer {
+		if got := s.AnswerTo(rollout.Query{}); got != answer {
 			t.Errorf("step %d: hosts are told %+v, and the one who applied it %+v", i, got, answer)
 		}
 	}
 	if _, at, _ := w.other.List(ctx, ""); at != 4 {
 		t.Errorf("the store has revision %d; what changes nothing must write nothing", at)
 	}
-	r, err := s.Get(ctx, rollout.KindVersion)
+	r, err := s.Get(ctx, rollout.KindVersion, "")
 	if err != nil || r.GetMetadata().Revision != 1 || r.(*rollout.Version).Spec.Agents.TargetVersion != "17.2.1" {
 		t.Errorf("Get: %+v, %v", r, err)
 	}
@@ -112,7 +113,7 @@ func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
 					done <- err
 					return
 				}
-				s.Answer("", "")
+				s.AnswerTo(rollout.Query{})
 			}
 			done <- nil
 		}()
@@ -125,12 +126,14 @@ func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
 	if err := errors.Join(first.Refresh(ctx), second.Refresh(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	if _, at, _ := w.other.List(ctx, ""); at != 4*each || first.Answer("", "") != second.Answer("", "") {
-		t.Errorf("revision %d; %+v and %+v", at, first.Answer("", ""), second.Answer("", ""))
+	if _, at, _ := w.other.List(ctx, ""); at != 4*each || first.AnswerTo(rollout.Query{}) != second.AnswerTo(rollout.Query{}) {
+		t.Errorf("revision %d; %+v and %+v", at, first.AnswerTo(rollout.Query{}), second.AnswerTo(rollout.Query{}))
 	}
 }
 
 func TestApplySaysWhatFollows(t *testing.T) {
+	const rolloutOfIt = `{"kind":"autoupdate_agent_rollout","metadata":{"name":"autoupdate-agent-rollout"},"spec":{"start_version":"17.2.1","target_version":"17.2.1",` +
+		`"schedule":"immediate","autoupdate_mode":"enabled","strategy":"halt-on-error"},"status":{"state":"active","start_time":"2025-01-01T00:00:00Z"}}`
 	groups := strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: [{name: a, start_hour: 4}]}", 1)
 	for _, tc := range []struct {
 		name     string
@@ -146,9 +149,12 @@ func TestApplySaysWhatFollows(t *testing.T) {
 		{"a mode that holds", []string{immediate}, enabled, nil, nil, 0},
 		{"a mode without a version", nil, enabled, nil, []string{"no version is set: hosts are told the newest release"}, 0},
 		{"a mode and a version", []string{suspended}, enabled + "\n---\n" + immediate, nil, nil, 0},
-		{"client tools", []string{immediate}, strings.Replace(enabled, "spec: {", "spec: {tools: {mode: enabled}, ", 1), nil, []string{"spec.tools is kept"}, 0},
-		{"a version of client tools", []string{enabled}, strings.Replace(immediate, "spec: {", "spec: {tools: {target_version: 17.2.1}, ", 1), nil, []string{"spec.tools is kept"}, 0},
-		{"groups", []string{immediate}, groups, nil, []string{"this server cannot do yet: spec.agents.schedules"}, 0},
+		{"groups, before there is a rollout", []string{immediate}, groups, nil, nil, 0},
+		{"groups, while there is one", []string{enabled, immediate, rolloutOfIt}, groups, nil, []string{"these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular"}, 0},
+		{"a regular version without groups", []string{enabled}, regular, nil, nil, 1},
+		{"a regular version with groups", []string{groups}, regular, nil, nil, 0},
+		{"a suspended group", []string{regular}, strings.Replace(groups, "mode: enabled", "mode: suspended", 1), nil, []string{"no host updates by itself, and no group goes on"}, 0},
+		{"a timeout that sound hosts exceed", []string{enabled, immediate}, strings.Replace(groups, "start_hour: 4", "start_hour: 4, timeout_seconds: 30, jitter_seconds: 60", 1), nil, nil, 1},
 		{"groups that are there already", []string{immediate, groups}, groups, nil, nil, 0},
 		{"a version that is not among the releases", []string{enabled}, immediate, []string{"teleport-v17.2.0-linux-amd64-bin.tar.gz"}, nil, 1},
 		{"a version that is", []string{enabled}, immediate, []string{"teleport-v17.2.1-linux-amd64-bin.tar.gz"}, nil, 0},
@@ -199,7 +205,7 @@ func TestApplyWritesAllOrNothing(t *testing.T) {
 			t.Errorf("dry run %v: %+v, %v", dryRun, applied, err)
 		}
 	}
-	if got := s.Answer("", ""); got.Version != "17.3.0" || !got.AutoUpdate {
+	if got := s.AnswerTo(rollout.Query{}); got.Version != "17.3.0" || !got.AutoUpdate {
 		t.Errorf("hosts are told %+v", got)
 	}
 }
@@ -211,24 +217,34 @@ func TestUpdatesCanBeStoppedThoughTheEditionIsUnclear(t *testing.T) {
 	w.write(immediate)
 	w.options.Releases = releasesOf(t, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
 	s := w.open()
-	before := s.Answer("", "")
+	before := s.AnswerTo(rollout.Query{})
 	writeInto(t, w.options.Releases, "teleport-v17.2.1-linux-amd64-bin.tar.gz")
 	applied, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{})
 	if err != nil || len(applied.Warnings) != 1 || !strings.Contains(applied.Warnings[0], "enterprise as before; there are tarballs of 17.2.1 as") {
 		t.Errorf("%+v, %v", applied, err)
 	}
-	if got := s.Answer("", ""); got.AutoUpdate || got.Edition != before.Edition || got.Version != before.Version {
+	if got := s.AnswerTo(rollout.Query{}); got.AutoUpdate || got.Edition != before.Edition || got.Version != before.Version {
 		t.Errorf("hosts are told %+v; before, %+v", got, before)
 	}
 }
 
-func TestARegularVersionIsRefused(t *testing.T) {
+// With a schedule, what is said is what the last group is told, and each group is
+// told when its turn comes.
+func TestApplyOfARegularVersionSaysWhenGroupsStart(t *testing.T) {
 	w := newStoreWorld(t)
-	_, err := w.open().Apply(t.Context(), parseAll(t, regular), ApplyOptions{})
-	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "immediate") {
-		t.Errorf("got %v", err)
+	w.options.Clock = func() time.Time { return time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC) }
+	const groups = "{name: dev, days: ['*'], start_hour: 13}, {name: prod, days: [Wed, Fri, Sun], start_hour: 4, jitter_seconds: 5}"
+	applied, err := w.open().Apply(t.Context(), parseAll(t, regular+"\n---\n"+strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: ["+groups+"]}", 1)), ApplyOptions{})
+	if err != nil || len(applied.Groups) != 2 || len(applied.Warnings) > 0 {
+		t.Fatalf("%+v, %v", applied, err)
 	}
-	if _, at, _ := w.other.List(t.Context(), ""); at != 0 {
-		t.Error("it was written all the same")
+	for i, want := range []struct {
+		at     string
+		jitter time.Duration
+	}{{"Mon 13:00", time.Minute}, {"Wed 04:00", 5 * time.Second}} {
+		g := applied.Groups[i]
+		if g.At.Format("Mon 15:04") != want.at || g.Answer.Version != "17.2.0" || g.Answer.AutoUpdate || g.Answer.Jitter != want.jitter {
+			t.Errorf("%+v; want %+v", g, want)
+		}
 	}
 }

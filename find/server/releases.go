@@ -74,41 +74,72 @@ func OpenReleases(dir string, log *slog.Logger) (*Releases, error) {
 // Close lets go of the folder.
 func (r *Releases) Close() error { return r.root.Close() }
 
-// Has reports whether there is a tarball, for any system, of a version and
-// edition.
+// Has reports whether there is a release, for any system, of a version and edition.
 func (r *Releases) Has(v string, e version.Edition) bool {
 	found, err := r.list()
-	return err == nil && slices.ContainsFunc(found, func(n release) bool { return n.version == v && n.edition == e })
+	return err == nil && slices.ContainsFunc(found, func(n release) bool { return n.whole && n.version == v && n.edition == e })
 }
 
 // Complete fills in what is left empty of a version and an edition, from what
-// there is: the newest version, and the edition that it has a tarball of. Both
+// there is: the newest version, and the edition that it has a release of. Both
 // stay empty where the folder has nothing to say. More than one edition to
 // choose from is an error.
+//
+// A release counts once its .sha256 is there: a tarball alone may be one that is
+// still being copied, and nobody has said which bytes it should have.
 func (r *Releases) Complete(v string, e version.Edition) (string, version.Edition, error) {
 	found, err := r.list()
 	if err != nil {
 		return "", "", err
 	}
-	if e != "" {
-		found = slices.DeleteFunc(found, func(n release) bool { return n.edition != e })
-	}
-	if v == "" && len(found) > 0 {
-		v = slices.MaxFunc(found, func(a, b release) int { return version.Compare(a.version, b.version) }).version
+	if v == "" {
+		found = slices.DeleteFunc(found, func(n release) bool { return !n.whole || e != "" && n.edition != e })
+		if len(found) > 0 {
+			v = slices.MaxFunc(found, func(a, b release) int { return version.Compare(a.version, b.version) }).version
+		}
 	}
 	if e != "" {
 		return v, e, nil
 	}
+	e, err = editionOf(found, v)
+	if err != nil {
+		return "", "", err
+	}
+	return v, e, nil
+}
+
+// EditionOf returns the edition that there is a tarball of for a version, whole or
+// not; empty where there is none.
+func (r *Releases) EditionOf(v string) (version.Edition, error) {
+	found, err := r.list()
+	if err != nil {
+		return "", err
+	}
+	return editionOf(found, v)
+}
+
+func editionOf(found []release, v string) (e version.Edition, err error) {
 	for _, n := range found {
 		switch {
 		case n.version != v || n.edition == e:
 		case e != "":
-			return "", "", fmt.Errorf("there are tarballs of %s as %s and as %s: say which edition", v, e, n.edition)
+			return "", fmt.Errorf("there are tarballs of %s as %s and as %s: say which edition", v, e, n.edition)
 		default:
 			e = n.edition
 		}
 	}
-	return v, e, nil
+	return e, nil
+}
+
+// Unchecked returns the tarballs that do not count, since their .sha256 is missing.
+func (r *Releases) Unchecked() (names []string, err error) {
+	found, err := r.list()
+	for _, n := range found {
+		if !n.whole {
+			names = append(names, n.name)
+		}
+	}
+	return names, err
 }
 
 // ServeHTTP serves the file that the path value "name" names.
@@ -218,6 +249,8 @@ const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 type release struct {
 	version string
 	edition version.Edition
+	name    string
+	whole   bool // its checksum is there
 }
 
 func (r *Releases) list() ([]release, error) {
@@ -226,10 +259,16 @@ func (r *Releases) list() ([]release, error) {
 		return nil, fmt.Errorf("list the releases folder: %w", err)
 	}
 	var found []release
+	names := make(map[string]bool)
 	for _, entry := range entries {
+		names[entry.Name()] = true
 		if n, ok := parseName(entry.Name()); ok {
+			n.name = entry.Name()
 			found = append(found, n)
 		}
+	}
+	for i := range found {
+		found[i].whole = names[found[i].name+checksumSuffix]
 	}
 	return found, nil
 }
@@ -264,5 +303,5 @@ func parseName(name string) (release, bool) {
 		return release{}, false
 	}
 	parsed, err := version.Parse(rest)
-	return release{parsed, edition}, err == nil
+	return release{version: parsed, edition: edition}, err == nil
 }

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -216,6 +217,7 @@ func TestCompleteChoosesFromTheFolder(t *testing.T) {
 			dir := t.TempDir()
 			for _, file := range tc.files {
 				write(t, dir, file, nil)
+				write(t, dir, file+".sha256", nil)
 			}
 			releases, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
 			if err != nil {
@@ -238,6 +240,42 @@ func TestCompleteChoosesFromTheFolder(t *testing.T) {
 	if _, err := OpenReleases("/nonexistent", slog.New(slog.DiscardHandler)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
+}
+
+// A copy that is in progress is no release, whatever its name says.
+func TestAReleaseCountsOnceItsChecksumIsThere(t *testing.T) {
+	dir := t.TempDir()
+	releases, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer releases.Close()
+	const old, fresh = "teleport-v15.1.0-linux-amd64-bin.tar.gz", "teleport-ent-v15.2.0-linux-amd64-bin.tar.gz"
+	check := func(want string, has bool, unchecked ...string) {
+		t.Helper()
+		v, e, err := releases.Complete("", "")
+		if got := v + " " + string(e); got != want || err != nil {
+			t.Errorf("the newest is %s, %v; want %s", got, err, want)
+		}
+		if got := releases.Has("15.2.0", version.Enterprise); got != has {
+			t.Errorf("15.2.0 is there: %v; want %v", got, has)
+		}
+		if got, err := releases.Unchecked(); err != nil || !slices.Equal(got, unchecked) {
+			t.Errorf("unchecked are %q, %v; want %q", got, err, unchecked)
+		}
+	}
+	write(t, dir, old, nil)
+	check(" ", false, old)
+	write(t, dir, old+".sha256", nil)
+	check("15.1.0 oss", false)
+	write(t, dir, fresh, nil)
+	check("15.1.0 oss", false, fresh)
+	// Who names the version is told its edition all the same.
+	if e, err := releases.EditionOf("15.2.0"); e != version.Enterprise || err != nil {
+		t.Errorf("the edition is %s, %v", e, err)
+	}
+	write(t, dir, fresh+".sha256", nil)
+	check("15.2.0 enterprise", true)
 }
 
 func serveReleases(t *testing.T) (dir, url string) {
@@ -310,7 +348,7 @@ func TestNameIsWhatTheTemplateMakes(t *testing.T) {
 		if got != want.String() {
 			t.Errorf("%s: %s; want %s", e, got, want.String())
 		}
-		if r, ok := parseName(got); !ok || r != (release{"15.1.1", e}) {
+		if r, ok := parseName(got); !ok || r != (release{version: "15.1.1", edition: e}) {
 			t.Errorf("%s is read as %+v, %v", got, r, ok)
 		}
 	}

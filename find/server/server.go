@@ -5,7 +5,7 @@
 // which must not block: a million hosts ask every ten minutes, most of them at
 // the same minute. The bytes of each different answer are built once.
 //
-//	GET /v1/webapi/find, /webapi/find   the answer (parameters group, host)
+//	GET /v1/webapi/find, /webapi/find   the answer (parameters group, host, update_id)
 //	GET /releases/NAME                  a tarball, or its NAME.sha256
 //	GET /packages/NAME                  a package of the updater, or SHA256SUMS, the list of them
 //	GET /scripts/install.sh             what brings the updater onto a host
@@ -22,12 +22,20 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 )
 
 // Answerer decides what find says to a host. group and host are what the host
 // sent and may be empty or anything at all. The answer must pass its Check.
 type Answerer interface {
 	Answer(group, host string) find.Answer
+}
+
+// QueryAnswerer is an Answerer to which all that hosts send makes a difference; it
+// is asked by AnswerTo alone.
+type QueryAnswerer interface {
+	Answerer
+	AnswerTo(rollout.Query) find.Answer
 }
 
 // InstallScriptPath is where the install script is served.
@@ -45,7 +53,10 @@ type Options struct {
 
 // New returns the handler of the whole server.
 func New(opts Options) http.Handler {
-	h := &handler{answers: opts.Answers, log: opts.Log}
+	h := &handler{log: opts.Log, answer: func(q rollout.Query) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
+	if answers, ok := opts.Answers.(QueryAnswerer); ok {
+		h.answer = answers.AnswerTo
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/webapi/find", h.find)
 	mux.HandleFunc("GET /webapi/find", h.find)
@@ -64,13 +75,25 @@ func New(opts Options) http.Handler {
 			w.Write(opts.InstallScript)
 		})
 	}
-	return logAccess(limitBody(mux), opts.Log)
+	return logAccess(h.first(limitBody(mux)), opts.Log)
 }
 
 type handler struct {
-	answers Answerer
-	bodies  bodies
-	log     *slog.Logger
+	answer func(rollout.Query) find.Answer
+	bodies bodies
+	log    *slog.Logger
+}
+
+// first answers the questions of hosts before anything is looked up: nearly all
+// requests are these.
+func (h *handler) first(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path := r.URL.Path; (path == "/v1/webapi/find" || path == "/webapi/find") && r.Method == http.MethodGet && r.ContentLength == 0 {
+			h.find(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Header values shared by all answers; net/http only reads them.
@@ -81,7 +104,7 @@ var (
 )
 
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {
-	answer := h.answers.Answer(param(r.URL.RawQuery, "group"), param(r.URL.RawQuery, "host"))
+	answer := h.answer(parseQuery(r.URL.RawQuery))
 	body, err := h.bodies.get(answer)
 	if err != nil {
 		h.log.Error("an answer cannot be served", "answer", answer, "error", err)
@@ -94,21 +117,38 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-// param returns the first value of name, or "" when it is not there or not
-// well escaped. url.ParseQuery would build a map of everything sent.
-func param(query, name string) string {
+// parseQuery takes the first value of each name; one that is not well escaped is
+// as if it were not there. url.ParseQuery would build a map of everything sent.
+func parseQuery(query string) (q rollout.Query) {
+	var seen [3]bool
 	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
-		if value, ok := strings.CutPrefix(pair, name); ok && strings.HasPrefix(value, "=") {
-			value = value[1:]
-			if strings.ContainsAny(value, "%+") {
-				value, _ = url.QueryUnescape(value)
-			}
-			return value
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			continue
+		}
+		switch name {
+		case "group":
+			take(&q.Group, &seen[0], value)
+		case "host":
+			take(&q.Host, &seen[1], value)
+		case "update_id":
+			take(&q.UpdaterID, &seen[2], value)
 		}
 	}
-	return ""
+	return q
+}
+
+func take(into *string, seen *bool, value string) {
+	if *seen {
+		return
+	}
+	*seen = true
+	if strings.ContainsAny(value, "%+") {
+		value, _ = url.QueryUnescape(value)
+	}
+	*into = value
 }
 
 // bodyTime is how long a request may take to send a body that nobody reads.

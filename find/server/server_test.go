@@ -19,16 +19,19 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 )
 
 // byGroup answers with the group as the version, and notes who asked.
-type byGroup struct{ group, host string }
+type byGroup struct{ asked rollout.Query }
 
-func (a *byGroup) Answer(group, host string) find.Answer {
-	a.group, a.host = group, host
-	return find.Answer{Version: group, Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
+func (a *byGroup) Answer(string, string) find.Answer { panic("it is asked by AnswerTo alone") }
+
+func (a *byGroup) AnswerTo(q rollout.Query) find.Answer {
+	a.asked = q
+	return find.Answer{Version: q.Group, Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
 }
 
 func TestFind(t *testing.T) {
@@ -41,7 +44,7 @@ func TestFind(t *testing.T) {
 		body         string // in the body
 	}{
 		{"GET", "/v1/webapi/find?group=15.1.1&host=0f2c", 200, `"server_edition":"enterprise","agent_version":"15.1.1","agent_autoupdate":true,"agent_update_jitter_seconds":10`},
-		{"GET", "/webapi/find?host=0f2c&group=15.1.1&x=y", 200, `"auto_update":{"agent_version":"15.1.1","agent_auto_update":true`},
+		{"GET", "/webapi/find?host=0f2c&group=15.1.1&x=y&update_id=5d", 200, `"auto_update":{"agent_version":"15.1.1","agent_auto_update":true`},
 		{"HEAD", "/webapi/find?host=0f2c&group=15.1.1", 200, ""},
 		{"POST", "/webapi/find?host=0f2c&group=15.1.1", 405, ""},
 		{"GET", "/webapi/find/", 404, ""},
@@ -62,7 +65,11 @@ func TestFind(t *testing.T) {
 			if tc.status != 200 || tc.path == "/healthz" {
 				return
 			}
-			if *asked != (byGroup{"15.1.1", "0f2c"}) {
+			want := rollout.Query{Group: "15.1.1", Host: "0f2c"}
+			if strings.Contains(tc.path, "update_id") {
+				want.UpdaterID = "5d"
+			}
+			if asked.asked != want {
 				t.Errorf("asked was %+v", *asked)
 			}
 			header := resp.Header
@@ -83,15 +90,18 @@ func TestAnAnswerThatCannotBeServedIsAnError(t *testing.T) {
 	}
 }
 
-func TestParam(t *testing.T) {
+func TestWhatHostsSendIsRead(t *testing.T) {
 	for _, tc := range []struct{ query, want string }{
-		{"", ""}, {"group=a", "a"}, {"host=x&group=a", "a"}, {"group=a&group=b", "a"}, {"group=", ""}, {"group", ""},
+		{"", ""}, {"group=a", "a"}, {"host=x&group=a", "a"}, {"group=a&group=b", "a"}, {"group=&group=b", ""}, {"group=", ""}, {"group", ""},
 		{"groups=a", ""}, {"Group=a", ""}, {"xgroup=a", ""}, {"group=a%20b+c", "a b c"}, {"group=%zz", ""}, {"group=a=b", "a=b"},
-		{"&&group=a", "a"}, {"group&group=a", "a"}, {"group=a%26host%3Db", "a&host=b"},
+		{"&&group=a", "a"}, {"group&group=a", "a"}, {"group=a%26host%3Db", "a&host=b"}, {"=a", ""}, {"=group=a", ""},
 	} {
-		if got := param(tc.query, "group"); got != tc.want {
-			t.Errorf("param(%q) = %q; want %q", tc.query, got, tc.want)
+		if got := parseQuery(tc.query).Group; got != tc.want {
+			t.Errorf("group of %q is %q; want %q", tc.query, got, tc.want)
 		}
+	}
+	if got, want := parseQuery("update_id=u&host=h&group=g&host=x"), (rollout.Query{Group: "g", Host: "h", UpdaterID: "u"}); got != want {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -153,7 +153,7 @@ func (s *Static) report(a *answers) {
 		s.opts.Log.Info("answer", "group", name, "agent_version", answer.Version, "edition", answer.Edition,
 			"autoupdate", answer.AutoUpdate, "jitter", answer.Jitter)
 		if s.opts.Releases != nil && answer.Version != "" && !s.opts.Releases.Has(answer.Version, answer.Edition) {
-			s.opts.Log.Warn("there is no tarball of this version and edition in the releases folder",
+			s.opts.Log.Warn(noTarball,
 				"group", name, "agent_version", answer.Version, "edition", answer.Edition)
 		}
 	}

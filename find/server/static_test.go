@@ -142,9 +142,8 @@ func TestWatchTakesUpEdits(t *testing.T) {
 
 func TestStaticWarnsOfAVersionThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "teleport-v15.1.0-linux-amd64-bin.tar.gz"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, dir, "teleport-v15.1.0-linux-amd64-bin.tar.gz", nil)
+	write(t, dir, "teleport-v15.1.0-linux-amd64-bin.tar.gz.sha256", nil)
 	releases, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

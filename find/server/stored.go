@@ -1,11 +1,9 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +25,10 @@ type StoredOptions struct {
 	// Releases has of the version.
 	Edition  version.Edition
 	Releases *Releases // may be nil
-	Log      *slog.Logger
+	// Clock is what windows are measured by; nil for the system's. Whoever has
+	// another one, a test or a simulation, gives the same to the Engine.
+	Clock func() time.Time
+	Log   *slog.Logger
 }
 
 // Stored is an Answerer that follows the resources of a store.
@@ -37,34 +38,47 @@ type StoredOptions struct {
 // to lose the ability to change an answer, and nothing else.
 type Stored struct {
 	opts    StoredOptions
+	plans   *plans
 	current atomic.Pointer[snapshot]
 
 	refreshing sync.Mutex
-	confirmed  time.Time // when the store last said that current is how it is
-	failing    bool
-}
-
-type snapshot struct {
-	items   []store.Item     // what all the rest is made of
-	config  *rollout.Config  // nil: there is none
-	version *rollout.Version // nil: there is none
-	answer  find.Answer
-	// unclear is why the releases do not say which edition: that of before is
-	// in the answer, which is of the same version.
-	unclear error
+	confirmed  atomic.Int64 // when the store last said that current is how it is, in nanoseconds
+	failing    atomic.Pointer[error]
 }
 
 // NewStored returns a Stored that has read its store, or what is wrong with it.
 func NewStored(ctx context.Context, opts StoredOptions) (*Stored, error) {
-	s := &Stored{opts: opts}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	s := &Stored{opts: opts, plans: &plans{store: opts.Store}}
 	if err := s.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Answer returns what the store says; neither group nor host make a difference.
-func (s *Stored) Answer(_, _ string) find.Answer { return s.current.Load().answer }
+var _ QueryAnswerer = (*Stored)(nil)
+
+// Answer implements Answerer.
+func (s *Stored) Answer(group, host string) find.Answer {
+	return s.AnswerTo(rollout.Query{Group: group, Host: host})
+}
+
+// AnswerTo implements QueryAnswerer.
+func (s *Stored) AnswerTo(q rollout.Query) find.Answer {
+	return s.current.Load().answer(q, s.opts.Clock(), s.opts.Base.AutoUpdate)
+}
+
+// Age returns for how long nobody has known whether the answers are still those of
+// the store, and why that is; nil where it was read at the last look.
+func (s *Stored) Age() (time.Duration, error) {
+	age := s.opts.Clock().Sub(time.Unix(0, s.confirmed.Load()))
+	if failing := s.failing.Load(); failing != nil {
+		return age, *failing
+	}
+	return age, nil
+}
 
 // Watch takes up what others write into the store, until ctx ends. Trouble with
 // the store is logged when it begins and when it is over.
@@ -96,130 +110,64 @@ func (s *Stored) Reload() error {
 	return s.refresh(context.Background(), true)
 }
 
-func (s *Stored) refresh(ctx context.Context, anew bool) error {
+func (s *Stored) refresh(ctx context.Context, again bool) error {
 	before := s.current.Load()
-	next, err := s.load(ctx, before, anew || s.failing)
+	failing := s.failing.Load() != nil
+	next, err := s.load(ctx, before, again || failing)
 	if err != nil {
-		if before != nil && !s.failing && ctx.Err() == nil {
-			s.failing = true
-			s.opts.Log.Error("the store cannot be followed, and hosts get the answers of before",
-				"error", err, "age", time.Since(s.confirmed).Round(time.Second), "answers", before.answer)
+		if before != nil && ctx.Err() == nil {
+			s.failing.Store(&err)
+			if age, _ := s.Age(); !failing {
+				s.opts.Log.Error("the store cannot be followed, and hosts get the answers of before",
+					"error", err, "age", age.Round(time.Second), "answers", before.lines())
+			}
 		}
 		return err
 	}
-	if s.failing {
-		s.failing = false
-		s.opts.Log.Info("the store can be followed again", "after", time.Since(s.confirmed).Round(time.Second))
+	if failing {
+		age, _ := s.Age()
+		s.failing.Store(nil)
+		s.opts.Log.Info("the store can be followed again", "after", age.Round(time.Second))
 	}
-	s.confirmed = time.Now()
+	s.confirmed.Store(s.opts.Clock().UnixNano())
 	if next == before {
 		return nil
 	}
 	s.current.Store(next)
-	if before == nil || before.answer != next.answer {
-		s.report(next)
-	}
+	s.report(before, next)
 	return nil
 }
 
-// load returns the snapshot before where nothing has changed since, and nobody
-// wants it anew.
-func (s *Stored) load(ctx context.Context, before *snapshot, anew bool) (*snapshot, error) {
-	items, _, err := s.opts.Store.List(ctx, resourcePrefix)
-	if err != nil {
-		return nil, err
-	}
-	// Not by the revision: a copy that was put back may have the same one.
-	if before != nil && !anew && reflect.DeepEqual(items, before.items) {
-		return before, nil
-	}
-	next := &snapshot{items: items}
-	for _, item := range items {
-		if item.Key != rollout.KindConfig && item.Key != rollout.KindVersion {
-			continue
+func (s *Stored) report(before, n *snapshot) {
+	if before == nil || !slices.Equal(before.lines(), n.lines()) {
+		for _, l := range n.lines() {
+			s.opts.Log.Info("answer", "group", l.group, "agent_version", l.version, "autoupdate", l.update,
+				"edition", s.editionsOf(n)[rollout.Semver(l.version)], "jitter", n.base.Jitter, "from_store", n.version != nil)
 		}
-		r, err := parseStored(item)
-		if err != nil {
-			return nil, err
+		for v, e := range s.editionsOf(n) {
+			if s.lacks(string(v), e) {
+				s.opts.Log.Warn(noTarball, "agent_version", v, "edition", e)
+			}
 		}
-		next.put(r)
 	}
-	return next, s.decide(next)
-}
-
-// resourcePrefix is what the keys of resources start with. The only one of a kind
-// is under the name of its kind.
-const resourcePrefix = "autoupdate_"
-
-func parseStored(item store.Item) (rollout.Resource, error) {
-	list, err := rollout.Parse(item.Value)
-	if err == nil && (len(list) != 1 || list[0].GetKind() != item.Key) {
-		err = fmt.Errorf("it is another resource")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)
-	}
-	list[0].GetMetadata().Revision = int64(item.Revision)
-	return list[0], nil
-}
-
-func (n *snapshot) put(r rollout.Resource) {
-	switch r := r.(type) {
-	case *rollout.Config:
-		n.config = r
-	case *rollout.Version:
-		n.version = r
-	}
-}
-
-// decide sets what hosts are told with these resources.
-func (s *Stored) decide(n *snapshot) (err error) {
-	answer := s.opts.Base
-	if n.version == nil {
-		// The mode holds for the version of the releases too.
-		answer.AutoUpdate = answer.AutoUpdate && rollout.EffectiveMode(n.config, nil) == rollout.Enabled
-		n.answer, err = served(answer)
-		return err
-	}
-	told := rollout.Decide(n.config, n.version)
-	answer.Version = string(told.AgentVersion)
-	answer.AutoUpdate = told.AutoUpdate && s.opts.Base.AutoUpdate
-	if answer.Edition, n.unclear = s.edition(answer.Version); n.unclear != nil {
-		// What came into the folder meanwhile must not keep anybody from
-		// stopping updates.
-		before := s.current.Load()
-		if before == nil || before.answer.Version != answer.Version {
-			return n.unclear
+	for group, why := range n.broken {
+		if before == nil || before.broken[group] == nil {
+			s.opts.Log.Error("the plan of a group cannot be read, and none of its hosts is told to update", "group", group, "error", why)
 		}
-		answer.Edition = before.answer.Edition
-	}
-	n.answer, err = served(answer)
-	return err
-}
-
-func (s *Stored) edition(v string) (version.Edition, error) {
-	if s.opts.Edition != "" || s.opts.Releases == nil {
-		return cmp.Or(s.opts.Edition, s.opts.Base.Edition), nil
-	}
-	_, edition, err := s.opts.Releases.Complete(v, "")
-	if err != nil {
-		return "", fmt.Errorf(`%w, by "teleport-find serve --edition" or TELEPORT_FIND_EDITION in /etc/default/teleport-find`, err)
-	}
-	return cmp.Or(edition, s.opts.Base.Edition), nil
-}
-
-func (s *Stored) report(n *snapshot) {
-	a := n.answer
-	s.opts.Log.Info("answer", "agent_version", a.Version, "edition", a.Edition, "autoupdate", a.AutoUpdate, "jitter", a.Jitter,
-		"from_store", n.version != nil)
-	if s.lacks(a) {
-		s.opts.Log.Warn(noTarball, "agent_version", a.Version, "edition", a.Edition)
 	}
 }
 
-const noTarball = "there is no tarball of this version and edition in the releases folder"
+// editionsOf are those of the versions that hosts are told.
+func (s *Stored) editionsOf(n *snapshot) map[rollout.Semver]version.Edition {
+	if n.find == nil {
+		return map[rollout.Semver]version.Edition{rollout.Semver(n.base.Version): n.base.Edition}
+	}
+	return n.editions
+}
 
-// lacks reports whether hosts are told a version that the releases do not have.
-func (s *Stored) lacks(a find.Answer) bool {
-	return s.opts.Releases != nil && a.Version != "" && !s.opts.Releases.Has(a.Version, a.Edition)
+const noTarball = "there is no tarball of this version and edition, with its .sha256, in the releases folder"
+
+// lacks reports whether a version that hosts are told is missing from the releases.
+func (s *Stored) lacks(v string, e version.Edition) bool {
+	return s.opts.Releases != nil && v != "" && !s.opts.Releases.Has(v, e)
 }

@@ -70,7 +70,7 @@ func TestWhatHostsAreToldFromTheStore(t *testing.T) {
 			if tc.releases != nil {
 				w.options.Releases = releasesOf(t, tc.releases...)
 			}
-			if got := w.open().Answer("any", "host"); got != tc.want {
+			if got := w.open().AnswerTo(rollout.Query{Group: "any", Host: "host"}); got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
 		})
@@ -83,13 +83,13 @@ func TestWhatOthersWriteIsTakenUp(t *testing.T) {
 		w.write(immediate)
 		s := w.open()
 		go s.Watch(t.Context(), time.Second)
-		if s.Answer("", "").AutoUpdate {
+		if s.AnswerTo(rollout.Query{}).AutoUpdate {
 			t.Fatal("hosts update before they are to")
 		}
 		w.write(enabled)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if !s.Answer("", "").AutoUpdate {
+		if !s.AnswerTo(rollout.Query{}).AutoUpdate {
 			t.Error("a change was not taken up")
 		}
 	})
@@ -102,7 +102,7 @@ func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
 		w.write(enabled)
 		s := w.open()
 		go s.Watch(t.Context(), time.Second)
-		want := s.Answer("", "")
+		want := s.AnswerTo(rollout.Query{})
 		pass := func(d time.Duration) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -112,7 +112,7 @@ func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
 		dir := filepath.Dir(w.path)
 		move(t, dir, dir+".away")
 		pass(time.Minute)
-		if got := s.Answer("", ""); got != want {
+		if got := s.AnswerTo(rollout.Query{}); got != want {
 			t.Errorf("without the store hosts are told %+v; want %+v", got, want)
 		}
 		log := w.log.String()
@@ -123,7 +123,7 @@ func TestWithoutTheStoreTheLastAnswersStay(t *testing.T) {
 		move(t, dir+".away", dir)
 		w.write(suspended)
 		pass(time.Second)
-		if s.Answer("", "").AutoUpdate {
+		if s.AnswerTo(rollout.Query{}).AutoUpdate {
 			t.Error("the store is not followed again")
 		}
 		if log := w.log.String(); strings.Count(log, "the store can be followed again") != 1 || !strings.Contains(log, "after=1m1s") {
@@ -147,8 +147,8 @@ func TestACopyOfTheSameRevisionIsRead(t *testing.T) {
 	other.Close()
 	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
 	move(t, filepath.Dir(copied), filepath.Dir(w.path))
-	if err := s.Refresh(t.Context()); err != nil || s.Answer("", "").Version != "17.3.0" {
-		t.Errorf("hosts are told %+v, %v", s.Answer("", ""), err)
+	if err := s.Refresh(t.Context()); err != nil || s.AnswerTo(rollout.Query{}).Version != "17.3.0" {
+		t.Errorf("hosts are told %+v, %v", s.AnswerTo(rollout.Query{}), err)
 	}
 }
 
@@ -168,8 +168,8 @@ func TestAnotherStoreInItsPlaceIsReadAnew(t *testing.T) {
 	defer copied.Close()
 	w.other = copied
 	w.write(strings.Replace(immediate, "17.2.1", "17.3.0", 1))
-	if err := s.Refresh(t.Context()); err != nil || s.Answer("", "").Version != "17.3.0" {
-		t.Errorf("hosts are told %+v, %v", s.Answer("", ""), err)
+	if err := s.Refresh(t.Context()); err != nil || s.AnswerTo(rollout.Query{}).Version != "17.3.0" {
+		t.Errorf("hosts are told %+v, %v", s.AnswerTo(rollout.Query{}), err)
 	}
 }
 
@@ -178,14 +178,14 @@ func TestWhatIsNotUnderstoodChangesNothing(t *testing.T) {
 	w.write(immediate)
 	w.write(enabled)
 	s := w.open()
-	want := s.Answer("", "")
+	want := s.AnswerTo(rollout.Query{})
 	w.put(rollout.KindConfig, `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{"agents":{"mode":"slowly"}}}`)
 	for range 2 {
 		if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), `autoupdate_config, revision 3, is not one that this version understands: spec.agents.mode: "slowly"`) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if got := s.Answer("", ""); got != want {
+	if got := s.AnswerTo(rollout.Query{}); got != want {
 		t.Errorf("hosts are told %+v; want %+v", got, want)
 	}
 	if _, err := NewStored(t.Context(), w.options); err == nil {
@@ -198,7 +198,7 @@ func TestWhatIsNotUnderstoodChangesNothing(t *testing.T) {
 	if _, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{}); err != nil {
 		t.Error(err)
 	}
-	if s.Answer("", "").AutoUpdate {
+	if s.AnswerTo(rollout.Query{}).AutoUpdate {
 		t.Error("what was written after it has no effect")
 	}
 	w.put(rollout.KindVersion, `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{}}`)
@@ -215,7 +215,7 @@ func TestReleasesThatDoNotSayWhichEditionAreAnError(t *testing.T) {
 	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "say which edition") {
 		t.Errorf("got %v", err)
 	}
-	if s.Answer("", "") != unsaid {
+	if s.AnswerTo(rollout.Query{}) != unsaid {
 		t.Errorf("it was taken all the same")
 	}
 }
@@ -229,11 +229,11 @@ func TestReloadLooksAtTheReleasesAgain(t *testing.T) {
 		t.Errorf("a missing tarball is not logged:\n%s", log)
 	}
 	writeInto(t, w.options.Releases, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
-	if err := s.Refresh(t.Context()); err != nil || s.Answer("", "").Edition != version.OSS {
-		t.Errorf("%v, %+v", err, s.Answer("", ""))
+	if err := s.Refresh(t.Context()); err != nil || s.AnswerTo(rollout.Query{}).Edition != version.OSS {
+		t.Errorf("%v, %+v", err, s.AnswerTo(rollout.Query{}))
 	}
-	if err := s.Reload(); err != nil || s.Answer("", "").Edition != version.Enterprise {
-		t.Errorf("after Reload: %v, %+v", err, s.Answer("", ""))
+	if err := s.Reload(); err != nil || s.AnswerTo(rollout.Query{}).Edition != version.Enterprise {
+		t.Errorf("after Reload: %v, %+v", err, s.AnswerTo(rollout.Query{}))
 	}
 }
 
@@ -316,8 +316,10 @@ func releasesOf(t *testing.T, names ...string) *Releases {
 func writeInto(t *testing.T, r *Releases, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := r.root.WriteFile(name, nil, 0o644); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{name, name + checksumSuffix} {
+			if err := r.root.WriteFile(name, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

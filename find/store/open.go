@@ -25,10 +25,11 @@ const (
 	// applicationID, "tpfs", tells our files from all others that SQLite has made.
 	applicationID = 0x74706673
 	// schemaVersion is that of what create makes.
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
-// create makes the tables. head holds the revision of the store in its one row.
+// create makes the tables of schema 1. head holds the revision of the store in its
+// one row.
 const create = `
 CREATE TABLE resources (
 	key      TEXT    NOT NULL PRIMARY KEY,
@@ -40,6 +41,23 @@ CREATE TABLE head (
 	revision INTEGER NOT NULL
 ) STRICT;
 INSERT INTO head VALUES (1, 0);
+`
+
+// upgrade makes schema 2 of schema 1: items that expire, in seconds since 1970,
+// and the history of changes.
+const upgrade = `
+ALTER TABLE resources ADD COLUMN expires INTEGER;
+CREATE INDEX expiring ON resources (expires) WHERE expires IS NOT NULL;
+CREATE TABLE history (
+	number        INTEGER PRIMARY KEY,
+	time          TEXT    NOT NULL,
+	who           TEXT    NOT NULL,
+	what          TEXT    NOT NULL,
+	why           TEXT    NOT NULL,
+	key           TEXT    NOT NULL,
+	from_revision INTEGER NOT NULL,
+	to_revision   INTEGER NOT NULL
+) STRICT;
 `
 
 // OpenSQLite opens the store in the file at path, and makes it where there is
@@ -210,14 +228,14 @@ func recognise(c *sqlite3.Conn) error {
 		return errors.New("it is an SQLite database of another program")
 	case v > schemaVersion:
 		return fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows %d): upgrade this one, or restore a store from before", v, schemaVersion)
-	case v != schemaVersion:
+	case v < 1:
 		return fmt.Errorf("its schema is %d, which no version of this program has written", v)
 	}
 	return nil
 }
 
-// initialise makes the tables in an empty file. Of several processes that meet
-// there, one does.
+// initialise makes the tables in an empty file, and those that are missing in a
+// store of an older version. Of several processes that meet there, one does.
 func initialise(c *sqlite3.Conn) (err error) {
 	tx, err := c.BeginImmediate()
 	if err != nil {
@@ -228,10 +246,23 @@ func initialise(c *sqlite3.Conn) (err error) {
 		return err
 	}
 	id, err := number(c, "PRAGMA application_id")
-	if err != nil || id == applicationID {
+	if err != nil {
 		return err
 	}
-	return c.Exec(create + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
+	v, err := number(c, "PRAGMA user_version")
+	if err != nil || v == schemaVersion {
+		return err
+	}
+	statements := upgrade
+	if id == applicationID {
+		// What is damaged stays as it is.
+		if err := check(c); err != nil {
+			return err
+		}
+	} else {
+		statements = create + upgrade
+	}
+	return c.Exec(statements + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
 }
 
 // check reads the whole store: damage is better found here than in the answer

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,7 +38,7 @@ func TestTheStoreIsForItsOwnerAlone(t *testing.T) {
 
 func TestEveryChangeIsSynced(t *testing.T) {
 	s := openStore(t, newPath(t))
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "application_id": "1953523315", "user_version": "1"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "application_id": "1953523315", "user_version": "2"} {
 		got := ""
 		err := query(s.conn, "PRAGMA "+pragma, nil, func(stmt *sqlite3.Stmt) bool { got = stmt.ColumnText(0); return false })
 		if err != nil || got != want {
@@ -98,9 +99,15 @@ func TestWhatIsNoStoreOfOursIsRefusedAndStaysAsItIs(t *testing.T) {
 		}, "symbolic link"},
 		{"a folder", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, "directory"},
 		{"a named pipe", func(t *testing.T, path string) { syscall.Mkfifo(path, 0o600) }, "not a regular file"},
-		{"one of a newer version", func(t *testing.T, path string) { ours(t, path); sql("PRAGMA user_version = 2")(t, path) }, "newer version of this program (its schema is 2, and this one knows 1)"},
+		{"one of a newer version", func(t *testing.T, path string) { ours(t, path); sql("PRAGMA user_version = 3")(t, path) }, "newer version of this program (its schema is 3, and this one knows 2)"},
 		{"one of an impossible version", func(t *testing.T, path string) { ours(t, path); sql("PRAGMA user_version = -1")(t, path) }, "its schema is -1"},
 		{"one without its revision", func(t *testing.T, path string) { ours(t, path); sql("DELETE FROM head")(t, path) }, "lost its revision"},
+		{"a damaged one of an older version", func(t *testing.T, path string) {
+			sql(create+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1; INSERT INTO resources VALUES ('a', zeroblob(20000), 1)", applicationID))(t, path)
+			if err := os.Truncate(path, int64(len(content(t, path))-4096)); err != nil {
+				t.Fatal(err)
+			}
+		}, "it is damaged"},
 		{"one that was cut off", edited(func(data []byte) []byte { return data[:len(data)-4096] }), "it is damaged"},
 		{"one with a page of zeros", edited(func(data []byte) []byte { clear(data[4096:8192]); return data }), "it is damaged"},
 		{"one with a page of zeros and a log", func(t *testing.T, path string) {
@@ -108,7 +115,7 @@ func TestWhatIsNoStoreOfOursIsRefusedAndStaysAsItIs(t *testing.T) {
 			c, err := sqlite3.Open(path)
 			if err == nil {
 				_, kept := c.Config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true)
-				err = errors.Join(kept, c.Exec("PRAGMA user_version = 1"), c.Close())
+				err = errors.Join(kept, c.Exec("PRAGMA user_version = 2"), c.Close())
 			}
 			if err != nil || len(content(t, path+"-wal")) == 0 {
 				t.Fatalf("there is no log: %v", err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -74,34 +75,50 @@ func (s *SQLite) List(ctx context.Context, prefix string) (items []Item, at Revi
 
 // Put implements Store.
 func (s *SQLite) Put(ctx context.Context, key string, value []byte, based Revision) (Revision, error) {
-	revisions, err := s.PutAll(ctx, []Write{{key, value, based}})
+	revisions, err := s.Commit(ctx, Change{Writes: []Write{{Key: key, Value: value, Based: based}}})
 	if err != nil {
 		return None, err
 	}
 	return revisions[0], nil
 }
 
-// PutAll implements Store.
-func (s *SQLite) PutAll(ctx context.Context, writes []Write) (revisions []Revision, err error) {
-	for _, w := range writes {
-		if err := errors.Join(checkKey(w.Key), checkValue(w.Key, w.Value)); err != nil {
+// Commit implements Store.
+func (s *SQLite) Commit(ctx context.Context, change Change) (revisions []Revision, err error) {
+	for _, w := range change.Writes {
+		if err := w.check(); err != nil {
 			return nil, err
 		}
 	}
+	if len(change.Writes) == 0 {
+		return nil, nil
+	}
 	err = s.change(ctx, func(c *sqlite3.Conn, now Revision) (Revision, error) {
 		revisions = nil
-		for _, w := range writes {
+		for _, w := range change.Writes {
 			if err := expect(c, w.Key, w.Based); err != nil {
 				return now, err
 			}
-			now++
-			if err := execute(c, "INSERT INTO resources (key, value, revision) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3",
-				func(stmt *sqlite3.Stmt) error {
-					return errors.Join(stmt.BindText(1, w.Key), stmt.BindBlob(2, w.Value), stmt.BindInt64(3, int64(now)))
-				}); err != nil {
+			after := w.Based
+			switch w.Do {
+			case Set:
+				now++
+				after = now
+				err = set(c, w, now)
+			case Remove:
+				now++
+				after = None
+				err = remove(c, w.Key)
+			}
+			if err == nil && w.Do != Keep && change.Audit.Who != "" {
+				err = record(c, Record{change.Audit, w.Key, w.Based, after})
+			}
+			if err != nil {
 				return now, err
 			}
-			revisions = append(revisions, now)
+			revisions = append(revisions, after)
+		}
+		if change.Audit.Who != "" {
+			return now, forget(c)
 		}
 		return now, nil
 	})
@@ -113,18 +130,47 @@ func (s *SQLite) PutAll(ctx context.Context, writes []Write) (revisions []Revisi
 
 // Delete implements Store.
 func (s *SQLite) Delete(ctx context.Context, key string, based Revision) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	if based == None {
-		return fmt.Errorf("delete %s: the revision of what is to go is missing", key)
-	}
-	return s.change(ctx, func(c *sqlite3.Conn, now Revision) (Revision, error) {
-		if err := expect(c, key, based); err != nil {
-			return now, err
-		}
-		return now + 1, execute(c, "DELETE FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindText(1, key) })
+	_, err := s.Commit(ctx, Change{Writes: []Write{{Key: key, Based: based, Do: Remove}}})
+	return err
+}
+
+// Purge implements Store.
+func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err error) {
+	expired := int64(0)
+	err = s.do(ctx, func(c *sqlite3.Conn) error {
+		return query(c, "SELECT count(*) FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, now.Unix()) },
+			func(stmt *sqlite3.Stmt) bool { expired = stmt.ColumnInt64(0); return false })
 	})
+	if err != nil || expired == 0 {
+		return 0, err // what changes nothing writes nothing
+	}
+	err = s.change(ctx, func(c *sqlite3.Conn, at Revision) (Revision, error) {
+		err := execute(c, "DELETE FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, now.Unix()) })
+		removed = int(c.Changes())
+		return at + Revision(removed), err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+// History implements Store.
+func (s *SQLite) History(ctx context.Context, limit int) (records []Record, err error) {
+	err = s.do(ctx, func(c *sqlite3.Conn) error {
+		records = nil
+		return query(c, "SELECT time, who, what, why, key, from_revision, to_revision FROM history ORDER BY number DESC LIMIT ?1",
+			func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(limit)) },
+			func(stmt *sqlite3.Stmt) bool {
+				at, _ := time.Parse(time.RFC3339Nano, stmt.ColumnText(0)) // as record has written it
+				records = append(records, Record{
+					Audit{at, stmt.ColumnText(1), stmt.ColumnText(2), stmt.ColumnText(3)},
+					stmt.ColumnText(4), Revision(stmt.ColumnInt64(5)), Revision(stmt.ColumnInt64(6)),
+				})
+				return true
+			})
+	})
+	return records, err
 }
 
 // change makes changes, and the store's new revision, in one transaction that
@@ -206,6 +252,35 @@ func (s *SQLite) current(ctx context.Context) error {
 	}
 	s.conn, s.file, err = open(ctx, s.path, false)
 	return err
+}
+
+func set(c *sqlite3.Conn, w Write, now Revision) error {
+	return execute(c, "INSERT INTO resources (key, value, revision, expires) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3, expires = ?4",
+		func(stmt *sqlite3.Stmt) error {
+			err := errors.Join(stmt.BindText(1, w.Key), stmt.BindBlob(2, w.Value), stmt.BindInt64(3, int64(now)))
+			if !w.Expires.IsZero() {
+				err = errors.Join(err, stmt.BindInt64(4, w.Expires.Unix()))
+			}
+			return err
+		})
+}
+
+func remove(c *sqlite3.Conn, key string) error {
+	return execute(c, "DELETE FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindText(1, key) })
+}
+
+func record(c *sqlite3.Conn, r Record) error {
+	return execute(c, "INSERT INTO history (time, who, what, why, key, from_revision, to_revision) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+		func(stmt *sqlite3.Stmt) error {
+			return errors.Join(stmt.BindText(1, r.Time.UTC().Format(time.RFC3339Nano)), stmt.BindText(2, r.Who), stmt.BindText(3, r.What),
+				stmt.BindText(4, r.Why), stmt.BindText(5, r.Key), stmt.BindInt64(6, int64(r.From)), stmt.BindInt64(7, int64(r.To)))
+		})
+}
+
+// forget removes the oldest records where there are too many.
+func forget(c *sqlite3.Conn) error {
+	return execute(c, "DELETE FROM history WHERE number <= (SELECT max(number) FROM history) - ?1",
+		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, maxHistory) })
 }
 
 func get(c *sqlite3.Conn, key string) (Item, error) {

@@ -8,6 +8,10 @@
 //
 // A change that was acknowledged is on stable storage. One that was interrupted,
 // whether by a kill or by a power cut, is there as a whole or not at all.
+//
+// A change that says who makes it and why leaves a Record for each item that it
+// changes, in the same transaction: there is no change without its record, and no
+// record of what did not happen.
 package store
 
 import (
@@ -15,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -31,11 +36,17 @@ type Store interface {
 	// the revision of the item that the caller has seen, None where it has
 	// seen that there is none; anything else there is a *ConflictError.
 	Put(ctx context.Context, key string, value []byte, based Revision) (Revision, error)
-	// PutAll is Put for several keys, all of them or, after an error, none.
-	PutAll(ctx context.Context, writes []Write) ([]Revision, error)
+	// Commit makes all writes of a change or, after an error, none. It returns
+	// the revision of each item after it: None of one that was removed.
+	Commit(ctx context.Context, c Change) ([]Revision, error)
 	// Delete removes the item that has the revision based; where it has
 	// another or is not there, that is a *ConflictError.
 	Delete(ctx context.Context, key string, based Revision) error
+	// Purge removes the items that have expired by then, and returns how many
+	// these were. Until it is called, what has expired is still there.
+	Purge(ctx context.Context, now time.Time) (int, error)
+	// History returns the newest records, the newest first; at most limit.
+	History(ctx context.Context, limit int) ([]Record, error)
 }
 
 // Revision orders the changes of one store. No two changes have the same one, not
@@ -52,12 +63,54 @@ type Item struct {
 	Revision Revision
 }
 
-// Write is what Put is told.
+// Change is several writes that belong together.
+type Change struct {
+	Writes []Write
+	// Audit says who makes the change and why. Where its Who is empty the
+	// change leaves no record: a count that was refreshed is nobody's decision.
+	Audit Audit
+}
+
+// Write is what becomes of one item, which must have the revision Based: None
+// where there must be none.
 type Write struct {
 	Key   string
-	Value []byte
+	Value []byte // of Set
 	Based Revision
+	Do    Do
+	// Expires is when Purge may remove the item; zero for never.
+	Expires time.Time
 }
+
+// Do is what a write does.
+type Do int
+
+// What a write does. Keep changes nothing: it makes a change depend on an item
+// that it does not change.
+const (
+	Set Do = iota
+	Remove
+	Keep
+)
+
+// Audit is what people want to know of a change.
+type Audit struct {
+	Time time.Time
+	Who  string // such as "uid 0", or "engine"
+	What string // the command or the step
+	Why  string // the reason that was given; may be empty
+}
+
+// Record is a change of one item.
+type Record struct {
+	Audit
+	Key      string
+	From, To Revision // From is None for a new item, To is None for a removed one
+}
+
+// maxHistory is how many records are kept: years of decisions, and some
+// megabytes.
+const maxHistory = 10_000
 
 // ErrNotFound says that there is nothing under a key.
 var ErrNotFound = errors.New("it is not there")
@@ -87,6 +140,20 @@ const (
 	MaxValue = 1 << 20
 )
 
+// check returns why no store can make such a write.
+func (w Write) check() error {
+	if err := checkKey(w.Key); err != nil {
+		return err
+	}
+	switch {
+	case len(w.Value) > MaxValue:
+		return fmt.Errorf("the value of %s is larger than %d bytes", w.Key, MaxValue)
+	case w.Do == Remove && w.Based == None:
+		return fmt.Errorf("delete %s: the revision of what is to go is missing", w.Key)
+	}
+	return nil
+}
+
 func checkKey(key string) error {
 	switch {
 	case key == "":
@@ -95,13 +162,6 @@ func checkKey(key string) error {
 		return fmt.Errorf("key %.40q… is longer than %d bytes", key, MaxKey)
 	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
 		return fmt.Errorf("key %.40q is not plain text", key)
-	}
-	return nil
-}
-
-func checkValue(key string, value []byte) error {
-	if len(value) > MaxValue {
-		return fmt.Errorf("the value of %s is larger than %d bytes", key, MaxValue)
 	}
 	return nil
 }

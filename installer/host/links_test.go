@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
+
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
-	"testing"
 )
 
 // twoTrees are 1.0.0, which has a program dump that 1.1.0 lacks, and 1.1.0,

@@ -1,0 +1,265 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verb is what people can order.
+type Verb string
+
+// The verbs.
+const (
+	StartUpdate Verb = "start-update"
+	MarkDone    Verb = "mark-done"
+	Rollback    Verb = "rollback"
+	Retry       Verb = "retry"
+	Reset       Verb = "reset"
+)
+
+// Order is a step that a person wants, whatever the schedule says.
+type Order struct {
+	Verb Verb
+	// Groups are its groups. None means all that have started for a rollback, and
+	// is refused for the others; a reset is of the whole rollout.
+	Groups []string
+	Force  bool // of StartUpdate
+	Who    string
+	Why    string
+}
+
+// order is a row of the table: what a verb does with a group in some state.
+type order struct {
+	verb       Verb
+	from       []State
+	under      Strategy
+	force      bool // only with --force
+	halted     bool // groups that are halted too
+	onlyHalted bool
+	broken     bool // only where the plan cannot be read
+	when       string
+	refused    func(*step) string // why not, "" for nothing
+	then       string
+	apply      func(*step)
+}
+
+// RefusedError is an order that cannot be carried out. Nothing was changed.
+type RefusedError struct{ text string }
+
+func (e *RefusedError) Error() string { return e.text }
+
+func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+
+// Apply carries the order out on all its groups or, after an error, which is a
+// *RefusedError, on none. Like Next it is a pure function.
+func (o Order) Apply(c *Config, v *Version, r *Rollout, n Counts, now time.Time) (Result, error) {
+	now = moment(now)
+	switch {
+	case v == nil:
+		return Result{}, refuse("no version is set, and so there is no rollout: see set-version")
+	case o.Verb == Reset:
+		next := NewRollout(c, v, now)
+		return Result{Rollout: next, Steps: []Step{{To: next.Status.State, Reason: ManualReset}}}, nil
+	case v.Spec.Agents.Schedule == Immediate:
+		return Result{}, refuse("version %s is on the schedule immediate, which has no groups: every host is told to update at once", v.Spec.Agents.TargetVersion)
+	case r == nil || !r.Of(v):
+		return Result{}, refuse("the rollout of version %s has not begun: the server begins it at its next tick", v.Spec.Agents.TargetVersion)
+	}
+	e := newEngine(r, n, now)
+	e.refresh()
+	list, err := o.steps(e)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, s := range list {
+		row, err := o.row(s)
+		if err != nil {
+			return Result{}, err
+		}
+		s.force = o.Force
+		if row.refused != nil {
+			if why := row.refused(s); why != "" {
+				return Result{}, refuse("group %s: %s", excerpt(s.g.Name), why)
+			}
+		}
+		from, times := s.g.State, len(e.out.Steps)
+		row.apply(s)
+		if len(e.out.Steps) == times {
+			e.out.Steps = append(e.out.Steps, Step{Group: s.g.Name, From: from, To: s.g.State, Reason: s.g.LastUpdateReason})
+		}
+	}
+	if o.Verb == Rollback && len(o.Groups) == 0 {
+		e.stopOthers()
+	}
+	return e.result(r), nil
+}
+
+// steps returns the groups that the order is for.
+func (o Order) steps(e *engine) (list []*step, err error) {
+	if len(e.steps) == 0 {
+		return nil, refuse("the rollout has no groups")
+	}
+	for _, name := range o.Groups {
+		i := e.r.group(name)
+		if i < 0 {
+			var names []string
+			for _, s := range e.steps {
+				names = append(names, excerpt(s.g.Name))
+			}
+			return nil, refuse("the rollout has no group %s (there are %s)", excerpt(name), strings.Join(names, ", "))
+		}
+		if !slices.Contains(list, e.steps[i]) {
+			list = append(list, e.steps[i])
+		}
+	}
+	switch {
+	case len(o.Groups) > 0:
+		return list, nil
+	case o.Verb != Rollback:
+		return nil, refuse("%s of which groups?", o.Verb)
+	}
+	for _, s := range e.steps {
+		if s.g.State != Unstarted && s.g.State != RolledBack {
+			list = append(list, s)
+		}
+	}
+	if len(list) == 0 {
+		return nil, refuse("no group has started")
+	}
+	return list, nil
+}
+
+// row returns what the verb does with a group as it is.
+func (o Order) row(s *step) (*order, error) {
+	halted := s.g.Halted != nil
+	known := false
+	for i := range orders {
+		row := &orders[i]
+		if row.verb != o.Verb {
+			continue
+		}
+		known = true
+		switch {
+		case !slices.Contains(row.from, s.g.State), row.under != "" && row.under != s.r.Spec.Strategy, row.force && !o.Force:
+		case halted && !row.halted && !row.onlyHalted, row.onlyHalted && !halted:
+		case row.broken && (s.g.Plan == nil || s.n.Flight != nil):
+		default:
+			return row, nil
+		}
+	}
+	switch {
+	case !known:
+		return nil, refuse("there is no order %q", string(o.Verb))
+	case halted:
+		return nil, refuse("group %s is halted (%s): retry it, mark it done or roll it back", excerpt(s.g.Name), s.g.Halted.Reason)
+	case o.Verb == Retry:
+		return nil, refuse("group %s is %s, and not halted: there is nothing to retry", excerpt(s.g.Name), s.g.State)
+	case o.Verb == StartUpdate && s.g.State == Canarying:
+		return nil, refuse("group %s waits for its canaries: --force goes on without them", excerpt(s.g.Name))
+	}
+	return nil, refuse("group %s is %s: %s does nothing with it", excerpt(s.g.Name), s.g.State, o.Verb)
+}
+
+// What begins on counts that are not complete cannot choose hosts.
+const uncountedWords = "the server has not seen the reports of 25 minutes yet, and does not know which hosts there are"
+
+func (s *step) refuseStart() string {
+	switch {
+	case s.e.uncounted && s.g.ConfigMaxInFlight != nil:
+		return uncountedWords + "; a group with max_in_flight needs to"
+	case s.force:
+		return ""
+	case s.e.uncounted:
+		return uncountedWords + "; --force starts the group all the same, and without canaries"
+	case s.allMissing():
+		return "its hosts reported within a day, and none does now; --force starts it all the same, and without canaries"
+	}
+	for _, i := range s.e.before(s.place) {
+		g := &s.r.Status.Groups[i]
+		if g.State != Done || g.Halted != nil {
+			return fmt.Sprintf("group %s comes before it, and is not done; --force starts it all the same, and without canaries", excerpt(g.Name))
+		}
+	}
+	return ""
+}
+
+func (s *step) refuseUncounted() string {
+	if s.e.uncounted {
+		return uncountedWords
+	}
+	return ""
+}
+
+func (s *step) startByHand() {
+	reason := ManualStart
+	if s.force {
+		reason = ManualForced
+	}
+	if picked := s.pick(); len(picked) > 0 && !s.force && s.r.Spec.Strategy == HaltOnError {
+		s.move(Canarying, reason, (*step).startCanaries)
+		return
+	}
+	s.move(Active, reason, func(s *step) {
+		s.startAll()
+		if s.r.Spec.Strategy == TimeBased && !s.r.Spec.AnyHour {
+			s.g.WindowEnd = s.now.Add(time.Duration(s.r.Spec.Window))
+		}
+	})
+}
+
+func (s *step) forceOn() { s.move(Active, ManualForced, (*step).goOn) }
+
+// markDone closes the window of a time-based group too, or it would be opened again
+// in the same one.
+func (s *step) markDone() {
+	s.move(Done, ManualDone, func(s *step) {
+		s.finish()
+		s.g.Halted, s.g.Conditions = nil, nil
+		if s.r.Spec.Strategy != TimeBased {
+			return
+		}
+		if w, inside := s.window(); inside {
+			s.g.WindowEnd = later(s.g.WindowEnd, w.to)
+		}
+	})
+}
+
+func (s *step) refuseRollback() string {
+	if s.r.Spec.StartVersion == s.r.Spec.TargetVersion {
+		return fmt.Sprintf("there is no other version to go back to: the start version is %s too; set-version %s with another --start", s.r.Spec.TargetVersion, s.r.Spec.TargetVersion)
+	}
+	return ""
+}
+
+func (s *step) rollBack() {
+	s.move(RolledBack, ManualRollback, func(s *step) { s.g.Halted, s.g.Conditions = nil, nil })
+}
+
+// stopOthers keeps groups that have not started from starting with a version that
+// was rolled back. Their hosts are not moved: they may be older than the start
+// version, and nobody has ordered an upgrade.
+func (e *engine) stopOthers() {
+	for _, s := range e.steps {
+		if s.g.State == Unstarted && s.g.Halted == nil {
+			s.halt(RolloutRollback, "the rollout was rolled back before the group started")
+		}
+	}
+}
+
+func (s *step) retry() {
+	if s.g.State == Unstarted {
+		s.move(Unstarted, ManualRetry, func(s *step) { s.g.Halted = nil })
+		return
+	}
+	windowEnd := s.g.WindowEnd
+	if picked := s.pick(); len(picked) > 0 && s.r.Spec.Strategy == HaltOnError {
+		s.move(Canarying, ManualRetry, (*step).startCanaries)
+		return
+	}
+	s.move(Active, ManualRetry, func(s *step) {
+		s.startAll()
+		s.g.WindowEnd = windowEnd
+	})
+}

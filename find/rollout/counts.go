@@ -1,0 +1,242 @@
+package rollout
+
+import (
+	"iter"
+	"sync"
+	"time"
+)
+
+// Counts is what the hosts' reports say at one moment, as far as a rollout needs
+// it. Groups has one entry for each group of that rollout, in its order.
+type Counts struct {
+	// Complete says that every host has had time to report to this server. While
+	// it has not, nothing advances: a host that is missing may be on its way.
+	Complete bool
+	Groups   []GroupCounts
+	// Omitted counts the hosts that report and are in no count, by reason.
+	Omitted map[string]int
+	// Unmatched counts hosts by the group they named that no schedule has.
+	Unmatched map[string]int
+}
+
+// GroupCounts is what the hosts of one group say. Present are hosts that count: seen
+// for a minute, their last report not older than PresentFor, neither pinned nor
+// disabled.
+type GroupCounts struct {
+	Present  int
+	UpToDate int // present, and on the target
+	Versions map[Semver]int
+	// Failed and TimedOut are hosts that were told to update since the group
+	// started; of a group with a plan, those that it admits.
+	Failed, TimedOut int
+	Unhealthy        int // present, and their agent is down
+	// Missing are hosts that reported within a day, and cannot be counted now:
+	// they are not present, or have just come back.
+	Missing  int
+	Problems []Problem
+	Canaries []CanaryReport // of the group's canaries, in their order
+	// Flight is nil for a group without a plan, and where the plan is broken.
+	Flight *Flight
+	// Eligible returns the hosts that are present and not yet on the target, each
+	// time the same; nil for none.
+	Eligible func() []Candidate
+}
+
+// Candidate is a host that a group may begin with.
+type Candidate struct {
+	ID, UpdaterID, Hostname string
+	Unhealthy               bool // its agent is down
+}
+
+// Problem is a host that something is wrong with, as an example for people.
+type Problem struct{ ID, Hostname, Error string }
+
+// maxProblems is how many examples there are for one group.
+const maxProblems = 3
+
+// CanaryReport is what became of one canary.
+type CanaryReport struct {
+	OnTarget bool
+	Failed   bool // it failed or was rolled back
+	TimedOut bool // it has said that it was told to update, and its time is over
+	// Lost says that nothing is to be expected of it: it is not present, or was
+	// pinned or disabled.
+	Lost  bool
+	Error string
+}
+
+// Reasons why a host that reports is in no count.
+const (
+	omitNew       = "seen for less than a minute"
+	omitAbsent    = "no report for 25 minutes"
+	omitPinned    = "pinned to a version"
+	omitDisabled  = "updates are disabled on the host"
+	omitCloned    = "several hosts report with one secret"
+	omitUnmatched = "its group is in no schedule (unmatched: hold)"
+)
+
+// Fleet is the hosts that report, at one moment. Neither it nor its hosts change
+// while somebody counts.
+type Fleet interface {
+	// All returns every host that is known.
+	All() iter.Seq[*Host]
+	// Host returns the host of an id, or nil.
+	Host(id HostID) *Host
+}
+
+// CountOptions are what a Count depends on beside its hosts.
+type CountOptions struct {
+	Complete bool          // as in Counts
+	Jitter   time.Duration // what hosts are told whose group has none of its own
+	Now      time.Time
+}
+
+// Count counts the hosts of a fleet for a rollout. plans holds the plan of each
+// group that has one that can be read. It is a pure function: what it returns
+// depends on its arguments alone.
+func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) Counts {
+	c := counter{r: r, fleet: fleet, now: opts.Now, places: make(map[string]int, len(r.Status.Groups))}
+	c.counts = Counts{Complete: opts.Complete, Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int), Unmatched: make(map[string]int)}
+	for i := range r.Status.Groups {
+		g := &r.Status.Groups[i]
+		c.places[g.Name] = i
+		c.trials = append(c.trials, newTrial(r, g, opts))
+	}
+	for h := range fleet.All() {
+		c.host(h)
+	}
+	c.eligible = sync.OnceValue(c.findEligible)
+	for i := range r.Status.Groups {
+		c.group(i, plans[r.Status.Groups[i].Name])
+	}
+	return c.counts
+}
+
+type counter struct {
+	r        *Rollout
+	fleet    Fleet
+	now      time.Time
+	places   map[string]int
+	trials   []trial
+	counts   Counts
+	eligible func() [][]Candidate
+}
+
+// place returns the group that a host is in, or why it is in none. A host without a
+// group of its own is in the last one.
+func (c *counter) place(h *Host) (at int, omitted string) {
+	at, known := c.places[h.Group]
+	if !known {
+		if c.r.Spec.Unmatched == Hold {
+			return -1, omitUnmatched
+		}
+		at = len(c.trials) - 1
+	}
+	return at, h.omitted(c.now)
+}
+
+// maxUnmatched bounds the names of groups that hosts can make up.
+const maxUnmatched = 100
+
+func (c *counter) host(h *Host) {
+	at, omitted := c.place(h)
+	if _, known := c.places[h.Group]; !known && h.Group != "" && omitted != omitAbsent && len(c.places) > 0 {
+		if _, there := c.counts.Unmatched[h.Group]; there || len(c.counts.Unmatched) < maxUnmatched {
+			c.counts.Unmatched[h.Group]++
+		}
+	}
+	if at >= 0 && c.r.Status.Groups[at].Plan == nil {
+		c.tally(&c.counts.Groups[at], h, c.trials[at])
+	}
+	if omitted != "" {
+		c.counts.Omitted[omitted]++
+		if at >= 0 && (omitted == omitNew || omitted == omitAbsent && c.now.Sub(h.LastSeen) < missedFor) {
+			c.counts.Groups[at].Missing++
+		}
+		return
+	}
+	if at < 0 {
+		return // there are no groups
+	}
+	n := &c.counts.Groups[at]
+	n.Present++
+	if n.Versions == nil {
+		n.Versions = make(map[Semver]int)
+	}
+	n.Versions[h.Version]++
+	if h.Version == c.r.Spec.TargetVersion {
+		n.UpToDate++
+	}
+	if h.Unhealthy {
+		n.Unhealthy++
+	}
+}
+
+// tally counts a host of a group without a plan, of which nobody knows who was told
+// but by what hosts say. Those that went away meanwhile count too.
+func (c *counter) tally(n *GroupCounts, h *Host, t trial) {
+	if !t.begun {
+		return
+	}
+	state := h.progress(t)
+	n.judge(h, state, h.hasFailed(t))
+}
+
+// judge counts a host that was told to update.
+func (n *GroupCounts) judge(h *Host, state progress, hasFailed bool) {
+	switch {
+	case hasFailed:
+		n.Failed++
+		n.note(h, h.Failed.Error)
+	case state == gone:
+		n.Failed++
+		n.note(h, "it began to update and was not heard of again")
+	case state == timedOut:
+		n.TimedOut++
+		n.note(h, "it has not come to the version in time")
+	}
+}
+
+func (n *GroupCounts) note(h *Host, problem string) {
+	if len(n.Problems) < maxProblems {
+		n.Problems = append(n.Problems, Problem{h.ID, h.Hostname, problem})
+	}
+}
+
+// group adds what has to be looked up host by host.
+func (c *counter) group(i int, plan *Index) {
+	g, n, t := &c.r.Status.Groups[i], &c.counts.Groups[i], c.trials[i]
+	for _, canary := range g.Canaries {
+		n.Canaries = append(n.Canaries, canaryReport(c.fleet.Host(ParseHostID(canary.HostID)), t, c.now))
+	}
+	if g.Plan != nil && plan != nil {
+		n.Flight = c.flight(g, n, plan, t)
+	}
+	n.Eligible = func() []Candidate { return c.eligible()[i] }
+}
+
+func canaryReport(h *Host, t trial, now time.Time) CanaryReport {
+	if h == nil {
+		return CanaryReport{Lost: true}
+	}
+	state, omitted := h.progress(t), h.omitted(now)
+	return CanaryReport{
+		OnTarget: state == updated, Failed: h.hasFailed(t) || state == gone, TimedOut: state == timedOut,
+		Lost: omitted != "" && omitted != omitNew, Error: h.Failed.Error,
+	}
+}
+
+// findEligible goes through the fleet once for all groups.
+func (c *counter) findEligible() [][]Candidate {
+	lists := make([][]Candidate, len(c.trials))
+	for i := range lists {
+		n := &c.counts.Groups[i]
+		lists[i] = make([]Candidate, 0, n.Present-n.UpToDate)
+	}
+	for h := range c.fleet.All() {
+		if at, omitted := c.place(h); at >= 0 && omitted == "" && h.Version != c.r.Spec.TargetVersion {
+			lists[at] = append(lists[at], Candidate{h.ID, h.UpdaterID, h.Hostname, h.Unhealthy})
+		}
+	}
+	return lists
+}

@@ -1,0 +1,287 @@
+package rollout
+
+import (
+	"time"
+)
+
+// Query is what a host asks find with. Any of it may be missing, or anything at all.
+type Query struct {
+	Group, Host, UpdaterID string
+}
+
+// Answer is what a host is told.
+type Answer struct {
+	// Version to run; empty where none is wanted.
+	Version Semver
+	// AutoUpdate says whether a host that runs another version updates now.
+	AutoUpdate bool
+	// Jitter bounds the wait before an update; -1 where the group says nothing.
+	Jitter time.Duration
+	// Row is the row of FindTable that the answer is from.
+	Row *FindRow
+	// Group is the one that counts, -1 for none. Matched says that the host has
+	// named it.
+	Group   int
+	Matched bool
+}
+
+// which is one of the versions of a rollout.
+type which int
+
+const (
+	start which = iota
+	target
+	targetIfPicked // start for those who are no canaries
+)
+
+// who is told to update.
+type who int
+
+const (
+	nobody who = iota
+	everybody
+	pickedOnes   // canaries
+	beforeEnd    // everybody, until window_end: whether or not an engine closes the window
+	placeReached // the hosts of the plan up to last_active_host_index
+)
+
+// FindRow is a row of what find answers.
+type FindRow struct {
+	Mode    string // in words
+	Group   string
+	Version string
+	Update  string
+	holds   func(*view) bool
+	version which
+	update  who
+}
+
+// FindTable is what find answers: the first row that holds. docs/rollouts.md prints
+// it.
+var FindTable = []FindRow{
+	{
+		Mode: "disabled", Group: "any", Version: "target", Update: "false",
+		holds:   func(v *view) bool { return v.mode == Disabled },
+		version: target, update: nobody,
+	},
+	{
+		Mode: "suspended", Group: "unstarted, canary, rolledback", Version: "start", Update: "false",
+		holds:   func(v *view) bool { return v.mode == Suspended && v.in(Unstarted, Canarying, RolledBack) },
+		version: start, update: nobody,
+	},
+	{
+		Mode: "suspended", Group: "active, done; immediate schedule", Version: "target", Update: "false",
+		holds:   func(v *view) bool { return v.mode == Suspended },
+		version: target, update: nobody,
+	},
+	{
+		Mode: "enabled", Group: "immediate schedule", Version: "target", Update: "true",
+		holds:   func(v *view) bool { return v.schedule == Immediate },
+		version: target, update: everybody,
+	},
+	{
+		Mode: "enabled", Group: "unstarted", Version: "start", Update: "false",
+		holds:   func(v *view) bool { return v.in(Unstarted) },
+		version: start, update: nobody,
+	},
+	{
+		Mode: "enabled", Group: "canary, halted", Version: "target for the picked, start for the rest", Update: "false",
+		holds:   func(v *view) bool { return v.in(Canarying) && v.halted() },
+		version: targetIfPicked, update: nobody,
+	},
+	{
+		Mode: "enabled", Group: "canary", Version: "target for the picked, start for the rest", Update: "true for the picked only",
+		holds:   func(v *view) bool { return v.in(Canarying) },
+		version: targetIfPicked, update: pickedOnes,
+	},
+	{
+		Mode: "enabled", Group: "active, halted by a failure or a timeout", Version: "target", Update: "false",
+		holds:   func(v *view) bool { return v.in(Active) && v.halted() && v.group.Halted.Reason != Expired },
+		version: target, update: nobody,
+	},
+	{
+		Mode: "enabled", Group: "active with a plan, also halted since it expired", Version: "target", Update: "the host's place ≤ last_active_host_index (time-based: only before window_end)",
+		holds:   func(v *view) bool { return v.in(Active) && v.group.Plan != nil },
+		version: target, update: placeReached,
+	},
+	{
+		Mode: "enabled", Group: "active without a plan", Version: "target", Update: "true (time-based: only before window_end)",
+		holds:   func(v *view) bool { return v.in(Active) },
+		version: target, update: beforeEnd,
+	},
+	{
+		Mode: "enabled", Group: "done, halt-on-error", Version: "target", Update: "true",
+		holds:   func(v *view) bool { return v.in(Done) && v.strategy == HaltOnError },
+		version: target, update: everybody,
+	},
+	{
+		Mode: "enabled", Group: "done, time-based", Version: "target", Update: "false",
+		holds:   func(v *view) bool { return v.in(Done) },
+		version: target, update: nobody,
+	},
+	{
+		Mode: "enabled", Group: "rolledback", Version: "start", Update: "true",
+		holds:   func(v *view) bool { return v.in(RolledBack) },
+		version: start, update: everybody,
+	},
+}
+
+// view is all that a row depends on.
+type view struct {
+	mode     Mode
+	schedule Schedule
+	strategy Strategy
+	group    *GroupStatus // nil for none
+}
+
+func (v *view) in(states ...State) bool {
+	for _, s := range states {
+		if v.group != nil && v.group.State == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) halted() bool { return v.group.Halted != nil }
+
+// Snapshot is all that hosts are answered from. It is made once for each change of a
+// resource, and never changed: any number of questions may be asked at once.
+type Snapshot struct {
+	rollout *Rollout
+	groups  map[string]int
+	told    []told // of each group, and last the one of hosts without any
+	hold    bool
+}
+
+// told is a row of the table, applied to a group.
+type told struct {
+	row            *FindRow
+	version, other Semver // other is for hosts that are not picked
+	update         who
+	jitter         time.Duration
+	end            time.Time
+	canaries       map[string]bool // by host id and by updater id
+	plan           *Index
+	last           int
+	group          int
+}
+
+// NewSnapshot returns the snapshot of resources, of which all but the version may be
+// nil. plans holds the plan of each group that has one; where it is missing, none
+// of the group's hosts is told to update.
+//
+// A rollout that is not that of the version is none: the answers are those of the
+// new one that the engine will begin. So a version that was replaced admits nobody
+// from that moment on, whether or not an engine runs.
+func NewSnapshot(c *Config, v *Version, r *Rollout, plans map[string]*Index) *Snapshot {
+	if r == nil || !r.Of(v) {
+		r, plans = NewRollout(c, v, time.Time{}), nil
+	}
+	s := &Snapshot{rollout: r, groups: make(map[string]int), hold: r.Spec.Unmatched == Hold}
+	seen := view{mode: EffectiveMode(c, v), schedule: r.Spec.Schedule, strategy: r.Spec.Strategy}
+	for i := range r.Status.Groups {
+		seen.group = &r.Status.Groups[i]
+		s.groups[seen.group.Name] = i
+		s.told = append(s.told, s.tell(seen, i, plans[seen.group.Name]))
+	}
+	if len(s.told) == 0 {
+		seen.group = nil
+		if seen.schedule != Immediate {
+			seen.group = &GroupStatus{State: Unstarted} // nobody's turn will come
+		}
+		s.told = append(s.told, s.tell(seen, -1, nil))
+		s.hold = false
+	}
+	return s
+}
+
+func (s *Snapshot) tell(seen view, group int, plan *Index) told {
+	spec := s.rollout.Spec
+	t := told{jitter: -1, group: group}
+	for i := range FindTable {
+		if FindTable[i].holds(&seen) {
+			t.row = &FindTable[i]
+			break
+		}
+	}
+	t.update = t.row.update
+	t.version, t.other = spec.TargetVersion, spec.TargetVersion
+	switch t.row.version {
+	case start:
+		t.version, t.other = spec.StartVersion, spec.StartVersion
+	case targetIfPicked:
+		t.other = spec.StartVersion
+	}
+	if spec.JitterSeconds != nil {
+		t.jitter = time.Duration(*spec.JitterSeconds) * time.Second
+	}
+	if seen.group == nil {
+		return t
+	}
+	if jitter := seen.group.ConfigJitterSeconds; jitter != nil {
+		t.jitter = time.Duration(*jitter) * time.Second
+	}
+	if t.update == beforeEnd && (spec.Strategy != TimeBased || seen.group.WindowEnd.IsZero()) {
+		t.update = everybody
+	}
+	if spec.Strategy == TimeBased {
+		t.end = seen.group.WindowEnd
+	}
+	if seen.group.Plan != nil {
+		t.plan, t.last = plan, seen.group.Plan.LastActiveHostIndex
+	}
+	if len(seen.group.Canaries) > 0 {
+		t.canaries = make(map[string]bool)
+	}
+	for _, canary := range seen.group.Canaries {
+		for _, id := range []string{canary.HostID, canary.UpdaterID} {
+			if id != "" {
+				t.canaries[id] = true
+			}
+		}
+	}
+	return t
+}
+
+// Rollout returns what the answers are from, which must not be changed.
+func (s *Snapshot) Rollout() *Rollout { return s.rollout }
+
+// Find is what a host is told at a moment. It is a pure function.
+func (s *Snapshot) Find(q Query, now time.Time) Answer {
+	i, matched := s.groups[q.Group]
+	if !matched {
+		i = len(s.told) - 1
+	}
+	t := &s.told[i]
+	a := Answer{Version: t.version, Jitter: t.jitter, Row: t.row, Group: t.group, Matched: matched}
+	if t.other != t.version && !t.picked(q) {
+		a.Version = t.other
+	}
+	switch t.update {
+	case everybody:
+		a.AutoUpdate = true
+	case pickedOnes:
+		a.AutoUpdate = t.picked(q)
+	case beforeEnd:
+		a.AutoUpdate = now.Before(t.end)
+	case placeReached:
+		a.AutoUpdate = (t.end.IsZero() || now.Before(t.end)) && t.reached(q.Host)
+	}
+	if s.hold && !matched {
+		a.AutoUpdate = false
+	}
+	return a
+}
+
+func (t *told) picked(q Query) bool {
+	return q.Host != "" && t.canaries[q.Host] || q.UpdaterID != "" && t.canaries[q.UpdaterID]
+}
+
+func (t *told) reached(host string) bool {
+	if t.plan == nil || host == "" || t.last < 0 {
+		return false
+	}
+	place, there := t.plan.Place(ParseHostID(host))
+	return there && place <= t.last
+}

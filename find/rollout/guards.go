@@ -1,0 +1,224 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// What holds of a group at its turn.
+
+// ready reports whether the groups before are done, and when the last of them was.
+func (s *step) ready() (last time.Time, ok bool) {
+	for _, i := range s.e.before(s.place) {
+		g := &s.r.Status.Groups[i]
+		if g.State != Done || g.Halted != nil {
+			return last, false
+		}
+		if g.DoneTime.After(last) {
+			last = g.DoneTime
+		}
+	}
+	return last, true
+}
+
+func (s *step) mayStart() bool {
+	last, ok := s.ready()
+	if !ok || s.r.Spec.AnyHour {
+		return ok
+	}
+	if len(s.e.before(s.place)) > 0 && s.now.Before(last.Add(time.Duration(s.g.ConfigWaitHours)*time.Hour)) {
+		return false
+	}
+	_, inside := windowAt(s.g.ConfigDays, s.g.ConfigStartHour, startTime, s.now)
+	return inside
+}
+
+// allMissing is a network that is down, or a server that hosts have just found again:
+// a group that started now would be taken for one without hosts, and be done an
+// hour later without having shown anything.
+func (s *step) allMissing() bool { return s.n.Present == 0 && s.n.Missing > 0 }
+
+// mayOpen is mayStart of the strategy time-based. A group is opened once in a
+// window: one that somebody has marked done stays done until the next.
+func (s *step) mayOpen() bool {
+	if s.r.Spec.AnyHour {
+		return s.g.State == Unstarted
+	}
+	w, inside := s.window()
+	return inside && !w.from.Before(s.g.WindowEnd)
+}
+
+func (s *step) window() (window, bool) {
+	return windowAt(s.g.ConfigDays, s.g.ConfigStartHour, time.Duration(s.r.Spec.Window), s.now)
+}
+
+// hourOver reports whether the hour in which the group started is over: the one
+// from start_hour where it started by its schedule, else one from its start.
+func (s *step) hourOver() bool {
+	w, inside := windowAt(s.g.ConfigDays, s.g.ConfigStartHour, startTime, s.g.StartTime)
+	if !inside || s.r.Spec.AnyHour {
+		w.to = s.g.StartTime.Add(startTime)
+	}
+	return !s.now.Before(w.to)
+}
+
+// pick draws the canaries that the group would start with.
+func (s *step) pick() []Canary {
+	if s.g.CanaryCount > 0 && s.picked == nil && s.n.Eligible != nil {
+		s.picked = drawCanaries(s.r, s.g, s.n.Eligible(), s.beginning())
+	}
+	return s.picked
+}
+
+// beginning is the start time of a trial that begins now: later than that of the
+// trial before, whatever the clock says.
+func (s *step) beginning() time.Time {
+	at := s.now
+	if s.g.Plan != nil && !at.After(s.g.Plan.StartTime) {
+		at = s.g.Plan.StartTime.Add(time.Second)
+	}
+	return at
+}
+
+func (s *step) canaryWith(holds func(CanaryReport, Canary) bool) (Canary, CanaryReport, bool) {
+	for i, c := range s.g.Canaries {
+		if i < len(s.n.Canaries) && holds(s.n.Canaries[i], c) {
+			return c, s.n.Canaries[i], true
+		}
+	}
+	return Canary{}, CanaryReport{}, false
+}
+
+func isFailed(r CanaryReport, _ Canary) bool               { return r.Failed }
+func isTimedOut(r CanaryReport, c Canary) bool             { return r.TimedOut && !c.Success }
+func isLost(r CanaryReport, c Canary) bool                 { return r.Lost && !c.Success }
+func (s *step) has(f func(CanaryReport, Canary) bool) bool { _, _, ok := s.canaryWith(f); return ok }
+
+func (s *step) canaryFailed() bool   { return s.has(isFailed) }
+func (s *step) canaryTimedOut() bool { return s.has(isTimedOut) }
+func (s *step) canaryLost() bool     { return s.has(isLost) }
+
+// canariesDone is true of no canaries: there is nobody left to wait for.
+func (s *step) canariesDone() bool {
+	return !slices.ContainsFunc(s.g.Canaries, func(c Canary) bool { return !c.Success })
+}
+
+// hosts is the number that the limits of the group are parts of.
+func (s *step) hosts() int {
+	if s.g.Plan != nil {
+		return s.g.Plan.HostCount
+	}
+	return max(0, s.g.InitialCount)
+}
+
+func (s *step) tooManyFailed() bool {
+	return s.config.guarded() && exceeds(s.n.Failed, s.config.maxFailed(), s.hosts())
+}
+
+func (s *step) tooManyTimedOut() bool {
+	return s.config.guarded() && exceeds(s.n.TimedOut, s.config.maxTimeout(), s.hosts())
+}
+
+func (s *step) complete() bool {
+	return s.g.InitialCount > 0 && s.enoughUpdated() && enough(s.n.Present, s.config.threshold(), s.g.InitialCount) && s.exhausted()
+}
+
+func (s *step) enoughUpdated() bool { return enough(s.n.UpToDate, s.config.threshold(), s.n.Present) }
+
+func (s *step) exhausted() bool {
+	return s.g.Plan == nil || s.n.Flight.exhausted(s.g.Plan.LastActiveHostIndex)
+}
+
+func (s *step) shrunk() bool {
+	return s.g.InitialCount > 0 && s.enoughUpdated() && !enough(s.n.Present, s.config.threshold(), s.g.InitialCount) && s.exhausted()
+}
+
+func (s *step) heldBack() bool {
+	f := s.n.Flight
+	return f != nil && f.Limit > 0 && f.Unhealthy >= f.Limit && s.g.Plan != nil && s.g.Plan.LastActiveHostIndex < f.Hosts-1
+}
+
+// What people are told. Messages of conditions hold no counts that change from tick
+// to tick: each change is written.
+
+func (s *step) canaryMessage() string {
+	if c, r, ok := s.canaryWith(isFailed); ok {
+		return fmt.Sprintf("canary %s failed: %s", nameOf(c.Hostname, c.HostID), given(notEmpty(r.Error), "it began to update and was not heard of again"))
+	}
+	c, _, _ := s.canaryWith(isTimedOut)
+	return fmt.Sprintf("canary %s was told to update, and has not come to %s within %s", nameOf(c.Hostname, c.HostID), s.r.Spec.TargetVersion, s.config.jitter()+s.config.timeout())
+}
+
+func (s *step) failedMessage() string {
+	return fmt.Sprintf("%d of %d hosts failed, which is more than %d %%%s", s.n.Failed, s.hosts(), s.config.maxFailed(), s.examples())
+}
+
+func (s *step) timedOutMessage() string {
+	return fmt.Sprintf("%d of %d hosts timed out, which is more than %d %%%s", s.n.TimedOut, s.hosts(), s.config.maxTimeout(), s.examples())
+}
+
+func (s *step) examples() string {
+	var text strings.Builder
+	for _, p := range s.n.Problems {
+		fmt.Fprintf(&text, "; %s: %s", nameOf(p.Hostname, p.ID), given(notEmpty(p.Error), "it gave no error"))
+	}
+	return text.String()
+}
+
+func (s *step) expiredMessage() string {
+	return fmt.Sprintf("after 24 hours %d of %d hosts of the plan have had their turn", s.g.Plan.LastActiveHostIndex+1, s.g.Plan.HostCount)
+}
+
+func (s *step) missingMessage() string {
+	return "hosts of the group reported within a day, and none does now: it does not start"
+}
+
+func (s *step) lostMessage() string {
+	c, _, _ := s.canaryWith(isLost)
+	return fmt.Sprintf("canary %s does not report any more, or was pinned or disabled", nameOf(c.Hostname, c.HostID))
+}
+
+func (s *step) shrunkMessage() string {
+	return fmt.Sprintf("less than %d %% of the %d hosts at the start are present: nobody can tell whether the others are gone or broken", s.config.threshold(), s.g.InitialCount)
+}
+
+func (s *step) slowMessage() string {
+	return fmt.Sprintf("24 hours after the start, less than %d %% of the hosts are on %s", s.config.threshold(), s.r.Spec.TargetVersion)
+}
+
+func (s *step) brokenMessage() string {
+	return "its plan cannot be read, and no host is told to update"
+}
+
+func (s *step) heldBackMessage() string {
+	return fmt.Sprintf("%d hosts may be in flight, and the agents of as many are down already", s.n.Flight.Limit)
+}
+
+func nameOf(hostname, id string) string {
+	if hostname == "" {
+		return excerpt(id)
+	}
+	return fmt.Sprintf("%s (%s)", excerpt(hostname), excerpt(id))
+}
+
+func notEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	if len(s) > maxMessage {
+		s = s[:maxMessage] + "…"
+	}
+	s = strings.ToValidUTF8(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s), "")
+	return &s
+}
+
+// maxMessage bounds what one host can have a rollout say.
+const maxMessage = 300

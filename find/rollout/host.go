@@ -1,0 +1,244 @@
+package rollout
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Host is what is known of one host, from its own authenticated reports. All times
+// are the server's: those of a host are nothing to measure with.
+//
+// Whoever keeps hosts beyond the life of a server keeps all of it. Failed above all:
+// a verdict that is forgotten is a group that goes on.
+type Host struct {
+	ID        string // the UUID of the agent's host_uuid
+	UpdaterID string
+	Hostname  string
+	Group     string // as the host names it
+	Version   Semver // of the agent that runs
+	Edition   string
+	Arch      string
+	Pinned    bool
+	Disabled  bool
+	Unhealthy bool // its agent is down
+	Cloned    bool // others report with its secret
+
+	FirstSeen time.Time // of the reports without a long pause
+	LastSeen  time.Time
+
+	// Told is when it first said that it was told to update to a version, and has
+	// gone on saying so.
+	Told Event
+	// Begun is when it said that it begins to update, and has not ended.
+	Begun Event
+	// Failed is its last failure. It stays when the host comes to the version
+	// later: the version did fail here once.
+	Failed Failure
+}
+
+// Event is something that happened on the way to a version.
+type Event struct {
+	Target Semver
+	At     time.Time
+}
+
+// Failure is an update that failed or was rolled back.
+type Failure struct {
+	Event
+	Error string
+	// Outcome is the host's own time of it, by which a report of the same failure
+	// is known.
+	Outcome time.Time
+}
+
+// Heartbeat is one report of a host: after each poll, and when an update begins and
+// ends.
+type Heartbeat struct {
+	HostID    string `json:"host_id"`
+	UpdaterID string `json:"updater_id,omitempty"`
+	Hostname  string `json:"hostname,omitempty"`
+	Group     string `json:"group,omitempty"`
+	Version   Semver `json:"version,omitempty"`
+	Edition   string `json:"edition,omitempty"`
+	Arch      string `json:"arch,omitempty"`
+	Pinned    bool   `json:"pinned,omitempty"`
+	Disabled  bool   `json:"disabled,omitempty"`
+	Unhealthy bool   `json:"unhealthy,omitempty"`
+	// Told is the version of find's last answer, where that said to update now.
+	Told Semver `json:"told,omitempty"`
+	// Outcome is that of the last update, which may be long ago.
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Outcome is what became of an update.
+type Outcome struct {
+	Target Semver       `json:"target"`
+	State  OutcomeState `json:"state"`
+	Error  string       `json:"error,omitempty"`
+	Time   time.Time    `json:"time"` // by the host's clock
+}
+
+const (
+	maxHostID   = 128
+	maxHostname = 253
+	maxWord     = 40
+	maxError    = 4096
+)
+
+// Check returns why a report cannot be one: what a host says of itself goes into
+// resources, logs and terminals.
+func (b *Heartbeat) Check() error {
+	if b.HostID == "" {
+		return errors.New("host_id: it is missing")
+	}
+	fields := []struct {
+		name, value string
+		limit       int
+	}{
+		{"host_id", b.HostID, maxHostID}, {"updater_id", b.UpdaterID, maxHostID}, {"hostname", b.Hostname, maxHostname},
+		{"group", b.Group, maxGroupName}, {"edition", b.Edition, maxWord}, {"arch", b.Arch, maxWord},
+	}
+	if b.Outcome != nil {
+		if b.Outcome.Target == "" || b.Outcome.State == "" || b.Outcome.Time.IsZero() {
+			return errors.New("outcome: it has no target, no state or no time")
+		}
+		if len(b.Outcome.Error) > maxError {
+			return fmt.Errorf("outcome.error: it is longer than %d bytes", maxError)
+		}
+	}
+	for _, f := range fields {
+		switch {
+		case len(f.value) > f.limit:
+			return fmt.Errorf("%s: it is longer than %d bytes", f.name, f.limit)
+		case !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, unicode.IsControl):
+			return fmt.Errorf("%s: %s is not plain text", f.name, excerpt(f.value))
+		}
+	}
+	return nil
+}
+
+// Take notes what a host has reported, and has passed Check, at a moment.
+func (h *Host) Take(b Heartbeat, now time.Time) {
+	if now.Sub(h.LastSeen) > PresentFor {
+		h.FirstSeen = now
+	}
+	h.LastSeen = now
+	h.ID, h.Group, h.Version = b.HostID, b.Group, b.Version
+	h.UpdaterID, h.Hostname = cmp.Or(b.UpdaterID, h.UpdaterID), cmp.Or(b.Hostname, h.Hostname)
+	h.Edition, h.Arch = cmp.Or(b.Edition, h.Edition), cmp.Or(b.Arch, h.Arch)
+	h.Pinned, h.Disabled, h.Unhealthy = b.Pinned, b.Disabled, b.Unhealthy
+	if b.Told == "" {
+		h.Told = Event{}
+	} else if h.Told.Target != b.Told {
+		h.Told = Event{b.Told, now}
+	}
+	if b.Outcome != nil {
+		h.takeOutcome(*b.Outcome, now)
+	}
+}
+
+func (h *Host) takeOutcome(o Outcome, now time.Time) {
+	switch o.State {
+	case OutcomeStarted:
+		if h.Begun.Target != o.Target {
+			h.Begun = Event{o.Target, now}
+		}
+		return
+	case OutcomeFailed, OutcomeRolledBack:
+		if h.Failed.Target != o.Target || !h.Failed.Outcome.Equal(o.Time) {
+			h.Failed = Failure{Event{o.Target, now}, o.Error, o.Time}
+		}
+	}
+	h.Begun = Event{}
+}
+
+// omitted returns why the host is in no count, "" for one that is.
+func (h *Host) omitted(now time.Time) string {
+	switch {
+	case h.Cloned:
+		return omitCloned
+	case !h.present(now):
+		return omitAbsent
+	case h.Pinned:
+		return omitPinned
+	case h.Disabled:
+		return omitDisabled
+	case now.Sub(h.FirstSeen) < settled:
+		return omitNew
+	}
+	return ""
+}
+
+func (h *Host) present(now time.Time) bool { return now.Sub(h.LastSeen) <= PresentFor }
+
+// trial is one attempt of a group to bring its hosts to a version.
+type trial struct {
+	target   Semver
+	begun    bool
+	since    time.Time
+	limit    time.Duration // jitter and timeout
+	silence  time.Duration
+	complete bool // see Counts
+	now      time.Time
+}
+
+func newTrial(r *Rollout, g *GroupStatus, opts CountOptions) trial {
+	config := g.config()
+	jitter := opts.Jitter
+	if config.JitterSeconds != nil {
+		jitter = config.jitter()
+	}
+	return trial{
+		target: r.Spec.TargetVersion, begun: g.State == Canarying || g.State == Active, since: g.StartTime,
+		limit: jitter + config.timeout(), silence: config.silence(), complete: opts.Complete, now: opts.Now,
+	}
+}
+
+// progress is how far a host has come in a trial that it was admitted to.
+type progress int
+
+const (
+	silent    progress = iota // has not said that it was told
+	underway                  // was told
+	updated                   // is on the target
+	failed                    // has failed, and is not on the target
+	gone                      // had begun, and was not heard of again
+	timedOut                  // was told, and its time is over; or was never heard of
+	withdrawn                 // a person took it out: pinned, disabled
+)
+
+// finished reports whether the host no longer holds a place in flight.
+func (p progress) finished() bool { return p != silent && p != underway }
+
+// hasFailed reports whether the host has failed in the trial, once or more often,
+// whatever came of it later.
+func (h *Host) hasFailed(t trial) bool {
+	return h.Failed.Target == t.target && !h.Failed.At.Before(t.since)
+}
+
+// progress judges a host. What follows from a host not being heard of holds only
+// where this server would have heard of it.
+func (h *Host) progress(t trial) progress {
+	told := h.Told.Target == t.target && !h.Told.At.Before(t.since)
+	begun := h.Begun.Target == t.target && !h.Begun.At.Before(t.since)
+	switch {
+	case h.Version == t.target:
+		return updated
+	case h.hasFailed(t):
+		return failed
+	case h.Pinned || h.Disabled || h.Cloned:
+		return withdrawn
+	case begun && t.complete && t.now.Sub(h.LastSeen) > t.silence:
+		return gone
+	case told && t.complete && !t.now.Before(h.Told.At.Add(t.limit)):
+		return timedOut
+	case told || begun:
+		return underway
+	}
+	return silent
+}

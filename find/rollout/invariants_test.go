@@ -1,0 +1,219 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// check compares a rollout with the one before.
+func (h *history) check(before *Rollout, result Result) string {
+	after := result.Rollout
+	manual := func(r Reason) bool { return len(r) > 6 && r[:6] == "manual" }
+	for i := range after.Status.Groups {
+		a, b := &after.Status.Groups[i], &before.Status.Groups[i]
+		if b.Halted != nil && (a.Halted == nil || a.State != b.State) {
+			return fmt.Sprintf("group %s is not halted any more", a.Name)
+		}
+		if a.Halted != nil && manual(a.Halted.Reason) {
+			return "a person has halted it"
+		}
+		if a.State != b.State {
+			if EffectiveMode(h.config, h.version) != Enabled {
+				return fmt.Sprintf("group %s went on although updates are not enabled", a.Name)
+			}
+			if !h.complete && a.LastUpdateReason != WindowClosed {
+				return fmt.Sprintf("group %s went on to %s on counts that are not complete", a.Name, a.State)
+			}
+			if !forward(b.State, a.State, after.Spec.Strategy) {
+				return fmt.Sprintf("group %s went from %s to %s", a.Name, b.State, a.State)
+			}
+		}
+		if b.State == Unstarted && a.State != Unstarted {
+			if problem := h.mayHaveStarted(after, i); problem != "" {
+				return problem
+			}
+		}
+		if problem := h.index(a, b); problem != "" {
+			return problem
+		}
+	}
+	return ""
+}
+
+func forward(from, to State, strategy Strategy) bool {
+	order := []State{Unstarted, Canarying, Active, Done}
+	if strategy == TimeBased && from == Done && to == Active {
+		return true
+	}
+	i, j := slices.Index(order, from), slices.Index(order, to)
+	return i >= 0 && j > i
+}
+
+// mayHaveStarted looks at the groups before, and the hour.
+func (h *history) mayHaveStarted(r *Rollout, i int) string {
+	g := &r.Status.Groups[i]
+	if !r.Spec.AnyHour {
+		length := time.Hour
+		if r.Spec.Strategy == TimeBased {
+			length = time.Duration(r.Spec.Window)
+		}
+		inside := false
+		for t := h.now.Add(-length); !t.After(h.now); t = t.Add(time.Minute) {
+			begins := t.Truncate(time.Hour)
+			if begins.Hour() == g.ConfigStartHour && (slices.Contains(g.ConfigDays, EveryDay) || slices.Contains(g.ConfigDays, Day(begins.Format("Mon")))) && h.now.Sub(begins) < length {
+				inside = true
+			}
+		}
+		if !inside {
+			return fmt.Sprintf("group %s started outside of its hours", g.Name)
+		}
+	}
+	if r.Spec.Strategy == TimeBased {
+		return ""
+	}
+	explicit := slices.ContainsFunc(r.Status.Groups, func(g GroupStatus) bool { return len(g.ConfigRequires) > 0 })
+	var look func(i int, first bool) string
+	look = func(i int, first bool) string {
+		of := &r.Status.Groups[i]
+		if !first && (of.State != Done || of.Halted != nil) {
+			return fmt.Sprintf("group %s started before %s was done", g.Name, of.Name)
+		}
+		if !first && !r.Spec.AnyHour && h.now.Before(of.DoneTime.Add(time.Duration(g.ConfigWaitHours)*time.Hour)) {
+			return fmt.Sprintf("group %s did not wait for %d hours after %s", g.Name, g.ConfigWaitHours, of.Name)
+		}
+		if !explicit {
+			if i == 0 {
+				return ""
+			}
+			return look(i-1, false)
+		}
+		for _, name := range of.ConfigRequires {
+			if problem := look(r.group(name), false); problem != "" {
+				return problem
+			}
+		}
+		return ""
+	}
+	return look(i, true)
+}
+
+// index counts who is in flight by itself.
+func (h *history) index(a, b *GroupStatus) string {
+	if a.Plan == nil || b.Plan == nil || !a.Plan.StartTime.Equal(b.Plan.StartTime) {
+		return ""
+	}
+	from, to := b.Plan.LastActiveHostIndex, a.Plan.LastActiveHostIndex
+	switch {
+	case to < from:
+		return fmt.Sprintf("the index of %s went back from %d to %d", a.Name, from, to)
+	case to == from:
+		return ""
+	case a.Halted != nil:
+		return fmt.Sprintf("the index of %s grew although it is halted", a.Name)
+	case h.now.Sub(b.Plan.IndexTime) < 10*time.Second:
+		return fmt.Sprintf("the index of %s was written twice in ten seconds", a.Name)
+	case !h.complete:
+		return fmt.Sprintf("the index of %s grew on counts that are not complete", a.Name)
+	}
+	h.covered["an index grew"] = true
+	limit := a.ConfigMaxInFlight.N
+	if a.ConfigMaxInFlight.Percent {
+		limit = limit * a.Plan.HostCount / 100
+		if limit == 0 && a.ConfigMaxInFlight.N > 0 {
+			limit = 1
+		}
+	}
+	if limit > 1 {
+		h.covered["an index of several hosts grew"] = true
+	}
+	flying, admitted := 0, make(map[HostID]bool)
+	target := h.rollout.Spec.TargetVersion
+	for place := range to + 1 {
+		id := h.plans[a.Name].ID(place)
+		host := h.fleet.byID[id]
+		admitted[id] = true
+		told := host.Told.Target == target && !host.Told.At.Before(a.StartTime)
+		begun := host.Begun.Target == target && !host.Begun.At.Before(a.StartTime)
+		quiet := h.now.Sub(host.LastSeen)
+		switch {
+		case host.Version == target:
+		case host.Failed.Target == target && !host.Failed.At.Before(a.StartTime):
+		case host.Pinned:
+		case told && h.now.Sub(host.Told.At) >= time.Duration(given(a.ConfigTimeoutSeconds, 3600)+given(a.ConfigJitterSeconds, 0))*time.Second:
+		case begun && quiet > max(20*time.Minute, time.Duration(given(a.ConfigFailureSeconds, 0))*time.Second):
+		case !told && !begun && quiet > 25*time.Minute && place <= from: // silent, and gone
+		default:
+			flying++
+		}
+	}
+	if flying > limit {
+		return fmt.Sprintf("%d hosts of %s are in flight, of %d at most", flying, a.Name, limit)
+	}
+	return ""
+}
+
+// ask has everybody ask at once, and says what is wrong with the answers.
+func (h *history) ask() string {
+	s := NewSnapshot(h.config, h.version, h.rollout, h.plans)
+	mode := EffectiveMode(h.config, h.version)
+	yes := make(map[string]map[string]bool) // by group
+	for _, host := range h.fleet.hosts {
+		q := Query{Group: host.Group, Host: host.ID, UpdaterID: host.UpdaterID}
+		a := s.Find(q, h.now)
+		if h.IntN(8) == 0 && s.Find(q, h.now) != a {
+			return "the same question has two answers"
+		}
+		wanted := h.version.Spec.Agents
+		if a.Version != wanted.TargetVersion && a.Version != cmp.Or(wanted.StartVersion, wanted.TargetVersion) {
+			return fmt.Sprintf("host %s is told %s, which is neither the start nor the target", host.Hostname, a.Version)
+		}
+		if a.AutoUpdate && mode != Enabled {
+			return fmt.Sprintf("host %s is told to update while updates are %s", host.Hostname, mode)
+		}
+		if a.AutoUpdate && a.Group >= 0 {
+			name := s.Rollout().Status.Groups[a.Group].Name
+			if yes[name] == nil {
+				yes[name] = make(map[string]bool)
+			}
+			yes[name][host.ID] = true
+		}
+	}
+	if h.rollout == nil || !h.rollout.Of(h.version) {
+		h.last = make(map[string]map[string]bool)
+		if h.version.Spec.Agents.Schedule != Immediate && len(yes) > 0 {
+			return "hosts are told to update to a version whose rollout has not begun"
+		}
+		return ""
+	}
+	for i := range h.rollout.Status.Groups {
+		g := &h.rollout.Status.Groups[i]
+		if h.rollout.Spec.Strategy == TimeBased && g.State == Active && !g.WindowEnd.IsZero() && !h.now.Before(g.WindowEnd) {
+			h.covered["a closed window was asked"] = true
+			if len(yes[g.Name]) > 0 {
+				return fmt.Sprintf("hosts of %s are told to update after its window", g.Name)
+			}
+		}
+		if g.Halted == nil {
+			delete(h.last, g.Name)
+			continue
+		}
+		h.covered["a halted group was asked"] = true
+		if g.Halted.Reason != Expired && len(yes[g.Name]) > 0 {
+			return fmt.Sprintf("hosts of %s are told to update although it is halted", g.Name)
+		}
+		if before, ok := h.last[g.Name]; ok && mode == Enabled {
+			for id := range yes[g.Name] {
+				if !before[id] && len(before) > 0 {
+					return fmt.Sprintf("halted group %s admits %s", g.Name, id)
+				}
+			}
+		}
+		if _, ok := h.last[g.Name]; !ok && mode == Enabled {
+			h.last[g.Name] = maps.Clone(yes[g.Name])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,308 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+)
+
+// rule is what holds for all groups.
+type rule struct {
+	when  string
+	holds func(*Config, *Version, *Rollout, Counts) bool
+	then  string
+}
+
+// The rules.
+const (
+	replaced = iota
+	resting
+	uncounted
+)
+
+// transition is a step that a group takes by itself.
+type transition struct {
+	from  State
+	under Strategy // empty: either
+	when  string
+	holds func(*step) bool
+	then  string
+	// to is the next state; of a transition that halts, the state stays.
+	to      State
+	halt    bool
+	reason  Reason
+	apply   func(*step)
+	message func(*step) string // of a halt
+	// counts says that it follows from hosts that are not there or not ready, and
+	// so needs counts that are complete.
+	counts bool
+}
+
+// condition is something to point out while it holds.
+type condition struct {
+	kind    ConditionType
+	from    State
+	under   Strategy
+	when    string
+	holds   func(*step) bool
+	message func(*step) string
+	moved   string // what people can do about it
+}
+
+// Result is what a step of the engine, or an order, comes to.
+type Result struct {
+	// Rollout is the very one that was given where nothing has changed.
+	Rollout *Rollout
+	Steps   []Step
+	// Plans were captured, and belong into the store together with the rollout.
+	Plans []*Plan
+}
+
+// Step is one change of one group, or of the rollout where Group is empty.
+type Step struct {
+	Group    string
+	From, To State
+	Halted   bool
+	Reason   Reason
+	Message  string
+}
+
+// Next is one tick of the engine: the rollout that follows from what people want,
+// what there was, what hosts report and the time. It is a pure function, and the
+// same arguments applied to its own result change nothing; but that a new rollout is
+// a result of its own, so that everybody sees its beginning.
+//
+// The config, the version and the rollout may be nil; counts are those of this
+// rollout. The store must have the resources unchanged when the result is
+// written.
+func Next(c *Config, v *Version, r *Rollout, n Counts, now time.Time) Result {
+	now = moment(now)
+	if v == nil {
+		return Result{Rollout: r}
+	}
+	if rules[replaced].holds(c, v, r, n) {
+		next := NewRollout(c, v, now)
+		return Result{Rollout: next, Steps: []Step{{To: next.Status.State, Reason: NewVersionSet}}}
+	}
+	e := newEngine(r, n, now)
+	e.changed = e.r.Spec.Mode != EffectiveMode(c, v)
+	e.r.Spec.Mode = EffectiveMode(c, v)
+	e.refresh()
+	if !rules[resting].holds(c, v, r, n) {
+		e.run()
+		e.advance()
+		e.point()
+	}
+	return e.result(r)
+}
+
+// engine works on a copy of a rollout.
+type engine struct {
+	r     *Rollout
+	n     Counts
+	now   time.Time
+	steps []*step
+	ahead [][]int // see before
+	out   Result
+	// changed and recounted say what is other than in the rollout before. All that
+	// an engine changes goes through these.
+	changed, recounted bool
+	uncounted          bool // see rules
+}
+
+// step is a group at its turn.
+type step struct {
+	e        *engine
+	r        *Rollout
+	g        *GroupStatus
+	config   Group
+	n        GroupCounts
+	place    int
+	now      time.Time
+	captured bool // the plan is newer than the counts
+	picked   []Canary
+	force    bool   // of an order
+	tried    uint32 // the transitions that were taken, by their bits
+}
+
+// before returns all groups that have to be done before one. Under time-based groups
+// do not know one another.
+func (e *engine) before(place int) []int {
+	if e.r.Spec.Strategy == TimeBased {
+		return nil
+	}
+	if e.ahead == nil {
+		e.ahead = closure(before(e.r.groups()))
+	}
+	return e.ahead[place]
+}
+
+func newEngine(r *Rollout, n Counts, now time.Time) *engine {
+	e := &engine{r: r.clone(), n: n, now: now, uncounted: rules[uncounted].holds(nil, nil, r, n)}
+	for i := range e.r.Status.Groups {
+		s := &step{e: e, r: e.r, g: &e.r.Status.Groups[i], place: i, now: now}
+		s.config = s.g.config()
+		if i < len(n.Groups) {
+			s.n = n.Groups[i]
+		}
+		e.steps = append(e.steps, s)
+	}
+	return e
+}
+
+// refresh copies the counts into the rollout. Those of a server that does not know
+// all hosts yet would say that a fleet has shrunk.
+func (e *engine) refresh() {
+	if e.uncounted {
+		return
+	}
+	for _, s := range e.steps {
+		g, n := s.g, s.n
+		counts := groupCounts{n.Present, n.UpToDate, g.FailedCount, g.TimedOutCount, 0, 0, n.Unhealthy}
+		if g.State == Canarying || g.State == Active {
+			counts.failed, counts.timedOut = n.Failed, n.TimedOut
+		}
+		if n.Flight != nil {
+			counts.inFlight, counts.silent = n.Flight.InFlight, n.Flight.Silent
+		}
+		e.recounted = e.recounted || g.counts() != counts
+		g.setCounts(counts)
+		if g.InitialCount == unknownCount {
+			g.InitialCount, e.changed = n.Present, true
+		}
+		for i := range g.Canaries {
+			if i < len(n.Canaries) && n.Canaries[i].OnTarget && !g.Canaries[i].Success {
+				g.Canaries[i].Success, e.changed = true, true
+			}
+		}
+	}
+}
+
+// groupCounts are the counts of a GroupStatus.
+type groupCounts struct{ present, upToDate, failed, timedOut, inFlight, silent, unhealthy int }
+
+func (g *GroupStatus) counts() groupCounts {
+	return groupCounts{g.PresentCount, g.UpToDateCount, g.FailedCount, g.TimedOutCount, g.InFlightCount, g.SilentCount, g.UnhealthyCount}
+}
+
+func (g *GroupStatus) setCounts(n groupCounts) {
+	g.PresentCount, g.UpToDateCount, g.FailedCount, g.TimedOutCount = n.present, n.upToDate, n.failed, n.timedOut
+	g.InFlightCount, g.SilentCount, g.UnhealthyCount = n.inFlight, n.silent, n.unhealthy
+}
+
+// run takes steps until no group can take another one. A group takes each step once
+// at most.
+func (e *engine) run() {
+	for again := true; again; {
+		again = false
+		for _, s := range e.steps {
+			for s.take() {
+				again = true
+			}
+		}
+	}
+}
+
+// take tries the transitions in their order and reports whether one applied.
+func (s *step) take() bool {
+	if s.g.Halted != nil {
+		return false
+	}
+	for i := range transitions {
+		t := &transitions[i]
+		if s.tried&(1<<i) != 0 || t.from != s.g.State || t.under != "" && t.under != s.r.Spec.Strategy || t.counts && s.e.uncounted || !t.holds(s) {
+			continue
+		}
+		s.tried |= 1 << i
+		if t.halt {
+			s.halt(t.reason, t.message(s))
+		} else {
+			s.move(t.to, t.reason, t.apply)
+		}
+		return true
+	}
+	return false
+}
+
+// move is the only way into another state.
+func (s *step) move(to State, reason Reason, apply func(*step)) {
+	from := s.g.State
+	s.e.changed = true
+	apply(s)
+	s.g.State, s.g.LastUpdateTime, s.g.LastUpdateReason = to, s.now, reason
+	s.e.out.Steps = append(s.e.out.Steps, Step{Group: s.g.Name, From: from, To: to, Reason: reason})
+}
+
+func (s *step) halt(reason Reason, message string) {
+	s.e.changed = true
+	s.g.Halted = &Halted{Since: s.now, Reason: reason, Message: message}
+	s.g.LastUpdateTime, s.g.LastUpdateReason = s.now, reason
+	s.e.out.Steps = append(s.e.out.Steps, Step{Group: s.g.Name, From: s.g.State, To: s.g.State, Halted: true, Reason: reason, Message: message})
+}
+
+// advance lets more hosts of the plans begin.
+func (e *engine) advance() {
+	if e.uncounted {
+		return
+	}
+	for _, s := range e.steps {
+		plan := s.g.Plan
+		if s.g.State != Active || s.g.Halted != nil || plan == nil || s.n.Flight == nil || s.captured {
+			continue
+		}
+		if s.n.Flight.Place > plan.LastActiveHostIndex && !s.now.Before(plan.IndexTime.Add(indexEvery)) {
+			plan.LastActiveHostIndex, plan.IndexTime = min(s.n.Flight.Place, plan.HostCount-1), s.now
+			e.changed = true
+		}
+	}
+}
+
+// point keeps the conditions that hold as they began, and begins and ends others.
+func (e *engine) point() {
+	var all []Condition
+	if len(e.r.Status.Groups) == 0 && e.r.Spec.Schedule != Immediate {
+		all = []Condition{{WithoutGroup, e.r.Status.StartTime,
+			"the schedule " + string(e.r.Spec.Schedule) + " has no groups, and no host is told to update: give it groups, and order a reset"}}
+	}
+	e.changed = e.changed || !slices.Equal(all, e.r.Status.Conditions)
+	e.r.Status.Conditions = all
+	for _, s := range e.steps {
+		was := s.g.Conditions
+		var now []Condition
+		for i := range conditions {
+			c := &conditions[i]
+			has := func(c2 Condition) bool { return c2.Type == c.kind }
+			if c.from != s.g.State || s.g.Halted != nil || c.under != "" && c.under != s.r.Spec.Strategy || slices.ContainsFunc(now, has) {
+				continue
+			}
+			old := slices.IndexFunc(was, has)
+			switch {
+			case e.uncounted && old >= 0: // nobody knows
+				now = append(now, was[old])
+			case e.uncounted || !c.holds(s):
+			case old >= 0:
+				now = append(now, Condition{c.kind, was[old].Since, c.message(s)})
+			default:
+				now = append(now, Condition{c.kind, s.now, c.message(s)})
+			}
+		}
+		e.changed = e.changed || !slices.Equal(now, was)
+		s.g.Conditions = now
+	}
+}
+
+// result returns what has become of a rollout. Counts alone are written once a
+// minute, or a fleet where hosts come and go would be written at every tick.
+func (e *engine) result(before *Rollout) Result {
+	state := e.r.state()
+	recounted := e.recounted && !e.now.Before(before.Status.CountsTime.Add(countsEvery))
+	if !e.changed && !recounted && state == e.r.Status.State {
+		e.out.Rollout = before
+		return e.out
+	}
+	e.r.Status.State = state
+	if !e.uncounted {
+		e.r.Status.CountsTime = e.now
+	}
+	e.out.Rollout = e.r
+	return e.out
+}

@@ -1,0 +1,278 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func testOrders(t *testing.T, in func(string) *world) {
+	three := regular("{name: a, "+everyDay+"}", "{name: b, "+everyDay+", canary_count: 2}", "{name: c, "+everyDay+", max_in_flight: 1}")
+	begun := func(agents string) *world {
+		w := in(agents)
+		for _, g := range []string{"a", "b", "c"} {
+			w.add(g, 5, "17.2.0")
+		}
+		w.begin("Mon 13:00") // in no window
+		w.tick()
+		return w
+	}
+	order := func(v Verb, groups ...string) Order {
+		return Order{Verb: v, Groups: groups, Who: "uid 0", Why: "a test"}
+	}
+	forced := func(groups ...string) Order { return Order{Verb: StartUpdate, Groups: groups, Force: true} }
+
+	t.Run("start-update", func(t *testing.T) {
+		w := begun(three)
+		if got := w.refused(order(StartUpdate, "b")); !strings.Contains(got, "group b: group a comes before it, and is not done; --force") {
+			t.Error(got)
+		}
+		w.order(order(StartUpdate, "a"))
+		w.want("active unstarted unstarted")
+		w.order(order(MarkDone, "a"))
+		w.order(order(StartUpdate, "b"))
+		w.want("done canary unstarted")
+		if got := w.refused(order(StartUpdate, "b")); !strings.Contains(got, "waits for its canaries: --force") {
+			t.Error(got)
+		}
+		w.order(forced("b"))
+		w.want("done active unstarted")
+		w.order(forced("c"))
+		w.want("done active active")
+		if plan := w.group("c").Plan; plan == nil || plan.HostCount != 5 {
+			t.Errorf("the plan is %+v", plan)
+		}
+		if got := w.refused(order(StartUpdate, "c")); !strings.Contains(got, "group c is active: start-update does nothing with it") {
+			t.Error(got)
+		}
+		w.counted = false
+		if got := w.refused(order(StartUpdate, "a")); !strings.Contains(got, "group a is done") {
+			t.Error(got)
+		}
+	})
+	t.Run("start-update before the counts are complete", func(t *testing.T) {
+		w := begun(three)
+		w.counted = false
+		if got := w.refused(order(StartUpdate, "a")); !strings.Contains(got, "25 minutes") || !strings.Contains(got, "--force") {
+			t.Error(got)
+		}
+		if got := w.refused(forced("c")); !strings.Contains(got, "25 minutes") {
+			t.Error(got)
+		}
+		w.order(forced("a"))
+		w.want("active unstarted unstarted")
+		w.pass(2 * time.Hour)
+		w.want("active unstarted unstarted") // nobody knows of whom 90 % are
+		w.counted = true
+		w.pass(time.Minute)
+		if n := w.group("a").InitialCount; n != 5 {
+			t.Errorf("initial_count is %d", n)
+		}
+		w.want("active unstarted unstarted")
+	})
+	t.Run("start-update, time-based", func(t *testing.T) {
+		w := begun("strategy: time-based, maintenance_window_duration: 2h, " + regular("{name: a, "+everyDay+"}"))
+		w.order(order(StartUpdate, "a"))
+		if g := w.group("a"); g.State != Active || !g.WindowEnd.Equal(when("Mon 15:00")) {
+			t.Errorf("%+v", g)
+		}
+		w.pass(2 * time.Hour)
+		w.want("done")
+		w.order(order(StartUpdate, "a"))
+		w.want("active")
+	})
+	t.Run("mark-done", func(t *testing.T) {
+		w := begun(three)
+		w.order(order(MarkDone, "a", "b", "b"))
+		w.want("done done unstarted")
+		w.wantTold("b", "", "17.2.1 now")
+		if g := w.group("b"); !g.DoneTime.Equal(w.now) || g.LastUpdateReason != ManualDone {
+			t.Errorf("%+v", g)
+		}
+		if got := w.refused(order(MarkDone, "c", "a")); !strings.Contains(got, "group a is done: mark-done does nothing with it") {
+			t.Error(got)
+		}
+		w.want("done done unstarted") // all of an order or nothing
+		if got := w.refused(order(MarkDone, "d")); !strings.Contains(got, "no group d (there are a, b, c)") {
+			t.Error(got)
+		}
+		if got := w.refused(order(MarkDone)); !strings.Contains(got, "mark-done of which groups?") {
+			t.Error(got)
+		}
+	})
+	t.Run("mark-done of a halted group", func(t *testing.T) {
+		w := begun(three)
+		w.order(order(MarkDone, "a"))
+		w.order(order(StartUpdate, "b"))
+		w.fail(w.canaryNames("b")[0])
+		w.tick()
+		w.want("done canary!canary_failed unstarted")
+		for _, v := range []Verb{StartUpdate} {
+			if got := w.refused(order(v, "b")); !strings.Contains(got, "group b is halted (canary_failed): retry it, mark it done or roll it back") {
+				t.Error(got)
+			}
+		}
+		w.order(order(MarkDone, "b"))
+		w.want("done done unstarted")
+	})
+	t.Run("rollback", func(t *testing.T) {
+		w := begun(three)
+		w.order(order(MarkDone, "a"))
+		if got := w.refused(order(Rollback, "b")); !strings.Contains(got, "group b is unstarted: rollback does nothing with it") {
+			t.Error(got)
+		}
+		w.order(order(Rollback, "a"))
+		w.want("rolledback unstarted unstarted")
+		w.wantTold("a", "", "17.2.0 now")
+		if w.rollout.Status.State != RolledBack {
+			t.Errorf("the rollout is %s", w.rollout.Status.State)
+		}
+		w.pass(30 * 24 * time.Hour)
+		w.want("rolledback unstarted unstarted") // those that come after it wait
+		w.order(order(StartUpdate, "a"))
+		w.want("active unstarted unstarted")
+		w.order(order(Rollback, "a"))
+		w.order(order(MarkDone, "a"))
+		w.order(order(StartUpdate, "b"))
+		w.want("done canary unstarted")
+		picked := w.canaryNames("b")[0]
+		w.update(picked, "17.2.1")
+		w.order(order(Rollback, "b"))
+		if got := short(w.find(picked)); got != "17.2.0 now" {
+			t.Errorf("the canary is told %s", got)
+		}
+	})
+	t.Run("rollback of the whole rollout", func(t *testing.T) {
+		w := begun("strategy: time-based, " + regular("{name: a, "+everyDay+"}", "{name: b, "+everyDay+"}", "{name: c, days: [Tue], start_hour: 4}"))
+		if got := w.refused(order(Rollback)); !strings.Contains(got, "no group has started") {
+			t.Error(got)
+		}
+		w.order(order(StartUpdate, "a", "b"))
+		w.order(order(Rollback))
+		w.want("rolledback rolledback unstarted!rollout_rolled_back")
+		w.pass(14 * 24 * time.Hour)
+		w.want("rolledback rolledback unstarted!rollout_rolled_back")
+		w.wantTold("c", "", "17.2.0") // nobody has ordered its hosts anywhere
+		w.order(order(Retry, "c"))
+		w.want("rolledback rolledback unstarted")
+	})
+	t.Run("rollback without another version", func(t *testing.T) {
+		w := in(three)
+		w.version.Spec.Agents.StartVersion = ""
+		w.tick()
+		w.order(forced("a"))
+		if got := w.refused(order(Rollback, "a")); !strings.Contains(got, "no other version to go back to") {
+			t.Error(got)
+		}
+	})
+	t.Run("retry", func(t *testing.T) {
+		w := begun(three)
+		w.order(order(MarkDone, "a"))
+		w.order(order(StartUpdate, "b"))
+		first := w.canaryNames("b")
+		w.poll(first[0])
+		w.fail(first[0])
+		w.tick()
+		w.want("done canary!canary_failed unstarted")
+		w.pass(time.Hour)
+		w.counted = false
+		if got := w.refused(order(Retry, "b")); !strings.Contains(got, "25 minutes") {
+			t.Error(got)
+		}
+		w.counted = true
+		w.order(order(Retry, "b"))
+		w.want("done canary unstarted")
+		w.tick()
+		w.want("done canary unstarted") // what failed before does not count
+		if again := w.canaryNames("b"); slices.Equal(first, again) && len(again) == 2 {
+			t.Logf("the lot fell on the same canaries %q", again)
+		}
+		for _, h := range w.canaryNames("b") {
+			w.fail(h)
+		}
+		w.tick()
+		w.want("done canary!canary_failed unstarted")
+		if got := w.refused(order(Retry, "a")); !strings.Contains(got, "group a is done, and not halted: there is nothing to retry") {
+			t.Error(got)
+		}
+	})
+	t.Run("retry of a plan", func(t *testing.T) {
+		w := begun(regular("{name: c, " + everyDay + ", max_in_flight: 2}"))
+		w.order(order(StartUpdate, "c"))
+		w.pass(10 * time.Second)
+		failed := w.inOrder("c")[0]
+		w.poll(failed)
+		w.update(w.inOrder("c")[1], "17.2.1")
+		w.fail(failed)
+		w.tick()
+		w.want("active!hosts_failed")
+		before := *w.group("c").Plan
+		w.order(order(Retry, "c")) // at the same moment
+		if plan := w.group("c").Plan; plan.HostCount != before.HostCount-1 || !plan.StartTime.After(before.StartTime) || plan.LastActiveHostIndex != -1 {
+			t.Errorf("the plan is %+v after %+v", plan, before)
+		}
+		w.pass(time.Minute)
+		w.want("active")
+	})
+	t.Run("retry of a plan that cannot be read", func(t *testing.T) {
+		w := begun(regular("{name: c, " + everyDay + ", max_in_flight: 2}"))
+		w.order(order(StartUpdate, "c"))
+		w.pass(10 * time.Second)
+		if got := w.refused(order(Retry, "c")); !strings.Contains(got, "nothing to retry") {
+			t.Error(got)
+		}
+		hosts := w.inOrder("c")
+		delete(w.plans, "c")
+		for _, h := range hosts {
+			if w.find(h).AutoUpdate {
+				t.Errorf("%s is told to update without a plan", h)
+			}
+		}
+		w.tick()
+		w.want("active?PlanBroken")
+		w.pass(time.Hour)
+		w.want("active?PlanBroken")
+		w.order(order(Retry, "c"))
+		w.pass(10 * time.Second)
+		w.want("active")
+		if plan := w.group("c").Plan; plan.LastActiveHostIndex != 1 {
+			t.Errorf("the plan is %+v", plan)
+		}
+	})
+	t.Run("reset", func(t *testing.T) {
+		w := begun(three)
+		w.order(order(MarkDone, "a"))
+		w.configure(regular("{name: a, days: [Fri], start_hour: 4}"))
+		w.order(order(Reset))
+		w.want("unstarted")
+		if g := w.group("a"); g.ConfigStartHour != 4 || w.rollout.Spec.TargetVersion != "17.2.1" {
+			t.Errorf("%+v", w.rollout)
+		}
+	})
+	t.Run("what nothing can be ordered of", func(t *testing.T) {
+		w := in(three)
+		for name, tc := range map[string]struct {
+			v     *Version
+			order Order
+			want  string
+		}{
+			"no version":          {nil, order(Reset), "no version is set"},
+			"no rollout":          {w.version, order(MarkDone, "a"), "the rollout of version 17.2.1 has not begun"},
+			"no such order":       {w.version, Order{Verb: "undo", Groups: []string{"a"}}, `there is no order "undo"`},
+			"groups of immediate": {versionWith("", Immediate), order(StartUpdate, "a"), "which has no groups"},
+		} {
+			if name == "no such order" {
+				w.tick()
+			}
+			r := w.rollout
+			if name == "no rollout" {
+				r = nil
+			}
+			n := Counts{Complete: true}
+			if _, err := tc.order.Apply(w.config, tc.v, r, n, w.now); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: %v; want %s", name, err, tc.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,348 @@
+package rollout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Random configurations, fleets and histories: what must hold of every one of them.
+// ROLLOUT_SEED repeats a run, ROLLOUT_HISTORIES sets how many histories it has, and
+// ROLLOUT_HISTORY picks one.
+func TestWhatHoldsOfEveryHistory(t *testing.T) {
+	seed := number(t, "ROLLOUT_SEED", rand.Uint64())
+	total := number(t, "ROLLOUT_HISTORIES", 10_000)
+	from, to := uint64(0), total
+	if one := os.Getenv("ROLLOUT_HISTORY"); one != "" {
+		from = number(t, "ROLLOUT_HISTORY", 0)
+		to = from + 1
+	}
+	t.Logf("ROLLOUT_SEED=%d", seed)
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // histories are many, and small
+	var next, seen atomic.Uint64
+	next.Store(from)
+	var covered sync.Map
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= to || t.Failed() {
+					return
+				}
+				h := newHistory(seed, i)
+				if problem := h.run(); problem != "" {
+					t.Errorf("ROLLOUT_SEED=%d ROLLOUT_HISTORY=%d: %s", seed, i, problem)
+				}
+				for what := range h.covered {
+					covered.Store(what, true)
+				}
+				seen.Add(1)
+			}
+		})
+	}
+	workers.Wait()
+	if to-from < 1000 || t.Failed() {
+		return
+	}
+	// Histories in which nothing happens show nothing.
+	for _, reason := range []Reason{InWindow, CanariesDone, UpdateComplete, NoHosts, WindowClosed, CanaryFailed, CanaryTimedOut, HostsFailed, HostsTimedOut, Expired,
+		ManualStart, ManualForced, ManualDone, ManualRollback, ManualRetry, RolloutRollback} {
+		if _, ok := covered.Load(string(reason)); !ok {
+			t.Errorf("in %d histories no group came to %s", seen.Load(), reason)
+		}
+	}
+	for _, what := range []string{"an index grew", "an index of several hosts grew", "a halted group was asked", "a closed window was asked", "counts were not complete"} {
+		if _, ok := covered.Load(what); !ok {
+			t.Errorf("in %d histories never: %s", seen.Load(), what)
+		}
+	}
+}
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// history is a fleet with a server, told step by step.
+type history struct {
+	*rand.Rand
+	config   *Config
+	version  *Version
+	rollout  *Rollout
+	plans    map[string]*Index
+	fleet    *fleet
+	now      time.Time
+	complete bool
+	last     map[string]map[string]bool // of each halted group, who was told to update when it was halted
+	covered  map[string]bool
+	steps    []string
+}
+
+func newHistory(seed, i uint64) *history {
+	h := &history{Rand: rand.New(rand.NewPCG(seed, i)), version: versionWith(Enabled, Regular), plans: make(map[string]*Index),
+		fleet: &fleet{byID: make(map[HostID]*Host)}, complete: true, last: make(map[string]map[string]bool), covered: make(map[string]bool)}
+	h.now = monday.Add(time.Duration(h.IntN(7*24*60)) * time.Minute)
+	h.configure()
+	for i := range h.IntN(16) {
+		h.join(fmt.Sprint(i))
+	}
+	return h
+}
+
+var groupNames = []string{"a", "b", "c", "d"}
+
+// configure sets a configuration that is valid.
+func (h *history) configure() {
+	for {
+		c := configWith(Enabled)
+		agents := &c.Spec.Agents
+		if h.IntN(3) == 0 {
+			agents.Strategy, agents.Window = TimeBased, Duration(time.Duration(1+h.IntN(24))*time.Hour)
+		}
+		if h.IntN(4) == 0 {
+			agents.Unmatched = Hold
+		}
+		for _, name := range groupNames[:1+h.IntN(len(groupNames))] {
+			agents.Schedules.Regular = append(agents.Schedules.Regular, h.newGroup(name, agents.Strategy, agents.Schedules.Regular))
+		}
+		if c.Check() == nil {
+			h.config = c
+			return
+		}
+	}
+}
+
+func (h *history) newGroup(name string, strategy Strategy, before []Group) Group {
+	g := Group{Name: name, StartHour: hour(h.IntN(24)), Days: []Day{EveryDay}}
+	if h.IntN(3) == 0 {
+		g.Days = []Day{week[h.IntN(7)]}
+	}
+	maybe := func(n int) *int {
+		if h.IntN(3) > 0 {
+			return nil
+		}
+		return &n
+	}
+	if strategy != TimeBased {
+		g.WaitHours = max(0, h.IntN(20)-10)
+		g.CanaryCount = max(0, h.IntN(5)-2)
+		if len(before) > 0 && h.IntN(4) == 0 {
+			g.Requires = []string{before[h.IntN(len(before))].Name}
+		}
+	}
+	g.JitterSeconds, g.TimeoutSeconds, g.FailureSeconds = maybe(h.IntN(600)), maybe(30+h.IntN(4000)), maybe(h.IntN(3000))
+	if h.IntN(2) == 0 {
+		g.MaxInFlight = &Share{h.IntN(6), false}
+		if h.IntN(2) == 0 {
+			g.MaxInFlight = &Share{h.IntN(101), true}
+		}
+	}
+	if n := maybe(h.IntN(60)); n != nil {
+		g.MaxFailedBeforeHalt = (*Percent)(n)
+	}
+	if n := maybe(h.IntN(40)); n != nil {
+		g.MaxTimeoutBeforeHalt = (*Percent)(n)
+	}
+	return g
+}
+
+func (h *history) join(name string) {
+	group := groupNames[h.IntN(len(groupNames))]
+	if h.IntN(15) == 0 {
+		group = []string{"", "typo"}[h.IntN(2)]
+	}
+	host := new(Host)
+	host.Take(Heartbeat{HostID: hostID(name), UpdaterID: "u" + name, Hostname: name, Group: group, Version: "17.2.0"}, h.now.Add(-time.Minute))
+	h.fleet.hosts = append(h.fleet.hosts, host)
+	h.fleet.byID[ParseHostID(host.ID)] = host
+}
+
+func (h *history) log(format string, args ...any) {
+	h.steps = append(h.steps, h.now.Format("Mon 15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// run returns what does not hold, with all that led to it.
+func (h *history) run() (problem string) {
+	dead := 0 // steps for which the engine is
+	for range 30 {
+		h.pass()
+		h.hosts()
+		h.people()
+		if problem = h.ask(); problem == "" && dead == 0 {
+			problem = h.tick()
+		}
+		if problem == "" {
+			problem = h.ask()
+		}
+		if problem != "" {
+			text := problem
+			for _, s := range h.steps {
+				text += "\n\t" + s
+			}
+			data, _ := YAML(h.config)
+			return text + "\n" + string(data)
+		}
+		dead = max(0, dead-1)
+		if h.IntN(20) == 0 {
+			dead = h.IntN(10)
+		}
+		h.complete = h.IntN(10) > 0
+		if !h.complete {
+			h.covered["counts were not complete"] = true
+		}
+	}
+	return ""
+}
+
+func (h *history) pass() {
+	h.now = h.now.Add([]time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 10 * time.Minute, 20 * time.Minute, time.Hour, 5 * time.Hour}[h.IntN(8)])
+}
+
+// hosts has most hosts ask and report, and do what they are told, or not.
+func (h *history) hosts() {
+	if h.IntN(12) == 0 {
+		h.join(fmt.Sprint(len(h.fleet.hosts)))
+	}
+	quiet := h.IntN(6) == 0
+	s := NewSnapshot(h.config, h.version, h.rollout, h.plans)
+	for _, host := range h.fleet.hosts {
+		if quiet && h.IntN(2) == 0 || h.IntN(40) == 0 {
+			continue
+		}
+		answer := s.Find(Query{Group: host.Group, Host: host.ID, UpdaterID: host.UpdaterID}, h.now)
+		b := Heartbeat{HostID: host.ID, Hostname: host.Hostname, Group: host.Group, Version: host.Version, Pinned: host.Pinned, Disabled: host.Disabled}
+		if h.IntN(200) == 0 {
+			b.Pinned = !b.Pinned
+		}
+		b.Unhealthy = h.IntN(60) == 0
+		if answer.AutoUpdate {
+			b.Told = answer.Version
+		}
+		if answer.AutoUpdate && answer.Version != host.Version {
+			b.Outcome = &Outcome{Target: answer.Version, State: OutcomeStarted, Time: h.now}
+			switch h.IntN(12) {
+			case 0:
+				b.Outcome.State, b.Outcome.Error = OutcomeRolledBack, "it died"
+				h.log("%s of %s failed with %s", host.Hostname, host.Group, answer.Version)
+			case 1, 2:
+				b.Outcome = nil
+			case 3:
+			default:
+				b.Outcome.State, b.Version = OutcomeSucceeded, answer.Version
+			}
+		}
+		host.Take(b, h.now)
+	}
+}
+
+// people change what they want, now and then.
+func (h *history) people() {
+	switch h.IntN(60) {
+	case 0, 1:
+		h.config.Spec.Agents.Mode = []Mode{Enabled, Suspended, Disabled, ""}[h.IntN(4)]
+		h.log("config mode %s", h.config.Spec.Agents.Mode)
+	case 2:
+		h.version.Spec.Agents.Mode = []Mode{Enabled, Enabled, Suspended, Disabled}[h.IntN(4)]
+		h.log("version mode %s", h.version.Spec.Agents.Mode)
+	case 3, 4, 5, 6, 7:
+		h.config.Spec.Agents.Mode, h.version.Spec.Agents.Mode = Enabled, ""
+		h.log("enable")
+	case 8:
+		agents := &h.version.Spec.Agents
+		agents.StartVersion, agents.TargetVersion = agents.TargetVersion, Semver(fmt.Sprintf("17.2.%d", 1+h.IntN(5)))
+		agents.Schedule = []Schedule{Regular, Regular, Regular, Critical, Immediate}[h.IntN(5)]
+		h.log("version %s", agents.TargetVersion)
+	case 9:
+		mode := h.config.Spec.Agents.Mode
+		h.configure()
+		h.config.Spec.Agents.Mode = mode
+		h.log("another configuration")
+	case 10, 11, 12, 13, 14, 15:
+		h.order()
+	}
+}
+
+func (h *history) order() {
+	if h.rollout == nil {
+		return
+	}
+	o := Order{Verb: []Verb{StartUpdate, StartUpdate, MarkDone, Rollback, Retry, Retry, Retry, Reset}[h.IntN(8)], Force: h.IntN(2) == 0}
+	if h.IntN(4) > 0 {
+		o.Groups = []string{groupNames[h.IntN(len(groupNames))]}
+	}
+	result, err := o.Apply(h.config, h.version, h.rollout, h.counts(), h.now)
+	if err != nil {
+		return
+	}
+	h.log("%s %q, force %v", o.Verb, o.Groups, o.Force)
+	h.keep(result)
+	h.last = make(map[string]map[string]bool)
+}
+
+func (h *history) counts() Counts {
+	return Count(h.rollout, h.fleet, h.plans, CountOptions{Complete: h.complete, Now: h.now})
+}
+
+func (h *history) keep(result Result) {
+	for _, s := range result.Steps {
+		h.covered[string(s.Reason)] = true
+		h.log("%+v", s)
+	}
+	for _, p := range result.Plans {
+		index, err := NewIndex(p.Hosts)
+		if err != nil {
+			panic(err)
+		}
+		h.plans[p.Group] = index
+	}
+	h.rollout = result.Rollout
+}
+
+// tick is one of the engine, and what must hold of it.
+func (h *history) tick() string {
+	for again := 0; ; again++ {
+		var n Counts
+		if h.rollout != nil {
+			n = h.counts()
+		}
+		before := h.rollout
+		result := Next(h.config, h.version, before, n, h.now)
+		if h.IntN(10) == 0 {
+			if twice := Next(h.config, h.version, before, n, h.now); !reflect.DeepEqual(result, twice) {
+				return "the same tick has another result"
+			}
+		}
+		if before != nil && before.Of(h.version) {
+			if problem := h.check(before, result); problem != "" {
+				return problem
+			}
+		}
+		h.keep(result)
+		if result.Rollout == before {
+			return ""
+		}
+		if reflect.DeepEqual(before, result.Rollout) {
+			return "a tick without a change is written"
+		}
+		if again > 8 {
+			return "ticks at one moment do not come to an end"
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// ReportLife is how long the report of a server says something.
+const ReportLife = 3 * time.Minute
+
+// Report is the resource autoupdate_agent_report: what one server has seen. Each
+// server writes one a minute, under its own name.
+//
+//	kind: autoupdate_agent_report
+//	version: v1
+//	metadata: {name: find-1}
+//	spec:
+//	  timestamp: 2025-05-28T11:22:41Z
+//	  groups:
+//	    dev: {versions: {17.2.0: {count: 15}, 17.2.1: {count: 34}}}
+//	  omitted:
+//	  - {count: 120, reason: pinned to a version}
+type Report struct {
+	Kind     string     `json:"kind" yaml:"kind"`
+	Version  string     `json:"version,omitempty" yaml:"version,omitempty"`
+	Metadata Metadata   `json:"metadata" yaml:"metadata"`
+	Spec     ReportSpec `json:"spec" yaml:"spec"`
+}
+
+// ReportSpec is the specification of a Report.
+type ReportSpec struct {
+	Timestamp time.Time              `json:"timestamp" yaml:"timestamp"`
+	Groups    map[string]ReportGroup `json:"groups,omitempty" yaml:"groups,omitempty"`
+	Omitted   []ReportOmitted        `json:"omitted,omitempty" yaml:"omitted,omitempty"`
+}
+
+// ReportGroup is the hosts of one group.
+type ReportGroup struct {
+	Versions map[string]ReportCount `json:"versions" yaml:"versions"`
+}
+
+// ReportCount is a number of hosts.
+type ReportCount struct {
+	Count int `json:"count" yaml:"count"`
+}
+
+// ReportOmitted is hosts that are in no group's count, and why.
+type ReportOmitted struct {
+	Count  int    `json:"count" yaml:"count"`
+	Reason string `json:"reason" yaml:"reason"`
+}
+
+// NewReport returns the report of a server on the groups of a rollout.
+func NewReport(server string, r *Rollout, n Counts, now time.Time) *Report {
+	report := &Report{Kind: KindReport, Version: apiVersion, Metadata: Metadata{Name: server}}
+	report.Spec = ReportSpec{Timestamp: moment(now), Groups: make(map[string]ReportGroup)}
+	for i := range n.Groups {
+		versions := make(map[string]ReportCount)
+		for v, count := range n.Groups[i].Versions {
+			versions[string(v)] = ReportCount{count}
+		}
+		report.Spec.Groups[r.Status.Groups[i].Name] = ReportGroup{versions}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(n.Omitted)) {
+		report.Spec.Omitted = append(report.Spec.Omitted, ReportOmitted{n.Omitted[reason], reason})
+	}
+	return report
+}
+
+// Aggregate adds up the reports that are not too old, as one report without a name.
+func Aggregate(reports []*Report, now time.Time) *Report {
+	sum := &Report{Kind: KindReport, Version: apiVersion, Spec: ReportSpec{Timestamp: moment(now), Groups: make(map[string]ReportGroup)}}
+	omitted := make(map[string]int)
+	for _, r := range reports {
+		if now.Sub(r.Spec.Timestamp) > ReportLife {
+			continue
+		}
+		for name, group := range r.Spec.Groups {
+			if sum.Spec.Groups[name].Versions == nil {
+				sum.Spec.Groups[name] = ReportGroup{make(map[string]ReportCount)}
+			}
+			for v, n := range group.Versions {
+				sum.Spec.Groups[name].Versions[v] = ReportCount{sum.Spec.Groups[name].Versions[v].Count + n.Count}
+			}
+		}
+		for _, o := range r.Spec.Omitted {
+			omitted[o.Reason] += o.Count
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(omitted)) {
+		sum.Spec.Omitted = append(sum.Spec.Omitted, ReportOmitted{omitted[reason], reason})
+	}
+	return sum
+}
+
+// ReportKey is where the report of a server is kept.
+func ReportKey(server string) string { return KindReport + "/" + server }
+
+// GetKind implements Resource.
+func (r *Report) GetKind() string { return KindReport }
+
+// GetMetadata implements Resource.
+func (r *Report) GetMetadata() *Metadata { return &r.Metadata }
+
+// Check implements Resource.
+func (r *Report) Check() error {
+	if err := checkHead(r.Kind, KindReport, r.Version, r.Metadata, ""); err != nil {
+		return err
+	}
+	for name, group := range r.Spec.Groups {
+		for v, n := range group.Versions {
+			if n.Count < 0 {
+				return fmt.Errorf("spec.groups.%s.versions.%s.count: %d is no number of hosts", excerpt(name), excerpt(v), n.Count)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The spellings of RFD 0169 (§Scheduling) are taken as input, and kept and printed
+// as the resources that they mean:
+//
+//	kind: cluster_autoupdate_config        kind: autoupdate_config, and the name may be missing
+//	spec.agent_autoupdate: true            spec.agents.mode: enabled; false: disabled
+//	spec.agent_group_schedules             spec.agents.schedules, with days "*" and start_hour 0 where none are given
+//	spec.agent_default_schedules           a last group named default, and schedules.immediate
+//	spec.agent_version                     spec.agents.target_version
+//	spec.agent_version_schedule            spec.agents.schedule
+//
+// What is said in both spellings is an error.
+
+const kindRFDConfig = "cluster_autoupdate_config"
+
+// defaultGroup is the name of the group that agent_default_schedules are.
+const defaultGroup = "default"
+
+type configInput struct {
+	Kind     string          `yaml:"kind"`
+	Version  string          `yaml:"version"`
+	Metadata Metadata        `yaml:"metadata"`
+	Spec     configInputSpec `yaml:"spec"`
+}
+
+type configInputSpec struct {
+	Agents           ConfigAgents      `yaml:"agents"`
+	Tools            ConfigTools       `yaml:"tools"`
+	AutoUpdate       *bool             `yaml:"agent_autoupdate"`
+	GroupSchedules   *groupSchedules   `yaml:"agent_group_schedules"`
+	DefaultSchedules *defaultSchedules `yaml:"agent_default_schedules"`
+}
+
+type groupSchedules struct {
+	Regular  []Group `yaml:"regular"`
+	Critical []Group `yaml:"critical"`
+}
+
+type defaultSchedules struct {
+	Regular   *defaultSchedule   `yaml:"regular"`
+	Critical  *defaultSchedule   `yaml:"critical"`
+	Immediate *ImmediateSchedule `yaml:"immediate"`
+}
+
+type defaultSchedule struct {
+	Days          []Day `yaml:"days"`
+	StartHour     *int  `yaml:"start_hour"`
+	JitterSeconds *int  `yaml:"jitter_seconds"`
+}
+
+// group returns the last group of a schedule, which is a list of one.
+func (s *defaultSchedule) group() []Group {
+	if s == nil {
+		return nil
+	}
+	return []Group{{Name: defaultGroup, Days: s.Days, StartHour: s.StartHour, JitterSeconds: s.JitterSeconds}}
+}
+
+func parseConfig(node *yaml.Node) (*Config, error) {
+	var in configInput
+	if err := decode(node, &in); err != nil {
+		return nil, err
+	}
+	c := &Config{Kind: KindConfig, Version: in.Version, Metadata: in.Metadata, Spec: ConfigSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
+	spec, agents := in.Spec, &c.Spec.Agents
+	rfd := in.Kind == kindRFDConfig || spec.AutoUpdate != nil || spec.GroupSchedules != nil || spec.DefaultSchedules != nil
+	if rfd && c.Metadata.Name == "" {
+		c.Metadata.Name = NameConfig
+	}
+	if spec.AutoUpdate != nil {
+		if agents.Mode != "" {
+			return nil, errors.New("spec.agent_autoupdate: it is said twice, by spec.agents.mode too")
+		}
+		agents.Mode = Disabled
+		if *spec.AutoUpdate {
+			agents.Mode = Enabled
+		}
+	}
+	if spec.GroupSchedules == nil && spec.DefaultSchedules == nil {
+		return c, c.Check()
+	}
+	if agents.Schedules.Regular != nil || agents.Schedules.Critical != nil || agents.Schedules.Immediate != nil {
+		return nil, errors.New("spec.agents.schedules: they are said twice, by spec.agent_group_schedules or spec.agent_default_schedules too")
+	}
+	var groups groupSchedules
+	if spec.GroupSchedules != nil {
+		groups = *spec.GroupSchedules
+	}
+	var others defaultSchedules
+	if spec.DefaultSchedules != nil {
+		others = *spec.DefaultSchedules
+	}
+	agents.Schedules = Schedules{
+		Regular:   rfdGroups(groups.Regular, others.Regular.group()),
+		Critical:  rfdGroups(groups.Critical, others.Critical.group()),
+		Immediate: others.Immediate,
+	}
+	return c, c.check(func(schedule string, i int) string {
+		named := groups.Regular
+		if schedule == "critical" {
+			named = groups.Critical
+		}
+		if i >= len(named) {
+			return "spec.agent_default_schedules." + schedule
+		}
+		return fmt.Sprintf("spec.agent_group_schedules.%s[%d]", schedule, i)
+	})
+}
+
+// rfdGroups says what RFD 0169 has for what is not given: every day, from midnight.
+func rfdGroups(lists ...[]Group) (all []Group) {
+	for _, list := range lists {
+		for _, g := range list {
+			if len(g.Days) == 0 {
+				g.Days = []Day{EveryDay}
+			}
+			if g.StartHour == nil {
+				g.StartHour = new(int)
+			}
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+type versionInput struct {
+	Kind     string           `yaml:"kind"`
+	Version  string           `yaml:"version"`
+	Metadata Metadata         `yaml:"metadata"`
+	Spec     versionInputSpec `yaml:"spec"`
+}
+
+type versionInputSpec struct {
+	Agents          VersionAgents `yaml:"agents"`
+	Tools           VersionTools  `yaml:"tools"`
+	AgentVersion    Semver        `yaml:"agent_version"`
+	VersionSchedule Schedule      `yaml:"agent_version_schedule"`
+}
+
+func parseVersion(node *yaml.Node) (*Version, error) {
+	var in versionInput
+	if err := decode(node, &in); err != nil {
+		return nil, err
+	}
+	v := &Version{Kind: in.Kind, Version: in.Version, Metadata: in.Metadata, Spec: VersionSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
+	agents := &v.Spec.Agents
+	if in.Spec.AgentVersion != "" || in.Spec.VersionSchedule != "" {
+		if v.Metadata.Name == "" {
+			v.Metadata.Name = NameVersion
+		}
+		if agents.TargetVersion != "" || agents.Schedule != "" {
+			return nil, errors.New("spec.agent_version: the version is said twice, by spec.agents too")
+		}
+		agents.TargetVersion, agents.Schedule = in.Spec.AgentVersion, in.Spec.VersionSchedule
+	}
+	return v, v.Check()
+}

@@ -1,0 +1,62 @@
+package rollout
+
+import "time"
+
+// What a transition or an order does beside changing the state.
+
+// unknownCount is initial_count until the counts are complete.
+const unknownCount = -1
+
+// begin starts a trial: what was counted for the one before says nothing of it.
+func (s *step) begin() {
+	s.g.StartTime, s.g.DoneTime, s.g.WindowEnd = s.beginning(), time.Time{}, time.Time{}
+	s.g.InitialCount = s.n.Present
+	if s.e.uncounted {
+		s.g.InitialCount = unknownCount
+	}
+	s.g.Halted, s.g.Canaries, s.g.Plan = nil, nil, nil
+	s.g.FailedCount, s.g.TimedOutCount, s.g.InFlightCount, s.g.SilentCount = 0, 0, 0, 0
+	s.n.Canaries, s.n.Flight, s.n.Failed, s.n.TimedOut, s.n.Problems = nil, nil, 0, 0, nil
+}
+
+func (s *step) startCanaries() {
+	picked := s.pick()
+	s.begin()
+	s.g.Canaries = picked
+}
+
+func (s *step) startAll() {
+	s.begin()
+	s.goOn()
+}
+
+// goOn lets the whole group begin, by a plan where it is to have one.
+func (s *step) goOn() {
+	if s.g.ConfigMaxInFlight == nil {
+		return
+	}
+	var hosts []Candidate
+	if s.n.Eligible != nil {
+		hosts = s.n.Eligible()
+	}
+	plan := newPlan(s.r, s.g, hosts, later(s.now, s.g.StartTime))
+	s.g.Plan = &PlanReference{StartTime: plan.StartTime, HostCount: len(plan.Hosts), LastActiveHostIndex: -1}
+	s.captured, s.n.Flight = true, nil
+	s.e.out.Plans = append(s.e.out.Plans, plan)
+}
+
+func (s *step) open() {
+	s.startAll()
+	if w, inside := s.window(); inside && !s.r.Spec.AnyHour {
+		s.g.WindowEnd = w.to
+	}
+}
+
+func (s *step) finish() { s.g.DoneTime = s.now }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

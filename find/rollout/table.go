@@ -1,0 +1,276 @@
+package rollout
+
+// This file is the engine at a glance: the states of a group, every step that it
+// takes by itself, what is pointed out to people, and what they can order. Next and
+// Order run from these tables, and docs/rollouts.md prints them.
+
+// State is how far a group, or a whole rollout, has come.
+type State string
+
+// The states. A rollout is RolledBack when any group is, Done or Unstarted when all
+// groups are, and else Active.
+const (
+	Unstarted  State = "unstarted"
+	Canarying  State = "canary"
+	Active     State = "active"
+	Done       State = "done"
+	RolledBack State = "rolledback"
+)
+
+// Reason is why a group is in its state.
+type Reason string
+
+// The reasons.
+const (
+	NewVersionSet   Reason = "new_version"
+	InWindow        Reason = "in_window"
+	CanariesDone    Reason = "canaries_done"
+	UpdateComplete  Reason = "update_complete"
+	NoHosts         Reason = "no_hosts"
+	WindowClosed    Reason = "window_closed"
+	CanaryFailed    Reason = "canary_failed"
+	CanaryTimedOut  Reason = "canary_timed_out"
+	HostsFailed     Reason = "hosts_failed"
+	HostsTimedOut   Reason = "hosts_timed_out"
+	Expired         Reason = "expired"
+	ManualStart     Reason = "manual_start"
+	ManualForced    Reason = "manual_forced_start"
+	ManualDone      Reason = "manual_done"
+	ManualRollback  Reason = "manual_rollback"
+	ManualRetry     Reason = "manual_retry"
+	ManualReset     Reason = "manual_reset"
+	RolloutRollback Reason = "rollout_rolled_back"
+)
+
+// ConditionType is what a condition is about.
+type ConditionType string
+
+// The conditions of groups, and of a rollout.
+const (
+	Stalled      ConditionType = "Stalled"
+	PlanBroken   ConditionType = "PlanBroken"
+	HeldBack     ConditionType = "HeldBack"
+	HostsMissing ConditionType = "HostsMissing"
+	WithoutGroup ConditionType = "NoGroups"
+)
+
+// States says what each state means, and what leads out of it by hand.
+var States = []StateRow{
+	{Unstarted, "the turn of the group has not come", "start-update"},
+	{Canarying, "a few hosts go first, and the others wait for them", "start-update --force, mark-done, rollback"},
+	{Active, "the hosts of the group are told to update", "mark-done, rollback"},
+	{Done, "the version has come to the group", "rollback; time-based: start-update"},
+	{RolledBack, "somebody has ordered the group back to the start version", "start-update, mark-done, reset"},
+}
+
+// StateRow is a state in words.
+type StateRow struct {
+	State State
+	Means string
+	Moved string // the commands that move a group on
+}
+
+// rules come before the steps of groups, in this order.
+var rules = [...]rule{
+	replaced: {
+		when:  "there is no rollout yet, or its start version, target or schedule is another than that of autoupdate_version",
+		holds: func(c *Config, v *Version, r *Rollout, n Counts) bool { return r == nil || !r.Of(v) },
+		then:  "a new rollout: the configuration is copied in, all groups are unstarted",
+	},
+	resting: {
+		when:  "the mode is not enabled",
+		holds: func(c *Config, v *Version, r *Rollout, n Counts) bool { return EffectiveMode(c, v) != Enabled },
+		then:  "no group takes a step; hosts are counted",
+	},
+	uncounted: {
+		when:  "the server started less than 25 minutes ago, so that hosts may be there that it does not know",
+		holds: func(c *Config, v *Version, r *Rollout, n Counts) bool { return !n.Complete },
+		then:  "no group goes on; a group is halted by what hosts have said, not by what they have not, and windows end",
+	},
+}
+
+// transitions are the steps of a group, in the order in which they are tried. A
+// group that is halted takes none.
+var transitions = []transition{
+	{
+		from: Unstarted, under: HaltOnError, counts: true,
+		when:  "every group before it is done and none of them halted, wait_hours have passed since the last of them was done, it is inside the hour from start_hour on an allowed day, and not all hosts of the group are missing; canary_count is above 0 and hosts can be picked",
+		holds: func(s *step) bool { return s.mayStart() && !s.allMissing() && len(s.pick()) > 0 },
+		then:  "the hosts that are present are counted, canaries are picked by lot",
+		to:    Canarying, reason: InWindow, apply: (*step).startCanaries,
+	},
+	{
+		from: Unstarted, under: HaltOnError, counts: true,
+		when:  "the same, without canaries",
+		holds: func(s *step) bool { return s.mayStart() && !s.allMissing() },
+		then:  "the hosts that are present are counted; with max_in_flight, a plan is captured",
+		to:    Active, reason: InWindow, apply: (*step).startAll,
+	},
+	{
+		from:  Canarying,
+		when:  "a canary failed, was rolled back, or began and was not heard of again",
+		holds: (*step).canaryFailed,
+		halt:  true, reason: CanaryFailed, message: (*step).canaryMessage,
+	},
+	{
+		from: Canarying, counts: true,
+		when:  "a canary has said that it was told to update, and its jitter and timeout_seconds (3600 where not given) are over",
+		holds: (*step).canaryTimedOut,
+		halt:  true, reason: CanaryTimedOut, message: (*step).canaryMessage,
+	},
+	{
+		from: Canarying, counts: true,
+		when:  "every canary has reported the target",
+		holds: (*step).canariesDone,
+		then:  "with max_in_flight, a plan is captured",
+		to:    Active, reason: CanariesDone, apply: (*step).goOn,
+	},
+	{
+		from:  Active,
+		when:  "the group is guarded, and more than max_failed_before_halt of its hosts failed",
+		holds: (*step).tooManyFailed,
+		halt:  true, reason: HostsFailed, message: (*step).failedMessage,
+	},
+	{
+		from: Active, counts: true,
+		when:  "the group is guarded, and more than max_timeout_before_halt of its hosts timed out",
+		holds: (*step).tooManyTimedOut,
+		halt:  true, reason: HostsTimedOut, message: (*step).timedOutMessage,
+	},
+	{
+		from: Active, under: HaltOnError, counts: true,
+		when:  "of the hosts at the start, 90 % are present, and of those present, 90 % are on the target (guarded: 100 % less both limits); with a plan, all hosts of it have had their turn",
+		holds: (*step).complete,
+		to:    Done, reason: UpdateComplete, apply: (*step).finish,
+	},
+	{
+		from: Active, under: HaltOnError, counts: true,
+		when:  "there was no host at the start, and the hour is over",
+		holds: func(s *step) bool { return s.g.InitialCount == 0 && s.hourOver() },
+		to:    Done, reason: NoHosts, apply: (*step).finish,
+	},
+	{
+		from: Active, under: TimeBased,
+		when:  "the window is over",
+		holds: func(s *step) bool { return !s.g.WindowEnd.IsZero() && !s.now.Before(s.g.WindowEnd) },
+		to:    Done, reason: WindowClosed, apply: (*step).finish,
+	},
+	{
+		from: Active, counts: true,
+		when:  "the group has a plan, and started 24 hours ago",
+		holds: func(s *step) bool { return s.g.Plan != nil && !s.now.Before(s.g.StartTime.Add(expiry)) },
+		then:  "those that were told to update are still told so, and nobody else is",
+		halt:  true, reason: Expired, message: (*step).expiredMessage,
+	},
+	{
+		from: Unstarted, under: TimeBased, counts: true,
+		when:  "it is inside the window from start_hour on an allowed day",
+		holds: (*step).mayOpen,
+		then:  "with max_in_flight, a plan is captured",
+		to:    Active, reason: InWindow, apply: (*step).open,
+	},
+	{
+		from: Done, under: TimeBased, counts: true,
+		when:  "the same, and the window is a later one than that of before",
+		holds: (*step).mayOpen,
+		then:  "with max_in_flight, a new plan is captured",
+		to:    Active, reason: InWindow, apply: (*step).open,
+	},
+}
+
+// conditions are what a group is not moved by, and a person should know.
+var conditions = []condition{
+	{
+		kind: HostsMissing, from: Unstarted, under: HaltOnError,
+		when:    "it is the turn of the group, and hosts that reported within a day do not report now, all of them",
+		holds:   func(s *step) bool { return s.mayStart() && s.allMissing() },
+		message: (*step).missingMessage,
+		moved:   "repair of what keeps hosts from reporting; start-update",
+	},
+	{
+		kind: Stalled, from: Canarying,
+		when:    "a canary that has not reported the target is no longer present, or was pinned or disabled",
+		holds:   (*step).canaryLost,
+		message: (*step).lostMessage,
+		moved:   "start-update --force (without canaries), mark-done",
+	},
+	{
+		kind: Stalled, from: Active, under: HaltOnError,
+		when:    "enough of the hosts that are present are on the target, but fewer hosts are present than 90 % of those at the start",
+		holds:   (*step).shrunk,
+		message: (*step).shrunkMessage,
+		moved:   "mark-done, once the missing hosts are accounted for",
+	},
+	{
+		kind: Stalled, from: Active, under: HaltOnError,
+		when:    "the group has no plan, and started 24 hours ago",
+		holds:   func(s *step) bool { return s.g.Plan == nil && !s.now.Before(s.g.StartTime.Add(expiry)) },
+		message: (*step).slowMessage,
+		moved:   "mark-done, rollback",
+	},
+	{
+		kind: PlanBroken, from: Active,
+		when:    "the plan of the group cannot be read",
+		holds:   func(s *step) bool { return s.g.Plan != nil && s.n.Flight == nil && !s.captured },
+		message: (*step).brokenMessage,
+		moved:   "retry, which captures another plan",
+	},
+	{
+		kind: HeldBack, from: Active,
+		when:    "the hosts of the group whose agent is down take all places of max_in_flight",
+		holds:   (*step).heldBack,
+		message: (*step).heldBackMessage,
+		moved:   "repair of these hosts, mark-done",
+	},
+}
+
+// orders are what people can have a group do, whatever its schedule says.
+var orders = []order{
+	{
+		verb: StartUpdate, from: []State{Unstarted, RolledBack},
+		when:    "the groups before it are done and none of them halted; or --force",
+		refused: (*step).refuseStart,
+		then:    "canary, or active where there are no canaries or with --force",
+		apply:   (*step).startByHand,
+	},
+	{
+		verb: StartUpdate, from: []State{Canarying}, force: true,
+		refused: (*step).refuseStart,
+		then:    "active",
+		apply:   (*step).forceOn,
+	},
+	{
+		verb: StartUpdate, from: []State{Done}, under: TimeBased,
+		refused: (*step).refuseStart,
+		then:    "active for one window from now on",
+		apply:   (*step).startByHand,
+	},
+	{
+		verb: MarkDone, from: []State{Unstarted, Canarying, Active, RolledBack}, halted: true,
+		then:  "done, and no longer halted; under halt-on-error all its hosts are told to update",
+		apply: (*step).markDone,
+	},
+	{
+		verb: Rollback, from: []State{Canarying, Active, Done}, halted: true,
+		when:    "the start version is another than the target",
+		refused: (*step).refuseRollback,
+		then:    "rolledback, and no longer halted; without names, every group that has started, and the others are halted",
+		apply:   (*step).rollBack,
+	},
+	{
+		verb: Retry, from: []State{Unstarted, Canarying, Active}, onlyHalted: true,
+		refused: (*step).refuseUncounted,
+		then:    "no longer halted: an unstarted group waits for its turn, the others start again, with other canaries and another plan",
+		apply:   (*step).retry,
+	},
+	{
+		verb: Retry, from: []State{Active}, broken: true,
+		when:    "its plan cannot be read",
+		refused: (*step).refuseUncounted,
+		then:    "another plan is captured",
+		apply:   (*step).retry,
+	},
+}
+
+// reset is the order that is not one for groups.
+const resetWords = "a new rollout of the same version, with the configuration as it is now"

@@ -1,0 +1,370 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+// Two servers step the rollouts of one store at once, while somebody else changes
+// what is wanted: the history is one that a single engine could have made. Each
+// rollout that was written is what Next or an order makes of the one before it and
+// of the resources as they were at that very revision; and it is a legal one.
+//
+// ENGINES_RUNS sets how many runs there are, ENGINES_SEED repeats them as far as
+// the scheduler does.
+func TestTwoEnginesMakeOneHistory(t *testing.T) {
+	runs, seed := envNumber(t, "ENGINES_RUNS", 40), envNumber(t, "ENGINES_SEED", rand.Uint64())
+	t.Logf("ENGINES_SEED=%d", seed)
+	w := newStoreWorld(t)
+	w.options.Log = slog.New(slog.DiscardHandler)
+	steps := 0
+	for i := range runs {
+		d := newDuel(t, w, rand.New(rand.NewPCG(seed, i)), i)
+		d.run()
+		if problem := d.history(); problem != "" {
+			t.Fatalf("ENGINES_SEED=%d, run %d: %s", seed, i, problem)
+		}
+		steps += len(d.writes)
+	}
+	if steps < int(runs) {
+		t.Errorf("only %d writes in %d runs", steps, runs)
+	}
+}
+
+func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// duel is one run.
+type duel struct {
+	*rand.Rand
+	t       *testing.T
+	w       *storeWorld
+	servers []*control
+	initial []store.Item
+
+	mu     sync.Mutex
+	writes []written
+	last   map[*store.SQLite]computed // of each engine, what its next write is from
+}
+
+// written is a change that was acknowledged.
+type written struct {
+	at        store.Revision // of the last item
+	revisions []store.Revision
+	change    store.Change
+	from      computed
+}
+
+// computed is what an engine looked at last.
+type computed struct {
+	counts rollout.Counts
+	now    time.Time
+	order  *rollout.Order
+}
+
+// recorder notes the changes that get through.
+type recorder struct {
+	*store.SQLite
+	d *duel
+}
+
+func (r recorder) Commit(ctx context.Context, c store.Change) ([]store.Revision, error) {
+	revisions, err := r.SQLite.Commit(ctx, c)
+	if errors.Is(err, sqlite3.BUSY) { // the disk is slow, and another was faster
+		err = &store.ConflictError{Key: c.Writes[0].Key}
+	}
+	if err == nil {
+		r.d.mu.Lock()
+		defer r.d.mu.Unlock()
+		change := store.Change{Audit: c.Audit, Writes: slices.Clone(c.Writes)}
+		r.d.writes = append(r.d.writes, written{slices.Max(revisions), revisions, change, r.d.last[r.SQLite]})
+	}
+	return revisions, err
+}
+
+func newDuel(t *testing.T, w *storeWorld, r *rand.Rand, i uint64) *duel {
+	d := &duel{Rand: r, t: t, w: w, last: make(map[*store.SQLite]computed)}
+	text := ""
+	for g := range 1 + d.IntN(3) {
+		text += fmt.Sprintf("{name: g%d, days: ['*'], start_hour: %d, canary_count: %d", g, 11+d.IntN(2), max(0, d.IntN(4)-1))
+		if d.IntN(2) == 0 {
+			text += fmt.Sprintf(", max_in_flight: %d", 1+d.IntN(4))
+		}
+		if d.IntN(3) == 0 {
+			text += fmt.Sprintf(", max_failed_before_halt: %d%%", d.IntN(50))
+		}
+		text += "}, "
+	}
+	w.write(enabledGroups(strings.TrimSuffix(text, ", ")))
+	v := fmt.Sprintf("18.%d.0", i)
+	w.write(strings.NewReplacer("17.2.0", "17.0.0", "17.2.1", v).Replace(regular))
+	var err error
+	if d.initial, err = resources(t.Context(), w.other); err != nil {
+		t.Fatal(err)
+	}
+	clock := newClock()
+	for _, s := range []*store.SQLite{w.store, w.other} {
+		c := w.control(clock, recorder{s, d})
+		c.engine.opts.Inventory = inventoryFunc(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts {
+			n := c.fleet.Counts(r, plans, now)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			looked := d.last[s]
+			looked.counts, looked.now = n, now
+			d.last[s] = looked
+			return n
+		})
+		d.servers = append(d.servers, c)
+	}
+	return d
+}
+
+// run has hosts report to both servers, and both engines tick at once.
+func (d *duel) run() {
+	versions := make([]rollout.Semver, 4+d.IntN(10))
+	for i := range versions {
+		versions[i] = "17.0.0"
+	}
+	for range 12 {
+		d.servers[0].clock.pass([]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, 30 * time.Minute}[d.IntN(4)])
+		for i := range versions {
+			group := fmt.Sprintf("g%d", i%3)
+			a := d.servers[d.IntN(2)].stored.AnswerTo(rollout.Query{Group: group, Host: hostUUID(i)})
+			var outcome *rollout.Outcome
+			told := rollout.Semver("")
+			if a.AutoUpdate {
+				told = rollout.Semver(a.Version)
+				if d.IntN(8) == 0 {
+					outcome = &rollout.Outcome{Target: told, State: rollout.OutcomeFailed, Time: d.servers[0].clock.Now()}
+				} else if d.IntN(3) > 0 {
+					versions[i] = told
+				}
+			}
+			for _, s := range d.servers { // as a report that both get
+				s.fleet.Take(rollout.Heartbeat{HostID: hostUUID(i), Group: group, Version: versions[i], Told: told, Outcome: outcome}, s.clock.Now())
+			}
+		}
+		var all sync.WaitGroup
+		for i, s := range d.servers {
+			var order *rollout.Order
+			if d.IntN(8) == 0 {
+				order = &rollout.Order{Who: "somebody", Verb: []rollout.Verb{rollout.StartUpdate, rollout.MarkDone, rollout.Rollback, rollout.Retry, rollout.Reset}[d.IntN(5)],
+					Groups: []string{fmt.Sprintf("g%d", d.IntN(3))}, Force: d.IntN(2) == 0}
+			}
+			all.Go(func() {
+				d.step(s, order, []*store.SQLite{d.w.store, d.w.other}[i])
+			})
+		}
+		if d.IntN(6) == 0 {
+			mode := []string{enabled, suspended}[d.IntN(2)]
+			all.Go(func() { d.change(mode) })
+		}
+		all.Wait()
+		for _, s := range d.servers {
+			s.stored.Refresh(d.t.Context())
+		}
+	}
+}
+
+func (d *duel) step(s *control, order *rollout.Order, handle *store.SQLite) {
+	d.mu.Lock()
+	d.last[handle] = computed{order: order}
+	d.mu.Unlock()
+	var err error
+	if order != nil {
+		_, err = s.engine.Order(d.t.Context(), *order, false)
+	} else {
+		_, err = s.engine.Tick(d.t.Context())
+	}
+	_, refused := errors.AsType[*rollout.RefusedError](err)
+	_, late := errors.AsType[*store.ConflictError](err)
+	if err != nil && !refused && !late && !errors.Is(err, sqlite3.BUSY) {
+		d.t.Error(err)
+	}
+}
+
+// change is somebody who edits the mode and nothing else.
+func (d *duel) change(text string) {
+	mode := parseAll(d.t, text)[0].(*rollout.Config).Spec.Agents.Mode
+	for {
+		r, err := d.servers[0].stored.Get(d.t.Context(), rollout.KindConfig, "")
+		if err != nil {
+			d.t.Error(err)
+			return
+		}
+		r.(*rollout.Config).Spec.Agents.Mode = mode
+		_, err = d.servers[0].stored.Apply(d.t.Context(), []rollout.Resource{r}, ApplyOptions{})
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict {
+			if err != nil && !errors.Is(err, sqlite3.BUSY) {
+				d.t.Error(err)
+			}
+			return
+		}
+	}
+}
+
+// history goes through the writes in the order of their revisions.
+func (d *duel) history() string {
+	slices.SortFunc(d.writes, func(a, b written) int { return int(a.at - b.at) })
+	now := make(map[string]store.Item) // the resources, at that revision
+	for _, item := range d.initial {
+		now[item.Key] = item
+	}
+	for _, wr := range d.writes {
+		before := maps.Clone(now)
+		based := 0
+		for i, x := range wr.change.Writes {
+			if !slices.Contains(kept, x.Key) {
+				continue
+			}
+			based++
+			if now[x.Key].Revision != x.Based {
+				return fmt.Sprintf("revision %d is based on %s of revision %d, and there was %d", wr.at, x.Key, x.Based, now[x.Key].Revision)
+			}
+			if x.Do == store.Set {
+				now[x.Key] = store.Item{Key: x.Key, Value: x.Value, Revision: wr.revisions[i]}
+			}
+		}
+		if now[rollout.KindRollout].Revision == before[rollout.KindRollout].Revision {
+			continue
+		}
+		if based != len(kept) {
+			return fmt.Sprintf("revision %d, a rollout, is based on %d resources of %d", wr.at, based, len(kept))
+		}
+		if problem := d.follows(before, now[rollout.KindRollout], wr); problem != "" {
+			return fmt.Sprintf("revision %d, by %s (%s): %s", wr.at, wr.change.Audit.Who, wr.change.Audit.What, problem)
+		}
+	}
+	final, err := resources(d.t.Context(), d.w.other)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, item := range final {
+		if item.Revision != now[item.Key].Revision {
+			return fmt.Sprintf("%s has revision %d, and the last that was written is %d", item.Key, item.Revision, now[item.Key].Revision)
+		}
+	}
+	return d.reachable()
+}
+
+// follows computes a rollout once more, from what there was.
+func (d *duel) follows(before map[string]store.Item, item store.Item, wr written) string {
+	n, err := parseAllStored(slices.Collect(maps.Values(before)))
+	if err != nil {
+		return err.Error()
+	}
+	next := parseAll(d.t, string(item.Value))[0].(*rollout.Rollout)
+	var result rollout.Result
+	if o := wr.from.order; o != nil {
+		result, err = o.Apply(n.config, n.version, n.rollout, wr.from.counts, wr.change.Audit.Time)
+	} else if n.rollout == nil || !n.rollout.Of(n.version) {
+		result = rollout.Next(n.config, n.version, n.rollout, rollout.Counts{}, next.Status.StartTime)
+	} else {
+		result = rollout.Next(n.config, n.version, n.rollout, wr.from.counts, wr.from.now)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	result.Rollout.Metadata.Revision = 0
+	again, err := rollout.JSON(result.Rollout)
+	if err != nil || !bytes.Equal(again, item.Value) {
+		return fmt.Sprintf("it is not what comes of the one before (%v):\n%s\n%s", err, item.Value, again)
+	}
+	return legal(n.rollout, next, wr)
+}
+
+// legal compares a rollout with the one before.
+func legal(before, after *rollout.Rollout, wr written) string {
+	if before == nil || !after.Status.StartTime.Equal(before.Status.StartTime) || after.Spec.TargetVersion != before.Spec.TargetVersion ||
+		wr.from.order != nil && wr.from.order.Verb == rollout.Reset {
+		for _, g := range after.Status.Groups {
+			if g.State != rollout.Unstarted {
+				return "a new rollout begins with a group that is " + string(g.State)
+			}
+		}
+		return ""
+	}
+	if wr.from.order != nil {
+		return ""
+	}
+	order := []rollout.State{rollout.Unstarted, rollout.Canarying, rollout.Active, rollout.Done}
+	for i, g := range after.Status.Groups {
+		b := before.Status.Groups[i]
+		from, to := slices.Index(order, b.State), slices.Index(order, g.State)
+		switch {
+		case to < from || to >= 0 && from < 0:
+			return fmt.Sprintf("%s went from %s to %s", g.Name, b.State, g.State)
+		case b.Halted != nil && (g.Halted == nil || to != from):
+			return g.Name + " is not halted any more"
+		case to > 0 && from == 0 && i > 0 && after.Status.Groups[i-1].State != rollout.Done:
+			return fmt.Sprintf("%s started before %s was done", g.Name, after.Status.Groups[i-1].Name)
+		}
+		if b.Plan == nil || g.Plan == nil {
+			continue
+		}
+		grown := g.Plan.LastActiveHostIndex - b.Plan.LastActiveHostIndex
+		if grown < 0 || !g.Plan.StartTime.Equal(b.Plan.StartTime) || grown > 0 && g.Halted != nil {
+			return fmt.Sprintf("the plan of %s went from %+v to %+v", g.Name, b.Plan, g.Plan)
+		}
+	}
+	return ""
+}
+
+// reachable looks whether every page belongs to a plan.
+func (d *duel) reachable() string {
+	items, _, err := d.w.other.List(d.t.Context(), rollout.KindPlan)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	pages := make(map[string][]byte)
+	for _, item := range items {
+		pages[item.Key] = item.Value
+	}
+	reached := 0
+	for key, head := range pages {
+		if strings.HasPrefix(key, rollout.PageKey("")) {
+			continue
+		}
+		_, names, err := rollout.ReadPlan(head, func(name string) ([]byte, error) {
+			if page, ok := pages[rollout.PageKey(name)]; ok {
+				return page, nil
+			}
+			return nil, store.ErrNotFound
+		})
+		if err != nil {
+			return fmt.Sprintf("%s: %v", key, err)
+		}
+		reached += 1 + len(names)
+	}
+	if reached != len(pages) {
+		return fmt.Sprintf("%d pages of %d can be reached", reached, len(pages))
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/server"
+	"teleport-update/internal/version"
+)
+
+// contender is a process that answers.
+type contender struct {
+	name, child string
+	address     string // empty while it does not run
+	process     *exec.Cmd
+	rates, p99s []float64
+}
+
+// children are what this program runs as. Each prints its address once it answers.
+var children = map[string]func(ctx context.Context, args []string) error{
+	"constant": serveConstant,
+	"bare":     serveBare,
+	"find":     serveFind,
+	"nginx":    serveNginx,
+	"engine":   runEngine,
+}
+
+func (c *contender) start(ctx context.Context, hosts int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c.process = exec.CommandContext(ctx, self, c.child, strconv.Itoa(hosts))
+	c.process.Env = append(os.Environ(), "GOMAXPROCS=1")
+	c.process.Stderr = os.Stderr
+	// A child that does not hear of our end would stay.
+	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	c.process.Cancel = func() error { return c.process.Process.Signal(syscall.SIGTERM) }
+	out, err := c.process.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.process.Start(); err != nil {
+		return err
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if address, ok := strings.CutPrefix(strings.TrimSpace(line), "answers on "); ok {
+		c.address = address
+		return nil
+	}
+	c.stop()
+	return errors.New("it does not answer")
+}
+
+func (c *contender) stop() {
+	if c.process == nil || c.process.Process == nil {
+		return
+	}
+	c.process.Process.Signal(syscall.SIGTERM)
+	c.process.Wait()
+	c.process = nil
+}
+
+// body is an answer of the size that the server gives.
+func body() ([]byte, error) {
+	return find.Answer{Version: "17.2.1", Edition: version.OSS, AutoUpdate: true, Jitter: time.Minute}.Body()
+}
+
+// constant is what find is measured against: it looks at nothing.
+func constant() (http.Handler, error) {
+	answer, err := body()
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(answer)
+	}), nil
+}
+
+// serveConstant has the time limits of the find server: what these cost is no
+// matter of what is answered.
+func serveConstant(ctx context.Context, _ []string) error {
+	handler, err := constant()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println("answers on", listener.Addr())
+	return server.Serve(ctx, listener, nil, handler, slog.New(slog.DiscardHandler))
+}
+
+// serveBare is net/http as it is, without any limit.
+func serveBare(ctx context.Context, _ []string) error {
+	handler, err := constant()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler}
+	context.AfterFunc(ctx, func() { server.Close() })
+	fmt.Println("answers on", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+const nginxConf = `daemon off;
+worker_processes 1;
+pid DIR/pid;
+error_log DIR/error.log;
+events { worker_connections 1024; }
+http {
+	access_log off;
+	keepalive_requests 100000000;
+	client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi; uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
+	server {
+		listen ADDRESS;
+		location / { default_type application/json; return 200 'BODY'; }
+	}
+}
+`
+
+func serveNginx(ctx context.Context, _ []string) error {
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		return errors.New("it is not installed")
+	}
+	answer, err := body()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "benchfind-nginx-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, []byte(strings.NewReplacer("DIR", dir, "ADDRESS", address, "BODY", string(answer)).Replace(nginxConf)), 0o644); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Println("answers on", address)
+	cmd.Wait()
+	return nil
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server"
+	"teleport-update/find/store"
+	"teleport-update/internal/version"
+)
+
+// groups is how many groups the hosts are in.
+const groups = 20
+
+func groupOf(host int) string { return "group-" + strconv.Itoa(host%groups) }
+
+func hostID(host int) string {
+	// As random as UUIDs are, and the same each time.
+	x := uint64(host) * 0x9e3779b97f4a7c15
+	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", uint32(x>>32), uint16(x>>16), x>>4&0xfff, host>>12&0xfff, host)
+}
+
+// site is a server without a network, in a store of its own.
+type site struct {
+	dir    string
+	store  *store.SQLite
+	stored *server.Stored
+	engine *server.Engine
+	fleet  *server.Fleet
+}
+
+// newSite has so many hosts in so many groups, each with a plan that is to begin.
+func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
+	s = new(site)
+	if s.dir, err = os.MkdirTemp("", "benchfind-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.store, err = store.OpenSQLite(ctx, filepath.Join(s.dir, "store", "store.db")); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	config := rollout.NewConfig()
+	agents := &config.Spec.Agents
+	agents.Mode, agents.Strategy, agents.Window = rollout.Enabled, rollout.TimeBased, rollout.Duration(24*time.Hour)
+	hour := now.UTC().Hour()
+	for i := range inGroups {
+		agents.Schedules.Regular = append(agents.Schedules.Regular, rollout.Group{
+			Name: groupOf(i), Days: []rollout.Day{rollout.EveryDay}, StartHour: &hour, MaxInFlight: &rollout.Share{N: 10, Percent: true},
+		})
+	}
+	target := rollout.NewVersion()
+	target.Spec.Agents = rollout.VersionAgents{StartVersion: "17.2.0", TargetVersion: "17.2.1"}
+	log := slog.New(slog.DiscardHandler)
+	if s.stored, err = server.NewStored(ctx, server.StoredOptions{
+		Store: s.store, Base: find.Answer{Edition: version.OSS, AutoUpdate: true, Jitter: time.Minute}, Log: log,
+	}); err != nil {
+		return nil, err
+	}
+	if _, err = s.stored.Apply(ctx, []rollout.Resource{config, target}, server.ApplyOptions{}); err != nil {
+		return nil, err
+	}
+	s.fleet = server.NewFleet(now.Add(-rollout.PresentFor), time.Minute)
+	for i := range hosts {
+		group := groupOf(i % inGroups)
+		if inGroups == groups {
+			group = groupOf(i)
+		}
+		s.fleet.Take(rollout.Heartbeat{HostID: hostID(i), Hostname: "host", Group: group, Version: "17.2.0", Edition: "oss", Arch: "amd64"}, now.Add(-2*time.Minute))
+	}
+	s.engine = server.NewEngine(server.EngineOptions{Stored: s.stored, Inventory: s.fleet, Log: log})
+	_, err = s.engine.Tick(ctx) // the rollout begins
+	return s, err
+}
+
+func (s *site) close() {
+	if s.store != nil {
+		s.store.Close()
+	}
+	os.RemoveAll(s.dir)
+}
+
+// tick measures one, in seconds of time and of CPU.
+func (s *site) tick(ctx context.Context) (wall, cpu float64, err error) {
+	began, used := time.Now(), cpuTime()
+	_, err = s.engine.Tick(ctx)
+	return time.Since(began).Seconds(), cpuTime() - used, err
+}
+
+func cpuTime() float64 {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
+}
+
+// measureEngine runs in a process of its own: memory and CPU are its own too.
+func measureEngine(ctx context.Context, hosts, rounds int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, "engine", strconv.Itoa(hosts), strconv.Itoa(rounds))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}
+
+func runEngine(ctx context.Context, args []string) error {
+	hosts, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	rounds, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	fmt.Printf("engine, %d hosts, medians of %d\n", hosts, rounds)
+
+	one, err := newSite(ctx, hosts, 1)
+	if err != nil {
+		return err
+	}
+	wall, cpu, err := one.tick(ctx)
+	one.close()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  %-52s %8.2f s, %.2f s of CPU (goal: %.0f s)\n", "a plan for all hosts in one group, into the store", wall, cpu, goalPlan)
+	if err := measureIndex(hosts); err != nil {
+		return err
+	}
+
+	many, err := newSite(ctx, hosts, groups)
+	if err != nil {
+		return err
+	}
+	defer many.close()
+	if wall, cpu, err = many.tick(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("  %-52s %8.2f s, %.2f s of CPU\n", fmt.Sprintf("the tick that captures %d plans", groups), wall, cpu)
+	if _, _, err = many.tick(ctx); err != nil { // and reads them
+		return err
+	}
+	var walls, cpus []float64
+	for range rounds {
+		wall, cpu, err := many.tick(ctx)
+		if err != nil {
+			return err
+		}
+		walls, cpus = append(walls, wall), append(cpus, cpu)
+	}
+	fmt.Printf("  %-52s %8.2f s, %.2f s of CPU (goal: %.0f s of CPU)\n", fmt.Sprintf("a tick over %d groups with plans", groups), median(walls), median(cpus), goalTick)
+	return nil
+}
+
+// measureIndex says what the hosts of a plan take in memory.
+func measureIndex(hosts int) error {
+	names := make([]string, hosts)
+	for i := range names {
+		names[i] = hostID(i)
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	index, err := rollout.NewIndex(names)
+	if err != nil {
+		return err
+	}
+	took := float64(heap()-before) / float64(hosts)
+	began := time.Now()
+	for i := range names {
+		if place, ok := index.Place(rollout.ParseHostID(names[i*7919%hosts])); !ok || place != i*7919%hosts {
+			return errors.New("the index has lost a host")
+		}
+	}
+	fmt.Printf("  %-52s %8.1f bytes (goal: %d), %.0f ns a look-up\n", "a host in the index of a plan", took, goalPerHost, float64(time.Since(began).Nanoseconds())/float64(hosts))
+	runtime.KeepAlive(names)
+	return nil
+}
+
+// serveFind is the server itself, with its plans under way.
+func serveFind(ctx context.Context, args []string) error {
+	hosts, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	s, err := newSite(ctx, hosts, groups)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for range 2 { // the plans are captured, and the first hosts are told to update
+		if _, _, err := s.tick(ctx); err != nil {
+			return err
+		}
+	}
+	s.fleet = nil
+	runtime.GC()
+	log := slog.New(slog.DiscardHandler)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() {
+		// Told yes and no, as in a rollout.
+		yes := 0
+		for i := range 1000 {
+			if s.stored.AnswerTo(rollout.Query{Group: groupOf(i), Host: hostID(i)}).AutoUpdate {
+				yes++
+			}
+		}
+		fmt.Fprintf(os.Stderr, "of the first 1000 hosts %d are told to update\n", yes)
+		fmt.Println("answers on", listener.Addr())
+	}()
+	return server.Serve(ctx, listener, nil, server.New(server.Options{Answers: s.stored, Log: log}), log)
+}

@@ -1,0 +1,123 @@
+// Command benchfind measures the find server and prints ratios: seconds belong to a
+// machine, ratios to a design. It never fails because something was slow.
+//
+//	go run ./tools/benchfind [-rounds N] [-seconds S] [-hosts N] [-only find,engine]
+//
+// The answers of find are measured against a handler of net/http that always says
+// the same, and against nginx where it is installed. All are processes of their own
+// with one core each, asked over kept connections of plain HTTP, in turns: A B C
+// A B C; medians are told. The server that is measured has a million hosts in the
+// plans of twenty groups, and every question is another host's.
+//
+// The engine is measured by itself: a plan for a million hosts, with its pages in a
+// store, and ticks over a million hosts.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// goals are ratios and bounds of the design.
+const (
+	goalRate    = 0.90
+	goalP99     = 1.5
+	goalTick    = 1.0 // seconds of CPU
+	goalPlan    = 3.0 // seconds
+	goalPerHost = 26  // bytes
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if len(os.Args) > 1 && children[os.Args[1]] != nil {
+		err = children[os.Args[1]](ctx, os.Args[2:])
+	} else {
+		err = run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchfind:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	rounds := flag.Int("rounds", 5, "how often each is measured")
+	seconds := flag.Float64("seconds", 2, "how long each is asked")
+	hosts := flag.Int("hosts", 1_000_000, "how many hosts there are")
+	only := flag.String("only", "engine,find", "what to measure")
+	flag.Parse()
+	if flag.NArg() > 0 || *rounds < 1 || *hosts < groups {
+		return errors.New("see -help")
+	}
+	for what := range strings.SplitSeq(*only, ",") {
+		var err error
+		switch what {
+		case "engine":
+			err = measureEngine(ctx, *hosts, *rounds)
+		case "find":
+			err = measureFind(ctx, *hosts, *rounds, time.Duration(*seconds*float64(time.Second)))
+		default:
+			err = fmt.Errorf("-only %s: there are engine and find", what)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureFind asks all contenders in turns.
+func measureFind(ctx context.Context, hosts, rounds int, each time.Duration) error {
+	runtime.GOMAXPROCS(1) // the other core is for who is asked
+	contenders := []*contender{
+		{name: "constant net/http", child: "constant"}, {name: "teleport-find", child: "find"},
+		{name: "without time limits", child: "bare"}, {name: "nginx", child: "nginx"},
+	}
+	defer func() {
+		for _, c := range contenders {
+			c.stop()
+		}
+	}()
+	for _, c := range contenders {
+		if err := c.start(ctx, hosts); err != nil {
+			fmt.Printf("%s is not measured: %v\n", c.name, err)
+		}
+	}
+	contenders = slices.DeleteFunc(contenders, func(c *contender) bool { return c.address == "" })
+	asked := requests(hosts)
+	for range rounds {
+		for _, c := range contenders {
+			sample, err := ask(ctx, c.address, asked, each)
+			if err != nil {
+				return fmt.Errorf("ask %s: %w", c.name, err)
+			}
+			c.rates = append(c.rates, sample.rate)
+			c.p99s = append(c.p99s, sample.p99.Seconds()*1000)
+		}
+	}
+	base := contenders[0]
+	fmt.Printf("\nfind, %d hosts in plans, %d connections, medians of %d\n", hosts, connections, rounds)
+	fmt.Printf("  %-20s %12s %8s %10s %8s\n", "", "requests/s", "ratio", "p99 ms", "ratio")
+	for _, c := range contenders {
+		fmt.Printf("  %-20s %12.0f %8.2f %10.2f %8.2f\n", c.name, median(c.rates), median(c.rates)/median(base.rates), median(c.p99s), median(c.p99s)/median(base.p99s))
+	}
+	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
+	return nil
+}
+
+func median[T cmp.Ordered](list []T) T {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
+}
