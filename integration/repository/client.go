@@ -86,7 +86,7 @@ func (l looker) apt() (packages []string, err error) {
 		}
 	}
 	if indexes != 4 {
-		return nil, fmt.Errorf("Release names %d indexes; want two for each architecture", indexes)
+		return nil, fmt.Errorf("%d indexes are named; want two for each architecture", indexes)
 	}
 	return slices.Sorted(slices.Values(packages)), nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -131,69 +130,4 @@ func visible(t testing.TB, dir string) string {
 		return err
 	}))
 	return fmt.Sprintf("%x", sum.Sum(nil))
-}
-
-// on reports to another test.
-func (p *publication) on(t testing.TB) *publication {
-	other := *p
-	other.t = t
-	return &other
-}
-
-// whole asserts that clients are served by what a publication that was cut off has
-// left, and that it can be ended.
-func (p *publication) whole(dir string, at trace.Call) {
-	t := p.t
-	t.Helper()
-	view, err := Look(dir, p.key.keyring)
-	if err != nil {
-		t.Errorf("cut off before %s: %v", at, err)
-		return
-	}
-	oneOf := func(what string, got, before, after []string) {
-		if !slices.Equal(got, before) && !slices.Equal(got, after) {
-			t.Errorf("cut off before %s: %s offers %v", at, what, got)
-		}
-	}
-	oneOf("apt", view.Apt, p.viewBefore.Apt, p.viewAt.Apt)
-	for arch := range view.Yum {
-		oneOf("yum for "+arch, view.Yum[arch], p.viewBefore.Yum[arch], p.viewAt.Yum[arch])
-	}
-	// Who has read the index of before a moment ago finds what that names.
-	if err := reads(p.before, dir); err != nil {
-		t.Errorf("cut off before %s: %v", at, err)
-	}
-	runAt(t, published, append(slices.Clone(p.argv[1:]), dir)...)
-	if view := p.look(dir); !reflect.DeepEqual(view, p.viewAt) {
-		t.Errorf("cut off before %s, then published: %v; want %v", at, view, p.viewAt)
-	}
-	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(d.Name(), ".") && d.Name() != ".lock" {
-			t.Errorf("cut off before %s, then published: %s is left", at, path)
-		}
-		return err
-	}))
-}
-
-// reads reports what a client misses that has read the indexes of before and now
-// asks for what they name, in the folder as it is.
-func reads(before, now string) error {
-	return filepath.WalkDir(before, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name := strings.TrimPrefix(path, before)
-		if !strings.Contains(name, "/by-hash/") && !strings.HasSuffix(name, ".xml.gz") && !strings.HasSuffix(name, ".deb") && !strings.HasSuffix(name, ".rpm") {
-			return nil
-		}
-		was, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		is, err := os.ReadFile(now + name)
-		if err == nil && string(is) != string(was) {
-			err = fmt.Errorf("%s is another one", name)
-		}
-		return err
-	})
 }

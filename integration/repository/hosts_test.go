@@ -3,7 +3,6 @@
 package repository
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -123,4 +122,9 @@ func (s *site) says(r host.Result, code int, want ...string) {
 	}
 }
 
-var _ = fmt.Sprint
+func modified(t *testing.T, path string) time.Time {
+	t.Helper()
+	info, err := os.Stat(path)
+	check(t, err)
+	return info.ModTime()
+}

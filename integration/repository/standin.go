@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // Architectures of the stand-ins, as Go names them.
@@ -38,9 +37,12 @@ contents:
   - {src: program, dst: /etc/default/teleport-update, type: config, file_info: {mode: 0644, mtime: 2026-01-02T03:04:05Z}}
   - {dst: /usr/share/teleport-update, type: dir, file_info: {mode: 0755, mtime: 2026-01-02T03:04:05Z}}
 scripts: {postinstall: post}
-overrides:
-  rpm: {depends: [/bin/sh, "glibc >= 2.0"]}
-rpm: {summary: a stand-in, buildhost: localhost, packager: nobody <nobody@example.com>, group: Tests}
+%[3]srpm: {summary: a stand-in, buildhost: localhost, packager: nobody <nobody@example.com>, group: Tests}
+`
+
+// relations are of all kinds, and cannot be met.
+const relations = `overrides:
+  rpm: {depends: [/bin/sh, "glibc >= 2.0", "updater = 1:2.0-3"], conflicts: ["other < 3"], replaces: [former], suggests: ["man-db > 2"]}
 `
 
 // NFPM builds the tool that makes packages, as a file.
@@ -53,10 +55,15 @@ func NFPM(ctx context.Context, module, path string) error {
 	return nil
 }
 
+// Options are what may differ between stand-ins of one version.
+type Options struct {
+	Comment   string // in the program
+	Relations bool   // to packages that no host has
+}
+
 // StandIns makes a deb and an rpm of a version for each architecture in dir.
-// packageVersion is written as packages do, with "~" in place of the first "-"; more
-// is what differs between two of one version.
-func StandIns(ctx context.Context, nfpm, dir, packageVersion string, more ...string) error {
+// packageVersion is written as packages do, with "~" in place of the first "-".
+func StandIns(ctx context.Context, nfpm, dir, packageVersion string, o Options) error {
 	stage, err := os.MkdirTemp("", "stand-in-")
 	if err != nil {
 		return err
@@ -68,14 +75,18 @@ func StandIns(ctx context.Context, nfpm, dir, packageVersion string, more ...str
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	program := "#!/bin/sh\necho teleport-update " + packageVersion + " \"(stand-in)\"\n# " + strings.Join(more, " ") + "\n"
+	program := "#!/bin/sh\necho teleport-update " + packageVersion + " \"(stand-in)\"\n# " + o.Comment + "\n"
+	related := ""
+	if o.Relations {
+		related = relations
+	}
 	for name, text := range map[string]string{"program": program, "post": "#!/bin/sh\nexit 0\n"} {
 		if err := os.WriteFile(filepath.Join(stage, name), []byte(text), 0o755); err != nil {
 			return err
 		}
 	}
 	for _, arch := range Architectures {
-		if err := os.WriteFile(filepath.Join(stage, "nfpm.yaml"), fmt.Appendf(nil, standIn, arch, packageVersion), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(stage, "nfpm.yaml"), fmt.Appendf(nil, standIn, arch, packageVersion, related), 0o644); err != nil {
 			return err
 		}
 		for _, format := range []string{"deb", "rpm"} {

@@ -14,7 +14,6 @@ import (
 
 	"io"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 )
 
@@ -80,7 +79,7 @@ func standIns(t testing.TB, version string) string {
 	check(t, err)
 	dir = filepath.Join(dir, "packages-"+version)
 	if _, err := os.Stat(dir); err != nil {
-		check(t, StandIns(context.Background(), nfpm(t), dir+".new", version))
+		check(t, StandIns(context.Background(), nfpm(t), dir+".new", version, Options{}))
 		check(t, os.Rename(dir+".new", dir))
 	}
 	return dir
@@ -165,20 +164,10 @@ func tryIn(t testing.TB, env []string, at time.Time, args ...string) (stdout, st
 	return out.String(), says.String(), err
 }
 
-// otherStandIns is the same version with another content.
-func otherStandIns(t testing.TB, version string) string {
+// otherStandIns are those of a version with another content.
+func otherStandIns(t testing.TB, version string, o Options) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "packages")
-	check(t, StandIns(context.Background(), nfpm(t), dir, version, "made once more"))
+	check(t, StandIns(context.Background(), nfpm(t), dir, version, o))
 	return dir
-}
-
-func keysIn(t testing.TB, path string) openpgp.EntityList {
-	t.Helper()
-	f, err := os.Open(path)
-	check(t, err)
-	defer f.Close()
-	keys, err := openpgp.ReadArmoredKeyRing(f)
-	check(t, err)
-	return keys
 }
