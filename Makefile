@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages test test-packages test-hosts test-faults test-nightly test-mutants lint demo bench bench-backup fuzz clean
+.PHONY: help build packages repository test test-packages test-hosts test-faults test-nightly test-mutants lint demo bench bench-backup fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,10 +22,14 @@ build: ## build both programs into build/bin
 packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages
 	$(GO) run ./packaging/mkpackages
 
+repository: packages ## signed apt and yum repositories of the packages, in build/repository (KEY=FILE or GPG_KEY=FINGERPRINT, URL=…)
+	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/mkrepository ./packaging/mkrepository
+	$(BIN)/mkrepository $(if $(KEY),--key '$(KEY)') $(if $(GPG_KEY),--gpg-key '$(GPG_KEY)') $(if $(URL),--url '$(URL)') $(REPOSITORY_FLAGS)
+
 test: test-packages test-hosts ## everything: packages, then real hosts (as root; installs what it needs)
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-TOOLS := sqlite3 shellcheck busybox
+TOOLS := sqlite3 shellcheck busybox gpg gpg-agent gpgv
 .PHONY: tools
 tools:
 	@missing=; for t in $(TOOLS); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
@@ -49,10 +53,12 @@ test-faults: ## the whole campaigns of faults (as root), each of them whatever t
 	$(CAMPAIGN) -timeout 15m ./integration/hostile || failed=1; \
 	exit $$failed
 
-test-nightly: ## take-overs of packages, and every state that a recorded disk went through (as root)
+test-nightly: ## take-overs of packages, every state that a recorded disk went through, other dnf (as root)
 	@failed=0; \
 	$(CAMPAIGN) -timeout 30m -run 'TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers' ./integration || failed=1; \
 	$(CAMPAIGN) -timeout 4h -run TestEveryState ./integration/power || failed=1; \
+	$(CAMPAIGN) -timeout 30m ./integration/repository || failed=1; \
+	FAULTS=all $(GO) test -count=1 -timeout 30m -run TestAPublicationCutOff ./integration/repository || failed=1; \
 	exit $$failed
 
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
