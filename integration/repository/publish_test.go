@@ -68,7 +68,20 @@ func (s *shelf) files(word string) (n int) {
 	return n
 }
 
-func TestThePackagesOfBothProgramsAndNoOthers(t *testing.T) {
+// What is published is a function of the packages, the key and the time.
+func TestTwoPublicationsAreTheSame(t *testing.T) {
+	t.Parallel()
+	one, two := newShelf(t), newShelf(t)
+	for _, s := range []*shelf{one, two} {
+		s.publish("--packages", standIns(t, "1.0.0"), "--valid-for", "48h", "--url", "https://packages.example.com")
+		s.publish("--packages", standIns(t, "1.1.0"))
+	}
+	if visible(t, one.dir) != visible(t, two.dir) {
+		t.Error("the same packages give two repositories")
+	}
+}
+
+func TestOnlyPackagesThatAreWholeArePublished(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	s.publish("--packages", standIns(t, "1.0.0"))

@@ -125,7 +125,7 @@ type checked struct {
 func (c checked) Detached(message []byte, lifetime time.Duration) ([]byte, error) {
 	signature, err := c.Signer.Detached(message, lifetime)
 	if err == nil {
-		err = verify(openpgp.EntityList{c.Public()}, message, signature, time.Now())
+		err = verify(openpgp.EntityList{c.Public()}, message, signature, c.now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
@@ -136,7 +136,7 @@ func (c checked) Detached(message []byte, lifetime time.Duration) ([]byte, error
 func (c checked) Clearsigned(text []byte) ([]byte, error) {
 	signed, err := c.Signer.Clearsigned(text)
 	if err == nil {
-		_, err = verifyClearsigned(openpgp.EntityList{c.Public()}, signed, time.Now())
+		_, err = verifyClearsigned(openpgp.EntityList{c.Public()}, signed, c.now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)

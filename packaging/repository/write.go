@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/internal/durable"
 )
 
@@ -71,7 +73,17 @@ func (c change) carryOut(path string, now time.Time) error {
 	case remove:
 		return durable.Remove(path)
 	}
-	return exchangeFolder(path, c.files)
+	return understandable(exchangeFolder(path, c.files))
+}
+
+// understandable says what to do where the file system cannot do it.
+func understandable(err error) error {
+	for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.EXDEV, unix.EMLINK} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w; this file system cannot exchange a folder in one step, as FAT and NFS cannot: publish on another one, and copy the folder", err)
+		}
+	}
+	return err
 }
 
 // put leaves a file alone that has the content already: its time says that nothing
