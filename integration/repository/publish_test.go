@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,6 +80,20 @@ func TestTwoPublicationsAreTheSame(t *testing.T) {
 	if visible(t, one.dir) != visible(t, two.dir) {
 		t.Error("the same packages give two repositories")
 	}
+}
+
+func TestOneRunAtATimeWrites(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.publish("--packages", standIns(t, "1.0.0"))
+	other, err := os.Open(filepath.Join(s.dir, ".lock"))
+	check(t, err)
+	defer other.Close()
+	check(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+	s.refuses("is being written by another run", "--packages", standIns(t, "1.1.0"))
+	check(t, other.Close())
+	s.publish("--packages", standIns(t, "1.1.0"))
+	s.offers("1.0.0", "1.1.0")
 }
 
 func TestOnlyPackagesThatAreWholeArePublished(t *testing.T) {
