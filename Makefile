@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages test test-packages test-hosts test-faults test-nightly test-rollouts test-mutants lint demo bench bench-find bench-backup figures fuzz clean
+.PHONY: help build packages repository test test-packages test-hosts test-faults test-nightly test-rollouts test-mutants lint demo bench bench-find bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,6 +22,10 @@ build: ## build both programs into build/bin
 packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages
 	$(GO) run ./packaging/mkpackages
 
+repository: packages ## signed apt and yum repositories of the packages, in build/repository (KEY=FILE or GPG_KEY=FINGERPRINT, URL=…)
+	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/mkrepository ./packaging/mkrepository
+	$(BIN)/mkrepository $(if $(KEY),--key '$(KEY)') $(if $(GPG_KEY),--gpg-key '$(GPG_KEY)') $(if $(URL),--url '$(URL)') $(REPOSITORY_FLAGS)
+
 # Runs go test and shows what runs and how far it is. PART=NAME runs one part, as in
 # PART=backup or PART=database; V=1 shows all that the tests print.
 RUNTESTS = $(GO) build -o build/tools/runtests ./tools/runtests && build/tools/runtests $(if $(PART),-part $(PART)) $(if $(V),-v)
@@ -30,7 +34,7 @@ test: needed ## everything: packages, then real hosts (as root; installs what it
 	@$(RUNTESTS) packages hosts
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-NEEDED := sqlite3 shellcheck busybox
+NEEDED := sqlite3 shellcheck busybox gpg gpg-agent gpgv
 .PHONY: needed
 needed:
 	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
@@ -46,7 +50,7 @@ test-hosts: ## real systemd hosts in containers (as root)
 test-faults: ## the whole campaigns of faults (as root), each of them whatever the one before found
 	@$(RUNTESTS) faults
 
-test-nightly: ## take-overs of packages, and every state that a recorded disk went through (as root)
+test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf (as root)
 	@$(RUNTESTS) nightly
 
 test-rollouts: ## 100,000 random histories of rollouts, and 1,000 of two engines on one store

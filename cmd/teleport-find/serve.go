@@ -70,6 +70,7 @@ Where no version is known, hosts are told none and to stay as they are.`,
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take set-version, enable, apply… on; needs --store"},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
+			repositoryFlag(),
 		},
 		Action: serve,
 	}
@@ -160,6 +161,9 @@ func serve(c *cli.Context) error {
 	defer answers.run(ctx)()
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
 	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Log: log})
+	if handler, err = withRepository(c, handler, log); err != nil {
+		return err
+	}
 	if err := server.Serve(ctx, listener, config, handler, log); err != nil {
 		return err
 	}

@@ -89,6 +89,7 @@ func newScene(t *testing.T, blocks []block) *scene {
 	t.Helper()
 	w := worldWith(t, publishedReleases(t), packages(t))
 	w.wants("15.1.1")
+	w.offersRepository()
 	s := &scene{t: t}
 	kind, image := "", false
 	for _, b := range blocks {
@@ -109,6 +110,7 @@ func newScene(t *testing.T, blocks []block) *scene {
 	s.Write("/etc/teleport.yaml", "teleport:\n  proxy_server: mytenant.teleport.sh:443\n  diag_addr: 127.0.0.1:3000\n")
 	s.Put(program(t, host.Updater()), work+"/build/bin/teleport-update")
 	s.Put(program(t, host.Find()), work+"/build/bin/teleport-find")
+	s.Put(program(t, publisher), work+"/build/bin/mkrepository")
 	for _, dir := range []string{"packaging/cloud-init", "packaging/automation", "packaging/installscript", "packaging/teleport-update"} {
 		s.copyIn(filepath.Join(module, dir), work+"/"+dir)
 	}

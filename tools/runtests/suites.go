@@ -53,6 +53,7 @@ var suites = []suite{
 		return []*test{
 			campaign("integration/hostfaults", "30m", "TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers"),
 			campaign("integration/powercut", "4h", "TestEveryState"),
+			campaign("integration/repository", "60m", ""),
 		}, nil
 	}},
 }

@@ -1,0 +1,99 @@
+//go:build hosts
+
+package guides
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"teleport-update/find/server"
+	"teleport-update/integration/host"
+	"teleport-update/packaging/repository"
+)
+
+// publisher is the program that makes repositories.
+var publisher = host.Program{Name: "mkrepository", Package: "./packaging/mkrepository"}
+
+// repositoryOf is a repository of the updater's packages, for find.example.com.
+func repositoryOf(t *testing.T) string {
+	t.Helper()
+	repositoryOnce.Do(func() { repositoryDir, repositoryErr = makeRepository(packages(t)) })
+	check(t, repositoryErr)
+	return repositoryDir
+}
+
+var (
+	repositoryOnce sync.Once
+	repositoryDir  string
+	repositoryErr  error
+)
+
+func makeRepository(packages string) (string, error) {
+	dir := filepath.Join(module, "build", "test", "guides-repository")
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	key := filepath.Join(dir, "secret.asc")
+	if _, err := repository.NewKey(key, "Example Inc. <ops@example.com>", nil, time.Now()); err != nil {
+		return "", err
+	}
+	signer, err := repository.OpenKey(key, nil, time.Now)
+	if err != nil {
+		return "", err
+	}
+	o := repository.Options{Dir: filepath.Join(dir, "served"), Signer: signer, Now: time.Now(), URL: "https://find.example.com"}
+	for _, pattern := range []string{"*.deb", "*.rpm"} {
+		found, err := filepath.Glob(filepath.Join(packages, pattern))
+		if err != nil {
+			return "", err
+		}
+		o.Packages = append(o.Packages, found...)
+	}
+	_, err = repository.Build(o)
+	return o.Dir, err
+}
+
+// offersRepository puts it into the world.
+func (w *world) offersRepository() {
+	w.t.Helper()
+	r, err := server.OpenRepository(repositoryOf(w.t), slog.New(slog.DiscardHandler))
+	check(w.t, err)
+	w.handler = r.Beside(w.handler)
+}
+
+// A plain image of a distribution, and user data: the package comes as all others do.
+func TestCloudInitInstallsFromARepository(t *testing.T) {
+	s := newSite(t)
+	s.sound("1.0.0")
+	s.wants("1.0.0")
+	s.offersRepository()
+	key, err := os.ReadFile(filepath.Join(repositoryOf(t), "teleport-update.asc"))
+	check(t, err)
+	indented := strings.ReplaceAll(strings.TrimRight(string(key), "\n"), "\n", "\n      ")
+	data := strings.Replace(userData(t, "repository.yaml", "one-time-token"), "      KEY\n", "      "+indented+"\n", 1)
+	s.Must("rm", "-rf", "/etc/apt/sources.list", "/etc/teleport.yaml")
+	s.Write("/etc/cloud/cloud.cfg.d/90-small.cfg",
+		"cloud_init_modules: [write-files]\ncloud_config_modules: [runcmd]\ncloud_final_modules: [package-update-upgrade-install, scripts-user]\n")
+	s.Write("/var/lib/cloud/seed/nocloud/meta-data", "instance-id: "+s.Name+"\nlocal-hostname: "+s.Name+"\n")
+	s.Write("/var/lib/cloud/seed/nocloud/user-data", data)
+	s.Must("cloud-init", "clean", "--logs")
+	check(t, s.Reboot(t.Context()))
+	if status := s.Try("cloud-init", "status", "--wait"); !strings.Contains(status.Stdout, "status: done") {
+		t.Fatalf("cloud-init: %s%s\n%s", status.Stdout, status.Stderr, s.Must("tail", "-n", "60", "/var/log/cloud-init-output.log"))
+	}
+	runs(t, s.Test, "1.0.0")
+	if v := s.Must("dpkg-query", "--show", "--showformat=${Version}", "teleport-update"); v != "1.2.3" {
+		t.Errorf("the package's version is %s", v)
+	}
+	if policy := s.Must("apt-cache", "policy", "teleport-update"); !strings.Contains(policy, "https://find.example.com/apt stable/main") {
+		t.Errorf("it came from elsewhere:\n%s", policy)
+	}
+}

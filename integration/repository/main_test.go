@@ -1,0 +1,10 @@
+//go:build !hosts
+
+package repository
+
+import (
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) { os.Exit(cleaned(m.Run)) }

@@ -1,0 +1,99 @@
+package repository
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A change is one step of a publication. Each is durable before the next begins, and
+// each leaves a repository that is whole.
+type change struct {
+	verb verb
+	path string // of a file in the repository, or of a folder to exchange
+	data []byte // to write
+	// files are what a folder gets besides what is in it already.
+	files map[string][]byte
+}
+
+type verb string
+
+const (
+	write    verb = "write"    // a file, in one step
+	mark     verb = "mark"     // set a file's time to now: its grace begins
+	exchange verb = "exchange" // a folder, in one step
+	remove   verb = "remove"
+)
+
+// plan orders the changes that lead from a folder to its new content.
+//
+// Packages and indexes under names that never change come first; nobody asks for
+// them yet. What clients read first comes last, in one step: InRelease for apt, and
+// for dnf, which reads two files, the folder of both. Files with names that change,
+// for tools that know no others, are between. What is not named any more only
+// begins its time of grace, before that name is gone from the indexes: a run that is
+// cut off there marks it again.
+func plan(now tree, before *published, next *content, date time.Time, grace time.Duration) (all []change) {
+	put := func(name string, data []byte) { all = append(all, change{verb: write, path: name, data: data}) }
+
+	for _, name := range keysOf(next.plain) {
+		put(name, next.plain[name])
+	}
+	for _, p := range next.packages {
+		if p.content != nil && before.packages[p.path] == "" {
+			put(p.path, p.content)
+		}
+	}
+	for _, i := range next.indexes {
+		put(i.byHash(), i.data)
+	}
+	for _, name := range now.files() {
+		if before.names(name) && !next.names(name) {
+			all = append(all, change{verb: mark, path: name})
+		}
+	}
+	for _, i := range next.indexes {
+		put(path.Join(aptSuite, i.name), i.data)
+	}
+	put(aptSuite+"/Release.gpg", next.releaseGPG)
+	put(aptSuite+"/Release", next.release)
+	put(aptSuite+"/InRelease", next.inRelease)
+	for _, arch := range architectures {
+		all = append(all, change{verb: exchange, path: path.Join(yumFolder, arch.rpm, repodata), files: next.yum[arch.rpm]})
+	}
+	for _, name := range now.files() {
+		if perishable(name) && !before.names(name) && !next.names(name) && now[name].Before(date.Add(-grace)) {
+			all = append(all, change{verb: remove, path: name})
+		}
+	}
+	return all
+}
+
+// perishable reports whether a file is of a kind that goes when no index names it.
+func perishable(name string) bool {
+	dir := path.Dir(name)
+	return isPackage(name) || strings.HasSuffix(dir, "/by-hash/SHA256") || path.Base(dir) == repodata && strings.HasSuffix(name, ".xml.gz")
+}
+
+func isPackage(name string) bool {
+	return path.Dir(name) == aptPool && path.Ext(name) == ".deb" || path.Dir(path.Dir(name)) == yumFolder && path.Ext(name) == ".rpm"
+}
+
+// tree is the files of a folder with the times of their last changes.
+type tree map[string]time.Time
+
+func (t tree) files() []string { return keysOf(t) }
+
+func (t tree) packages() []string {
+	return slices.DeleteFunc(t.files(), func(name string) bool { return !isPackage(name) })
+}
+
+func keysOf[V any](m map[string]V) (keys []string) {
+	for k := range m {
+		keys = append(keys, filepath.ToSlash(k))
+	}
+	slices.Sort(keys)
+	return keys
+}

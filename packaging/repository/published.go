@@ -1,0 +1,167 @@
+package repository
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+)
+
+const (
+	repodata   = "repodata"
+	repomdName = "repomd.xml"
+)
+
+// published is what clients are told by indexes that a trusted key has signed.
+type published struct {
+	packages map[string]string // digests by their paths
+	indexes  map[string]bool   // paths of files that never change
+	date     time.Time         // of the newest
+}
+
+// names reports whether a client asks for a file.
+func (p *published) names(name string) bool {
+	return p.packages[name] != "" || p.indexes[name]
+}
+
+// readPublished reads the indexes of a repository. One that is there without a
+// valid signature is an error, as what it names can be neither trusted nor dropped.
+func readPublished(dir string, keys openpgp.EntityList, now time.Time) (*published, error) {
+	r := &reader{dir, keys, now, &published{packages: make(map[string]string), indexes: make(map[string]bool)}}
+	if err := r.apt(); err != nil {
+		return nil, fmt.Errorf("%s/InRelease: %w", aptSuite, err)
+	}
+	for _, arch := range architectures {
+		if err := r.yum(arch.rpm); err != nil {
+			return nil, fmt.Errorf("%s: %w", path.Join(yumFolder, arch.rpm, repodata, repomdName), err)
+		}
+	}
+	for name := range r.found.packages {
+		if !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("an index names %q, which is not below the repository", name)
+		}
+	}
+	return r.found, nil
+}
+
+type reader struct {
+	dir   string
+	keys  openpgp.EntityList
+	now   time.Time
+	found *published
+}
+
+func (r *reader) apt() error {
+	signed, err := r.file(aptSuite + "/InRelease")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := verifyClearsigned(r.keys, signed, r.now)
+	if err != nil {
+		return notOurs(err)
+	}
+	digests, date, err := parseRelease(text)
+	if err != nil {
+		return err
+	}
+	r.saw(date)
+	for name, digest := range digests {
+		byHash := path.Join(aptSuite, path.Dir(name), "by-hash", "SHA256", digest)
+		r.found.indexes[byHash] = true
+		if path.Base(name) != "Packages" {
+			continue
+		}
+		index, err := r.digested(byHash, digest)
+		if err != nil {
+			return err
+		}
+		for name, digest := range parseIndex(index) {
+			r.found.packages[name] = digest
+		}
+	}
+	return nil
+}
+
+func (r *reader) yum(arch string) error {
+	folder := path.Join(yumFolder, arch, repodata)
+	text, err := r.file(path.Join(folder, repomdName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	signature, err := r.file(path.Join(folder, repomdName+".asc"))
+	if err != nil {
+		return err
+	}
+	binary, err := unarmored(signature)
+	if err != nil {
+		return fmt.Errorf("its signature: %w", err)
+	}
+	if err := verify(r.keys, text, binary, r.now); err != nil {
+		return notOurs(err)
+	}
+	names, primary, date, err := parseRepomd(text)
+	if err != nil {
+		return err
+	}
+	r.saw(date)
+	for _, name := range names {
+		r.found.indexes[path.Join(folder, name)] = true
+	}
+	compressed, err := r.digested(path.Join(folder, path.Base(primary.Location.Href)), primary.Checksum.Sum)
+	if err != nil {
+		return err
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return err
+	}
+	index, err := io.ReadAll(unzipped)
+	if err != nil {
+		return err
+	}
+	packages, err := parsePrimary(index, arch)
+	if err != nil {
+		return err
+	}
+	for name, digest := range packages {
+		r.found.packages[name] = digest
+	}
+	return nil
+}
+
+func (r *reader) saw(date time.Time) {
+	if date.After(r.found.date) {
+		r.found.date = date
+	}
+}
+
+func (r *reader) file(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(r.dir, name))
+}
+
+func (r *reader) digested(name, digest string) ([]byte, error) {
+	data, err := r.file(name)
+	if err == nil && hexSum(data) != strings.ToLower(digest) {
+		err = fmt.Errorf("%s is not the one that was signed", name)
+	}
+	return data, err
+}
+
+func notOurs(err error) error {
+	return fmt.Errorf("it is not signed by the key given (%w): name the key that has signed it with --previous-key, or publish into another folder; nothing was changed", err)
+}

@@ -1,0 +1,259 @@
+// Package repository makes the apt and yum repositories of this project's packages,
+// and signs them.
+//
+//	teleport-update.asc              the public key, and those before it
+//	teleport-update.sources, .repo   what hosts are configured with, where the address is known
+//	apt/pool/                        debs
+//	apt/dists/stable/                InRelease, Release, Release.gpg
+//	apt/dists/stable/main/binary-A/  Packages, Packages.gz, and both below by-hash/SHA256
+//	yum/A/                           rpms, each signed itself
+//	yum/A/repodata/                  repomd.xml, repomd.xml.asc, and what these name
+//
+// The folder is all there is: no database, no secret. It may be served by anything
+// that serves files.
+//
+// # Trust
+//
+// A folder that was served may have been changed by who broke into its server. So
+// what is there counts as published only as far as a trusted key has signed it: an
+// index that names it, with the digest that it has. Other files are neither
+// published nor signed, and go after a while.
+//
+// # Writing
+//
+// What a client can see is at any moment, and after any crash, either the repository
+// of before or the new one, whole: see plan. A package that is published never
+// changes. What is named no longer stays for a time of grace, as clients that have
+// read the index of before still ask for it.
+package repository
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/gofrs/flock"
+
+	"teleport-update/internal/durable"
+)
+
+// Options say what to publish.
+type Options struct {
+	// Dir is the repository; it is made if it is not there.
+	Dir string
+	// Packages are the files to add to what is published.
+	Packages []string
+	Signer   Signer
+	// Trusted are keys that have signed what is published, besides the signer's.
+	// Hosts get them too.
+	Trusted openpgp.EntityList
+	Now     time.Time
+	// ValidFor is how long hosts take the repository; 0: for ever. It has to be
+	// made again before that, though nothing is new.
+	ValidFor time.Duration
+	// Keep is how many versions of each package stay; 0: all.
+	Keep int
+	// Withdraw are versions to publish no longer.
+	Withdraw []string
+	// URL is where hosts find the folder; empty: files for their configuration are
+	// not written.
+	URL string
+	// Grace is how long a file stays that is not named any more. The zero value
+	// means a week.
+	Grace time.Duration
+}
+
+// Report says what was done.
+type Report struct {
+	Date       time.Time
+	ValidUntil time.Time // zero: for ever
+	Packages   []string  // all that are published, by their paths
+	Added      []string  // of these, the new ones
+	Dropped    []string  // published before, and not now
+	// Unpublished are packages in the folder that no signed index names.
+	Unpublished []string
+}
+
+// Build publishes the packages. After an error, hosts see what they saw before, or
+// all of the new one.
+func Build(o Options) (*Report, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if err := durable.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	tree, err := readTree(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	before, err := readPublished(o.Dir, o.keys(), o.Now)
+	if err != nil {
+		return nil, err
+	}
+	date, err := o.date(before)
+	if err != nil {
+		return nil, err
+	}
+	packages, report, err := o.packages(before)
+	if err != nil {
+		return nil, err
+	}
+	report.Date = date
+	if o.ValidFor > 0 {
+		report.ValidUntil = date.Add(o.ValidFor)
+	}
+	next, err := o.content(packages, report)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range tree.packages() {
+		if !before.names(f) && !next.names(f) {
+			report.Unpublished = append(report.Unpublished, f)
+		}
+	}
+	return report, carryOut(o.Dir, plan(tree, before, next, o.Now, o.Grace), o.Now)
+}
+
+const defaultGrace = 7 * 24 * time.Hour
+
+func (o *Options) check() error {
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
+	o.Now = o.Now.UTC().Truncate(time.Second)
+	if o.Keep < 0 {
+		return fmt.Errorf("%d versions cannot be kept", o.Keep)
+	}
+	if o.ValidFor < 0 || o.ValidFor > 0 && o.ValidFor < time.Minute {
+		return fmt.Errorf("a repository that is valid for %v is of no use", o.ValidFor)
+	}
+	if o.URL != "" {
+		u, err := url.Parse(o.URL)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return fmt.Errorf("URL %q is not one of a folder: write it as in https://packages.example.com", o.URL)
+		}
+	}
+	o.Signer = checked{o.Signer, o.Now}
+	return nil
+}
+
+func (o *Options) keys() openpgp.EntityList {
+	keys := openpgp.EntityList{o.Signer.Public()}
+	for _, k := range o.Trusted {
+		if k.PrimaryKey.KeyId != o.Signer.Public().PrimaryKey.KeyId {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// clockTolerance is how far in the future apt takes a Release.
+const clockTolerance = 10 * time.Second
+
+// date grows with each publication: apt ignores a Release that is older than the
+// one it has, without a word.
+func (o *Options) date(before *published) (time.Time, error) {
+	if before.date.Sub(o.Now) >= clockTolerance {
+		return time.Time{}, fmt.Errorf("the repository was published at %s, and the clock here says %s: hosts would ignore what is older; set the clock",
+			before.date.UTC().Format(time.RFC3339), o.Now.Format(time.RFC3339))
+	}
+	if !before.date.Before(o.Now) {
+		return before.date.Add(time.Second), nil
+	}
+	return o.Now, nil
+}
+
+// packages is what will be published: what is, and what is added to it.
+func (o *Options) packages(before *published) (all []*pkg, report *Report, err error) {
+	report = &Report{}
+	withdrawn := make(map[string]bool)
+	for _, v := range o.Withdraw {
+		withdrawn[v] = false
+	}
+	wanted := func(p *pkg) bool {
+		if _, ok := withdrawn[p.version]; ok {
+			withdrawn[p.version] = true
+			return false
+		}
+		return true
+	}
+	was := make(map[string]*pkg)
+	for name, digest := range before.packages {
+		p, err := readPackage(filepath.Join(o.Dir, name))
+		if err == nil && (p.path != name || p.sha256 != digest) {
+			err = errors.New("it is not the one that was published")
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s, which is published: %w; put it back, or --withdraw its version", name, err)
+		}
+		p.content = nil
+		was[p.path] = p
+		if wanted(p) {
+			all = append(all, p)
+		}
+	}
+	for _, file := range o.Packages {
+		p, err := readPackage(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !wanted(p) {
+			continue
+		}
+		if old := was[p.path]; old != nil {
+			if old.unsigned != p.unsigned {
+				return nil, nil, fmt.Errorf("%s was published with another content, and hosts may have it: build it with a higher version", p.path)
+			}
+			continue
+		}
+		if err := p.sign(o.Signer); err != nil {
+			return nil, nil, fmt.Errorf("sign %s: %w", file, err)
+		}
+		was[p.path] = p
+		all = append(all, p)
+	}
+	for v, found := range withdrawn {
+		if !found {
+			return nil, nil, fmt.Errorf("there is no version %s to withdraw", v)
+		}
+	}
+	all = sorted(newest(all, o.Keep))
+	if len(all) == 0 {
+		return nil, nil, errors.New("there is no package to publish")
+	}
+	for _, p := range all {
+		report.Packages = append(report.Packages, p.path)
+		if before.packages[p.path] == "" {
+			report.Added = append(report.Added, p.path)
+		}
+	}
+	for name := range before.packages {
+		if !slices.Contains(report.Packages, name) {
+			report.Dropped = append(report.Dropped, name)
+		}
+	}
+	slices.Sort(report.Dropped)
+	return all, report, nil
+}
+
+// lock keeps a second run out until this one ends.
+func lock(dir string) (unlock func(), err error) {
+	l := flock.New(filepath.Join(dir, ".lock"), flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s is being written by another run: wait for it to end", dir)
+	}
+	return func() { l.Unlock() }, nil
+}

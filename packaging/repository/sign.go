@@ -1,0 +1,167 @@
+package repository
+
+import (
+	"bytes"
+	"cmp"
+	"crypto"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/clearsign"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+// Signer signs with one key.
+type Signer interface {
+	// Detached returns a binary signature over a message. It is void after the
+	// lifetime; 0 means never.
+	Detached(message []byte, lifetime time.Duration) ([]byte, error)
+	// Clearsigned returns the text with a signature below it.
+	Clearsigned(text []byte) ([]byte, error)
+	// Public is the key without its secret part.
+	Public() *openpgp.Entity
+}
+
+// fileSigner has the secret key in memory. It needs no other program.
+type fileSigner struct {
+	entity *openpgp.Entity
+	key    openpgp.Key
+	now    func() time.Time
+}
+
+// pgpConfig makes signatures that are a function of what is signed, the key and
+// the time, and that yum of RHEL 7 and rpm 4.14 understand, for which some parts
+// must not be critical.
+func pgpConfig(now func() time.Time, lifetime time.Duration) *packet.Config {
+	unsalted := false
+	return &packet.Config{
+		DefaultHash: crypto.SHA256, Time: now, SigLifetimeSecs: uint32(lifetime / time.Second),
+		NonDeterministicSignaturesViaNotation:            &unsalted,
+		InsecureGenerateNonCriticalKeyFlags:              true,
+		InsecureGenerateNonCriticalSignatureCreationTime: true,
+	}
+}
+
+func (s *fileSigner) Public() *openpgp.Entity { return s.entity }
+
+func (s *fileSigner) Detached(message []byte, lifetime time.Duration) ([]byte, error) {
+	var b bytes.Buffer
+	err := openpgp.DetachSign(&b, s.entity, bytes.NewReader(message), pgpConfig(s.now, lifetime))
+	return b.Bytes(), err
+}
+
+func (s *fileSigner) Clearsigned(text []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := clearsign.Encode(&b, s.key.PrivateKey, pgpConfig(s.now, 0))
+	if err != nil {
+		return nil, err
+	}
+	// The last line break is the armor's.
+	_, err = w.Write(bytes.TrimSuffix(text, []byte("\n")))
+	if err = cmp.Or(err, w.Close()); err != nil {
+		return nil, err
+	}
+	// The library writes this armor without a checksum, and gpgv before 2.4 does not
+	// find the end of one whose base64 needs no padding.
+	const begin = "-----BEGIN PGP SIGNATURE-----"
+	signed, rest, _ := bytes.Cut(b.Bytes(), []byte(begin))
+	signature, err := unarmored(append([]byte(begin), rest...))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(signed, armored(openpgp.SignatureType, signature)), nil
+}
+
+// isRSA reports whether an RSA key has made a signature.
+func isRSA(signature []byte) (bool, error) {
+	p, err := packet.Read(bytes.NewReader(signature))
+	if err != nil {
+		return false, err
+	}
+	sig, ok := p.(*packet.Signature)
+	if !ok {
+		return false, errors.New("it is not a signature")
+	}
+	return sig.PubKeyAlgo == packet.PubKeyAlgoRSA || sig.PubKeyAlgo == packet.PubKeyAlgoRSASignOnly, nil
+}
+
+// verify checks a detached signature. One whose time is over, or whose key's is,
+// still tells who has signed.
+func verify(keys openpgp.EntityList, message, signature []byte, now time.Time) error {
+	_, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(message), bytes.NewReader(signature), pgpConfig(func() time.Time { return now }, 0))
+	return ignoreExpiry(err)
+}
+
+// verifyClearsigned returns the text that was signed.
+func verifyClearsigned(keys openpgp.EntityList, data []byte, now time.Time) ([]byte, error) {
+	block, rest := clearsign.Decode(data)
+	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New("it is not a clear-signed text")
+	}
+	_, err := block.VerifySignature(keys, pgpConfig(func() time.Time { return now }, 0))
+	return block.Plaintext, ignoreExpiry(err)
+}
+
+func ignoreExpiry(err error) error {
+	if errors.Is(err, pgperrors.ErrSignatureExpired) || errors.Is(err, pgperrors.ErrKeyExpired) {
+		return nil
+	}
+	return err
+}
+
+// checked looks at each signature before anybody else can: an agent may have
+// another key of that name, and a memory an error.
+type checked struct {
+	Signer
+	now time.Time
+}
+
+func (c checked) Detached(message []byte, lifetime time.Duration) ([]byte, error) {
+	signature, err := c.Signer.Detached(message, lifetime)
+	if err == nil {
+		err = verify(openpgp.EntityList{c.Public()}, message, signature, c.now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return signature, nil
+}
+
+func (c checked) Clearsigned(text []byte) ([]byte, error) {
+	signed, err := c.Signer.Clearsigned(text)
+	if err == nil {
+		_, err = verifyClearsigned(openpgp.EntityList{c.Public()}, signed, c.now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return signed, nil
+}
+
+func armored(kind string, data []byte) []byte {
+	var b bytes.Buffer
+	w, err := armor.EncodeWithChecksumOption(&b, kind, nil, true)
+	if err == nil {
+		_, err = w.Write(data)
+		err = cmp.Or(err, w.Close())
+	}
+	if err != nil {
+		panic(err) // a buffer takes everything
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}
+
+func unarmored(data []byte) ([]byte, error) {
+	block, err := armor.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(block.Body)
+}
