@@ -77,7 +77,7 @@ func (r *Repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if err != nil { // no permission, a link that leads out of the folder, a disk that fails
-		r.log.Warn("a file of the repository cannot be read", "name", name, "err", err)
+		r.log.Warn("a file of the repository cannot be read", "name", name, "error", err)
 		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
 		return
 	}

@@ -67,8 +67,3 @@ status: {active_edition: enterprise, previous_version: 15.1.0, previous_edition:
 `
 
 func testNow() time.Time { return noon }
-
-func mustRename(t *testing.T, from, to string) {
-	t.Helper()
-	must(t, os.Rename(from, to))
-}
