@@ -166,8 +166,8 @@ func blocksOf(guide, text string) (blocks []block, err error) {
 		case strings.HasPrefix(trimmed, "```"):
 			open = &block{guide: guide, line: i + 1, language: strings.TrimPrefix(trimmed, "```"), marks: marks}
 			marks = nil
-			if !open.isCommands() && !strings.Contains(" yaml json ini text ", " "+open.language+" ") {
-				return nil, fmt.Errorf("%s:%d: a block in %q: is it commands (no language) or content (yaml, json, ini, text)?", guide, i+1, open.language)
+			if !open.isCommands() && !strings.Contains(" yaml json ini text mermaid ", " "+open.language+" ") {
+				return nil, fmt.Errorf("%s:%d: a block in %q: is it commands (no language) or content (yaml, json, ini, mermaid, text)?", guide, i+1, open.language)
 			}
 		case strings.HasPrefix(trimmed, "<!--"):
 			m := comment.FindStringSubmatch(trimmed)

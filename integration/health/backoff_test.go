@@ -142,7 +142,7 @@ func TestAReleaseThatIsPublishedAnewDoesNotWait(t *testing.T) {
 		t.Errorf("the tick that meets the second broken release ends with %d", code)
 	}
 	s.BacksOff("1.1.0", 1, time.Hour)
-	if log := s.Log("teleport-update.service"); !strings.Contains(log, "the version that failed was published anew; it is tried again version=1.1.0") {
+	if log := s.Log("teleport-update.service"); !strings.Contains(log, "the version that failed was published again; it is tried again version=1.1.0") {
 		t.Errorf("the tick does not say why it tries again:\n%s", log)
 	}
 	if code := s.Tick(); code != 0 {
