@@ -137,7 +137,7 @@ func TestADownloadGoesOnWhereItWasCut(t *testing.T) {
 				return &cut{ResponseWriter: w, left: 6 * mib}
 			}
 			return w
-		}, func(size int64) int64 { return size + 6*mib }, "The server cannot continue"},
+		}, func(size int64) int64 { return size + 6*mib }, "the server cannot continue"},
 	} {
 		_, size := s.large(tc.version)
 		s.Wants(tc.version)
