@@ -227,7 +227,8 @@ func (j *judge) observeState(s sample) verdict {
 		// A start takes its time, and so does a stop or restart by somebody else.
 	case u.ActiveState == "active":
 		return failed(fmt.Sprintf("runs no process (%s/%s)", u.ActiveState, u.SubState))
-	case j.stopSeen || u.Result == "success" && (s.otherJobs > j.jobsSeen || u.Exit.Terminated()):
+	case j.stopSeen || u.Result == "success" && u.Exit.Terminated(),
+		s.otherJobs > j.jobsSeen && (u.Result == "success" || u.KilledByAStop()):
 		return verdict{kind: unhealthy, stopped: true, reason: "was stopped by somebody else while it was being watched"}
 	case u.ActiveState == "failed" || u.ActiveState == "deactivating" || u.ActiveState == "inactive":
 		reason := u.Exit.String()

@@ -261,6 +261,24 @@ func TestAfterARestart(t *testing.T) {
 		{name: "also by the signal",
 			steps: []step{after(0, newUp), after(11, func(s *scene) { s.down("inactive", "dead", "success", systemd.Killed, 15) })},
 			kind:  unhealthy, at: 11, stopped: true},
+		{name: "also when systemd kills a process at once that is no child of its own",
+			steps: []step{after(0, newUp), after(11, func(s *scene) {
+				s.down("failed", "failed", "signal", systemd.Killed, 9)
+				s.unit.Restart, s.otherJobs = "on-failure", 1
+			})},
+			kind: unhealthy, at: 11, stopped: true},
+		{name: "a kill that nobody's job goes with is none",
+			steps: []step{after(0, newUp), after(11, func(s *scene) {
+				s.down("failed", "failed", "signal", systemd.Killed, 9)
+				s.unit.Restart = "on-failure"
+			})},
+			kind: unhealthy, at: 11, reason: "was killed by SIGKILL"},
+		{name: "nor is one after which systemd never starts the unit again",
+			steps: []step{after(0, newUp), after(11, func(s *scene) {
+				s.down("failed", "failed", "signal", systemd.Killed, 9)
+				s.unit.Restart, s.otherJobs = "no", 1
+			})},
+			kind: unhealthy, at: 11, reason: "was killed by SIGKILL"},
 		{name: "a stop that was called off is none",
 			steps: []step{after(0, newUp), after(10, func(s *scene) { s.stopJob, s.unit.JobPending = true, true }),
 				after(11, func(s *scene) { s.stopJob, s.unit.JobPending = false, false }),

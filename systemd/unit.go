@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"syscall"
 	"time"
 
 	sdbus "github.com/coreos/go-systemd/v22/dbus"
@@ -37,6 +38,7 @@ type Unit struct {
 	ControlGroup string // empty if the unit runs no process
 	InvocationID string // of this run, 32 hex digits; every start has its own
 	NRestarts    uint32 // restarts by systemd itself since somebody started the unit
+	Restart      string // after which ends systemd starts it again: "no", "on-failure", …
 	JobPending   bool
 
 	RestartDelay time.Duration // pause before systemd starts a unit that died
@@ -68,6 +70,15 @@ func (u Unit) Running() bool {
 // (RFD 0169: a version is active "if successful or not enabled").
 func (u Unit) Idle() bool {
 	return u.ActiveState == "inactive" && !u.JobPending
+}
+
+// KilledByAStop reports whether the unit failed because its process was killed, and
+// systemd leaves it at that although it starts the unit again after such an end: then
+// somebody asked for a stop. systemd kills a process at once that it learned of from
+// the PID file and that is no child of its own.
+func (u Unit) KilledByAStop() bool {
+	again := u.Restart == "always" || u.Restart == "on-failure" || u.Restart == "on-abnormal" || u.Restart == "on-abort"
+	return again && u.ActiveState == "failed" && u.Result == "signal" && u.Exit == ExitStatus{Killed, int32(syscall.SIGKILL)}
 }
 
 // age is for how long the unit has been in its state.
@@ -124,6 +135,7 @@ func parseUnit(name string, p map[string]any) Unit {
 		MainPID:          property[uint32](p, "MainPID"),
 		ControlGroup:     property[string](p, "ControlGroup"),
 		NRestarts:        property[uint32](p, "NRestarts"),
+		Restart:          property[string](p, "Restart"),
 		RestartDelay:     limit(property[uint64](p, "RestartUSec")),
 		StartTimeout:     limit(property[uint64](p, "TimeoutStartUSec")),
 		StopTimeout:      limit(property[uint64](p, "TimeoutStopUSec")),
