@@ -25,6 +25,8 @@ type AdminOptions struct {
 	Stored *Stored
 	// Engine steps the rollout, also right after a change.
 	Engine *Engine
+	// Fleet is the hosts that report; nil: none do.
+	Fleet *Fleet
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
@@ -115,6 +117,7 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	mux.HandleFunc("GET /v1/resources/{kind}/{name...}", a.get)
 	mux.HandleFunc("PUT /v1/resources", a.put)
 	mux.HandleFunc("GET /v1/status", a.status)
+	a.fleetRoutes(mux)
 	return mux
 }
 
