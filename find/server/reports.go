@@ -53,7 +53,8 @@ func (s *reports) join(w http.ResponseWriter, r *http.Request) {
 		if err := checkHeartbeat(&b); err != nil {
 			return &bodyError{err}
 		}
-		if len(j.SecretHash) != 64 || strings.Trim(j.SecretHash, "0123456789abcdef") != "" {
+		// Half of zeros stands for a secret that was revoked.
+		if len(j.SecretHash) != 64 || strings.Trim(j.SecretHash, "0123456789abcdef") != "" || strings.Trim(j.SecretHash[:32], "0") == "" {
 			return &bodyError{errors.New("secret_sha256: it is not the SHA-256 of a secret in hex")}
 		}
 		return s.fleet.join(ctx, secret, j)
