@@ -188,7 +188,7 @@ func TestHostileReportsChangeNothing(t *testing.T) {
 		{"a short secret", find.HeartbeatPath, "Bearer x", good, 401, "Authorization"},
 		{"an endless secret", find.HeartbeatPath, "Bearer " + strings.Repeat("a", 5000), good, 401, "Authorization"},
 		{"a secret with a blank at its end", find.HeartbeatPath, own + " ", good, 401, "no host"},
-		{"a secret in upper case", find.HeartbeatPath, "Bearer " + strings.ToUpper("abcdef" + r.secrets[0]), good, 401, "no host"},
+		{"a secret in upper case", find.HeartbeatPath, "Bearer " + strings.ToUpper("abcdef"+r.secrets[0]), good, 401, "no host"},
 		{"half of the secret", find.HeartbeatPath, own[:len(own)/2], good, 401, "no host"},
 		{"the digest of the secret", find.HeartbeatPath, "Bearer " + hashOf(r.secrets[0]), good, 401, "no host"},
 		{"half of the digest, as it is in the store", find.HeartbeatPath, "Bearer " + hashOf(r.secrets[0])[:32], good, 401, "no host"},
