@@ -51,6 +51,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 			hostsCommand(),
 			hostCommand(),
 			historyCommand(),
+			tokensCommand(),
+			revokeCommand(),
 			mirrorCommand(),
 			{
 				Name:         "version",

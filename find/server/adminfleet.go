@@ -68,18 +68,18 @@ func (a *admin) history(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, list)
 }
 
-// number reads a parameter from 1 to limit.
+// number reads a parameter; what is above a limit is the limit.
 func number(w http.ResponseWriter, r *http.Request, name string, usual, limit int) (int, bool) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return usual, true
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > limit {
-		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("%s=%.40q is not a number from 1 to %d", name, text, limit)})
+	if err != nil || n < 1 {
+		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("%s=%.40q is not a number from 1 on", name, text)})
 		return 0, false
 	}
-	return n, true
+	return min(n, limit), true
 }
 
 func (a *admin) counts(w http.ResponseWriter, r *http.Request) {

@@ -69,7 +69,7 @@ func digestOf(secret string) [16]byte {
 var ErrToken = errors.New("there is no such join token: it was never made, was revoked, or has expired")
 
 // ErrKnown is the error of a second join of a host.
-var ErrKnown = errors.New("a host with this host_id has joined already, with another secret: if it is this one, \"teleport-find hosts revoke\" lets it join again; if not, two machines have one host_uuid")
+var ErrKnown = errors.New("a host with this host_id has joined already, with another secret: if it is this one, \"teleport-find revoke\" lets it join again; if not, two machines have one host_uuid")
 
 // find returns the name of a token, or ErrToken.
 func (f *Fleet) findToken(secret string, now time.Time) (string, token, error) {
@@ -248,7 +248,7 @@ func (f *Fleet) writeToken(ctx context.Context, name string, t token, based stor
 // RevokeHost has the server take no report of a host any more, until it joins again
 // with a token. store.ErrNotFound where it is not known.
 func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit) error {
-	audit.What = "hosts revoke " + id.String()
+	audit.What = "revoke " + id.String()
 	for attempt := 1; ; attempt++ {
 		if err := f.Sync(ctx); err != nil {
 			return err
