@@ -27,6 +27,8 @@ type AdminOptions struct {
 	Engine *Engine
 	// Fleet is the hosts that report; nil: none do.
 	Fleet *Fleet
+	// Asked counts who asks; nil: nobody does.
+	Asked *Asked
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string

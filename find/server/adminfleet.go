@@ -38,6 +38,23 @@ func (a *admin) fleetRoutes(mux *http.ServeMux) {
 		})
 	}
 	mux.HandleFunc("GET /v1/history", a.history)
+	mux.HandleFunc("GET /v1/asked", a.asked)
+}
+
+func (a *admin) asked(w http.ResponseWriter, _ *http.Request) {
+	if a.AdminOptions.Asked == nil {
+		reply(w, http.StatusConflict, AdminError{"this server does not count who asks"})
+		return
+	}
+	groups := make(map[string]bool)
+	if a.Frozen == "" {
+		if current := a.Stored.current.Load().rollout; current != nil {
+			for i := range current.Status.Groups {
+				groups[current.Status.Groups[i].Name] = true
+			}
+		}
+	}
+	reply(w, http.StatusOK, a.AdminOptions.Asked.Summary(func(group string) bool { return groups[group] }))
 }
 
 // audit says who makes a request, and why.

@@ -52,12 +52,16 @@ type Options struct {
 	InstallScript []byte
 	// Fleet takes the reports of hosts; nil: they are not taken.
 	Fleet *Fleet
-	Log   *slog.Logger
+	// Asked counts who asks; nil: nobody does.
+	Asked *Asked
+	// AccessLog has a line in the log for each request.
+	AccessLog bool
+	Log       *slog.Logger
 }
 
 // New returns the handler of the whole server.
 func New(opts Options) http.Handler {
-	h := &handler{log: opts.Log, answer: func(q rollout.Query) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
+	h := &handler{log: opts.Log, asked: opts.Asked, answer: func(q rollout.Query) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
 	if answers, ok := opts.Answers.(QueryAnswerer); ok {
 		h.answer = answers.AnswerTo
 	}
@@ -82,13 +86,18 @@ func New(opts Options) http.Handler {
 	if opts.Fleet != nil {
 		h.reports = newReports(opts.Fleet, opts.Log)
 	}
-	return logAccess(h.first(limitBody(mux)), opts.Log)
+	level := slog.LevelDebug
+	if opts.AccessLog {
+		level = slog.LevelInfo
+	}
+	return logAccess(h.first(limitBody(mux)), opts.Log, level)
 }
 
 type handler struct {
 	answer  func(rollout.Query) find.Answer
 	bodies  bodies
 	log     *slog.Logger
+	asked   *Asked
 	reports *reports
 }
 
@@ -122,7 +131,11 @@ var (
 )
 
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {
-	answer := h.answer(parseQuery(r.URL.RawQuery))
+	query := parseQuery(r.URL.RawQuery)
+	answer := h.answer(query)
+	if h.asked != nil {
+		h.asked.note(query, answer.Version)
+	}
 	body, err := h.bodies.get(answer)
 	if err != nil {
 		h.log.Error("an answer cannot be served", "answer", answer, "error", err)
@@ -184,17 +197,17 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// logAccess writes one line for each request when the log takes debug lines.
-func logAccess(next http.Handler, log *slog.Logger) http.Handler {
+// logAccess writes one line for each request when the log takes lines of that level.
+func logAccess(next http.Handler, log *slog.Logger, level slog.Level) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !log.Enabled(context.Background(), slog.LevelDebug) {
+		if !log.Enabled(context.Background(), level) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		start := time.Now()
 		counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			log.Debug("request", "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "range", r.Header.Get("Range"),
+			log.Log(context.Background(), level, "request", "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "range", r.Header.Get("Range"),
 				"status", counted.status, "bytes", counted.bytes, "took", time.Since(start).Round(time.Microsecond), "from", r.RemoteAddr)
 		}()
 		next.ServeHTTP(counted, r)
