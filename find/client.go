@@ -116,7 +116,7 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	case resp.StatusCode == http.StatusNotFound:
 		return Answer{}, errNotFound
 	case resp.StatusCode != http.StatusOK:
-		return Answer{}, fmt.Errorf("the answer is %s: %s", excerpt([]byte(resp.Status), 60), quote(body))
+		return Answer{}, fmt.Errorf("the answer is %s: %s", Excerpt([]byte(resp.Status), 60), quote(body))
 	case err != nil:
 		return Answer{}, fmt.Errorf("the answer broke off after %d bytes: %w", len(body), webclient.PlainError(err))
 	case len(body) > maxBody:
@@ -131,7 +131,7 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 // quote marks what others wrote, and says when it is a web page: the sign of a
 // captive portal or of a login page in front of the proxy.
 func quote(body []byte) string {
-	text := excerpt(body, excerptBytes)
+	text := Excerpt(body, excerptBytes)
 	switch {
 	case text == "":
 		return "no content"

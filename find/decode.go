@@ -181,5 +181,5 @@ func member[T any](o object, name, want string) (v T, err error) {
 }
 
 func unwanted(o object, name, want string) error {
-	return fmt.Errorf("%s is %s, want %s", name, excerpt(o[name], 40), want)
+	return fmt.Errorf("%s is %s, want %s", name, Excerpt(o[name], 40), want)
 }

@@ -200,7 +200,7 @@ func TestExcerpt(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := excerpt([]byte(tc.in), 10); got != tc.want {
+			if got := Excerpt([]byte(tc.in), 10); got != tc.want {
 				t.Errorf("got %q; want %q", got, tc.want)
 			}
 		})

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// excerpt returns the start of what a server sent, at most limit bytes of it,
+// Excerpt returns the start of what a server sent, at most limit bytes of it,
 // fit to stand in a log line and on a terminal: what is not graphic becomes a
 // space, and spaces are joined.
-func excerpt(data []byte, limit int) string {
+func Excerpt(data []byte, limit int) string {
 	// Four bytes of input per byte of output are plenty of spaces to join, and
 	// a megabyte of them costs nothing.
 	cut := len(data) > 4*limit

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
-	"time"
+	"teleport-update/report"
 )
 
 // EnableOptions are the flags of enable. What is empty keeps its value from
@@ -21,6 +23,8 @@ type EnableOptions struct {
 	HealthWindow   time.Duration
 	AllowDowngrade bool
 	TokenFile      string // holds the join token of an agent that has not joined yet
+	// ReportTokenFile holds the join token of a find server that takes reports.
+	ReportTokenFile string
 }
 
 // Enable installs the version that find names, whatever agent_autoupdate says,
@@ -31,10 +35,19 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if err != nil {
 		return err
 	}
+	reportToken := ""
+	if opts.ReportTokenFile != "" {
+		if reportToken, err = report.ReadToken(opts.ReportTokenFile); err != nil {
+			return fmt.Errorf("%w; nothing was changed", err)
+		}
+	}
 	if err := i.enable(ctx, opts); err != nil {
 		return err
 	}
-	return i.placeToken(ctx, token)
+	if err := i.placeToken(ctx, token); err != nil {
+		return err
+	}
+	return i.enroll(ctx, reportToken)
 }
 
 func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {

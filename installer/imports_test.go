@@ -11,7 +11,7 @@ import (
 var floors = [][]string{
 	{"internal"},
 	{"find", "installer/state", "ospackage", "systemd", "versions"},
-	{"backup", "health", "installer/host"},
+	{"backup", "health", "installer/host", "report"},
 	{"installer/transaction"},
 	{"installer"},
 	{"cmd/teleport-update"},

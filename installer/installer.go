@@ -20,6 +20,7 @@ import (
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/selinux"
 	"teleport-update/internal/webclient"
+	"teleport-update/report"
 	"teleport-update/versions"
 )
 
@@ -34,6 +35,9 @@ type Installer struct {
 	BuildVersion string
 	// UserAgent names this program and its version to servers.
 	UserAgent string
+
+	// MachineID is where this host has its machine-id.
+	MachineID string
 
 	Jitter func(limit time.Duration) time.Duration // a random part of limit
 }
@@ -54,6 +58,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 			BootID:  procfs.BootID,
 		},
 		BuildVersion: ownVersion(),
+		MachineID:    report.MachineID,
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {
 				return 0

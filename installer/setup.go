@@ -43,7 +43,11 @@ func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
 
 // switchOver has a switch made, in a unit of its own where systemd runs.
 func (i *Installer) switchOver(ctx context.Context, r transaction.Request) error {
-	return i.DoTransient(ctx, transaction.Order{Switch: &r}, "Switch the Teleport agent to "+r.To.String())
+	end := i.tellBeginning(ctx, r)
+	err := i.DoTransient(ctx, transaction.Order{Switch: &r}, "Switch the Teleport agent to "+r.To.String())
+	end()
+	i.tell(ctx, nil)
+	return err
 }
 
 // Uninstall takes the updater off the host. The agent goes back to what the

@@ -56,9 +56,11 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
 	if c, err := state.LoadConfig(i.Paths.Config()); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
 		i.Log.Info("updates are disabled; nothing to do")
+		i.tell(ctx, nil)
 		return nil
 	}
 	in, damaged, err := i.consider(ctx, opts)
+	i.tell(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,7 @@ Where no version is known, hosts are told none and to stay as they are.`,
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take set-version, enable, apply… on; needs --store"},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
+			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request"},
 			repositoryFlag(),
 		},
 		Action: serve,
@@ -124,6 +125,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer answers.close()
+	answers.asked = server.NewAsked(time.Now)
 
 	// From here on a signal does what it should: the next lines tell others
 	// that the server is there.
@@ -160,7 +162,7 @@ func serve(c *cli.Context) error {
 	go answers.Watch(ctx, watchEvery)
 	defer answers.run(ctx)()
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Log: log})
+	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, AccessLog: c.Bool("access-log"), Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
 			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), Usage: "how long the agent must hold (default 30s, or more for slow restarts)"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
+			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token of the find server, to which this host reports from then on"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
 		},
 		Action: func(c *cli.Context) error {
@@ -38,6 +39,7 @@ func (a *app) enableCommand() *cli.Command {
 				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
 				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"),
 				AllowDowngrade: c.Bool("allow-downgrade"), TokenFile: c.String("token-file"),
+				ReportTokenFile: c.String("report-token-file"),
 			}
 			if err := checkEnable(&opts); err != nil {
 				return usageError{err}

@@ -25,6 +25,10 @@ type AdminOptions struct {
 	Stored *Stored
 	// Engine steps the rollout, also right after a change.
 	Engine *Engine
+	// Fleet is the hosts that report; nil: none do.
+	Fleet *Fleet
+	// Asked counts who asks; nil: nobody does.
+	Asked *Asked
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
@@ -92,10 +96,25 @@ type AdminError struct {
 //	GET /v1/resources/KIND/NAME  the same, of a kind of which there are several
 //	PUT /v1/resources            resources in YAML or JSON, all of which are written or
 //	                             none; an AdminResult comes back
+//	GET /v1/resources            all of them, an AdminResources
+//	DELETE /v1/resources/autoupdate_version
+//	                             no version is set any more; an AdminResult
 //	GET /v1/status               an AdminStatus
+//	GET /v1/overview             an AdminOverview
+//	POST /v1/orders              carries out an AdminOrder; an AdminOrderResult
+//	GET /v1/why                  an AdminWhy; parameters host, group, update_id
+//	GET /v1/counts               an AdminCounts
+//	GET /v1/hosts                an AdminHosts; parameters group, state, version, after, limit
+//	GET /v1/hosts/ID             an AdminHost
+//	DELETE /v1/hosts/ID          revokes the secret of a host, which may join again then
+//	GET /v1/tokens               an AdminTokens
+//	POST /v1/tokens              makes the token of an AdminTokenRequest; an AdminToken
+//	DELETE /v1/tokens/NAME       revokes a token: nobody joins by it any more
+//	GET /v1/history              an AdminHistory; parameter limit
+//	GET /v1/asked                an AdminAsked
 //
-// Parameters of PUT are dry_run=true, new=true for resources that must not be
-// there yet, and reason, which is kept in the history. Errors are 400 for what is not well formed, 404 for what is not there,
+// Parameters of PUT are dry_run=true, and new=true for resources that must not be
+// there yet; reason, of every change, is kept in the history. Errors are 400 for what is not well formed, 404 for what is not there,
 // 409 where the answers come from somewhere else, 412 for another revision than
 // the resource names, 422 for what this server cannot do, and 503 when the store
 // cannot be used.
@@ -105,7 +124,13 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	mux.HandleFunc("GET /v1/resources/{kind}", a.get)
 	mux.HandleFunc("GET /v1/resources/{kind}/{name...}", a.get)
 	mux.HandleFunc("PUT /v1/resources", a.put)
+	mux.HandleFunc("GET /v1/resources", a.all)
+	mux.HandleFunc("DELETE /v1/resources/"+rollout.KindVersion, a.forget)
 	mux.HandleFunc("GET /v1/status", a.status)
+	mux.HandleFunc("GET /v1/overview", a.overview)
+	mux.HandleFunc("POST /v1/orders", a.order)
+	mux.HandleFunc("GET /v1/why", a.why)
+	a.fleetRoutes(mux)
 	return mux
 }
 
@@ -187,7 +212,10 @@ func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusConflict, AdminError{a.Frozen})
 		return
 	}
-	var status AdminStatus
+	reply(w, http.StatusOK, a.serverStatus())
+}
+
+func (a *admin) serverStatus() (status AdminStatus) {
 	age, err := a.Stored.Age()
 	status.SnapshotAge = age.Seconds()
 	if err != nil {
@@ -200,7 +228,7 @@ func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
 			status.EngineError = engine.Err.Error()
 		}
 	}
-	reply(w, http.StatusOK, status)
+	return status
 }
 
 func (a *admin) known(w http.ResponseWriter, kind string) bool {
@@ -223,6 +251,8 @@ func fail(w http.ResponseWriter, kind string, err error) {
 	} else if _, ok := errors.AsType[*store.ConflictError](err); ok {
 		status = http.StatusPreconditionFailed
 	} else if _, ok := errors.AsType[*RefusedError](err); ok {
+		status = http.StatusUnprocessableEntity
+	} else if _, ok := errors.AsType[*rollout.RefusedError](err); ok {
 		status = http.StatusUnprocessableEntity
 	}
 	if status == http.StatusServiceUnavailable {

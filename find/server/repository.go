@@ -54,7 +54,7 @@ func OpenRepository(dir string, log *slog.Logger) (*Repository, error) {
 func (r *Repository) Beside(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
-	own := logAccess(limitBody(r), r.log)
+	own := logAccess(limitBody(r), r.log, slog.LevelDebug)
 	for _, name := range repositoryFolders {
 		mux.Handle("GET /"+name+"/", own)
 	}

@@ -9,6 +9,8 @@
 //	GET /releases/NAME                  a tarball, or its NAME.sha256
 //	GET /packages/NAME                  a package of the updater, or SHA256SUMS, the list of them
 //	GET /scripts/install.sh             what brings the updater onto a host
+//	POST /v1/agents/join                a host joins, see find.Join
+//	POST /v1/agents/heartbeat           a host reports, see find.Heartbeat
 //	GET /healthz                        200 while the server runs
 package server
 
@@ -48,12 +50,18 @@ type Options struct {
 	Packages *Packages // nil: no packages are served
 	// InstallScript is served as it is; nil: none.
 	InstallScript []byte
-	Log           *slog.Logger
+	// Fleet takes the reports of hosts; nil: they are not taken.
+	Fleet *Fleet
+	// Asked counts who asks; nil: nobody does.
+	Asked *Asked
+	// AccessLog has a line in the log for each request.
+	AccessLog bool
+	Log       *slog.Logger
 }
 
 // New returns the handler of the whole server.
 func New(opts Options) http.Handler {
-	h := &handler{log: opts.Log, answer: func(q rollout.Query) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
+	h := &handler{log: opts.Log, asked: opts.Asked, answer: func(q rollout.Query) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
 	if answers, ok := opts.Answers.(QueryAnswerer); ok {
 		h.answer = answers.AnswerTo
 	}
@@ -75,22 +83,41 @@ func New(opts Options) http.Handler {
 			w.Write(opts.InstallScript)
 		})
 	}
-	return logAccess(h.first(limitBody(mux)), opts.Log)
+	if opts.Fleet != nil {
+		h.reports = newReports(opts.Fleet, opts.Log)
+	}
+	level := slog.LevelDebug
+	if opts.AccessLog {
+		level = slog.LevelInfo
+	}
+	return logAccess(h.first(limitBody(mux)), opts.Log, level)
 }
 
 type handler struct {
-	answer func(rollout.Query) find.Answer
-	bodies bodies
-	log    *slog.Logger
+	answer  func(rollout.Query) find.Answer
+	bodies  bodies
+	log     *slog.Logger
+	asked   *Asked
+	reports *reports
 }
 
-// first answers the questions of hosts before anything is looked up: nearly all
-// requests are these.
+// first answers the questions of hosts, and takes their reports, before anything is
+// looked up: nearly all requests are these.
 func (h *handler) first(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path := r.URL.Path; (path == "/v1/webapi/find" || path == "/webapi/find") && r.Method == http.MethodGet && r.ContentLength == 0 {
 			h.find(w, r)
 			return
+		}
+		if h.reports != nil && r.Method == http.MethodPost {
+			switch r.URL.Path {
+			case find.JoinPath:
+				h.reports.join(w, r)
+				return
+			case find.HeartbeatPath:
+				h.reports.heartbeat(w, r)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -104,7 +131,11 @@ var (
 )
 
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {
-	answer := h.answer(parseQuery(r.URL.RawQuery))
+	query := parseQuery(r.URL.RawQuery)
+	answer := h.answer(query)
+	if h.asked != nil {
+		h.asked.note(query, answer.Version)
+	}
 	body, err := h.bodies.get(answer)
 	if err != nil {
 		h.log.Error("an answer cannot be served", "answer", answer, "error", err)
@@ -166,17 +197,17 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// logAccess writes one line for each request when the log takes debug lines.
-func logAccess(next http.Handler, log *slog.Logger) http.Handler {
+// logAccess writes one line for each request when the log takes lines of that level.
+func logAccess(next http.Handler, log *slog.Logger, level slog.Level) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !log.Enabled(context.Background(), slog.LevelDebug) {
+		if !log.Enabled(context.Background(), level) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		start := time.Now()
 		counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			log.Debug("request", "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "range", r.Header.Get("Range"),
+			log.Log(context.Background(), level, "request", "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "range", r.Header.Get("Range"),
 				"status", counted.status, "bytes", counted.bytes, "took", time.Since(start).Round(time.Microsecond), "from", r.RemoteAddr)
 		}()
 		next.ServeHTTP(counted, r)

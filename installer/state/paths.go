@@ -58,5 +58,9 @@ func (p Paths) FetchLock() string { return filepath.Join(p.Versions(), "fetch.lo
 // LastAnswer is what find said last.
 func (p Paths) LastAnswer() string { return filepath.Join(p.Versions(), "find.json") }
 
+// Report is the secret with which the host reports to a find server; absent where it
+// does not report.
+func (p Paths) Report() string { return filepath.Join(p.Versions(), "report.json") }
+
 // LinkDirs are the folders whose links count as a need of what they lead to.
 func (p Paths) LinkDirs() []string { return []string{p.LinkDir, p.UnitDir} }

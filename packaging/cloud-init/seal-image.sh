@@ -36,6 +36,8 @@ rm -f "$root/var/lib/dbus/machine-id" "$root/var/lib/systemd/random-seed" "$root
 
 # Who the agent is: two machines with one host_uuid are one to the cluster.
 rm -rf "$root/var/lib/teleport/host_uuid" "$root/var/lib/teleport/proc" "$root/var/lib/teleport/log"
+# With what this machine reports to a find server: a copy would report in its name.
+rm -f "$root/var/lib/teleport/versions/report.json"
 # What the updater remembers of this machine's time and network.
 rm -rf "$root/var/lib/teleport/versions/find.json" "$root/var/lib/teleport/versions/partial" \
 	"$root/var/lib/teleport/versions/update.lock" "$root/var/lib/teleport/versions/fetch.lock"

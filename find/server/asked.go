@@ -1,0 +1,162 @@
+package server
+
+import (
+	"hash/maphash"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+const (
+	// askedFor is how long it is known who asked, in parts of askedPart.
+	askedFor   = time.Hour
+	askedPart  = 5 * time.Minute
+	askedParts = int(askedFor/askedPart) + 1
+	// maxAskedGroups and maxAskedVersions bound what anybody can make up.
+	maxAskedGroups   = 200
+	maxAskedVersions = 20
+	// otherGroups stands for the groups that there is no room for.
+	otherGroups = "(other groups)"
+	// longestGroup is above that of any group in a schedule.
+	longestGroup = 200
+)
+
+// Asked counts who has asked find in the last hour. Anybody can ask, in any name, and
+// as often as they like: it is for people to look at, and no rollout is moved by it.
+// Its memory is bounded: about a kilobyte for a group and five minutes.
+type Asked struct {
+	clock func() time.Time
+	seed  maphash.Seed
+
+	mu    sync.Mutex
+	since time.Time
+	parts [askedParts]askedTime
+}
+
+type askedTime struct {
+	begin  time.Time
+	groups map[string]*askedGroup
+}
+
+type askedGroup struct {
+	questions int64
+	versions  map[rollout.Semver]int64
+	hosts     sketch
+}
+
+// NewAsked returns one that has counted nothing yet.
+func NewAsked(clock func() time.Time) *Asked {
+	return &Asked{clock: clock, seed: maphash.MakeSeed(), since: clock()}
+}
+
+// note counts a question and the version that was the answer.
+func (a *Asked) note(q rollout.Query, told string) {
+	now := a.clock()
+	begin := now.Truncate(askedPart)
+	var hash uint64
+	if q.Host != "" {
+		hash = maphash.String(a.seed, q.Host)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	part := &a.parts[int(begin.Unix()/int64(askedPart/time.Second))%askedParts]
+	if !part.begin.Equal(begin) {
+		*part = askedTime{begin: begin, groups: make(map[string]*askedGroup)}
+	}
+	g := part.groups[q.Group]
+	if g == nil {
+		name := q.Group
+		if len(name) > longestGroup || len(part.groups) >= maxAskedGroups {
+			name = otherGroups
+		}
+		if g = part.groups[name]; g == nil {
+			g = &askedGroup{versions: make(map[rollout.Semver]int64)}
+			part.groups[string([]byte(name))] = g // q is part of a whole request
+		}
+	}
+	g.questions++
+	if _, there := g.versions[rollout.Semver(told)]; there || len(g.versions) < maxAskedVersions {
+		g.versions[rollout.Semver(told)]++
+	}
+	if q.Host != "" {
+		g.hosts.add(hash)
+	}
+}
+
+// Summary returns who has asked in the last hour. known says which groups there are.
+func (a *Asked) Summary(known func(group string) bool) AdminAsked {
+	now := a.clock()
+	answer := AdminAsked{Unconfirmed: true, Since: latest(a.since, now.Add(-askedFor)), Groups: []AdminAskedGroup{}, Unknown: make(map[string]int64)}
+	sum := make(map[string]*askedGroup)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.parts {
+		if now.Sub(a.parts[i].begin) >= askedFor {
+			continue
+		}
+		for name, g := range a.parts[i].groups {
+			s := sum[name]
+			if s == nil {
+				s = &askedGroup{versions: make(map[rollout.Semver]int64)}
+				sum[name] = s
+			}
+			s.questions += g.questions
+			for v, n := range g.versions {
+				s.versions[v] += n
+			}
+			s.hosts.merge(&g.hosts)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		g := sum[name]
+		one := AdminAskedGroup{Group: name, Questions: g.questions, Hosts: g.hosts.count(), Versions: make(map[string]int64)}
+		for v, n := range g.versions {
+			one.Versions[string(v)] = n
+		}
+		answer.Questions += g.questions
+		answer.Groups = append(answer.Groups, one)
+		if name != "" && name != otherGroups && !known(name) {
+			answer.Unknown[name] = g.questions
+		}
+	}
+	return answer
+}
+
+// sketch is a HyperLogLog of 1024 registers: it tells how many different hosts there
+// were, to about three in a hundred, in a kilobyte.
+type sketch struct{ registers [1 << sketchBits]uint8 }
+
+const sketchBits = 10
+
+func (s *sketch) add(hash uint64) {
+	at := hash >> (64 - sketchBits)
+	rank := uint8(bits.LeadingZeros64(hash<<sketchBits|1<<(sketchBits-1))) + 1
+	s.registers[at] = max(s.registers[at], rank)
+}
+
+func (s *sketch) merge(other *sketch) {
+	for i, r := range other.registers {
+		s.registers[i] = max(s.registers[i], r)
+	}
+}
+
+func (s *sketch) count() int {
+	const m = float64(1 << sketchBits)
+	sum, zeros := 0.0, 0.0
+	for _, r := range s.registers {
+		sum += math.Ldexp(1, -int(r))
+		if r == 0 {
+			zeros++
+		}
+	}
+	estimate := 0.7213 / (1 + 1.079/m) * m * m / sum
+	if estimate <= 2.5*m && zeros > 0 {
+		estimate = m * math.Log(m/zeros) // few of them are counted better this way
+	}
+	return int(math.Round(estimate))
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+func TestWhoAsked(t *testing.T) {
+	clock := newClock()
+	a := NewAsked(clock.Now)
+	known := func(group string) bool { return group == "dev" }
+	for i := range 5000 {
+		for range 1 + i%2 {
+			a.note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.0")
+		}
+	}
+	a.note(rollout.Query{Group: "dve"}, "17.2.1")
+	a.note(rollout.Query{}, "17.2.1")
+	got := a.Summary(known)
+	if !got.Unconfirmed || got.Questions != 7502 || len(got.Groups) != 3 || len(got.Unknown) != 1 || got.Unknown["dve"] != 1 {
+		t.Fatalf("%+v", got)
+	}
+	dev := got.Groups[1]
+	if dev.Group != "dev" || dev.Questions != 7500 || dev.Hosts < 4500 || dev.Hosts > 5500 || dev.Versions["17.2.0"] != 7500 {
+		t.Errorf("%+v", dev)
+	}
+	if other := got.Groups[2]; other.Hosts != 0 || other.Versions["17.2.1"] != 1 {
+		t.Errorf("%+v", other)
+	}
+	// The same hosts again are the same; after an hour they are gone.
+	clock.pass(30 * time.Minute)
+	for i := range 5000 {
+		a.note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.1")
+	}
+	if again := a.Summary(known).Groups[1]; again.Hosts != dev.Hosts || again.Questions != 12500 {
+		t.Errorf("%+v", again)
+	}
+	clock.pass(35 * time.Minute)
+	if later := a.Summary(known).Groups; len(later) != 1 || later[0].Questions != 5000 || len(later[0].Versions) != 1 {
+		t.Errorf("%+v", later)
+	}
+	clock.pass(48 * time.Hour)
+	if gone := a.Summary(known); gone.Questions != 0 || len(gone.Groups) != 0 {
+		t.Errorf("%+v", gone)
+	}
+}
+
+// Whoever asks in a million names takes no more memory than who asks in some hundreds.
+func TestWhoAskedIsBounded(t *testing.T) {
+	clock := newClock()
+	a := NewAsked(clock.Now)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range 13 {
+		for j := range 20_000 {
+			a.note(rollout.Query{Group: fmt.Sprint("group ", i, j, strings.Repeat("x", j%400)), Host: fmt.Sprint(j)}, fmt.Sprintf("1.%d.0", j))
+		}
+		clock.pass(askedPart)
+	}
+	if took := int64(heap()) - int64(before); took > 8<<20 {
+		t.Errorf("it takes %d bytes", took)
+	}
+	if got := a.Summary(func(string) bool { return false }); got.Questions != 11*20_000 || len(got.Groups) > 12*(maxAskedGroups+1) {
+		t.Errorf("%d questions in %d groups", got.Questions, len(got.Groups))
+	}
+}
+
+// What anybody asks moves no rollout.
+func TestQuestionsMoveNothing(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
+	w.write(regular)
+	r := w.reporting(newClock(), w.store)
+	asked := NewAsked(r.clock.Now)
+	r.handler = New(Options{Answers: r.stored, Fleet: r.fleet, Asked: asked, Log: w.options.Log})
+	before := r.everything()
+	for i := range 100 {
+		rec := httptest.NewRecorder()
+		r.handler.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/webapi/find?group=dev&host="+hostUUID(i), nil))
+	}
+	if r.everything() != before {
+		t.Error("questions have changed something")
+	}
+	if n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now()); len(n.Groups) != 0 || r.fleet.Len() != 0 {
+		t.Errorf("%+v", n)
+	}
+	a := newAdminSocket(t, AdminOptions{Stored: r.stored, Engine: r.engine, Fleet: r.fleet, Asked: asked, Log: w.options.Log})
+	if status, body := a.do("GET", "/v1/asked", ""); status != 200 || !strings.Contains(body, `"unconfirmed":true`) || !strings.Contains(body, `"questions":100`) {
+		t.Errorf("%d %s", status, body)
+	}
+}

@@ -1,0 +1,135 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"runtime"
+
+	"teleport-update/find"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
+	"teleport-update/report"
+)
+
+func (i *Installer) reporter(caFile string) *report.Reporter {
+	return &report.Reporter{
+		File: i.Paths.Report(), MachineID: i.MachineID, Now: i.Now,
+		HTTP: func() (*http.Client, error) { return i.httpClient(caFile) },
+	}
+}
+
+// tell reports to the find server how this host does, if the host has a token for
+// that. It takes report.Limit at most, and whatever becomes of it, the caller goes
+// on: what could not be sent is in the next report. begun is an update that is about
+// to begin.
+func (i *Installer) tell(ctx context.Context, begun *find.Outcome) {
+	c, err := state.LoadConfig(i.Paths.Config())
+	if err != nil || ctx.Err() != nil {
+		return // which others have said
+	}
+	r := i.reporter(c.Spec.CAFile)
+	if !r.Enabled() {
+		return
+	}
+	spec := c.Spec
+	if err := i.ResolveProxy(&spec); err != nil {
+		return
+	}
+	b := i.heartbeat(c, spec)
+	if begun != nil {
+		b.Outcome = begun
+	} else if host.Exists(i.Paths.Journal()) {
+		b.Outcome = nil // an update is under way, and the last one is not the news
+	}
+	err = r.Send(ctx, spec.Proxy, b)
+	_, removed := errors.AsType[*report.RemovedError](err)
+	switch {
+	case removed:
+		i.Log.Warn("this host does not report any more", "reason", err)
+	case err != nil && ctx.Err() == nil:
+		i.Log.Info("the report did not reach the find server; the next one says the same", "error", err)
+	}
+}
+
+// heartbeat is what there is to report, from files alone.
+func (i *Installer) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
+	active := c.Active()
+	b := find.Heartbeat{
+		HostID: i.hostUUID(), BootID: i.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition), Arch: runtime.GOARCH,
+		Pinned: spec.Pinned, Disabled: !spec.Enabled, Outcome: outcomeOf(c.Status),
+	}
+	b.Hostname, _ = os.Hostname()
+	// In a host without systemd nobody can tell.
+	if active.Version != "" && host.Exists("/run/systemd/system") {
+		b.Unhealthy = len(procfs.Host().Group("/system.slice/"+layout.AgentUnit)) == 0
+	}
+	if answer := i.recall(spec); answer != nil {
+		if answer.AutoUpdate {
+			b.Told = answer.Version
+		}
+		if held := c.Status.Held; held != nil && held.Version == answer.Version && held.Edition == answer.Edition {
+			b.Pinned = true
+		}
+	}
+	return b
+}
+
+// outcomeOf is what became of the last update. What failed before anything live was
+// touched, such as a download, says nothing about the version: only what is backed
+// off from does.
+func outcomeOf(s state.Status) *find.Outcome {
+	last := s.LastUpdate
+	if last == nil || last.Target == "" {
+		return nil
+	}
+	result := last.Result
+	if result == state.FailedEarly && (s.Failed == nil || s.Failed.Version != last.Target) {
+		result = state.Interrupt
+	}
+	return &find.Outcome{Target: last.Target, State: string(result), Error: last.Error, Time: last.Time}
+}
+
+// tellBeginning reports that an update begins, beside it. The function that it returns
+// ends that, whether or not it is through.
+func (i *Installer) tellBeginning(ctx context.Context, r transaction.Request) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		i.tell(ctx, &find.Outcome{Target: r.To.Version, State: "started", Time: i.Timestamp()})
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// enroll has the host report from now on, and sends the first report. That it cannot
+// be sent is no error of enable's.
+func (i *Installer) enroll(ctx context.Context, token string) error {
+	if token == "" {
+		return nil
+	}
+	unlock, err := i.LockUpdates(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := state.LoadConfig(i.Paths.Config())
+	if err == nil {
+		err = i.reporter(c.Spec.CAFile).Enroll(token, c.Spec.Proxy)
+	}
+	unlock()
+	if err != nil {
+		return err
+	}
+	if i.hostUUID() == "" {
+		i.Log.Info("this host joins the find server, and reports, once the agent has given it a host_uuid")
+	}
+	i.tell(ctx, nil)
+	return nil
+}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"teleport-update/find"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+)
+
+const (
+	// maxCredential is far above the size of one.
+	maxCredential = 8 << 10
+	// maxTokenSize is far more than a join token has.
+	maxTokenSize = 4096
+)
+
+// credential is what the file holds: with what this host reports, and to whom.
+type credential struct {
+	Version string `json:"version"`
+	// Proxy is the find server that the token was given for. No other one sees the
+	// token or the secret.
+	Proxy string `json:"proxy"`
+	// Token is there until the host has joined, and HostID from then on.
+	Token  string `json:"join_token,omitempty"`
+	HostID string `json:"host_id,omitempty"`
+	// Machine is a digest of the machine-id, which programs are asked to tell nobody
+	// (machine-id(5)).
+	Machine string `json:"machine"`
+	// Secret is made by this host, and sent with its reports alone.
+	Secret string `json:"secret"`
+}
+
+const credentialVersion = "v1"
+
+// ReadToken returns the join token in a file, for Enroll.
+func ReadToken(file string) (string, error) {
+	data, err := regular.Read(file, maxTokenSize, 0)
+	if err != nil {
+		return "", fmt.Errorf("read the join token for reports: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if len(token) < 16 || len(token) > 200 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", fmt.Errorf("%s does not hold one word of 16 to 200 letters, as a join token for reports is (\"teleport-find tokens add\" prints one)", file)
+	}
+	return token, nil
+}
+
+// Enroll has the host report to a find server from now on. It joins with its next
+// report, which needs a host_uuid; until then the token is kept. A secret of before is
+// forgotten.
+func (r *Reporter) Enroll(token, proxy string) error {
+	proxy, err := address(proxy)
+	if err != nil {
+		return err
+	}
+	c := credential{Version: credentialVersion, Proxy: proxy, Token: token, Machine: r.machine(), Secret: rand.Text() + rand.Text()}
+	return r.save(c)
+}
+
+// address is that of a find server as all its spellings are kept.
+func address(proxy string) (string, error) {
+	u, err := find.ParseProxy(proxy)
+	if err != nil {
+		return "", err
+	}
+	return u.String(), nil
+}
+
+func (r *Reporter) save(c credential) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(r.File, append(data, '\n'), 0o600)
+}
+
+// load returns ErrNone where the host does not report.
+func (r *Reporter) load() (c credential, err error) {
+	data, err := regular.Read(r.File, maxCredential, regular.NoLink|regular.Sealed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, ErrNone
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
+	if err == nil && (c.Version != credentialVersion || c.Secret == "" || c.Proxy == "" || c.Token == "" && c.HostID == "") {
+		err = errors.New("it is not one that this version has written")
+	}
+	if err != nil {
+		return c, fmt.Errorf("read %s, with which this host reports: %w; \"teleport-update enable --report-token-file\" writes another", r.File, err)
+	}
+	return c, nil
+}
+
+// Forget has the host report no more.
+func (r *Reporter) Forget() error {
+	err := durable.Remove(r.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// machine is a digest of the machine-id; empty where there is none.
+func (r *Reporter) machine() string {
+	data, err := regular.Read(r.MachineID, 256, 0)
+	id := strings.TrimSpace(string(data))
+	if err != nil || id == "" || id == "uninitialized" {
+		return ""
+	}
+	return digest("machine", id)
+}
+
+func digest(words ...string) string {
+	sum := sha256.Sum256([]byte("teleport-update report\x00" + strings.Join(words, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// updaterID is the updater's own UUID: the same for as long as host and machine are.
+func (c credential) updaterID(hostID string) string {
+	d := []byte(digest("updater", strings.ToLower(hostID), c.Machine))
+	d[12], d[16] = '8', '8' // RFC 9562: version 8, of our own making
+	return fmt.Sprintf("%s-%s-%s-%s-%s", d[:8], d[8:12], d[12:16], d[16:20], d[20:])
+}

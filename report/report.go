@@ -1,0 +1,184 @@
+// Package report tells a find server how this host does, if the host has been given a
+// join token for that.
+//
+// The host makes a secret of its own, and joins with the token and a digest of the
+// secret; from then on the secret is sent with each report, to the server that the
+// token was given for, over TLS, and to nobody else. It lies in a file for root alone,
+// and belongs to one host_uuid on one machine: where either is another, as on a
+// machine that was copied, the file is removed, and the host reports no more until
+// it is given another token.
+//
+// A report is for the benefit of others. Sending one is bounded in time and never
+// tried twice; the next one says all that this one would have.
+package report
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/internal/webclient"
+)
+
+// Limit bounds the time that a report takes, a join before it included.
+const Limit = 5 * time.Second
+
+// MachineID is where a host has its machine-id.
+const MachineID = "/etc/machine-id"
+
+// ErrNone says that the host does not report, since nobody gave it a token.
+var ErrNone = errors.New("no join token for reports was given")
+
+// RemovedError says that the secret was another host's, or another machine's, and is
+// gone.
+type RemovedError struct{ why string }
+
+func (e *RemovedError) Error() string {
+	return e.why + ": the secret for reports was removed, and this host reports no more until \"teleport-update enable --report-token-file\" gives it a token"
+}
+
+// Reporter sends the reports of a host. All fields are needed.
+type Reporter struct {
+	// File is where the secret is, beside updates.yaml.
+	File string
+	// MachineID is usually MachineID.
+	MachineID string
+	// HTTP returns a client from webclient.New.
+	HTTP func() (*http.Client, error)
+	Now  func() time.Time
+}
+
+// Enabled reports whether there is anything to send reports with.
+func (r *Reporter) Enabled() bool {
+	_, err := r.load()
+	return !errors.Is(err, ErrNone)
+}
+
+// Send sends a report to a find server, as find.ParseProxy takes its address, and joins
+// first where that is still to be done. What names the host, its HostID, may be
+// missing: then there is nothing to report yet. UpdaterID and Sequence are filled in.
+func (r *Reporter) Send(ctx context.Context, proxy string, b find.Heartbeat) error {
+	c, err := r.load()
+	if err != nil {
+		return err
+	}
+	base, err := find.ParseProxy(proxy)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Machine != r.machine():
+		return r.remove("the machine-id is another than when the token was given")
+	case b.HostID == "":
+		return nil
+	case c.HostID != "" && !strings.EqualFold(c.HostID, b.HostID):
+		return r.remove("the host_uuid is another than when this host joined")
+	case c.Proxy != base.String():
+		return fmt.Errorf("the token for reports was given for %s, and find is asked at %s: nothing is sent there", c.Proxy, base)
+	}
+	ctx, cancel := context.WithTimeout(ctx, Limit)
+	defer cancel()
+	client, err := r.client()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	if c.Token != "" {
+		if err := r.join(ctx, client, *base, &c, b); err != nil {
+			return err
+		}
+	}
+	b.UpdaterID = c.updaterID(b.HostID)
+	// Seconds grow from report to report without being written down. Where they do
+	// not, for a second or a clock that was set back, the server says what it has.
+	b.Sequence = uint32(max(r.Now().Unix()-sequenceEpoch, 1))
+	said, err := post(ctx, client, *base, find.HeartbeatPath, c.Secret, b)
+	if err != nil && said.Sequence >= b.Sequence && said.Sequence < 1<<32-1 {
+		b.Sequence = said.Sequence + 1
+		_, err = post(ctx, client, *base, find.HeartbeatPath, c.Secret, b)
+	}
+	return err
+}
+
+// sequenceEpoch is the beginning of 2020.
+const sequenceEpoch = 1577836800
+
+func (r *Reporter) remove(why string) error {
+	if err := r.Forget(); err != nil {
+		return fmt.Errorf("%s, and the secret for reports cannot be removed: %w", why, err)
+	}
+	return &RemovedError{why}
+}
+
+func (r *Reporter) join(ctx context.Context, client *http.Client, base url.URL, c *credential, b find.Heartbeat) error {
+	sum := sha256.Sum256([]byte(c.Secret))
+	j := find.Join{HostID: b.HostID, SecretHash: hex.EncodeToString(sum[:]), Group: b.Group, Hostname: b.Hostname}
+	if _, err := post(ctx, client, base, find.JoinPath, c.Token, j); err != nil {
+		return err
+	}
+	c.HostID, c.Token = b.HostID, ""
+	return r.save(*c)
+}
+
+// client follows no redirect: what it sends is for one server.
+func (r *Reporter) client() (*http.Client, error) {
+	client, err := r.HTTP()
+	if err != nil {
+		return nil, err
+	}
+	one := *client
+	one.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &one, nil
+}
+
+// post sends a body with a secret. What the server says beside 200 is an error.
+func post(ctx context.Context, client *http.Client, u url.URL, path, secret string, body any) (said find.HeartbeatError, err error) {
+	u.Path = path
+	where := u.String()
+	defer func() {
+		if err != nil {
+			err = webclient.RedactError(fmt.Errorf("report to %s: %w", where, err))
+		}
+	}()
+	data, err := json.Marshal(body)
+	if err != nil {
+		return said, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(data))
+	if err != nil {
+		return said, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+secret)
+	resp, err := client.Do(req)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok && e.URL == where {
+			err = e.Err // which says all but the address, and that is there already
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("no answer within %s", Limit)
+		}
+		return said, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, find.MaxHeartbeat))
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		return said, nil
+	case resp.StatusCode == http.StatusNotFound:
+		return said, errors.New("the server takes no reports (is it a teleport-find with a store?)")
+	case err == nil && json.Unmarshal(answer, &said) == nil && said.Error != "":
+		return said, fmt.Errorf("the server says: %s", find.Excerpt([]byte(said.Error), 400))
+	}
+	return find.HeartbeatError{}, fmt.Errorf("the answer is %s", find.Excerpt([]byte(resp.Status), 60))
+}
