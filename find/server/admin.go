@@ -93,9 +93,18 @@ type AdminError struct {
 //	PUT /v1/resources            resources in YAML or JSON, all of which are written or
 //	                             none; an AdminResult comes back
 //	GET /v1/status               an AdminStatus
+//	GET /v1/counts               an AdminCounts
+//	GET /v1/hosts                an AdminHosts; parameters group, state, version, after, limit
+//	GET /v1/hosts/ID             an AdminHost
+//	DELETE /v1/hosts/ID          revokes the secret of a host, which may join again then
+//	GET /v1/tokens               an AdminTokens
+//	POST /v1/tokens              makes the token of an AdminTokenRequest; an AdminToken
+//	DELETE /v1/tokens/NAME       revokes a token: nobody joins by it any more
+//	GET /v1/history              an AdminHistory; parameter limit
+//	GET /v1/asked                an AdminAsked
 //
-// Parameters of PUT are dry_run=true, new=true for resources that must not be
-// there yet, and reason, which is kept in the history. Errors are 400 for what is not well formed, 404 for what is not there,
+// Parameters of PUT are dry_run=true, and new=true for resources that must not be
+// there yet; reason, of every change, is kept in the history. Errors are 400 for what is not well formed, 404 for what is not there,
 // 409 where the answers come from somewhere else, 412 for another revision than
 // the resource names, 422 for what this server cannot do, and 503 when the store
 // cannot be used.

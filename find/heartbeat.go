@@ -1,0 +1,75 @@
+package find
+
+import "time"
+
+// What hosts send to a find server about themselves, if they have a join token for
+// that: a JSON object each, whose fields the server takes exactly as they are named
+// here. A field that the server does not know is an error, so servers are upgraded
+// before hosts.
+const (
+	// JoinPath takes a Join. Its header Authorization is "Bearer TOKEN", with a join
+	// token that "teleport-find tokens add" has printed.
+	JoinPath = "/v1/agents/join"
+	// HeartbeatPath takes a Heartbeat. Its header Authorization is "Bearer SECRET",
+	// with the secret of the host itself.
+	HeartbeatPath = "/v1/agents/heartbeat"
+	// MaxHeartbeat is the size of the largest body that either takes, in bytes.
+	MaxHeartbeat = 16 << 10
+)
+
+// Join introduces a host. It answers 200 also when the host has joined with the
+// same secret before: the answer may have been lost. Otherwise a host that is known
+// is refused with 409, until somebody revokes its secret.
+type Join struct {
+	// HostID is the UUID of the agent's host_uuid.
+	HostID string `json:"host_id"`
+	// SecretHash is the SHA-256 of the secret that the host has made, in hex. The
+	// secret itself is sent with reports only, and never kept by the server.
+	SecretHash string `json:"secret_sha256"`
+	// Group is the one that the host names to find; a token may be for some groups
+	// only.
+	Group    string `json:"group,omitempty"`
+	Hostname string `json:"hostname,omitempty"`
+}
+
+// Heartbeat is one report of a host: after each poll, and when a transaction begins
+// and ends.
+type Heartbeat struct {
+	HostID string `json:"host_id"`
+	// Sequence grows with each report of a host. The server takes none twice, nor an
+	// older one: 409, and the answer is a HeartbeatError with the last one taken.
+	Sequence uint64 `json:"sequence"`
+	// BootID is that of the running kernel: where two of them take turns, there are
+	// two hosts with one secret.
+	BootID    string `json:"boot_id,omitempty"`
+	UpdaterID string `json:"updater_id,omitempty"` // a UUID
+	Hostname  string `json:"hostname,omitempty"`
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"` // of the agent; empty for none
+	Edition   string `json:"edition,omitempty"`
+	Arch      string `json:"arch,omitempty"`
+	Pinned    bool   `json:"pinned,omitempty"` // or held back by a person's rollback
+	Disabled  bool   `json:"disabled,omitempty"`
+	Unhealthy bool   `json:"unhealthy,omitempty"` // the agent is down
+	// Told is the version of find's last answer, where that said to update now.
+	Told string `json:"told,omitempty"`
+	// Outcome is that of the last update, which may be long ago.
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Outcome is what became of an update. What the host was rolled back to is the
+// Version of the same Heartbeat.
+type Outcome struct {
+	Target string `json:"target"`
+	// State is "started", "succeeded", "failed", "rolled_back" or "interrupted".
+	State string    `json:"state"`
+	Error string    `json:"error,omitempty"`
+	Time  time.Time `json:"time"` // by the host's clock
+}
+
+// HeartbeatError is the body of every answer but 200.
+type HeartbeatError struct {
+	Error string `json:"error"`
+	// Sequence, with 409, is the last one that the server has taken of the host.
+	Sequence uint64 `json:"sequence,omitempty"`
+}
