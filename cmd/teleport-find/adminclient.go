@@ -68,9 +68,9 @@ func refused(err error, status int) bool {
 // get returns a refusal, 404, where there is none. A kind of which there are several
 // has a slash and the name after it.
 func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, error) {
-	path := "/" + kind
+	path := "/v1/resources/" + kind
 	if kind, name, named := strings.Cut(kind, "/"); named {
-		path = "/" + kind + "/" + url.PathEscape(name)
+		path = "/v1/resources/" + kind + "/" + url.PathEscape(name)
 	}
 	body, err := a.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, e
 
 // put returns a refusal, 412, when a resource has another revision by now. All of
 // the list is written, or after an error none of it.
-func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, isNew bool) (server.AdminResult, error) {
+func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, isNew bool, reason string) (server.AdminResult, error) {
 	var result server.AdminResult
 	var body bytes.Buffer
 	for _, r := range list {
@@ -95,15 +95,34 @@ func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, 
 		}
 		body.Write(append(data, '\n'))
 	}
-	answer, err := a.do(ctx, http.MethodPut, fmt.Sprintf("?dry_run=%t&new=%t", dryRun, isNew), body.Bytes())
+	answer, err := a.do(ctx, http.MethodPut, fmt.Sprintf("/v1/resources?dry_run=%t&new=%t&reason=%s", dryRun, isNew, url.QueryEscape(reason)), body.Bytes())
 	if err != nil {
 		return result, err
 	}
 	return result, json.Unmarshal(answer, &result)
 }
 
-func (a *adminClient) do(ctx context.Context, method, rest string, data []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://admin/v1/resources"+rest, bytes.NewReader(data))
+// ask has the server do something and reads its answer. A nil body is none.
+func (a *adminClient) ask(ctx context.Context, method, path string, body, answer any) error {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	said, err := a.do(ctx, method, path, data)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(said, answer); err != nil {
+		return fmt.Errorf("the answer of %s is not understood (is the server of another version?): %w", a.socket, err)
+	}
+	return nil
+}
+
+func (a *adminClient) do(ctx context.Context, method, path string, data []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+path, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +142,7 @@ func (a *adminClient) do(ctx context.Context, method, rest string, data []byte) 
 	if json.Unmarshal(body, &said) != nil || said.Error == "" {
 		return nil, fmt.Errorf("%s answers %s: is that the socket of a find server?", a.socket, resp.Status)
 	}
-	if method == http.MethodPut && resp.StatusCode < 500 {
+	if method != http.MethodGet && resp.StatusCode < 500 {
 		said.Error += "; nothing was written"
 	}
 	return nil, &refusal{resp.StatusCode, said.Error}

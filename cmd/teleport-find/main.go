@@ -38,14 +38,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 			&cli.BoolFlag{Name: "debug", EnvVars: []string{"TELEPORT_FIND_DEBUG"}, Usage: "log each request too"},
 			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text", Usage: "how to write the log, `text|json`"},
 		},
-		Commands: []*cli.Command{
+		Commands: append([]*cli.Command{
 			serveCommand(),
+			statusCommand(),
 			setVersionCommand(),
 			modeCommand("enable", rollout.Enabled, "have hosts update"),
 			modeCommand("suspend", rollout.Suspended, "have no host update for now; new hosts install the version"),
 			modeCommand("disable", rollout.Disabled, "have no host update, as others take care of that"),
 			applyCommand(),
 			getCommand(),
+			planCommand(),
+			hostsCommand(),
+			hostCommand(),
+			historyCommand(),
 			mirrorCommand(),
 			{
 				Name:         "version",
@@ -59,7 +64,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 					return err
 				},
 			},
-		},
+		}, orderCommands()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usageErrorf("there is no command %q; see teleport-find --help", c.Args().First())

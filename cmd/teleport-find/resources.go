@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -16,32 +18,43 @@ import (
 
 const changesUsage = `The server on this machine is asked to do it, over its admin socket; hosts are told at once.`
 
-func dryRunFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "dry-run", Usage: "say what would change, and change nothing"}
+// changeFlags are those of every command that changes something.
+func changeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "reason", Usage: "`TEXT` that the history keeps"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "say what would change, and change nothing"},
+		outputFlag("table"), adminSocketFlag(),
+	}
 }
 
 func setVersionCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "set-version",
 		Usage:     "say which version hosts are to run",
-		UsageText: "teleport-find set-version VERSION [--schedule regular|critical|immediate] [--start VERSION] [--dry-run] [--admin-socket PATH]",
+		UsageText: "teleport-find set-version VERSION [--schedule regular|critical|immediate] [--start VERSION] [--reason TEXT] [--dry-run] [-o table|json|yaml]\n" +
+			"teleport-find set-version --newest [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `
 
 It sets spec.agents of the resource autoupdate_version. Without --schedule the version goes from group to group, if
 autoupdate_config has groups, and is for every host at once if it has none; a schedule is for one version, and is not
 kept for the next. Without --start, a version that goes from group to group starts from the last one that came to all
 groups: this is what new hosts install before the turn of their group, and what a rollback goes back to. Hosts that
-have the agent update only when updates are enabled: see "teleport-find enable".`,
+have the agent update only when updates are enabled: see "teleport-find enable".
+
+With --newest no version is set any more, and the rollout is gone: it is as with a new store.`,
 		OnUsageError: onUsageError,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "schedule", Usage: "`regular|critical|immediate`: group by group, group by group for what cannot wait, or every host at once"},
 			&cli.StringFlag{Name: "start", Usage: "`VERSION` that new hosts install before the turn of their group"},
-			dryRunFlag(), adminSocketFlag(),
-		},
+			&cli.BoolFlag{Name: "newest", Usage: "set no version any more: hosts are told the newest release that there was when the server started"},
+		}, changeFlags()...),
 		Action: func(c *cli.Context) error {
-			words, err := interleaved(c)
+			words, err := wordsOf(c)
 			if err != nil {
 				return err
+			}
+			if c.Bool("newest") {
+				return forgetVersion(c, words)
 			}
 			if len(words) != 1 {
 				return usageErrorf("set-version takes one version, got %q", words)
@@ -124,16 +137,18 @@ func modeCommand(name string, mode rollout.Mode, usage string) *cli.Command {
 	return &cli.Command{
 		Name:      name,
 		Usage:     usage,
-		UsageText: "teleport-find " + name + " [--dry-run] [--admin-socket PATH]",
+		UsageText: "teleport-find " + name + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `
 
 It sets spec.agents.mode of the resource autoupdate_config. A mode in autoupdate_version holds too: of the two,
 the more restrictive one is what counts. A --groups file or --agent-version goes before both.`,
 		OnUsageError: onUsageError,
-		Flags:        []cli.Flag{dryRunFlag(), adminSocketFlag()},
+		Flags:        changeFlags(),
 		Action: func(c *cli.Context) error {
-			if err := noWords(c); err != nil {
+			if words, err := wordsOf(c); err != nil {
 				return err
+			} else if len(words) > 0 {
+				return usageErrorf("%s takes no arguments, got %q", name, words[0])
 			}
 			return edit(c, func() rollout.Resource { return rollout.NewConfig() }, func(r rollout.Resource) error {
 				r.(*rollout.Config).Spec.Agents.Mode = mode
@@ -147,19 +162,18 @@ func applyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "apply",
 		Usage:     "write resources from a file",
-		UsageText: "teleport-find apply -f FILE [--dry-run] [--admin-socket PATH]",
+		UsageText: "teleport-find apply -f FILE [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `
 
 The file holds autoupdate_config, autoupdate_version or both, in YAML or JSON, as "teleport-find get" prints them.
 All of it must be right before any of it is written. A resource with metadata.revision is written only if
 it has not changed since that revision.`,
 		OnUsageError: onUsageError,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with the resources; - for the standard input"},
-			dryRunFlag(), adminSocketFlag(),
-		},
+		}, changeFlags()...),
 		Action: func(c *cli.Context) error {
-			if words, err := interleaved(c); err != nil {
+			if words, err := wordsOf(c); err != nil {
 				return err
 			} else if len(words) > 0 {
 				return usageErrorf("apply takes one file, by -f; got %q", words[0])
@@ -168,7 +182,7 @@ it has not changed since that revision.`,
 			if err != nil {
 				return err
 			}
-			result, err := newAdminClient(c).put(c.Context, list, c.Bool("dry-run"), false)
+			result, err := newAdminClient(c).put(c.Context, list, c.Bool("dry-run"), false, c.String("reason"))
 			if refused(err, http.StatusPreconditionFailed) {
 				return fmt.Errorf(`%w: change what "teleport-find get" prints now, or apply it without metadata.revision`, err)
 			}
@@ -204,39 +218,73 @@ func readResources(c *cli.Context) ([]rollout.Resource, error) {
 }
 
 func getCommand() *cli.Command {
+	kinds := strings.Join(slices.Concat(rollout.Kinds, rollout.SystemKinds), "|")
 	return &cli.Command{
 		Name:         "get",
-		Usage:        "print a resource",
-		UsageText:    "teleport-find get " + strings.Join(slices.Concat(rollout.Kinds, rollout.SystemKinds), "|") + "[/NAME] [-o yaml|json] [--admin-socket PATH]",
+		Usage:        "print a resource, or all",
+		UsageText:    "teleport-find get [" + kinds + "[/NAME]] [-o yaml|json|table] [--admin-socket PATH]",
 		OnUsageError: onUsageError,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "yaml", Usage: "how to print it, `yaml|json`"},
-			adminSocketFlag(),
-		},
+		Flags:        []cli.Flag{outputFlag("yaml"), adminSocketFlag()},
 		Action: func(c *cli.Context) error {
-			words, err := interleaved(c)
+			words, err := wordsOf(c)
 			if err != nil {
 				return err
 			}
-			write := map[string]func(rollout.Resource) ([]byte, error){"yaml": rollout.YAML, "json": rollout.JSON}[c.String("output")]
-			switch {
-			case len(words) != 1 || !knownKind(words[0]):
-				return usageErrorf("get takes one of %s, got %q", strings.Join(slices.Concat(rollout.Kinds, rollout.SystemKinds), ", "), words)
-			case write == nil:
-				return usageErrorf("-o %q is neither yaml nor json", c.String("output"))
+			if len(words) > 1 || len(words) == 1 && !knownKind(words[0]) {
+				return usageErrorf("get takes one of %s, got %q", strings.ReplaceAll(kinds, "|", ", "), words)
+			}
+			if len(words) == 0 {
+				return getAll(c)
 			}
 			r, err := newAdminClient(c).get(c.Context, words[0])
 			if err != nil {
 				return err
 			}
-			data, err := write(r)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(c.App.Writer, "%s\n", strings.TrimSpace(string(data)))
-			return err
+			return printResources(c, r)
 		},
 	}
+}
+
+func getAll(c *cli.Context) error {
+	client := newAdminClient(c)
+	var all server.AdminResources
+	if err := client.ask(c.Context, http.MethodGet, "/v1/resources", nil, &all); err != nil {
+		return err
+	}
+	var list []rollout.Resource
+	for _, data := range all.Resources {
+		parsed, err := rollout.Parse(data)
+		if err != nil {
+			return fmt.Errorf("a resource of the server is not understood (is it of another version?): %w", err)
+		}
+		list = append(list, parsed...)
+	}
+	return printResources(c, list...)
+}
+
+// printResources prints them as "apply" takes them, or the list of them.
+func printResources(c *cli.Context, list ...rollout.Resource) error {
+	if c.String("output") == "table" {
+		t := newTable("KIND", "NAME", "REVISION")
+		for _, r := range list {
+			t.row(r.GetKind(), r.GetMetadata().Name, strconv.FormatInt(r.GetMetadata().Revision, 10))
+		}
+		return t.print(c.App.Writer)
+	}
+	write := map[string]func(rollout.Resource) ([]byte, error){"yaml": rollout.YAML, "json": rollout.JSON}[c.String("output")]
+	for i, r := range list {
+		data, err := write(r)
+		if err != nil {
+			return err
+		}
+		if i > 0 && c.String("output") == "yaml" {
+			data = append([]byte("---\n"), data...)
+		}
+		if _, err := fmt.Fprintf(c.App.Writer, "%s\n", strings.TrimSpace(string(data))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // knownKind takes the name of a resource after its kind.
@@ -262,7 +310,7 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 		if err := change(r); err != nil {
 			return err
 		}
-		result, err := client.put(c.Context, []rollout.Resource{r}, c.Bool("dry-run"), isNew)
+		result, err := client.put(c.Context, []rollout.Resource{r}, c.Bool("dry-run"), isNew, c.String("reason"))
 		if refused(err, http.StatusPreconditionFailed) && attempt < 10 {
 			continue
 		}
@@ -273,8 +321,24 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 	}
 }
 
+// forgetVersion is the way back to the newest release.
+func forgetVersion(c *cli.Context, words []string) error {
+	if len(words) > 0 || c.String("schedule") != "" || c.String("start") != "" {
+		return usageErrorf("set-version takes a version, or --newest alone")
+	}
+	var result server.AdminResult
+	path := fmt.Sprintf("/v1/resources/%s?dry_run=%t&reason=%s", rollout.KindVersion, c.Bool("dry-run"), url.QueryEscape(c.String("reason")))
+	if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path, nil, &result); err != nil {
+		return err
+	}
+	return tell(c, result)
+}
+
 // tell says what was done, and warns on the error output.
 func tell(c *cli.Context, result server.AdminResult) error {
+	if c.String("output") != "table" {
+		return printValue(c, result)
+	}
 	text := ""
 	for _, r := range result.Resources {
 		did := string(r.Change)

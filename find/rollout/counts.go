@@ -49,7 +49,11 @@ type Candidate struct {
 }
 
 // Problem is a host that something is wrong with, as an example for people.
-type Problem struct{ ID, Hostname, Error string }
+type Problem struct {
+	ID       string `json:"id"`
+	Hostname string `json:"hostname,omitempty"`
+	Error    string `json:"error"`
+}
 
 // maxProblems is how many examples there are for one group.
 const maxProblems = 3

@@ -122,7 +122,11 @@ func tables() []table {
 	for _, row := range FindTable {
 		answers.rows = append(answers.rows, []string{row.Mode, row.Group, row.Version, row.Update})
 	}
-	return []table{states, first, steps, points, byHand, answers}
+	outlook := table{head: []string{"word", "when"}}
+	for _, o := range outlooks {
+		outlook.rows = append(outlook.rows, []string{code(o.word), o.when})
+	}
+	return []table{outlook, states, first, steps, points, byHand, answers}
 }
 
 func strategyOf(s Strategy) string {

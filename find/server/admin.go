@@ -92,7 +92,13 @@ type AdminError struct {
 //	GET /v1/resources/KIND/NAME  the same, of a kind of which there are several
 //	PUT /v1/resources            resources in YAML or JSON, all of which are written or
 //	                             none; an AdminResult comes back
+//	GET /v1/resources            all of them, an AdminResources
+//	DELETE /v1/resources/autoupdate_version
+//	                             no version is set any more; an AdminResult
 //	GET /v1/status               an AdminStatus
+//	GET /v1/overview             an AdminOverview
+//	POST /v1/orders              carries out an AdminOrder; an AdminOrderResult
+//	GET /v1/why                  an AdminWhy; parameters host, group, update_id
 //	GET /v1/counts               an AdminCounts
 //	GET /v1/hosts                an AdminHosts; parameters group, state, version, after, limit
 //	GET /v1/hosts/ID             an AdminHost
@@ -114,7 +120,12 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	mux.HandleFunc("GET /v1/resources/{kind}", a.get)
 	mux.HandleFunc("GET /v1/resources/{kind}/{name...}", a.get)
 	mux.HandleFunc("PUT /v1/resources", a.put)
+	mux.HandleFunc("GET /v1/resources", a.all)
+	mux.HandleFunc("DELETE /v1/resources/"+rollout.KindVersion, a.forget)
 	mux.HandleFunc("GET /v1/status", a.status)
+	mux.HandleFunc("GET /v1/overview", a.overview)
+	mux.HandleFunc("POST /v1/orders", a.order)
+	mux.HandleFunc("GET /v1/why", a.why)
 	return mux
 }
 
@@ -196,7 +207,10 @@ func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusConflict, AdminError{a.Frozen})
 		return
 	}
-	var status AdminStatus
+	reply(w, http.StatusOK, a.serverStatus())
+}
+
+func (a *admin) serverStatus() (status AdminStatus) {
 	age, err := a.Stored.Age()
 	status.SnapshotAge = age.Seconds()
 	if err != nil {
@@ -209,7 +223,7 @@ func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
 			status.EngineError = engine.Err.Error()
 		}
 	}
-	reply(w, http.StatusOK, status)
+	return status
 }
 
 func (a *admin) known(w http.ResponseWriter, kind string) bool {
@@ -232,6 +246,8 @@ func fail(w http.ResponseWriter, kind string, err error) {
 	} else if _, ok := errors.AsType[*store.ConflictError](err); ok {
 		status = http.StatusPreconditionFailed
 	} else if _, ok := errors.AsType[*RefusedError](err); ok {
+		status = http.StatusUnprocessableEntity
+	} else if _, ok := errors.AsType[*rollout.RefusedError](err); ok {
 		status = http.StatusUnprocessableEntity
 	}
 	if status == http.StatusServiceUnavailable {

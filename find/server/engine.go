@@ -149,6 +149,19 @@ func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollo
 	return last, err
 }
 
+// scene is what there is now, for people.
+func (e *Engine) scene(ctx context.Context) (rollout.Scene, error) {
+	s, err := e.look(ctx)
+	if err != nil {
+		return rollout.Scene{}, err
+	}
+	scene := rollout.Scene{Config: s.config, Version: s.version, Rollout: s.rollout, Counts: s.counts, Now: s.now}
+	if known, ok := e.opts.Inventory.(interface{ CompleteAt() time.Time }); ok {
+		scene.CompleteAt = known.CompleteAt()
+	}
+	return scene, nil
+}
+
 // seen is all that a change is computed from.
 type seen struct {
 	config   *rollout.Config

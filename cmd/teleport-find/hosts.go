@@ -1,0 +1,200 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server"
+)
+
+func hostsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "hosts",
+		Usage:     "list the hosts that report",
+		UsageText: "teleport-find hosts [--group NAME] [--state STATE] [--version V] [-o table|json|yaml] [--admin-socket PATH]",
+		Description: `Hosts are listed by their own reports. Their states are cloned, absent, on_target, failed, pinned, disabled, updating, told
+and waiting.`,
+		OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "group", Usage: "only those of the group `NAME`"},
+			&cli.StringFlag{Name: "state", Usage: "only those in the state `STATE`"},
+			&cli.StringFlag{Name: "version", Usage: "only those that run the version `V`"},
+			&cli.IntFlag{Name: "limit", Value: 1000, Usage: "at most `N` hosts"},
+			outputFlag("table"), adminSocketFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			if words, err := wordsOf(c); err != nil {
+				return err
+			} else if len(words) > 0 {
+				return usageErrorf("hosts takes no arguments, got %q; one host: teleport-find host ID", words[0])
+			}
+			if c.Int("limit") < 1 {
+				return usageErrorf("--limit %d is no number of hosts", c.Int("limit"))
+			}
+			found, err := askHosts(c)
+			if err != nil {
+				return err
+			}
+			if c.String("output") != "table" {
+				return printValue(c, found)
+			}
+			t := newTable("HOST", "ID", "GROUP", "VERSION", "STATE", "LAST REPORT", "REMARK")
+			for _, h := range found.Hosts {
+				seen := "never"
+				if !h.LastSeen.IsZero() {
+					seen = rollout.Clock(h.LastSeen)
+				}
+				t.row(cmp.Or(h.Hostname, "-"), h.ID, h.Group, h.Version, string(h.State), seen, remark(h))
+			}
+			if err := t.print(c.App.Writer); err != nil {
+				return err
+			}
+			if more := found.Total - len(found.Hosts); more > 0 {
+				fmt.Fprintf(c.App.ErrWriter, "and %d more: --limit shows them\n", more)
+			}
+			return nil
+		},
+	}
+}
+
+// askHosts goes through the pages of the server.
+func askHosts(c *cli.Context) (all server.AdminHosts, err error) {
+	client := newAdminClient(c)
+	query := url.Values{}
+	for _, name := range []string{"group", "state", "version"} {
+		if v := c.String(name); v != "" {
+			query.Set(name, v)
+		}
+	}
+	all.Hosts = []server.AdminHost{}
+	for {
+		var page server.AdminHosts
+		query.Set("limit", strconv.Itoa(c.Int("limit")-len(all.Hosts)))
+		if err := client.ask(c.Context, http.MethodGet, "/v1/hosts?"+query.Encode(), nil, &page); err != nil {
+			return all, err
+		}
+		all.Hosts, all.Total, all.Next = append(all.Hosts, page.Hosts...), page.Total, page.Next
+		if page.Next == "" || len(page.Hosts) == 0 || len(all.Hosts) >= c.Int("limit") {
+			return all, nil
+		}
+		query.Set("after", page.Next)
+	}
+}
+
+func remark(h server.AdminHost) string {
+	switch {
+	case h.State == server.HostFailed && h.Failed != nil:
+		return firstLine(h.Failed.Error)
+	case h.Omitted != "":
+		return "not counted: " + h.Omitted
+	case h.Unhealthy:
+		return "its agent is down"
+	}
+	return ""
+}
+
+func hostCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "host",
+		Usage:     "say why a host is told what it is told",
+		UsageText: "teleport-find host ID [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
+		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. What the host has reported says which group it is in; for a host
+that does not report, --group does.`,
+		OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "group", Usage: "`NAME` of the group that the host asks for, instead of the one it has reported"},
+			&cli.StringFlag{Name: "update-id", Usage: "`ID` that the host's agent has made for its updater"},
+			outputFlag("table"), adminSocketFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			if len(words) != 1 {
+				return usageErrorf("host takes the UUID of one host, got %q", words)
+			}
+			told, err := askWhy(c, words[0])
+			if err != nil {
+				return err
+			}
+			if c.String("output") != "table" {
+				return printValue(c, told)
+			}
+			_, err = io.WriteString(c.App.Writer, whyText(told))
+			return err
+		},
+	}
+}
+
+// hostWhy is what a host is told and why, and what it has reported.
+type hostWhy struct {
+	ID string `json:"id"`
+	server.AdminWhy
+	// Reported is nil of a host that has never reported to this server.
+	Reported *server.AdminHost `json:"reported"`
+}
+
+func askWhy(c *cli.Context, id string) (hostWhy, error) {
+	client, why := newAdminClient(c), hostWhy{ID: id}
+	query := url.Values{"host": {id}}
+	var known server.AdminHost
+	err := client.ask(c.Context, http.MethodGet, "/v1/hosts/"+url.PathEscape(id), nil, &known)
+	if err == nil {
+		why.Reported = &known
+		query.Set("group", known.Group)
+		query.Set("update_id", known.UpdaterID)
+	} else if r, isRefusal := err.(*refusal); isRefusal && r.status != http.StatusNotFound {
+		return why, err
+	}
+	for flag, name := range map[string]string{"group": "group", "update-id": "update_id"} {
+		if c.IsSet(flag) {
+			query.Set(name, c.String(flag))
+		}
+	}
+	return why, client.ask(c.Context, http.MethodGet, "/v1/why?"+query.Encode(), nil, &why.AdminWhy)
+}
+
+func whyText(h hostWhy) string {
+	text := fmt.Sprintf("host %s is told %s\n\nbecause:\n", printable(h.ID), strings.Replace(toldWords(h.AdminAnswer), "they are", "it is", 1))
+	for _, reason := range h.Reasons {
+		text += "  - " + printable(reason) + "\n"
+	}
+	if h.Row != "" {
+		text += "  - The rule is: " + h.Row + ".\n"
+	}
+	r := h.Reported
+	if r == nil {
+		return text + "\nIt has not reported to this server: what it runs is not known, and it is in no count.\n"
+	}
+	lines := [][2]string{{"hostname", r.Hostname}, {"group", r.Group}, {"runs", strings.TrimSpace(r.Version + " " + r.Edition)}, {"state", string(r.State)}}
+	if !r.LastSeen.IsZero() {
+		lines = append(lines, [2]string{"last report", rollout.Clock(r.LastSeen)})
+	}
+	for name, e := range map[string]*server.AdminEvent{"told": r.Told, "began": r.Begun} {
+		if e != nil {
+			lines = append(lines, [2]string{name, e.Target + ", " + rollout.Clock(e.Time)})
+		}
+	}
+	if r.Failed != nil {
+		lines = append(lines, [2]string{"failed", r.Failed.Target + ", " + rollout.Clock(r.Failed.Time) + ": " + firstLine(r.Failed.Error)})
+	}
+	if r.Omitted != "" {
+		lines = append(lines, [2]string{"not counted", r.Omitted})
+	}
+	text += "\nIt has reported:\n"
+	for _, l := range lines {
+		if l[1] != "" {
+			text += fmt.Sprintf("  %-12s %s\n", l[0], printable(l[1]))
+		}
+	}
+	return text
+}

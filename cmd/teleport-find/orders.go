@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server"
+)
+
+// orderCommands are what people can have groups do, whatever the schedule says.
+func orderCommands() []*cli.Command {
+	force := &cli.BoolFlag{Name: "force", Usage: "without the groups before it, and without canaries"}
+	return []*cli.Command{
+		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours", `Starts the groups now: canaries first, where the group has them. The groups before them must be done, or --force says that
+this does not matter. With --force a group starts without canaries, and one that waits for its canaries goes on.`, force),
+		orderCommand(rollout.MarkDone, "GROUP…", "end groups, so that those after them go on", `The groups are done and no longer halted. Under halt-on-error all their hosts are told to update.`),
+		orderCommand(rollout.Rollback, "[GROUP…]", "have hosts go back to the start version", `The hosts of the groups are told to go back to the start version. Without names these are all groups that have started, and
+the others are halted.`),
+		orderCommand(rollout.Retry, "GROUP…", "have halted groups go on", `For groups that are halted, once the cause is removed: they start again, with other canaries and another plan. A group whose plan
+cannot be read gets another one.`),
+		orderCommand(rollout.Reset, "", "begin the rollout of the same version again", `All groups are unstarted, with the configuration as it is now. What has waited for the next rollout is in force.`),
+	}
+}
+
+func orderCommand(verb rollout.Verb, arguments, usage, description string, flags ...cli.Flag) *cli.Command {
+	name := string(verb)
+	text := "teleport-find " + name
+	if arguments != "" {
+		text += " " + arguments
+	}
+	if len(flags) > 0 {
+		text += " [--force]"
+	}
+	var aliases []string
+	if verb == rollout.StartUpdate {
+		aliases = []string{"start"}
+	}
+	return &cli.Command{
+		Name:         name,
+		Aliases:      aliases,
+		Usage:        usage,
+		UsageText:    text + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Description:  description + "\n\nGroups may be several words, or one with commas. Who gave the order, and why, is in the history.",
+		OnUsageError: onUsageError,
+		Flags:        append(flags, changeFlags()...),
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			groups := list(words)
+			switch {
+			case arguments == "" && len(groups) > 0:
+				return usageErrorf("%s takes no arguments, got %q", name, groups[0])
+			case arguments == "GROUP…" && len(groups) == 0:
+				return usageErrorf("%s of which groups? teleport-find status has their names", name)
+			}
+			order := server.AdminOrder{Verb: verb, Groups: groups, Force: c.Bool("force"), Reason: c.String("reason")}
+			var result server.AdminOrderResult
+			if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order, &result); err != nil {
+				return err
+			}
+			if c.String("output") != "table" {
+				return printValue(c, result)
+			}
+			_, err = io.WriteString(c.App.Writer, orderText(result, c.Bool("dry-run")))
+			return err
+		},
+	}
+}
+
+// list takes several values in one word, with commas between them.
+func list(words []string) (values []string) {
+	for _, word := range words {
+		for value := range strings.SplitSeq(word, ",") {
+			if value != "" && !slices.Contains(values, value) {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
+}
+
+func orderText(result server.AdminOrderResult, dryRun bool) string {
+	text, is := "", "is"
+	if dryRun {
+		is = "would be"
+	}
+	for _, s := range result.Steps {
+		switch {
+		case s.Group == "":
+			text += fmt.Sprintf("the rollout %s a new one, and %s\n", is, s.To)
+		case s.Halted:
+			text += fmt.Sprintf("%s %s halted: %s\n", printable(s.Group), is, printable(s.Message))
+		case s.From == s.To:
+			text += fmt.Sprintf("%s %s %s, from its beginning\n", printable(s.Group), is, s.To)
+		default:
+			text += fmt.Sprintf("%s %s %s, and was %s\n", printable(s.Group), is, s.To, s.From)
+		}
+	}
+	if dryRun {
+		return text + "nothing was changed (a dry run)\n"
+	}
+	return text + outlookText(result.Overview.Outlook)
+}

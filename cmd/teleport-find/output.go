@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+var formats = []string{"table", "json", "yaml"}
+
+func outputFlag(usual string) cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: usual, Usage: "how to print it, `table|json|yaml`"}
+}
+
+// wordsOf is interleaved, of a command that has an outputFlag.
+func wordsOf(c *cli.Context) ([]string, error) {
+	words, err := interleaved(c)
+	if err == nil && !slices.Contains(formats, c.String("output")) {
+		err = usageErrorf("-o %q is none of %s", c.String("output"), strings.Join(formats, ", "))
+	}
+	return words, err
+}
+
+// printValue prints what has fields for JSON, as JSON or YAML.
+func printValue(c *cli.Context, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if c.String("output") == "yaml" {
+		if data, err = yamlOf(data); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s\n", bytes.TrimSpace(data))
+	return err
+}
+
+// yamlOf writes JSON as YAML, its fields in the same order.
+func yamlOf(data []byte) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, err
+	}
+	var plain func(*yaml.Node)
+	plain = func(n *yaml.Node) {
+		n.Style = 0
+		for _, child := range n.Content {
+			plain(child)
+		}
+	}
+	plain(&document)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&document); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}
+
+// table is text in columns. Numbers are at the right.
+type table struct{ rows [][]string }
+
+func newTable(head ...string) *table { return &table{rows: [][]string{head}} }
+
+func (t *table) row(cells ...string) {
+	for i := range cells {
+		cells[i] = printable(cells[i])
+	}
+	t.rows = append(t.rows, cells)
+}
+
+func (t *table) print(w io.Writer) error {
+	var width []int
+	number := make(map[int]bool)
+	for at, row := range t.rows {
+		for i, cell := range row {
+			if i == len(width) {
+				width = append(width, 0)
+				number[i] = true
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+			number[i] = number[i] && (at == 0 || strings.Trim(cell, "0123456789") == "")
+		}
+	}
+	var text strings.Builder
+	for _, row := range t.rows {
+		line := ""
+		for i, cell := range row {
+			space := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if number[i] {
+				line += space + cell + "  "
+			} else {
+				line += cell + space + "  "
+			}
+		}
+		text.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// printable keeps what hosts say of themselves from driving the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Cf, r) {
+			return ' '
+		}
+		return r
+	}, s)
+}

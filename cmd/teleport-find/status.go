@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/server"
+)
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "status",
+		Usage:     "say how far the version has come, and what happens next",
+		UsageText: "teleport-find status [GROUP] [--watch] [-o table|json|yaml] [--admin-socket PATH]",
+		Description: `Begins with one word and one sentence: what happens next and when, or what waits for whom; and the commands that
+move it. Then the groups, which versions their hosts run, and the hosts that failed with their last error.`,
+		OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print it again whenever it has changed, until interrupted"},
+			&cli.DurationFlag{Name: "every", Value: 5 * time.Second, Usage: "how often --watch looks, a `DURATION`"},
+			outputFlag("table"), adminSocketFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			if len(words) > 1 {
+				return usageErrorf("status takes one group, got %q", words)
+			}
+			group := ""
+			if len(words) == 1 {
+				group = words[0]
+			}
+			if !c.Bool("watch") {
+				s, err := askStatus(c.Context, newAdminClient(c), group)
+				if err != nil {
+					return err
+				}
+				return printStatus(c, s)
+			}
+			if c.Duration("every") <= 0 {
+				return usageErrorf("--every %s is no time to wait", c.Duration("every"))
+			}
+			ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return watchStatus(ctx, c, group)
+		},
+	}
+}
+
+// fleetStatus is what "status" prints.
+type fleetStatus struct {
+	server.AdminOverview
+	FailedHosts []failedHost `json:"failed_hosts,omitempty"`
+}
+
+// failedHost is a host whose update to the target failed.
+type failedHost struct {
+	ID       string    `json:"id"`
+	Hostname string    `json:"hostname,omitempty"`
+	Group    string    `json:"group,omitempty"`
+	Version  string    `json:"version,omitempty"`
+	Time     time.Time `json:"time,omitzero"`
+	Error    string    `json:"error"`
+}
+
+// maxFailedHosts is how many hosts are shown, of what may be a fleet.
+const maxFailedHosts = 20
+
+func askStatus(ctx context.Context, client *adminClient, group string) (s fleetStatus, err error) {
+	if err := client.ask(ctx, http.MethodGet, "/v1/overview", nil, &s.AdminOverview); err != nil {
+		return s, err
+	}
+	query := url.Values{"state": {string(server.HostFailed)}, "limit": {fmt.Sprint(maxFailedHosts)}}
+	if group != "" {
+		query.Set("group", group)
+		var names []string
+		for _, g := range s.Groups {
+			names = append(names, g.Name)
+		}
+		at := slices.Index(names, group)
+		if at < 0 {
+			return s, fmt.Errorf("the rollout has no group %q (there are: %s)", group, strings.Join(names, ", "))
+		}
+		s.Groups = s.Groups[at : at+1]
+	}
+	var hosts server.AdminHosts
+	if err := client.ask(ctx, http.MethodGet, "/v1/hosts?"+query.Encode(), nil, &hosts); err == nil {
+		for _, h := range hosts.Hosts {
+			failed := failedHost{ID: h.ID, Hostname: h.Hostname, Group: h.Group, Version: h.Version}
+			if h.Failed != nil {
+				failed.Time, failed.Error = h.Failed.Time, h.Failed.Error
+			}
+			s.FailedHosts = append(s.FailedHosts, failed)
+		}
+		return s, nil
+	}
+	// Without the list of hosts, the examples of the engine have to do.
+	for _, g := range s.Groups {
+		for _, p := range g.Problems {
+			s.FailedHosts = append(s.FailedHosts, failedHost{ID: p.ID, Hostname: p.Hostname, Group: g.Name, Error: p.Error})
+		}
+	}
+	return s, nil
+}
+
+func printStatus(c *cli.Context, s fleetStatus) error {
+	if c.String("output") != "table" {
+		return printValue(c, s)
+	}
+	return writeStatus(c.App.Writer, s)
+}
+
+// watchStatus prints what has changed. A server that is away for a while is waited
+// for: who watches a rollout does not want to start over.
+func watchStatus(ctx context.Context, c *cli.Context, group string) error {
+	client := newAdminClient(c)
+	ticker := time.NewTicker(c.Duration("every"))
+	defer ticker.Stop()
+	out, isFile := c.App.Writer.(*os.File)
+	clear := isFile && isTerminal(out) && c.String("output") == "table"
+	var before []byte
+	for {
+		s, err := askStatus(ctx, client, group)
+		if ctx.Err() != nil {
+			return nil
+		}
+		now := []byte(fmt.Sprint(err))
+		if err == nil {
+			seen := s
+			seen.Server.LastTick, seen.Server.SnapshotAge = time.Time{}, 0
+			if now, err = json.Marshal(seen); err != nil {
+				return err
+			}
+		}
+		if !bytes.Equal(before, now) {
+			switch {
+			case clear:
+				fmt.Fprint(out, "\x1b[H\x1b[2J")
+			case before != nil && c.String("output") == "table":
+				fmt.Fprintln(c.App.Writer)
+			case before != nil && c.String("output") == "yaml":
+				fmt.Fprintln(c.App.Writer, "---")
+			}
+			if err != nil {
+				fmt.Fprintf(c.App.ErrWriter, "teleport-find: %v\n", err)
+			} else if err := printStatus(c, s); err != nil {
+				return err
+			}
+			before = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

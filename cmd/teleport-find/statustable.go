@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"teleport-update/find/rollout"
+	releases "teleport-update/internal/version"
+)
+
+// outlookText is the word, the sentence and the commands.
+func outlookText(o rollout.Outlook) string {
+	text := fmt.Sprintf("%s: %s\n", o.Word, printable(o.Sentence))
+	for _, command := range o.Commands {
+		text += "    teleport-find " + printable(command) + "\n"
+	}
+	return text
+}
+
+// writeStatus prints a status for a person.
+func writeStatus(w io.Writer, s fleetStatus) error {
+	text := outlookText(s.Outlook)
+	if s.Target != "" {
+		text += fmt.Sprintf("\n%s → %s, schedule %s, strategy %s, updates %s\n", s.Start, s.Target, s.Schedule, s.Strategy, s.Mode)
+	}
+	for _, problem := range []string{s.Server.StoreError, s.Server.EngineError} {
+		if problem != "" {
+			text += fmt.Sprintf("\nthe store cannot be used, and hosts are told what they were told %s ago: %s\n",
+				(time.Duration(s.Server.SnapshotAge) * time.Second), printable(problem))
+			break
+		}
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return err
+	}
+	for _, t := range []*table{groupTable(s), versionTable(s), failedTable(s)} {
+		if len(t.rows) == 1 {
+			continue
+		}
+		fmt.Fprintln(w)
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	return writeUncounted(w, s)
+}
+
+// barWidth is that of a group's bar, in characters.
+const barWidth = 20
+
+// bar has a character for each twentieth of the hosts, and one for the first host
+// already. It is full with the last one only.
+func bar(part, whole int) string {
+	filled := 0
+	if whole > 0 {
+		filled = min(part, whole) * barWidth / whole
+		if part > 0 {
+			filled = max(1, filled)
+		}
+	}
+	return "[" + strings.Repeat("#", filled) + strings.Repeat(".", barWidth-filled) + "]"
+}
+
+func groupTable(s fleetStatus) *table {
+	t := newTable("GROUP", "STATE", "ON "+string(s.Target), "", "UPDATING", "FAILED", "TIMED OUT", "NEXT")
+	for _, g := range s.Groups {
+		state := string(g.State)
+		if g.Halted != nil {
+			state = "failed" // what Managed Updates calls it
+		}
+		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
+			strconv.Itoa(g.InFlight), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g))
+	}
+	return t
+}
+
+func nextWords(g rollout.GroupOverview) string {
+	switch {
+	case g.Halted != nil:
+		return fmt.Sprintf("halted while %s since %s (%s)", g.State, rollout.Clock(g.Halted.Since), g.Halted.Reason)
+	case len(g.Conditions) > 0:
+		return fmt.Sprintf("%s since %s", strings.ToLower(string(g.Conditions[0].Type)), rollout.Clock(g.Conditions[0].Since))
+	case g.Waits != "":
+		return "waits: " + g.Waits
+	case !g.Starts.IsZero():
+		return "starts " + rollout.Clock(g.Starts)
+	case g.State == rollout.Canarying:
+		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
+	case g.Plan != nil && g.State == rollout.Active:
+		return fmt.Sprintf("%d of %d hosts of the plan were told", g.Plan.LastActiveHostIndex+1, g.Plan.HostCount)
+	}
+	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
+}
+
+// maxVersions is how many columns fit beside the group.
+const maxVersions = 8
+
+func versionTable(s fleetStatus) *table {
+	total := make(map[rollout.Semver]int)
+	for _, g := range s.Groups {
+		for v, n := range g.Versions {
+			total[v] += n
+		}
+	}
+	shown := slices.SortedFunc(maps.Keys(total), func(a, b rollout.Semver) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
+	others := shown[min(len(shown), maxVersions):]
+	shown = slices.SortedFunc(slices.Values(shown[:min(len(shown), maxVersions)]), func(a, b rollout.Semver) int {
+		return cmp.Or(cmp.Compare(min(1, len(a)), min(1, len(b))), releases.Compare(string(a), string(b)))
+	})
+	head := []string{"HOSTS BY VERSION"}
+	for _, v := range shown {
+		head = append(head, cmp.Or(string(v), "no agent"))
+	}
+	if len(others) > 0 {
+		head = append(head, "others")
+	}
+	t := newTable(head...)
+	if len(shown) == 0 {
+		return t
+	}
+	for _, g := range s.Groups {
+		cells := []string{g.Name}
+		for _, v := range shown {
+			cells = append(cells, strconv.Itoa(g.Versions[v]))
+		}
+		if len(others) > 0 {
+			n := 0
+			for _, v := range others {
+				n += g.Versions[v]
+			}
+			cells = append(cells, strconv.Itoa(n))
+		}
+		t.row(cells...)
+	}
+	return t
+}
+
+func failedTable(s fleetStatus) *table {
+	t := newTable("FAILED HOST", "ID", "GROUP", "RUNS", "WHEN", "LAST ERROR")
+	for _, h := range s.FailedHosts {
+		when := ""
+		if !h.Time.IsZero() {
+			when = rollout.Clock(h.Time)
+		}
+		t.row(cmp.Or(h.Hostname, "-"), h.ID, h.Group, h.Version, when, firstLine(h.Error))
+	}
+	return t
+}
+
+// maxCell keeps an error of many lines from filling the screen; -o json has it all.
+const maxCell = 160
+
+func firstLine(text string) string {
+	line, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
+	if runes := []rune(line); len(runes) > maxCell {
+		line, cut = string(runes[:maxCell]), true
+	}
+	if cut {
+		line += " …"
+	}
+	return line
+}
+
+func writeUncounted(w io.Writer, s fleetStatus) error {
+	text := ""
+	for _, reason := range slices.Sorted(maps.Keys(s.Omitted)) {
+		text += fmt.Sprintf("not counted: %d (%s)\n", s.Omitted[reason], reason)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Unmatched)) {
+		text += fmt.Sprintf("group %s is in no schedule: %d hosts name it\n", strconv.Quote(name), s.Unmatched[name])
+	}
+	if text == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, "\n"+text)
+	return err
+}

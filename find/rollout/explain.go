@@ -1,0 +1,76 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+)
+
+// Explanation is why a host is told what it is told.
+type Explanation struct {
+	// Row is the row of FindTable that the answer is from, in words.
+	Row string `json:"row"`
+	// Reasons are sentences, from what holds for all hosts to what holds for this one.
+	Reasons []string `json:"reasons"`
+	// Group is the group that counts for the host; empty for none.
+	Group string `json:"group,omitempty"`
+}
+
+// Explain says why Find answers what it answers. It looks at the same row, and so
+// cannot say anything else.
+func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
+	a := s.Find(q, now)
+	spec := s.rollout.Spec
+	x := Explanation{Row: fmt.Sprintf("%s; %s: version %s, update %s", a.Row.Mode, a.Row.Group, a.Row.Version, a.Row.Update)}
+	say := func(format string, args ...any) { x.Reasons = append(x.Reasons, fmt.Sprintf(format, args...)) }
+	say("The rollout goes from %s to %s, by the schedule %s; updates are %s.", spec.StartVersion, spec.TargetVersion, spec.Schedule, a.Row.Mode)
+	if a.Group < 0 {
+		if spec.Schedule != Immediate {
+			say("The schedule has no groups, and no host is told to update.")
+		}
+		return x
+	}
+	g, t := &s.rollout.Status.Groups[a.Group], &s.told[a.Group]
+	x.Group = g.Name
+	switch {
+	case a.Matched:
+		say("The host is in group %s.", excerpt(g.Name))
+	case q.Group == "":
+		say("The host names no group: the last one, %s, counts.", excerpt(g.Name))
+	default:
+		say("The host names the group %s, which the schedule does not have: the last one, %s, counts.", excerpt(q.Group), excerpt(g.Name))
+	}
+	say("Group %s is %s since %s (%s).", excerpt(g.Name), g.State, Clock(g.LastUpdateTime), g.LastUpdateReason)
+	if g.Halted != nil {
+		say("It is halted since %s: %s.", Clock(g.Halted.Since), g.Halted.Message)
+	}
+	switch {
+	case g.State == Canarying && t.picked(q):
+		say("The host is one of %d canaries.", len(g.Canaries))
+	case g.State == Canarying:
+		say("The host is none of the %d canaries, for which the others wait.", len(g.Canaries))
+	case t.update == placeReached && t.plan == nil:
+		say("The plan of the group cannot be read, and none of its hosts is told to update.")
+	case t.update == placeReached:
+		x.Reasons = append(x.Reasons, t.placeWords(q.Host))
+	}
+	if !t.end.IsZero() && t.row.update != nobody && g.State == Active {
+		say("Hosts of the group are told to update before %s.", Clock(t.end))
+	}
+	if s.hold && !a.Matched {
+		say("Hosts of no known group are told to stay as they are (unmatched: hold).")
+	}
+	return x
+}
+
+func (t *told) placeWords(host string) string {
+	place, there := t.plan.Place(ParseHostID(host))
+	switch {
+	case host == "":
+		return "The group has a plan, and a host that does not say which one it is has no place in it."
+	case !there:
+		return "The host has no place in the plan of the group, since it came later or was on the version already: it is told once the group is done."
+	case place <= t.last:
+		return fmt.Sprintf("The host has place %d of %d in the plan of the group, and places up to %d are told to update.", place+1, t.plan.Len(), t.last+1)
+	}
+	return fmt.Sprintf("The host has place %d of %d in the plan of the group, and only places up to %d are told to update yet.", place+1, t.plan.Len(), t.last+1)
+}

@@ -1,0 +1,310 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Outlook is a rollout in a word and a sentence: what happens next and when, or what
+// waits for whom.
+type Outlook struct {
+	Word     Word   `json:"state"`
+	Sentence string `json:"sentence"`
+	// Commands are those of teleport-find that move it, without its name.
+	Commands []string `json:"commands,omitempty"`
+	// At is when it goes on by itself, as far as that can be said; zero else.
+	At time.Time `json:"at,omitzero"`
+}
+
+// Word is how a rollout does.
+type Word string
+
+// Scene is all that a person's look at a rollout depends on.
+type Scene struct {
+	Config  *Config  // may be nil
+	Version *Version // nil: none is set
+	Rollout *Rollout // may be nil
+	Counts  Counts   // of the rollout
+	// CompleteAt is when the counts will be complete; zero where nobody knows.
+	CompleteAt time.Time
+	Now        time.Time
+}
+
+// Look returns the outlook of a scene. It is a pure function.
+func Look(s Scene) Outlook {
+	s.Rollout = s.counted()
+	v := &sight{Scene: s}
+	if s.Version != nil {
+		v.target, v.mode = s.Version.Spec.Agents.TargetVersion, EffectiveMode(s.Config, s.Version)
+	}
+	if s.Rollout != nil {
+		v.groups = s.Rollout.Status.Groups
+	}
+	for i := range outlooks {
+		if o := &outlooks[i]; o.holds(v) {
+			out := Outlook{Word: o.word}
+			o.tell(v, &out)
+			return out
+		}
+	}
+	panic("the last outlook holds of every scene")
+}
+
+// counted is the rollout with the counts of now: those in it are up to a minute old.
+func (s Scene) counted() *Rollout {
+	if s.Rollout == nil || s.Version == nil || !s.Rollout.Of(s.Version) {
+		return s.Rollout
+	}
+	e := newEngine(s.Rollout, s.Counts, s.Now)
+	e.refresh()
+	return e.r
+}
+
+// outlook is a row of the table.
+type outlook struct {
+	word  Word
+	when  string
+	holds func(*sight) bool
+	tell  func(*sight, *Outlook)
+}
+
+// outlooks are tried in their order. docs/rollouts.md prints them.
+var outlooks = []outlook{
+	{"unset", "no version is set", func(v *sight) bool { return v.Version == nil }, (*sight).unset},
+	{"disabled", "the mode is disabled, or neither resource sets one", func(v *sight) bool { return v.mode == Disabled }, (*sight).resting},
+	{"suspended", "the mode is suspended", func(v *sight) bool { return v.mode == Suspended }, (*sight).resting},
+	{"immediate", "the version is for every host at once", func(v *sight) bool { return v.Version.Spec.Agents.Schedule == Immediate }, (*sight).immediate},
+	{"beginning", "the server has not begun the rollout of the version yet", func(v *sight) bool { return v.Rollout == nil || !v.Rollout.Of(v.Version) }, (*sight).beginning},
+	{"empty", "the schedule has no groups", func(v *sight) bool { return len(v.groups) == 0 }, (*sight).empty},
+	{"halted", "a group is halted", func(v *sight) bool { return v.first(isHalted) != nil }, (*sight).halted},
+	{"stalled", "a group has a condition", func(v *sight) bool { return v.first(isPointedOut) != nil }, (*sight).stalled},
+	{"rolledback", "a group was rolled back", func(v *sight) bool { return v.first(in(RolledBack)) != nil }, (*sight).rolledBack},
+	{"done", "all groups are done", func(v *sight) bool { return v.Rollout.Status.State == Done }, (*sight).done},
+	{"counting", "the server started less than 25 minutes ago, and a group would go on or start before these are over", (*sight).heldUp, (*sight).counting},
+	{"updating", "a group is canary or active", func(v *sight) bool { return v.first(in(Canarying, Active)) != nil }, (*sight).updating},
+	{"waiting", "none of these: the turn of the next group has not come", func(*sight) bool { return true }, (*sight).waiting},
+}
+
+// sight is a scene with what the rows ask for.
+type sight struct {
+	Scene
+	target Semver
+	mode   Mode
+	groups []GroupStatus
+}
+
+func isHalted(g *GroupStatus) bool     { return g.Halted != nil && g.Halted.Reason != RolloutRollback }
+func isPointedOut(g *GroupStatus) bool { return len(g.Conditions) > 0 }
+
+func in(states ...State) func(*GroupStatus) bool {
+	return func(g *GroupStatus) bool { return slices.Contains(states, g.State) }
+}
+
+func (v *sight) first(holds func(*GroupStatus) bool) *GroupStatus {
+	if list := v.all(holds); len(list) > 0 {
+		return list[0]
+	}
+	return nil
+}
+
+func (v *sight) all(holds func(*GroupStatus) bool) (list []*GroupStatus) {
+	for i := range v.groups {
+		if holds(&v.groups[i]) {
+			list = append(list, &v.groups[i])
+		}
+	}
+	return list
+}
+
+func (v *sight) unset(o *Outlook) {
+	o.Sentence = "No version is set: new hosts install the newest release that there was when the server started, if there was one."
+	o.Commands = []string{"set-version VERSION"}
+}
+
+func (v *sight) resting(o *Outlook) {
+	by := ""
+	if v.Version.Spec.Agents.Mode == v.mode {
+		by = " by " + KindVersion
+		o.Commands = []string{"apply -f FILE"} // "enable" sets that of the config
+	} else {
+		o.Commands = []string{"enable"}
+	}
+	o.Sentence = fmt.Sprintf("Updates are %s%s: no host updates by itself, and no group goes on.", v.mode, by)
+}
+
+func (v *sight) immediate(o *Outlook) {
+	o.Sentence = fmt.Sprintf("Every host is told to update to %s at once.", v.target)
+}
+
+func (v *sight) beginning(o *Outlook) {
+	o.Sentence = fmt.Sprintf("The rollout of %s begins at the next look of the server, within ten seconds.", v.target)
+}
+
+func (v *sight) empty(o *Outlook) {
+	o.Sentence = fmt.Sprintf("The schedule %s has no groups: no host is told to update.", v.Rollout.Spec.Schedule)
+	o.Commands = []string{"apply -f FILE", "reset"}
+}
+
+func (v *sight) halted(o *Outlook) {
+	g := v.first(isHalted)
+	o.Sentence = fmt.Sprintf("Group %s is halted since %s: %s. None of its hosts is told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
+	if g.Halted.Reason == Expired {
+		o.Sentence = fmt.Sprintf("Group %s is halted since %s: %s. No more of its hosts are told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
+	}
+	o.Commands = []string{"retry " + shellWord(g.Name), "mark-done " + shellWord(g.Name), "rollback " + shellWord(g.Name)}
+}
+
+// behind names the groups that cannot start before a group is done.
+func (v *sight) behind(g *GroupStatus) string {
+	if v.Rollout.Spec.Strategy == TimeBased {
+		return ""
+	}
+	var names []string
+	ahead := closure(before(v.Rollout.groups()))
+	for i := range v.groups {
+		if slices.Contains(ahead[i], v.Rollout.group(g.Name)) && v.groups[i].State == Unstarted {
+			names = append(names, excerpt(v.groups[i].Name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed], "…")
+	}
+	return ", and no host of " + strings.Join(names, ", ")
+}
+
+// helps are the commands by which a person moves a group that has a condition.
+var helps = map[State]map[ConditionType][]string{
+	Unstarted: {HostsMissing: {"start-update --force"}},
+	Canarying: {Stalled: {"start-update --force", "mark-done"}},
+	Active:    {Stalled: {"mark-done", "rollback"}, PlanBroken: {"retry"}, HeldBack: {"mark-done"}},
+}
+
+func (v *sight) stalled(o *Outlook) {
+	g := v.first(isPointedOut)
+	c := g.Conditions[0]
+	o.Sentence = fmt.Sprintf("Group %s does not go on since %s: %s.", excerpt(g.Name), Clock(c.Since), c.Message)
+	for _, help := range helps[g.State][c.Type] {
+		o.Commands = append(o.Commands, help+" "+shellWord(g.Name))
+	}
+}
+
+func (v *sight) rolledBack(o *Outlook) {
+	list := v.all(in(RolledBack))
+	var names []string
+	for _, g := range list {
+		names = append(names, excerpt(g.Name))
+	}
+	o.Sentence = fmt.Sprintf("%s was rolled back: its hosts are told to go back to %s.", strings.Join(names, ", "), v.Rollout.Spec.StartVersion)
+	if len(list) > 1 {
+		o.Sentence = fmt.Sprintf("%s were rolled back: their hosts are told to go back to %s.", strings.Join(names, ", "), v.Rollout.Spec.StartVersion)
+	}
+	o.Commands = []string{"set-version VERSION", "start-update " + shellWord(list[0].Name), "reset"}
+}
+
+func (v *sight) done(o *Outlook) {
+	o.Sentence = fmt.Sprintf("Version %s has come to all groups.", v.target)
+}
+
+func (v *sight) heldUp() bool {
+	if v.Counts.Complete || v.first(in(Canarying, Active)) != nil {
+		return !v.Counts.Complete
+	}
+	start, ok := v.next()
+	return ok && (v.CompleteAt.IsZero() || start.At.Before(v.CompleteAt))
+}
+
+// next is the group that starts first.
+func (v *sight) next() (next Start, ok bool) {
+	for _, start := range Preview(v.Config, v.Version, v.Rollout, v.Now) {
+		if start.State == Unstarted && start.Waits == "" && (!ok || start.At.Before(next.At)) {
+			next, ok = start, true
+		}
+	}
+	return next, ok
+}
+
+func (v *sight) counting(o *Outlook) {
+	o.At = v.CompleteAt
+	o.Sentence = "The server does not know all hosts yet: no group goes on until they have had 25 minutes to report."
+	if !o.At.IsZero() {
+		o.Sentence = fmt.Sprintf("The server does not know all hosts yet: no group goes on before %s, when they have had 25 minutes to report.", Clock(o.At))
+	}
+}
+
+func (v *sight) updating(o *Outlook) {
+	list := v.all(in(Canarying, Active))
+	g := list[0]
+	o.Sentence, o.At = v.progress(g)
+	switch {
+	case len(list) == 2:
+		o.Sentence += fmt.Sprintf(" Group %s updates too.", excerpt(list[1].Name))
+	case len(list) > 2:
+		o.Sentence += fmt.Sprintf(" %d more groups update too.", len(list)-1)
+	}
+	o.Commands = []string{"suspend", "rollback " + shellWord(g.Name)}
+}
+
+// progress is how far a group that is canary or active has come, and when its state
+// ends whatever its hosts do.
+func (v *sight) progress(g *GroupStatus) (string, time.Time) {
+	config, name := g.config(), excerpt(g.Name)
+	switch least := percentOf(config.threshold(), max(g.PresentCount, percentOf(config.threshold(), g.InitialCount))); {
+	case g.State == Canarying:
+		ready := 0
+		for _, c := range g.Canaries {
+			if c.Success {
+				ready++
+			}
+		}
+		return fmt.Sprintf("%d of %d canaries of %s are on %s; the group goes on when all of them are.", ready, len(g.Canaries), name, v.target), time.Time{}
+	case v.Rollout.Spec.Strategy == TimeBased && g.WindowEnd.IsZero():
+		return fmt.Sprintf("%d of %d hosts of %s are on %s, and the others are told to update.", g.UpToDateCount, g.PresentCount, name, v.target), time.Time{}
+	case v.Rollout.Spec.Strategy == TimeBased:
+		return fmt.Sprintf("%d of %d hosts of %s are on %s; the others are told to update until %s.", g.UpToDateCount, g.PresentCount, name, v.target, Clock(g.WindowEnd)), g.WindowEnd
+	case g.InitialCount == 0:
+		w, inside := windowAt(g.ConfigDays, g.ConfigStartHour, startTime, g.StartTime)
+		if !inside || v.Rollout.Spec.AnyHour {
+			w.to = g.StartTime.Add(startTime)
+		}
+		return fmt.Sprintf("Group %s started without hosts; it is done at %s.", name, Clock(w.to)), w.to
+	case g.InitialCount < 0:
+		return fmt.Sprintf("The hosts of %s are told to update; they are not counted yet.", name), time.Time{}
+	case g.Plan != nil:
+		return fmt.Sprintf("%d of %d hosts of %s are on %s, and %d update now; the group is done when %d are, and all have had their turn.",
+			g.UpToDateCount, g.PresentCount, name, v.target, g.InFlightCount, least), time.Time{}
+	default:
+		return fmt.Sprintf("%d of %d hosts of %s are on %s; the group is done when %d are.", g.UpToDateCount, g.PresentCount, name, v.target, least), time.Time{}
+	}
+}
+
+// percentOf is the least number of hosts that are so many percent of a number.
+func percentOf(percent, whole int) int { return (percent*whole + 99) / 100 }
+
+func (v *sight) waiting(o *Outlook) {
+	next, ok := v.next()
+	if !ok {
+		o.Sentence = "No group can start by itself."
+		return
+	}
+	o.At, o.Commands = next.At, []string{"start-update " + shellWord(next.Group)}
+	o.Sentence = fmt.Sprintf("Group %s starts at %s.", excerpt(next.Group), Clock(next.At))
+	if !next.At.After(v.Now) {
+		o.Sentence = fmt.Sprintf("Group %s starts at the next look of the server, within ten seconds.", excerpt(next.Group))
+	}
+}
+
+// Clock is how people read a moment.
+func Clock(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC") }
+
+// shellWord is a name as a word of a shell.
+func shellWord(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") == "" && !strings.HasPrefix(name, "-") && name != "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}

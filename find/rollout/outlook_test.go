@@ -1,0 +1,157 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (w *world) scene() Scene {
+	s := Scene{Config: w.config, Version: w.version, Rollout: w.rollout, CompleteAt: w.now.Add(10 * time.Minute), Now: w.now}
+	if w.rollout != nil {
+		s.Counts = w.counts()
+	}
+	return s
+}
+
+// Every word is told of a scene in which it is the right one, with what moves it. A
+// word that no scene leads to is an error: nobody would know what it says.
+func TestARolloutInAWordAndASentence(t *testing.T) {
+	dev := `{name: dev, ` + everyDay + `}`
+	prod := `{name: prod, ` + everyDay + `, wait_hours: 24}`
+	told := make(map[Word]bool)
+	for _, tc := range []struct {
+		name, agents string
+		act          func(w *world)
+		word         Word
+		sentence     string
+		commands     string
+		at           string
+	}{
+		{"nothing was said", "", func(w *world) { w.version = nil }, "unset", "No version is set: new hosts install the newest release that there was when the server started, if there was one.", "set-version VERSION", ""},
+		{"a mode of the config", regular(dev), func(w *world) { w.config.Spec.Agents.Mode = Disabled }, "disabled", "Updates are disabled: no host updates by itself, and no group goes on.", "enable", ""},
+		{"a mode of the version", regular(dev), func(w *world) { w.version.Spec.Agents.Mode = Suspended }, "suspended", "Updates are suspended by autoupdate_version: no host updates by itself, and no group goes on.", "apply -f FILE", ""},
+		{"example 10, for every host at once", regular(dev), func(w *world) { w.version = versionWith("", Immediate); w.tick() }, "immediate", "Every host is told to update to 17.2.1 at once.", "", ""},
+		{"before the first tick", regular(dev), func(w *world) {}, "beginning", "The rollout of 17.2.1 begins at the next look of the server, within ten seconds.", "", ""},
+		{"a schedule without groups", "schedules: {critical: [" + dev + "]}", func(w *world) { w.tick() }, "empty", "The schedule regular has no groups: no host is told to update.", "apply -f FILE; reset", ""},
+		{"example 1, the hour is to come", regular(dev, prod), func(w *world) { w.begin("Mon 08:00") }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "start-update dev", "Mon 10:00"},
+		{"the hour has come", regular(dev, prod), func(w *world) { w.begin("Mon 10:30") }, "waiting", "Group dev starts at the next look of the server, within ten seconds.", "start-update dev", "Mon 10:30"},
+		{"a server that has just started, long before the hour", regular(dev), func(w *world) { w.begin("Mon 08:00"); w.counted = false }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "start-update dev", "Mon 10:00"},
+		{"a server that has just started, in the hour", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.counted = false }, "counting", "The server does not know all hosts yet: no group goes on before Mon 2025-06-02 10:40 UTC, when they have had 25 minutes to report.", "", "Mon 10:40"},
+		{"example 2, a part of the hosts", regular(dev), func(w *world) {
+			names := w.add("dev", 100, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			for _, name := range names[:89] {
+				w.update(name, "17.2.1")
+			}
+		}, "updating", "89 of 100 hosts of dev are on 17.2.1; the group is done when 90 are.", "suspend; rollback dev", ""},
+		{"no hosts", regular(dev, prod), func(w *world) { w.begin("Mon 10:30"); w.tick() }, "updating", "Group dev started without hosts; it is done at Mon 2025-06-02 11:00 UTC.", "suspend; rollback dev", "Mon 11:00"},
+		{"a plan", regular(`{name: dev, ` + everyDay + `, max_in_flight: 2}`), func(w *world) {
+			w.add("dev", 10, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			w.pass(time.Minute)
+		}, "updating", "0 of 10 hosts of dev are on 17.2.1, and 2 update now; the group is done when 9 are, and all have had their turn.", "suspend; rollback dev", ""},
+		{"canaries", regular(`{name: dev, ` + everyDay + `, canary_count: 3}`), func(w *world) {
+			w.add("dev", 10, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			w.update(w.canaryNames("dev")[0], "17.2.1")
+		}, "updating", "1 of 3 canaries of dev are on 17.2.1; the group goes on when all of them are.", "suspend; rollback dev", ""},
+		{"windows", "strategy: time-based, " + regular(dev, `{name: prod, `+everyDay+`}`), func(w *world) {
+			w.add("dev", 4, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+		}, "updating", "0 of 4 hosts of dev are on 17.2.1; the others are told to update until Mon 2025-06-02 11:00 UTC. Group prod updates too.", "suspend; rollback dev", "Mon 11:00"},
+		{"example 9, a canary failed", regular(`{name: "dev 1", `+everyDay+`, canary_count: 5}`, prod), func(w *world) {
+			w.add("dev 1", 10, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			w.fail(w.canaryNames("dev 1")[0])
+			w.tick()
+		}, "halted", "it dies of SIGSEGV. None of its hosts is told to update, and no host of prod.", "retry 'dev 1'; mark-done 'dev 1'; rollback 'dev 1'", ""},
+		{"hosts went away", regular(dev), func(w *world) {
+			names := w.add("dev", 10, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			for _, name := range names {
+				w.update(name, "17.2.1")
+			}
+			w.now = w.now.Add(20 * time.Minute)
+			w.alive(names[:5]...)
+			w.now = w.now.Add(10 * time.Minute)
+			w.tick()
+		}, "stalled", "less than 90 % of the 10 hosts at the start are present: nobody can tell whether the others are gone or broken.", "mark-done dev; rollback dev", ""},
+		{"rolled back by hand", regular(dev, prod), func(w *world) {
+			w.add("dev", 2, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			w.order(Order{Verb: Rollback})
+		}, "rolledback", "dev was rolled back: its hosts are told to go back to 17.2.0.", "set-version VERSION; start-update dev; reset", ""},
+		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "done", "Version 17.2.1 has come to all groups.", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, tc.agents)
+			tc.act(w)
+			got := Look(w.scene())
+			if got.Word != tc.word || !strings.HasSuffix(got.Sentence, tc.sentence) || strings.Join(got.Commands, "; ") != tc.commands {
+				t.Errorf("it is told\n%s: %s (%s)\nwant\n%s: %s (%s)", got.Word, got.Sentence, strings.Join(got.Commands, "; "), tc.word, tc.sentence, tc.commands)
+			}
+			var at time.Time
+			if tc.at != "" {
+				at = when(tc.at)
+			}
+			if !got.At.Equal(at) {
+				t.Errorf("it goes on at %s; want %s", got.At, at)
+			}
+			if o := Survey(w.scene()); o.Word != got.Word || o.Sentence != got.Sentence {
+				t.Errorf("the overview says %s: %s", o.Word, o.Sentence)
+			}
+			told[got.Word] = true
+		})
+	}
+	for _, o := range outlooks {
+		if !told[o.word] {
+			t.Errorf("no scene leads to %q", o.word)
+		}
+	}
+}
+
+// What a condition or a halt has people do can be done: the commands are not refused.
+func TestTheCommandsOfAnOutlookAreNotRefused(t *testing.T) {
+	for state, byType := range helps {
+		for kind := range byType {
+			if !slices.ContainsFunc(conditions, func(c condition) bool { return c.kind == kind && c.from == state }) {
+				t.Errorf("there is no condition %s of a group that is %s", kind, state)
+			}
+		}
+	}
+	for _, c := range conditions {
+		if len(helps[c.from][c.kind]) == 0 {
+			t.Errorf("nothing helps a group that is %s with %s", c.from, c.kind)
+		}
+		for _, help := range helps[c.from][c.kind] {
+			verb, flag, _ := strings.Cut(help, " ")
+			if !slices.ContainsFunc(orders, func(o order) bool {
+				return string(o.verb) == verb && slices.Contains(o.from, c.from) && !o.onlyHalted && (!o.force || flag == "--force")
+			}) {
+				t.Errorf("%s is refused of a group that is %s", help, c.from)
+			}
+		}
+	}
+}
+
+// An overview has the counts of now: those in the rollout are a minute old.
+func TestAnOverviewCountsNow(t *testing.T) {
+	w := newWorld(t, regular(`{name: dev, `+everyDay+`}`))
+	names := w.add("dev", 4, "17.2.0")
+	w.begin("Mon 10:30")
+	w.tick()
+	w.update(names[0], "17.2.1")
+	g := Survey(w.scene()).Groups[0]
+	if g.UpToDate != 1 || g.Present != 4 || g.Versions["17.2.1"] != 1 || g.Versions["17.2.0"] != 3 || w.group("dev").UpToDateCount != 0 {
+		t.Errorf("it counts %+v, and the rollout %d", g, w.group("dev").UpToDateCount)
+	}
+}

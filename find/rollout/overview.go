@@ -1,0 +1,87 @@
+package rollout
+
+import "time"
+
+// Overview is a rollout as "teleport-find status" shows it.
+type Overview struct {
+	Outlook
+	Start    Semver          `json:"start_version,omitempty"`
+	Target   Semver          `json:"target_version,omitempty"`
+	Schedule Schedule        `json:"schedule,omitempty"`
+	Strategy Strategy        `json:"strategy,omitempty"`
+	Mode     Mode            `json:"mode"`
+	Groups   []GroupOverview `json:"groups,omitempty"`
+	// Omitted and Unmatched are those of Counts.
+	Omitted   map[string]int `json:"omitted,omitempty"`
+	Unmatched map[string]int `json:"unmatched,omitempty"`
+}
+
+// GroupOverview is one group of it.
+type GroupOverview struct {
+	Name       string      `json:"name"`
+	State      State       `json:"state"`
+	Since      time.Time   `json:"since"`
+	Reason     Reason      `json:"reason"`
+	Halted     *Halted     `json:"halted,omitempty"`
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Starts is when the group starts, if each group before it is done within an
+	// hour; zero where Waits says what has to happen first, and once it has started.
+	Starts time.Time `json:"starts,omitzero"`
+	Waits  string    `json:"waits,omitempty"`
+
+	Initial   int `json:"initial_count"`
+	Present   int `json:"present_count"`
+	UpToDate  int `json:"up_to_date_count"`
+	Failed    int `json:"failed_host_count"`
+	TimedOut  int `json:"timeout_host_count"`
+	InFlight  int `json:"in_flight_count"`
+	Unhealthy int `json:"unhealthy_count"`
+	// Canaries and CanariesDone count those that were picked, and that reported the
+	// target.
+	Canaries     int            `json:"canaries,omitempty"`
+	CanariesDone int            `json:"canaries_done,omitempty"`
+	Plan         *PlanReference `json:"plan,omitempty"`
+	MaxInFlight  *Share         `json:"max_in_flight,omitempty"`
+	// Versions counts the hosts that are present by what they run; "" is no agent.
+	Versions map[Semver]int `json:"versions,omitempty"`
+	Problems []Problem      `json:"problems,omitempty"`
+}
+
+// Survey returns the overview of a scene. It is a pure function.
+func Survey(s Scene) Overview {
+	r, n := s.counted(), s.Counts
+	o := Overview{Outlook: Look(s), Mode: Disabled, Omitted: s.Counts.Omitted, Unmatched: s.Counts.Unmatched}
+	if s.Version == nil {
+		if s.Config != nil && s.Config.Spec.Agents.Mode != "" {
+			o.Mode = s.Config.Spec.Agents.Mode
+		}
+		return o
+	}
+	if r == nil || !r.Of(s.Version) {
+		r, n = NewRollout(s.Config, s.Version, s.Now), Counts{}
+	}
+	o.Start, o.Target, o.Schedule, o.Strategy = r.Spec.StartVersion, r.Spec.TargetVersion, r.Spec.Schedule, r.Spec.Strategy
+	o.Mode = EffectiveMode(s.Config, s.Version)
+	starts := Preview(s.Config, s.Version, r, s.Now)
+	for i := range r.Status.Groups {
+		g := &r.Status.Groups[i]
+		line := GroupOverview{
+			Name: g.Name, State: g.State, Since: g.LastUpdateTime, Reason: g.LastUpdateReason, Halted: g.Halted, Conditions: g.Conditions,
+			Initial: g.InitialCount, Present: g.PresentCount, UpToDate: g.UpToDateCount, Failed: g.FailedCount, TimedOut: g.TimedOutCount,
+			InFlight: g.InFlightCount, Unhealthy: g.UnhealthyCount, Canaries: len(g.Canaries), Plan: g.Plan, MaxInFlight: g.ConfigMaxInFlight,
+		}
+		if g.State == Unstarted || g.State == Done && r.Spec.Strategy == TimeBased {
+			line.Starts, line.Waits = starts[i].At, starts[i].Waits
+		}
+		for _, c := range g.Canaries {
+			if c.Success {
+				line.CanariesDone++
+			}
+		}
+		if i < len(n.Groups) {
+			line.Versions, line.Problems = n.Groups[i].Versions, n.Groups[i].Problems
+		}
+		o.Groups = append(o.Groups, line)
+	}
+	return o
+}

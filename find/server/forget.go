@@ -1,0 +1,117 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+// Removed is what becomes of a resource that is taken out of the store.
+const Removed Change = "removed"
+
+// ForgetVersion removes the version and its rollout: hosts are told the newest
+// release that there was when the server started, as with a new store. Where no
+// version is set it is a store.ErrNotFound.
+func (s *Stored) ForgetVersion(ctx context.Context, opts ApplyOptions) (Applied, error) {
+	for attempt := 1; ; attempt++ {
+		applied, err := s.forgetOnce(ctx, opts)
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < attempts {
+			continue
+		}
+		return applied, err
+	}
+}
+
+func (s *Stored) forgetOnce(ctx context.Context, opts ApplyOptions) (Applied, error) {
+	items, err := resources(ctx, s.opts.Store)
+	if err != nil {
+		return Applied{}, err
+	}
+	var next snapshot
+	var writes []store.Write
+	for _, item := range items {
+		if item.Key == rollout.KindVersion || item.Key == rollout.KindRollout {
+			writes = append(writes, store.Write{Key: item.Key, Based: item.Revision, Do: store.Remove})
+			continue
+		}
+		r, err := parseStored(item)
+		if err != nil {
+			return Applied{}, err
+		}
+		next.put(r)
+	}
+	if !slices.ContainsFunc(writes, func(w store.Write) bool { return w.Key == rollout.KindVersion }) {
+		return Applied{}, store.ErrNotFound
+	}
+	if err := s.decide(ctx, &next); err != nil {
+		return Applied{}, &RefusedError{err}
+	}
+	now := s.opts.Clock()
+	applied := Applied{Resources: []AppliedResource{{Change: Removed}}, Answer: next.answer(rollout.Query{}, now, s.opts.Base.AutoUpdate)}
+	s.conclude(&applied, &next, now)
+	if applied.Answer.Version == "" {
+		applied.Warnings = append(applied.Warnings, "there was no release when the server started: new hosts are told no version")
+	}
+	if opts.DryRun {
+		return applied, nil
+	}
+	audit := store.Audit{Time: now, Who: cmp.Or(opts.Who, "unknown"), What: "set-version --newest", Why: opts.Why}
+	if _, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit}); err != nil {
+		return Applied{}, err
+	}
+	s.Refresh(ctx) // should it fail, Watch goes on with it
+	return applied, nil
+}
+
+// All returns every resource that is in the store: those that people write, the
+// rollout, the plans of its groups without their hosts, and the reports.
+func (s *Stored) All(ctx context.Context) (list []rollout.Resource, err error) {
+	items, _, err := s.opts.Store.List(ctx, resourcePrefix)
+	if err != nil {
+		return nil, err
+	}
+	var reports []rollout.Resource
+	for _, kind := range kept {
+		for _, item := range items {
+			if item.Key == kind {
+				r, err := parseStored(item)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, r)
+			}
+		}
+	}
+	for _, item := range items {
+		if strings.HasPrefix(item.Key, rollout.ReportKey("")) {
+			item.Key = rollout.KindReport
+			r, err := parseStored(item)
+			if err != nil {
+				return nil, err
+			}
+			reports = append(reports, r)
+		}
+	}
+	for _, r := range slices.Clone(list) {
+		if r, ok := r.(*rollout.Rollout); ok {
+			for i := range r.Status.Groups {
+				if g := &r.Status.Groups[i]; g.Plan != nil {
+					plan, err := s.plan(ctx, g.Name)
+					if errors.Is(err, store.ErrNotFound) {
+						continue
+					}
+					if err != nil {
+						return nil, err
+					}
+					list = append(list, plan)
+				}
+			}
+		}
+	}
+	return append(list, reports...), nil
+}
