@@ -38,7 +38,7 @@ type Heartbeat struct {
 	HostID string `json:"host_id"`
 	// Sequence grows with each report of a host. The server takes none twice, nor an
 	// older one: 409, and the answer is a HeartbeatError with the last one taken.
-	Sequence uint64 `json:"sequence"`
+	Sequence uint32 `json:"sequence"`
 	// BootID is that of the running kernel: where two of them take turns, there are
 	// two hosts with one secret.
 	BootID    string `json:"boot_id,omitempty"`
@@ -71,5 +71,5 @@ type Outcome struct {
 type HeartbeatError struct {
 	Error string `json:"error"`
 	// Sequence, with 409, is the last one that the server has taken of the host.
-	Sequence uint64 `json:"sequence,omitempty"`
+	Sequence uint32 `json:"sequence,omitempty"`
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -26,6 +27,7 @@ type answers struct {
 	path   string         // of the store that is used
 	stored *server.Stored // nil: it is not the store
 	engine *server.Engine // nil likewise
+	fleet  *server.Fleet  // nil likewise
 	frozen string         // why not
 }
 
@@ -60,9 +62,13 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 		resources.Close()
 		return nil, err
 	}
-	fleet := server.NewFleet(time.Now(), base.Jitter)
+	fleet, err := server.OpenFleet(c.Context, server.FleetOptions{Store: resources, Clock: time.Now, Jitter: base.Jitter, Log: log})
+	if err != nil {
+		resources.Close()
+		return nil, err
+	}
 	return &answers{
-		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, stored: stored,
+		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, stored: stored, fleet: fleet,
 		engine: server.NewEngine(server.EngineOptions{Stored: stored, Inventory: fleet, Log: log}),
 	}, nil
 }
@@ -73,17 +79,20 @@ func (a *answers) run(ctx context.Context) (wait func()) {
 	if a.engine == nil {
 		return func() {}
 	}
-	ticker := time.NewTicker(server.TickEvery)
 	ctx, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer ticker.Stop()
-		a.engine.Run(ctx, ticker.C)
-	}()
+	var running sync.WaitGroup
+	every := func(d time.Duration, run func(context.Context, <-chan time.Time)) {
+		running.Go(func() {
+			ticker := time.NewTicker(d)
+			defer ticker.Stop()
+			run(ctx, ticker.C)
+		})
+	}
+	every(server.TickEvery, a.engine.Run)
+	every(server.SyncEvery, a.fleet.Run)
 	return func() {
 		stop()
-		<-done
+		running.Wait()
 	}
 }
 
@@ -102,7 +111,7 @@ func (a *answers) admin(ctx context.Context, c *cli.Context, log *slog.Logger) (
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Engine: a.engine, Frozen: a.frozen, Log: log})
+		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Engine: a.engine, Fleet: a.fleet, Frozen: a.frozen, Log: log})
 		if err := server.ServeAdmin(ctx, listener, handler, log); err != nil {
 			log.Error("the admin API has ended", "error", err)
 		}

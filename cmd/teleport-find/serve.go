@@ -160,7 +160,7 @@ func serve(c *cli.Context) error {
 	go answers.Watch(ctx, watchEvery)
 	defer answers.run(ctx)()
 	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Log: log})
+	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Fleet: answers.fleet, Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
 	}

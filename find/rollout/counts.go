@@ -48,6 +48,14 @@ type Candidate struct {
 	Unhealthy               bool // its agent is down
 }
 
+func (h *Host) candidate() Candidate {
+	c := Candidate{ID: h.ID.String(), Hostname: h.Hostname, Unhealthy: h.Unhealthy}
+	if h.UpdaterID != (HostID{}) {
+		c.UpdaterID = h.UpdaterID.String()
+	}
+	return c
+}
+
 // Problem is a host that something is wrong with, as an example for people.
 type Problem struct {
 	ID       string `json:"id"`
@@ -84,7 +92,8 @@ const (
 type Fleet interface {
 	// All returns every host that is known.
 	All() iter.Seq[*Host]
-	// Host returns the host of an id, or nil.
+	// Host returns the host of an id, or nil. What it and All return holds until
+	// the next one is asked for.
 	Host(id HostID) *Host
 }
 
@@ -203,7 +212,7 @@ func (n *GroupCounts) judge(h *Host, state progress, hasFailed bool) {
 
 func (n *GroupCounts) note(h *Host, problem string) {
 	if len(n.Problems) < maxProblems {
-		n.Problems = append(n.Problems, Problem{h.ID, h.Hostname, problem})
+		n.Problems = append(n.Problems, Problem{h.ID.String(), h.Hostname, problem})
 	}
 }
 
@@ -239,7 +248,7 @@ func (c *counter) findEligible() [][]Candidate {
 	}
 	for h := range c.fleet.All() {
 		if at, omitted := c.place(h); at >= 0 && omitted == "" && h.Version != c.r.Spec.TargetVersion {
-			lists[at] = append(lists[at], Candidate{h.ID, h.UpdaterID, h.Hostname, h.Unhealthy})
+			lists[at] = append(lists[at], h.candidate())
 		}
 	}
 	return lists

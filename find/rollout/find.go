@@ -161,7 +161,7 @@ type told struct {
 	update         who
 	jitter         time.Duration
 	end            time.Time
-	canaries       map[string]bool // by host id and by updater id
+	canaries       map[HostID]bool // by host id and by updater id
 	plan           *Index
 	last           int
 	group          int
@@ -232,12 +232,12 @@ func (s *Snapshot) tell(seen view, group int, plan *Index) told {
 		t.plan, t.last = plan, seen.group.Plan.LastActiveHostIndex
 	}
 	if len(seen.group.Canaries) > 0 {
-		t.canaries = make(map[string]bool)
+		t.canaries = make(map[HostID]bool)
 	}
 	for _, canary := range seen.group.Canaries {
 		for _, id := range []string{canary.HostID, canary.UpdaterID} {
 			if id != "" {
-				t.canaries[id] = true
+				t.canaries[ParseHostID(id)] = true
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func (s *Snapshot) Find(q Query, now time.Time) Answer {
 }
 
 func (t *told) picked(q Query) bool {
-	return q.Host != "" && t.canaries[q.Host] || q.UpdaterID != "" && t.canaries[q.UpdaterID]
+	return q.Host != "" && t.canaries[ParseHostID(q.Host)] || q.UpdaterID != "" && t.canaries[ParseHostID(q.UpdaterID)]
 }
 
 func (t *told) reached(host string) bool {

@@ -39,7 +39,7 @@ func (c *counter) flight(g *GroupStatus, n *GroupCounts, plan *Index, t trial) *
 			state = timedOut
 		}
 		if h == nil {
-			h = &Host{ID: plan.ID(i).String()}
+			h = &Host{ID: plan.ID(i)}
 		}
 		n.judge(h, state, h.hasFailed(t))
 		if state.finished() {

@@ -16,8 +16,8 @@ import (
 // Whoever keeps hosts beyond the life of a server keeps all of it. Failed above all:
 // a verdict that is forgotten is a group that goes on.
 type Host struct {
-	ID        string // the UUID of the agent's host_uuid
-	UpdaterID string
+	ID        HostID // the UUID of the agent's host_uuid
+	UpdaterID HostID // zero for none
 	Hostname  string
 	Group     string // as the host names it
 	Version   Semver // of the agent that runs
@@ -59,28 +59,32 @@ type Failure struct {
 // Heartbeat is one report of a host: after each poll, and when an update begins and
 // ends.
 type Heartbeat struct {
-	HostID    string `json:"host_id"`
-	UpdaterID string `json:"updater_id,omitempty"`
-	Hostname  string `json:"hostname,omitempty"`
-	Group     string `json:"group,omitempty"`
-	Version   Semver `json:"version,omitempty"`
-	Edition   string `json:"edition,omitempty"`
-	Arch      string `json:"arch,omitempty"`
-	Pinned    bool   `json:"pinned,omitempty"`
-	Disabled  bool   `json:"disabled,omitempty"`
-	Unhealthy bool   `json:"unhealthy,omitempty"`
+	HostID string `json:"host_id" yaml:"host_id"`
+	// Sequence grows with each report, and BootID is that of the kernel: they are
+	// for whoever decides which reports are taken.
+	Sequence  int64  `json:"sequence,omitempty" yaml:"sequence,omitempty"`
+	BootID    string `json:"boot_id,omitempty" yaml:"boot_id,omitempty"`
+	UpdaterID string `json:"updater_id,omitempty" yaml:"updater_id,omitempty"`
+	Hostname  string `json:"hostname,omitempty" yaml:"hostname,omitempty"`
+	Group     string `json:"group,omitempty" yaml:"group,omitempty"`
+	Version   Semver `json:"version,omitempty" yaml:"version,omitempty"`
+	Edition   string `json:"edition,omitempty" yaml:"edition,omitempty"`
+	Arch      string `json:"arch,omitempty" yaml:"arch,omitempty"`
+	Pinned    bool   `json:"pinned,omitempty" yaml:"pinned,omitempty"`
+	Disabled  bool   `json:"disabled,omitempty" yaml:"disabled,omitempty"`
+	Unhealthy bool   `json:"unhealthy,omitempty" yaml:"unhealthy,omitempty"`
 	// Told is the version of find's last answer, where that said to update now.
-	Told Semver `json:"told,omitempty"`
+	Told Semver `json:"told,omitempty" yaml:"told,omitempty"`
 	// Outcome is that of the last update, which may be long ago.
-	Outcome *Outcome `json:"outcome,omitempty"`
+	Outcome *Outcome `json:"outcome,omitempty" yaml:"outcome,omitempty"`
 }
 
 // Outcome is what became of an update.
 type Outcome struct {
-	Target Semver       `json:"target"`
-	State  OutcomeState `json:"state"`
-	Error  string       `json:"error,omitempty"`
-	Time   time.Time    `json:"time"` // by the host's clock
+	Target Semver       `json:"target" yaml:"target"`
+	State  OutcomeState `json:"state" yaml:"state"`
+	Error  string       `json:"error,omitempty" yaml:"error,omitempty"`
+	Time   time.Time    `json:"time" yaml:"time"` // by the host's clock
 }
 
 const (
@@ -100,7 +104,7 @@ func (b *Heartbeat) Check() error {
 		name, value string
 		limit       int
 	}{
-		{"host_id", b.HostID, maxHostID}, {"updater_id", b.UpdaterID, maxHostID}, {"hostname", b.Hostname, maxHostname},
+		{"host_id", b.HostID, maxHostID}, {"boot_id", b.BootID, maxHostID}, {"updater_id", b.UpdaterID, maxHostID}, {"hostname", b.Hostname, maxHostname},
 		{"group", b.Group, maxGroupName}, {"edition", b.Edition, maxWord}, {"arch", b.Arch, maxWord},
 	}
 	if b.Outcome != nil {
@@ -128,8 +132,11 @@ func (h *Host) Take(b Heartbeat, now time.Time) {
 		h.FirstSeen = now
 	}
 	h.LastSeen = now
-	h.ID, h.Group, h.Version = b.HostID, b.Group, b.Version
-	h.UpdaterID, h.Hostname = cmp.Or(b.UpdaterID, h.UpdaterID), cmp.Or(b.Hostname, h.Hostname)
+	h.ID, h.Group, h.Version = ParseHostID(b.HostID), b.Group, b.Version
+	if b.UpdaterID != "" {
+		h.UpdaterID = ParseHostID(b.UpdaterID)
+	}
+	h.Hostname = cmp.Or(b.Hostname, h.Hostname)
 	h.Edition, h.Arch = cmp.Or(b.Edition, h.Edition), cmp.Or(b.Arch, h.Arch)
 	h.Pinned, h.Disabled, h.Unhealthy = b.Pinned, b.Disabled, b.Unhealthy
 	if b.Told == "" {
@@ -156,6 +163,9 @@ func (h *Host) takeOutcome(o Outcome, now time.Time) {
 	}
 	h.Begun = Event{}
 }
+
+// Omitted returns why the host is in no count at a moment, "" for one that is.
+func (h *Host) Omitted(now time.Time) string { return h.omitted(now) }
 
 // omitted returns why the host is in no count, "" for one that is.
 func (h *Host) omitted(now time.Time) string {

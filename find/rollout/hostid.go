@@ -31,6 +31,12 @@ func (id HostID) String() string {
 	return string(text[:])
 }
 
+// ParseUUID takes a UUID in the usual form, and no other name.
+func ParseUUID(s string) (id HostID, ok bool) {
+	ok = parseUUID(&id, s) && id != HostID{}
+	return id, ok
+}
+
 // parseUUID takes the usual form, in letters of any case. It runs at every question
 // of a host.
 func parseUUID(id *HostID, s string) bool {

@@ -161,7 +161,7 @@ func (h *history) ask() string {
 	mode := EffectiveMode(h.config, h.version)
 	yes := make(map[string]map[string]bool) // by group
 	for _, host := range h.fleet.hosts {
-		q := Query{Group: host.Group, Host: host.ID, UpdaterID: host.UpdaterID}
+		q := Query{Group: host.Group, Host: host.ID.String(), UpdaterID: host.UpdaterID.String()}
 		a := s.Find(q, h.now)
 		if h.IntN(8) == 0 && s.Find(q, h.now) != a {
 			return "the same question has two answers"
@@ -178,7 +178,7 @@ func (h *history) ask() string {
 			if yes[name] == nil {
 				yes[name] = make(map[string]bool)
 			}
-			yes[name][host.ID] = true
+			yes[name][host.ID.String()] = true
 		}
 	}
 	if h.rollout == nil || !h.rollout.Of(h.version) {

@@ -171,7 +171,7 @@ func (h *history) join(name string) {
 	host := new(Host)
 	host.Take(Heartbeat{HostID: hostID(name), UpdaterID: "u" + name, Hostname: name, Group: group, Version: "17.2.0"}, h.now.Add(-time.Minute))
 	h.fleet.hosts = append(h.fleet.hosts, host)
-	h.fleet.byID[ParseHostID(host.ID)] = host
+	h.fleet.byID[host.ID] = host
 }
 
 func (h *history) log(format string, args ...any) {
@@ -226,8 +226,8 @@ func (h *history) hosts() {
 		if quiet && h.IntN(2) == 0 || h.IntN(40) == 0 {
 			continue
 		}
-		answer := s.Find(Query{Group: host.Group, Host: host.ID, UpdaterID: host.UpdaterID}, h.now)
-		b := Heartbeat{HostID: host.ID, Hostname: host.Hostname, Group: host.Group, Version: host.Version, Pinned: host.Pinned, Disabled: host.Disabled}
+		answer := s.Find(Query{Group: host.Group, Host: host.ID.String(), UpdaterID: host.UpdaterID.String()}, h.now)
+		b := Heartbeat{HostID: host.ID.String(), Hostname: host.Hostname, Group: host.Group, Version: host.Version, Pinned: host.Pinned, Disabled: host.Disabled}
 		if h.IntN(200) == 0 {
 			b.Pinned = !b.Pinned
 		}

@@ -23,8 +23,25 @@ func decode(node *yaml.Node, into any) error {
 	return d.value(node, "", reflect.ValueOf(into).Elem())
 }
 
+// DecodeJSON fills the struct that into points to from one JSON object, as strictly
+// as resources are read, by its yaml tags. Text must be a string.
+func DecodeJSON(data []byte, into any) error {
+	nodes, err := jsonDocuments(data)
+	if err != nil {
+		return err
+	}
+	if len(nodes) != 1 {
+		return errors.New("want one JSON object, and nothing after it")
+	}
+	d := decoder{left: maxValues, quoted: true}
+	return d.value(nodes[0], "", reflect.ValueOf(into).Elem())
+}
+
 // decoder bounds what aliases can make of a short text.
-type decoder struct{ left int }
+type decoder struct {
+	left   int
+	quoted bool // text must be
+}
 
 // maxValues is more than any text that a server takes holds without aliases.
 const maxValues = 1 << 19
@@ -42,6 +59,9 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 	if text, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if node.Kind != yaml.ScalarNode {
 			return at(node, path, "want a single value")
+		}
+		if d.quoted && node.Tag != "!!str" {
+			return at(node, path, "want a string")
 		}
 		if err := text.UnmarshalText([]byte(node.Value)); err != nil {
 			return at(node, path, err.Error())
@@ -71,6 +91,9 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 	case reflect.String:
 		if node.Kind != yaml.ScalarNode {
 			return at(node, path, "want a single value")
+		}
+		if d.quoted && node.Tag != "!!str" {
+			return at(node, path, "want a string")
 		}
 		into.SetString(node.Value)
 		return nil

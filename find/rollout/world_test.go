@@ -102,14 +102,14 @@ func (w *world) join(name, group string, version Semver) *Host {
 	h := &Host{}
 	h.Take(Heartbeat{HostID: hostID(name), UpdaterID: "updater " + name, Hostname: name, Group: group, Version: version}, w.now.Add(-2*time.Minute))
 	w.fleet.hosts = append(w.fleet.hosts, h)
-	w.fleet.byID[ParseHostID(h.ID)] = h
+	w.fleet.byID[h.ID] = h
 	return h
 }
 
 // report has a host report, after an edit of what it said before.
 func (w *world) report(name string, edit func(*Heartbeat)) {
 	h := w.fleet.named(name)
-	b := Heartbeat{HostID: h.ID, Group: h.Group, Version: h.Version, Pinned: h.Pinned, Disabled: h.Disabled, Unhealthy: h.Unhealthy, Told: h.Told.Target}
+	b := Heartbeat{HostID: h.ID.String(), Group: h.Group, Version: h.Version, Pinned: h.Pinned, Disabled: h.Disabled, Unhealthy: h.Unhealthy, Told: h.Told.Target}
 	if edit != nil {
 		edit(&b)
 	}
@@ -236,7 +236,7 @@ func (w *world) snapshot() *Snapshot {
 // find is what a host of the fleet is told.
 func (w *world) find(name string) Answer {
 	h := w.fleet.named(name)
-	return w.snapshot().Find(Query{Group: h.Group, Host: h.ID, UpdaterID: h.UpdaterID}, w.now)
+	return w.snapshot().Find(Query{Group: h.Group, Host: h.ID.String(), UpdaterID: h.UpdaterID.String()}, w.now)
 }
 
 // told is find in short: a version, with "now" where the host is to update.

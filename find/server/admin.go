@@ -25,6 +25,8 @@ type AdminOptions struct {
 	Stored *Stored
 	// Engine steps the rollout, also right after a change.
 	Engine *Engine
+	// Fleet is the hosts that report; nil: none do.
+	Fleet *Fleet
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
@@ -126,6 +128,7 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	mux.HandleFunc("GET /v1/overview", a.overview)
 	mux.HandleFunc("POST /v1/orders", a.order)
 	mux.HandleFunc("GET /v1/why", a.why)
+	a.fleetRoutes(mux)
 	return mux
 }
 

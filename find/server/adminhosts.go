@@ -28,6 +28,7 @@ type AdminHost struct {
 	Disabled  bool      `json:"disabled,omitempty"`
 	Unhealthy bool      `json:"unhealthy,omitempty"`
 	Cloned    bool      `json:"cloned,omitempty"`
+	Revoked   bool      `json:"revoked,omitempty"`   // it may join again, and not report before
 	FirstSeen time.Time `json:"first_seen,omitzero"` // since the last long pause
 	LastSeen  time.Time `json:"last_seen,omitzero"`  // zero: it has joined and never reported
 	// Told is when it first said that it was told to update to a version, Begun when
@@ -44,6 +45,7 @@ type HostState string
 
 // The states, of which the first that holds is told.
 const (
+	HostRevoked  HostState = "revoked"   // its secret was revoked
 	HostCloned   HostState = "cloned"    // several hosts report with its secret
 	HostAbsent   HostState = "absent"    // no report for 25 minutes
 	HostOnTarget HostState = "on_target" // it runs the target
@@ -85,9 +87,9 @@ type AdminToken struct {
 
 // AdminTokenRequest asks for a new join token.
 type AdminTokenRequest struct {
-	Name      string   `json:"name"`
-	Groups    []string `json:"groups,omitempty"`
-	ExpiresIn string   `json:"expires_in,omitempty"` // a duration such as 24h; empty: never
+	Name      string   `json:"name" yaml:"name"`
+	Groups    []string `json:"groups,omitempty" yaml:"groups"`
+	ExpiresIn string   `json:"expires_in,omitempty" yaml:"expires_in"` // a duration such as 24h; empty: never
 }
 
 // AdminHistory is who changed what, the newest first.

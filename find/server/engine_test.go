@@ -187,7 +187,7 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 	// Another server goes on, once hosts have had time to report to it.
 	first := c
 	c = w.control(clock, w.other)
-	c.fleet.started = clock.Now()
+	c.fleet.covered = clock.Now()
 	hosts(c)
 	c.tick()
 	if plan := c.rollout().Status.Groups[1].Plan; plan.LastActiveHostIndex != -1 || !c.engine.Status().Waiting {

@@ -9,6 +9,8 @@
 //	GET /releases/NAME                  a tarball, or its NAME.sha256
 //	GET /packages/NAME                  a package of the updater, or SHA256SUMS, the list of them
 //	GET /scripts/install.sh             what brings the updater onto a host
+//	POST /v1/agents/join                a host joins, see find.Join
+//	POST /v1/agents/heartbeat           a host reports, see find.Heartbeat
 //	GET /healthz                        200 while the server runs
 package server
 
@@ -48,7 +50,9 @@ type Options struct {
 	Packages *Packages // nil: no packages are served
 	// InstallScript is served as it is; nil: none.
 	InstallScript []byte
-	Log           *slog.Logger
+	// Fleet takes the reports of hosts; nil: they are not taken.
+	Fleet *Fleet
+	Log   *slog.Logger
 }
 
 // New returns the handler of the whole server.
@@ -75,22 +79,36 @@ func New(opts Options) http.Handler {
 			w.Write(opts.InstallScript)
 		})
 	}
+	if opts.Fleet != nil {
+		h.reports = newReports(opts.Fleet, opts.Log)
+	}
 	return logAccess(h.first(limitBody(mux)), opts.Log)
 }
 
 type handler struct {
-	answer func(rollout.Query) find.Answer
-	bodies bodies
-	log    *slog.Logger
+	answer  func(rollout.Query) find.Answer
+	bodies  bodies
+	log     *slog.Logger
+	reports *reports
 }
 
-// first answers the questions of hosts before anything is looked up: nearly all
-// requests are these.
+// first answers the questions of hosts, and takes their reports, before anything is
+// looked up: nearly all requests are these.
 func (h *handler) first(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path := r.URL.Path; (path == "/v1/webapi/find" || path == "/webapi/find") && r.Method == http.MethodGet && r.ContentLength == 0 {
 			h.find(w, r)
 			return
+		}
+		if h.reports != nil && r.Method == http.MethodPost {
+			switch r.URL.Path {
+			case find.JoinPath:
+				h.reports.join(w, r)
+				return
+			case find.HeartbeatPath:
+				h.reports.heartbeat(w, r)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -58,19 +59,47 @@ func (s *SQLite) Get(ctx context.Context, key string) (item Item, err error) {
 
 // List implements Store.
 func (s *SQLite) List(ctx context.Context, prefix string) (items []Item, at Revision, err error) {
+	at, err = s.Scan(ctx, prefix, func(item Item) bool {
+		items = append(items, item)
+		return true
+	})
+	if err != nil {
+		return nil, None, err
+	}
+	return items, at, nil
+}
+
+// Scan implements Store.
+func (s *SQLite) Scan(ctx context.Context, prefix string, f func(Item) bool) (at Revision, err error) {
 	err = s.do(ctx, func(c *sqlite3.Conn) (err error) {
 		tx := c.Begin()
 		defer tx.End(&err)
 		if at, err = revision(c); err != nil {
 			return err
 		}
-		items, err = list(c, prefix)
-		return err
+		return scan(c, prefix, f)
 	})
 	if err != nil {
-		return nil, None, err
+		return None, err
 	}
-	return items, at, nil
+	return at, nil
+}
+
+// Changes implements Store.
+func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, limit int) (items []Item, err error) {
+	err = s.do(ctx, func(c *sqlite3.Conn) error {
+		items = nil
+		// The plus has SQLite take the index of the revisions: there are few new ones.
+		return query(c, "SELECT key, value, revision FROM resources WHERE revision > ?1 AND +substr(key, 1, ?2) = ?3 ORDER BY revision LIMIT ?4",
+			func(stmt *sqlite3.Stmt) error {
+				return errors.Join(stmt.BindInt64(1, int64(since)), stmt.BindInt(2, utf8.RuneCountInString(prefix)), stmt.BindText(3, prefix), stmt.BindInt(4, limit))
+			},
+			func(stmt *sqlite3.Stmt) bool {
+				items = append(items, itemOf(stmt))
+				return true
+			})
+	})
+	return items, err
 }
 
 // Put implements Store.
@@ -300,18 +329,18 @@ func get(c *sqlite3.Conn, key string) (Item, error) {
 	return item, nil
 }
 
-func list(c *sqlite3.Conn, prefix string) (items []Item, err error) {
-	err = query(c, "SELECT key, value, revision FROM resources WHERE key >= ?1 ORDER BY key", func(stmt *sqlite3.Stmt) error {
+func scan(c *sqlite3.Conn, prefix string, f func(Item) bool) error {
+	return query(c, "SELECT key, value, revision FROM resources WHERE key >= ?1 ORDER BY key", func(stmt *sqlite3.Stmt) error {
 		return stmt.BindText(1, prefix)
 	}, func(stmt *sqlite3.Stmt) bool {
-		item := Item{stmt.ColumnText(0), stmt.ColumnBlob(1, []byte{}), Revision(stmt.ColumnInt64(2))}
-		if !strings.HasPrefix(item.Key, prefix) {
-			return false
-		}
-		items = append(items, item)
-		return true
+		item := itemOf(stmt)
+		return strings.HasPrefix(item.Key, prefix) && f(item)
 	})
-	return items, err
+}
+
+// itemOf reads key, value and revision.
+func itemOf(stmt *sqlite3.Stmt) Item {
+	return Item{stmt.ColumnText(0), stmt.ColumnBlob(1, []byte{}), Revision(stmt.ColumnInt64(2))}
 }
 
 func revision(c *sqlite3.Conn) (at Revision, err error) {

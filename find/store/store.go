@@ -32,6 +32,15 @@ type Store interface {
 	// List returns all items whose keys start with the prefix, in the order of
 	// their keys, and the revision of the store they are of: one moment.
 	List(ctx context.Context, prefix string) ([]Item, Revision, error)
+	// Scan calls f for each item whose key starts with the prefix, in the order of
+	// their keys, until it returns false. It is for what is too much to be in memory
+	// at once: f must not use the store. It returns the revision that all of them
+	// are of.
+	Scan(ctx context.Context, prefix string, f func(Item) bool) (Revision, error)
+	// Changes returns items whose keys start with the prefix and that have changed
+	// since a revision, in the order of their changes, at most limit. What was removed
+	// is not among them.
+	Changes(ctx context.Context, prefix string, since Revision, limit int) ([]Item, error)
 	// Put sets the value under the key and returns its new revision. based is
 	// the revision of the item that the caller has seen, None where it has
 	// seen that there is none; anything else there is a *ConflictError.

@@ -1,0 +1,240 @@
+package fleet
+
+import (
+	"hash/maphash"
+	"iter"
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+// chunk is how many records are allocated at once: a list that grows would be there
+// twice while it does.
+const chunk = 4096
+
+// Table is the hosts. It is not safe for use by several goroutines, but for several
+// that only read, each by a View of its own.
+type Table struct {
+	limits   Limits
+	chunks   []*[chunk]record
+	count    int
+	slots    []uint32 // of records + 1; 0 where it is free
+	seed     maphash.Seed
+	names    names
+	failures map[uint32]failure
+
+	groups, tokens, versions, editions, archs, errors *words
+}
+
+// New returns a table without hosts.
+func New(limits Limits) *Table {
+	t := &Table{limits: limits, seed: maphash.MakeSeed()}
+	t.clear()
+	return t
+}
+
+func (t *Table) clear() {
+	t.chunks, t.count, t.slots = nil, 0, make([]uint32, 64)
+	t.names, t.failures = names{}, make(map[uint32]failure)
+	few := min(t.limits.Words, 1<<16-1)
+	t.versions, t.editions, t.archs = newWords(few), newWords(few), newWords(few)
+	t.groups, t.tokens, t.errors = newWords(t.limits.Words), newWords(t.limits.Words), newWords(t.limits.Words)
+	t.errors.place(manyErrors)
+}
+
+// Len returns how many hosts there are.
+func (t *Table) Len() int { return t.count }
+
+func (t *Table) record(at uint32) *record { return &t.chunks[at/chunk][at%chunk] }
+
+// search returns the slot of a host, or the free one where it belongs. The hash has
+// a seed of its own: those who choose their UUIDs cannot make all searches long.
+func (t *Table) search(id rollout.HostID) (slot int, there bool) {
+	mask := len(t.slots) - 1
+	for slot = int(maphash.Bytes(t.seed, id[:])) & mask; ; slot = (slot + 1) & mask {
+		at := t.slots[slot]
+		if at == 0 {
+			return slot, false
+		}
+		if t.record(at-1).id == id {
+			return slot, true
+		}
+	}
+}
+
+// Get fills in what is known of a host; false where there is none of that id.
+func (t *Table) Get(id rollout.HostID, into *Entry) bool {
+	slot, there := t.search(id)
+	if !there {
+		return false
+	}
+	t.entry(t.slots[slot]-1, into)
+	return true
+}
+
+func (t *Table) entry(at uint32, into *Entry) {
+	r := t.record(at)
+	t.host(at, r, &into.Host)
+	into.Secret, into.Token, into.Sequence, into.Boots = r.secret, t.tokens.at(r.token), r.sequence, r.boots
+	into.Alternated, into.Burst, into.Revision = moment(r.alternated), r.burst, r.revision
+}
+
+func (t *Table) host(at uint32, r *record, into *rollout.Host) {
+	*into = rollout.Host{
+		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group), Version: rollout.Semver(t.versions.at(uint32(r.version))),
+		Edition: t.editions.at(uint32(r.edition)), Arch: t.archs.at(uint32(r.arch)),
+		Pinned: r.flags&pinned != 0, Disabled: r.flags&disabled != 0, Unhealthy: r.flags&unhealthy != 0, Cloned: r.flags&cloned != 0,
+		FirstSeen: moment(r.firstSeen), LastSeen: moment(r.lastSeen),
+		Told:  rollout.Event{Target: rollout.Semver(t.versions.at(uint32(r.told))), At: moment(r.toldAt)},
+		Begun: rollout.Event{Target: rollout.Semver(t.versions.at(uint32(r.begun))), At: moment(r.begunAt)},
+	}
+	if r.flags&hasFailed != 0 {
+		f := t.failures[at]
+		into.Failed = rollout.Failure{
+			Event: rollout.Event{Target: rollout.Semver(t.versions.at(uint32(f.target))), At: moment(f.at)},
+			Error: t.errors.at(f.text), Outcome: time.Unix(0, f.outcome).UTC(),
+		}
+	}
+}
+
+// Put keeps an entry, in the place of the one of the same id. After ErrFull nothing
+// has changed.
+func (t *Table) Put(e *Entry) error {
+	r := record{
+		id: e.ID, updater: e.UpdaterID, secret: e.Secret, revision: e.Revision, boots: e.Boots, sequence: e.Sequence,
+		firstSeen: seconds(e.FirstSeen), lastSeen: seconds(e.LastSeen), toldAt: seconds(e.Told.At), begunAt: seconds(e.Begun.At), alternated: seconds(e.Alternated),
+		flags: flag(e.Pinned, pinned) | flag(e.Disabled, disabled) | flag(e.Unhealthy, unhealthy) | flag(e.Cloned, cloned), burst: e.Burst,
+	}
+	var f failure
+	fits := true
+	word := func(w *words, s string) uint32 {
+		place, ok := w.place(s)
+		fits = fits && ok
+		return place
+	}
+	few := func(w *words, s string) uint16 { return uint16(word(w, s)) }
+	r.group, r.token = word(t.groups, e.Group), word(t.tokens, e.Token)
+	r.version, r.told, r.begun = few(t.versions, string(e.Version)), few(t.versions, string(e.Told.Target)), few(t.versions, string(e.Begun.Target))
+	r.edition, r.arch = few(t.editions, e.Edition), few(t.archs, e.Arch)
+	if e.Failed.Target != "" {
+		r.flags |= hasFailed
+		f = failure{outcome: e.Failed.Outcome.UnixNano(), at: seconds(e.Failed.At), target: few(t.versions, string(e.Failed.Target))}
+		if text, ok := t.errors.place(e.Failed.Error); ok {
+			f.text = text
+		} else {
+			// A verdict is never refused for its words.
+			f.text = word(t.errors, manyErrors)
+		}
+	}
+	slot, there := t.search(e.ID)
+	if !fits || !there && t.count >= t.limits.Hosts {
+		return ErrFull
+	}
+	var at uint32
+	if there {
+		at = t.slots[slot] - 1
+		r.name = t.record(at).name
+	} else {
+		at = uint32(t.count)
+		if t.count%chunk == 0 {
+			t.chunks = append(t.chunks, new([chunk]record))
+		}
+		t.count++
+		t.slots[slot] = at + 1
+	}
+	r.name = t.names.replace(r.name, e.Hostname)
+	*t.record(at) = r
+	if r.flags&hasFailed != 0 {
+		t.failures[at] = f
+	} else {
+		delete(t.failures, at)
+	}
+	if t.count*4 > len(t.slots)*3 {
+		t.grow()
+	}
+	if t.names.wasted > len(t.names.text)/2 && t.names.wasted > 1<<20 {
+		t.Forget(func(*Entry) bool { return false })
+	}
+	return nil
+}
+
+// manyErrors stands for the errors of hosts that there is no room for. Its place is
+// taken when the table is made.
+const manyErrors = "(too many different errors are kept already)"
+
+func (t *Table) grow() {
+	t.slots = make([]uint32, 2*len(t.slots))
+	for at := range t.count {
+		slot, _ := t.search(t.record(uint32(at)).id)
+		t.slots[slot] = uint32(at) + 1
+	}
+}
+
+// Forget removes the hosts that f returns true for, and words and names that none of
+// the others has. It returns how many there were.
+func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
+	old := *t
+	t.clear()
+	var e Entry
+	for at := range old.count {
+		old.entry(uint32(at), &e)
+		if f(&e) {
+			forgotten++
+			continue
+		}
+		t.Put(&e) // for which there was room before
+		if (at+1)%chunk == 0 {
+			old.chunks[at/chunk] = nil // the table is not to be there twice
+		}
+	}
+	return forgotten
+}
+
+// Each calls f for each host, in no order, until it returns false. What f is given
+// holds until it returns.
+func (t *Table) Each(f func(*Entry) bool) {
+	var e Entry
+	for at := range t.count {
+		t.entry(uint32(at), &e)
+		if !f(&e) {
+			return
+		}
+	}
+}
+
+// View reads a table that nobody writes to meanwhile. The host that it returns holds
+// until the next one is asked for.
+type View struct {
+	table *Table
+	host  rollout.Host
+}
+
+// View returns one for one goroutine.
+func (t *Table) View() *View { return &View{table: t} }
+
+var _ rollout.Fleet = (*View)(nil)
+
+// All implements rollout.Fleet.
+func (v *View) All() iter.Seq[*rollout.Host] {
+	return func(yield func(*rollout.Host) bool) {
+		var h rollout.Host
+		for at := range v.table.count {
+			v.table.host(uint32(at), v.table.record(uint32(at)), &h)
+			if !yield(&h) {
+				return
+			}
+		}
+	}
+}
+
+// Host implements rollout.Fleet.
+func (v *View) Host(id rollout.HostID) *rollout.Host {
+	slot, there := v.table.search(id)
+	if !there {
+		return nil
+	}
+	at := v.table.slots[slot] - 1
+	r := v.table.record(at)
+	v.table.host(at, r, &v.host)
+	return &v.host
+}

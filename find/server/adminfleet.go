@@ -1,0 +1,290 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 10_000
+)
+
+// fleetRoutes are the parts of the admin API that are about hosts.
+func (a *admin) fleetRoutes(mux *http.ServeMux) {
+	for pattern, do := range map[string]http.HandlerFunc{
+		"GET /v1/counts": a.counts, "GET /v1/hosts": a.hosts, "GET /v1/hosts/{id}": a.host, "DELETE /v1/hosts/{id}": a.revokeHost,
+		"GET /v1/tokens": a.tokens, "POST /v1/tokens": a.addToken, "DELETE /v1/tokens/{name}": a.revokeToken,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case a.Frozen != "":
+				reply(w, http.StatusConflict, AdminError{a.Frozen})
+			case a.Fleet == nil:
+				reply(w, http.StatusConflict, AdminError{"this server takes no reports of hosts"})
+			default:
+				do(w, r)
+			}
+		})
+	}
+	mux.HandleFunc("GET /v1/history", a.history)
+}
+
+// audit says who makes a request, and why.
+func (a *admin) audit(r *http.Request) store.Audit {
+	return store.Audit{Time: a.Stored.opts.Clock(), Who: peer(r.Context()), Why: r.URL.Query().Get("reason")}
+}
+
+func (a *admin) history(w http.ResponseWriter, r *http.Request) {
+	if a.Frozen != "" {
+		reply(w, http.StatusConflict, AdminError{a.Frozen})
+		return
+	}
+	limit, ok := number(w, r, "limit", defaultPage, maxPage)
+	if !ok {
+		return
+	}
+	records, err := a.Stored.opts.Store.History(r.Context(), limit)
+	if err != nil {
+		fail(w, "history", err)
+		return
+	}
+	list := AdminHistory{Records: make([]AdminRecord, 0, len(records))}
+	for _, one := range records {
+		list.Records = append(list.Records, AdminRecord{
+			Time: one.Time, Who: one.Who, What: one.What, Why: one.Why, Key: one.Key, From: int64(one.From), To: int64(one.To),
+		})
+	}
+	reply(w, http.StatusOK, list)
+}
+
+// number reads a parameter from 1 to limit.
+func number(w http.ResponseWriter, r *http.Request, name string, usual, limit int) (int, bool) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return usual, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > limit {
+		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("%s=%.40q is not a number from 1 to %d", name, text, limit)})
+		return 0, false
+	}
+	return n, true
+}
+
+func (a *admin) counts(w http.ResponseWriter, r *http.Request) {
+	now := a.Stored.opts.Clock()
+	answer := AdminCounts{Hosts: a.Fleet.Len(), Groups: []AdminGroupCount{}}
+	current := a.Stored.current.Load().rollout
+	if current == nil {
+		current = new(rollout.Rollout)
+	}
+	plans, _, err := a.Stored.plans.load(r.Context(), current)
+	if err != nil {
+		fail(w, "plan", err)
+		return
+	}
+	n := a.Fleet.Counts(current, plans, now)
+	answer.Complete, answer.Omitted, answer.Unmatched = n.Complete, n.Omitted, n.Unmatched
+	if !n.Complete {
+		answer.CompleteAt = a.Fleet.CompleteAt()
+	}
+	for i, g := range n.Groups {
+		one := AdminGroupCount{
+			Group: current.Status.Groups[i].Name, Present: g.Present, UpToDate: g.UpToDate, Failed: g.Failed, TimedOut: g.TimedOut,
+			Unhealthy: g.Unhealthy, Missing: g.Missing, Versions: make(map[string]int),
+		}
+		if g.Flight != nil {
+			one.InFlight = g.Flight.InFlight
+		}
+		for v, count := range g.Versions {
+			one.Versions[string(v)] = count
+		}
+		for _, p := range g.Problems {
+			one.Problems = append(one.Problems, AdminProblem(p))
+		}
+		answer.Groups = append(answer.Groups, one)
+	}
+	reply(w, http.StatusOK, answer)
+}
+
+func (a *admin) hosts(w http.ResponseWriter, r *http.Request) {
+	limit, ok := number(w, r, "limit", defaultPage, maxPage)
+	if !ok {
+		return
+	}
+	query := r.URL.Query()
+	after, _ := rollout.ParseUUID(query.Get("after"))
+	now, target := a.Stored.opts.Clock(), a.target()
+	answer := AdminHosts{Hosts: []AdminHost{}}
+	var found []rollout.HostID
+	a.Fleet.each(func(e *fleet.Entry) {
+		if query.Has("group") && e.Group != query.Get("group") || query.Has("version") && string(e.Version) != query.Get("version") ||
+			query.Has("state") && string(stateOf(e, target, now)) != query.Get("state") {
+			return
+		}
+		answer.Total++
+		if bytes.Compare(e.ID[:], after[:]) > 0 {
+			found = append(found, e.ID)
+		}
+	})
+	slices.SortFunc(found, func(x, y rollout.HostID) int { return bytes.Compare(x[:], y[:]) })
+	for _, id := range found[:min(limit, len(found))] {
+		if e, ok := a.Fleet.entry(id); ok {
+			answer.Hosts = append(answer.Hosts, adminHost(&e, target, now))
+		}
+	}
+	if len(found) > limit {
+		answer.Next = found[limit-1].String()
+	}
+	reply(w, http.StatusOK, answer)
+}
+
+// target is the version that hosts are being brought to.
+func (a *admin) target() rollout.Semver {
+	if current := a.Stored.current.Load(); current.version != nil {
+		return current.version.Spec.Agents.TargetVersion
+	}
+	return ""
+}
+
+func (a *admin) host(w http.ResponseWriter, r *http.Request) {
+	id, _ := rollout.ParseUUID(r.PathValue("id"))
+	e, ok := a.Fleet.entry(id)
+	if !ok {
+		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
+		return
+	}
+	reply(w, http.StatusOK, adminHost(&e, a.target(), a.Stored.opts.Clock()))
+}
+
+func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) AdminHost {
+	event := func(v rollout.Event) *AdminEvent {
+		if v.Target == "" {
+			return nil
+		}
+		return &AdminEvent{string(v.Target), v.At}
+	}
+	h := AdminHost{
+		ID: e.ID.String(), Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
+		State: stateOf(e, target, now), Omitted: e.Omitted(now), Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
+		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: e.Token, Revoked: e.Secret == [16]byte{},
+	}
+	if e.UpdaterID != (rollout.HostID{}) {
+		h.UpdaterID = e.UpdaterID.String()
+	}
+	if e.Failed.Target != "" {
+		h.Failed = &AdminFailure{*event(e.Failed.Event), e.Failed.Error}
+	}
+	return h
+}
+
+// stateOf says in a word how a host does.
+func stateOf(e *fleet.Entry, target rollout.Semver, now time.Time) HostState {
+	switch {
+	case e.Secret == [16]byte{}:
+		return HostRevoked
+	case e.Cloned:
+		return HostCloned
+	case now.Sub(e.LastSeen) > rollout.PresentFor:
+		return HostAbsent
+	case target == "":
+		return HostWaiting
+	case e.Version == target:
+		return HostOnTarget
+	case e.Failed.Target == target:
+		return HostFailed
+	case e.Pinned:
+		return HostPinned
+	case e.Disabled:
+		return HostDisabled
+	case e.Begun.Target == target:
+		return HostUpdating
+	case e.Told.Target == target:
+		return HostTold
+	}
+	return HostWaiting
+}
+
+func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
+	id, ok := rollout.ParseUUID(r.PathValue("id"))
+	err := error(store.ErrNotFound)
+	if ok {
+		err = a.Fleet.RevokeHost(r.Context(), id, a.audit(r))
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("no host %.60q has joined, or its secret was revoked before", r.PathValue("id"))})
+		return
+	}
+	if err != nil {
+		fail(w, "host", err)
+		return
+	}
+	a.Log.Info("the secret of a host was revoked", "host", id.String(), "by", peer(r.Context()))
+	a.host(w, r)
+}
+
+func (a *admin) tokens(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, AdminTokens{a.Fleet.Tokens()})
+}
+
+func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
+	var request AdminTokenRequest
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxResource))
+	if err == nil {
+		err = rollout.DecodeJSON(body, &request)
+	}
+	if err != nil {
+		reply(w, http.StatusBadRequest, AdminError{err.Error()})
+		return
+	}
+	made, err := a.Fleet.AddToken(r.Context(), request, a.audit(r))
+	if err != nil {
+		fail(w, "token", err)
+		return
+	}
+	a.Log.Info("a join token was made", "token", made.Name, "groups", made.Groups, "expires", made.Expires, "by", made.By)
+	reply(w, http.StatusOK, made)
+}
+
+func (a *admin) revokeToken(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	err := a.Fleet.RevokeToken(r.Context(), name, a.audit(r))
+	if errors.Is(err, store.ErrNotFound) {
+		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("there is no join token %.80q", name)})
+		return
+	}
+	if err != nil {
+		fail(w, "token", err)
+		return
+	}
+	a.Log.Info("a join token was revoked", "token", name, "by", peer(r.Context()))
+	reply(w, http.StatusOK, AdminTokens{a.Fleet.Tokens()})
+}
+
+// each calls f for every host.
+func (f *Fleet) each(do func(*fleet.Entry)) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	f.table.Each(func(e *fleet.Entry) bool {
+		do(e)
+		return true
+	})
+}
+
+func (f *Fleet) entry(id rollout.HostID) (e fleet.Entry, ok bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ok = f.table.Get(id, &e)
+	return e, ok
+}

@@ -1,0 +1,281 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+const (
+	tokenPrefix = "agents/token/"
+	// maxTokens bounds what people can make by mistake.
+	maxTokens = 1000
+	// tokenMark begins every join token, so that one in the wrong place is known.
+	tokenMark = "teleport-find-"
+)
+
+// token is a join token. The token itself is kept nowhere.
+type token struct {
+	Hash    string    `json:"sha256,omitempty"` // in hex; empty for one that was revoked
+	Groups  []string  `json:"groups,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	Created time.Time `json:"created"`
+	By      string    `json:"created_by"`
+
+	revision store.Revision
+}
+
+// allows returns why a host of a group cannot use the token, nil where it can. It
+// holds for hosts that have joined by it too, also after the token was revoked.
+func (t token) allows(group string) error {
+	if len(t.Groups) == 0 || slices.Contains(t.Groups, group) {
+		return nil
+	}
+	return &ScopeError{Group: group, Groups: t.Groups}
+}
+
+// ScopeError is the error of a host whose token is for other groups.
+type ScopeError struct {
+	Group  string
+	Groups []string
+}
+
+func (e *ScopeError) Error() string {
+	return fmt.Sprintf("the join token is for hosts of %s only, and this one is of the group %q", strings.Join(e.Groups, ", "), e.Group)
+}
+
+// digestOf is the first half of the SHA-256 of a secret of a host. The secret has
+// 256 random bits, so that nobody finds another one with the same half.
+func digestOf(secret string) [16]byte {
+	sum := sha256.Sum256([]byte(secret))
+	return [16]byte(sum[:16])
+}
+
+// ErrToken is the error of a join with a token that there is not.
+var ErrToken = errors.New("there is no such join token: it was never made, was revoked, or has expired")
+
+// ErrKnown is the error of a second join of a host.
+var ErrKnown = errors.New("a host with this host_id has joined already, with another secret: if it is this one, \"teleport-find hosts revoke\" lets it join again; if not, two machines have one host_uuid")
+
+// find returns the name of a token, or ErrToken.
+func (f *Fleet) findToken(secret string, now time.Time) (string, token, error) {
+	sum := sha256.Sum256([]byte(secret))
+	hash := []byte(hex.EncodeToString(sum[:]))
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	name := ""
+	for n, t := range f.tokens { // all of them, whichever it is
+		if subtle.ConstantTimeCompare([]byte(t.Hash), hash) == 1 && (t.Expires.IsZero() || now.Before(t.Expires)) {
+			name = n
+		}
+	}
+	if name == "" {
+		return "", token{}, ErrToken
+	}
+	return name, f.tokens[name], nil
+}
+
+// joinRequest is the body of a join; see find.Join.
+type joinRequest struct {
+	HostID     string `yaml:"host_id"`
+	SecretHash string `yaml:"secret_sha256"`
+	Group      string `yaml:"group"`
+	Hostname   string `yaml:"hostname"`
+}
+
+// join makes a host known, durably. One that is known may join only with the secret
+// that it has.
+func (f *Fleet) join(ctx context.Context, secret string, j joinRequest) error {
+	f.keep.joining.Lock()
+	defer f.keep.joining.Unlock()
+	for attempt := 1; ; attempt++ {
+		if err := f.Sync(ctx); err != nil { // others may have revoked the token, or taken the host
+			return err
+		}
+		err := f.joinOnce(ctx, secret, j)
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || attempt == attempts {
+			return err
+		}
+	}
+}
+
+func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) error {
+	now := f.opts.Clock()
+	name, t, err := f.findToken(secret, now)
+	if err == nil {
+		err = t.allows(j.Group)
+	}
+	if err != nil {
+		return err
+	}
+	id, _ := rollout.ParseUUID(j.HostID)
+	hash, err := hex.DecodeString(j.SecretHash)
+	if err != nil || len(hash) != sha256.Size {
+		return errors.New("secret_sha256: it is not the SHA-256 of a secret in hex")
+	}
+	e := fleet.Entry{Host: rollout.Host{ID: id, FirstSeen: now}}
+	f.mu.RLock()
+	known, full := f.table.Get(id, &e), f.table.Len() >= MaxHosts
+	f.mu.RUnlock()
+	switch {
+	case known && e.Secret == [16]byte(hash):
+		return nil
+	case known && e.Secret != [16]byte{}:
+		return ErrKnown
+	case !known && full:
+		return fleet.ErrFull
+	}
+	// What a host that comes back has said before stays: its failure above all.
+	e.Secret, e.Token, e.Group, e.Hostname, e.Sequence = [16]byte(hash), name, j.Group, j.Hostname, 0
+	// The token must be as it was when it was looked at.
+	revisions, err := f.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{
+		{Key: tokenPrefix + name, Based: t.revision, Do: store.Keep},
+		{Key: hostKey(id), Value: encodeHost(&e), Based: store.Revision(e.Revision)},
+	}})
+	if err != nil {
+		return err
+	}
+	e.Revision = int64(revisions[1])
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.table.Put(&e)
+}
+
+var tokenName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+
+// Tokens returns the join tokens, in the order of their names.
+func (f *Fleet) Tokens() []AdminToken {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	hosts := make(map[string]int)
+	f.table.Each(func(e *fleet.Entry) bool {
+		hosts[e.Token]++
+		return true
+	})
+	list := []AdminToken{}
+	for _, name := range slices.Sorted(maps.Keys(f.tokens)) {
+		if t := f.tokens[name]; t.Hash != "" {
+			list = append(list, AdminToken{Name: name, Groups: t.Groups, Expires: t.Expires, Created: t.Created, By: t.By, Hosts: hosts[name]})
+		}
+	}
+	return list
+}
+
+// AddToken makes a join token, which is in the answer and nowhere else. What cannot be
+// is a *RefusedError.
+func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.Audit) (AdminToken, error) {
+	if err := f.Sync(ctx); err != nil {
+		return AdminToken{}, err
+	}
+	f.mu.RLock()
+	before, count := f.tokens[r.Name], len(f.tokens)
+	f.mu.RUnlock()
+	life, err := time.ParseDuration(r.ExpiresIn)
+	bad := slices.ContainsFunc(r.Groups, func(g string) bool { return g == "" || len(g) > 200 })
+	switch {
+	case !tokenName.MatchString(r.Name):
+		return AdminToken{}, refusef("the name %.80q of a token is not one of a-z, 0-9, dots, dashes and underscores, at most 64", r.Name)
+	case before.Hash != "":
+		return AdminToken{}, refusef("there is a token %s already: revoke it, or take another name", r.Name)
+	case bad || len(r.Groups) > 1000:
+		return AdminToken{}, refusef("the groups of a token are at most 1000 names of at most 200 bytes")
+	case r.ExpiresIn != "" && (err != nil || life <= 0):
+		return AdminToken{}, refusef("a token expires in a duration such as 24h, not %.40q", r.ExpiresIn)
+	case count >= maxTokens:
+		return AdminToken{}, refusef("there are %d tokens already, with those that were revoked", count)
+	}
+	now := f.opts.Clock().UTC().Truncate(time.Second)
+	secret := tokenMark + strings.ToLower(rand.Text())
+	sum := sha256.Sum256([]byte(secret))
+	t := token{Hash: hex.EncodeToString(sum[:]), Groups: r.Groups, Created: now, By: audit.Who}
+	if r.ExpiresIn != "" {
+		t.Expires = now.Add(life)
+	}
+	audit.What = "tokens add " + r.Name
+	if err := f.writeToken(ctx, r.Name, t, before.revision, audit); err != nil {
+		return AdminToken{}, err
+	}
+	return AdminToken{Name: r.Name, Groups: t.Groups, Expires: t.Expires, Created: now, By: t.By, Token: secret}, nil
+}
+
+// RevokeToken has nobody join by a token any more; hosts that have joined by it go on
+// reporting, in its groups. store.ErrNotFound where there is none.
+func (f *Fleet) RevokeToken(ctx context.Context, name string, audit store.Audit) error {
+	if err := f.Sync(ctx); err != nil {
+		return err
+	}
+	f.mu.RLock()
+	t := f.tokens[name]
+	f.mu.RUnlock()
+	if t.Hash == "" {
+		return store.ErrNotFound
+	}
+	t.Hash = ""
+	audit.What = "tokens revoke " + name
+	return f.writeToken(ctx, name, t, t.revision, audit)
+}
+
+func (f *Fleet) writeToken(ctx context.Context, name string, t token, based store.Revision, audit store.Audit) error {
+	value, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	revisions, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{{Key: tokenPrefix + name, Value: value, Based: based}}})
+	if err != nil {
+		return err
+	}
+	t.revision = revisions[0]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tokens[name] = t
+	return nil
+}
+
+// RevokeHost has the server take no report of a host any more, until it joins again
+// with a token. store.ErrNotFound where it is not known.
+func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit) error {
+	audit.What = "hosts revoke " + id.String()
+	for attempt := 1; ; attempt++ {
+		if err := f.Sync(ctx); err != nil {
+			return err
+		}
+		var e fleet.Entry
+		f.mu.RLock()
+		known := f.table.Get(id, &e)
+		f.mu.RUnlock()
+		if !known || e.Secret == [16]byte{} {
+			return store.ErrNotFound
+		}
+		e.Secret, e.Cloned, e.Boots = [16]byte{}, false, [3]uint32{}
+		revisions, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{
+			{Key: hostKey(id), Value: encodeHost(&e), Based: store.Revision(e.Revision)},
+		}})
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < attempts {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		e.Revision = int64(revisions[0])
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.dirty, id)
+		return f.table.Put(&e)
+	}
+}
+
+func refusef(format string, args ...any) error { return &RefusedError{fmt.Errorf(format, args...)} }
