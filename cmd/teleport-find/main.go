@@ -48,6 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			applyCommand(),
 			getCommand(),
 			planCommand(),
+			simulateCommand(),
 			hostsCommand(),
 			hostCommand(),
 			historyCommand(),

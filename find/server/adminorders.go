@@ -56,7 +56,7 @@ func (a *admin) order(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := AdminOrderResult{Steps: []AdminStep{}}
 	for _, s := range result.Steps {
-		answer.Steps = append(answer.Steps, AdminStep(s))
+		answer.Steps = append(answer.Steps, AdminStep{s.Group, s.From, s.To, s.Halted, s.Reason, s.Message})
 	}
 	scene, err := a.Engine.scene(r.Context())
 	if err != nil {
@@ -176,4 +176,3 @@ func (a *admin) steered(w http.ResponseWriter) bool {
 	}
 	return false
 }
-
