@@ -159,10 +159,12 @@ func (f *fleet) Host(id rollout.HostID) *rollout.Host {
 // queue is the hosts in the order of their next acts.
 type queue []*host
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].at.Before(q[j].at) || q[i].at.Equal(q[j].at) && q[i].id < q[j].id }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)        { *q = append(*q, x.(*host)) }
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at.Before(q[j].at) || q[i].at.Equal(q[j].at) && q[i].id < q[j].id
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(*host)) }
 func (q *queue) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = slices.Delete(*q, len(*q)-1, len(*q))
