@@ -52,6 +52,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 			hostsCommand(),
 			hostCommand(),
 			historyCommand(),
+			channelsCommand(),
+			exportChannelsCommand(),
 			mirrorCommand(),
 			{
 				Name:         "version",

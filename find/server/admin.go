@@ -27,6 +27,8 @@ type AdminOptions struct {
 	Engine *Engine
 	// Fleet is the hosts that report; nil: none do.
 	Fleet *Fleet
+	// Channels is what is listed of them; nil: there are none.
+	Channels *Channels
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
@@ -100,6 +102,7 @@ type AdminError struct {
 //	GET /v1/status               an AdminStatus
 //	GET /v1/overview             an AdminOverview
 //	POST /v1/orders              carries out an AdminOrder; an AdminOrderResult
+//	GET /v1/channels             an AdminChannels
 //	GET /v1/why                  an AdminWhy; parameters host, group, update_id
 //	GET /v1/counts               an AdminCounts
 //	GET /v1/hosts                an AdminHosts; parameters group, state, version, after, limit
@@ -128,6 +131,7 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	mux.HandleFunc("GET /v1/overview", a.overview)
 	mux.HandleFunc("POST /v1/orders", a.order)
 	mux.HandleFunc("GET /v1/why", a.why)
+	mux.HandleFunc("GET /v1/channels", a.channels)
 	a.fleetRoutes(mux)
 	return mux
 }

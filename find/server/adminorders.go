@@ -120,6 +120,14 @@ func (s *Stored) Why(q rollout.Query) AdminWhy {
 	return why
 }
 
+func (a *admin) channels(w http.ResponseWriter, r *http.Request) {
+	answer := AdminChannels{Channels: []AdminChannel{}}
+	if a.Channels != nil {
+		answer.Channels = a.Channels.List(r.Context())
+	}
+	reply(w, http.StatusOK, answer)
+}
+
 // all answers with every resource that there is.
 func (a *admin) all(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
