@@ -34,10 +34,11 @@ test: needed ## everything: packages, then real hosts (as root; installs what it
 	@$(RUNTESTS) packages hosts
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-NEEDED := sqlite3 shellcheck busybox gpg gpg-agent gpgv
+NEEDED := sqlite3 shellcheck busybox gpg gpg-agent gpgv systemd-analyze
 .PHONY: needed
 needed:
 	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
+	  missing=$$(echo "$$missing" | sed s/systemd-analyze/systemd/); \
 	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
 	  echo "*** not everything is tested: apt-get install$$missing"
 

@@ -30,6 +30,8 @@ type answers struct {
 	fleet  *server.Fleet  // nil likewise
 	asked  *server.Asked
 	frozen string // why not
+
+	channels *server.Channels
 }
 
 func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *slog.Logger) (*answers, error) {
@@ -112,7 +114,7 @@ func (a *answers) admin(ctx context.Context, c *cli.Context, log *slog.Logger) (
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Frozen: a.frozen, Log: log})
+		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Frozen: a.frozen, Log: log})
 		if err := server.ServeAdmin(ctx, listener, handler, log); err != nil {
 			log.Error("the admin API has ended", "error", err)
 		}

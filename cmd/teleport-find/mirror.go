@@ -25,12 +25,16 @@ func mirrorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "mirror",
 		Usage: "fill a folder with releases, to serve them or to carry them to hosts without a network",
-		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] VERSION…\n" +
+		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] {VERSION… | --newest N}\n" +
+			"teleport-find mirror --to DIR --prune [--keep N] [--dry-run] [VERSION…]\n" +
 			"teleport-find mirror --check {--to DIR | FILE…}",
 		Description: `Downloads the tarball of each version, edition and architecture with its checksum, and puts both into DIR
 under the names that "teleport-find serve --releases DIR" serves. A tarball gets its name only when it is whole and
 matches its checksum. What is there and matches is not downloaded again; what was interrupted is continued by the
 next run. HTTP proxies are taken from the environment (HTTPS_PROXY, NO_PROXY).
+
+With --prune, versions that the command does not name go from DIR once all that it names is there. Versions stay that hosts are
+told by the server on this machine, or have told it that they run; where that cannot be found out, nothing is removed.
 
 With --check nothing is downloaded. It reads the tarballs FILE…, or all of DIR, and prints for each that it is ok, or every
 rule for which hosts would refuse it; the exit code is 1 if there is one.
@@ -42,7 +46,12 @@ Hosts can also read the folder itself, from media or a share:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", EnvVars: env("MIRROR_TO"), Usage: "`DIR` to fill; made if it is not there"},
 			&cli.BoolFlag{Name: "check", Usage: "download nothing; say whether hosts would take the tarballs that are there"},
-			&cli.StringSliceFlag{Name: "template", EnvVars: env("MIRROR_TEMPLATE"), Usage: "`URL` template of the source, may be repeated: tried in order (default: Teleport's own)"},
+			&cli.GenericFlag{Name: "template", EnvVars: env("MIRROR_TEMPLATE"), Value: new(lines), Usage: "`URL` template of the source, may be repeated, in the environment one a line: tried in order (default: Teleport's own)"},
+			&cli.IntFlag{Name: "newest", Usage: "besides the versions that are named, the newest `N` of a template that is a folder (file:///DIR/…)"},
+			&cli.BoolFlag{Name: "prune", Usage: "then remove from DIR what is not named, nor kept by --keep, nor run or told by the server's hosts"},
+			&cli.IntFlag{Name: "keep", Usage: "with --prune, keep the newest `N` versions of DIR too"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "with --prune, say what would be removed; download and remove nothing"},
+			adminSocketFlag(),
 			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)), Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
 			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH), Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust"},
@@ -78,11 +87,24 @@ func mirror(c *cli.Context) error {
 	if dir == "" {
 		return usageErrorf("--to says which folder to fill")
 	}
-	list, err := wantedBy(c, words)
+	sources, err := mirrorSources(c)
 	if err != nil {
 		return usageError{err}
 	}
-	sources, err := mirrorSources(c)
+	if err := checkPruneFlags(c, words); err != nil {
+		return err
+	}
+	if c.IsSet("newest") {
+		newest, err := newestOf(*c.Generic("template").(*lines), c.Int("newest"))
+		if err != nil {
+			return err
+		}
+		words = append(words, newest...)
+	}
+	if c.Bool("dry-run") || c.Bool("prune") && len(words) == 0 {
+		return prune(c, dir, words, c.Bool("dry-run"))
+	}
+	list, err := wantedBy(c, words)
 	if err != nil {
 		return usageError{err}
 	}
@@ -130,6 +152,9 @@ func mirror(c *cli.Context) error {
 	if len(failed) > 0 {
 		return fmt.Errorf("%d of %d tarballs are missing from %s, the others are whole; the first error: %w", len(failed), len(list), dir, failed[0])
 	}
+	if c.Bool("prune") {
+		return prune(c, dir, words, false)
+	}
 	return nil
 }
 
@@ -165,7 +190,7 @@ func wantedBy(c *cli.Context, words []string) (list []wanted, err error) {
 }
 
 func mirrorSources(c *cli.Context) (sources []*versions.Template, err error) {
-	texts := c.StringSlice("template")
+	texts := *c.Generic("template").(*lines)
 	if len(texts) == 0 {
 		texts = []string{versions.DefaultTemplate}
 	}

@@ -29,8 +29,8 @@ func changeFlags() []cli.Flag {
 
 func setVersionCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "set-version",
-		Usage:     "say which version hosts are to run",
+		Name:  "set-version",
+		Usage: "say which version hosts are to run",
 		UsageText: "teleport-find set-version VERSION [--schedule regular|critical|immediate] [--start VERSION] [--reason TEXT] [--dry-run] [-o table|json|yaml]\n" +
 			"teleport-find set-version --newest [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `
@@ -199,6 +199,15 @@ func readResources(c *cli.Context) ([]rollout.Resource, error) {
 	if name == "" {
 		return nil, usageErrorf("apply which file? -f FILE")
 	}
+	list, err := readFile(c, name)
+	if err != nil {
+		err = fmt.Errorf("%w; nothing was written", err)
+	}
+	return list, err
+}
+
+// readFile reads resources; - is the standard input.
+func readFile(c *cli.Context, name string) ([]rollout.Resource, error) {
 	var data []byte
 	var err error
 	if name == "-" {
@@ -212,7 +221,7 @@ func readResources(c *cli.Context) ([]rollout.Resource, error) {
 	}
 	list, err := rollout.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; nothing was written", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return list, nil
 }

@@ -66,6 +66,8 @@ Where no version is known, hosts are told none and to stay as they are.`,
 			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "have hosts that run another version update now; no: --autoupdate=false"},
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates"},
 			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
+			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
+			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
 			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` with what set-version, enable and apply say, in a folder of its own; made if it is not there. With --agent-version or --groups it is not used"},
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take set-version, enable, apply… on; needs --store"},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
@@ -126,6 +128,9 @@ func serve(c *cli.Context) error {
 	}
 	defer answers.close()
 	answers.asked = server.NewAsked(time.Now)
+	if answers.channels, err = newChannels(c, answers.Answerer, log); err != nil {
+		return err
+	}
 
 	// From here on a signal does what it should: the next lines tell others
 	// that the server is there.
@@ -160,9 +165,10 @@ func serve(c *cli.Context) error {
 		log.Warn("systemd could not be told that the server is ready", "error", err)
 	}
 	go answers.Watch(ctx, watchEvery)
+	go answers.channels.Watch(ctx, watchEvery)
 	defer answers.run(ctx)()
-	go reloadOn(ctx, hangups, log, answers.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, AccessLog: c.Bool("access-log"), Log: log})
+	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
+	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, AccessLog: c.Bool("access-log"), Channels: answers.channels, Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
 	}

@@ -50,6 +50,22 @@ func interleaved(c *cli.Context) (words []string, err error) {
 	return words, nil
 }
 
+// lines is a flag that may be given several times. What is given is taken as it is: in a
+// URL template a comma separates nothing.
+type lines []string
+
+// Set implements cli.Generic. An environment has only one value, with several lines.
+func (l *lines) Set(text string) error {
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			*l = append(*l, line)
+		}
+	}
+	return nil
+}
+
+func (l *lines) String() string { return strings.Join(*l, " ") }
+
 // noWords refuses words that a command would otherwise ignore.
 func noWords(c *cli.Context) error {
 	words, err := interleaved(c)

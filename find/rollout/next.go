@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -64,6 +65,9 @@ type Step struct {
 	Halted   bool
 	Reason   Reason
 	Message  string
+	// Rule is what the group was moved by: the words of the table, or empty where
+	// people or another version did it.
+	Rule string
 }
 
 // Next is one tick of the engine: the rollout that follows from what people want,
@@ -218,9 +222,21 @@ func (s *step) take() bool {
 		} else {
 			s.move(t.to, t.reason, t.apply)
 		}
+		s.e.out.Steps[len(s.e.out.Steps)-1].Rule = ruleWords(i)
 		return true
 	}
 	return false
+}
+
+// ruleWords are those of a transition by themselves: in the table a row may go on from
+// the one before it.
+func ruleWords(i int) string {
+	when := transitions[i].when
+	if rest, ok := strings.CutPrefix(when, "the same"); ok {
+		before, _, _ := strings.Cut(transitions[i-1].when, ";")
+		when = before + rest
+	}
+	return when
 }
 
 // move is the only way into another state.

@@ -29,6 +29,8 @@ type AdminOptions struct {
 	Fleet *Fleet
 	// Asked counts who asks; nil: nobody does.
 	Asked *Asked
+	// Channels is what is listed of them; nil: there are none.
+	Channels *Channels
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
@@ -102,6 +104,7 @@ type AdminError struct {
 //	GET /v1/status               an AdminStatus
 //	GET /v1/overview             an AdminOverview
 //	POST /v1/orders              carries out an AdminOrder; an AdminOrderResult
+//	GET /v1/channels             an AdminChannels
 //	GET /v1/why                  an AdminWhy; parameters host, group, update_id
 //	GET /v1/counts               an AdminCounts
 //	GET /v1/hosts                an AdminHosts; parameters group, state, version, after, limit
@@ -130,6 +133,7 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	mux.HandleFunc("GET /v1/overview", a.overview)
 	mux.HandleFunc("POST /v1/orders", a.order)
 	mux.HandleFunc("GET /v1/why", a.why)
+	mux.HandleFunc("GET /v1/channels", a.channels)
 	a.fleetRoutes(mux)
 	return mux
 }

@@ -56,7 +56,7 @@ func (a *admin) order(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := AdminOrderResult{Steps: []AdminStep{}}
 	for _, s := range result.Steps {
-		answer.Steps = append(answer.Steps, AdminStep(s))
+		answer.Steps = append(answer.Steps, AdminStep{s.Group, s.From, s.To, s.Halted, s.Reason, s.Message})
 	}
 	scene, err := a.Engine.scene(r.Context())
 	if err != nil {
@@ -120,6 +120,14 @@ func (s *Stored) Why(q rollout.Query) AdminWhy {
 	return why
 }
 
+func (a *admin) channels(w http.ResponseWriter, r *http.Request) {
+	answer := AdminChannels{Channels: []AdminChannel{}}
+	if a.Channels != nil {
+		answer.Channels = a.Channels.List(r.Context())
+	}
+	reply(w, http.StatusOK, answer)
+}
+
 // all answers with every resource that there is.
 func (a *admin) all(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
@@ -176,4 +184,3 @@ func (a *admin) steered(w http.ResponseWriter) bool {
 	}
 	return false
 }
-

@@ -273,6 +273,13 @@ func (r *Releases) list() ([]release, error) {
 	return found, nil
 }
 
+// ReleaseOf returns the version and the edition that the name of a tarball says, where it
+// is one that NameTemplate gives.
+func ReleaseOf(name string) (v string, e version.Edition, ok bool) {
+	r, ok := parseName(name)
+	return r.version, r.edition, ok
+}
+
 // parseName reads the names that NameTemplate gives.
 func parseName(name string) (release, bool) {
 	rest, ok := strings.CutPrefix(name, "teleport-")

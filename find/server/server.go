@@ -6,6 +6,9 @@
 // the same minute. The bytes of each different answer are built once.
 //
 //	GET /v1/webapi/find, /webapi/find   the answer (parameters group, host, update_id)
+//	GET /v1/CHANNEL/version, critical   the same for updaters of RFD 0109, also below
+//	                                    /v1/webapi/automaticupgrades/channel/; see Channels
+//	GET /v1/webapi/maintenance          the window of a group (parameter group) for a systemd timer
 //	GET /releases/NAME                  a tarball, or its NAME.sha256
 //	GET /packages/NAME                  a package of the updater, or SHA256SUMS, the list of them
 //	GET /scripts/install.sh             what brings the updater onto a host
@@ -50,6 +53,8 @@ type Options struct {
 	Packages *Packages // nil: no packages are served
 	// InstallScript is served as it is; nil: none.
 	InstallScript []byte
+	// Channels answers updaters of RFD 0109; nil: they are not answered.
+	Channels *Channels
 	// Fleet takes the reports of hosts; nil: they are not taken.
 	Fleet *Fleet
 	// Asked counts who asks; nil: nobody does.
@@ -74,6 +79,11 @@ func New(opts Options) http.Handler {
 	}
 	if opts.Packages != nil {
 		mux.Handle("GET "+PackagesPath+"{name}", opts.Packages)
+	}
+	if opts.Channels != nil {
+		mux.Handle("GET /v1/{path...}", opts.Channels)
+		mux.Handle("GET "+ChannelPath+"{path...}", opts.Channels)
+		mux.Handle("GET /v1/webapi/maintenance", Maintenance(opts.Channels.opts.Groups))
 	}
 	if opts.InstallScript != nil {
 		mux.HandleFunc("GET "+InstallScriptPath, func(w http.ResponseWriter, _ *http.Request) {

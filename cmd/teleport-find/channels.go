@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/server"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/webclient"
+)
+
+func newChannels(c *cli.Context, answers server.Answerer, log *slog.Logger) (*server.Channels, error) {
+	client, err := webclient.New(webclient.Options{CAFile: c.String("channels-ca-file"), UserAgent: "teleport-find/" + version})
+	if err != nil {
+		return nil, err
+	}
+	return server.NewChannels(server.ChannelsOptions{File: c.String("channels"), Groups: answers.(server.GroupSource), HTTP: client, Log: log})
+}
+
+func channelsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "channels",
+		Usage:     "list what updaters of RFD 0109 are told",
+		UsageText: "teleport-find channels [-o table|json|yaml] [--admin-socket PATH]",
+		Description: `Updaters of RFD 0109, such as teleport-ent-updater and the one for Kubernetes, ask for a channel: /v1/CHANNEL/version and
+/v1/CHANNEL/critical, or the same below /v1/webapi/automaticupgrades/channel/. The file of "serve --channels" says which there are:
+
+   stable/cloud: {version: 15.1.1, critical: false}
+   edge: {group: dev}
+   upstream: {forward: https://updates.example.com/v1/stable/cloud}
+
+A channel that follows a group has no version while the group is not to move: where updates are suspended or disabled, where
+the group is halted, and while only some of its hosts have their turn. Who asks then gets 404 and does nothing. A forwarded one is
+asked once a minute, and its last good answer stays. The channel default follows the hosts of no group, if the file says nothing else.`,
+		OnUsageError: onUsageError,
+		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
+		Action: func(c *cli.Context) error {
+			if words, err := wordsOf(c); err != nil {
+				return err
+			} else if len(words) > 0 {
+				return usageErrorf("channels takes no arguments, got %q", words[0])
+			}
+			var all server.AdminChannels
+			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/channels", nil, &all); err != nil {
+				return err
+			}
+			if c.String("output") != "table" {
+				return printValue(c, all)
+			}
+			t := newTable("CHANNEL", "VERSION", "CRITICAL", "FROM", "REMARK")
+			for _, one := range all.Channels {
+				said, note := one.Version, ""
+				if said == "" {
+					said = "none"
+				}
+				if one.Error != "" {
+					note = fmt.Sprintf("the answer is %s old: %s", (time.Duration(one.Age) * time.Second), firstLine(one.Error))
+				}
+				t.row(one.Name, said, yesNo(one.Critical), one.Source, note)
+			}
+			return t.print(c.App.Writer)
+		},
+	}
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+func exportChannelsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "export-channels",
+		Usage:     "write the channels as files, for any web server",
+		UsageText: "teleport-find export-channels DIR [--dry-run] [-o table|json|yaml] [--admin-socket PATH]",
+		Description: `Writes DIR/v1/CHANNEL/version and critical, and the same below DIR/v1/webapi/automaticupgrades/channel/, as the server serves
+them: a web server or a CDN that serves DIR answers the same updaters, also while this server is away. Each file is replaced in
+one step. Where a channel has no version now, the file is removed. Channels that are gone are left as they are.`,
+		OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would change, and change nothing"},
+			outputFlag("table"), adminSocketFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			if len(words) != 1 {
+				return usageErrorf("export-channels takes one folder, got %q", words)
+			}
+			var all server.AdminChannels
+			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/channels", nil, &all); err != nil {
+				return err
+			}
+			written := []exported{}
+			for _, one := range all.Channels {
+				if err := server.CheckChannelName(one.Name); err != nil {
+					return err
+				}
+				for _, below := range []string{"/v1/", server.ChannelPath} {
+					did, err := exportChannel(filepath.Join(words[0], below, one.Name), one, c.Bool("dry-run"))
+					written = append(written, did...)
+					if err != nil {
+						return err
+					}
+				}
+			}
+			if c.String("output") != "table" {
+				return printValue(c, written)
+			}
+			t := newTable("FILE", "CONTENT", "")
+			for _, f := range written {
+				did := f.Change
+				if c.Bool("dry-run") && did != "unchanged" {
+					did = "would be " + did
+				}
+				t.row(f.File, f.Content, did)
+			}
+			return t.print(c.App.Writer)
+		},
+	}
+}
+
+// exported is what became of a file.
+type exported struct {
+	File    string `json:"file"`
+	Content string `json:"content,omitempty"`
+	Change  string `json:"change"`
+}
+
+// exportChannel writes the two files of a channel. Who reads the one between the two
+// writes must not take what is not critical for critical: a version is there before
+// it is said to be critical, and is that no longer before another one is there.
+func exportChannel(dir string, one server.AdminChannel, dryRun bool) (done []exported, err error) {
+	files := []exported{{File: filepath.Join(dir, "version"), Content: one.Version}, {File: filepath.Join(dir, "critical"), Content: yesNo(one.Critical)}}
+	if !one.Critical {
+		files[0], files[1] = files[1], files[0]
+	}
+	if !dryRun {
+		if err := durable.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range files {
+		before, err := os.ReadFile(f.File)
+		missing := errors.Is(err, fs.ErrNotExist)
+		if err != nil && !missing {
+			return done, err
+		}
+		err = nil
+		switch {
+		case f.Content == "" && missing, !missing && string(before) == f.Content:
+			f.Change = string(server.Unchanged)
+		case f.Content == "":
+			f.Change = string(server.Removed)
+			if !dryRun {
+				err = durable.Remove(f.File)
+			}
+		default:
+			f.Change = "written"
+			if !dryRun {
+				err = durable.WriteFile(f.File, []byte(f.Content), 0o644)
+			}
+		}
+		if err != nil {
+			return done, err
+		}
+		done = append(done, f)
+	}
+	return done, nil
+}

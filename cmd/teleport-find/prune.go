@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/server"
+	"teleport-update/internal/durable"
+	releases "teleport-update/internal/version"
+)
+
+func checkPruneFlags(c *cli.Context, words []string) error {
+	switch {
+	case !c.Bool("prune") && (c.IsSet("keep") || c.Bool("dry-run")):
+		return usageErrorf("--keep and --dry-run are for --prune")
+	case c.IsSet("keep") && c.Int("keep") < 1, c.IsSet("newest") && c.Int("newest") < 1:
+		return usageErrorf("--keep and --newest take a number of versions, 1 or more")
+	case c.Bool("prune") && !c.IsSet("keep") && !c.IsSet("newest") && len(words) == 0:
+		return usageErrorf("--prune would remove everything: name the versions that stay, or how many with --keep")
+	}
+	for _, word := range words {
+		if _, err := releases.Parse(word); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+// newestOf returns the newest versions that a source has which can be listed.
+func newestOf(templates []string, n int) ([]string, error) {
+	var found []string
+	for _, text := range templates {
+		// The folder is what comes before the first action of the template.
+		plain, _, _ := strings.Cut(text, "{{")
+		u, err := url.Parse(plain)
+		if err != nil || u.Scheme != "file" {
+			continue
+		}
+		versions, err := versionsIn(filepath.Dir(u.Path + "x"))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, versions...)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("--newest: no template is a folder with releases (file:///DIR/…), and other sources have no list of them: name the versions")
+	}
+	return newest(found, n), nil
+}
+
+// newest returns so many versions, the newest first.
+func newest(versions []string, n int) []string {
+	versions = slices.Clone(versions)
+	slices.SortFunc(versions, func(a, b string) int { return releases.Compare(b, a) })
+	versions = slices.Compact(versions)
+	return versions[:min(n, len(versions))]
+}
+
+// versionsIn are those of the releases in a folder that have their checksum.
+func versionsIn(dir string) (versions []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if v, _, ok := server.ReleaseOf(strings.TrimSuffix(e.Name(), ".sha256")); ok && strings.HasSuffix(e.Name(), ".sha256") {
+			versions = append(versions, v)
+		}
+	}
+	return versions, nil
+}
+
+// prune removes the releases whose versions nobody wants. Other files stay.
+func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
+	keep := make(map[string]bool)
+	for _, word := range named {
+		v, err := releases.Parse(word)
+		if err != nil {
+			return usageError{err}
+		}
+		keep[v] = true
+	}
+	there, err := versionsIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, v := range newest(there, c.Int("keep")) {
+		keep[v] = true
+	}
+	needed, err := neededVersions(c)
+	if err != nil {
+		return fmt.Errorf("nothing was removed from %s: which versions hosts need cannot be found out: %w", dir, err)
+	}
+	for _, v := range needed {
+		keep[v] = true
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		v, _, ok := server.ReleaseOf(e.Name())
+		if !ok || keep[v] || !e.Type().IsRegular() {
+			continue
+		}
+		did := "would be removed"
+		if !dryRun {
+			did = "removed"
+			// Without its checksum a release does not count: it goes first.
+			for _, name := range []string{e.Name() + ".sha256", e.Name()} {
+				if err := durable.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+		}
+		if _, err := fmt.Fprintf(c.App.Writer, "%s  %s\n", e.Name(), did); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// neededVersions are those that hosts of the server on this machine are told or run.
+// Where there is no server there are none.
+func neededVersions(c *cli.Context) (list []string, err error) {
+	client := newAdminClient(c)
+	if _, err := os.Lstat(client.socket); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var now server.AdminOverview
+	if err := client.ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
+		return nil, err
+	}
+	var told server.AdminWhy
+	if err := client.ask(c.Context, http.MethodGet, "/v1/why", nil, &told); err != nil {
+		return nil, err
+	}
+	list = append(list, string(now.Start), string(now.Target), told.AgentVersion)
+	for _, g := range now.Groups {
+		for v := range g.Versions {
+			list = append(list, string(v))
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,394 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"teleport-update/find/rollout"
+	"teleport-update/internal/version"
+	"teleport-update/internal/webclient"
+)
+
+// ChannelPath is where shipped updaters of RFD 0109 ask for a channel, beside /v1/.
+const ChannelPath = "/v1/webapi/automaticupgrades/channel/"
+
+// DefaultChannel is there without being configured. It is for hosts of no group.
+const DefaultChannel = "default"
+
+// GroupSource says what a channel says that follows a group. It must not block.
+type GroupSource interface {
+	// Channel returns the version, empty for none, and whether it is critical.
+	Channel(group string) (version string, critical bool)
+	// Window is when the hosts of a group may update, where it has a window.
+	Window(group string) (rollout.Window, bool)
+}
+
+// Channel implements GroupSource.
+func (s *Stored) Channel(group string) (string, bool) {
+	n := s.current.Load()
+	if n.find == nil {
+		if n.base.AutoUpdate {
+			return n.base.Version, false
+		}
+		return "", false
+	}
+	v, critical := n.find.Channel(group, s.opts.Clock())
+	if !s.opts.Base.AutoUpdate {
+		v = ""
+	}
+	return string(v), critical
+}
+
+// Window implements GroupSource.
+func (s *Stored) Window(group string) (rollout.Window, bool) {
+	if n := s.current.Load(); n.find != nil {
+		return n.find.Window(group)
+	}
+	return rollout.Window{}, false
+}
+
+// Channel implements GroupSource: what hosts are not to update to is no version for an
+// updater that asks nothing else.
+func (s *Static) Channel(group string) (string, bool) {
+	if a := s.Answer(group, ""); a.AutoUpdate {
+		return a.Version, false
+	}
+	return "", false
+}
+
+// Window implements GroupSource. A groups file has none.
+func (s *Static) Window(string) (rollout.Window, bool) { return rollout.Window{}, false }
+
+// ChannelsOptions are the parts of Channels.
+type ChannelsOptions struct {
+	// File says what channels there are; empty: DefaultChannel alone.
+	File   string
+	Groups GroupSource
+	HTTP   *http.Client // for what is forwarded; see webclient
+	Clock  func() time.Time
+	Log    *slog.Logger
+}
+
+// Channels answers updaters of RFD 0109: each channel has a version and says whether it
+// is critical. A channel without a version answers 404, and an updater does nothing.
+//
+//	GET /v1/CHANNEL/version   such as 15.1.1
+//	GET /v1/CHANNEL/critical  yes or no
+//
+// and the same below ChannelPath. The file is YAML, a mapping from the names of
+// channels, which may have slashes in them, to one of
+//
+//	stable/cloud: {version: 15.1.1, critical: false}
+//	edge: {group: dev}
+//	upstream: {forward: https://updates.example.com/v1/stable/cloud}
+type Channels struct {
+	opts    ChannelsOptions
+	current atomic.Pointer[map[string]channel]
+
+	loading  sync.Mutex
+	loaded   fileID
+	forwards map[string]*forward // by their URLs: an edit of the file forgets no good answer
+}
+
+// channel is one of three.
+type channel struct {
+	version  string
+	critical bool
+	group    *string
+	forward  *forward
+}
+
+// NewChannels returns the channels of a file, or the error in it.
+func NewChannels(opts ChannelsOptions) (*Channels, error) {
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	c := &Channels{opts: opts, forwards: make(map[string]*forward)}
+	return c, c.Reload()
+}
+
+// Reload reads the file again. After an error the channels stay as they were.
+func (c *Channels) Reload() error {
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	group := ""
+	next := map[string]channel{DefaultChannel: {group: &group}}
+	if path := c.opts.File; path != "" {
+		data, id, err := readFile(path)
+		c.loaded = id
+		if err == nil {
+			var named map[string]channel
+			named, err = c.parse(data)
+			maps.Copy(next, named)
+		}
+		if err != nil {
+			return fmt.Errorf("channels file %s: %w", path, err)
+		}
+	}
+	c.current.Store(&next)
+	c.opts.Log.Info("channels", "names", slices.Sorted(maps.Keys(next)))
+	return nil
+}
+
+// Watch takes up edits of the file until ctx ends, as Static.Watch does.
+func (c *Channels) Watch(ctx context.Context, every time.Duration) {
+	if c.opts.File == "" {
+		return
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var before fileID
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var now fileID
+		if info, err := os.Stat(c.opts.File); err == nil {
+			now = identify(info)
+		}
+		c.loading.Lock()
+		loaded := c.loaded
+		c.loading.Unlock()
+		if now == before && now != loaded {
+			if err := c.Reload(); err != nil {
+				c.opts.Log.Error("the channels file cannot be taken, the channels stay as they were", "error", err)
+			}
+		}
+		before = now
+	}
+}
+
+// CheckChannelName returns why a channel cannot have a name: it is a path below /v1/,
+// and in a folder of files.
+func CheckChannelName(name string) error {
+	first, _, _ := strings.Cut(name, "/")
+	switch {
+	case name == "" || len(name) > 128:
+		return fmt.Errorf("a channel's name has 1 to 128 characters, and %.40q does not", name)
+	case first == "webapi" || first == "agents":
+		return fmt.Errorf("channel %q: names that begin with %s/ are those of other endpoints", name, first)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		switch {
+		case part == "" || strings.Trim(part, letters+"._+~-") != "" || part[0] == '.':
+			return fmt.Errorf("channel %.140q: the parts of a name are letters, digits and . _ + ~ -, and begin with no dot", name)
+		case part == "version" || part == "critical":
+			return fmt.Errorf("channel %q: no part of a name can be %q, which is what is asked of a channel", name, part)
+		}
+	}
+	return nil
+}
+
+func (c *Channels) parse(data []byte) (map[string]channel, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, err
+	}
+	if len(document.Content) == 0 {
+		return nil, errors.New("it is empty; {} says that there is only the channel default")
+	}
+	channels := make(map[string]channel)
+	err := eachPair(document.Content[0], "a mapping of channel names", func(name string, value *yaml.Node) error {
+		if err := CheckChannelName(name); err != nil {
+			return fmt.Errorf("line %d: %w", value.Line, err)
+		}
+		one, err := c.parseChannel(value)
+		if err != nil {
+			return fmt.Errorf("channel %q: %w", name, err)
+		}
+		channels[name] = one
+		return nil
+	})
+	return channels, err
+}
+
+func (c *Channels) parseChannel(node *yaml.Node) (one channel, err error) {
+	var kinds []string
+	err = eachPair(node, "a mapping of settings", func(name string, value *yaml.Node) (err error) {
+		if value.Kind != yaml.ScalarNode || value.Tag == "!!null" {
+			return fmt.Errorf("line %d: %s is not a single value", value.Line, name)
+		}
+		switch name {
+		case "version":
+			one.version, err = version.Parse(value.Value)
+		case "group":
+			one.group = &value.Value
+		case "forward":
+			one.forward, err = c.forwardTo(value.Value)
+		case "critical":
+			if value.Decode(&one.critical) != nil {
+				err = fmt.Errorf("critical %.40q is not true or false", value.Value)
+			}
+		default:
+			err = fmt.Errorf("unknown field %q (there are version, critical, group, forward)", name)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", value.Line, err)
+		}
+		if name != "critical" {
+			kinds = append(kinds, name)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+	case len(kinds) != 1:
+		err = fmt.Errorf("line %d: it has one of version, group and forward", node.Line)
+	case one.critical && one.version == "":
+		err = fmt.Errorf("line %d: critical goes with version alone: the others say it themselves", node.Line)
+	}
+	return one, err
+}
+
+func (c *Channels) forwardTo(text string) (*forward, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("forward: it is not a URL")
+	}
+	if err := webclient.CheckURL(u); err != nil {
+		return nil, fmt.Errorf("forward: %w", err)
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("forward: %s is the address of a channel, without a query: /version and /critical are put behind it", webclient.Redact(text))
+	}
+	text = strings.TrimSuffix(u.String(), "/")
+	f := c.forwards[text]
+	if f == nil {
+		f = &forward{url: text, http: c.opts.HTTP, clock: c.opts.Clock, log: c.opts.Log}
+		c.forwards[text] = f
+	}
+	return f, nil
+}
+
+// get returns what a channel says. There is no version where ok is false.
+func (c *Channels) get(ctx context.Context, one channel) (v string, critical bool) {
+	switch {
+	case one.group != nil:
+		return c.opts.Groups.Channel(*one.group)
+	case one.forward != nil:
+		said := one.forward.get(ctx)
+		return said.version, said.critical
+	}
+	return one.version, one.critical
+}
+
+// ServeHTTP answers for the channel in the path value "path", which ends in what is
+// asked of it.
+func (c *Channels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at := strings.LastIndexByte(r.PathValue("path"), '/')
+	if at < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	name, what := r.PathValue("path")[:at], r.PathValue("path")[at+1:]
+	one, known := (*c.current.Load())[name]
+	if !known || what != "version" && what != "critical" {
+		http.Error(w, "there is no such channel", http.StatusNotFound)
+		return
+	}
+	v, critical := c.get(r.Context(), one)
+	if v == "" && what == "version" {
+		http.Error(w, "the channel has no version now", http.StatusNotFound)
+		return
+	}
+	if what == "critical" {
+		v = yesNo(critical)
+	}
+	header := w.Header()
+	header["Content-Type"] = plainText
+	header["Cache-Control"] = noStore
+	io.WriteString(w, v)
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// AdminChannel is what a channel says now.
+type AdminChannel struct {
+	Name     string `json:"name"`
+	Version  string `json:"version,omitempty"` // empty: it answers 404
+	Critical bool   `json:"critical"`
+	Source   string `json:"source"` // static, group NAME, or forward URL
+	// Age is for how many seconds the last good answer of a forwarded channel has
+	// been kept, and Error why there is no newer one.
+	Age   float64 `json:"age_seconds,omitempty"`
+	Error string  `json:"error,omitempty"`
+}
+
+// AdminChannels are all channels, in the order of their names.
+type AdminChannels struct {
+	Channels []AdminChannel `json:"channels"`
+}
+
+// List says what each channel says now.
+func (c *Channels) List(ctx context.Context) (list []AdminChannel) {
+	channels := *c.current.Load()
+	for _, name := range slices.Sorted(maps.Keys(channels)) {
+		one := channels[name]
+		line := AdminChannel{Name: name, Source: "static"}
+		line.Version, line.Critical = c.get(ctx, one)
+		switch {
+		case one.group != nil && *one.group == "":
+			line.Source = "hosts of no group"
+		case one.group != nil:
+			line.Source = "group " + *one.group
+		case one.forward != nil:
+			said := one.forward.get(ctx)
+			line.Source = "forward " + webclient.Redact(one.forward.url)
+			if said.err != nil {
+				line.Error = webclient.RedactError(said.err).Error()
+			}
+			if !said.at.IsZero() {
+				line.Age = c.opts.Clock().Sub(said.at).Seconds()
+			}
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// Maintenance answers with the window of the group that is asked for, as lines for
+// OnCalendar= of a systemd timer.
+func Maintenance(groups GroupSource) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if kind := query.Get("kind"); kind != "" && kind != "systemd_timer" {
+			http.Error(w, "kind is systemd_timer", http.StatusBadRequest)
+			return
+		}
+		window, ok := groups.Window(query.Get("group"))
+		if !ok {
+			http.Error(w, "the group has no window", http.StatusNotFound)
+			return
+		}
+		header := w.Header()
+		header["Content-Type"] = plainText
+		header["Cache-Control"] = noStore
+		io.WriteString(w, strings.Join(window.OnCalendar(), "\n")+"\n")
+	})
+}
+
+var (
+	_ GroupSource = (*Stored)(nil)
+	_ GroupSource = (*Static)(nil)
+)
