@@ -61,7 +61,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 		// (RFD 0169 §Downgrades).
 		d.Plan, d.Stop = state.RestoreDatabase, true
 	case !back:
-		m.Log.Debug("the live database goes forward", "reason", err)
+		m.Log.Debug("the live database goes forward", "error", err)
 	case !req.Force:
 		return d, err
 	}

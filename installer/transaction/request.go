@@ -124,7 +124,7 @@ func (m *Machine) overtaken(err error) error {
 	if !m.Scheduled {
 		return err
 	}
-	m.Log.Info("another run was faster; the next one looks again", "reason", err)
+	m.Log.Info("another run was faster; the next one looks again", "error", err)
 	return nil
 }
 
