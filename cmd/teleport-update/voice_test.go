@@ -17,9 +17,50 @@ import (
 // "error", so that one search finds them all. It looks at every room of both
 // programs.
 func TestLogLinesHaveOneVoice(t *testing.T) {
+	seen := map[string]int{}
+	sources(t, func(room string, files *token.FileSet, file *ast.File) {
+		lines, problems := voices(files, file)
+		seen[room] += lines
+		for _, problem := range problems {
+			t.Error(problem)
+		}
+	})
+	for _, room := range []string{"cmd", "find", "health", "installer", "versions"} {
+		if seen[room] == 0 {
+			t.Errorf("no log line of %s was found", room)
+		}
+	}
+}
+
+// What state the host is in is said by the type of an error, which knows whether
+// something was changed, and not written into its text.
+func TestNoErrorSaysByItselfThatNothingWasChanged(t *testing.T) {
+	said := 0
+	sources(t, func(room string, files *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && len(logged(call)) > 0 {
+				return false
+			}
+			text, ok := n.(*ast.BasicLit)
+			if !ok || !strings.Contains(text.Value, "nothing was changed") {
+				return true
+			}
+			if said++; room != "internal" || file.Name.Name != "failure" {
+				t.Errorf("%s: %s", files.Position(text.Pos()), text.Value)
+			}
+			return true
+		})
+	})
+	if said == 0 {
+		t.Error("nobody says it: this test shows nothing")
+	}
+}
+
+// sources parses the files of both programs.
+func sources(t *testing.T, do func(room string, files *token.FileSet, file *ast.File)) {
+	t.Helper()
 	module := filepath.Join("..", "..")
 	elsewhere := []string{"build", "docs", "integration", "tools"}
-	seen := map[string]int{}
 	err := filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
 		room, _, _ := strings.Cut(strings.TrimPrefix(path, module+string(filepath.Separator)), string(filepath.Separator))
 		switch {
@@ -35,20 +76,11 @@ func TestLogLinesHaveOneVoice(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		lines, problems := voices(files, file)
-		seen[room] += lines
-		for _, problem := range problems {
-			t.Error(problem)
-		}
+		do(room, files, file)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, room := range []string{"cmd", "find", "health", "installer", "versions"} {
-		if seen[room] == 0 {
-			t.Errorf("no log line of %s was found", room)
-		}
 	}
 }
 
