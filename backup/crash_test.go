@@ -37,6 +37,7 @@ func duration(t *testing.T, role string, args ...string) time.Duration {
 }
 
 func TestABackupKilledAnywhereLeavesTheOldOneOrNoneOrTheNew(t *testing.T) {
+	t.Parallel()
 	outcomes := map[string]int{}
 	h := newHost(t)
 	makeDB(t, h.db, "PRAGMA journal_mode=wal", 4000, 1)
@@ -136,6 +137,7 @@ var spoilt = map[string]func(t *testing.T, db string) state{
 func TestARestoreKilledAnywhereLeavesAllOldOrAllNewAndCanBeRepeated(t *testing.T) {
 	for name, prepare := range spoilt {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t)
 			makeDB(t, h.db, "", 4000, 1)
 			h.take(t, "15.1.0")

@@ -13,6 +13,7 @@ import (
 func TestABackupUnderABusyWriterIsTheStateOfOneMoment(t *testing.T) {
 	for _, mode := range []string{"wal", "delete", "truncate"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t)
 			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 60000, 1)
 			if info, err := os.Stat(h.db); err != nil || info.Size() < 2*copyChunk {
@@ -55,6 +56,7 @@ func TestABackupWorksBesideSQLiteInC(t *testing.T) {
 	}
 	for _, mode := range []string{"wal", "delete"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t)
 			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 5000, 1)
 			cmd := exec.Command(shell, "-batch", h.db)

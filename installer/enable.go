@@ -2,12 +2,12 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/report"
 )
@@ -180,7 +180,7 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 	err := i.configure(ctx, func(c *state.Config) error {
 		active := c.Active()
 		if active.Version == "" {
-			return errors.New("there is no active version to pin; nothing was changed: `teleport-update enable` first")
+			return failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")
 		}
 		if v != "" && v != active.Version {
 			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}, Kind: transaction.Pin}

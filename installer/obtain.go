@@ -8,6 +8,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -100,7 +101,7 @@ func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) 
 	}
 	path, err := i.Database()
 	if err != nil {
-		return nil, req, fmt.Errorf("find the agent's database: %w; nothing was changed", err)
+		return nil, req, failure.Unchanged("find the agent's database: %w", err)
 	}
 	take, restore, err := transaction.RoomFor(state.Database{Path: path, Plan: state.BackupDatabase}, "")
 	if err != nil {
@@ -207,7 +208,7 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause erro
 // to fetch it again.
 func checkLocal(ctx context.Context, tree versions.Tree) error {
 	if err := tree.Verify(ctx); err != nil {
-		return fmt.Errorf("%w; nothing was changed: `teleport-update pin %s` fetches it again", err, tree.Release.Version)
+		return failure.Unchanged("%w", err).To("`teleport-update pin %s` fetches it again", tree.Release.Version)
 	}
 	if err := tree.Smoke(ctx); err != nil {
 		if ctx.Err() != nil {

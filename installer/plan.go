@@ -9,6 +9,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/versions"
 )
@@ -47,7 +48,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	}
 	answer, err := i.askQuietly(ctx, spec)
 	if err != nil {
-		return Plan{}, fmt.Errorf("%w; nothing was changed", err)
+		return Plan{}, failure.Unchanged("%w", err)
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
@@ -146,11 +147,11 @@ func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spe
 	}
 	e, err := f.Estimate(ctx, fetch)
 	if err != nil {
-		return fmt.Errorf("%w; nothing was changed", err)
+		return failure.Unchanged("%w", err)
 	}
 	p.Download, p.Bytes, p.Need, p.Free = e.From, e.Download, e.Need, e.Free
 	if e.Free < e.Need {
-		return fmt.Errorf("%w; nothing was changed: free some space", &space.Error{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free})
+		return failure.Unchanged("%w", &space.Error{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free}).To("free some space")
 	}
 	return nil
 }

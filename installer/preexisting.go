@@ -24,8 +24,8 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 			continue
 		}
 		if version.Compare(v, t.Version) > 0 {
-			return failure.Refuse("this host runs version %s (%s), newer than version %s that the cluster wants; nothing was changed: "+
-				"have the cluster want at least %s, or insist with --allow-downgrade", v, program, t.Short(), v)
+			return failure.Unchanged("this host runs version %s (%s), newer than version %s that the cluster wants", v, program, t.Short()).
+				To("have the cluster want at least %s, or insist with --allow-downgrade", v).Refused()
 		}
 		return nil
 	}

@@ -63,18 +63,19 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	active := c.Active()
 	switch {
 	case active.Version == "":
-		return version.Release{}, failure.Refuse("there is no active version to go back from; nothing was changed")
+		return version.Release{}, failure.Unchanged("there is no active version to go back from").Refused()
 	case named == active.Version:
-		return version.Release{}, failure.Refuse("version %s is active already; nothing was changed", named)
+		return version.Release{}, failure.Unchanged("version %s is active already", named).Refused()
 	case named == c.Status.PreviousVersion && named != "":
 		return c.Previous(), nil
 	case named != "":
 		return version.Release{Version: named, Edition: active.Edition}, nil
 	case c.Status.PreviousVersion == "":
-		return version.Release{}, failure.Refuse("there is no previous version to go back to; nothing was changed: name one that `teleport-update verify` lists")
+		return version.Release{}, failure.Unchanged("there is no previous version to go back to").
+			To("name one that `teleport-update verify` lists").Refused()
 	case c.Status.Held != nil: // every other commit takes the hold away
-		return version.Release{}, failure.Refuse("the last change was a rollback from %s already; nothing was changed: to go on, name the version, as in `teleport-update rollback %s`",
-			c.Status.PreviousVersion, c.Status.PreviousVersion)
+		return version.Release{}, failure.Unchanged("the last change was a rollback from %s already", c.Status.PreviousVersion).
+			To("to go on, name the version, as in `teleport-update rollback %s`", c.Status.PreviousVersion).Refused()
 	}
 	return c.Previous(), nil
 }
@@ -93,6 +94,6 @@ func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 }
 
 func (i *Installer) notKept(t version.Release) error {
-	return failure.Refuse("going back to version %s is refused: %s; nothing was changed: `teleport-update verify` lists the versions that are, `teleport-update pin %s` installs it",
-		t.Short(), i.WhyNotKept(t), t.Version)
+	return failure.Unchanged("going back to version %s is refused: %s", t.Short(), i.WhyNotKept(t)).
+		To("`teleport-update verify` lists the versions that are, `teleport-update pin %s` installs it", t.Version).Refused()
 }

@@ -40,11 +40,11 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 	}
 	data, err := regular.Read(file, maxTokenSize, 0)
 	if err != nil {
-		return nil, fmt.Errorf("read the join token: %w; nothing was changed", err)
+		return nil, failure.Unchanged("read the join token: %w", err)
 	}
 	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(i.Paths.DataDir, "token")}
 	if t.secret == "" || strings.ContainsFunc(t.secret, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, fmt.Errorf("%s does not hold one word, as a join token is; nothing was changed", file)
+		return nil, failure.Unchanged("%s does not hold one word, as a join token is", file)
 	}
 	content, err := regular.Read(i.Paths.AgentConfig, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		return t, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the agent's configuration: %w; nothing was changed", err)
+		return nil, failure.Unchanged("read the agent's configuration: %w", err)
 	}
 	var agent struct {
 		Teleport struct {
@@ -63,7 +63,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		} `yaml:"teleport"`
 	}
 	if err := yaml.Unmarshal(content, &agent); err != nil {
-		return nil, fmt.Errorf("read the agent's configuration %s: %w; nothing was changed", i.Paths.AgentConfig, state.PlainYAML(err))
+		return nil, failure.Unchanged("read the agent's configuration %s: %w", i.Paths.AgentConfig, state.PlainYAML(err))
 	}
 	for _, named := range []string{agent.Teleport.JoinParams.TokenName, agent.Teleport.AuthToken} {
 		if filepath.IsAbs(named) {
@@ -71,8 +71,8 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 			return t, nil
 		}
 	}
-	return nil, failure.Refuse("%s names no file for the join token; nothing was changed: set teleport.join_params.token_name to %s there, or leave out --token-file",
-		i.Paths.AgentConfig, t.path)
+	return nil, failure.Unchanged("%s names no file for the join token", i.Paths.AgentConfig).
+		To("set teleport.join_params.token_name to %s there, or leave out --token-file", t.path).Refused()
 }
 
 // placeToken puts the token, and a configuration where there is none, in place.

@@ -7,20 +7,104 @@ import (
 	"testing"
 )
 
-// What a host runs has nothing in it of what a server needs: its store, its
-// rollouts, its listeners.
-func TestTheUpdaterImportsNothingOfTheFindServer(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
+// A house is a program and its rooms by floors, the lowest first: who is on one
+// imports from below, and rooms on one floor do not know one another. Who imports a
+// room that is on no floor imports another program's.
+type house struct {
+	program string
+	floors  [][]string
+	arrows  int // fewer imports mean that the test sees nothing
+}
+
+var houses = []house{
+	{"cmd/teleport-update", [][]string{
+		{"internal"},
+		{"find", "installer/state", "ospackage", "systemd", "versions"},
+		{"backup", "health", "installer/host", "report"},
+		{"installer/transaction"},
+		{"installer"},
+		{"cmd/teleport-update"},
+	}, 30},
+	{"cmd/teleport-find", [][]string{
+		{"internal"},
+		{"find", "versions"},
+		{"find/rollout", "find/store", "packaging/installscript", "packaging/repository"},
+		{"find/fleet", "find/simulate"},
+		{"find/server"},
+		{"cmd/teleport-find"},
+	}, 10},
+}
+
+const module = "teleport-update/"
+
+// floorOf is the floor of a package of the module, and the room on it: -1 for a
+// package on none. A room of a program is that folder alone, and not what is in the
+// folders of others in it.
+func (h house) floorOf(path string) (floor int, room string) {
+	floor = -1
+	for n, rooms := range h.floors {
+		for _, r := range rooms {
+			inside := strings.HasPrefix(path, r+"/") && r != "find" && r != "installer"
+			if (path == r || inside) && len(r) > len(room) {
+				floor, room = n, r
+			}
+		}
+	}
+	return floor, room
+}
+
+func TestImportsGoDownstairs(t *testing.T) {
+	for _, h := range houses {
+		t.Run(h.program, func(t *testing.T) {
+			out, err := exec.Command("go", "list", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+h.program).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrows := 0
+			for line := range strings.Lines(string(out)) {
+				words := strings.Fields(line)
+				importer, ours := strings.CutPrefix(words[0], module)
+				if !ours {
+					continue
+				}
+				from, room := h.floorOf(importer)
+				if from < 0 {
+					t.Errorf("%s is in no room of this program", importer)
+				}
+				for _, word := range words[1:] {
+					imported, ours := strings.CutPrefix(word, module)
+					to, other := h.floorOf(imported)
+					if !ours || room == other {
+						continue
+					}
+					arrows++
+					if to >= from {
+						t.Errorf("%s imports %s, which is not below it", importer, imported)
+					}
+				}
+			}
+			if arrows < h.arrows {
+				t.Errorf("there are only %d imports: this test shows nothing", arrows)
+			}
+		})
+	}
+}
+
+// What is written down on a host is read by each of its programs: it knows nothing
+// of how a release is fetched, of systemd or of the cluster, but for the name of a
+// release.
+func TestStateImportsNothingButHelpersAndTheNameOfARelease(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", module+"installer/state").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	imported := strings.Fields(string(out))
 	for _, path := range imported {
-		if strings.HasPrefix(path, "teleport-update/find/") {
-			t.Errorf("the updater imports %s", path)
+		if strings.HasPrefix(path, module) && !strings.HasPrefix(path, module+"internal/") && path != module+"installer/state" {
+			t.Errorf("installer/state imports %s", path)
 		}
 	}
-	if !slices.Contains(imported, "teleport-update/find") {
+	if !slices.Contains(imported, module+"internal/version") {
 		t.Errorf("the list of imports is not one: %q", imported)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/urfave/cli/v2"
+
+	"teleport-update/internal/failure"
 )
 
 func (a *app) statusCommand() *cli.Command {
@@ -56,7 +58,7 @@ func (a *app) verifyCommand() *cli.Command {
 				fmt.Fprintf(a.stdout, "%s %s: %s\n", mark, f.Subject, f.Detail)
 			}
 			if amiss > 0 {
-				return fmt.Errorf("%d thing(s) are amiss; nothing was changed: `teleport-update update --now` repairs what can be repaired", amiss)
+				return failure.Unchanged("%d thing(s) are amiss", amiss).To("`teleport-update update --now` repairs what can be repaired")
 			}
 			return nil
 		},

@@ -6,63 +6,153 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"unicode"
 )
 
-// logging are the rooms whose log lines are looked at.
-var logging = []string{"backup", "cmd", "find", "internal", "ospackage", "versions"}
-
 // TestLogLinesHaveOneVoice: lower case, no full stop, and an error under the key
-// "error", so that one search finds them all.
+// "error", so that one search finds them all. It looks at every room of both
+// programs.
 func TestLogLinesHaveOneVoice(t *testing.T) {
-	module, seen := filepath.Join("..", ".."), 0
-	for _, room := range logging {
-		err := filepath.WalkDir(filepath.Join(module, room), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			files := token.NewFileSet()
-			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok || !isLogging(call) {
-					return true
-				}
-				seen++
-				for _, problem := range voice(call) {
-					t.Errorf("%s: %s", files.Position(call.Pos()), problem)
-				}
-				return true
-			})
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+	seen := map[string]int{}
+	sources(t, func(room string, files *token.FileSet, file *ast.File) {
+		lines, problems := voices(files, file)
+		seen[room] += lines
+		for _, problem := range problems {
+			t.Error(problem)
 		}
-	}
-	if seen < 30 {
-		t.Errorf("only %d log lines were found", seen)
+	})
+	for _, room := range []string{"cmd", "find", "health", "installer", "versions"} {
+		if seen[room] == 0 {
+			t.Errorf("no log line of %s was found", room)
+		}
 	}
 }
 
-// isLogging reports whether a call is one of the methods of a logger, which all are
-// named log.
-func isLogging(call *ast.CallExpr) bool {
-	method, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || len(call.Args) == 0 {
-		return false
+// What state the host is in is said by the type of an error, which knows whether
+// something was changed, and not written into its text.
+func TestNoErrorSaysByItselfThatNothingWasChanged(t *testing.T) {
+	said := 0
+	sources(t, func(room string, files *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && len(logged(call)) > 0 {
+				return false
+			}
+			text, ok := n.(*ast.BasicLit)
+			if !ok || !strings.Contains(text.Value, "nothing was changed") {
+				return true
+			}
+			if said++; room != "internal" || file.Name.Name != "failure" {
+				t.Errorf("%s: %s", files.Position(text.Pos()), text.Value)
+			}
+			return true
+		})
+	})
+	if said == 0 {
+		t.Error("nobody says it: this test shows nothing")
 	}
+}
+
+// sources parses the files of both programs.
+func sources(t *testing.T, do func(room string, files *token.FileSet, file *ast.File)) {
+	t.Helper()
+	module := filepath.Join("..", "..")
+	elsewhere := []string{"build", "docs", "integration", "tools"}
+	err := filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
+		room, _, _ := strings.Cut(strings.TrimPrefix(path, module+string(filepath.Separator)), string(filepath.Separator))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != module && (slices.Contains(elsewhere, room) || strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		do(room, files, file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABrokenLogLineIsSeen(t *testing.T) {
+	for _, tc := range []struct {
+		line string
+		says []string
+	}{
+		{`log.Info("the version is active", "version", v)`, nil},
+		{`m.Log.Warn("URL is not reached", "error", err)`, nil},
+		{`log.Info("The version is active")`, []string{"begins with a capital"}},
+		{`m.Log.Warn("the version is active.")`, []string{"ends with a stop"}},
+		{`s.log.Error("gone!", "err", err)`, []string{"ends with a stop", `the key "err"`}},
+		{`log.Error("gone", "cause", closeErr)`, []string{`the key "cause"`}},
+		{`log.Debug("gone", "Version", v)`, []string{`the key "Version"`}},
+		{`log.Log(ctx, slog.LevelInfo, "Gone")`, []string{"begins with a capital"}},
+		{`log.InfoContext(ctx, "Gone.", "why", err)`, []string{"begins with a capital", "ends with a stop", `the key "why"`}},
+	} {
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, "x.go", "package x\nfunc f() { "+tc.line+" }", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, problems := voices(files, file)
+		if lines != 1 || len(problems) != len(tc.says) {
+			t.Errorf("%s: %d lines, %q; want %q", tc.line, lines, problems, tc.says)
+			continue
+		}
+		for n, says := range tc.says {
+			if !strings.Contains(problems[n], says) {
+				t.Errorf("%s: %q; want %q", tc.line, problems[n], says)
+			}
+		}
+	}
+}
+
+// voices counts the log lines of a file, and says what is wrong with them.
+func voices(files *token.FileSet, file *ast.File) (lines int, problems []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if args := logged(call); len(args) > 0 {
+			lines++
+			for _, problem := range voice(args) {
+				problems = append(problems, files.Position(call.Pos()).String()+": "+problem)
+			}
+		}
+		return true
+	})
+	return lines, problems
+}
+
+// logged is the message and the attributes of a call of a logger, which all are
+// named log.
+func logged(call *ast.CallExpr) []ast.Expr {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !strings.EqualFold(lastName(method.X), "log") {
+		return nil
+	}
+	before := 0
 	switch method.Sel.Name {
 	case "Debug", "Info", "Warn", "Error":
-		return strings.EqualFold(lastName(method.X), "log")
+	case "DebugContext", "InfoContext", "WarnContext", "ErrorContext":
+		before = 1
+	case "Log":
+		before = 2
+	default:
+		return nil
 	}
-	return false
+	return call.Args[min(before, len(call.Args)):]
 }
 
 func lastName(x ast.Expr) string {
@@ -75,8 +165,8 @@ func lastName(x ast.Expr) string {
 	return ""
 }
 
-func voice(call *ast.CallExpr) (problems []string) {
-	if message, ok := literal(call.Args[0]); ok {
+func voice(args []ast.Expr) (problems []string) {
+	if message, ok := literal(args[0]); ok {
 		first := strings.Fields(message + " ")[0]
 		if unicode.IsUpper(rune(first[0])) && (len(first) == 1 || first != strings.ToUpper(first)) {
 			problems = append(problems, strconv.Quote(message)+" begins with a capital")
@@ -85,11 +175,12 @@ func voice(call *ast.CallExpr) (problems []string) {
 			problems = append(problems, strconv.Quote(message)+" ends with a stop")
 		}
 	}
-	for i := 1; i+1 < len(call.Args); i += 2 {
-		key, ok := literal(call.Args[i])
-		isError := strings.HasPrefix(strings.ToLower(lastName(call.Args[i+1])), "err")
-		if ok && (key == "err" || isError && key != "error") {
-			problems = append(problems, "an error has the key "+strconv.Quote(key))
+	for i := 1; i+1 < len(args); i += 2 {
+		key, ok := literal(args[i])
+		name := lastName(args[i+1])
+		isError := strings.HasPrefix(name, "err") || strings.HasSuffix(name, "Err")
+		if ok && (key == "err" || isError && key != "error" || key != strings.ToLower(key)) {
+			problems = append(problems, "an attribute has the key "+strconv.Quote(key))
 		}
 	}
 	return problems

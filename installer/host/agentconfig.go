@@ -10,6 +10,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
 )
@@ -78,7 +79,7 @@ func (h *Host) ResolveProxy(spec *state.Spec) error {
 	agent, err := ReadAgentSettings(config)
 	if err != nil {
 		if spec.Proxy == "" {
-			return fmt.Errorf("%w; nothing was changed", err)
+			return failure.Unchanged("%w", err)
 		}
 		h.Log.Warn("the group could not be read from the agent's configuration", "error", err)
 		return nil
@@ -86,7 +87,7 @@ func (h *Host) ResolveProxy(spec *state.Spec) error {
 	if spec.Proxy == "" && agent.Proxy != "" {
 		// The proxy names the programs that root will run.
 		if err := trust.Path(config); err != nil {
-			return fmt.Errorf("the proxy is not taken from %s: %w; nothing was changed: name the proxy with `teleport-update enable --proxy`", config, err)
+			return failure.Unchanged("the proxy is not taken from %s: %w", config, err).To("name the proxy with `teleport-update enable --proxy`")
 		}
 		spec.Proxy = agent.Proxy
 	}
@@ -94,10 +95,11 @@ func (h *Host) ResolveProxy(spec *state.Spec) error {
 		spec.Group = agent.Group
 	}
 	if spec.Proxy == "" {
-		return fmt.Errorf("no proxy address is known; nothing was changed: name it with `teleport-update enable --proxy`, or set teleport.proxy_server in %s", config)
+		return failure.Unchanged("no proxy address is known").
+			To("name it with `teleport-update enable --proxy`, or set teleport.proxy_server in %s", config)
 	}
 	if _, err := find.ParseProxy(spec.Proxy); err != nil {
-		return fmt.Errorf("%w; nothing was changed: name another with `teleport-update enable --proxy`", err)
+		return failure.Unchanged("%w", err).To("name another with `teleport-update enable --proxy`")
 	}
 	return nil
 }

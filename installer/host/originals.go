@@ -95,7 +95,7 @@ func (h *Host) NeverEnabled(c state.Config) bool {
 	}
 	err := h.CheckNeverEnabled()
 	if err != nil {
-		h.Log.Warn("no version is active, but one may have been; what is kept of the time before stays", "reason", err)
+		h.Log.Warn("no version is active, but one may have been; what is kept of the time before stays", "error", err)
 	}
 	return err == nil
 }

@@ -41,7 +41,7 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 			if target, err := os.Readlink(path); err == nil && target == os.DevNull {
 				return masked(filepath.Base(path))
 			}
-			return failure.Refuse("this host is managed by another updater (%s): remove it first; nothing was changed", path)
+			return failure.Unchanged("this host is managed by another updater (%s): remove it first", path).Refused()
 		}
 	}
 	switch {
@@ -53,7 +53,7 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 	case u.LoadState == "masked":
 		return masked(layout.AgentUnit)
 	case u.FragmentPath == h.Paths.Unit() && len(u.DropIns) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir:
-		return failure.Refuse("the agent's unit starts %s, which is no link of the updater's: look at %s; nothing was changed", u.ExecStart, strings.Join(u.DropIns, ", "))
+		return failure.Unchanged("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart, strings.Join(u.DropIns, ", ")).Refused()
 	case u.FragmentPath == "" || u.FragmentPath == h.Paths.Unit(), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
 		// A package's unit ranks below ours, and is taken over by it. Everything else
 		// that systemd would prefer is in the way.
@@ -63,11 +63,11 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 }
 
 func masked(unit string) error {
-	return failure.Refuse("%s is masked: `systemctl unmask %s` first; nothing was changed", unit, unit)
+	return failure.Unchanged("%s is masked: `systemctl unmask %s` first", unit, unit).Refused()
 }
 
 func takesPrecedence(path string) error {
-	return failure.Refuse("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in; nothing was changed", path)
+	return failure.Unchanged("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in", path).Refused()
 }
 
 // CheckStarts says what keeps systemd from starting a version, whose links and unit
@@ -120,7 +120,7 @@ func ReadUnit(path string) (state.UnitFile, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		u.Target, err = os.Readlink(path)
 	case info.Mode().IsRegular() && info.Size() > archive.MaxUnit:
-		err = failure.Refuse("%s is of %d bytes, so it is no unit: move it away; nothing was changed", path, info.Size())
+		err = failure.Unchanged("%s is of %d bytes, so it is no unit: move it away", path, info.Size()).Refused()
 	case info.Mode().IsRegular():
 		u.Regular, u.Mode = true, uint32(info.Mode().Perm())
 		u.Content, err = os.ReadFile(path)
@@ -131,7 +131,7 @@ func ReadUnit(path string) (state.UnitFile, error) {
 }
 
 func refuseUnit(path string) error {
-	return failure.Refuse("%s is neither a file nor a link: remove it; nothing was changed", path)
+	return failure.Unchanged("%s is neither a file nor a link: remove it", path).Refused()
 }
 
 // RestoreUnit puts a unit file back as it was.

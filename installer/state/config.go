@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
@@ -92,14 +93,14 @@ func LoadConfig(path string) (Config, error) {
 		return EmptyConfig(), nil
 	}
 	if err != nil {
-		return Config{}, fmt.Errorf("read the configuration: %w; nothing was changed", err)
+		return Config{}, failure.Unchanged("read the configuration: %w", err)
 	}
 	var c Config
 	if err := yaml.Unmarshal(data, &c); err != nil {
-		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file", path, PlainYAML(err))
+		return Config{}, failure.Unchanged("read the configuration %s: %w", path, PlainYAML(err)).To("repair the file")
 	}
 	if err := c.check(); err != nil {
-		return Config{}, fmt.Errorf("read the configuration %s: %w; nothing was changed: repair the file", path, err)
+		return Config{}, failure.Unchanged("read the configuration %s: %w", path, err).To("repair the file")
 	}
 	return c, nil
 }

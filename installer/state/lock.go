@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/trust"
 )
 
@@ -29,7 +30,7 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("another updater is at work (%s); nothing was changed: try again when it is done", e.Holder)
+	return failure.Unchanged("another updater is at work (%s)", e.Holder).To("try again when it is done").Error()
 }
 
 // Lock takes the lock at path and returns its release. The kernel drops the
@@ -48,7 +49,7 @@ func Lock(ctx context.Context, path string, patience time.Duration) (unlock func
 		ok, err = l.TryLockContext(wait, 100*time.Millisecond)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("interrupted (%w) while waiting for another updater; nothing was changed", context.Cause(ctx))
+		return nil, failure.Unchanged("interrupted (%w) while waiting for another updater", context.Cause(ctx))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		// What was waited for was an uninstall; others meet at a new file.
@@ -84,12 +85,12 @@ func prepareStore(dir string) error {
 	err := trust.Path(dir)
 	if err == nil {
 		if err := durable.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make %s: %w; nothing was changed", dir, err)
+			return failure.Unchanged("make %s: %w", dir, err)
 		}
 		err = trust.Path(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be relied on: %w; nothing was changed: see what is in it, then give it to root alone", dir, err)
+		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("see what is in it, then give it to root alone")
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func cannotLock(path string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
-	return fmt.Errorf("lock %s: %w; nothing was changed: look at that file and remove it", path, err)
+	return failure.Unchanged("lock %s: %w", path, err).To("look at that file and remove it")
 }
 
 // isStillThere reports whether the file that was locked has its name still.

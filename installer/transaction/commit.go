@@ -45,7 +45,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if !ok {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", t.j.To, t.j.To.Dir, t.Paths.Journal())}
 	}
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.config()
 	if err != nil {
 		return err
 	}

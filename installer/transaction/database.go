@@ -26,7 +26,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	d := state.Database{Plan: state.KeepDatabase, Stop: back || from == "" && req.Force}
 	var err error
 	if d.Path, err = m.Database(); err != nil {
-		return d, fmt.Errorf("find the agent's database: %w; nothing was changed: repair the file", err)
+		return d, failure.Unchanged("find the agent's database: %w", err).To("repair the file")
 	}
 	if d.Dir, err = m.backupDir(c); err != nil {
 		return d, err
@@ -61,7 +61,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 		// (RFD 0169 §Downgrades).
 		d.Plan, d.Stop = state.RestoreDatabase, true
 	case !back:
-		m.Log.Debug("the live database goes forward", "reason", err)
+		m.Log.Debug("the live database goes forward", "error", err)
 	case !req.Force:
 		return d, err
 	}
@@ -92,10 +92,10 @@ func isCorrupt(err error) bool {
 // cannotBackUp says which file is in the way of a switch, and what to do.
 func cannotBackUp(err error, path string, req Request) error {
 	if corrupt, ok := errors.AsType[*backup.CorruptError](err); ok {
-		return failure.Refuse("the agent's database %s is damaged or not a database (%s), so it cannot be backed up; nothing was changed: %s",
-			path, corrupt.Detail, req.wayOut())
+		return failure.Unchanged("the agent's database %s is damaged or not a database (%s), so it cannot be backed up", path, corrupt.Detail).
+			To("%s", req.wayOut()).Refused()
 	}
-	return fmt.Errorf("look at the agent's database: %w; nothing was changed: %s", err, req.wayOut())
+	return failure.Unchanged("look at the agent's database: %w", err).To("%s", req.wayOut())
 }
 
 // mayLoseBackup reports whether a person insisted on a switch although the
@@ -161,13 +161,13 @@ func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 		return 0, 0, nil
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("size the agent's database: %w; nothing was changed", err)
+		return 0, 0, failure.Unchanged("size the agent's database: %w", err)
 	}
 	restore = take
 	if d.Plan == state.RestoreDatabase {
 		size, err := backup.Size(filepath.Join(dir, backup.FileName))
 		if err != nil {
-			return 0, 0, fmt.Errorf("size the backup: %w; nothing was changed", err)
+			return 0, 0, failure.Unchanged("size the backup: %w", err)
 		}
 		restore = max(restore, size)
 	}
@@ -189,7 +189,7 @@ func (m *Machine) CheckRoom(d state.Database, dir string) error {
 
 func checkFree(dir string, need int64) error {
 	if err := space.Check(dir, need, 0); err != nil {
-		return fmt.Errorf("make room for the agent's database: %w; nothing was changed: free some space", err)
+		return failure.Unchanged("make room for the agent's database: %w", err).To("free some space")
 	}
 	return nil
 }
@@ -225,8 +225,8 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 		return err
 	}
 	if !ok {
-		return failure.Refuse("going back to version %s is refused: %s; nothing was changed: %sinsist with `teleport-update enable --allow-downgrade`, "+
-			"which keeps the database of today", to.Short(), m.WhyNotKept(to), otherwise)
+		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), m.WhyNotKept(to)).
+			To("%sinsist with `teleport-update enable --allow-downgrade`, which keeps the database of today", otherwise).Refused()
 	}
 	maxAge := spec.Backup.MaxAge.Std()
 	if maxAge == 0 {
@@ -236,8 +236,8 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 		Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now(),
 	})
 	if invalid, ok := errors.AsType[*backup.InvalidError](err); ok {
-		return failure.Refuse("going back to version %s is refused: %s; nothing was changed: %sinsist with `teleport-update rollback %s --force`, "+
-			"which keeps the database of today", to.Short(), invalid, otherwise, to.Version)
+		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), invalid).
+			To("%sinsist with `teleport-update rollback %s --force`, which keeps the database of today", otherwise, to.Version).Refused()
 	}
 	return err
 }

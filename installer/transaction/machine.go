@@ -23,13 +23,13 @@ package transaction
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
 
@@ -60,12 +60,23 @@ type transaction struct {
 	j     *record
 }
 
-// connected connects to the agent on a host that is up. Not to reach systemd is no
+// config reads the configuration while the transaction is open: where it cannot be
+// read, something was changed before, and the phase says what becomes of it.
+func (t *transaction) config() (state.Config, error) {
+	c, err := state.LoadConfig(t.Paths.Config())
+	row, _ := phaseOf(t.j.Phase)
+	if row.cutOff == nil {
+		return c, err
+	}
+	return c, failure.In(failure.State(row.cutOff(&t.j.Journal)), err)
+}
+
+// Agent connects to the agent on a host that is up. Not to reach systemd is no
 // reason to do without it: whoever cannot ask comes back later.
 func (m *Machine) Agent(ctx context.Context) (Agent, error) {
 	agent, err := m.Connect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reach systemd: %w; nothing was changed", err)
+		return nil, failure.Unchanged("reach systemd: %w", err)
 	}
 	return agent, nil
 }
@@ -185,12 +196,12 @@ func (m *Machine) Retain(c state.Config) {
 	}
 }
 
-// staysAsItIs says what a host is on that was not changed.
-func StaysAsItIs(c state.Config) string {
+// StaysAsItIs says what a host is on that was not changed.
+func StaysAsItIs(c state.Config) failure.State {
 	if c.Spec.ActiveVersion == "" {
-		return "nothing was changed"
+		return ""
 	}
-	return "the agent stays on " + OrNone(c.Spec.ActiveVersion)
+	return failure.State("the agent stays on " + OrNone(c.Spec.ActiveVersion))
 }
 
 // OrNone completes "the agent is on …": before the first enable nobody but the

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -17,7 +18,7 @@ import (
 	"teleport-update/installer/state"
 )
 
-var write = flag.Bool("write", false, "write docs/phases.md")
+var update = flag.Bool("update", false, "write the table of phases into docs/architecture.md")
 
 func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
 	m := testMachine(t)
@@ -175,41 +176,42 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 	})
 }
 
-// TestThePhasesPage holds docs/phases.md to the table and the list. After a change
-// of these: go test ./installer/transaction -run TestThePhasesPage -write
-func TestThePhasesPage(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "phases.md")
-	want := page()
-	if *write {
-		must(t, os.WriteFile(path, []byte(want), 0o644))
+// TestArchitectureShowsTheTable holds the part of docs/architecture.md about phases
+// and steps to the table and the list. After a change of these:
+// go test ./installer/transaction -run TestArchitectureShowsTheTable -update
+func TestArchitectureShowsTheTable(t *testing.T) {
+	const begin, end = "<!-- written from installer/transaction/phases.go and step.go: begin -->\n", "<!-- end -->\n"
+	path := filepath.Join("..", "..", "docs", "architecture.md")
+	page, err := os.ReadFile(path)
+	must(t, err)
+	before, rest, found := strings.Cut(string(page), begin)
+	got, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no part between the marks %q and %q", path, begin, end)
 	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s is not what the table says (%v): write it by go test ./installer/transaction -run TestThePhasesPage -write", path, err)
+	if want := picture(); *update {
+		must(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
+	} else if got != want {
+		t.Errorf("%s is not what the table says: write it by go test ./installer/transaction -run TestArchitectureShowsTheTable -update", path)
 	}
 }
 
-func page() string {
+// picture is the phases and the steps as people read them.
+func picture() string {
 	var b strings.Builder
-	b.WriteString(`# The phases of a transaction
-
-This page is written from the table in installer/transaction/phases.go and the list in step.go.
-
-` + "```mermaid\nstateDiagram-v2\n")
-	name := func(p state.Phase) string {
-		if p == "" {
-			return "[*]"
-		}
-		return string(p)
-	}
+	b.WriteString("\n```mermaid\nstateDiagram-v2\n")
+	name := func(p state.Phase) string { return cmp.Or(string(p), "[*]") }
 	for _, p := range phases() {
-		for _, next := range p.next {
-			fmt.Fprintf(&b, "    %s --> %s\n", name(p.name), name(next))
+		next := p.next
+		if len(next) == 0 {
+			next = []state.Phase{""} // the journal is gone
 		}
-		if len(p.next) == 0 {
-			fmt.Fprintf(&b, "    %s --> [*]\n", name(p.name))
+		for _, n := range next {
+			fmt.Fprintf(&b, "    %s --> %s\n", name(p.name), name(n))
 		}
 	}
-	b.WriteString("```\n")
+	b.WriteString("```\n\n| phase | what holds from here on | noted in the journal | the recovery before the agent starts at a boot | the recovery on a host that is up |\n" +
+		"| --- | --- | --- | --- | --- |\n")
 	for _, p := range phases() {
 		if p.name == "" {
 			continue
@@ -218,16 +220,13 @@ This page is written from the table in installer/transaction/phases.go and the l
 		for _, what := range p.notes {
 			notes = append(notes, string(what))
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", p.name, p.guarantee)
-		fmt.Fprintf(&b, "- Before the agent starts at a boot, the recovery %s.\n- On a host that is up, the recovery %s.\n", p.boot.name, p.live.name)
-		if len(notes) > 0 {
-			fmt.Fprintf(&b, "- What may be noted in the journal: %s.\n", strings.Join(notes, ", "))
-		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.name, p.guarantee, strings.Join(notes, ", "), p.boot.name, p.live.name)
 	}
-	b.WriteString("\n# The steps of a switch\n\nRead from top to bottom on the way to a new version, from bottom to top on the way back.\n\n" +
-		"| step | begins when done | on the way back | begins when undone | needs of the journal |\n| --- | --- | --- | --- | --- |\n")
+	b.WriteString("\nThe steps of a switch are read from top to bottom on the way to a new version, and from bottom to top on the way back:\n\n" +
+		"| step | begins when it is done | on the way back | begins when it is undone | needs of the journal for the way back |\n| --- | --- | --- | --- | --- |\n")
 	for _, s := range steps() {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.name, s.enters, s.back, s.leaves, strings.Join(s.needs, ", "))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.name, s.enters, cmp.Or(s.back, "nothing"), s.leaves, strings.Join(s.needs, ", "))
 	}
+	b.WriteString("\n")
 	return b.String()
 }

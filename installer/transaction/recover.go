@@ -80,7 +80,7 @@ func (m *Machine) loadOrSetAside() (*record, error) {
 		return j, err
 	}
 	if bad.Newer {
-		return nil, &failure.NeedsPersonError{Err: fmt.Errorf("%w; nothing was changed", bad)}
+		return nil, &failure.NeedsPersonError{Err: failure.Unchanged("%w", bad)}
 	}
 	return nil, &failure.NeedsPersonError{Err: m.setAside(bad)}
 }
@@ -92,22 +92,22 @@ func (m *Machine) loadOrSetAside() (*record, error) {
 func (m *Machine) setAside(bad *state.JournalError) error {
 	c, err := state.LoadConfig(m.Paths.Config())
 	if err != nil {
-		return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+		return failure.Unchanged("%w", bad).To("%v", err)
 	}
 	problems := []string{"no version was active yet"}
 	if tree, ok, err := m.Active(c); err != nil {
-		return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+		return failure.Unchanged("%w", bad).To("%v", err)
 	} else if ok {
 		if problems, err = m.Problems(tree); err != nil {
-			return fmt.Errorf("%w; nothing was changed: %w", bad, err)
+			return failure.Unchanged("%w", bad).To("%v", err)
 		}
 	} else if v := c.Spec.ActiveVersion; v != "" {
 		problems = []string{"version " + v + " is not whole on disk"}
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("%w; nothing was changed, and nothing will be as long as it is there: %s; "+
-			"once the links in %s and the unit %s are those of the version that is to run, remove the journal",
-			bad, strings.Join(problems, "; "), m.Paths.LinkDir, m.Paths.Unit())
+		e := failure.Unchanged("%w", bad).To("%s; once the links in %s and the unit %s are those of the version that is to run, remove the journal",
+			strings.Join(problems, "; "), m.Paths.LinkDir, m.Paths.Unit())
+		return failure.In(failure.State(e.State.String()+", and nothing will be as long as it is there"), e)
 	}
 	aside := m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
 	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 
 	"teleport-update/installer/host"
@@ -140,9 +142,11 @@ func outcomes() []outcome {
 
 // TestEveryPhaseEachCallEachOutcome goes through the table: each phase, at boot and
 // on a live host, each call that its recovery makes, and each outcome of it. After
-// that, and after the next tick, all is over and the promise is kept.
+// that, and after the next tick, all is over and the promise is kept. One run has a
+// share of them, another one each time; FAULTS=all has all.
 func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
 	covered := map[state.Phase]bool{}
+	share, number := shareOfRun(t), 0
 	for _, s := range scenes() {
 		first := s.make(t)
 		j, err := load(first.Paths.Journal())
@@ -155,6 +159,9 @@ func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
 			for n := range len(calls) {
 				for k, o := range outcomes() {
 					if k == 0 && n > 0 {
+						continue
+					}
+					if number++; share >= 0 && number%shares != share {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/boot=%v/%d %s/%s", s.name, boot, n, calls[n], o.name), func(t *testing.T) {
@@ -173,6 +180,25 @@ func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
 			t.Errorf("no scene is about the phase %s", p)
 		}
 	}
+}
+
+// shares has no factor in common with the number of outcomes, so that each share has
+// every outcome at some call.
+const shares = 7
+
+// shareOfRun is the share that this run has, -1 for all. FAULTS_SEED repeats one.
+func shareOfRun(t *testing.T) int {
+	if os.Getenv("FAULTS") == "all" {
+		return -1
+	}
+	share := rand.IntN(shares)
+	if given := os.Getenv("FAULTS_SEED"); given != "" {
+		seed, err := strconv.ParseUint(given, 10, 64)
+		must(t, err)
+		share = int(seed % shares)
+	}
+	t.Logf("share %d of %d; again: FAULTS_SEED=%d; all: FAULTS=all", share, shares, share)
+	return share
 }
 
 func (m *model) recovers(boot bool) (error, bool) {

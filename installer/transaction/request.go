@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -99,8 +100,8 @@ func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err er
 		m.Log.Info("another run has switched already", "version", to.Short())
 		return checked{}, false, nil
 	case active != r.From:
-		return checked{}, false, m.overtaken(fmt.Errorf("%s became active while %s was being fetched; nothing was changed: run the command again",
-			OrNone(active.Version), r.To))
+		return checked{}, false, m.overtaken(failure.Unchanged("%s became active while %s was being fetched", OrNone(active.Version), r.To).
+			To("run the command again"))
 	case r.Kind.Automatic() && !r.Now && c.Status.Failed.BackingOff(to, m.Now()) && !c.Status.Failed.ReplacedBy(r.To.SHA256):
 		m.Log.Info("the version failed in another run meanwhile; nothing was changed", "version", to.Short())
 		return checked{}, false, nil
@@ -113,7 +114,7 @@ func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err er
 		return checked{}, false, err
 	}
 	if !found || tree.SHA256 != r.To.SHA256 {
-		return checked{}, false, m.overtaken(fmt.Errorf("version %s is no longer on disk as it was fetched; nothing was changed: run the command again", r.To))
+		return checked{}, false, m.overtaken(failure.Unchanged("version %s is no longer on disk as it was fetched", r.To).To("run the command again"))
 	}
 	return checked{r, c, tree}, true, nil
 }
@@ -124,7 +125,7 @@ func (m *Machine) overtaken(err error) error {
 	if !m.Scheduled {
 		return err
 	}
-	m.Log.Info("another run was faster; the next one looks again", "reason", err)
+	m.Log.Info("another run was faster; the next one looks again", "error", err)
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (u *undoing) run(ctx context.Context) error {
 		}
 		err := s.undo(u, ctx)
 		if u.boot && errors.Is(err, errTooSoon) {
-			u.Log.Warn("whether the database is the old version's is for the next run to see", "reason", err)
+			u.Log.Warn("whether the database is the old version's is for the next run to see", "error", err)
 			u.later, err = true, nil
 		}
 		u.fail(err)
@@ -295,7 +295,7 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.config()
 	return c.Spec.Health, err
 }
 
@@ -333,7 +333,7 @@ func (t *transaction) reason() string {
 
 // closeUndone records how the transaction ended and removes the journal.
 func (t *transaction) closeUndone(ctx context.Context) error {
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.config()
 	if err != nil {
 		return err
 	}

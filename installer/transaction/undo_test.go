@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"teleport-update/installer/host"
@@ -157,5 +158,19 @@ func TestASwitchThatMetAnotherFileThanPlannedIsClosed(t *testing.T) {
 				t.Errorf("tsh is %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// An error that says nothing was changed would be wrong while a transaction is open.
+func TestWhatCannotBeReadInAnOpenTransactionSaysHowFarItIs(t *testing.T) {
+	for _, p := range []state.Phase{restored, proven, uninstalling} {
+		m := testMachine(t)
+		tr := m.open(t, p, nil)
+		writeFile(t, m.Paths.Config(), "no configuration")
+		_, err := tr.config()
+		row, _ := phaseOf(p)
+		if err == nil || !strings.Contains(err.Error(), "; "+row.cutOff(&tr.j.Journal)+": repair the file") || strings.Contains(err.Error(), "nothing was changed") {
+			t.Errorf("in the phase %s: %v", p, err)
+		}
 	}
 }

@@ -32,8 +32,8 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if c.Spec.ActiveVersion == "" {
 		// All of the store goes, and nothing is put in the place of links into it.
 		if err := m.CheckNeverEnabled(); err != nil {
-			return failure.Refuse("%s names no active version, but the agent may be ours all the same: %v; nothing was changed: "+
-				"`teleport-update enable` first, then uninstall", m.Paths.Config(), err)
+			return failure.Unchanged("%s names no active version, but the agent may be ours all the same: %v", m.Paths.Config(), err).
+				To("`teleport-update enable` first, then uninstall").Refused()
 		}
 	}
 	// The timer must not repair what is being taken away.
@@ -142,7 +142,7 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 // uninstallAgain goes on with an uninstall that was cut off.
 func (t *transaction) uninstallAgain(ctx context.Context) error {
 	t.Log.Warn("going on with an uninstall that was cut off", "begun", t.j.Started)
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.config()
 	if err == nil {
 		err = t.finishUninstall(context.WithoutCancel(ctx), c)
 	}
@@ -156,7 +156,7 @@ func (t *transaction) uninstallAgain(ctx context.Context) error {
 // uninstall was cut off; the rest of it is for the next run.
 func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	t.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.config()
 	if err != nil {
 		return err
 	}

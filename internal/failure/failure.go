@@ -1,8 +1,57 @@
-// Package failure has the kinds of errors that decide with which exit code a
-// command ends, and what is remembered of it.
+// Package failure has the errors that commands end with: their text in three parts,
+// and the kinds that decide with which exit code a command ends, and what is
+// remembered of it.
 package failure
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
+
+// Error is a failure as an operator reads it, in three parts.
+type Error struct {
+	What  error  // what happened
+	State State  // what state the host is in
+	Fix   string // what to do; empty where What says it, or nothing helps but waiting
+}
+
+// State is what state a failure leaves the host in. The zero State is that of a
+// failure before the first change.
+type State string
+
+// Unchanged begins an error that is met before the first change. What happened is
+// formatted as by fmt.Errorf.
+func Unchanged(format string, args ...any) *Error { return &Error{What: fmt.Errorf(format, args...)} }
+
+// To says what to do.
+func (e *Error) To(format string, args ...any) *Error {
+	e.Fix = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Refused makes it a *RefusedError.
+func (e *Error) Refused() error { return &RefusedError{e} }
+
+func (e *Error) Error() string {
+	text := e.What.Error() + "; " + e.State.String()
+	if e.Fix != "" {
+		text += ": " + e.Fix
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.What }
+
+func (s State) String() string { return cmp.Or(string(s), "nothing was changed") }
+
+// In says of an error that was met after the first change what state the host is in;
+// who met it could not know. Other errors than an *Error are returned as they are.
+func In(s State, err error) error {
+	if e, ok := err.(*Error); ok {
+		return &Error{e.What, s, e.Fix}
+	}
+	return err
+}
 
 // NeedsPersonError is a state of the host that the updater cannot repair by
 // itself. The command that meets it exits with 4.
@@ -12,11 +61,12 @@ func (e *NeedsPersonError) Error() string { return e.Err.Error() }
 func (e *NeedsPersonError) Unwrap() error { return e.Err }
 
 // RefusedError is a change that would put the host at risk. Nothing was changed.
-type RefusedError struct{ Reason string }
+type RefusedError struct{ Err error }
 
-func (e *RefusedError) Error() string { return e.Reason }
+func (e *RefusedError) Error() string { return e.Err.Error() }
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Refuse returns a *RefusedError.
 func Refuse(format string, args ...any) error {
-	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
+	return &RefusedError{fmt.Errorf(format, args...)}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+
+	"teleport-update/internal/failure"
 )
 
 const (
@@ -163,5 +165,5 @@ func (r *reader) digested(name, digest string) ([]byte, error) {
 }
 
 func notOurs(err error) error {
-	return fmt.Errorf("it is not signed by the key given (%w): name the key that has signed it with --previous-key, or publish into another folder; nothing was changed", err)
+	return failure.Unchanged("it is not signed by the key given (%w): name the key that has signed it with --previous-key, or publish into another folder", err)
 }

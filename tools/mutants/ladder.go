@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -16,9 +17,10 @@ import (
 type rung struct {
 	name string
 	// pkg has the tests; empty stands for the mutant's own package.
-	pkg  string
-	args []string // of the tests
-	only string   // for mutants whose line in the list matches this expression
+	pkg   string
+	args  []string // of the tests
+	only  string   // for mutants whose line in the list matches this expression
+	whole bool     // the tests have a part of their cases without FAULTS=all
 	// built: the tests have the updater built and look at that, so that they need
 	// not be built with each mutant themselves.
 	built bool
@@ -30,7 +32,7 @@ type rung struct {
 var rungs = []rung{
 	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup)/"},
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
-	{name: "its package's tests"},
+	{name: "its package's tests", whole: true},
 	{name: "booted hosts", pkg: "integration/recovery", args: []string{"-test.run=SecondWatch|KilledAfterABoot"}, only: " (watchAgain|noteIfBooted): ", built: true},
 	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/transaction/takeover.go", built: true},
 	{name: "take-overs killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TakeOverKilledAtEveryCall/apt"}, only: "^installer/transaction/takeover.go", built: true},
@@ -115,6 +117,9 @@ func (l *ladder) test(ctx context.Context, r rung, env []string, dir string) (st
 	}
 	if out, err := l.compile(ctx, r, buildEnv, program); err != nil {
 		return out, err
+	}
+	if r.whole {
+		env = append(slices.Clone(env), "FAULTS=all")
 	}
 	args := append([]string{program, "-test.failfast", "-test.timeout=30m"}, r.args...)
 	return l.run(ctx, filepath.Join(l.module, r.pkg), env, args...)

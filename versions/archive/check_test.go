@@ -134,7 +134,7 @@ func TestEveryViolationIsNamed(t *testing.T) {
 // TestUnpackRefusesWhatCheckNames: over random archives, the one takes exactly those
 // of which the other names nothing, and refuses others for the first that is named.
 func TestUnpackRefusesWhatCheckNames(t *testing.T) {
-	const archives = 1500
+	const archives = 600
 	sound, several := 0, 0
 	kinds := make(map[string]bool)
 	for seed := range uint64(archives) {
