@@ -1,11 +1,14 @@
 package transaction
 
 import (
+	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 
 	"teleport-update/health"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 )
 
 // record is the journal of one open transaction, and the only way to write in it:
@@ -26,6 +29,30 @@ const (
 	aboutDatabase about = "database"
 	aboutPackages about = "packages"
 )
+
+// newJournal is the journal of a transaction that begins now.
+func (m *Machine) newJournal() *state.Journal {
+	return &state.Journal{Head: state.Head{Writer: m.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.BootID()}
+}
+
+// suitRescuer sees, before the first change, that the program which the recovery at
+// boot would run can act on a journal. What it is too old for is left out, where the
+// transaction can do without; else the transaction is refused. What every program
+// can act on costs nothing.
+func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
+	if err := j.Stamp(j); err != nil || j.ForAll() {
+		return err
+	}
+	program, schema, err := m.Rescuer(ctx)
+	known := fmt.Sprintf("%s knows schema %d", program, schema)
+	if err != nil {
+		known = err.Error()
+	}
+	if err := state.Fit(j, schema); err != nil {
+		return failure.Refuse("the recovery at boot could not act on this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
+	}
+	return nil
+}
 
 func newRecord(path string, j *state.Journal) *record {
 	return &record{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
