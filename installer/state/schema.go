@@ -76,12 +76,10 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("a newer updater wrote it (acting on it takes schema %d, this program knows %d)", e.ReadableFrom, Schema)
 }
 
-// Remedy is what a person can do.
+// Remedy is what a person can do. The program that wrote it may not be the file of
+// that name any more.
 func (e *NewerError) Remedy() string {
-	if e.Writer == "" {
-		return "upgrade teleport-update"
-	}
-	return fmt.Sprintf("upgrade teleport-update, or run the newer one: `%.200s recover`", e.Writer)
+	return fmt.Sprintf("upgrade teleport-update, or have a newer one do it by its `recover` (%.200q wrote this)", e.Writer)
 }
 
 // readHead returns the head of a document; a *NewerError for one that this program
@@ -114,36 +112,41 @@ func Decode(data []byte, document any) error {
 	return json.Unmarshal(data, document)
 }
 
-// Fit makes a document say no more than a program of a schema acts on, by leaving
-// out what is optional. An error names what cannot be left out.
-func Fit[T any](document *T, schema int) error { return fit(document, schema, needs()) }
+// Fit makes a journal say no more than a program of a schema acts on, by leaving out
+// what is optional. An error names what cannot be left out.
+func (j *Journal) Fit(schema int) error { return j.fit(schema, needs()) }
 
-func fit[T any](document *T, schema int, rows []need) error {
-	fields, err := fieldsOf(document)
+func (j *Journal) fit(schema int, rows []need) error {
+	fields, err := fieldsOf(j)
 	if err != nil {
 		return err
 	}
-	left := false
+	var stays []string
 	for _, n := range rows {
 		switch {
 		case n.schema <= schema || !n.in(fields):
-		case !n.optional:
-			return fmt.Errorf("%s takes schema %d", n, n.schema)
-		default:
+		case n.optional:
 			n.leaveOut(fields)
-			left = true
+			fields["readable_from"] = firstSchema
+		default:
+			stays = append(stays, n.String())
 		}
 	}
-	if !left {
-		return nil
-	}
-	fields["readable_from"] = firstSchema
 	data, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}
-	*document = *new(T)
-	return json.Unmarshal(data, document)
+	*j = Journal{}
+	if err := json.Unmarshal(data, j); err != nil {
+		return err
+	}
+	if err := j.stamp(j, rows); err != nil {
+		return err
+	}
+	if j.ReadableFrom > schema {
+		return fmt.Errorf("acting on it takes schema %d %q", j.ReadableFrom, stays)
+	}
+	return nil
 }
 
 func (n need) String() string { return strings.TrimSuffix(n.field+" "+n.value, " ") }

@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,9 +14,8 @@ import (
 	"testing"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/pinned"
 )
-
-var write = flag.Bool("write", false, "write docs/phases.md")
 
 func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
 	m := testMachine(t)
@@ -175,17 +173,9 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 	})
 }
 
-// TestThePhasesPage holds docs/phases.md to the table and the list. After a change
-// of these: go test ./installer/transaction -run TestThePhasesPage -write
+// TestThePhasesPage holds docs/phases.md to the table and the list.
 func TestThePhasesPage(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "phases.md")
-	want := page()
-	if *write {
-		must(t, os.WriteFile(path, []byte(want), 0o644))
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s is not what the table says (%v): write it by go test ./installer/transaction -run TestThePhasesPage -write", path, err)
-	}
+	pinned.File(t, filepath.Join("..", "..", "docs", "phases.md"), page())
 }
 
 func page() string {

@@ -48,8 +48,8 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 	if err != nil {
 		known = err.Error()
 	}
-	if err := state.Fit(j, schema); err != nil {
-		return failure.Refuse("the recovery at boot could not act on this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
+	if err := j.Fit(schema); err != nil {
+		return failure.Refuse("the recovery at boot could not undo this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
 	}
 	return nil
 }
@@ -67,6 +67,9 @@ func load(path string) (*record, error) {
 	}
 	if _, ok := phaseOf(j.Phase); !ok || j.Phase == "" {
 		return nil, &state.JournalError{Reason: fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase)}
+	}
+	if j.Reached != "" && !slices.ContainsFunc(steps(), func(s step) bool { return s.name == j.Reached }) {
+		return nil, &state.JournalError{Reason: fmt.Sprintf("the journal %s names an unknown step %q", path, j.Reached)}
 	}
 	return newRecord(path, j), nil
 }
