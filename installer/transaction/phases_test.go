@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"teleport-update/installer/state"
-	"teleport-update/internal/pinned"
+	"teleport-update/internal/golden"
 )
 
 func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
@@ -175,7 +175,7 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 
 // TestThePhasesPage holds docs/phases.md to the table and the list.
 func TestThePhasesPage(t *testing.T) {
-	pinned.File(t, filepath.Join("..", "..", "docs", "phases.md"), page())
+	golden.File(t, filepath.Join("..", "..", "docs", "phases.md"), page())
 }
 
 func page() string {

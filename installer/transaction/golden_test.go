@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"teleport-update/installer/state"
-	"teleport-update/internal/pinned"
+	"teleport-update/internal/golden"
 )
 
-func TestAnOrderHasNamesInOneSpelling(t *testing.T) { pinned.Tags(t, "json", Order{}) }
+func TestAnOrderHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", Order{}) }
 
-// pinnedJournals are a real journal of each phase, as a switch that was cut off there
+// goldenJournals are a real journal of each phase, as a switch that was cut off there
 // left it.
-func pinnedJournals(t *testing.T) map[string]string {
+func goldenJournals(t *testing.T) map[string]string {
 	t.Helper()
 	id := regexp.MustCompile(`"id": "[A-Z2-7]{26}"`)
 	journals := map[string]string{}
@@ -38,27 +38,27 @@ func pinnedJournals(t *testing.T) map[string]string {
 }
 
 // The phase words are the names of the files.
-func TestTheJournalOfEachPhaseIsPinned(t *testing.T) {
+func TestTheJournalOfEachPhaseKeepsItsForm(t *testing.T) {
 	var files []string
-	for name, text := range pinnedJournals(t) {
+	for name, text := range goldenJournals(t) {
 		files = append(files, name)
-		pinned.File(t, filepath.Join("testdata", "journal", name), text)
+		golden.File(t, filepath.Join("testdata", "journal", name), text)
 	}
-	pinned.Folder(t, filepath.Join("testdata", "journal"), files...)
+	golden.Folder(t, filepath.Join("testdata", "journal"), files...)
 	if len(files) != len(names()) {
 		t.Errorf("there are journals %q; want one of each of %q", files, names())
 	}
 }
 
-func TestOrdersArePinned(t *testing.T) {
+func TestOrdersKeepTheirForm(t *testing.T) {
 	var r Request
-	pinned.Fill(&r)
+	golden.Fill(&r)
 	for name, o := range map[string]Order{"switch": {Switch: &r}, "uninstall": {Uninstall: &state.Uninstall{KeepAgent: true}}} {
 		o.Writer = "/usr/bin/teleport-update"
 		must(t, o.Stamp(o))
 		data, err := json.MarshalIndent(o, "", "  ")
 		must(t, err)
-		pinned.File(t, filepath.Join("testdata", "order", name+".json"), string(data)+"\n")
+		golden.File(t, filepath.Join("testdata", "order", name+".json"), string(data)+"\n")
 		again, err := ReadOrder(strings.NewReader(string(data)))
 		must(t, err)
 		back, err := json.MarshalIndent(again, "", "  ")
@@ -70,7 +70,7 @@ func TestOrdersArePinned(t *testing.T) {
 }
 
 // Words that are written down, and what says them.
-func TestTheWordsArePinned(t *testing.T) {
+func TestTheWordsKeepTheirForm(t *testing.T) {
 	var b strings.Builder
 	list := func(of string, words ...any) {
 		for _, w := range words {
@@ -85,5 +85,5 @@ func TestTheWordsArePinned(t *testing.T) {
 	list("agent.state", state.AgentRunning, state.AgentFailing, state.AgentStopped, state.AgentUnknown)
 	list("database.plan", state.KeepDatabase, state.BackupDatabase, state.RestoreDatabase)
 	list("status.last_update.result", state.Succeeded, state.RolledBack, state.FailedEarly, state.Interrupt)
-	pinned.File(t, filepath.Join("testdata", "words.txt"), b.String())
+	golden.File(t, filepath.Join("testdata", "words.txt"), b.String())
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/internal/pinned"
+	"teleport-update/internal/golden"
 )
 
-func TestTheHelpOfEachCommandIsPinned(t *testing.T) {
+func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	help := func(file string, command ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
 		if code := run(append(append([]string{"teleport-find"}, command...), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s", command, code, stderr.String())
 		}
-		pinned.File(t, filepath.Join("testdata", "help", file), stdout.String())
+		golden.File(t, filepath.Join("testdata", "help", file), stdout.String())
 		return stdout.String()
 	}
 	_, commands, _ := strings.Cut(help("all.txt"), "COMMANDS:\n")
@@ -27,7 +27,7 @@ func TestTheHelpOfEachCommandIsPinned(t *testing.T) {
 		files = append(files, name+".txt")
 		help(name+".txt", name)
 	}
-	pinned.Folder(t, filepath.Join("testdata", "help"), files...)
+	golden.Folder(t, filepath.Join("testdata", "help"), files...)
 	if len(files) < 8 {
 		t.Errorf("only these were found: %q", files)
 	}

@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"teleport-update/installer/state"
-	"teleport-update/internal/pinned"
+	"teleport-update/internal/golden"
 )
 
-// The hidden commands are pinned, too: units and other builds of this program call
+// The hidden commands are contracts, too: units and other builds of this program call
 // them.
-func TestTheHelpOfEachCommandIsPinned(t *testing.T) {
+func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	files := []string{"all.txt"}
 	help := func(file string, command ...string) {
 		t.Helper()
@@ -24,7 +24,7 @@ func TestTheHelpOfEachCommandIsPinned(t *testing.T) {
 		if code := run(t.Context(), append(append([]string{appName}, command...), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s", command, code, stderr.String())
 		}
-		pinned.File(t, filepath.Join("testdata", "help", file), stdout.String())
+		golden.File(t, filepath.Join("testdata", "help", file), stdout.String())
 	}
 	help("all.txt")
 	var hidden []string
@@ -35,7 +35,7 @@ func TestTheHelpOfEachCommandIsPinned(t *testing.T) {
 		files = append(files, c.Name+".txt")
 		help(c.Name+".txt", "--data-dir", t.TempDir(), c.Name)
 	}
-	pinned.Folder(t, filepath.Join("testdata", "help"), files...)
+	golden.Folder(t, filepath.Join("testdata", "help"), files...)
 	if !slices.Equal(hidden, []string{"setup", "recover", "switch"}) {
 		t.Errorf("the hidden commands are %q", hidden)
 	}

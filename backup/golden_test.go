@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/internal/pinned"
+	"teleport-update/internal/golden"
 	"teleport-update/internal/version"
 )
 
 // backup.yaml is RFD 0169's (§On-disk layout), and more.
-func TestTheRecordOfABackupIsPinned(t *testing.T) {
-	pinned.Tags(t, "yaml", document{})
+func TestTheRecordOfABackupKeepsItsForm(t *testing.T) {
+	golden.Tags(t, "yaml", document{})
 	dir := t.TempDir()
 	r := record{
 		Meta: Meta{Proxy: "mytenant.teleport.sh", Version: "15.1.1", Edition: version.Enterprise, Created: time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)},
@@ -25,7 +25,7 @@ func TestTheRecordOfABackupIsPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned.File(t, "testdata/backup.yaml", string(data))
+	golden.File(t, "testdata/backup.yaml", string(data))
 	if err := os.WriteFile(filepath.Join(dir, metaName), append(data, "from_the_future: 1\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}

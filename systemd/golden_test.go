@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/internal/golden"
 	"teleport-update/internal/layout"
-	"teleport-update/internal/pinned"
 )
 
-func TestOurUnitsArePinned(t *testing.T) {
+func TestOurUnitsKeepTheirForm(t *testing.T) {
 	for dir, u := range map[string]Units{
 		"usual": {Binary: "/usr/bin/teleport-update"},
 		"moved": {Binary: "/opt/t/updater/teleport-update", DataDir: "/opt/t", LinkDir: "/opt/bin", UnitDir: "/opt/units", ConfigDir: "/opt/units"},
@@ -22,15 +22,15 @@ func TestOurUnitsArePinned(t *testing.T) {
 		var names []string
 		for _, f := range files {
 			names = append(names, f.Name)
-			pinned.File(t, filepath.Join("testdata", dir, f.Name), string(f.Content))
+			golden.File(t, filepath.Join("testdata", dir, f.Name), string(f.Content))
 		}
-		pinned.Folder(t, filepath.Join("testdata", dir), names...)
+		golden.Folder(t, filepath.Join("testdata", dir), names...)
 	}
 }
 
 // Packages look for switches by the name of their units, and an older updater removes
 // what a newer one left of them.
-func TestThePrefixOfTransientUnitsIsPinned(t *testing.T) {
+func TestThePrefixOfTransientUnitsKeepsItsForm(t *testing.T) {
 	if transientPrefix != "teleport-update-switch-" {
 		t.Errorf("it is %q now", transientPrefix)
 	}

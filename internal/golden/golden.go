@@ -1,10 +1,10 @@
-// Package pinned is for tests. It holds what other programs and other people rely on
+// Package golden is for tests. It holds what other programs and other people rely on
 // to what was agreed on: files, texts and names, against golden files in testdata.
 //
 // A difference is either a fault, or a change of a contract. Then the test is run with
 // -update, which writes the golden file, and whoever reviews the commit sees the
 // change there.
-package pinned
+package golden
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files of what is pinned")
+var update = flag.Bool("update", false, "write the golden files")
 
 // File fails a test unless a golden file, by its path from the test's folder, holds
 // just that.
@@ -34,7 +34,7 @@ func File(t testing.TB, path, got string) {
 		}
 		return
 	}
-	t.Errorf("%s is pinned, and is another now (%v). Where that is meant, write it: go test -run '%s' . -update\n%s", path, err, t.Name(), difference(path, got))
+	t.Errorf("%s is a contract, and is another now (%v). Where that is meant, write it: go test -run '%s' . -update\n%s", path, err, t.Name(), difference(path, got))
 }
 
 // Folder fails a test unless the golden files in a folder have just these names:
@@ -57,14 +57,14 @@ func Folder(t testing.TB, dir string, names ...string) {
 				t.Error(err)
 			}
 		default:
-			t.Errorf("%s is pinned, and nothing makes it any more. Where that is meant, remove it: go test -run '%s' . -update", path, t.Name())
+			t.Errorf("%s is a contract, and nothing makes it any more. Where that is meant, remove it: go test -run '%s' . -update", path, t.Name())
 		}
 	}
 }
 
 // difference is as a reviewer reads it, where there is a program that says it.
 func difference(path, got string) string {
-	cmd := exec.Command("diff", "-u", "--label", "pinned", "--label", "now", path, "-")
+	cmd := exec.Command("diff", "-u", "--label", "agreed", "--label", "now", path, "-")
 	cmd.Stdin = bytes.NewReader([]byte(got))
 	out, _ := cmd.Output()
 	if len(out) == 0 {

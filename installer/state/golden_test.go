@@ -11,20 +11,20 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"teleport-update/internal/pinned"
+	"teleport-update/internal/golden"
 	"teleport-update/internal/version"
 )
 
 func TestWhatIsWrittenHasNamesInOneSpelling(t *testing.T) {
-	pinned.Tags(t, "json", Journal{}, LastAnswer{})
-	pinned.Tags(t, "yaml", Config{})
+	golden.Tags(t, "json", Journal{}, LastAnswer{})
+	golden.Tags(t, "yaml", Config{})
 }
 
-// Each field that a journal can have; which ones are there in which phase is pinned
-// in package transaction.
-func TestTheJournalIsPinned(t *testing.T) {
+// Each field that a journal can have; which ones are there in which phase, the golden
+// files of package transaction say.
+func TestTheJournalKeepsItsForm(t *testing.T) {
 	var j, again Journal
-	pinned.Fill(&j)
+	golden.Fill(&j)
 	j.To.Version, j.From.Version, j.ReadableFrom = "1.1.0", "1.0.0", firstSchema
 	path := filepath.Join(t.TempDir(), "journal.json")
 	if err := j.Save(path); err != nil {
@@ -34,7 +34,7 @@ func TestTheJournalIsPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned.File(t, "testdata/journal.json", string(data))
+	golden.File(t, "testdata/journal.json", string(data))
 	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(again, j) {
 		t.Errorf("it is read as %+v, %v; it was %+v", again, err, j)
 	}
@@ -43,7 +43,7 @@ func TestTheJournalIsPinned(t *testing.T) {
 // full is an updates.yaml with each field that it can have.
 func full() Config {
 	var c Config
-	pinned.Fill(&c)
+	golden.Fill(&c)
 	c.Version, c.Kind = configVersion, configKind
 	c.Spec.ActiveVersion, c.Status.PreviousVersion = "1.1.0", "1.0.0"
 	c.Status.ActiveEdition, c.Status.PreviousEdition = version.Enterprise, version.OSS
@@ -51,7 +51,7 @@ func full() Config {
 	return c
 }
 
-func TestTheConfigurationIsPinned(t *testing.T) {
+func TestTheConfigurationKeepsItsForm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "updates.yaml")
 	if err := full().Save(path); err != nil {
 		t.Fatal(err)
@@ -60,15 +60,15 @@ func TestTheConfigurationIsPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned.File(t, "testdata/updates.yaml", string(data))
+	golden.File(t, "testdata/updates.yaml", string(data))
 	if c, err := LoadConfig(path); err != nil || !reflect.DeepEqual(c, full()) {
 		t.Errorf("it is read as %+v, %v", c, err)
 	}
 }
 
-func TestTheLastAnswerIsPinned(t *testing.T) {
+func TestTheLastAnswerKeepsItsForm(t *testing.T) {
 	var a LastAnswer
-	pinned.Fill(&a)
+	golden.Fill(&a)
 	path := filepath.Join(t.TempDir(), "find.json")
 	if err := a.Save(path); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestTheLastAnswerIsPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned.File(t, "testdata/find.json", string(data))
+	golden.File(t, "testdata/find.json", string(data))
 	if got := LoadAnswer(path, a.Proxy, a.Group); !reflect.DeepEqual(got, &a) {
 		t.Errorf("it is read as %+v; it was %+v", got, a)
 	}

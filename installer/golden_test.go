@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
-	"teleport-update/internal/pinned"
+	"teleport-update/internal/golden"
 	"teleport-update/internal/version"
 )
 
-func TestStatusHasNamesInOneSpelling(t *testing.T) { pinned.Tags(t, "json", Report{}) }
+func TestStatusHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", Report{}) }
 
 // Scripts read the one, people the other.
-func TestStatusIsPinned(t *testing.T) {
+func TestStatusKeepsItsForm(t *testing.T) {
 	enabled := func(change func(*state.Config)) *state.Config {
 		c := state.EmptyConfig()
 		c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Group: "dev", Enabled: true, ActiveVersion: "1.1.0"}
@@ -90,10 +90,10 @@ func TestStatusIsPinned(t *testing.T) {
 		r.Text(&text)
 		for suffix, content := range map[string]string{".json": string(data) + "\n", ".txt": text.String()} {
 			files = append(files, name+suffix)
-			pinned.File(t, filepath.Join("testdata", "status", name+suffix), strings.ReplaceAll(content, root, ""))
+			golden.File(t, filepath.Join("testdata", "status", name+suffix), strings.ReplaceAll(content, root, ""))
 		}
 	}
-	pinned.Folder(t, filepath.Join("testdata", "status"), files...)
+	golden.Folder(t, filepath.Join("testdata", "status"), files...)
 }
 
 func must(t *testing.T, err error) {

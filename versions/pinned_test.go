@@ -1,9 +1,0 @@
-package versions
-
-import (
-	"testing"
-
-	"teleport-update/internal/pinned"
-)
-
-func TestTheNoteOfAKeptDownloadHasNamesInOneSpelling(t *testing.T) { pinned.Tags(t, "json", keptNote{}) }
