@@ -12,8 +12,8 @@ import (
 // rows are what later schemas could bring.
 func rows() []need {
 	return []need{
-		{field: "agent.state", value: "frozen", schema: 2},
 		{field: "database.skipped", schema: 3, optional: true},
+		{field: "agent.state", value: "frozen", schema: 2},
 		{field: "uninstall.keep_agent", schema: 4},
 	}
 }

@@ -86,7 +86,7 @@ func TestATooOldRescuerHarmsNothing(t *testing.T) {
 				t.Parallel()
 				m := s.make(t)
 				m.rewrite(by(state.Schema+1, state.Schema+1))
-				leftover := filepath.Join(m.Paths.Versions(), ".tmp-sqlite.db-ABCDEFGHIJ")
+				leftover := filepath.Join(m.Paths.Versions(), ".tmp-sqlite.db-ABCDEFGH")
 				writeFile(t, leftover, "half a database")
 				before := m.files()
 				wasRunning := m.main
