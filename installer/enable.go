@@ -38,7 +38,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	reportToken := ""
 	if opts.ReportTokenFile != "" {
 		if reportToken, err = report.ReadToken(opts.ReportTokenFile); err != nil {
-			return fmt.Errorf("%w; nothing was changed", err)
+			return failure.Unchanged("%w", err)
 		}
 	}
 	if err := i.enable(ctx, opts); err != nil {
@@ -55,13 +55,17 @@ func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
 	if in == nil || err != nil {
 		return err
 	}
+	return i.carryOut(ctx, in)
+}
+
+// carryOut puts the release of an intent on disk and has the switch made.
+func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	tree, err := i.obtain(ctx, in.wanted)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
-	return i.switchOver(ctx, transaction.Request{
-		Kind: in.Kind, From: in.Config.Active(), To: transaction.TreeOf(tree), Spec: &in.Spec, Force: opts.AllowDowngrade,
-	})
+	in.Request.To = transaction.TreeOf(tree)
+	return i.switchOver(ctx, in.Request)
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {
@@ -91,7 +95,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, fmt.Errorf("%w; %s: run the command again once that is mended", err, transaction.StaysAsItIs(c))
 	}
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
-	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}, Kind: transaction.Enable}
+	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
+	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade}
 	switch active := c.Active(); {
 	case active.Version == "":
 		if err := i.refuseOlder(ctx, sight.ExecStart, t, opts.AllowDowngrade); err != nil {
@@ -114,10 +119,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		}
 		return nil, i.turnOn(ctx, c, spec)
 	}
-	_, err = i.PlanDatabase(ctx, c, transaction.Request{
-		Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &question, Force: opts.AllowDowngrade,
-	})
-	if err != nil {
+	if _, err := i.PlanDatabase(ctx, c, in.Request); err != nil {
 		return nil, err
 	}
 	return in, nil
@@ -183,9 +185,10 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 			return failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")
 		}
 		if v != "" && v != active.Version {
-			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}, Kind: transaction.Pin}
+			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}}
 			in.Spec.Pinned = true
-			_, err := i.PlanDatabase(ctx, *c, transaction.Request{Kind: in.Kind, From: active, To: named(in.Release), Spec: &in.Spec})
+			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec}
+			_, err := i.PlanDatabase(ctx, *c, in.Request)
 			return err
 		}
 		c.Spec.Pinned = true
@@ -195,11 +198,7 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 	if err != nil || in == nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in.wanted)
-	if err != nil {
-		return i.recordEarlyFailure(ctx, in.wanted, err)
-	}
-	return i.switchOver(ctx, transaction.Request{Kind: in.Kind, From: in.Config.Active(), To: transaction.TreeOf(tree), Spec: &in.Spec})
+	return i.carryOut(ctx, in)
 }
 
 // configure changes updates.yaml under the update lock, after closing what was

@@ -54,13 +54,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	if d.Action == doNothing {
 		return Plan{Nothing: d.Reason}, nil
 	}
-	kind := transaction.Update
-	if d.Downgrade {
-		kind = transaction.Downgrade
-	}
-	return i.plan(ctx, c, spec, transaction.Request{
-		Kind: kind, From: c.Active(), To: named(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
-	})
+	return i.plan(ctx, c, spec, updateRequest(c, d, opts))
 }
 
 // RollbackPlan is what Rollback would do.

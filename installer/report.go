@@ -50,7 +50,7 @@ func (i *Installer) tell(ctx context.Context, begun *find.Outcome) {
 	_, removed := errors.AsType[*report.RemovedError](err)
 	switch {
 	case removed:
-		i.Log.Warn("this host does not report any more", "reason", err)
+		i.Log.Warn("this host does not report any more", "error", err)
 	case err != nil && ctx.Err() == nil:
 		i.Log.Info("the report did not reach the find server; the next one says the same", "error", err)
 	}

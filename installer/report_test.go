@@ -84,7 +84,7 @@ func TestWhatIsReported(t *testing.T) {
 				writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"`+server.URL+`","group":"dev",`+tc.answer+`}`)
 			}
 			if tc.open {
-				if err := state.NewJournal("x", "boot", noon).Save(i.Paths.Journal()); err != nil {
+				if err := (&state.Journal{ID: "x", BootID: "boot", Started: noon}).Save(i.Paths.Journal()); err != nil {
 					t.Fatal(err)
 				}
 			}

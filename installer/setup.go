@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 
+	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 )
 
@@ -14,6 +15,9 @@ func (i *Installer) Setup(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := i.CheckReadable(); err != nil {
+		return err // the copy that is there may be of the newer updater
+	}
 	if err := i.installUnits(ctx); err != nil {
 		return err
 	}
@@ -55,5 +59,5 @@ func (i *Installer) switchOver(ctx context.Context, r transaction.Request) error
 // files. Its configuration and its data are never touched, but for what enable's
 // --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
-	return i.DoTransient(ctx, transaction.Order{Uninstall: &transaction.UninstallRequest{KeepAgent: keepAgent}}, "Uninstall teleport-update")
+	return i.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
 }

@@ -58,7 +58,7 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 			if err := full.Save(i.Paths.Config()); err != nil {
 				t.Fatal(err)
 			}
-			j := state.NewJournal("x", "boot", noon)
+			j := &state.Journal{ID: "x", BootID: "boot", Started: noon}
 			j.Phase, j.To.Version, j.Verdict.Reason = "switched", "1.2.0", "it died"
 			if err := j.Save(i.Paths.Journal()); err != nil {
 				t.Fatal(err)

@@ -42,11 +42,11 @@ func (w wanted) accepts(tree versions.Tree) bool {
 	return w.SHA256 == "" || tree.SHA256 == w.SHA256
 }
 
-// intent is a switch that was decided on, to a release that need not be on disk.
+// intent is a request that was decided on, for a release that need not be on disk.
 type intent struct {
 	wanted
-	Kind   transaction.Kind
-	Jitter time.Duration
+	Request transaction.Request
+	Jitter  time.Duration
 }
 
 // Update is one tick: it brings the host to the version that find wants, if
@@ -89,13 +89,8 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 			return nil
 		}
 	}
-	return i.switchOver(ctx, transaction.Request{
-		Kind:       in.Kind,
-		From:       in.Config.Active(),
-		To:         transaction.TreeOf(tree),
-		Now:        opts.Now,
-		SkipBackup: opts.SkipBackup,
-	})
+	in.Request.To = transaction.TreeOf(tree)
+	return i.switchOver(ctx, in.Request)
 }
 
 // consider is the part of a tick under the update lock: recover, repair, ask,
@@ -150,16 +145,12 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		i.Log.Info(d.Reason)
 		return nil, damaged, nil
 	}
-	in = &intent{wanted: wanted{Release: d.Target, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter, Kind: transaction.Update}
+	in = &intent{wanted: wanted{Release: d.Target, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter}
+	in.Request = updateRequest(c, d, opts)
 	if d.SHA256 != "" {
 		i.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}
-	if d.Downgrade {
-		in.Kind = transaction.Downgrade
-	}
-	_, err = i.PlanDatabase(ctx, c, transaction.Request{
-		Kind: in.Kind, From: c.Active(), To: named(d.Target), Spec: &spec, SkipBackup: opts.SkipBackup,
-	})
+	_, err = i.PlanDatabase(ctx, c, in.Request)
 	if _, refused := errors.AsType[*failure.RefusedError](err); refused {
 		return nil, nil, i.ReportRefusal(&c, d.Target, err)
 	}
@@ -167,6 +158,15 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, nil, err
 	}
 	return in, nil, nil
+}
+
+// updateRequest is the request of a tick.
+func updateRequest(c state.Config, d decision, opts UpdateOptions) transaction.Request {
+	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Target), Now: opts.Now, SkipBackup: opts.SkipBackup}
+	if d.Downgrade {
+		r.Kind = transaction.Downgrade
+	}
+	return r
 }
 
 // named is a release of which no more is known than its name.

@@ -47,7 +47,7 @@ func (u Units) Files() ([]UnitFile, error) {
 		Command, Config, Journal string
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json")}
 	files := []UnitFile{
-		{Name: "teleport-update-recover.service", WantedBy: "multi-user.target"},
+		{Name: recoverUnit, WantedBy: "multi-user.target"},
 		{Name: "teleport-update.service"},
 		{Name: timerUnit, WantedBy: "timers.target"},
 	}
@@ -61,7 +61,10 @@ func (u Units) Files() ([]UnitFile, error) {
 	return files, nil
 }
 
-const timerUnit = "teleport-update.timer"
+const (
+	timerUnit   = "teleport-update.timer"
+	recoverUnit = "teleport-update-recover.service"
+)
 
 // command is the updater with the folders that are not the usual ones.
 func (u Units) command() string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/installer"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -213,6 +215,9 @@ func (a *app) switchCommand() *cli.Command {
 		Name: "switch", Usage: "the second half of another command, in a unit of its own", OnUsageError: onUsageError,
 		Action: func(c *cli.Context) error {
 			order, err := transaction.ReadOrder(os.Stdin)
+			if _, refused := errors.AsType[*failure.RefusedError](err); refused {
+				return err
+			}
 			if err != nil {
 				return usageError{err}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
 
@@ -75,7 +76,8 @@ func (a *app) versionCommand() *cli.Command {
 				return err
 			}
 			if asJSON {
-				return a.printJSON(map[string]string{"version": releaseVersion, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+				// An updater of another version asks for the schema: see host.Rescuer.
+				return a.printJSON(map[string]any{"version": releaseVersion, "schema": state.Schema, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 			}
 			fmt.Fprintf(a.stdout, "%s %s %s %s/%s\n", appName, releaseVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil

@@ -45,7 +45,9 @@ func TestNoErrorSaysByItselfThatNothingWasChanged(t *testing.T) {
 			if !ok || !strings.Contains(text.Value, "nothing was changed") {
 				return true
 			}
-			if said++; room != "internal" || file.Name.Name != "failure" {
+			// The server has no host to speak of: its state is that of its store.
+			server := room == "find" || strings.Contains(files.Position(text.Pos()).Filename, "teleport-find")
+			if said++; !server && (room != "internal" || file.Name.Name != "failure") {
 				t.Errorf("%s: %s", files.Position(text.Pos()), text.Value)
 			}
 			return true

@@ -28,12 +28,16 @@ const (
 // Config is updates.yaml: the shape of RFD 0169 (§Filesystem) and more. Fields
 // this program does not know survive a rewrite.
 type Config struct {
-	Version string         `yaml:"version"`
-	Kind    string         `yaml:"kind"`
-	Spec    Spec           `yaml:"spec"`
-	Status  Status         `yaml:"status,omitempty"`
-	Unknown map[string]any `yaml:",inline"`
+	Version string  `yaml:"version"`
+	Kind    string  `yaml:"kind"`
+	Spec    Spec    `yaml:"spec"`
+	Status  Status  `yaml:"status,omitempty"`
+	Unknown unknown `yaml:",inline"`
 }
+
+// unknown are the fields that this program does not know. Each part of updates.yaml
+// has them: a newer program may have written there.
+type unknown map[string]any
 
 // Spec is what a person asked for, and the version that is linked.
 type Spec struct {
@@ -46,20 +50,27 @@ type Spec struct {
 	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
 	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
-	// Unknown is never handed on: what updates.yaml holds is kept there.
-	Unknown map[string]any `yaml:",inline" json:"-"`
+	Unknown       unknown    `yaml:",inline" json:"-"`
+}
+
+// KeepUnknown takes over what this program does not know of another Spec: it is never
+// handed from one process to another, and stays where updates.yaml has it.
+func (s *Spec) KeepUnknown(of Spec) {
+	s.Unknown, s.Health.Unknown, s.Backup.Unknown = of.Unknown, of.Health.Unknown, of.Backup.Unknown
 }
 
 // HealthSpec bounds the health watch. A Window of 0 means the default.
 type HealthSpec struct {
 	Window   Duration `yaml:"window,omitempty" json:"window,omitzero"`
 	ReadyURL string   `yaml:"ready_url,omitempty" json:"ready_url,omitempty"`
+	Unknown  unknown  `yaml:",inline" json:"-"`
 }
 
 // BackupSpec says how old a database backup may be to be restored. The agent's
 // certificates in it expire; 0 means the default of 720h.
 type BackupSpec struct {
-	MaxAge Duration `yaml:"max_age,omitempty" json:"max_age,omitzero"`
+	MaxAge  Duration `yaml:"max_age,omitempty" json:"max_age,omitzero"`
+	Unknown unknown  `yaml:",inline" json:"-"`
 }
 
 // Duration is a time.Duration written as text, as in 30s or 720h.

@@ -12,14 +12,6 @@ import (
 	"teleport-update/internal/version"
 )
 
-// JournalSchema is the schema of the journals that this program writes, and the
-// highest that it can act on. It grows with every change of their form.
-const JournalSchema = 1
-
-// readableFrom is the lowest schema of a reader that can act on what this program
-// writes: it is raised only for what an older reader must not overlook.
-const readableFrom = 1
-
 // MaxJournalSize is far more than a journal has, in bytes.
 const MaxJournalSize = 8 << 20
 
@@ -30,11 +22,10 @@ type Phase string
 // Journal is the durable record of one open transaction: everything needed to
 // undo it or to finish it, by another process, after a crash.
 type Journal struct {
-	Schema       int       `json:"schema"`
-	ReadableFrom int       `json:"readable_from"`
-	ID           string    `json:"id"`
-	Started      time.Time `json:"started"`
-	BootID       string    `json:"boot_id"` // of the boot that its entries about processes are of
+	Head
+	ID      string    `json:"id"`
+	Started time.Time `json:"started"`
+	BootID  string    `json:"boot_id"` // of the boot that its entries about processes are of
 
 	Phase   Phase   `json:"phase"`
 	Reached string  `json:"reached,omitempty"` // the furthest step that was done, by name
@@ -225,22 +216,25 @@ type Uninstall struct {
 	KeepAgent bool `json:"keep_agent,omitempty"` // it stays, as plain files
 }
 
-// NewJournal returns the record of a transaction that begins now.
-func NewJournal(id, bootID string, now time.Time) *Journal {
-	return &Journal{Schema: JournalSchema, ReadableFrom: readableFrom, ID: id, Started: now, BootID: bootID}
-}
-
 // JournalError is a journal that this program cannot act on. Nothing
 // destructive was done.
 type JournalError struct {
 	Reason string
-	Newer  bool // a newer updater wrote it, and can act on it
+	Newer  *NewerError // why, where a newer updater wrote it
 }
 
-func (e *JournalError) Error() string { return e.Reason }
+func (e *JournalError) Error() string {
+	if e.Newer != nil {
+		return e.Reason + ": " + e.Newer.Remedy()
+	}
+	return e.Reason
+}
 
 // Save writes the journal durably.
 func (j *Journal) Save(path string) error {
+	if err := j.Stamp(j); err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
 	data, err := json.MarshalIndent(j, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
@@ -252,8 +246,7 @@ func (j *Journal) Save(path string) error {
 }
 
 // LoadJournal reads the open transaction; nil when there is none. Any error is a
-// *JournalError. What this program does not know of it does not matter to it: the
-// writer has said so, by the lowest schema of a reader.
+// *JournalError.
 func LoadJournal(path string) (*Journal, error) {
 	data, err := regular.Read(path, MaxJournalSize, regular.NoLink|regular.Sealed)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -262,23 +255,10 @@ func LoadJournal(path string) (*Journal, error) {
 	if err != nil {
 		return nil, &JournalError{Reason: fmt.Sprintf("read the journal: %v", err)}
 	}
-	var head struct {
-		Schema       int  `json:"schema"`
-		ReadableFrom *int `json:"readable_from"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err)}
-	}
-	if head.ReadableFrom == nil {
-		head.ReadableFrom = &head.Schema
-	}
-	if *head.ReadableFrom > JournalSchema {
-		return nil, &JournalError{Newer: true, Reason: fmt.Sprintf(
-			"the journal %s was written by a newer updater (schema %d, this one knows %d): run the newer teleport-update", path, head.Schema, JournalSchema)}
-	}
 	var j Journal
-	if err := json.Unmarshal(data, &j); err != nil {
-		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err)}
+	if err := Decode(data, &j); err != nil {
+		newer, _ := errors.AsType[*NewerError](err)
+		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err), Newer: newer}
 	}
 	for _, t := range []*Tree{&j.To, j.From} {
 		if t == nil || t.Version == "" {

@@ -22,7 +22,7 @@ func TestAJournalOfANewerUpdaterIsReadIfItSaysSo(t *testing.T) {
 		writeFile(t, path, content)
 		j, err := LoadJournal(path)
 		bad, ok := errors.AsType[*JournalError](err)
-		if readable && (err != nil || j.Phase != "begun") || !readable && (!ok || !bad.Newer) {
+		if readable && (err != nil || j.Phase != "begun") || !readable && (!ok || bad.Newer == nil) {
 			t.Errorf("%s: %+v, %v; want it to be readable: %v", content, j, err, readable)
 		}
 	}
@@ -31,7 +31,7 @@ func TestAJournalOfANewerUpdaterIsReadIfItSaysSo(t *testing.T) {
 func TestJournalComesBackAsItWasWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.json")
 	j := &Journal{
-		Schema: JournalSchema, ReadableFrom: 1, ID: "x", Phase: "switched", Started: noon, BootID: "b",
+		Head: Head{Schema: Schema, ReadableFrom: 1}, ID: "x", Phase: "switched", Started: noon, BootID: "b",
 		From:     &Tree{Release: version.Release{Version: "1.0.0", Edition: version.OSS}},
 		To:       Tree{Release: version.Release{Version: "1.1.0", Edition: version.OSS}, SHA256: "aa", Dir: "/d"},
 		Unit:     UnitFile{Path: "/u", Regular: true, Content: []byte("[Unit]\n"), Mode: 0o644},

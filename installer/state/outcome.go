@@ -19,8 +19,8 @@ type Status struct {
 	Held        *Held        `yaml:"held,omitempty"`
 	Refused     *Refused     `yaml:"refused,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
-	PackagesLeft []PackageLeft  `yaml:"packages_left,omitempty"`
-	Unknown      map[string]any `yaml:",inline"`
+	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
+	Unknown      unknown       `yaml:",inline"`
 }
 
 // Result is how the last transaction ended.
@@ -42,7 +42,8 @@ type LastUpdate struct {
 	Error         string          `yaml:"error,omitempty"`
 	SkippedBackup bool            `yaml:"skipped_backup,omitempty"`
 	// Transaction is the one that was undone, as its journal names it.
-	Transaction string `yaml:"transaction,omitempty"`
+	Transaction string  `yaml:"transaction,omitempty"`
+	Unknown     unknown `yaml:",inline"`
 }
 
 // Failed remembers the version that did not hold, so that the timer does not
@@ -54,6 +55,7 @@ type Failed struct {
 	Attempts    int             `yaml:"attempts"`
 	NextAttempt time.Time       `yaml:"next_attempt"`
 	Error       string          `yaml:"error"`
+	Unknown     unknown         `yaml:",inline"`
 }
 
 // Interrupted counts transactions to one version that were cut off from
@@ -62,6 +64,7 @@ type Interrupted struct {
 	Version string          `yaml:"version"`
 	Edition version.Edition `yaml:"edition,omitempty"`
 	Count   int             `yaml:"count"`
+	Unknown unknown         `yaml:",inline"`
 }
 
 // Held is the wish of find that a rollback by hand holds back.
@@ -69,6 +72,7 @@ type Held struct {
 	Version string          `yaml:"version" json:"version"`
 	Edition version.Edition `yaml:"edition,omitempty" json:"edition,omitempty"`
 	Since   time.Time       `yaml:"since" json:"since"`
+	Unknown unknown         `yaml:",inline" json:"-"`
 }
 
 // PackageLeft is a package that is still to be removed.
@@ -79,6 +83,7 @@ type PackageLeft struct {
 	// NextAttempt is when the timer tries again; where packages were only locked,
 	// at its next run.
 	NextAttempt time.Time `yaml:"next_attempt,omitempty"`
+	Unknown     unknown   `yaml:",inline"`
 }
 
 // Refused is a target that must not be installed here, and why. It is reported
@@ -87,6 +92,7 @@ type Refused struct {
 	Version string          `yaml:"version"`
 	Edition version.Edition `yaml:"edition,omitempty"`
 	Reason  string          `yaml:"reason"`
+	Unknown unknown         `yaml:",inline"`
 }
 
 // Is reports whether a release is the one that was refused.

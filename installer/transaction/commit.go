@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -76,7 +76,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if fresh {
 		t.commitTo(&c)
 	}
-	if fresh || !slices.Equal(left, c.Status.PackagesLeft) {
+	if fresh || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
 		c.Status.PackagesLeft = left
 		if err := c.Save(t.Paths.Config()); err != nil {
 			return fmt.Errorf("commit version %s: %w", t.j.To, err)
@@ -126,10 +126,10 @@ func (t *transaction) tellForeignUpdater(tree versions.Tree) {
 // commitTo makes the proven version the active one in the configuration.
 func (t *transaction) commitTo(c *state.Config) {
 	if t.j.Commit.Spec != nil {
-		unknown := c.Spec.Unknown
-		active := c.Spec.ActiveVersion
+		before := c.Spec
 		c.Spec = *t.j.Commit.Spec
-		c.Spec.Unknown, c.Spec.ActiveVersion = unknown, active
+		c.Spec.KeepUnknown(before)
+		c.Spec.ActiveVersion = before.ActiveVersion
 	}
 	if before := c.Active(); before.Version != "" && before != t.j.To.Release {
 		c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition

@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -117,11 +116,14 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j := state.NewJournal(rand.Text(), t.BootID(), t.Timestamp())
+	j := t.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
 	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
 	j.Packages.Found = t.AgentPackages(ctx)
 	fresh, err := t.InstallUnits(ctx, t.agent)
+	if err == nil {
+		err = t.suitRescuer(ctx, j)
+	}
 	if err == nil {
 		j.OwnUnits.Fresh = fresh
 		t.j = newRecord(t.Paths.Journal(), j)

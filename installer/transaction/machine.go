@@ -127,7 +127,6 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 			release()
 		}
 	}()
-	m.cleanUp(ctx)
 	if err := m.recoverLive(ctx); err != nil {
 		return state.Config{}, nil, err
 	}

@@ -37,7 +37,7 @@ func testMachine(t *testing.T) *Machine {
 // open is a transaction of the machine's with a record in a phase.
 func (m *Machine) open(t *testing.T, p state.Phase, change func(*state.Journal)) *transaction {
 	t.Helper()
-	j := state.NewJournal("x", "boot 1", noon)
+	j := &state.Journal{ID: "x", BootID: "boot 1", Started: noon}
 	j.Phase, j.To.Version = p, "2.0.0"
 	if change != nil {
 		change(j)

@@ -3,7 +3,6 @@ package transaction
 import (
 	"bytes"
 	"cmp"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -16,9 +15,8 @@ import (
 	"testing"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the table of phases into docs/architecture.md")
 
 func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
 	m := testMachine(t)
@@ -177,23 +175,18 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 }
 
 // TestArchitectureShowsTheTable holds the part of docs/architecture.md about phases
-// and steps to the table and the list. After a change of these:
-// go test ./installer/transaction -run TestArchitectureShowsTheTable -update
+// and steps to the table and the list.
 func TestArchitectureShowsTheTable(t *testing.T) {
 	const begin, end = "<!-- written from installer/transaction/phases.go and step.go: begin -->\n", "<!-- end -->\n"
 	path := filepath.Join("..", "..", "docs", "architecture.md")
 	page, err := os.ReadFile(path)
 	must(t, err)
 	before, rest, found := strings.Cut(string(page), begin)
-	got, after, closed := strings.Cut(rest, end)
+	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
 		t.Fatalf("%s has no part between the marks %q and %q", path, begin, end)
 	}
-	if want := picture(); *update {
-		must(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
-	} else if got != want {
-		t.Errorf("%s is not what the table says: write it by go test ./installer/transaction -run TestArchitectureShowsTheTable -update", path)
-	}
+	golden.File(t, path, before+begin+picture()+end+after)
 }
 
 // picture is the phases and the steps as people read them.

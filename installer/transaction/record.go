@@ -1,11 +1,14 @@
 package transaction
 
 import (
+	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 
 	"teleport-update/health"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 )
 
 // record is the journal of one open transaction, and the only way to write in it:
@@ -27,6 +30,30 @@ const (
 	aboutPackages about = "packages"
 )
 
+// newJournal is the journal of a transaction that begins now.
+func (m *Machine) newJournal() *state.Journal {
+	return &state.Journal{Head: state.Head{Writer: m.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.BootID()}
+}
+
+// suitRescuer sees, before the first change, that the program which the recovery at
+// boot would run can act on a journal. What it is too old for is left out, where the
+// transaction can do without; else the transaction is refused. What every program
+// can act on costs nothing.
+func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
+	if err := j.Stamp(j); err != nil || j.ForAll() {
+		return err
+	}
+	program, schema, err := m.Rescuer(ctx)
+	known := fmt.Sprintf("%s knows schema %d", program, schema)
+	if err != nil {
+		known = err.Error()
+	}
+	if err := j.Fit(schema); err != nil {
+		return failure.Refuse("the recovery at boot could not undo this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
+	}
+	return nil
+}
+
 func newRecord(path string, j *state.Journal) *record {
 	return &record{Journal: *j, path: path, save: func(j *state.Journal) error { return j.Save(path) }}
 }
@@ -40,6 +67,9 @@ func load(path string) (*record, error) {
 	}
 	if _, ok := phaseOf(j.Phase); !ok || j.Phase == "" {
 		return nil, &state.JournalError{Reason: fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase)}
+	}
+	if j.Reached != "" && !slices.ContainsFunc(steps(), func(s step) bool { return s.name == j.Reached }) {
+		return nil, &state.JournalError{Reason: fmt.Sprintf("the journal %s names an unknown step %q", path, j.Reached)}
 	}
 	return newRecord(path, j), nil
 }

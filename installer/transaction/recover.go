@@ -35,12 +35,16 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 	if boot {
 		return m.recoverAtBoot(ctx)
 	}
-	m.cleanUp(ctx)
 	return m.recoverLive(ctx)
 }
 
-// recoverLive closes an open transaction on a host that is up.
+// recoverLive closes an open transaction on a host that is up. Before that it clears
+// away what others left, unless a newer updater may still need it.
 func (m *Machine) recoverLive(ctx context.Context) error {
+	if err := m.CheckReadable(); err != nil {
+		return &failure.NeedsPersonError{Err: err}
+	}
+	m.cleanUp(ctx)
 	j, err := m.loadOrSetAside()
 	if err != nil || j == nil {
 		return err
@@ -57,6 +61,10 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 // recoverAtBoot puts files in their places; nothing is started and nothing is
 // watched. Without systemd it does so too, where that does not answer.
 func (m *Machine) recoverAtBoot(ctx context.Context) error {
+	if err := m.CheckReadable(); err != nil {
+		// Nobody is needed yet: the first tick may find the newer updater.
+		return fmt.Errorf("%w; the timer's first run has the newer one close it, where the active version carries it", err)
+	}
 	j, err := m.loadOrSetAside()
 	if err != nil || j == nil {
 		return err
@@ -73,14 +81,21 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	return row.boot.do(&transaction{Machine: m, agent: agent, j: j}, ctx)
 }
 
+// CheckReadable returns an error where only a newer updater may act on the open
+// journal: then nothing is done about it, nor about anything that it may be about.
+func (m *Machine) CheckReadable() error {
+	_, err := load(m.Paths.Journal())
+	if bad, ok := errors.AsType[*state.JournalError](err); ok && bad.Newer != nil {
+		return failure.Unchanged("%s; the agent runs what is linked", bad.Reason).To("%s", bad.Newer.Remedy())
+	}
+	return nil
+}
+
 func (m *Machine) loadOrSetAside() (*record, error) {
 	j, err := load(m.Paths.Journal())
 	bad, ok := errors.AsType[*state.JournalError](err)
 	if !ok {
 		return j, err
-	}
-	if bad.Newer {
-		return nil, &failure.NeedsPersonError{Err: failure.Unchanged("%w", bad)}
 	}
 	return nil, &failure.NeedsPersonError{Err: m.setAside(bad)}
 }

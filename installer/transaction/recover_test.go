@@ -89,7 +89,7 @@ func scenes() []scene {
 		{"uninstalling", func(t *testing.T) *model {
 			m := sound(t)
 			m.cut("daemon-reload", 1, false)
-			if err, dead := m.runs(func() error { return m.uninstall(t.Context(), UninstallRequest{KeepAgent: false}) }); !dead {
+			if err, dead := m.runs(func() error { return m.uninstall(t.Context(), state.Uninstall{KeepAgent: false}) }); !dead {
 				t.Fatalf("the uninstall was not killed: %v; calls %q", err, m.calls)
 			}
 			m.calm()

@@ -1,9 +1,7 @@
 package transaction
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,29 +40,29 @@ type Request struct {
 	Force      bool            `json:"force,omitempty"` // a downgrade without a valid backup of the target
 }
 
-// UninstallRequest is an uninstall that a person asks for.
-type UninstallRequest struct {
-	KeepAgent bool `json:"keep_agent,omitempty"` // it stays, as plain files
-}
-
 // Order is the second half of a command, of which one field is set. It crosses a
 // process boundary as JSON on standard input, because templates may carry
-// credentials and arguments can be read by anybody.
+// credentials and arguments can be read by anybody. An upgrade of the package may
+// have exchanged the program in between, so it says who may act on it, as the
+// journal does.
 type Order struct {
-	Switch    *Request          `json:"switch,omitempty"`
-	Uninstall *UninstallRequest `json:"uninstall,omitempty"`
+	state.Head
+	Switch    *Request         `json:"switch,omitempty"`
+	Uninstall *state.Uninstall `json:"uninstall,omitempty"`
 }
 
-// ReadOrder reads what another process of this program asks for.
+// ReadOrder reads what another process of this program asks for. A
+// *failure.RefusedError is an order of a newer program.
 func ReadOrder(r io.Reader) (Order, error) {
 	data, err := io.ReadAll(io.LimitReader(r, 1<<20))
 	if err != nil {
 		return Order{}, err
 	}
 	var o Order
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(&o)
+	err = state.Decode(data, &o)
+	if newer, ok := errors.AsType[*state.NewerError](err); ok {
+		return Order{}, failure.Unchanged("teleport-update was exchanged for an older one while it was at work: %v", newer).To("run the command again").Refused()
+	}
 	if err == nil && (o.Switch == nil) == (o.Uninstall == nil) {
 		err = errors.New("it asks for nothing, or for two things at once")
 	}

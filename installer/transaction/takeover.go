@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -241,9 +240,12 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	if err != nil {
 		return err
 	}
-	j := state.NewJournal(rand.Text(), m.BootID(), m.Timestamp())
+	j := m.newJournal()
 	j.From, j.To, j.Agent = new(TreeOf(tree)), TreeOf(tree), sight.asFound()
 	j.Unit.Path, j.Database.Plan, j.Packages.Found = m.Paths.Unit(), state.KeepDatabase, packages
+	if err := m.suitRescuer(ctx, j); err != nil {
+		return fmt.Errorf("%w; %s", err, StaysAsItIs(c))
+	}
 	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
 	if err := t.enterProven(); err != nil {
 		return err

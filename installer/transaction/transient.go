@@ -34,6 +34,10 @@ func (m *Machine) DoTransient(ctx context.Context, o Order, description string) 
 		return err
 	}
 	defer agent.Close()
+	o.Writer = m.Program
+	if err := o.Stamp(o); err != nil {
+		return err
+	}
 	data, err := json.Marshal(o)
 	if err != nil {
 		return err

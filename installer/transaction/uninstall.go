@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
 
@@ -14,7 +13,7 @@ import (
 
 // uninstall takes the updater off the host. The agent goes back to what the first
 // enable found, which may be none, or it stays, as plain files.
-func (m *Machine) uninstall(ctx context.Context, r UninstallRequest) error {
+func (m *Machine) uninstall(ctx context.Context, u state.Uninstall) error {
 	c, unlock, err := m.Open(ctx)
 	if err != nil {
 		return err
@@ -25,10 +24,10 @@ func (m *Machine) uninstall(ctx context.Context, r UninstallRequest) error {
 		return err
 	}
 	defer agent.Close()
-	return m.uninstallLocked(ctx, c, agent, r)
+	return m.uninstallLocked(ctx, c, agent, u)
 }
 
-func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, r UninstallRequest) error {
+func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, u state.Uninstall) error {
 	if c.Spec.ActiveVersion == "" {
 		// All of the store goes, and nothing is put in the place of links into it.
 		if err := m.CheckNeverEnabled(); err != nil {
@@ -36,13 +35,16 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 				To("`teleport-update enable` first, then uninstall").Refused()
 		}
 	}
+	j := m.newJournal()
+	j.Uninstall = &u
+	if err := m.suitRescuer(ctx, j); err != nil {
+		return failure.Unchanged("%w", err)
+	}
 	// The timer must not repair what is being taken away.
 	c.Spec.Enabled = false
 	if err := c.Save(m.Paths.Config()); err != nil {
 		return err
 	}
-	j := state.NewJournal(rand.Text(), m.BootID(), m.Timestamp())
-	j.Uninstall = &state.Uninstall{KeepAgent: r.KeepAgent}
 	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
 	if c.Spec.ActiveVersion != "" {
 		// Whether it can be done at all is found out before the first link goes.

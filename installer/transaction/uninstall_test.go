@@ -41,7 +41,7 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 			trace(t, i)
 			for _, keepAgent := range []bool{false, true} {
 				var refused *failure.RefusedError
-				if err := i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, UninstallRequest{KeepAgent: keepAgent}); !errors.As(err, &refused) {
+				if err := i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, state.Uninstall{KeepAgent: keepAgent}); !errors.As(err, &refused) {
 					t.Errorf("keep agent %v: %v; want a refusal", keepAgent, err)
 				}
 				if !host.Exists(copied) || host.Exists(i.Paths.Config()) || host.Exists(i.Paths.Journal()) {
@@ -52,7 +52,7 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		i, _ := saved(t)
-		must(t, i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, UninstallRequest{}))
+		must(t, i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, state.Uninstall{}))
 		if host.Exists(i.Paths.Versions()) {
 			t.Error("the store is still there")
 		}

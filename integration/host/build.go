@@ -22,6 +22,7 @@ type Program struct {
 	Package string // relative to the module, as in ./cmd/teleport-update
 	Version string // that the build is stamped with; empty: none
 	Module  string // folder of the module; empty: this one
+	Overlay string // file that says which sources are others, as the go command reads it; empty: none
 }
 
 // Updater is teleport-update.
@@ -69,7 +70,11 @@ func Build(ctx context.Context, p Program) (string, error) {
 	if p.Version != "" {
 		tags += "," + versions.StampTag(p.Version)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags="+tags, "-ldflags=-s -w -X main.releaseVersion="+cmp.Or(p.Version, "0.0.0-dev"), "-o", path, p.Package)
+	args := []string{"build", "-trimpath", "-tags=" + tags, "-ldflags=-s -w -X main.releaseVersion=" + cmp.Or(p.Version, "0.0.0-dev"), "-o", path}
+	if p.Overlay != "" {
+		args = append(args, "-overlay="+p.Overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, p.Package)...)
 	cmd.Dir = cmp.Or(p.Module, module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"teleport-update/internal/golden"
+)
+
+func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
+	help := func(file string, command ...string) string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if code := run(append(append([]string{"teleport-find"}, command...), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+			t.Errorf("%q: exit code %d, %s", command, code, stderr.String())
+		}
+		golden.File(t, filepath.Join("testdata", "help", file), stdout.String())
+		return stdout.String()
+	}
+	_, commands, _ := strings.Cut(help("all.txt"), "COMMANDS:\n")
+	commands, _, _ = strings.Cut(commands, "\n\n")
+	files := []string{"all.txt"}
+	for line := range strings.Lines(commands) {
+		name := strings.Fields(line)[0]
+		files = append(files, name+".txt")
+		help(name+".txt", name)
+	}
+	golden.Folder(t, filepath.Join("testdata", "help"), files...)
+	if len(files) < 8 {
+		t.Errorf("only these were found: %q", files)
+	}
+}

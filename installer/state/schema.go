@@ -1,0 +1,181 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Schema is the schema of the journals and orders that this program writes, and the
+// highest that it can act on. It grows with every change of their form.
+const Schema = 1
+
+// firstSchema is the lowest that any program knows.
+const firstSchema = 1
+
+// A need is something that a document says and that a program must not overlook.
+// Whatever is not in the table, an older program ignores: the transaction ends well
+// without it.
+type need struct {
+	field string // with the ones that it is in, as in "database.plan"
+	value string // the value that is new; empty: the field is, whatever its value
+	// schema is the first whose programs act on it.
+	schema int
+	// optional: a transaction can do without, where the program that would recover
+	// it at boot is older.
+	optional bool
+}
+
+// needs is the table: what came with which schema. Whoever adds to the journal, or to
+// an order, what an older program must not overlook raises Schema and adds a row.
+//
+// What a later phase needs is to be announced by a field that is set when the
+// transaction begins: the program that would recover it at boot is asked then, and
+// not again. So a new phase comes with a field that says that it will be entered.
+func needs() []need {
+	return []need{
+		// All of the form that was released first is schema 1, and has no rows.
+	}
+}
+
+// Head is how each document begins that another program of this name may have to act
+// on. Its fields never change.
+type Head struct {
+	Schema int `json:"schema"` // of the program that wrote it
+	// ReadableFrom is the lowest schema of a program that may act on the document.
+	ReadableFrom int    `json:"readable_from"`
+	Writer       string `json:"writer,omitempty"` // the file of that program
+}
+
+// Stamp completes the head of a document, which it is a part of, for what the
+// document says now.
+func (h *Head) Stamp(document any) error { return h.stamp(document, needs()) }
+
+func (h *Head) stamp(document any, rows []need) error {
+	fields, err := fieldsOf(document)
+	if err != nil {
+		return err
+	}
+	h.Schema, h.ReadableFrom = Schema, max(h.ReadableFrom, firstSchema)
+	for _, n := range rows {
+		if n.in(fields) {
+			h.ReadableFrom = max(h.ReadableFrom, n.schema)
+		}
+	}
+	return nil
+}
+
+// ForAll reports whether all programs may act on the document.
+func (h Head) ForAll() bool { return h.ReadableFrom <= firstSchema }
+
+// NewerError is a document that says what this program does not know and must not
+// overlook. Nothing was done about it.
+type NewerError struct{ Head }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("a newer updater wrote it (acting on it takes schema %d, this program knows %d)", e.ReadableFrom, Schema)
+}
+
+// Remedy is what a person can do. The program that wrote it may not be the file of
+// that name any more.
+func (e *NewerError) Remedy() string {
+	return fmt.Sprintf("upgrade teleport-update, or have a newer one do it by its `recover` (%.200q wrote this)", e.Writer)
+}
+
+// readHead returns the head of a document; a *NewerError for one that this program
+// must not act on. A document that does not say who may act on it is for programs of
+// its own schema.
+func readHead(data []byte) (Head, error) {
+	var h struct {
+		Head
+		ReadableFrom *int `json:"readable_from"`
+	}
+	if err := json.Unmarshal(data, &h); err != nil {
+		return Head{}, err
+	}
+	h.Head.ReadableFrom = h.Schema
+	if h.ReadableFrom != nil {
+		h.Head.ReadableFrom = *h.ReadableFrom
+	}
+	if h.Head.ReadableFrom > Schema {
+		return h.Head, &NewerError{h.Head}
+	}
+	return h.Head, nil
+}
+
+// Decode reads a document. What this program does not know of it is ignored: its
+// head says that it may be. A *NewerError says that it may not.
+func Decode(data []byte, document any) error {
+	if _, err := readHead(data); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, document)
+}
+
+// Fit makes a journal say no more than a program of a schema acts on, by leaving out
+// what is optional. An error names what cannot be left out.
+func (j *Journal) Fit(schema int) error { return j.fit(schema, needs()) }
+
+func (j *Journal) fit(schema int, rows []need) error {
+	fields, err := fieldsOf(j)
+	if err != nil {
+		return err
+	}
+	var stays []string
+	for _, n := range rows {
+		switch {
+		case n.schema <= schema || !n.in(fields):
+		case n.optional:
+			n.leaveOut(fields)
+			fields["readable_from"] = firstSchema
+		default:
+			stays = append(stays, n.String())
+		}
+	}
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	*j = Journal{}
+	if err := json.Unmarshal(data, j); err != nil {
+		return err
+	}
+	if err := j.stamp(j, rows); err != nil {
+		return err
+	}
+	if j.ReadableFrom > schema {
+		return fmt.Errorf("acting on it takes schema %d %q", j.ReadableFrom, stays)
+	}
+	return nil
+}
+
+func (n need) String() string { return strings.TrimSuffix(n.field+" "+n.value, " ") }
+
+func fieldsOf(document any) (fields map[string]any, err error) {
+	data, err := json.Marshal(document)
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	return fields, err
+}
+
+// find returns the object that the field is in, nil if there is none.
+func (n need) find(fields map[string]any) (in map[string]any, name string) {
+	path := strings.Split(n.field, ".")
+	for _, name := range path[:len(path)-1] {
+		fields, _ = fields[name].(map[string]any)
+	}
+	return fields, path[len(path)-1]
+}
+
+// in reports whether a document says it.
+func (n need) in(fields map[string]any) bool {
+	in, name := n.find(fields)
+	value, ok := in[name]
+	return ok && (n.value == "" || value == n.value)
+}
+
+func (n need) leaveOut(fields map[string]any) {
+	in, name := n.find(fields)
+	delete(in, name)
+}

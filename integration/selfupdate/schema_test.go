@@ -1,0 +1,199 @@
+//go:build hosts
+
+package selfupdate
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"teleport-update/find"
+	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
+)
+
+// noveltyFile says what journals of the next updater say beside what today's do:
+// "ignored", which an older one may overlook; "may", which it must not, and the
+// transaction can do without; "must", which it must not.
+const noveltyFile = "/etc/novelty"
+
+// nextUpdater is the updater as whoever adds to the journal next makes it: with the
+// next schema, a field, and rows in the table of needs.
+func (s *scene) nextUpdater(v string) string {
+	s.T.Helper()
+	module, err := host.Module()
+	s.Check(err)
+	dir, replace := s.T.TempDir(), map[string]string{}
+	for file, edits := range map[string]map[string]func(string) string{
+		"installer/state/schema.go": {
+			`const Schema = (\d+)\n`: func(n string) string {
+				now, _ := strconv.Atoi(n)
+				return fmt.Sprintf("const Schema = %d\n", now+1)
+			},
+			`return \[\]need\{\n()`: func(string) string {
+				return `return []need{{field: "novelty.must", schema: Schema}, {field: "novelty.may", schema: Schema, optional: true},` + "\n"
+			},
+		},
+		"installer/state/journal.go": {
+			"type Journal struct \\{\n()": func(string) string {
+				return "type Journal struct {\nNovelty map[string]bool `json:\"novelty,omitempty\"`\n"
+			},
+		},
+		"installer/transaction/record.go": {
+			`&state\.Journal\{()Head`: func(string) string { return "&state.Journal{Novelty: novelty(), Head" },
+			`"crypto/rand"()\n`:       func(string) string { return "\"crypto/rand\"\n\"os\"\n\"strings\"\n" },
+			`(\z)`: func(string) string {
+				return "func novelty() map[string]bool {\n\tm := map[string]bool{}\n\tdata, _ := os.ReadFile(\"" + noveltyFile +
+					"\")\n\tfor _, word := range strings.Fields(string(data)) {\n\t\tm[word] = true\n\t}\n\treturn m\n}\n"
+			},
+		},
+	} {
+		data, err := os.ReadFile(filepath.Join(module, file))
+		s.Check(err)
+		text := string(data)
+		for what, with := range edits {
+			found := regexp.MustCompile(what).FindAllStringSubmatchIndex(text, -1)
+			if len(found) != 1 {
+				s.T.Fatalf("%s has %q %d times; want it once, to make the next updater of it", file, what, len(found))
+			}
+			f := found[0]
+			text = text[:f[0]] + with(text[f[2]:f[3]]) + text[f[1]:]
+		}
+		changed := filepath.Join(dir, filepath.Base(file))
+		s.Check(os.WriteFile(changed, []byte(text), 0o644))
+		replace[filepath.Join(module, file)] = changed
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	s.Check(err)
+	path := filepath.Join(dir, "overlay.json")
+	s.Check(os.WriteFile(path, overlay, 0o644))
+	return s.Program(host.Program{Name: "teleport-update-next", Package: "./cmd/teleport-update", Version: v, Overlay: path})
+}
+
+// packaged puts a program where a package has it, with the package's units.
+func (s *scene) packaged(program string) {
+	s.T.Helper()
+	s.Put(program, scenes.Packaged)
+	files, err := systemd.Units{Binary: scenes.Packaged}.Files()
+	s.Check(err)
+	for _, f := range files {
+		s.Write("/usr/lib/systemd/system/"+f.Name, string(f.Content))
+	}
+	s.Path = scenes.Packaged
+}
+
+// journal is the head of the open journal, and what is new in it.
+func (s *scene) journal() (text string, readableFrom int, novelty map[string]bool) {
+	s.T.Helper()
+	text = s.Read(store + "/journal.json")
+	var j struct {
+		ReadableFrom int             `json:"readable_from"`
+		Novelty      map[string]bool `json:"novelty"`
+	}
+	s.Check(json.Unmarshal([]byte(text), &j))
+	return text, j.ReadableFrom, j.Novelty
+}
+
+// killedByItself is KilledInMidWatch of a switch that the package's updater makes,
+// though the active version has a newer one.
+func (s *scene) killedByItself() {
+	s.T.Helper()
+	noMore := s.WatchesLast()
+	update := s.Background(host.Command{Args: []string{s.Path, "update"}, Env: []string{"TELEPORT_UPDATE_SUCCESSOR=1:1"}})
+	s.Watched("1.1.0")
+	noMore()
+	s.Must("systemctl", "kill", "--signal=KILL", scenes.SwitchUnits)
+	s.Ends(update, 1)
+}
+
+// closed asserts that after a boot the next tick leaves the host on 1.0.0.
+func (s *scene) closed() {
+	s.T.Helper()
+	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS}) // not now
+	if code := s.Tick(); code != 0 {
+		s.T.Errorf("the tick ends with %d:\n%s", code, s.Log("teleport-update.service"))
+	}
+	s.Serves("1.0.0")
+	s.Wants("1.1.0")
+}
+
+// A package has an updater, the active version carries one with a higher schema: each
+// is the rescuer of what the other began. Nothing here depends on which of the two a
+// command is given to: the journals say who wrote them.
+func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
+	s := bareScene(t, host.Options{})
+	older, newer := s.stampedUpdater("1.0.0"), s.nextUpdater("2.0.0")
+	s.packaged(older)
+	s.carries("1.0.0", newer)
+	s.Sound("1.1.0")
+	s.RunsOn("1.0.0")
+	s.Wants("1.1.0")
+
+	// What the older one must not overlook, the newer one does not begin.
+	s.Write(noveltyFile, "must")
+	before := s.Seen()
+	s.Fails(1, `the recovery at boot could not undo this transaction: acting on it takes schema 2 ["novelty.must"], and /usr/bin/teleport-update knows schema 1`, s.Path, "update", "--now")
+	s.Linked("1.0.0")
+	if got := before.Became(s.Seen()); got != scenes.InPeace {
+		t.Errorf("the agent was %s", got)
+	}
+
+	// What it can do without it leaves out, what may be overlooked it writes down; the
+	// older one recovers that at boot.
+	s.Write(noveltyFile, "may ignored")
+	s.KilledInMidWatch("1.1.0")
+	if text, from, novelty := s.journal(); from != 1 || novelty["may"] || !novelty["ignored"] || !strings.Contains(text, `"schema": 2`) {
+		t.Errorf("the newer one's journal:\n%s", text)
+	}
+	s.Check(s.Reboot(t.Context()))
+	if got := s.Phase(); got != "restored" {
+		t.Errorf("after the boot the journal says %q", got)
+	}
+	if text, _, novelty := s.journal(); novelty != nil || !strings.Contains(text, `"schema": 1`) {
+		t.Errorf("it was not the older one that recovered it:\n%s", text)
+	}
+	s.closed()
+
+	// The newer one, with whatever it needs, recovers what the older one began.
+	s.killedByItself()
+	if text, _, _ := s.journal(); !strings.Contains(text, `"schema": 1`) {
+		t.Errorf("the older one's journal:\n%s", text)
+	}
+	s.packaged(newer)
+	s.Check(s.Reboot(t.Context()))
+	if text, _, _ := s.journal(); s.Phase() != "restored" || !strings.Contains(text, `"schema": 2`) {
+		t.Errorf("after the boot the journal is\n%s", text)
+	}
+	s.closed()
+
+	// A package that went back to the older one in the middle of all: the older one
+	// harms nothing, the agent starts, and the first tick has the newer one close it.
+	s.Write(noveltyFile, "must")
+	s.KilledInMidWatch("1.1.0")
+	open, from, _ := s.journal()
+	if from != 2 {
+		t.Errorf("the newer one's journal:\n%s", open)
+	}
+	s.packaged(older)
+	s.Check(s.Reboot(t.Context()))
+	if now, _, _ := s.journal(); now != open {
+		t.Errorf("the journal became\n%s", now)
+	}
+	s.LinkedFiles("1.1.0")
+	host.Wait(t, patience, func() error { return s.Executes(store + "/1.1.0/bin/teleport") })
+	if code := s.Show("teleport-update-recover.service", "ExecMainStatus"); code != "1" {
+		t.Errorf("the recovery ended with %s; want 1", code)
+	}
+	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "a newer updater wrote it (acting on it takes schema 2, this program knows 1)") ||
+		!strings.Contains(log, "the timer's first run has the newer one close it") {
+		t.Errorf("nobody says why:\n%s", log)
+	}
+	s.closed()
+}

@@ -1,0 +1,74 @@
+// Package golden is for tests. It holds what other programs and other people rely on
+// to what was agreed on: files, texts and names, against golden files in testdata.
+//
+// A difference is either a fault, or a change of a contract. Then the test is run with
+// -update, which writes the golden file, and whoever reviews the commit sees the
+// change there.
+package golden
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// File fails a test unless a golden file, by its path from the test's folder, holds
+// just that.
+func File(t testing.TB, path, got string) {
+	t.Helper()
+	want, err := os.ReadFile(path)
+	if err == nil && string(want) == got {
+		return
+	}
+	if *update {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.WriteFile(path, []byte(got), 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Errorf("%s is a contract, and is another now (%v). Where that is meant, write it: go test -run '%s' . -update\n%s", path, err, t.Name(), difference(path, got))
+}
+
+// Folder fails a test unless the golden files in a folder have just these names:
+// what went away is a change, too.
+func Folder(t testing.TB, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		known := false
+		for _, name := range names {
+			known = known || name == e.Name()
+		}
+		switch path := filepath.Join(dir, e.Name()); {
+		case known:
+		case *update:
+			if err := os.Remove(path); err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Errorf("%s is a contract, and nothing makes it any more. Where that is meant, remove it: go test -run '%s' . -update", path, t.Name())
+		}
+	}
+}
+
+// difference is as a reviewer reads it, where there is a program that says it.
+func difference(path, got string) string {
+	cmd := exec.Command("diff", "-u", "--label", "agreed", "--label", "now", path, "-")
+	cmd.Stdin = bytes.NewReader([]byte(got))
+	out, _ := cmd.Output()
+	if len(out) == 0 {
+		return got
+	}
+	return string(out)
+}
