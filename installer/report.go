@@ -25,9 +25,9 @@ func (i *Installer) reporter(caFile string) *report.Reporter {
 
 // tell reports to the find server how this host does, if the host has a token for
 // that. It takes report.Limit at most, and whatever becomes of it, the caller goes
-// on: what could not be sent is in the next report. begun is an update that is about
+// on: what could not be sent is in the next report. started is an update that is about
 // to begin.
-func (i *Installer) tell(ctx context.Context, begun *find.Outcome) {
+func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 	c, err := state.LoadConfig(i.Paths.Config())
 	if err != nil || ctx.Err() != nil {
 		return // which others have said
@@ -41,8 +41,8 @@ func (i *Installer) tell(ctx context.Context, begun *find.Outcome) {
 		return
 	}
 	b := i.heartbeat(c, spec)
-	if begun != nil {
-		b.Outcome = begun
+	if started != nil {
+		b.Outcome = started
 	} else if host.Exists(i.Paths.Journal()) {
 		b.Outcome = nil // an update is under way, and the last one is not the news
 	}
