@@ -14,7 +14,7 @@ import (
 	"teleport-update/versions"
 )
 
-// An answer of find older than this is asked for again before the switch: the
+// An answer of find older than this is asked for again before the transaction: the
 // cluster may have withdrawn the version meanwhile.
 const answerHoldsFor = time.Minute
 
@@ -42,7 +42,7 @@ func (w wanted) accepts(tree versions.Tree) bool {
 	return w.SHA256 == "" || tree.SHA256 == w.SHA256
 }
 
-// intent is a switch that was decided on, to a release that need not be on disk.
+// intent is a transaction that was decided on, to a release that need not be on disk.
 type intent struct {
 	wanted
 	Kind   transaction.Kind
