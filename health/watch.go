@@ -59,7 +59,7 @@ func MinWindow(u systemd.Unit) time.Duration {
 	return 3*min(u.RestartDelay, systemd.JobCap) + 15*time.Second
 }
 
-// UnhealthyError means that the new version did not hold.
+// UnhealthyError means that the new version was not healthy.
 type UnhealthyError struct {
 	Unit   string
 	Reason string // completes "the agent …"

@@ -36,7 +36,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	}
 	switch {
 	case host.Exists(i.Paths.Journal()):
-		return Plan{Nothing: "a switch was cut off and would be closed first"}, nil
+		return Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	case !c.Spec.Enabled:
 		return Plan{Nothing: "updates are disabled"}, nil
 	case c.Spec.Pinned:
@@ -64,7 +64,7 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Pla
 		return Plan{}, err
 	}
 	if host.Exists(i.Paths.Journal()) {
-		return Plan{Nothing: "a switch was cut off and would be closed first"}, nil
+		return Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	}
 	req, err := i.rollbackRequest(ctx, c, opts)
 	if err != nil {
@@ -73,7 +73,7 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Pla
 	return i.plan(ctx, c, c.Spec, req)
 }
 
-// plan fills in what a switch would do, with the very checks that the switch
+// plan fills in what a transaction would do, with the very checks that the transaction
 // makes.
 func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request) (Plan, error) {
 	p := Plan{From: req.From.Short(), To: req.To.String()}

@@ -34,7 +34,7 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	return i.rollbackRequest(ctx, c, opts)
 }
 
-// rollbackRequest is the switch that a rollback asks for, or why there is none.
+// rollbackRequest is the transaction that a rollback asks for, or why there is none.
 // Nothing is changed.
 func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts RollbackOptions) (transaction.Request, error) {
 	t, err := rollbackTarget(c, opts.Version)

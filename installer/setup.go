@@ -45,7 +45,7 @@ func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
 	return agent.Look(ctx)
 }
 
-// switchOver has a switch made, in a unit of its own where systemd runs.
+// switchOver has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) switchOver(ctx context.Context, r transaction.Request) error {
 	end := i.tellBeginning(ctx, r)
 	err := i.DoTransient(ctx, transaction.Order{Switch: &r}, "Switch the Teleport agent to "+r.To.String())

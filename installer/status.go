@@ -120,7 +120,7 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 		if err := i.CheckNeverEnabled(); err != nil {
 			settled := "nothing updates it before `teleport-update enable`"
 			if c.Spec.Enabled && !c.Spec.Pinned {
-				settled = "the next switch to the version that find wants settles it: `teleport-update update`, or the timer's next run"
+				settled = "the next transaction to the version that find wants settles it: `teleport-update update`, or the timer's next run"
 			}
 			broken = fmt.Errorf("%s names no active version, but the agent may be ours all the same: %w; %s", i.Paths.Config(), err, settled)
 		}
@@ -243,7 +243,7 @@ func (r Report) Text(w io.Writer) {
 		line("Package left", *r.PackageLeft)
 	}
 	if o := r.OpenTransaction; o != nil {
-		line("Open switch", fmt.Sprintf("%s to %s, phase %s, since %s", textOr(o.From, "nothing"), o.To, o.Phase, o.Since.Format(time.RFC3339)))
+		line("Transaction", fmt.Sprintf("%s to %s, phase %s, since %s", textOr(o.From, "nothing"), o.To, o.Phase, o.Since.Format(time.RFC3339)))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"teleport-update/versions"
 )
 
-// An answer of find older than this is asked for again before the switch: the
+// An answer of find older than this is asked for again before the transaction: the
 // cluster may have withdrawn the version meanwhile.
 const answerHoldsFor = time.Minute
 

@@ -28,7 +28,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
 			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
-			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), Usage: "how long the agent must hold (default 30s, or more for slow restarts)"},
+			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), Usage: "how long the agent must be healthy (default 30s, or more for slow restarts)"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token of the find server, to which this host reports from then on"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
@@ -202,7 +202,7 @@ func (a *app) uninstallCommand() *cli.Command {
 
 func (a *app) recoverCommand() *cli.Command {
 	return &cli.Command{
-		Name: "recover", Usage: "close a switch that was cut off", OnUsageError: onUsageError,
+		Name: "recover", Usage: "close a transaction that was cut off", OnUsageError: onUsageError,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "repair files only: the agent has not been started yet"}},
 		Action: func(c *cli.Context) error {
 			return a.installer(c).Recover(c.Context, c.Bool("boot"))

@@ -31,7 +31,7 @@ const (
 )
 
 func main() {
-	// A switch may outlive the terminal or the pipe it was started from.
+	// A transaction may outlive the terminal or the pipe it was started from.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	// What packages print past our log is of no use to an operator, and may quote
 	// what a server sent.

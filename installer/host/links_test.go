@@ -123,7 +123,7 @@ func TestASwitchOfLinksAndBack(t *testing.T) {
 			if last := changes[len(changes)-1]; filepath.Base(last.Path) != "teleport" {
 				t.Errorf("the last change is %s; want teleport", last.Path)
 			}
-			// A switch that is interrupted anywhere is done again, or undone.
+			// A transaction that is interrupted anywhere is done again, or undone.
 			for n := range changes {
 				must(t, ApplyLinks(changes[:n], store.OriginalDir()))
 				must(t, RevertLinks(changes, store.OriginalDir()))
@@ -157,7 +157,7 @@ func TestASwitchOfLinksAndBack(t *testing.T) {
 				t.Errorf("problems %q, %v", problems, err)
 			}
 			if again, err := PlanLinks(dir, new, nil); err != nil || len(again) > 0 {
-				t.Errorf("after the switch there is more to change: %+v, %v", again, err)
+				t.Errorf("after the transaction there is more to change: %+v, %v", again, err)
 			}
 
 			must(t, RevertLinks(changes, store.OriginalDir()))
@@ -276,7 +276,7 @@ func TestOnlyOurOwnUpdaterIsLinked(t *testing.T) {
 			must(t, err)
 			must(t, ApplyLinks(changes, store.OriginalDir()))
 			if !slices.Contains(links(t, dir), "teleport-update -> /elsewhere") {
-				t.Error("the switch changed the updater's own link")
+				t.Error("the transaction changed the updater's own link")
 			}
 			own, err := PlanUpdaterLink(dir, tree)
 			must(t, err)

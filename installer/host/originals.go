@@ -161,7 +161,7 @@ func (h *Host) addTo(b *Originals, changes []state.LinkChange) error {
 			continue
 		}
 		// Without an active version in updates.yaml, where somebody took it out, or
-		// without this file, a switch meets our own links.
+		// without this file, a transaction meets our own links.
 		ours := false
 		if c.Before.Link != "" {
 			var err error
@@ -208,7 +208,7 @@ func (h *Host) Disclaim(tree versions.Tree) error {
 	return h.WriteOriginals(b)
 }
 
-// DropUndone removes the copies that a switch saved of what its undoing has put
+// DropUndone removes the copies that a transaction saved of what its undoing has put
 // back. Failing to is a warning: the host is as it was.
 func (h *Host) DropUndone(links []state.LinkChange) {
 	known := h.known()

@@ -43,7 +43,7 @@ func save(c state.LinkChange, originalDir string) error {
 	if now, err := beforeOf(c.Path); err != nil {
 		return err
 	} else if now != c.Before {
-		return fmt.Errorf("%s changed since the switch was planned", c.Path)
+		return fmt.Errorf("%s changed since the transaction was planned", c.Path)
 	}
 	if err := durable.MkdirAll(originalDir, 0o755); err != nil {
 		return err
@@ -107,7 +107,7 @@ func set(path, target string, saved bool) error {
 			return err
 		}
 	case !info.Mode().IsRegular() || !saved:
-		return fmt.Errorf("%s is in the way and was not there when the switch was planned; it stays", path)
+		return fmt.Errorf("%s is in the way and was not there when the transaction was planned; it stays", path)
 	}
 	if target == "" {
 		return durable.UnlinkNoSync(path)

@@ -103,7 +103,7 @@ func TestACopyGoesOnceItsFileStandsInItsPlaceAgain(t *testing.T) {
 
 func TestWhatCameInBetweenIsNotDestroyed(t *testing.T) {
 	store, _, new := twoTrees(t)
-	t.Run("before the switch", func(t *testing.T) {
+	t.Run("before the transaction", func(t *testing.T) {
 		dir := t.TempDir()
 		must(t, os.WriteFile(dir+"/tsh", []byte("packaged"), 0o755))
 		changes, err := PlanLinks(dir, new, nil)

@@ -46,7 +46,7 @@ type LastUpdate struct {
 	Unknown     unknown `yaml:",inline"`
 }
 
-// Failed remembers the version that did not hold, so that the timer does not
+// Failed remembers the version that was not healthy, so that the timer does not
 // try it again at every tick.
 type Failed struct {
 	Version     string          `yaml:"version"`

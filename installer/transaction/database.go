@@ -16,7 +16,7 @@ import (
 	"teleport-update/versions"
 )
 
-// PlanDatabase decides what a switch does with the agent's database, and
+// PlanDatabase decides what a transaction does with the agent's database, and
 // refuses what would lose it. Nothing is changed. It is asked before a version
 // is fetched, so that nothing is fetched in vain, and again, with the last word,
 // by the transaction.
@@ -89,7 +89,7 @@ func isCorrupt(err error) bool {
 	return ok
 }
 
-// cannotBackUp says which file is in the way of a switch, and what to do.
+// cannotBackUp says which file is in the way of a transaction, and what to do.
 func cannotBackUp(err error, path string, req Request) error {
 	if corrupt, ok := errors.AsType[*backup.CorruptError](err); ok {
 		return failure.Unchanged("the agent's database %s is damaged or not a database (%s), so it cannot be backed up", path, corrupt.Detail).
@@ -98,7 +98,7 @@ func cannotBackUp(err error, path string, req Request) error {
 	return failure.Unchanged("look at the agent's database: %w", err).To("%s", req.wayOut())
 }
 
-// mayLoseBackup reports whether a person insisted on a switch although the
+// mayLoseBackup reports whether a person insisted on a transaction although the
 // database of today cannot be backed up.
 func (r Request) mayLoseBackup() bool {
 	return r.SkipBackup || r.Kind == Rollback && r.Force
@@ -116,7 +116,7 @@ func (r Request) wayOut() string {
 	return mend
 }
 
-// specOf is the configuration that the switch leaves, as far as proxy and backup
+// specOf is the configuration that the transaction leaves, as far as proxy and backup
 // go.
 func (m *Machine) specOf(c state.Config, req Request) state.Spec {
 	spec := c.Spec
@@ -152,8 +152,8 @@ func (m *Machine) backupDir(c state.Config) (string, error) {
 // agent goes on writing. It is as much as each copy asks for.
 const DatabaseMargin = 8 << 20
 
-// RoomFor is how many bytes a switch takes: for the backup, and for putting one
-// back, the target's in dir or, should the switch fail, the one just taken. A
+// RoomFor is how many bytes a transaction takes: for the backup, and for putting one
+// back, the target's in dir or, should the transaction fail, the one just taken. A
 // switch that there is no room to undo must not begin.
 func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 	take, err = backup.Size(d.Path)

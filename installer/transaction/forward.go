@@ -19,14 +19,14 @@ type switching struct {
 	req checked
 }
 
-// NeedsBootError is a switch that the shutdown of the host cut off.
+// NeedsBootError is a transaction that the shutdown of the host cut off.
 type NeedsBootError struct{}
 
 func (*NeedsBootError) Error() string {
-	return "the host is shutting down: the switch is undone at the next boot"
+	return "the host is shutting down: the transaction is undone at the next boot"
 }
 
-// doSwitch is a switch from lock to unlock.
+// doSwitch is a transaction from lock to unlock.
 func (m *Machine) doSwitch(ctx context.Context, r Request) error {
 	c, unlock, err := m.Open(ctx)
 	if err != nil {
@@ -58,11 +58,11 @@ func (t *switching) run(ctx context.Context) error {
 		return nil
 	case held:
 		// From here there is only forward: the next run commits it.
-		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s runs and holds, but could not be committed: %w; the next run tries again, see `teleport-update status`", t.req.To, err)}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is healthy, but could not be committed: %w; the next run tries again, see `teleport-update status`", t.req.To, err)}
 	case errors.Is(err, health.ErrHostStopping):
 		// Says nothing about the version. The journal stays; the next boot
 		// puts the old version back before the agent starts.
-		t.Log.Warn("the host is shutting down in the middle of the switch; it is undone at the next boot", "version", t.req.To.String())
+		t.Log.Warn("the host is shutting down in the middle of the transaction; it is undone at the next boot", "version", t.req.To.String())
 		return &NeedsBootError{}
 	}
 	return t.abandon(ctx, err)
@@ -278,7 +278,7 @@ func (t *switching) watch(ctx context.Context) error {
 		} else if stopping {
 			return health.ErrHostStopping
 		}
-		t.Log.Info("the agent was stopped since the switch began, and stays down", "version", t.req.To.String())
+		t.Log.Info("the agent was stopped since the transaction began, and stays down", "version", t.req.To.String())
 		return t.j.setAgent(state.AgentStopped)
 	}
 	t.Log.Info("watching the agent", "version", t.req.To.String(), "window", w.Window)
@@ -295,7 +295,7 @@ func (t *switching) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.Log.Info("the agent holds", "version", t.req.To.String(), "restarted", outcome.Restarted)
+	t.Log.Info("the agent is healthy", "version", t.req.To.String(), "restarted", outcome.Restarted)
 	return nil
 }
 
@@ -310,7 +310,7 @@ func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
 }
 
 // abandon undoes what was done, and tells why. The undoing must not be cut short by
-// what cut the switch short.
+// what cut the transaction short.
 func (t *switching) abandon(ctx context.Context, cause error) error {
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
 	var err error
@@ -335,14 +335,14 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 	if err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.req.To, cause, err)}
 	}
-	what := "the switch to version %s failed and was undone: %w; the agent is on %s"
+	what := "the transaction to version %s failed and was undone: %w; the agent is on %s"
 	if isUnhealthy {
-		what = "version %s did not hold and was rolled back: %w; the agent is on %s"
+		what = "version %s was not healthy and was rolled back: %w; the agent is on %s"
 	}
 	return fmt.Errorf(what, t.req.To, cause, OrNone(t.req.config.Spec.ActiveVersion))
 }
 
-// recordRefused notes a switch that ended before its journal was open.
+// recordRefused notes a transaction that ended before its journal was open.
 func (t *switching) recordRefused(cause error) error {
 	c := t.req.config
 	if _, refused := errors.AsType[*failure.RefusedError](cause); refused && t.req.Kind.Automatic() {
@@ -364,7 +364,7 @@ func (t *switching) recordRefused(cause error) error {
 func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal error) error {
 	known := c.Status.Refused
 	if known.Is(r) && m.Scheduled {
-		m.Log.Warn("the switch stays refused", "version", r.Version, "reason", refusal)
+		m.Log.Warn("the transaction stays refused", "version", r.Version, "reason", refusal)
 		if known.Reason == refusal.Error() {
 			return nil
 		}

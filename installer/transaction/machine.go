@@ -13,7 +13,7 @@
 //
 // What a transaction may do in which phase, and what a recovery makes of it, is a
 // table: see phases. What it does, in which order, and what undoes that is a list:
-// see steps. Every path that decides that a switch is over goes through one door,
+// see steps. Every path that decides that a transaction is over goes through one door,
 // see undo.
 //
 // Rules come from RFD 0169; where this package differs, the comment at the
@@ -38,7 +38,7 @@ type Machine struct {
 	*host.Host
 	// Connect connects to the agent; see HostAgent for its errors.
 	Connect func(context.Context) (Agent, error)
-	// Command starts this program again: its path and global flags. A switch runs in
+	// Command starts this program again: its path and global flags. A transaction runs in
 	// a unit of its own that way.
 	Command []string
 	// Scheduled says that the timer started this run: it never waits for a lock, and
@@ -170,7 +170,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 }
 
 // Retain removes what nothing needs any more. Failing to is a warning: it must
-// not make a switch that held look like one that did not.
+// not make a transaction that held look like one that did not.
 func (m *Machine) Retain(c state.Config) {
 	needed := versions.Needed{LinkDirs: m.Paths.LinkDirs(), Releases: []versions.Release{c.Active(), c.Previous()}}
 	j, err := state.LoadJournal(m.Paths.Journal())

@@ -172,7 +172,7 @@ func (m *model) left(v string) {
 		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: m.Now()}}))
 }
 
-// request is the switch from one to the other.
+// request is the transaction from one to the other.
 func (m *model) request(kind Kind) Request {
 	tree, ok, err := m.Store.Lookup(m.to)
 	if err != nil || !ok {

@@ -69,7 +69,7 @@ func phases() []phase {
 			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
 			next:      []state.Phase{proven, rollingBack},
 			boot:      undoFiles,
-			live:      recovery{"watches the new version once more, and goes on if it holds; else undoes it", (*transaction).watchAgain},
+			live:      recovery{"watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain},
 			working:   atWork, cutOff: switchCutOff,
 		},
 		{
@@ -90,7 +90,7 @@ func phases() []phase {
 		},
 		{
 			name:      proven,
-			guarantee: "The new version held. From here there is only forward.",
+			guarantee: "The new version is proven: its agent was healthy. From here there is only forward.",
 			notes:     []about{aboutAgent, aboutPackages},
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
 			live:      recovery{"commits it", (*transaction).finishAgain},
@@ -137,9 +137,9 @@ func atWork(j *state.Journal) string {
 
 func switchCutOff(j *state.Journal) string {
 	if why := j.Watch.OldFails; why != "" {
-		return fmt.Sprintf("the switch to %s failed and was undone, but the version before does not hold either (%s); the next run tries it once more", j.To, why)
+		return fmt.Sprintf("the transaction to %s failed and was undone, but the version before is not healthy either (%s); the next run tries it once more", j.To, why)
 	}
-	return fmt.Sprintf("a switch to %s was cut off (%s); the next run, or `teleport-update update`, closes it", j.To, j.Phase)
+	return fmt.Sprintf("a transaction to %s was cut off (%s); the next run, or `teleport-update update`, closes it", j.To, j.Phase)
 }
 
 func timeOf(j *state.Journal) string { return j.Started.Format(time.RFC3339) }

@@ -215,7 +215,7 @@ func picture() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.name, p.guarantee, strings.Join(notes, ", "), p.boot.name, p.live.name)
 	}
-	b.WriteString("\nThe steps of a switch are read from top to bottom on the way to a new version, and from bottom to top on the way back:\n\n" +
+	b.WriteString("\nThe steps of a transaction are read from top to bottom on the way to a new version, and from bottom to top on the way back:\n\n" +
 		"| step | begins when it is done | on the way back | begins when it is undone | needs of the journal for the way back |\n| --- | --- | --- | --- | --- |\n")
 	for _, s := range steps() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.name, s.enters, cmp.Or(s.back, "nothing"), s.leaves, strings.Join(s.needs, ", "))

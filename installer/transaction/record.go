@@ -136,7 +136,7 @@ func (r *record) setVerdict(against state.Against, reason string) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict = state.Verdict{Reason: reason, Against: against} })
 }
 
-// setUnhealthy is setVerdict for a version that did not hold, with what its watch
+// setUnhealthy is setVerdict for a version that was not healthy, with what its watch
 // found out besides.
 func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {
 	err := r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = u.OldServes })

@@ -126,7 +126,7 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 	}
 	aside := m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
 	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+
-		"see that the agent works, for a switch may have been cut off while its database was of another version", bad, aside, c.Spec.ActiveVersion)
+		"see that the agent works, for a transaction may have been cut off while its database was of another version", bad, aside, c.Spec.ActiveVersion)
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: m.Timestamp(), Target: c.Spec.ActiveVersion, TargetEdition: c.Status.ActiveEdition, Result: state.Interrupt, Error: told.Error(),
 	}
@@ -140,10 +140,10 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 }
 
 func (t *transaction) tellClosing() {
-	t.Log.Warn("closing a switch that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
+	t.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
 }
 
-// undoInterrupted undoes a switch of which nothing but the interruption is known.
+// undoInterrupted undoes a transaction of which nothing but the interruption is known.
 func (t *transaction) undoInterrupted(ctx context.Context) error {
 	t.tellClosing()
 	return t.undoUnknown(ctx)
@@ -162,20 +162,20 @@ func (t *transaction) undoAgain(ctx context.Context) error {
 	return t.undoAndTell(ctx)
 }
 
-// undoAndTell is not cut short by what cut the switch short.
+// undoAndTell is not cut short by what cut the transaction short.
 func (t *transaction) undoAndTell(ctx context.Context) error {
 	err := t.undo(context.WithoutCancel(ctx))
 	if errors.Is(err, health.ErrHostStopping) {
 		return &NeedsBootError{}
 	}
 	if err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the switch to %s: %w; the next run tries again", t.j.To, err)}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s: %w; the next run tries again", t.j.To, err)}
 	}
-	t.Log.Info("the switch was undone", "to", t.j.To.String(), "reason", t.reason())
+	t.Log.Info("the transaction was undone", "to", t.j.To.String(), "reason", t.reason())
 	return nil
 }
 
-// watchAgain gives a switch that was cut off while the new version ran a second
+// watchAgain gives a transaction that was cut off while the new version ran a second
 // watch, once: the cut says nothing about the version.
 func (t *transaction) watchAgain(ctx context.Context) error {
 	t.tellClosing()
@@ -199,7 +199,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](err)
 	switch {
 	case err == nil:
-		t.Log.Info("the agent holds", "version", t.j.To.String())
+		t.Log.Info("the agent is healthy", "version", t.j.To.String())
 		if err := t.enterProven(); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	case errors.Is(err, health.ErrHostStopping):
 		return &NeedsBootError{}
 	case ctx.Err() != nil:
-		return fmt.Errorf("close the switch to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
+		return fmt.Errorf("close the transaction to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
 	case !isUnhealthy:
 		return err
 	}
@@ -234,7 +234,7 @@ func (t *transaction) undoAtBoot(ctx context.Context) error {
 	t.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
 	u := &undoing{transaction: t, boot: true}
 	if err := u.run(ctx); err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the switch to %s at boot: %w; the next run tries again", t.j.To, err)}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s at boot: %w; the next run tries again", t.j.To, err)}
 	}
 	if err := t.agent.ResetFailed(ctx); err != nil && !t.j.Agent.ReloadOwed {
 		return err

@@ -7,7 +7,7 @@ import (
 	"teleport-update/installer/state"
 )
 
-// A step is one part of a switch, with what undoes it.
+// A step is one part of a transaction, with what undoes it.
 type step struct {
 	name string
 	// needs are the parts of the journal, by their names there, from which the step

@@ -57,13 +57,13 @@ func TestASwitchEndsWithAnAgentOnADatabaseOfItsOwn(t *testing.T) {
 		says  string
 	}{
 		{"an update that holds", update(holds), Update, "1.1.0", ""},
-		{"an update that dies at once", update(dies), Update, "1.0.0", "did not hold"},
-		{"an update that dies before it is of any use", update(diesFirst), Update, "1.0.0", "did not hold"},
-		{"an update that dies in its watch", update(diesLate), Update, "1.0.0", "did not hold"},
+		{"an update that dies at once", update(dies), Update, "1.0.0", "was not healthy"},
+		{"an update that dies before it is of any use", update(diesFirst), Update, "1.0.0", "was not healthy"},
+		{"an update that dies in its watch", update(diesLate), Update, "1.0.0", "was not healthy"},
 		{"an update that is never ready", update(neverReady), Update, "1.0.0", "is not ready"},
 		{"a downgrade that holds", back(holds), Downgrade, "1.0.0", ""},
-		{"a downgrade that dies", back(dies), Downgrade, "1.1.0", "did not hold"},
-		{"a rollback that dies in its watch", back(diesLate), Rollback, "1.1.0", "did not hold"},
+		{"a downgrade that dies", back(dies), Downgrade, "1.1.0", "was not healthy"},
+		{"a rollback that dies in its watch", back(diesLate), Rollback, "1.1.0", "was not healthy"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := tc.model(t)
@@ -96,11 +96,11 @@ func TestAnOldVersionThatDoesNotHoldEitherIsTriedOnceMore(t *testing.T) {
 		return nil
 	}
 	err := m.do(Update)
-	if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), "does not hold") {
+	if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), "is not healthy") {
 		t.Errorf("it ends with %v; want a person to be called", err)
 	}
 	d, err := Describe(m.Paths.Journal())
-	if err != nil || d == nil || d.Phase != restored || !strings.Contains(d.CutOff, "the version before does not hold either") {
+	if err != nil || d == nil || d.Phase != restored || !strings.Contains(d.CutOff, "the version before is not healthy either") {
 		t.Fatalf("the next run finds %+v, %v", d, err)
 	}
 	if err, _ := m.tick(); err != nil {
@@ -148,7 +148,7 @@ func TestAPersonWhoStopsTheAgentInMidWatchHasTheLastWord(t *testing.T) {
 		return nil
 	}
 	if err := m.do(Update); err == nil {
-		t.Error("a switch that was stopped ends well")
+		t.Error("a transaction that was stopped ends well")
 	}
 	m.before = nil
 	if m.main != nil {

@@ -14,16 +14,18 @@ import (
 	"teleport-update/systemd"
 )
 
-// A switch takes minutes: a stop of the agent, a database, two health windows.
+// A transaction takes minutes: a stop of the agent, a database, two health windows.
 // What takes longer than this is stuck, and stopping it lets the next run
 // recover.
 const switchLimit = 2 * time.Hour
 
-// ExitError is the exit code of a switch, or of its recovery, that ran, and
+// ExitError is the exit code of a transaction, or of its recovery, that ran, and
 // explained itself, in a unit of its own.
 type ExitError struct{ Code int }
 
-func (e *ExitError) Error() string { return fmt.Sprintf("the switch ended with exit code %d", e.Code) }
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("the transaction ended with exit code %d", e.Code)
+}
 
 // DoTransient carries an order out in a transient unit of its own where systemd
 // runs, since the operator's shell may be a child of the very agent that is about
@@ -55,7 +57,7 @@ func (m *Machine) DoTransient(ctx context.Context, o Order, description string) 
 
 // recoverTransient closes an open transaction from a unit of its own where this
 // process could not: one that runs in a shell which the agent serves is in the
-// agent's control group. To undo a switch is to stop the agent, and then systemd
+// agent's control group. To undo a transaction is to stop the agent, and then systemd
 // would wait for us, who wait for systemd, kill us in the end, and nobody would
 // start the agent before the timer's next run.
 //
@@ -70,7 +72,7 @@ func (m *Machine) recoverTransient(ctx context.Context) error {
 		return err
 	}
 	defer agent.Close()
-	_, err = m.runTransient(ctx, agent, "Close the open switch of the Teleport agent", nil, "recover")
+	_, err = m.runTransient(ctx, agent, "Close the open transaction of the Teleport agent", nil, "recover")
 	return err
 }
 

@@ -237,8 +237,8 @@ func (u *undoing) bringBack(ctx context.Context) error {
 	if u.j.Watch.OldFails == "" {
 		return errors.Join(err, u.j.noteOldFails(unhealthy.Error()))
 	}
-	u.Log.Error("the version before does not hold either; all of it is back in its place, and another version may help", "error", err)
-	return u.j.setVerdict(u.j.Verdict.Against, u.j.Verdict.Reason+"; and the version before does not hold either: "+unhealthy.Error())
+	u.Log.Error("the version before is not healthy either; all of it is back in its place, and another version may help", "error", err)
+	return u.j.setVerdict(u.j.Verdict.Against, u.j.Verdict.Reason+"; and the version before is not healthy either: "+unhealthy.Error())
 }
 
 func (u *undoing) watchOld(ctx context.Context) error {
@@ -281,11 +281,11 @@ func (u *undoing) watchOld(ctx context.Context) error {
 		return u.j.setAgent(state.AgentStopped)
 	}
 	if err != nil && u.j.Agent.State == state.AgentFailing {
-		u.Log.Warn("the agent fails as it did before the switch", "error", err)
+		u.Log.Warn("the agent fails as it did before the transaction", "error", err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the old version was put back but does not hold: %w", err)
+		return fmt.Errorf("the old version was put back but is not healthy: %w", err)
 	}
 	return nil
 }
@@ -314,7 +314,7 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	return t.j.noteBoot(t.BootID(), down)
 }
 
-// noteIfStarted notes that an agent which was stopped, when the switch began or by a
+// noteIfStarted notes that an agent which was stopped, when the transaction began or by a
 // person in the middle of the watch, has been started since: by then that is what
 // is wanted, and no stop of ours may be the last word. A job alone says nothing,
 // it may be one that stops the agent.
@@ -326,9 +326,9 @@ func (t *transaction) noteIfStarted(s Sight) error {
 	return t.j.noteStarted()
 }
 
-// reason is why the switch is undone.
+// reason is why the transaction is undone.
 func (t *transaction) reason() string {
-	return NameOr(t.j.Verdict.Reason, "the switch was interrupted")
+	return NameOr(t.j.Verdict.Reason, "the transaction was interrupted")
 }
 
 // closeUndone records how the transaction ended and removes the journal.

@@ -14,7 +14,7 @@ import (
 	"teleport-update/versions"
 )
 
-// An agent that was down is stopped to undo a switch only if somebody has started
+// An agent that was down is stopped to undo a transaction only if somebody has started
 // it; killed after that, the next run has to know that it is to run.
 func TestAStartOfAnAgentThatWasDownIsNoted(t *testing.T) {
 	for _, tc := range []struct {

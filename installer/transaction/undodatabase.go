@@ -42,7 +42,7 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 		return nil
 	}
 	if !u.j.reached("reload") {
-		if changed, err := u.changedEarly(ctx); err != nil || !changed {
+		if changed, err := u.changedMeanwhile(ctx); err != nil || !changed {
 			return err
 		}
 	}
@@ -116,20 +116,20 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 	return false, u.j.noteOldStopped()
 }
 
-// changedEarly reports whether the database has to be restored although the
-// switch was not noted as made. The links are the new version's before that, and
+// changedMeanwhile reports whether the database has to be restored although the
+// transaction was not noted as made. The links are the new version's before that, and
 // whoever restarts the agent meanwhile starts it. They are the old one's again when
 // this is asked. An agent that is found running the new version is stopped first,
 // so that what it does to the database is over when that is looked at.
-func (u *undoing) changedEarly(ctx context.Context) (bool, error) {
+func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	sight, err := u.agent.Look(ctx)
-	switch early := sight.runsFrom(u.j.To.Dir); {
+	switch runs := sight.runsFrom(u.j.To.Dir); {
 	case err == nil && sight.State == state.AgentUnknown:
 		return false, nil
 	case u.boot: // nothing runs yet, and files tell
 	case err != nil:
 		return false, err
-	case early:
+	case runs:
 		if err := u.stopAgent(ctx); err != nil {
 			return false, err
 		}
@@ -141,11 +141,11 @@ func (u *undoing) changedEarly(ctx context.Context) (bool, error) {
 	case err == nil && same:
 		return false, nil
 	case err == nil:
-		u.Log.Warn("the agent was restarted in the middle of the switch, and the new version changed the database")
+		u.Log.Warn("the agent was restarted in the middle of the transaction, and the new version changed the database")
 	case u.boot:
 		return false, fmt.Errorf("%w: %w", errTooSoon, err)
 	default:
-		u.Log.Warn("the agent was restarted in the middle of the switch; whether the new version changed the database cannot be told", "error", err)
+		u.Log.Warn("the agent was restarted in the middle of the transaction; whether the new version changed the database cannot be told", "error", err)
 	}
 	return true, nil
 }

@@ -242,7 +242,7 @@ func TestAnAgentThatIsNotStartedAtBootStaysDown(t *testing.T) {
 	m.endsOn("1.0.0")
 }
 
-// A switch that begins while the host shuts down would take the agent for one that a
+// A transaction that begins while the host shuts down would take the agent for one that a
 // person stopped, and be committed without a watch.
 func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
 	m := upgrade(t, twoHolds)

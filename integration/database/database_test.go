@@ -41,7 +41,7 @@ func TestAVersionThatMigratesAndCrashesLeavesNoTrace(t *testing.T) {
 			before, file := s.Grows(100), s.Must("stat", "-c", "%a %U", scenes.LiveFile)
 
 			s.Wants("1.1.0")
-			s.Fails(1, "version 1.1.0 did not hold and was rolled back", updater, "update")
+			s.Fails(1, "version 1.1.0 was not healthy and was rolled back", updater, "update")
 			s.Serves("1.0.0")
 
 			saved := s.Saved("1.0.0")
@@ -114,7 +114,7 @@ func TestWhatAKilledAgentLeftBehindIsBackedUpWhole(t *testing.T) {
 
 			s.Wants("1.1.0")
 			if tc.failed {
-				s.Fails(1, "did not hold and was rolled back", updater, "update")
+				s.Fails(1, "was not healthy and was rolled back", updater, "update")
 				s.Serves("1.0.0")
 			} else {
 				s.Must(updater, "update")
@@ -178,7 +178,7 @@ func TestTheDatabaseIsFoundWhereTheAgentKeepsIt(t *testing.T) {
 	before := s.Grows(3)
 
 	s.Wants("1.1.0")
-	s.Fails(1, "did not hold and was rolled back", updater, "update")
+	s.Fails(1, "was not healthy and was rolled back", updater, "update")
 	s.Serves("1.0.0")
 	saved := s.Saved("1.0.0")
 	s.Whole("the backup", saved, 1)

@@ -76,7 +76,7 @@ func TestADowngradeWithoutItsDatabaseIsRefused(t *testing.T) {
 				}
 			}
 			s.Unchanged(before, s.Look())
-			if log := s.Log("teleport-update.service"); strings.Count(log, "the switch stays refused") != 2 || !strings.Contains(log, tc.says) {
+			if log := s.Log("teleport-update.service"); strings.Count(log, "the transaction stays refused") != 2 || !strings.Contains(log, tc.says) {
 				t.Errorf("the timer's runs do not say why they did nothing:\n%s", log)
 			}
 		}
@@ -290,7 +290,7 @@ func TestAPersonMayInsistOnADowngrade(t *testing.T) {
 		s.Updates("1.1.0")
 		s.Must("rm", "-r", store+"/1.0.0/backup")
 		last := s.Grows(200)
-		s.Fails(1, "version 1.0.0 did not hold and was rolled back", updater, "rollback", "--force")
+		s.Fails(1, "version 1.0.0 was not healthy and was rolled back", updater, "rollback", "--force")
 		s.Serves("1.1.0")
 		left := s.Saved("1.1.0")
 		s.Grows(left.Last)

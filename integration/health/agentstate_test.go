@@ -84,9 +84,9 @@ func TestAnAgentThatFailsBeforeAndAfterIsAsItWas(t *testing.T) {
 	s.failing(stamp.ExitsAtStart, "failed")
 	s.Release(release.Spec{Version: "1.1.0", Variant: stamp.ExitsAtStart})
 	s.Wants("1.1.0")
-	s.Fails(1, "version 1.1.0 did not hold and was rolled back", updater, "update")
+	s.Fails(1, "version 1.1.0 was not healthy and was rolled back", updater, "update")
 	s.Linked("1.0.0")
-	if log := s.Told(); !strings.Contains(log, "the agent fails as it did before the switch") {
+	if log := s.Told(); !strings.Contains(log, "the agent fails as it did before the transaction") {
 		t.Errorf("the journal does not tell whose fault it is:\n%s", log)
 	}
 	s.BacksOff("1.1.0", 1, time.Hour)
@@ -115,9 +115,9 @@ func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
 		s.RunsOn("1.0.0")
 		s.Write("/etc/teleport.yaml", broken)
 		s.Wants("1.1.0")
-		s.Fails(4, "rolling back failed: the old version was put back but does not hold", updater, "update")
+		s.Fails(4, "rolling back failed: the old version was put back but is not healthy", updater, "update")
 		if r := s.Status(); r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "restored" ||
-			!strings.Contains(r.Explanation, "the version before does not hold either") {
+			!strings.Contains(r.Explanation, "the version before is not healthy either") {
 			t.Errorf("status: %s, %s, open transaction %+v", r.State, r.Explanation, r.OpenTransaction)
 		}
 		return s
@@ -138,7 +138,7 @@ func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
 		}
 		s.Linked("1.0.0")
 		s.BacksOff("1.1.0", 1, time.Hour)
-		if r := s.Status(); !strings.Contains(scenes.Text(r.LastError), "and the version before does not hold either: teleport.service: the agent exited with status 1") {
+		if r := s.Status(); !strings.Contains(scenes.Text(r.LastError), "and the version before is not healthy either: teleport.service: the agent exited with status 1") {
 			t.Errorf("status: last error %s", scenes.Text(r.LastError))
 		}
 

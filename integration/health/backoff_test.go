@@ -58,7 +58,7 @@ func TestAVersionThatFailedWaitsForItsNextAttempt(t *testing.T) {
 	s.BacksOff("1.1.0", 1, time.Hour)
 
 	// A person does not wait, and the delay doubles.
-	s.Fails(1, "version 1.1.0 did not hold", updater, "update", "--now")
+	s.Fails(1, "version 1.1.0 was not healthy", updater, "update", "--now")
 	s.Switched(2, "1.1.0")
 	s.BacksOff("1.1.0", 2, 2*time.Hour)
 
@@ -114,8 +114,8 @@ func TestAReleaseThatIsPublishedAnewDoesNotWait(t *testing.T) {
 	s.Release(release.Spec{Version: "1.1.0", Variant: stamp.ExitsAtStart})
 	s.RunsOn("1.0.0")
 	s.Wants("1.1.0")
-	s.Fails(1, "version 1.1.0 did not hold", updater, "update")
-	s.Fails(1, "version 1.1.0 did not hold", updater, "update", "--now")
+	s.Fails(1, "version 1.1.0 was not healthy", updater, "update")
+	s.Fails(1, "version 1.1.0 was not healthy", updater, "update", "--now")
 	s.BacksOff("1.1.0", 2, 2*time.Hour)
 
 	// A server that cannot tell leaves it at that.

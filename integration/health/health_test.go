@@ -33,8 +33,8 @@ type healthCase struct {
 // What the journal says, in parts.
 const (
 	shortWindow = "the health window is shorter than it takes to see a slow crash loop"
-	takesOver   = "the agent holds version=1.1.0 restarted=false"
-	runs        = "the agent holds version=1.1.0 restarted=true"
+	takesOver   = "the agent is healthy version=1.1.0 restarted=false"
+	runs        = "the agent is healthy version=1.1.0 restarted=true"
 	noEffect    = "the reload did not bring the new version; restarting the agent"
 	servesOn    = "the process of the new version died; the version before serves on"
 	diedLater   = "the process of the new version died"
@@ -191,7 +191,7 @@ func (s *scene) explains(c healthCase, r host.Result) {
 	result := c.result
 	if result == "" {
 		result = state.RolledBack
-		if !strings.Contains(r.Stderr, "version 1.1.0 did not hold and was rolled back") || !strings.Contains(r.Stderr, "the agent is on version 1.0.0") {
+		if !strings.Contains(r.Stderr, "version 1.1.0 was not healthy and was rolled back") || !strings.Contains(r.Stderr, "the agent is on version 1.0.0") {
 			s.T.Errorf("the command does not say how it ended:\n%s", r.Stderr)
 		}
 	}

@@ -28,7 +28,7 @@ func TestANewcomerEnablesUpdatesAndSeesABrokenReleaseRolledBack(t *testing.T) {
 	}
 
 	s.Wants("1.2.0")
-	s.Fails(1, "version 1.2.0 did not hold and was rolled back", updater, "update")
+	s.Fails(1, "version 1.2.0 was not healthy and was rolled back", updater, "update")
 	s.Serves("1.1.0")
 	r := s.Status()
 	if r.State != "backing_off" || scenes.Text(r.FailedVersion) != "1.2.0" || scenes.Text(r.LastResult) != "rolled_back" || r.LastError == nil {

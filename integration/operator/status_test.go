@@ -34,7 +34,7 @@ func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
 	s.Must(updater, "rollback")
 	s.StatusIs("held")
 	s.Wants("1.2.0")
-	s.Fails(1, "did not hold", updater, "update")
+	s.Fails(1, "was not healthy", updater, "update")
 	s.StatusIs("backing_off")
 	s.Wants("0.9.0")
 	s.Fails(1, "refused", updater, "update")
@@ -56,13 +56,13 @@ func TestALostActiveVersionIsSettledByTheNextSwitch(t *testing.T) {
 	kept := regexp.MustCompile(`(?m)^.*active_version:.*\n`).ReplaceAllString(s.Read(store+"/updates.yaml"), "")
 	s.Configure(kept)
 	s.StatusIs("needs_attention")
-	if got := s.Status().Explanation; !strings.Contains(got, "the next switch to the version that find wants settles it") {
+	if got := s.Status().Explanation; !strings.Contains(got, "the next transaction to the version that find wants settles it") {
 		t.Errorf("status explains: %s", got)
 	}
 	rows := s.Live()
 
 	s.Wants("1.1.0")
-	s.Fails(1, "did not hold", updater, "update")
+	s.Fails(1, "was not healthy", updater, "update")
 	if got := s.Must("readlink", linkDir+"/teleport"); strings.TrimSpace(got) != store+"/1.0.0/bin/teleport" {
 		t.Errorf("the link leads to %q", got)
 	}

@@ -76,7 +76,7 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 			before := s.Seen()
 			s.Wants("1.1.0")
 			s.KilledInMidWatch("1.1.0")
-			if r := s.Status(); r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || !strings.Contains(r.Explanation, "a switch to 1.1.0 was cut off") {
+			if r := s.Status(); r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || !strings.Contains(r.Explanation, "a transaction to 1.1.0 was cut off") {
 				t.Errorf("status: %s, %s", r.State, r.Explanation)
 			}
 
@@ -98,7 +98,7 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 			if r := s.Status(); r.State != installer.StateIdle || scenes.Text(r.LastResult) != "succeeded" {
 				t.Errorf("status: %s, last result %s", r.State, scenes.Text(r.LastResult))
 			}
-			if log := s.Log("teleport-update.service"); !strings.Contains(log, "closing a switch that was cut off to=1.1.0") || !strings.Contains(log, "the agent holds version=1.1.0") {
+			if log := s.Log("teleport-update.service"); !strings.Contains(log, "closing a transaction that was cut off to=1.1.0") || !strings.Contains(log, "the agent is healthy version=1.1.0") {
 				t.Errorf("the tick does not say what it did:\n%s", log)
 			}
 		})

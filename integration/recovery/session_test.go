@@ -27,7 +27,7 @@ func TestARecoveryOutlivesTheShellThatTheAgentRuns(t *testing.T) {
 			s.KilledInMidWatch("1.1.0")
 			s.killedInSecondWatch()
 			r := s.diesInSession(command)
-			if n := strings.Count(r.Stderr, "closing a switch that was cut off"); n != 1 {
+			if n := strings.Count(r.Stderr, "closing a transaction that was cut off"); n != 1 {
 				t.Errorf("the shell is told %d times that a switch is closed:\n%s", n, r.Stderr)
 			}
 			s.Closed()
@@ -57,7 +57,7 @@ func TestACommandGoesOnAfterARecoveryInAShellThatTheAgentRuns(t *testing.T) {
 	s.EditJournal(func(j map[string]any) { j["schema"], j["readable_from"] = 1, 1 })
 
 	r := s.survivesInSession("pin", 0)
-	for _, line := range []string{"the agent holds version=1.1.0", "the version is pinned version=1.1.0"} {
+	for _, line := range []string{"the agent is healthy version=1.1.0", "the version is pinned version=1.1.0"} {
 		if n := strings.Count(r.Stderr, line); n != 1 {
 			t.Errorf("%q is said %d times:\n%s", line, n, r.Stderr)
 		}

@@ -24,7 +24,7 @@ func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 		}
 		return nil
 	})
-	for _, line := range []string{"the host is shutting down in the middle of the switch", "putting the old version back before the agent starts"} {
+	for _, line := range []string{"the host is shutting down in the middle of the transaction", "putting the old version back before the agent starts"} {
 		if !strings.Contains(s.Log(""), line) {
 			t.Errorf("the journal does not say %q", line)
 		}

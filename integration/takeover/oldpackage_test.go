@@ -135,7 +135,7 @@ func TestAFailedEnableLeavesThePackageAsItWas(t *testing.T) {
 	s.Must("mkdir", "-p", "/var/lib/systemd/timers")
 	before := s.Tree(scenes.TheHost...)
 	s.Wants("1.0.0")
-	s.Fails(1, "version 1.0.0 did not hold and was rolled back", updater, "enable",
+	s.Fails(1, "version 1.0.0 was not healthy and was rolled back", updater, "enable",
 		"--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s")
 	s.Unchanged(before, s.Tree(scenes.TheHost...), scenes.AgentState, store)
 	if out := s.Must("dpkg", "--verify", "teleport"); out != "" {

@@ -61,7 +61,7 @@ func TestAFailedFirstEnablePutsEverythingBack(t *testing.T) {
 			before := s.Tree(scenes.TheHost...)
 
 			s.Wants("1.0.0")
-			s.Fails(1, "version 1.0.0 did not hold and was rolled back", updater, "enable",
+			s.Fails(1, "version 1.0.0 was not healthy and was rolled back", updater, "enable",
 				"--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s")
 			s.Unchanged(before, s.Tree(scenes.TheHost...), scenes.AgentState, store)
 			s.onlyOutcomeIsLeft()
