@@ -153,11 +153,11 @@ func (s *step) canaryMessage() string {
 }
 
 func (s *step) failedMessage() string {
-	return fmt.Sprintf("%d of %d hosts failed, which is more than %d %%%s", s.n.Failed, s.hosts(), s.config.maxFailed(), s.examples())
+	return fmt.Sprintf("%d of %d hosts failed, which is more than %d %%%s", s.n.Failed, max(s.hosts(), s.n.Failed), s.config.maxFailed(), s.examples())
 }
 
 func (s *step) timedOutMessage() string {
-	return fmt.Sprintf("%d of %d hosts timed out, which is more than %d %%%s", s.n.TimedOut, s.hosts(), s.config.maxTimeout(), s.examples())
+	return fmt.Sprintf("%d of %d hosts timed out, which is more than %d %%%s", s.n.TimedOut, max(s.hosts(), s.n.TimedOut), s.config.maxTimeout(), s.examples())
 }
 
 func (s *step) examples() string {
