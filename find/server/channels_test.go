@@ -244,16 +244,18 @@ func TestAForwardedChannel(t *testing.T) {
 
 		looks := 2
 		for name, bad := range map[string]func(*http.Request) (*http.Response, error){
-			"no network":       func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") },
-			"an error":         func(*http.Request) (*http.Response, error) { return said(500, "16.0.2") },
-			"not there":        func(*http.Request) (*http.Response, error) { return said(404, "") },
-			"empty":            func(*http.Request) (*http.Response, error) { return said(200, "") },
-			"a page":           func(*http.Request) (*http.Response, error) { return said(200, "<html>16.0.2</html>") },
-			"no version":       func(*http.Request) (*http.Response, error) { return said(200, "latest") },
-			"two versions":     func(*http.Request) (*http.Response, error) { return said(200, "16.0.2\n16.0.3") },
-			"without an end":   func(*http.Request) (*http.Response, error) { return said(200, strings.Repeat("1", 1<<20)) },
-			"hangs":            func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
-			"an endless body":  func(r *http.Request) (*http.Response, error) { return &http.Response{StatusCode: 200, Body: hang{r.Context()}}, nil },
+			"no network":     func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") },
+			"an error":       func(*http.Request) (*http.Response, error) { return said(500, "16.0.2") },
+			"not there":      func(*http.Request) (*http.Response, error) { return said(404, "") },
+			"empty":          func(*http.Request) (*http.Response, error) { return said(200, "") },
+			"a page":         func(*http.Request) (*http.Response, error) { return said(200, "<html>16.0.2</html>") },
+			"no version":     func(*http.Request) (*http.Response, error) { return said(200, "latest") },
+			"two versions":   func(*http.Request) (*http.Response, error) { return said(200, "16.0.2\n16.0.3") },
+			"without an end": func(*http.Request) (*http.Response, error) { return said(200, strings.Repeat("1", 1<<20)) },
+			"hangs":          func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+			"an endless body": func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 200, Body: hang{r.Context()}}, nil
+			},
 			"control sequence": func(*http.Request) (*http.Response, error) { return said(200, "16.0.2\x1b[2J") },
 		} {
 			change(bad)
