@@ -42,13 +42,17 @@ type adminClient struct {
 }
 
 func newAdminClient(c *cli.Context) *adminClient {
-	a := &adminClient{socket: c.String("admin-socket")}
-	a.http = &http.Client{Timeout: adminTime, Transport: &http.Transport{
+	socket := c.String("admin-socket")
+	return &adminClient{socket: socket, http: newSocketClient(socket)}
+}
+
+// newSocketClient connects to a socket, whatever the address.
+func newSocketClient(socket string) *http.Client {
+	return &http.Client{Timeout: adminTime, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", a.socket)
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}}
-	return a
 }
 
 // refusal is what the server says when it does not do something.

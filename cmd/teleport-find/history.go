@@ -36,9 +36,9 @@ func historyCommand() *cli.Command {
 			if c.String("output") != "table" {
 				return printValue(c, h)
 			}
-			t := newTable("WHEN", "WHO", "WHAT", "RESOURCE", "REVISION", "WHY")
+			t := newTable("WHEN", "WHO", "RESOURCE", "REVISION", "WHY", "WHAT")
 			for _, r := range h.Records {
-				t.row(r.Time.UTC().Format(time.DateTime), r.Who, firstLine(r.What), r.Key, fmt.Sprintf("%d → %d", r.From, r.To), r.Why)
+				t.row(r.Time.UTC().Format(time.DateTime), r.Who, r.Key, fmt.Sprintf("%d → %d", r.From, r.To), firstLine(r.Why), firstLine(r.What))
 			}
 			return t.print(c.App.Writer)
 		},

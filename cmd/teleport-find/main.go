@@ -49,6 +49,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			getCommand(),
 			planCommand(),
 			simulateCommand(),
+			reportCommand(),
 			hostsCommand(),
 			hostCommand(),
 			historyCommand(),

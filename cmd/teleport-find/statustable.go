@@ -48,7 +48,7 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 			return err
 		}
 	}
-	return writeUncounted(w, s)
+	return writeUncounted(w, s.Omitted, s.Unmatched)
 }
 
 // barWidth is that of a group's bar, in characters.
@@ -167,13 +167,13 @@ func firstLine(text string) string {
 	return line
 }
 
-func writeUncounted(w io.Writer, s fleetStatus) error {
+func writeUncounted(w io.Writer, omitted, unmatched map[string]int) error {
 	text := ""
-	for _, reason := range slices.Sorted(maps.Keys(s.Omitted)) {
-		text += fmt.Sprintf("not counted: %d (%s)\n", s.Omitted[reason], reason)
+	for _, reason := range slices.Sorted(maps.Keys(omitted)) {
+		text += fmt.Sprintf("not counted: %d (%s)\n", omitted[reason], reason)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Unmatched)) {
-		text += fmt.Sprintf("group %s is in no schedule: %d hosts name it\n", strconv.Quote(name), s.Unmatched[name])
+	for _, name := range slices.Sorted(maps.Keys(unmatched)) {
+		text += fmt.Sprintf("group %s is in no schedule: %d hosts name it\n", strconv.Quote(name), unmatched[name])
 	}
 	if text == "" {
 		return nil

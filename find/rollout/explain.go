@@ -39,7 +39,7 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	default:
 		say("The host names the group %s, which the schedule does not have: the last one, %s, counts.", excerpt(q.Group), excerpt(g.Name))
 	}
-	say("Group %s is %s since %s (%s).", excerpt(g.Name), g.State, Clock(g.LastUpdateTime), g.LastUpdateReason)
+	say("Group %s is %s; its last change was at %s (%s).", excerpt(g.Name), g.State, Clock(g.LastUpdateTime), g.LastUpdateReason)
 	if g.Halted != nil {
 		say("It is halted since %s: %s.", Clock(g.Halted.Since), g.Halted.Message)
 	}

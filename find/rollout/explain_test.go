@@ -23,7 +23,7 @@ func TestWhyAHostIsToldWhatItIsTold(t *testing.T) {
 		reasons      []string
 	}{
 		{"unstarted", canaries, func(w *world) { w.begin("Mon 08:00") }, func(*world) Query { return Query{Group: "dev"} }, "enabled; unstarted: version start, update false",
-			[]string{"The rollout goes from 17.2.0 to 17.2.1, by the schedule regular; updates are enabled.", "The host is in group dev.", "Group dev is unstarted since Mon 2025-06-02 00:00 UTC (new_version)."}},
+			[]string{"The rollout goes from 17.2.0 to 17.2.1, by the schedule regular; updates are enabled.", "The host is in group dev.", "Group dev is unstarted; its last change was at Mon 2025-06-02 00:00 UTC (new_version)."}},
 		{"example 6, a group that is not there", canaries, func(w *world) { w.begin("Mon 08:00") }, func(*world) Query { return Query{Group: "typo\x1b"} }, "enabled; unstarted",
 			[]string{`The host names the group "typo\x1b", which the schedule does not have: the last one, dev, counts.`}},
 		{"no group", canaries, func(w *world) { w.begin("Mon 08:00") }, func(*world) Query { return Query{} }, "enabled; unstarted", []string{"The host names no group: the last one, dev, counts."}},

@@ -12,10 +12,10 @@ import (
 
 // AdminOrder is what a person wants of the rollout.
 type AdminOrder struct {
-	Verb   rollout.Verb `json:"verb"`
-	Groups []string     `json:"groups,omitempty"`
-	Force  bool         `json:"force,omitempty"`
-	Reason string       `json:"reason,omitempty"` // kept in the history
+	Verb   rollout.Verb `json:"verb" yaml:"verb"`
+	Groups []string     `json:"groups,omitempty" yaml:"groups,omitempty"`
+	Force  bool         `json:"force,omitempty" yaml:"force,omitempty"`
+	Reason string       `json:"reason,omitempty" yaml:"reason,omitempty"` // kept in the history
 }
 
 // AdminOrderResult is what an order did, or in a dry run would do.
@@ -42,10 +42,10 @@ func (a *admin) order(w http.ResponseWriter, r *http.Request) {
 	var o AdminOrder
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxResource))
 	if err == nil {
-		err = json.Unmarshal(body, &o)
+		err = rollout.DecodeJSON(body, &o)
 	}
 	if err != nil {
-		reply(w, http.StatusBadRequest, AdminError{"the order could not be read"})
+		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("the order could not be read: %v", err)})
 		return
 	}
 	dryRun := r.URL.Query().Get("dry_run") == "true"

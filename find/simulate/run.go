@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
@@ -75,7 +76,9 @@ func Run(ctx context.Context, s Scenario) (*Report, error) {
 	for _, use := range w.rules {
 		w.report.Rules = append(w.report.Rules, *use)
 	}
-	slices.SortFunc(w.report.Rules, func(a, b RuleUse) int { return indexOf(w.report.Events, a.Reason) - indexOf(w.report.Events, b.Reason) })
+	slices.SortFunc(w.report.Rules, func(a, b RuleUse) int {
+		return cmp.Or(indexOf(w.report.Events, a.Reason)-indexOf(w.report.Events, b.Reason), cmp.Compare(a.Rule, b.Rule))
+	})
 	return w.report, nil
 }
 

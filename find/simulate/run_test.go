@@ -146,8 +146,10 @@ func TestASeedDecidesAllLots(t *testing.T) {
 		return string(data)
 	}
 	first := text(7)
-	if first != text(7) {
-		t.Error("the same seed has two reports")
+	for range 5 {
+		if first != text(7) {
+			t.Error("the same seed has two reports")
+		}
 	}
 	if first == text(8) {
 		t.Error("two seeds have one report")

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server"
+)
+
+func reportCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "report",
+		Usage:        "count the hosts that report, by group and version",
+		UsageText:    "teleport-find report [-o table|json|yaml] [--admin-socket PATH]",
+		Description:  `These are the counts that the engine goes by, and the hosts that are in none of them, with the reason.`,
+		OnUsageError: onUsageError,
+		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
+		Action: func(c *cli.Context) error {
+			if words, err := wordsOf(c); err != nil {
+				return err
+			} else if len(words) > 0 {
+				return usageErrorf("report takes no arguments, got %q", words[0])
+			}
+			var n server.AdminCounts
+			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/counts", nil, &n); err != nil {
+				return err
+			}
+			if c.String("output") != "table" {
+				return printValue(c, n)
+			}
+			return writeReport(c.App.Writer, n)
+		},
+	}
+}
+
+func writeReport(w io.Writer, n server.AdminCounts) error {
+	text := fmt.Sprintf("%d hosts have joined", n.Hosts)
+	if !n.Complete {
+		text += "; the counts are not complete"
+		if !n.CompleteAt.IsZero() {
+			text += " before " + rollout.Clock(n.CompleteAt)
+		}
+	}
+	if _, err := io.WriteString(w, text+"\n"); err != nil {
+		return err
+	}
+	t := newTable("GROUP", "PRESENT", "ON TARGET", "UPDATING", "FAILED", "TIMED OUT", "AGENT DOWN", "MISSING", "VERSIONS")
+	for _, g := range n.Groups {
+		var versions []string
+		for _, v := range slices.Sorted(maps.Keys(g.Versions)) {
+			versions = append(versions, fmt.Sprintf("%s: %d", v, g.Versions[v]))
+		}
+		t.row(g.Group, strconv.Itoa(g.Present), strconv.Itoa(g.UpToDate), strconv.Itoa(g.InFlight), strconv.Itoa(g.Failed),
+			strconv.Itoa(g.TimedOut), strconv.Itoa(g.Unhealthy), strconv.Itoa(g.Missing), strings.Join(versions, ", "))
+	}
+	if len(t.rows) > 1 {
+		fmt.Fprintln(w)
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	return writeUncounted(w, n.Omitted, n.Unmatched)
+}
