@@ -52,6 +52,8 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 			Command: command,
 			Now:     time.Now,
 			BootID:  procfs.BootID,
+
+			UserPatience: time.Minute,
 		},
 		BuildVersion: ownVersion(),
 		Jitter: func(limit time.Duration) time.Duration {

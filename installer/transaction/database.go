@@ -31,7 +31,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	if d.Dir, err = m.backupDir(c); err != nil {
 		return d, err
 	}
-	switch err := backup.Probe(ctx, d.Path); {
+	switch err := probe(ctx, d.Path); {
 	case errors.Is(err, backup.ErrNoDatabase):
 		return d, nil // nothing to protect
 	case err == nil && (back || !req.SkipBackup):
@@ -68,12 +68,25 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	return d, nil
 }
 
+func probe(ctx context.Context, path string) error {
+	db, err := backup.Open(path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return db.Probe(ctx)
+}
+
 // Inspect looks for damage inside a database that is to be backed up.
 func Inspect(ctx context.Context, d *state.Database, req Request) error {
 	if d.Plan == state.KeepDatabase {
 		return nil
 	}
-	err := backup.Inspect(ctx, d.Path)
+	db, err := backup.Open(d.Path)
+	if err == nil {
+		err = db.Inspect(ctx)
+		db.Close()
+	}
 	if isCorrupt(err) && req.mayLoseBackup() {
 		d.Plan, d.Damaged = state.KeepDatabase, true
 		return nil
@@ -156,7 +169,7 @@ const DatabaseMargin = 8 << 20
 // back, the target's in dir or, should the switch fail, the one just taken. A
 // switch that there is no room to undo must not begin.
 func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
-	take, err = backup.Size(d.Path)
+	take, err = sizeOf(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == state.KeepDatabase && err == nil {
 		return 0, 0, nil
 	}
@@ -165,13 +178,22 @@ func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 	}
 	restore = take
 	if d.Plan == state.RestoreDatabase {
-		size, err := backup.Size(filepath.Join(dir, backup.FileName))
+		size, err := sizeOf(filepath.Join(dir, backup.FileName))
 		if err != nil {
 			return 0, 0, fmt.Errorf("size the backup: %w; nothing was changed", err)
 		}
 		restore = max(restore, size)
 	}
 	return take, restore, nil
+}
+
+func sizeOf(path string) (int64, error) {
+	db, err := backup.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	return db.Size()
 }
 
 // CheckRoom refuses to begin what there is no room for.

@@ -67,7 +67,10 @@ func (h *databaseHost) left(v string, age time.Duration) {
 	h.t.Helper()
 	scratch := filepath.Join(h.t.TempDir(), "sqlite.db")
 	h.makeDatabase(scratch)
-	err := backup.Take(h.t.Context(), backup.TakeRequest{Source: scratch, Dir: filepath.Join(h.keeps(v), "backup"),
+	db, err := backup.Open(scratch)
+	must(h.t, err)
+	defer db.Close()
+	err = db.Take(h.t.Context(), backup.TakeRequest{Dir: filepath.Join(h.keeps(v), "backup"),
 		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: noon.Add(-age)}})
 	if err != nil {
 		h.t.Fatal(err)
@@ -243,7 +246,7 @@ func TestTheDatabaseIsWhereTheAgentsConfigurationSays(t *testing.T) {
 func TestASwitchNeedsRoomToBeUndone(t *testing.T) {
 	h := newDatabaseHost(t)
 	h.left("1.0.0", time.Hour)
-	size, err := backup.Size(h.path())
+	size, err := sizeOf(h.path())
 	if err != nil {
 		t.Fatal(err)
 	}
