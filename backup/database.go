@@ -43,6 +43,12 @@ func (d *Database) Path() string { return filepath.Join(d.folder.Path(), d.name)
 // Folder returns the identity of the folder in this boot.
 func (d *Database) Folder(boot string) (folder.ID, error) { return d.folder.ID(boot) }
 
+// Owner returns the user that the folder belongs to.
+func (d *Database) Owner() (uid int, err error) {
+	uid, _, err = d.folder.Owner()
+	return uid, err
+}
+
 // at is the database's path through the folder.
 func (d *Database) at() string { return d.folder.At(d.name) }
 

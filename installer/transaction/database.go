@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -12,6 +14,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
+	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -31,7 +34,9 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	if d.Dir, err = m.backupDir(c); err != nil {
 		return d, err
 	}
-	switch err := probe(ctx, d.Path); {
+	switch err := m.probe(ctx, d.Path); {
+	case isRefused(err):
+		return d, err
 	case errors.Is(err, backup.ErrNoDatabase):
 		return d, nil // nothing to protect
 	case err == nil && (back || !req.SkipBackup):
@@ -68,13 +73,45 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	return d, nil
 }
 
-func probe(ctx context.Context, path string) error {
+func (m *Machine) probe(ctx context.Context, path string) error {
 	db, err := backup.Open(path)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	if err := m.checkDataDir(db, path); err != nil {
+		return err
+	}
 	return db.Probe(ctx)
+}
+
+// checkDataDir refuses a database that somebody other than root could have named by the
+// agent's configuration, unless it is that user's own: no file of root's, or of anybody
+// else's, is read or replaced by that user's word.
+func (m *Machine) checkDataDir(db *backup.Database, path string) error {
+	config := m.Paths.AgentConfig
+	named := trust.Path(config)
+	if named == nil || filepath.Dir(filepath.Dir(path)) == m.Paths.DataDir {
+		return nil
+	}
+	uid, err := db.Owner()
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(config)
+	if err != nil {
+		return fmt.Errorf("look at the agent's configuration: %w; nothing was changed", err)
+	}
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); uid == 0 || uid != owner {
+		return failure.Refuse("%s names the database %s, whose folder belongs to user %d, and is not believed: %v; nothing was changed: see that root alone can write the configuration, "+
+			"or that the folder belongs to the user who can", config, db.Path(), uid, named)
+	}
+	return nil
+}
+
+func isRefused(err error) bool {
+	_, ok := errors.AsType[*failure.RefusedError](err)
+	return ok
 }
 
 // Inspect looks for damage inside a database that is to be backed up.

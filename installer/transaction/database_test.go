@@ -13,6 +13,7 @@ import (
 	"teleport-update/backup"
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // databaseHost is a host on version 1.1.0 of the cluster at "proxy", by files
@@ -268,5 +269,42 @@ func TestASwitchNeedsRoomToBeUndone(t *testing.T) {
 	}
 	if err := h.CheckRoom(state.Database{Plan: state.BackupDatabase, Path: h.path()}, ""); err == nil || !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("eight terabytes fit: %v", err)
+	}
+}
+
+// Who can write the agent's configuration can name any folder in it.
+func TestAConfigurationOfAnotherUsersNamesOnlyThatUsersDatabase(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("other users are made by root")
+	}
+	const user, other = 1234, 1235
+	for name, tc := range map[string]struct {
+		config, folder int // who they belong to
+		elsewhere      bool
+		refused        bool
+	}{
+		"root's, root's":                    {0, 0, true, false},
+		"root's, a user's":                  {0, user, true, false},
+		"a user's, that user's":             {user, user, true, false},
+		"a user's, root's":                  {user, 0, true, true},
+		"a user's, another user's":          {user, other, true, true},
+		"a user's, which names none of its": {user, 0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newDatabaseHost(t)
+			path, config := h.path(), "teleport: {}"
+			if tc.elsewhere {
+				dir := t.TempDir()
+				path, config = filepath.Join(dir, "proc", "sqlite.db"), "teleport: {data_dir: "+dir+"}"
+				h.makeDatabase(path)
+			}
+			writeFile(t, h.Paths.AgentConfig, config)
+			must(t, os.Chown(h.Paths.AgentConfig, tc.config, 0))
+			must(t, os.Chown(filepath.Dir(path), tc.folder, 0))
+			d, err := h.PlanDatabase(t.Context(), h.config, Request{Kind: Update, From: h.config.Active(), To: TreeOf(versions.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}})})
+			if refused := isRefused(err); refused != tc.refused || !refused && (err != nil || d.Plan != state.BackupDatabase || d.Path != path) {
+				t.Errorf("%+v, %v", d, err)
+			}
+		})
 	}
 }
