@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,19 +12,24 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// SetAside copies a database that cannot be backed up, with what lies beside it,
+// SetAside copies the database, where it cannot be backed up, with what lies beside it,
 // to another name in its own folder, as it is: another one is about to take its
 // place, and somebody may still get something out of this one. It returns the
 // path of the copy. The agent must be stopped.
-func SetAside(ctx context.Context, path string, now time.Time) (to string, err error) {
-	src, err := findSource(path)
+func (d *Database) SetAside(ctx context.Context, now time.Time) (to string, err error) {
+	defer d.explained(&err)
+	src, err := d.source()
 	if err != nil {
 		return "", err
 	}
-	if err := checkUnused(src.path); err != nil {
+	if err := checkUnused(src.path, nil); err != nil {
 		return "", err
 	}
-	size, err := Size(src.path)
+	uid, gid, err := d.folder.Owner()
+	if err != nil {
+		return "", err
+	}
+	size, err := d.Size()
 	if err != nil {
 		return "", err
 	}
@@ -34,15 +38,16 @@ func SetAside(ctx context.Context, path string, now time.Time) (to string, err e
 	}
 	to = src.path + ".damaged-" + now.UTC().Format("20060102T150405Z")
 	for _, suffix := range append([]string{""}, sidecars[:]...) {
-		if err := setAside(ctx, src.path+suffix, to+suffix); err != nil && !isNotExist(err) {
+		if err := setAside(ctx, src.path+suffix, to+suffix, uid, gid); err != nil && !isNotExist(err) {
 			return "", fmt.Errorf("keep %s aside: %w", src.path+suffix, err)
 		}
 	}
-	return to, durable.SyncDir(filepath.Dir(to))
+	return d.folder.Explain(to), durable.SyncDir(filepath.Dir(to))
 }
 
-// setAside replaces what an interrupted attempt may have left.
-func setAside(ctx context.Context, from, to string) error {
+// setAside replaces what an interrupted attempt may have left. The copy belongs to
+// the folder's owner.
+func setAside(ctx context.Context, from, to string, uid, gid int) error {
 	info, err := lstatOwn(from)
 	if err != nil {
 		return err
@@ -55,8 +60,7 @@ func setAside(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer f.Close()
-	owner := info.Sys().(*syscall.Stat_t)
-	return target{mode: info.Mode().Perm(), uid: int(owner.Uid), gid: int(owner.Gid)}.fill(ctx, f, from)
+	return target{mode: info.Mode().Perm(), uid: uid, gid: gid}.fill(ctx, f, from)
 }
 
 // Outdate makes the backup in dir one that is not complete, durably, because the

@@ -21,7 +21,7 @@ func TestADamagedDatabaseIsKeptAsideAsItIs(t *testing.T) {
 	must(t, f.Close())
 	before := tree(t, dir)
 
-	to, err := SetAside(t.Context(), h.db, noon)
+	to, err := setAsideAt(t.Context(), h.db, noon)
 	must(t, err)
 	if want := h.db + ".damaged-20240506T120000Z"; to != want {
 		t.Errorf("it is at %s; want %s", to, want)
@@ -35,7 +35,7 @@ func TestADamagedDatabaseIsKeptAsideAsItIs(t *testing.T) {
 	}
 	// Cut off and begun again.
 	must(t, os.WriteFile(to, []byte("half"), 0o600))
-	again, err := SetAside(t.Context(), h.db, noon)
+	again, err := setAsideAt(t.Context(), h.db, noon)
 	must(t, err)
 	if data, _ := os.ReadFile(again); string(data[:7]) != "garbage" || again != to {
 		t.Errorf("the second copy at %s begins with %.7s", again, data)
@@ -46,10 +46,10 @@ func TestADatabaseInUseIsNotKeptAside(t *testing.T) {
 	h := newHost(t)
 	makeDB(t, h.db, "", 100, 1)
 	start(t, "write", h.db)
-	if _, err := SetAside(t.Context(), h.db, noon); !errors.As(err, new(*InUseError)) {
+	if _, err := setAsideAt(t.Context(), h.db, noon); !errors.As(err, new(*InUseError)) {
 		t.Errorf("SetAside: %v; want that it is in use", err)
 	}
-	if _, err := SetAside(t.Context(), h.db+".none", noon); !errors.Is(err, ErrNoDatabase) {
+	if _, err := setAsideAt(t.Context(), h.db+".none", noon); !errors.Is(err, ErrNoDatabase) {
 		t.Errorf("SetAside of nothing: %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestInspectFindsWhatProbeOverlooks(t *testing.T) {
 			h := newHost(t)
 			prepare(t, h.db)
 			before := tree(t, filepath.Dir(h.db))
-			if err := Inspect(t.Context(), h.db); err != nil {
+			if err := inspectAt(t.Context(), h.db); err != nil {
 				t.Errorf("a sound database: %v", err)
 			}
 			wantSameTree(t, filepath.Dir(h.db), before)
@@ -86,18 +86,18 @@ func TestInspectFindsWhatProbeOverlooks(t *testing.T) {
 			h := newHost(t)
 			makeDB(t, h.db, "PRAGMA journal_mode="+mode, 2000, 1)
 			flipAt(t, h.db, 2*4096)
-			if err := Probe(t.Context(), h.db); err != nil {
+			if err := probe(t.Context(), h.db); err != nil {
 				t.Fatalf("Probe: %v", err)
 			}
 			before := tree(t, filepath.Dir(h.db))
 			var corrupt *CorruptError
-			if err := Inspect(t.Context(), h.db); !errors.As(err, &corrupt) || corrupt.Path != h.db {
+			if err := inspectAt(t.Context(), h.db); !errors.As(err, &corrupt) || corrupt.Path != h.db {
 				t.Errorf("Inspect: %v; want that %s is damaged", err, h.db)
 			}
 			wantSameTree(t, filepath.Dir(h.db), before)
 		})
 	}
-	if err := Inspect(t.Context(), filepath.Join(t.TempDir(), FileName)); !errors.Is(err, ErrNoDatabase) {
+	if err := inspectAt(t.Context(), filepath.Join(t.TempDir(), FileName)); !errors.Is(err, ErrNoDatabase) {
 		t.Errorf("Inspect of nothing: %v", err)
 	}
 }

@@ -26,15 +26,18 @@
 //
 // # Restoring one
 //
-// No process may have the database open. Then the backup API writes the other
+// No process may be connected to the database, or able to write it; who merely has
+// it open for reading does not matter. Then the backup API writes the other
 // way, which is a transaction: a crash leaves all of the old database or all of
 // the new. Where that is not possible, because what is there cannot be read or
 // has another page size, the file is replaced. Journals and WALs belong to
 // one file and are poison beside another, so they go first, durably. Restoring
 // again is always safe, and is the way out of any interruption.
 //
-// The folder of the database may belong to a user who is not root: nothing in
-// it is followed that could lead elsewhere.
+// The folder of the database may belong to a user who is not root. It is opened
+// once (see Database), no link is followed out of it, and nothing outside of it is
+// named to SQLite: what its owner puts in its place, while a backup is taken or
+// restored, is not touched.
 package backup
 
 import (

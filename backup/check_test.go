@@ -186,7 +186,7 @@ func TestASchemaIsTheSameUntilAMigration(t *testing.T) {
 				h.take(t, "15.1.0")
 				execDB(t, h.db, tt.sql)
 				before := tree(t, filepath.Dir(h.db))
-				same, err := SameSchema(t.Context(), h.db, h.dir)
+				same, err := sameSchema(t.Context(), h.db, h.dir)
 				if same != tt.same || err != nil {
 					t.Errorf("SameSchema: %v, %v; want %v", same, err, tt.same)
 				}
@@ -201,15 +201,15 @@ func TestASchemaIsReadUnderTheAgentAndAfterItsDeath(t *testing.T) {
 	makeDB(t, h.db, "PRAGMA journal_mode=wal", 100, 1)
 	h.take(t, "15.1.0")
 	p := start(t, "write", h.db)
-	if same, err := SameSchema(t.Context(), h.db, h.dir); !same || err != nil {
+	if same, err := sameSchema(t.Context(), h.db, h.dir); !same || err != nil {
 		t.Errorf("under a writer: %v, %v; want true", same, err)
 	}
 	p.kill()
-	if same, err := SameSchema(t.Context(), h.db, h.dir); !same || err != nil {
+	if same, err := sameSchema(t.Context(), h.db, h.dir); !same || err != nil {
 		t.Errorf("after a kill: %v, %v; want true", same, err)
 	}
 	must(t, os.Remove(h.db+"-shm"))
-	if same, err := SameSchema(t.Context(), h.db, h.dir); same || !errors.Is(err, errUnsettled) {
+	if same, err := sameSchema(t.Context(), h.db, h.dir); same || !errors.Is(err, errUnsettled) {
 		t.Errorf("before recovery: %v, %v; want that it cannot be told", same, err)
 	}
 }

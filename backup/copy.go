@@ -168,8 +168,16 @@ func writeBack(f *os.File) {
 }
 
 // recoverCopy lets SQLite roll back or take over what a copied journal or WAL
-// holds, and leaves the file alone and whole.
-func recoverCopy(ctx context.Context, path string) error {
+// holds, and leaves the file alone and whole. The journal is somebody else's, so
+// SQLite is kept to the folder: it removes the super-journal that a journal names.
+func recoverCopy(ctx context.Context, path string) (err error) {
+	d, err := Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	defer d.explained(&err)
+	path = d.at()
 	c, err := connect(ctx, path, sqlite3.OPEN_READWRITE,
 		"_pragma=locking_mode(exclusive)&_pragma=synchronous(off)")
 	if err != nil {

@@ -159,7 +159,7 @@ func TestARestoreKilledAnywhereLeavesAllOldOrAllNewAndCanBeRepeated(t *testing.T
 					t.Fatalf("the database holds %v; want %v or the backup", got, old)
 				}
 				outcomes[got]++
-				must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+				must(t, restore(t.Context(), h.db, h.dir))
 				if got := inspect(t, h.db); got != (state{4000, 1}) {
 					t.Fatalf("the second attempt left %v", got)
 				}

@@ -56,10 +56,10 @@ func TestADatabaseOfAnyBytesIsBackedUpOrRefused(t *testing.T) {
 				must(t, os.WriteFile(h.db+suffix, sidecar, 0o600))
 			}
 			before := tree(t, filepath.Dir(h.db))
-			if _, corrupt := errors.AsType[*CorruptError](Probe(t.Context(), h.db)); corrupt {
+			if _, corrupt := errors.AsType[*CorruptError](probe(t.Context(), h.db)); corrupt {
 				outcomes["probed"]++
 			}
-			err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")})
+			err := take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0")})
 			wantSameTree(t, filepath.Dir(h.db), before)
 			if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
 				outcomes["corrupt"]++
@@ -68,7 +68,7 @@ func TestADatabaseOfAnyBytesIsBackedUpOrRefused(t *testing.T) {
 			must(t, err)
 			outcomes["taken"]++
 			must(t, Check(t.Context(), h.dir, wantOf("15.1.0")))
-			must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+			must(t, restore(t.Context(), h.db, h.dir))
 		}
 	}
 	t.Logf("outcomes: %v", outcomes)

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -9,11 +10,12 @@ import (
 	"teleport-update/internal/procfs"
 )
 
-// An InUseError says that a database that must be at rest is open elsewhere.
+// An InUseError says that somebody is connected to a database that must be at rest,
+// or may write it.
 type InUseError struct {
 	Path string
-	// PIDs are the processes that have the database or one of its sidecars
-	// open; none when somebody held a lock for a moment and was gone.
+	// PIDs are the processes; none when somebody held a lock for a moment and was
+	// gone.
 	PIDs []int
 }
 
@@ -28,10 +30,18 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is open in another process (%s); it must be stopped", e.Path, strings.Join(who, ", "))
 }
 
-// checkUnused returns an *InUseError when a process other than this one has the
-// database at path or one of its sidecars open. A lock would not tell: with a
-// rollback journal, a connection that is idle holds none.
-func checkUnused(path string) error {
+// CheckUnused returns an *InUseError when a process other than this one and the ones
+// excepted is connected to the database, or has it or one of its sidecars open for
+// writing. It takes no lock, so that it can be asked while the agent runs.
+func (d *Database) CheckUnused(except []int) (err error) {
+	defer d.explained(&err)
+	return checkUnused(d.at(), except)
+}
+
+// checkUnused asks the kernel who has the files open. A lock would not tell: with a
+// rollback journal, a connection that is idle holds none. Who only reads the files,
+// and holds no lock, is no connection that a restore could mislead.
+func checkUnused(path string, except []int) error {
 	var files []procfs.FileID
 	for _, suffix := range append([]string{""}, sidecars[:]...) {
 		id, err := procfs.Identify(path+suffix, unix.AT_SYMLINK_NOFOLLOW)
@@ -46,9 +56,15 @@ func checkUnused(path string) error {
 	if len(files) == 0 {
 		return nil
 	}
-	pids, err := procfs.Host().Users(files)
+	users, err := procfs.Host().Users(files)
 	if err != nil {
 		return fmt.Errorf("look for processes that use %s: %w", path, err)
+	}
+	var pids []int
+	for _, u := range users {
+		if (u.Writes || u.Locks) && !slices.Contains(except, u.PID) {
+			pids = append(pids, u.PID)
+		}
 	}
 	if len(pids) > 0 {
 		return &InUseError{Path: path, PIDs: pids}

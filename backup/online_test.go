@@ -26,7 +26,7 @@ func TestABackupUnderABusyWriterIsTheStateOfOneMoment(t *testing.T) {
 				committed := int(p.last.Load())
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				must(t, Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")}))
+				must(t, take(ctx, h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0")}))
 				got := inspect(t, h.copied())
 				if got.rows < committed {
 					t.Errorf("round %d: the backup holds %d rows; %d were committed before it began", round, got.rows, committed)
@@ -116,7 +116,7 @@ func TestAnAgentThatIsNotRootIsNeverHindered(t *testing.T) {
 	}
 	p := startAs(t, uid, "churn", h.db)
 	for begin := time.Now(); time.Since(begin) < time.Second; {
-		must(t, Probe(t.Context(), h.db))
+		must(t, probe(t.Context(), h.db))
 	}
 	for range 10 {
 		h.take(t, "15.1.0")

@@ -80,7 +80,7 @@ func TestARestoreSurvivesAPowerCutAndABrokenOneIsAllOldOrAllNew(t *testing.T) {
 				if got := inspect(t, h.db); got != old && got != (state{4000, 1}) {
 					t.Fatalf("the database holds %v; want %v or the backup", got, old)
 				}
-				must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+				must(t, restore(t.Context(), h.db, h.dir))
 			}
 		})
 	}

@@ -98,12 +98,12 @@ var roles = map[string]func(args []string) error{
 	// take SOURCE DIR VERSION
 	"take": func(args []string) error {
 		fmt.Println(1)
-		return Take(context.Background(), TakeRequest{Source: args[0], Dir: args[1], Meta: metaOf(args[2])})
+		return take(context.Background(), args[0], TakeRequest{Dir: args[1], Meta: metaOf(args[2])})
 	},
 	// restore DIR TARGET
 	"restore": func(args []string) error {
 		fmt.Println(1)
-		return Restore(context.Background(), RestoreRequest{Dir: args[0], Target: args[1]})
+		return restore(context.Background(), args[1], args[0])
 	},
 }
 

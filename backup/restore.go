@@ -17,19 +17,11 @@ import (
 	"teleport-update/internal/space"
 )
 
-// A RestoreRequest says which backup goes where.
-type RestoreRequest struct {
-	// Dir is the folder of the backup.
-	Dir string
-	// Target is the agent's database file, …/proc/sqlite.db. It and its folder
-	// are made where they do not exist.
-	Target string
-}
-
-// Restore makes the agent's database what it was when the backup was taken, and
+// Restore makes the database what it was when the backup in dir was taken, and
 // checks and syncs the result. The agent must be stopped. The file keeps its
-// mode and owner; a new one is readable by its owner only, who is the one that
-// the database had when it was backed up.
+// mode and owner; where there is none, it is made, for the owner of its folder
+// only: a version that removed its database must not cost the agent its identity.
+// The folder is never made.
 //
 // Whether the backup is the right one is for Check to say; that it is complete
 // and undamaged is made sure of here as well. The errors to decide on:
@@ -39,21 +31,22 @@ type RestoreRequest struct {
 // After a crash the database is what it was or what the backup holds; see
 // replace for the one moment when it may be neither. Restoring again is always
 // possible and ends well. Once the copying has begun, ctx does not end it.
-func Restore(ctx context.Context, r RestoreRequest) (err error) {
+func (d *Database) Restore(ctx context.Context, dir string) (err error) {
+	defer d.explained(&err)
 	defer contain(&err)
-	rec, err := readRecord(r.Dir)
+	rec, err := readRecord(dir)
 	if err != nil {
 		return err
 	}
-	copied, err := rec.checkFile(ctx, r.Dir)
+	copied, err := rec.checkFile(ctx, dir)
 	if err != nil {
 		return err
 	}
 	want, err := settledSchema(ctx, copied)
 	if err != nil {
-		return invalid(r.Dir, Damaged, "is damaged: %v", err)
+		return invalid(dir, Damaged, "is damaged: %v", err)
 	}
-	t, err := findTarget(r.Target, copied)
+	t, err := d.target()
 	if err != nil {
 		return err
 	}
@@ -62,7 +55,7 @@ func Restore(ctx context.Context, r RestoreRequest) (err error) {
 			err = fmt.Errorf("restore the agent's database: %w", err)
 		}
 	}()
-	if err := checkUnused(t.path); err != nil {
+	if err := checkUnused(t.path, nil); err != nil {
 		return err
 	}
 	if err := t.cleanTemp(); err != nil {
@@ -104,16 +97,17 @@ func Restore(ctx context.Context, r RestoreRequest) (err error) {
 }
 
 // CanRestore looks whether a restore is possible now: the backup is there, nobody
-// has the database open, and there is room. It costs no more than that, and changes
-// nothing; that the backup is undamaged is for Restore to say. Errors are those of
-// Restore.
-func CanRestore(r RestoreRequest) (err error) {
+// is connected to the database or may write it, and there is room. It costs no more
+// than that, and changes nothing; that the backup is undamaged is for Restore to say.
+// Errors are those of Restore.
+func (d *Database) CanRestore(dir string) (err error) {
+	defer d.explained(&err)
 	defer contain(&err)
-	rec, err := readRecord(r.Dir)
+	rec, err := readRecord(dir)
 	if err != nil {
 		return err
 	}
-	copied, err := rec.file(r.Dir)
+	copied, err := rec.file(dir)
 	if err != nil {
 		return err
 	}
@@ -121,17 +115,10 @@ func CanRestore(r RestoreRequest) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := realDir(r.Target)
-	if isNotExist(err) {
-		return nil // it is made
-	}
-	if err != nil {
-		return fmt.Errorf("find the folder of the database: %w", err)
-	}
-	if err := checkUnused(filepath.Join(dir, filepath.Base(r.Target))); err != nil {
+	if err := checkUnused(d.at(), nil); err != nil {
 		return err
 	}
-	return checkSpace(dir, info.Size())
+	return checkSpace(filepath.Dir(d.at()), info.Size())
 }
 
 // A target is where a database is restored to.
@@ -143,38 +130,24 @@ type target struct {
 	gid    int
 }
 
-// findTarget looks at what is at path. Where there is nothing, mode and owner
-// are those of the backup at copied.
-func findTarget(path, copied string) (target, error) {
-	dir, err := realDir(path)
-	missing := isNotExist(err)
-	if missing {
-		if err = durable.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-			dir, err = realDir(path)
-		}
-	}
-	if err != nil {
-		return target{}, fmt.Errorf("find the folder of the database: %w", err)
-	}
-	t := target{path: filepath.Join(dir, filepath.Base(path))}
+// target looks at what is there to be restored to. Where there is nothing, the
+// folder's owner gets the file.
+func (d *Database) target() (target, error) {
+	t := target{path: d.at(), mode: 0o600}
 	info, err := lstatOwn(t.path)
-	if err == nil {
+	switch {
+	case err == nil:
 		t.exists = true
-	} else if isNotExist(err) {
-		info, err = os.Lstat(copied)
+		owner := info.Sys().(*syscall.Stat_t)
+		t.mode, t.uid, t.gid = info.Mode().Perm(), int(owner.Uid), int(owner.Gid)
+	case isNotExist(err):
+		t.uid, t.gid, err = d.folder.Owner()
 	}
 	if err != nil {
 		return target{}, err
 	}
-	owner := info.Sys().(*syscall.Stat_t)
-	t.mode, t.uid, t.gid = info.Mode().Perm(), int(owner.Uid), int(owner.Gid)
 	for _, suffix := range sidecars {
 		if _, err := lstatOwn(t.path + suffix); err != nil && !isNotExist(err) {
-			return target{}, err
-		}
-	}
-	if missing {
-		if err := os.Chown(dir, t.uid, t.gid); err != nil {
 			return target{}, err
 		}
 	}
@@ -212,8 +185,6 @@ func (t target) hasRoom(size int64) (bool, error) {
 // lost in a power cut has no force.
 func (t target) open() (*sqlite3.Conn, error) {
 	return connect(context.Background(), t.path, sqlite3.OPEN_READWRITE, url.Values{
-		// Journals are made with the database's mode and owner.
-		"modeof": {t.path},
 		"_pragma": {
 			"locking_mode(exclusive)",
 			"synchronous(extra)",
@@ -357,7 +328,7 @@ func (t target) cleanTemp() error {
 // inUse names who has the database open, after a lock has shown that somebody
 // has.
 func (t target) inUse() error {
-	if err := checkUnused(t.path); err != nil {
+	if err := checkUnused(t.path, nil); err != nil {
 		return err
 	}
 	return &InUseError{Path: t.path}

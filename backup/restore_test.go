@@ -75,10 +75,9 @@ func TestARestoreBringsTheBackupBackWhateverLiesThere(t *testing.T) {
 			must(t, err)
 			must(t, f.Close())
 		}, true},
-		"a file cut short":  {"wal", func(t *testing.T, db string) { must(t, os.Truncate(db, 3*4096+17)) }, true},
-		"an empty file":     {"wal", func(t *testing.T, db string) { must(t, os.Truncate(db, 0)) }, false},
-		"nothing":           {"wal", func(t *testing.T, db string) { must(t, os.Remove(db)) }, true},
-		"not even a folder": {"wal", func(t *testing.T, db string) { must(t, os.RemoveAll(filepath.Dir(db))) }, true},
+		"a file cut short": {"wal", func(t *testing.T, db string) { must(t, os.Truncate(db, 3*4096+17)) }, true},
+		"an empty file":    {"wal", func(t *testing.T, db string) { must(t, os.Truncate(db, 0)) }, false},
+		"nothing":          {"wal", func(t *testing.T, db string) { must(t, os.Remove(db)) }, true},
 		"sidecars of nobody": {"wal", func(t *testing.T, db string) {
 			start(t, "write", db).kill()
 			must(t, os.Remove(db))
@@ -96,18 +95,19 @@ func TestARestoreBringsTheBackupBackWhateverLiesThere(t *testing.T) {
 			if own.uid == 0 {
 				own.uid, own.gid = 1234, 4321
 				must(t, os.Chown(h.db, own.uid, own.gid))
+				must(t, os.Chown(filepath.Dir(h.db), own.uid, own.gid))
 			}
 			h.take(t, "15.1.0")
 			kept := tree(t, h.dir)
 			tt.spoil(t, h.db)
 			before, _ := os.Stat(h.db)
 
-			must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+			must(t, restore(t.Context(), h.db, h.dir))
 
 			if got, want := inspect(t, h.db), (state{2000, 1}); got != want {
 				t.Errorf("the database holds %v; want %v", got, want)
 			}
-			if same, err := SameSchema(t.Context(), h.db, h.dir); !same || err != nil {
+			if same, err := sameSchema(t.Context(), h.db, h.dir); !same || err != nil {
 				t.Errorf("SameSchema: %v, %v", same, err)
 			}
 			wantFiles(t, filepath.Dir(h.db), "sqlite.db")
@@ -136,8 +136,8 @@ func TestARestoredEmptyDatabaseIsEmpty(t *testing.T) {
 	leave["empty"](t, h.db)
 	h.take(t, "15.1.0")
 	makeDB(t, h.db, "PRAGMA journal_mode=wal", 100, 2)
-	must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
-	if same, err := SameSchema(t.Context(), h.db, h.dir); !same || err != nil {
+	must(t, restore(t.Context(), h.db, h.dir))
+	if same, err := sameSchema(t.Context(), h.db, h.dir); !same || err != nil {
 		t.Errorf("SameSchema: %v, %v; want true", same, err)
 	}
 }
@@ -151,7 +151,7 @@ func TestARestoreIsRefusedWhileAnyProcessHasTheDatabaseOpen(t *testing.T) {
 			execDB(t, h.db, "UPDATE b SET gen = 2; PRAGMA user_version = 2")
 			first, second := start(t, "hold", h.db), start(t, "hold", h.db)
 			before := tree(t, filepath.Dir(h.db))
-			err := Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db})
+			err := restore(t.Context(), h.db, h.dir)
 			use, ok := errors.AsType[*InUseError](err)
 			if !ok || len(use.PIDs) != 2 {
 				t.Fatalf("Restore: %v; want an *InUseError with two processes", err)
@@ -164,7 +164,7 @@ func TestARestoreIsRefusedWhileAnyProcessHasTheDatabaseOpen(t *testing.T) {
 			wantSameTree(t, filepath.Dir(h.db), before)
 			first.kill()
 			second.kill()
-			must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+			must(t, restore(t.Context(), h.db, h.dir))
 			if got := inspect(t, h.db); got != (state{10, 1}) {
 				t.Errorf("the database holds %v", got)
 			}
@@ -197,7 +197,7 @@ func TestAnIncompleteOrDamagedBackupIsNeverRestored(t *testing.T) {
 			h.take(t, "15.1.0")
 			spoil(t, h.dir)
 			before := tree(t, filepath.Dir(h.db))
-			err := Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db})
+			err := restore(t.Context(), h.db, h.dir)
 			if _, ok := errors.AsType[*InvalidError](err); !ok {
 				t.Errorf("Restore: %v; want an *InvalidError", err)
 			}
@@ -214,7 +214,7 @@ func TestARestoreWithoutRoomChangesNothing(t *testing.T) {
 	h.db = filepath.Join(small, "sqlite.db")
 	makeDB(t, h.db, "", 10, 2)
 	before := tree(t, small)
-	err := Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db})
+	err := restore(t.Context(), h.db, h.dir)
 	if full, ok := errors.AsType[*space.Error](err); !ok || full.Path != small {
 		t.Errorf("Restore: %v; want a *space.Error", err)
 	}
@@ -233,7 +233,7 @@ func TestARestoreWithRoomForACopyOnlyReplacesTheFile(t *testing.T) {
 	makeDB(t, h.db, "PRAGMA journal_mode=wal", 1000, 2)
 	before, err := os.Stat(h.db)
 	must(t, err)
-	must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+	must(t, restore(t.Context(), h.db, h.dir))
 	if got := inspect(t, h.db); got != (state{40000, 1}) {
 		t.Errorf("the database holds %v", got)
 	}

@@ -4,19 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // errUnsettled says that a database cannot be read before it is recovered,
 // which is not for a reader to do.
 var errUnsettled = errors.New("an interrupted write lies beside it, which the agent has to recover")
 
-// Probe tells whether a backup of the agent's database at path looks possible,
+// Probe tells whether a backup of the database looks possible,
 // at the cost of reading its schema: nil, ErrNoDatabase, or a *CorruptError.
 // It changes nothing. Damage further inside shows only when the backup is
 // taken.
-func Probe(ctx context.Context, path string) (err error) {
+func (d *Database) Probe(ctx context.Context) (err error) {
+	defer d.explained(&err)
 	defer contain(&err)
-	src, err := findSource(path)
+	src, err := d.source()
 	if err != nil {
 		return err
 	}
@@ -30,9 +33,10 @@ func Probe(ctx context.Context, path string) (err error) {
 // Inspect is Probe at the cost of reading the whole database: it runs SQLite's
 // quick_check. It changes nothing; with a rollback journal, the agent's writes
 // wait meanwhile. What has to be recovered first is not looked into.
-func Inspect(ctx context.Context, path string) (err error) {
+func (d *Database) Inspect(ctx context.Context) (err error) {
+	defer d.explained(&err)
 	defer contain(&err)
-	src, err := findSource(path)
+	src, err := d.source()
 	if err != nil {
 		return err
 	}
@@ -60,11 +64,12 @@ func Inspect(ctx context.Context, path string) (err error) {
 	return explain(ctx, err, src.path, src.path)
 }
 
-// SameSchema reports whether the live database at path has the schema of the
+// SameSchema reports whether the live database has the schema of the
 // backup in dir: the same user_version, tables, indexes, views and triggers.
 // When it has not, the version that left the backup may not work on it.
 // An error means that it cannot be told.
-func SameSchema(ctx context.Context, path, dir string) (same bool, err error) {
+func (d *Database) SameSchema(ctx context.Context, dir string) (same bool, err error) {
+	defer d.explained(&err)
 	defer contain(&err)
 	r, err := readRecord(dir)
 	if err != nil {
@@ -78,7 +83,7 @@ func SameSchema(ctx context.Context, path, dir string) (same bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the schema of %s: %w", copied, err)
 	}
-	src, err := findSource(path)
+	src, err := d.source()
 	if err != nil {
 		return false, err
 	}
@@ -87,6 +92,40 @@ func SameSchema(ctx context.Context, path, dir string) (same bool, err error) {
 		return false, fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
 	}
 	return got == want, nil
+}
+
+// DescendsFrom reports whether the live database has all tables of the backup in dir,
+// of which there must be some: it is the one that was backed up, whatever a newer
+// version added to it since. An error means that it cannot be told.
+func (d *Database) DescendsFrom(ctx context.Context, dir string) (yes bool, err error) {
+	defer d.explained(&err)
+	defer contain(&err)
+	r, err := readRecord(dir)
+	if err != nil {
+		return false, err
+	}
+	copied, err := r.file(dir)
+	if err != nil {
+		return false, err
+	}
+	then, err := settledSchema(ctx, copied)
+	if err != nil {
+		return false, fmt.Errorf("read the schema of %s: %w", copied, err)
+	}
+	src, err := d.source()
+	if err != nil {
+		return false, err
+	}
+	now, err := src.schema(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
+	}
+	for table := range strings.FieldsSeq(then.tables) {
+		if yes = slices.Contains(strings.Fields(now.tables), table); !yes {
+			return false, nil
+		}
+	}
+	return yes, nil
 }
 
 // schema reads the schema of the agent's database, running or not.

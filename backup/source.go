@@ -20,37 +20,16 @@ import (
 // magic opens every SQLite database that is not empty.
 const magic = "SQLite format 3\x00"
 
-// A source is the agent's database. Its path is absolute and its folder free of
-// links, so that only the last element can still be one, and that is never
-// followed.
+// A source is a database at rest or at work. Its path leads through an open folder,
+// or is absolute, root's, and free of links: only the last element can be one, and
+// that is never followed.
 type source struct {
 	path  string
 	owner *syscall.Stat_t
 }
 
-// findSource looks the database up; ErrNoDatabase when there is none.
-func findSource(path string) (source, error) {
-	dir, err := realDir(path)
-	if isNotExist(err) {
-		return source{}, ErrNoDatabase
-	}
-	if err != nil {
-		return source{}, fmt.Errorf("find the agent's database: %w", err)
-	}
-	s := source{path: filepath.Join(dir, filepath.Base(path))}
-	info, err := lstatOwn(s.path)
-	if isNotExist(err) {
-		return source{}, ErrNoDatabase
-	}
-	if err != nil {
-		return source{}, err
-	}
-	s.owner = info.Sys().(*syscall.Stat_t)
-	return s, nil
-}
-
-// realDir returns the folder of path, absolute and with links resolved: an
-// administrator may well have put the agent's state on another disk.
+// realDir returns the folder of path, which is root's, absolute and with links
+// resolved.
 func realDir(path string) (string, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {

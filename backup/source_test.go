@@ -51,11 +51,11 @@ func TestADatabaseThatCannotBeBackedUpIsRefusedAndTheOldBackupKept(t *testing.T)
 			tt.damage(t, h.db)
 			before := tree(t, filepath.Dir(filepath.Dir(h.db)))
 
-			err := Probe(t.Context(), h.db)
+			err := probe(t.Context(), h.db)
 			if _, ok := errors.AsType[*CorruptError](err); ok != tt.probed {
 				t.Errorf("Probe: %v", err)
 			}
-			err = Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.1")})
+			err = take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.1")})
 			corrupt, ok := errors.AsType[*CorruptError](err)
 			if !ok {
 				t.Fatalf("Take: %v; want a *CorruptError", err)
@@ -73,7 +73,7 @@ func TestAFailedBackupLeavesNoFolder(t *testing.T) {
 	makeDB(t, h.db, "", 2000, 1)
 	must(t, os.Truncate(h.db, 9*4096))
 	must(t, os.MkdirAll(filepath.Dir(h.dir), 0o755))
-	if err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")}); err == nil {
+	if err := take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0")}); err == nil {
 		t.Fatal("a damaged database was backed up")
 	}
 	wantFiles(t, filepath.Dir(h.dir))
@@ -110,9 +110,9 @@ func TestOnlyTheAgentsOwnRegularFilesAreRead(t *testing.T) {
 			tt.plant(t, h.db)
 			before := tree(t, filepath.Dir(h.dir))
 			for what, err := range map[string]error{
-				"Take":    Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.1")}),
-				"Probe":   Probe(t.Context(), h.db),
-				"Restore": Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}),
+				"Take":    take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.1")}),
+				"Probe":   probe(t.Context(), h.db),
+				"Restore": restore(t.Context(), h.db, h.dir),
 			} {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("%s: %v; want an error with %q", what, err, tt.want)
@@ -130,20 +130,20 @@ func TestTheFolderOfTheDatabaseMayBeALink(t *testing.T) {
 	must(t, os.Symlink(filepath.Join(elsewhere, "a b?c#%41"), filepath.Dir(h.db)))
 	h.take(t, "15.1.0")
 	h.wantBackup(t, "15.1.0", state{10, 1})
-	must(t, Restore(t.Context(), RestoreRequest{Dir: h.dir, Target: h.db}))
+	must(t, restore(t.Context(), h.db, h.dir))
 }
 
 func TestAHostWithoutADatabaseSaysSo(t *testing.T) {
 	h := newHost(t)
 	for range 2 { // without the folder, then with it
-		err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")})
+		err := take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0")})
 		if !errors.Is(err, ErrNoDatabase) {
 			t.Errorf("Take: %v; want ErrNoDatabase", err)
 		}
-		if err := Probe(t.Context(), h.db); !errors.Is(err, ErrNoDatabase) {
+		if err := probe(t.Context(), h.db); !errors.Is(err, ErrNoDatabase) {
 			t.Errorf("Probe: %v; want ErrNoDatabase", err)
 		}
-		if _, err := Size(h.db); !errors.Is(err, ErrNoDatabase) {
+		if _, err := sizeAt(h.db); !errors.Is(err, ErrNoDatabase) {
 			t.Errorf("Size: %v; want ErrNoDatabase", err)
 		}
 		if _, err := os.Stat(h.dir); err == nil {

@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/internal/folder"
 )
 
 const (
@@ -21,7 +24,8 @@ const (
 )
 
 // connect opens the database file at path, which must be absolute and free of
-// links. Work on it ends with INTERRUPT when ctx does.
+// links, or lead through an open folder. Work on it ends with INTERRUPT when ctx
+// does.
 func connect(ctx context.Context, path string, flags sqlite3.OpenFlag, query string) (*sqlite3.Conn, error) {
 	c, err := sqlite3.OpenFlags(fileURI(path, query), flags|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
 	if err != nil {
@@ -59,6 +63,9 @@ func connectLive(ctx context.Context, path string) (*sqlite3.Conn, error) {
 }
 
 func fileURI(path, query string) string {
+	if folder.IsAt(path) {
+		query = strings.TrimPrefix(query+"&vfs="+vfsName, "&")
+	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
 
@@ -96,6 +103,7 @@ func quickCheckOn(c *sqlite3.Conn) (problems string, err error) {
 type schema struct {
 	userVersion int64
 	objects     [sha256.Size]byte
+	tables      string // their names, quoted, apart by spaces
 }
 
 func readSchema(c *sqlite3.Conn) (schema, error) {
@@ -113,6 +121,9 @@ func readSchema(c *sqlite3.Conn) (schema, error) {
 	defer objects.Close()
 	sum := sha256.New()
 	for objects.Step() {
+		if objects.ColumnText(0) == "table" {
+			s.tables += strconv.QuoteToASCII(strings.ReplaceAll(objects.ColumnText(1), " ", "_")) + " "
+		}
 		for i := range 4 {
 			fmt.Fprintf(sum, "%q\n", objects.ColumnRawText(i))
 		}

@@ -16,15 +16,13 @@ import (
 
 // A TakeRequest says what is backed up, and where to.
 type TakeRequest struct {
-	// Source is the agent's database file, …/proc/sqlite.db.
-	Source string
 	// Dir is the folder of the backup. It is made, for root only, where it does
 	// not exist. Nothing else may work in it meanwhile.
 	Dir  string
 	Meta Meta
 	// Stopped says that the agent was stopped for this, so that nothing may be
-	// written after the copy. It is checked: when any process has the database
-	// open, Take returns an *InUseError.
+	// written after the copy. It is checked: when any process is connected to the
+	// database or may write it, Take returns an *InUseError.
 	Stopped bool
 	// Progress, where not nil, is told how many bytes are copied and of how
 	// many, every 8 MiB, for databases above 100 MiB. The check and the sync
@@ -32,7 +30,7 @@ type TakeRequest struct {
 	Progress func(done, total int64)
 }
 
-// Take backs up the agent's database. When it returns nil, the backup is whole,
+// Take backs up the database. When it returns nil, the backup is whole,
 // checked, readable by root only (the file keeps the owner of the source) and
 // on stable storage, and has replaced the one that was in the folder. With an
 // error that one still stands, or, after a failure in the last steps, none.
@@ -40,14 +38,15 @@ type TakeRequest struct {
 // The errors to decide on: ErrNoDatabase; *CorruptError when no backup of this
 // database is possible; *space.Error; *InUseError. It gives up when ctx ends,
 // or after a time that is generous for the database's size.
-func Take(ctx context.Context, r TakeRequest) (err error) {
+func (d *Database) Take(ctx context.Context, r TakeRequest) (err error) {
+	defer d.explained(&err)
 	defer contain(&err)
-	src, err := findSource(r.Source)
+	src, err := d.source()
 	if err != nil {
 		return err
 	}
 	if r.Stopped {
-		if err := checkUnused(src.path); err != nil {
+		if err := checkUnused(src.path, nil); err != nil {
 			return err
 		}
 	}
@@ -150,11 +149,12 @@ func publish(temp, dir string, rec record) error {
 	return rec.write(dir)
 }
 
-// Size returns how many bytes of space a backup of the database at path may
+// Size returns how many bytes of space a backup of the database may
 // take; ErrNoDatabase when there is none. A restore needs as much again beside
 // the live database.
-func Size(path string) (int64, error) {
-	src, err := findSource(path)
+func (d *Database) Size() (_ int64, err error) {
+	defer d.explained(&err)
+	src, err := d.source()
 	if err != nil {
 		return 0, err
 	}
@@ -175,15 +175,15 @@ func timeLimit(size int64) time.Duration {
 	return 2*time.Minute + time.Duration(size>>22)*time.Second
 }
 
-// folder is the backup folder; absolute and free of links, as SQLite is given
+// destination is the backup folder; absolute and free of links, as SQLite is given
 // paths in it.
-type folder struct {
+type destination struct {
 	path string
 	made bool
 }
 
-func prepareDir(dir string) (folder, error) {
-	var f folder
+func prepareDir(dir string) (destination, error) {
+	var f destination
 	var st unix.Stat_t
 	f.made = unix.Stat(dir, &st) == unix.ENOENT
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
@@ -201,7 +201,7 @@ func prepareDir(dir string) (folder, error) {
 }
 
 // undo takes back a folder that was made for nothing.
-func (f folder) undo() {
+func (f destination) undo() {
 	if f.made {
 		os.Remove(f.path) // only when empty
 	}

@@ -29,7 +29,7 @@ func newHost(t *testing.T) host {
 
 func (h host) take(t *testing.T, version string) {
 	t.Helper()
-	if err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf(version)}); err != nil {
+	if err := take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf(version)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -120,11 +120,11 @@ func TestABackupOfAStoppedAgentIsWholeAndLeavesItsFolderAlone(t *testing.T) {
 			h := newHost(t)
 			want := prepare(t, h.db)
 			before := tree(t, filepath.Dir(h.db))
-			if err := Probe(t.Context(), h.db); err != nil {
+			if err := probe(t.Context(), h.db); err != nil {
 				t.Errorf("Probe: %v", err)
 			}
 			wantSameTree(t, filepath.Dir(h.db), before)
-			if err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Stopped: true}); err != nil {
+			if err := take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0"), Stopped: true}); err != nil {
 				t.Fatal(err)
 			}
 			wantSameTree(t, filepath.Dir(h.db), before)
@@ -188,7 +188,7 @@ func TestABackupOfAStoppedAgentIsRefusedWhileAProcessHasTheDatabaseOpen(t *testi
 	h := newHost(t)
 	makeDB(t, h.db, "", 10, 1)
 	p := start(t, "hold", h.db)
-	err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Stopped: true})
+	err := take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0"), Stopped: true})
 	use, ok := errors.AsType[*InUseError](err)
 	if !ok || len(use.PIDs) != 1 || use.PIDs[0] != p.cmd.Process.Pid {
 		t.Errorf("Take: %v; want an *InUseError with process %d", err, p.cmd.Process.Pid)
@@ -203,7 +203,7 @@ func TestABackupThatIsCancelledLeavesTheOldOne(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(enough)
-	if err := Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.1")}); !errors.Is(err, enough) {
+	if err := take(ctx, h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.1")}); !errors.Is(err, enough) {
 		t.Errorf("Take: %v; want the cause of the cancellation", err)
 	}
 	h.wantBackup(t, "15.1.0", state{100, 1})
@@ -218,7 +218,7 @@ func TestProgressIsToldOnALargeDatabaseAndCanStopIt(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			enough := errors.New("enough")
 			var last, calls, size int64
-			err := Take(ctx, TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0"), Progress: func(done, total int64) {
+			err := take(ctx, h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0"), Progress: func(done, total int64) {
 				if done <= last || done > total {
 					t.Errorf("%d bytes of %d after %d", done, total, last)
 				}
@@ -245,7 +245,7 @@ func TestTooLittleSpaceIsSeenBeforeAndOnTheWay(t *testing.T) {
 	h.dir = filepath.Join(small, "backup")
 	must(t, os.WriteFile(filepath.Join(small, "other"), make([]byte, 4<<20), 0o600))
 
-	err := Take(t.Context(), TakeRequest{Source: h.db, Dir: h.dir, Meta: metaOf("15.1.0")})
+	err := take(t.Context(), h.db, TakeRequest{Dir: h.dir, Meta: metaOf("15.1.0")})
 	full, ok := errors.AsType[*space.Error](err)
 	if !ok || full.Need < 14000000 || full.Free > 20<<20 || full.Path != h.dir {
 		t.Errorf("Take: %v; want a *space.Error with need and free space", err)
@@ -259,7 +259,10 @@ func TestTooLittleSpaceIsSeenBeforeAndOnTheWay(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	must(t, os.WriteFile(filepath.Join(small, "other"), make([]byte, 14<<20), 0o600))
-	src, err := findSource(h.db)
+	d, err := Open(h.db)
+	must(t, err)
+	defer d.Close()
+	src, err := d.source()
 	must(t, err)
 	_, err = fill(t.Context(), src, f, nil)
 	if _, ok := errors.AsType[*space.Error](explain(t.Context(), err, h.db, small)); !ok {
@@ -277,7 +280,7 @@ func TestSizeCountsTheWAL(t *testing.T) {
 		must(t, err)
 		want += info.Size()
 	}
-	if got, err := Size(h.db); got != want || err != nil {
+	if got, err := sizeAt(h.db); got != want || err != nil {
 		t.Errorf("Size: %d, %v; want %d", got, err, want)
 	}
 }

@@ -62,10 +62,10 @@ func decide(q question) decision {
 		d.Reason = fmt.Sprintf("version %s is held back since a rollback by hand at %s; `teleport-update update --now` releases it",
 			t.Short(), q.Status.Held.Since.Format(time.RFC3339))
 		return d
-	case q.Status.Failed.BackingOff(t, q.Time) && q.Status.Failed.ReplacedBy(q.Announced):
+	case q.Status.FailureOf(t).BackingOff(t, q.Time) && q.Status.FailureOf(t).ReplacedBy(q.Announced):
 		d.SHA256 = q.Announced
-	case q.Status.Failed.BackingOff(t, q.Time):
-		f := q.Status.Failed
+	case q.Status.FailureOf(t).BackingOff(t, q.Time):
+		f := q.Status.FailureOf(t)
 		d.BackingOff = true
 		d.Reason = fmt.Sprintf("version %s failed %d time(s), next attempt at %s; `teleport-update update --now` tries at once",
 			t.Short(), f.Attempts, f.NextAttempt.Format(time.RFC3339))

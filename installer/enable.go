@@ -82,6 +82,9 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	// The proxy is kept, the group is looked up again each time unless it was
 	// said: it is the agent's configuration that people change.
 	spec.Proxy, spec.Enabled = question.Proxy, true
+	for _, text := range exposed(spec) {
+		i.Log.Warn("a template is not safe", "reason", text)
+	}
 
 	sight, err := i.look(ctx)
 	if err != nil {

@@ -56,6 +56,8 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 			Command: command,
 			Now:     time.Now,
 			BootID:  procfs.BootID,
+
+			UserPatience: time.Minute,
 		},
 		BuildVersion: ownVersion(),
 		MachineID:    report.MachineID,

@@ -188,8 +188,8 @@ func stateWord(c state.Config, r Report, broken error, now time.Time) (State, st
 		return StatePinned, fmt.Sprintf("pinned to %s; `teleport-update unpin` lets it follow find again", c.Spec.ActiveVersion)
 	case h != nil && (desired.Version == "" || h.Version == desired.Version && h.Edition == desired.Edition):
 		return StateHeld, fmt.Sprintf("version %s is held back since a rollback by hand; `teleport-update update --now` releases it", h.Version)
-	case c.Status.Failed != nil && desired.Version != "" && c.Status.Failed.BackingOff(desired, now):
-		f := c.Status.Failed
+	case desired.Version != "" && c.Status.FailureOf(desired).BackingOff(desired, now):
+		f := c.Status.FailureOf(desired)
 		return StateBackingOff, fmt.Sprintf("version %s failed %d time(s); next attempt at %s, `teleport-update update --now` tries at once",
 			f.Version, f.Attempts, f.NextAttempt.Format(time.RFC3339))
 	case c.Status.Refused.Is(desired):

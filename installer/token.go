@@ -16,6 +16,7 @@ import (
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
+	"teleport-update/internal/trust"
 )
 
 // maxTokenSize is far more than a join token has.
@@ -43,16 +44,21 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		return nil, failure.Unchanged("read the join token: %w", err)
 	}
 	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(i.Paths.DataDir, "token")}
-	if t.secret == "" || strings.ContainsFunc(t.secret, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	if t.secret == "" || !isToken(t.secret) {
 		return nil, failure.Unchanged("%s does not hold one word, as a join token is", file)
 	}
 	content, err := regular.Read(i.Paths.AgentConfig, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.config = true
-		return t, nil
+		return t, t.checkPlace()
 	}
 	if err != nil {
 		return nil, failure.Unchanged("read the agent's configuration: %w", err)
+	}
+	// What it names is replaced by root.
+	if err := trust.Path(i.Paths.AgentConfig); err != nil {
+		return nil, failure.Unchanged("the join token is not put where %s says: %w", i.Paths.AgentConfig, err).
+			To("see that root alone can write that file, or leave out --token-file").Refused()
 	}
 	var agent struct {
 		Teleport struct {
@@ -68,11 +74,37 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 	for _, named := range []string{agent.Teleport.JoinParams.TokenName, agent.Teleport.AuthToken} {
 		if filepath.IsAbs(named) {
 			t.path = filepath.Clean(named)
-			return t, nil
+			return t, t.checkPlace()
 		}
 	}
 	return nil, failure.Unchanged("%s names no file for the join token", i.Paths.AgentConfig).
 		To("set teleport.join_params.token_name to %s there, or leave out --token-file", t.path).Refused()
+}
+
+// checkPlace refuses to replace what is no token, and to put one where somebody else
+// could have it lead elsewhere.
+func (t *joinToken) checkPlace() error {
+	if err := trust.Path(filepath.Dir(t.path)); err != nil {
+		return failure.Unchanged("the join token is not put into %s: %w", t.path, err).
+			To("name another file in teleport.join_params.token_name").Refused()
+	}
+	content, err := regular.Read(t.path, maxTokenSize, regular.NoLink)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !isToken(strings.TrimSpace(string(content))) {
+		err = errors.New("it does not hold one word, as a join token is")
+	}
+	if err != nil {
+		return failure.Unchanged("%s is not replaced by the join token: %w", t.path, err).
+			To("move it away, or name another file in teleport.join_params.token_name").Refused()
+	}
+	return nil
+}
+
+// isToken reports whether a text is one word, or none.
+func isToken(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // placeToken puts the token, and a configuration where there is none, in place.
@@ -87,6 +119,9 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 	defer unlock()
 	c, err := state.LoadConfig(i.Paths.Config())
 	if err != nil {
+		return err
+	}
+	if err := t.checkPlace(); err != nil { // it may have been made meanwhile
 		return err
 	}
 	files := []struct{ path, content string }{{t.path, t.secret + "\n"}}

@@ -41,6 +41,9 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		}
 		findings = append(findings, f)
 	}
+	for _, text := range exposed(c.Spec) {
+		findings = append(findings, Finding{Subject: "template", Detail: text})
+	}
 	if c.Spec.ActiveVersion == "" {
 		return append(findings, Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"}), nil
 	}
@@ -69,6 +72,21 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
 	return findings, nil
+}
+
+// exposed names the templates that lead into folders of this host in which others than
+// root may exchange a release.
+func exposed(spec state.Spec) (all []string) {
+	for _, text := range spec.URLTemplates {
+		t, err := versions.ParseTemplate(text)
+		if err != nil {
+			continue // a run that uses it says so
+		}
+		if err := t.Exposed(); err != nil {
+			all = append(all, fmt.Sprintf("whoever can write there decides what root runs: %v; see that root alone can write the folder of %s", err, t))
+		}
+	}
+	return all
 }
 
 func (i *Installer) roleOf(c state.Config, t versions.Tree) string {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"teleport-update/internal/regular"
+	"teleport-update/internal/trust"
+	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 )
 
@@ -19,6 +21,22 @@ type folder struct{}
 func (folder) check(u *url.URL) error {
 	if u.Host != "" && u.Host != "localhost" || u.User != nil || u.RawQuery != "" || !filepath.IsAbs(u.Path) {
 		return fmt.Errorf("%s: a file URL is file:// and an absolute path", webclient.Redact(u.String()))
+	}
+	return nil
+}
+
+// Exposed returns an error when somebody other than root can exchange what the template
+// leads to on this host: a checksum beside a tarball protects from nobody who can write
+// both. It is nil for other places.
+func (t *Template) Exposed() error {
+	for _, e := range []version.Edition{version.OSS, version.Enterprise, version.FIPS} {
+		u, err := t.url(Release{Version: "1.2.3", Edition: e})
+		if err != nil || u.Scheme != "file" {
+			continue
+		}
+		if err := trust.Path(filepath.Dir(u.Path)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -56,7 +56,8 @@ func TestAChecksumIsComputedOnceForAllWhoAsk(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.tar.gz", []byte("one"))
 	var d digests
-	d.turn.Lock() // so that nothing is computed yet
+	d.turn, d.byName = make(chan struct{}, 1), make(map[string]*digest)
+	d.turn <- struct{}{} // so that nothing is computed yet
 	get := func(ctx context.Context) (*os.File, func() (string, error)) {
 		f, err := os.Open(filepath.Join(dir, "a.tar.gz"))
 		if err != nil {
@@ -95,7 +96,7 @@ func TestAChecksumIsComputedOnceForAllWhoAsk(t *testing.T) {
 	if !isOpen(first) {
 		t.Fatal("nobody is left to read the file")
 	}
-	d.turn.Unlock()
+	<-d.turn
 	want := fmt.Sprintf("%x<nil>", sha256.Sum256([]byte("one")))
 	for range others {
 		if got := <-sums; got != want {
@@ -129,4 +130,73 @@ func TestAChecksumThatFailedIsTriedAgain(t *testing.T) {
 	if sum, err := get(func(*os.File) {}); sum != fmt.Sprintf("%x", sha256.Sum256([]byte("onemore"))) || err != nil {
 		t.Errorf("once it is still and can be read: %q, %v", sum, err)
 	}
+}
+
+// While a tarball is copied into the folder it is another file at each request. Only
+// its newest state is read, by whoever asked last, and nobody's file stays open.
+func TestAFileThatGrowsHasOneReading(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.tar.gz")
+	var d digests
+	d.turn, d.byName = make(chan struct{}, 1), make(map[string]*digest)
+	d.turn <- struct{}{} // nothing is read before the last has asked
+	ask := func(ctx context.Context, name string) error {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.get(ctx, name, f, info)
+		return err
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	readings := func() int {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.readings
+	}
+	limit := time.Now().Add(time.Minute)
+	for n := range 1000 {
+		if err := os.WriteFile(path, make([]byte, n+1), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			err := ask(gone, "a.tar.gz")
+			if errors.Is(err, context.Canceled) {
+				break
+			}
+			if !errors.Is(err, errBusy) || time.Now().After(limit) {
+				t.Fatal(err)
+			}
+			runtime.Gosched() // those that were ended have yet to go
+		}
+		if got := readings(); got > maxReadings {
+			t.Fatalf("%d files are open", got)
+		}
+	}
+	for ; readings() > 1; runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatalf("%d readings wait, of one file", readings())
+		}
+	}
+	<-d.turn
+	if err := ask(t.Context(), "a.tar.gz"); err != nil {
+		t.Errorf("the newest state: %v", err)
+	}
+
+	// Others of the same moment are as many as there may be, and no more.
+	d.turn <- struct{}{}
+	for n := range maxReadings {
+		if err := ask(gone, fmt.Sprint(n)); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if err := ask(gone, "one more"); !errors.Is(err, errBusy) {
+		t.Errorf("one more: %v", err)
+	}
+	<-d.turn
 }

@@ -214,6 +214,9 @@ func (r *Releases) refuse(w http.ResponseWriter, name string, err error) {
 	case errors.Is(err, errChanging):
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "the file is being written", http.StatusServiceUnavailable)
+	case errors.Is(err, errBusy):
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many checksums are being computed", http.StatusServiceUnavailable)
 	case errors.Is(err, context.Canceled):
 		// Nobody waits for an answer any more.
 	default: // no permission, a link that leads out of the folder, a disk that fails

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/folder"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
@@ -162,12 +163,16 @@ const (
 
 // Database says what was planned for the database and what of it is done.
 type Database struct {
-	Plan  DatabasePlan `json:"plan,omitempty"`
-	Path  string       `json:"path,omitempty"`
-	Dir   string       `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
-	Taken bool         `json:"taken,omitempty"` // and it is complete
+	Plan DatabasePlan `json:"plan,omitempty"`
+	Path string       `json:"path,omitempty"`
+	// Folder is what Path lies in: the work is done in no other.
+	Folder folder.ID `json:"folder,omitzero"`
+	Dir    string    `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
+	Taken  bool      `json:"taken,omitempty"` // and it is complete
 	// Restored: the undoing put it back.
 	Restored bool `json:"restored,omitempty"`
+	// InTheWay is why it cannot go back as yet.
+	InTheWay string `json:"in_the_way,omitempty"`
 	// Stop: the agent is stopped before the backup and started again after the
 	// switch, instead of being told to hand over (RFD 0169 §Downgrades).
 	Stop    bool `json:"stop,omitempty"`

@@ -12,12 +12,15 @@ type Status struct {
 	PreviousEdition version.Edition `yaml:"previous_edition,omitempty"`
 	// Unproven is set when the active version was switched to while the agent
 	// was not running, so that nothing could be watched.
-	Unproven    bool         `yaml:"unproven,omitempty"`
-	LastUpdate  *LastUpdate  `yaml:"last_update,omitempty"`
-	Failed      *Failed      `yaml:"failed,omitempty"`
-	Interrupted *Interrupted `yaml:"interrupted,omitempty"`
-	Held        *Held        `yaml:"held,omitempty"`
-	Refused     *Refused     `yaml:"refused,omitempty"`
+	Unproven   bool        `yaml:"unproven,omitempty"`
+	LastUpdate *LastUpdate `yaml:"last_update,omitempty"`
+	Failed     *Failed     `yaml:"failed,omitempty"`
+	// FailedBefore are others that failed before that one, the last first: proxies
+	// behind one address may want different versions in turn.
+	FailedBefore []Failed     `yaml:"failed_before,omitempty"`
+	Interrupted  *Interrupted `yaml:"interrupted,omitempty"`
+	Held         *Held        `yaml:"held,omitempty"`
+	Refused      *Refused     `yaml:"refused,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
 	Unknown      unknown       `yaml:",inline"`
@@ -105,15 +108,28 @@ const (
 	lastRetry  = 14 * 24 * time.Hour
 	// interruptions of one version that count together as one failure.
 	interruptionLimit = 3
+	// maxFailedBefore is how many failed versions are remembered beside the last one.
+	maxFailedBefore = 4
 )
 
 // RecordFailure counts one more failure of a release. Another version, edition
-// or digest starts from one.
+// or digest starts from one; the digest before of the same version is forgotten.
 func (s *Status) RecordFailure(r Tree, now time.Time, reason string) {
 	attempts := 1
-	if f := s.Failed; f != nil && f.Version == r.Version && f.Edition == r.Edition && f.SHA256 == r.SHA256 {
-		attempts = f.Attempts + 1
+	before := s.FailedBefore
+	if s.Failed != nil {
+		before = append([]Failed{*s.Failed}, before...)
 	}
+	s.FailedBefore = nil
+	for _, f := range before {
+		switch {
+		case f.Version == r.Version && f.Edition == r.Edition && f.SHA256 == r.SHA256:
+			attempts = f.Attempts + 1
+		case f.Version != r.Version || f.Edition != r.Edition:
+			s.FailedBefore = append(s.FailedBefore, f)
+		}
+	}
+	s.FailedBefore = s.FailedBefore[:min(len(s.FailedBefore), maxFailedBefore)]
 	s.Failed = &Failed{
 		Version: r.Version, Edition: r.Edition, SHA256: r.SHA256,
 		Attempts: attempts, NextAttempt: now.Add(retryDelay(attempts)).UTC().Truncate(time.Second), Error: reason,
@@ -142,17 +158,35 @@ func (s *Status) RecordInterruption(r version.Release) (tooMany bool) {
 	return s.Interrupted.Count >= interruptionLimit
 }
 
+// FailureOf returns what is remembered of a release that failed; nil for one that did
+// not, or so long ago that others came since.
+func (s *Status) FailureOf(r version.Release) *Failed {
+	if s.Failed.is(r) {
+		return s.Failed
+	}
+	for i := range s.FailedBefore {
+		if s.FailedBefore[i].is(r) {
+			return &s.FailedBefore[i]
+		}
+	}
+	return nil
+}
+
+func (f *Failed) is(r version.Release) bool {
+	return f != nil && f.Version == r.Version && (f.Edition == "" || f.Edition == r.Edition)
+}
+
 // ReplacedBy reports whether a tarball of the version that failed is another
 // than the one that did; an empty digest is not known.
 func (f *Failed) ReplacedBy(sha256 string) bool {
-	return sha256 != "" && f.SHA256 != "" && sha256 != f.SHA256
+	return f != nil && sha256 != "" && f.SHA256 != "" && sha256 != f.SHA256
 }
 
 // BackingOff reports whether a release failed and is not due yet. A next attempt
 // further off than the longest delay comes from a clock that jumped, and counts
 // as due.
 func (f *Failed) BackingOff(r version.Release, now time.Time) bool {
-	if f == nil || f.Version != r.Version || f.Edition != "" && f.Edition != r.Edition {
+	if !f.is(r) {
 		return false
 	}
 	left := f.NextAttempt.Sub(now)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"teleport-update/internal/version"
 	"testing"
 	"time"
@@ -34,6 +35,41 @@ func TestFailuresCountPerVersionEditionAndDigest(t *testing.T) {
 		s.RecordFailure(other, noon, "x")
 		if s.Failed.Attempts != 1 {
 			t.Errorf("%+v begins with %d attempts; want 1", other, s.Failed.Attempts)
+		}
+	}
+}
+
+// Two proxies behind one address want two versions in turn, and neither works here.
+func TestVersionsThatFailInTurnAreBothRemembered(t *testing.T) {
+	of := func(v string) version.Release { return version.Release{Version: v, Edition: version.OSS} }
+	var s Status
+	now := noon
+	for round := 1; round <= 3; round++ {
+		for _, v := range []string{"2.0.0", "3.0.0"} {
+			s.RecordFailure(Tree{Release: of(v), SHA256: "aa"}, now, "died")
+			if got := s.FailureOf(of(v)).Attempts; got != round {
+				t.Errorf("round %d: %s failed %d times", round, v, got)
+			}
+			if !s.FailureOf(of("2.0.0")).BackingOff(of("2.0.0"), now) {
+				t.Errorf("round %d: 2.0.0 is tried again at once after %s", round, v)
+			}
+		}
+	}
+	// The list is short, and the last one is where older updaters look for it.
+	for n := range 2 * maxFailedBefore {
+		s.RecordFailure(Tree{Release: of(fmt.Sprintf("4.0.%d", n))}, now, "died")
+	}
+	if s.Failed.Version != "4.0.7" || len(s.FailedBefore) != maxFailedBefore || s.FailedBefore[0].Version != "4.0.6" {
+		t.Errorf("%+v, before it %+v", s.Failed, s.FailedBefore)
+	}
+	if s.FailureOf(of("2.0.0")) != nil || s.FailureOf(of("4.0.4")) == nil {
+		t.Error("the oldest is to be forgotten first")
+	}
+	// Another tarball of the version takes the place of the one before.
+	s.RecordFailure(Tree{Release: of("4.0.5"), SHA256: "bb"}, now, "died")
+	for _, f := range s.FailedBefore {
+		if f.Version == "4.0.5" {
+			t.Errorf("4.0.5 is remembered twice: %+v", s.FailedBefore)
 		}
 	}
 }

@@ -80,6 +80,8 @@ type Sight struct {
 	// file names, which is the one that serves: systemd may still have the one
 	// before, which drains its sessions, for the main process.
 	Main, Serving procfs.Process
+	// Group are all processes of the agent's control group.
+	Group []int
 }
 
 // mainFrom reports whether the main process executes a program of a folder.
@@ -134,6 +136,9 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	}
 	if p := procfs.Host().Process(procfs.PIDFile(u.PIDFile)); p != nil {
 		s.Serving = *p
+	}
+	for _, p := range procfs.Host().Group(u.ControlGroup) {
+		s.Group = append(s.Group, p.PID)
 	}
 	return s, nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -12,6 +14,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
+	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -31,7 +34,9 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	if d.Dir, err = m.backupDir(c); err != nil {
 		return d, err
 	}
-	switch err := backup.Probe(ctx, d.Path); {
+	switch err := m.probe(ctx, d.Path); {
+	case isRefused(err):
+		return d, err
 	case errors.Is(err, backup.ErrNoDatabase):
 		return d, nil // nothing to protect
 	case err == nil && (back || !req.SkipBackup):
@@ -68,12 +73,57 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	return d, nil
 }
 
+func (m *Machine) probe(ctx context.Context, path string) error {
+	db, err := backup.Open(path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := m.checkDataDir(db, path); err != nil {
+		return err
+	}
+	return db.Probe(ctx)
+}
+
+// checkDataDir refuses a database that somebody other than root could have named by the
+// agent's configuration, unless it is that user's own: no file of root's, or of anybody
+// else's, is read or replaced by that user's word.
+func (m *Machine) checkDataDir(db *backup.Database, path string) error {
+	config := m.Paths.AgentConfig
+	named := trust.Path(config)
+	if named == nil || filepath.Dir(filepath.Dir(path)) == m.Paths.DataDir {
+		return nil
+	}
+	uid, err := db.Owner()
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(config)
+	if err != nil {
+		return failure.Unchanged("look at the agent's configuration: %w", err)
+	}
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); uid == 0 || uid != owner {
+		return failure.Unchanged("%s names the database %s, whose folder belongs to user %d, and is not believed: %w", config, db.Path(), uid, named).
+			To("see that root alone can write the configuration, or that the folder belongs to the user who can").Refused()
+	}
+	return nil
+}
+
+func isRefused(err error) bool {
+	_, ok := errors.AsType[*failure.RefusedError](err)
+	return ok
+}
+
 // Inspect looks for damage inside a database that is to be backed up.
 func Inspect(ctx context.Context, d *state.Database, req Request) error {
 	if d.Plan == state.KeepDatabase {
 		return nil
 	}
-	err := backup.Inspect(ctx, d.Path)
+	db, err := backup.Open(d.Path)
+	if err == nil {
+		err = db.Inspect(ctx)
+		db.Close()
+	}
 	if isCorrupt(err) && req.mayLoseBackup() {
 		d.Plan, d.Damaged = state.KeepDatabase, true
 		return nil
@@ -156,7 +206,7 @@ const DatabaseMargin = 8 << 20
 // back, the target's in dir or, should the transaction fail, the one just taken. A
 // switch that there is no room to undo must not begin.
 func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
-	take, err = backup.Size(d.Path)
+	take, err = sizeOf(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == state.KeepDatabase && err == nil {
 		return 0, 0, nil
 	}
@@ -165,13 +215,22 @@ func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 	}
 	restore = take
 	if d.Plan == state.RestoreDatabase {
-		size, err := backup.Size(filepath.Join(dir, backup.FileName))
+		size, err := sizeOf(filepath.Join(dir, backup.FileName))
 		if err != nil {
 			return 0, 0, failure.Unchanged("size the backup: %w", err)
 		}
 		restore = max(restore, size)
 	}
 	return take, restore, nil
+}
+
+func sizeOf(path string) (int64, error) {
+	db, err := backup.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	return db.Size()
 }
 
 // CheckRoom refuses to begin what there is no room for.

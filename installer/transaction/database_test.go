@@ -13,6 +13,7 @@ import (
 	"teleport-update/backup"
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // databaseHost is a host on version 1.1.0 of the cluster at "proxy", by files
@@ -67,7 +68,10 @@ func (h *databaseHost) left(v string, age time.Duration) {
 	h.t.Helper()
 	scratch := filepath.Join(h.t.TempDir(), "sqlite.db")
 	h.makeDatabase(scratch)
-	err := backup.Take(h.t.Context(), backup.TakeRequest{Source: scratch, Dir: filepath.Join(h.keeps(v), "backup"),
+	db, err := backup.Open(scratch)
+	must(h.t, err)
+	defer db.Close()
+	err = db.Take(h.t.Context(), backup.TakeRequest{Dir: filepath.Join(h.keeps(v), "backup"),
 		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: noon.Add(-age)}})
 	if err != nil {
 		h.t.Fatal(err)
@@ -243,7 +247,7 @@ func TestTheDatabaseIsWhereTheAgentsConfigurationSays(t *testing.T) {
 func TestASwitchNeedsRoomToBeUndone(t *testing.T) {
 	h := newDatabaseHost(t)
 	h.left("1.0.0", time.Hour)
-	size, err := backup.Size(h.path())
+	size, err := sizeOf(h.path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,5 +269,42 @@ func TestASwitchNeedsRoomToBeUndone(t *testing.T) {
 	}
 	if err := h.CheckRoom(state.Database{Plan: state.BackupDatabase, Path: h.path()}, ""); err == nil || !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("eight terabytes fit: %v", err)
+	}
+}
+
+// Who can write the agent's configuration can name any folder in it.
+func TestAConfigurationOfAnotherUsersNamesOnlyThatUsersDatabase(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("other users are made by root")
+	}
+	const user, other = 1234, 1235
+	for name, tc := range map[string]struct {
+		config, folder int // who they belong to
+		elsewhere      bool
+		refused        bool
+	}{
+		"root's, root's":                    {0, 0, true, false},
+		"root's, a user's":                  {0, user, true, false},
+		"a user's, that user's":             {user, user, true, false},
+		"a user's, root's":                  {user, 0, true, true},
+		"a user's, another user's":          {user, other, true, true},
+		"a user's, which names none of its": {user, 0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newDatabaseHost(t)
+			path, config := h.path(), "teleport: {}"
+			if tc.elsewhere {
+				dir := t.TempDir()
+				path, config = filepath.Join(dir, "proc", "sqlite.db"), "teleport: {data_dir: "+dir+"}"
+				h.makeDatabase(path)
+			}
+			writeFile(t, h.Paths.AgentConfig, config)
+			must(t, os.Chown(h.Paths.AgentConfig, tc.config, 0))
+			must(t, os.Chown(filepath.Dir(path), tc.folder, 0))
+			d, err := h.PlanDatabase(t.Context(), h.config, Request{Kind: Update, From: h.config.Active(), To: TreeOf(versions.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}})})
+			if refused := isRefused(err); refused != tc.refused || !refused && (err != nil || d.Plan != state.BackupDatabase || d.Path != path) {
+				t.Errorf("%+v, %v", d, err)
+			}
+		})
 	}
 }

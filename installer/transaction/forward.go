@@ -43,6 +43,7 @@ func (m *Machine) doSwitch(ctx context.Context, r Request) error {
 		return err
 	}
 	t := switching{&transaction{Machine: m, agent: agent}, req}
+	defer t.closeDatabase()
 	return t.run(ctx)
 }
 
@@ -96,6 +97,15 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	if err := t.CheckRoom(database, t.req.tree.BackupDir()); err != nil {
 		return err
+	}
+	if err := t.holdDatabase(&database); err != nil {
+		return err
+	}
+	if database.Stop && sight.State.Wanted() {
+		// Before the agent is stopped in vain.
+		if err := t.waitUnused(ctx, t.UserPatience); err != nil {
+			return cannotSwitch(err, t.req.Request, StaysAsItIs(t.req.config))
+		}
 	}
 	var from *state.Tree
 	if tree, ok, err := t.Active(t.req.config); err != nil {
@@ -176,7 +186,11 @@ func (t *switching) backUp(ctx context.Context) error {
 		t.Log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path)
 		return backup.Outdate(d.Dir)
 	case d.Damaged && d.Plan == state.RestoreDatabase:
-		to, err := backup.SetAside(ctx, d.Path, t.Now())
+		db, err := t.database(ctx)
+		if err != nil {
+			return err
+		}
+		to, err := db.SetAside(ctx, t.Now())
 		if err != nil {
 			return err
 		}
@@ -189,12 +203,21 @@ func (t *switching) backUp(ctx context.Context) error {
 		return nil
 	}
 	from := t.req.config.Active()
+	db, err := t.database(ctx)
+	if err != nil {
+		return err
+	}
+	stopped := t.j.Database.Stop || t.j.Agent.State == state.AgentStopped
+	if stopped {
+		if err := t.waitUnused(ctx, afterStop); err != nil {
+			return cannotSwitch(err, t.req.Request, "the switch is undone")
+		}
+	}
 	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
-	err := backup.Take(ctx, backup.TakeRequest{
-		Source:  t.j.Database.Path,
+	err = db.Take(ctx, backup.TakeRequest{
 		Dir:     t.j.Database.Dir,
 		Meta:    backup.Meta{Proxy: t.proxy(), Version: from.Version, Edition: from.Edition, Created: t.Now()},
-		Stopped: t.j.Database.Stop || t.j.Agent.State == state.AgentStopped,
+		Stopped: stopped,
 		Progress: func(done, total int64) {
 			t.Log.Info("backing up the agent's database", "done", done, "total", total)
 		},
@@ -205,7 +228,7 @@ func (t *switching) backUp(ctx context.Context) error {
 		return errors.New(cannotBackUp(err, t.j.Database.Path, t.req.Request).Error())
 	}
 	if err != nil {
-		return fmt.Errorf("back up the agent's database: %w", err)
+		return cannotSwitch(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the switch is undone")
 	}
 	return t.j.noteBackup()
 }
@@ -247,13 +270,16 @@ func (t *switching) exchangeDatabase(ctx context.Context) error {
 	if t.j.Database.Plan != state.RestoreDatabase {
 		return nil
 	}
-	err := backup.Restore(ctx, backup.RestoreRequest{Dir: t.req.tree.BackupDir(), Target: t.j.Database.Path})
+	db, err := t.database(ctx)
+	if err == nil {
+		err = db.Restore(ctx, t.req.tree.BackupDir())
+	}
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("restore the database that version %s had: %w", t.req.To, err)
-	if _, inUse := errors.AsType[*backup.InUseError](err); inUse {
-		return errors.Join(err, t.j.setUntouched())
+	if isInUse(err) {
+		return errors.Join(cannotSwitch(err, t.req.Request, "the switch is undone"), t.j.setUntouched())
 	}
 	return err
 }

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"teleport-update/backup"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
@@ -45,6 +46,9 @@ type Machine struct {
 	// a lock that is taken is no failure.
 	Scheduled bool
 	Now       func() time.Time
+	// UserPatience is how long a process that uses the agent's database is waited for
+	// before the agent is stopped; see waitUnused.
+	UserPatience time.Duration
 	// BootID tells one boot of the host from another.
 	BootID func() string
 }
@@ -58,6 +62,8 @@ type transaction struct {
 	*Machine
 	agent Agent
 	j     *record
+	// db is the agent's database, once it was opened: see database.
+	db *backup.Database
 }
 
 // config reads the configuration while the transaction is open: where it cannot be

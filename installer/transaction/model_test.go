@@ -168,7 +168,10 @@ func (m *model) left(v string) {
 	must(m.t, err)
 	must(m.t, c.Exec(fmt.Sprintf("CREATE TABLE rows (n INTEGER); INSERT INTO rows VALUES (-1); PRAGMA user_version=%d", m.versions[v].schema)))
 	must(m.t, c.Close())
-	must(m.t, backup.Take(m.t.Context(), backup.TakeRequest{Source: scratch, Dir: filepath.Join(m.Paths.Versions(), v, "backup"),
+	db, err := backup.Open(scratch)
+	must(m.t, err)
+	defer db.Close()
+	must(m.t, db.Take(m.t.Context(), backup.TakeRequest{Dir: filepath.Join(m.Paths.Versions(), v, "backup"),
 		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: m.Now()}}))
 }
 
@@ -416,6 +419,7 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 		case m.main != nil:
 			s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
 			s.InvocationID = fmt.Sprint(m.invocation)
+			s.Group = []int{others.pid}
 			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Exe: m.main.dir + "/bin/teleport"}
 		case m.failed:
 			s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"

@@ -19,6 +19,7 @@ type otherProcess struct {
 	mu  sync.Mutex
 	in  io.WriteCloser
 	out *bufio.Reader
+	pid int
 }
 
 // TestMain has the folders of tests in memory, for no power is cut here, and begins
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	if err1 != nil || err2 != nil || cmd.Start() != nil {
 		panic("the other process does not start")
 	}
-	others.in, others.out = in, bufio.NewReader(out)
+	others.in, others.out, others.pid = in, bufio.NewReader(out), cmd.Process.Pid
 	code := m.Run()
 	in.Close()
 	cmd.Wait()
@@ -67,7 +68,7 @@ func beOther() {
 			delete(files, path)
 		}
 		if verb == "open" {
-			files[path], _ = os.Open(path)
+			files[path], _ = os.OpenFile(path, os.O_RDWR, 0)
 		}
 	}
 }

@@ -228,6 +228,19 @@ func (r *record) setUntouched() error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })
 }
 
+// setInTheWay says why the database cannot go back as yet; empty, that it can.
+func (r *record) setInTheWay(why string) error {
+	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
+}
+
+// noteInTheWay is setInTheWay, durably: status tells it.
+func (r *record) noteInTheWay(why string) error {
+	if r.Database.InTheWay == why {
+		return nil
+	}
+	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.InTheWay = why })
+}
+
 // setRestored says whether the database is the old version's again, so that it is
 // not restored a second time, over what was written since.
 func (r *record) setRestored(yes bool) error {

@@ -55,7 +55,9 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	}
 	defer agent.Close()
 	row, _ := phaseOf(j.Phase)
-	return row.live.do(&transaction{Machine: m, agent: agent, j: j}, ctx)
+	t := &transaction{Machine: m, agent: agent, j: j}
+	defer t.closeDatabase()
+	return row.live.do(t, ctx)
 }
 
 // recoverAtBoot puts files in their places; nothing is started and nothing is
@@ -78,7 +80,9 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	}
 	defer agent.Close()
 	row, _ := phaseOf(j.Phase)
-	return row.boot.do(&transaction{Machine: m, agent: agent, j: j}, ctx)
+	t := &transaction{Machine: m, agent: agent, j: j}
+	defer t.closeDatabase()
+	return row.boot.do(t, ctx)
 }
 
 // CheckReadable returns an error where only a newer updater may act on the open

@@ -100,7 +100,7 @@ func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err er
 	case active != r.From:
 		return checked{}, false, m.overtaken(failure.Unchanged("%s became active while %s was being fetched", OrNone(active.Version), r.To).
 			To("run the command again"))
-	case r.Kind.Automatic() && !r.Now && c.Status.Failed.BackingOff(to, m.Now()) && !c.Status.Failed.ReplacedBy(r.To.SHA256):
+	case r.Kind.Automatic() && !r.Now && c.Status.FailureOf(to).BackingOff(to, m.Now()) && !c.Status.FailureOf(to).ReplacedBy(r.To.SHA256):
 		m.Log.Info("the version failed in another run meanwhile; nothing was changed", "version", to.Short())
 		return checked{}, false, nil
 	case r.Kind.Automatic() && (!c.Spec.Enabled || c.Spec.Pinned):

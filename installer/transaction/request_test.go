@@ -2,9 +2,42 @@ package transaction
 
 import (
 	"bytes"
+	"encoding/json"
+	"math"
+	"os"
 	"strings"
 	"testing"
+
+	"teleport-update/installer/state"
 )
+
+// A person's own entries in updates.yaml may be what JSON has not. They stay there, and
+// keep no pin from being asked of another process, or written into the journal.
+func TestWhatJSONHasNotStaysInUpdatesYAML(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	text, err := os.ReadFile(m.Paths.Config())
+	must(t, err)
+	odd := strings.Replace(string(text), "spec:\n", "spec:\n  odd: .nan\n  7: seven\n  deep: {2: two, .inf: {true: yes}}\n", 1)
+	must(t, os.WriteFile(m.Paths.Config(), []byte(odd), 0o600))
+	c, err := state.LoadConfig(m.Paths.Config())
+	must(t, err)
+	r := m.request(Pin)
+	r.Spec = &c.Spec
+	r.Spec.Pinned = true
+	asked, err := json.Marshal(Order{Switch: &r})
+	must(t, err)
+	order, err := ReadOrder(bytes.NewReader(asked))
+	must(t, err)
+	must(t, m.Do(t.Context(), order))
+	m.endsOn("1.1.0")
+	c, err = state.LoadConfig(m.Paths.Config())
+	must(t, err)
+	number, _ := c.Spec.Unknown["odd"].(float64)
+	deep, _ := c.Spec.Unknown["deep"].(map[any]any)
+	if !c.Spec.Pinned || !math.IsNaN(number) || c.Spec.Unknown["7"] != "seven" || deep[2] != "two" || len(deep) != 2 {
+		t.Errorf("updates.yaml holds %+v", c.Spec)
+	}
+}
 
 // FuzzOrder: what another process of this program asks for.
 func FuzzOrder(f *testing.F) {

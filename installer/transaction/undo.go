@@ -113,6 +113,9 @@ func (u *undoing) stopNew(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := u.awaitUsers(ctx); err != nil {
+		return err
+	}
 	return u.stopAgent(ctx)
 }
 

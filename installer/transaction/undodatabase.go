@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"teleport-update/backup"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 )
 
@@ -16,29 +17,72 @@ var errTooSoon = errors.New("this cannot be told before the agent has started")
 // or need not: it is one pair with the agent's link and its unit. If neither, the
 // new version stays whole.
 func (u *undoing) checkDatabase(ctx context.Context) error {
-	d := u.j.Database
-	if u.kept || !d.Taken || d.Restored {
+	if u.kept || !u.j.Database.Taken || u.j.Database.Restored || u.needNotGoBack(ctx) {
 		return nil
 	}
-	if same, err := backup.SameSchema(ctx, d.Path, d.Dir); err == nil && same && !u.exchanged() {
-		return nil
+	db, err := u.database(ctx)
+	if err == nil {
+		err = u.waitUnused(ctx, afterStop)
 	}
-	if err := backup.CanRestore(u.restoreRequest()); err != nil {
-		err = fmt.Errorf("the database cannot go back: %w", err)
-		return errors.Join(err, u.keepNew(ctx))
+	if err == nil {
+		err = db.CanRestore(u.j.Database.Dir)
 	}
-	return nil
+	if err != nil {
+		return u.cannotGoBack(ctx, err)
+	}
+	return u.j.setInTheWay("")
 }
 
-func (u *undoing) restoreRequest() backup.RestoreRequest {
-	return backup.RestoreRequest{Dir: u.j.Database.Dir, Target: u.j.Database.Path}
+// needNotGoBack reports whether the old version can go on with the database that is
+// there.
+func (u *undoing) needNotGoBack(ctx context.Context) bool {
+	same, err := u.sameSchema(ctx)
+	return err == nil && same && !u.exchanged()
+}
+
+func (u *undoing) sameSchema(ctx context.Context) (bool, error) {
+	db, err := u.database(ctx)
+	if err != nil {
+		return false, err
+	}
+	return db.SameSchema(ctx, u.j.Database.Dir)
+}
+
+// cannotGoBack leaves the new version whole, and has the record say why.
+func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
+	err = fmt.Errorf("the database cannot go back: %w", err)
+	return errors.Join(err, u.j.noteInTheWay(err.Error()), u.keepNew(ctx))
+}
+
+// awaitUsers looks who uses the database while the agent runs. Who is connected to it
+// and stays keeps the database from going back, and the agent from being stopped for
+// nothing: the new version runs on, and whoever is in the way is named. As long as that
+// is so, a run only looks.
+func (u *undoing) awaitUsers(ctx context.Context) error {
+	if !u.j.Database.Taken || u.j.Database.Restored {
+		return nil
+	}
+	patience := u.UserPatience
+	if u.j.Database.InTheWay != "" {
+		patience = min(patience, afterStop)
+	}
+	err := u.waitUnused(ctx, patience)
+	if !isInUse(err) || u.needNotGoBack(ctx) {
+		return nil // what else is wrong is for checkDatabase to say
+	}
+	if !host.AgentLinkIsBack(u.j.Links) {
+		// The new version is whole as it is.
+		u.kept = true
+		err = fmt.Errorf("the database cannot go back: %w", err)
+		return errors.Join(err, u.j.noteInTheWay(err.Error()))
+	}
+	return u.cannotGoBack(ctx, err)
 }
 
 // restoreDatabase restores the database that the old version had, if the new one
 // may have touched it.
 func (u *undoing) restoreDatabase(ctx context.Context) error {
-	d := u.j.Database
-	if u.kept || !d.Taken || d.Restored {
+	if u.kept || !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
 	if !u.j.reached("reload") {
@@ -55,12 +99,12 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	if err == nil {
 		return u.j.setRestored(true)
 	}
-	same, schemaErr := backup.SameSchema(ctx, d.Path, d.Dir)
+	same, schemaErr := u.sameSchema(ctx)
 	switch {
 	case u.kept: // the agent could not be stopped
 		return err
 	case schemaErr != nil || !same:
-		return errors.Join(err, u.keepNew(ctx))
+		return u.cannotGoBack(ctx, err)
 	case u.exchanged():
 		return err // the old version can do without until the next run
 	}
@@ -78,8 +122,11 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 			}
 		}
 		u.Log.Info("restoring the agent's database", "from", u.j.Database.Dir)
-		err = backup.Restore(ctx, u.restoreRequest())
-		if _, inUse := errors.AsType[*backup.InUseError](err); !inUse || u.boot {
+		var db *backup.Database
+		if db, err = u.database(ctx); err == nil {
+			err = db.Restore(ctx, u.j.Database.Dir)
+		}
+		if !isInUse(err) || u.boot {
 			break
 		}
 		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
@@ -104,7 +151,7 @@ func (u *undoing) exchanged() bool {
 // was done to its database. Else it is stopped, and that is noted first: once the
 // database is restored nothing tells any more that the agent was stopped for it.
 func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
-	same, err := backup.SameSchema(ctx, u.j.Database.Path, u.j.Database.Dir)
+	same, err := u.sameSchema(ctx)
 	switch {
 	case err == nil && same:
 		return true, nil
@@ -136,7 +183,7 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	case sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID:
 		return false, nil
 	}
-	same, err := backup.SameSchema(ctx, u.j.Database.Path, u.j.Database.Dir)
+	same, err := u.sameSchema(ctx)
 	switch {
 	case err == nil && same:
 		return false, nil

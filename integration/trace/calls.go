@@ -26,6 +26,29 @@ func onPath(name string, path int) signature {
 }
 func at(name string, dir int) signature { return signature{name, -1, dir, dir + 1, -1, -1} }
 
+// known lists the calls that count. readlink is none of them: the tracer, whose thread
+// has the filter as well, finds the names of open files by it.
+func known(lookups bool) map[int]signature {
+	calls := changing()
+	if !lookups {
+		return calls
+	}
+	calls[unix.SYS_OPENAT2] = at("openat2 of any kind", 0)
+	for nr, s := range map[int]signature{
+		sysFstatat:          at("newfstatat", 0),
+		unix.SYS_STATX:      at("statx", 0),
+		unix.SYS_FACCESSAT:  at("faccessat", 0),
+		unix.SYS_FACCESSAT2: at("faccessat2", 0),
+		unix.SYS_STATFS:     onPath("statfs", 0),
+	} {
+		calls[nr] = s
+	}
+	for nr, s := range oldLookups {
+		calls[nr] = s
+	}
+	return calls
+}
+
 // changing lists the calls that change something; those that only some machines
 // have are in oldCalls.
 func changing() map[int]signature {
@@ -136,6 +159,13 @@ func openFile(tid int, fd uint64) string {
 
 func pathAt(tid, dir, path int, args [6]uint64) string {
 	name := peekString(tid, args[path])
+	if rest, ok := strings.CutPrefix(name, "/proc/self/fd/"); ok {
+		// Through a folder that the program has open.
+		if fd, name, below := strings.Cut(rest, "/"); below {
+			n, _ := strconv.ParseUint(fd, 10, 31)
+			return filepath.Join(openFile(tid, n), name)
+		}
+	}
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
 	}

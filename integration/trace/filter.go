@@ -22,8 +22,8 @@ const (
 var cloning = []uint32{unix.FICLONE, unix.FICLONERANGE}
 
 // filter hands over the calls in question to the tracer and lets all others
-// pass. Opens that only read pass, too.
-func filter(calls map[int]signature) []unix.SockFilter {
+// pass. Opens that only read pass, too, unless lookups count.
+func filter(calls map[int]signature, lookups bool) []unix.SockFilter {
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
@@ -49,7 +49,7 @@ func filter(calls map[int]signature) []unix.SockFilter {
 		}
 		// What to do about this call, skipped for all others.
 		do := []unix.SockFilter{trace}
-		if flags, ok := flagsOf[nr]; ok {
+		if flags, ok := flagsOf[nr]; ok && !lookups {
 			do = []unix.SockFilter{arg(flags), {Code: anyOf, K: writing, Jf: 1}, trace, pass}
 		} else if nr == unix.SYS_IOCTL {
 			do = []unix.SockFilter{arg(1)}

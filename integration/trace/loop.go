@@ -39,7 +39,7 @@ const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE
 	unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
 
 func (t *tracer) run(ctx context.Context, c Command, s *streams) error {
-	t.known, t.words = changing(), c.Messages
+	t.known, t.words = known(c.Lookups), c.Messages
 	if err := t.start(c, s); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (t *tracer) start(c Command, s *streams) error {
 	if env == nil {
 		env = os.Environ()
 	}
-	if err := install(filter(t.known)); err != nil {
+	if err := install(filter(t.known, c.Lookups)); err != nil {
 		return err
 	}
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, &syscall.ProcAttr{

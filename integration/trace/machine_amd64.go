@@ -27,6 +27,14 @@ var oldCalls = map[int]signature{
 	unix.SYS_FUTIMESAT: at("futimesat", 0),
 }
 
+const sysFstatat = unix.SYS_NEWFSTATAT
+
+var oldLookups = map[int]signature{
+	unix.SYS_STAT:   onPath("stat", 0),
+	unix.SYS_LSTAT:  onPath("lstat", 0),
+	unix.SYS_ACCESS: onPath("access", 0),
+}
+
 // flagsOf is the argument that holds the flags of each call that opens.
 var flagsOf = map[int]int{unix.SYS_OPENAT: 2, unix.SYS_OPEN: 1}
 

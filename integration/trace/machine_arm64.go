@@ -13,6 +13,10 @@ var oldCalls = map[int]signature{
 	unix.SYS_RENAMEAT: {"renameat", -1, 0, 1, 2, 3},
 }
 
+const sysFstatat = unix.SYS_FSTATAT
+
+var oldLookups map[int]signature
+
 // flagsOf is the argument that holds the flags of each call that opens.
 var flagsOf = map[int]int{unix.SYS_OPENAT: 2}
 

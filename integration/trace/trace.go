@@ -43,6 +43,10 @@ type Command struct {
 	// Messages also makes a write to a socket count if what is written contains
 	// one of these words: names of D-Bus methods, for one.
 	Messages []string
+	// Lookups also makes calls count that only look a name up: opens for reading, stat,
+	// access. Between two calls that count, nothing then depends on what the
+	// folders hold.
+	Lookups bool
 	// Attributes are those of the new process, as for namespaces; may be nil.
 	Attributes *syscall.SysProcAttr
 }

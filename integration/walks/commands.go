@@ -119,7 +119,7 @@ func (a *attempt) update(c Command) int {
 	case !a.out.Auto, a.Held != nil && *a.Held == to:
 		return refetch()
 	case a.backsOff(to):
-		if shelf := a.out.Shelves[to]; shelf.Missing || shelf.announces() == a.Failed.Build {
+		if shelf := a.out.Shelves[to]; shelf.Missing || shelf.announces() == a.failureOf(to).Build {
 			return refetch()
 		}
 		anew = a.out.Shelves[to].announces()
@@ -151,11 +151,25 @@ func (a *attempt) recall() {
 }
 
 func (a *attempt) backsOff(r Release) bool {
-	if a.Failed == nil || a.Failed.Release != r {
+	f := a.failureOf(r)
+	if f == nil {
 		return false
 	}
-	left := a.Failed.Next - a.Clock
+	left := f.Next - a.Clock
 	return left > 0 && left <= lastRetry // further off: a clock jumped
+}
+
+// failureOf is what is remembered of a release that failed.
+func (a *attempt) failureOf(r Release) *Failed {
+	if a.Failed == nil {
+		return nil
+	}
+	for _, f := range append([]Failed{*a.Failed}, a.FailedBefore...) {
+		if f.Release == r {
+			return &f
+		}
+	}
+	return nil
 }
 
 func (a *attempt) rollback(c Command) int {

@@ -106,6 +106,7 @@ type Model struct {
 	Previous        Release
 	Held, Refused   *Release
 	Failed          *Failed
+	FailedBefore    []Failed // others, the last first
 	Interrupted     *Interrupted
 	Last            *Last
 	Recalled        *Release // the last answer of find

@@ -101,9 +101,18 @@ func (a *attempt) obtain(to Release, anew Build) bool {
 // fail counts a failure of a build: an hour of back-off, doubling.
 func (a *attempt) fail(b Build) {
 	f := Failed{Release: b.Release, Build: b, Attempts: 1}
-	if old := a.Failed; old != nil && old.Build == b {
+	if old := a.failureOf(b.Release); old != nil && old.Build == b {
 		f.Attempts = old.Attempts + 1
 	}
+	var before []Failed
+	if a.Failed != nil {
+		for _, old := range append([]Failed{*a.Failed}, a.FailedBefore...) {
+			if old.Release != b.Release && len(before) < 4 {
+				before = append(before, old)
+			}
+		}
+	}
+	a.FailedBefore = before
 	delay := lastRetry
 	if f.Attempts < 10 {
 		delay = min(delay, time.Hour<<(f.Attempts-1))
@@ -147,7 +156,7 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	if spec != nil {
 		a.Proxy, a.Enabled, a.Pinned = true, spec.enabled, spec.pinned
 	}
-	a.Held, a.Failed, a.Interrupted, a.Refused = held, nil, nil, nil
+	a.Held, a.Failed, a.FailedBefore, a.Interrupted, a.Refused = held, nil, nil, nil, nil
 	a.Last = &Last{to, "succeeded"}
 	a.relink()
 	a.mark()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -40,33 +39,6 @@ func (f FS) Executables() ([]Executable, error) {
 		all = append(all, Executable{Path: strings.TrimSuffix(path, deleted), File: id})
 	}
 	return all, nil
-}
-
-// Users returns the processes, this one apart, that have one of the files open,
-// in their order. Of those that this one may not look into nothing is known,
-// which does not happen to root on a host.
-func (f FS) Users(files []FileID) ([]int, error) {
-	pids, err := f.pids()
-	if err != nil {
-		return nil, err
-	}
-	users := slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() || !f.uses(pid, files) })
-	slices.Sort(users)
-	return users, nil
-}
-
-func (f FS) uses(pid int, files []FileID) bool {
-	dir := f.of(pid, "fd")
-	descriptors, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	for _, d := range descriptors {
-		if id, err := Identify(filepath.Join(dir, d.Name()), 0); err == nil && slices.Contains(files, id) {
-			return true
-		}
-	}
-	return false
 }
 
 // Locked reports whether some process holds the file at path locked by flock(2),

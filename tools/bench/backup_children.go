@@ -20,10 +20,14 @@ import (
 // take SOURCE DIR backs a database up.
 func take(args []string) error {
 	return measure(func() error {
-		return backup.Take(context.Background(), backup.TakeRequest{
-			Source: args[0],
-			Dir:    args[1],
-			Meta:   backup.Meta{Proxy: "tenant.example.com", Version: "15.1.0", Edition: "oss", Created: time.Now()},
+		d, err := backup.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.Take(context.Background(), backup.TakeRequest{
+			Dir:  args[1],
+			Meta: backup.Meta{Proxy: "tenant.example.com", Version: "15.1.0", Edition: "oss", Created: time.Now()},
 		})
 	})
 }
@@ -31,7 +35,12 @@ func take(args []string) error {
 // restore DIR TARGET puts a backup over a database.
 func restore(args []string) error {
 	return measure(func() error {
-		return backup.Restore(context.Background(), backup.RestoreRequest{Dir: args[0], Target: args[1]})
+		d, err := backup.Open(args[1])
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.Restore(context.Background(), args[0])
 	})
 }
 

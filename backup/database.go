@@ -1,0 +1,95 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"teleport-update/internal/folder"
+	"teleport-update/internal/space"
+)
+
+// A Database is the agent's database: a name in a folder that is held open. All
+// work on it goes through the folder, so that it is done there, or not at all,
+// whatever its owner puts in the folder's place meanwhile.
+type Database struct {
+	folder *folder.Folder
+	name   string
+}
+
+// Open finds the folder of the agent's database at path, …/proc/sqlite.db, and
+// holds it open until Close. The database itself need not be there; where its folder
+// is not, the error matches ErrNoDatabase. A link on the way is followed only where
+// root made it: see package folder.
+func Open(path string) (*Database, error) {
+	dir, err := folder.Open(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrNoDatabase, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the agent's database: %w", err)
+	}
+	return &Database{folder: dir, name: filepath.Base(path)}, nil
+}
+
+// Close lets go of the folder.
+func (d *Database) Close() error { return d.folder.Close() }
+
+// Path is where the database was found, without links.
+func (d *Database) Path() string { return filepath.Join(d.folder.Path(), d.name) }
+
+// Folder returns the identity of the folder in this boot.
+func (d *Database) Folder(boot string) (folder.ID, error) { return d.folder.ID(boot) }
+
+// Owner returns the user that the folder belongs to.
+func (d *Database) Owner() (uid int, err error) {
+	uid, _, err = d.folder.Owner()
+	return uid, err
+}
+
+// at is the database's path through the folder.
+func (d *Database) at() string { return d.folder.At(d.name) }
+
+// source looks the database up; ErrNoDatabase when there is none.
+func (d *Database) source() (source, error) {
+	s := source{path: d.at()}
+	info, err := lstatOwn(s.path)
+	if isNotExist(err) {
+		return source{}, ErrNoDatabase
+	}
+	if err != nil {
+		return source{}, err
+	}
+	s.owner = info.Sys().(*syscall.Stat_t)
+	return s, nil
+}
+
+// explained makes an error name the database by the path that people know.
+func (d *Database) explained(err *error) {
+	if *err == nil {
+		return
+	}
+	text := d.folder.Explain((*err).Error())
+	if e, ok := errors.AsType[*CorruptError](*err); ok {
+		e.Path, e.Detail = d.folder.Explain(e.Path), d.folder.Explain(e.Detail)
+	}
+	if e, ok := errors.AsType[*InUseError](*err); ok {
+		e.Path = d.folder.Explain(e.Path)
+	}
+	if e, ok := errors.AsType[*space.Error](*err); ok {
+		e.Path = d.folder.Explain(e.Path)
+	}
+	if text != (*err).Error() {
+		*err = &explainedError{*err, text}
+	}
+}
+
+type explainedError struct {
+	error
+	text string
+}
+
+func (e *explainedError) Error() string { return e.text }
+func (e *explainedError) Unwrap() error { return e.error }

@@ -1,0 +1,80 @@
+package installer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"teleport-update/internal/failure"
+)
+
+// The agent's configuration names the file that root replaces.
+func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
+	const user = 1234
+	if os.Geteuid() != 0 {
+		t.Skip("other users are made by root")
+	}
+	for name, tc := range map[string]struct {
+		there   string // in the place of the token; empty: nothing
+		prepare func(t *testing.T, i *Installer, place string)
+		refused string
+	}{
+		"nothing is there":     {},
+		"another token":        {there: "the-token-before\n"},
+		"an empty file":        {there: "\n"},
+		"what is no token":     {there: "root:*:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n", refused: "does not hold one word"},
+		"what is far too long": {there: strings.Repeat("x", maxTokenSize+1), refused: "is larger"},
+		"a link": {refused: "link", prepare: func(t *testing.T, i *Installer, place string) {
+			if err := os.Symlink("/etc/hostname", place); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"a configuration of another user's": {there: "token", refused: "belongs to another user", prepare: func(t *testing.T, i *Installer, _ string) {
+			if err := os.Chown(i.Paths.AgentConfig, user, user); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"a configuration that everybody may write": {there: "token", refused: "can be written by everybody", prepare: func(t *testing.T, i *Installer, _ string) {
+			if err := os.Chmod(i.Paths.AgentConfig, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"a folder of another user's": {refused: "belongs to another user", prepare: func(t *testing.T, _ *Installer, place string) {
+			if err := os.Chown(filepath.Dir(place), user, user); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := testInstaller(t)
+			dir := t.TempDir()
+			place, given := filepath.Join(dir, "join", "place"), filepath.Join(dir, "given")
+			writeFile(t, given, "secret")
+			writeFile(t, i.Paths.AgentConfig, "teleport: {join_params: {token_name: "+place+"}}")
+			if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if tc.there != "" {
+				writeFile(t, place, tc.there)
+			}
+			if tc.prepare != nil {
+				tc.prepare(t, i, place)
+			}
+			before, _ := os.ReadFile(place)
+			token, err := i.planToken(given)
+			if err == nil {
+				err = i.placeToken(t.Context(), token)
+			}
+			after, _ := os.ReadFile(place)
+			_, refused := errors.AsType[*failure.RefusedError](err)
+			switch {
+			case tc.refused == "" && (err != nil || string(after) != "secret\n"):
+				t.Errorf("it ends with %v, and holds %.40q", err, after)
+			case tc.refused != "" && (!refused || !strings.Contains(err.Error(), tc.refused) || string(after) != string(before)):
+				t.Errorf("it ends with %v, and holds %.40q; want it refused for %q", err, after, tc.refused)
+			}
+		})
+	}
+}

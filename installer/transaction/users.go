@@ -1,0 +1,138 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"teleport-update/backup"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/folder"
+)
+
+const (
+	// afterStop is how long whoever uses the database is waited for while there is no
+	// agent: for those that come and go.
+	afterStop = 3 * time.Second
+
+	// usersEvery is the time between two looks at who uses the database.
+	usersEvery = 200 * time.Millisecond
+)
+
+// holdDatabase opens the agent's database for a transaction that is about to begin, and
+// notes which folder it is in. Where there is none, nothing is done with it.
+func (t *transaction) holdDatabase(d *state.Database) error {
+	db, err := backup.Open(d.Path)
+	if errors.Is(err, backup.ErrNoDatabase) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.db = db
+	d.Folder, err = db.Folder(t.BootID())
+	return err
+}
+
+// database opens the agent's database, once, in the folder that the transaction began
+// with, and no other: the folder may be the agent's user's, who could have put another
+// in its place, or be on a disk that is not mounted yet.
+func (t *transaction) database(ctx context.Context) (*backup.Database, error) {
+	if t.db != nil {
+		return t.db, nil
+	}
+	db, err := backup.Open(t.j.Database.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkFolder(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	t.db = db
+	return db, nil
+}
+
+func (t *transaction) closeDatabase() {
+	if t.db != nil {
+		t.db.Close()
+		t.db = nil
+	}
+}
+
+// checkFolder returns an error unless the database is in the folder that the
+// transaction began with. A boot may give one disk other numbers. Then the database
+// tells: it has to be this agent's, of the version before or of the one after.
+func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) error {
+	want := t.j.Database.Folder
+	got, err := db.Folder(t.BootID())
+	if err != nil || want == (folder.ID{}) || got.Same(want) {
+		return err
+	}
+	if got.Boot == want.Boot {
+		return fmt.Errorf("the folder of %s is another one than when the switch began; nothing is done in it: put the first one back", db.Path())
+	}
+	backups := []string{t.j.Database.Dir}
+	if t.j.Database.Plan == state.RestoreDatabase {
+		backups = append(backups, t.j.To.Dir+"/backup")
+	}
+	for _, dir := range backups {
+		known, knownErr := db.DescendsFrom(ctx, dir)
+		if known {
+			t.Log.Warn("the agent's database is on a file system that has other numbers since the boot; it is known by its tables", "database", db.Path())
+			return nil
+		}
+		err = errors.Join(err, knownErr)
+	}
+	return fmt.Errorf("the folder of %s is another one than when the switch began, before the host was booted, and holds no database of this agent that can be told; "+
+		"nothing is done in it: its disk may be mounted later: %w", db.Path(), errors.Join(err, backup.ErrNoDatabase))
+}
+
+// waitUnused waits until no process but the agent's is connected to the database or may
+// write it; then it returns nil, and after so long a *backup.InUseError. The agent may
+// run: no lock is taken, and nothing is stopped.
+func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) error {
+	if t.db == nil && t.j == nil {
+		return nil // there is no database
+	}
+	db, err := t.database(ctx)
+	if err != nil {
+		return err
+	}
+	told := false
+	for limit := time.Now().Add(min(patience, t.UserPatience)); ; {
+		// The agent may have been restarted since.
+		sight, err := t.agent.Look(ctx)
+		if err != nil {
+			sight.Group = nil // at boot nobody runs yet
+		}
+		if err := db.CheckUnused(sight.Group); !isInUse(err) || !time.Now().Before(limit) {
+			return err
+		} else if !told {
+			told = true
+			t.Log.Info("waiting for a process that has the agent's database open", "limit", patience, "reason", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(usersEvery):
+		}
+	}
+}
+
+func isInUse(err error) bool {
+	_, ok := errors.AsType[*backup.InUseError](err)
+	return ok
+}
+
+// cannotSwitch makes a refusal of an error that says who uses the database: that says
+// nothing about the version. Other errors stay as they are.
+func cannotSwitch(err error, req Request, now failure.State) error {
+	if !isInUse(err) {
+		return err
+	}
+	return (&failure.Error{
+		What: fmt.Errorf("the transaction to version %s is refused: %w", req.To.Short(), err), State: now, Fix: "end that process, or wait for its end",
+	}).Refused()
+}

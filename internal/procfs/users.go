@@ -1,0 +1,78 @@
+package procfs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A User is a process that has files open.
+type User struct {
+	PID int
+	// Writes: one of the files is open for writing. Locks: the process holds a lock of
+	// fcntl(2) or flock(2) on one of them.
+	Writes, Locks bool
+}
+
+// Users returns the processes, this one apart, that have one of the files open,
+// in their order, without taking a lock. Of those that this one may not look into
+// nothing is known, which does not happen to root on a host.
+func (f FS) Users(files []FileID) ([]User, error) {
+	pids, err := f.pids()
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(pids)
+	var users []User
+	for _, pid := range pids {
+		if pid == os.Getpid() {
+			continue
+		}
+		if u, uses := f.user(pid, files); uses {
+			users = append(users, u)
+		}
+	}
+	return users, nil
+}
+
+func (f FS) user(pid int, files []FileID) (u User, uses bool) {
+	u.PID = pid
+	descriptors, err := os.ReadDir(f.of(pid, "fd"))
+	if err != nil {
+		return u, false
+	}
+	for _, d := range descriptors {
+		id, err := Identify(filepath.Join(f.of(pid, "fd"), d.Name()), 0)
+		if err != nil || !slices.Contains(files, id) {
+			continue
+		}
+		info, err := os.ReadFile(filepath.Join(f.of(pid, "fdinfo"), d.Name()))
+		if err != nil {
+			continue // closed meanwhile
+		}
+		writes, locks := descriptor(string(info))
+		u.Writes, u.Locks, uses = u.Writes || writes, u.Locks || locks, true
+	}
+	return u, uses
+}
+
+// descriptor reads how a file is open from proc_pid_fdinfo(5). What cannot be read is
+// taken for open for writing.
+func descriptor(info string) (writes, locks bool) {
+	writes = true
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(line, ":")
+		switch name {
+		case "flags":
+			flags, err := strconv.ParseUint(strings.TrimSpace(value), 8, 64)
+			writes = err != nil || flags&unix.O_PATH == 0 && flags&unix.O_ACCMODE != unix.O_RDONLY
+		case "lock":
+			locks = true
+		}
+	}
+	return writes, locks
+}
