@@ -111,7 +111,7 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 			return err
 		} else if !told {
 			told = true
-			t.Log.Info("waiting for a process that has the agent's database open", "limit", patience, "reason", err)
+			t.Log.Info("waiting for a process that has the agent's database open", "limit", patience, "error", err)
 		}
 		select {
 		case <-ctx.Done():
