@@ -73,13 +73,16 @@ func (h Head) ForAll() bool { return h.ReadableFrom <= firstSchema }
 type NewerError struct{ Head }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("a newer updater wrote it (acting on it takes schema %d, this program knows %d)", e.ReadableFrom, Schema)
+	text := fmt.Sprintf("it was written by a newer updater (schema %d, this one knows %d)", e.ReadableFrom, Schema)
+	if e.Writer != "" {
+		text += fmt.Sprintf(", %.200q", e.Writer)
+	}
+	return text
 }
 
-// Remedy is what a person can do. The program that wrote it may not be the file of
-// that name any more.
+// Remedy is what a person can do.
 func (e *NewerError) Remedy() string {
-	return fmt.Sprintf("upgrade teleport-update, or have a newer one do it by its `recover` (%.200q wrote this)", e.Writer)
+	return "upgrade teleport-update, or run `recover` of a newer one"
 }
 
 // readHead returns the head of a document; a *NewerError for one that this program

@@ -86,5 +86,6 @@ func TestTheWordsKeepTheirForm(t *testing.T) {
 	list("agent.state", state.AgentRunning, state.AgentFailing, state.AgentStopped, state.AgentUnknown)
 	list("database.plan", state.KeepDatabase, state.BackupDatabase, state.RestoreDatabase)
 	list("status.last_update.result", state.Succeeded, state.RolledBack, state.FailedEarly, state.Interrupt)
+	list("environment", ScheduledVariable)
 	golden.File(t, filepath.Join("testdata", "words.txt"), b.String())
 }

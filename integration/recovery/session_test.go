@@ -47,14 +47,14 @@ func TestACommandGoesOnAfterARecoveryInAShellThatTheAgentRuns(t *testing.T) {
 	s.RunsOn("1.0.0")
 	s.Wants("1.1.0")
 	s.KilledInMidWatch("1.1.0")
-	s.EditJournal(func(j map[string]any) { j["schema"], j["readable_from"] = 99, 99 })
+	s.EditJournal(func(j map[string]any) { j["readable_from"] = 99 })
 	for _, command := range []string{"update", "recover"} {
 		r := s.survivesInSession(command, 4)
 		if n := strings.Count(r.Stderr, "error: "); n != 1 || !strings.Contains(r.Stderr, "; nothing was changed") {
 			t.Errorf("%s tells %d errors of a journal that only a newer updater can read:\n%s", command, n, r.Stderr)
 		}
 	}
-	s.EditJournal(func(j map[string]any) { j["schema"], j["readable_from"] = 1, 1 })
+	s.EditJournal(func(j map[string]any) { j["readable_from"] = 1 })
 
 	r := s.survivesInSession("pin", 0)
 	for _, line := range []string{"the agent is healthy version=1.1.0", "the version is pinned version=1.1.0"} {

@@ -191,7 +191,7 @@ func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
 	if code := s.Show("teleport-update-recover.service", "ExecMainStatus"); code != "1" {
 		t.Errorf("the recovery ended with %s; want 1", code)
 	}
-	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "a newer updater wrote it (acting on it takes schema 2, this program knows 1)") ||
+	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "it was written by a newer updater (schema 2, this one knows 1)") ||
 		!strings.Contains(log, "the timer's first run has the newer one close it") {
 		t.Errorf("nobody says why:\n%s", log)
 	}
