@@ -46,7 +46,8 @@ func TestADatabaseInUseIsNotKeptAside(t *testing.T) {
 	h := newHost(t)
 	makeDB(t, h.db, "", 100, 1)
 	start(t, "write", h.db)
-	if _, err := setAsideAt(t.Context(), h.db, noon); !errors.As(err, new(*InUseError)) {
+	_, err := setAsideAt(t.Context(), h.db, noon)
+	if _, inUse := errors.AsType[*InUseError](err); !inUse {
 		t.Errorf("SetAside: %v; want that it is in use", err)
 	}
 	if _, err := setAsideAt(t.Context(), h.db+".none", noon); !errors.Is(err, ErrNoDatabase) {
@@ -60,8 +61,8 @@ func TestAnOutdatedBackupIsNotCompleteAnyMore(t *testing.T) {
 	makeDB(t, h.db, "", 100, 1)
 	h.take(t, "15.1.0")
 	must(t, Outdate(h.dir))
-	var invalid *InvalidError
-	if err := Check(t.Context(), h.dir, wantOf("15.1.0")); !errors.As(err, &invalid) || invalid.Reason != Incomplete {
+	err := Check(t.Context(), h.dir, wantOf("15.1.0"))
+	if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Reason != Incomplete {
 		t.Errorf("Check: %v; want it incomplete", err)
 	}
 	if _, err := os.Stat(h.copied()); err != nil {
@@ -90,8 +91,8 @@ func TestInspectFindsWhatProbeOverlooks(t *testing.T) {
 				t.Fatalf("Probe: %v", err)
 			}
 			before := tree(t, filepath.Dir(h.db))
-			var corrupt *CorruptError
-			if err := inspectAt(t.Context(), h.db); !errors.As(err, &corrupt) || corrupt.Path != h.db {
+			err := inspectAt(t.Context(), h.db)
+			if corrupt, ok := errors.AsType[*CorruptError](err); !ok || corrupt.Path != h.db {
 				t.Errorf("Inspect: %v; want that %s is damaged", err, h.db)
 			}
 			wantSameTree(t, filepath.Dir(h.db), before)

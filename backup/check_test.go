@@ -159,7 +159,7 @@ spec:
 	if !strings.HasPrefix(string(data), want) {
 		t.Errorf("backup.yaml is\n%s\nwant it to begin\n%s", data, want)
 	}
-	if got, err := Read(h.dir); err != nil || got != metaOf("15.1.0") {
+	if got, err := read(h.dir); err != nil || got != metaOf("15.1.0") {
 		t.Errorf("Read: %v, %v; want what was written", got, err)
 	}
 }

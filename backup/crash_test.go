@@ -44,14 +44,14 @@ func TestABackupKilledAnywhereLeavesTheOldOneOrNoneOrTheNew(t *testing.T) {
 	whole := duration(t, "take", h.db, h.dir, "15.0.0")
 	for generation := 2; generation < 18; generation++ {
 		execDB(t, h.db, "PRAGMA synchronous=off; UPDATE b SET gen = (SELECT max(gen) + 1 FROM b)")
-		before, beforeErr := Read(h.dir)
+		before, beforeErr := read(h.dir)
 		// The version tells the generation, so that one beside the other's
 		// database would be seen.
 		version := fmt.Sprintf("15.0.%d", generation)
 		p := start(t, "take", h.db, h.dir, version)
 		ended := killSometime(t, p, whole, p.kill)
 
-		after, err := Read(h.dir)
+		after, err := read(h.dir)
 		switch {
 		case err != nil:
 			outcomes["none"]++

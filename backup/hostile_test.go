@@ -16,7 +16,7 @@ func FuzzBackupYAML(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, metaName), data, 0o600))
-		if _, err := Read(dir); err != nil {
+		if _, err := read(dir); err != nil {
 			if _, ok := errors.AsType[*InvalidError](err); !ok {
 				t.Errorf("%v; want an *InvalidError", err)
 			}

@@ -34,6 +34,13 @@ func TestMain(m *testing.M) {
 // noPowerCuts is why the tests that cut power are skipped.
 var noPowerCuts error
 
+// read returns what the backup in dir says of itself, without looking at its
+// database.
+func read(dir string) (Meta, error) {
+	r, err := readRecord(dir)
+	return r.Meta, err
+}
+
 func metaOf(version string) Meta {
 	return Meta{Proxy: "tenant.example.com:443", Version: version, Edition: "enterprise", Created: noon}
 }

@@ -58,13 +58,6 @@ func (r record) write(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, metaName), data, 0o600)
 }
 
-// Read returns what the backup in dir says of itself, without looking at its
-// database; *InvalidError when there is no complete backup.
-func Read(dir string) (Meta, error) {
-	r, err := readRecord(dir)
-	return r.Meta, err
-}
-
 func readRecord(dir string) (record, error) {
 	if err := checkDir(dir); err != nil && !isNotExist(err) {
 		return record{}, invalid(dir, Damaged, "cannot be relied on: %v", err)

@@ -46,7 +46,7 @@ func TestAFinishedBackupSurvivesAPowerCutAndAnUnfinishedOneIsNone(t *testing.T) 
 	for range powerCutTimes {
 		p := start(t, "take", h.db, h.dir, "2.0.0")
 		killSometime(t, p, whole, func() { d.cut(t, p) })
-		if meta, err := Read(h.dir); err == nil {
+		if meta, err := read(h.dir); err == nil {
 			if err := Check(t.Context(), h.dir, wantOf(meta.Version)); err != nil {
 				t.Fatal(err)
 			}

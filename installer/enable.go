@@ -95,7 +95,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	}
 	answer, err := i.ask(ctx, question)
 	if err != nil {
-		return nil, fmt.Errorf("%w; %s: run the command again once that is mended", err, transaction.StaysAsItIs(c))
+		return nil, fmt.Errorf("%w; %s: remove the cause, then run the command again", err, transaction.StaysAsItIs(c))
 	}
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}

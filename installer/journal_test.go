@@ -55,8 +55,7 @@ func TestAJournalThatCannotBeActedOnStopsEverything(t *testing.T) {
 			writeFile(t, i.Paths.Journal(), tc.content)
 			writeFile(t, i.Paths.Config(), wholeConfig)
 			err := i.Update(context.Background(), UpdateOptions{})
-			var person *failure.NeedsPersonError
-			if !errors.As(err, &person) || !strings.Contains(err.Error(), tc.want) {
+			if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v; want a NeedsPersonError with %q", err, tc.want)
 			}
 			if !host.Exists(i.Paths.Journal()) {

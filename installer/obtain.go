@@ -44,9 +44,8 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
 		err := tree.Verify(ctx)
-		var d *versions.DamagedError
-		switch {
-		case errors.As(err, &d):
+		switch _, damaged := errors.AsType[*versions.DamagedError](err); {
+		case damaged:
 			i.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
 			replace = true
 		case err != nil:
@@ -172,15 +171,14 @@ func templates(configured []string) ([]*versions.Template, error) {
 // release that does not run counts against its version; a failed download is
 // tried again at the next tick.
 func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause error) error {
-	var busy *state.BusyError
-	if errors.As(cause, &busy) {
+	if _, busy := errors.AsType[*state.BusyError](cause); busy {
 		return cause
 	}
 	stays := transaction.StaysAsItIs(w.Config)
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted (%w); %s", context.Cause(ctx), stays)
 	}
-	t, again := w.Release, "run the command again once that is mended"
+	t, again := w.Release, "remove the cause, then run the command again"
 	if w.Retried {
 		again = "the next run tries again"
 	}
@@ -189,8 +187,7 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause erro
 			Time: i.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
 			Result: state.FailedEarly, Error: cause.Error(),
 		}
-		var smoke *SmokeError
-		if errors.As(cause, &smoke) {
+		if smoke, ok := errors.AsType[*SmokeError](cause); ok {
 			c.Status.RecordFailure(smoke.Release, i.Now(), cause.Error())
 			if w.Retried {
 				again = "it is tried again at " + c.Status.Failed.NextAttempt.Format(time.RFC3339)

@@ -31,11 +31,12 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	if thorough {
 		check = tree.Verify
 	}
-	var damaged *versions.DamagedError
-	if err := check(ctx); errors.As(err, &damaged) {
+	err = check(ctx)
+	if _, damaged := errors.AsType[*versions.DamagedError](err); damaged {
 		i.Log.Error("the active version is damaged; it is fetched again", "version", c.Spec.ActiveVersion, "error", err)
 		return false, nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return false, err
 	}
 	if err := i.repairLinks(ctx, tree); err != nil || !thorough {

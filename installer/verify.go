@@ -33,8 +33,8 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 			continue
 		}
 		f := Finding{Subject: "version " + e.Tree.Release.Short(), OK: true, Detail: i.roleOf(c, e.Tree)}
-		var damaged *versions.DamagedError
-		if err := e.Tree.Verify(ctx); errors.As(err, &damaged) {
+		err := e.Tree.Verify(ctx)
+		if damaged, ok := errors.AsType[*versions.DamagedError](err); ok {
 			f.OK, f.Detail = false, damaged.Error()
 		} else if err != nil {
 			return nil, err

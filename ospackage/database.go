@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"teleport-update/internal/procfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -106,9 +107,9 @@ func holderOf(path string) string {
 	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
 		return ""
 	}
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", lock.Pid))
-	if err != nil {
+	name := procfs.Host().Name(int(lock.Pid))
+	if name == "" {
 		return "another program"
 	}
-	return fmt.Sprintf("%s (process %d)", strings.TrimSpace(string(name)), lock.Pid)
+	return fmt.Sprintf("%s (process %d)", name, lock.Pid)
 }

@@ -199,8 +199,7 @@ func TestHostTransientInterruptedAtAnyMoment(t *testing.T) {
 		name := fmt.Sprintf("%sinterrupted-%dus.service", transientPrefix, after.Microseconds())
 		time.AfterFunc(after, func() { cancel(interrupt) })
 		_, err := conn.RunTransient(ctx, Transient{Name: name, Argv: sh("sleep 600")})
-		var goesOn *GoesOnError
-		started := errors.As(err, &goesOn)
+		_, started := errors.AsType[*GoesOnError](err)
 		if !errors.Is(err, interrupt) || errors.Is(err, context.Canceled) {
 			t.Errorf("after %v: %v; want the cause", after, err)
 		}

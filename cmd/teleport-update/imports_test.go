@@ -1,6 +1,9 @@
 package main
 
 import (
+	"go/ast"
+	"go/token"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -106,5 +109,37 @@ func TestStateImportsNothingButHelpersAndTheNameOfARelease(t *testing.T) {
 	}
 	if !slices.Contains(imported, module+"internal/version") {
 		t.Errorf("the list of imports is not one: %q", imported)
+	}
+}
+
+// TestThereIsOneOfEach: what two rooms did each in its way could disagree. Who needs
+// it calls the room that does it.
+func TestThereIsOneOfEach(t *testing.T) {
+	once := []struct{ what, text, room string }{
+		{"reader of what the kernel says of processes", `"/proc/%d`, "internal/procfs"},
+		{"reader of what the kernel says of processes", `"/proc/sys`, "internal/procfs"},
+		{"question for free space", "unix.Statfs(", "internal/space"},
+		{"default of a path", `= "/var/lib/teleport"`, "internal/layout"},
+		{"way to find an error of a type", "errors.As(", ""},
+	}
+	found := make([]int, len(once))
+	sources(t, func(_ string, files *token.FileSet, file *ast.File) {
+		path := files.Position(file.Pos()).Filename
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, one := range once {
+			switch inside := one.room != "" && strings.Contains(path, one.room+"/"); {
+			case !strings.Contains(string(text), one.text):
+			case inside:
+				found[n]++
+			default:
+				t.Errorf("%s is another %s: %s", path, one.what, one.text)
+			}
+		}
+	})
+	if found[1] == 0 || found[2] == 0 || found[3] == 0 {
+		t.Errorf("what is looked for is not where it was: %v", found)
 	}
 }

@@ -59,24 +59,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	var (
-		usage  usageError
-		exit   *transaction.ExitError
-		busy   *state.BusyError
-		person *failure.NeedsPersonError
-	)
-	switch {
-	case errors.As(err, &exit):
+	if exit, ok := errors.AsType[*transaction.ExitError](err); ok {
 		return exit.Code // it explained itself
-	case errors.As(err, &usage):
+	}
+	if is[usageError](err) {
 		fmt.Fprintf(stderr, "%s: %v; see `%s --help`\n", appName, err, appName)
 		return exitUsage
-	case errors.As(err, &busy) && a.scheduled():
+	}
+	if busy, ok := errors.AsType[*state.BusyError](err); ok && a.scheduled() {
 		a.log.Info("another updater is at work; the next run looks again", "holder", busy.Holder)
 		return 0
 	}
 	a.fail(err)
-	if errors.As(err, &person) {
+	if is[*failure.NeedsPersonError](err) {
 		return exitNeedsPerson
 	}
 	return exitFailed
@@ -85,15 +80,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // isDecision tells an end that the program means from one that may be due to a
 // fault of its own, after which an older updater may do better.
 func isDecision(err error) bool {
-	var (
-		usage   usageError
-		exit    *transaction.ExitError
-		busy    *state.BusyError
-		person  *failure.NeedsPersonError
-		refused *failure.RefusedError
-	)
-	return err == nil || errors.As(err, &usage) || errors.As(err, &exit) || errors.As(err, &busy) ||
-		errors.As(err, &person) || errors.As(err, &refused)
+	return err == nil || is[usageError](err) || is[*transaction.ExitError](err) || is[*state.BusyError](err) ||
+		is[*failure.NeedsPersonError](err) || is[*failure.RefusedError](err)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 const appName = "teleport-update"

@@ -49,17 +49,17 @@ func (a *app) verifyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			amiss := 0
+			problems := 0
 			for _, f := range findings {
 				mark := "ok  "
 				if !f.OK {
 					mark = "BAD "
-					amiss++
+					problems++
 				}
 				fmt.Fprintf(a.stdout, "%s %s: %s\n", mark, f.Subject, f.Detail)
 			}
-			if amiss > 0 {
-				return failure.Unchanged("%d thing(s) are amiss", amiss).To("`teleport-update update --now` repairs what can be repaired")
+			if problems > 0 {
+				return failure.Unchanged("%d problem(s) found", problems).To("`teleport-update update --now` repairs what can be repaired")
 			}
 			return nil
 		},

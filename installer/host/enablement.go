@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"teleport-update/internal/durable"
-	"teleport-update/internal/layout"
 )
 
 // EnabledBy returns the links by which an administrator, or a package, has the agent
@@ -14,7 +13,7 @@ import (
 func (h *Host) EnabledBy() ([]string, error) {
 	var links []string
 	for _, kind := range []string{"wants", "requires", "upholds"} {
-		found, err := filepath.Glob(filepath.Join(h.configDir(), "*."+kind, layout.AgentUnit))
+		found, err := filepath.Glob(filepath.Join(h.configDir(), "*."+kind, h.Paths.AgentUnit()))
 		if err != nil {
 			return nil, err
 		}

@@ -46,12 +46,12 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 	}
 	switch {
 	case u.LoadState == "":
-		if above := filepath.Join(layout.ConfigDir, layout.AgentUnit); Exists(above) && h.Paths.UnitDir == layout.UnitDir {
+		if above := filepath.Join(layout.ConfigDir, h.Paths.AgentUnit()); Exists(above) && h.Paths.UnitDir == layout.UnitDir {
 			return takesPrecedence(above)
 		}
 		return nil
 	case u.LoadState == "masked":
-		return masked(layout.AgentUnit)
+		return masked(h.Paths.AgentUnit())
 	case u.FragmentPath == h.Paths.Unit() && len(u.DropIns) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir:
 		return failure.Unchanged("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart, strings.Join(u.DropIns, ", ")).Refused()
 	case u.FragmentPath == "" || u.FragmentPath == h.Paths.Unit(), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):

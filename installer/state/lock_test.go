@@ -22,8 +22,7 @@ func TestALockThatIsHeldNamesItsHolderWhenPatienceEnds(t *testing.T) {
 	}
 	for _, patience := range []time.Duration{0, 150 * time.Millisecond} {
 		_, err := Lock(t.Context(), path, patience)
-		var busy *BusyError
-		if !errors.As(err, &busy) || !strings.Contains(busy.Holder, fmt.Sprintf("process %d", os.Getpid())) {
+		if busy, ok := errors.AsType[*BusyError](err); !ok || !strings.Contains(busy.Holder, fmt.Sprintf("process %d", os.Getpid())) {
 			t.Errorf("with patience %v: %v; want a busy error that names this process", patience, err)
 		}
 	}
@@ -61,8 +60,8 @@ func TestALockWhoseFileWentAwayMeanwhileIsTakenAnew(t *testing.T) {
 		if err := <-waited; err != nil {
 			t.Fatal(err)
 		}
-		var busy *BusyError
-		if _, err := Lock(t.Context(), path, 0); !errors.As(err, &busy) {
+		_, err = Lock(t.Context(), path, 0)
+		if _, busy := errors.AsType[*BusyError](err); !busy {
 			t.Errorf("a third one: %v; want a busy error", err)
 		}
 	})

@@ -41,8 +41,11 @@ func (p Paths) Journal() string { return filepath.Join(p.Versions(), "journal.js
 // Original is where things that stood in the way of the first enable are kept.
 func (p Paths) Original() string { return filepath.Join(p.Versions(), "original") }
 
+// AgentUnit is the name of the agent's unit; no other room knows it by heart.
+func (p Paths) AgentUnit() string { return layout.AgentUnit }
+
 // Unit is the agent's unit file.
-func (p Paths) Unit() string { return filepath.Join(p.UnitDir, layout.AgentUnit) }
+func (p Paths) Unit() string { return filepath.Join(p.UnitDir, p.AgentUnit()) }
 
 // Updater is the fixed copy of the updater that the timer and the recovery run
 // where no package supplies one. It lies outside the version store: the rescuer

@@ -10,7 +10,6 @@ import (
 	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
@@ -105,9 +104,9 @@ func stateOf(u systemd.Unit) state.AgentState {
 	return state.AgentStopped
 }
 
-// HostAgent connects to the agent of this host. The error matches
+// HostAgent connects to the agent of this host, which is a unit. The error matches
 // systemd.ErrUnreachable where systemd runs and does not answer.
-func HostAgent(ctx context.Context, log *slog.Logger) (Agent, error) {
+func HostAgent(ctx context.Context, unit string, log *slog.Logger) (Agent, error) {
 	conn, err := systemd.Dial(ctx)
 	if errors.Is(err, systemd.ErrNotRunning) {
 		return absent{}, nil
@@ -115,7 +114,7 @@ func HostAgent(ctx context.Context, log *slog.Logger) (Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &realAgent{Conn: conn, log: log, unit: layout.AgentUnit}, nil
+	return &realAgent{Conn: conn, log: log, unit: unit}, nil
 }
 
 // realAgent is a service of systemd's.

@@ -120,17 +120,6 @@ func phaseOf(name state.Phase) (row phase, ok bool) {
 	return rows[n], true
 }
 
-// names lists the phases that are written down, in the order of the table.
-func names() []state.Phase {
-	var all []state.Phase
-	for _, p := range phases() {
-		if p.name != "" {
-			all = append(all, p.name)
-		}
-	}
-	return all
-}
-
 func atWork(j *state.Journal) string {
 	return fmt.Sprintf("switching to %s (%s) since %s", j.To, j.Phase, timeOf(j))
 }

@@ -81,6 +81,17 @@ func TestEveryPhaseHasARowThatIsWhole(t *testing.T) {
 	}
 }
 
+// names lists the phases that are written down, in the order of the table.
+func names() []state.Phase {
+	var all []state.Phase
+	for _, p := range phases() {
+		if p.name != "" {
+			all = append(all, p.name)
+		}
+	}
+	return all
+}
+
 // sources parses the program's files below a folder.
 func sources(t *testing.T, root string, do func(path string, set *token.FileSet, f *ast.File)) {
 	t.Helper()

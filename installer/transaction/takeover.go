@@ -156,7 +156,7 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 	}
 	var unit []byte
 	for _, dir := range slices.Backward(layout.PackageUnitDirs) {
-		if content, err := os.ReadFile(filepath.Join(dir, layout.AgentUnit)); err == nil {
+		if content, err := os.ReadFile(filepath.Join(dir, t.Paths.AgentUnit())); err == nil {
 			unit = content
 		}
 	}

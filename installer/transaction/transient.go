@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"teleport-update/installer/host"
-	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
@@ -64,7 +63,7 @@ func (m *Machine) DoTransient(ctx context.Context, o Order, description string) 
 // The caller must not hold the update lock, and still has to look whether there
 // is a journal: everywhere else this does nothing.
 func (m *Machine) recoverTransient(ctx context.Context) error {
-	if !host.Exists(m.Paths.Journal()) || !procfs.Host().SelfIn(layout.AgentUnit) {
+	if !host.Exists(m.Paths.Journal()) || !procfs.Host().SelfIn(m.Paths.AgentUnit()) {
 		return nil
 	}
 	agent, err := m.Agent(ctx)

@@ -40,8 +40,8 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 			i, copied := saved(t)
 			trace(t, i)
 			for _, keepAgent := range []bool{false, true} {
-				var refused *failure.RefusedError
-				if err := i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, state.Uninstall{KeepAgent: keepAgent}); !errors.As(err, &refused) {
+				err := i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, state.Uninstall{KeepAgent: keepAgent})
+				if _, refused := errors.AsType[*failure.RefusedError](err); !refused {
 					t.Errorf("keep agent %v: %v; want a refusal", keepAgent, err)
 				}
 				if !host.Exists(copied) || host.Exists(i.Paths.Config()) || host.Exists(i.Paths.Journal()) {

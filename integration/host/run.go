@@ -143,10 +143,10 @@ const cldStopped = 5
 func (p *Process) finish(ctx context.Context, err error) {
 	p.result = Result{Stdout: p.stdout.String(), Stderr: p.stderr.String(), Took: time.Since(p.begun)}
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	switch exit := (*exec.ExitError)(nil); {
+	switch _, exited := errors.AsType[*exec.ExitError](err); {
 	case ctx.Err() != nil:
 		p.err = fmt.Errorf("%q: killed: %w\n%s%s", p.cmd.Args, context.Cause(ctx), p.result.Stdout, p.result.Stderr)
-	case err != nil && !errors.As(err, &exit):
+	case err != nil && !exited:
 		p.err = err
 	case ok && status.Signaled():
 		p.result.Code = 128 + int(status.Signal())

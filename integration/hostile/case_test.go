@@ -269,9 +269,8 @@ func (w *world) runFor(limit time.Duration, args ...string) result {
 	}
 	r.took, r.stdout, r.stderr = time.Since(begun), stdout.String(), stderr.String()
 	r.timeout = ctx.Err() != nil
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
+	switch exit, ok := errors.AsType[*exec.ExitError](err); {
+	case ok:
 		r.code = exit.ExitCode()
 	case err != nil:
 		r.code = -1

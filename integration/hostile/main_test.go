@@ -56,9 +56,8 @@ func inside() int {
 	cmd := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--mount-proc", "--kill-child"}, os.Args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
+	switch exit, ok := errors.AsType[*exec.ExitError](err); {
+	case ok:
 		return exit.ExitCode()
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)

@@ -29,7 +29,7 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 		"the whole version, removed":      func() { s.Must("rm", "-r", store+"/1.0.0") },
 	} {
 		broken()
-		s.Fails(1, "amiss", updater, "verify")
+		s.Fails(1, "problem(s) found", updater, "verify")
 		if code := s.Tick(); code != 0 {
 			t.Errorf("%s: the tick that repairs it ends with %d", name, code)
 		}
@@ -51,7 +51,7 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 	// Where there are no more ticks, a person has to say it.
 	s.Must("systemctl", "disable", "--now", "teleport-update.timer")
 	s.Must("rm", "/usr/local/lib/systemd/system/teleport-update-recover.service")
-	s.Fails(1, "3 thing(s) are amiss", updater, "verify")
+	s.Fails(1, "3 problem(s) found", updater, "verify")
 	s.Must(updater, "update", "--now")
 	s.Must(updater, "verify")
 	if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {
