@@ -65,12 +65,3 @@ func (l *lines) Set(text string) error {
 }
 
 func (l *lines) String() string { return strings.Join(*l, " ") }
-
-// noWords refuses words that a command would otherwise ignore.
-func noWords(c *cli.Context) error {
-	words, err := interleaved(c)
-	if err == nil && len(words) > 0 {
-		err = usageErrorf("%s takes no arguments, got %q", c.Command.Name, words[0])
-	}
-	return err
-}

@@ -16,7 +16,7 @@ import (
 // orderCommands are what people can have groups do, whatever the schedule says.
 func orderCommands() []*cli.Command {
 	force := &cli.BoolFlag{Name: "force", Usage: "without the groups before it, and without canaries"}
-	return []*cli.Command{
+	list := []*cli.Command{
 		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours", `Starts the groups now: canaries first, where the group has them. The groups before them must be done, or --force says that
 this does not matter. With --force a group starts without canaries, and one that waits for its canaries goes on.`, force),
 		orderCommand(rollout.MarkDone, "GROUP…", "end groups, so that those after them go on", `The groups are done and no longer halted. Under halt-on-error all their hosts are told to update.`),
@@ -26,6 +26,9 @@ the others are halted.`),
 cannot be read gets another one.`),
 		orderCommand(rollout.Reset, "", "begin the rollout of the same version again", `All groups are unstarted, with the configuration as it is now. What has waited for the next rollout is in force.`),
 	}
+	short := *list[0]
+	short.Name, short.Hidden = "start", true
+	return append(list, &short)
 }
 
 func orderCommand(verb rollout.Verb, arguments, usage, description string, flags ...cli.Flag) *cli.Command {
@@ -37,13 +40,8 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 	if len(flags) > 0 {
 		text += " [--force]"
 	}
-	var aliases []string
-	if verb == rollout.StartUpdate {
-		aliases = []string{"start"}
-	}
 	return &cli.Command{
 		Name:         name,
-		Aliases:      aliases,
 		Usage:        usage,
 		UsageText:    text + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description:  description + "\n\nGroups may be several words, or one with commas. Who gave the order, and why, is in the history.",

@@ -28,7 +28,7 @@ func statusCommand() *cli.Command {
 move it. Then the groups, which versions their hosts run, and the hosts that failed with their last error.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print it again whenever it has changed, until interrupted"},
+			&cli.BoolFlag{Name: "watch", Usage: "print it again whenever it has changed, until interrupted"},
 			&cli.DurationFlag{Name: "every", Value: 5 * time.Second, Usage: "how often --watch looks, a `DURATION`"},
 			outputFlag("table"), adminSocketFlag(),
 		},
