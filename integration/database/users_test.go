@@ -59,7 +59,7 @@ func TestWhoHasTheDatabaseOpenWhileTheVersionChanges(t *testing.T) {
 	// Who only reads the file is in nobody's way.
 	s.opens("reader")
 	s.Wants("1.2.0")
-	s.Fails(1, "did not hold and was rolled back", updater, "update")
+	s.Fails(1, "was not healthy and was rolled back", updater, "update")
 	s.Serves("1.1.0")
 	s.closes("reader")
 
