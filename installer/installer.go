@@ -47,8 +47,10 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 	}
 	return &Installer{
 		Machine: &transaction.Machine{
-			Host:    h,
-			Connect: func(ctx context.Context) (transaction.Agent, error) { return transaction.HostAgent(ctx, paths.AgentUnit(), log) },
+			Host: h,
+			Connect: func(ctx context.Context) (transaction.Agent, error) {
+				return transaction.HostAgent(ctx, paths.AgentUnit(), log)
+			},
 			Command: command,
 			Now:     time.Now,
 			BootID:  procfs.BootID,

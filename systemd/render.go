@@ -45,7 +45,9 @@ func (u Units) Files() ([]UnitFile, error) {
 	values := struct {
 		Units
 		Command, Config, Journal string
-	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json")}
+		Agent, Recover           string // units
+	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"),
+		layout.AgentUnit, "teleport-update-recover.service"}
 	files := []UnitFile{
 		{Name: "teleport-update-recover.service", WantedBy: "multi-user.target"},
 		{Name: "teleport-update.service"},
@@ -62,6 +64,9 @@ func (u Units) Files() ([]UnitFile, error) {
 }
 
 const timerUnit = "teleport-update.timer"
+
+// Timer is the name of the timer among them.
+func (u Units) Timer() string { return timerUnit }
 
 // command is the updater with the folders that are not the usual ones.
 func (u Units) command() string {
