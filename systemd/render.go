@@ -45,9 +45,9 @@ func (u Units) Files() ([]UnitFile, error) {
 	values := struct {
 		Units
 		Command, Config, Journal string
-		Agent, Recover           string // units
+		Recover                  string // a unit
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"),
-		layout.AgentUnit, "teleport-update-recover.service"}
+		"teleport-update-recover.service"}
 	files := []UnitFile{
 		{Name: "teleport-update-recover.service", WantedBy: "multi-user.target"},
 		{Name: "teleport-update.service"},

@@ -33,6 +33,7 @@ func (h *Host) OwnUnits() systemd.Units {
 		Binary:    h.Paths.Updater(),
 		LinkDir:   h.Paths.LinkDir,
 		DataDir:   h.Paths.DataDir,
+		Agent:     h.Paths.AgentUnit(),
 	}
 }
 
