@@ -58,7 +58,7 @@ func TestHostUnits(t *testing.T) {
 	t.Cleanup(func() {
 		exec.Command("systemctl", "stop", "teleport.service").Run()
 		os.Remove(agent)
-		if err := errors.Join(conn.StopTimer(context.Background()), units.Erase(), conn.DaemonReload(context.Background())); err != nil {
+		if err := errors.Join(conn.StopTimer(context.Background(), units.Timer()), units.Erase(), conn.DaemonReload(context.Background())); err != nil {
 			t.Error(err)
 		}
 		if out, _ := exec.Command("sh", "-c", "ls -d /etc/systemd/system/*/teleport* /usr/local/lib/systemd/system/* /var/lib/systemd/timers/*teleport-update*").Output(); len(out) > 0 {
@@ -71,7 +71,7 @@ func TestHostUnits(t *testing.T) {
 	install := func(u Units) error {
 		changed, err := u.Write()
 		if err == nil {
-			err = conn.StartTimer(t.Context(), changed)
+			err = conn.StartTimer(t.Context(), units.Timer(), changed)
 		}
 		return err
 	}

@@ -45,7 +45,9 @@ func (u Units) Files() ([]UnitFile, error) {
 	values := struct {
 		Units
 		Command, Config, Journal string
-	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json")}
+		Recover                  string // a unit
+	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"),
+		"teleport-update-recover.service"}
 	files := []UnitFile{
 		{Name: recoverUnit, WantedBy: "multi-user.target"},
 		{Name: "teleport-update.service"},
@@ -65,6 +67,9 @@ const (
 	timerUnit   = "teleport-update.timer"
 	recoverUnit = "teleport-update-recover.service"
 )
+
+// Timer is the name of the timer among them.
+func (u Units) Timer() string { return timerUnit }
 
 // command is the updater with the folders that are not the usual ones.
 func (u Units) command() string {

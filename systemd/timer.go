@@ -2,10 +2,10 @@ package systemd
 
 import "context"
 
-// StartTimer has systemd start the updater every ten minutes, and makes it read the
-// units where they changed. A timer that an administrator has masked stays so.
-func (c *Conn) StartTimer(ctx context.Context, changed bool) error {
-	timer, err := c.Unit(ctx, timerUnit)
+// StartTimer has systemd start the updater by its timer, see Units.Timer, and makes it
+// read the units where they changed. A timer that an administrator has masked stays so.
+func (c *Conn) StartTimer(ctx context.Context, name string, changed bool) error {
+	timer, err := c.Unit(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -17,24 +17,24 @@ func (c *Conn) StartTimer(ctx context.Context, changed bool) error {
 	if timer.LoadState == "masked" || timer.ActiveState == "active" && !changed {
 		return nil
 	}
-	return c.Start(ctx, timerUnit)
+	return c.Start(ctx, name)
 }
 
 // StopTimer is the opposite. A run of the updater that the timer has started goes
 // on.
-func (c *Conn) StopTimer(ctx context.Context) error {
-	timer, err := c.Unit(ctx, timerUnit)
+func (c *Conn) StopTimer(ctx context.Context, name string) error {
+	timer, err := c.Unit(ctx, name)
 	if err != nil || timer.LoadState != "loaded" {
 		return err
 	}
-	if err := c.Stop(ctx, timerUnit); err != nil {
+	if err := c.Stop(ctx, name); err != nil {
 		return err
 	}
 	// The stamp of its last run is a trace, no more: systemd before 243 cannot
 	// remove it.
 	_, _ = do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {
 		return struct{}{}, l.calls.Object("org.freedesktop.systemd1", managerPath).
-			CallWithContext(ctx, "org.freedesktop.systemd1.Manager.CleanUnit", 0, timerUnit, []string{"state"}).Store()
+			CallWithContext(ctx, "org.freedesktop.systemd1.Manager.CleanUnit", 0, name, []string{"state"}).Store()
 	})
 	return nil
 }

@@ -26,6 +26,7 @@ type Units struct {
 	Binary    string // the updater that the units run
 	LinkDir   string // empty: layout.LinkDir
 	DataDir   string // empty: layout.DataDir
+	Agent     string // the agent's unit; empty: layout.AgentUnit
 	// PackageDirs are where the units of packages are; nil: /usr/lib/systemd/system
 	// and /lib/systemd/system. A unit that is there is used instead of one in
 	// UnitDir, unless a folder is not the usual one.
@@ -41,6 +42,7 @@ func (u Units) withDefaults() Units {
 		{&u.ConfigDir, layout.ConfigDir},
 		{&u.LinkDir, layout.LinkDir},
 		{&u.DataDir, layout.DataDir},
+		{&u.Agent, layout.AgentUnit},
 	} {
 		if *d.field == "" {
 			*d.field = d.usual

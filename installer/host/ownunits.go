@@ -20,8 +20,8 @@ import (
 // A Timer is systemd as far as the updater's own units need it: to start the updater
 // every ten minutes, to stop doing so, and to read its files again.
 type Timer interface {
-	StartTimer(ctx context.Context, changed bool) error
-	StopTimer(ctx context.Context) error
+	StartTimer(ctx context.Context, name string, changed bool) error
+	StopTimer(ctx context.Context, name string) error
 	DaemonReload(ctx context.Context) error
 }
 
@@ -33,6 +33,7 @@ func (h *Host) OwnUnits() systemd.Units {
 		Binary:    h.Paths.Updater(),
 		LinkDir:   h.Paths.LinkDir,
 		DataDir:   h.Paths.DataDir,
+		Agent:     h.Paths.AgentUnit(),
 	}
 }
 
@@ -51,7 +52,7 @@ func (h *Host) InstallUnits(ctx context.Context, timer Timer) (fresh bool, err e
 	}
 	changed, err := u.Write()
 	if err == nil {
-		err = timer.StartTimer(ctx, changed)
+		err = timer.StartTimer(ctx, u.Timer(), changed)
 	}
 	if err == nil {
 		return fresh, nil
@@ -68,7 +69,7 @@ func (h *Host) InstallUnits(ctx context.Context, timer Timer) (fresh bool, err e
 
 // RemoveUnits takes the updater's own units and copy away.
 func (h *Host) RemoveUnits(ctx context.Context, timer Timer) error {
-	err := timer.StopTimer(ctx)
+	err := timer.StopTimer(ctx, h.OwnUnits().Timer())
 	if err == nil {
 		err = h.OwnUnits().Erase()
 	}

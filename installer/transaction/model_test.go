@@ -468,9 +468,9 @@ func (m *model) Disable(context.Context) error {
 	return m.call("disable", func() error { m.enabled = false; return nil })
 }
 
-func (m *model) StartTimer(context.Context, bool) error { return nil }
-func (m *model) StopTimer(context.Context) error        { return nil }
-func (m *model) Close()                                 {}
+func (m *model) StartTimer(context.Context, string, bool) error { return nil }
+func (m *model) StopTimer(context.Context, string) error        { return nil }
+func (m *model) Close()                                         {}
 
 func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,21 @@ func TestEveryMutantIsFoundAndParses(t *testing.T) {
 			t.Errorf("%s is there twice", m)
 		}
 		seen[m.String()] = true
+	}
+}
+
+// A rung that is for no mutant would let the one that it was made for go on to the
+// long ones, or go uncaught.
+func TestEveryRungIsForSomeMutant(t *testing.T) {
+	mutants, err := Mutants("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rungs {
+		meant := regexp.MustCompile(r.only)
+		if !slices.ContainsFunc(mutants, func(m Mutant) bool { return meant.MatchString(m.String()) }) {
+			t.Errorf("%s: no mutant matches %s", r.name, r.only)
+		}
 	}
 }
 
