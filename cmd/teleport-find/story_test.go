@@ -92,7 +92,7 @@ func newStation(t *testing.T, groups map[string]int) *station {
 	var made server.AdminToken
 	check((&adminClient{socket: socket, http: newSocketClient(socket)}).ask(t.Context(), http.MethodPost, "/v1/tokens", server.AdminTokenRequest{Name: "all"}, &made))
 	s.token = made.Token
-	for _, group := range []string{"dev", "staging", "prod", ""} {
+	for _, group := range []string{"dev", "staging", "prod", "typo"} {
 		for i := range groups[group] {
 			s.join(group, i)
 		}
@@ -213,21 +213,22 @@ func (s *station) run(line string) string {
 func (s *station) fixed(text string) string {
 	text = strings.ReplaceAll(text, fmt.Sprintf("uid %d", os.Getuid()), "uid 0")
 	// Revisions count what hosts report too: only their order is that of every run.
-	revision := regexp.MustCompile(`\d+ → \d+`)
+	revision := regexp.MustCompile(`(?m)  \d+ → \d+(  |$)`)
 	var all []string
 	for _, pair := range revision.FindAllString(text, -1) {
-		all = append(all, strings.Split(pair, " → ")...)
+		all = append(all, strings.Split(strings.TrimSpace(pair), " → ")...)
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	all = slices.Compact(all)
 	text = revision.ReplaceAllStringFunc(text, func(pair string) string {
-		numbers := strings.Split(pair, " → ")
+		bare := strings.TrimSpace(pair)
+		numbers := strings.Split(bare, " → ")
 		for i, n := range numbers {
 			if n != "0" {
 				numbers[i] = fmt.Sprint(100 + slices.Index(all, n))
 			}
 		}
-		return strings.Join(numbers, " → ")
+		return strings.Replace(pair, bare, strings.Join(numbers, " → "), 1)
 	})
 	return regexp.MustCompile(`"(snapshot_age_seconds)":[0-9.e-]+`).ReplaceAllString(text, `"$1":0`)
 }
