@@ -40,12 +40,12 @@ type station struct {
 	fleet  *server.Fleet
 	http   *httptest.Server
 	token  string
-	hosts  map[string]*reporter
+	hosts  map[string]*storyHost
 	names  []string
 }
 
-// reporter is a host: its own record of what it has reported.
-type reporter struct {
+// storyHost is a host: its own record of what it has reported.
+type storyHost struct {
 	id, secret, group, version string
 	sequence                   uint32
 	outcome                    *find.Outcome
@@ -61,7 +61,7 @@ func (s *station) clock() time.Time {
 // the server needs to know them all.
 func newStation(t *testing.T, groups map[string]int) *station {
 	t.Helper()
-	s := &station{t: t, now: time.Date(2025, 6, 2, 10, 0, 0, 0, time.UTC), dir: t.TempDir(), hosts: make(map[string]*reporter)}
+	s := &station{t: t, now: time.Date(2025, 6, 2, 10, 0, 0, 0, time.UTC), dir: t.TempDir(), hosts: make(map[string]*storyHost)}
 	log := slog.New(slog.DiscardHandler)
 	check := func(err error) {
 		t.Helper()
@@ -105,7 +105,7 @@ func newStation(t *testing.T, groups map[string]int) *station {
 func (s *station) join(group string, i int) {
 	s.t.Helper()
 	name := fmt.Sprintf("%s-%d", group, i+1)
-	h := &reporter{id: fmt.Sprintf("%08x-0000-4000-8000-000000000000", len(s.names)+1), secret: fmt.Sprintf("the-secret-of-%s-and-nobody-else", name), group: group, version: "15.1.1"}
+	h := &storyHost{id: fmt.Sprintf("%08x-0000-4000-8000-000000000000", len(s.names)+1), secret: fmt.Sprintf("the-secret-of-%s-and-nobody-else", name), group: group, version: "15.1.1"}
 	s.hosts[name] = h
 	s.names = append(s.names, name)
 	s.post(find.JoinPath, s.token, find.Join{HostID: h.id, SecretHash: fmt.Sprintf("%x", sha256.Sum256([]byte(h.secret))), Group: group, Hostname: name})
@@ -174,7 +174,7 @@ func (s *station) pass(d time.Duration, breaks ...string) {
 	}
 }
 
-func (h *reporter) end(now time.Time, breaks bool) {
+func (h *storyHost) end(now time.Time, breaks bool) {
 	h.outcome.Time = now
 	if breaks {
 		h.outcome.State, h.outcome.Error = "rolled_back", "the agent died of SIGSEGV 4 s after its start"
