@@ -277,6 +277,39 @@ func TestTheOrderOfExportedFiles(t *testing.T) {
 	}
 }
 
+// The commands over an admin API, whatever is behind it.
+func TestWhoAskedIsShownAsUnconfirmed(t *testing.T) {
+	dir := t.TempDir()
+	listener, err := server.ListenAdmin(t.Context(), filepath.Join(dir, "admin.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/asked" {
+			http.NotFound(w, r)
+			return
+		}
+		io.WriteString(w, `{"unconfirmed":true,"since":"2025-06-02T10:00:00Z","questions":12,"groups":[{"group":"","questions":2,"hosts":1,"versions":{"":2}},{"group":"dev","questions":10,"hosts":4,"versions":{"15.1.1":10}}],"unknown_groups":{"typo\u001b[2J":3}}`)
+	}))
+	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", filepath.Join(dir, "admin.sock"))
+	s := &station{t: t, dir: dir}
+	want := "unconfirmed: 12 questions since Mon 2025-06-02 10:00 UTC\n\n" +
+		"GROUP  QUESTIONS  HOSTS, ABOUT  TOLD\n" +
+		"-              2             1  no version: 2\n" +
+		"dev           10             4  15.1.1: 10\n" +
+		"group \"typo\\x1b[2J\" is in no schedule: 3 questions\n"
+	if out := s.run("asked"); out != want {
+		t.Errorf("it says\n%s\nwant\n%s", out, want)
+	}
+	// A server of another version, or something else.
+	for _, command := range []string{"status", "history", "hosts", "channels", "report", "reset", "get", "plan preview"} {
+		if out := s.run(command); !strings.Contains(out, "is that the socket of a find server?\n(exit code 1)") {
+			t.Errorf("%s:\n%s", command, out)
+		}
+	}
+}
+
 // What hosts say of themselves does not drive the terminal of who looks.
 func TestHostsDoNotDriveTheTerminal(t *testing.T) {
 	var out bytes.Buffer
@@ -362,3 +395,45 @@ func TestAWatchOfTheStatus(t *testing.T) {
 		t.Errorf("what has not changed is printed %d times", got)
 	}
 }
+
+// Examples of the rollout's rules, as somebody at the command line sees them.
+func TestExamplesFromTheCommandLine(t *testing.T) {
+	s := newStation(t, map[string]int{"dev": 10, "prod": 4, "typo": 1})
+	write(t, filepath.Join(s.dir, "groups.yaml"), schedule)
+	write(t, filepath.Join(s.dir, "edited.yaml"), strings.Replace(schedule, `days: ["*"]`, `days: ["Tue", "Wed", "Thu", "Fri"]`, 1))
+	for _, step := range []struct {
+		example, command string
+		pass             time.Duration
+		breaks           string
+		want             string
+	}{
+		{"a version", "apply -f groups.yaml", 0, "", "autoupdate_config created"},
+		{"a version", "set-version 15.2.0 --start 15.1.1", 10 * time.Minute, "", "the group starts Mon 2025-06-02 13:00 UTC"},
+		{"4, days edited in mid-rollout: nothing until the next rollout", "apply -f edited.yaml", 0, "", "these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular"},
+		{"4, and the turn is as before", "status", 0, "", "waiting: Group dev starts at Mon 2025-06-02 13:00 UTC."},
+		{"5, suspended and enabled is suspended", "suspend", 0, "", "updates are suspended by autoupdate_config"},
+		{"5, it acts at once", "status", 0, "", "suspended: Updates are suspended: no host updates by itself, and no group goes on.\n    teleport-find enable\n"},
+		{"5, and back", "enable", 0, "", "autoupdate_config changed"},
+		{"6, a group that is not there", "host " + hostIDOf(s, "typo-1"), 0, "", "The host names the group typo, which the schedule does not have: the last one, prod, counts."},
+		{"6, it is counted and shown", "status", 0, "", `group "typo" is in no schedule: 1 hosts name it`},
+		{"2, a host of ten that breaks is within 90 %", "status", 2*time.Hour + 10*time.Minute, "dev-3", "waiting: Group staging starts at Mon 2025-06-02 15:00 UTC."},
+		{"2, and is shown", "status dev", 0, "dev-3", "9 of 10"},
+		{"3, the target edited in mid-rollout: all unstarted", "set-version 15.3.0 --start 15.1.1", 10 * time.Minute, "", "hosts of dev are told 15.1.1 oss, and to stay as they are"},
+		{"4, the edit is in force with the next rollout", "status", 0, "", "Group dev starts at Tue 2025-06-03 13:00 UTC."},
+		{"10, immediate has no groups", "set-version 15.3.0 --schedule immediate", 10 * time.Minute, "", "hosts are told 15.3.0 oss, and to update"},
+		{"10, mark-done is refused with a reason", "mark-done dev", 0, "", "version 15.3.0 is on the schedule immediate, which has no groups: every host is told to update at once; nothing was written\n(exit code 1)"},
+		{"10, every host is told", "host " + hostIDOf(s, "typo-1"), 0, "", "is told 15.3.0 oss, and to update"},
+	} {
+		if step.pass > 0 && strings.HasPrefix(step.command, "status") {
+			s.pass(step.pass, step.breaks)
+		}
+		if out := s.run(step.command); !strings.Contains(out, step.want) {
+			t.Errorf("example %s: %s says\n%s\nwant %s", step.example, step.command, out, step.want)
+		}
+		if step.pass > 0 && !strings.HasPrefix(step.command, "status") {
+			s.pass(step.pass, step.breaks)
+		}
+	}
+}
+
+func hostIDOf(s *station, name string) string { return s.hosts[name].id }

@@ -50,6 +50,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			planCommand(),
 			simulateCommand(),
 			reportCommand(),
+			askedCommand(),
 			hostsCommand(),
 			hostCommand(),
 			historyCommand(),

@@ -221,6 +221,7 @@ func TestExitCodes(t *testing.T) {
 		{"plan preview -f DIR/none.yaml", "", 1, "no such file"},
 		{"hosts web-1", "", 2, "hosts takes no arguments"},
 		{"hosts --limit 0", "", 2, "--limit 0 is no number of hosts"},
+		{"asked x", "", 2, "asked takes no arguments"},
 		{"report x", "", 2, "report takes no arguments"},
 		{"host", "", 2, "the UUID of one host"},
 		{"history --limit 0", "", 2, "--limit 0 is no number of changes"},

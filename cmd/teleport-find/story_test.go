@@ -40,12 +40,12 @@ type station struct {
 	fleet  *server.Fleet
 	http   *httptest.Server
 	token  string
-	hosts  map[string]*toldHost
+	hosts  map[string]*storyHost
 	names  []string
 }
 
-// toldHost is a host: its own record of what it has reported.
-type toldHost struct {
+// storyHost is a host: its own record of what it has reported.
+type storyHost struct {
 	id, secret, group, version string
 	sequence                   uint32
 	outcome                    *find.Outcome
@@ -61,7 +61,7 @@ func (s *station) clock() time.Time {
 // the server needs to know them all.
 func newStation(t *testing.T, groups map[string]int) *station {
 	t.Helper()
-	s := &station{t: t, now: time.Date(2025, 6, 2, 10, 0, 0, 0, time.UTC), dir: t.TempDir(), hosts: make(map[string]*toldHost)}
+	s := &station{t: t, now: time.Date(2025, 6, 2, 10, 0, 0, 0, time.UTC), dir: t.TempDir(), hosts: make(map[string]*storyHost)}
 	log := slog.New(slog.DiscardHandler)
 	check := func(err error) {
 		t.Helper()
@@ -92,7 +92,7 @@ func newStation(t *testing.T, groups map[string]int) *station {
 	var made server.AdminToken
 	check((&adminClient{socket: socket, http: newSocketClient(socket)}).ask(t.Context(), http.MethodPost, "/v1/tokens", server.AdminTokenRequest{Name: "all"}, &made))
 	s.token = made.Token
-	for _, group := range []string{"dev", "staging", "prod", ""} {
+	for _, group := range []string{"dev", "staging", "prod", "typo"} {
 		for i := range groups[group] {
 			s.join(group, i)
 		}
@@ -105,7 +105,7 @@ func newStation(t *testing.T, groups map[string]int) *station {
 func (s *station) join(group string, i int) {
 	s.t.Helper()
 	name := fmt.Sprintf("%s-%d", group, i+1)
-	h := &toldHost{id: fmt.Sprintf("%08x-0000-4000-8000-000000000000", len(s.names)+1), secret: fmt.Sprintf("the-secret-of-%s-and-nobody-else", name), group: group, version: "15.1.1"}
+	h := &storyHost{id: fmt.Sprintf("%08x-0000-4000-8000-000000000000", len(s.names)+1), secret: fmt.Sprintf("the-secret-of-%s-and-nobody-else", name), group: group, version: "15.1.1"}
 	s.hosts[name] = h
 	s.names = append(s.names, name)
 	s.post(find.JoinPath, s.token, find.Join{HostID: h.id, SecretHash: fmt.Sprintf("%x", sha256.Sum256([]byte(h.secret))), Group: group, Hostname: name})
@@ -174,7 +174,7 @@ func (s *station) pass(d time.Duration, breaks ...string) {
 	}
 }
 
-func (h *toldHost) end(now time.Time, breaks bool) {
+func (h *storyHost) end(now time.Time, breaks bool) {
 	h.outcome.Time = now
 	if breaks {
 		h.outcome.State, h.outcome.Error = "rolled_back", "the agent died of SIGSEGV 4 s after its start"
@@ -213,21 +213,22 @@ func (s *station) run(line string) string {
 func (s *station) fixed(text string) string {
 	text = strings.ReplaceAll(text, fmt.Sprintf("uid %d", os.Getuid()), "uid 0")
 	// Revisions count what hosts report too: only their order is that of every run.
-	revision := regexp.MustCompile(`\d+ → \d+`)
+	revision := regexp.MustCompile(`(?m)  \d+ → \d+(  |$)`)
 	var all []string
 	for _, pair := range revision.FindAllString(text, -1) {
-		all = append(all, strings.Split(pair, " → ")...)
+		all = append(all, strings.Split(strings.TrimSpace(pair), " → ")...)
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	all = slices.Compact(all)
 	text = revision.ReplaceAllStringFunc(text, func(pair string) string {
-		numbers := strings.Split(pair, " → ")
+		bare := strings.TrimSpace(pair)
+		numbers := strings.Split(bare, " → ")
 		for i, n := range numbers {
 			if n != "0" {
 				numbers[i] = fmt.Sprint(100 + slices.Index(all, n))
 			}
 		}
-		return strings.Join(numbers, " → ")
+		return strings.Replace(pair, bare, strings.Join(numbers, " → "), 1)
 	})
 	return regexp.MustCompile(`"(snapshot_age_seconds)":[0-9.e-]+`).ReplaceAllString(text, `"$1":0`)
 }

@@ -100,6 +100,8 @@ func TestWindowsAsSystemdReadsThem(t *testing.T) {
 		{Window{Hour: 4, Length: 90 * time.Minute, Days: []Day{"Mon"}}, []string{"Mon *-*-* 04:00,10,20,30,40,50:00 UTC", "Mon *-*-* 05:00,10,20:00 UTC"}},
 		{Window{Hour: 4, Length: 3 * time.Hour, Days: []Day{"Mon"}}, []string{"Mon *-*-* 04,05,06:00,10,20,30,40,50:00 UTC"}},
 		{Window{Hour: 4, Length: time.Second, Days: []Day{"Mon"}}, []string{"Mon *-*-* 04:00:00 UTC"}},
+		{Window{Hour: 1, Length: 24 * time.Hour, Days: []Day{"Mon"}}, []string{
+			"Mon *-*-* 01,02,03,04,05,06,07,08,09,10,11,12,13,14,15,16,17,18,19,20,21,22,23:00,10,20,30,40,50:00 UTC", "Tue *-*-* 00:00,10,20,30,40,50:00 UTC"}},
 		{Window{Any: true}, []string{"*-*-* *:00/10:00 UTC"}},
 	} {
 		if got := tc.window.OnCalendar(); strings.Join(got, "\n") != strings.Join(tc.want, "\n") {

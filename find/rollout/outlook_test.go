@@ -47,6 +47,11 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 				w.update(name, "17.2.1")
 			}
 		}, "updating", "89 of 100 hosts of dev are on 17.2.1; the group is done when 90 are.", "suspend; rollback dev", ""},
+		{"a part that is no whole number of hosts", regular(dev), func(w *world) {
+			w.add("dev", 15, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+		}, "updating", "0 of 15 hosts of dev are on 17.2.1; the group is done when 14 are.", "suspend; rollback dev", ""},
 		{"no hosts", regular(dev, prod), func(w *world) { w.begin("Mon 10:30"); w.tick() }, "updating", "Group dev started without hosts; it is done at Mon 2025-06-02 11:00 UTC.", "suspend; rollback dev", "Mon 11:00"},
 		{"a plan", regular(`{name: dev, ` + everyDay + `, max_in_flight: 2}`), func(w *world) {
 			w.add("dev", 10, "17.2.0")

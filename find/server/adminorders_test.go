@@ -35,6 +35,10 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 		{"nobody's group", "POST", orders, `{"verb":"start-update","groups":["typo"]}`, 422, "the rollout has no group typo (there are dev, prod)", "unstarted unstarted"},
 		{"no such verb", "POST", orders, `{"verb":"halt","groups":["dev"]}`, 422, "there is no order", "unstarted unstarted"},
 		{"no order", "POST", orders, `start dev`, 400, "could not be read", "unstarted unstarted"},
+		{"a misspelt field", "POST", orders, `{"verb":"rollback","group":["dev"]}`, 400, "group: unknown field", "unstarted unstarted"},
+		{"a force that is none", "POST", orders, `{"verb":"start-update","groups":["dev"],"force":"no"}`, 400, "could not be read", "unstarted unstarted"},
+		{"groups that are no list", "POST", orders, `{"verb":"start-update","groups":"dev"}`, 400, "could not be read", "unstarted unstarted"},
+		{"a group that drives a terminal", "POST", orders, `{"verb":"start-update","groups":["\u001b[2J"]}`, 422, `no group \"\\x1b[2J\"`, "unstarted unstarted"},
 		{"too much of an order", "POST", orders, `{"verb":"` + strings.Repeat("x", maxResource) + `"}`, 400, "could not be read", "unstarted unstarted"},
 		{"before its turn", "POST", orders, `{"verb":"start-update","groups":["prod"]}`, 422, "group dev comes before it, and is not done; --force starts it all the same", "unstarted unstarted"},
 		{"a dry run", "POST", orders + "?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, 200, `{"steps":[{"group":"dev","from":"unstarted","to":"canary","reason":"manual_start"}],"overview":{"state":"updating","sentence":"0 of 1 canaries of dev are on 17.2.1;`, "unstarted unstarted"},
@@ -107,6 +111,9 @@ func TestTheWayBackToTheNewestRelease(t *testing.T) {
 		}
 		if status, body := a.do("GET", version, ""); status != 404 {
 			t.Errorf("it is still there: %s", body)
+		}
+		if status, body := a.do("GET", "/v1/resources/autoupdate_agent_rollout", ""); status != 404 {
+			t.Errorf("its rollout is still there: %s", body)
 		}
 		if status, body := a.do("PUT", "/v1/resources", regular); status != 200 {
 			t.Fatalf("%d %s", status, body)

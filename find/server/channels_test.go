@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -242,7 +243,7 @@ func TestAForwardedChannel(t *testing.T) {
 		time.Sleep(time.Second)
 		want("16.0.1", 2)
 
-		looks := 2
+		looks, taken := 2, 0
 		for name, bad := range map[string]func(*http.Request) (*http.Response, error){
 			"no network":     func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") },
 			"an error":       func(*http.Request) (*http.Response, error) { return said(500, "16.0.2") },
@@ -256,6 +257,9 @@ func TestAForwardedChannel(t *testing.T) {
 			"an endless body": func(r *http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: 200, Body: hang{r.Context()}}, nil
 			},
+			"a flood": func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 200, Body: flood{&taken}}, nil
+			},
 			"control sequence": func(*http.Request) (*http.Response, error) { return said(200, "16.0.2\x1b[2J") },
 		} {
 			change(bad)
@@ -266,6 +270,10 @@ func TestAForwardedChannel(t *testing.T) {
 			if list := channels.List(t.Context()); list[1].Error == "" || list[1].Version != "16.0.1" || list[1].Age < 60 {
 				t.Errorf("%s: the list says %+v", name, list[1])
 			}
+		}
+
+		if taken > 64<<10 {
+			t.Errorf("%d bytes were read of an answer without an end", taken)
 		}
 
 		// A thousand updaters at once are one look.
@@ -294,6 +302,17 @@ func TestAForwardedChannel(t *testing.T) {
 		want("16.1.0", looks+2)
 	})
 }
+
+// flood is a body without an end, which counts what is taken of it.
+type flood struct{ taken *int }
+
+func (f flood) Read(p []byte) (int, error) {
+	if *f.taken += len(p); *f.taken > 1<<20 {
+		return 0, io.EOF // or a test that fails would not end
+	}
+	return copy(p, bytes.Repeat([]byte("1"), len(p))), nil
+}
+func (flood) Close() error { return nil }
 
 // hang is a body that never ends.
 type hang struct{ ctx context.Context }

@@ -179,6 +179,29 @@ func TestSimulationsKeepTheRules(t *testing.T) {
 	}
 }
 
+// A host on which the version failed waits before it tries again, longer each time.
+func TestSimulatedHostsBackOff(t *testing.T) {
+	s := scenario(t, `schedules: {regular: [{name: dev, start_hour: 13}]}`, map[string]int{"dev": 1})
+	s.Fails["dev"] = 1
+	var before time.Time
+	least := time.Duration(0)
+	for _, e := range run(t, s).Events {
+		if e.What != "dev-1 rolls 1.1.0 back" {
+			continue
+		}
+		if !before.IsZero() {
+			if gap := e.Time.Sub(before); gap < least+time.Hour {
+				t.Errorf("it tries again after %s", gap)
+			}
+			least += time.Hour
+		}
+		before = e.Time
+	}
+	if least != 2*time.Hour {
+		t.Errorf("it has tried %s apart at the end", least)
+	}
+}
+
 // A scenario that cannot be tried is refused before it begins.
 func TestScenariosThatAreRefused(t *testing.T) {
 	for _, tc := range []struct {
