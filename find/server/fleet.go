@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -136,6 +137,17 @@ func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now 
 		}
 	}
 	return n
+}
+
+// FewerBytes has the garbage of a process with that many hosts collected sooner: half a
+// gigabyte of it beside a quarter of hosts would be for nothing. Nothing in a host is
+// a pointer, so that a collection costs no more for them.
+func FewerBytes(hosts int) {
+	percent := 100
+	if hosts > 100_000 {
+		percent = 20
+	}
+	debug.SetGCPercent(percent)
 }
 
 // ErrSecret is the error of a report that does not come from the host that it names.
