@@ -139,8 +139,8 @@ func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now 
 	return n
 }
 
-// FewerBytes has the garbage of a process with that many hosts collected sooner: half a
-// gigabyte of it beside a quarter of hosts would be for nothing. Nothing in a host is
+// FewerBytes has the garbage of a process with that many hosts collected sooner: by itself
+// the runtime lets as much of it gather as there are hosts. Nothing in a host is
 // a pointer, so that a collection costs no more for them.
 func FewerBytes(hosts int) {
 	percent := 100
@@ -204,7 +204,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	if err := f.table.Put(&e); err != nil {
 		return id, false, err
 	}
-	if matters(before, e) {
+	if f.opts.Store != nil && matters(before, e) {
 		f.changes++
 		f.dirty[id] = f.changes
 	}

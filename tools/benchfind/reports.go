@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,11 +91,6 @@ func serveReports(ctx context.Context, args []string) error {
 		return err
 	}
 	debug.FreeOSMemory()
-	if p := os.Getenv("PROFILE"); p != "" {
-		f, _ := os.Create(p)
-		pprof.StartCPUProfile(f)
-		defer pprof.StopCPUProfile()
-	}
 	fmt.Println("answers on", listener.Addr())
 	handler := server.New(server.Options{Answers: s.stored, Fleet: fleet, Asked: server.NewAsked(time.Now), Log: log})
 	return server.Serve(ctx, listener, nil, handler, log)
