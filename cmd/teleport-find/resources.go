@@ -29,8 +29,8 @@ func changeFlags() []cli.Flag {
 
 func setVersionCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "set-version",
-		Usage:     "say which version hosts are to run",
+		Name:  "set-version",
+		Usage: "say which version hosts are to run",
 		UsageText: "teleport-find set-version VERSION [--schedule regular|critical|immediate] [--start VERSION] [--reason TEXT] [--dry-run] [-o table|json|yaml]\n" +
 			"teleport-find set-version --newest [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `

@@ -176,4 +176,3 @@ func (a *admin) steered(w http.ResponseWriter) bool {
 	}
 	return false
 }
-
