@@ -93,9 +93,22 @@ func (a *answers) run(ctx context.Context) (wait func()) {
 	}
 	every(server.TickEvery, a.engine.Run)
 	every(server.SyncEvery, a.fleet.Run)
+	every(time.Minute, a.spare)
 	return func() {
 		stop()
 		running.Wait()
+	}
+}
+
+// spare keeps garbage from taking more memory than the hosts do.
+func (a *answers) spare(ctx context.Context, ticks <-chan time.Time) {
+	for {
+		server.FewerBytes(a.fleet.Len())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"hash/maphash"
 	"iter"
+	"runtime"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -195,6 +196,9 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 func (t *Table) Each(f func(*Entry) bool) {
 	var e Entry
 	for at := range t.count {
+		if at%chunk == 0 {
+			runtime.Gosched()
+		}
 		t.entry(uint32(at), &e)
 		if !f(&e) {
 			return
@@ -219,6 +223,9 @@ func (v *View) All() iter.Seq[*rollout.Host] {
 	return func(yield func(*rollout.Host) bool) {
 		var h rollout.Host
 		for at := range v.table.count {
+			if at%chunk == 0 {
+				runtime.Gosched() // to those who wait for an answer
+			}
 			v.table.host(uint32(at), v.table.record(uint32(at)), &h)
 			if !yield(&h) {
 				return

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,8 +65,7 @@ func (s *reports) join(w http.ResponseWriter, r *http.Request) {
 
 func (s *reports) heartbeat(w http.ResponseWriter, r *http.Request) {
 	s.take(w, r, func(ctx context.Context, secret string, body []byte) error {
-		var b rollout.Heartbeat
-		err := rollout.DecodeJSON(body, &b)
+		b, err := parseHeartbeat(body)
 		if err == nil {
 			err = checkHeartbeat(&b)
 		}
@@ -76,6 +77,19 @@ func (s *reports) heartbeat(w http.ResponseWriter, r *http.Request) {
 		}
 		return s.fleet.Report(ctx, secret, b)
 	})
+}
+
+// parseHeartbeat reads a report strictly. What comes out again as it came in has no
+// field twice and none too many; anything else is looked at more closely, and said
+// what is wrong with it. The updater's own reports are of the first kind.
+func parseHeartbeat(body []byte) (b rollout.Heartbeat, err error) {
+	if json.Unmarshal(body, &b) == nil {
+		if again, err := json.Marshal(&b); err == nil && bytes.Equal(again, body) {
+			return b, nil
+		}
+	}
+	b = rollout.Heartbeat{}
+	return b, rollout.DecodeJSON(body, &b)
 }
 
 // checkHeartbeat is stricter than what a Fleet needs.

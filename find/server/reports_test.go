@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -388,9 +389,13 @@ func TestTheServerTakesWhatAHostSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var taken rollout.Heartbeat
-	if err := rollout.DecodeJSON(body, &taken); err != nil {
+	taken, err := parseHeartbeat(body)
+	if err != nil {
 		t.Fatal(err)
+	}
+	var slowly rollout.Heartbeat
+	if err := rollout.DecodeJSON(body, &slowly); err != nil || !reflect.DeepEqual(taken, slowly) {
+		t.Errorf("%+v\n%+v, %v", taken, slowly, err)
 	}
 	if err := checkHeartbeat(&taken); err != nil {
 		t.Fatal(err)

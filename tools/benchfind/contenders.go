@@ -36,6 +36,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"find":     serveFind,
 	"nginx":    serveNginx,
 	"engine":   runEngine,
+	"reports":  serveReports,
 }
 
 func (c *contender) start(ctx context.Context, hosts int) error {

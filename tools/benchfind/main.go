@@ -1,13 +1,17 @@
 // Command benchfind measures the find server and prints ratios: seconds belong to a
 // machine, ratios to a design. It never fails because something was slow.
 //
-//	go run ./tools/benchfind [-rounds N] [-seconds S] [-hosts N] [-only find,engine]
+//	go run ./tools/benchfind [-rounds N] [-seconds S] [-hosts N] [-only find,engine,reports]
 //
 // The answers of find are measured against a handler of net/http that always says
 // the same, and against nginx where it is installed. All are processes of their own
 // with one core each, asked over kept connections of plain HTTP, in turns: A B C
 // A B C; medians are told. The server that is measured has a million hosts in the
 // plans of twenty groups, and every question is another host's.
+//
+// With reports, the server has as many hosts that have joined, in a store, and their
+// reports arrive evenly in ten minutes while it is asked; so does the constant handler
+// get them.
 //
 // The engine is measured by itself: a plan for a million hosts, with its pages in a
 // store, and ticks over a million hosts.
@@ -56,7 +60,7 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 5, "how often each is measured")
 	seconds := flag.Float64("seconds", 2, "how long each is asked")
 	hosts := flag.Int("hosts", 1_000_000, "how many hosts there are")
-	only := flag.String("only", "engine,find", "what to measure")
+	only := flag.String("only", "engine,find,reports", "what to measure")
 	flag.Parse()
 	if flag.NArg() > 0 || *rounds < 1 || *hosts < groups {
 		return errors.New("see -help")
@@ -68,8 +72,10 @@ func run(ctx context.Context) error {
 			err = measureEngine(ctx, *hosts, *rounds)
 		case "find":
 			err = measureFind(ctx, *hosts, *rounds, time.Duration(*seconds*float64(time.Second)))
+		case "reports":
+			err = measureReports(ctx, *hosts, *rounds, time.Duration(*seconds*float64(time.Second)))
 		default:
-			err = fmt.Errorf("-only %s: there are engine and find", what)
+			err = fmt.Errorf("-only %s: there are engine, find and reports", what)
 		}
 		if err != nil {
 			return err

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/server"
+	"teleport-update/find/store"
+)
+
+// pollTime is how often each host reports.
+const pollTime = 10 * time.Minute
+
+func secretOf(host int) string { return "secret of the host " + hostID(host) }
+
+// boot is how the server keeps the boot id of a host.
+func boot(host int) uint32 {
+	h := fnv.New32a()
+	io.WriteString(h, hostID(host))
+	return max(h.Sum32(), 1)
+}
+
+// populate writes hosts that have joined into a store, as the server keeps them.
+func populate(ctx context.Context, s store.Store, hosts int) error {
+	var change store.Change
+	for i := range hosts {
+		sum := sha256.Sum256([]byte(secretOf(i)))
+		value := fmt.Sprintf(`{"secret_sha256_half":"%s","token":"web","updater_id":"%s","hostname":"ip-10-%d-%d.internal","group":"%s","version":"17.2.0","edition":"oss","arch":"amd64","first_seen":%d,"last_seen":%d,"boots":[%d,0,0]}`,
+			hex.EncodeToString(sum[:16]), hostID(i+hosts), i>>8, i&255, groupOf(i), time.Now().Unix()-3600, time.Now().Unix()-120, boot(i))
+		change.Writes = append(change.Writes, store.Write{Key: "agents/host/" + hostID(i), Value: []byte(value)})
+		if len(change.Writes) == 10_000 || i == hosts-1 {
+			if _, err := s.Commit(ctx, change); err != nil {
+				return err
+			}
+			change.Writes = change.Writes[:0]
+		}
+	}
+	return nil
+}
+
+// serveReports is the server with all of its hosts, which are in plans under way.
+func serveReports(ctx context.Context, args []string) error {
+	hosts, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	s, err := newSite(ctx, 0, groups)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := populate(ctx, s.store, hosts); err != nil {
+		return err
+	}
+	server.FewerBytes(hosts)
+	log := slog.New(slog.DiscardHandler)
+	began := time.Now()
+	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: time.Now, Jitter: time.Minute, Log: log})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "  %-52s %8.2f s\n", fmt.Sprintf("a start with %d hosts", hosts), time.Since(began).Seconds())
+	ticks := time.NewTicker(server.SyncEvery)
+	defer ticks.Stop()
+	go fleet.Run(ctx, ticks.C)
+	if err := fleet.Tick(ctx); err != nil { // which writes who was seen
+		return err
+	}
+	engine := server.NewEngine(server.EngineOptions{Stored: s.stored, Inventory: fleet, Log: log})
+	engineTicks := time.NewTicker(server.TickEvery)
+	defer engineTicks.Stop()
+	go engine.Run(ctx, engineTicks.C)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	debug.FreeOSMemory()
+	fmt.Println("answers on", listener.Addr())
+	handler := server.New(server.Options{Answers: s.stored, Fleet: fleet, Asked: server.NewAsked(time.Now), Log: log})
+	return server.Serve(ctx, listener, nil, handler, log)
+}
+
+// arrival sends the reports of all hosts, evenly, until ctx ends. What it returns says
+// how many were answered with 200.
+func arrival(ctx context.Context, address string, hosts int, sequence *int) (taken int, err error) {
+	const lines = 8
+	every := pollTime / time.Duration(hosts)
+	*sequence++
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	began := time.Now()
+	for line := range lines {
+		all.Go(func() {
+			count, failed := 0, error(nil)
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				taken, err = taken+count, errors.Join(err, failed)
+			}()
+			conn, failed := net.Dial("tcp", address)
+			if failed != nil {
+				return
+			}
+			defer conn.Close()
+			reader := bufio.NewReader(conn)
+			for i := line; ; i += lines {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(time.Until(began.Add(time.Duration(i) * every))):
+				}
+				host := i * 7919 % hosts
+				body := fmt.Sprintf(`{"host_id":"%s","sequence":%d,"boot_id":"%s","updater_id":"%s","hostname":"ip-10-%d-%d.internal","group":"%s","version":"17.2.0","edition":"oss","arch":"amd64"}`,
+					hostID(host), *sequence, hostID(host), hostID(host+hosts), host>>8, host&255, groupOf(host))
+				if _, failed = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: find.example.com\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+					find.HeartbeatPath, secretOf(host), len(body), body); failed != nil {
+					return
+				}
+				if failed = readAnswer(reader); failed != nil {
+					return
+				}
+				count++
+			}
+		})
+	}
+	all.Wait()
+	return taken, err
+}
+
+// measureReports asks the server, and the constant handler, while reports arrive.
+func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) error {
+	fmt.Printf("reports of %d hosts in %s\n", hosts, pollTime)
+	contenders := []*contender{{name: "constant net/http", child: "constant"}, {name: "teleport-find", child: "reports"}}
+	defer func() {
+		for _, c := range contenders {
+			c.stop()
+		}
+	}()
+	for _, c := range contenders {
+		if err := c.start(ctx, hosts); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	ours := contenders[1]
+	fmt.Printf("  %-52s %8d MB\n", "memory after the start (resident)", memory(ours, "VmRSS"))
+	asked, sequence := requests(hosts), 0
+	var taken, due float64
+	for range rounds {
+		for _, c := range contenders {
+			arriving, stop := context.WithCancel(ctx)
+			done := make(chan error, 1)
+			began := time.Now()
+			var count int
+			go func() {
+				var err error
+				count, err = arrival(arriving, c.address, hosts, &sequence)
+				done <- err
+			}()
+			one, err := ask(ctx, c.address, asked, each)
+			stop()
+			if err := errors.Join(err, <-done); err != nil {
+				return fmt.Errorf("ask %s: %w", c.name, err)
+			}
+			if c == ours {
+				taken, due = taken+float64(count), due+time.Since(began).Seconds()/pollTime.Seconds()*float64(hosts)
+			}
+			c.rates, c.p99s = append(c.rates, one.rate), append(c.p99s, one.p99.Seconds()*1000)
+		}
+	}
+	base := contenders[0]
+	for _, c := range contenders {
+		fmt.Printf("  %-20s %12.0f questions/s %8.2f %10.2f ms p99 %8.2f\n", c.name, median(c.rates), median(c.rates)/median(base.rates), median(c.p99s), median(c.p99s)/median(base.p99s))
+	}
+	fmt.Printf("  %-52s %8.2f of those due\n", "reports taken meanwhile", taken/due)
+	fmt.Printf("  %-52s %8d MB at most (goal: %d)\n", "memory (resident)", memory(ours, "VmHWM"), goalMemory)
+	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
+	return nil
+}
+
+// goalMemory is in megabytes, for a million hosts.
+const goalMemory = 250
+
+// memory reads a line of what Linux says of a process, in megabytes.
+func memory(c *contender, name string) int {
+	data, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.process.Process.Pid), "status"))
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			kilobytes, _ := strconv.Atoi(strings.Fields(value)[0])
+			return kilobytes / 1024
+		}
+	}
+	return 0
+}
