@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"teleport-update/integration/powercut"
+	"teleport-update/internal/folder"
 )
 
 const powerCutTimes = 2
@@ -81,6 +82,65 @@ func TestARestoreSurvivesAPowerCutAndABrokenOneIsAllOldOrAllNew(t *testing.T) {
 					t.Fatalf("the database holds %v; want %v or the backup", got, old)
 				}
 				must(t, restore(t.Context(), h.db, h.dir))
+			}
+		})
+	}
+}
+
+// A boot may give the disk of the agent's data another device number: its folder is
+// known all the same, by the file system, or by the tables of the database.
+func TestTheSameDiskIsKnownUnderAnotherDeviceNumberAfterAPowerCut(t *testing.T) {
+	for kind, byNumber := range map[powercut.Kind]bool{powercut.Ext4: true, powercut.XFS: false} {
+		t.Run(string(kind), func(t *testing.T) {
+			powercut.Require(t, noPowerCuts)
+			powercut.Require(t, powercut.Available(kind, powercut.Ext4))
+			image := filepath.Join(t.TempDir(), "image")
+			must(t, powercut.Format(image, kind))
+			d, err := powercut.Mount(image, kind, filepath.Join(t.TempDir(), "disk"))
+			must(t, err)
+			h := host{db: filepath.Join(d.Dir, "proc", "sqlite.db"), dir: filepath.Join(t.TempDir(), "backup")}
+			makeDB(t, h.db, "", 40, 1)
+			h.take(t, "15.1.0")
+			execDB(t, h.db, "CREATE TABLE c (id INTEGER PRIMARY KEY); UPDATE b SET gen = 2; PRAGMA user_version = 2")
+			must(t, d.Sync())
+			id := func(boot string) (*Database, folder.ID) {
+				db, err := Open(h.db)
+				must(t, err)
+				t.Cleanup(func() { db.Close() })
+				id, err := db.Folder(boot)
+				must(t, err)
+				return db, id
+			}
+			db, before := id("boot 1")
+			must(t, db.Close())
+			must(t, d.Cut())
+			must(t, d.Unmount())
+			powercut.New(t, noPowerCuts) // takes the number
+			must(t, d.Mount())
+			t.Cleanup(func() { must(t, d.Unmount()) })
+			db, after := id("boot 2")
+			defer db.Close()
+			if before.Device == after.Device {
+				t.Fatalf("the device has the same number, %d: this test shows nothing", after.Device)
+			}
+			if got := after.Same(before); got != byNumber {
+				t.Errorf("%+v is %+v: %v; want %v", after, before, got, byNumber)
+			}
+			if yes, err := db.DescendsFrom(t.Context(), h.dir); !yes || err != nil {
+				t.Errorf("its database is not known: %v", err)
+			}
+			must(t, db.Restore(t.Context(), h.dir))
+			if got := inspect(t, h.db); got != (state{40, 1}) {
+				t.Errorf("the database holds %v", got)
+			}
+			makeDB(t, h.db+"2", "", 1, 1)
+			must(t, db.Close())
+			another, err := Open(h.db + "2")
+			must(t, err)
+			defer another.Close()
+			execDB(t, h.db+"2", "DROP TABLE a")
+			if yes, err := another.DescendsFrom(t.Context(), h.dir); yes || err != nil {
+				t.Errorf("a database without its tables is taken for it: %v", err)
 			}
 		})
 	}
