@@ -106,3 +106,15 @@ func TestStateWords(t *testing.T) {
 		})
 	}
 }
+
+// The copy of the updater that is there may be the one that can close it.
+func TestSetupLeavesTheCopyWhereANewerUpdaterIsNotDone(t *testing.T) {
+	i := testInstaller(t)
+	i.Program = "/proc/self/exe"
+	writeFile(t, i.Paths.Updater(), "the newer one")
+	writeFile(t, i.Paths.Journal(), `{"schema": 99, "readable_from": 99}`)
+	err := i.Setup(t.Context())
+	if text, _ := os.ReadFile(i.Paths.Updater()); err == nil || !strings.Contains(err.Error(), "newer updater") || string(text) != "the newer one" {
+		t.Errorf("%v; the copy holds %d bytes", err, len(text))
+	}
+}

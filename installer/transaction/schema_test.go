@@ -196,3 +196,16 @@ func TestATransactionThatTheRescuerIsTooOldForIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// A Spec crosses two processes on its way into updates.yaml; what neither of them
+// knows was never on that way.
+func TestACommitKeepsWhatItDoesNotKnow(t *testing.T) {
+	future := map[string]any{"from_the_future": true}
+	c := state.EmptyConfig()
+	c.Spec.Unknown, c.Spec.Health.Unknown, c.Spec.Backup.Unknown = future, future, future
+	tr := testMachine(t).open(t, proven, func(j *state.Journal) { j.Commit.Spec = &state.Spec{Proxy: "new"} })
+	tr.commitTo(&c)
+	if s := c.Spec; s.Proxy != "new" || s.Unknown == nil || s.Health.Unknown == nil || s.Backup.Unknown == nil {
+		t.Errorf("committed: %+v", s)
+	}
+}
