@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
@@ -203,6 +204,28 @@ func TestAVersionIsWatchedAgainOnce(t *testing.T) {
 			m.endsOn(tc.ends)
 		})
 	}
+}
+
+// From the moment a second watch has proven the version, there is only forward.
+func TestASwitchThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.Now = func() time.Time {
+		if slices.Contains(m.calls, "watch") {
+			panic(killed{}) // updates.yaml is about to be written
+		}
+		return testNow()
+	}
+	if _, dead := m.tick(); !dead {
+		t.Fatalf("the recovery was not killed: %q", m.calls)
+	}
+	if d, err := Describe(m.Paths.Journal()); err != nil || d == nil || d.Phase != proven {
+		t.Errorf("the journal says %+v, %v", d, err)
+	}
+	m.Now = testNow
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.1.0")
 }
 
 // Whether the agent ran is found out once after a boot. Whoever is killed later, with

@@ -105,61 +105,6 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 	}
 }
 
-// It is watched again once, not for ever: something may kill it each time.
-func TestASwitchThatIsKilledInItsSecondWatchIsUndone(t *testing.T) {
-	s := newScene(t)
-	s.Sound("1.0.0", "1.1.0")
-	s.RunsOn("1.0.0")
-	s.Wants("1.1.0")
-	s.KilledInMidWatch("1.1.0")
-	s.killedInSecondWatch()
-	s.Must(updater, "recover")
-	s.Serves("1.0.0")
-	s.Tidy()
-	if r := s.Status(); scenes.Text(r.LastResult) != "interrupted" || r.FailedVersion != nil {
-		t.Errorf("status: last result %s, failed %s", scenes.Text(r.LastResult), scenes.Text(r.FailedVersion))
-	}
-}
-
-// From the moment a second watch has proven the version, there is only forward.
-func TestASwitchThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
-	s := newScene(t)
-	s.Put(s.Program(scenes.Endat), "/root/endat")
-	s.Sound("1.0.0", "1.1.0")
-	s.RunsOn("1.0.0")
-	s.Wants("1.1.0")
-	s.KilledInMidWatch("1.1.0")
-	s.KilledBefore("updates.yaml", "recover")
-	if got := s.Phase(); got != "proven" {
-		t.Errorf("when updates.yaml was about to be written the journal said %q", got)
-	}
-	s.Must(updater, "recover")
-	s.Serves("1.1.0")
-}
-
-// Whether the agent ran is found out once after a boot. Whoever is killed later, with
-// the agent stopped to be started anew, has the next run start it.
-func TestAnUndoingThatIsKilledAfterABootHasTheAgentStarted(t *testing.T) {
-	s := newScene(t)
-	s.migratingTo("1.1.0")
-	s.cutInMidWatch("1.1.0")
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
-	boot := strings.TrimSpace(s.Must("cat", "/proc/sys/kernel/random/boot_id"))
-	noMore := s.WatchesLast()
-	s.Must("systemd-run", "--unit=again", "--collect", updater, "recover")
-	host.Wait(t, patience, func() error {
-		if journal := s.Read(store + "/journal.json"); !strings.Contains(journal, boot) {
-			return fmt.Errorf("the journal does not tell of this boot, %s:\n%s", boot, journal)
-		}
-		return nil
-	})
-	s.Must("systemctl", "kill", "--signal=KILL", "again.service")
-	noMore()
-	s.Must("systemctl", "stop", "teleport")
-	s.Must(updater, "recover")
-	s.Serves("1.0.0")
-}
-
 func TestASwitchThatIsKilledWhileABadVersionIsWatched(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")

@@ -33,7 +33,6 @@ var rungs = []rung{
 	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup)/"},
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
 	{name: "its package's tests", whole: true},
-	{name: "booted hosts", pkg: "integration/recovery", args: []string{"-test.run=SecondWatch|KilledAfterABoot"}, only: " (watchAgain|noteIfBooted): ", built: true},
 	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/transaction/takeover.go", built: true},
 	{name: "take-overs killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TakeOverKilledAtEveryCall/apt"}, only: "^installer/transaction/takeover.go", built: true},
 	{name: "switches killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=SwitchKilledAtEveryCall/version_that_fails"}, only: " (restoreDatabase|sameUnderOld): ", built: true},
