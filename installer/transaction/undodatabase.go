@@ -22,10 +22,12 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	}
 	db, err := u.database(ctx)
 	if err == nil {
-		err = u.waitUnused(ctx, afterStop)
-	}
-	if err == nil {
 		err = db.CanRestore(u.j.Database.Dir)
+	}
+	if isInUse(err) {
+		if err = u.waitUnused(ctx, afterStop); err == nil {
+			err = db.CanRestore(u.j.Database.Dir)
+		}
 	}
 	if err != nil {
 		return u.cannotGoBack(ctx, err)
