@@ -13,9 +13,10 @@ import (
 
 func planCommand() *cli.Command {
 	return &cli.Command{
-		Name:         "plan",
-		Usage:        "say when each group would start",
-		OnUsageError: onUsageError,
+		Name:            "plan",
+		Usage:           "say when each group would start",
+		HideHelpCommand: true,
+		OnUsageError:    onUsageError,
 		Subcommands: []*cli.Command{{
 			Name:      "preview",
 			Usage:     "say when each group would start",
