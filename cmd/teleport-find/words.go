@@ -49,12 +49,3 @@ func interleaved(c *cli.Context) (words []string, err error) {
 	}
 	return words, nil
 }
-
-// noWords refuses words that a command would otherwise ignore.
-func noWords(c *cli.Context) error {
-	words, err := interleaved(c)
-	if err == nil && len(words) > 0 {
-		err = usageErrorf("%s takes no arguments, got %q", c.Command.Name, words[0])
-	}
-	return err
-}
