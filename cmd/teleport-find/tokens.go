@@ -21,8 +21,8 @@ func tokensCommand() *cli.Command {
 		Description: `A host that is to report gets a token by "teleport-update enable --report-token-file FILE". It joins with it once, and
 reports with a secret of its own from then on.`,
 		UsageText:    group + "[-o table|json|yaml] | add NAME [--group G]… [--expires D] | revoke NAME",
-		OnUsageError: onUsageError,
-		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
+		OnUsageError: onUsageError, HideHelpCommand: true,
+		Flags: []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Subcommands: []*cli.Command{
 			{
 				Name: "add", Usage: "make a token, and print it: it is kept nowhere", OnUsageError: onUsageError,
