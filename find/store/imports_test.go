@@ -13,7 +13,8 @@ func TestImportsRunOneWay(t *testing.T) {
 		"find":         nil,
 		"find/store":   nil,
 		"find/rollout": nil,
-		"find/server":  {"find", "find/rollout", "find/store"},
+		"find/fleet":   {"find/rollout"},
+		"find/server":  {"find", "find/fleet", "find/rollout", "find/store"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", "teleport-update/"+pkg).Output()
 		if err != nil {
