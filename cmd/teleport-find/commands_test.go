@@ -81,7 +81,7 @@ func TestTheGuideShowsWhatOneSees(t *testing.T) {
 	show("rollback prod --dry-run", `rollback prod --reason "logins are slow"`, "status")
 	show("history --limit 8")
 	show("export-channels public")
-	checkDoc(t, "commands.md", "<!-- shown -->\n", parts)
+	checkDoc(t, "commands.md", parts)
 
 	// What a program gets has the same facts, and what is asked of a server leaves it
 	// as it is.
@@ -108,7 +108,7 @@ func TestTheGuideShowsASimulation(t *testing.T) {
 	if out != s.run(command) {
 		t.Error("it says something else the second time")
 	}
-	checkDoc(t, "rollouts.md", "<!-- simulated -->\n", []string{"```text\n$ teleport-find " + command + "\n" + out + "```"})
+	checkDoc(t, "rollouts.md", []string{"```text\n$ teleport-find " + command + "\n" + out + "```"})
 	for args, want := range map[string]string{
 		"simulate":                                       "one file",
 		"simulate none.yaml":                             "no such file",
@@ -161,29 +161,24 @@ var docs = func() string {
 	return dir
 }()
 
-// checkDoc compares the blocks after the marks of a guide, or writes them.
-func checkDoc(t *testing.T, name, mark string, parts []string) {
+// checkDoc compares the blocks of a guide that begin with a command, or writes them.
+func checkDoc(t *testing.T, name string, parts []string) {
 	t.Helper()
-	sections := strings.Split(readDoc(t, name), mark)
+	const begin, end = "```text\n$ ", "```"
+	sections := strings.Split(readDoc(t, name), begin)
 	if len(sections) != len(parts)+1 {
-		t.Fatalf("docs/%s has %d marks %q; want %d", name, len(sections)-1, mark, len(parts))
+		t.Fatalf("docs/%s has %d blocks that begin with a command; want %d", name, len(sections)-1, len(parts))
 	}
 	for i, part := range parts {
-		section := sections[i+1]
-		old := ""
-		if strings.HasPrefix(section, "```text\n") {
-			old = section[:len("```text\n")+strings.Index(section[len("```text\n"):], "```")+len("```")]
+		part = strings.TrimPrefix(part, begin)
+		old, rest, _ := strings.Cut(sections[i+1], end)
+		if old+end != part && !*writeDocs {
+			t.Errorf("docs/%s shows, in block %d,\n%s\nand what is printed is\n%s\n(go test -run %s ./cmd/teleport-find -write-docs writes it)", name, i+1, old, part, t.Name())
 		}
-		if old != part && !*writeDocs {
-			t.Errorf("docs/%s shows, at mark %d,\n%s\nand what is printed is\n%s\n(go test -run %s ./cmd/teleport-find -write-docs writes it)", name, i+1, old, part, t.Name())
-		}
-		if old == "" {
-			part += "\n"
-		}
-		sections[i+1] = part + strings.TrimPrefix(section, old)
+		sections[i+1] = part + rest
 	}
 	if *writeDocs {
-		if err := os.WriteFile(filepath.Join(docs, name), []byte(strings.Join(sections, mark)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(docs, name), []byte(strings.Join(sections, begin)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("wrote docs/" + name)
