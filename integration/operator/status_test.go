@@ -94,9 +94,12 @@ func TestSetupAndVersion(t *testing.T) {
 		t.Errorf("a tick of a host that was only set up ends with %d and asks %d times", code, s.Asked.Load())
 	}
 	s.Must(updater, "setup") // again
-	var v map[string]string
-	if err := json.Unmarshal([]byte(s.Must(updater, "version", "--format", "json")), &v); err != nil || v["version"] == "" {
-		t.Errorf("version prints %v: %v", v, err)
+	var v struct {
+		Version string
+		Schema  int
+	}
+	if err := json.Unmarshal([]byte(s.Must(updater, "version", "--format", "json")), &v); err != nil || v.Version == "" || v.Schema == 0 {
+		t.Errorf("version prints %+v: %v", v, err)
 	}
 }
 
