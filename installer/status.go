@@ -243,7 +243,11 @@ func (r Report) Text(w io.Writer) {
 		line("Package left", *r.PackageLeft)
 	}
 	if o := r.OpenTransaction; o != nil {
-		line("Transaction", fmt.Sprintf("%s to %s, phase %s, since %s", textOr(o.From, "nothing"), o.To, o.Phase, o.Since.Format(time.RFC3339)))
+		what := textOr(o.From, "nothing") + " to " + o.To
+		if o.To == "" {
+			what = "uninstall"
+		}
+		line("Transaction", fmt.Sprintf("%s, phase %s, since %s", what, o.Phase, o.Since.Format(time.RFC3339)))
 	}
 }
 
