@@ -148,7 +148,7 @@ func (b block) targets() (targets []string) {
 var (
 	comment = regexp.MustCompile(`^<!--\s*(.*?)\s*-->$`)
 	// knownMark keeps a mark with a slip of the pen from being none.
-	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+)$`)
+	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+|written from .+: begin|end)$`)
 	knownMark = regexp.MustCompile(`^(a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
 )
 
