@@ -50,7 +50,7 @@ func TestABadAnswerOfFindChangesNothing(t *testing.T) {
 		if proxy == "" {
 			proxy = cluster.ProxyAddress
 		}
-		s.Refused("enable: "+tc.name, []string{tc.says, "; nothing was changed: run the command again"}, updater, "enable", "--proxy", proxy, "--template", cluster.TemplateURL)
+		s.Refused("enable: "+tc.name, []string{tc.says, "; nothing was changed: remove the cause, then run the command again"}, updater, "enable", "--proxy", proxy, "--template", cluster.TemplateURL)
 		s.Breaks(nil)
 	}
 	s.Sound("1.0.0")

@@ -122,7 +122,7 @@ func TestABadReleaseChangesNothing(t *testing.T) {
 	s.Wants("1.1.0")
 	for i, tc := range badReleases {
 		s.publish(i)
-		s.Refused("enable: "+tc.name, []string{tc.says, "; nothing was changed: run the command again"}, updater, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL)
+		s.Refused("enable: "+tc.name, []string{tc.says, "; nothing was changed: remove the cause, then run the command again"}, updater, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL)
 	}
 	s.Sound("1.0.0")
 	s.RunsOn("1.0.0")
