@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -33,8 +34,10 @@ func outside() int {
 	cmd.Env = append(os.Environ(), insideVariable+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		fmt.Fprintln(os.Stderr, err)
+	// The kernel sends that signal when the thread ends that started the process.
+	runtime.LockOSThread()
+	if err := cmd.Run(); err != nil && (cmd.ProcessState == nil || !cmd.ProcessState.Exited()) {
+		fmt.Fprintln(os.Stderr, "the walks ended with:", err)
 		return 1
 	}
 	return cmd.ProcessState.ExitCode()
