@@ -69,56 +69,17 @@ func (d *Database) Inspect(ctx context.Context) (err error) {
 // When it has not, the version that left the backup may not work on it.
 // An error means that it cannot be told.
 func (d *Database) SameSchema(ctx context.Context, dir string) (same bool, err error) {
-	defer d.explained(&err)
-	defer contain(&err)
-	r, err := readRecord(dir)
-	if err != nil {
-		return false, err
-	}
-	copied, err := r.file(dir)
-	if err != nil {
-		return false, err
-	}
-	want, err := settledSchema(ctx, copied)
-	if err != nil {
-		return false, fmt.Errorf("read the schema of %s: %w", copied, err)
-	}
-	src, err := d.source()
-	if err != nil {
-		return false, err
-	}
-	got, err := src.schema(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
-	}
-	return got == want, nil
+	then, now, err := d.schemas(ctx, dir)
+	return err == nil && now == then, err
 }
 
 // DescendsFrom reports whether the live database has all tables of the backup in dir,
 // of which there must be some: it is the one that was backed up, whatever a newer
 // version added to it since. An error means that it cannot be told.
 func (d *Database) DescendsFrom(ctx context.Context, dir string) (yes bool, err error) {
-	defer d.explained(&err)
-	defer contain(&err)
-	r, err := readRecord(dir)
+	then, now, err := d.schemas(ctx, dir)
 	if err != nil {
 		return false, err
-	}
-	copied, err := r.file(dir)
-	if err != nil {
-		return false, err
-	}
-	then, err := settledSchema(ctx, copied)
-	if err != nil {
-		return false, fmt.Errorf("read the schema of %s: %w", copied, err)
-	}
-	src, err := d.source()
-	if err != nil {
-		return false, err
-	}
-	now, err := src.schema(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
 	}
 	for table := range strings.FieldsSeq(then.tables) {
 		if yes = slices.Contains(strings.Fields(now.tables), table); !yes {
@@ -126,6 +87,31 @@ func (d *Database) DescendsFrom(ctx context.Context, dir string) (yes bool, err 
 		}
 	}
 	return yes, nil
+}
+
+// schemas are that of the backup in dir, and that of the live database.
+func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, err error) {
+	defer d.explained(&err)
+	defer contain(&err)
+	r, err := readRecord(dir)
+	if err != nil {
+		return then, now, err
+	}
+	copied, err := r.file(dir)
+	if err != nil {
+		return then, now, err
+	}
+	if then, err = settledSchema(ctx, copied); err != nil {
+		return then, now, fmt.Errorf("read the schema of %s: %w", copied, err)
+	}
+	src, err := d.source()
+	if err != nil {
+		return then, now, err
+	}
+	if now, err = src.schema(ctx); err != nil {
+		err = fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
+	}
+	return then, now, err
 }
 
 // schema reads the schema of the agent's database, running or not.
