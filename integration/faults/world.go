@@ -12,6 +12,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,7 @@ type World struct {
 	server     *http.Server
 	files      *server.Releases
 	address    string
+	bootID     string // the file that has the host's boot id
 	prefix     []string
 	attributes *syscall.SysProcAttr
 	catalog    map[string]content // of every release
@@ -71,7 +73,11 @@ func New(ctx context.Context, o Options) (*World, error) {
 		Program: filepath.Join(o.Dir, "teleport-update"), AgentConfig: filepath.Join(o.Dir, "teleport.yaml"),
 	}
 	var err error
-	if w.prefix, w.attributes, err = alone(); err != nil {
+	w.bootID = filepath.Join(o.Dir, "boot_id")
+	if err := w.Boots(); err != nil {
+		return nil, err
+	}
+	if w.prefix, w.attributes, err = alone(w.bootID); err != nil {
 		return nil, err
 	}
 	if err := copyFile(o.Updater, w.Program, 0o755); err != nil {
@@ -94,10 +100,18 @@ func New(ctx context.Context, o Options) (*World, error) {
 	return w, nil
 }
 
+// Boots gives the host another boot id than it had, as each boot does.
+func (w *World) Boots() error {
+	b := make([]byte, 16)
+	rand.Read(b)
+	return os.WriteFile(w.bootID, fmt.Appendf(nil, "%x-%x-%x-%x-%x\n", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), 0o644)
+}
+
 // alone is how a program is run so that it sees neither the systemd nor the
-// processes of the machine, which may not even let itself be looked at. An
-// ordinary user's sees them; then there must be no systemd.
-func alone() (prefix []string, attributes *syscall.SysProcAttr, err error) {
+// processes of the machine, which may not even let itself be looked at, and the boot
+// id in a file of its own. An ordinary user's sees the machine's; then there must be
+// no systemd.
+func alone(bootID string) (prefix []string, attributes *syscall.SysProcAttr, err error) {
 	if os.Geteuid() != 0 {
 		if _, err := os.Lstat("/run/systemd/system"); !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, errors.New("systemd runs here, and to hide it from the updater takes root")
@@ -106,8 +120,9 @@ func alone() (prefix []string, attributes *syscall.SysProcAttr, err error) {
 	}
 	// What is unmounted outside goes away inside, too.
 	const script = `mount --make-rslave / && mount -n -t proc proc /proc &&
-		{ ! [ -d /run/systemd ] || mount -n -t tmpfs none /run/systemd; } && exec "$0" "$@"`
-	return []string{"/bin/sh", "-c", script}, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}, nil
+		mount -n --bind "$0" /proc/sys/kernel/random/boot_id &&
+		{ ! [ -d /run/systemd ] || mount -n -t tmpfs none /run/systemd; } && exec "$@"`
+	return []string{"/bin/sh", "-c", script, bootID}, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}, nil
 }
 
 func (w *World) serve() error {

@@ -131,8 +131,12 @@ func (b *bench) cut() error {
 	return nil
 }
 
-// back is the power coming back.
+// back is the power coming back. The host boots: with other numbers for its disks,
+// it may be.
 func (b *bench) back() error {
+	if err := b.Boots(); err != nil {
+		return err
+	}
 	for _, d := range b.disks {
 		if err := d.Restore(); err != nil {
 			return err

@@ -73,12 +73,19 @@ func (d *Disk) Sync() error {
 	return nil
 }
 
-// Restore is the power coming back after a Cut: the file system is mounted anew
-// and recovers its log. Whoever used it must be gone.
+// Restore is the power coming back after a Cut: the file system is mounted anew, now
+// and then under another device number, and recovers its log. Whoever used it must be
+// gone.
 func (d *Disk) Restore() error {
 	if err := d.Unmount(); err != nil {
 		return err
 	}
+	// Takes the number that has just become free.
+	other, err := attach(d.Image, filepath.Dir(d.Dir))
+	if err != nil {
+		return err
+	}
+	defer other.Close()
 	return d.Mount()
 }
 
