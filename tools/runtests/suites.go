@@ -28,6 +28,8 @@ type suite struct {
 var suites = []suite{
 	{"packages", "make test", func() ([]*test, error) {
 		parts, err := packages("./...")
+		// Those run with the hosts, with more of their tests.
+		parts = slices.DeleteFunc(parts, func(p *part) bool { return strings.HasPrefix(p.name, "integration/") })
 		return []*test{{parts: parts}}, err
 	}},
 	{"hosts", "make test", func() ([]*test, error) {
