@@ -45,8 +45,12 @@ func (t *transaction) finish(ctx context.Context) error {
 	if !ok {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", t.j.To, t.j.To.Dir, t.Paths.Journal())}
 	}
-	c, err := t.config()
+	c, lost, err := t.config()
 	if err != nil {
+		// What is written down can wait, an agent cannot.
+		if putBack := t.seeInPlace(ctx, tree); putBack != nil {
+			err = &failure.NeedsPersonError{Err: errors.Join(err, putBack)}
+		}
 		return err
 	}
 	first := c.Spec.ActiveVersion == ""
@@ -57,10 +61,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.reconcile(ctx, tree, t.agent); err != nil {
-		return fmt.Errorf("see that version %s is in its place: %w", t.j.To, err)
-	}
-	if err := t.startReconciled(ctx); err != nil {
+	if err := t.seeInPlace(ctx, tree); err != nil {
 		return err
 	}
 	if first {
@@ -76,7 +77,8 @@ func (t *transaction) finish(ctx context.Context) error {
 	if fresh {
 		t.commitTo(&c)
 	}
-	if fresh || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
+	tellLost(&c.Status, lost)
+	if fresh || lost || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
 		c.Status.PackagesLeft = left
 		if err := c.Save(t.Paths.Config()); err != nil {
 			return fmt.Errorf("commit version %s: %w", t.j.To, err)
@@ -142,6 +144,14 @@ func (t *transaction) commitTo(c *state.Config) {
 		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
 		Result: state.Succeeded, SkippedBackup: t.j.Commit.SkippedBackup,
 	}
+}
+
+// seeInPlace sees that the agent has what it is started from, and runs.
+func (t *transaction) seeInPlace(ctx context.Context, tree versions.Tree) error {
+	if err := t.reconcile(ctx, tree, t.agent); err != nil {
+		return fmt.Errorf("see that version %s is in its place: %w", t.j.To, err)
+	}
+	return t.startReconciled(ctx)
 }
 
 // reconcile puts links, unit and enablement of a proven version back where

@@ -129,6 +129,11 @@ func (t *switching) prepare(ctx context.Context) error {
 	j := t.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
 	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
+	if host.Exists(t.Paths.Config()) {
+		if j.Config, err = t.req.config.Text(); err != nil {
+			return err
+		}
+	}
 	j.Packages.Found = t.AgentPackages(ctx)
 	fresh, err := t.InstallUnits(ctx, t.agent)
 	if err == nil {
@@ -370,7 +375,10 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 
 // recordRefused notes a transaction that ended before its journal was open.
 func (t *switching) recordRefused(cause error) error {
-	c := t.req.config
+	c, err := state.LoadConfig(t.Paths.Config())
+	if err != nil {
+		return errors.Join(cause, err)
+	}
 	if _, refused := errors.AsType[*failure.RefusedError](cause); refused && t.req.Kind.Automatic() {
 		return t.ReportRefusal(&c, t.req.To.Release, cause)
 	}

@@ -181,6 +181,15 @@ func (r *record) noteOldFails(reason string) error {
 	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
 }
 
+// noteOver says that the old version was brought back and watched, so that what is
+// left is to write down how the transaction ended.
+func (r *record) noteOver() error {
+	if r.Watch.Over {
+		return nil
+	}
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Over = true })
+}
+
 // setAgent says whether the agent is to run.
 func (r *record) setAgent(s state.AgentState) error {
 	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.State = s })

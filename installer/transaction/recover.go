@@ -190,11 +190,12 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if t.j.Watch.Again || t.j.BootID != t.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.Dir) {
 		return t.undoUnknown(ctx)
 	}
-	if err := t.j.noteSecondWatch(); err != nil {
-		return err
-	}
 	spec, err := t.healthSpec()
 	if err != nil {
+		return err
+	}
+	// It is watched once more and not again, so all that the watch needs is at hand.
+	if err := t.j.noteSecondWatch(); err != nil {
 		return err
 	}
 	w := watchOf(t.j.To.Dir, spec, sight)

@@ -229,6 +229,9 @@ func (u *undoing) bringBack(ctx context.Context) error {
 	if err := u.settleReload(ctx); err != nil {
 		return err
 	}
+	if u.j.Watch.Over {
+		return nil
+	}
 	err := u.watchOld(ctx)
 	unhealthy, ok := errors.AsType[*health.UnhealthyError](err)
 	if !ok {
@@ -268,11 +271,9 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	if u.j.From != nil {
 		dir = u.j.From.Dir
 	}
-	spec, err := u.healthSpec()
-	if err != nil {
-		return err
-	}
-	// The old version is not asked for its ready_url: it serves as it served.
+	// The old version is not asked for its ready_url: it serves as it served. Where
+	// nobody knows how long it is to be watched, the usual time is enough.
+	spec, _ := u.healthSpec()
 	w := watchOf(dir, state.HealthSpec{Window: spec.Window}, sight)
 	by := health.Restart
 	if sight.State == state.AgentRunning && sight.MainPID != 0 && !sight.mainFrom(u.j.To.Dir) {
@@ -298,7 +299,7 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
-	c, err := t.config()
+	c, err := t.found()
 	return c.Spec.Health, err
 }
 
@@ -336,13 +337,14 @@ func (t *transaction) reason() string {
 
 // closeUndone records how the transaction ended and removes the journal.
 func (t *transaction) closeUndone(ctx context.Context) error {
-	c, err := t.config()
+	c, lost, err := t.config()
 	if err != nil {
-		return err
+		return errors.Join(err, t.j.noteOver())
 	}
 	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
 		t.recordUndone(&c.Status)
 	}
+	tellLost(&c.Status, lost)
 	if t.j.OwnUnits.Fresh {
 		if err := t.RemoveUnits(ctx, t.agent); err != nil {
 			return err
