@@ -10,7 +10,6 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
@@ -90,8 +89,8 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.forgetKept(); err != nil {
 		return err
 	}
-	if err := durable.Remove(t.Paths.Journal()); err != nil {
-		return fmt.Errorf("close the journal: %w", err)
+	if err := t.close(); err != nil {
+		return err
 	}
 	t.Log.Info("version is active", "version", t.j.To.String(), "previous", NameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	t.Retain(c)

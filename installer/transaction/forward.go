@@ -141,6 +141,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	if err == nil {
 		j.OwnUnits.Fresh = fresh
+		t.awaitMounts(database)
 		t.j = newRecord(t.Paths.Journal(), j)
 		err = t.j.enter(begun)
 	}
@@ -148,6 +149,7 @@ func (t *switching) prepare(ctx context.Context) error {
 		return nil
 	}
 	err = fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	t.forgetMounts()
 	if fresh {
 		err = errors.Join(err, t.RemoveUnits(ctx, t.agent))
 	}

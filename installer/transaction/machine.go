@@ -68,7 +68,7 @@ type transaction struct {
 }
 
 // config reads the configuration while the transaction is open, for what is to be
-// written there: nothing else may hang from a file that people edit. One that is lost
+// written there: no agent may wait for a file that people edit. One that is lost
 // is as the transaction found it. Where it cannot be read it is never overwritten, a
 // person is needed, and the phase says what becomes of what was changed before.
 func (t *transaction) config() (c state.Config, lost bool, err error) {

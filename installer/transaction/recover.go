@@ -46,6 +46,9 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	}
 	m.cleanUp(ctx)
 	j, err := m.loadOrSetAside()
+	if err == nil && j == nil {
+		m.forgetMounts() // of one that was killed after its end
+	}
 	if err != nil || j == nil {
 		return err
 	}
@@ -228,6 +231,10 @@ func (t *transaction) leave(context.Context) error { return nil }
 
 // undoAtBoot puts links, unit and database back.
 func (t *transaction) undoAtBoot(ctx context.Context) error {
+	if notThere := t.awaitsData(ctx); notThere != nil {
+		t.Log.Warn("the agent's database is not there yet; the first tick sees to it, and until then the host is left as it is", "to", t.j.To.String(), "error", notThere)
+		return t.keepPair(ctx)
+	}
 	if t.j.Phase != rollingBack {
 		if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
 			return err

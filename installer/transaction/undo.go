@@ -9,7 +9,6 @@ import (
 	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/durable"
 )
 
 // undoing is a transaction on its way back.
@@ -294,12 +293,16 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	return nil
 }
 
-// healthSpec is how the versions of this transaction are watched.
+// healthSpec is how the versions of this transaction are watched. A person may shorten a
+// window while it is open; where the file does not tell, the record does.
 func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
-	c, err := t.found()
+	c, _, err := state.LoadConfigOr(t.Paths.Config(), t.j.Config)
+	if err != nil {
+		c, err = t.found()
+	}
 	return c.Spec.Health, err
 }
 
@@ -358,8 +361,8 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	if err := c.Save(t.Paths.Config()); err != nil {
 		return err
 	}
-	if err := durable.Remove(t.Paths.Journal()); err != nil {
-		return fmt.Errorf("close the journal: %w", err)
+	if err := t.close(); err != nil {
+		return err
 	}
 	t.Retain(c)
 	return nil

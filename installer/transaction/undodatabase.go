@@ -35,6 +35,26 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	return u.j.setInTheWay("")
 }
 
+// awaitsData says why the database, which is to go back, is not there as yet: its file
+// system may be mounted late.
+func (t *transaction) awaitsData(ctx context.Context) error {
+	if !t.j.Database.Taken || t.j.Database.Restored {
+		return nil
+	}
+	_, err := t.database(ctx)
+	return err
+}
+
+// keepPair sees, before the agent starts, that it does not meet the database of the new
+// version as the old one: an undoing that was cut off may have put back the links alone.
+func (t *transaction) keepPair(ctx context.Context) error {
+	if !t.j.reached("reload") || !host.AgentLinkIsBack(t.j.Links) {
+		return nil
+	}
+	u := &undoing{transaction: t, boot: true}
+	return u.keepNew(ctx)
+}
+
 // needNotGoBack reports whether the old version can go on with the database that is
 // there.
 func (u *undoing) needNotGoBack(ctx context.Context) bool {
