@@ -44,7 +44,7 @@ func (u Units) ForgetMounts() error {
 		return fmt.Errorf("forget the mounts of a transaction that is over: %w", err)
 	}
 	// An administrator may have drop-ins of their own there.
-	_ = os.Remove(filepath.Dir(path))
+	_ = durable.UnlinkNoSync(filepath.Dir(path))
 	return nil
 }
 

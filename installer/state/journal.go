@@ -47,6 +47,9 @@ type Journal struct {
 	Config   string   `json:"config,omitempty"`
 	Packages Packages `json:"packages,omitzero"`
 
+	// Aside is what somebody put in the way of the transaction, under its other name.
+	Aside []string `json:"aside,omitempty"`
+
 	Uninstall *Uninstall `json:"uninstall,omitempty"` // what is left is to uninstall
 }
 

@@ -76,7 +76,10 @@ func (t *transaction) finish(ctx context.Context) error {
 	if fresh {
 		t.commitTo(&c)
 	}
-	tellLost(&c.Status, lost)
+	if fresh || lost {
+		tellLost(&c.Status, lost)
+		t.tellAside(&c.Status)
+	}
 	if fresh || lost || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
 		c.Status.PackagesLeft = left
 		if err := c.Save(t.Paths.Config()); err != nil {
@@ -158,6 +161,13 @@ func (t *transaction) seeInPlace(ctx context.Context, tree versions.Tree) error 
 // they are our links now. It changes files only; at boot that goes for the
 // updater's timer too, which is absent then.
 func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer host.Timer) error {
+	err := t.setAside(host.Occupied(t.j.Links))
+	if err == nil {
+		err = t.setAsideForUnit()
+	}
+	if err != nil {
+		return err
+	}
 	problems, err := t.Problems(tree)
 	if err != nil {
 		return err

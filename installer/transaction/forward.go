@@ -126,6 +126,9 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.CanPlace(links, t.req.tree); err != nil {
+		return (&failure.Error{What: fmt.Errorf("put version %s in its place: %w", t.req.To.Short(), err), State: StaysAsItIs(t.req.config), Fix: "see that the folder can be written"}).Refused()
+	}
 	j := t.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
 	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
@@ -257,7 +260,16 @@ func (t *switching) relink(context.Context) error {
 	return nil
 }
 
-func (t *switching) placeUnit(context.Context) error { return t.PlaceUnit(t.req.tree) }
+func (t *switching) placeUnit(context.Context) error {
+	now, err := host.ReadUnit(t.Paths.Unit())
+	if err == nil && !host.SameUnit(now, t.j.Unit) {
+		err = failure.Refuse("%s changed since the transaction was planned", t.Paths.Unit())
+	}
+	if err != nil {
+		return err
+	}
+	return t.PlaceUnit(t.req.tree)
+}
 
 // reload makes systemd read the unit, and makes sure that it will start the new
 // version.

@@ -28,6 +28,7 @@ const (
 	aboutWatch    about = "watch"
 	aboutDatabase about = "database"
 	aboutPackages about = "packages"
+	aboutAside    about = "aside"
 )
 
 // newJournal is the journal of a transaction that begins now.
@@ -254,6 +255,11 @@ func (r *record) noteInTheWay(why string) error {
 // not restored a second time, over what was written since.
 func (r *record) setRestored(yes bool) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
+}
+
+// noteAside says under which name that is kept which is about to be moved out of the way.
+func (r *record) noteAside(name string) error {
+	return r.note(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
 }
 
 // notePackages says what of packages that are about to be removed is to stay.

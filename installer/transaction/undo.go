@@ -112,7 +112,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := u.awaitUsers(ctx); err != nil {
+	if err := u.lookFirst(ctx); err != nil {
 		return err
 	}
 	return u.stopAgent(ctx)
@@ -122,11 +122,13 @@ func (u *undoing) stopNew(ctx context.Context) error {
 // before may have brought the old version back already, which goes on then.
 func (u *undoing) stopAgent(ctx context.Context) error {
 	sight, err := u.agent.Look(ctx)
-	if err == nil && u.j.Database.Restored {
+	if back := u.j.Database.Restored || !u.j.Database.Taken && host.AgentLinkIsBack(u.j.Links); err == nil && back {
 		if !sight.runsFrom(u.j.To.Dir) {
 			return nil
 		}
-		err = u.j.setRestored(false) // somebody has started it since
+		if u.j.Database.Restored {
+			err = u.j.setRestored(false) // somebody has started it since
+		}
 	}
 	if err == nil {
 		err = u.noteIfStarted(sight)
@@ -146,11 +148,14 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 	if u.kept {
 		return nil
 	}
-	var errs []error
-	if err := host.RestoreUnit(u.j.Unit); err != nil {
-		errs = append(errs, fmt.Errorf("put the agent's unit back: %w", err))
+	err := u.setAsideForUnit()
+	if err == nil {
+		err = host.RestoreUnit(u.j.Unit)
 	}
-	return errors.Join(append(errs, u.tellSystemd(ctx))...)
+	if err != nil {
+		err = fmt.Errorf("put the agent's unit back: %w", err)
+	}
+	return errors.Join(err, u.tellSystemd(ctx))
 }
 
 // tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,
@@ -184,7 +189,13 @@ func (u *undoing) revertLinks(ctx context.Context) error {
 	if u.kept {
 		return nil
 	}
-	err := host.RevertLinks(host.Begun(u.j.Links, u.Paths.Original()), u.Paths.Original())
+	begun := host.Begun(u.j.Links, u.Paths.Original())
+	wasThere := func(c state.LinkChange) bool { return c.Before != state.Before{} }
+	err := u.setAsideForLinks(begun, wasThere)
+	// What stands under a name that nothing had before is not in the way.
+	foreign := host.Foreign(begun)
+	begun = slices.DeleteFunc(begun, func(c state.LinkChange) bool { return !wasThere(c) && slices.Contains(foreign, c.Path) })
+	err = errors.Join(err, host.RevertLinks(begun, u.Paths.Original()))
 	if err == nil {
 		return nil
 	}
@@ -205,7 +216,8 @@ func (u *undoing) keepNew(ctx context.Context) error {
 		err = errors.New("it is no longer on disk")
 	}
 	if err == nil {
-		err = u.Place(tree, u.j.Links)
+		err = errors.Join(u.setAsideForLinks(u.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }), u.setAsideForUnit(),
+			u.Place(tree, u.j.Links))
 	}
 	if err != nil {
 		return fmt.Errorf("keep version %s: %w", u.j.To, err)
@@ -346,8 +358,9 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	}
 	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
 		t.recordUndone(&c.Status)
+		tellLost(&c.Status, lost)
+		t.tellAside(&c.Status)
 	}
-	tellLost(&c.Status, lost)
 	if t.j.OwnUnits.Fresh {
 		if err := t.RemoveUnits(ctx, t.agent); err != nil {
 			return err

@@ -104,7 +104,7 @@ func TestARecoveryBeforeTheDataAreThereTouchesNothing(t *testing.T) {
 func TestADiskThatDoesNotComeBackIsWaitedForAndNothingIsRestoredElsewhere(t *testing.T) {
 	s := lateData(t)
 	s.MidWatch("1.1.0")
-	s.Must("sed", "-i", "s|/opt/data|/opt/gone|", "/etc/systemd/system/"+dataMount)
+	s.Must("sed", "-i", "s|/bin/sleep 3|/bin/false|", "/etc/systemd/system/late.service")
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestADiskThatDoesNotComeBackIsWaitedForAndNothingIsRestoredElsewhere(t *tes
 	}
 	s.LinkedFiles("1.1.0")
 	s.beneath()
-	s.Must("sed", "-i", "s|/opt/gone|/opt/data|", "/etc/systemd/system/"+dataMount)
+	s.Must("sed", "-i", "s|/bin/false|/bin/true|", "/etc/systemd/system/late.service")
 	s.Must("systemctl", "daemon-reload")
 	s.Must("systemctl", "start", dataMount)
 	s.Wants("1.0.0")
