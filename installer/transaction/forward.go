@@ -357,6 +357,9 @@ func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
 // abandon undoes what was done, and tells why. The undoing must not be cut short by
 // what cut the transaction short.
 func (t *switching) abandon(ctx context.Context, cause error) error {
+	if outOfReach(cause) && ctx.Err() == nil {
+		return t.leftOpen(cause)
+	}
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
 	var err error
 	switch _, refused := errors.AsType[*failure.RefusedError](cause); {

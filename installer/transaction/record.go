@@ -163,6 +163,11 @@ func (r *record) noteSecondWatch() error {
 	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = true })
 }
 
+// forgetSecondWatch says that it came to nothing, through nobody's fault.
+func (r *record) forgetSecondWatch() error {
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = false })
+}
+
 // setNothingServes says that the host was booted: no process of before is there.
 func (r *record) setNothingServes() error {
 	if !r.Watch.OldServes {

@@ -216,6 +216,8 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return &NeedsBootError{}
 	case ctx.Err() != nil:
 		return fmt.Errorf("close the transaction to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
+	case outOfReach(err):
+		return errors.Join(t.leftOpen(err), t.j.forgetSecondWatch())
 	case !isUnhealthy:
 		return err
 	}
@@ -224,6 +226,12 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return err
 	}
 	return t.undoAndTell(ctx)
+}
+
+// leftOpen is what becomes of a transaction when systemd cannot be asked any more: nobody
+// knows what the agent does, and nothing is done about it before it is known.
+func (t *transaction) leftOpen(why error) error {
+	return &failure.NeedsPersonError{Err: fmt.Errorf("the transaction to %s is left open, as it is: %w; the next run goes on with it", t.j.To, why)}
 }
 
 // leave is for phases in which nothing about the files is open.
