@@ -98,6 +98,10 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, fmt.Errorf("%w; %s: remove the cause, then run the command again", err, transaction.StaysAsItIs(c))
 	}
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
+	if t.Version == "" && c.Spec.ActiveVersion == "" {
+		return nil, failure.Unchanged("%s, and there is none on it", namesNoVersion).
+			To("have the cluster name one, then run the command again").Refused()
+	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
 	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade}
 	switch active := c.Active(); {
@@ -105,7 +109,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		if err := i.refuseOlder(ctx, sight.ExecStart, t, opts.AllowDowngrade); err != nil {
 			return nil, err
 		}
-	case active == t, c.Spec.Pinned:
+	case active == t, t.Version == "", c.Spec.Pinned:
 		whole, err := i.repair(ctx, c, true)
 		if err != nil {
 			return nil, err
@@ -117,7 +121,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		if err := i.TakeOver(ctx, c, i.AgentPackages(ctx)); err != nil {
 			return nil, err
 		}
-		if c, err = state.LoadConfig(i.Paths.Config()); err != nil {
+		if c, err = i.Paths.LoadConfig(); err != nil {
 			return nil, err
 		}
 		return nil, i.turnOn(ctx, c, spec)

@@ -87,7 +87,7 @@ func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
 	_ = i.ResolveProxy(&spec) // no proxy: no answer either
 	held := &state.Held{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition, Since: i.Timestamp()}
-	if a := i.recall(spec); a != nil && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
+	if a := i.recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}
 	return held

@@ -72,7 +72,8 @@ func (t *transaction) finish(ctx context.Context) error {
 	if c.Active() != t.j.To.Release {
 		t.tellForeignUpdater(tree)
 	}
-	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil
+	// A file of a person's may have named the version before there was any.
+	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
 		t.commitTo(&c)
 	}

@@ -69,7 +69,7 @@ type transaction struct {
 // config reads the configuration while the transaction is open: where it cannot be
 // read, something was changed before, and the phase says what becomes of it.
 func (t *transaction) config() (state.Config, error) {
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.Paths.LoadConfig()
 	row, _ := phaseOf(t.j.Phase)
 	if row.cutOff == nil {
 		return c, err
@@ -140,7 +140,7 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 		// An uninstall was ended, and the lock went with all the rest.
 		return m.Open(ctx)
 	}
-	if c, err = state.LoadConfig(m.Paths.Config()); err != nil {
+	if c, err = m.Paths.LoadConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
 	if m.Store.HasLeftovers() {

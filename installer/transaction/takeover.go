@@ -270,7 +270,7 @@ func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 	if err := m.TakeOver(ctx, *c, packages); err != nil {
 		return err
 	}
-	now, err := state.LoadConfig(m.Paths.Config())
+	now, err := m.Paths.LoadConfig()
 	if err == nil {
 		*c = now
 	}
