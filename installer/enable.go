@@ -79,9 +79,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if err := i.ResolveProxy(&question); err != nil {
 		return nil, err
 	}
-	// The proxy is kept, the group is looked up again each time unless it was
-	// said: it is the agent's configuration that people change.
-	spec.Proxy, spec.Enabled = question.Proxy, true
+	byAgent := spec.Proxy == ""
+	spec.Enabled = true
 	for _, text := range exposed(spec) {
 		i.Log.Warn("a template is not safe", "reason", text)
 	}
@@ -93,7 +92,10 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if err := i.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
-	answer, err := i.ask(ctx, question)
+	answer, err := i.askFirst(ctx, &question, byAgent)
+	// The proxy is kept, the group is looked up again each time unless it was
+	// said: it is the agent's configuration that people change.
+	spec.Proxy = question.Proxy
 	if err != nil {
 		return nil, fmt.Errorf("%w; %s: remove the cause, then run the command again", err, transaction.StaysAsItIs(c))
 	}

@@ -291,9 +291,14 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 	if maxAge == 0 {
 		maxAge = state.DefaultMaxAge
 	}
-	err = backup.Check(ctx, tree.BackupDir(), backup.Want{
-		Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now(),
-	})
+	want := backup.Want{Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now()}
+	if path, err := m.Database(); err == nil {
+		if db, err := backup.Open(path); err == nil {
+			defer db.Close()
+			want.Live = db
+		}
+	}
+	err = backup.Check(ctx, tree.BackupDir(), want)
 	if invalid, ok := errors.AsType[*backup.InvalidError](err); ok {
 		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), invalid).
 			To("%sinsist with `teleport-update rollback %s --force`, which keeps the database of today", otherwise, to.Version).Refused()
