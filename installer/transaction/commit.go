@@ -92,6 +92,9 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := durable.Remove(t.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}
+	if err := t.PromoteCopy(ctx); err != nil {
+		t.Log.Warn("the timer and the recovery go on with an older updater", "error", err)
+	}
 	t.Log.Info("version is active", "version", t.j.To.String(), "previous", NameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	t.Retain(c)
 	return nil
