@@ -41,7 +41,9 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 			return failure.Unchanged("%w", err)
 		}
 	}
-	if err := i.enable(ctx, opts); err != nil {
+	err = i.enable(ctx, opts)
+	i.tellShell()
+	if err != nil {
 		return err
 	}
 	if err := i.placeToken(ctx, token); err != nil {
@@ -185,8 +187,9 @@ func (i *Installer) Unpin(ctx context.Context) error {
 }
 
 // Pin stays on a version, whatever find wants; empty means the active one.
-// Another version is installed first.
-func (i *Installer) Pin(ctx context.Context, v string) error {
+// Another version is installed first, if find's templates have it; for an older one the
+// rules of downgrades hold, unless allowDowngrade.
+func (i *Installer) Pin(ctx context.Context, v string, allowDowngrade bool) error {
 	var in *intent
 	err := i.configure(ctx, func(c *state.Config) error {
 		active := c.Active()
@@ -196,7 +199,7 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 		if v != "" && v != active.Version {
 			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}}
 			in.Spec.Pinned = true
-			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec}
+			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: allowDowngrade}
 			_, err := i.PlanDatabase(ctx, *c, in.Request)
 			return err
 		}
