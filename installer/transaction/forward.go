@@ -392,7 +392,7 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 
 // recordRefused notes a transaction that ended before its journal was open.
 func (t *switching) recordRefused(cause error) error {
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.Paths.LoadConfig()
 	if err != nil {
 		return errors.Join(cause, err)
 	}

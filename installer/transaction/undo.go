@@ -311,7 +311,7 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
-	c, _, err := state.LoadConfigOr(t.Paths.Config(), t.j.Config)
+	c, _, err := t.Paths.LoadConfigOr(t.j.Config)
 	if err != nil {
 		c, err = t.found()
 	}
