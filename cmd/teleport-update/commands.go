@@ -11,8 +11,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/successor"
 )
 
@@ -132,6 +135,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		UnitDir:     filepath.Clean(c.String("unit-dir")),
 		AgentConfig: filepath.Clean(c.String("agent-config")),
 	}
+	paths.RunDir = runDir(paths.DataDir)
 	// The path of the running file itself: a link may lead elsewhere by the
 	// time it is needed.
 	self, err := os.Executable()
@@ -151,6 +155,22 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		i.Terminal = f
 	}
 	return i
+}
+
+// runDir is the folder in /run of the host that runs: not that of an image which is
+// being built, nor that of a data folder which no timer looks after.
+func runDir(dataDir string) string {
+	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" {
+		return dir // the timer's unit
+	}
+	if !host.Exists("/run/systemd/system") {
+		return ""
+	}
+	boot := procfs.BootID()
+	if dataDir != layout.DataDir && state.LoadTicks(filepath.Join(layout.RunDir, "ticks.json"), dataDir, boot) == (state.Ticks{DataDir: dataDir, BootID: boot}) {
+		return ""
+	}
+	return layout.RunDir
 }
 
 func (a *app) simple(name, usage string, do func(*installer.Installer, ctx) error) *cli.Command {

@@ -59,7 +59,7 @@ func (a *app) verifyCommand() *cli.Command {
 				fmt.Fprintf(a.stdout, "%s %s: %s\n", mark, f.Subject, f.Detail)
 			}
 			if problems > 0 {
-				return failure.Unchanged("%d problem(s) found", problems).To("`teleport-update update --now` repairs what can be repaired")
+				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; what else is to be done stands in each line")
 			}
 			return nil
 		},

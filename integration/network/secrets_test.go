@@ -98,7 +98,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	s.run(1, command("update")...) // never ready
 	s.Breaks(onFind(hangUp))
 	s.run(1, updater, "update")
-	s.run(0, updater, "status")
+	s.run(0, updater, "status", "--format", "json")
 	s.run(0, updater, "status", "--format", "text")
 	s.run(0, updater, "verify")
 	s.Breaks(nil)

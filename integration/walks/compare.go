@@ -253,6 +253,8 @@ func (m *Model) state(desired Release) installer.State {
 		return installer.StateBackingOff
 	case m.Refused != nil && *m.Refused == desired:
 		return installer.StateNeedsAttention
+	case desired != m.Active:
+		return installer.StateWaiting
 	}
 	return installer.StateIdle
 }
