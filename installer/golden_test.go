@@ -123,7 +123,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			}
 			must(t, s.journal.Save(i.Paths.Journal()))
 		}
-		r, err := i.Status(t.Context())
+		r, err := i.Status(t.Context(), StatusOptions{})
 		must(t, err)
 		states[r.State] = true
 		for _, c := range r.Conditions {

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/find"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
@@ -42,6 +44,7 @@ type Report struct {
 	Group            *string    `json:"group"`
 	Pinned           bool       `json:"pinned"`
 	Unproven         bool       `json:"unproven"`
+	LastSuccess      *time.Time `json:"last_success_at"` // of a change of the version
 	LastTarget       *string    `json:"last_target"`
 	LastResult       *string    `json:"last_result"`
 	LastError        *string    `json:"last_error"`
@@ -100,13 +103,18 @@ const (
 	StateNeedsAttention State = "needs_attention"
 )
 
+// StatusOptions are the flags of status.
+type StatusOptions struct {
+	Offline bool // do not ask find
+}
+
 // Status reports on the host. It takes no lock, writes nothing and works
 // without a network: the desired version is then the last one heard, with the
 // time when.
-func (i *Installer) Status(ctx context.Context) (Report, error) {
+func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, error) {
 	c, err := state.LoadConfig(i.Paths.Config())
 	if errors.Is(err, os.ErrPermission) {
-		return Report{}, fmt.Errorf("%w: status reads root's files, run it as root", err)
+		return Report{}, fmt.Errorf("%w; everybody may read %s", err, cmp.Or(i.Paths.Summary(), "no part of it"))
 	}
 	if err != nil {
 		return Report{}, err
@@ -138,7 +146,11 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	if len(c.Status.PackagesLeft) > 0 {
 		r.PackageLeft = known(describeLeft(c.Status.PackagesLeft))
 	}
-	i.reportDesired(ctx, c, &r)
+	r.LastSuccess = i.History().LastSuccess()
+	if r.LastSuccess == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Result == state.Succeeded {
+		r.LastSuccess = r.UpdateTimeLast // of a switch that no history has
+	}
+	i.reportDesired(ctx, c, opts, &r)
 	broken := i.reportTransaction(&r)
 	if broken == nil && r.OpenTransaction == nil && c.Spec.ActiveVersion == "" {
 		if err := i.CheckNeverEnabled(); err != nil {
@@ -164,22 +176,28 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-func (i *Installer) reportDesired(ctx context.Context, c state.Config, r *Report) {
+func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts StatusOptions, r *Report) {
 	spec := c.Spec
 	if err := i.ResolveProxy(&spec); err != nil {
 		return // never enabled, and nothing to ask
 	}
 	r.Proxy, r.Group = known(spec.Proxy), known(spec.Group)
-	ctx, cancel := context.WithTimeout(ctx, statusPatience)
-	defer cancel()
-	answer, err := i.askQuietly(ctx, spec)
+	err := errors.New("find was not asked")
+	var answer find.Answer
+	if !opts.Offline {
+		ctx, cancel := context.WithTimeout(ctx, statusPatience)
+		defer cancel()
+		answer, err = i.askQuietly(ctx, spec)
+	}
 	if err == nil {
 		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
 		r.VersionDesired, r.EditionDesired = known(answer.Version), known(string(answer.Edition))
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
 		return
 	}
-	r.DesiredError = known(err.Error())
+	if !opts.Offline {
+		r.DesiredError = known(err.Error())
+	}
 	if a := i.recall(spec); a != nil {
 		r.VersionDesired, r.EditionDesired = known(a.Version), known(string(a.Edition))
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &a.Jitter, &a.Time
@@ -234,6 +252,9 @@ func (r Report) Text(w io.Writer) {
 	}
 	if r.LastResult != nil {
 		line("Last update", fmt.Sprintf("%s, to %s, at %s", *r.LastResult, textOr(r.LastTarget, "?"), r.UpdateTimeLast.Format(time.RFC3339)))
+	}
+	if r.LastSuccess != nil {
+		line("  success", r.LastSuccess.Format(time.RFC3339))
 	}
 	if r.LastError != nil {
 		line("  error", *r.LastError)

@@ -82,7 +82,7 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			prepare(t, i)
-			r, err := i.Status(t.Context())
+			r, err := i.Status(t.Context(), StatusOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 	}
 	writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
 	before := listing(t, i.Paths.DataDir)
-	r, err := i.Status(t.Context())
+	r, err := i.Status(t.Context(), StatusOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 	}
 	// An answer for another proxy is not an answer for this one.
 	writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
-	if r, _ := i.Status(t.Context()); r.VersionDesired != nil {
+	if r, _ := i.Status(t.Context(), StatusOptions{}); r.VersionDesired != nil {
 		t.Errorf("desired %v from another proxy; want null", *r.VersionDesired)
 	}
 	if after := listing(t, i.Paths.DataDir); after != before {
@@ -186,7 +186,7 @@ func TestStatusDoesNotTakeALostConfigurationForNone(t *testing.T) {
 				want, says = StateNeedsAttention, "nothing updates it before"
 				trace(t, i)
 			}
-			if r, err := i.Status(t.Context()); err != nil || r.State != want || !strings.Contains(r.Explanation, says) {
+			if r, err := i.Status(t.Context(), StatusOptions{}); err != nil || r.State != want || !strings.Contains(r.Explanation, says) {
 				t.Errorf("%s, %s, %v; want %s, %q", r.State, r.Explanation, err, want, says)
 			}
 		})

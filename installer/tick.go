@@ -154,9 +154,9 @@ func (t *tick) judge(ctx context.Context, err error) error {
 func explained(err error) bool {
 	_, refused := errors.AsType[*failure.RefusedError](err)
 	_, person := errors.AsType[*failure.NeedsPersonError](err)
-	_, switched := errors.AsType[*transaction.ExitError](err)
+	_, elsewhere := errors.AsType[*transaction.ExitError](err)
 	_, smoke := errors.AsType[*SmokeError](err)
-	return refused || person || switched || smoke
+	return refused || person || elsewhere || smoke
 }
 
 // failed counts one more run that failed. Only fetching is spaced: all else costs

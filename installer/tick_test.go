@@ -81,7 +81,7 @@ func (w *world) tick() (asked bool, err error) {
 
 func (w *world) state() Report {
 	w.Helper()
-	r, err := w.Status(w.Context())
+	r, err := w.Status(w.Context(), StatusOptions{})
 	must(w.T, err)
 	validate(w.T, r)
 	return r

@@ -3,10 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/installer"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
@@ -14,22 +18,28 @@ import (
 func (a *app) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "what runs here, what is wanted, and why nothing happens", OnUsageError: onUsageError,
-		Flags: []cli.Flag{formatFlag("json")},
+		Flags: []cli.Flag{
+			formatFlag("", "json, text or openmetrics; default: text on a terminal, json elsewhere"),
+			&cli.BoolFlag{Name: "offline", EnvVars: env("OFFLINE"), Usage: "do not ask find what it wants"},
+		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			asJSON, err := wantsJSON(c)
+			format, err := a.format(c, "json", "text", "openmetrics")
 			if err != nil {
 				return err
 			}
 			a.readOnly = true
-			r, err := a.installer(c).Status(c.Context)
+			r, err := a.installer(c).Status(c.Context, installer.StatusOptions{Offline: c.Bool("offline")})
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			switch format {
+			case "json":
 				return a.printJSON(r)
+			case "openmetrics":
+				return r.OpenMetrics(a.stdout)
 			}
 			r.Text(a.stdout)
 			return nil
@@ -66,27 +76,65 @@ func (a *app) verifyCommand() *cli.Command {
 	}
 }
 
+func (a *app) historyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "history", Usage: fmt.Sprintf("the last %d switches: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError,
+		Flags: []cli.Flag{formatFlag("", "json or text; default: text on a terminal, json elsewhere")},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			format, err := a.format(c, "json", "text")
+			if err != nil {
+				return err
+			}
+			a.readOnly = true
+			h := a.installer(c).History()
+			if format == "json" {
+				return a.printJSON(h)
+			}
+			return installer.WriteHistory(a.stdout, h)
+		},
+	}
+}
+
+// format is the one that was asked for, or text on a terminal and JSON elsewhere.
+func (a *app) format(c *cli.Context, known ...string) (string, error) {
+	format := c.String("format")
+	if f, ok := a.stdout.(*os.File); format == "" {
+		format = map[bool]string{true: "text", false: "json"}[ok && isTerminal(f)]
+	}
+	if !slices.Contains(known, format) {
+		return "", usagef("--format %q is none of %s", format, strings.Join(known, ", "))
+	}
+	return format, nil
+}
+
 func (a *app) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "the version of this program", OnUsageError: onUsageError,
-		Flags: []cli.Flag{formatFlag("text")},
+		Flags: []cli.Flag{formatFlag("text", "json or text")},
 		Action: func(c *cli.Context) error {
 			asJSON, err := wantsJSON(c)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				// An updater of another version asks for the schema: see host.Rescuer.
-				return a.printJSON(map[string]any{"version": releaseVersion, "schema": state.Schema, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
-			}
-			fmt.Fprintf(a.stdout, "%s %s %s %s/%s\n", appName, releaseVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return nil
+			return a.printVersion(asJSON)
 		},
 	}
 }
 
-func formatFlag(value string) cli.Flag {
-	return &cli.StringFlag{Name: "format", Value: value, EnvVars: env("FORMAT"), Usage: "json or text"}
+func (a *app) printVersion(asJSON bool) error {
+	if asJSON {
+		// An updater of another version asks for the schema: see host.Rescuer.
+		return a.printJSON(map[string]any{"version": releaseVersion, "schema": state.Schema, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+	}
+	fmt.Fprintf(a.stdout, "%s %s %s %s/%s\n", appName, releaseVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
+
+func formatFlag(value, usage string) cli.Flag {
+	return &cli.StringFlag{Name: "format", Value: value, EnvVars: env("FORMAT"), Usage: usage}
 }
 
 func wantsJSON(c *cli.Context) (bool, error) {

@@ -62,6 +62,9 @@ func (p Paths) FetchLock() string { return filepath.Join(p.Versions(), "fetch.lo
 // LastAnswer is what find said last.
 func (p Paths) LastAnswer() string { return filepath.Join(p.Versions(), "find.json") }
 
+// History is the last switches.
+func (p Paths) History() string { return filepath.Join(p.Versions(), "history.json") }
+
 // Report is the secret with which the host reports to a find server; absent where it
 // does not report.
 func (p Paths) Report() string { return filepath.Join(p.Versions(), "report.json") }

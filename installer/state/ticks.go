@@ -101,10 +101,17 @@ func (t Ticks) Save(path string) error {
 	if err != nil {
 		return err
 	}
+	return inRun(path, append(data, '\n'), 0o600)
+}
+
+// WriteForAll writes a file of /run that everybody may read.
+func WriteForAll(path string, data []byte) error { return inRun(path, data, 0o644) }
+
+func inRun(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return replace(path, append(data, '\n'), 0o600)
+	return replace(path, data, mode)
 }
 
 // replace puts a file in its place whole, and does not sync it.

@@ -140,7 +140,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	s.Must("journalctl", "--sync")
 	tells(t, "the journal", s.Must("journalctl", "--no-pager", "-o", "cat"))
 	tells(t, "a field of the journal", s.Must("journalctl", "--no-pager", "-t", "teleport-update", "-o", "export"))
-	for _, name := range []string{"updates.yaml", "find.json", "update.lock", "fetch.lock"} {
+	for _, name := range []string{"updates.yaml", "find.json", "history.json", "update.lock", "fetch.lock"} {
 		info, err := s.Lstat(store + "/" + name)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
