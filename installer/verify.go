@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -74,6 +75,19 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
 	return findings, nil
+}
+
+// WriteFindings prints what was found for a person, and returns how much of it is wrong.
+func WriteFindings(w io.Writer, findings []Finding) (problems int) {
+	for _, f := range findings {
+		mark := "ok  "
+		if !f.OK {
+			mark = "BAD "
+			problems++
+		}
+		fmt.Fprintf(w, "%s %s: %s\n", mark, f.Subject, f.Detail)
+	}
+	return problems
 }
 
 // verifyAgent says whether the agent runs as it should. While a transaction is open,

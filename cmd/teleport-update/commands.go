@@ -80,6 +80,7 @@ func (a *app) commands() *cli.App {
 			a.statusCommand(),
 			a.verifyCommand(),
 			a.historyCommand(),
+			a.supportCommand(),
 			a.uninstallCommand(),
 			a.versionCommand(),
 			a.helpCommand(),
@@ -93,8 +94,14 @@ func (a *app) commands() *cli.App {
 func (a *app) helpCommand() *cli.Command {
 	return &cli.Command{
 		Name: "help", Usage: "what this program does, or one of its commands", ArgsUsage: "[COMMAND]", OnUsageError: onUsageError,
+		// Of a command with this name the library would print the whole program's help.
+		SkipFlagParsing: true, HideHelp: true,
 		Action: func(c *cli.Context) error {
 			a.readOnly = true
+			if slices.Contains(cli.HelpFlag.Names(), strings.TrimLeft(c.Args().First(), "-")) && strings.HasPrefix(c.Args().First(), "-") {
+				cli.HelpPrinter(a.stdout, cli.CommandHelpTemplate, c.Command)
+				return nil
+			}
 			if c.NArg() > 1 {
 				return usagef("help takes one command, found %q", c.Args().Slice())
 			}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -59,18 +61,38 @@ func (a *app) verifyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			problems := 0
-			for _, f := range findings {
-				mark := "ok  "
-				if !f.OK {
-					mark = "BAD "
-					problems++
-				}
-				fmt.Fprintf(a.stdout, "%s %s: %s\n", mark, f.Subject, f.Detail)
-			}
-			if problems > 0 {
+			if problems := installer.WriteFindings(a.stdout, findings); problems > 0 {
 				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; what else is to be done stands in each line")
 			}
+			return nil
+		},
+	}
+}
+
+func (a *app) supportCommand() *cli.Command {
+	return &cli.Command{
+		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder", Usage: "where the file goes; - is stdout"}},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			a.readOnly = true
+			path := c.String("output")
+			if path == "-" {
+				return a.installer(c).Support(c.Context, a.stdout)
+			}
+			if path == "" {
+				path = "teleport-update-support-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return failure.Unchanged("%w", err).To("name another file with --output")
+			}
+			if err := errors.Join(a.installer(c).Support(c.Context, f), f.Close()); err != nil {
+				return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
+			}
+			fmt.Fprintln(a.stdout, path)
 			return nil
 		},
 	}

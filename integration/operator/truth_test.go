@@ -44,7 +44,7 @@ func TestStatusAndVerifyKnowTheAgent(t *testing.T) {
 	s.RunsFrom(s.Executable("1.0.0"))
 	s.Must("ln", "-sfn", store+"/1.1.0/bin/teleport", linkDir+"/teleport")
 	s.StatusIs("needs_attention")
-	s.unwell("the agent runs version 1.0.0, and version 1.1.0 (oss) is linked")
+	s.unwell("the agent runs version 1.0.0, and version 1.1.0 is linked")
 	s.Must("systemctl", "restart", "teleport")
 	s.Serves("1.1.0")
 	s.StatusIs("idle")
@@ -94,7 +94,7 @@ func TestAVersionThatCrashesAfterItsWindowIsSeen(t *testing.T) {
 			t.Fatalf("status: %s, %s, %+v", r.State, r.Explanation, r.Unstable)
 		}
 	}
-	if log := s.Log("teleport-update.service"); !strings.Contains(log, "the agent is unstable version=\"1.1.0 (oss)\"") {
+	if log := s.Log("teleport-update.service"); !strings.Contains(log, "the agent is unstable version=1.1.0") {
 		t.Errorf("the journal of the timer's unit says:\n%s", log)
 	}
 	s.unwell("crashes again and again")
