@@ -34,10 +34,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		HideHelpCommand: true,
 		OnUsageError:    onUsageError,
 		ExitErrHandler:  func(*cli.Context, error) {}, // the exit code is decided below
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, DisableDefaultText: true, Usage: "print the version of this program"},
 			&cli.BoolFlag{Name: "debug", EnvVars: []string{"TELEPORT_FIND_DEBUG"}, Usage: "log each request too"},
 			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text", Usage: "how to write the log, `text|json`"},
-		},
+		}, serverFlags()...),
 		Commands: append([]*cli.Command{
 			serveCommand(),
 			statusCommand(),
@@ -56,6 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			historyCommand(),
 			tokensCommand(),
 			revokeCommand(),
+			accessCommand(),
 			channelsCommand(),
 			exportChannelsCommand(),
 			mirrorCommand(),
@@ -67,12 +69,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 					if c.NArg() > 0 {
 						return usageErrorf("version takes no arguments, got %q", c.Args().First())
 					}
-					_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-					return err
+					return printVersion(c)
 				},
 			},
 		}, orderCommands()...),
 		Action: func(c *cli.Context) error {
+			if c.Bool("version") && c.NArg() == 0 {
+				return printVersion(c)
+			}
 			if c.NArg() > 0 {
 				return usageErrorf("there is no command %q; see teleport-find --help", c.Args().First())
 			}
@@ -88,6 +92,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	return 1
+}
+
+func printVersion(c *cli.Context) error {
+	_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }
 
 // usageError is an error in how the program was called.

@@ -133,7 +133,7 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 // Where there is no server there are none.
 func neededVersions(c *cli.Context) (list []string, err error) {
 	client := newAdminClient(c)
-	if _, err := os.Lstat(client.socket); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(client.at); c.String("server") == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	var now server.AdminOverview

@@ -52,7 +52,7 @@ func (r *reportWorld) again(s store.Store) *reportWorld {
 
 func (r *reportWorld) token(name string, groups ...string) string {
 	r.t.Helper()
-	made, err := r.fleet.AddToken(r.t.Context(), AdminTokenRequest{Name: name, Groups: groups}, store.Audit{Who: "uid 0", Time: r.clock.Now()})
+	made, err := r.fleet.AddToken(r.t.Context(), AdminTokenRequest{Name: name, Groups: groups}, store.Audit{Who: "uid 0", Time: r.clock.Now()}, false)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -153,10 +153,10 @@ func TestHostileReportsChangeNothing(t *testing.T) {
 	r := w.reporting(newClock(), w.store)
 	token, devToken := r.token("all"), r.token("dev-only", "dev")
 	revoked := r.token("old")
-	if err := r.fleet.RevokeToken(t.Context(), "old", store.Audit{Who: "uid 0"}); err != nil {
+	if err := r.fleet.RevokeToken(t.Context(), "old", store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
-	expired, err := r.fleet.AddToken(t.Context(), AdminTokenRequest{Name: "short", ExpiresIn: "1s"}, store.Audit{Who: "uid 0"})
+	expired, err := r.fleet.AddToken(t.Context(), AdminTokenRequest{Name: "short", ExpiresIn: "1s"}, store.Audit{Who: "uid 0"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestHostileReportsChangeNothing(t *testing.T) {
 	r.joined(devToken, "dev", 3)
 	r.said(0, "dev", "17.2.0", nil)
 	r.said(1, "dev", "17.2.0", nil)
-	if err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(2)), store.Audit{Who: "uid 0"}); err != nil {
+	if err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(2)), store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
 	beat := func(fields string) string { return `{"host_id":"` + hostUUID(0) + `","sequence":7,` + fields + `}` }
@@ -423,7 +423,7 @@ func TestASecondJoin(t *testing.T) {
 	if status, _ := r.joins(0, token, "another secret of the host", "dev"); status != http.StatusConflict {
 		t.Errorf("a second join: %d", status)
 	}
-	if err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0", Why: "disk exchanged"}); err != nil {
+	if err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0", Why: "disk exchanged"}, false); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := r.says(0, "dev", "17.2.0", nil); status != http.StatusUnauthorized {
@@ -614,10 +614,10 @@ func TestTwoServersKnowTheSameHosts(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if err := a.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0"}); err != nil {
+	if err := a.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.fleet.RevokeToken(t.Context(), "all", store.Audit{Who: "uid 0"}); err != nil {
+	if err := a.fleet.RevokeToken(t.Context(), "all", store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := b.joins(5, token, secretOf(5), "dev"); status != http.StatusUnauthorized {
