@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -99,6 +100,8 @@ func (a *answers) run(ctx context.Context) (wait func()) {
 	every(server.TickEvery, a.engine.Run)
 	every(server.SyncEvery, a.fleet.Run)
 	every(time.Minute, a.spare)
+	hostname, _ := os.Hostname()
+	every(time.Minute, (&server.Publisher{Name: server.ServerName(hostname), Stored: a.stored, Fleet: a.fleet}).Run)
 	return func() {
 		stop()
 		running.Wait()
