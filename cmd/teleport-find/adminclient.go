@@ -213,7 +213,11 @@ func (a *adminClient) do(ctx context.Context, method, path string, data []byte) 
 	}
 	var said server.AdminError
 	if json.Unmarshal(body, &said) != nil || said.Error == "" {
-		return nil, fmt.Errorf("%s answers %s: is that the admin API of a find server?", a.at, resp.Status)
+		what := "socket"
+		if a.token != "" {
+			what = "admin API"
+		}
+		return nil, fmt.Errorf("%s answers %s: is that the %s of a find server?", a.at, resp.Status, what)
 	}
 	if method != http.MethodGet && resp.StatusCode < 500 {
 		said.Error += "; nothing was written"

@@ -65,9 +65,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 				Name:         "version",
 				Usage:        "print the version of this program",
 				OnUsageError: onUsageError,
+				Flags:        []cli.Flag{outputFlag("table")},
 				Action: func(c *cli.Context) error {
-					if c.NArg() > 0 {
-						return usageErrorf("version takes no arguments, got %q", c.Args().First())
+					if err := noWords(c); err != nil {
+						return err
 					}
 					return printVersion(c)
 				},
@@ -95,6 +96,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func printVersion(c *cli.Context) error {
+	if format := c.String("output"); format == "json" || format == "yaml" {
+		return printValue(c, map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+	}
 	_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }

@@ -68,6 +68,19 @@ func printAs[T any](c *cli.Context, value T, table func(io.Writer, T) error) err
 	return printValue(c, value)
 }
 
+// printItem prints one of several values as soon as it is known: a line of text, a line of JSON, or an item of a list
+// in YAML.
+func printItem(c *cli.Context, value any, text string) error {
+	switch c.String("output") {
+	case "table":
+		_, err := fmt.Fprintln(c.App.Writer, text)
+		return err
+	case "yaml":
+		return printValue(c, []any{value})
+	}
+	return printValue(c, value)
+}
+
 // printValue prints what has fields for JSON, as JSON or YAML.
 func printValue(c *cli.Context, value any) error {
 	data, err := json.Marshal(value)

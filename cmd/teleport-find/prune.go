@@ -122,7 +122,7 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 				}
 			}
 		}
-		if _, err := fmt.Fprintf(c.App.Writer, "%s  %s\n", e.Name(), did); err != nil {
+		if err := printItem(c, mirrored{File: e.Name(), Is: did}, e.Name()+"  "+did); err != nil {
 			return err
 		}
 	}
