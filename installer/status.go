@@ -82,7 +82,7 @@ const (
 // without a network: the desired version is then the last one heard, with the
 // time when.
 func (i *Installer) Status(ctx context.Context) (Report, error) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if errors.Is(err, os.ErrPermission) {
 		return Report{}, fmt.Errorf("%w: status reads root's files, run it as root", err)
 	}
@@ -140,14 +140,21 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, r *Report
 	answer, err := i.askQuietly(ctx, spec)
 	if err == nil {
 		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
-		r.VersionDesired, r.EditionDesired = known(answer.Version), known(string(answer.Edition))
+		r.wants(version.Release{Version: answer.Version, Edition: answer.Edition})
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
 		return
 	}
 	r.DesiredError = known(err.Error())
 	if a := i.recall(spec); a != nil {
-		r.VersionDesired, r.EditionDesired = known(a.Version), known(string(a.Edition))
+		r.wants(a.Release)
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &a.Jitter, &a.Time
+	}
+}
+
+// wants says what find names; nothing where it names no version.
+func (r *Report) wants(w version.Release) {
+	if w.Version != "" {
+		r.VersionDesired, r.EditionDesired = known(w.Version), known(string(w.Edition))
 	}
 }
 
@@ -196,6 +203,8 @@ func stateWord(c state.Config, r Report, broken error, now time.Time) (State, st
 		return StateNeedsAttention, c.Status.Refused.Reason
 	case desired.Version != "" && desired != c.Active():
 		return StateIdle, fmt.Sprintf("find wants %s; the next run follows when find says so", desired.Short())
+	case desired.Version == "" && r.DesiredCheckedAt != nil && r.DesiredError == nil:
+		return StateIdle, namesNoVersion
 	case desired.Version == "":
 		return StateIdle, "what find wants is not known: " + textOr(r.DesiredError, "it was never asked")
 	}
