@@ -148,7 +148,7 @@ func (t *transaction) commitTo(c *state.Config) {
 	c.Status.Held = t.j.Commit.Held
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
-		Result: state.Succeeded, SkippedBackup: t.j.Commit.SkippedBackup,
+		Result: state.Succeeded, SkippedBackup: t.j.Commit.SkippedBackup, Took: t.durations(),
 	}
 }
 

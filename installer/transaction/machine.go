@@ -65,6 +65,8 @@ type transaction struct {
 	j     *record
 	// db is the agent's database, once it was opened: see database.
 	db *backup.Database
+	// took are the durations of the steps that this process has done.
+	took map[string]time.Duration
 }
 
 // config reads the configuration while the transaction is open, for what is to be
