@@ -16,7 +16,7 @@ type exception struct {
 }
 
 const (
-	unhealthy = `is not healthy either|cannot go back|was cut off`
+	unhealthy = `is not healthy either|is not undone|was cut off|the agent of version \S+ (fails|crashes)|the agent is enabled at boot and does not run`
 	notThere  = "the agent's data are not there"
 	noJournal = "nobody undoes a switch by a journal that cannot be read, or that somebody else could have written; what runs goes on"
 	noBackup  = "where the new version fails, the old one needs its database, and nobody restores one from a backup that cannot be trusted"
@@ -66,9 +66,7 @@ func (r *trial) excuse(status string) (x exception, excused, told bool) {
 // open are combinations that fail as yet: they are counted apart, and go from this
 // table once what they found is mended. Each is a pattern of a combination's name.
 var open = []struct{ name, why string }{
-	{`takes the place of the link teleport$`, "an undoing stops at what it finds in the place of the agent's own link, and a folder is not moved aside"},
-	{`takes the place of the unit$`, "a unit that somebody puts there in mid-switch is not kept, and a folder is not moved aside"},
-	{`takes the place of proc$`, "whether the folder of the database is the first one is looked at when the agent is stopped already, and one that an agent made anew is taken for it after a boot"},
+	{`takes the place of proc$`, "a folder that an agent made anew, while the first one was away at a boot, is taken for it"},
 }
 
 func openBecause(name string) (why string) {

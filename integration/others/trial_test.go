@@ -4,6 +4,7 @@ package others
 
 import (
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -213,8 +214,11 @@ func (r *trial) foreignIsKept() {
 		r.problem("the file %s is gone", r.foreign)
 		return
 	}
+	status := r.Try(updater, "status", "--format", "text")
+	said := r.said.String() + status.Stdout
 	for _, name := range found {
-		if name == r.foreign || strings.Contains(r.said.String(), name) {
+		// What is in a folder goes by the folder's name.
+		if name == r.foreign || strings.Contains(said, name) || strings.HasSuffix(r.foreign, "/file") && strings.Contains(said, path.Dir(name)) {
 			return
 		}
 	}
