@@ -81,7 +81,7 @@ E`,
 }
 
 func TestTheFileForATicketIsSmall(t *testing.T) {
-	programs(t, map[string]string{"journalctl": "head -c 20000000 /dev/urandom | base64; echo the end"})
+	programs(t, map[string]string{"journalctl": "head -c 4000000 /dev/urandom | base64; echo the end"})
 	parts, size := bundle(t, testInstaller(t))
 	if size > 5<<20 {
 		t.Errorf("it is of %d bytes", size)
