@@ -54,7 +54,7 @@ test-faults: ## the whole campaigns of faults (as root), each of them whatever t
 test-fleet: ## all stories of a rollout over seven hosts (as root)
 	@$(RUNTESTS) fleet
 
-test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf (as root)
+test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels (as root)
 	@$(RUNTESTS) nightly
 
 test-rollouts: ## 100,000 random histories of rollouts, and 1,000 of two engines on one store
