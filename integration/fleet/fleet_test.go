@@ -28,7 +28,6 @@ var stories = []struct {
 	{"Nobody moves while updates are suspended", false, suspended},
 	{"The server is killed in the middle of a plan", false, killed},
 	{"The server is gone for an hour", false, away},
-	{"A host that is cloned with its secret does not count", false, cloned},
 }
 
 // TestAFleet has all stories told with FAULTS=all, as `make test-fleet` has it.
@@ -258,50 +257,5 @@ func away(p *play, before string) string {
 	p.until("stage", rollout.Done)
 	p.at(17)
 	p.until("prod", rollout.Done)
-	return version
-}
-
-func cloned(p *play, before string) string {
-	const version = "1.8.0"
-	p.sound(version)
-	original := p.prod[0]
-	machine, err := original.ReadFile("/etc/machine-id")
-	p.check(err)
-	copied, err := p.Add(p.Context(), "prod", string(machine))
-	p.check(err)
-	p.check(copied.WriteFile("/var/lib/teleport/host_uuid", []byte(p.id(original)), 0o600))
-	p.check(copied.Enable(p.Context(), ""))
-	credential, err := original.ReadFile(Credential)
-	p.check(err)
-	p.check(copied.WriteFile(Credential, credential, 0o600))
-	if got, want := p.id(copied), p.id(original); got != want {
-		p.Fatalf("the copy is %s, and what was copied %s", got, want)
-	}
-	for range 3 {
-		for _, h := range []*Host{original, copied} {
-			p.check(p.Jump(p.Now().Add(time.Minute)))
-			_, err := p.Tick(p.Context(), h)
-			p.check(err)
-		}
-	}
-	if h := p.known(original); !h.Cloned || h.State != server.HostCloned || h.Omitted == "" {
-		p.Errorf("the server knows of the two %+v", h)
-	}
-	p.pass(Poll)
-	if n := p.group("prod").Present; n != 2 {
-		p.Errorf("%d hosts of prod count", n)
-	}
-	if status := p.find("", "status"); !strings.Contains(status, "clone") {
-		p.Errorf("status says nothing of it:\n%s", status)
-	}
-
-	// The copy is taken away, and what was copied counts again.
-	p.check(copied.Close())
-	p.Hosts = p.Hosts[:len(p.Hosts)-1]
-	p.pass(40 * time.Minute)
-	if h := p.known(original); h.Cloned {
-		p.Errorf("after the copy is gone the server knows of %+v", h)
-	}
-	p.through(version)
 	return version
 }

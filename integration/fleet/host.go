@@ -20,8 +20,6 @@ const (
 	Window = "2s"
 
 	dataDir = "/var/lib/teleport"
-	// Credential is what a host reports with.
-	Credential = dataDir + "/versions/report.json"
 )
 
 // Host is a host of a fleet.
@@ -33,19 +31,13 @@ type Host struct {
 	cut   atomic.Bool
 }
 
-// Add boots a host of a group, without an agent: Enable installs it. A machine-id makes it
-// another one's copy; "" is its own.
-func (f *Fleet) Add(ctx context.Context, group, machineID string) (_ *Host, err error) {
+// Add boots a host of a group, without an agent: Enable installs it.
+func (f *Fleet) Add(ctx context.Context, group string) (_ *Host, err error) {
 	h := &Host{Group: group}
 	if h.Host, err = host.New(ctx, host.Options{}); err != nil {
 		return nil, err
 	}
 	f.Hosts = append(f.Hosts, h)
-	if machineID != "" {
-		if err := h.WriteFile("/etc/machine-id", []byte(machineID), 0o444); err != nil {
-			return nil, err
-		}
-	}
 	if h.relay, err = h.Listen("tcp", Address); err != nil {
 		return nil, err
 	}

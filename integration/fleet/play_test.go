@@ -64,7 +64,7 @@ func newPlay(t *testing.T, version string) *play {
 	var all sync.WaitGroup
 	for _, group := range []string{"dev", "dev", "stage", "stage", "prod", "prod", "prod"} {
 		// One boots after the other, and they install together.
-		h, err := f.Add(t.Context(), group, "")
+		h, err := f.Add(t.Context(), group)
 		p.check(err)
 		all.Go(func() {
 			if err := h.Enable(t.Context(), token); err != nil {
@@ -209,18 +209,6 @@ func (p *play) known(h *Host) (found server.AdminHost) {
 	}
 	p.Fatalf("the server does not know %s", id)
 	return found
-}
-
-// through brings a version to all groups by schedule.
-func (p *play) through(version string) {
-	p.Helper()
-	p.find("", "set-version", version)
-	p.at(13)
-	p.until("dev", rollout.Done)
-	p.at(15)
-	p.until("stage", rollout.Done)
-	p.at(17)
-	p.until("prod", rollout.Done)
 }
 
 // explain says what helps to see why a test failed.

@@ -69,7 +69,7 @@ func (d *act) begin() error {
 	errs := make([]error, 3)
 	var all sync.WaitGroup
 	for i, group := range []string{"dev", "dev", "prod"} {
-		h, err := d.Add(d.ctx, group, "")
+		h, err := d.Add(d.ctx, group)
 		if err != nil {
 			return err
 		}
