@@ -149,7 +149,7 @@ func aboutTarget(c state.Config, r Report, desired version.Release, now time.Tim
 			f.Version, f.Attempts, plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))
 	case c.Status.Refused.Is(desired):
 		return one(TargetRefused, nil, "%s", c.Status.Refused.Reason)
-	case desired.Version == "" && r.DesiredCheckedAt != nil && r.DesiredError == nil:
+	case desired.Version == "" && r.DesiredCheckedAt != nil:
 		return one(TargetNone, nil, namesNoVersion)
 	case desired.Version == "":
 		return one(TargetUnknown, nil, "what find wants is not known: %s", textOr(r.DesiredError, "it was never asked"))

@@ -59,6 +59,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"idle":          {c: enabled(nil), answer: wants11},
 		"no-systemd":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.ActiveState = "" }},
 		"never-asked":   {c: enabled(nil)},
+		"no-target":     {c: enabled(nil), answer: strings.Replace(strings.Replace(wants12, "1.2.0", "", 1), "enterprise", "", 1)},
 		"updating":      {c: enabled(nil), answer: wants12, journal: journal("switched"), locked: true},
 		"find-unreachable": {c: enabled(nil), answer: wants11, ticks: state.Ticks{
 			Unreachable: &state.Unreachable{Since: noon.Add(-time.Hour / 2), Runs: 3, Error: "ask http://127.0.0.1:1: connection refused"}}},

@@ -88,7 +88,7 @@ func (a *attempt) update(c Command) int {
 	if !a.Enabled {
 		return 0
 	}
-	whole := a.repair(c.Now)
+	whole := a.repair(!c.Scheduled)
 	a.mark()
 	refetch := func() int {
 		if whole {

@@ -53,6 +53,7 @@ type Step struct {
 	// KillAt is where the command is killed: entry and exit of each call that
 	// changes something are counted. 0 lets it end.
 	KillAt  int
+	Other   Other    // what somebody else does while the command runs
 	Outside *Outside // what changes on the network
 	Agent   *Agent
 	Damage  Damage        // of the active version, or the previous one
@@ -78,6 +79,8 @@ func (s Step) String() string {
 	switch {
 	case s.Command != nil && s.KillAt > 0:
 		return fmt.Sprintf("%v, killed at point %d", *s.Command, s.KillAt)
+	case s.Command != nil && s.Other != "":
+		return fmt.Sprintf("%v, while %s", *s.Command, s.Other)
 	case s.Command != nil:
 		return s.Command.String()
 	case s.Outside != nil:
@@ -121,8 +124,9 @@ func (o *Outside) String() string {
 
 // Options say what kinds of steps a walk has.
 type Options struct {
-	Steps int
-	Kills bool
+	Steps  int
+	Kills  bool
+	Others bool
 }
 
 // Plan makes the steps of a walk from a seed. They do not depend on anything
@@ -229,6 +233,10 @@ func (p *planner) command(c Command) {
 				break
 			}
 		}
+		return
+	}
+	if p.o.Others && p.chance(6) {
+		p.add(Step{Command: &c, Other: pick(p.rand, Others)})
 		return
 	}
 	p.add(Step{Command: &c})

@@ -20,7 +20,7 @@ type Violation struct {
 
 // Tally counts what walks did.
 type Tally struct {
-	Commands, Succeeded, Kills, Switches, Restores int
+	Commands, Succeeded, Kills, Others, Switches, Restores int
 }
 
 // Walk replays steps on a fresh host in dir and returns the first violation, nil
@@ -74,6 +74,9 @@ func (w *walk) step(ctx context.Context, s Step) (string, error) {
 			if what, err := w.command(ctx, Command{Name: "recover"}, 0); err != nil || what != "" {
 				return what, err
 			}
+		}
+		if s.Other != "" {
+			return w.meanwhile(ctx, *s.Command, s.Other)
 		}
 		return w.command(ctx, *s.Command, s.KillAt)
 	}

@@ -73,9 +73,9 @@ func TestRandomWalksKeepThePromise(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("random walks: %d (%d commands, %d of them with exit code 0; %d kills, %d changes of version, %d databases restored), violations: %d",
-		walks, sum.Commands, sum.Succeeded, sum.Kills, sum.Switches, sum.Restores, violations)
-	if walks >= 40 && (sum.Kills == 0 || sum.Restores == 0 || sum.Succeeded < sum.Commands/3) {
+	t.Logf("random walks: %d (%d commands, %d of them with exit code 0; %d kills, %d with others at work, %d changes of version, %d databases restored), violations: %d",
+		walks, sum.Commands, sum.Succeeded, sum.Kills, sum.Others, sum.Switches, sum.Restores, violations)
+	if walks >= 40 && (sum.Kills == 0 || sum.Others == 0 || sum.Restores == 0 || sum.Succeeded < sum.Commands/3) {
 		t.Errorf("these walks show little: %+v", sum)
 	}
 }
@@ -84,6 +84,7 @@ func (t *Tally) add(u Tally) {
 	t.Commands += u.Commands
 	t.Succeeded += u.Succeeded
 	t.Kills += u.Kills
+	t.Others += u.Others
 	t.Switches += u.Switches
 	t.Restores += u.Restores
 }
@@ -93,7 +94,7 @@ func (t *Tally) add(u Tally) {
 func walkOn(t *testing.T, updater string, seed uint64, tally *Tally) {
 	dir := filepath.Join(memory, fmt.Sprint(seed))
 	defer os.RemoveAll(dir)
-	before, steps := Plan(seed, Options{Steps: *stepsFlag, Kills: true})
+	before, steps := Plan(seed, Options{Steps: *stepsFlag, Kills: true, Others: true})
 	n := 0
 	try := func(steps []Step) (*Violation, []string) {
 		n++
