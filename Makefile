@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages repository test test-packages test-hosts test-faults test-nightly test-rollouts test-mutants lint demo bench bench-find bench-backup figures fuzz clean
+.PHONY: help build packages repository test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint demo bench bench-find bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -50,6 +50,9 @@ test-hosts: ## real systemd hosts in containers (as root)
 
 test-faults: ## the whole campaigns of faults (as root), each of them whatever the one before found
 	@$(RUNTESTS) faults
+
+test-fleet: ## all stories of a rollout over seven hosts (as root)
+	@$(RUNTESTS) fleet
 
 test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels (as root)
 	@$(RUNTESTS) nightly

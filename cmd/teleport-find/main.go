@@ -35,7 +35,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		OnUsageError:    onUsageError,
 		ExitErrHandler:  func(*cli.Context, error) {}, // the exit code is decided below
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, DisableDefaultText: true, Usage: "print the version of this program"},
+			&cli.BoolFlag{Name: "version", DisableDefaultText: true, Usage: "print the version of this program"},
 			&cli.BoolFlag{Name: "debug", EnvVars: []string{"TELEPORT_FIND_DEBUG"}, Usage: "log each request too"},
 			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text", Usage: "how to write the log, `text|json`"},
 		}, serverFlags()...),

@@ -33,6 +33,8 @@ type config struct {
 		RowsPerSecond *int `yaml:"rows_per_second"`
 		// JournalMode is the database's: "wal" (default) or "delete".
 		JournalMode string `yaml:"journal_mode"`
+		// BreaksOn are versions that exit when they start on this host.
+		BreaksOn []string `yaml:"breaks_on"`
 	} `yaml:"stand_in"`
 }
 

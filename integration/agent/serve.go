@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -44,6 +45,9 @@ func serve(self stamp.Stamp, c config, pidFile string) error {
 	case self.Variant == stamp.ExitsZero:
 		p.hesitate()
 		return nil
+	case slices.Contains(c.StandIn.BreaksOn, self.Version):
+		p.hesitate()
+		return errors.New("this release exits at start on this host")
 	case self.Variant == stamp.DiesOnReload && p.parent == nil:
 		return errors.New("this release exits at start and dies when it is handed over to")
 	}

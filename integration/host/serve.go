@@ -41,10 +41,11 @@ func (h *Host) ServeFind(ctx context.Context, address string, args ...string) (*
 	if err != nil {
 		return nil, err
 	}
-	return s, h.awaitListening(ctx, s, address)
+	return s, h.AwaitListening(ctx, s, address)
 }
 
-func (h *Host) awaitListening(ctx context.Context, s *Server, address string) error {
+// AwaitListening returns when a server accepts connections at address, host and port.
+func (h *Host) AwaitListening(ctx context.Context, s *Server, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	for {

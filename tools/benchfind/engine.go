@@ -137,13 +137,14 @@ func runEngine(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	wall, cpu, err := one.tick(ctx)
+	plan, cpu, err := one.tick(ctx)
 	one.close()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  %-52s %8.2f s, %.2f s of CPU (goal: %.0f s)\n", "a plan for all hosts in one group, into the store", wall, cpu, goalPlan)
-	if err := measureIndex(hosts); err != nil {
+	fmt.Printf("  %-52s %8.2f s, %.2f s of CPU (goal: %.0f s)\n", "a plan for all hosts in one group, into the store", plan, cpu, goalPlan)
+	perHost, err := measureIndex(hosts)
+	if err != nil {
 		return err
 	}
 
@@ -152,7 +153,8 @@ func runEngine(ctx context.Context, args []string) error {
 		return err
 	}
 	defer many.close()
-	if wall, cpu, err = many.tick(ctx); err != nil {
+	wall, cpu, err := many.tick(ctx)
+	if err != nil {
 		return err
 	}
 	fmt.Printf("  %-52s %8.2f s, %.2f s of CPU\n", fmt.Sprintf("the tick that captures %d plans", groups), wall, cpu)
@@ -168,11 +170,14 @@ func runEngine(ctx context.Context, args []string) error {
 		walls, cpus = append(walls, wall), append(cpus, cpu)
 	}
 	fmt.Printf("  %-52s %8.2f s, %.2f s of CPU (goal: %.0f s of CPU)\n", fmt.Sprintf("a tick over %d groups with plans", groups), median(walls), median(cpus), goalTick)
-	return nil
+	return record("find-engine", hosts, rounds,
+		value("a plan for all hosts in one group, into the store", plan, "s", goalPlan),
+		value("a host in the index of a plan", perHost, "B", goalPerHost),
+		value(fmt.Sprintf("a tick over %d groups with plans: CPU", groups), median(cpus), "s", goalTick))
 }
 
 // measureIndex says what the hosts of a plan take in memory.
-func measureIndex(hosts int) error {
+func measureIndex(hosts int) (perHost float64, err error) {
 	names := make([]string, hosts)
 	for i := range names {
 		names[i] = hostID(i)
@@ -186,18 +191,18 @@ func measureIndex(hosts int) error {
 	before := heap()
 	index, err := rollout.NewIndex(names)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	took := float64(heap()-before) / float64(hosts)
 	began := time.Now()
 	for i := range names {
 		if place, ok := index.Place(rollout.ParseHostID(names[i*7919%hosts])); !ok || place != i*7919%hosts {
-			return errors.New("the index has lost a host")
+			return 0, errors.New("the index has lost a host")
 		}
 	}
 	fmt.Printf("  %-52s %8.1f bytes (goal: %d), %.0f ns a look-up\n", "a host in the index of a plan", took, goalPerHost, float64(time.Since(began).Nanoseconds())/float64(hosts))
 	runtime.KeepAlive(names)
-	return nil
+	return took, nil
 }
 
 // serveFind is the server itself, with its plans under way.

@@ -1,5 +1,5 @@
 // Command benchfind measures the find server and prints ratios: seconds belong to a
-// machine, ratios to a design. It never fails because something was slow.
+// machine, ratios to a design. It leaves them for `make figures`, too. It never fails because something was slow.
 //
 //	go run ./tools/benchfind [-rounds N] [-seconds S] [-hosts N] [-only find,engine,reports]
 //
@@ -30,6 +30,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"teleport-update/tools/internal/figure"
 )
 
 // goals are ratios and bounds of the design.
@@ -120,7 +122,11 @@ func measureFind(ctx context.Context, hosts, rounds int, each time.Duration) err
 		fmt.Printf("  %-20s %12.0f %8.2f %10.2f %8.2f\n", c.name, median(c.rates), median(c.rates)/median(base.rates), median(c.p99s), median(c.p99s)/median(base.p99s))
 	}
 	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
-	return nil
+	var rows []figure.Row
+	for _, c := range contenders[1:] {
+		rows = append(rows, against(base, c)...)
+	}
+	return record("find", hosts, rounds, rows...)
 }
 
 func median[T cmp.Ordered](list []T) T {

@@ -190,7 +190,9 @@ func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) 
 	fmt.Printf("  %-52s %8.2f of those due\n", "reports taken meanwhile", taken/due)
 	fmt.Printf("  %-52s %8d MB at most (goal: %d)\n", "memory (resident)", memory(ours, "VmHWM"), goalMemory)
 	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
-	return nil
+	rows := append(against(base, ours), value("reports taken meanwhile, of those due", taken/due, "", 0),
+		value("memory at most (resident)", float64(memory(ours, "VmHWM")), "MB", goalMemory))
+	return record("find-reports", hosts, rounds, rows...)
 }
 
 // goalMemory is in megabytes, for a million hosts.

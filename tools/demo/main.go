@@ -1,7 +1,8 @@
 // Command demo shows teleport-update at work on a real host: it builds the
 // programs and three releases, starts teleport-find, boots a disposable host
 // with systemd, and runs the commands an operator would run, with their real
-// output. It needs root, and installs what it needs.
+// output; then three more hosts, which a rollout keeps from a broken release. It
+// needs root, and installs what it needs.
 package main
 
 import (
@@ -40,7 +41,14 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	return d.story()
+	if err := d.story(); err != nil {
+		return err
+	}
+	if err := secondAct(ctx); err != nil {
+		return err
+	}
+	say("Done. The hosts are gone; nothing was left on this machine but the build folder.")
+	return nil
 }
 
 // demo is one host and its find server.
@@ -107,11 +115,7 @@ func (d *demo) story() error {
 		},
 		func() error {
 			say("The timer's next run leaves 1.2.0 alone until its next attempt is due.")
-			if err := d.show(0, "teleport-update", "update"); err != nil {
-				return err
-			}
-			say("Done. The host is gone; nothing was left on this machine but the build folder.")
-			return nil
+			return d.show(0, "teleport-update", "update")
 		},
 	}
 	for _, step := range steps {

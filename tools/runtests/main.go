@@ -4,7 +4,7 @@
 //	go run ./tools/runtests [-part NAME] [-v] SUITE…
 //
 // The suites are packages (every package), hosts (real systemd hosts), and the
-// campaigns faults and nightly. A part is a package, or a campaign of one. Each
+// campaigns faults, fleet and nightly. A part is a package, or a campaign of one. Each
 // ends with a line:
 //
 //	[ 7/19] integration/database … ok 93 s

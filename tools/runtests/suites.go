@@ -50,9 +50,11 @@ var suites = []suite{
 			campaign("integration/faults", "40m", ""),
 			campaign("integration/powercut", "40m", "TestAPowerCut"),
 			campaign("integration/walks", "20m", ""),
+			campaign("integration/findfaults", "60m", ""),
 			campaign("integration/hostile", "15m", ""),
 		}, nil
 	}},
+	{"fleet", "make test-fleet", func() ([]*test, error) { return []*test{campaign("integration/fleet", "30m", "")}, nil }},
 	{"nightly", "make test-nightly", func() ([]*test, error) {
 		return []*test{
 			campaign("integration/hostfaults", "30m", "TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers"),

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+
+	"teleport-update/tools/internal/figure"
+)
+
+// record leaves a table for `make figures`.
+func record(name string, hosts, rounds int, rows ...figure.Row) error {
+	table := figure.Benchmark{Origin: figure.Measured("make bench-find"), Machine: figure.Machine(), Rows: rows,
+		Notes: []string{fmt.Sprintf("%d hosts. Medians of %d interleaved runs.", hosts, rounds)}}
+	return figure.Figures{Benchmarks: map[string]figure.Benchmark{name: table}}.Record(".", "bench-"+name)
+}
+
+// value is a row that should be at most a goal; 0 is none.
+func value(what string, v float64, unit string, goal float64) figure.Row {
+	return figure.Row{What: what, Value: v, Unit: unit, Goal: goal, HasGoal: goal > 0}
+}
+
+// against compares what a contender does with the constant handler. Of rates, the ratio is
+// turned over: a figure's goal is the most that it should be.
+func against(base, c *contender) []figure.Row {
+	rate := figure.Row{What: "questions a second: constant net/http handler / " + c.name, Value: median(base.rates) / median(c.rates),
+		Medians: fmt.Sprintf("%.0f / %.0f", median(base.rates), median(c.rates))}
+	p99 := figure.Row{What: "p99: " + c.name + " / constant net/http handler", Value: median(c.p99s) / median(base.p99s),
+		Medians: fmt.Sprintf("%.2f ms / %.2f ms", median(c.p99s), median(base.p99s))}
+	if c.name == "teleport-find" {
+		rate.Goal, rate.HasGoal, p99.Goal, p99.HasGoal = 1/goalRate, true, goalP99, true
+	}
+	return []figure.Row{rate, p99}
+}

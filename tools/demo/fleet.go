@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/fleet"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+)
+
+const groups = `kind: autoupdate_config
+metadata: {name: autoupdate-config}
+spec:
+  agents:
+    mode: enabled
+    schedules:
+      regular:
+      - {name: dev, days: ["*"], start_hour: 13, canary_count: 1}
+      - {name: prod, days: ["*"], start_hour: 15}
+`
+
+// secondAct is a fleet, and a release that is stopped at its canary.
+func secondAct(ctx context.Context) (err error) {
+	say("The second act: a fleet of three hosts, two in the group dev and one in prod. The server's clock is the demo's, so that hours pass at once.")
+	f, err := fleet.New(ctx)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err != nil {
+		return err
+	}
+	d := &act{Fleet: f, ctx: ctx}
+	for _, step := range []func() error{d.begin, d.breaks, d.look} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type act struct {
+	*fleet.Fleet
+	ctx context.Context
+}
+
+func (d *act) begin() error {
+	if err := d.Release(release.Spec{Version: "1.0.0"}); err != nil {
+		return err
+	}
+	fmt.Printf("\n  root@find # cat groups.yaml\n")
+	(&indented{out: os.Stdout}).Write([]byte(groups))
+	if err := d.find(groups, "apply", "-f", "groups.yaml"); err != nil {
+		return err
+	}
+	if err := d.find("", "set-version", "1.0.0", "--schedule", "immediate"); err != nil {
+		return err
+	}
+	say("Hosts report with a secret of their own, which they get by a join token.")
+	token, err := d.Find(d.ctx, "", "tokens", "add", "fleet")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n  root@find # teleport-find tokens add fleet > report-token\n  root@each # teleport-update enable --group GROUP --report-token-file report-token …\n")
+	errs := make([]error, 3)
+	var all sync.WaitGroup
+	for i, group := range []string{"dev", "dev", "prod"} {
+		h, err := d.Add(d.ctx, group)
+		if err != nil {
+			return err
+		}
+		all.Go(func() { errs[i] = h.Enable(d.ctx, strings.TrimSpace(token)) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	// The server waits until all hosts have had time to report.
+	if _, err := d.Pass(d.ctx, 30*time.Minute); err != nil {
+		return err
+	}
+	return d.find("", "hosts")
+}
+
+func (d *act) breaks() error {
+	say("The next release, 1.1.0, exits when it starts. Nobody knows yet.")
+	if err := d.Release(release.Spec{Version: "1.1.0", Variant: stamp.ExitsAtStart}); err != nil {
+		return err
+	}
+	if err := d.find("", "set-version", "1.1.0"); err != nil {
+		return err
+	}
+	say("It is 13:00. One host of dev is picked as the canary; all three look.")
+	begin := fleet.Begin
+	if _, err := d.Pass(d.ctx, time.Date(begin.Year(), begin.Month(), begin.Day(), 13, 0, 0, 0, time.UTC).Sub(d.Now())); err != nil {
+		return err
+	}
+	_, err := d.Pass(d.ctx, fleet.Poll)
+	return err
+}
+
+func (d *act) look() error {
+	say("The canary has put 1.0.0 back and said so. Its group is halted, and nobody else is told to update.")
+	if err := d.find("", "status"); err != nil {
+		return err
+	}
+	o, err := d.Status(d.ctx)
+	if err != nil {
+		return err
+	}
+	if o.Word != "halted" {
+		return fmt.Errorf("the rollout is %s, not halted: %s", o.Word, o.Sentence)
+	}
+	say("Hours later all hosts run what they ran before.")
+	if err := d.Jump(d.Now().Add(3 * time.Hour)); err != nil {
+		return err
+	}
+	if _, err := d.Pass(d.ctx, 2*fleet.Poll); err != nil {
+		return err
+	}
+	for _, h := range d.Hosts {
+		fmt.Printf("\n  root@%s # readlink /usr/local/bin/teleport\n", h.Group)
+		r, err := h.RunCommand(d.ctx, host.Command{Args: []string{"readlink", "/usr/local/bin/teleport"}, Output: &indented{out: os.Stdout}})
+		if err == nil && r.Code == 0 {
+			err = h.Serves(d.ctx, "1.0.0")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	say("Why does the host of prod stay as it is? And who has done what?")
+	id, err := d.Hosts[2].ID()
+	if err != nil {
+		return err
+	}
+	if err := d.find("", "host", id); err != nil {
+		return err
+	}
+	return d.find("", "history")
+}
+
+// find shows a command of the server's.
+func (d *act) find(input string, args ...string) error {
+	fmt.Printf("\n  root@find # teleport-find %s\n", strings.Join(quoted(args), " "))
+	for i, arg := range args {
+		if arg == "groups.yaml" {
+			args[i] = "-"
+		}
+	}
+	out, err := d.Find(d.ctx, input, args...)
+	(&indented{out: os.Stdout}).Write([]byte(out))
+	return err
+}
