@@ -41,6 +41,7 @@ type model struct {
 	ordered    bool // the recovery at boot runs: whoever starts the agent waits for it
 	reachable  bool
 	enabled    bool   // the agent is started at boot
+	started    bool   // it was, since the boot
 	unit       string // as systemd has read it; empty: not found
 	main       *process
 	failed     bool // the agent died, or could not be started
@@ -215,7 +216,7 @@ func (m *model) tick() (error, bool) {
 // reboot is a boot with its recovery.
 func (m *model) reboot() (err error, wasKilled bool) {
 	m.ends()
-	m.failed, m.down = false, false
+	m.failed, m.down, m.started = false, false, false
 	m.boots++
 	m.read()
 	m.ordered = true
@@ -242,7 +243,7 @@ func (m *model) program() (v, dir string) {
 // launch starts a process by the links.
 func (m *model) launch() {
 	m.invocation++
-	m.failed = false
+	m.failed, m.started = false, true
 	p := m.spawn()
 	if p == nil {
 		m.failed = true
@@ -415,10 +416,13 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 		if m.unit == "" {
 			s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 		}
+		s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
+		if m.started {
+			s.InvocationID = fmt.Sprint(m.invocation)
+		}
 		switch {
 		case m.main != nil:
 			s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
-			s.InvocationID = fmt.Sprint(m.invocation)
 			s.Group = []int{others.pid}
 			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Exe: m.main.dir + "/bin/teleport"}
 		case m.failed:

@@ -326,7 +326,9 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if err != nil || sight.State == state.AgentUnknown || t.j.BootID == t.BootID() {
 		return err
 	}
-	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped
+	// One that is enabled and was never started since has yet to come: its mount is late.
+	late := sight.UnitFileState == "enabled" && sight.InvocationID == ""
+	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped && !late
 	if down {
 		t.Log.Info("the agent stays down: systemd did not start it at this boot")
 	}

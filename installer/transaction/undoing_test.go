@@ -272,6 +272,18 @@ func TestAnAgentThatIsNotStartedAtBootStaysDown(t *testing.T) {
 	m.endsOn("1.0.0")
 }
 
+// What is started at boot, and waits for a mount that is late or failed, is still to run.
+func TestAnAgentThatIsStillToBeStartedAtBootRunsInTheEnd(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.ends()
+	m.boots++
+	m.started = false
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
 // A transaction that begins while the host shuts down would take the agent for one that a
 // person stopped, and be committed without a watch.
 func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
