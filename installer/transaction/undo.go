@@ -229,6 +229,15 @@ func (u *undoing) keepNew(ctx context.Context) error {
 // After an undoing that failed, and that the next run begins again, it only sees
 // that some agent runs: some agent beats none, as it does at boot.
 func (u *undoing) bringBack(ctx context.Context) error {
+	err := u.seeItBack(ctx)
+	_, unhealthy := errors.AsType[*health.UnhealthyError](err)
+	if err == nil || unhealthy || errors.Is(err, health.ErrHostStopping) || len(u.errs) > 0 || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
+		return err
+	}
+	return errors.Join(err, u.agent.Start(ctx))
+}
+
+func (u *undoing) seeItBack(ctx context.Context) error {
 	if len(u.errs) > 0 {
 		// First: what an agent writes from now on is not to be lost to another restore.
 		err := u.j.save(&u.j.Journal)

@@ -339,3 +339,27 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 		})
 	}
 }
+
+// Whatever keeps the old version from being watched, it is started: an agent beats none.
+func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
+	for _, call := range []string{"look", "prove"} {
+		m := upgrade(t, two(diesLate))
+		stopped := false
+		m.before = func(name string) error {
+			stopped = stopped || name == "stop"
+			if j, err := state.LoadJournal(m.Paths.Journal()); stopped && err == nil && j.Phase == restored && name == call {
+				return errNoAnswer
+			}
+			return nil
+		}
+		m.needsPerson(m.do(Update), "does not answer")
+		if m.main == nil || m.main.version != "1.0.0" {
+			t.Errorf("%s failed, and %+v runs", call, m.main)
+		}
+		m.calm()
+		if err, _ := m.tick(); err != nil {
+			t.Error(err)
+		}
+		m.endsOn("1.0.0")
+	}
+}
