@@ -38,6 +38,7 @@ type model struct {
 	boots      int
 	down       bool // the host is shutting down
 	booted     bool // systemd runs
+	creates    bool // an agent that finds no database makes one
 	ordered    bool // the recovery at boot runs: whoever starts the agent waits for it
 	reachable  bool
 	enabled    bool   // the agent is started at boot
@@ -274,6 +275,9 @@ func (m *model) spawn() *process {
 	m.pids++
 	if v == m.to.Version {
 		m.restores = 0
+	}
+	if ok && m.creates && m.seen.gone && b.fate != diesFirst {
+		m.exec(fmt.Sprintf("CREATE TABLE rows (n INTEGER); PRAGMA user_version=%d", b.schema))
 	}
 	switch now := m.seen; {
 	case !ok, b.fate == diesFirst, now.gone, now.schema > b.schema:

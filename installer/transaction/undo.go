@@ -253,6 +253,13 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 		return nil
 	}
 	err := u.watchOld(ctx)
+	if _, fails := errors.AsType[*health.UnhealthyError](err); fails {
+		if moved, moveErr := u.moveFirstAside(ctx); moved || moveErr != nil {
+			if err = moveErr; err == nil {
+				err = u.watchOld(ctx)
+			}
+		}
+	}
 	unhealthy, ok := errors.AsType[*health.UnhealthyError](err)
 	if !ok {
 		return err
