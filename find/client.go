@@ -43,8 +43,8 @@ type Client struct {
 // not found, once more at /webapi/find, the path of Managed Updates v2.
 //
 // An error says what came back, quotes a little of it, and holds no secret. An
-// Answer without an error is complete: a semantic version, a known edition, a
-// jitter in range.
+// Answer without an error is complete: a semantic version or none, a known edition,
+// a jitter in range.
 func (c *Client) Ask(ctx context.Context, req Request) (Answer, error) {
 	base, err := ParseProxy(req.Proxy)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	case resp.StatusCode == http.StatusNotFound:
 		return Answer{}, errNotFound
 	case resp.StatusCode != http.StatusOK:
-		return Answer{}, fmt.Errorf("the answer is %s: %s", Excerpt([]byte(resp.Status), 60), quote(body))
+		return Answer{}, &statusError{resp.StatusCode, fmt.Sprintf("the answer is %s: %s", Excerpt([]byte(resp.Status), 60), quote(body))}
 	case err != nil:
 		return Answer{}, fmt.Errorf("the answer broke off after %d bytes: %w", len(body), webclient.PlainError(err))
 	case len(body) > maxBody:

@@ -3,8 +3,8 @@ package installer
 import (
 	"context"
 
-	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/successor"
 )
 
 // Setup writes the updater's own units, and the fixed copy of the updater that
@@ -31,8 +31,10 @@ func (i *Installer) installUnits(ctx context.Context) error {
 		return err
 	}
 	defer agent.Close()
-	_, err = i.InstallUnits(ctx, agent)
-	return err
+	if _, err = i.InstallUnits(ctx, agent); err != nil || successor.Current() != nil {
+		return err // an updater that came with a version has to show first that it can switch
+	}
+	return i.PromoteCopy(ctx)
 }
 
 // look sees the agent as it is now.
@@ -52,12 +54,4 @@ func (i *Installer) switchOver(ctx context.Context, r transaction.Request) error
 	end()
 	i.tell(ctx, nil)
 	return err
-}
-
-// Uninstall takes the updater off the host. The agent goes back to what the
-// first enable found, which may be none; with keepAgent it stays, as plain
-// files. Its configuration and its data are never touched, but for what enable's
-// --token-file put there.
-func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
-	return i.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
 }

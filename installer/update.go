@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"teleport-update/find"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -53,8 +54,13 @@ type intent struct {
 // updates are enabled, find wants it now, and the version is not held, pinned
 // or backing off.
 func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
+	t := i.beginTick()
+	return t.end(ctx, t.update(ctx, opts))
+}
+
+func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := state.LoadConfig(i.Paths.Config()); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
+	if c, err := i.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
 		i.Log.Info("updates are disabled; nothing to do")
 		i.tell(ctx, nil)
 		return nil
@@ -65,10 +71,16 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 		return err
 	}
 	if damaged != nil {
+		if !i.mayFetch(ctx, *damaged) {
+			return nil
+		}
 		return i.fetchAgain(ctx, *damaged)
 	}
 	if in == nil {
 		i.tidy(ctx)
+		return nil
+	}
+	if !i.mayFetch(ctx, in.wanted) {
 		return nil
 	}
 	asked := i.Now()
@@ -111,7 +123,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if err := i.ResolveProxy(&spec); err != nil {
 		return nil, nil, err
 	}
-	whole, err := i.repair(ctx, c, opts.Now)
+	whole, err := i.repair(ctx, c, !i.Scheduled)
 	if _, refused := errors.AsType[*failure.RefusedError](err); err != nil && !refused {
 		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
 	}
@@ -138,7 +150,11 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 			i.Log.Warn("find cannot be asked; the active version is fetched again all the same", "error", err)
 			return nil, damaged, nil
 		}
-		return nil, nil, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
+		unreachable := find.Unreachable(err)
+		if err = fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c)); unreachable {
+			err = &unreachableError{err}
+		}
+		return nil, nil, err
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
@@ -172,17 +188,15 @@ func updateRequest(c state.Config, d decision, opts UpdateOptions) transaction.R
 // named is a release of which no more is known than its name.
 func named(r version.Release) state.Tree { return state.Tree{Release: r} }
 
-// waitJitter spreads the load on the mirrors. It holds no lock, and a version
-// that is already on disk is not waited for: there is nothing to spread.
+// waitJitter spreads the load on the mirrors, and the restarts of a fleet: a version
+// that is already on disk is waited for as well, or all hosts of a cluster that goes
+// back would restart at once. It holds no lock.
 func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptions) error {
 	if opts.Now || in.Jitter == 0 {
 		return nil
 	}
-	if tree, ok, err := i.Store.Lookup(in.Release); ok && in.accepts(tree) || err != nil {
-		return err
-	}
 	d := i.Jitter(min(in.Jitter, longestJitter))
-	i.Log.Info("waiting a random time before the download", "wait", d.Round(time.Second), "version", in.Version)
+	i.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), transaction.StaysAsItIs(in.Config))

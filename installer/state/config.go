@@ -97,7 +97,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // EmptyConfig is that of a host on which the updater was never enabled.
 func EmptyConfig() Config { return Config{Version: configVersion, Kind: configKind} }
 
-// LoadConfig reads updates.yaml. One that is not there is an empty
+// LoadConfig reads updates.yaml as it stands there; see Paths.LoadConfig for what RFD
+// 0169 leaves out of it. One that is not there is an empty
 // configuration: the updater is installed but was never enabled.
 func LoadConfig(path string) (Config, error) {
 	c, _, err := LoadConfigOr(path, "")

@@ -94,7 +94,8 @@ func cameFrom(p procfs.Process, dir string) bool {
 	return err == nil && p.CameFrom(real)
 }
 
-func stateOf(u systemd.Unit) state.AgentState {
+// StateOf says what the agent's unit does.
+func StateOf(u systemd.Unit) state.AgentState {
 	switch {
 	case u.ActiveState == "failed", strings.HasPrefix(u.SubState, "auto-restart"):
 		return state.AgentFailing
@@ -135,7 +136,7 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	if err != nil {
 		return Sight{}, err
 	}
-	s := Sight{Unit: u, State: stateOf(u)}
+	s := Sight{Unit: u, State: StateOf(u)}
 	if p := procfs.Host().Process(int(u.MainPID)); p != nil {
 		s.Main = *p
 	}

@@ -72,7 +72,8 @@ func (t *transaction) finish(ctx context.Context) error {
 	if c.Active() != t.j.To.Release {
 		t.tellForeignUpdater(tree)
 	}
-	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil
+	// A file of a person's may have named the version before there was any.
+	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
 		t.commitTo(&c)
 	}
@@ -94,6 +95,9 @@ func (t *transaction) finish(ctx context.Context) error {
 	}
 	if err := t.close(); err != nil {
 		return err
+	}
+	if err := t.PromoteCopy(ctx); err != nil {
+		t.Log.Warn("the timer and the recovery go on with an older updater", "error", err)
 	}
 	t.Log.Info("version is active", "version", t.j.To.String(), "previous", NameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	t.Retain(c)
@@ -144,7 +148,7 @@ func (t *transaction) commitTo(c *state.Config) {
 	c.Status.Held = t.j.Commit.Held
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
-		Result: state.Succeeded, SkippedBackup: t.j.Commit.SkippedBackup,
+		Result: state.Succeeded, SkippedBackup: t.j.Commit.SkippedBackup, Took: t.durations(),
 	}
 }
 

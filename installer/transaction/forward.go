@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"teleport-update/backup"
 	"teleport-update/health"
@@ -169,7 +170,10 @@ func (s Sight) asFound() state.Agent {
 // the version is proven.
 func (t *switching) forward(ctx context.Context) (held bool, err error) {
 	for _, s := range steps() {
-		if err := s.do(t, ctx); err != nil {
+		began := t.Now()
+		err := s.do(t, ctx)
+		t.note(s, t.Now().Sub(began))
+		if err != nil {
 			return false, err
 		}
 		held = s.enters == proven
@@ -178,6 +182,36 @@ func (t *switching) forward(ctx context.Context) (held bool, err error) {
 		}
 	}
 	return held, t.finish(context.WithoutCancel(ctx))
+}
+
+// note adds what a step took to what the history tells of a switch: the agent is down
+// from its stop to the watch, which begins with its start.
+func (t *switching) note(s step, d time.Duration) {
+	part := "downtime"
+	switch {
+	case s.name == "backup" || s.name == "watch":
+		part = s.name
+	case !t.j.Database.Stop || !t.j.Agent.State.Wanted():
+		return
+	}
+	if t.took == nil {
+		t.took = map[string]time.Duration{}
+	}
+	t.took[part] += d
+}
+
+// durations are those that are long enough to tell.
+func (t *transaction) durations() map[string]state.Duration {
+	var all map[string]state.Duration
+	for part, d := range t.took {
+		if d = d.Round(time.Millisecond); d > 0 {
+			if all == nil {
+				all = map[string]state.Duration{}
+			}
+			all[part] = state.Duration(d)
+		}
+	}
+	return all
 }
 
 // stop stops the agent, where the plan for the database says so.
@@ -393,7 +427,7 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 
 // recordRefused notes a transaction that ended before its journal was open.
 func (t *switching) recordRefused(cause error) error {
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.Paths.LoadConfig()
 	if err != nil {
 		return errors.Join(cause, err)
 	}

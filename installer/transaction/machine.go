@@ -65,6 +65,8 @@ type transaction struct {
 	j     *record
 	// db is the agent's database, once it was opened: see database.
 	db *backup.Database
+	// took are the durations of the steps that this process has done.
+	took map[string]time.Duration
 }
 
 // config reads the configuration while the transaction is open, for what is to be
@@ -72,7 +74,7 @@ type transaction struct {
 // is as the transaction found it. Where it cannot be read it is never overwritten, a
 // person is needed, and the phase says what becomes of what was changed before.
 func (t *transaction) config() (c state.Config, lost bool, err error) {
-	c, lost, err = state.LoadConfigOr(t.Paths.Config(), t.j.Config)
+	c, lost, err = t.Paths.LoadConfigOr(t.j.Config)
 	if err != nil {
 		row, _ := phaseOf(t.j.Phase)
 		return c, false, &failure.NeedsPersonError{Err: failure.In(failure.State(row.cutOff(&t.j.Journal)), err)}
@@ -165,7 +167,7 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 		// An uninstall was ended, and the lock went with all the rest.
 		return m.Open(ctx)
 	}
-	if c, err = state.LoadConfig(m.Paths.Config()); err != nil {
+	if c, err = m.Paths.LoadConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
 	if m.Store.HasLeftovers() {

@@ -373,7 +373,7 @@ func (m *model) look() {
 
 // committedOn reports whether a release is the active one.
 func (m *model) committedOn(r version.Release) bool {
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	return err == nil && c.Active() == r
 }
 
@@ -432,7 +432,7 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 		case m.failed:
 			s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
 		}
-		s.State = stateOf(s.Unit)
+		s.State = StateOf(s.Unit)
 		return nil
 	})
 	if err != nil {

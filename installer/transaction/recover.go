@@ -142,7 +142,7 @@ func (m *Machine) loadOrSetAside() (*record, error) {
 // then the journal is kept aside and updates go on. Else every step could be the
 // wrong one, and a person has to look.
 func (m *Machine) setAside(bad *state.JournalError) error {
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	if err != nil {
 		return failure.Unchanged("%w", bad).To("%v", err)
 	}

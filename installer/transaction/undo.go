@@ -327,7 +327,7 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
-	c, _, err := state.LoadConfigOr(t.Paths.Config(), t.j.Config)
+	c, _, err := t.Paths.LoadConfigOr(t.j.Config)
 	if err != nil {
 		c, err = t.found()
 	}
@@ -414,7 +414,7 @@ func (t *transaction) recordUndone(s *state.Status) {
 	}
 	s.LastUpdate = &state.LastUpdate{
 		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
-		Result: result, Error: t.reason(), SkippedBackup: t.j.Commit.SkippedBackup, Transaction: t.j.ID,
+		Result: result, Error: t.reason(), SkippedBackup: t.j.Commit.SkippedBackup, Transaction: t.j.ID, Took: t.durations(),
 	}
 	if against == state.AgainstVersion {
 		s.RecordFailure(t.j.To, t.Now(), t.reason())

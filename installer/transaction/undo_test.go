@@ -54,7 +54,7 @@ func TestAnInterruptionIsCountedOncePerTransaction(t *testing.T) {
 		t.Helper()
 		tr := m.open(t, restored, func(j *state.Journal) { j.ID, j.Verdict.Against = id, state.AgainstInterruption })
 		must(t, tr.closeUndone(t.Context()))
-		c, err := state.LoadConfig(m.Paths.Config())
+		c, err := m.Paths.LoadConfig()
 		if err != nil {
 			t.Fatal(err)
 		}

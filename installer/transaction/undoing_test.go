@@ -332,7 +332,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 			if kept := slices.Contains(m.seen.rows, mine); kept != (tc.schema == 1) {
 				t.Errorf("the row of 1.1.0 is there: %v", kept)
 			}
-			c, err := state.LoadConfig(m.Paths.Config())
+			c, err := m.Paths.LoadConfig()
 			if err != nil || c.Status.LastUpdate.Result != state.Interrupt {
 				t.Errorf("%+v, %v", c.Status.LastUpdate, err)
 			}

@@ -48,7 +48,7 @@ func TestADowngradeWhoseDatabaseIsInUseIsRefusedBeforeTheStop(t *testing.T) {
 			t.Errorf("the agent was stopped: %q", m.calls)
 		}
 	}
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	if err != nil || c.Status.Failed != nil {
 		t.Errorf("the version is blamed: %+v, %v", c.Status.Failed, err)
 	}
