@@ -179,6 +179,9 @@ func (m *model) left(v string) {
 
 // request is the transaction from one to the other.
 func (m *model) request(kind Kind) Request {
+	if _, ok, _ := m.Store.Lookup(m.to); !ok {
+		m.release(m.to.Version) // retention has removed it, and it is fetched again
+	}
 	tree, ok, err := m.Store.Lookup(m.to)
 	if err != nil || !ok {
 		m.t.Fatalf("the version to switch to is not in the store: %v", err)
