@@ -59,10 +59,20 @@ func (h *Host) Usual() bool {
 // Place puts a version where systemd and people find it, whatever stands there:
 // its links, as far as changes say, and then its unit.
 func (h *Host) Place(tree versions.Tree, links []state.LinkChange) error {
-	if err := ApplyLinks(links, h.Paths.Original()); err != nil {
+	if err := h.Link(links); err != nil {
 		return err
 	}
 	return h.PlaceUnit(tree)
+}
+
+// Link is ApplyLinks, and names the files that it kept aside.
+func (h *Host) Link(links []state.LinkChange) error {
+	for _, c := range links {
+		if c.Before.Saved != "" {
+			h.Log.Warn("a file stands in the place of a link and is kept aside", "file", c.Path, "aside", filepath.Join(h.Paths.Original(), c.Before.Saved))
+		}
+	}
+	return ApplyLinks(links, h.Paths.Original())
 }
 
 // PlanLinks says what changes in the link folder make the programs of a tree linked.
@@ -80,7 +90,7 @@ func (h *Host) Repair(tree versions.Tree) error {
 	if err := h.Claim(links); err != nil {
 		return fmt.Errorf("keep what was here before: %w", err)
 	}
-	if err := ApplyLinks(links, h.Paths.Original()); err != nil {
+	if err := h.Link(links); err != nil {
 		return fmt.Errorf("repair the links: %w", err)
 	}
 	if err := h.PlaceUnit(tree); err != nil {

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -289,5 +291,30 @@ func TestOnlyOurOwnUpdaterIsLinked(t *testing.T) {
 				t.Errorf("links: %q; want teleport-update -> %s", links(t, dir), want)
 			}
 		})
+	}
+}
+
+// A file that somebody put in the place of a link is kept, and it is said where.
+func TestAFileInThePlaceOfALinkIsKeptAndNamed(t *testing.T) {
+	dir := t.TempDir()
+	var said bytes.Buffer
+	h := &Host{Paths: state.Paths{DataDir: dir, LinkDir: filepath.Join(dir, "bin")}, Log: slog.New(slog.NewTextHandler(&said, nil))}
+	link := filepath.Join(h.Paths.LinkDir, "tsh")
+	if err := os.MkdirAll(h.Paths.LinkDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(link, []byte("somebody's"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := planChanges(map[string]string{link: "/versions/tsh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Link(changes); err != nil {
+		t.Fatal(err)
+	}
+	aside := filepath.Join(h.Paths.Original(), changes[0].Before.Saved)
+	if text, err := os.ReadFile(aside); err != nil || string(text) != "somebody's" || !strings.Contains(said.String(), aside) {
+		t.Errorf("%s holds %q (%v), and was said:\n%s", aside, text, err, said.String())
 	}
 }

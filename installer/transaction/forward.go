@@ -289,7 +289,7 @@ func (t *switching) proxy() string {
 
 // relink makes the links the new version's. The updater's own waits for the commit.
 func (t *switching) relink(context.Context) error {
-	if err := host.ApplyLinks(t.j.Links, t.Paths.Original()); err != nil {
+	if err := t.Link(t.j.Links); err != nil {
 		return fmt.Errorf("link version %s: %w", t.req.To, err)
 	}
 	return nil

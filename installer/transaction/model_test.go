@@ -177,10 +177,11 @@ func (m *model) left(v string) {
 		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: m.Now()}}))
 }
 
-// request is the transaction from one to the other.
+// request is the transaction from one to the other. What nothing needed any more after
+// the last one was removed, and is fetched again.
 func (m *model) request(kind Kind) Request {
-	if _, ok, _ := m.Store.Lookup(m.to); !ok {
-		m.release(m.to.Version) // retention has removed it, and it is fetched again
+	if _, ok, err := m.Store.Lookup(m.to); err == nil && !ok {
+		m.release(m.to.Version)
 	}
 	tree, ok, err := m.Store.Lookup(m.to)
 	if err != nil || !ok {

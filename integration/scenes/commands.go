@@ -18,6 +18,7 @@ type EndatReport struct {
 	At       string
 	ExitCode int `json:"exit_code"`
 	List     []string
+	Held     []string // moments at which it was held
 }
 
 // KilledBefore runs a command of the updater, and kills it before its first call

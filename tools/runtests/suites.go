@@ -46,6 +46,7 @@ var suites = []suite{
 		return []*test{
 			campaign("installer/transaction", "10m", "TestEveryPhaseEachCallEachOutcome"),
 			campaign("integration/hostfaults", "60m", "TestASwitchKilledAtEveryCall|TestPowerCutsOfWholeHosts"),
+			campaign("integration/others", "90m", ""),
 			campaign("integration/faults", "40m", ""),
 			campaign("integration/powercut", "40m", "TestAPowerCut"),
 			campaign("integration/walks", "20m", ""),

@@ -1,7 +1,7 @@
 // Command endat runs a program and ends it at one of the calls by which it
 // changes something, counted over all of its threads and children:
 //
-//	endat [-at N | -before NAME] [-exit] [-cut DIR] [-messages A,B] PROGRAM [ARG]...
+//	endat [-at N | -before NAME] [-exit] [-cut DIR] [-messages A,B] [-do MOMENT=SCRIPT]... [-kill] PROGRAM [ARG]...
 //
 // With -at, the program is killed at its N-th such call: before it is made, or
 // with -exit after it; with -before, before the first one that is about a file of
@@ -35,6 +35,7 @@ type Report struct {
 	At       string   `json:"at,omitempty"` // the call that it was killed at
 	ExitCode int      `json:"exit_code"`
 	List     []string `json:"list,omitempty"`
+	Held     []string `json:"held,omitempty"` // the moments at which it was held
 }
 
 func main() {
@@ -50,6 +51,9 @@ func run() error {
 	exit := flag.Bool("exit", false, "after the call, not before it")
 	cut := flag.String("cut", "", "stop the file system of this `FOLDER`")
 	messages := flag.String("messages", "", "`WORDS`, with commas between, that make a write to a socket count")
+	var holds holds
+	flag.Var(&holds, "do", "`MOMENT=SCRIPT`: what is run at which moment, one after the other")
+	last := flag.Bool("kill", false, "kill the program after the last script")
 	flag.Parse()
 	stdin, err := io.ReadAll(os.Stdin)
 	if err != nil {
@@ -69,7 +73,16 @@ func run() error {
 	}
 	var report Report
 	result, err := trace.Run(context.Background(), c, func(call trace.Call) trace.Action {
-		if *at == 0 && !call.Exit {
+		if moment, err := holds.at(call); err != nil {
+			return trace.KillAfter(func() error { return err })
+		} else if moment != "" {
+			report.Held = append(report.Held, moment)
+			if *last && len(holds) == 0 {
+				report.At = call.String()
+				return kill
+			}
+		}
+		if *at == 0 && len(report.Held) == 0 && !call.Exit {
 			report.List = append(report.List, call.String())
 		}
 		if call.Index == *at && call.Exit == *exit || *before != "" && strings.Contains(call.Path, *before) {

@@ -1,0 +1,41 @@
+//go:build hosts
+
+package others
+
+// moment is when something is done to a host, as endat knows moments, and what.
+type moment struct{ at, script string }
+
+// phase is where a switch is held while others act.
+type phase struct {
+	name string
+	// holds and fails say how a switch to a version that holds, and to one that fails,
+	// comes there: empty, that it never does. The action takes the place of ACTION.
+	holds, fails []moment
+	boots        bool // the host loses all of its processes there, and boots
+}
+
+// theAction stands in a script for what the actor does.
+const theAction = "ACTION"
+
+// The new version has been told to take over, and has: it serves, or has migrated
+// the database and left.
+const inMidWatch = `for i in $(seq 1 3000); do
+	[ "$(readlink /proc/$(cat $PIDFILE)/exe)" = $STORE/$NEW/bin/teleport ] && break
+	[ "$(sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version')" = 2 ] && [ $NEW = ` + dies + ` ] && break
+	sleep 0.01
+done
+`
+
+// A version that holds is put back when the updater is told to stop.
+var stopped = moment{"message:ReloadUnit", inMidWatch + "kill -TERM $PROGRAM\n"}
+
+// phases are where a switch may be.
+var phases = []phase{
+	{name: "begun", holds: []moment{{"phase:begun", theAction}}, fails: []moment{{"phase:begun", theAction}}},
+	{name: "switched", holds: []moment{{"phase:switched", theAction}}, fails: []moment{{"phase:switched", theAction}}},
+	{name: "in mid-watch", holds: []moment{{"message:ReloadUnit", inMidWatch + theAction}}, fails: []moment{{"message:ReloadUnit", inMidWatch + theAction}}},
+	{name: "rolling back", holds: []moment{stopped, {"phase:rolling_back", theAction}}, fails: []moment{{"phase:rolling_back", theAction}}},
+	{name: "restored", holds: []moment{stopped, {"phase:restored", theAction}}, fails: []moment{{"phase:restored", theAction}}},
+	{name: "proven", holds: []moment{{"phase:proven", theAction}}},
+	{name: "at boot", boots: true, holds: []moment{{"message:ReloadUnit", inMidWatch + theAction}}, fails: []moment{{"message:ReloadUnit", inMidWatch + theAction}}},
+}

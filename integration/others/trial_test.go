@@ -1,0 +1,222 @@
+//go:build hosts
+
+package others
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"teleport-update/integration/host"
+)
+
+// trial is one combination on its way.
+type trial struct {
+	*shared
+	combination
+	least    map[string]int // rows that must be there, by the version that wrote them
+	said     strings.Builder
+	problems []string
+	judged   time.Time // when the run ended that is judged
+	excused  bool      // no agent runs while the action is in force, and status says so
+	untold   bool      // the same, and status says that the host is idle
+	isUndone bool
+}
+
+func (r *trial) problem(format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+func (r *trial) run() {
+	r.T.Helper()
+	moments := r.holds
+	if r.to != holds {
+		moments = r.fails
+	}
+	var with []moment
+	for _, m := range moments {
+		with = append(with, moment{m.at, strings.ReplaceAll(m.script, theAction, r.doing())})
+	}
+	if r.before != "" {
+		r.script("", r.before)
+	}
+	begun := time.Now()
+	killed, as := "no", ""
+	if r.kills {
+		killed = "yes"
+	}
+	if r.byUser {
+		as = "--uid=agent"
+	}
+	said, err := r.begin(r.to, with, r.kills, "KILLED="+killed, "AS="+as)
+	r.hear(fmt.Sprintf("switch, %v", time.Since(begun)), said)
+	if err != nil {
+		r.problem("%v", err)
+		return
+	}
+	if r.insists {
+		r.wants.Store(r.to)
+	}
+	if r.boots {
+		r.Check(r.Kill())
+		r.Check(r.Boot(r.T.Context()))
+	}
+	r.judge(whileInForce, r.inForce)
+	if r.foreign != "" {
+		r.foreignIsKept()
+	}
+	if names, err := r.Names("/srv/elsewhere"); r.byUser && (err != nil || len(names) > 0) {
+		r.problem("a folder of root's holds %v (%v)", names, err)
+	}
+	r.isUndone = true
+	undo := r.try("", "NEW="+r.to+"; KILLED="+killed+"\n"+r.action.undo)
+	if r.hear("undo", undo.Stdout+undo.Stderr); undo.Code != 0 {
+		r.problem("the undoing ends with %d", undo.Code)
+	}
+	r.judge(onceUndone, r.undone)
+}
+
+// doing is the action as the one who does it has it run.
+func (r *trial) doing() string {
+	if !r.byUser || strings.Contains(r.do, "systemd-run") {
+		return r.do
+	}
+	return "setpriv --reuid=agent --regid=agent --clear-groups sh -ec '" + strings.ReplaceAll(r.do, "'", `'\''`) + "'"
+}
+
+func (r *trial) hear(who, text string) { fmt.Fprintf(&r.said, "--- %s\n%s", who, text) }
+
+// tick is one run of the timer's.
+func (r *trial) tick() {
+	r.T.Helper()
+	result, err := r.RunCommand(r.T.Context(), host.Command{Args: []string{updater, "update"}, Env: []string{"TELEPORT_UPDATE_SCHEDULED=1"}})
+	r.Check(err)
+	r.hear(fmt.Sprintf("tick, exit code %d, %v", result.Code, result.Took.Round(time.Millisecond)), result.Stderr)
+}
+
+// The two times at which a host is judged.
+const (
+	whileInForce = "while it is in force"
+	onceUndone   = "once it is undone"
+)
+
+// judge makes one run, sees what the host is on, and that more runs leave it so.
+func (r *trial) judge(when string, enough func(sight) []string) {
+	r.T.Helper()
+	r.tick()
+	r.judged = time.Now()
+	first, problems := r.settled(enough)
+	for _, p := range problems {
+		r.problem("%s: %s", when, p)
+	}
+	if problems != nil {
+		return
+	}
+	r.note(first)
+	if first.version() == "" {
+		return // what starts and fails again is no agent that runs
+	}
+	if r.slow {
+		return
+	}
+	more := r.try("", moreScript)
+	said, processes, _ := strings.Cut(more.Stdout, processesLine)
+	r.hear("three more ticks", said)
+	for n, process := range strings.Split(strings.TrimSpace(processes), "\n") {
+		if process != first.process {
+			now := r.look()
+			r.problem("%s: tick %d has the agent restarted: %s, now %s (%s), before %s (%s)", when, n+2, process, now.process, now.program, first.process, first.program)
+			return
+		}
+	}
+}
+
+// moreScript makes three more runs, and tells of the process that serves after each.
+const (
+	processesLine = "the processes that served:\n"
+	moreScript    = `
+export TELEPORT_UPDATE_SCHEDULED=1
+after=""
+for n in 1 2 3; do
+	$UPDATER update 2>&1 || echo "exit code $?"
+	pid=$(cat $PIDFILE 2>/dev/null || true)
+	after="$after$pid $(cut -d' ' -f22 /proc/$pid/stat 2>/dev/null)
+"
+done
+printf 'the processes that served:\n%s' "$after"
+`
+)
+
+// inForce is what must be true while the action is in force: where no program could
+// help, that status says so.
+func (r *trial) inForce(s sight) []string {
+	problems := append(s.runs(r.hides), r.keptRows(s)...)
+	if problems == nil || time.Since(r.judged) < forgiving {
+		return problems
+	}
+	result := r.Try(updater, "status", "--format", "text")
+	status := result.Stdout + result.Stderr
+	if x, excused, told := r.excuse(status); excused && told {
+		r.excused = true
+		return nil
+	} else if excused && strings.Contains(status, " idle: ") {
+		r.untold = true
+		problems = append(problems, "status does not say that "+x.why)
+	}
+	return append(problems, "status says: "+status)
+}
+
+// forgiving is how long an agent that need not run may take all the same.
+const forgiving = 4 * time.Second
+
+// undone is what must be true once the action is undone.
+func (r *trial) undone(s sight) []string {
+	problems := append(s.runs(false), r.keptRows(s)...)
+	if s.phase != "" {
+		problems = append(problems, "a transaction is open, "+s.phase)
+	}
+	if v := s.version(); v != oldVersion && v != "" && r.to != holds {
+		problems = append(problems, "the agent is on "+v+", which fails")
+	}
+	if s.link != store+"/"+s.version()+"/bin/teleport" {
+		problems = append(problems, "the link teleport leads to "+s.link)
+	}
+	return problems
+}
+
+// keptRows says which rows are gone that must be there.
+func (r *trial) keptRows(s sight) (problems []string) {
+	if r.rowsGo != "" || s.database != "" || r.hides && !r.isUndone {
+		return nil
+	}
+	for v, n := range r.least {
+		if s.rows[v] < n {
+			problems = append(problems, fmt.Sprintf("of %d rows of version %s there are %d", n, v, s.rows[v]))
+		}
+	}
+	return problems
+}
+
+// note keeps in mind what may not be lost from now on: what a version wrote that is
+// not to be undone any more.
+func (r *trial) note(s sight) {
+	if v := s.version(); (v == oldVersion || v == s.active) && (r.isUndone || !r.hides) {
+		r.least[v] = max(r.least[v], s.rows[v])
+	}
+}
+
+// foreignIsKept looks for what somebody else put in the updater's way.
+func (r *trial) foreignIsKept() {
+	r.T.Helper()
+	found := strings.Fields(r.try("", `grep -rlsF $FOREIGN $LINKS /usr/local/lib/systemd /etc/systemd/system $STORE $DATA || true`).Stdout)
+	if len(found) == 0 {
+		r.problem("the file %s is gone", r.foreign)
+		return
+	}
+	for _, name := range found {
+		if name == r.foreign || strings.Contains(r.said.String(), name) {
+			return
+		}
+	}
+	r.problem("the file %s is kept as %v, but nobody says so", r.foreign, found)
+}
