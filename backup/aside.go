@@ -45,6 +45,55 @@ func (d *Database) SetAside(ctx context.Context, now time.Time) (to string, err 
 	return d.folder.Explain(to), durable.SyncDir(filepath.Dir(to))
 }
 
+// MoveAside gives the database, with what lies beside it, another name in its own folder:
+// it is of a version that is gone, and the one that comes makes its own. It returns the
+// new path. The agent must be stopped.
+func (d *Database) MoveAside(why string, now time.Time) (to string, err error) {
+	defer d.explained(&err)
+	if _, err := d.source(); err != nil {
+		return "", err
+	}
+	if err := checkUnused(d.at(), nil); err != nil {
+		return "", err
+	}
+	to = d.at() + "." + why + "-" + now.UTC().Format("20060102T150405Z")
+	return d.folder.Explain(to), moveAll(d.at(), to)
+}
+
+// PutBack makes what SetAside kept, by the last element of its path, the database again.
+// What is in its place by now goes. It can be repeated. The agent must be stopped.
+func (d *Database) PutBack(name string) (err error) {
+	defer d.explained(&err)
+	if err := checkUnused(d.at(), nil); err != nil {
+		return err
+	}
+	kept := d.folder.At(name)
+	if _, err := lstatOwn(kept); err == nil {
+		for _, suffix := range sidecars {
+			if err := durable.UnlinkNoSync(d.at() + suffix); err != nil {
+				return err
+			}
+		}
+		if err := durable.SyncDir(filepath.Dir(d.at())); err != nil {
+			return err
+		}
+	}
+	return moveAll(kept, d.at())
+}
+
+// moveAll renames a database, and then what lies beside it.
+func moveAll(from, to string) error {
+	for _, suffix := range append([]string{""}, sidecars[:]...) {
+		if _, err := lstatOwn(from + suffix); isNotExist(err) {
+			continue
+		}
+		if err := durable.Replace(from+suffix, to+suffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // setAside replaces what an interrupted attempt may have left. The copy belongs to
 // the folder's owner.
 func setAside(ctx context.Context, from, to string, uid, gid int) error {

@@ -222,7 +222,7 @@ func (j *judge) observeState(s sample) verdict {
 	j.stopSeen = j.stopSeen || s.stopJob
 	switch {
 	case strings.Contains(u.SubState, "auto-restart"):
-		return failed(u.Exit.String() + ", and systemd is about to restart it")
+		return failed(u.Ended() + ", and systemd is about to restart it")
 	case u.JobPending, u.ActiveState == "activating":
 		// A start takes its time, and so does a stop or restart by somebody else.
 	case u.ActiveState == "active":
@@ -231,7 +231,7 @@ func (j *judge) observeState(s sample) verdict {
 		s.otherJobs > j.jobsSeen && (u.Result == "success" || u.KilledByAStop()):
 		return verdict{kind: unhealthy, stopped: true, reason: "was stopped by somebody else while it was being watched"}
 	case u.ActiveState == "failed" || u.ActiveState == "deactivating" || u.ActiveState == "inactive":
-		reason := u.Exit.String()
+		reason := u.Ended()
 		if u.Result != "success" && u.Result != "exit-code" && u.Result != "signal" {
 			reason += fmt.Sprintf(" (systemd reports %q)", u.Result)
 		}

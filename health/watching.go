@@ -193,5 +193,5 @@ func (p *watching) explain(ctx context.Context, job *systemd.JobError) string {
 	if job.Err != nil || err != nil || u.Exit.Code == 0 {
 		return job.Error()
 	}
-	return fmt.Sprintf("it %v; %v", u.Exit, job)
+	return fmt.Sprintf("it %v; %v", u.Ended(), job)
 }

@@ -37,6 +37,15 @@ func (e ExitStatus) String() string {
 	return "ended (systemd does not say how)"
 }
 
+// Ended completes the sentence "the agent …": how the unit's main process ended, and why,
+// where the process was only told to. One that handles the request to stop exits with 0.
+func (u Unit) Ended() string {
+	if u.Result == "timeout" && (u.Exit.Code == Exited || u.Exit.Terminated()) {
+		return fmt.Sprintf("did not say within %v that it is ready, so that systemd stopped it", u.StartTimeout)
+	}
+	return u.Exit.String()
+}
+
 // Terminated reports whether a plain request to stop ended the process.
 func (e ExitStatus) Terminated() bool {
 	return e.Code == Killed && e.Status == int32(syscall.SIGTERM)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestHowAProcessEnded(t *testing.T) {
@@ -37,6 +38,27 @@ func TestTheExitCodeOfATransientUnit(t *testing.T) {
 		code, err := w.exit.shellCode("x.service", "exit-code")
 		if code != w.code || (err == nil) != (w.err == "") || err != nil && !strings.Contains(err.Error(), w.err) {
 			t.Errorf("%+v gives %d, %v; want %d, %q", w.exit, code, err, w.code, w.err)
+		}
+	}
+}
+
+// A notify service that never says it is ready is told to stop, and obeys: the status of
+// that says nothing.
+func TestAnAgentThatIsNeverReadyIsNotToldAsOneThatExited(t *testing.T) {
+	const never = "did not say within 1m30s that it is ready, so that systemd stopped it"
+	for _, tc := range []struct {
+		result string
+		exit   ExitStatus
+		want   string
+	}{
+		{"timeout", ExitStatus{Exited, 0}, never},
+		{"timeout", ExitStatus{Exited, 143}, never},
+		{"timeout", ExitStatus{Killed, 15}, never},
+		{"timeout", ExitStatus{Killed, 9}, "was killed by SIGKILL"}, // it did not stop in time
+		{"protocol", ExitStatus{Exited, 0}, "exited by itself (status 0, but a service has to stay)"},
+	} {
+		if got := (Unit{Result: tc.result, Exit: tc.exit, StartTimeout: 90 * time.Second}).Ended(); got != tc.want {
+			t.Errorf("%s, %v: %q; want %q", tc.result, tc.exit, got, tc.want)
 		}
 	}
 }

@@ -29,15 +29,22 @@ type Transient struct {
 	Stdin, Stdout, Stderr *os.File
 	// RuntimeMax ends the program if it runs longer. Zero: no limit.
 	RuntimeMax time.Duration
+	// StopPost is run when the program has ended, however that was; $SERVICE_RESULT
+	// tells (systemd.exec(5)). The exit code is the program's all the same.
+	StopPost []string
 }
 
 const (
 	transientPrefix = "teleport-update-switch-"
 	transientPoll   = 200 * time.Millisecond
 	transientKept   = time.Minute
-	// transientStop is how long the program may need to end after SIGTERM: it may
-	// be in the middle of putting things back.
-	transientStop = 5 * time.Minute
+	// transientStop is how long the program may need to end after SIGTERM, and what is
+	// run after it: either may put things back. The longest undoing waits a minute for
+	// who uses the database, restores it, stops the agent twice and starts it once, for
+	// a minute and a half each where its unit does not say more, and watches it.
+	transientStop = 15 * time.Minute
+	// transientScore has the kernel kill the agent before what would bring it back.
+	transientScore = -900
 )
 
 // GoesOnError means that a program was started, and goes on in its unit although
@@ -205,6 +212,10 @@ func (t Transient) properties() []sdbus.Property {
 		// cannot hold a reference to a unit, and one without references vanishes with
 		// its exit code as soon as it is inactive.
 		set("RemainAfterExit", true),
+		set("OOMScoreAdjust", int32(transientScore)),
+	}
+	if len(t.StopPost) > 0 {
+		p = append(p, set("ExecStopPost", []execCommand{{t.StopPost[0], unexpanded(t.StopPost), false}}))
 	}
 	for _, stream := range []struct {
 		name string

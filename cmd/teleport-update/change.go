@@ -240,6 +240,10 @@ func (a *app) recoverCommand() *cli.Command {
 		Name: "recover", Usage: "close a transaction that was cut off", OnUsageError: onUsageError,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "repair files only: the agent has not been started yet"}},
 		Action: func(c *cli.Context) error {
+			// systemd sets it for what it runs after the end of a service.
+			if result, ended := os.LookupEnv("SERVICE_RESULT"); ended {
+				return a.installer(c).RecoverKilled(c.Context, result)
+			}
 			return a.installer(c).Recover(c.Context, c.Bool("boot"))
 		},
 	}

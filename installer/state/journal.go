@@ -187,6 +187,10 @@ type Database struct {
 	Stop    bool `json:"stop,omitempty"`
 	Skipped bool `json:"skipped,omitempty"` // a person said not to back it up
 	Damaged bool `json:"damaged,omitempty"` // it cannot be backed up, and a person insisted
+	// Aside is the name in its folder under which the damaged one is kept while another
+	// is in its place.
+	Aside  string `json:"aside,omitempty"`
+	Absent bool   `json:"absent,omitempty"` // there was none
 }
 
 // Commit is what goes into updates.yaml once the version is proven.

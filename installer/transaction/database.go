@@ -38,6 +38,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	case isRefused(err):
 		return d, err
 	case errors.Is(err, backup.ErrNoDatabase):
+		d.Absent = true
 		return d, nil // nothing to protect
 	case err == nil && (back || !req.SkipBackup):
 		d.Plan = state.BackupDatabase

@@ -132,8 +132,8 @@ func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
 		want    state.Database // without paths
 		refused []string       // in the error
 	}{
-		{"no database, forward", none, "1.2.0", update, state.Database{Plan: state.KeepDatabase}, nil},
-		{"no database, back to a version that is not here", none, "1.0.0", downgrade, state.Database{Plan: state.KeepDatabase, Stop: true}, nil},
+		{"no database, forward", none, "1.2.0", update, state.Database{Plan: state.KeepDatabase, Absent: true}, nil},
+		{"no database, back to a version that is not here", none, "1.0.0", downgrade, state.Database{Plan: state.KeepDatabase, Stop: true, Absent: true}, nil},
 		{"forward to a new version", nothing, "1.2.0", update, state.Database{Plan: state.BackupDatabase}, nil},
 		{"forward to the very version that was left", valid("1.2.0"), "1.2.0", update, state.Database{Plan: state.RestoreDatabase, Stop: true}, nil},
 		{"forward to another version than the one that was left", valid("1.2.0"), "1.3.0", update, state.Database{Plan: state.BackupDatabase}, nil},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"teleport-update/backup"
@@ -239,7 +240,7 @@ func (t *switching) backUp(ctx context.Context) error {
 			return err
 		}
 		t.Log.Warn("the agent's database is damaged and cannot be backed up; it is kept aside as it is", "database", d.Path, "aside", to)
-		return nil
+		return t.j.noteDatabaseAside(filepath.Base(to))
 	case d.Damaged:
 		t.Log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked", "database", d.Path)
 		return nil

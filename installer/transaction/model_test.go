@@ -38,9 +38,11 @@ type model struct {
 	boots      int
 	down       bool // the host is shutting down
 	booted     bool // systemd runs
+	creates    bool // an agent that finds no database makes one
 	ordered    bool // the recovery at boot runs: whoever starts the agent waits for it
 	reachable  bool
 	enabled    bool   // the agent is started at boot
+	started    bool   // it was, since the boot
 	unit       string // as systemd has read it; empty: not found
 	main       *process
 	failed     bool // the agent died, or could not be started
@@ -219,7 +221,7 @@ func (m *model) tick() (error, bool) {
 // reboot is a boot with its recovery.
 func (m *model) reboot() (err error, wasKilled bool) {
 	m.ends()
-	m.failed, m.down = false, false
+	m.failed, m.down, m.started = false, false, false
 	m.boots++
 	m.read()
 	m.ordered = true
@@ -246,7 +248,7 @@ func (m *model) program() (v, dir string) {
 // launch starts a process by the links.
 func (m *model) launch() {
 	m.invocation++
-	m.failed = false
+	m.failed, m.started = false, true
 	p := m.spawn()
 	if p == nil {
 		m.failed = true
@@ -277,6 +279,9 @@ func (m *model) spawn() *process {
 	m.pids++
 	if v == m.to.Version {
 		m.restores = 0
+	}
+	if ok && m.creates && m.seen.gone && b.fate != diesFirst {
+		m.exec(fmt.Sprintf("CREATE TABLE rows (n INTEGER); PRAGMA user_version=%d", b.schema))
 	}
 	switch now := m.seen; {
 	case !ok, b.fate == diesFirst, now.gone, now.schema > b.schema:
@@ -419,10 +424,13 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 		if m.unit == "" {
 			s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 		}
+		s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
+		if m.started {
+			s.InvocationID = fmt.Sprint(m.invocation)
+		}
 		switch {
 		case m.main != nil:
 			s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
-			s.InvocationID = fmt.Sprint(m.invocation)
 			s.Group = []int{others.pid}
 			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Exe: m.main.dir + "/bin/teleport"}
 		case m.failed:

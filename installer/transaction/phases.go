@@ -84,7 +84,7 @@ func phases() []phase {
 			name: restored,
 			guarantee: "Links, unit and database are the old version's again; what is left is to see the agent run. The database is not touched any more: " +
 				"it may hold rows written since.",
-			notes: []about{aboutAgent, aboutWatch, aboutVerdict},
+			notes: []about{aboutAgent, aboutWatch, aboutVerdict, aboutAside},
 			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: recovery{"sees the old version run, and closes it", (*transaction).undoAgain},
 			working: atWork, cutOff: switchCutOff,
 		},

@@ -57,7 +57,8 @@ func TestASystemdThatIsLostInTheMiddle(t *testing.T) {
 				m.calm()
 				do(m)
 				if !m.committedOn(m.to) && v == "1.1.0" {
-					do(m) // what was undone before the agent was told of it
+					m.release("1.1.0") // what was undone before the agent was told of it is fetched again
+					do(m)
 				}
 				m.endsOn(v)
 				if c, err := state.LoadConfig(m.Paths.Config()); err != nil || c.Status.Failed != nil && v == "1.1.0" {

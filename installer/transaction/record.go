@@ -238,6 +238,11 @@ func (r *record) noteBackup() error {
 	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
 }
 
+// noteDatabaseAside says under which name the damaged database is kept.
+func (r *record) noteDatabaseAside(name string) error {
+	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Aside = name })
+}
+
 // setUntouched says that the database is what it was: there is nothing to put back.
 func (r *record) setUntouched() error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Taken = false })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"teleport-update/health"
@@ -35,6 +36,35 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 	if boot {
 		return m.recoverAtBoot(ctx)
 	}
+	return m.recoverLive(ctx)
+}
+
+// RecoverKilled is Recover as soon as a process that worked on a transaction in a unit of
+// its own has ended, with the result that systemd tells of it: the timer may be disabled,
+// and nobody else would start an agent that was stopped. One that ended by itself left
+// nothing open, or said why; and nobody is waited for, since whoever has the lock recovers
+// first.
+func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
+	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || !host.Exists(m.Paths.Journal()) {
+		return nil
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	stopping, err := agent.Stopping(ctx)
+	agent.Close()
+	if err != nil || stopping {
+		return err // the next boot puts the files back
+	}
+	unlock, err := state.Lock(ctx, m.Paths.UpdateLock(), 0)
+	if _, busy := errors.AsType[*state.BusyError](err); busy {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return m.recoverLive(ctx)
 }
 

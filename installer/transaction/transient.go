@@ -82,6 +82,7 @@ func (m *Machine) runTransient(ctx context.Context, agent Agent, description str
 		Description: description,
 		Argv:        append(append([]string{}, m.Command...), command),
 		RuntimeMax:  switchLimit,
+		StopPost:    append(append([]string{}, m.Command...), "recover"), // see RecoverKilled
 		Env:         m.handedOn(),
 		Stdin:       stdin,
 		Stdout:      os.Stdout,
@@ -92,6 +93,8 @@ func (m *Machine) runTransient(ctx context.Context, agent Agent, description str
 	case unwatched:
 		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): see `teleport-update status` and `journalctl -t teleport-update`",
 			description, goesOn.Unit, goesOn.Err)
+	case err != nil && code > 128 && !host.Exists(m.Paths.Journal()):
+		return true, fmt.Errorf("%s: this was cut off: %w; what was open is closed, see `teleport-update status`", description, err)
 	case err != nil && code > 128:
 		return true, fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description, err)
 	case err != nil:

@@ -229,6 +229,15 @@ func (u *undoing) keepNew(ctx context.Context) error {
 // After an undoing that failed, and that the next run begins again, it only sees
 // that some agent runs: some agent beats none, as it does at boot.
 func (u *undoing) bringBack(ctx context.Context) error {
+	err := u.seeItBack(ctx)
+	_, unhealthy := errors.AsType[*health.UnhealthyError](err)
+	if err == nil || unhealthy || errors.Is(err, health.ErrHostStopping) || len(u.errs) > 0 || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
+		return err
+	}
+	return errors.Join(err, u.agent.Start(ctx))
+}
+
+func (u *undoing) seeItBack(ctx context.Context) error {
 	if len(u.errs) > 0 {
 		// First: what an agent writes from now on is not to be lost to another restore.
 		err := u.j.save(&u.j.Journal)
@@ -244,6 +253,13 @@ func (u *undoing) bringBack(ctx context.Context) error {
 		return nil
 	}
 	err := u.watchOld(ctx)
+	if _, fails := errors.AsType[*health.UnhealthyError](err); fails {
+		if moved, moveErr := u.moveFirstAside(ctx); moved || moveErr != nil {
+			if err = moveErr; err == nil {
+				err = u.watchOld(ctx)
+			}
+		}
+	}
 	unhealthy, ok := errors.AsType[*health.UnhealthyError](err)
 	if !ok {
 		return err
@@ -326,7 +342,9 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if err != nil || sight.State == state.AgentUnknown || t.j.BootID == t.BootID() {
 		return err
 	}
-	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped
+	// One that is enabled and was never started since has yet to come: its mount is late.
+	late := sight.UnitFileState == "enabled" && sight.InvocationID == ""
+	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped && !late
 	if down {
 		t.Log.Info("the agent stays down: systemd did not start it at this boot")
 	}

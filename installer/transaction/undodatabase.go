@@ -137,6 +137,9 @@ func (u *undoing) canRestore(ctx context.Context) error {
 // restoreDatabase restores the database that the old version had, if the new one
 // may have touched it.
 func (u *undoing) restoreDatabase(ctx context.Context) error {
+	if name := u.j.Database.Aside; name != "" && !u.kept && u.j.reached("reload") {
+		return u.putAsideBack(ctx, name)
+	}
 	if u.kept || !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
@@ -165,6 +168,52 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	}
 	u.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
 	return nil
+}
+
+// putAsideBack gives the version before its database back, damaged as it was: the one in
+// its place is of the version that failed.
+func (u *undoing) putAsideBack(ctx context.Context, name string) error {
+	if !u.boot {
+		if err := u.stopAgent(ctx); err != nil {
+			return err
+		}
+	}
+	db, err := u.database(ctx)
+	if err == nil {
+		err = db.PutBack(name)
+	}
+	if err != nil {
+		return fmt.Errorf("put the damaged database back: %w", err)
+	}
+	return nil
+}
+
+// moveFirstAside moves a database aside that is there now and was not when the transaction
+// began: the version that failed may have made it, and the one before then cannot start.
+// It reports whether there was one.
+func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
+	if !u.j.Database.Absent || !u.j.reached("reload") {
+		return false, nil
+	}
+	db, err := u.database(ctx)
+	if errors.Is(err, backup.ErrNoDatabase) {
+		return false, nil
+	}
+	if err == nil {
+		err = u.agent.Stop(ctx, atOnce)
+	}
+	var to string
+	if err == nil {
+		to, err = db.MoveAside("of-"+u.j.To.Version, u.Now())
+	}
+	if errors.Is(err, backup.ErrNoDatabase) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("move the database of version %s aside: %w", u.j.To, err)
+	}
+	u.Log.Warn("the version that failed made the first database, with which the one before does not run; it is kept aside", "aside", to)
+	return true, u.j.noteAside(to)
 }
 
 // stopAndRestore restores while the agent is down. Somebody may start it in between,

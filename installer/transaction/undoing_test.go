@@ -272,6 +272,18 @@ func TestAnAgentThatIsNotStartedAtBootStaysDown(t *testing.T) {
 	m.endsOn("1.0.0")
 }
 
+// What is started at boot, and waits for a mount that is late or failed, is still to run.
+func TestAnAgentThatIsStillToBeStartedAtBootRunsInTheEnd(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.ends()
+	m.boots++
+	m.started = false
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
 // A transaction that begins while the host shuts down would take the agent for one that a
 // person stopped, and be committed without a watch.
 func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
@@ -325,5 +337,29 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 				t.Errorf("%+v, %v", c.Status.LastUpdate, err)
 			}
 		})
+	}
+}
+
+// Whatever keeps the old version from being watched, it is started: an agent beats none.
+func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
+	for _, call := range []string{"look", "prove"} {
+		m := upgrade(t, two(diesLate))
+		stopped := false
+		m.before = func(name string) error {
+			stopped = stopped || name == "stop"
+			if j, err := state.LoadJournal(m.Paths.Journal()); stopped && err == nil && j.Phase == restored && name == call {
+				return errNoAnswer
+			}
+			return nil
+		}
+		m.needsPerson(m.do(Update), "does not answer")
+		if m.main == nil || m.main.version != "1.0.0" {
+			t.Errorf("%s failed, and %+v runs", call, m.main)
+		}
+		m.calm()
+		if err, _ := m.tick(); err != nil {
+			t.Error(err)
+		}
+		m.endsOn("1.0.0")
 	}
 }

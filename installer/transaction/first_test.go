@@ -1,0 +1,65 @@
+package transaction
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+)
+
+// A first database that the version which failed made is not the old version's, which may
+// have none yet: it is kept aside.
+func TestAFirstDatabaseOfAVersionThatFailsKeepsTheOldOneFromNothing(t *testing.T) {
+	for _, schema := range []int{1, 2} {
+		m := upgrade(t, behaviour{schema: schema, fate: diesLate})
+		m.creates = true
+		others.close(m.db)
+		must(t, os.Remove(m.db))
+		m.look()
+		m.rows, m.wrong = map[int]row{}, nil // all of it is gone
+		if err := m.do(Update); err == nil || strings.Contains(err.Error(), "rolling back failed") {
+			t.Errorf("it ends with %v", err)
+		}
+		m.endsOn("1.0.0")
+		aside, err := filepath.Glob(m.db + ".of-1.1.0-*")
+		if moved := schema != 1; err != nil || (len(aside) == 1) != moved {
+			t.Errorf("schema %d: kept aside: %q, %v", schema, aside, err)
+		}
+		c, err := state.LoadConfig(m.Paths.Config())
+		must(t, err)
+		if len(aside) == 1 && !strings.Contains(c.Status.LastUpdate.Error, aside[0]) {
+			t.Errorf("status says %q", c.Status.LastUpdate.Error)
+		}
+	}
+}
+
+// A rollback that was forced from a damaged database, and whose target fails, gives that
+// one back: the target's is not its own.
+func TestADamagedDatabaseIsPutBackWhenTheTargetFails(t *testing.T) {
+	for _, reached := range []string{"unit", "reload", "database"} {
+		m := testMachine(t)
+		writeFile(t, m.Paths.Config(), wholeConfig)
+		db := filepath.Join(m.Paths.DataDir, "proc", "sqlite.db")
+		kept := "sqlite.db.damaged-20260101T000000Z"
+		writeFile(t, db, "the target's")
+		writeFile(t, db+"-wal", "the target's")
+		writeFile(t, filepath.Join(filepath.Dir(db), kept), "damaged")
+		writeFile(t, filepath.Join(filepath.Dir(db), kept+"-journal"), "damaged, too")
+		tr := m.open(t, rollingBack, func(j *state.Journal) {
+			j.Reached, j.Unit.Path = reached, m.Paths.Unit()
+			j.Database = state.Database{Plan: state.RestoreDatabase, Path: db, Damaged: true, Aside: kept}
+		})
+		must(t, tr.undo(t.Context()))
+		want := map[string]string{"": "damaged", "-journal": "damaged, too"}
+		if reached == "unit" { // nothing had taken its place
+			want = map[string]string{"": "the target's", "-wal": "the target's"}
+		}
+		for _, suffix := range []string{"", "-wal", "-journal"} {
+			if got, _ := os.ReadFile(db + suffix); string(got) != want[suffix] {
+				t.Errorf("after %s: sqlite.db%s holds %q; want %q", reached, suffix, got, want[suffix])
+			}
+		}
+	}
+}
