@@ -96,9 +96,9 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 // `systemctl enable` follows a link and pins the version's own folder into
 // /etc, where it would dangle once that version is removed.
 func (h *Host) PlaceUnit(tree versions.Tree) error {
-	content, err := os.ReadFile(tree.UnitFile())
+	content, err := h.unitOf(tree)
 	if err != nil {
-		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+		return err
 	}
 	if err := durable.MkdirAll(h.Paths.UnitDir, 0o755); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (h *Host) Problems(tree versions.Tree) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	want, err := os.ReadFile(tree.UnitFile())
+	want, err := h.unitOf(tree)
 	if err != nil {
 		return nil, err
 	}
