@@ -71,7 +71,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if len(problems) == 0 {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
-	return findings, nil
+	return append(findings, i.verifyPending(ctx)...), nil
 }
 
 // exposed names the templates that lead into folders of this host in which others than
