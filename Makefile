@@ -51,7 +51,7 @@ test-hosts: ## real systemd hosts in containers (as root)
 test-faults: ## the whole campaigns of faults (as root), each of them whatever the one before found
 	@$(RUNTESTS) faults
 
-test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf (as root)
+test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels (as root)
 	@$(RUNTESTS) nightly
 
 test-rollouts: ## 100,000 random histories of rollouts, and 1,000 of two engines on one store

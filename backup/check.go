@@ -84,6 +84,17 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 	return err
 }
 
+// CheckWhole is Check for a backup of which is known that it is the right one.
+func CheckWhole(ctx context.Context, dir string) (err error) {
+	defer contain(&err)
+	r, err := readRecord(dir)
+	if err != nil {
+		return err
+	}
+	_, err = r.checkFile(ctx, dir)
+	return err
+}
+
 func (w Want) matches(dir string, m Meta) error {
 	age := w.Now.Sub(m.Created)
 	switch {

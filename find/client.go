@@ -116,7 +116,7 @@ func (c *Client) ask(ctx context.Context, u url.URL, path string, question Reque
 	case resp.StatusCode == http.StatusNotFound:
 		return Answer{}, errNotFound
 	case resp.StatusCode != http.StatusOK:
-		return Answer{}, fmt.Errorf("the answer is %s: %s", Excerpt([]byte(resp.Status), 60), quote(body))
+		return Answer{}, &statusError{resp.StatusCode, fmt.Sprintf("the answer is %s: %s", Excerpt([]byte(resp.Status), 60), quote(body))}
 	case err != nil:
 		return Answer{}, fmt.Errorf("the answer broke off after %d bytes: %w", len(body), webclient.PlainError(err))
 	case len(body) > maxBody:

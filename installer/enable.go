@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
@@ -173,6 +174,9 @@ func (o EnableOptions) apply(s state.Spec) state.Spec {
 
 // Disable turns updates off. The agent and its version stay.
 func (i *Installer) Disable(ctx context.Context) error {
+	if i.bare() {
+		return nil
+	}
 	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Enabled = false
 		i.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
@@ -180,8 +184,21 @@ func (i *Installer) Disable(ctx context.Context) error {
 	})
 }
 
+// bare reports whether updates were never enabled here: there is nothing to turn off,
+// and nothing is written.
+func (i *Installer) bare() bool {
+	bare := !host.Exists(i.Paths.Versions())
+	if bare {
+		i.Log.Info("updates were never enabled on this host; nothing to do")
+	}
+	return bare
+}
+
 // Unpin lets the version follow find again.
 func (i *Installer) Unpin(ctx context.Context) error {
+	if i.bare() {
+		return nil
+	}
 	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Pinned = false
 		i.Log.Info("the version follows find again", "version", c.Spec.ActiveVersion)

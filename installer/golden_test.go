@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -8,8 +9,11 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/golden"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
+	"teleport-update/systemd"
 )
 
 func TestStatusHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", Report{}) }
@@ -40,17 +44,44 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		return j
 	}
 	const wants12 = `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"enterprise","auto_update":true,"jitter_seconds":60}`
+	wants11 := strings.Replace(wants12, "1.2.0", "1.1.0", 1)
+	release := version.Release{Version: "1.1.0", Edition: version.Enterprise}
 	scenes := map[string]struct {
 		c       *state.Config
 		answer  string
 		journal *state.Journal
 		newer   bool
+		locked  bool
+		agent   func(u *systemd.Unit, executes *string)
+		ticks   state.Ticks
 	}{
 		"never-enabled": {},
-		"idle":          {c: enabled(nil), answer: strings.Replace(wants12, "1.2.0", "1.1.0", 1)},
-		"behind":        {c: enabled(nil), answer: wants12},
-		"disabled":      {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
-		"pinned":        {c: enabled(func(c *state.Config) { c.Spec.Pinned, c.Status.Unproven = true, true })},
+		"idle":          {c: enabled(nil), answer: wants11},
+		"no-systemd":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.ActiveState = "" }},
+		"never-asked":   {c: enabled(nil)},
+		"updating":      {c: enabled(nil), answer: wants12, journal: journal("switched"), locked: true},
+		"find-unreachable": {c: enabled(nil), answer: wants11, ticks: state.Ticks{
+			Unreachable: &state.Unreachable{Since: noon.Add(-time.Hour / 2), Runs: 3, Error: "ask http://127.0.0.1:1: connection refused"}}},
+		"failing": {c: enabled(nil), answer: wants12, ticks: state.Ticks{Failing: &state.Failing{
+			Count: 9, First: noon.Add(-2 * time.Hour), Last: noon.Add(-10 * time.Minute), NextAttempt: noon.Add(20 * time.Minute),
+			Error: "fetch version 1.2.0: 404 Not Found; the agent stays on version 1.1.0: the next run tries again"}}},
+		"unstable": {c: enabled(nil), answer: wants11, ticks: state.Ticks{Unstable: &state.Unstable{Release: release, Count: 2, Since: noon.Add(-20 * time.Minute), Last: noon, Restarts: 31}},
+			agent: func(u *systemd.Unit, executes *string) {
+				u.ActiveState, u.SubState, u.NRestarts = "activating", "auto-restart", 31
+				*executes = ""
+			}},
+		"agent-stopped": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
+			u.ActiveState, u.SubState = "inactive", "dead"
+			*executes = ""
+		}},
+		"agent-not-started": {c: enabled(func(c *state.Config) { c.Status.Unproven = true }), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
+			u.ActiveState, u.SubState, u.UnitFileState = "inactive", "dead", "disabled"
+			*executes = ""
+		}},
+		"agent-other-version": {c: enabled(nil), answer: wants11, agent: func(_ *systemd.Unit, executes *string) { *executes = "1.0.0" }},
+		"behind":              {c: enabled(nil), answer: wants12},
+		"disabled":            {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
+		"pinned":              {c: enabled(func(c *state.Config) { c.Spec.Pinned, c.Status.Unproven = true, true })},
 		"held": {c: enabled(func(c *state.Config) {
 			c.Status.Held = &state.Held{Version: "1.2.0", Edition: version.Enterprise, Since: noon}
 		}), answer: wants12},
@@ -64,6 +95,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"newer-journal": {c: enabled(nil), journal: journal("switched"), newer: true},
 	}
 	var files []string
+	states, types := map[State]bool{}, map[ConditionType]bool{}
 	for name, s := range scenes {
 		i := testInstaller(t)
 		i.Now = func() time.Time { return noon }
@@ -75,6 +107,15 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		if s.answer != "" {
 			writeFile(t, i.Paths.LastAnswer(), s.answer)
 		}
+		s.ticks.DataDir, s.ticks.BootID, i.BootID = i.Paths.DataDir, "boot", func() string { return "boot" }
+		i.Paths.RunDir = filepath.Join(root, "run")
+		must(t, s.ticks.Save(i.Paths.Ticks()))
+		i.Connect = sightOf(i, s.agent)
+		if s.locked {
+			unlock, err := state.Lock(t.Context(), i.Paths.UpdateLock(), 0)
+			must(t, err)
+			defer unlock()
+		}
 		if s.journal != nil {
 			s.journal.Writer = "/usr/bin/teleport-update"
 			if s.newer {
@@ -82,8 +123,13 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			}
 			must(t, s.journal.Save(i.Paths.Journal()))
 		}
-		r, err := i.Status(t.Context())
+		r, err := i.Status(t.Context(), StatusOptions{})
 		must(t, err)
+		states[r.State] = true
+		for _, c := range r.Conditions {
+			types[c.Type] = true
+		}
+		validate(t, r)
 		data, err := json.MarshalIndent(r, "", "  ")
 		must(t, err)
 		var text strings.Builder
@@ -94,7 +140,38 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		}
 	}
 	golden.Folder(t, filepath.Join("testdata", "status"), files...)
+	for _, c := range conditionTypes {
+		if !states[c.State] || !types[c.Type] {
+			t.Errorf("no scene is in state %s by condition %s", c.State, c.Type)
+		}
+	}
 }
+
+// sightOf connects to an agent that runs version 1.1.0, if nothing else is said.
+func sightOf(i *Installer, change func(u *systemd.Unit, executes *string)) func(context.Context) (transaction.Agent, error) {
+	u := systemd.Unit{LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled", Since: noon.Add(-24 * time.Hour)}
+	executes := "1.1.0"
+	if change != nil {
+		change(&u, &executes)
+	}
+	sight := transaction.Sight{Unit: u, State: transaction.StateOf(u)}
+	if u.ActiveState == "" {
+		sight.State = state.AgentUnknown
+	}
+	if executes != "" {
+		sight.Main = procfs.Process{ID: procfs.ID{PID: 4711}, Exe: filepath.Join(i.Paths.Versions(), executes, "bin", "teleport")}
+	}
+	return func(context.Context) (transaction.Agent, error) { return seen{sight: sight}, nil }
+}
+
+// seen is an agent that can only be looked at.
+type seen struct {
+	transaction.Agent
+	sight transaction.Sight
+}
+
+func (s seen) Look(context.Context) (transaction.Sight, error) { return s.sight, nil }
+func (s seen) Close()                                          {}
 
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -39,6 +39,10 @@ type Installer struct {
 	// MachineID is where this host has its machine-id.
 	MachineID string
 
+	// Started is when this run began; zero where nobody asked.
+	Started      time.Time
+	downloadTook time.Duration
+
 	Jitter func(limit time.Duration) time.Duration // a random part of limit
 }
 
@@ -63,6 +67,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		},
 		BuildVersion: ownVersion(),
 		MachineID:    report.MachineID,
+		Started:      time.Now(),
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {
 				return 0

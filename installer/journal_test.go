@@ -78,29 +78,32 @@ func TestStateWords(t *testing.T) {
 		name   string
 		c      state.Config
 		r      Report
+		agent  agentView
+		ticks  state.Ticks
 		broken error
 		want   State
 	}{
 		{name: "never enabled", want: StateDisabled},
 		{name: "as wanted", c: state.Config{Spec: on, Status: oss}, r: desired("1.0.0"), want: StateIdle},
-		{name: "find unheard", c: state.Config{Spec: on, Status: oss}, want: StateIdle},
+		{name: "find unheard", c: state.Config{Spec: on, Status: oss}, want: StateWaiting},
 		{name: "pinned", c: state.Config{Spec: state.Spec{Enabled: true, Pinned: true}}, want: StatePinned},
 		{name: "disabled says more than pinned", c: state.Config{Spec: state.Spec{Pinned: true}}, want: StateDisabled},
 		{name: "held", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) { s.Held = &state.Held{Version: "1.1.0", Edition: version.OSS} })}, r: desired("1.1.0"), want: StateHeld},
-		{name: "a hold that find has left", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) { s.Held = &state.Held{Version: "1.1.0", Edition: version.OSS} })}, r: desired("1.2.0"), want: StateIdle},
+		{name: "a hold that find has left", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) { s.Held = &state.Held{Version: "1.1.0", Edition: version.OSS} })}, r: desired("1.2.0"), want: StateWaiting},
 		{name: "backing off", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) {
 			s.Failed = &state.Failed{Version: "1.1.0", Edition: version.OSS, NextAttempt: noon.Add(time.Hour)}
 		})}, r: desired("1.1.0"), want: StateBackingOff},
 		{name: "a failure of another version", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) {
 			s.Failed = &state.Failed{Version: "1.1.0", Edition: version.OSS, NextAttempt: noon.Add(time.Hour)}
-		})}, r: desired("1.2.0"), want: StateIdle},
+		})}, r: desired("1.2.0"), want: StateWaiting},
 		{name: "a refused downgrade", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) { s.Refused = &state.Refused{Version: "0.9.0", Reason: "no backup"} })}, r: desired("0.9.0"), want: StateNeedsAttention},
 		{name: "at work", c: state.Config{Spec: on, Status: oss}, r: running, want: StateUpdating},
 		{name: "cut off", c: state.Config{Spec: on, Status: oss}, r: open, want: StateNeedsAttention},
 		{name: "an unreadable journal outranks all", r: running, broken: errors.New("x"), want: StateNeedsAttention},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got, why := stateWord(tc.c, tc.r, tc.broken, noon); got != tc.want || why == "" {
+			all := conditions(tc.c, tc.r, tc.agent, tc.ticks, tc.broken, noon)
+			if _, got, why := sumUp(all); got != tc.want || why == "" {
 				t.Errorf("got %q (%s); want %q", got, why, tc.want)
 			}
 		})

@@ -54,7 +54,10 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 	}
 	if !ok || replace {
 		i.makeRoom(ctx)
-		if tree, err = i.fetch(ctx, w, replace); err != nil {
+		began := i.Now()
+		tree, err = i.fetch(ctx, w, replace)
+		i.downloadTook += i.Now().Sub(began)
+		if err != nil {
 			return versions.Tree{}, err
 		}
 	}

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/user"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
@@ -61,11 +63,19 @@ func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
 	return pending
 }
 
-// restartPending looks at the agent that serves. What cannot be told is not pending.
+// restartPending looks at the agent that serves.
 func (i *Installer) restartPending(ctx context.Context) (Pending, error) {
 	sight, err := i.look(ctx)
-	if err != nil || sight.State != state.AgentRunning || len(sight.Command) == 0 {
+	if err != nil {
 		return Pending{}, err
+	}
+	return pendingIn(sight), nil
+}
+
+// pendingIn is about the agent that serves. What cannot be told is not pending.
+func pendingIn(sight transaction.Sight) Pending {
+	if sight.State != state.AgentRunning || len(sight.Command) == 0 {
+		return Pending{}
 	}
 	pid := sight.Serving.PID
 	if pid == 0 {
@@ -73,19 +83,17 @@ func (i *Installer) restartPending(ctx context.Context) (Pending, error) {
 	}
 	started, ok := procfs.Host().Started(pid)
 	if !ok {
-		return Pending{}, nil
+		return Pending{}
 	}
-	uid := 0
-	if sight.User != "" {
-		if uid, err = strconv.Atoi(sight.User); err != nil {
-			account, err := user.Lookup(sight.User)
-			if err != nil {
-				return Pending{}, nil
-			}
-			uid, _ = strconv.Atoi(account.Uid)
+	uid, err := strconv.Atoi(cmp.Or(sight.User, "0"))
+	if err != nil {
+		account, err := user.Lookup(sight.User)
+		if err != nil {
+			return Pending{}
 		}
+		uid, _ = strconv.Atoi(account.Uid)
 	}
-	return pendingOf(sight.Unit, uid, started), nil
+	return pendingOf(sight.Unit, uid, started)
 }
 
 // verifyPending says what the next start of the agent changes. It is a problem only where
@@ -95,7 +103,11 @@ func (i *Installer) verifyPending(ctx context.Context) []Finding {
 	if err != nil || !p.Is() {
 		return nil
 	}
-	return []Finding{{Subject: "restart pending", OK: len(p.Loses) == 0, Detail: p.String() + ": `teleport-update update --now --restart` restarts the agent"}}
+	return []Finding{{Subject: "restart pending", OK: len(p.Loses) == 0, Detail: p.explained()}}
+}
+
+func (p Pending) explained() string {
+	return p.String() + ": `teleport-update update --now --restart` restarts the agent"
 }
 
 // restartAgent restarts an agent that differs from its unit, and watches it. The caller

@@ -13,8 +13,8 @@ import (
 // it: links and unit (RFD 0169 §Runtime, enable step 14). The agent is not
 // restarted. It reports whether the version itself is whole; with thorough,
 // every file is checked against the manifest, and the updater's own units are put
-// right: an operator who disabled the timer will not find it enabled again by a
-// tick.
+// right: that is for a person's command, for an operator who disabled the timer shall
+// not find it enabled again by a tick.
 func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (whole bool, err error) {
 	if c.Spec.ActiveVersion == "" {
 		return true, nil

@@ -3,7 +3,6 @@ package installer
 import (
 	"context"
 
-	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/successor"
 )
@@ -55,12 +54,4 @@ func (i *Installer) switchOver(ctx context.Context, r transaction.Request) error
 	end()
 	i.tell(ctx, nil)
 	return err
-}
-
-// Uninstall takes the updater off the host. The agent goes back to what the
-// first enable found, which may be none; with keepAgent it stays, as plain
-// files. Its configuration and its data are never touched, but for what enable's
-// --token-file put there.
-func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
-	return i.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
 }

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/find"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
@@ -18,9 +20,15 @@ import (
 // Status of find is asked for no longer than this: status must answer.
 const statusPatience = 3 * time.Second
 
-// Report is the answer of status. The first nine fields are those of RFD 0169
-// (§Status); what is not known is null.
+// StatusSchema is the form of Report. Fields, states and types of conditions are added
+// without another number; it changes where one goes, or means something else.
+const StatusSchema = 1
+
+// Report is the answer of status. The first nine fields after the number of its form
+// are those of RFD 0169 (§Status); what is not known is null.
 type Report struct {
+	SchemaVersion int `json:"schema_version"`
+
 	VersionInstalled *string    `json:"agent_version_installed"`
 	VersionDesired   *string    `json:"agent_version_desired"`
 	VersionPrevious  *string    `json:"agent_version_previous"`
@@ -37,6 +45,7 @@ type Report struct {
 	Group            *string    `json:"group"`
 	Pinned           bool       `json:"pinned"`
 	Unproven         bool       `json:"unproven"`
+	LastSuccess      *time.Time `json:"last_success_at"` // of a change of the version
 	LastTarget       *string    `json:"last_target"`
 	LastResult       *string    `json:"last_result"`
 	LastError        *string    `json:"last_error"`
@@ -51,6 +60,20 @@ type Report struct {
 	DesiredCheckedAt *time.Time `json:"desired_checked_at"`
 	DesiredError     *string    `json:"desired_error"`
 	OpenTransaction  *OpenState `json:"open_transaction"`
+
+	Agent      AgentReport     `json:"agent"`
+	Conditions []Condition     `json:"conditions"` // the gravest first
+	Failing    *FailingReport  `json:"failing"`
+	Unstable   *state.Unstable `json:"unstable"`
+}
+
+// FailingReport is about runs of the timer that fail.
+type FailingReport struct {
+	Count       int        `json:"count"` // in a row
+	First       time.Time  `json:"first"`
+	Last        time.Time  `json:"last"`
+	NextAttempt *time.Time `json:"next_attempt"` // null: at the next run
+	Error       string     `json:"error"`
 }
 
 // OpenState describes a transaction that is not closed.
@@ -73,23 +96,33 @@ const (
 	StatePinned         State = "pinned"
 	StateHeld           State = "held"
 	StateIdle           State = "idle"
+	StateWaiting        State = "waiting"
 	StateUpdating       State = "updating"
 	StateBackingOff     State = "backing_off"
+	StateFailing        State = "failing"
+	StateUnstable       State = "unstable"
 	StateNeedsAttention State = "needs_attention"
 )
+
+// StatusOptions are the flags of status.
+type StatusOptions struct {
+	Offline bool // do not ask find
+}
 
 // Status reports on the host. It takes no lock, writes nothing and works
 // without a network: the desired version is then the last one heard, with the
 // time when.
-func (i *Installer) Status(ctx context.Context) (Report, error) {
+func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, error) {
 	c, err := i.Paths.LoadConfig()
 	if errors.Is(err, os.ErrPermission) {
-		return Report{}, fmt.Errorf("%w: status reads root's files, run it as root", err)
+		return Report{}, fmt.Errorf("%w; everybody may read %s", err, cmp.Or(i.Paths.Summary(), "no part of it"))
 	}
 	if err != nil {
 		return Report{}, err
 	}
 	r := Report{
+		SchemaVersion: StatusSchema,
+
 		VersionInstalled: known(c.Spec.ActiveVersion),
 		EditionInstalled: known(string(c.Status.ActiveEdition)),
 		VersionPrevious:  known(c.Status.PreviousVersion),
@@ -114,7 +147,11 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 	if len(c.Status.PackagesLeft) > 0 {
 		r.PackageLeft = known(describeLeft(c.Status.PackagesLeft))
 	}
-	i.reportDesired(ctx, c, &r)
+	r.LastSuccess = i.History().LastSuccess()
+	if r.LastSuccess == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Result == state.Succeeded {
+		r.LastSuccess = r.UpdateTimeLast // of a switch that no history has
+	}
+	i.reportDesired(ctx, c, opts, &r)
 	broken := i.reportTransaction(&r)
 	if broken == nil && r.OpenTransaction == nil && c.Spec.ActiveVersion == "" {
 		if err := i.CheckNeverEnabled(); err != nil {
@@ -125,26 +162,43 @@ func (i *Installer) Status(ctx context.Context) (Report, error) {
 			broken = fmt.Errorf("%s names no active version, but the agent may be ours all the same: %w; %s", i.Paths.Config(), err, settled)
 		}
 	}
-	r.State, r.Explanation = stateWord(c, r, broken, i.Now())
+	agent, ticks := i.viewAgent(ctx), i.ticks()
+	r.Agent = agent.AgentReport
+	if f := ticks.Failing; f != nil {
+		r.Failing = &FailingReport{Count: f.Count, First: f.First, Last: f.Last, Error: f.Error}
+		if !f.NextAttempt.IsZero() {
+			r.Failing.NextAttempt = &f.NextAttempt
+		}
+	}
+	if u := ticks.Unstable; u != nil && u.Release == c.Active() {
+		r.Unstable = u
+	}
+	r.Conditions, r.State, r.Explanation = sumUp(conditions(c, r, agent, ticks, broken, i.Now()))
 	return r, nil
 }
 
-func (i *Installer) reportDesired(ctx context.Context, c state.Config, r *Report) {
+func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts StatusOptions, r *Report) {
 	spec := c.Spec
 	if err := i.ResolveProxy(&spec); err != nil {
 		return // never enabled, and nothing to ask
 	}
 	r.Proxy, r.Group = known(spec.Proxy), known(spec.Group)
-	ctx, cancel := context.WithTimeout(ctx, statusPatience)
-	defer cancel()
-	answer, err := i.askQuietly(ctx, spec)
+	err := errors.New("find was not asked")
+	var answer find.Answer
+	if !opts.Offline {
+		ctx, cancel := context.WithTimeout(ctx, statusPatience)
+		defer cancel()
+		answer, err = i.askQuietly(ctx, spec)
+	}
 	if err == nil {
 		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
 		r.wants(version.Release{Version: answer.Version, Edition: answer.Edition})
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
 		return
 	}
-	r.DesiredError = known(err.Error())
+	if !opts.Offline {
+		r.DesiredError = known(err.Error())
+	}
 	if a := i.recall(spec); a != nil {
 		r.wants(a.Release)
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &a.Jitter, &a.Time
@@ -175,42 +229,6 @@ func (i *Installer) reportTransaction(r *Report) (broken error) {
 	return nil
 }
 
-// stateWord sums the report up, the gravest first.
-func stateWord(c state.Config, r Report, broken error, now time.Time) (State, string) {
-	o := r.OpenTransaction
-	desired := version.Release{}
-	if r.VersionDesired != nil && r.EditionDesired != nil {
-		desired = version.Release{Version: *r.VersionDesired, Edition: version.Edition(*r.EditionDesired)}
-	}
-	switch h := c.Status.Held; {
-	case broken != nil:
-		return StateNeedsAttention, broken.Error()
-	case o != nil && o.Running:
-		return StateUpdating, o.explanation
-	case o != nil:
-		return StateNeedsAttention, o.explanation
-	case !c.Spec.Enabled:
-		return StateDisabled, "updates are disabled; `teleport-update enable` turns them on"
-	case c.Spec.Pinned:
-		return StatePinned, fmt.Sprintf("pinned to %s; `teleport-update unpin` lets it follow find again", c.Spec.ActiveVersion)
-	case h != nil && (desired.Version == "" || h.Version == desired.Version && h.Edition == desired.Edition):
-		return StateHeld, fmt.Sprintf("version %s is held back since a rollback by hand; `teleport-update update --now` releases it", h.Version)
-	case desired.Version != "" && c.Status.FailureOf(desired).BackingOff(desired, now):
-		f := c.Status.FailureOf(desired)
-		return StateBackingOff, fmt.Sprintf("version %s failed %d time(s); next attempt at %s, `teleport-update update --now` tries at once",
-			f.Version, f.Attempts, f.NextAttempt.Format(time.RFC3339))
-	case c.Status.Refused.Is(desired):
-		return StateNeedsAttention, c.Status.Refused.Reason
-	case desired.Version != "" && desired != c.Active():
-		return StateIdle, fmt.Sprintf("find wants %s; the next run follows when find says so", desired.Short())
-	case desired.Version == "" && r.DesiredCheckedAt != nil && r.DesiredError == nil:
-		return StateIdle, namesNoVersion
-	case desired.Version == "":
-		return StateIdle, "what find wants is not known: " + textOr(r.DesiredError, "it was never asked")
-	}
-	return StateIdle, "the version that find wants is active"
-}
-
 func known(s string) *string {
 	if s == "" {
 		return nil
@@ -224,6 +242,7 @@ func (r Report) Text(w io.Writer) {
 		fmt.Fprintf(w, "%-15s %v\n", name+":", value)
 	}
 	line("State", fmt.Sprintf("%s: %s", r.State, r.Explanation))
+	line("Agent", r.Agent.Text())
 	line("Installed", versionText(r.VersionInstalled, r.EditionInstalled))
 	line("Desired", versionText(r.VersionDesired, r.EditionDesired))
 	if r.DesiredCheckedAt != nil {
@@ -241,6 +260,9 @@ func (r Report) Text(w io.Writer) {
 	}
 	if r.LastResult != nil {
 		line("Last update", fmt.Sprintf("%s, to %s, at %s", *r.LastResult, textOr(r.LastTarget, "?"), r.UpdateTimeLast.Format(time.RFC3339)))
+	}
+	if r.LastSuccess != nil {
+		line("  success", r.LastSuccess.Format(time.RFC3339))
 	}
 	if r.LastError != nil {
 		line("  error", *r.LastError)

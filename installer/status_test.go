@@ -28,19 +28,32 @@ var rfdFields = map[string]any{
 	"agent_updates_enabled":    false,
 }
 
-func statusSchema(t *testing.T) *jsonschema.Schema {
+// validate checks a report against the schema, and that the schema names each field:
+// as it is published, it lets readers find more than it knows.
+func validate(t *testing.T, r Report) {
 	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "status.schema.json"))
+	must(t, err)
+	if strings.Contains(string(text), "additionalProperties") {
+		t.Error("the schema forbids what a later version may add")
+	}
+	strict, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.ReplaceAll(string(text), `"properties":`, `"additionalProperties": false, "properties":`)))
+	must(t, err)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	s, err := c.Compile(filepath.Join("..", "docs", "status.schema.json"))
-	if err != nil {
-		t.Fatal(err)
+	must(t, c.AddResource("strict.json", strict))
+	schema, err := c.Compile("strict.json")
+	must(t, err)
+	data, err := json.Marshal(r)
+	must(t, err)
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+	must(t, err)
+	if err := schema.Validate(value); err != nil {
+		t.Errorf("%v\n%s", err, data)
 	}
-	return s
 }
 
 func TestStatusFollowsItsSchema(t *testing.T) {
-	schema := statusSchema(t)
 	full := state.Config{Version: "v1", Kind: "agent_versions",
 		Spec: state.Spec{Proxy: "http://127.0.0.1:1", Group: "dev", Enabled: true, ActiveVersion: "1.1.0"},
 		Status: state.Status{ActiveEdition: version.Enterprise, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,
@@ -69,7 +82,7 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			prepare(t, i)
-			r, err := i.Status(t.Context())
+			r, err := i.Status(t.Context(), StatusOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,13 +90,7 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := schema.Validate(value); err != nil {
-				t.Errorf("%v\n%s", err, data)
-			}
+			validate(t, r)
 			var fields map[string]any
 			if err := json.Unmarshal(data, &fields); err != nil {
 				t.Fatal(err)
@@ -112,7 +119,7 @@ func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 	}
 	writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
 	before := listing(t, i.Paths.DataDir)
-	r, err := i.Status(t.Context())
+	r, err := i.Status(t.Context(), StatusOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +128,7 @@ func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 	}
 	// An answer for another proxy is not an answer for this one.
 	writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
-	if r, _ := i.Status(t.Context()); r.VersionDesired != nil {
+	if r, _ := i.Status(t.Context(), StatusOptions{}); r.VersionDesired != nil {
 		t.Errorf("desired %v from another proxy; want null", *r.VersionDesired)
 	}
 	if after := listing(t, i.Paths.DataDir); after != before {
@@ -179,7 +186,7 @@ func TestStatusDoesNotTakeALostConfigurationForNone(t *testing.T) {
 				want, says = StateNeedsAttention, "nothing updates it before"
 				trace(t, i)
 			}
-			if r, err := i.Status(t.Context()); err != nil || r.State != want || !strings.Contains(r.Explanation, says) {
+			if r, err := i.Status(t.Context(), StatusOptions{}); err != nil || r.State != want || !strings.Contains(r.Explanation, says) {
 				t.Errorf("%s, %s, %v; want %s, %q", r.State, r.Explanation, err, want, says)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"teleport-update/find"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -54,6 +55,11 @@ type intent struct {
 // updates are enabled, find wants it now, and the version is not held, pinned
 // or backing off.
 func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
+	t := i.beginTick()
+	return t.end(ctx, t.update(ctx, opts))
+}
+
+func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
 	if c, err := i.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
 		i.Log.Info("updates are disabled; nothing to do")
@@ -66,6 +72,9 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 		return err
 	}
 	if damaged != nil {
+		if !i.mayFetch(ctx, *damaged) {
+			return nil
+		}
 		return i.fetchAgain(ctx, *damaged)
 	}
 	if in == nil {
@@ -73,6 +82,9 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 		if opts.Restart {
 			return i.restartAgent(ctx)
 		}
+		return nil
+	}
+	if !i.mayFetch(ctx, in.wanted) {
 		return nil
 	}
 	asked := i.Now()
@@ -115,7 +127,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if err := i.ResolveProxy(&spec); err != nil {
 		return nil, nil, err
 	}
-	whole, err := i.repair(ctx, c, opts.Now)
+	whole, err := i.repair(ctx, c, !i.Scheduled)
 	if _, refused := errors.AsType[*failure.RefusedError](err); err != nil && !refused {
 		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
 	}
@@ -142,7 +154,11 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 			i.Log.Warn("find cannot be asked; the active version is fetched again all the same", "error", err)
 			return nil, damaged, nil
 		}
-		return nil, nil, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
+		unreachable := find.Unreachable(err)
+		if err = fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c)); unreachable {
+			err = &unreachableError{err}
+		}
+		return nil, nil, err
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {

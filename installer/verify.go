@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/versions"
 )
@@ -16,8 +18,8 @@ type Finding struct {
 	Detail  string `json:"detail"`
 }
 
-// Verify checks every kept version against its manifest, and links and units
-// against the active version. It changes nothing.
+// Verify checks every kept version against its manifest, links and units against the
+// active version, and whether the agent runs it. It changes nothing.
 func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	c, err := i.Paths.LoadConfig()
 	if err != nil {
@@ -47,12 +49,13 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if c.Spec.ActiveVersion == "" {
 		return append(findings, Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"}), nil
 	}
+	findings = append(findings, i.verifyAgent(ctx, c)...)
 	tree, ok, err := i.Active(c)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return append(findings, Finding{Subject: "version " + c.Spec.ActiveVersion, Detail: "the active version is not whole on disk: `teleport-update update --now` fetches it again"}), nil
+		return append(findings, Finding{Subject: "version " + c.Spec.ActiveVersion, Detail: "the active version is not whole on disk: `teleport-update update` fetches it again"}), nil
 	}
 	problems, err := i.Problems(tree)
 	if err != nil {
@@ -72,6 +75,38 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
 	return append(findings, i.verifyPending(ctx)...), nil
+}
+
+// WriteFindings prints what was found for a person, and returns how much of it is wrong.
+func WriteFindings(w io.Writer, findings []Finding) (problems int) {
+	for _, f := range findings {
+		mark := "ok  "
+		if !f.OK {
+			mark = "BAD "
+			problems++
+		}
+		fmt.Fprintf(w, "%s %s: %s\n", mark, f.Subject, f.Detail)
+	}
+	return problems
+}
+
+// verifyAgent says whether the agent runs as it should. While a transaction is open,
+// nobody can tell.
+func (i *Installer) verifyAgent(ctx context.Context, c state.Config) (all []Finding) {
+	v := i.viewAgent(ctx)
+	if host.Exists(i.Paths.Journal()) || v.ActiveState == nil && v.Error == nil {
+		return nil
+	}
+	if v.Error != nil {
+		return []Finding{{Subject: "agent", Detail: *v.Error}}
+	}
+	for _, condition := range v.conditions(c.Active(), i.ticks().Unstable, previousToGoBackTo(c)) {
+		all = append(all, Finding{Subject: "agent", OK: condition.Type == AgentNotStarted, Detail: condition.Message})
+	}
+	if all == nil {
+		all = []Finding{{Subject: "agent", OK: true, Detail: v.Text()}}
+	}
+	return all
 }
 
 // exposed names the templates that lead into folders of this host in which others than

@@ -52,6 +52,7 @@ type Unit struct {
 	ExitPID uint32        // which one that was, where none runs
 	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
+	Since   time.Time     // when it became active, or else reached its state, by the clock; zero if that is not known
 }
 
 // Running reports whether the unit runs: it may be reloading, or be asked to
@@ -165,6 +166,13 @@ func parseUnit(name string, p map[string]any) Unit {
 		u.Job.path, _ = j[1].(dbus.ObjectPath)
 	}
 	u.JobPending = u.Job.ID != 0
+	since := property[uint64](p, "StateChangeTimestamp")
+	if u.Running() {
+		since = property[uint64](p, "ActiveEnterTimestamp")
+	}
+	if since > 0 && since < math.MaxInt64 {
+		u.Since = time.UnixMicro(int64(since)).UTC()
+	}
 	return u
 }
 

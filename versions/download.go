@@ -35,6 +35,7 @@ type download struct {
 	keep    *keeper
 
 	part     *part
+	pace     pace  // of the part
 	pending  error // what ended the part, after its last bytes
 	valid    validator
 	offset   int64 // bytes handed out
@@ -104,12 +105,18 @@ func (d *download) Read(p []byte) (int, error) {
 		}
 		n, err := 0, d.pending
 		if err == nil {
-			n, err = d.part.body.Read(p)
+			n, err = d.pace.read(d.part.body, p)
 			d.pending = err
 		}
 		if n > 0 {
 			d.keep.write(p[:n])
-			return n, d.advance(n, nil)
+			if err := d.advance(n, nil); err != nil {
+				return n, err
+			}
+			if err := d.tooSlow(); err != nil {
+				return n, d.putLast(err)
+			}
+			return n, nil
 		}
 		if err == nil {
 			continue
@@ -194,7 +201,7 @@ func (d *download) take(p *part) (err error) {
 		d.total = p.total
 	}
 	d.stitched = d.stitched || d.offset > 0
-	d.part, d.valid = p, p.valid
+	d.part, d.pace, d.valid = p, pace{}, p.valid
 	if p.local && d.keep != nil {
 		d.keep.drop()
 	} else {
@@ -223,10 +230,17 @@ func (d *download) retry(err error) error {
 	return d.nextMirror(err)
 }
 
+// nextMirror leaves the current mirror for good.
 func (d *download) nextMirror(err error) error {
-	for {
-		d.failed.add(d.mirrors[0], err)
-		d.mirrors = d.mirrors[1:]
+	d.failed.add(d.mirrors[0], err)
+	d.mirrors = d.mirrors[1:]
+	return d.turnTo(err)
+}
+
+// turnTo goes on with the first mirror of those left that has the same tarball. err is
+// why the one before is left.
+func (d *download) turnTo(err error) error {
+	for ; ; d.mirrors = d.mirrors[1:] {
 		if len(d.mirrors) == 0 {
 			return d.failed
 		}
@@ -237,6 +251,7 @@ func (d *download) nextMirror(err error) error {
 			return context.Cause(d.ctx)
 		}
 		if err != nil {
+			d.failed.add(d.mirrors[0], err)
 			continue
 		}
 		if digest != d.digest {

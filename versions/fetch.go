@@ -41,6 +41,9 @@ type Patience struct {
 	// for them is given up.
 	StallWindow time.Duration
 	StallBytes  int64
+	// A server that would take longer than Slow for what is missing gives way to the
+	// next mirror, and has its turn again after the others. 0: none does.
+	Slow time.Duration
 	// A download whose first 8 MiB take longer than KeepAfter is kept for the
 	// next run should this one end early.
 	KeepAfter time.Duration
@@ -49,7 +52,8 @@ type Patience struct {
 }
 
 // NewFetcher returns a fetcher with the defaults for everything else: it logs
-// its progress, and gives a server 30 seconds for 30 KiB.
+// its progress, gives a server 30 seconds for 30 KiB, and leaves one that would take
+// more than an hour for another.
 func NewFetcher(store *Store, client *http.Client, log *slog.Logger) *Fetcher {
 	return &Fetcher{
 		Store:    store,
@@ -63,6 +67,7 @@ func NewFetcher(store *Store, client *http.Client, log *slog.Logger) *Fetcher {
 			MaxBackoff:  30 * time.Second,
 			StallWindow: 30 * time.Second,
 			StallBytes:  30 << 10,
+			Slow:        time.Hour,
 			KeepAfter:   time.Second,
 			Random:      rand.Float64,
 		},
@@ -260,7 +265,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 		}
 	}()
 	f.Log.Info("downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
-	if err := f.stream(d, cancel, staging, req.Release); err != nil {
+	if err := f.stream(d, cancel, staging, need-req.Extra, req.Release); err != nil {
 		return Tree{}, err
 	}
 	tree, err := f.Store.publish(staging, req.Release, d.digest)

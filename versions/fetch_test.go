@@ -118,6 +118,38 @@ func TestMirrorsTakeOver(t *testing.T) {
 		}
 		wantWhole(t, tree, tarball)
 	})
+	slowAtFirst := func(n int, w *faultyWriter, _ *http.Request) bool {
+		w.slow = n == 1
+		return false
+	}
+	t.Run("where the first would take too long", func(t *testing.T) {
+		a, b := serve(t, tarball), serve(t, tarball)
+		a.fault = slowAtFirst
+		f, _ := testFetcher(t, trusting(a, b))
+		f.Patience.StallWindow, f.Patience.StallBytes, f.Patience.Slow = 200*time.Millisecond, 1, time.Second
+		tree, err := fetchFrom(f, "15.1.1", a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantWhole(t, tree, tarball)
+		if a.seen().sent >= len(tarball) || b.seen().sent >= len(tarball) {
+			t.Errorf("%d and %d bytes; want them to share the %d", a.seen().sent, b.seen().sent, len(tarball))
+		}
+	})
+	t.Run("where the first would take too long and the others have nothing", func(t *testing.T) {
+		a, b := serve(t, tarball), serve(t, tarball)
+		a.fault, b.fault = slowAtFirst, notFound
+		f, _ := testFetcher(t, trusting(a, b))
+		f.Patience.StallWindow, f.Patience.StallBytes, f.Patience.Slow = 200*time.Millisecond, 1, time.Second
+		tree, err := fetchFrom(f, "15.1.1", a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantWhole(t, tree, tarball)
+		if a.seen().count != 2 || b.seen().count != 1 {
+			t.Errorf("%d and %d requests; want the slow one asked again after the other", a.seen().count, b.seen().count)
+		}
+	})
 	t.Run("until none is left", func(t *testing.T) {
 		a, b := serve(t, tarball), serve(t, tarball)
 		a.fault, b.fault = notFound, notFound

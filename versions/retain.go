@@ -130,16 +130,17 @@ func (s *Store) linked(dirs []string) ([]string, error) {
 // running returns the entries that a process executes from.
 func (s *Store) running(entries []Entry) ([]string, error) {
 	// By identity, too: a process in another mount namespace has other paths.
-	owner := make(map[procfs.FileID]string)
+	owner, programs := make(map[procfs.FileID]string), make(map[string]bool)
 	for _, e := range entries {
 		if !e.holdsPrograms() {
 			continue
 		}
-		if err := s.identify(e.Name, owner); err != nil {
+		if err := s.identify(e.Name, owner, programs); err != nil {
 			return nil, err
 		}
 	}
-	executables, err := procfs.FS{Proc: s.ProcDir}.Executables()
+	processes := procfs.FS{Proc: s.ProcDir}
+	executables, err := processes.Executables()
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +153,16 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	}
 	var names []string
 	for _, e := range executables {
+		if e.Hidden != nil {
+			// One sandbox on the host must not keep every version for good: what is not
+			// even called like a program of ours is none.
+			for program := range programs {
+				if processes.Calls(e.PID, program) {
+					return nil, fmt.Errorf("process %d calls itself %s and may not be looked at: %w", e.PID, program, e.Hidden)
+				}
+			}
+			continue
+		}
 		// A file that lost its name counts, too: the process may start its
 		// neighbours.
 		if name := entryOf(e.Path, real); name != "" {
@@ -165,8 +176,9 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// identify notes the files of an entry, but for its backup.
-func (s *Store) identify(name string, owner map[procfs.FileID]string) error {
+// identify notes the files of an entry, but for its backup, and the names of its
+// programs.
+func (s *Store) identify(name string, owner map[procfs.FileID]string, programs map[string]bool) error {
 	top := filepath.Join(s.Dir, name)
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -183,6 +195,9 @@ func (s *Store) identify(name string, owner map[procfs.FileID]string) error {
 			return err
 		}
 		owner[id] = name
+		if filepath.Dir(path) == filepath.Join(top, binName) {
+			programs[d.Name()] = true
+		}
 		return nil
 	})
 }

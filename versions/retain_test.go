@@ -5,10 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/version"
 )
@@ -171,6 +174,69 @@ func TestNothingIsRemovedWhenSomethingCannotBeDetermined(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process that even root may not look at, as one of a sandbox that has capabilities
+// which the updater has not.
+func TestAHiddenProcessKeepsNothingButWhatItIsCalled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has a capability to give up")
+	}
+	for name, wanted := range map[string][]string{"chromium": {"1.1.0", "partial"}, "teleport": {"1.0.0", "1.1.0", "partial"}} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := testFetcher(t, nil)
+			publish(t, f, oss("1.0.0"))
+			publish(t, f, oss("1.1.0"))
+			program := filepath.Join(t.TempDir(), name)
+			data, err := os.ReadFile("/bin/sleep")
+			must(t, err)
+			must(t, os.WriteFile(program, data, 0o755))
+			cmd := exec.Command(program, "600")
+			must(t, cmd.Start())
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			pid := strconv.Itoa(cmd.Process.Pid)
+			f.Store.ProcDir = t.TempDir()
+			must(t, os.Symlink("/proc/"+pid, filepath.Join(f.Store.ProcDir, pid)))
+
+			withoutPtrace(t, func() { _, err = f.Store.Retain(Needed{Releases: []Release{oss("1.1.0")}}) })
+			if hidden := name == "teleport"; (err != nil) != hidden || hidden && !strings.Contains(err.Error(), "process "+pid+" calls itself teleport") {
+				t.Errorf("error %v", err)
+			}
+			entries, err := os.ReadDir(f.Store.Dir)
+			must(t, err)
+			var left []string
+			for _, e := range entries {
+				left = append(left, e.Name())
+			}
+			if !slices.Equal(left, wanted) {
+				t.Errorf("left are %q; want %q", left, wanted)
+			}
+		})
+	}
+}
+
+// withoutPtrace runs f on a thread that may not look into processes which have more
+// capabilities than itself.
+func withoutPtrace(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with its goroutine
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		err := unix.Capget(&header, &data[0])
+		for _, set := range []*uint32{&data[0].Effective, &data[0].Permitted} {
+			*set &^= 1 << unix.CAP_SYS_PTRACE
+		}
+		if err == nil {
+			err = unix.Capset(&header, &data[0])
+		}
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	must(t, <-done)
 }
 
 func TestWhatCannotBeRemovedIsNotSaidToBe(t *testing.T) {

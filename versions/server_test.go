@@ -66,9 +66,13 @@ type faultyWriter struct {
 	stall    bool // the fault is silence, not a cut
 	reset    bool // the cut is a RST
 	noRanges bool
+	slow     bool // each 2 KiB take 20 ms
 }
 
 func (w *faultyWriter) Write(p []byte) (int, error) {
+	if w.slow {
+		return w.trickle(p)
+	}
 	if w.left >= 0 && len(p) > w.left {
 		n, _ := w.ResponseWriter.Write(p[:w.left])
 		w.s.add(n)
@@ -94,6 +98,20 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.s.add(n)
 	return n, err
+}
+
+func (w *faultyWriter) trickle(p []byte) (sent int, err error) {
+	for chunk := range slices.Chunk(p, 2<<10) {
+		n, err := w.ResponseWriter.Write(chunk)
+		w.s.add(n)
+		sent += n
+		if err != nil {
+			return sent, err
+		}
+		w.ResponseWriter.(http.Flusher).Flush()
+		time.Sleep(20 * time.Millisecond)
+	}
+	return sent, nil
 }
 
 func netConn(c net.Conn) net.Conn {

@@ -66,6 +66,7 @@ type mirror struct {
 	source source
 	url    *url.URL
 	name   string // the URL as it may be logged
+	slow   bool   // it was left for one that may be faster
 }
 
 func newMirror(u *url.URL) mirror {

@@ -71,7 +71,7 @@ func TestAFullFileSystemIsSaidSoAndLeftAsItWas(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := testDownload(t, f, largeRelease("15.1.1", 4<<20))
-			err := f.stream(d, func(error) {}, staging, oss("15.1.1"))
+			err := f.stream(d, func(error) {}, staging, 1<<30, oss("15.1.1"))
 			full, ok := errors.AsType[*space.Error](err)
 			if !ok || full.Inodes != tc.inodes {
 				t.Errorf("error %v; want a *space.Error, inodes %v", err, tc.inodes)

@@ -30,8 +30,8 @@ const (
 
 // stream receives a download into the staging folder and completes the tree
 // there.
-func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging string, r Release) error {
-	w, err := newTreeWriter(staging)
+func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging string, ahead int64, r Release) error {
+	w, err := newTreeWriter(staging, ahead)
 	if err != nil {
 		return err
 	}
@@ -64,17 +64,20 @@ var treeDirs = [...]string{".", binName, path.Dir(path.Dir(unitName)), path.Dir(
 type treeWriter struct {
 	dir    string
 	root   *os.Root
+	ahead  int64 // bytes that may still be taken before they come
 	sums   []sum
 	queue  chan *os.File
 	synced chan error
 }
 
-func newTreeWriter(dir string) (*treeWriter, error) {
+// newTreeWriter returns a writer that takes at most ahead bytes of the disk before they
+// come: an archive may name any size.
+func newTreeWriter(dir string, ahead int64) (*treeWriter, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, &localError{err}
 	}
-	w := &treeWriter{dir: dir, root: root, queue: make(chan *os.File, openFiles), synced: make(chan error, 1)}
+	w := &treeWriter{dir: dir, root: root, ahead: ahead, queue: make(chan *os.File, openFiles), synced: make(chan error, 1)}
 	for _, name := range treeDirs {
 		if err := w.folder(name); err != nil {
 			root.Close()
@@ -132,7 +135,8 @@ func (w *treeWriter) Create(name string, mode fs.FileMode, size int64) (io.Write
 		return nil, w.local("unpack "+name, err)
 	}
 	out := &treeFile{w: w, f: f, name: name, mode: mode, size: size, hash: sha256.New()}
-	if size > 0 {
+	if size > 0 && size <= w.ahead {
+		w.ahead -= size
 		// The disk is found too small before anything is written, and the
 		// file comes out in one piece. Not every file system can do this.
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net/url"
@@ -28,7 +29,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
 			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
-			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), Usage: "how long the agent must be healthy (default 30s, or more for slow restarts)"},
+			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, or more where it restarts slowly", Usage: "how long the agent must be healthy"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token of the find server, to which this host reports from then on"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
@@ -197,12 +198,43 @@ func setSwitch(c *cli.Context, arg string) error {
 func (a *app) uninstallCommand() *cli.Command {
 	return &cli.Command{
 		Name: "uninstall", Usage: "leave the host as the first enable found it", OnUsageError: onUsageError,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"},
+			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
+			&cli.BoolFlag{Name: "yes", EnvVars: env("YES"), Usage: "do not ask on a terminal"},
+		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			return a.installer(c).Uninstall(c.Context, c.Bool("keep-agent"))
+			i, keep := a.installer(c), c.Bool("keep-agent")
+			asks := !c.Bool("yes") && isTerminal(os.Stdin) && isTerminal(os.Stderr)
+			if !c.Bool("dry-run") && !asks {
+				return i.Uninstall(c.Context, keep)
+			}
+			lines, err := i.UninstallPlan(c.Context, keep)
+			if err != nil {
+				a.readOnly = true
+				return err
+			}
+			out := a.stderr
+			if c.Bool("dry-run") {
+				a.readOnly, out = true, a.stdout
+			}
+			for _, line := range lines {
+				fmt.Fprintln(out, line)
+			}
+			if c.Bool("dry-run") {
+				fmt.Fprintln(out, "Nothing was changed.")
+				return nil
+			}
+			fmt.Fprint(out, "Uninstall? [y/N] ")
+			answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+			if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+				a.readOnly = true
+				return failure.Unchanged("uninstall was not confirmed").Refused()
+			}
+			return i.Uninstall(c.Context, keep)
 		},
 	}
 }

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/installer"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/successor"
 )
 
@@ -23,6 +28,8 @@ type app struct {
 	log            *slog.Logger
 	json           bool
 	readOnly       bool // whatever it ends with, another updater has no part in it
+	// settle is what is left to do when the command is through; nil where nothing is.
+	settle func(context.Context)
 	// predecessor is the older updater that runs this one, if any.
 	predecessor *successor.Successor
 }
@@ -44,8 +51,11 @@ func (a *app) commands() *cli.App {
 		OnUsageError:    onUsageError,
 		CommandNotFound: func(c *cli.Context, name string) {},
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
+			switch {
+			case c.NArg() > 0:
 				return usagef("there is no command %q", c.Args().First())
+			case c.Bool("version"):
+				return a.printVersion(false)
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -57,6 +67,8 @@ func (a *app) commands() *cli.App {
 			&cli.StringFlag{Name: "agent-config", Value: paths.AgentConfig, EnvVars: env("AGENT_CONFIG"), Usage: "the agent's own configuration"},
 			&cli.BoolFlag{Name: "debug", EnvVars: env("DEBUG"), Usage: "log more"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: env("LOG_FORMAT"), Usage: "text or json"},
+			&cli.BoolFlag{Name: "version", DisableDefaultText: true, Usage: "say which version of this program it is"},
+			cli.HelpFlag, // which is left out where there is a command of that name
 		},
 		Commands: []*cli.Command{
 			a.enableCommand(),
@@ -67,11 +79,36 @@ func (a *app) commands() *cli.App {
 			a.rollbackCommand(),
 			a.statusCommand(),
 			a.verifyCommand(),
+			a.historyCommand(),
+			a.supportCommand(),
 			a.uninstallCommand(),
 			a.versionCommand(),
+			a.helpCommand(),
 			hidden(a.simple("setup", "write the updater's own units where no package did", (*installer.Installer).Setup)),
 			hidden(a.recoverCommand()),
 			hidden(a.switchCommand()),
+		},
+	}
+}
+
+func (a *app) helpCommand() *cli.Command {
+	return &cli.Command{
+		Name: "help", Usage: "what this program does, or one of its commands", ArgsUsage: "[COMMAND]", OnUsageError: onUsageError,
+		// Of a command with this name the library would print the whole program's help.
+		SkipFlagParsing: true, HideHelp: true,
+		Action: func(c *cli.Context) error {
+			a.readOnly = true
+			if slices.Contains(cli.HelpFlag.Names(), strings.TrimLeft(c.Args().First(), "-")) && strings.HasPrefix(c.Args().First(), "-") {
+				cli.HelpPrinter(a.stdout, cli.CommandHelpTemplate, c.Command)
+				return nil
+			}
+			if c.NArg() > 1 {
+				return usagef("help takes one command, found %q", c.Args().Slice())
+			}
+			if c.NArg() == 1 && c.App.Command(c.Args().First()) == nil {
+				return usagef("there is no command %q", c.Args().First())
+			}
+			return a.commands().RunContext(c.Context, append(append([]string{appName}, c.Args().Slice()...), "--help"))
 		},
 	}
 }
@@ -123,7 +160,7 @@ func (a *app) before(c *cli.Context) error {
 // ownWork is what a newer updater is never asked to do: to rescue, for the
 // rescuer must not be what is being rescued; to do the second half of what
 // another process of this very program began; to say which program this is.
-var ownWork = map[string]bool{"": true, "recover": true, "switch": true, "version": true}
+var ownWork = map[string]bool{"": true, "recover": true, "switch": true, "version": true, "help": true}
 
 func (a *app) installer(c *cli.Context) *installer.Installer {
 	paths := state.Paths{
@@ -132,6 +169,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		UnitDir:     filepath.Clean(c.String("unit-dir")),
 		AgentConfig: filepath.Clean(c.String("agent-config")),
 	}
+	paths.RunDir = runDir(paths.DataDir)
 	// The path of the running file itself: a link may lead elsewhere by the
 	// time it is needed.
 	self, err := os.Executable()
@@ -146,11 +184,30 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	}
 	i := installer.New(paths, a.log, command...)
 	i.Scheduled = a.scheduled()
+	if name := c.Command.Name; name != "switch" && name != "recover" && slices.ContainsFunc(c.App.Commands, func(c *cli.Command) bool { return c.Name == name }) {
+		a.settle = func(ctx context.Context) { i.Settle(ctx, name) }
+	}
 	i.UserAgent = appName + "/" + releaseVersion
 	if f, ok := a.stderr.(*os.File); ok && isTerminal(f) && !a.json {
 		i.Terminal = f
 	}
 	return i
+}
+
+// runDir is the folder in /run of the host that runs: not that of an image which is
+// being built, nor that of a data folder which no timer looks after.
+func runDir(dataDir string) string {
+	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" {
+		return dir // the timer's unit
+	}
+	if !host.Exists("/run/systemd/system") {
+		return ""
+	}
+	boot := procfs.BootID()
+	if dataDir != layout.DataDir && state.LoadTicks(filepath.Join(layout.RunDir, "ticks.json"), dataDir, boot) == (state.Ticks{DataDir: dataDir, BootID: boot}) {
+		return ""
+	}
+	return layout.RunDir
 }
 
 func (a *app) simple(name, usage string, do func(*installer.Installer, ctx) error) *cli.Command {

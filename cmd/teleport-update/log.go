@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -47,7 +49,11 @@ func (a *app) fail(err error) {
 		fmt.Fprintf(a.stderr, "%s: %v\n", appName, err)
 		return
 	}
-	a.log.Error(err.Error())
+	text := err.Error()
+	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		text += ": run the command as root"
+	}
+	a.log.Error(text)
 }
 
 // readByJournal compares the stream with the one that systemd announced.

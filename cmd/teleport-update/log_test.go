@@ -105,7 +105,7 @@ func TestExitCodes(t *testing.T) {
 		{name: "an unknown flag", args: []string{"update", "--noww"}, code: 2, stderr: "--noww"},
 		{name: "a word too many", args: []string{"disable", "now"}, code: 2, stderr: "takes no argument"},
 		{name: "a version that is none", args: []string{"pin", "latest"}, code: 2, stderr: "latest"},
-		{name: "a format that is none", args: []string{"status", "--format", "yaml"}, code: 2, stderr: "neither json nor text"},
+		{name: "a format that is none", args: []string{"status", "--format", "yaml"}, code: 2, stderr: "is none of json, text"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

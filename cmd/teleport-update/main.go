@@ -10,7 +10,9 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,6 +47,9 @@ func main() {
 	os.Exit(code)
 }
 
+// settleLimit bounds what is done once a command is through.
+const settleLimit = time.Minute
+
 // usageError marks a command line that cannot be meant.
 type usageError struct{ error }
 
@@ -53,6 +58,12 @@ func (u usageError) Unwrap() error { return u.error }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, predecessor: successor.Current()}
 	err := a.commands().RunContext(ctx, args)
+	if a.settle != nil && !a.readOnly {
+		// Whatever ended the command, how the host is has to be told.
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+		a.settle(late)
+		cancel()
+	}
 	if a.readOnly || isDecision(err) {
 		a.predecessor.Decide()
 	}
@@ -63,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exit.Code // it explained itself
 	}
 	if is[usageError](err) {
-		fmt.Fprintf(stderr, "%s: %v; see `%s --help`\n", appName, err, appName)
+		fmt.Fprintf(stderr, "%s: %s; see `%s --help`\n", appName, asTyped(err.Error(), args), appName)
 		return exitUsage
 	}
 	if busy, ok := errors.AsType[*state.BusyError](err); ok && a.scheduled() {
@@ -93,6 +104,17 @@ const appName = "teleport-update"
 
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
+}
+
+// asTyped names a flag as it was typed: package flag does not tell -p from --p.
+func asTyped(text string, args []string) string {
+	for _, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		if strings.HasPrefix(name, "-") && !strings.HasPrefix(name, "--") && strings.HasSuffix(text, " --"+name[1:]) {
+			return strings.TrimSuffix(text, "-"+name) + name
+		}
+	}
+	return text
 }
 
 // noArguments refuses words that a command would otherwise ignore.

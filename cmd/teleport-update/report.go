@@ -2,11 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"teleport-update/installer"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
@@ -14,22 +20,28 @@ import (
 func (a *app) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "what runs here, what is wanted, and why nothing happens", OnUsageError: onUsageError,
-		Flags: []cli.Flag{formatFlag("json")},
+		Flags: []cli.Flag{
+			formatFlag("", "json, text or openmetrics; default: text on a terminal, json elsewhere"),
+			&cli.BoolFlag{Name: "offline", EnvVars: env("OFFLINE"), Usage: "do not ask find what it wants"},
+		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			asJSON, err := wantsJSON(c)
+			format, err := a.format(c, "json", "text", "openmetrics")
 			if err != nil {
 				return err
 			}
 			a.readOnly = true
-			r, err := a.installer(c).Status(c.Context)
+			r, err := a.installer(c).Status(c.Context, installer.StatusOptions{Offline: c.Bool("offline")})
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			switch format {
+			case "json":
 				return a.printJSON(r)
+			case "openmetrics":
+				return r.OpenMetrics(a.stdout)
 			}
 			r.Text(a.stdout)
 			return nil
@@ -49,44 +61,102 @@ func (a *app) verifyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			problems := 0
-			for _, f := range findings {
-				mark := "ok  "
-				if !f.OK {
-					mark = "BAD "
-					problems++
-				}
-				fmt.Fprintf(a.stdout, "%s %s: %s\n", mark, f.Subject, f.Detail)
-			}
-			if problems > 0 {
-				return failure.Unchanged("%d problem(s) found", problems).To("`teleport-update update --now` repairs what can be repaired")
+			if problems := installer.WriteFindings(a.stdout, findings); problems > 0 {
+				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; what else is to be done stands in each line")
 			}
 			return nil
 		},
 	}
+}
+
+func (a *app) supportCommand() *cli.Command {
+	return &cli.Command{
+		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder", Usage: "where the file goes; - is stdout"}},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			a.readOnly = true
+			path := c.String("output")
+			if path == "-" {
+				return a.installer(c).Support(c.Context, a.stdout)
+			}
+			if path == "" {
+				path = "teleport-update-support-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return failure.Unchanged("%w", err).To("name another file with --output")
+			}
+			if err := errors.Join(a.installer(c).Support(c.Context, f), f.Close()); err != nil {
+				return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
+			}
+			fmt.Fprintln(a.stdout, path)
+			return nil
+		},
+	}
+}
+
+func (a *app) historyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "history", Usage: fmt.Sprintf("the last %d switches: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError,
+		Flags: []cli.Flag{formatFlag("", "json or text; default: text on a terminal, json elsewhere")},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			format, err := a.format(c, "json", "text")
+			if err != nil {
+				return err
+			}
+			a.readOnly = true
+			h := a.installer(c).History()
+			if format == "json" {
+				return a.printJSON(h)
+			}
+			return installer.WriteHistory(a.stdout, h)
+		},
+	}
+}
+
+// format is the one that was asked for, or text on a terminal and JSON elsewhere.
+func (a *app) format(c *cli.Context, known ...string) (string, error) {
+	format := c.String("format")
+	if f, ok := a.stdout.(*os.File); format == "" {
+		format = map[bool]string{true: "text", false: "json"}[ok && isTerminal(f)]
+	}
+	if !slices.Contains(known, format) {
+		return "", usagef("--format %q is none of %s", format, strings.Join(known, ", "))
+	}
+	return format, nil
 }
 
 func (a *app) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "the version of this program", OnUsageError: onUsageError,
-		Flags: []cli.Flag{formatFlag("text")},
+		Flags: []cli.Flag{formatFlag("text", "json or text")},
 		Action: func(c *cli.Context) error {
 			asJSON, err := wantsJSON(c)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				// An updater of another version asks for the schema: see host.Rescuer.
-				return a.printJSON(map[string]any{"version": releaseVersion, "schema": state.Schema, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
-			}
-			fmt.Fprintf(a.stdout, "%s %s %s %s/%s\n", appName, releaseVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return nil
+			return a.printVersion(asJSON)
 		},
 	}
 }
 
-func formatFlag(value string) cli.Flag {
-	return &cli.StringFlag{Name: "format", Value: value, EnvVars: env("FORMAT"), Usage: "json or text"}
+func (a *app) printVersion(asJSON bool) error {
+	if asJSON {
+		// An updater of another version asks for the schema: see host.Rescuer.
+		return a.printJSON(map[string]any{"version": releaseVersion, "schema": state.Schema, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+	}
+	fmt.Fprintf(a.stdout, "%s %s %s %s/%s\n", appName, releaseVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
+
+func formatFlag(value, usage string) cli.Flag {
+	return &cli.StringFlag{Name: "format", Value: value, EnvVars: env("FORMAT"), Usage: usage}
 }
 
 func wantsJSON(c *cli.Context) (bool, error) {

@@ -13,6 +13,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
@@ -70,8 +71,8 @@ func (h *Host) readOriginals() (o Originals, err error) {
 func (h *Host) Originals() (Originals, error) {
 	b, err := h.readOriginals()
 	if errors.Is(err, fs.ErrNotExist) {
-		return b, fmt.Errorf("what was here before the first enable is not known (%s is missing); updates are disabled, nothing else was changed: "+
-			"`teleport-update uninstall --keep-agent` leaves the agent as plain files", h.originalsFile())
+		return b, failure.Unchanged("what was here before the first enable is not known (%s is missing)", h.originalsFile()).
+			To("`teleport-update uninstall --keep-agent` leaves the agent as plain files")
 	}
 	return b, err
 }

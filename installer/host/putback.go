@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/ospackage"
 )
 
@@ -79,8 +80,8 @@ func (h *Host) PlainUnit(ctx context.Context, b *Originals) error {
 		program = string(m[1])
 	}
 	if !b.leaves(program) {
-		return fmt.Errorf("the agent that was here came with the package %s, which was removed with %s; updates are disabled, nothing else was changed: "+
-			"install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files", DescribePackages(b.Packages), program)
+		return failure.Unchanged("the agent that was here came with the package %s, which was removed with %s", DescribePackages(b.Packages), program).
+			To("install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files")
 	}
 	if len(b.PackageUnit) == 0 {
 		return nil // it had none where packages have units

@@ -2,8 +2,6 @@ package state
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
 	"time"
 
 	"teleport-update/internal/regular"
@@ -28,20 +26,7 @@ func (a LastAnswer) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	temp := path + ".new"
-	_ = os.Remove(temp) // whatever it is: it is neither followed nor waited for
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		os.Remove(temp)
-	}
-	return err
+	return replace(path, append(data, '\n'), 0o600)
 }
 
 // LoadAnswer returns the last answer of find for a proxy and a group, nil if it is

@@ -15,9 +15,15 @@ import (
 // configuration is that of a host without one. Nothing is linked of the previous
 // version; it is the one whose folder is there.
 func (p Paths) LoadConfig() (Config, error) {
-	c, err := LoadConfig(p.Config())
-	if err != nil {
-		return c, err
+	c, _, err := p.LoadConfigOr("")
+	return c, err
+}
+
+// LoadConfigOr is LoadConfig where the text of the file was recorded; see LoadConfigOr
+// of this package.
+func (p Paths) LoadConfigOr(recorded string) (c Config, lost bool, err error) {
+	if c, lost, err = LoadConfigOr(p.Config(), recorded); err != nil {
+		return c, false, err
 	}
 	spec, status := &c.Spec, &c.Status
 	if spec.ActiveVersion != "" && status.ActiveEdition == "" {
@@ -34,7 +40,7 @@ func (p Paths) LoadConfig() (Config, error) {
 			}
 		}
 	}
-	return c, nil
+	return c, lost, nil
 }
 
 // linked is the folder of a version that the agent's link leads into, empty if it

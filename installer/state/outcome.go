@@ -44,6 +44,8 @@ type LastUpdate struct {
 	Result        Result          `yaml:"result"`
 	Error         string          `yaml:"error,omitempty"`
 	SkippedBackup bool            `yaml:"skipped_backup,omitempty"`
+	// Took are the durations of its parts, as far as they are known.
+	Took map[string]Duration `yaml:"took,omitempty"`
 	// Transaction is the one that was undone, as its journal names it.
 	Transaction string  `yaml:"transaction,omitempty"`
 	Unknown     unknown `yaml:",inline"`

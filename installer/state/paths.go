@@ -17,6 +17,7 @@ type Paths struct {
 	LinkDir     string // where the links to the active version go; /usr/local/bin
 	UnitDir     string // where the agent's unit goes; /usr/local/lib/systemd/system
 	AgentConfig string // the agent's own configuration; /etc/teleport.yaml
+	RunDir      string // what is known of this boot; /run/teleport-update, empty where nothing is written there
 }
 
 // DefaultPaths are those of an ordinary host.
@@ -61,9 +62,25 @@ func (p Paths) FetchLock() string { return filepath.Join(p.Versions(), "fetch.lo
 // LastAnswer is what find said last.
 func (p Paths) LastAnswer() string { return filepath.Join(p.Versions(), "find.json") }
 
+// History is the last switches.
+func (p Paths) History() string { return filepath.Join(p.Versions(), "history.json") }
+
 // Report is the secret with which the host reports to a find server; absent where it
 // does not report.
 func (p Paths) Report() string { return filepath.Join(p.Versions(), "report.json") }
+
+// Ticks is what the timer's runs remember of this boot; empty where they do not.
+func (p Paths) Ticks() string { return p.inRun("ticks.json") }
+
+// Summary is what everybody may read of status; empty where it is not written.
+func (p Paths) Summary() string { return p.inRun("status.json") }
+
+func (p Paths) inRun(name string) string {
+	if p.RunDir == "" {
+		return ""
+	}
+	return filepath.Join(p.RunDir, name)
+}
 
 // LinkDirs are the folders whose links count as a need of what they lead to.
 func (p Paths) LinkDirs() []string { return []string{p.LinkDir, p.UnitDir} }

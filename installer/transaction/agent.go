@@ -94,7 +94,8 @@ func cameFrom(p procfs.Process, dir string) bool {
 	return err == nil && p.CameFrom(real)
 }
 
-func stateOf(u systemd.Unit) state.AgentState {
+// StateOf says what the agent's unit does.
+func StateOf(u systemd.Unit) state.AgentState {
 	switch {
 	case u.ActiveState == "failed", strings.HasPrefix(u.SubState, "auto-restart"):
 		return state.AgentFailing
@@ -117,6 +118,12 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger) (Agent, error
 	return &realAgent{Conn: conn, log: log, unit: unit}, nil
 }
 
+// outOfReach reports whether an error is that systemd did not answer for long: it says
+// nothing about the agent, and nothing is to be done without it on a host that is up.
+func outOfReach(err error) bool {
+	return errors.Is(err, systemd.ErrBroken) || errors.Is(err, systemd.ErrUnreachable)
+}
+
 // realAgent is a service of systemd's.
 type realAgent struct {
 	*systemd.Conn // for Stopping, DaemonReload, the timer and Close
@@ -129,7 +136,7 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	if err != nil {
 		return Sight{}, err
 	}
-	s := Sight{Unit: u, State: stateOf(u)}
+	s := Sight{Unit: u, State: StateOf(u)}
 	if p := procfs.Host().Process(int(u.MainPID)); p != nil {
 		s.Main = *p
 	}

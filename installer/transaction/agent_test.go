@@ -25,7 +25,7 @@ func TestStateOf(t *testing.T) {
 		{name: "not there", unit: systemd.Unit{LoadState: "not-found", ActiveState: "inactive"}, want: state.AgentStopped},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := stateOf(tc.unit); got != tc.want {
+			if got := StateOf(tc.unit); got != tc.want {
 				t.Errorf("got %s; want %s", got, tc.want)
 			}
 		})

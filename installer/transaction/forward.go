@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"teleport-update/backup"
 	"teleport-update/health"
@@ -126,9 +127,17 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.CanPlace(links, t.req.tree); err != nil {
+		return (&failure.Error{What: fmt.Errorf("put version %s in its place: %w", t.req.To.Short(), err), State: StaysAsItIs(t.req.config), Fix: "see that the folder can be written"}).Refused()
+	}
 	j := t.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
 	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
+	if host.Exists(t.Paths.Config()) {
+		if j.Config, err = t.req.config.Text(); err != nil {
+			return err
+		}
+	}
 	j.Packages.Found = t.AgentPackages(ctx)
 	fresh, err := t.InstallUnits(ctx, t.agent)
 	if err == nil {
@@ -136,6 +145,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	if err == nil {
 		j.OwnUnits.Fresh = fresh
+		t.awaitMounts(database)
 		t.j = newRecord(t.Paths.Journal(), j)
 		err = t.j.enter(begun)
 	}
@@ -143,6 +153,7 @@ func (t *switching) prepare(ctx context.Context) error {
 		return nil
 	}
 	err = fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	t.forgetMounts()
 	if fresh {
 		err = errors.Join(err, t.RemoveUnits(ctx, t.agent))
 	}
@@ -158,7 +169,10 @@ func (s Sight) asFound() state.Agent {
 // the version is proven.
 func (t *switching) forward(ctx context.Context) (held bool, err error) {
 	for _, s := range steps() {
-		if err := s.do(t, ctx); err != nil {
+		began := t.Now()
+		err := s.do(t, ctx)
+		t.note(s, t.Now().Sub(began))
+		if err != nil {
 			return false, err
 		}
 		held = s.enters == proven
@@ -167,6 +181,36 @@ func (t *switching) forward(ctx context.Context) (held bool, err error) {
 		}
 	}
 	return held, t.finish(context.WithoutCancel(ctx))
+}
+
+// note adds what a step took to what the history tells of a switch: the agent is down
+// from its stop to the watch, which begins with its start.
+func (t *switching) note(s step, d time.Duration) {
+	part := "downtime"
+	switch {
+	case s.name == "backup" || s.name == "watch":
+		part = s.name
+	case !t.j.Database.Stop || !t.j.Agent.State.Wanted():
+		return
+	}
+	if t.took == nil {
+		t.took = map[string]time.Duration{}
+	}
+	t.took[part] += d
+}
+
+// durations are those that are long enough to tell.
+func (t *transaction) durations() map[string]state.Duration {
+	var all map[string]state.Duration
+	for part, d := range t.took {
+		if d = d.Round(time.Millisecond); d > 0 {
+			if all == nil {
+				all = map[string]state.Duration{}
+			}
+			all[part] = state.Duration(d)
+		}
+	}
+	return all
 }
 
 // stop stops the agent, where the plan for the database says so.
@@ -250,7 +294,16 @@ func (t *switching) relink(context.Context) error {
 	return nil
 }
 
-func (t *switching) placeUnit(context.Context) error { return t.PlaceUnit(t.req.tree) }
+func (t *switching) placeUnit(context.Context) error {
+	now, err := host.ReadUnit(t.Paths.Unit())
+	if err == nil && !host.SameUnit(now, t.j.Unit) {
+		err = failure.Refuse("%s changed since the transaction was planned", t.Paths.Unit())
+	}
+	if err != nil {
+		return err
+	}
+	return t.PlaceUnit(t.req.tree)
+}
 
 // reload makes systemd read the unit, and makes sure that it will start the new
 // version.
@@ -338,6 +391,9 @@ func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
 // abandon undoes what was done, and tells why. The undoing must not be cut short by
 // what cut the transaction short.
 func (t *switching) abandon(ctx context.Context, cause error) error {
+	if outOfReach(cause) && ctx.Err() == nil {
+		return t.leftOpen(cause)
+	}
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
 	var err error
 	switch _, refused := errors.AsType[*failure.RefusedError](cause); {
@@ -370,7 +426,10 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 
 // recordRefused notes a transaction that ended before its journal was open.
 func (t *switching) recordRefused(cause error) error {
-	c := t.req.config
+	c, err := t.Paths.LoadConfig()
+	if err != nil {
+		return errors.Join(cause, err)
+	}
 	if _, refused := errors.AsType[*failure.RefusedError](cause); refused && t.req.Kind.Automatic() {
 		return t.ReportRefusal(&c, t.req.To.Release, cause)
 	}

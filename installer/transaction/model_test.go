@@ -424,7 +424,7 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 		case m.failed:
 			s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
 		}
-		s.State = stateOf(s.Unit)
+		s.State = StateOf(s.Unit)
 		return nil
 	})
 	if err != nil {

@@ -28,12 +28,8 @@ func (m *Machine) uninstall(ctx context.Context, u state.Uninstall) error {
 }
 
 func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, u state.Uninstall) error {
-	if c.Spec.ActiveVersion == "" {
-		// All of the store goes, and nothing is put in the place of links into it.
-		if err := m.CheckNeverEnabled(); err != nil {
-			return failure.Unchanged("%s names no active version, but the agent may be ours all the same: %v", m.Paths.Config(), err).
-				To("`teleport-update enable` first, then uninstall").Refused()
-		}
+	if err := m.CheckUninstall(ctx, c, u); err != nil {
+		return err
 	}
 	j := m.newJournal()
 	j.Uninstall = &u
@@ -42,20 +38,35 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	}
 	// The timer must not repair what is being taken away.
 	c.Spec.Enabled = false
+	text, err := c.Text()
+	if err != nil {
+		return err
+	}
+	j.Config = text
 	if err := c.Save(m.Paths.Config()); err != nil {
 		return err
 	}
 	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
 	if c.Spec.ActiveVersion != "" {
-		// Whether it can be done at all is found out before the first link goes.
-		if err := t.checkRelease(ctx, c); err != nil {
-			return err
-		}
 		if err := t.j.enter(uninstalling); err != nil {
 			return err
 		}
 	}
 	return t.finishUninstall(ctx, c)
+}
+
+// CheckUninstall says what keeps the host from being what it is to be without the
+// updater. It changes nothing.
+func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall) error {
+	if c.Spec.ActiveVersion != "" {
+		return (&transaction{Machine: m, j: &record{Journal: state.Journal{Uninstall: &u}}}).checkRelease(ctx, c)
+	}
+	// All of the store goes, and nothing is put in the place of links into it.
+	if err := m.CheckNeverEnabled(); err != nil {
+		return failure.Unchanged("%s names no active version, but the agent may be ours all the same: %v", m.Paths.Config(), err).
+			To("`teleport-update enable` first, then uninstall").Refused()
+	}
+	return nil
 }
 
 func (t *transaction) keepsAgent() bool { return t.j.Uninstall != nil && t.j.Uninstall.KeepAgent }
@@ -72,7 +83,7 @@ func (t *transaction) checkRelease(ctx context.Context, c state.Config) error {
 	}
 	_, ok, err := t.Active(c)
 	if err == nil && !ok {
-		err = fmt.Errorf("version %s is not whole on disk, so there is nothing to keep; updates are disabled, nothing else was changed: `teleport-update enable` repairs it", c.Spec.ActiveVersion)
+		err = failure.Unchanged("version %s is not whole on disk, so there is nothing to keep", c.Spec.ActiveVersion).To("`teleport-update enable` repairs it")
 	}
 	return err
 }
@@ -144,12 +155,12 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 // uninstallAgain goes on with an uninstall that was cut off.
 func (t *transaction) uninstallAgain(ctx context.Context) error {
 	t.Log.Warn("going on with an uninstall that was cut off", "begun", t.j.Started)
-	c, err := t.config()
+	c, err := t.found()
 	if err == nil {
 		err = t.finishUninstall(context.WithoutCancel(ctx), c)
 	}
 	if err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", err)}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", failure.In("the uninstall is not finished", err))}
 	}
 	return nil
 }
@@ -158,12 +169,12 @@ func (t *transaction) uninstallAgain(ctx context.Context) error {
 // uninstall was cut off; the rest of it is for the next run.
 func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	t.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
-	c, err := t.config()
+	c, err := t.found()
 	if err != nil {
 		return err
 	}
 	if err := t.releaseFiles(ctx, c); err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", err)}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", failure.In("the uninstall is not finished", err))}
 	}
 	return t.agent.DaemonReload(ctx)
 }

@@ -210,7 +210,7 @@ func (s *Stage) Converged() []string {
 // rows.
 func volatile(path string) bool {
 	switch filepath.Base(path) {
-	case "update.lock", "fetch.lock", "updates.yaml", "find.json", "backup.yaml", "sqlite.db", "sqlite.db-wal", "sqlite.db-shm":
+	case "update.lock", "fetch.lock", "updates.yaml", "find.json", "history.json", "backup.yaml", "sqlite.db", "sqlite.db-wal", "sqlite.db-shm":
 		return true
 	}
 	return false
@@ -263,7 +263,7 @@ func timeless(path string, withoutLast bool) (string, error) {
 func withoutTimes(m map[string]any) {
 	for key, v := range m {
 		switch key {
-		case "time", "since", "created", "creation_time", "crc32c", "size", "next_attempt":
+		case "time", "since", "created", "creation_time", "crc32c", "size", "next_attempt", "took":
 			delete(m, key)
 			continue
 		}

@@ -164,7 +164,7 @@ func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
 		t.Errorf("the agent is %s", state)
 	}
 	r := s.Status()
-	if !r.Unproven || r.State != installer.StateIdle || scenes.Text(r.LastResult) != "succeeded" {
+	if !r.Unproven || r.State != installer.StateNeedsAttention || scenes.Text(r.LastResult) != "succeeded" {
 		t.Errorf("status: unproven %v, %s, last result %s", r.Unproven, r.State, scenes.Text(r.LastResult))
 	}
 	s.Must("systemctl", "start", "teleport")

@@ -220,7 +220,7 @@ func (c hostile) test(t *testing.T) {
 		c.check(w, r)
 	}
 	said := r.stdout + r.stderr
-	status := w.runFor(limit, "--debug", "--log-format", "json", "status")
+	status := w.runFor(limit, "--debug", "--log-format", "json", "status", "--format", "json")
 	if strings.Contains(status.stderr, "panic") || status.code != 0 && status.code != 1 && status.code != -9 {
 		t.Errorf("status ends with %d:\n%s", status.code, status.stderr)
 	}

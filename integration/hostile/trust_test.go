@@ -141,7 +141,7 @@ func trustCases() []hostile {
 	for _, command := range [][]string{{"update"}, {"update", "--now"}, {"enable"}, {"verify"}} {
 		says := "6.6.6"
 		if command[0] == "verify" { // which tells them apart on stdout
-			says = "problem(s) found"
+			says = "checks failed"
 		}
 		cases = append(cases, hostile{name: "updates.yaml names a version of another user's, for " + strings.Join(command, " "), run: command, says: says,
 			given: func(w *world) {

@@ -53,7 +53,7 @@ version: v3
 	if got := s.Read("/var/lib/teleport/token"); got != "another\n" {
 		t.Errorf("the token is %q", got)
 	}
-	if log := s.Log("") + s.Must(updater, "status") + s.Read(store+"/updates.yaml") + s.Read(store+"/original/before.json"); strings.Contains(log, joinSecret) {
+	if log := s.Log("") + s.Must(updater, "status", "--format", "json") + s.Read(store+"/updates.yaml") + s.Read(store+"/original/before.json"); strings.Contains(log, joinSecret) {
 		t.Error("the token is told")
 	}
 

@@ -3,11 +3,13 @@
 package network
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"teleport-update/installer"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/scenes"
 )
@@ -68,31 +70,33 @@ func TestABadAnswerOfFindChangesNothing(t *testing.T) {
 	}
 }
 
-// The timer's run fails as a person's does: one line of priority error in the
-// journal, and the unit failed for whoever watches units. What find wants is
-// then the last thing it said, or unknown.
+// Find that cannot be reached fails no run of the timer for an hour: the journal warns,
+// and status says since when. What find wants is then the last thing it said, or unknown.
 func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")
 	s.RunsOn("1.0.0")
 	s.Breaks(onFind(status(503, "")))
 	before := s.Look()
-	if code := s.Tick(); code != 1 {
-		t.Errorf("the tick ended with %d; want 1", code)
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the tick ended with %d; want 0", code)
 	}
 	s.Same("the tick", before)
 	s.Must("journalctl", "--sync")
-	errs := s.Must("journalctl", "-t", "teleport-update", "-p", "err", "-o", "cat", "--no-pager")
+	errs := s.Must("journalctl", "-t", "teleport-update", "-p", "warning", "-o", "cat", "--no-pager")
 	if strings.Count(errs, "\n") != 0 || !strings.Contains(errs, "503 Service Unavailable") || !strings.Contains(errs, "the agent stays on version 1.0.0") {
 		t.Errorf("the journal says:\n%s", errs)
 	}
 	r := s.Status()
+	if r.State != installer.StateWaiting || r.Conditions[0].Type != installer.FindUnreachable || r.Conditions[0].Since == nil {
+		t.Errorf("status: %s, %+v", r.State, r.Conditions)
+	}
 	if scenes.Text(r.VersionDesired) != "1.0.0" || r.DesiredCheckedAt == nil || r.DesiredError == nil || !strings.Contains(*r.DesiredError, "503") {
 		t.Errorf("status: desired %s, asked at %v, error %s", scenes.Text(r.VersionDesired), r.DesiredCheckedAt, scenes.Text(r.DesiredError))
 	}
 	s.Must("rm", store+"/find.json")
 	r = s.Status()
-	if r.VersionDesired != nil || r.EditionDesired != nil || r.UpdateTimeJitter != nil || !strings.Contains(r.Explanation, "not known") {
+	if r.VersionDesired != nil || r.EditionDesired != nil || r.UpdateTimeJitter != nil || r.State != installer.StateWaiting || !strings.Contains(fmt.Sprint(r.Conditions), "not known") {
 		t.Errorf("status invents: desired %s, %s", scenes.Text(r.VersionDesired), r.Explanation)
 	}
 
@@ -110,7 +114,8 @@ func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 		t.Errorf("the tick ended with %d; want 1", code)
 	}
 	r = s.Status()
-	if scenes.Text(r.LastResult) != "failed" || scenes.Text(r.LastTarget) != "1.1.0" || !strings.Contains(scenes.Text(r.LastError), "404 Not Found") || r.FailedVersion != nil {
+	if scenes.Text(r.LastResult) != "failed" || scenes.Text(r.LastTarget) != "1.1.0" || !strings.Contains(scenes.Text(r.LastError), "404 Not Found") || r.FailedVersion != nil ||
+		r.State != installer.StateFailing || r.Failing == nil || r.Failing.Count != 1 {
 		t.Errorf("status: last result %s, to %s, failed %s: %s", scenes.Text(r.LastResult), scenes.Text(r.LastTarget), scenes.Text(r.FailedVersion), scenes.Text(r.LastError))
 	}
 	s.Breaks(nil)

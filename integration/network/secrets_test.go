@@ -98,7 +98,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	s.run(1, command("update")...) // never ready
 	s.Breaks(onFind(hangUp))
 	s.run(1, updater, "update")
-	s.run(0, updater, "status")
+	s.run(0, updater, "status", "--format", "json")
 	s.run(0, updater, "status", "--format", "text")
 	s.run(0, updater, "verify")
 	s.Breaks(nil)
@@ -140,7 +140,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	s.Must("journalctl", "--sync")
 	tells(t, "the journal", s.Must("journalctl", "--no-pager", "-o", "cat"))
 	tells(t, "a field of the journal", s.Must("journalctl", "--no-pager", "-t", "teleport-update", "-o", "export"))
-	for _, name := range []string{"updates.yaml", "find.json", "update.lock", "fetch.lock"} {
+	for _, name := range []string{"updates.yaml", "find.json", "history.json", "update.lock", "fetch.lock"} {
 		info, err := s.Lstat(store + "/" + name)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)

@@ -25,7 +25,7 @@ func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
 	s.RunsOn("1.0.0")
 	s.StatusIs("idle")
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
-	s.StatusIs("idle") // and something is wanted
+	s.StatusIs("waiting") // for what is wanted
 	s.Must(updater, "pin")
 	s.StatusIs("pinned")
 	s.Must(updater, "unpin")

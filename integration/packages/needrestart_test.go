@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/integration/host"
 	"teleport-update/integration/scenes"
 )
 
 func TestNeedrestartLeavesTheAgentToTheUpdater(t *testing.T) {
-	s := bareScene(t, toolHost)
+	s := bareScene(t, host.Options{Packages: []string{"needrestart"}})
 	s.Path = scenes.Packaged
 	s.Sound("1.0.0")
 	s.AptRepository(scenes.PackageOf(t, "teleport-update", scenes.PackageOld, "deb"))

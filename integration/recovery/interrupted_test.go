@@ -39,7 +39,7 @@ func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 	s.Serves("1.0.0")
 	s.Lost(rows, "1.0.0")
 	s.Tidy()
-	if r := s.Status(); r.State != installer.StateIdle || scenes.Text(r.LastResult) != "interrupted" || !strings.Contains(scenes.Text(r.LastError), says) || r.FailedVersion != nil {
+	if r := s.Status(); r.State != installer.StateWaiting || scenes.Text(r.LastResult) != "interrupted" || !strings.Contains(scenes.Text(r.LastError), says) || r.FailedVersion != nil {
 		t.Errorf("status: %s, last result %s, error %s, failed %s", r.State, scenes.Text(r.LastResult), scenes.Text(r.LastError), scenes.Text(r.FailedVersion))
 	}
 

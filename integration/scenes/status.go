@@ -15,7 +15,7 @@ import (
 func (s *Scene) Status() installer.Report {
 	s.T.Helper()
 	var r installer.Report
-	out := s.Must(s.Path, "status")
+	out := s.Must(s.Path, "status", "--format", "json")
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		s.T.Fatalf("status printed %q: %v", out, err)
 	}
@@ -32,7 +32,7 @@ func (s *Scene) StatusIs(state string) {
 	s.Check(err)
 	schema, err := c.Compile(filepath.Join(module, "docs", "status.schema.json"))
 	s.Check(err)
-	out := s.Must(Updater, "status")
+	out := s.Must(Updater, "status", "--format", "json")
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
 	if err != nil {
 		s.T.Fatalf("status prints %q: %v", out, err)

@@ -216,7 +216,7 @@ func TestTheNewerUpdatersWordHolds(t *testing.T) {
 		handed bool
 		once   string // in both streams together
 	}{
-		{[]string{"status"}, 0, true, `"state": "pinned"`},
+		{[]string{"status", "--format", "json"}, 0, true, `"state": "pinned"`},
 		{[]string{"verify"}, 0, true, "versions/1.0.0"},
 		{[]string{"rollback"}, 1, true, "no previous version"},
 		{[]string{"update", "--no-such-flag"}, 2, true, "--no-such-flag"},
@@ -324,7 +324,7 @@ func TestThePackagesUpdaterRunsTheActiveVersionsIfItIsNewer(t *testing.T) {
 
 	// Without the package, and with it again, the same.
 	s.Untouched("the removal of the package", func() { s.Apt("remove", "teleport-update") })
-	s.Must(linked, "status")
+	s.Must(linked, "status", "--format", "json")
 	s.Apt("install", "teleport-update")
 	s.carries("1.5.0", newer)
 	to("1.5.0", false, "1.5.0")

@@ -82,7 +82,7 @@ func TestAnAgentThatWentWithItsPackageCannotBePutBack(t *testing.T) {
 	s.Wants("1.0.0")
 	s.Enable("--health-window", "1s")
 	s.Serves("1.0.0")
-	s.Fails(1, "came with the package teleport 0.9.0, which was removed with /opt/teleport/system/bin/teleport; updates are disabled, nothing else was changed", updater, "uninstall")
+	s.Fails(1, "came with the package teleport 0.9.0, which was removed with /opt/teleport/system/bin/teleport; nothing was changed: install the package again", updater, "uninstall")
 	s.Serves("1.0.0")
 	process := s.AgentProcess()
 	s.Must(updater, "uninstall", "--keep-agent")

@@ -210,7 +210,7 @@ func (s *scene) onlyOutcomeIsLeft() {
 		s.T.Fatal(err)
 	}
 	for _, name := range names {
-		if !slices.Contains([]string{"updates.yaml", "find.json", "update.lock", "fetch.lock", "partial"}, name) {
+		if !slices.Contains([]string{"updates.yaml", "find.json", "history.json", "update.lock", "fetch.lock", "partial"}, name) {
 			s.T.Errorf("%s is left in the version store", name)
 		}
 	}

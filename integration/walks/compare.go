@@ -253,6 +253,8 @@ func (m *Model) state(desired Release) installer.State {
 		return installer.StateBackingOff
 	case m.Refused != nil && *m.Refused == desired:
 		return installer.StateNeedsAttention
+	case desired != m.Active:
+		return installer.StateWaiting
 	}
 	return installer.StateIdle
 }
@@ -277,7 +279,7 @@ func (d *differences) remains() {
 		return
 	}
 	// The next answer of find takes the place of one that was half written.
-	known := []string{"updates.yaml", "update.lock", "fetch.lock", "find.json", "find.json.new", "partial", "original"}
+	known := []string{"updates.yaml", "update.lock", "fetch.lock", "find.json", "find.json.new", "history.json", "history.json.new", "partial", "original"}
 	entries, err := os.ReadDir(d.h.versions())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.fail(err)

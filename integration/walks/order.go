@@ -48,7 +48,7 @@ func (r *recorder) name(path string) string { return strings.TrimPrefix(path, r.
 func (r *recorder) unsynced(path string) bool {
 	base := filepath.Base(path)
 	switch {
-	case strings.HasPrefix(base, "find.json"), base == "update.lock", base == "fetch.lock", strings.HasSuffix(base, "-shm"):
+	case strings.HasPrefix(base, "find.json"), strings.HasPrefix(base, "history.json"), base == "update.lock", base == "fetch.lock", strings.HasSuffix(base, "-shm"):
 		return true
 	case filepath.Base(filepath.Dir(path)) == "partial":
 		return !strings.HasPrefix(base, ".staging-")
@@ -216,7 +216,7 @@ func (r *recorder) put(path string) {
 		r.event("journal kept aside")
 	case version && strings.Contains(rest, "/backup/"), version && strings.HasPrefix(rest, "original/"):
 		r.event("put " + rest)
-	case version && !strings.Contains(rest, "/") && rest != "find.json":
+	case version && !strings.Contains(rest, "/") && rest != "find.json" && rest != "history.json":
 		r.event("publish " + rest)
 	case strings.HasPrefix(name, "data/updater/"):
 		r.event("updater's copy")
@@ -242,7 +242,7 @@ func (r *recorder) gone(path string) {
 	case version && strings.HasSuffix(rest, "/backup/backup.yaml") && !strings.HasPrefix(rest, "partial/"),
 		version && filepath.Dir(rest) == "original":
 		r.event("drop " + rest)
-	case version && !strings.Contains(rest, "/") && rest != "find.json":
+	case version && !strings.Contains(rest, "/") && rest != "find.json" && rest != "history.json":
 		r.event("remove " + rest)
 	case name == "data/versions":
 		r.event("remove the store")

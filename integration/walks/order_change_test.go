@@ -128,7 +128,7 @@ func TestOrderOfASwitchThatCannotBegin(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.ends(1, "is a folder", args("enable"), "publish 1.0.0", "remove 1.0.0", "configuration")
-			status, err := s.h.run(t.Context(), false, 0, "status")
+			status, err := s.h.run(t.Context(), false, 0, "status", "--format", "json")
 			if err != nil || !strings.Contains(status.stdout, `"last_result": "failed"`) {
 				t.Errorf("status, %v: %s", err, status.stdout)
 			}

@@ -272,7 +272,7 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 
 // narrow drops the states that the host contradicts.
 func (w *walk) narrow(ctx context.Context, next []*Model) (string, error) {
-	r, err := w.run(ctx, false, 0, "status")
+	r, err := w.run(ctx, false, 0, "status", "--format", "json")
 	if err != nil {
 		return "", err
 	}

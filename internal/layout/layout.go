@@ -9,6 +9,7 @@ const (
 	AgentConfig = "/etc/teleport.yaml"
 	// SecondName is the name of the package's program that no other has.
 	SecondName = "/usr/bin/teleport-updater"
+	RunDir     = "/run/teleport-update" // what is known of this boot
 	// AgentUnit is the systemd unit of the agent.
 	AgentUnit = "teleport.service"
 )

@@ -1,7 +1,9 @@
 package procfs
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,12 +13,17 @@ import (
 
 // An Executable is the file that a process executes.
 type Executable struct {
+	PID  int
 	Path string // as the kernel names it, without the word that it was deleted
 	File FileID // zero where the process ended meanwhile
+	// Hidden is why it may not be looked at, as in some sandboxes. Then there is no more
+	// than the PID.
+	Hidden error
 }
 
 // Executables returns what all processes execute. An error means that it is not
-// known of one of them: who must not overlook any has to stop then.
+// known of one of them: who must not overlook any has to stop then, and look at the
+// hidden ones.
 func (f FS) Executables() ([]Executable, error) {
 	pids, err := f.pids()
 	if err != nil {
@@ -29,6 +36,10 @@ func (f FS) Executables() ([]Executable, error) {
 		if gone(err) {
 			continue
 		}
+		if errors.Is(err, fs.ErrPermission) {
+			all = append(all, Executable{PID: pid, Hidden: err})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -36,9 +47,16 @@ func (f FS) Executables() ([]Executable, error) {
 		if err != nil && !gone(err) {
 			return nil, err
 		}
-		all = append(all, Executable{Path: strings.TrimSuffix(path, deleted), File: id})
+		all = append(all, Executable{PID: pid, Path: strings.TrimSuffix(path, deleted), File: id})
 	}
 	return all, nil
+}
+
+// Calls reports whether a process calls itself by the name of a program, as far as the
+// kernel keeps it. It may be looked at where its executable may not.
+func (f FS) Calls(pid int, program string) bool {
+	const kept = 15 // TASK_COMM_LEN, less the zero byte
+	return f.Name(pid) == program[:min(len(program), kept)]
 }
 
 // Locked reports whether some process holds the file at path locked by flock(2),

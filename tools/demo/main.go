@@ -103,7 +103,7 @@ func (d *demo) story() error {
 			if err := d.show(0, "teleport-update", "status", "--format", "text"); err != nil {
 				return err
 			}
-			return d.show(0, "teleport-update", "status")
+			return d.show(0, "teleport-update", "status", "--format", "json")
 		},
 		func() error {
 			say("The timer's next run leaves 1.2.0 alone until its next attempt is due.")

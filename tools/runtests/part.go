@@ -19,9 +19,10 @@ type part struct {
 	ended   bool
 	ok      bool
 
-	order   []string             // tests, as they begin
-	output  map[string][]string  // of the tests that have not passed; "": of the package itself
-	running map[string]time.Time // tests, and since when
+	order   []string                 // tests, as they begin
+	output  map[string][]string      // of the tests that have not passed; "": of the package itself
+	running map[string]time.Time     // tests, and since when
+	lasted  map[string]time.Duration // tests that are no part of another
 	passed  int
 	failed  []string
 	skipped []string
@@ -34,7 +35,7 @@ func newPart(pkg string) *part {
 	if name == "" {
 		name = "."
 	}
-	return &part{pkg: pkg, name: name, output: map[string][]string{}, running: map[string]time.Time{}}
+	return &part{pkg: pkg, name: name, output: map[string][]string{}, running: map[string]time.Time{}, lasted: map[string]time.Duration{}}
 }
 
 // is reports whether a person means this part by a name: its path, or the end of
@@ -77,6 +78,9 @@ func (p *part) take(e event) {
 			return
 		}
 		delete(p.running, e.Test)
+		if !strings.Contains(e.Test, "/") {
+			p.lasted[e.Test] = time.Duration(e.Elapsed * float64(time.Second))
+		}
 		switch e.Action {
 		case "pass":
 			p.passed++

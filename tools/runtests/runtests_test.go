@@ -167,3 +167,19 @@ func TestEverySuiteHasPartsThatAreThere(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSlowestTestsAreNamed(t *testing.T) {
+	a, b := newPart(module+"/a"), newPart(module+"/b")
+	for _, e := range []struct {
+		p       *part
+		test    string
+		seconds float64
+	}{{a, "TestLong", 61}, {a, "TestLong/part", 60}, {a, "TestShort", 9}, {b, "TestLonger", 120}, {b, "TestThird", 11}} {
+		e.p.take(event{Action: "pass", Test: e.test, Elapsed: e.seconds})
+	}
+	s := &screen{all: []*part{a, b}}
+	got := strings.Join(s.slowest(2), "\n")
+	if want := "slow:  120 s  b TestLonger\nslow:   61 s  a TestLong"; got != want {
+		t.Errorf("the slowest are\n%s\nwant\n%s", got, want)
+	}
+}

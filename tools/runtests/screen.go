@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -172,10 +173,34 @@ func (s *screen) summary(took time.Duration) string {
 	for _, r := range reasons {
 		fmt.Fprintf(&text, "skipped: %d × %s\n", skipped[r], r)
 	}
+	for _, line := range s.slowest(15) {
+		fmt.Fprintln(&text, line)
+	}
 	for _, w := range s.warnings {
 		fmt.Fprintf(&text, "*** %s\n", w)
 	}
 	return text.String()
+}
+
+// slowest are the tests that took longest, of those that took ten seconds or more.
+func (s *screen) slowest(n int) (lines []string) {
+	type test struct {
+		name string
+		took time.Duration
+	}
+	var tests []test
+	for _, p := range s.all {
+		for name, took := range p.lasted {
+			if took >= 10*time.Second {
+				tests = append(tests, test{p.name + " " + name, took})
+			}
+		}
+	}
+	slices.SortFunc(tests, func(a, b test) int { return cmp.Or(cmp.Compare(b.took, a.took), strings.Compare(a.name, b.name)) })
+	for _, t := range tests[:min(n, len(tests))] {
+		lines = append(lines, fmt.Sprintf("slow: %6s  %s", seconds(t.took), t.name))
+	}
+	return lines
 }
 
 func seconds(d time.Duration) string {

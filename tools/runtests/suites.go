@@ -28,6 +28,8 @@ type suite struct {
 var suites = []suite{
 	{"packages", "make test", func() ([]*test, error) {
 		parts, err := packages("./...")
+		// Those run with the hosts, with more of their tests.
+		parts = slices.DeleteFunc(parts, func(p *part) bool { return strings.HasPrefix(p.name, "integration/") })
 		return []*test{{parts: parts}}, err
 	}},
 	{"hosts", "make test", func() ([]*test, error) {
@@ -55,6 +57,7 @@ var suites = []suite{
 			campaign("integration/hostfaults", "30m", "TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers"),
 			campaign("integration/powercut", "4h", "TestEveryState"),
 			campaign("integration/repository", "60m", ""),
+			campaign("integration/packages", "30m", "TestThePackagesPolicy"),
 		}, nil
 	}},
 }

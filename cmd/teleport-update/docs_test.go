@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	pageLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	fenced   = regexp.MustCompile("(?ms)^```.*?^```")
+	notInID  = regexp.MustCompile(`[^\pL\pN\- _]`)
+)
+
+// pages are the Markdown files that people read, without what stands in blocks of code.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[path] = fenced.ReplaceAllString(string(data), "")
+		}
+	}
+	if len(texts) < 10 {
+		t.Fatalf("only %d pages were found", len(texts))
+	}
+	return texts
+}
+
+// anchors are the names by which links reach the headings of a page.
+func anchors(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		id := notInID.ReplaceAllString(strings.ToLower(m[1]), "")
+		names[strings.ReplaceAll(id, " ", "-")] = true
+	}
+	return names
+}
+
+func TestLinksOfTheDocsLeadSomewhere(t *testing.T) {
+	texts := pages(t)
+	followed := 0
+	for path, text := range texts {
+		for _, m := range pageLink.FindAllStringSubmatch(text, -1) {
+			to, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			followed++
+			target := path
+			if to != "" {
+				target = filepath.Join(filepath.Dir(path), to)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s leads nowhere", path, m[1])
+				continue
+			}
+			if page, ok := texts[target]; ok && anchor != "" && !anchors(page)[anchor] {
+				t.Errorf("%s: %s has no heading %q", path, to, anchor)
+			}
+		}
+	}
+	if followed < 50 {
+		t.Errorf("only %d links were followed", followed)
+	}
+}
+
+func TestTheIndexHasEveryPage(t *testing.T) {
+	index, err := os.ReadFile("../../docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../docs/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		// The figures are a source of pages.
+		if name == "README.md" || name == "figures.json" {
+			continue
+		}
+		if !strings.Contains(string(index), "]("+name+")") {
+			t.Errorf("docs/README.md does not have %s", name)
+		}
+	}
+}

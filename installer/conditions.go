@@ -1,0 +1,183 @@
+package installer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+// Condition is one thing that is so about the host, and since when.
+type Condition struct {
+	Type    ConditionType `json:"type"`
+	Since   *time.Time    `json:"since"` // null where nobody wrote it down
+	Message string        `json:"message"`
+}
+
+// ConditionType says what a condition is about.
+type ConditionType string
+
+// The gravest come first: the state of the host is that of the first condition that
+// there is.
+const (
+	RecordsBroken      ConditionType = "records_broken"      // what the updater wrote down cannot be relied on
+	TransactionRunning ConditionType = "transaction_running" // an updater is at work
+	TransactionOpen    ConditionType = "transaction_open"    // one was cut off
+	UpdatesDisabled    ConditionType = "updates_disabled"
+	AgentUnstable      ConditionType = "agent_unstable" // it crashes again and again
+	AgentDown          ConditionType = "agent_down"     // it should run and does not
+	AgentOtherVersion  ConditionType = "agent_other_version"
+	RunsFail           ConditionType = "runs_fail" // the timer's
+	Pinned             ConditionType = "pinned"
+	Held               ConditionType = "held"
+	BackingOff         ConditionType = "backing_off"
+	TargetRefused      ConditionType = "target_refused"
+	FindUnreachable    ConditionType = "find_unreachable"
+	AgentNotStarted    ConditionType = "agent_not_started" // nobody has had it started yet
+	UpdateWaits        ConditionType = "update_waits"      // find wants another version, and not now
+	TargetUnknown      ConditionType = "target_unknown"    // find was never asked
+	TargetNone         ConditionType = "target_none"       // find names no version
+	PackageLeft        ConditionType = "package_left"
+	Unproven           ConditionType = "unproven"
+)
+
+// conditionTypes are all there are, the gravest first, with the state that each makes.
+var conditionTypes = []struct {
+	Type  ConditionType
+	State State
+}{
+	{RecordsBroken, StateNeedsAttention},
+	{TransactionRunning, StateUpdating},
+	{TransactionOpen, StateNeedsAttention},
+	{UpdatesDisabled, StateDisabled},
+	{AgentUnstable, StateUnstable},
+	{AgentDown, StateNeedsAttention},
+	{AgentOtherVersion, StateNeedsAttention},
+	{RunsFail, StateFailing},
+	{Pinned, StatePinned},
+	{Held, StateHeld},
+	{BackingOff, StateBackingOff},
+	{TargetRefused, StateNeedsAttention},
+	{FindUnreachable, StateWaiting},
+	{AgentNotStarted, StateWaiting},
+	{UpdateWaits, StateWaiting},
+	{TargetUnknown, StateWaiting},
+	{TargetNone, StateIdle},
+	{PackageLeft, StateIdle},
+	{Unproven, StateIdle},
+}
+
+func gravity(t ConditionType) int {
+	for n, c := range conditionTypes {
+		if c.Type == t {
+			return n
+		}
+	}
+	return len(conditionTypes)
+}
+
+// sumUp puts the gravest condition first, and makes the state of it.
+func sumUp(all []Condition) (sorted []Condition, s State, explanation string) {
+	sorted = slices.SortedStableFunc(slices.Values(all), func(a, b Condition) int { return cmp.Compare(gravity(a.Type), gravity(b.Type)) })
+	if sorted == nil {
+		sorted = []Condition{} // JSON readers loop over it
+	}
+	if len(sorted) > 0 {
+		if s = conditionTypes[gravity(sorted[0].Type)].State; s != StateIdle || sorted[0].Type == TargetNone {
+			return sorted, s, sorted[0].Message
+		}
+	}
+	return sorted, StateIdle, "the version that find wants is active"
+}
+
+// conditions are all that there are, in no order.
+func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, broken error, now time.Time) (all []Condition) {
+	add := func(t ConditionType, since *time.Time, format string, args ...any) {
+		all = append(all, Condition{t, since, fmt.Sprintf(format, args...)})
+	}
+	desired := version.Release{}
+	if r.VersionDesired != nil && r.EditionDesired != nil {
+		desired = version.Release{Version: *r.VersionDesired, Edition: version.Edition(*r.EditionDesired)}
+	}
+	if broken != nil {
+		add(RecordsBroken, nil, "%v", broken)
+	}
+	if o := r.OpenTransaction; o != nil && o.Running {
+		add(TransactionRunning, &o.Since, "%s", o.explanation)
+	} else if o != nil {
+		add(TransactionOpen, &o.Since, "%s", o.explanation)
+	} else {
+		all = append(all, agent.conditions(c.Active(), ticks.Unstable, previousToGoBackTo(c))...)
+	}
+	if len(c.Status.PackagesLeft) > 0 {
+		add(PackageLeft, &c.Status.PackagesLeft[0].Since, "%s", describeLeft(c.Status.PackagesLeft))
+	}
+	if c.Status.Unproven {
+		add(Unproven, lastTime(c), "the agent was not running when version %s was switched to", c.Spec.ActiveVersion)
+	}
+	if !c.Spec.Enabled {
+		add(UpdatesDisabled, nil, "updates are disabled; `teleport-update enable` turns them on")
+		return all
+	}
+	if f := ticks.Failing; f != nil {
+		add(RunsFail, &f.First, "%s", describeFailing(f))
+	}
+	if u := ticks.Unreachable; u != nil && ticks.Failing == nil {
+		add(FindUnreachable, &u.Since, "find cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error)
+	}
+	if c.Spec.Pinned {
+		add(Pinned, nil, "pinned to %s; `teleport-update unpin` lets it follow find again", c.Spec.ActiveVersion)
+		return all
+	}
+	return append(all, aboutTarget(c, r, desired, now)...)
+}
+
+// aboutTarget says why what find wants is not active.
+func aboutTarget(c state.Config, r Report, desired version.Release, now time.Time) []Condition {
+	one := func(t ConditionType, since *time.Time, format string, args ...any) []Condition {
+		return []Condition{{t, since, fmt.Sprintf(format, args...)}}
+	}
+	h, f := c.Status.Held, c.Status.FailureOf(desired)
+	switch {
+	case h != nil && (desired.Version == "" || h.Version == desired.Version && h.Edition == desired.Edition):
+		return one(Held, &h.Since, "version %s is held back since a rollback by hand; `teleport-update update --now` releases it", h.Version)
+	case desired.Version != "" && f.BackingOff(desired, now):
+		return one(BackingOff, lastTime(c), "version %s failed %d %s; next attempt at %s, `teleport-update update --now` tries at once",
+			f.Version, f.Attempts, plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))
+	case c.Status.Refused.Is(desired):
+		return one(TargetRefused, nil, "%s", c.Status.Refused.Reason)
+	case desired.Version == "" && r.DesiredCheckedAt != nil && r.DesiredError == nil:
+		return one(TargetNone, nil, namesNoVersion)
+	case desired.Version == "":
+		return one(TargetUnknown, nil, "what find wants is not known: %s", textOr(r.DesiredError, "it was never asked"))
+	case desired != c.Active():
+		return one(UpdateWaits, nil, "find wants %s; the next run follows when find says so", desired.Short())
+	}
+	return nil
+}
+
+func lastTime(c state.Config) *time.Time {
+	if c.Status.LastUpdate == nil {
+		return nil
+	}
+	return &c.Status.LastUpdate.Time
+}
+
+// previousToGoBackTo is the version that a rollback without a name goes back to.
+func previousToGoBackTo(c state.Config) string {
+	if c.Status.Held != nil {
+		return ""
+	}
+	return c.Status.PreviousVersion
+}
+
+func describeFailing(f *state.Failing) string {
+	next := "the next run tries again"
+	if !f.NextAttempt.IsZero() {
+		next = "the next attempt is at " + f.NextAttempt.Format(time.RFC3339) + ", `teleport-update update` tries at once"
+	}
+	return fmt.Sprintf("the last %d %s of the timer failed, since %s; %s: %s", f.Count, plural(f.Count, "run", "runs"), f.First.Format(time.RFC3339), next, f.Error)
+}

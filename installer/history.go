@@ -1,0 +1,81 @@
+package installer
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+// History is the last switches of this host, the newest last.
+func (i *Installer) History() state.History { return state.LoadHistory(i.Paths.History()) }
+
+// noteSwitch adds the switch that updates.yaml tells of to the history, if it is not
+// there: the command that made it may have been killed, and a recovery has closed it.
+func (i *Installer) noteSwitch(command string) {
+	c, err := i.Paths.LoadConfig()
+	last := c.Status.LastUpdate
+	if err != nil || last == nil || last.Result == state.FailedEarly || host.Exists(i.Paths.Journal()) {
+		return
+	}
+	h := i.History()
+	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
+	if slices.ContainsFunc(h.Switches, func(s state.Switch) bool { return s.Time.Equal(last.Time) && s.To == to }) {
+		return
+	}
+	s := state.Switch{Time: last.Time, Cause: command, By: i.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
+	if last.Result == state.Succeeded {
+		s.From = c.Previous()
+	}
+	if last.Time.Before(i.Started.Truncate(time.Second)) {
+		s.Cause, s.By = "recovery", ""
+	} else if i.downloadTook > 0 {
+		if s.Took == nil {
+			s.Took = map[string]state.Duration{}
+		}
+		s.Took["download"] = state.Duration(i.downloadTook.Round(time.Millisecond))
+	}
+	if err := h.Add(s, i.Paths.History()); err != nil {
+		i.Log.Debug("the switch could not be added to the history", "error", err)
+	}
+}
+
+// who asked for what this run does.
+func (i *Installer) who() string {
+	if i.Scheduled {
+		return "timer"
+	}
+	return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), fmt.Sprintf("uid %d", os.Getuid()))
+}
+
+// WriteHistory prints switches for a person, the newest last.
+func WriteHistory(w io.Writer, h state.History) error {
+	if len(h.Switches) == 0 {
+		_, err := fmt.Fprintln(w, "No version was switched to on this host yet.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TIME\tCAUSE\tBY\tFROM\tTO\tRESULT\tTOOK\tERROR")
+	for _, s := range h.Switches {
+		from := "-"
+		if s.From.Version != "" {
+			from = s.From.Short()
+		}
+		var took []string
+		for _, part := range []string{"download", "backup", "downtime", "watch"} {
+			if d := s.Took[part].Std(); d > 0 {
+				took = append(took, part+" "+d.String())
+			}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), s.Cause, cmp.Or(s.By, "-"), from, s.To.Short(), s.Result, cmp.Or(strings.Join(took, ", "), "-"), s.Error)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,119 @@
+package installer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+func oss(v string) version.Release { return version.Release{Version: v, Edition: version.OSS} }
+
+// switched writes an updates.yaml that tells of a switch.
+func switched(t *testing.T, i *Installer, last state.LastUpdate, active, previous string) {
+	t.Helper()
+	c := state.EmptyConfig()
+	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: active}
+	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: previous, PreviousEdition: version.OSS, LastUpdate: &last}
+	writeFile(t, i.Paths.Config(), "")
+	must(t, c.Save(i.Paths.Config()))
+}
+
+func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
+	i := testInstaller(t)
+	i.Started, i.Now = noon, func() time.Time { return noon.Add(time.Hour) }
+	i.Scheduled, i.downloadTook = true, 1500*time.Millisecond
+	took := map[string]state.Duration{"watch": state.Duration(30 * time.Second)}
+	for range 2 {
+		switched(t, i, state.LastUpdate{Time: noon.Add(time.Minute), Target: "1.1.0", TargetEdition: version.OSS, Result: state.Succeeded, Took: took}, "1.1.0", "1.0.0")
+		i.Settle(t.Context(), "update")
+	}
+	i.Scheduled = false
+	t.Setenv("SUDO_USER", "ann")
+	switched(t, i, state.LastUpdate{Time: noon.Add(2 * time.Minute), Target: "1.2.0", TargetEdition: version.OSS, Result: state.FailedEarly, Error: "404"}, "1.1.0", "1.0.0")
+	i.Settle(t.Context(), "update")
+	switched(t, i, state.LastUpdate{Time: noon.Add(3 * time.Minute), Target: "1.2.0", TargetEdition: version.OSS, Result: state.RolledBack, Error: "it died"}, "1.1.0", "1.0.0")
+	i.Settle(t.Context(), "pin")
+	switched(t, i, state.LastUpdate{Time: noon.Add(-time.Minute), Target: "1.3.0", TargetEdition: version.OSS, Result: state.Interrupt, Error: "cut"}, "1.1.0", "1.0.0")
+	i.Settle(t.Context(), "status")
+
+	h := i.History().Switches
+	if len(h) != 3 {
+		t.Fatalf("there are %+v", h)
+	}
+	if s := h[0]; s.Cause != "update" || s.By != "timer" || s.From != oss("1.0.0") || s.To != oss("1.1.0") || s.Result != state.Succeeded ||
+		s.Took["watch"].Std() != 30*time.Second || s.Took["download"].Std() != 1500*time.Millisecond {
+		t.Errorf("an update: %+v", s)
+	}
+	if s := h[1]; s.Cause != "pin" || s.By != "ann" || s.From != oss("1.1.0") || s.To != oss("1.2.0") || s.Result != state.RolledBack || s.Error != "it died" {
+		t.Errorf("one that was rolled back: %+v", s)
+	}
+	if s := h[2]; s.Cause != "recovery" || s.By != "" {
+		t.Errorf("one of another command: %+v", s)
+	}
+	var text strings.Builder
+	must(t, WriteHistory(&text, i.History()))
+	for _, want := range []string{"update    timer  1.0.0  1.1.0  succeeded    download 1.5s, watch 30s", "rolled_back  download 1.5s             it died\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("as text it lacks %q:\n%s", want, text.String())
+		}
+	}
+	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
+	if must(t, err); r.LastSuccess == nil || !r.LastSuccess.Equal(noon.Add(time.Minute)) || !r.UpdateTimeLast.Equal(noon.Add(-time.Minute)) || r.DesiredError != nil {
+		t.Errorf("status: last success %v, last attempt %v, %v", r.LastSuccess, r.UpdateTimeLast, r.DesiredError)
+	}
+}
+
+func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
+	i := testInstaller(t)
+	i.Started = noon
+	for n := range state.HistoryLength + 5 {
+		switched(t, i, state.LastUpdate{Time: noon.Add(time.Duration(n) * time.Minute), Target: "1.1.0", TargetEdition: version.OSS, Result: state.Succeeded}, "1.1.0", "1.0.0")
+		i.Settle(t.Context(), "update")
+	}
+	h := i.History().Switches
+	if len(h) != state.HistoryLength || !h[0].Time.Equal(noon.Add(5*time.Minute)) {
+		t.Errorf("%d switches, the first at %v", len(h), h[0].Time)
+	}
+	writeFile(t, i.Paths.History(), "no JSON")
+	if h := i.History(); h.Switches == nil || len(h.Switches) != 0 {
+		t.Errorf("of a file that is none: %+v", h)
+	}
+}
+
+// What everybody may read holds nothing that root alone should know.
+func TestTheSummaryIsForEverybody(t *testing.T) {
+	i := testInstaller(t)
+	i.Now, i.BootID = func() time.Time { return noon }, func() string { return "boot" }
+	i.Paths.RunDir = filepath.Join(filepath.Dir(i.Paths.DataDir), "run")
+	switched(t, i, state.LastUpdate{Time: noon, Target: "1.1.0", TargetEdition: version.OSS, Result: state.RolledBack, Error: "marked-error"}, "1.0.0", "")
+	m := i.ticks()
+	m.Failing = &state.Failing{Count: 2, First: noon, Last: noon, Error: "marked-failure at https://user:marked-secret@mirror.example"}
+	must(t, m.Save(i.Paths.Ticks()))
+	i.Settle(t.Context(), "update")
+	data, err := os.ReadFile(i.Paths.Summary())
+	must(t, err)
+	info, err := os.Stat(i.Paths.Summary())
+	must(t, err)
+	if info.Mode().Perm() != 0o644 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+	var s Summary
+	must(t, json.Unmarshal(data, &s))
+	if s.SchemaVersion != StatusSchema || !s.WrittenAt.Equal(noon) || s.State != StateFailing || *s.VersionInstalled != "1.0.0" || len(s.Conditions) == 0 || s.Conditions[0].Type != RunsFail {
+		t.Errorf("it says %s", data)
+	}
+	for _, word := range []string{"marked", "127.0.0.1", filepath.Dir(i.Paths.DataDir)} {
+		if strings.Contains(string(data), word) {
+			t.Errorf("it holds %q:\n%s", word, data)
+		}
+	}
+	if info, err := os.Stat(i.Paths.Ticks()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("what the runs remember: %v, %v", info, err)
+	}
+}

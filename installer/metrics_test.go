@@ -1,0 +1,58 @@
+package installer
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// node_exporter reads such a file with this parser.
+func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
+	v, odd, running, active := "1.1.0", `a"b\c`, "1.0.0", "active"
+	r := Report{State: StateUnstable, VersionInstalled: &v, VersionDesired: &odd, UpdatesEnabled: true, UpdateTimeLast: &noon,
+		Agent: AgentReport{ActiveState: &active, Version: &running, Restarts: new(7)}, Failing: &FailingReport{Count: 3}}
+	var text strings.Builder
+	must(t, r.OpenMetrics(&text))
+	if !strings.HasSuffix(text.String(), "# EOF\n") {
+		t.Error("OpenMetrics wants an end")
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text.String()))
+	must(t, err)
+	value := func(name string) float64 {
+		t.Helper()
+		if families[name] == nil {
+			t.Fatalf("there is no %s in\n%s", name, text.String())
+		}
+		return families[name].Metric[0].GetGauge().GetValue()
+	}
+	for name, want := range map[string]float64{
+		"teleport_update_enabled": 1, "teleport_update_agent_running": 1, "teleport_update_agent_restarts": 7, "teleport_update_failing_runs": 3,
+		"teleport_update_last_attempt_timestamp_seconds": float64(noon.Unix()), "teleport_update_versions_info": 1,
+	} {
+		if got := value(name); got != want {
+			t.Errorf("%s is %v; want %v", name, got, want)
+		}
+	}
+	if families["teleport_update_last_success_timestamp_seconds"] != nil {
+		t.Error("a time is invented")
+	}
+	labels := map[string]string{}
+	for _, l := range families["teleport_update_versions_info"].Metric[0].Label {
+		labels[l.GetName()] = l.GetValue()
+	}
+	if labels["installed"] != v || labels["desired"] != odd || labels["running"] != running || labels["previous"] != "" {
+		t.Errorf("versions: %v", labels)
+	}
+	on := map[string]bool{}
+	for _, m := range families["teleport_update_state"].Metric {
+		on[m.Label[0].GetValue()] = m.GetGauge().GetValue() == 1
+	}
+	for _, s := range allStates() {
+		if is, ok := on[string(s)]; !ok || is != (s == StateUnstable) {
+			t.Errorf("state %s: %v, %v", s, is, ok)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package state
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"teleport-update/internal/regular"
+	"teleport-update/internal/version"
+)
+
+// HistoryLength is how many switches are remembered.
+const HistoryLength = 100
+
+// Switch is one change of the version that was tried, and what became of it.
+type Switch struct {
+	Time   time.Time       `json:"time"`           // when it ended
+	Cause  string          `json:"cause"`          // the command, or "recovery"
+	By     string          `json:"by"`             // "timer", or the user who gave the command
+	From   version.Release `json:"from,omitzero"`  // zero before the first enable
+	To     version.Release `json:"to"`             // that was tried
+	Result Result          `json:"result"`         // as in updates.yaml
+	Error  string          `json:"error,omitzero"` // why it was undone
+	// Took are the durations of its parts that are known: download, backup, downtime,
+	// watch.
+	Took map[string]Duration `json:"took,omitempty"`
+}
+
+// History is history.json: the last switches, the newest last. Nothing is decided by it,
+// so that it is not synced.
+type History struct {
+	Switches []Switch `json:"switches"`
+}
+
+// LoadHistory returns what is remembered; nothing where it cannot be read.
+func LoadHistory(path string) (h History) {
+	if data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed); err != nil || json.Unmarshal(data, &h) != nil {
+		h = History{}
+	}
+	if h.Switches == nil {
+		h.Switches = []Switch{} // JSON readers loop over it
+	}
+	return h
+}
+
+// Add appends a switch and writes the history. The oldest ones go.
+func (h *History) Add(s Switch, path string) error {
+	h.Switches = append(h.Switches, s)
+	h.Switches = slices.Clone(h.Switches[max(0, len(h.Switches)-HistoryLength):])
+	data, err := json.MarshalIndent(h, "", " ")
+	if err != nil {
+		return err
+	}
+	return replace(path, append(data, '\n'), 0o600)
+}
+
+// LastSuccess is when a version was last changed with success, nil if that is not
+// remembered.
+func (h History) LastSuccess() *time.Time {
+	for _, s := range slices.Backward(h.Switches) {
+		if s.Result == Succeeded {
+			return &s.Time
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"teleport-update/internal/regular"
+	"teleport-update/internal/version"
+)
+
+// Ticks is what the runs of the timer remember from one to the next. It lies in /run
+// and is of one boot: a reboot may have ended whatever was wrong.
+type Ticks struct {
+	DataDir string `json:"data_dir"` // whose ticks these are
+	BootID  string `json:"boot_id"`
+	// Unreachable is set while find cannot be reached.
+	Unreachable *Unreachable `json:"unreachable,omitempty"`
+	Failing     *Failing     `json:"failing,omitempty"`
+	// Agent is the agent as the last run found it.
+	Agent    *AgentSeen `json:"agent,omitempty"`
+	Unstable *Unstable  `json:"unstable,omitempty"`
+}
+
+// Unreachable is find that cannot be reached.
+type Unreachable struct {
+	Since time.Time `json:"since"`
+	Runs  int       `json:"runs"` // of the timer, in a row
+	Error string    `json:"error"`
+}
+
+// Failing is a host whose runs of the timer fail.
+type Failing struct {
+	Count int       `json:"count"` // runs that failed, in a row
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	// NextAttempt is when the mirror is asked again; zero: at the next run.
+	NextAttempt time.Time `json:"next_attempt,omitzero"`
+	Spaced      int       `json:"spaced,omitempty"` // how often the mirror was left alone so far
+	Error       string    `json:"error"`
+	// Cause is what the failure depends on: once that is another, the mirror is asked at once.
+	Cause Cause `json:"cause"`
+}
+
+// Cause is all that the failure to fetch a release depends on, as far as it is known.
+type Cause struct {
+	version.Release
+	Sources string `json:"sources"`             // the templates
+	Need    int64  `json:"need,omitempty"`      // bytes, where there was less
+	SHA256  string `json:"announced,omitempty"` // by the mirrors; empty where they said nothing
+}
+
+// Waits reports whether it is not yet time for the next attempt. One further off than
+// a day comes from a clock that jumped, and counts as due.
+func (f *Failing) Waits(now time.Time) bool {
+	return f != nil && f.NextAttempt.After(now) && f.NextAttempt.Sub(now) < 24*time.Hour
+}
+
+// AgentSeen is the agent at the end of a run of the timer.
+type AgentSeen struct {
+	Version  string `json:"version"`
+	Restarts uint32 `json:"restarts"` // by systemd itself, since somebody started it
+}
+
+// Unstable is a version that crashes again and again after it was proven.
+type Unstable struct {
+	version.Release
+	Count    int       `json:"count"` // runs of the timer that found it so, in a row
+	Since    time.Time `json:"since"`
+	Last     time.Time `json:"last"`
+	Restarts uint32    `json:"restarts"` // that the last of these runs found
+}
+
+// LoadTicks returns what the runs of the timer remember for a data folder and a boot:
+// nothing where another wrote it, or it cannot be read.
+func LoadTicks(path, dataDir, bootID string) Ticks {
+	nothing := Ticks{DataDir: dataDir, BootID: bootID}
+	if path == "" || bootID == "" {
+		return nothing
+	}
+	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
+	if err != nil {
+		return nothing
+	}
+	var t Ticks
+	if json.Unmarshal(data, &t) != nil || t.DataDir != dataDir || t.BootID != bootID {
+		return nothing
+	}
+	return t
+}
+
+// Save writes them, if there is a place for them. They are not synced: /run is in
+// memory.
+func (t Ticks) Save(path string) error {
+	if path == "" {
+		return nil
+	}
+	data, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	return inRun(path, append(data, '\n'), 0o600)
+}
+
+// WriteForAll writes a file of /run that everybody may read.
+func WriteForAll(path string, data []byte) error { return inRun(path, data, 0o644) }
+
+func inRun(path string, data []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return replace(path, data, mode)
+}
+
+// replace puts a file in its place whole, and does not sync it.
+func replace(path string, data []byte, mode os.FileMode) error {
+	temp := path + ".new"
+	_ = os.Remove(temp) // whatever it is: it is neither followed nor waited for
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		os.Remove(temp)
+	}
+	return err
+}

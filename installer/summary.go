@@ -1,0 +1,63 @@
+package installer
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"teleport-update/installer/state"
+)
+
+// Summary is what everybody on the host may read of status: no address, no path and no
+// text of an error is in it.
+type Summary struct {
+	SchemaVersion    int              `json:"schema_version"`
+	WrittenAt        time.Time        `json:"written_at"`
+	State            State            `json:"state"`
+	VersionInstalled *string          `json:"agent_version_installed"`
+	VersionDesired   *string          `json:"agent_version_desired"`
+	VersionRunning   *string          `json:"agent_version_running"`
+	AgentState       *string          `json:"agent_active_state"`
+	UpdatesEnabled   bool             `json:"agent_updates_enabled"`
+	LastAttempt      *time.Time       `json:"last_attempt_at"`
+	LastResult       *string          `json:"last_result"`
+	LastSuccess      *time.Time       `json:"last_success_at"`
+	Conditions       []ShortCondition `json:"conditions"`
+}
+
+// ShortCondition is a Condition without its text.
+type ShortCondition struct {
+	Type  ConditionType `json:"type"`
+	Since *time.Time    `json:"since"`
+}
+
+func (r Report) summary(now time.Time) Summary {
+	s := Summary{
+		SchemaVersion: StatusSchema, WrittenAt: now, State: r.State, VersionInstalled: r.VersionInstalled, VersionDesired: r.VersionDesired,
+		VersionRunning: r.Agent.Version, AgentState: r.Agent.ActiveState, UpdatesEnabled: r.UpdatesEnabled,
+		LastAttempt: r.UpdateTimeLast, LastResult: r.LastResult, LastSuccess: r.LastSuccess, Conditions: []ShortCondition{},
+	}
+	for _, c := range r.Conditions {
+		s.Conditions = append(s.Conditions, ShortCondition{c.Type, c.Since})
+	}
+	return s
+}
+
+// Settle is for the end of a command that may have changed something: the history has
+// the switch that was made, and everybody may read how the host is.
+func (i *Installer) Settle(ctx context.Context, command string) {
+	i.noteSwitch(command)
+	if i.Paths.RunDir == "" {
+		return
+	}
+	r, err := i.Status(ctx, StatusOptions{Offline: true})
+	if err == nil {
+		var data []byte
+		if data, err = json.MarshalIndent(r.summary(i.Timestamp()), "", "  "); err == nil {
+			err = state.WriteForAll(i.Paths.Summary(), append(data, '\n'))
+		}
+	}
+	if err != nil {
+		i.Log.Debug("the summary of status could not be written", "error", err)
+	}
+}

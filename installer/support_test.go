@@ -1,0 +1,108 @@
+package installer
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+// bundle is what support writes, by the names of its parts.
+func bundle(t *testing.T, i *Installer) (parts map[string]string, size int) {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, i.Support(t.Context(), &b))
+	size = b.Len()
+	z, err := gzip.NewReader(&b)
+	must(t, err)
+	parts = map[string]string{}
+	for archive := tar.NewReader(z); ; {
+		head, err := archive.Next()
+		if err == io.EOF {
+			return parts, size
+		}
+		must(t, err)
+		text, err := io.ReadAll(archive)
+		must(t, err)
+		parts[strings.TrimPrefix(head.Name, "teleport-update-support/")] = string(text)
+	}
+}
+
+// programs puts scripts in front of the host's own.
+func programs(t *testing.T, scripts map[string]string) {
+	dir := t.TempDir()
+	for name, script := range scripts {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestTheFileForATicketHoldsNoSecret(t *testing.T) {
+	i := testInstaller(t)
+	c := state.EmptyConfig()
+	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0", URLTemplates: []string{"https://ann:marked-1@mirror.example/{{.Version}}.tar.gz?token=marked-2"}}
+	c.Status = state.Status{ActiveEdition: version.OSS, LastUpdate: &state.LastUpdate{Time: noon, Target: "1.1.0", Result: state.FailedEarly, Error: "fetch https://ann:marked-3@mirror.example/a?sig=marked-4: 404"}}
+	writeFile(t, i.Paths.Config(), "")
+	must(t, c.Save(i.Paths.Config()))
+	writeFile(t, i.Paths.Report(), `{"secret":"marked-5"}`)
+	programs(t, map[string]string{
+		"journalctl": `echo "args $*"; echo 'asking https://bob:marked-6@proxy.example/ token=marked-7 Authorization: Bearer marked-8'`,
+		"systemctl": `cat <<'E'
+[Service]
+Environment=HTTPS_PROXY=http://eve:marked-9@proxy.example \
+  OTHER=marked-10
+ Environment="A=marked-11"
+ExecStart=/usr/local/bin/teleport start --token=marked-12 --token marked-13 --config=/etc/teleport.yaml
+Restart=on-failure
+E`,
+	})
+	parts, _ := bundle(t, i)
+	for name, text := range parts {
+		if strings.Contains(text, "marked") {
+			t.Errorf("%s holds a secret:\n%s", name, text)
+		}
+	}
+	for name, want := range map[string]string{
+		"status.json": `"schema_version": 1`, "verify.txt": "BAD  version 1.0.0", "history.json": `"switches"`, "versions.txt": "teleport-update ",
+		"journal-updater.txt": "-t teleport-update", "journal-systemd.txt": "-u teleport.service", "units.txt": "Restart=on-failure",
+		"unit-states.txt": "--config=/etc/teleport.yaml", "timers.txt": "[Service]", "mounts.txt": "", "space.txt": " free", "files.txt": "updates.yaml",
+	} {
+		if text, ok := parts[name]; !ok || !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, text)
+		}
+	}
+}
+
+func TestTheFileForATicketIsSmall(t *testing.T) {
+	programs(t, map[string]string{"journalctl": "head -c 20000000 /dev/urandom | base64; echo the end"})
+	parts, size := bundle(t, testInstaller(t))
+	if size > 5<<20 {
+		t.Errorf("it is of %d bytes", size)
+	}
+	if text := parts["journal-updater.txt"]; !strings.HasSuffix(text, "the end\n") || !strings.HasPrefix(text, "… the beginning is left out") {
+		t.Errorf("the journal of %d bytes is not its end", len(text))
+	}
+}
+
+func TestAFileForATicketIsWrittenOnABrokenHost(t *testing.T) {
+	i := testInstaller(t)
+	writeFile(t, i.Paths.Config(), "no: [yaml")
+	writeFile(t, i.Paths.Journal(), "no JSON")
+	t.Setenv("PATH", t.TempDir())
+	parts, _ := bundle(t, i)
+	for _, name := range []string{"status.json", "verify.txt", "journal-updater.txt", "units.txt"} {
+		if !strings.Contains(parts[name], name+" could not be found out") {
+			t.Errorf("%s does not say why it is empty:\n%s", name, parts[name])
+		}
+	}
+	if !strings.Contains(parts["files.txt"], "journal.json") || !strings.Contains(parts["space.txt"], "free") {
+		t.Errorf("what can be found out is not there: %v", parts)
+	}
+}

@@ -1,0 +1,247 @@
+package installer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
+)
+
+const (
+	// While find cannot be reached for less than this, or in fewer runs of the timer, a
+	// run that ends so has not failed: proxies are upgraded, and hosts boot before their
+	// network is there.
+	unreachableFor  = time.Hour
+	unreachableRuns = 4
+
+	// eachTickFor is for how long a mirror is asked by each run of the timer, although
+	// that fails. Then it is asked after firstSpacing, doubling to longestSpacing.
+	eachTickFor    = time.Hour
+	firstSpacing   = 20 * time.Minute
+	longestSpacing = 2 * time.Hour
+)
+
+// unreachableError is a find that could not be reached; see find.Unreachable.
+type unreachableError struct{ error }
+
+func (e *unreachableError) Unwrap() error { return e.error }
+
+// tick is one run of update, and what runs of the timer remember of each other. Only
+// theirs count: what a person's command fails with, that person reads.
+type tick struct {
+	*Installer
+	memory  state.Ticks
+	fetches *wanted // what it asked the mirrors for
+	waits   bool    // it did not, for it is not time yet
+}
+
+func (i *Installer) beginTick() *tick { return &tick{Installer: i, memory: i.ticks()} }
+
+// ticks is what the runs of the timer remember of this boot.
+func (i *Installer) ticks() state.Ticks {
+	return state.LoadTicks(i.Paths.Ticks(), i.Paths.DataDir, i.BootID())
+}
+
+// mayFetch reports whether the mirrors are asked for a release now.
+func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
+	if f := t.memory.Failing; t.Scheduled && f.Waits(t.Now()) && t.same(ctx, f.Cause, w) {
+		t.waits = true
+		t.Log.Info("the release is not fetched now, since that failed", "version", w.Version,
+			"runs", f.Count, "next_attempt", f.NextAttempt.Format(time.RFC3339), "error", f.Error)
+		return false
+	}
+	t.fetches = &w
+	return true
+}
+
+func causeOf(w wanted) state.Cause {
+	return state.Cause{Release: w.Release, Sources: strings.Join(w.Spec.URLTemplates, "\n")}
+}
+
+// same reports whether what made a fetch fail is as it was.
+func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
+	if is := causeOf(w); was.Release != is.Release || was.Sources != is.Sources {
+		return false
+	}
+	if was.Need > 0 {
+		if free, err := space.At(t.Paths.Versions()); err == nil && free.Bytes >= was.Need {
+			return false
+		}
+	}
+	if was.SHA256 != "" {
+		if announced, err := t.announced(ctx, w.Config, w.Release, w.Spec); err == nil && announced != was.SHA256 {
+			return false
+		}
+	}
+	return true
+}
+
+// end notes how the run ended, and decides what it ends with.
+func (t *tick) end(ctx context.Context, err error) error {
+	if t.Scheduled {
+		t.tellReason(err)
+		err = t.judge(ctx, err)
+	} else if err == nil {
+		t.memory.Failing, t.memory.Unreachable = nil, nil
+	}
+	if t.Scheduled || err == nil {
+		t.observe(ctx)
+		if err := t.memory.Save(t.Paths.Ticks()); err != nil {
+			t.Log.Debug("what this run found could not be remembered", "error", err)
+		}
+	}
+	return err
+}
+
+// tellReason has the journal of the timer's unit say why a transaction failed that ran
+// in a unit of its own.
+func (t *tick) tellReason(err error) {
+	exit, ok := errors.AsType[*transaction.ExitError](err)
+	if !ok {
+		return
+	}
+	reason := "see `teleport-update status --format text`"
+	if c, err := t.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
+		reason = c.Status.LastUpdate.Error
+	}
+	t.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
+}
+
+// judge keeps account of runs that fail, and returns nil for one that has not failed
+// yet.
+func (t *tick) judge(ctx context.Context, err error) error {
+	m, now := &t.memory, t.Timestamp()
+	_, busy := errors.AsType[*state.BusyError](err)
+	unreachable, noFind := errors.AsType[*unreachableError](err)
+	switch {
+	case busy, ctx.Err() != nil:
+		return err // says nothing about the host
+	case t.Paths.RunDir == "":
+		return err // nobody remembers
+	case noFind:
+		if m.Unreachable == nil {
+			m.Unreachable = &state.Unreachable{Since: now}
+		}
+		m.Unreachable.Runs++
+		m.Unreachable.Error = unreachable.Error()
+		if u := m.Unreachable; u.Runs < unreachableRuns || now.Sub(u.Since) < unreachableFor {
+			t.Log.Warn("find cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
+			return nil
+		}
+		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error()}
+		return err
+	}
+	m.Unreachable = nil
+	switch {
+	case t.waits:
+	case err == nil, explained(err):
+		m.Failing = nil
+	default:
+		m.Failing = t.failed(ctx, m.Failing, now, err)
+	}
+	return err
+}
+
+// explained reports whether an error has a place of its own in status.
+func explained(err error) bool {
+	_, refused := errors.AsType[*failure.RefusedError](err)
+	_, person := errors.AsType[*failure.NeedsPersonError](err)
+	_, elsewhere := errors.AsType[*transaction.ExitError](err)
+	_, smoke := errors.AsType[*SmokeError](err)
+	return refused || person || elsewhere || smoke
+}
+
+// failed counts one more run that failed. Only fetching is spaced: all else costs
+// nobody else anything.
+func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time, err error) *state.Failing {
+	f := &state.Failing{First: now}
+	if before != nil {
+		*f = *before
+	}
+	f.Count, f.Last, f.Error = f.Count+1, now, err.Error()
+	f.Cause, f.NextAttempt = state.Cause{}, time.Time{}
+	if t.fetches == nil {
+		f.Spaced = 0
+		return f
+	}
+	f.Cause = causeOf(*t.fetches)
+	if full, ok := errors.AsType[*space.Error](err); ok && !full.Inodes {
+		f.Cause.Need = full.Need
+	}
+	if now.Sub(f.First) >= eachTickFor {
+		// A mirror that announces nothing is not asked for that again and again.
+		f.Cause.SHA256, _ = t.announced(ctx, t.fetches.Config, t.fetches.Release, t.fetches.Spec)
+		f.NextAttempt = now.Add(t.spacing(f.Spaced)).UTC().Truncate(time.Second)
+		f.Spaced++
+	}
+	return f
+}
+
+// spacing is how long a mirror is left alone, shorter by up to a quarter at random.
+func (t *tick) spacing(n int) time.Duration {
+	d := longestSpacing
+	if n < 3 {
+		d = firstSpacing << n
+	}
+	return d - t.Jitter(d/4)
+}
+
+// observe looks at the agent at the end of a run: whether it crashes again and again
+// since the last one, and whether a version that nobody could watch holds now.
+func (t *tick) observe(ctx context.Context) {
+	c, err := t.Paths.LoadConfig()
+	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Paths.RunDir == "" || host.Exists(t.Paths.Journal()) {
+		return
+	}
+	sight, err := t.look(ctx)
+	if err != nil || sight.State == state.AgentUnknown {
+		return
+	}
+	active, m, now := c.Active(), &t.memory, t.Timestamp()
+	loops := crashed(sight.Unit, sight.State, m.Agent)
+	m.Agent = &state.AgentSeen{Version: active.Version, Restarts: sight.NRestarts}
+	if !loops {
+		m.Unstable = nil
+		t.prove(ctx, c, sight)
+		return
+	}
+	if !t.Scheduled {
+		return // the next run of the timer counts
+	}
+	if m.Unstable == nil || m.Unstable.Release != active {
+		m.Unstable = &state.Unstable{Release: active, Since: now}
+	}
+	u := m.Unstable
+	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
+	for _, condition := range t.viewOf(sight).conditions(active, u, previousToGoBackTo(c)) {
+		t.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count, "error", condition.Message)
+	}
+}
+
+// prove takes a version for proven that nobody could watch, once its agent has held for
+// the health window.
+func (t *tick) prove(ctx context.Context, c state.Config, sight transaction.Sight) {
+	v := t.viewOf(sight)
+	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit))
+	if !c.Status.Unproven || sight.State != state.AgentRunning || !v.runs(c.Active()) || v.Since == nil || t.Now().Sub(*v.Since) < window {
+		return
+	}
+	err := t.record(ctx, func(now *state.Config) {
+		if now.Active() == c.Active() {
+			now.Status.Unproven = false
+		}
+	})
+	if err != nil {
+		t.Log.Debug("that the version is proven could not be recorded", "error", err)
+		return
+	}
+	t.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion, "window", window)
+}

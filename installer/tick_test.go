@@ -1,0 +1,356 @@
+package installer
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
+)
+
+// world is a host whose timer runs, its cluster and its mirror.
+type world struct {
+	*testing.T
+	*Installer
+	clock    time.Time
+	boot     string
+	wants    find.Answer
+	status   int             // of find's answers
+	checksum string          // what the mirror announces; empty: nothing is there
+	asked    map[string]bool // the paths that the mirror was asked for
+	url      string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, Installer: testInstaller(t), clock: noon, boot: "boot", status: 200, asked: map[string]bool{}}
+	w.wants = find.Answer{Version: "1.1.0", Edition: version.OSS, AutoUpdate: true}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/find") {
+			rw.WriteHeader(w.status)
+			fmt.Fprintf(rw, `{"server_edition":%q,"agent_version":%q,"agent_autoupdate":%v}`, w.wants.Edition, w.wants.Version, w.wants.AutoUpdate)
+			return
+		}
+		w.asked[r.URL.Path] = true
+		switch {
+		case w.checksum == "":
+			http.NotFound(rw, r)
+		case strings.HasSuffix(r.URL.Path, ".sha256"):
+			fmt.Fprintln(rw, w.checksum)
+		default:
+			fmt.Fprint(rw, "no tarball")
+		}
+	}))
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	w.Scheduled, w.Paths.RunDir = true, filepath.Join(filepath.Dir(w.Paths.DataDir), "run")
+	w.Now, w.BootID = func() time.Time { return w.clock }, func() string { return w.boot }
+	w.Jitter = func(time.Duration) time.Duration { return 0 }
+	w.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.ActiveState = "" })
+	w.configure("/a")
+	return w
+}
+
+func (w *world) configure(folder string) {
+	c := state.EmptyConfig()
+	c.Spec.Proxy, c.Spec.Enabled, c.Spec.URLTemplates = w.url, true, []string{w.url + folder + "/{{.Version}}.tar.gz"}
+	writeFile(w.T, w.Paths.Config(), "")
+	must(w.T, c.Save(w.Paths.Config()))
+}
+
+// tick runs once and reports whether the mirror was asked for the tarball.
+func (w *world) tick() (asked bool, err error) {
+	w.Helper()
+	clear(w.asked)
+	err = w.Update(w.Context(), UpdateOptions{})
+	for path := range w.asked {
+		asked = asked || path != "/a/1.1.0.tar.gz.sha256" || w.checksum == ""
+	}
+	return asked, err
+}
+
+func (w *world) state() Report {
+	w.Helper()
+	r, err := w.Status(w.Context(), StatusOptions{})
+	must(w.T, err)
+	validate(w.T, r)
+	return r
+}
+
+// failFor has the timer run every ten minutes, and returns when the mirror was asked.
+func (w *world) failFor(d time.Duration) (asked []int) {
+	w.Helper()
+	for end := w.clock.Add(d); w.clock.Before(end); w.clock = w.clock.Add(10 * time.Minute) {
+		yes, err := w.tick()
+		if yes {
+			asked = append(asked, int(w.clock.Sub(noon)/time.Minute))
+		}
+		if yes != (err != nil) {
+			w.Errorf("minute %v: the mirror was asked: %v, and the run ends with %v", w.clock.Sub(noon), yes, err)
+		}
+	}
+	return asked
+}
+
+func TestAMirrorThatFailsIsAskedLessOften(t *testing.T) {
+	w := newWorld(t)
+	asked := w.failFor(10 * time.Hour)
+	if want := []int{0, 10, 20, 30, 40, 50, 60, 80, 120, 200, 320, 440, 560}; !slices.Equal(asked, want) {
+		t.Errorf("it was asked in minutes %v; want %v", asked, want)
+	}
+	r := w.state()
+	if f := r.Failing; r.State != StateFailing || f.Count != 13 || !f.First.Equal(noon) || !f.Last.Equal(noon.Add(560*time.Minute)) ||
+		f.NextAttempt == nil || !f.NextAttempt.Equal(noon.Add(680*time.Minute)) || !strings.Contains(f.Error, "404") {
+		t.Errorf("status: %s, %+v", r.State, f)
+	}
+	if r.FailedVersion != nil {
+		t.Error("the version counts as failed")
+	}
+	w.Jitter = func(most time.Duration) time.Duration { return most }
+	w.clock = noon.Add(680 * time.Minute)
+	w.tick()
+	if next := w.state().Failing.NextAttempt.Sub(w.clock); next != 90*time.Minute {
+		t.Errorf("with jitter, the next attempt is in %v; want 1h30m", next)
+	}
+}
+
+func TestWhatEndsTheSpacingOfAMirrorThatFails(t *testing.T) {
+	const other = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		asks   bool
+	}{
+		"nothing":                       {func(*world) {}, false},
+		"another target":                {func(w *world) { w.wants.Version = "1.2.0" }, true},
+		"another template":              {func(w *world) { w.configure("/b") }, true},
+		"a reboot":                      {func(w *world) { w.boot = "another" }, true},
+		"a person":                      {func(w *world) { w.Scheduled = false }, true},
+		"a clock that jumped":           {func(w *world) { w.clock = noon.Add(-48 * time.Hour) }, true},
+		"the turn of the group":         {func(w *world) { w.wants.AutoUpdate = false; w.tick(); w.wants.AutoUpdate = true }, true},
+		"a run that another keeps away": {func(w *world) { w.locked(func() { w.tick() }) }, false},
+		"find that cannot be reached":   {func(w *world) { w.status = 502; w.tick(); w.status = 200 }, false},
+		"enough space":                  {func(w *world) { w.cause(func(c *state.Cause) { c.Need = 1 }) }, true},
+		"too little space":              {func(w *world) { w.cause(func(c *state.Cause) { c.Need = 1 << 60 }) }, false},
+		"another checksum":              {func(w *world) { w.cause(func(c *state.Cause) { c.SHA256 = "bb" }); w.checksum = other }, true},
+		"the same checksum":             {func(w *world) { w.cause(func(c *state.Cause) { c.SHA256 = other }); w.checksum = other }, false},
+		"a checksum that is not there":  {func(w *world) { w.cause(func(c *state.Cause) { c.SHA256 = other }) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.failFor(130 * time.Minute)
+			w.clock = noon.Add(130 * time.Minute)
+			tc.change(w)
+			tarball := false
+			w.tick()
+			for path := range w.asked {
+				tarball = tarball || !strings.HasSuffix(path, ".sha256")
+			}
+			if w.checksum == "" && name != "a checksum that is not there" {
+				tarball = len(w.asked) > 0
+			}
+			if tarball != tc.asks {
+				t.Errorf("the mirror was asked: %v; want %v (%v)", tarball, tc.asks, w.asked)
+			}
+		})
+	}
+}
+
+// cause changes what the last failure is remembered to depend on.
+func (w *world) cause(change func(*state.Cause)) {
+	m := w.ticks()
+	change(&m.Failing.Cause)
+	must(w.T, m.Save(w.Paths.Ticks()))
+}
+
+func (w *world) locked(do func()) {
+	unlock, err := state.Lock(w.Context(), w.Paths.UpdateLock(), 0)
+	must(w.T, err)
+	do()
+	unlock()
+}
+
+// What the mirror announces for a tarball that is refused is remembered: another one is
+// another release.
+func TestABadTarballIsRememberedByWhatWasAnnounced(t *testing.T) {
+	w := newWorld(t)
+	w.checksum = strings.Repeat("a", 64)
+	w.failFor(70 * time.Minute)
+	if f := w.ticks().Failing; f == nil || f.Cause.SHA256 != w.checksum {
+		t.Errorf("remembered: %+v", f)
+	}
+	w.clock = noon.Add(70 * time.Minute)
+	if asked, _ := w.tick(); asked {
+		t.Error("the same tarball is asked for again")
+	}
+	w.checksum = strings.Repeat("b", 64)
+	if asked, err := w.tick(); !asked || err == nil {
+		t.Errorf("the other tarball is not asked for: %v", err)
+	}
+}
+
+func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
+	w := newWorld(t)
+	w.wants.AutoUpdate = false
+	run := func() error { _, err := w.tick(); w.clock = w.clock.Add(10 * time.Minute); return err }
+	must(t, run())
+	if r := w.state(); r.State != StateWaiting || r.Conditions[0].Type != UpdateWaits {
+		t.Errorf("before: %s, %+v", r.State, r.Conditions)
+	}
+	since := w.clock
+	for w.status = 502; w.clock.Sub(since) < time.Hour; {
+		if err := run(); err != nil {
+			t.Errorf("after %v: %v", w.clock.Sub(since), err)
+		}
+		r := w.state()
+		if c := r.Conditions[0]; r.State != StateWaiting || c.Type != FindUnreachable || c.Since == nil || !c.Since.Equal(since) {
+			t.Errorf("after %v: %s, %+v", w.clock.Sub(since), r.State, r.Conditions)
+		}
+	}
+	for range 2 {
+		if err := run(); err == nil {
+			t.Error("after an hour a run does not fail")
+		}
+	}
+	if r := w.state(); r.State != StateFailing || !r.Failing.First.Equal(since) || r.Failing.Count != 8 || r.Failing.NextAttempt != nil {
+		t.Errorf("after an hour: %s, %+v", r.State, r.Failing)
+	}
+	w.Scheduled = false
+	if err := run(); err == nil {
+		t.Error("a person's command does not fail")
+	}
+	w.Scheduled, w.status = true, 200
+	must(t, run())
+	if r := w.state(); r.State != StateWaiting || r.Failing != nil || r.Conditions[0].Type != UpdateWaits {
+		t.Errorf("at the end: %s, %+v, %+v", r.State, r.Failing, r.Conditions)
+	}
+	w.status = 502
+	w.clock = w.clock.Add(24 * time.Hour) // few runs, as on a host that slept
+	for range 3 {
+		must(t, run())
+	}
+}
+
+func TestWhatFailsARunOfTheTimerAtOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		state  State
+	}{
+		"an answer with 403":          {func(w *world) { w.status = 403 }, StateFailing},
+		"a version that is none":      {func(w *world) { w.wants.Version = "latest" }, StateFailing},
+		"a template that is none":     {func(w *world) { w.configure("/{{.None}}") }, StateFailing},
+		"find down, and a person":     {func(w *world) { w.status, w.Scheduled = 502, false }, StateWaiting},
+		"find down, nobody remembers": {func(w *world) { w.status, w.Paths.RunDir = 502, "" }, StateWaiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tc.change(w)
+			if _, err := w.tick(); err == nil {
+				t.Error("it does not fail")
+			}
+			if r := w.state(); r.State != tc.state {
+				t.Errorf("status: %s, %s", r.State, r.Explanation)
+			}
+		})
+	}
+}
+
+// What has a place of its own in status is not told twice.
+func TestAFailedVersionIsNoFailingHost(t *testing.T) {
+	w := newWorld(t)
+	w.failFor(10 * time.Minute)
+	m := w.beginTick()
+	if m.judge(t.Context(), failure.Refuse("no")) == nil || m.memory.Failing != nil {
+		t.Errorf("after a refusal: %+v", m.memory.Failing)
+	}
+}
+
+func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
+	w := newWorld(t)
+	c := state.EmptyConfig()
+	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
+	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS}
+	must(t, c.Save(w.Paths.Config()))
+	var restarts uint32
+	sub := "running"
+	tick := func() Report {
+		t.Helper()
+		w.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
+			u.NRestarts, u.SubState = restarts, sub
+			if sub != "running" {
+				u.ActiveState = "activating"
+			}
+		})
+		m := w.beginTick()
+		_ = m.end(t.Context(), nil)
+		w.clock = w.clock.Add(10 * time.Minute)
+		return w.state()
+	}
+	restarts = 2 // of a network that came late
+	if r := tick(); r.State != StatePinned || r.Unstable != nil {
+		t.Errorf("after a boot: %s, %+v", r.State, r.Unstable)
+	}
+	restarts = 40
+	if r := tick(); r.State != StateUnstable || r.Unstable.Count != 1 || !strings.Contains(r.Explanation, "`teleport-update rollback` goes back to version 1.0.0") {
+		t.Errorf("crash loop: %s, %s, %+v", r.State, r.Explanation, r.Unstable)
+	}
+	sub = "auto-restart"
+	if r := tick(); r.Unstable.Count != 2 || !r.Unstable.Since.Equal(noon.Add(10*time.Minute)) || r.Unstable.Restarts != 40 {
+		t.Errorf("again: %+v", r.Unstable)
+	}
+	found, err := w.Verify(t.Context())
+	if must(t, err); !slices.ContainsFunc(found, func(f Finding) bool { return f.Subject == "agent" && !f.OK }) {
+		t.Errorf("verify finds %+v", found)
+	}
+	sub, restarts = "running", 0 // somebody restarted it
+	if r := tick(); r.State != StatePinned || r.Unstable != nil {
+		t.Errorf("at the end: %s, %+v", r.State, r.Unstable)
+	}
+}
+
+// A version that was switched to while nobody ran it is proven by an agent that holds.
+func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
+	w := newWorld(t)
+	c := state.EmptyConfig()
+	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
+	c.Status = state.Status{ActiveEdition: version.OSS, Unproven: true}
+	must(t, c.Save(w.Paths.Config()))
+	proven := func() bool {
+		_ = w.beginTick().end(t.Context(), nil)
+		c, err := state.LoadConfig(w.Paths.Config())
+		must(t, err)
+		return !c.Status.Unproven
+	}
+	var started atomic.Pointer[time.Time]
+	started.Store(&noon)
+	change := func(u *systemd.Unit, executes *string) { u.Since = *started.Load() }
+	w.Connect = sightOf(w.Installer, change)
+	for _, step := range []struct {
+		name  string
+		after time.Duration
+		agent func(u *systemd.Unit, executes *string)
+		want  bool
+	}{
+		{"a moment after its start", time.Second, change, false},
+		{"another version", time.Hour, func(u *systemd.Unit, e *string) { change(u, e); *e = "1.0.0" }, false},
+		{"stopped", time.Hour, func(u *systemd.Unit, _ *string) { u.ActiveState, u.SubState = "inactive", "dead" }, false},
+		{"held", time.Minute, change, true},
+	} {
+		w.clock, w.Connect = noon.Add(step.after), sightOf(w.Installer, step.agent)
+		if got := proven(); got != step.want {
+			t.Errorf("%s: proven %v", step.name, got)
+		}
+	}
+	if _, err := os.Stat(w.Paths.Ticks()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,54 @@
+package installer
+
+import (
+	"context"
+	"fmt"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/procfs"
+)
+
+// Uninstall takes the updater off the host. The agent goes back to what the
+// first enable found, which may be none; with keepAgent it stays, as plain
+// files. Its configuration and its data are never touched, but for what enable's
+// --token-file put there.
+func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
+	return i.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
+}
+
+// UninstallPlan says, line by line, what Uninstall would do, or with which error it
+// would be refused.
+func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string, error) {
+	if host.Exists(i.Paths.Journal()) {
+		return []string{"A transaction was cut off and would be closed first."}, nil
+	}
+	c, err := i.Paths.LoadConfig()
+	if err != nil {
+		return nil, err
+	}
+	if err := i.CheckUninstall(ctx, c, state.Uninstall{KeepAgent: keepAgent}); err != nil {
+		return nil, err
+	}
+	lines := []string{i.agentAfterUninstall(c, keepAgent)}
+	lines = append(lines, fmt.Sprintf("Removed: %s with all kept versions and their database backups, the updater's units.", i.Paths.Versions()),
+		"Kept: the agent's configuration and its data.")
+	if !keepAgent && procfs.Host().SelfIn(i.Paths.AgentUnit()) {
+		lines = append(lines, "Warning: this shell is served by the agent. It ends when the agent is stopped; the uninstall goes on.")
+	}
+	return lines, nil
+}
+
+func (i *Installer) agentAfterUninstall(c state.Config, keepAgent bool) string {
+	switch {
+	case c.Spec.ActiveVersion == "":
+		return "Agent: none of the updater's."
+	case keepAgent:
+		return fmt.Sprintf("Agent: version %s stays, as plain files in %s.", c.Spec.ActiveVersion, i.Paths.LinkDir)
+	}
+	if o, err := i.Originals(); err == nil && o.Unit.Content == nil && len(o.Packages) == 0 {
+		return fmt.Sprintf("Agent: version %s is stopped and removed; there was none before the first enable.", c.Spec.ActiveVersion)
+	}
+	return fmt.Sprintf("Agent: version %s is replaced by the one that was here before the first enable.", c.Spec.ActiveVersion)
+}

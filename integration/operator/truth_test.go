@@ -1,0 +1,123 @@
+//go:build hosts
+
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"teleport-update/installer"
+	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/host"
+	"teleport-update/integration/release"
+	"teleport-update/integration/scenes"
+)
+
+func TestStatusAndVerifyKnowTheAgent(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.StatusIs("idle")
+	if a := s.Status().Agent; scenes.Text(a.ActiveState) != "active" || scenes.Text(a.SubState) != "running" || scenes.Text(a.Version) != "1.0.0" ||
+		a.PID == nil || fmt.Sprint(*a.PID) != strings.TrimSpace(s.Read("/run/teleport.pid")) || a.Since == nil || a.Restarts == nil || a.EnabledAtBoot == nil || !*a.EnabledAtBoot {
+		t.Errorf("status: %s", a.Text())
+	}
+	if out := s.Must(updater, "verify"); !strings.Contains(out, "ok   agent: active (running), runs version 1.0.0") {
+		t.Errorf("verify prints:\n%s", out)
+	}
+
+	s.Must("systemctl", "stop", "teleport")
+	s.StatusIs("needs_attention")
+	s.unwell("is enabled at boot and does not run")
+	s.Must("systemctl", "disable", "teleport")
+	s.StatusIs("waiting")
+	s.Must(updater, "verify")
+	s.Must("systemctl", "enable", "--now", "teleport")
+	s.Serves("1.0.0")
+
+	// The links lead to one version, and the process is of another.
+	s.Wants("1.1.0")
+	s.Must(updater, "update")
+	s.Must("ln", "-sfn", store+"/1.0.0/bin/teleport", linkDir+"/teleport")
+	s.Must("systemctl", "restart", "teleport")
+	s.RunsFrom(s.Executable("1.0.0"))
+	s.Must("ln", "-sfn", store+"/1.1.0/bin/teleport", linkDir+"/teleport")
+	s.StatusIs("needs_attention")
+	s.unwell("the agent runs version 1.0.0, and version 1.1.0 is linked")
+	s.Must("systemctl", "restart", "teleport")
+	s.Serves("1.1.0")
+	s.StatusIs("idle")
+	s.Must(updater, "verify")
+}
+
+// unwell asserts that verify fails by the agent.
+func (s *scene) unwell(says string) {
+	s.T.Helper()
+	r := s.Try(updater, "verify")
+	if r.Code != 1 || !strings.Contains(r.Stdout, "BAD  agent: ") || !strings.Contains(r.Stdout, says) {
+		s.T.Errorf("verify: exit code %d, want 1 and %q:\n%s%s", r.Code, says, r.Stdout, r.Stderr)
+	}
+	if strings.Contains(r.Stderr, "--now") {
+		s.T.Errorf("verify advises what lifts a hold: %s", r.Stderr)
+	}
+}
+
+// A version may crash after its health window: the next run of the timer sees it.
+func TestAVersionThatCrashesAfterItsWindowIsSeen(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	s.Release(release.Spec{Version: "1.1.0", Variant: stamp.CrashLoops, Unit: release.Unit{NoReload: true}})
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Wants("1.1.0")
+	if code := s.Tick(); code != 0 {
+		t.Fatalf("the tick ends with %d:\n%s", code, s.Log(""))
+	}
+	host.Wait(t, patience, func() error {
+		if got := s.Show("teleport", "NRestarts"); got < "3" || got == "" {
+			return fmt.Errorf("restarted %s times", got)
+		}
+		return nil
+	})
+	for n := range 2 {
+		if code := s.Tick(); code != 0 {
+			t.Errorf("the tick ends with %d", code)
+		}
+		host.Wait(t, patience, func() error {
+			if s.Show("teleport", "SubState") == "running" {
+				return fmt.Errorf("between two crashes")
+			}
+			return nil
+		})
+		r := s.Status()
+		if r.State != installer.StateUnstable || r.Unstable == nil || r.Unstable.Count != n+1 || !strings.Contains(r.Explanation, "`teleport-update rollback` goes back to version 1.0.0") {
+			t.Fatalf("status: %s, %s, %+v", r.State, r.Explanation, r.Unstable)
+		}
+	}
+	if log := s.Log("teleport-update.service"); !strings.Contains(log, "the agent is unstable version=1.1.0") {
+		t.Errorf("the journal of the timer's unit says:\n%s", log)
+	}
+	s.unwell("crashes again and again")
+	s.Must(updater, "rollback")
+	s.Serves("1.0.0")
+	s.StatusIs("held")
+	s.Tick()
+	s.Must(updater, "verify")
+}
+
+// Who looks at the timer's unit finds there why its run failed, although the
+// transaction ran in another.
+func TestTheTimersUnitSaysWhyItsRunFailed(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	s.Release(release.Spec{Version: "1.1.0", Variant: stamp.ExitsAtStart, Unit: release.Unit{NoReload: true}})
+	s.RunsOn("1.0.0")
+	s.Wants("1.1.0")
+	s.Try("systemctl", "start", "teleport-update.service")
+	s.Must("journalctl", "--sync")
+	if out := s.Try("systemctl", "status", "--no-pager", "--full", "teleport-update.service").Stdout; !strings.Contains(out, "version 1.1.0 was not healthy") && !strings.Contains(out, "the agent exited with status") {
+		t.Errorf("systemctl status says:\n%s", out)
+	}
+	s.Serves("1.0.0")
+	s.StatusIs("backing_off")
+}
