@@ -67,6 +67,9 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
+	if err := i.CheckArguments(tree); err != nil {
+		return err
+	}
 	in.Request.To = transaction.TreeOf(tree)
 	return i.switchOver(ctx, in.Request)
 }

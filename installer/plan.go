@@ -86,7 +86,7 @@ func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, r
 		return p, err
 	}
 	p.Database = describeDatabase(db, req)
-	if err := i.planAgent(ctx, db, &p); err != nil {
+	if err := i.planAgent(ctx, db, req.Restart, &p); err != nil {
 		return p, err
 	}
 	return p, i.planRoom(ctx, c, spec, req, db, &p)
@@ -151,7 +151,7 @@ func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spe
 }
 
 // planAgent says what would happen to the agent.
-func (i *Installer) planAgent(ctx context.Context, db state.Database, p *Plan) error {
+func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bool, p *Plan) error {
 	sight, err := i.look(ctx)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, p *Plan) e
 		p.Agent = "not running, and left so"
 	case db.Stop:
 		p.Agent = "stopped and started"
-	case sight.State == state.AgentFailing, !sight.CanReload:
+	case restart, sight.State == state.AgentFailing, !sight.CanReload:
 		p.Agent = "restarted"
 	default:
 		p.Agent = "reloaded"

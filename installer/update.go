@@ -27,6 +27,7 @@ const longestJitter = time.Hour
 type UpdateOptions struct {
 	Now        bool // override jitter, window, back-off and hold
 	SkipBackup bool // switch without a backup of the database
+	Restart    bool // restart the agent, where a reload would keep what its unit has not
 }
 
 // wanted is a release that is to be on disk, whole.
@@ -78,6 +79,9 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	}
 	if in == nil {
 		i.tidy(ctx)
+		if opts.Restart {
+			return i.restartAgent(ctx)
+		}
 		return nil
 	}
 	if !i.mayFetch(ctx, in.wanted) {
@@ -178,7 +182,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 
 // updateRequest is the request of a tick.
 func updateRequest(c state.Config, d decision, opts UpdateOptions) transaction.Request {
-	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Target), Now: opts.Now, SkipBackup: opts.SkipBackup}
+	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Target), Now: opts.Now, SkipBackup: opts.SkipBackup, Restart: opts.Restart}
 	if d.Downgrade {
 		r.Kind = transaction.Downgrade
 	}

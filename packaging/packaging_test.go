@@ -163,7 +163,7 @@ func TestBashCompletes(t *testing.T) {
 		"teleport-update --log-format ":            "text json",
 		"teleport-update --debug --data-dir / upd": "update",
 		"teleport-update enable --al":              "--allow-downgrade",
-		"teleport-update update --":                "--now --dry-run --skip-backup --help",
+		"teleport-update update --":                "--now --dry-run --restart --skip-backup --help",
 		"teleport-update rollback --f":             "--force",
 		"teleport-update status --format j":        "json",
 		"teleport-update enable --proxy ":          "",

@@ -29,6 +29,9 @@ type Unit struct {
 	FragmentPath     string   // the unit file in use
 	DropIns          []string // files that add to it
 	ExecStart        string   // path of the first command
+	Command          []string // the words of that command, the program first
+	Environment      []string // NAME=VALUE, as the unit names them
+	User             string   // empty: root
 	Type             string   // "simple", "notify", …
 	PIDFile          string   // empty if the unit names none
 	CanReload        bool
@@ -129,6 +132,8 @@ func parseUnit(name string, p map[string]any) Unit {
 		UnitFileState:    property[string](p, "UnitFileState"),
 		FragmentPath:     property[string](p, "FragmentPath"),
 		DropIns:          property[[]string](p, "DropInPaths"),
+		Environment:      property[[]string](p, "Environment"),
+		User:             property[string](p, "User"),
 		Type:             property[string](p, "Type"),
 		PIDFile:          property[string](p, "PIDFile"),
 		CanReload:        property[bool](p, "CanReload"),
@@ -152,6 +157,9 @@ func parseUnit(name string, p map[string]any) Unit {
 	}
 	if commands := property[[][]any](p, "ExecStart"); len(commands) > 0 && len(commands[0]) > 0 {
 		u.ExecStart, _ = commands[0][0].(string)
+		if len(commands[0]) > 1 {
+			u.Command, _ = commands[0][1].([]string)
+		}
 	}
 	if j := property[[]any](p, "Job"); len(j) == 2 {
 		u.Job.ID, _ = j[0].(uint32)

@@ -63,8 +63,16 @@ type Tree struct {
 	SHA256  string // of the tarball it came from, 64 lower-case hex digits
 }
 
-// UnitFile is the agent's systemd unit as the release brought it.
-func (t Tree) UnitFile() string { return filepath.Join(t.Dir, unitName) }
+// UnitFile is the agent's systemd unit as the release brought it: the one for its
+// edition, where it brought several.
+func (t Tree) UnitFile() string {
+	if fips := filepath.Join(t.Dir, archive.FIPSUnit); t.Release.Edition.FIPS() {
+		if info, err := os.Lstat(fips); err == nil && info.Mode().IsRegular() {
+			return fips
+		}
+	}
+	return filepath.Join(t.Dir, unitName)
+}
 
 // BackupDir is where the agent's database goes when this version is left. It
 // may not exist.

@@ -88,6 +88,29 @@ func sha256sum(dir string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
+// Teleport's tarballs have a unit for each edition, of any of which the host may be.
+func TestAReleaseHasTheUnitOfItsEdition(t *testing.T) {
+	const fips = "[Service]\nExecStart=/usr/local/bin/teleport start --fips\n"
+	items := append(tarball.Under("teleport-ent", tarball.Sound("15.1.1")),
+		tarball.Item{Name: "teleport-ent/examples/systemd/fips/teleport.service", Data: fips},
+		tarball.Item{Name: "teleport-ent/examples/systemd/production/node/teleport.service", Data: "another one"})
+	for edition, want := range map[version.Edition]string{version.FIPS: fips, version.Enterprise: tarball.Unit} {
+		f, _ := testFetcher(t, nil)
+		tree, err := f.Fetch(t.Context(), FetchRequest{
+			Release: Release{Version: "15.1.1", Edition: edition}, Sources: []*Template{onDisk(t, tarball.Gzip(tarball.Of(items...)))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(tree.UnitFile()); string(got) != want || err != nil {
+			t.Errorf("%s: the unit is %q, %v; want %q", edition, got, err, want)
+		}
+		if err := tree.Verify(t.Context()); err != nil {
+			t.Errorf("%s: %v", edition, err)
+		}
+	}
+}
+
 func TestHostileTarballsAreRefusedAndLeaveNothing(t *testing.T) {
 	for name, tc := range tarball.HostileTarballs() {
 		t.Run(name, func(t *testing.T) {

@@ -29,6 +29,9 @@ type Originals struct {
 	// Packages were taken over; PackageUnit was their unit of the agent.
 	Packages    []state.Package `json:"packages,omitempty"`
 	PackageUnit []byte          `json:"package_unit,omitempty"`
+	// Arguments are those that the agent of before was started with, and the first version
+	// is not.
+	Arguments []string `json:"arguments,omitempty"`
 	// Placed are files that came with enable's --token-file.
 	Placed []PlacedFile `json:"placed,omitempty"`
 }
@@ -130,6 +133,7 @@ func (h *Host) Keep(links []state.LinkChange, unit state.UnitFile, tree versions
 	changes := slices.Concat(links, own)
 	if first && !h.HasOriginals() {
 		b := Originals{Unit: unit}
+		h.noteArguments(&b, tree)
 		if err := h.addTo(&b, changes); err != nil {
 			return err
 		}

@@ -101,7 +101,7 @@ func (h *Host) PlaceUnit(tree versions.Tree) error {
 	if is, err := h.hasUnitOf(tree); err != nil || is {
 		return err
 	}
-	content, err := os.ReadFile(tree.UnitFile())
+	content, err := h.unitOf(tree)
 	if err != nil {
 		return err
 	}
@@ -113,9 +113,9 @@ func (h *Host) PlaceUnit(tree versions.Tree) error {
 
 // hasUnitOf reports whether a version's unit is in place.
 func (h *Host) hasUnitOf(tree versions.Tree) (bool, error) {
-	content, err := os.ReadFile(tree.UnitFile())
+	content, err := h.unitOf(tree)
 	if err != nil {
-		return false, fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+		return false, err
 	}
 	now, err := ReadUnit(h.Paths.Unit())
 	return err == nil && SameUnit(now, state.UnitFile{Regular: true, Content: content, Mode: 0o644}), nil
@@ -175,7 +175,7 @@ func (h *Host) Problems(tree versions.Tree) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	want, err := os.ReadFile(tree.UnitFile())
+	want, err := h.unitOf(tree)
 	if err != nil {
 		return nil, err
 	}

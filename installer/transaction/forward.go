@@ -366,7 +366,7 @@ func (t *switching) watch(ctx context.Context) error {
 	switch {
 	case t.j.Database.Stop:
 		by = health.Start
-	case t.j.Agent.State == state.AgentFailing, t.j.Agent.Program != sight.ExecStart:
+	case t.req.Restart, t.j.Agent.State == state.AgentFailing, t.j.Agent.Program != sight.ExecStart:
 		// A reload would have an agent that was started by another path, say a
 		// package's, start that one again.
 		by = health.Restart

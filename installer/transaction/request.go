@@ -37,7 +37,8 @@ type Request struct {
 	Held       *state.Held     `json:"held,omitempty"`
 	Now        bool            `json:"now,omitempty"` // in spite of a failure of this version
 	SkipBackup bool            `json:"skip_backup,omitempty"`
-	Force      bool            `json:"force,omitempty"` // a downgrade without a valid backup of the target
+	Restart    bool            `json:"restart,omitempty"` // not a reload, by a person's word
+	Force      bool            `json:"force,omitempty"`   // a downgrade without a valid backup of the target
 }
 
 // Order is the second half of a command, of which one field is set. It crosses a

@@ -72,8 +72,12 @@ func start(self stamp.Stamp, args []string) error {
 	flags.StringVar(&given.pidFile, "pid-file", "", "`FILE` to write the PID to")
 	flags.StringVar(&given.dataDir, "data-dir", "", "`DIR` for the agent's state")
 	flags.StringVar(&given.diagAddr, "diag-addr", "", "`ADDR` for /readyz, /healthz and /version")
+	fips := flags.Bool("fips", false, "only FIPS cryptography")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *fips && !self.Edition.FIPS() {
+		return errors.New("this is not a FIPS build: it cannot be started with --fips")
 	}
 	config, err := readConfig(given)
 	if err != nil {

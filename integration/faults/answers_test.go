@@ -249,20 +249,20 @@ func TestPinInstallsAnOlderVersionByTheRulesOfDowngrades(t *testing.T) {
 	w.says(t, 1, "insist with `teleport-update pin "+V1+" --allow-downgrade`", "pin", V1)
 	w.says(t, 1, "`teleport-update pin "+V1+" --allow-downgrade` installs it", "rollback", V1)
 	active(V3)
-	if got, err := databaseAt(w.Database()); got != V3 || err != nil {
+	if got, err := databaseAt(w.Database()); !strings.HasPrefix(got, V3) || err != nil {
 		t.Fatalf("the database is of %s, %v", got, err)
 	}
 	// The one before is here, with the database that it had.
 	w.says(t, 0, "", "pin", V2)
 	active(V2)
-	if got, err := databaseAt(w.Database()); got != V2 || err != nil {
+	if got, err := databaseAt(w.Database()); !strings.HasPrefix(got, V2) || err != nil {
 		t.Errorf("the database is of %s, %v", got, err)
 	}
 	w.says(t, 1, "9.9.9", "pin", "9.9.9")
 	active(V2)
 	w.says(t, 0, "", "pin", V1, "--allow-downgrade")
 	active(V1)
-	if got, err := databaseAt(w.Database()); got != V2 || err != nil {
+	if got, err := databaseAt(w.Database()); !strings.HasPrefix(got, V2) || err != nil {
 		t.Errorf("the database of today was not kept: it is of %s, %v", got, err)
 	}
 	w.says(t, 0, `"pinned": true`, "status")

@@ -85,6 +85,8 @@ func contentOf(tarball string) (content, error) {
 		switch {
 		case name == "examples/systemd/teleport.service":
 			name = "etc/systemd/teleport.service"
+		case name == "examples/systemd/fips/teleport.service":
+			name = "etc/systemd/teleport-fips.service"
 		case h.Typeflag == tar.TypeReg && path.Dir(name) == "." && h.Mode&0o100 != 0 && name != "install":
 			name = "bin/" + name
 		default:

@@ -56,6 +56,8 @@ func (s *Spec) entries() ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	fips := s.Unit
+	fips.FIPS = true
 	list := []entry{
 		text("VERSION", 0o644, s.Version+"\n"),
 		text("README.md", 0o644, "# Teleport (stand-in)\n\nThis release is for tests of the updater. It is not Teleport.\n"),
@@ -64,6 +66,7 @@ func (s *Spec) entries() ([]entry, error) {
 		text("install", 0o755, "#!/bin/sh\necho 'The updater has no use for this script.' >&2\nexit 1\n"),
 		text("examples/systemd/README.md", 0o644, "Copy teleport.service to /etc/systemd/system.\n"),
 		text("examples/systemd/teleport.service", 0o644, s.Unit.Text()),
+		text("examples/systemd/fips/teleport.service", 0o644, fips.Text()),
 		agent,
 	}
 	for _, name := range []string{"tbot", "tctl", "tsh"} {

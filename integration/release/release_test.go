@@ -73,7 +73,7 @@ func TestAReleaseHasTeleportsLayout(t *testing.T) {
 			want := []string{
 				"drwxr-xr-x ", "-rw-r--r-- VERSION", "-rw-r--r-- README.md", "-rw-r--r-- LICENSE", "-rw-r--r-- CHANGELOG.md", "-rwxr-xr-x install",
 				"drwxr-xr-x examples/", "drwxr-xr-x examples/systemd/", "-rw-r--r-- examples/systemd/README.md",
-				"-rw-r--r-- examples/systemd/teleport.service", "-rwxr-xr-x teleport", "-rwxr-xr-x tbot", "-rwxr-xr-x tctl", "-rwxr-xr-x tsh",
+				"-rw-r--r-- examples/systemd/teleport.service", "drwxr-xr-x examples/systemd/fips/", "-rw-r--r-- examples/systemd/fips/teleport.service", "-rwxr-xr-x teleport", "-rwxr-xr-x tbot", "-rwxr-xr-x tctl", "-rwxr-xr-x tsh",
 			}
 			for i := range want {
 				want[i] = strings.Replace(want[i], " ", " "+tc.top, 1)

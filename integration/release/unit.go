@@ -14,6 +14,7 @@ type Unit struct {
 	RestartDelay time.Duration // RestartSec; default 5 s
 	StopTimeout  time.Duration // TimeoutStopSec; 0: systemd's default, 90 s
 	LinkDir      string        // where the binaries are linked; default /usr/local/bin
+	FIPS         bool          // it starts the agent with --fips
 	// NoReload leaves out ExecReload.
 	NoReload bool
 }
@@ -42,7 +43,11 @@ func (u Unit) Text() string {
 		line("TimeoutStopSec=%dms", u.StopTimeout.Milliseconds())
 	}
 	line("EnvironmentFile=-/etc/default/teleport")
-	line("ExecStart=%s/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid", u.LinkDir)
+	fips := ""
+	if u.FIPS {
+		fips = " --fips"
+	}
+	line("ExecStart=%s/teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid%s", u.LinkDir, fips)
 	if !u.NoReload {
 		line("# systemd before 239 needs an absolute path")
 		line(`ExecReload=/bin/sh -c "exec pkill -HUP -L -F /run/teleport.pid"`)

@@ -54,7 +54,8 @@ func TestAPackageThatLinksAnotherUpdaterIsTakenOver(t *testing.T) {
 
 	// One that comes again links what is free.
 	s.AptRepository(s.SystemDeb("0.9.5"), updaterDeb)
-	s.Untouched("apt install teleport", func() { s.Apt("install", "teleport") })
+	s.Apt("install", "teleport")
+	s.Linked("1.0.0")
 	foreign("teleport-update", true)
 	foreign("teleport-updater", false)
 	s.Must("teleport-updater", "update")

@@ -46,7 +46,8 @@
 //
 //   - regular files directly in the top folder that somebody may execute go to
 //     bin/, but for the script install;
-//   - examples/systemd/teleport.service goes to etc/systemd/.
+//   - examples/systemd/teleport.service goes to etc/systemd/, and
+//     examples/systemd/fips/teleport.service, where it is there, to etc/systemd/teleport-fips.service.
 //
 // The rest (VERSION, LICENSE, README, examples) is read, checked and dropped.
 package archive
@@ -65,6 +66,7 @@ const (
 	Programs = "bin" // the folder of what may be executed
 	Agent    = Programs + "/teleport"
 	Unit     = "etc/systemd/teleport.service"
+	FIPSUnit = "etc/systemd/teleport-fips.service" // of the FIPS edition
 )
 
 // Violation is one rule that an archive breaks.
@@ -83,7 +85,7 @@ func violation(rule, format string, args ...any) *Violation {
 
 // Sink takes the files of a release in the order of the archive.
 type Sink interface {
-	// Create starts a file of exactly size bytes: Unit, with mode 0644, or one
+	// Create starts a file of exactly size bytes: Unit or FIPSUnit, with mode 0644, or one
 	// directly in Programs, with mode 0755. No name comes twice. Closing ends it.
 	Create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error)
 }

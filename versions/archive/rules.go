@@ -65,7 +65,7 @@ var entryRules = []rule{
 	{"unit-size", func(_ *reader, e entry) string {
 		// It is held in memory, and in the journal of the transaction that
 		// replaces it.
-		return when(e.kind != folder && e.rel == unitInside && e.Size > MaxUnit, "it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))
+		return when(e.kind != folder && (e.rel == unitInside || e.rel == fipsInside) && e.Size > MaxUnit, "it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))
 	}},
 }
 
@@ -79,8 +79,12 @@ func when(broken bool, format string, args ...any) string {
 // tops are the names that the top folder may have.
 var tops = map[string]bool{"teleport": true, "teleport-ent": true}
 
-// unitInside is where the unit lies in the top folder.
-const unitInside = "examples/systemd/teleport.service"
+// Where the units lie in the top folder: the agent's, and that of the FIPS edition, which
+// starts it with --fips.
+const (
+	unitInside = "examples/systemd/teleport.service"
+	fipsInside = "examples/systemd/fips/teleport.service"
+)
 
 type entryKind uint8
 
@@ -150,6 +154,8 @@ func (e entry) destination() (name string, mode fs.FileMode, ok bool) {
 		return "", 0, false
 	case e.rel == unitInside:
 		return Unit, 0o644, true
+	case e.rel == fipsInside:
+		return FIPSUnit, 0o644, true
 	case strings.Contains(e.rel, "/") || e.FileInfo().Mode()&0o111 == 0 || e.rel == "install":
 		return "", 0, false
 	}

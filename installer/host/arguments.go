@@ -1,0 +1,123 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+)
+
+const fipsFlag = "--fips"
+
+// unitOf is the unit of a version on this host: the release's, with the arguments that
+// the unit of before the first enable had and the release's has not.
+func (h *Host) unitOf(tree versions.Tree) ([]byte, error) {
+	content, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return nil, fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+	}
+	return systemd.WithArguments(content, h.kept(content)), nil
+}
+
+// kept are the arguments of before that a unit of a release lacks. Until the first version
+// is proven, what starts the agent says so: the unit of before, and then ours, which
+// has them.
+func (h *Host) kept(release []byte) []systemd.Argument {
+	before := systemd.UnitArguments(h.hostUnit())
+	if h.HasOriginals() {
+		o, err := h.readOriginals()
+		if err != nil {
+			h.Log.Warn("with which arguments the agent was started before the first enable is not known", "error", err)
+		}
+		before = systemd.Arguments(append([]string{"start"}, o.Arguments...))
+	}
+	missing, _ := systemd.Missing(before, systemd.UnitArguments(release))
+	return missing
+}
+
+// hostUnit is the unit that starts an agent which is not ours yet: where ours will
+// be, else a package's.
+func (h *Host) hostUnit() []byte {
+	for _, dir := range append([]string{h.Paths.UnitDir}, layout.PackageUnitDirs...) {
+		if dir != h.Paths.UnitDir && !h.Usual() {
+			continue
+		}
+		u, err := ReadUnit(filepath.Join(dir, h.Paths.AgentUnit()))
+		if err == nil && u.Target != "" {
+			u, err = ReadUnit(u.Target)
+		}
+		if err == nil && u.Regular {
+			return u.Content
+		}
+	}
+	return nil
+}
+
+// noteArguments writes down, at the first enable, which arguments are kept.
+func (h *Host) noteArguments(o *Originals, tree versions.Tree) {
+	release, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return // nothing can be placed without it
+	}
+	for _, a := range h.kept(release) {
+		o.Arguments = append(o.Arguments, a.Words...)
+	}
+}
+
+// CheckArguments refuses a first version whose unit contradicts the arguments of the
+// agent that is here, and says which of them are kept. A drop-in with a command of its
+// own has the last word, and settles it.
+func (h *Host) CheckArguments(tree versions.Tree) error {
+	if h.HasOriginals() || h.hasOwnCommand() {
+		return nil
+	}
+	content, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+	}
+	missing, contradicting := systemd.Missing(systemd.UnitArguments(h.hostUnit()), systemd.UnitArguments(content))
+	const settle = "have a drop-in say the whole command (`systemctl edit teleport`, with ExecStart= and then ExecStart=%s/teleport start …), and run the command again"
+	if len(contradicting) > 0 {
+		return failure.Unchanged("the agent is started with %s, and version %s says otherwise in its unit: %s",
+			strings.Join(systemd.Texts(contradicting), " "), tree.Release.Short(), commandLine(content)).To(settle, h.Paths.LinkDir).Refused()
+	}
+	for _, a := range missing {
+		if a.Name == fipsFlag && !tree.Release.Edition.FIPS() {
+			return failure.Unchanged("the agent is started with %s, and version %s is no FIPS build", fipsFlag, tree.Release.Short()).
+				To("have the cluster want the edition enterprise-fips, or take %s out of the agent's unit", fipsFlag).Refused()
+		}
+	}
+	if len(missing) > 0 {
+		h.Log.Info("the agent keeps arguments that its unit has and the release's has not", "arguments", strings.Join(systemd.Texts(missing), " "))
+	}
+	return nil
+}
+
+func commandLine(unit []byte) string {
+	return strings.Join(systemd.Texts(systemd.UnitArguments(unit)), " ")
+}
+
+// hasOwnCommand reports whether a drop-in of an administrator's says what is started.
+func (h *Host) hasOwnCommand() bool {
+	files, err := filepath.Glob(filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "*.conf"))
+	if err != nil {
+		return false
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+		if systemd.UnitArguments(content) != nil {
+			return true
+		}
+	}
+	return false
+}

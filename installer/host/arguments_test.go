@@ -1,0 +1,87 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+const releaseCommand = "teleport start --config /etc/teleport.yaml --pid-file=/run/teleport.pid"
+
+// release is a version on disk, as far as its units go.
+func (h *Host) release(t *testing.T, v string, e version.Edition, fips bool) versions.Tree {
+	t.Helper()
+	tree := versions.Tree{Dir: filepath.Join(h.Paths.Versions(), v), Release: version.Release{Version: v, Edition: e}}
+	writeFile(t, filepath.Join(tree.Dir, "etc/systemd/teleport.service"), "# "+v+"\n[Service]\nExecStart=/usr/local/bin/"+releaseCommand+"\n")
+	writeFile(t, filepath.Join(tree.Dir, "bin/teleport"), "")
+	if fips {
+		writeFile(t, filepath.Join(tree.Dir, "etc/systemd/teleport-fips.service"), "# "+v+"\n[Service]\nExecStart=/usr/local/bin/"+releaseCommand+" --fips\n")
+	}
+	return tree
+}
+
+func TestFIPSIsNotLost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before  string // the command of before
+		dropIn  string
+		edition version.Edition
+		unit    bool   // the release has a unit for FIPS
+		want    string // of the command
+		fails   string
+	}{
+		"the edition's own unit":                   {edition: version.FIPS, unit: true, want: releaseCommand + " --fips"},
+		"the edition's own unit on a host of FIPS": {before: "teleport start --fips --pid-file=/run/teleport.pid", edition: version.FIPS, unit: true, want: releaseCommand + " --fips"},
+		"another edition's unit":                   {edition: version.Enterprise, unit: true, want: releaseCommand},
+		"a release without such a unit":            {before: "teleport start --fips", edition: version.FIPS, want: releaseCommand + " --fips"},
+		"other arguments":                          {before: "teleport start --roles=node -d", edition: version.OSS, want: releaseCommand + " --roles=node -d"},
+		"no FIPS build":                            {before: "teleport start --fips", edition: version.Enterprise, unit: true, fails: "no FIPS build"},
+		"a contradiction":                          {before: "teleport start --config=/etc/other.yaml", edition: version.OSS, fails: "started with --config=/etc/other.yaml"},
+		"a contradiction that a drop-in settles": {before: "teleport start --config=/etc/other.yaml", edition: version.OSS, want: releaseCommand,
+			dropIn: "[Service]\nExecStart=\nExecStart=/usr/local/bin/teleport start --config=/etc/other.yaml\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			if tc.before != "" {
+				writeFile(t, h.Paths.Unit(), "[Service]\nExecStart=/usr/bin/"+tc.before+"\n")
+			}
+			if tc.dropIn != "" {
+				writeFile(t, filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "command.conf"), tc.dropIn)
+			}
+			tree := h.release(t, "1.0.0", tc.edition, tc.unit)
+			err := h.CheckArguments(tree)
+			if tc.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) || !strings.Contains(err.Error(), "nothing was changed") {
+					t.Errorf("got %v; want %q", err, tc.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			starts := func(tree versions.Tree) {
+				t.Helper()
+				if err := h.PlaceUnit(tree); err != nil {
+					t.Fatal(err)
+				}
+				want := "# " + tree.Release.Version + "\n[Service]\nExecStart=/usr/local/bin/" + tc.want + "\n"
+				if got, err := os.ReadFile(h.Paths.Unit()); string(got) != want || err != nil {
+					t.Errorf("the unit is\n%s(%v); want\n%s", got, err, want)
+				}
+			}
+			// Before the version is proven, when that is begun again, when it is proven, and
+			// with the next one.
+			starts(tree)
+			starts(tree)
+			if err := h.Keep(nil, state.UnitFile{Path: h.Paths.Unit()}, tree, true); err != nil {
+				t.Fatal(err)
+			}
+			starts(tree)
+			starts(h.release(t, "1.1.0", tc.edition, tc.unit))
+		})
+	}
+}
