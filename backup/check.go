@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,10 @@ type Want struct {
 	MaxAge time.Duration
 	// Now is the time that age is measured by.
 	Now time.Time
+	// Live is the agent's database of today, where there is one. A backup from another
+	// address is of the same cluster where both name the same host and cluster: a
+	// proxy may have got another name.
+	Live *Database
 }
 
 // A Reason says why a backup is not the one that is wanted.
@@ -65,7 +70,25 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.matches(dir, r.Meta); err != nil {
+	err = w.matches(dir, r.Meta)
+	if other, ok := errors.AsType[*InvalidError](err); ok && other.Reason == OtherProxy && w.Live != nil {
+		if path, pathErr := r.file(dir); pathErr == nil && w.Live.sameAgent(ctx, path) {
+			r.Proxy = w.Proxy
+			err = w.matches(dir, r.Meta)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.checkFile(ctx, dir)
+	return err
+}
+
+// CheckWhole is Check for a backup of which is known that it is the right one.
+func CheckWhole(ctx context.Context, dir string) (err error) {
+	defer contain(&err)
+	r, err := readRecord(dir)
+	if err != nil {
 		return err
 	}
 	_, err = r.checkFile(ctx, dir)

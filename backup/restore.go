@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
 	"teleport-update/internal/space"
@@ -96,11 +97,11 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	return t.verify(ctx, want)
 }
 
-// CanRestore looks whether a restore is possible now: the backup is there, nobody
-// is connected to the database or may write it, and there is room. It costs no more
-// than that, and changes nothing; that the backup is undamaged is for Restore to say.
-// Errors are those of Restore.
-func (d *Database) CanRestore(dir string) (err error) {
+// CanRestore looks whether a restore is possible now: the backup is there, the folder
+// can be written, nobody but the processes of except is connected to the database or may
+// write it, and there is room. It costs no more than that, and changes nothing; that the
+// backup is undamaged is for CheckWhole to say. Errors are those of Restore.
+func (d *Database) CanRestore(dir string, except []int) (err error) {
 	defer d.explained(&err)
 	defer contain(&err)
 	rec, err := readRecord(dir)
@@ -115,7 +116,10 @@ func (d *Database) CanRestore(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := checkUnused(d.at(), nil); err != nil {
+	if err := unix.Access(filepath.Dir(d.at()), unix.W_OK); err != nil {
+		return fmt.Errorf("write in %s: %w", d.folder.Path(), err)
+	}
+	if err := checkUnused(d.at(), except); err != nil {
 		return err
 	}
 	return checkSpace(filepath.Dir(d.at()), info.Size())

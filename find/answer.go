@@ -5,7 +5,7 @@
 // one is that of RFD 0169 (§REST Endpoints):
 //
 //	server_edition               "oss", "enterprise" or "enterprise-fips"
-//	agent_version                a semantic version, a leading "v" allowed
+//	agent_version                a semantic version, a leading "v" allowed; empty: the cluster names none
 //	agent_autoupdate             whether a host that has the agent should update; missing means no
 //	agent_update_jitter_seconds  how long a host may wait before it does; missing means 0
 //
@@ -39,8 +39,8 @@ const MaxJitter = 24 * time.Hour
 
 // Answer is what find says to one host.
 type Answer struct {
-	// Version to run, without a leading "v". Never empty in what a Client
-	// returns; a server may serve an empty one, on which a host does nothing.
+	// Version to run, without a leading "v". Empty: the cluster names none, and a
+	// host stays on what it has.
 	Version string
 	Edition version.Edition
 	// AutoUpdate says whether a host that runs another version should update

@@ -43,8 +43,8 @@ type Client struct {
 // not found, once more at /webapi/find, the path of Managed Updates v2.
 //
 // An error says what came back, quotes a little of it, and holds no secret. An
-// Answer without an error is complete: a semantic version, a known edition, a
-// jitter in range.
+// Answer without an error is complete: a semantic version or none, a known edition,
+// a jitter in range.
 func (c *Client) Ask(ctx context.Context, req Request) (Answer, error) {
 	base, err := ParseProxy(req.Proxy)
 	if err != nil {

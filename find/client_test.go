@@ -116,9 +116,9 @@ func TestAskSaysWhatCameBack(t *testing.T) {
 			}
 			io.WriteString(w, "<html>")
 		}, "/login): the answer cannot be used"},
-		{"an empty version", func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, `{"server_edition":"oss","agent_version":""}`)
-		}, "the version is empty: “{\"server_edition\":\"oss\",\"agent_version\":\"\"}”"},
+		{"a version that is only a v", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"server_edition":"oss","agent_version":"v"}`)
+		}, "the version is empty: “{\"server_edition\":\"oss\",\"agent_version\":\"v\"}”"},
 		{"a truncated body", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			io.WriteString(w, goodBody[:20])

@@ -31,8 +31,10 @@ func decode(body []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.Version, err = version.Parse(text); err != nil {
-		return Answer{}, fmt.Errorf("agent_version: %w", err)
+	if text != "" { // else the cluster names none
+		if a.Version, err = version.Parse(text); err != nil {
+			return Answer{}, fmt.Errorf("agent_version: %w", err)
+		}
 	}
 	if a.AutoUpdate, err = settings.flag(autoUpdateName); err != nil {
 		return Answer{}, err
@@ -42,6 +44,9 @@ func decode(body []byte) (Answer, error) {
 	}
 	if a.Edition, err = edition(top); err != nil {
 		return Answer{}, err
+	}
+	if a.Version == "" {
+		a = Answer{Edition: a.Edition} // the rest says nothing without a version
 	}
 	return a, nil
 }

@@ -66,6 +66,22 @@ func parseProxy(s string) (*url.URL, error) {
 	return u, nil
 }
 
+// WithPort returns the address of a proxy with a port, where it is one of https that
+// names none; else the address as it is, and ok is false.
+func WithPort(address string, port int) (with string, ok bool) {
+	if address == "" || strings.HasPrefix(strings.ToLower(address), "http://") {
+		return address, false
+	}
+	bare := strings.TrimSuffix(address, "/")
+	if scheme, rest, ok := strings.Cut(bare, "://"); ok && strings.EqualFold(scheme, "https") {
+		bare = rest
+	}
+	if _, has, err := splitPort(bare); err != nil || has != "" {
+		return address, false
+	}
+	return strings.TrimSuffix(address, "/") + ":" + strconv.Itoa(port), true
+}
+
 // splitPort keeps the brackets of an IPv6 address.
 func splitPort(address string) (host, port string, err error) {
 	colon := strings.LastIndexByte(address, ':')

@@ -39,6 +39,7 @@ const (
 	AgentNotStarted    ConditionType = "agent_not_started" // nobody has had it started yet
 	UpdateWaits        ConditionType = "update_waits"      // find wants another version, and not now
 	TargetUnknown      ConditionType = "target_unknown"    // find was never asked
+	TargetNone         ConditionType = "target_none"       // find names no version
 	PackageLeft        ConditionType = "package_left"
 	Unproven           ConditionType = "unproven"
 )
@@ -69,6 +70,7 @@ var conditionTypes = []conditionType{
 	{AgentNotStarted, StateWaiting, "nobody has had the agent started yet"},
 	{UpdateWaits, StateWaiting, "find wants another version, which the next run switches to once it is this host's turn"},
 	{TargetUnknown, StateWaiting, "find has not said yet what it wants"},
+	{TargetNone, StateIdle, "the cluster names no version: the host stays on the one it has"},
 	{PackageLeft, StateIdle, "a package of an agent that was taken over is still to be removed"},
 	{Unproven, StateIdle, "the active version was switched to while the agent did not run; a run of the timer proves it once the agent has held for the health window"},
 }
@@ -89,7 +91,7 @@ func sumUp(all []Condition) (sorted []Condition, s State, explanation string) {
 		sorted = []Condition{} // JSON readers loop over it
 	}
 	if len(sorted) > 0 {
-		if s = conditionTypes[gravity(sorted[0].Type)].State; s != StateIdle {
+		if s = conditionTypes[gravity(sorted[0].Type)].State; s != StateIdle || sorted[0].Type == TargetNone {
 			return sorted, s, sorted[0].Message
 		}
 	}
@@ -152,6 +154,8 @@ func aboutTarget(c state.Config, r Report, desired version.Release, now time.Tim
 			f.Version, f.Attempts, plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))
 	case c.Status.Refused.Is(desired):
 		return one(TargetRefused, nil, "%s", c.Status.Refused.Reason)
+	case desired.Version == "" && r.DesiredCheckedAt != nil && r.DesiredError == nil:
+		return one(TargetNone, nil, namesNoVersion)
 	case desired.Version == "":
 		return one(TargetUnknown, nil, "what find wants is not known: %s", textOr(r.DesiredError, "it was never asked"))
 	case desired != c.Active():

@@ -43,6 +43,9 @@ type question struct {
 	Announced string
 }
 
+// namesNoVersion is said of an answer without a version.
+const namesNoVersion = "the cluster names no version for this host"
+
 // decide says what an update should do about an answer of find. It looks at
 // nothing but its argument. Whether a downgrade is allowed depends on backups
 // and is judged later, by the plan.
@@ -51,6 +54,9 @@ func decide(q question) decision {
 	d := decision{Target: t}
 	active := q.Spec.ActiveVersion
 	switch {
+	case t.Version == "":
+		d.Reason = namesNoVersion
+		return d
 	case active == t.Version && q.Status.ActiveEdition == t.Edition:
 		d.Reason = fmt.Sprintf("version %s is active and wanted", t.Short())
 		return d

@@ -43,7 +43,9 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 			return failure.Unchanged("%w", err)
 		}
 	}
-	if err := i.enable(ctx, opts); err != nil {
+	err = i.enable(ctx, opts)
+	i.tellShell()
+	if err != nil {
 		return err
 	}
 	if err := i.placeToken(ctx, token); err != nil {
@@ -81,9 +83,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if err := i.ResolveProxy(&question); err != nil {
 		return nil, err
 	}
-	// The proxy is kept, the group is looked up again each time unless it was
-	// said: it is the agent's configuration that people change.
-	spec.Proxy, spec.Enabled = question.Proxy, true
+	byAgent := spec.Proxy == ""
+	spec.Enabled = true
 	for _, text := range exposed(spec) {
 		i.Log.Warn("a template is not safe", "reason", text)
 	}
@@ -95,11 +96,18 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if err := i.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
-	answer, err := i.ask(ctx, question)
+	answer, err := i.askFirst(ctx, &question, byAgent)
+	// The proxy is kept, the group is looked up again each time unless it was
+	// said: it is the agent's configuration that people change.
+	spec.Proxy = question.Proxy
 	if err != nil {
 		return nil, fmt.Errorf("%w; %s: remove the cause, then run the command again", err, transaction.StaysAsItIs(c))
 	}
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
+	if t.Version == "" && c.Spec.ActiveVersion == "" {
+		return nil, failure.Unchanged("%s, and there is none on it", namesNoVersion).
+			To("have the cluster name one, then run the command again").Refused()
+	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
 	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade}
 	switch active := c.Active(); {
@@ -107,7 +115,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		if err := i.refuseOlder(ctx, sight.ExecStart, t, opts.AllowDowngrade); err != nil {
 			return nil, err
 		}
-	case active == t, c.Spec.Pinned:
+	case active == t, t.Version == "", c.Spec.Pinned:
 		whole, err := i.repair(ctx, c, true)
 		if err != nil {
 			return nil, err
@@ -119,7 +127,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		if err := i.TakeOver(ctx, c, i.AgentPackages(ctx)); err != nil {
 			return nil, err
 		}
-		if c, err = state.LoadConfig(i.Paths.Config()); err != nil {
+		if c, err = i.Paths.LoadConfig(); err != nil {
 			return nil, err
 		}
 		return nil, i.turnOn(ctx, c, spec)
@@ -200,8 +208,9 @@ func (i *Installer) Unpin(ctx context.Context) error {
 }
 
 // Pin stays on a version, whatever find wants; empty means the active one.
-// Another version is installed first.
-func (i *Installer) Pin(ctx context.Context, v string) error {
+// Another version is installed first, if find's templates have it; for an older one the
+// rules of downgrades hold, unless allowDowngrade.
+func (i *Installer) Pin(ctx context.Context, v string, allowDowngrade bool) error {
 	var in *intent
 	err := i.configure(ctx, func(c *state.Config) error {
 		active := c.Active()
@@ -211,7 +220,7 @@ func (i *Installer) Pin(ctx context.Context, v string) error {
 		if v != "" && v != active.Version {
 			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}}
 			in.Spec.Pinned = true
-			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec}
+			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: allowDowngrade}
 			_, err := i.PlanDatabase(ctx, *c, in.Request)
 			return err
 		}

@@ -56,14 +56,16 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		journal *state.Journal
 		newer   bool
 		locked  bool
+		offline bool
 		agent   func(u *systemd.Unit, executes *string)
 		ticks   state.Ticks
 	}{
-		"never-enabled": {},
-		"idle":          {c: enabled(nil), answer: wants11},
-		"no-systemd":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.ActiveState = "" }},
-		"never-asked":   {c: enabled(nil)},
-		"updating":      {c: enabled(nil), answer: wants12, journal: journal("switched"), locked: true},
+		"never-enabled":    {},
+		"idle":             {c: enabled(nil), answer: wants11},
+		"no-systemd":       {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.ActiveState = "" }},
+		"no-version-named": {c: enabled(nil), answer: `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev"}`, offline: true},
+		"never-asked":      {c: enabled(nil)},
+		"updating":         {c: enabled(nil), answer: wants12, journal: journal("switched"), locked: true},
 		"find-unreachable": {c: enabled(nil), answer: wants11, ticks: state.Ticks{
 			Unreachable: &state.Unreachable{Since: noon.Add(-time.Hour / 2), Runs: 3, Error: "ask http://127.0.0.1:1: connection refused"}}},
 		"failing": {c: enabled(nil), answer: wants12, ticks: state.Ticks{Failing: &state.Failing{
@@ -129,7 +131,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			}
 			must(t, s.journal.Save(i.Paths.Journal()))
 		}
-		r, err := i.Status(t.Context(), StatusOptions{})
+		r, err := i.Status(t.Context(), StatusOptions{Offline: s.offline})
 		must(t, err)
 		states[r.State] = true
 		for _, c := range r.Conditions {

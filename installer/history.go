@@ -21,7 +21,7 @@ func (i *Installer) History() state.History { return state.LoadHistory(i.Paths.H
 // noteSwitch adds the switch that updates.yaml tells of to the history, if it is not
 // there: the command that made it may have been killed, and a recovery has closed it.
 func (i *Installer) noteSwitch(command string) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	last := c.Status.LastUpdate
 	if err != nil || last == nil || last.Result == state.FailedEarly || host.Exists(i.Paths.Journal()) {
 		return

@@ -88,7 +88,7 @@ func (i *Installer) record(ctx context.Context, change func(*state.Config)) erro
 		return err
 	}
 	defer unlock()
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (i *Installer) makeRoom(ctx context.Context) {
 	}
 	defer unlock()
 	// Another run may have switched since the caller looked.
-	if c, err := state.LoadConfig(i.Paths.Config()); err == nil {
+	if c, err := i.Paths.LoadConfig(); err == nil {
 		i.Retain(c)
 	}
 }
@@ -139,7 +139,7 @@ func (i *Installer) makeRoom(ctx context.Context) {
 // error of the disk: each is as large as a release, and it may be long until
 // something new comes and makes room.
 func (i *Installer) tidy(ctx context.Context) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil || c.Spec.ActiveVersion == "" ||
 		!i.Store.HasBesides(c.Spec.ActiveVersion, c.Status.PreviousVersion) {
 		return

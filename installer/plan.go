@@ -30,7 +30,7 @@ type Plan struct {
 
 // UpdatePlan is what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, error) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return Plan{}, err
 	}
@@ -59,7 +59,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 
 // RollbackPlan is what Rollback would do.
 func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Plan, error) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return Plan{}, err
 	}

@@ -28,7 +28,7 @@ func (i *Installer) reporter(caFile string) *report.Reporter {
 // on: what could not be sent is in the next report. started is an update that is about
 // to begin.
 func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil || ctx.Err() != nil {
 		return // which others have said
 	}
@@ -119,7 +119,7 @@ func (i *Installer) enroll(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err == nil {
 		err = i.reporter(c.Spec.CAFile).Enroll(token, c.Spec.Proxy)
 	}

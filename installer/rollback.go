@@ -46,7 +46,7 @@ func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts Ro
 		return transaction.Request{}, err
 	}
 	if !ok {
-		return transaction.Request{}, i.notKept(t)
+		return transaction.Request{}, i.notKept(t, c.Active())
 	}
 	req := transaction.Request{
 		Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
@@ -87,13 +87,17 @@ func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
 	_ = i.ResolveProxy(&spec) // no proxy: no answer either
 	held := &state.Held{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition, Since: i.Timestamp()}
-	if a := i.recall(spec); a != nil && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
+	if a := i.recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}
 	return held
 }
 
-func (i *Installer) notKept(t version.Release) error {
+func (i *Installer) notKept(t, active version.Release) error {
+	pin := "teleport-update pin " + t.Version
+	if version.Compare(t.Version, active.Version) < 0 {
+		pin += " --allow-downgrade"
+	}
 	return failure.Unchanged("going back to version %s is refused: %s", t.Short(), i.WhyNotKept(t)).
-		To("`teleport-update verify` lists the versions that are, `teleport-update pin %s` installs it", t.Version).Refused()
+		To("`teleport-update verify` lists the versions that are, `%s` installs it", pin).Refused()
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"teleport-update/installer/host"
-	"teleport-update/installer/state"
 	"teleport-update/internal/successor"
 	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
@@ -89,7 +88,7 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 	if i.BuildVersion == "" || successor.Current() != nil {
 		return none, false
 	}
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return none, false // the command itself will say so
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/successor"
 )
 
 // Setup writes the updater's own units, and the fixed copy of the updater that
@@ -30,8 +31,10 @@ func (i *Installer) installUnits(ctx context.Context) error {
 		return err
 	}
 	defer agent.Close()
-	_, err = i.InstallUnits(ctx, agent)
-	return err
+	if _, err = i.InstallUnits(ctx, agent); err != nil || successor.Current() != nil {
+		return err // an updater that came with a version has to show first that it can switch
+	}
+	return i.PromoteCopy(ctx)
 }
 
 // look sees the agent as it is now.

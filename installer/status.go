@@ -14,6 +14,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
+	"teleport-update/internal/version"
 )
 
 // Status of find is asked for no longer than this: status must answer.
@@ -112,7 +113,7 @@ type StatusOptions struct {
 // without a network: the desired version is then the last one heard, with the
 // time when.
 func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, error) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if errors.Is(err, os.ErrPermission) {
 		return Report{}, fmt.Errorf("%w; everybody may read %s", err, cmp.Or(i.Paths.Summary(), "no part of it"))
 	}
@@ -191,7 +192,7 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 	}
 	if err == nil {
 		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
-		r.VersionDesired, r.EditionDesired = known(answer.Version), known(string(answer.Edition))
+		r.wants(version.Release{Version: answer.Version, Edition: answer.Edition})
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
 		return
 	}
@@ -199,8 +200,15 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 		r.DesiredError = known(err.Error())
 	}
 	if a := i.recall(spec); a != nil {
-		r.VersionDesired, r.EditionDesired = known(a.Version), known(string(a.Edition))
+		r.wants(a.Release)
 		r.UpdateTimeJitter, r.DesiredCheckedAt = &a.Jitter, &a.Time
+	}
+}
+
+// wants says what find names; nothing where it names no version.
+func (r *Report) wants(w version.Release) {
+	if w.Version != "" {
+		r.VersionDesired, r.EditionDesired = known(w.Version), known(string(w.Edition))
 	}
 }
 

@@ -110,7 +110,7 @@ func (t *tick) tellReason(err error) {
 		return
 	}
 	reason := "see `teleport-update status --format text`"
-	if c, err := state.LoadConfig(t.Paths.Config()); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
+	if c, err := t.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
 		reason = c.Status.LastUpdate.Error
 	}
 	t.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
@@ -198,7 +198,7 @@ func (t *tick) spacing(n int) time.Duration {
 // observe looks at the agent at the end of a run: whether it crashes again and again
 // since the last one, and whether a version that nobody could watch holds now.
 func (t *tick) observe(ctx context.Context) {
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := t.Paths.LoadConfig()
 	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Paths.RunDir == "" || host.Exists(t.Paths.Journal()) {
 		return
 	}

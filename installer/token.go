@@ -117,7 +117,7 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 		return err
 	}
 	defer unlock()
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	if host.Exists(i.Paths.Journal()) {
 		return []string{"A transaction was cut off and would be closed first."}, nil
 	}
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return nil, err
 	}

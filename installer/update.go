@@ -60,7 +60,7 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 
 func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := state.LoadConfig(i.Paths.Config()); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
+	if c, err := i.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
 		i.Log.Info("updates are disabled; nothing to do")
 		i.tell(ctx, nil)
 		return nil
@@ -188,17 +188,15 @@ func updateRequest(c state.Config, d decision, opts UpdateOptions) transaction.R
 // named is a release of which no more is known than its name.
 func named(r version.Release) state.Tree { return state.Tree{Release: r} }
 
-// waitJitter spreads the load on the mirrors. It holds no lock, and a version
-// that is already on disk is not waited for: there is nothing to spread.
+// waitJitter spreads the load on the mirrors, and the restarts of a fleet: a version
+// that is already on disk is waited for as well, or all hosts of a cluster that goes
+// back would restart at once. It holds no lock.
 func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptions) error {
 	if opts.Now || in.Jitter == 0 {
 		return nil
 	}
-	if tree, ok, err := i.Store.Lookup(in.Release); ok && in.accepts(tree) || err != nil {
-		return err
-	}
 	d := i.Jitter(min(in.Jitter, longestJitter))
-	i.Log.Info("waiting a random time before the download", "wait", d.Round(time.Second), "version", in.Version)
+	i.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), transaction.StaysAsItIs(in.Config))

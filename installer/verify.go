@@ -21,7 +21,7 @@ type Finding struct {
 // Verify checks every kept version against its manifest, links and units against the
 // active version, and whether the agent runs it. It changes nothing.
 func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
-	c, err := state.LoadConfig(i.Paths.Config())
+	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return nil, err
 	}

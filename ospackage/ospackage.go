@@ -26,7 +26,7 @@ import (
 )
 
 // names are those of the packages that carry an agent.
-var names = []string{"teleport", "teleport-ent", "teleport-ent-fips"}
+var names = []string{"teleport", "teleport-ent", "teleport-ent-fips", "teleport-fips"}
 
 const (
 	askLimit = 30 * time.Second

@@ -149,6 +149,15 @@ func TestBashCompletes(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no bash here")
 	}
+	store := t.TempDir()
+	for _, folder := range []string{"15.1.0", "15.1.1", "15.1.1_enterprise", "original"} {
+		if err := os.Mkdir(filepath.Join(store, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(store, folder, "sha256"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for line, want := range map[string]string{
 		"teleport-update en":                       "enable",
 		"teleport-update --log-format ":            "text json",
@@ -159,10 +168,16 @@ func TestBashCompletes(t *testing.T) {
 		"teleport-update status --format j":        "json",
 		"teleport-update enable --proxy ":          "",
 		"teleport-update --d":                      "--data-dir --debug",
+		"teleport-update pin 1":                    "15.1.0 15.1.1",
+		"teleport-update rollback 15.1.1":          "15.1.1",
+		"teleport-update pin --":                   "--allow-downgrade --help",
 	} {
 		script := `source ./teleport-update/completions/bash; IFS=' ' read -ra COMP_WORDS <<<"$1"
-			[[ $1 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _teleport_update; echo "${COMPREPLY[*]}"`
-		out, err := exec.Command(bash, "-euc", script, "bash", line).CombinedOutput()
+			[[ $1 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); cd() { [[ $1 == /var/lib/teleport/versions ]] && builtin cd "$STORE"; }
+			_teleport_update; echo "${COMPREPLY[*]}"`
+		cmd := exec.Command(bash, "-euc", script, "bash", line)
+		cmd.Env = append(os.Environ(), "STORE="+store)
+		out, err := cmd.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%q is completed to %q, %v; want %q", line, got, err, want)
 		}

@@ -39,9 +39,12 @@ const (
 	// callLimit bounds one D-Bus call that does not wait for a job. A daemon-reload
 	// of a host with very many units takes seconds.
 	callLimit = 90 * time.Second
-	// redialLimit bounds how long a broken connection is tried again. systemd needs
-	// about a second to re-execute itself.
-	redialLimit = 15 * time.Second
+	// dialLimit bounds how long a first connection that fails is tried again: systemd
+	// needs about a second to re-execute itself, and an upgrade of it may do so twice.
+	dialLimit = 15 * time.Second
+	// redialLimit is that for a connection that broke. Who has one may have stopped the
+	// agent, and had better outlast what keeps it from being started.
+	redialLimit = 90 * time.Second
 	redialPause = 50 * time.Millisecond
 )
 
@@ -56,20 +59,34 @@ type Conn struct {
 }
 
 // Dial connects to the host's systemd. The error matches ErrNotRunning if there
-// is none, and ErrUnreachable if it does not answer.
+// is none, and ErrUnreachable if it does not answer for as long as it may need to
+// re-execute itself; where ctx ends first, it is the cause of that and neither.
 func Dial(ctx context.Context) (*Conn, error) { return DialRoot(ctx, "/") }
 
 // DialRoot is Dial for the systemd whose sockets are under root.
 func DialRoot(ctx context.Context, root string) (*Conn, error) {
-	d := dialer{root}
+	return dialer{root, dialLimit, callLimit}.dial(ctx)
+}
+
+func (d dialer) dial(ctx context.Context) (*Conn, error) {
 	if err := d.booted(); err != nil {
 		return nil, err
 	}
-	l, err := d.link(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	for giveUp := time.Now().Add(d.again); ; {
+		l, err := d.link(ctx)
+		switch {
+		case err == nil:
+			return &Conn{dialer: d, link: l}, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !time.Now().Before(giveUp):
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(redialPause):
+		}
 	}
-	return &Conn{dialer: d, link: l}, nil
 }
 
 // Close ends the connection.
@@ -193,7 +210,11 @@ func (l *link) catchUp(ctx context.Context) error {
 }
 
 // A dialer connects to the systemd whose files are under root.
-type dialer struct{ root string }
+type dialer struct {
+	root  string
+	again time.Duration // how long a dial that fails is tried again
+	limit time.Duration // of one that is not answered
+}
 
 // booted applies the rule of sd_booted(3), and looks through a chroot that has
 // the host's /run: there systemd exists, but it manages another tree than the one
@@ -213,6 +234,8 @@ func (d dialer) booted() error {
 // link connects: root to the private socket, everybody else, and root where that
 // fails, to the system bus.
 func (d dialer) link(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.limit, fmt.Errorf("no answer within %v", d.limit))
+	defer cancel()
 	var private error
 	if os.Geteuid() == 0 {
 		address := "unix:path=" + dbus.EscapeBusAddressValue(filepath.Join(d.root, "run/systemd/private"))
@@ -226,11 +249,6 @@ func (d dialer) link(ctx context.Context) (*link, error) {
 	l, err := connect(ctx, address, true)
 	if err != nil {
 		return nil, errors.Join(private, fmt.Errorf("connect to the system bus: %w", err))
-	}
-	// Without this the bus carries no signals for a client that only polls.
-	if err := l.api.Subscribe(); err != nil {
-		l.close()
-		return nil, fmt.Errorf("subscribe to systemd's signals: %w", err)
 	}
 	return l, nil
 }
@@ -255,6 +273,13 @@ func connect(ctx context.Context, address string, hello bool) (*link, error) {
 			l.signals, err = open(address, hello, dbus.WithSignalHandler(l.hub))
 			return l.signals, err
 		})
+		if err == nil && hello {
+			// Without this the bus carries no signals for a client that only polls.
+			if err = l.api.Subscribe(); err != nil {
+				l.close()
+				err = fmt.Errorf("subscribe to systemd's signals: %w", err)
+			}
+		}
 		done <- result{l, err}
 	}()
 	select {
@@ -266,7 +291,7 @@ func connect(ctx context.Context, address string, hello bool) (*link, error) {
 				r.link.close()
 			}
 		}()
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestDialWithoutSystemd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err := DialRoot(t.Context(), root)
+			_, err := dialer{root, time.Second / 10, time.Minute}.dial(t.Context())
 			if !errors.Is(err, w.want) || !strings.Contains(err.Error(), w.text) {
 				t.Errorf("%v; want %q and %q", err, w.want, w.text)
 			}

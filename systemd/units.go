@@ -92,13 +92,13 @@ func (u Units) Erase() error {
 			return fmt.Errorf("remove %s: %w", p.Name, err)
 		}
 	}
-	return nil
+	return u.ForgetMounts()
 }
 
 // Folders are those that Write and Erase change something in.
 func (u Units) Folders() []string {
 	u = u.withDefaults()
-	dirs := []string{u.UnitDir}
+	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile())}
 	files, err := u.Files()
 	if err != nil {
 		return dirs

@@ -26,8 +26,11 @@ type Updater struct {
 
 // Updater describes the updater of this release, if it has one. It is told by
 // its build information, without being run.
-func (t Tree) Updater() (u Updater, ok bool) {
-	u.Path = t.Binary(updaterName)
+func (t Tree) Updater() (u Updater, ok bool) { return UpdaterAt(t.Binary(updaterName)) }
+
+// UpdaterAt is Updater for a program that is anywhere.
+func UpdaterAt(path string) (u Updater, ok bool) {
+	u.Path = path
 	info, err := buildinfo.ReadFile(u.Path)
 	if err != nil {
 		// A script, or a program in another language: whatever it is, it is not ours.

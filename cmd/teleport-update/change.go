@@ -114,12 +114,15 @@ func (a *app) updateCommand() *cli.Command {
 func (a *app) pinCommand() *cli.Command {
 	return &cli.Command{
 		Name: "pin", Usage: "stay on a version: the active one, or VERSION, which is installed first", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "install an older VERSION even without a database that belongs to it"},
+		},
 		Action: func(c *cli.Context) error {
 			v, err := versionArgument(c)
 			if err != nil {
 				return err
 			}
-			return a.installer(c).Pin(c.Context, v)
+			return a.installer(c).Pin(c.Context, v, c.Bool("allow-downgrade"))
 		},
 	}
 }

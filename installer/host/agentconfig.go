@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -18,7 +19,11 @@ import (
 // AgentSettings is what the updater takes from the agent's own configuration
 // when it was not told otherwise (RFD 0169 §Runtime, §Details - Teleport API).
 type AgentSettings struct {
-	Proxy   string // teleport.proxy_server
+	// Proxy is teleport.proxy_server, with the port that the agent takes where it names
+	// none; else the host of teleport.auth_server or of the first of auth_servers, with
+	// its port unless that is the auth service's own.
+	Proxy   string
+	Bare    string // Proxy as the configuration has it, perhaps without a port
 	Group   string // teleport.upgrade_group
 	DataDir string // teleport.data_dir: where its database and host_uuid are
 }
@@ -26,9 +31,11 @@ type AgentSettings struct {
 // agentFile is as much of the file as is read.
 type agentFile struct {
 	Teleport struct {
-		ProxyServer  string `yaml:"proxy_server"`
-		UpgradeGroup string `yaml:"upgrade_group"`
-		DataDir      string `yaml:"data_dir"`
+		ProxyServer  string    `yaml:"proxy_server"`
+		AuthServer   string    `yaml:"auth_server"`
+		AuthServers  yaml.Node `yaml:"auth_servers"` // of several forms in files of old
+		UpgradeGroup string    `yaml:"upgrade_group"`
+		DataDir      string    `yaml:"data_dir"`
 	} `yaml:"teleport"`
 }
 
@@ -46,7 +53,38 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		return AgentSettings{}, fmt.Errorf("read the agent's configuration %s: %w", path, state.PlainYAML(err))
 	}
 	t := file.Teleport
-	return AgentSettings{Proxy: t.ProxyServer, Group: t.UpgradeGroup, DataDir: t.DataDir}, nil
+	proxy := t.ProxyServer
+	if proxy == "" {
+		auth := t.AuthServer
+		for n := &t.AuthServers; auth == "" && n != nil; {
+			switch {
+			case n.Kind == yaml.ScalarNode:
+				auth, n = n.Value, nil
+			case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
+				n = n.Content[0]
+			default:
+				n = nil
+			}
+		}
+		proxy = proxyBeside(auth)
+	}
+	address, _ := find.WithPort(proxy, ProxyPort)
+	return AgentSettings{Proxy: address, Bare: proxy, Group: t.UpgradeGroup, DataDir: t.DataDir}, nil
+}
+
+// Ports of Teleport's.
+const (
+	ProxyPort = 3080 // of a proxy whose address names none
+	authPort  = "3025"
+)
+
+// proxyBeside is where the proxy is asked for that an agent with the address of an auth
+// server may have: agents take the one for the other, for the proxy knows the way.
+func proxyBeside(auth string) string {
+	if _, rest, ok := strings.Cut(auth, "://"); ok {
+		auth = rest
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(auth, "/"), ":"+authPort)
 }
 
 // AgentDataDir is where the agent keeps its state: where its own configuration

@@ -1,19 +1,12 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"teleport-update/internal/durable"
-	"teleport-update/internal/trust"
 	"teleport-update/systemd"
 )
 
@@ -44,11 +37,10 @@ func (h *Host) InstallUnits(ctx context.Context, timer Timer) (fresh bool, err e
 	u := h.OwnUnits()
 	fresh = !u.Present()
 	hadCopy := Exists(h.Paths.Updater())
-	if !u.Packaged() {
-		if err := h.installCopy(); err != nil {
-			return false, fmt.Errorf("keep a copy of the updater at %s: %w", h.Paths.Updater(), err)
+	if !u.Packaged() && !h.hasCopy() {
+		if err := h.installCopy(ctx); err != nil {
+			return false, err
 		}
-		h.Label(ctx, filepath.Dir(h.Paths.Updater()))
 	}
 	changed, err := u.Write()
 	if err == nil {
@@ -87,61 +79,5 @@ func (h *Host) RemoveUnits(ctx context.Context, timer Timer) error {
 func (h *Host) Label(ctx context.Context, dir string) {
 	if err := h.Labels.Restore(ctx, dir); err != nil {
 		h.Log.Warn("systemd may not be allowed to run what is there", "folder", dir, "error", err)
-	}
-}
-
-// installCopy copies the running program, unless the copy is the same already.
-func (h *Host) installCopy() error {
-	path := h.Paths.Updater()
-	if err := trust.Path(filepath.Dir(path)); err != nil {
-		return err // the timer runs what is there, as root
-	}
-	if same, err := sameContent(h.Program, path); same || err != nil {
-		return err
-	}
-	from, err := os.Open(h.Program)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return durable.CopyFile(path, from, 0o755)
-}
-
-// sameContent compares two files; one that is not there differs.
-func sameContent(a, b string) (bool, error) {
-	fa, err := os.Open(a)
-	if err != nil {
-		return false, err
-	}
-	defer fa.Close()
-	fb, err := os.OpenFile(b, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer fb.Close()
-	if info, err := fb.Stat(); err != nil || !info.Mode().IsRegular() {
-		return false, err
-	}
-	bufA, bufB := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		n, errA := io.ReadFull(fa, bufA)
-		m, errB := io.ReadFull(fb, bufB)
-		if !bytes.Equal(bufA[:n], bufB[:m]) {
-			return false, nil
-		}
-		switch ended := errors.Is(errA, io.EOF) || errors.Is(errA, io.ErrUnexpectedEOF); {
-		case ended:
-			return errors.Is(errB, io.EOF) || errors.Is(errB, io.ErrUnexpectedEOF), nil
-		case errA != nil:
-			return false, errA
-		case errB != nil:
-			return false, errB
-		}
 	}
 }

@@ -34,7 +34,11 @@ func DropSaved(c state.LinkChange, originalDir string) error {
 
 func save(c state.LinkChange, originalDir string) error {
 	if c.Before.Saved == "" {
-		return nil
+		now, err := beforeOf(c.Path)
+		if err == nil && now.Link != "" && now.Link != c.Before.Link && now.Link != c.Target {
+			err = fmt.Errorf("%s leads to %s since the transaction was planned", c.Path, now.Link)
+		}
+		return err
 	}
 	saved := filepath.Join(originalDir, c.Before.Saved)
 	if _, err := os.Lstat(saved); err == nil {
@@ -145,9 +149,16 @@ func beforeOf(path string) (state.Before, error) {
 		digest, err := digestOf(path)
 		return state.Before{Saved: filepath.Base(path) + "-" + digest[:min(len(digest), 16)]}, err
 	case info.IsDir():
-		return state.Before{}, fmt.Errorf("%s is a folder, and a link must go there: move it away", path)
+		return state.Before{}, &occupiedError{path, "a folder"}
 	}
-	return state.Before{}, fmt.Errorf("%s is neither a file nor a link, and a link must go there: move it away", path)
+	return state.Before{}, &occupiedError{path, "neither a file nor a link"}
+}
+
+// occupiedError is something in the place of a link that no link replaces.
+type occupiedError struct{ path, what string }
+
+func (e *occupiedError) Error() string {
+	return fmt.Sprintf("%s is %s, and a link must go there: move it away", e.path, e.what)
 }
 
 func digestOf(path string) (string, error) {

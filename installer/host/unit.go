@@ -95,15 +95,30 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 // PlaceUnit puts a version's unit in place: a copy, not a link, because
 // `systemctl enable` follows a link and pins the version's own folder into
 // /etc, where it would dangle once that version is removed.
+//
+// What is there already is not written again: its folder may be read-only.
 func (h *Host) PlaceUnit(tree versions.Tree) error {
+	if is, err := h.hasUnitOf(tree); err != nil || is {
+		return err
+	}
 	content, err := os.ReadFile(tree.UnitFile())
 	if err != nil {
-		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+		return err
 	}
 	if err := durable.MkdirAll(h.Paths.UnitDir, 0o755); err != nil {
 		return err
 	}
 	return durable.WriteFile(h.Paths.Unit(), content, 0o644)
+}
+
+// hasUnitOf reports whether a version's unit is in place.
+func (h *Host) hasUnitOf(tree versions.Tree) (bool, error) {
+	content, err := os.ReadFile(tree.UnitFile())
+	if err != nil {
+		return false, fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
+	}
+	now, err := ReadUnit(h.Paths.Unit())
+	return err == nil && SameUnit(now, state.UnitFile{Regular: true, Content: content, Mode: 0o644}), nil
 }
 
 // ReadUnit reads a unit file as it stands there.
@@ -134,9 +149,12 @@ func refuseUnit(path string) error {
 	return failure.Unchanged("%s is neither a file nor a link: remove it", path).Refused()
 }
 
-// RestoreUnit puts a unit file back as it was.
+// RestoreUnit puts a unit file back as it was, where it is not.
 func RestoreUnit(u state.UnitFile) error {
+	now, err := ReadUnit(u.Path)
 	switch {
+	case err == nil && SameUnit(now, u):
+		return nil
 	case u.Regular:
 		return durable.WriteFile(u.Path, u.Content, fs.FileMode(u.Mode))
 	case u.Target != "":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -99,22 +100,42 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // EmptyConfig is that of a host on which the updater was never enabled.
 func EmptyConfig() Config { return Config{Version: configVersion, Kind: configKind} }
 
-// LoadConfig reads updates.yaml. One that is not there is an empty
+// LoadConfig reads updates.yaml as it stands there; see Paths.LoadConfig for what RFD
+// 0169 leaves out of it. One that is not there is an empty
 // configuration: the updater is installed but was never enabled.
 func LoadConfig(path string) (Config, error) {
+	c, _, err := LoadConfigOr(path, "")
+	return c, err
+}
+
+// LoadConfigOr is LoadConfig where the text of the file was recorded: what is not there
+// any more, or is there and empty, is lost, and the recorded configuration holds. An
+// empty text records nothing.
+func LoadConfigOr(path, recorded string) (c Config, lost bool, err error) {
 	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
-	if errors.Is(err, fs.ErrNotExist) {
-		return EmptyConfig(), nil
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return Config{}, false, failure.Unchanged("read the configuration: %w", err)
 	}
-	if err != nil {
-		return Config{}, failure.Unchanged("read the configuration: %w", err)
+	if recorded != "" && len(bytes.Trim(data, " \t\r\n\x00")) == 0 {
+		// A power cut leaves zeros of what somebody wrote without a sync.
+		data, lost = []byte(recorded), true
+	} else if missing {
+		return EmptyConfig(), false, nil
 	}
-	var c Config
-	if err := yaml.Unmarshal(data, &c); err != nil {
-		return Config{}, failure.Unchanged("read the configuration %s: %w", path, PlainYAML(err)).To("repair the file")
+	if c, err = ParseConfig(string(data)); err != nil {
+		return Config{}, false, failure.Unchanged("read the configuration %s: %w", path, err).To("repair the file")
+	}
+	return c, lost, nil
+}
+
+// ParseConfig reads the text of a configuration.
+func ParseConfig(text string) (c Config, err error) {
+	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
+		return Config{}, PlainYAML(err)
 	}
 	if err := c.check(); err != nil {
-		return Config{}, failure.Unchanged("read the configuration %s: %w", path, err).To("repair the file")
+		return Config{}, err
 	}
 	return c, nil
 }
@@ -170,11 +191,18 @@ func (c Config) check() error {
 // Save writes updates.yaml durably. Templates may carry credentials, so only
 // root reads it.
 func (c Config) Save(path string) error {
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	if err := enc.Encode(c); err != nil {
+	text, err := c.Text()
+	if err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
-	return durable.WriteFile(path, b.Bytes(), 0o600)
+	return durable.WriteFile(path, []byte(text), 0o600)
+}
+
+// Text is the configuration as Save writes it.
+func (c Config) Text() (string, error) {
+	var b strings.Builder
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	err := enc.Encode(c)
+	return b.String(), err
 }

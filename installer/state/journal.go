@@ -42,7 +42,13 @@ type Journal struct {
 	OwnUnits OwnUnits     `json:"own_units,omitzero"`
 	Database Database     `json:"database,omitzero"`
 	Commit   Commit       `json:"commit,omitzero"`
-	Packages Packages     `json:"packages,omitzero"`
+	// Config is the text of updates.yaml as the transaction found it, whatever people
+	// make of the file meanwhile; empty where there was none.
+	Config   string   `json:"config,omitempty"`
+	Packages Packages `json:"packages,omitzero"`
+
+	// Aside is what somebody put in the way of the transaction, under its other name.
+	Aside []string `json:"aside,omitempty"`
 
 	Uninstall *Uninstall `json:"uninstall,omitempty"` // what is left is to uninstall
 }
@@ -113,6 +119,9 @@ type Watch struct {
 	Again     bool   `json:"again,omitempty"`      // recovery has watched the new version once
 	OldServes bool   `json:"old_serves,omitempty"` // the old process never stopped serving
 	OldFails  string `json:"old_fails,omitempty"`  // the old version is back and was tried: why it does not hold
+	// Over: the old version is back and was watched. What is left is to write down
+	// how the transaction ended, which is not possible as yet.
+	Over bool `json:"over,omitempty"`
 }
 
 // LinkChange is one name in the link folder that a transaction changes, with what

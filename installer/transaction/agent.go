@@ -118,6 +118,12 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger) (Agent, error
 	return &realAgent{Conn: conn, log: log, unit: unit}, nil
 }
 
+// outOfReach reports whether an error is that systemd did not answer for long: it says
+// nothing about the agent, and nothing is to be done without it on a host that is up.
+func outOfReach(err error) bool {
+	return errors.Is(err, systemd.ErrBroken) || errors.Is(err, systemd.ErrUnreachable)
+}
+
 // realAgent is a service of systemd's.
 type realAgent struct {
 	*systemd.Conn // for Stopping, DaemonReload, the timer and Close

@@ -10,7 +10,6 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
@@ -45,8 +44,12 @@ func (t *transaction) finish(ctx context.Context) error {
 	if !ok {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", t.j.To, t.j.To.Dir, t.Paths.Journal())}
 	}
-	c, err := t.config()
+	c, lost, err := t.config()
 	if err != nil {
+		// What is written down can wait, an agent cannot.
+		if putBack := t.seeInPlace(ctx, tree); putBack != nil {
+			err = &failure.NeedsPersonError{Err: errors.Join(err, putBack)}
+		}
 		return err
 	}
 	first := c.Spec.ActiveVersion == ""
@@ -57,10 +60,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.reconcile(ctx, tree, t.agent); err != nil {
-		return fmt.Errorf("see that version %s is in its place: %w", t.j.To, err)
-	}
-	if err := t.startReconciled(ctx); err != nil {
+	if err := t.seeInPlace(ctx, tree); err != nil {
 		return err
 	}
 	if first {
@@ -72,11 +72,16 @@ func (t *transaction) finish(ctx context.Context) error {
 	if c.Active() != t.j.To.Release {
 		t.tellForeignUpdater(tree)
 	}
-	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil
+	// A file of a person's may have named the version before there was any.
+	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
 		t.commitTo(&c)
 	}
-	if fresh || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
+	if fresh || lost {
+		tellLost(&c.Status, lost)
+		t.tellAside(&c.Status)
+	}
+	if fresh || lost || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
 		c.Status.PackagesLeft = left
 		if err := c.Save(t.Paths.Config()); err != nil {
 			return fmt.Errorf("commit version %s: %w", t.j.To, err)
@@ -88,8 +93,11 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.forgetKept(); err != nil {
 		return err
 	}
-	if err := durable.Remove(t.Paths.Journal()); err != nil {
-		return fmt.Errorf("close the journal: %w", err)
+	if err := t.close(); err != nil {
+		return err
+	}
+	if err := t.PromoteCopy(ctx); err != nil {
+		t.Log.Warn("the timer and the recovery go on with an older updater", "error", err)
 	}
 	t.Log.Info("version is active", "version", t.j.To.String(), "previous", NameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	t.Retain(c)
@@ -144,11 +152,26 @@ func (t *transaction) commitTo(c *state.Config) {
 	}
 }
 
+// seeInPlace sees that the agent has what it is started from, and runs.
+func (t *transaction) seeInPlace(ctx context.Context, tree versions.Tree) error {
+	if err := t.reconcile(ctx, tree, t.agent); err != nil {
+		return fmt.Errorf("see that version %s is in its place: %w", t.j.To, err)
+	}
+	return t.startReconciled(ctx)
+}
+
 // reconcile puts links, unit and enablement of a proven version back where
 // somebody took them away: the removal of a package takes its paths although
 // they are our links now. It changes files only; at boot that goes for the
 // updater's timer too, which is absent then.
 func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer host.Timer) error {
+	err := t.setAside(host.Occupied(t.j.Links))
+	if err == nil {
+		err = t.setAsideForUnit()
+	}
+	if err != nil {
+		return err
+	}
 	problems, err := t.Problems(tree)
 	if err != nil {
 		return err

@@ -276,8 +276,14 @@ func (m *Machine) WhyNotKept(r version.Release) string {
 // says why not.
 func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request) error {
 	to, otherwise := req.To.Release, "have the cluster want another version, or "
-	if req.Kind == Rollback {
+	insist, kept := "enable --allow-downgrade", fmt.Sprintf("rollback %s --force", to.Version)
+	switch req.Kind {
+	case Rollback:
 		otherwise = ""
+	case Pin:
+		otherwise = ""
+		insist = fmt.Sprintf("pin %s --allow-downgrade", to.Version)
+		kept = insist
 	}
 	tree, ok, err := m.Store.Lookup(to)
 	if err != nil {
@@ -285,18 +291,23 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 	}
 	if !ok {
 		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), m.WhyNotKept(to)).
-			To("%sinsist with `teleport-update enable --allow-downgrade`, which keeps the database of today", otherwise).Refused()
+			To("%sinsist with `teleport-update %s`, which keeps the database of today", otherwise, insist).Refused()
 	}
 	maxAge := spec.Backup.MaxAge.Std()
 	if maxAge == 0 {
 		maxAge = state.DefaultMaxAge
 	}
-	err = backup.Check(ctx, tree.BackupDir(), backup.Want{
-		Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now(),
-	})
+	want := backup.Want{Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now()}
+	if path, err := m.Database(); err == nil {
+		if db, err := backup.Open(path); err == nil {
+			defer db.Close()
+			want.Live = db
+		}
+	}
+	err = backup.Check(ctx, tree.BackupDir(), want)
 	if invalid, ok := errors.AsType[*backup.InvalidError](err); ok {
 		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), invalid).
-			To("%sinsist with `teleport-update rollback %s --force`, which keeps the database of today", otherwise, to.Version).Refused()
+			To("%sinsist with `teleport-update %s`, which keeps the database of today", otherwise, kept).Refused()
 	}
 	return err
 }

@@ -127,9 +127,17 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.CanPlace(links, t.req.tree); err != nil {
+		return (&failure.Error{What: fmt.Errorf("put version %s in its place: %w", t.req.To.Short(), err), State: StaysAsItIs(t.req.config), Fix: "see that the folder can be written"}).Refused()
+	}
 	j := t.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
 	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
+	if host.Exists(t.Paths.Config()) {
+		if j.Config, err = t.req.config.Text(); err != nil {
+			return err
+		}
+	}
 	j.Packages.Found = t.AgentPackages(ctx)
 	fresh, err := t.InstallUnits(ctx, t.agent)
 	if err == nil {
@@ -137,6 +145,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	if err == nil {
 		j.OwnUnits.Fresh = fresh
+		t.awaitMounts(database)
 		t.j = newRecord(t.Paths.Journal(), j)
 		err = t.j.enter(begun)
 	}
@@ -144,6 +153,7 @@ func (t *switching) prepare(ctx context.Context) error {
 		return nil
 	}
 	err = fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	t.forgetMounts()
 	if fresh {
 		err = errors.Join(err, t.RemoveUnits(ctx, t.agent))
 	}
@@ -284,7 +294,16 @@ func (t *switching) relink(context.Context) error {
 	return nil
 }
 
-func (t *switching) placeUnit(context.Context) error { return t.PlaceUnit(t.req.tree) }
+func (t *switching) placeUnit(context.Context) error {
+	now, err := host.ReadUnit(t.Paths.Unit())
+	if err == nil && !host.SameUnit(now, t.j.Unit) {
+		err = failure.Refuse("%s changed since the transaction was planned", t.Paths.Unit())
+	}
+	if err != nil {
+		return err
+	}
+	return t.PlaceUnit(t.req.tree)
+}
 
 // reload makes systemd read the unit, and makes sure that it will start the new
 // version.
@@ -372,6 +391,9 @@ func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
 // abandon undoes what was done, and tells why. The undoing must not be cut short by
 // what cut the transaction short.
 func (t *switching) abandon(ctx context.Context, cause error) error {
+	if outOfReach(cause) && ctx.Err() == nil {
+		return t.leftOpen(cause)
+	}
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
 	var err error
 	switch _, refused := errors.AsType[*failure.RefusedError](cause); {
@@ -404,7 +426,10 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 
 // recordRefused notes a transaction that ended before its journal was open.
 func (t *switching) recordRefused(cause error) error {
-	c := t.req.config
+	c, err := t.Paths.LoadConfig()
+	if err != nil {
+		return errors.Join(cause, err)
+	}
 	if _, refused := errors.AsType[*failure.RefusedError](cause); refused && t.req.Kind.Automatic() {
 		return t.ReportRefusal(&c, t.req.To.Release, cause)
 	}

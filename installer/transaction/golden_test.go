@@ -20,7 +20,7 @@ func TestAnOrderHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", Ord
 func goldenJournals(t *testing.T) map[string]string {
 	t.Helper()
 	id := regexp.MustCompile(`"id": "[A-Z2-7]{26}"`)
-	folder := regexp.MustCompile(`("device": |"inode": )\d+|("file_system": ")[0-9a-f]+`) // of this machine
+	folder := regexp.MustCompile(`("device": |"inode": )\d+|("file_system": ")[0-9a-f]+|("mount": ")[^"]+`) // of this machine
 	journals := map[string]string{}
 	for _, s := range scenes() {
 		m := s.make(t)
@@ -33,7 +33,7 @@ func goldenJournals(t *testing.T) map[string]string {
 		data, err := os.ReadFile(m.Paths.Journal())
 		must(t, err)
 		text := strings.ReplaceAll(string(data), filepath.Dir(m.Paths.DataDir), "")
-		journals[name] = folder.ReplaceAllString(id.ReplaceAllString(text, `"id": "THE ID"`), "${1}${2}0")
+		journals[name] = folder.ReplaceAllString(id.ReplaceAllString(text, `"id": "THE ID"`), "${1}${2}${3}0")
 	}
 	return journals
 }

@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"teleport-update/backup"
@@ -68,15 +69,39 @@ type transaction struct {
 	took map[string]time.Duration
 }
 
-// config reads the configuration while the transaction is open: where it cannot be
-// read, something was changed before, and the phase says what becomes of it.
-func (t *transaction) config() (state.Config, error) {
-	c, err := state.LoadConfig(t.Paths.Config())
-	row, _ := phaseOf(t.j.Phase)
-	if row.cutOff == nil {
+// config reads the configuration while the transaction is open, for what is to be
+// written there: no agent may wait for a file that people edit. One that is lost
+// is as the transaction found it. Where it cannot be read it is never overwritten, a
+// person is needed, and the phase says what becomes of what was changed before.
+func (t *transaction) config() (c state.Config, lost bool, err error) {
+	c, lost, err = t.Paths.LoadConfigOr(t.j.Config)
+	if err != nil {
+		row, _ := phaseOf(t.j.Phase)
+		return c, false, &failure.NeedsPersonError{Err: failure.In(failure.State(row.cutOff(&t.j.Journal)), err)}
+	}
+	if lost {
+		t.Log.Warn(lostConfig, "file", t.Paths.Config())
+	}
+	return c, lost, nil
+}
+
+// found is the configuration as the transaction found it. A journal of an older
+// program does not have it, and then it is the one of today.
+func (t *transaction) found() (state.Config, error) {
+	if t.j.Config == "" {
+		c, _, err := t.config()
 		return c, err
 	}
-	return c, failure.In(failure.State(row.cutOff(&t.j.Journal)), err)
+	return state.ParseConfig(t.j.Config)
+}
+
+const lostConfig = "updates.yaml was missing or empty and is written again from what the transaction began with"
+
+// tellLost has status say that the configuration was lost and written again.
+func tellLost(s *state.Status, lost bool) {
+	if lost && s.LastUpdate != nil {
+		s.LastUpdate.Error = strings.TrimPrefix(s.LastUpdate.Error+"; "+lostConfig, "; ")
+	}
 }
 
 // Agent connects to the agent on a host that is up. Not to reach systemd is no
@@ -142,7 +167,7 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 		// An uninstall was ended, and the lock went with all the rest.
 		return m.Open(ctx)
 	}
-	if c, err = state.LoadConfig(m.Paths.Config()); err != nil {
+	if c, err = m.Paths.LoadConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
 	if m.Store.HasLeftovers() {

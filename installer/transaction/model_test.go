@@ -368,7 +368,7 @@ func (m *model) look() {
 
 // committedOn reports whether a release is the active one.
 func (m *model) committedOn(r version.Release) bool {
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	return err == nil && c.Active() == r
 }
 

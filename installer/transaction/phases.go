@@ -75,7 +75,7 @@ func phases() []phase {
 		{
 			name:      rollingBack,
 			guarantee: "The old version is being put back.",
-			notes:     []about{aboutAgent, aboutWatch, aboutDatabase},
+			notes:     []about{aboutAgent, aboutWatch, aboutDatabase, aboutAside},
 			next:      []state.Phase{rollingBack, restored},
 			boot:      undoFiles, live: recovery{"undoes it", (*transaction).undoAgain},
 			working: atWork, cutOff: switchCutOff,
@@ -91,7 +91,7 @@ func phases() []phase {
 		{
 			name:      proven,
 			guarantee: "The new version is proven: its agent was healthy. From here there is only forward.",
-			notes:     []about{aboutAgent, aboutPackages},
+			notes:     []about{aboutAgent, aboutPackages, aboutAside},
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
 			live:      recovery{"commits it", (*transaction).finishAgain},
 			working:   atWork, cutOff: switchCutOff,

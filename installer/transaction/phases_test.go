@@ -42,7 +42,7 @@ func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
 func TestNothingIsNotedThatTheTableDoesNotList(t *testing.T) {
 	m := testMachine(t)
 	for _, row := range phases() {
-		for _, what := range []about{aboutVerdict, aboutAgent, aboutWatch, aboutDatabase, aboutPackages} {
+		for _, what := range []about{aboutVerdict, aboutAgent, aboutWatch, aboutDatabase, aboutPackages, aboutAside} {
 			tr := m.open(t, begun, nil)
 			tr.j.Phase = row.name
 			changed := false

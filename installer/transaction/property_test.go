@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"teleport-update/installer/host"
-	"teleport-update/installer/state"
 )
 
 var (
@@ -104,7 +103,7 @@ func randomHost(t *testing.T, r *rand.Rand) {
 	if !host.Exists(m.Paths.Journal()) && m.main == nil && m.failed {
 		m.startUnit() // systemd does, after its pause
 	}
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	must(t, err)
 	if c.Status.Unproven && m.main == nil && !host.Exists(m.Paths.Journal()) {
 		return // switched to while a person had the agent down: nobody could watch it

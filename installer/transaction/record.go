@@ -28,6 +28,7 @@ const (
 	aboutWatch    about = "watch"
 	aboutDatabase about = "database"
 	aboutPackages about = "packages"
+	aboutAside    about = "aside"
 )
 
 // newJournal is the journal of a transaction that begins now.
@@ -162,6 +163,11 @@ func (r *record) noteSecondWatch() error {
 	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = true })
 }
 
+// forgetSecondWatch says that it came to nothing, through nobody's fault.
+func (r *record) forgetSecondWatch() error {
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = false })
+}
+
 // setNothingServes says that the host was booted: no process of before is there.
 func (r *record) setNothingServes() error {
 	if !r.Watch.OldServes {
@@ -179,6 +185,15 @@ func (r *record) noteOldStopped() error {
 // noteOldFails says that the old version, put back, does not hold, and why.
 func (r *record) noteOldFails(reason string) error {
 	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
+}
+
+// noteOver says that the old version was brought back and watched, so that what is
+// left is to write down how the transaction ended.
+func (r *record) noteOver() error {
+	if r.Watch.Over {
+		return nil
+	}
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Over = true })
 }
 
 // setAgent says whether the agent is to run.
@@ -245,6 +260,11 @@ func (r *record) noteInTheWay(why string) error {
 // not restored a second time, over what was written since.
 func (r *record) setRestored(yes bool) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
+}
+
+// noteAside says under which name that is kept which is about to be moved out of the way.
+func (r *record) noteAside(name string) error {
+	return r.note(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })
 }
 
 // notePackages says what of packages that are about to be removed is to stay.

@@ -46,6 +46,9 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	}
 	m.cleanUp(ctx)
 	j, err := m.loadOrSetAside()
+	if err == nil && j == nil {
+		m.forgetMounts() // of one that was killed after its end
+	}
 	if err != nil || j == nil {
 		return err
 	}
@@ -109,7 +112,7 @@ func (m *Machine) loadOrSetAside() (*record, error) {
 // then the journal is kept aside and updates go on. Else every step could be the
 // wrong one, and a person has to look.
 func (m *Machine) setAside(bad *state.JournalError) error {
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	if err != nil {
 		return failure.Unchanged("%w", bad).To("%v", err)
 	}
@@ -190,11 +193,12 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if t.j.Watch.Again || t.j.BootID != t.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.Dir) {
 		return t.undoUnknown(ctx)
 	}
-	if err := t.j.noteSecondWatch(); err != nil {
-		return err
-	}
 	spec, err := t.healthSpec()
 	if err != nil {
+		return err
+	}
+	// It is watched once more and not again, so all that the watch needs is at hand.
+	if err := t.j.noteSecondWatch(); err != nil {
 		return err
 	}
 	w := watchOf(t.j.To.Dir, spec, sight)
@@ -212,6 +216,8 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return &NeedsBootError{}
 	case ctx.Err() != nil:
 		return fmt.Errorf("close the transaction to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
+	case outOfReach(err):
+		return errors.Join(t.leftOpen(err), t.j.forgetSecondWatch())
 	case !isUnhealthy:
 		return err
 	}
@@ -222,11 +228,21 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	return t.undoAndTell(ctx)
 }
 
+// leftOpen is what becomes of a transaction when systemd cannot be asked any more: nobody
+// knows what the agent does, and nothing is done about it before it is known.
+func (t *transaction) leftOpen(why error) error {
+	return &failure.NeedsPersonError{Err: fmt.Errorf("the transaction to %s is left open, as it is: %w; the next run goes on with it", t.j.To, why)}
+}
+
 // leave is for phases in which nothing about the files is open.
 func (t *transaction) leave(context.Context) error { return nil }
 
 // undoAtBoot puts links, unit and database back.
 func (t *transaction) undoAtBoot(ctx context.Context) error {
+	if notThere := t.awaitsData(ctx); notThere != nil {
+		t.Log.Warn("the agent's database is not there yet; the first tick sees to it, and until then the host is left as it is", "to", t.j.To.String(), "error", notThere)
+		return t.keepPair(ctx)
+	}
 	if t.j.Phase != rollingBack {
 		if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
 			return err

@@ -7,8 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"teleport-update/installer/state"
 )
 
 // A person's own entries in updates.yaml may be what JSON has not. They stay there, and
@@ -19,7 +17,7 @@ func TestWhatJSONHasNotStaysInUpdatesYAML(t *testing.T) {
 	must(t, err)
 	odd := strings.Replace(string(text), "spec:\n", "spec:\n  odd: .nan\n  7: seven\n  deep: {2: two, .inf: {true: yes}}\n", 1)
 	must(t, os.WriteFile(m.Paths.Config(), []byte(odd), 0o600))
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	must(t, err)
 	r := m.request(Pin)
 	r.Spec = &c.Spec
@@ -30,7 +28,7 @@ func TestWhatJSONHasNotStaysInUpdatesYAML(t *testing.T) {
 	must(t, err)
 	must(t, m.Do(t.Context(), order))
 	m.endsOn("1.1.0")
-	c, err = state.LoadConfig(m.Paths.Config())
+	c, err = m.Paths.LoadConfig()
 	must(t, err)
 	number, _ := c.Spec.Unknown["odd"].(float64)
 	deep, _ := c.Spec.Unknown["deep"].(map[any]any)

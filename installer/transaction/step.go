@@ -52,7 +52,7 @@ type step struct {
 // every way out.
 func steps() []step {
 	return []step{
-		{name: "stop", needs: []string{"agent", "watch", "commit"}, live: true,
+		{name: "stop", needs: []string{"agent", "watch", "commit", "config"}, live: true,
 			do: (*switching).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
 		{name: "backup", needs: []string{"database", "agent", "watch", "reached"}, leaves: restored,
 			do: (*switching).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},

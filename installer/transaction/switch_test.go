@@ -76,7 +76,7 @@ func TestASwitchEndsWithAnAgentOnADatabaseOfItsOwn(t *testing.T) {
 			if tc.says != "" {
 				want = state.RolledBack
 			}
-			c, err := state.LoadConfig(m.Paths.Config())
+			c, err := m.Paths.LoadConfig()
 			if err != nil || c.Status.LastUpdate.Result != want || (c.Status.Failed != nil) != (tc.says != "") {
 				t.Errorf("last update %+v, failed %+v, %v", c.Status.LastUpdate, c.Status.Failed, err)
 			}
@@ -106,7 +106,7 @@ func TestAnOldVersionThatDoesNotHoldEitherIsTriedOnceMore(t *testing.T) {
 	if err, _ := m.tick(); err != nil {
 		t.Errorf("the next run ends with %v", err)
 	}
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	if why := c.Status.LastUpdate.Error; err != nil || strings.Count(why, "died and was restarted by systemd") != 2 {
 		t.Errorf("recorded: %q, %v; want both reasons", why, err)
 	}
@@ -156,7 +156,7 @@ func TestAPersonWhoStopsTheAgentInMidWatchHasTheLastWord(t *testing.T) {
 	}
 	m.startUnit()
 	m.endsOn("1.0.0")
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	if err != nil || c.Status.Failed != nil || c.Status.LastUpdate.Result != state.Interrupt {
 		t.Errorf("%v: last update %+v, failed %+v; want an interruption that nobody is blamed for", err, c.Status.LastUpdate, c.Status.Failed)
 	}

@@ -135,6 +135,7 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 				own = append(own, f)
 			}
 		}
+		own = append(own, linksTo(files, t.Paths.LinkDir)...)
 	}
 	var kept []state.KeptFile
 	for n, path := range []string{t.Paths.AgentConfig, agentEnvironment} {
@@ -163,6 +164,29 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 	return t.j.notePackages(own, kept, unit)
 }
 
+// linksTo returns the links in a folder that lead to files of a package: its own script
+// made them, so that no database of packages knows them.
+func linksTo(files []string, dir string) (links []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		target, err := os.Readlink(path)
+		if err != nil {
+			continue
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(dir, target)
+		}
+		if slices.Contains(files, filepath.Clean(target)) {
+			links = append(links, path)
+		}
+	}
+	return links
+}
+
 // putBackKept puts back what a removal took of the agent's own files.
 func (t *transaction) putBackKept() error {
 	for _, k := range t.j.Packages.Kept {
@@ -180,8 +204,11 @@ func (t *transaction) putBackKept() error {
 func (t *transaction) removeOwn() error {
 	for _, path := range t.j.Packages.Own {
 		info, err := os.Lstat(path)
-		if err != nil || !info.Mode().IsRegular() || path == t.Paths.Unit() {
-			continue // a link of ours now
+		if err != nil || path == t.Paths.Unit() {
+			continue
+		}
+		if _, err := os.Stat(path); !info.Mode().IsRegular() && (info.Mode()&os.ModeSymlink == 0 || !errors.Is(err, fs.ErrNotExist)) {
+			continue // a link of ours now, or one that leads somewhere
 		}
 		if err := durable.Remove(path); err != nil {
 			return err
@@ -270,7 +297,7 @@ func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 	if err := m.TakeOver(ctx, *c, packages); err != nil {
 		return err
 	}
-	now, err := state.LoadConfig(m.Paths.Config())
+	now, err := m.Paths.LoadConfig()
 	if err == nil {
 		*c = now
 	}

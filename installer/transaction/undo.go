@@ -9,7 +9,6 @@ import (
 	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/durable"
 )
 
 // undoing is a transaction on its way back.
@@ -113,7 +112,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := u.awaitUsers(ctx); err != nil {
+	if err := u.lookFirst(ctx); err != nil {
 		return err
 	}
 	return u.stopAgent(ctx)
@@ -123,11 +122,13 @@ func (u *undoing) stopNew(ctx context.Context) error {
 // before may have brought the old version back already, which goes on then.
 func (u *undoing) stopAgent(ctx context.Context) error {
 	sight, err := u.agent.Look(ctx)
-	if err == nil && u.j.Database.Restored {
+	if back := u.j.Database.Restored || !u.j.Database.Taken && host.AgentLinkIsBack(u.j.Links); err == nil && back {
 		if !sight.runsFrom(u.j.To.Dir) {
 			return nil
 		}
-		err = u.j.setRestored(false) // somebody has started it since
+		if u.j.Database.Restored {
+			err = u.j.setRestored(false) // somebody has started it since
+		}
 	}
 	if err == nil {
 		err = u.noteIfStarted(sight)
@@ -147,11 +148,14 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 	if u.kept {
 		return nil
 	}
-	var errs []error
-	if err := host.RestoreUnit(u.j.Unit); err != nil {
-		errs = append(errs, fmt.Errorf("put the agent's unit back: %w", err))
+	err := u.setAsideForUnit()
+	if err == nil {
+		err = host.RestoreUnit(u.j.Unit)
 	}
-	return errors.Join(append(errs, u.tellSystemd(ctx))...)
+	if err != nil {
+		err = fmt.Errorf("put the agent's unit back: %w", err)
+	}
+	return errors.Join(err, u.tellSystemd(ctx))
 }
 
 // tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,
@@ -185,7 +189,13 @@ func (u *undoing) revertLinks(ctx context.Context) error {
 	if u.kept {
 		return nil
 	}
-	err := host.RevertLinks(host.Begun(u.j.Links, u.Paths.Original()), u.Paths.Original())
+	begun := host.Begun(u.j.Links, u.Paths.Original())
+	wasThere := func(c state.LinkChange) bool { return c.Before != state.Before{} }
+	err := u.setAsideForLinks(begun, wasThere)
+	// What stands under a name that nothing had before is not in the way.
+	foreign := host.Foreign(begun)
+	begun = slices.DeleteFunc(begun, func(c state.LinkChange) bool { return !wasThere(c) && slices.Contains(foreign, c.Path) })
+	err = errors.Join(err, host.RevertLinks(begun, u.Paths.Original()))
 	if err == nil {
 		return nil
 	}
@@ -206,7 +216,8 @@ func (u *undoing) keepNew(ctx context.Context) error {
 		err = errors.New("it is no longer on disk")
 	}
 	if err == nil {
-		err = u.Place(tree, u.j.Links)
+		err = errors.Join(u.setAsideForLinks(u.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }), u.setAsideForUnit(),
+			u.Place(tree, u.j.Links))
 	}
 	if err != nil {
 		return fmt.Errorf("keep version %s: %w", u.j.To, err)
@@ -228,6 +239,9 @@ func (u *undoing) bringBack(ctx context.Context) error {
 	}
 	if err := u.settleReload(ctx); err != nil {
 		return err
+	}
+	if u.j.Watch.Over {
+		return nil
 	}
 	err := u.watchOld(ctx)
 	unhealthy, ok := errors.AsType[*health.UnhealthyError](err)
@@ -268,11 +282,9 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	if u.j.From != nil {
 		dir = u.j.From.Dir
 	}
-	spec, err := u.healthSpec()
-	if err != nil {
-		return err
-	}
-	// The old version is not asked for its ready_url: it serves as it served.
+	// The old version is not asked for its ready_url: it serves as it served. Where
+	// nobody knows how long it is to be watched, the usual time is enough.
+	spec, _ := u.healthSpec()
 	w := watchOf(dir, state.HealthSpec{Window: spec.Window}, sight)
 	by := health.Restart
 	if sight.State == state.AgentRunning && sight.MainPID != 0 && !sight.mainFrom(u.j.To.Dir) {
@@ -293,12 +305,16 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	return nil
 }
 
-// healthSpec is how the versions of this transaction are watched.
+// healthSpec is how the versions of this transaction are watched. A person may shorten a
+// window while it is open; where the file does not tell, the record does.
 func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
-	c, err := t.config()
+	c, _, err := t.Paths.LoadConfigOr(t.j.Config)
+	if err != nil {
+		c, err = t.found()
+	}
 	return c.Spec.Health, err
 }
 
@@ -336,12 +352,14 @@ func (t *transaction) reason() string {
 
 // closeUndone records how the transaction ended and removes the journal.
 func (t *transaction) closeUndone(ctx context.Context) error {
-	c, err := t.config()
+	c, lost, err := t.config()
 	if err != nil {
-		return err
+		return errors.Join(err, t.j.noteOver())
 	}
 	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
 		t.recordUndone(&c.Status)
+		tellLost(&c.Status, lost)
+		t.tellAside(&c.Status)
 	}
 	if t.j.OwnUnits.Fresh {
 		if err := t.RemoveUnits(ctx, t.agent); err != nil {
@@ -356,8 +374,8 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	if err := c.Save(t.Paths.Config()); err != nil {
 		return err
 	}
-	if err := durable.Remove(t.Paths.Journal()); err != nil {
-		return fmt.Errorf("close the journal: %w", err)
+	if err := t.close(); err != nil {
+		return err
 	}
 	t.Retain(c)
 	return nil

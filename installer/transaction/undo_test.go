@@ -54,7 +54,7 @@ func TestAnInterruptionIsCountedOncePerTransaction(t *testing.T) {
 		t.Helper()
 		tr := m.open(t, restored, func(j *state.Journal) { j.ID, j.Verdict.Against = id, state.AgainstInterruption })
 		must(t, tr.closeUndone(t.Context()))
-		c, err := state.LoadConfig(m.Paths.Config())
+		c, err := m.Paths.LoadConfig()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestWhatCannotBeReadInAnOpenTransactionSaysHowFarItIs(t *testing.T) {
 		m := testMachine(t)
 		tr := m.open(t, p, nil)
 		writeFile(t, m.Paths.Config(), "no configuration")
-		_, err := tr.config()
+		_, _, err := tr.config()
 		row, _ := phaseOf(p)
 		if err == nil || !strings.Contains(err.Error(), "; "+row.cutOff(&tr.j.Journal)+": repair the file") || strings.Contains(err.Error(), "nothing was changed") {
 			t.Errorf("in the phase %s: %v", p, err)

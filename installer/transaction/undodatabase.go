@@ -22,17 +22,37 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	}
 	db, err := u.database(ctx)
 	if err == nil {
-		err = db.CanRestore(u.j.Database.Dir)
+		err = db.CanRestore(u.j.Database.Dir, nil)
 	}
 	if isInUse(err) {
 		if err = u.waitUnused(ctx, afterStop); err == nil {
-			err = db.CanRestore(u.j.Database.Dir)
+			err = db.CanRestore(u.j.Database.Dir, nil)
 		}
 	}
 	if err != nil {
-		return u.cannotGoBack(ctx, err)
+		return u.cannotGoBack(ctx, fmt.Errorf("the database cannot go back: %w", err))
 	}
 	return u.j.setInTheWay("")
+}
+
+// awaitsData says why the database, which is to go back, is not there as yet: its file
+// system may be mounted late.
+func (t *transaction) awaitsData(ctx context.Context) error {
+	if !t.j.Database.Taken || t.j.Database.Restored {
+		return nil
+	}
+	_, err := t.database(ctx)
+	return err
+}
+
+// keepPair sees, before the agent starts, that it does not meet the database of the new
+// version as the old one: an undoing that was cut off may have put back the links alone.
+func (t *transaction) keepPair(ctx context.Context) error {
+	if !t.j.reached("reload") || !host.AgentLinkIsBack(t.j.Links) {
+		return nil
+	}
+	u := &undoing{transaction: t, boot: true}
+	return u.keepNew(ctx)
 }
 
 // needNotGoBack reports whether the old version can go on with the database that is
@@ -52,33 +72,66 @@ func (u *undoing) sameSchema(ctx context.Context) (bool, error) {
 
 // cannotGoBack leaves the new version whole, and has the record say why.
 func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
-	err = fmt.Errorf("the database cannot go back: %w", err)
 	return errors.Join(err, u.j.noteInTheWay(err.Error()), u.keepNew(ctx))
 }
 
-// awaitUsers looks who uses the database while the agent runs. Who is connected to it
-// and stays keeps the database from going back, and the agent from being stopped for
-// nothing: the new version runs on, and whoever is in the way is named. As long as that
-// is so, a run only looks.
-func (u *undoing) awaitUsers(ctx context.Context) error {
+// lookFirst looks, while the agent runs, whether all of it can go back. What is in the
+// way and stays keeps the agent from being stopped for nothing: the new version runs on,
+// and what is in the way is named. As long as that is so, a run only looks.
+func (u *undoing) lookFirst(ctx context.Context) error {
+	if host.AgentLinkIsBack(u.j.Links) && (u.j.Database.Restored || !u.j.Database.Taken) {
+		return nil // the pair is back
+	}
+	err := u.whyNotBack(ctx)
+	if err == nil {
+		return nil
+	}
+	if host.AgentLinkIsBack(u.j.Links) {
+		return u.cannotGoBack(ctx, err)
+	}
+	// The new version is whole as it is.
+	u.kept = true
+	return errors.Join(err, u.j.noteInTheWay(err.Error()))
+}
+
+// whyNotBack is what keeps links, unit or database from going back, as far as that can be
+// seen while the agent runs.
+func (u *undoing) whyNotBack(ctx context.Context) error {
+	if err := host.CanRevert(host.Begun(u.j.Links, u.Paths.Original()), u.j.Unit); err != nil {
+		return fmt.Errorf("links and unit cannot go back: %w", err)
+	}
 	if !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
-	patience := u.UserPatience
-	if u.j.Database.InTheWay != "" {
+	patience, before := u.UserPatience, u.j.Database.InTheWay != ""
+	if before {
 		patience = min(patience, afterStop)
 	}
 	err := u.waitUnused(ctx, patience)
-	if !isInUse(err) || u.needNotGoBack(ctx) {
-		return nil // what else is wrong is for checkDatabase to say
+	if err == nil && before {
+		// What was found only when the agent was down is looked at more closely.
+		err = u.canRestore(ctx)
 	}
-	if !host.AgentLinkIsBack(u.j.Links) {
-		// The new version is whole as it is.
-		u.kept = true
-		err = fmt.Errorf("the database cannot go back: %w", err)
-		return errors.Join(err, u.j.noteInTheWay(err.Error()))
+	if err == nil || u.needNotGoBack(ctx) {
+		return nil
 	}
-	return u.cannotGoBack(ctx, err)
+	return fmt.Errorf("the database cannot go back: %w", err)
+}
+
+// canRestore looks at all that a restore needs, down to the content of the backup.
+func (u *undoing) canRestore(ctx context.Context) error {
+	db, err := u.database(ctx)
+	if err != nil {
+		return err
+	}
+	sight, err := u.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := db.CanRestore(u.j.Database.Dir, sight.Group); err != nil {
+		return err
+	}
+	return backup.CheckWhole(ctx, u.j.Database.Dir)
 }
 
 // restoreDatabase restores the database that the old version had, if the new one
@@ -106,7 +159,7 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	case u.kept: // the agent could not be stopped
 		return err
 	case schemaErr != nil || !same:
-		return u.cannotGoBack(ctx, err)
+		return u.cannotGoBack(ctx, fmt.Errorf("the database cannot go back: %w", err))
 	case u.exchanged():
 		return err // the old version can do without until the next run
 	}

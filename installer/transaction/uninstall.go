@@ -38,6 +38,11 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	}
 	// The timer must not repair what is being taken away.
 	c.Spec.Enabled = false
+	text, err := c.Text()
+	if err != nil {
+		return err
+	}
+	j.Config = text
 	if err := c.Save(m.Paths.Config()); err != nil {
 		return err
 	}
@@ -150,7 +155,7 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 // uninstallAgain goes on with an uninstall that was cut off.
 func (t *transaction) uninstallAgain(ctx context.Context) error {
 	t.Log.Warn("going on with an uninstall that was cut off", "begun", t.j.Started)
-	c, err := t.config()
+	c, err := t.found()
 	if err == nil {
 		err = t.finishUninstall(context.WithoutCancel(ctx), c)
 	}
@@ -164,7 +169,7 @@ func (t *transaction) uninstallAgain(ctx context.Context) error {
 // uninstall was cut off; the rest of it is for the next run.
 func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	t.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
-	c, err := t.config()
+	c, err := t.found()
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,10 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 	if err != nil || want == (folder.ID{}) || got.Same(want) {
 		return err
 	}
+	if want.Mount != "" && got.Mount != want.Mount {
+		return fmt.Errorf("the folder of %s is on %s, and was on %s when the switch began; nothing is done in it, for its file system may be mounted later: %w",
+			db.Path(), got.Mount, want.Mount, backup.ErrNoDatabase)
+	}
 	if got.Boot == want.Boot {
 		return fmt.Errorf("the folder of %s is another one than when the switch began; nothing is done in it: put the first one back", db.Path())
 	}

@@ -48,7 +48,7 @@ func TestADowngradeWhoseDatabaseIsInUseIsRefusedBeforeTheStop(t *testing.T) {
 			t.Errorf("the agent was stopped: %q", m.calls)
 		}
 	}
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := m.Paths.LoadConfig()
 	if err != nil || c.Status.Failed != nil {
 		t.Errorf("the version is blamed: %+v, %v", c.Status.Failed, err)
 	}
@@ -242,7 +242,7 @@ func TestTheFolderOfTheJournalIsTheOnlyOne(t *testing.T) {
 			switch {
 			case tc.undone && (err != nil || v != "1.0.0" || after != 1):
 				t.Errorf("it ends with %v, %s is linked, and the database has schema %d", err, v, after)
-			case !tc.undone && (err == nil || v != "1.1.0" || after != before):
+			case !tc.undone && ((err == nil) != tc.boot || v != "1.1.0" || after != before): // at boot, it is left to the first tick
 				t.Errorf("it ends with %v, %s is linked, and the database has schema %d; had %d", err, v, after, before)
 			}
 		})

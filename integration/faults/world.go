@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"teleport-update/find"
 	"teleport-update/find/server"
@@ -159,6 +160,13 @@ func (w *World) Wants(v string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answer = find.Answer{Version: v, Edition: version.OSS, AutoUpdate: true}
+}
+
+// jitter makes find have hosts wait for up to that many seconds.
+func (w *World) jitter(seconds int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer.Jitter = time.Duration(seconds) * time.Second
 }
 
 // Answer implements server.Answerer.

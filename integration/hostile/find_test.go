@@ -66,7 +66,6 @@ func findCases() []hostile {
 		refusedAnswer("the version has leading zeros", flat(`"01.1.0"`), "is not a semantic version"),
 		refusedAnswer("the version is a word", flat(`"latest"`), "is not a semantic version"),
 		refusedAnswer("the version is of a kilobyte", flat(`"1.1.`+strings.Repeat("9", 1000)+`"`), "is longer than 64 characters"),
-		refusedAnswer("the version is empty", flat(`""`), "the version is empty"),
 		refusedAnswer("the version is one letter", flat(`"v"`), "the version is empty"),
 		refusedAnswer("the version is missing", `{"server_edition":"oss"}`, "there is no agent_version in it"),
 		refusedAnswer("the version is null", flat(`null`), "there is no agent_version in it"),
@@ -76,7 +75,6 @@ func findCases() []hostile {
 		refusedAnswer("the nested version is a path", nested(`"../../x"`), "is not a semantic version"),
 		refusedAnswer("the nested version is missing", `{"edition":"oss","auto_update":{}}`, "there is no agent_version in it"),
 		refusedAnswer("the nested settings are a list", `{"edition":"oss","auto_update":["1.1.0"]}`, "auto_update: it is not an object"),
-		refusedAnswer("an empty flat version hides a nested one", `{"edition":"oss","agent_version":"","auto_update":{"agent_version":"1.1.0"}}`, "the version is empty"),
 		refusedAnswer("the version is that of another name", `{"server_edition":"oss","Agent_Version":"1.1.0"}`, "there is no agent_version in it"),
 
 		// Editions.

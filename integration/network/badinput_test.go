@@ -33,7 +33,6 @@ var badFind = []struct {
 	{name: "find answers nothing", fault: body(""), says: "it is empty"},
 	{name: "find answers half an answer", fault: body(`{"server_edition":"oss","agent_ver`), says: "not the JSON of a find endpoint"},
 	{name: "find is behind a captive portal", fault: body("<!DOCTYPE html><html><title>Hotel WiFi</title></html>"), says: "a web page"},
-	{name: "find names no version", fault: body(`{"server_edition":"oss","agent_version":"","agent_autoupdate":true}`), says: "the version is empty"},
 	{name: "find names latest", fault: body(`{"server_edition":"oss","agent_version":"latest","agent_autoupdate":true}`), says: `"latest" is not a semantic version`},
 	{name: "find names a path", fault: body(`{"server_edition":"oss","agent_version":"../../../etc","agent_autoupdate":true}`), says: "is not a semantic version"},
 	{name: "find names a version with a path in it", fault: body(`{"server_edition":"oss","agent_version":"1.1.0/../x","agent_autoupdate":true}`), says: "is not a semantic version"},

@@ -196,6 +196,8 @@ func TestFilesAndTheirModes(t *testing.T) {
 			switch {
 			case strings.HasSuffix(name, "/"):
 				want = "drwxr-xr-x"
+			case len(fields) > 6 && fields[6] == "->": // the second name, and its page
+				want = "lrwxrwxrwx"
 			case strings.HasPrefix(name, "./usr/bin/"):
 				want = "-rwxr-xr-x"
 			}
@@ -214,6 +216,9 @@ func TestFilesAndTheirModes(t *testing.T) {
 			want := "-rw-r--r--"
 			if strings.HasPrefix(fields[2], "/usr/bin/") {
 				want = "-rwxr-xr-x"
+			}
+			if strings.Contains(fields[2], "/teleport-updater") { // the second name, and its page
+				want = "lrwxrwxrwx"
 			}
 			if fields[0] != want || fields[1] != "root:root" {
 				t.Errorf("%s: %s; want %s root:root", filepath.Base(rpm), strings.TrimSpace(line), want)

@@ -122,13 +122,13 @@ func TestDeviceNumbersDecideWithinOneBoot(t *testing.T) {
 		same  bool
 	}{
 		"the same":                             {id, true},
-		"another folder":                       {ID{"1", 7, 13, "ab"}, false},
-		"another disk":                         {ID{"1", 8, 12, "cd"}, false},
-		"the same disk as another device":      {ID{"1", 8, 12, "ab"}, true},
-		"that, after a boot":                   {ID{"2", 8, 12, "ab"}, true},
-		"a number that says nothing of a disk": {ID{"2", 7, 12, "cd"}, false},
-		"no number of the file system":         {ID{"2", 7, 12, ""}, false},
-		"none, within the boot":                {ID{"1", 7, 12, ""}, true},
+		"another folder":                       {ID{"1", 7, 13, "ab", ""}, false},
+		"another disk":                         {ID{"1", 8, 12, "cd", ""}, false},
+		"the same disk as another device":      {ID{"1", 8, 12, "ab", ""}, true},
+		"that, after a boot":                   {ID{"2", 8, 12, "ab", ""}, true},
+		"a number that says nothing of a disk": {ID{"2", 7, 12, "cd", ""}, false},
+		"no number of the file system":         {ID{"2", 7, 12, "", ""}, false},
+		"none, within the boot":                {ID{"1", 7, 12, "", ""}, true},
 	} {
 		if got := id.Same(tc.other); got != tc.same {
 			t.Errorf("%s: %v", name, got)
@@ -159,5 +159,16 @@ func TestAPathThroughAHandleHasOneElement(t *testing.T) {
 		if got := IsAt(path); got != want {
 			t.Errorf("%q: %v", path, got)
 		}
+	}
+}
+
+// A folder that is not on the file system that was mounted over it is another, whatever
+// it holds: the kernel says of the open folder what it is on.
+func TestAFolderKnowsWhatItIsMountedOn(t *testing.T) {
+	f, err := Open("/proc/self")
+	must(t, err)
+	defer f.Close()
+	if id, err := f.ID("1"); err != nil || id.Mount != "/proc" {
+		t.Errorf("it is on %q, %v", id.Mount, err)
 	}
 }

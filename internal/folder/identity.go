@@ -3,6 +3,8 @@ package folder
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +19,8 @@ type ID struct {
 	// hexadecimal. Many file systems keep it for good (ext4, btrfs), some make it from
 	// the device number (XFS), and some have none.
 	FileSystem string `json:"file_system,omitempty"`
+	// Mount is where the file system is mounted; empty where the kernel does not say.
+	Mount string `json:"mount,omitempty"`
 }
 
 // Same reports whether both are certain to be one folder: device and inode say so
@@ -35,11 +39,40 @@ func (f *Folder) ID(boot string) (ID, error) {
 	}
 	id := ID{Boot: boot, Device: uint64(st.Dev), Inode: st.Ino}
 	var system unix.Statfs_t
-	if err := unix.Fstatfs(int(f.dir.Fd()), &system); err != nil {
+	err := unix.Fstatfs(int(f.dir.Fd()), &system)
+	if err != nil {
 		return ID{}, &os.PathError{Op: "statfs", Path: f.path, Err: err}
 	}
 	if v := system.Fsid.Val; v != [2]int32{} {
 		id.FileSystem = fmt.Sprintf("%08x%08x", uint32(v[0]), uint32(v[1]))
 	}
-	return id, nil
+	id.Mount, err = f.mount()
+	return id, err
 }
+
+// mount asks the kernel for the mount that the open folder is on.
+func (f *Folder) mount() (string, error) {
+	about, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(f.dir.Fd())))
+	if err != nil {
+		return "", err
+	}
+	number := ""
+	for line := range strings.Lines(string(about)) {
+		if value, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			number = strings.TrimSpace(value)
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[0] == number {
+			return unescaped.Replace(fields[4]), nil
+		}
+	}
+	return "", nil
+}
+
+// unescaped undoes what the kernel does to paths in its table of mounts (proc(5)).
+var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -7,7 +7,9 @@ const (
 	UnitDir     = "/usr/local/lib/systemd/system"
 	ConfigDir   = "/etc/systemd/system" // an administrator's units, and what is enabled
 	AgentConfig = "/etc/teleport.yaml"
-	RunDir      = "/run/teleport-update" // what is known of this boot
+	// SecondName is the name of the package's program that no other has.
+	SecondName = "/usr/bin/teleport-updater"
+	RunDir     = "/run/teleport-update" // what is known of this boot
 	// AgentUnit is the systemd unit of the agent.
 	AgentUnit = "teleport.service"
 )

@@ -65,6 +65,17 @@ func plainText(err error) string {
 	return ""
 }
 
+// Unreached reports whether a request failed before anything answered at the address:
+// the connection was refused, or nothing took it. A name that does not resolve, a TLS
+// error and an HTTP proxy's refusal are none of that.
+func Unreached(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved || !ok {
+		return false
+	}
+	return op.Op == "dial"
+}
+
 func isRecordError(err error) bool {
 	_, ok := errors.AsType[tls.RecordHeaderError](err)
 	return ok

@@ -20,12 +20,52 @@ case $(cd "$root" && pwd -P) in
 /) fail "this is the running system, not an image" ;;
 esac
 
-# A token in an image is in every copy of the image, for ever.
-token=$(sed -n 's/^[[:space:]]*\(auth_token\|token_name\):[[:space:]]*//p' "$root/etc/teleport.yaml" 2>/dev/null || true)
-case $token in
-'' | /*) ;;
-*) fail "$root/etc/teleport.yaml holds a token: put the path of a file there, and have cloud-init write it" ;;
-esac
+# values KEYS prints what each of these keys of teleport.yaml holds, a line each, in
+# YAML's block style and in its flow style ("{a: b}"); "-" where there is nothing.
+values() {
+	[ -e "$root/etc/teleport.yaml" ] || return 0
+	awk -v keys="$1" '
+		function strip(s) { sub(/^[[:space:]]+/, "", s); sub(/[[:space:]]+$/, "", s); return s }
+		{
+			line = $0
+			sub(/^[[:space:]]*#.*/, "", line)
+			sub(/[[:space:]]#.*/, "", line)
+			if (open && strip(line) != "") { # the value that an earlier line began
+				if (line !~ /:([[:space:]]|$)/) { print strip(line) } else { print "-" }
+				open = 0
+			}
+			while (match(line, "(^|[[:space:]{,\"\047])(" keys ")[\"\047]?[[:space:]]*:([[:space:]]|$)")) {
+				line = strip(substr(line, RSTART + RLENGTH))
+				if (line == "") { open = 1; break }
+				value = line
+				sub(/[,}].*/, "", value)
+				gsub(/["\047]/, "", value)
+				value = strip(value)
+				print value == "" || value == "~" || value == "null" ? "-" : value
+			}
+		}
+		END { if (open) print "-" }' "$root/etc/teleport.yaml"
+}
+
+# A token in an image is in every copy of the image, for ever. With these methods the
+# machine proves by itself who it is, and the name of its token is no secret.
+holds='holds a token: put the path of a file there, and have cloud-init write it'
+secrets='auth_token|token_secret|registration_secret|registration_secret_value'
+methods=$(values method)
+[ -n "$methods" ] || methods=token
+for method in $methods; do
+	case $method in
+	azure | azure_devops | bitbucket | circleci | ec2 | env0 | gcp | github | gitlab | iam | kubernetes | oracle | spacelift | terraform_cloud | tpm) ;;
+	*) secrets="$secrets|token_name" ;;
+	esac
+done
+values "$secrets" | while IFS= read -r token; do
+	case $token in
+	-) ;;
+	/*) [ ! -e "$root$token" ] || fail "$root$token is a token: take it out of the image" ;;
+	*) fail "$root/etc/teleport.yaml $holds" ;;
+	esac
+done
 [ ! -e "$root/etc/teleport-token" ] || fail "$root/etc/teleport-token is a token: take it out of the image"
 [ ! -e "$root/var/lib/teleport/versions/journal.json" ] || fail "a switch of the agent's version was cut off: run \"teleport-update recover\" in the image"
 

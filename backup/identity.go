@@ -1,0 +1,107 @@
+package backup
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"regexp"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// errNoIdentity is a database of an agent that has not joined a cluster, or that
+// keeps its identity where this program does not look.
+var errNoIdentity = errors.New("it names no host and no cluster")
+
+// maxIdentity is far above what the agent stores of one identity, in bytes.
+const maxIdentity = 1 << 20
+
+// hostAndCluster is the name in a certificate of an agent: its host's UUID, and the
+// cluster that it joined.
+var hostAndCluster = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\..+$`)
+
+// identity is the host and the cluster that the certificates in an agent's database
+// were issued for. All of them must say the same.
+func identity(c *sqlite3.Conn) (string, error) {
+	stmt, _, err := c.Prepare(`SELECT value FROM kv WHERE key GLOB '/ids/*/current'`)
+	if err != nil {
+		return "", errNoIdentity
+	}
+	defer stmt.Close()
+	found := ""
+	for stmt.Step() {
+		var stored struct {
+			Spec struct {
+				TLSCert []byte `json:"tls_cert"`
+			} `json:"spec"`
+		}
+		value := stmt.ColumnRawBlob(0)
+		if len(value) > maxIdentity || json.Unmarshal(value, &stored) != nil {
+			return "", errNoIdentity
+		}
+		block, _ := pem.Decode(stored.Spec.TLSCert)
+		if block == nil {
+			return "", errNoIdentity
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || !hostAndCluster.MatchString(cert.Subject.CommonName) || found != "" && found != cert.Subject.CommonName {
+			return "", errNoIdentity
+		}
+		found = cert.Subject.CommonName
+	}
+	if err := stmt.Err(); err != nil {
+		return "", err
+	}
+	if found == "" {
+		return "", errNoIdentity
+	}
+	return found, nil
+}
+
+// identity is that of the agent's database, running or not.
+func (s source) identity(ctx context.Context) (found string, err error) {
+	err = s.read(ctx,
+		func(condition) error {
+			c, err := connectLive(ctx, s.path)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			found, err = identity(c)
+			return err
+		},
+		func(c condition) error {
+			if c.unsettled() {
+				return errUnsettled
+			}
+			found, err = settledIdentity(ctx, s.path)
+			return err
+		})
+	return found, err
+}
+
+func settledIdentity(ctx context.Context, path string) (string, error) {
+	c, err := connectSettled(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	return identity(c)
+}
+
+// sameAgent reports whether a copy and the agent's database of today are of one host in
+// one cluster, by what the cluster certified. What cannot be told is not the same.
+func (d *Database) sameAgent(ctx context.Context, copied string) bool {
+	src, err := d.source()
+	if err != nil {
+		return false
+	}
+	now, err := src.identity(ctx)
+	if err != nil {
+		return false
+	}
+	then, err := settledIdentity(ctx, copied)
+	return err == nil && then == now
+}

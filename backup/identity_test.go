@@ -1,0 +1,97 @@
+package backup
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// joined puts the certificate of a host in a cluster where the agent keeps it.
+func joined(t *testing.T, db, role, commonName string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), Subject: pkix.Name{CommonName: commonName},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	value, err := json.Marshal(map[string]any{
+		"kind": "identity", "version": "v2", "metadata": map[string]any{"name": "current"},
+		"spec": map[string]any{"key": []byte("planted"), "tls_cert": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})},
+	})
+	must(t, err)
+	c, err := sqlite3.Open(db)
+	must(t, err)
+	defer c.Close()
+	must(t, c.Exec("CREATE TABLE IF NOT EXISTS kv (key TEXT PRIMARY KEY, value BLOB)"))
+	stmt, _, err := c.Prepare("INSERT OR REPLACE INTO kv VALUES (?, ?)")
+	must(t, err)
+	defer stmt.Close()
+	must(t, stmt.BindText(1, "/ids/"+role+"/current"))
+	must(t, stmt.BindBlob(2, value))
+	must(t, stmt.Exec())
+}
+
+func TestABackupIsOfTheSameClusterWhereTheDatabaseSaysSo(t *testing.T) {
+	const (
+		here    = "11111111-2222-3333-4444-555555555555"
+		another = "aaaaaaaa-2222-3333-4444-555555555555"
+	)
+	for name, tc := range map[string]struct {
+		then, now []string // common names
+		same      bool
+	}{
+		"the proxy was renamed":                   {[]string{here + ".root"}, []string{here + ".root"}, true},
+		"with several roles":                      {[]string{here + ".root", here + ".root"}, []string{here + ".root"}, true},
+		"another cluster":                         {[]string{here + ".root"}, []string{here + ".leaf"}, false},
+		"another host":                            {[]string{another + ".root"}, []string{here + ".root"}, false},
+		"never joined":                            {nil, nil, false},
+		"joined since":                            {nil, []string{here + ".root"}, false},
+		"certificates that contradict each other": {[]string{here + ".root", here + ".leaf"}, []string{here + ".root"}, false},
+		"a name that is none of a host":           {[]string{"root"}, []string{"root"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "", 3, 1)
+			roles := []string{"node", "instance"}
+			for n, cn := range tc.then {
+				joined(t, h.db, roles[n], cn)
+			}
+			h.take(t, "15.1.0")
+			for n, cn := range tc.now {
+				joined(t, h.db, roles[n], cn)
+			}
+			live, err := Open(h.db)
+			must(t, err)
+			defer live.Close()
+			w := wantOf("15.1.0")
+			w.Proxy, w.Live = "renamed.example.com", live
+			err = Check(t.Context(), h.dir, w)
+			if tc.same {
+				must(t, err)
+				// All other reasons hold.
+				w.Version = "15.2.0"
+				wantInvalid(t, Check(t.Context(), h.dir, w), OtherVersion)
+				return
+			}
+			wantInvalid(t, err, OtherProxy)
+		})
+	}
+}
+
+func wantInvalid(t *testing.T, err error, reason Reason) {
+	t.Helper()
+	if invalid, ok := err.(*InvalidError); !ok || invalid.Reason != reason {
+		t.Errorf("got %v; want %s", err, reason)
+	}
+}

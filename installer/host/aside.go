@@ -1,0 +1,131 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+	"teleport-update/versions"
+	"teleport-update/versions/archive"
+)
+
+// Foreign lists the places of changes in which something stands that neither stood there
+// before nor was put there by them: somebody else did, since. What cannot be looked at is
+// left out.
+func Foreign(changes []state.LinkChange) []string {
+	var found []string
+	for _, c := range changes {
+		now, err := beforeOf(c.Path)
+		_, occupied := errors.AsType[*occupiedError](err)
+		ours := []state.Before{{}, {Link: c.Target}, {Saved: c.PutBack}, c.Before}
+		if occupied || err == nil && !slices.Contains(ours, now) {
+			found = append(found, c.Path)
+		}
+	}
+	return found
+}
+
+// Occupied lists those of them that no link replaces: folders, say.
+func Occupied(changes []state.LinkChange) []string {
+	var found []string
+	for _, c := range changes {
+		_, err := beforeOf(c.Path)
+		if _, occupied := errors.AsType[*occupiedError](err); occupied && c.Target != "" {
+			found = append(found, c.Path)
+		}
+	}
+	return found
+}
+
+// ForeignUnit reports whether the agent's unit is neither what it was before nor that of
+// any version in the store.
+func (h *Host) ForeignUnit(before state.UnitFile) bool {
+	path := h.Paths.Unit()
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(path)
+		return err == nil && target != before.Target
+	case !info.Mode().IsRegular():
+		return true
+	}
+	now, err := regular.Read(path, archive.MaxUnit, regular.NoLink)
+	if err != nil {
+		return true // no unit is so large
+	}
+	known := [][]byte{before.Content}
+	units, _ := filepath.Glob(filepath.Join(h.Store.Dir, "*", "etc", "systemd", h.Paths.AgentUnit()))
+	for _, unit := range units {
+		if content, err := os.ReadFile(unit); err == nil {
+			known = append(known, content)
+		}
+	}
+	return !slices.ContainsFunc(known, func(k []byte) bool { return string(k) == string(now) })
+}
+
+// SetAside gives what stands at a path another name, beside it, durably.
+func SetAside(path, to string) error {
+	if err := durable.Rename(path, to); err != nil {
+		return fmt.Errorf("keep %s aside: %w", path, err)
+	}
+	return nil
+}
+
+// CanRevert looks, without changing anything, whether links and unit can go back: the
+// folders of those that have to can be written.
+func CanRevert(changes []state.LinkChange, unit state.UnitFile) error {
+	var dirs []string
+	for _, c := range changes {
+		if now, err := beforeOf(c.Path); err != nil || now != c.Before {
+			dirs = append(dirs, filepath.Dir(c.Path))
+		}
+	}
+	if now, err := ReadUnit(unit.Path); unit.Path != "" && (err != nil || !SameUnit(now, unit)) {
+		dirs = append(dirs, filepath.Dir(unit.Path))
+	}
+	return checkWritable(dirs)
+}
+
+// CanPlace is CanRevert for a version that is to be linked, by changes, and to be started
+// by its unit.
+func (h *Host) CanPlace(changes []state.LinkChange, tree versions.Tree) error {
+	var dirs []string
+	for _, c := range changes {
+		dirs = append(dirs, filepath.Dir(c.Path))
+	}
+	if is, err := h.hasUnitOf(tree); err != nil || !is {
+		dirs = append(dirs, h.Paths.UnitDir)
+	}
+	return checkWritable(dirs)
+}
+
+// checkWritable asks the kernel, which knows a file system that is read-only, and a
+// folder that nobody may change. One that is not there is asked for above.
+func checkWritable(dirs []string) error {
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		for !Exists(dir) {
+			dir = filepath.Dir(dir)
+		}
+		if err := unix.Access(dir, unix.W_OK); err != nil {
+			return &os.PathError{Op: "write in", Path: dir, Err: err}
+		}
+	}
+	return nil
+}
+
+// SameUnit compares what stands in the place of a unit at two times.
+func SameUnit(a, b state.UnitFile) bool {
+	return a.Regular == b.Regular && string(a.Content) == string(b.Content) && a.Target == b.Target && (!a.Regular || a.Mode == b.Mode)
+}

@@ -1,0 +1,122 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/trust"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// The fixed copy is what the timer and the recovery run where no package brought the
+// updater. It is the rescuer, so it is no program that has yet to show that it can make
+// a switch: see PromoteCopy. The one that it was before stays beside it.
+
+// FormerUpdater is the fixed copy of before the present one.
+func (h *Host) FormerUpdater() string { return h.Paths.Updater() + ".before" }
+
+// hasCopy reports whether the fixed copy is a program of ours that root can trust.
+func (h *Host) hasCopy() bool {
+	path := h.Paths.Updater()
+	if trust.Executable(path) != nil {
+		return false
+	}
+	u, ok := versions.UpdaterAt(path)
+	return ok && u.Ours
+}
+
+// PromoteCopy makes the running program the fixed copy, once it has finished a switch or
+// a person installs it, and keeps the one that was the copy before. One that is older
+// than the copy is left where it is; so is a host whose updater is a package's.
+func (h *Host) PromoteCopy(ctx context.Context) error {
+	if h.OwnUnits().Packaged() || !h.hasCopy() {
+		return nil
+	}
+	path := h.Paths.Updater()
+	if same, err := sameContent(h.Program, path); same || err != nil {
+		return err
+	}
+	copied, _ := versions.UpdaterAt(path)
+	running, _ := versions.UpdaterAt(h.Program)
+	if copied.Version != "" && running.Version != "" && version.Compare(running.Version, copied.Version) < 0 {
+		return nil
+	}
+	if err := durable.CloneFile(path, h.FormerUpdater()); err != nil {
+		return fmt.Errorf("keep the updater of before at %s: %w", h.FormerUpdater(), err)
+	}
+	return h.installCopy(ctx)
+}
+
+// installCopy copies the running program, unless the copy is the same already.
+func (h *Host) installCopy(ctx context.Context) error {
+	path := h.Paths.Updater()
+	if err := h.copyTo(path); err != nil {
+		return fmt.Errorf("keep a copy of the updater at %s: %w", path, err)
+	}
+	h.Label(ctx, filepath.Dir(path))
+	return nil
+}
+
+func (h *Host) copyTo(path string) error {
+	if err := trust.Path(filepath.Dir(path)); err != nil {
+		return err // the timer runs what is there, as root
+	}
+	if same, err := sameContent(h.Program, path); same || err != nil {
+		return err
+	}
+	from, err := os.Open(h.Program)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.CopyFile(path, from, 0o755)
+}
+
+// sameContent compares two files; one that is not there differs.
+func sameContent(a, b string) (bool, error) {
+	fa, err := os.Open(a)
+	if err != nil {
+		return false, err
+	}
+	defer fa.Close()
+	fb, err := os.OpenFile(b, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer fb.Close()
+	if info, err := fb.Stat(); err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
+	bufA, bufB := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, errA := io.ReadFull(fa, bufA)
+		m, errB := io.ReadFull(fb, bufB)
+		if !bytes.Equal(bufA[:n], bufB[:m]) {
+			return false, nil
+		}
+		switch ended := errors.Is(errA, io.EOF) || errors.Is(errA, io.ErrUnexpectedEOF); {
+		case ended:
+			return errors.Is(errB, io.EOF) || errors.Is(errB, io.ErrUnexpectedEOF), nil
+		case errA != nil:
+			return false, errA
+		case errB != nil:
+			return false, errB
+		}
+	}
+}

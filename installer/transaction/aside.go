@@ -1,0 +1,72 @@
+package transaction
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+)
+
+// setAside moves out of the way what somebody put in places that the transaction has to
+// have: under another name beside it, which status tells. Each is tried whatever became
+// of the others.
+func (t *transaction) setAside(paths []string) error {
+	var errs []error
+	for _, path := range paths {
+		to, err := t.nameAside(path)
+		if err == nil {
+			err = host.SetAside(path, to)
+		}
+		if err == nil {
+			t.Log.Warn("somebody put this in the way of the transaction; it is kept aside", "path", path, "aside", to)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// nameAside is the other name of what stands at a path. A run that could not move it has
+// noted one already.
+func (t *transaction) nameAside(path string) (string, error) {
+	for _, to := range t.j.Aside {
+		if strings.HasPrefix(to, path+aside) && !host.Exists(to) {
+			return to, nil
+		}
+	}
+	to := path + aside + t.Now().UTC().Format("20060102T150405Z")
+	return to, t.j.noteAside(to)
+}
+
+const aside = ".aside-"
+
+// setAsideForLinks makes way for links that are to lead to what they led to before, or to
+// what they are to lead to, as far as goes says that there is one.
+func (t *transaction) setAsideForLinks(links []state.LinkChange, goes func(state.LinkChange) bool) error {
+	var places []state.LinkChange
+	for _, c := range links {
+		if goes(c) {
+			places = append(places, c)
+		}
+	}
+	return t.setAside(host.Foreign(places))
+}
+
+// setAsideForUnit makes way for the agent's unit.
+func (t *transaction) setAsideForUnit() error {
+	if !t.ForeignUnit(t.j.Unit) {
+		return nil
+	}
+	return t.setAside([]string{t.Paths.Unit()})
+}
+
+// tellAside has status name what is kept aside.
+func (t *transaction) tellAside(s *state.Status) {
+	kept := slices.DeleteFunc(slices.Clone(t.j.Aside), func(name string) bool { return !host.Exists(name) })
+	if len(kept) == 0 || s.LastUpdate == nil {
+		return
+	}
+	s.LastUpdate.Error = strings.TrimPrefix(fmt.Sprintf("%s; what somebody put in its way is kept as %s", s.LastUpdate.Error, strings.Join(kept, ", ")), "; ")
+}

@@ -1,0 +1,45 @@
+package transaction
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+)
+
+// awaitMounts has the recovery at boot wait for the file system that the agent's
+// database is on, where that may be mounted late. It is a help and no guard: the
+// recovery looks for itself, see awaitsData.
+func (t *switching) awaitMounts(d state.Database) {
+	// The unit itself waits for what the data folder is on.
+	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.Paths.DataDir) {
+		return
+	}
+	if err := t.OwnUnits().AwaitMounts(d.Path, t.db.Path()); err != nil {
+		t.Log.Warn("at a boot, a recovery of this transaction may come before the agent's data, and leave them to the first tick", "error", err)
+	}
+}
+
+func isAbove(dir, path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	return err == nil && strings.HasPrefix(real+"/", dir+"/")
+}
+
+// forgetMounts has the boots after the transaction wait for nothing.
+func (m *Machine) forgetMounts() {
+	if err := m.OwnUnits().ForgetMounts(); err != nil {
+		m.Log.Warn("boots may wait for the agent's data as if a transaction were open", "error", err)
+	}
+}
+
+// close ends the transaction: the journal is removed, and then what is there for its
+// sake.
+func (t *transaction) close() error {
+	if err := durable.Remove(t.Paths.Journal()); err != nil {
+		return fmt.Errorf("close the journal: %w", err)
+	}
+	t.forgetMounts()
+	return nil
+}

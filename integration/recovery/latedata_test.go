@@ -1,0 +1,129 @@
+//go:build hosts
+
+package recovery
+
+import (
+	"strings"
+	"testing"
+
+	"teleport-update/integration/host"
+)
+
+const (
+	dataMount = "srv-agent.mount"
+	ordering  = "/usr/local/lib/systemd/system/teleport-update-recover.service.d/50-agent-data.conf"
+)
+
+// lateData is a host whose agent has its data on a file system of its own, which the
+// agent waits for and nothing else does. Beneath it lies what was there before.
+func lateData(t *testing.T) *scene {
+	s := newScene(t)
+	s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n  data_dir: /srv/agent\n")
+	s.Write("/etc/systemd/system/late.service", "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sleep 3\n")
+	s.Write("/etc/systemd/system/"+dataMount, "[Unit]\nDefaultDependencies=no\nRequires=late.service\nAfter=late.service\n"+
+		"[Mount]\nWhat=/opt/data\nWhere=/srv/agent\nType=none\nOptions=bind\n")
+	s.Write("/etc/systemd/system/teleport.service.d/10-data.conf", "[Unit]\nRequiresMountsFor=/srv/agent\n")
+	s.Must("mkdir", "-p", "/srv/agent/proc", "/opt/data")
+	s.Must("systemctl", "daemon-reload")
+	s.migratingTo("1.1.0")
+	if got := s.Show(dataMount, "ActiveState"); got != "active" {
+		t.Fatalf("the mount is %s: this test shows nothing", got)
+	}
+	return s
+}
+
+// beneath asserts that nothing was made where the data are not mounted.
+func (s *scene) beneath() {
+	s.T.Helper()
+	// A bind of / has none of the mounts that are on it.
+	if names := s.Must("sh", "-ec", "mkdir -p /mnt/bare; mount --bind / /mnt/bare; ls -A /mnt/bare/srv/agent/proc; umount /mnt/bare"); names != "" {
+		s.T.Errorf("beneath the mount there is %q", names)
+	}
+}
+
+func TestARecoveryWaitsForDataThatAreMountedLate(t *testing.T) {
+	s := lateData(t)
+	s.cutInMidWatch("1.1.0")
+	s.recoveredFirst()
+	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	if got := s.Phase(); got != "restored" {
+		t.Errorf("after the boot the journal says %q", got)
+	}
+	s.Wants("1.0.0")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the first tick ends with %d", code)
+	}
+	s.Serves("1.0.0")
+	s.Whole("the database", s.LiveIn("/srv/agent"), 1)
+	s.beneath()
+
+	// A boot without an open transaction waits for no disk, and mounts none: the agent's
+	// drop-in is not ours.
+	s.Must("rm", "/etc/systemd/system/teleport.service.d/10-data.conf")
+	s.Must("systemctl", "disable", "teleport")
+	if err := s.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Show("teleport-update-recover.service", "After"); s.Exists(ordering) || strings.Contains(got, dataMount) {
+		t.Errorf("a boot without a journal waits for %s", got)
+	}
+	if got := s.Show(dataMount, "ActiveState"); got != "inactive" {
+		t.Errorf("the mount is %s", got)
+	}
+}
+
+// The order is a help. Where it is not there, the recovery looks, and leaves all of it
+// to the first tick.
+func TestARecoveryBeforeTheDataAreThereTouchesNothing(t *testing.T) {
+	s := lateData(t)
+	s.MidWatch("1.1.0")
+	s.Must("rm", ordering)
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	host.Wait(t, patience, func() error { return s.Executes(store + "/1.1.0/bin/teleport") })
+	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "is not there yet") {
+		t.Fatalf("the recovery found the data: this test shows nothing\n%s", log)
+	}
+	s.LinkedFiles("1.1.0")
+	s.beneath()
+	s.Wants("1.0.0")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the first tick ends with %d", code)
+	}
+	s.Serves("1.0.0")
+	s.Whole("the database", s.LiveIn("/srv/agent"), 1)
+	s.beneath()
+}
+
+// A disk that is gone for good holds up the boot no longer than systemd waits for it,
+// and the transaction stays open until it is there again.
+func TestADiskThatDoesNotComeBackIsWaitedForAndNothingIsRestoredElsewhere(t *testing.T) {
+	s := lateData(t)
+	s.MidWatch("1.1.0")
+	s.Must("sed", "-i", "s|/bin/sleep 3|/bin/false|", "/etc/systemd/system/late.service")
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.LinkedFiles("1.1.0")
+	if code := s.Tick(); code != 4 {
+		t.Errorf("a tick without the data ends with %d", code)
+	}
+	s.LinkedFiles("1.1.0")
+	s.beneath()
+	s.Must("sed", "-i", "s|/bin/false|/bin/true|", "/etc/systemd/system/late.service")
+	s.Must("systemctl", "daemon-reload")
+	s.Must("systemctl", "start", dataMount)
+	s.Wants("1.0.0")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the tick with the data ends with %d", code)
+	}
+	s.Serves("1.0.0")
+	s.Whole("the database", s.LiveIn("/srv/agent"), 1)
+}

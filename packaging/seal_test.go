@@ -1,0 +1,82 @@
+package packaging
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An image with a secret in it is refused, however the secret is written.
+func TestAnImageWithATokenIsRefused(t *testing.T) {
+	const holds, inFile = "holds a token", "is a token: take it out"
+	for name, tc := range map[string]struct {
+		config string
+		files  []string // of the image
+		says   string   // empty: the image is sealed
+	}{
+		"no configuration":                    {},
+		"a path":                              {config: "teleport:\n  auth_token: /etc/teleport-join\n"},
+		"a path in quotes":                    {config: "teleport:\n  auth_token: \"/etc/teleport-join\"\n"},
+		"a path in flow style":                {config: "teleport: {join_params: {method: token, token_name: /etc/teleport-join}}\n"},
+		"no token":                            {config: "teleport:\n  auth_token: \"\"\n  join_params: {method: token, token_name: ~}\n"},
+		"a comment":                           {config: "teleport:\n  # auth_token: secret\n  nodename: x # token_name: secret\n"},
+		"IAM":                                 {config: "teleport:\n  join_params:\n    token_name: iam-token\n    method: iam\n"},
+		"IAM in flow style":                   {config: "teleport: {join_params: {token_name: iam-token, method: iam}}\n"},
+		"IAM in JSON":                         {config: `{"teleport": {"join_params": {"token_name": "iam-token", "method": "iam"}}}`},
+		"a TPM":                               {config: "teleport:\n  join_params: {method: tpm, token_name: tpm-token}\n"},
+		"the empty value of an earlier line":  {config: "teleport:\n  auth_token:\n  nodename: x\n"},
+		"a token":                             {config: "teleport:\n  auth_token: secret\n", says: holds},
+		"a token name without a method":       {config: "teleport:\n  join_params:\n    token_name: secret\n", says: holds},
+		"a token name with the method token":  {config: "teleport:\n  join_params:\n    method: token\n    token_name: secret\n", says: holds},
+		"a method that nobody knows":          {config: "teleport:\n  join_params: {method: other, token_name: secret}\n", says: holds},
+		"a token in flow style":               {config: "teleport: {auth_token: secret}\n", says: holds},
+		"a token after others in flow style":  {config: "teleport: {nodename: x, auth_token: secret, data_dir: /d}\n", says: holds},
+		"a token name in flow style":          {config: "teleport:\n  join_params: {method: token, token_name: secret}\n", says: holds},
+		"a token name first in flow style":    {config: "teleport:\n  join_params: {token_name: secret, method: token}\n", says: holds},
+		"a token in JSON":                     {config: `{"teleport": {"auth_token": "secret"}}`, says: holds},
+		"a token in single quotes":            {config: "teleport: {'auth_token' : 'secret'}\n", says: holds},
+		"a token on the line below":           {config: "teleport:\n  auth_token:\n    secret\n", says: holds},
+		"a token in a block":                  {config: "teleport:\n  auth_token: >-\n    secret\n", says: holds},
+		"an alias":                            {config: "x: &t secret\nteleport:\n  auth_token: *t\n", says: holds},
+		"a token beside IAM":                  {config: "teleport:\n  auth_token: secret\n  join_params: {method: iam, token_name: x}\n", says: holds},
+		"the secret of a registration":        {config: "teleport:\n  join_params: {method: iam, token_name: x, bound_keypair: {registration_secret: secret}}\n", says: holds},
+		"the file that it names":              {config: "teleport:\n  auth_token: /etc/teleport-join\n", files: []string{"etc/teleport-join"}, says: inFile},
+		"the file that flow style names":      {config: "teleport: {join_params: {method: token, token_name: /etc/teleport-join}}\n", files: []string{"etc/teleport-join"}, says: inFile},
+		"the file that cloud-init would make": {files: []string{"etc/teleport-token"}, says: inFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			write := func(name, content string) {
+				name = filepath.Join(root, name)
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("etc/machine-id", "of this machine\n")
+			if tc.config != "" {
+				write("etc/teleport.yaml", tc.config)
+			}
+			for _, f := range tc.files {
+				write(f, "secret\n")
+			}
+			out, err := exec.CommandContext(t.Context(), "sh", "cloud-init/seal-image.sh", root).CombinedOutput()
+			if tc.says == "" {
+				if err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(string(out), tc.says) {
+				t.Errorf("got %v: %s; want %q", err, out, tc.says)
+			}
+			if id, err := os.ReadFile(filepath.Join(root, "etc/machine-id")); string(id) != "of this machine\n" || err != nil {
+				t.Errorf("an image that is refused was changed: %q, %v", id, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package systemd
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// root is the root of a host on which systemd runs, and its private socket.
+func hostRoot(t *testing.T) (root, socket string) {
+	if os.Geteuid() != 0 {
+		t.Skip("the private socket is for root")
+	}
+	root = t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return root, filepath.Join(root, "run/systemd/private")
+}
+
+// greet is a systemd's part of the handshake of D-Bus.
+func greet(c net.Conn) {
+	lines := bufio.NewReader(c)
+	for {
+		line, err := lines.ReadString('\n')
+		switch {
+		case err != nil:
+			return
+		case strings.Contains(line, "AUTH EXTERNAL"):
+			io.WriteString(c, "DATA\r\n")
+		case strings.HasPrefix(line, "DATA"):
+			io.WriteString(c, "OK 0123456789abcdef0123456789abcdef\r\n")
+		case strings.Contains(line, "AUTH"):
+			io.WriteString(c, "REJECTED EXTERNAL\r\n")
+		case strings.HasPrefix(line, "NEGOTIATE_UNIX_FD"):
+			io.WriteString(c, "AGREE_UNIX_FD\r\n")
+		case strings.HasPrefix(line, "BEGIN"):
+			// Each call is answered by a message that says no more than that.
+			for {
+				call, err := dbus.DecodeMessage(lines)
+				if err != nil {
+					return
+				}
+				serial := binary.LittleEndian.AppendUint32(nil, call.Serial())
+				header := append([]byte{'l', 2, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 5, 1, 'u', 0}, serial...)
+				c.Write(header)
+			}
+		}
+	}
+}
+
+func serve(t *testing.T, socket string, do func(net.Conn)) {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			go do(c)
+		}
+	}()
+}
+
+// systemd re-executes itself: its socket is gone for a moment.
+func TestADialThatFailsIsTriedAgain(t *testing.T) {
+	root, socket := hostRoot(t)
+	go func() {
+		time.Sleep(4 * redialPause)
+		serve(t, socket, greet)
+	}()
+	conn, err := DialRoot(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
+func TestADialThatIsNotAnsweredEnds(t *testing.T) {
+	root, socket := hostRoot(t)
+	serve(t, socket, func(net.Conn) {})
+	_, err := dialer{root, time.Millisecond, 50 * time.Millisecond}.dial(t.Context())
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "no answer within 50ms") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// Who is told to stop in a dial stops, and goes on with nothing for want of a systemd.
+func TestASignalInADialIsASignal(t *testing.T) {
+	for name, silent := range map[string]bool{"that is not answered": true, "that fails": false} {
+		t.Run(name, func(t *testing.T) {
+			root, socket := hostRoot(t)
+			if silent {
+				serve(t, socket, func(net.Conn) {})
+			}
+			told := errors.New("told to stop")
+			ctx, stop := context.WithCancelCause(t.Context())
+			go func() {
+				time.Sleep(4 * redialPause)
+				stop(told)
+			}()
+			if _, err := DialRoot(ctx, root); !errors.Is(err, told) || errors.Is(err, ErrUnreachable) {
+				t.Errorf("it ends with %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"teleport-update/internal/durable"
+)
+
+// mountsFile is a drop-in of the recovery at boot. It is there while a transaction is
+// open, and no longer: a boot without one waits for no disk.
+func (u Units) mountsFile() string {
+	return filepath.Join(u.withDefaults().UnitDir, recoverUnit+".d", "50-agent-data.conf")
+}
+
+// AwaitMounts has the recovery at boot begin after what is mounted on the way to files,
+// if that is mounted at all: it asks for no mount, and a mount that fails holds nothing
+// up for good. systemd reads it at the next boot.
+func (u Units) AwaitMounts(files ...string) error {
+	path := u.mountsFile()
+	content := []byte(mark + "\n[Unit]\nAfter=" + strings.Join(mountUnits(files), " ") + "\n")
+	err := durable.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = durable.WriteFile(path, content, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("order the recovery at boot after the agent's data: %w", err)
+	}
+	return nil
+}
+
+// ForgetMounts takes away what AwaitMounts made.
+func (u Units) ForgetMounts() error {
+	path := u.mountsFile()
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := durable.Remove(path); err != nil {
+		return fmt.Errorf("forget the mounts of a transaction that is over: %w", err)
+	}
+	// An administrator may have drop-ins of their own there.
+	_ = durable.UnlinkNoSync(filepath.Dir(path))
+	return nil
+}
+
+// mountUnits names the unit of each folder above the files that may be a mount.
+func mountUnits(files []string) []string {
+	var units []string
+	for _, file := range files {
+		for dir := filepath.Dir(file); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			units = append(units, escapePath(dir)+".mount")
+		}
+	}
+	slices.Sort(units)
+	return slices.Compact(units)
+}
+
+// escapePath is systemd-escape(1) --path. That of go-systemd writes a line feed with one
+// digit.
+func escapePath(dir string) string {
+	var b strings.Builder
+	for i, c := range []byte(strings.Trim(dir, "/")) {
+		switch {
+		case c == '/':
+			b.WriteByte('-')
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == ':', c == '_', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return b.String()
+}
