@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/webclient"
 )
 
 const (
@@ -35,15 +38,75 @@ func adminSocketFlag() cli.Flag {
 	return &cli.StringFlag{Name: "admin-socket", EnvVars: []string{"TELEPORT_FIND_" + adminSocketEnv}, Value: adminSocket, Usage: "`PATH` of the running server's socket"}
 }
 
-// adminClient talks to the admin API of the server on this machine.
-type adminClient struct {
-	socket string
-	http   *http.Client
+// serverFlags say which server is asked; they stand before the command.
+func serverFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "server", EnvVars: []string{"TELEPORT_FIND_SERVER"}, Usage: "have commands ask the server at this `URL`, as its --admin-listen says, instead of the one on this machine"},
+		&cli.StringFlag{Name: "access-token-file", EnvVars: []string{"TELEPORT_FIND_ACCESS_TOKEN_FILE"}, TakesFile: true, Usage: "`FILE` with the access token for --server"},
+		&cli.StringFlag{Name: "server-ca-file", EnvVars: []string{"TELEPORT_FIND_SERVER_CA_FILE"}, TakesFile: true, Usage: "PEM `FILE` of further authorities to trust for --server"},
+	}
 }
 
+// adminClient talks to the admin API of a server.
+type adminClient struct {
+	at    string // socket or URL, for people
+	base  string // of the URLs of requests
+	token string // over the socket: none
+	http  *http.Client
+	err   error // why nobody can be asked
+}
+
+// newAdminClient returns one of the server on this machine, or of the one that --server names.
 func newAdminClient(c *cli.Context) *adminClient {
-	socket := c.String("admin-socket")
-	return &adminClient{socket: socket, http: newSocketClient(socket)}
+	address := c.String("server")
+	if address == "" {
+		socket := c.String("admin-socket")
+		return &adminClient{at: socket, base: "http://admin", http: newSocketClient(socket)}
+	}
+	a := &adminClient{at: address, base: strings.TrimRight(address, "/")}
+	if a.err = checkServer(address); a.err == nil {
+		a.token, a.err = readToken(c.String("access-token-file"))
+	}
+	if a.err == nil {
+		a.http, a.err = webclient.New(webclient.Options{CAFile: c.String("server-ca-file"), UserAgent: "teleport-find/" + version})
+	}
+	if a.err == nil {
+		a.http.Timeout = adminTime
+		// Whoever is sent elsewhere does not carry the token there.
+		a.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	return a
+}
+
+// checkServer refuses to send a token where others could read it.
+func checkServer(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Path != "" && u.Path != "/":
+		return usageErrorf("--server %q is no URL such as https://find.example.com:3444", address)
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http":
+		if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && ip.IsLoopback() {
+			return nil
+		}
+	}
+	return usageErrorf("--server %s: an access token is sent over https only, or to a loopback address", address)
+}
+
+func readToken(file string) (string, error) {
+	if file == "" {
+		return "", usageErrorf("--server needs --access-token-file; \"teleport-find access add\" makes the token")
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the access token: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || len(token) > 200 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s holds no access token: one word is expected", file)
+	}
+	return token, nil
 }
 
 // newSocketClient connects to a socket, whatever the address.
@@ -120,15 +183,21 @@ func (a *adminClient) ask(ctx context.Context, method, path string, body, answer
 		return err
 	}
 	if err := json.Unmarshal(said, answer); err != nil {
-		return fmt.Errorf("the answer of %s is not understood (is the server of another version?): %w", a.socket, err)
+		return fmt.Errorf("the answer of %s is not understood (is the server of another version?): %w", a.at, err)
 	}
 	return nil
 }
 
 func (a *adminClient) do(ctx context.Context, method, path string, data []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+path, bytes.NewReader(data))
+	if a.err != nil {
+		return nil, a.err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
+	}
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
 	resp, err := a.http.Do(req)
 	if err != nil {
@@ -137,14 +206,18 @@ func (a *adminClient) do(ctx context.Context, method, path string, data []byte) 
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", a.socket, err)
+		return nil, fmt.Errorf("read the answer of %s: %w", a.at, err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return body, nil
 	}
 	var said server.AdminError
 	if json.Unmarshal(body, &said) != nil || said.Error == "" {
-		return nil, fmt.Errorf("%s answers %s: is that the socket of a find server?", a.socket, resp.Status)
+		what := "socket"
+		if a.token != "" {
+			what = "admin API"
+		}
+		return nil, fmt.Errorf("%s answers %s: is that the %s of a find server?", a.at, resp.Status, what)
 	}
 	if method != http.MethodGet && resp.StatusCode < 500 {
 		said.Error += "; nothing was written"
@@ -154,10 +227,12 @@ func (a *adminClient) do(ctx context.Context, method, path string, data []byte) 
 
 func (a *adminClient) explain(err error) error {
 	switch {
+	case a.token != "":
+		return fmt.Errorf("ask the find server: %w; is that the address of its --admin-listen?", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf(`no find server listens on %s: start it ("systemctl start teleport-find"), or say with --admin-socket where it listens`, a.socket)
+		return fmt.Errorf(`no find server listens on %s: start it ("systemctl start teleport-find"), or say with --admin-socket where it listens`, a.at)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("no permission to open %s: only root and the user that the server runs as have it", a.socket)
+		return fmt.Errorf("no permission to open %s: only root and the user that the server runs as have it", a.at)
 	}
-	return fmt.Errorf("ask the find server at %s: %w", a.socket, err)
+	return fmt.Errorf("ask the find server at %s: %w", a.at, err)
 }

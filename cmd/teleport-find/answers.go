@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +33,8 @@ type answers struct {
 	engine *server.Engine // nil likewise
 	fleet  *server.Fleet  // nil likewise
 	asked  *server.Asked
-	frozen string // why not
+	access *server.Access // nil likewise
+	frozen string         // why not
 
 	channels *server.Channels
 }
@@ -59,19 +64,20 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 		return nil, err
 	}
 	stored, err := server.NewStored(c.Context, server.StoredOptions{
-		Store: resources, Base: base, Edition: releases.Edition(c.String("edition")), Releases: files, Log: log,
+		Store: resources, Base: base, Edition: releases.Edition(c.String("edition")), Releases: files, Clock: now, Log: log,
 	})
 	if err != nil {
 		resources.Close()
 		return nil, err
 	}
-	fleet, err := server.OpenFleet(c.Context, server.FleetOptions{Store: resources, Clock: time.Now, Jitter: base.Jitter, Log: log})
+	fleet, err := server.OpenFleet(c.Context, server.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Log: log})
 	if err != nil {
 		resources.Close()
 		return nil, err
 	}
 	return &answers{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, stored: stored, fleet: fleet,
+		access: server.NewAccess(resources, now),
 		engine: server.NewEngine(server.EngineOptions{Stored: stored, Inventory: fleet, Log: log}),
 	}, nil
 }
@@ -86,14 +92,16 @@ func (a *answers) run(ctx context.Context) (wait func()) {
 	var running sync.WaitGroup
 	every := func(d time.Duration, run func(context.Context, <-chan time.Time)) {
 		running.Go(func() {
-			ticker := time.NewTicker(d)
-			defer ticker.Stop()
-			run(ctx, ticker.C)
+			looks, stop := ticks(d)
+			defer stop()
+			run(ctx, looks)
 		})
 	}
 	every(server.TickEvery, a.engine.Run)
 	every(server.SyncEvery, a.fleet.Run)
 	every(time.Minute, a.spare)
+	hostname, _ := os.Hostname()
+	every(time.Minute, (&server.Publisher{Name: server.ServerName(hostname), Stored: a.stored, Fleet: a.fleet}).Run)
 	return func() {
 		stop()
 		running.Wait()
@@ -112,28 +120,53 @@ func (a *answers) spare(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// admin serves the admin API, if it is asked for, until ctx ends. The function it
-// returns waits for that.
-func (a *answers) admin(ctx context.Context, c *cli.Context, log *slog.Logger) (wait func(), err error) {
-	path := c.String("admin-socket")
-	if path == "" {
-		return func() {}, nil
+// admin serves the admin API on its socket, and over TCP to those who have a token, as far as it is asked
+// for, until ctx ends. The function it returns waits for that.
+func (a *answers) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
+	options := server.AdminOptions{Stored: a.stored, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Frozen: a.frozen, Log: log}
+	handler := server.NewAdmin(options)
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	wait = func() {
+		stop()
+		running.Wait()
 	}
-	listener, err := server.ListenAdmin(ctx, path)
+	serve := func(listener net.Listener, handler http.Handler) {
+		running.Go(func() {
+			if err := server.ServeAdmin(ctx, listener, handler, log); err != nil {
+				log.Error("the admin API has ended", "error", err)
+			}
+		})
+	}
+	if path := c.String("admin-socket"); path != "" {
+		listener, err := server.ListenAdmin(ctx, path)
+		if err != nil {
+			wait()
+			return nil, err
+		}
+		serve(listener, handler)
+	}
+	if address := c.String("admin-listen"); address != "" && a.access != nil {
+		listener, err := listenTLS(address, config)
+		if err != nil {
+			wait()
+			return nil, fmt.Errorf("--admin-listen: %w", err)
+		}
+		log.Info("serving the admin API to those who have an access token", "address", listener.Addr())
+		serve(listener, server.RequireAccess(a.access, handler))
+	}
+	return wait, nil
+}
+
+// listenTLS listens for TLS, or on a loopback address without a config for plain http.
+func listenTLS(address string, config *tls.Config) (net.Listener, error) {
+	addr, err := server.ResolveListen(address, config != nil)
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		handler := server.NewAdmin(server.AdminOptions{Stored: a.stored, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Frozen: a.frozen, Log: log})
-		if err := server.ServeAdmin(ctx, listener, handler, log); err != nil {
-			log.Error("the admin API has ended", "error", err)
-		}
-	}()
-	return func() {
-		stop()
-		<-done
-	}, nil
+	listener, err := net.ListenTCP("tcp", addr)
+	if err != nil || config == nil {
+		return listener, err
+	}
+	return tls.NewListener(listener, config), nil
 }

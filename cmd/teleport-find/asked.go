@@ -3,8 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,34 +25,29 @@ ask, in any name: the numbers are unconfirmed, and no rollout depends on them.`,
 		OnUsageError: onUsageError,
 		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Action: func(c *cli.Context) error {
-			if words, err := wordsOf(c); err != nil {
-				return err
-			} else if len(words) > 0 {
-				return usageErrorf("asked takes no arguments, got %q", words[0])
-			}
-			var a server.AdminAsked
-			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/asked", nil, &a); err != nil {
+			if err := noWords(c); err != nil {
 				return err
 			}
-			if c.String("output") != "table" {
-				return printValue(c, a)
-			}
-			fmt.Fprintf(c.App.Writer, "unconfirmed: %d questions since %s\n\n", a.Questions, rollout.Clock(a.Since))
-			t := newTable("GROUP", "QUESTIONS", "HOSTS, ABOUT", "TOLD")
-			for _, g := range a.Groups {
-				var told []string
-				for _, v := range slices.Sorted(maps.Keys(g.Versions)) {
-					told = append(told, fmt.Sprintf("%s: %d", cmp.Or(v, "no version"), g.Versions[v]))
-				}
-				t.row(cmp.Or(g.Group, "-"), strconv.FormatInt(g.Questions, 10), strconv.Itoa(g.Hosts), strings.Join(told, ", "))
-			}
-			if err := t.print(c.App.Writer); err != nil {
-				return err
-			}
-			for _, name := range slices.Sorted(maps.Keys(a.Unknown)) {
-				fmt.Fprintf(c.App.Writer, "group %s is in no schedule: %d questions\n", strconv.Quote(name), a.Unknown[name])
-			}
-			return nil
+			return show(c, "/v1/asked", writeAsked)
 		},
 	}
+}
+
+func writeAsked(w io.Writer, a server.AdminAsked) error {
+	fmt.Fprintf(w, "unconfirmed: %d questions since %s\n\n", a.Questions, rollout.Clock(a.Since))
+	t := newTable("GROUP", "QUESTIONS", "HOSTS, ABOUT", "TOLD")
+	for _, g := range a.Groups {
+		var told []string
+		for _, v := range slices.Sorted(maps.Keys(g.Versions)) {
+			told = append(told, fmt.Sprintf("%s: %d", cmp.Or(v, "no version"), g.Versions[v]))
+		}
+		t.row(cmp.Or(g.Group, "-"), strconv.FormatInt(g.Questions, 10), strconv.Itoa(g.Hosts), strings.Join(told, ", "))
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Unknown)) {
+		fmt.Fprintf(w, "group %s is in no schedule: %d questions\n", strconv.Quote(name), a.Unknown[name])
+	}
+	return nil
 }

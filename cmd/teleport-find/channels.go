@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -22,7 +24,7 @@ func newChannels(c *cli.Context, answers server.Answerer, log *slog.Logger) (*se
 	if err != nil {
 		return nil, err
 	}
-	return server.NewChannels(server.ChannelsOptions{File: c.String("channels"), Groups: answers.(server.GroupSource), HTTP: client, Log: log})
+	return server.NewChannels(server.ChannelsOptions{File: c.String("channels"), Groups: answers.(server.GroupSource), HTTP: client, Clock: now, Log: log})
 }
 
 func channelsCommand() *cli.Command {
@@ -43,32 +45,24 @@ asked once a minute, and its last good answer stays. The channel default follows
 		OnUsageError: onUsageError,
 		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Action: func(c *cli.Context) error {
-			if words, err := wordsOf(c); err != nil {
-				return err
-			} else if len(words) > 0 {
-				return usageErrorf("channels takes no arguments, got %q", words[0])
-			}
-			var all server.AdminChannels
-			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/channels", nil, &all); err != nil {
+			if err := noWords(c); err != nil {
 				return err
 			}
-			if c.String("output") != "table" {
-				return printValue(c, all)
-			}
-			t := newTable("CHANNEL", "VERSION", "CRITICAL", "FROM", "REMARK")
-			for _, one := range all.Channels {
-				said, note := one.Version, ""
-				if said == "" {
-					said = "none"
-				}
-				if one.Error != "" {
-					note = fmt.Sprintf("the answer is %s old: %s", (time.Duration(one.Age) * time.Second), firstLine(one.Error))
-				}
-				t.row(one.Name, said, yesNo(one.Critical), one.Source, note)
-			}
-			return t.print(c.App.Writer)
+			return show(c, "/v1/channels", writeChannels)
 		},
 	}
+}
+
+func writeChannels(w io.Writer, all server.AdminChannels) error {
+	t := newTable("CHANNEL", "VERSION", "CRITICAL", "FROM", "REMARK")
+	for _, one := range all.Channels {
+		note := ""
+		if one.Error != "" {
+			note = fmt.Sprintf("the answer is %s old: %s", (time.Duration(one.Age) * time.Second), firstLine(one.Error))
+		}
+		t.row(one.Name, cmp.Or(one.Version, "none"), yesNo(one.Critical), one.Source, note)
+	}
+	return t.print(w)
 }
 
 func yesNo(yes bool) string {
@@ -92,12 +86,9 @@ one step. Where a channel has no version now, the file is removed. Channels that
 			outputFlag("table"), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			words, err := wordsOf(c)
+			dir, err := oneWord(c, "one folder")
 			if err != nil {
 				return err
-			}
-			if len(words) != 1 {
-				return usageErrorf("export-channels takes one folder, got %q", words)
 			}
 			var all server.AdminChannels
 			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/channels", nil, &all); err != nil {
@@ -109,25 +100,24 @@ one step. Where a channel has no version now, the file is removed. Channels that
 					return err
 				}
 				for _, below := range []string{"/v1/", server.ChannelPath} {
-					did, err := exportChannel(filepath.Join(words[0], below, one.Name), one, c.Bool("dry-run"))
+					did, err := exportChannel(filepath.Join(dir, below, one.Name), one, c.Bool("dry-run"))
 					written = append(written, did...)
 					if err != nil {
 						return err
 					}
 				}
 			}
-			if c.String("output") != "table" {
-				return printValue(c, written)
-			}
-			t := newTable("FILE", "CONTENT", "")
-			for _, f := range written {
-				did := f.Change
-				if c.Bool("dry-run") && did != "unchanged" {
-					did = "would be " + did
+			return printAs(c, written, func(w io.Writer, written []exported) error {
+				t := newTable("FILE", "CONTENT", "")
+				for _, f := range written {
+					did := f.Change
+					if c.Bool("dry-run") && did != "unchanged" {
+						did = "would be " + did
+					}
+					t.row(f.File, f.Content, did)
 				}
-				t.row(f.File, f.Content, did)
-			}
-			return t.print(c.App.Writer)
+				return t.print(w)
+			})
 		},
 	}
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"net/http"
+	"io"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -21,26 +21,19 @@ func historyCommand() *cli.Command {
 			outputFlag("table"), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if words, err := wordsOf(c); err != nil {
+			if err := noWords(c); err != nil {
 				return err
-			} else if len(words) > 0 {
-				return usageErrorf("history takes no arguments, got %q", words[0])
 			}
 			if c.Int("limit") < 1 {
 				return usageErrorf("--limit %d is no number of changes", c.Int("limit"))
 			}
-			var h server.AdminHistory
-			if err := newAdminClient(c).ask(c.Context, http.MethodGet, fmt.Sprintf("/v1/history?limit=%d", c.Int("limit")), nil, &h); err != nil {
-				return err
-			}
-			if c.String("output") != "table" {
-				return printValue(c, h)
-			}
-			t := newTable("WHEN", "WHO", "RESOURCE", "REVISION", "WHY", "WHAT")
-			for _, r := range h.Records {
-				t.row(r.Time.UTC().Format(time.DateTime), r.Who, r.Key, fmt.Sprintf("%d → %d", r.From, r.To), firstLine(r.Why), firstLine(r.What))
-			}
-			return t.print(c.App.Writer)
+			return show(c, fmt.Sprintf("/v1/history?limit=%d", c.Int("limit")), func(w io.Writer, h server.AdminHistory) error {
+				t := newTable("WHEN", "WHO", "RESOURCE", "REVISION", "WHY", "WHAT")
+				for _, r := range h.Records {
+					t.row(r.Time.UTC().Format(time.DateTime), r.Who, r.Key, fmt.Sprintf("%d → %d", r.From, r.To), firstLine(r.Why), firstLine(r.What))
+				}
+				return t.print(w)
+			})
 		},
 	}
 }

@@ -31,10 +31,8 @@ and waiting.`,
 			outputFlag("table"), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if words, err := wordsOf(c); err != nil {
-				return err
-			} else if len(words) > 0 {
-				return usageErrorf("hosts takes no arguments, got %q; one host: teleport-find host ID", words[0])
+			if err := noWords(c); err != nil {
+				return fmt.Errorf("%w; one host: teleport-find host ID", err)
 			}
 			if c.Int("limit") < 1 {
 				return usageErrorf("--limit %d is no number of hosts", c.Int("limit"))
@@ -43,18 +41,7 @@ and waiting.`,
 			if err != nil {
 				return err
 			}
-			if c.String("output") != "table" {
-				return printValue(c, found)
-			}
-			t := newTable("HOST", "ID", "GROUP", "VERSION", "STATE", "LAST REPORT", "REMARK")
-			for _, h := range found.Hosts {
-				seen := "never"
-				if !h.LastSeen.IsZero() {
-					seen = rollout.Clock(h.LastSeen)
-				}
-				t.row(cmp.Or(h.Hostname, "-"), h.ID, h.Group, h.Version, string(h.State), seen, remark(h))
-			}
-			if err := t.print(c.App.Writer); err != nil {
+			if err := printAs(c, found, writeHosts); err != nil {
 				return err
 			}
 			if more := found.Total - len(found.Hosts); more > 0 {
@@ -63,6 +50,18 @@ and waiting.`,
 			return nil
 		},
 	}
+}
+
+func writeHosts(w io.Writer, found server.AdminHosts) error {
+	t := newTable("HOST", "ID", "GROUP", "VERSION", "STATE", "LAST REPORT", "REMARK")
+	for _, h := range found.Hosts {
+		seen := "never"
+		if !h.LastSeen.IsZero() {
+			seen = rollout.Clock(h.LastSeen)
+		}
+		t.row(cmp.Or(h.Hostname, "-"), h.ID, h.Group, h.Version, string(h.State), seen, remark(h))
+	}
+	return t.print(w)
 }
 
 // askHosts goes through the pages of the server.
@@ -115,22 +114,18 @@ that does not report, --group does.`,
 			outputFlag("table"), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			words, err := wordsOf(c)
+			id, err := oneWord(c, "the UUID of one host")
 			if err != nil {
 				return err
 			}
-			if len(words) != 1 {
-				return usageErrorf("host takes the UUID of one host, got %q", words)
-			}
-			told, err := askWhy(c, words[0])
+			told, err := askWhy(c, id)
 			if err != nil {
 				return err
 			}
-			if c.String("output") != "table" {
-				return printValue(c, told)
-			}
-			_, err = io.WriteString(c.App.Writer, whyText(told))
-			return err
+			return printAs(c, told, func(w io.Writer, told hostWhy) error {
+				_, err := io.WriteString(w, whyText(told))
+				return err
+			})
 		},
 	}
 }

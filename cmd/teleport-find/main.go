@@ -34,10 +34,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		HideHelpCommand: true,
 		OnUsageError:    onUsageError,
 		ExitErrHandler:  func(*cli.Context, error) {}, // the exit code is decided below
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, DisableDefaultText: true, Usage: "print the version of this program"},
 			&cli.BoolFlag{Name: "debug", EnvVars: []string{"TELEPORT_FIND_DEBUG"}, Usage: "log each request too"},
 			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text", Usage: "how to write the log, `text|json`"},
-		},
+		}, serverFlags()...),
 		Commands: append([]*cli.Command{
 			serveCommand(),
 			statusCommand(),
@@ -56,6 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			historyCommand(),
 			tokensCommand(),
 			revokeCommand(),
+			accessCommand(),
 			channelsCommand(),
 			exportChannelsCommand(),
 			mirrorCommand(),
@@ -63,16 +65,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 				Name:         "version",
 				Usage:        "print the version of this program",
 				OnUsageError: onUsageError,
+				Flags:        []cli.Flag{outputFlag("table")},
 				Action: func(c *cli.Context) error {
-					if c.NArg() > 0 {
-						return usageErrorf("version takes no arguments, got %q", c.Args().First())
+					if err := noWords(c); err != nil {
+						return err
 					}
-					_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-					return err
+					return printVersion(c)
 				},
 			},
 		}, orderCommands()...),
 		Action: func(c *cli.Context) error {
+			if c.Bool("version") && c.NArg() == 0 {
+				return printVersion(c)
+			}
 			if c.NArg() > 0 {
 				return usageErrorf("there is no command %q; see teleport-find --help", c.Args().First())
 			}
@@ -100,6 +105,14 @@ func spelled(args []string) []string {
 		return append(append([]string{args[0]}, args[2:]...), "--help")
 	}
 	return args
+}
+
+func printVersion(c *cli.Context) error {
+	if format := c.String("output"); format == "json" || format == "yaml" {
+		return printValue(c, map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+	}
+	_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }
 
 // usageError is an error in how the program was called.

@@ -160,6 +160,9 @@ func TestExitCodes(t *testing.T) {
 		want string
 	}{
 		{"version", "", 0, "teleport-find 1.2.3-test ("},
+		{"version -o json", "", 0, `"version":"1.2.3-test"}`},
+		{"version now", "", 2, "version takes no arguments"},
+		{"--version", "", 0, "teleport-find 1.2.3-test ("},
 		{"--help", "", 0, "USAGE"},
 		{"serve --help", "", 0, "TELEPORT_FIND_GROUPS"},
 		{"", "", 2, "which command?"},

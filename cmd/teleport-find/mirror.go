@@ -25,7 +25,7 @@ func mirrorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "mirror",
 		Usage: "fill a folder with releases, to serve them or to carry them to hosts without a network",
-		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] {VERSION… | --newest N}\n" +
+		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] [-o table|json|yaml] {VERSION… | --newest N}\n" +
 			"teleport-find mirror --to DIR --prune [--keep N] [--dry-run] [VERSION…]\n" +
 			"teleport-find mirror --check {--to DIR | FILE…}",
 		Description: `Downloads the tarball of each version, edition and architecture with its checksum, and puts both into DIR
@@ -39,6 +39,8 @@ told by the server on this machine, or have told it that they run; where that ca
 With --check nothing is downloaded. It reads the tarballs FILE…, or all of DIR, and prints for each that it is ok, or every
 rule for which hosts would refuse it; the exit code is 1 if there is one.
 
+With -o json each file is a line, printed as soon as it is done.
+
 Hosts can also read the folder itself, from media or a share:
 
    teleport-update enable --proxy ADDR --template 'file:///DIR/` + server.NameTemplate + `'`,
@@ -51,7 +53,7 @@ Hosts can also read the folder itself, from media or a share:
 			&cli.BoolFlag{Name: "prune", Usage: "then remove from DIR what is not named, nor kept by --keep, nor run or told by the server's hosts"},
 			&cli.IntFlag{Name: "keep", Usage: "with --prune, keep the newest `N` versions of DIR too"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "with --prune, say what would be removed; download and remove nothing"},
-			adminSocketFlag(),
+			outputFlag("table"), adminSocketFlag(),
 			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)), Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
 			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH), Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust"},
@@ -76,7 +78,7 @@ func mirror(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	words, err := interleaved(c)
+	words, err := wordsOf(c)
 	if err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func mirror(c *cli.Context) error {
 		if saved.Present {
 			how = "was there"
 		}
-		if _, err := fmt.Fprintf(c.App.Writer, "%s  %s  %s\n", saved.SHA256, name, how); err != nil {
+		if err := printItem(c, mirrored{File: name, SHA256: saved.SHA256, Is: how}, saved.SHA256+"  "+name+"  "+how); err != nil {
 			return err
 		}
 	}
@@ -156,6 +158,14 @@ func mirror(c *cli.Context) error {
 		return prune(c, dir, words, false)
 	}
 	return nil
+}
+
+// mirrored is what became of a file.
+type mirrored struct {
+	File     string   `json:"file"`
+	SHA256   string   `json:"sha256,omitempty"`
+	Is       string   `json:"is"`                 // saved, was there, removed, would be removed, ok, refused
+	Problems []string `json:"problems,omitempty"` // for which hosts would refuse it
 }
 
 // wantedBy is every combination of what the command line names, once.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -38,16 +39,19 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 		if _, err := os.Lstat(path + ".sha256"); !named && errors.Is(err, fs.ErrNotExist) {
 			lines = append(lines, "it has no checksum file, which hosts need that read the folder themselves")
 		}
-		switch {
-		case err != nil || len(lines) > 0:
+		checked, text := mirrored{File: path, Is: "ok", Problems: lines}, path+": ok"
+		if err != nil || len(lines) > 0 {
 			refused++
-		default:
-			lines = append(lines, "ok")
-		}
-		for _, line := range lines {
-			if _, err := fmt.Fprintf(c.App.Writer, "%s: %s\n", path, line); err != nil {
-				return err
+			checked.Is, text = "refused", ""
+			for _, line := range lines {
+				text += path + ": " + line + "\n"
 			}
+		}
+		if text = strings.TrimSuffix(text, "\n"); text == "" && c.String("output") == "table" {
+			continue // the log has why
+		}
+		if err := printItem(c, checked, text); err != nil {
+			return err
 		}
 	}
 	if refused > 0 {

@@ -64,6 +64,15 @@ func TestAMirrorIsCheckedByTheRulesOfHosts(t *testing.T) {
 	if out != dir+strings.Join(want, "\n"+dir)+"\n" || !strings.Contains(log, "4 of 5 tarballs would be refused by hosts") {
 		t.Errorf("it says\n%s%s\nwant\n%s", out, log, strings.Join(want, "\n"))
 	}
+	// As JSON, each file is a line.
+	out, _ = check(1, "-o", "json", "a.tar.gz", "b.tar.zst", "none.tar.gz")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || lines[0] != `{"file":"a.tar.gz","is":"ok"}` ||
+		!strings.HasPrefix(lines[1], `{"file":"b.tar.zst","is":"refused","problems":["entry \"teleport/su\" has mode`) || lines[2] != `{"file":"none.tar.gz","is":"refused"}` {
+		t.Errorf("as JSON it says\n%s", out)
+	}
+	if out, _ := check(0, "-o", "yaml", "a.tar.gz"); out != "- file: a.tar.gz\n  is: ok\n" {
+		t.Errorf("as YAML it says\n%s", out)
+	}
 	// Named ones need no checksum file yet, and flags may follow them.
 	if out, _ := check(0, "a.tar.gz", "d.tar.gz"); out != "a.tar.gz: ok\nd.tar.gz: ok\n" {
 		t.Errorf("of named ones it says\n%s", out)

@@ -64,11 +64,10 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 			if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order, &result); err != nil {
 				return err
 			}
-			if c.String("output") != "table" {
-				return printValue(c, result)
-			}
-			_, err = io.WriteString(c.App.Writer, orderText(result, c.Bool("dry-run")))
-			return err
+			return printAs(c, result, func(w io.Writer, result server.AdminOrderResult) error {
+				_, err := io.WriteString(w, orderText(result, c.Bool("dry-run")))
+				return err
+			})
 		},
 	}
 }

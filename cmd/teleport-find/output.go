@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"unicode"
@@ -27,6 +28,57 @@ func wordsOf(c *cli.Context) ([]string, error) {
 		err = usageErrorf("-o %q is none of %s", c.String("output"), strings.Join(formats, ", "))
 	}
 	return words, err
+}
+
+// noWords is wordsOf, of a command that takes none.
+func noWords(c *cli.Context) error {
+	words, err := wordsOf(c)
+	if err == nil && len(words) > 0 {
+		err = usageErrorf("%s takes no arguments, got %q", c.Command.Name, words[0])
+	}
+	return err
+}
+
+// oneWord is wordsOf, of a command that takes one.
+func oneWord(c *cli.Context, what string) (string, error) {
+	words, err := wordsOf(c)
+	if err == nil && len(words) != 1 {
+		err = usageErrorf("%s takes %s, got %q", c.Command.Name, what, words)
+	}
+	if err != nil {
+		return "", err
+	}
+	return words[0], nil
+}
+
+// show prints what the server has at a path. The table is for people.
+func show[T any](c *cli.Context, path string, table func(io.Writer, T) error) error {
+	var value T
+	if err := newAdminClient(c).ask(c.Context, http.MethodGet, path, nil, &value); err != nil {
+		return err
+	}
+	return printAs(c, value, table)
+}
+
+// printAs prints a value as it was asked for.
+func printAs[T any](c *cli.Context, value T, table func(io.Writer, T) error) error {
+	if c.String("output") == "table" {
+		return table(c.App.Writer, value)
+	}
+	return printValue(c, value)
+}
+
+// printItem prints one of several values as soon as it is known: a line of text, a line of JSON, or an item of a list
+// in YAML.
+func printItem(c *cli.Context, value any, text string) error {
+	switch c.String("output") {
+	case "table":
+		_, err := fmt.Fprintln(c.App.Writer, text)
+		return err
+	case "yaml":
+		return printValue(c, []any{value})
+	}
+	return printValue(c, value)
 }
 
 // printValue prints what has fields for JSON, as JSON or YAML.

@@ -122,7 +122,7 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 				}
 			}
 		}
-		if _, err := fmt.Fprintf(c.App.Writer, "%s  %s\n", e.Name(), did); err != nil {
+		if err := printItem(c, mirrored{File: e.Name(), Is: did}, e.Name()+"  "+did); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 // Where there is no server there are none.
 func neededVersions(c *cli.Context) (list []string, err error) {
 	client := newAdminClient(c)
-	if _, err := os.Lstat(client.socket); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(client.at); c.String("server") == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	var now server.AdminOverview

@@ -77,6 +77,7 @@ func TestMirrorPrunes(t *testing.T) {
 	mirror(2, "1 or more", "--newest", "-1")
 	mirror(2, "semantic version", "--prune", "latest")
 	mirror(0, "teleport-v9.0.0-linux-amd64-bin.tar.gz  would be removed\n", "--prune", "--dry-run", "15.0.0", "--keep", "2")
+	mirror(0, `{"file":"teleport-v9.0.0-linux-amd64-bin.tar.gz","is":"would be removed"}`, "--prune", "--dry-run", "15.0.0", "--keep", "2", "-o", "json")
 	has("15.0.0 15.2.0 15.2.0-rc.1 9.0.0 README")
 	// What cannot be had keeps everything.
 	mirror(1, "1 of 1 tarballs are missing", "--prune", "15.9.0")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,19 +23,10 @@ func reportCommand() *cli.Command {
 		OnUsageError: onUsageError,
 		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Action: func(c *cli.Context) error {
-			if words, err := wordsOf(c); err != nil {
-				return err
-			} else if len(words) > 0 {
-				return usageErrorf("report takes no arguments, got %q", words[0])
-			}
-			var n server.AdminCounts
-			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/counts", nil, &n); err != nil {
+			if err := noWords(c); err != nil {
 				return err
 			}
-			if c.String("output") != "table" {
-				return printValue(c, n)
-			}
-			return writeReport(c.App.Writer, n)
+			return show(c, "/v1/counts", writeReport)
 		},
 	}
 }

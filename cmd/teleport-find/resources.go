@@ -6,9 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -145,10 +142,8 @@ the more restrictive one is what counts. A --groups file or --agent-version goes
 		OnUsageError: onUsageError,
 		Flags:        changeFlags(),
 		Action: func(c *cli.Context) error {
-			if words, err := wordsOf(c); err != nil {
+			if err := noWords(c); err != nil {
 				return err
-			} else if len(words) > 0 {
-				return usageErrorf("%s takes no arguments, got %q", name, words[0])
 			}
 			return edit(c, func() rollout.Resource { return rollout.NewConfig() }, func(r rollout.Resource) error {
 				r.(*rollout.Config).Spec.Agents.Mode = mode
@@ -226,110 +221,6 @@ func readFile(c *cli.Context, name string) ([]rollout.Resource, error) {
 	return list, nil
 }
 
-func getCommand() *cli.Command {
-	kinds := strings.Join(slices.Concat(rollout.Kinds, rollout.SystemKinds), "|")
-	return &cli.Command{
-		Name:         "get",
-		Usage:        "print a resource, or all",
-		UsageText:    "teleport-find get [" + kinds + "[/NAME]] [-o yaml|json|table] [--admin-socket PATH]",
-		OnUsageError: onUsageError,
-		Flags:        []cli.Flag{outputFlag("yaml"), adminSocketFlag()},
-		Action: func(c *cli.Context) error {
-			words, err := wordsOf(c)
-			if err != nil {
-				return err
-			}
-			if len(words) > 1 || len(words) == 1 && !knownKind(words[0]) {
-				return usageErrorf("get takes one of %s, got %q", strings.ReplaceAll(kinds, "|", ", "), words)
-			}
-			if len(words) == 0 {
-				return getAll(c)
-			}
-			r, err := newAdminClient(c).get(c.Context, words[0])
-			if err != nil {
-				return err
-			}
-			return printResources(c, r)
-		},
-	}
-}
-
-func getAll(c *cli.Context) error {
-	client := newAdminClient(c)
-	var all server.AdminResources
-	if err := client.ask(c.Context, http.MethodGet, "/v1/resources", nil, &all); err != nil {
-		return err
-	}
-	var list []rollout.Resource
-	for _, data := range all.Resources {
-		parsed, err := rollout.Parse(data)
-		if err != nil {
-			return fmt.Errorf("a resource of the server is not understood (is it of another version?): %w", err)
-		}
-		list = append(list, parsed...)
-	}
-	return printResources(c, list...)
-}
-
-// printResources prints them as "apply" takes them, or the list of them.
-func printResources(c *cli.Context, list ...rollout.Resource) error {
-	if c.String("output") == "table" {
-		t := newTable("KIND", "NAME", "REVISION")
-		for _, r := range list {
-			t.row(r.GetKind(), r.GetMetadata().Name, strconv.FormatInt(r.GetMetadata().Revision, 10))
-		}
-		return t.print(c.App.Writer)
-	}
-	write := map[string]func(rollout.Resource) ([]byte, error){"yaml": rollout.YAML, "json": rollout.JSON}[c.String("output")]
-	for i, r := range list {
-		data, err := write(r)
-		if err != nil {
-			return err
-		}
-		if i > 0 && c.String("output") == "yaml" {
-			data = append([]byte("---\n"), data...)
-		}
-		if _, err := fmt.Fprintf(c.App.Writer, "%s\n", strings.TrimSpace(string(data))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// knownKind takes the name of a resource after its kind.
-func knownKind(word string) bool {
-	kind, _, named := strings.Cut(word, "/")
-	several := kind == rollout.KindReport || kind == rollout.KindPlan
-	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && named == several
-}
-
-// edit changes a resource, or begins one. Should somebody else change it at the
-// same time, both changes are made.
-func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error) error {
-	client := newAdminClient(c)
-	for attempt := 1; ; attempt++ {
-		kind := begin().GetKind()
-		r, err := client.get(c.Context, kind)
-		isNew := refused(err, http.StatusNotFound)
-		if isNew {
-			r = begin()
-		} else if err != nil {
-			return err
-		}
-		if err := change(r); err != nil {
-			return err
-		}
-		result, err := client.put(c.Context, []rollout.Resource{r}, c.Bool("dry-run"), isNew, c.String("reason"))
-		if refused(err, http.StatusPreconditionFailed) && attempt < 10 {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		return tell(c, result)
-	}
-}
-
 // forgetVersion is the way back to the newest release.
 func forgetVersion(c *cli.Context, words []string) error {
 	if len(words) > 0 || c.String("schedule") != "" || c.String("start") != "" {
@@ -341,63 +232,4 @@ func forgetVersion(c *cli.Context, words []string) error {
 		return err
 	}
 	return tell(c, result)
-}
-
-// tell says what was done, and warns on the error output.
-func tell(c *cli.Context, result server.AdminResult) error {
-	if c.String("output") != "table" {
-		return printValue(c, result)
-	}
-	text := ""
-	for _, r := range result.Resources {
-		did := string(r.Change)
-		if c.Bool("dry-run") {
-			if r.Change != server.Unchanged {
-				did = "would be " + did
-			}
-			did += " (a dry run)"
-		}
-		text += r.Kind + " " + did + "\n"
-	}
-	are := "are"
-	if c.Bool("dry-run") {
-		are = "would be"
-	}
-	if len(result.Groups) == 0 {
-		text += fmt.Sprintf("hosts %s told %s\n", are, toldWords(result.Answer))
-	}
-	for _, g := range result.Groups {
-		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.AdminAnswer), turnWords(g))
-	}
-	for _, note := range result.Notes {
-		text += "note: " + note + "\n"
-	}
-	if _, err := io.WriteString(c.App.Writer, text); err != nil {
-		return err
-	}
-	for _, warning := range result.Warnings {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", warning)
-	}
-	return nil
-}
-
-func toldWords(a server.AdminAnswer) string {
-	switch {
-	case a.AgentVersion == "":
-		return "no version, and to stay as they are"
-	case a.AutoUpdate:
-		return fmt.Sprintf("%s %s, and to update", a.AgentVersion, a.Edition)
-	}
-	return fmt.Sprintf("%s %s, and to stay as they are", a.AgentVersion, a.Edition)
-}
-
-// turnWords says when it is a group's turn, if that is still to come.
-func turnWords(g server.AdminGroup) string {
-	switch {
-	case g.Waits != "":
-		return "; " + g.Waits
-	case g.State == rollout.Unstarted:
-		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest"
-	}
-	return fmt.Sprintf("; the group is %s", g.State)
 }

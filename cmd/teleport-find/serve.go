@@ -70,6 +70,7 @@ Where no version is known, hosts are told none and to stay as they are.`,
 			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
 			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` with what set-version, enable and apply say, in a folder of its own; made if it is not there. With --agent-version or --groups it is not used"},
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take set-version, enable, apply… on; needs --store"},
+			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take the same on from other machines, by access tokens (see teleport-find access --help); with the certificate of --listen, plain http on loopback addresses only"},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
 			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request"},
@@ -94,8 +95,10 @@ func serve(c *cli.Context) error {
 	if err := checkTLSFlags(c); err != nil {
 		return err
 	}
-	if c.String("admin-socket") != "" && c.String("store") == "" {
-		return usageErrorf("--admin-socket takes changes of a --store, and there is none")
+	for _, name := range []string{"admin-socket", "admin-listen"} {
+		if c.String(name) != "" && c.String("store") == "" {
+			return usageErrorf("--%s takes changes of a --store, and there is none", name)
+		}
 	}
 	encrypted := c.Bool("self-signed") || c.String("cert") != ""
 	addr, err := server.ResolveListen(c.String("listen"), encrypted)
@@ -127,7 +130,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer answers.close()
-	answers.asked = server.NewAsked(time.Now)
+	answers.asked = server.NewAsked(now)
 	if answers.channels, err = newChannels(c, answers.Answerer, log); err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ func serve(c *cli.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 
-	admin, err := answers.admin(ctx, c, log)
+	admin, err := answers.admin(ctx, c, config, log)
 	if err != nil {
 		return err
 	}

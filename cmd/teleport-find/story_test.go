@@ -39,6 +39,7 @@ type station struct {
 	engine *server.Engine
 	fleet  *server.Fleet
 	http   *httptest.Server
+	admin  *httptest.Server // the admin API for those who have a token
 	token  string
 	hosts  map[string]*storyHost
 	names  []string
@@ -87,10 +88,14 @@ func newStation(t *testing.T, groups map[string]int) *station {
 	socket := filepath.Join(s.dir, "admin.sock")
 	listener, err := server.ListenAdmin(t.Context(), socket)
 	check(err)
-	go server.ServeAdmin(t.Context(), listener, server.NewAdmin(server.AdminOptions{Stored: s.stored, Engine: s.engine, Fleet: s.fleet, Channels: channels, Log: log}), log)
+	access := server.NewAccess(kept, s.clock)
+	admin := server.NewAdmin(server.AdminOptions{Stored: s.stored, Engine: s.engine, Fleet: s.fleet, Channels: channels, Access: access, Log: log})
+	go server.ServeAdmin(t.Context(), listener, admin, log)
+	s.admin = httptest.NewTLSServer(server.RequireAccess(access, admin))
+	t.Cleanup(s.admin.Close)
 	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", socket)
 	var made server.AdminToken
-	check((&adminClient{socket: socket, http: newSocketClient(socket)}).ask(t.Context(), http.MethodPost, "/v1/tokens", server.AdminTokenRequest{Name: "all"}, &made))
+	check((&adminClient{at: socket, base: "http://admin", http: newSocketClient(socket)}).ask(t.Context(), http.MethodPost, "/v1/tokens", server.AdminTokenRequest{Name: "all"}, &made))
 	s.token = made.Token
 	for _, group := range []string{"dev", "staging", "prod", "typo"} {
 		for i := range groups[group] {

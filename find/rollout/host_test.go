@@ -157,10 +157,8 @@ func TestWhoCounts(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, data)
 	}
-	old := NewReport("find-3", w.rollout, n, w.now.Add(-ReportLife-time.Second))
-	sum := Aggregate([]*Report{list[0].(*Report), NewReport("find-2", w.rollout, n, w.now.Add(-ReportLife)), old}, w.now)
-	if sum.Spec.Groups["prod"].Versions["17.2.1"].Count != 8 || sum.Spec.Groups["dev"].Versions["17.2.0"].Count != 4 || len(sum.Spec.Omitted) != 2 || sum.Spec.Omitted[0].Count != 4 && sum.Spec.Omitted[1].Count != 4 {
-		t.Errorf("together: %+v", sum.Spec)
+	if got := list[0].(*Report).Spec; got.Groups["prod"].Versions["17.2.1"].Count != 4 || got.Groups["dev"].Versions["17.2.0"].Count != 2 || len(got.Omitted) != 2 {
+		t.Errorf("it says %+v", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -52,6 +53,11 @@ func (s Share) String() string {
 
 // MarshalJSON writes a number as one.
 func (s Share) MarshalJSON() ([]byte, error) { return json.Marshal(s.plain()) }
+
+// UnmarshalJSON takes what MarshalJSON writes.
+func (s *Share) UnmarshalJSON(data []byte) error {
+	return s.UnmarshalText(bytes.Trim(data, `"`))
+}
 
 // MarshalYAML writes a number as one.
 func (s Share) MarshalYAML() (any, error) { return s.plain(), nil }

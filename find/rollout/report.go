@@ -69,32 +69,6 @@ func NewReport(server string, r *Rollout, n Counts, now time.Time) *Report {
 	return report
 }
 
-// Aggregate adds up the reports that are not too old, as one report without a name.
-func Aggregate(reports []*Report, now time.Time) *Report {
-	sum := &Report{Kind: KindReport, Version: apiVersion, Spec: ReportSpec{Timestamp: moment(now), Groups: make(map[string]ReportGroup)}}
-	omitted := make(map[string]int)
-	for _, r := range reports {
-		if now.Sub(r.Spec.Timestamp) > ReportLife {
-			continue
-		}
-		for name, group := range r.Spec.Groups {
-			if sum.Spec.Groups[name].Versions == nil {
-				sum.Spec.Groups[name] = ReportGroup{make(map[string]ReportCount)}
-			}
-			for v, n := range group.Versions {
-				sum.Spec.Groups[name].Versions[v] = ReportCount{sum.Spec.Groups[name].Versions[v].Count + n.Count}
-			}
-		}
-		for _, o := range r.Spec.Omitted {
-			omitted[o.Reason] += o.Count
-		}
-	}
-	for _, reason := range slices.Sorted(maps.Keys(omitted)) {
-		sum.Spec.Omitted = append(sum.Spec.Omitted, ReportOmitted{omitted[reason], reason})
-	}
-	return sum
-}
-
 // ReportKey is where the report of a server is kept.
 func ReportKey(server string) string { return KindReport + "/" + server }
 

@@ -31,6 +31,8 @@ type AdminOptions struct {
 	Asked *Asked
 	// Channels is what is listed of them; nil: there are none.
 	Channels *Channels
+	// Access has the tokens of those who come over TCP; nil: there are none.
+	Access *Access
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
@@ -92,7 +94,8 @@ type AdminError struct {
 }
 
 // NewAdmin returns the handler of the admin API. Whoever reaches it may do
-// everything: it belongs behind a socket that only the right people can open.
+// everything: it belongs behind a socket that only the right people can open, or behind
+// RequireAccess.
 //
 //	GET /v1/resources/KIND       the resource in JSON, with its revision
 //	GET /v1/resources/KIND/NAME  the same, of a kind of which there are several
@@ -113,11 +116,15 @@ type AdminError struct {
 //	GET /v1/tokens               an AdminTokens
 //	POST /v1/tokens              makes the token of an AdminTokenRequest; an AdminToken
 //	DELETE /v1/tokens/NAME       revokes a token: nobody joins by it any more
+//	GET /v1/access               an AdminAccess; over the socket only, as the next two
+//	POST /v1/access              makes the token of an AdminAccessRequest; an AdminAccessToken
+//	DELETE /v1/access/NAME       revokes it
 //	GET /v1/history              an AdminHistory; parameter limit
 //	GET /v1/asked                an AdminAsked
 //
-// Parameters of PUT are dry_run=true, and new=true for resources that must not be
-// there yet; reason, of every change, is kept in the history. Errors are 400 for what is not well formed, 404 for what is not there,
+// Parameters of PUT are dry_run=true, which all changes take, and new=true for resources that must not be
+// there yet; reason, of every change, is kept in the history. Errors are 400 for what is not well formed,
+// 401 without an access token that holds, 403 for what its role may not do, 404 for what is not there,
 // 409 where the answers come from somewhere else, 412 for another revision than
 // the resource names, 422 for what this server cannot do, and 503 when the store
 // cannot be used.
@@ -135,7 +142,16 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	mux.HandleFunc("GET /v1/why", a.why)
 	mux.HandleFunc("GET /v1/channels", a.channels)
 	a.fleetRoutes(mux)
-	return mux
+	if a.Access != nil {
+		mux.HandleFunc("GET /v1/access", a.access)
+		mux.HandleFunc("POST /v1/access", a.addAccess)
+		mux.HandleFunc("DELETE /v1/access/{name}", a.revokeAccess)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if needs(w, r, neededFor(r)) {
+			mux.ServeHTTP(w, r)
+		}
+	})
 }
 
 type admin struct{ AdminOptions }
@@ -173,8 +189,11 @@ func (a *admin) put(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusBadRequest, AdminError{err.Error()})
 		return
 	}
+	if !needs(w, r, resourceRole(list)) {
+		return
+	}
 	query := r.URL.Query()
-	options := ApplyOptions{DryRun: query.Get("dry_run") == "true", New: query.Get("new") == "true", Who: peer(r.Context()), Why: query.Get("reason")}
+	options := ApplyOptions{DryRun: dryRun(r), New: query.Get("new") == "true", Who: peer(r.Context()), Why: query.Get("reason")}
 	applied, err := a.Stored.Apply(r.Context(), list, options)
 	if err != nil {
 		fail(w, "", err)

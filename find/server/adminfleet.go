@@ -237,7 +237,7 @@ func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
 	id, ok := rollout.ParseUUID(r.PathValue("id"))
 	err := error(store.ErrNotFound)
 	if ok {
-		err = a.Fleet.RevokeHost(r.Context(), id, a.audit(r))
+		err = a.Fleet.RevokeHost(r.Context(), id, a.audit(r), dryRun(r))
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("no host %.60q has joined, or its secret was revoked before", r.PathValue("id"))})
@@ -247,7 +247,9 @@ func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
 		fail(w, "host", err)
 		return
 	}
-	a.Log.Info("the secret of a host was revoked", "host", id.String(), "by", peer(r.Context()))
+	if !dryRun(r) {
+		a.Log.Info("the secret of a host was revoked", "host", id.String(), "by", peer(r.Context()))
+	}
 	a.host(w, r)
 }
 
@@ -265,9 +267,13 @@ func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusBadRequest, AdminError{err.Error()})
 		return
 	}
-	made, err := a.Fleet.AddToken(r.Context(), request, a.audit(r))
+	made, err := a.Fleet.AddToken(r.Context(), request, a.audit(r), dryRun(r))
 	if err != nil {
 		fail(w, "token", err)
+		return
+	}
+	if made.Token == "" {
+		reply(w, http.StatusOK, made)
 		return
 	}
 	a.Log.Info("a join token was made", "token", made.Name, "groups", made.Groups, "expires", made.Expires, "by", made.By)
@@ -276,7 +282,7 @@ func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
 
 func (a *admin) revokeToken(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	err := a.Fleet.RevokeToken(r.Context(), name, a.audit(r))
+	err := a.Fleet.RevokeToken(r.Context(), name, a.audit(r), dryRun(r))
 	if errors.Is(err, store.ErrNotFound) {
 		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("there is no join token %.80q", name)})
 		return
@@ -285,7 +291,9 @@ func (a *admin) revokeToken(w http.ResponseWriter, r *http.Request) {
 		fail(w, "token", err)
 		return
 	}
-	a.Log.Info("a join token was revoked", "token", name, "by", peer(r.Context()))
+	if !dryRun(r) {
+		a.Log.Info("a join token was revoked", "token", name, "by", peer(r.Context()))
+	}
 	reply(w, http.StatusOK, AdminTokens{a.Fleet.Tokens()})
 }
 

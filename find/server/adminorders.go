@@ -48,8 +48,7 @@ func (a *admin) order(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("the order could not be read: %v", err)})
 		return
 	}
-	dryRun := r.URL.Query().Get("dry_run") == "true"
-	result, err := a.Engine.Order(r.Context(), rollout.Order{Verb: o.Verb, Groups: o.Groups, Force: o.Force, Who: peer(r.Context()), Why: o.Reason}, dryRun)
+	result, err := a.Engine.Order(r.Context(), rollout.Order{Verb: o.Verb, Groups: o.Groups, Force: o.Force, Who: peer(r.Context()), Why: o.Reason}, dryRun(r))
 	if err != nil {
 		fail(w, "", err)
 		return
@@ -160,7 +159,7 @@ func (a *admin) forget(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	options := ApplyOptions{DryRun: query.Get("dry_run") == "true", Who: peer(r.Context()), Why: query.Get("reason")}
+	options := ApplyOptions{DryRun: dryRun(r), Who: peer(r.Context()), Why: query.Get("reason")}
 	applied, err := a.Stored.ForgetVersion(r.Context(), options)
 	if err != nil {
 		fail(w, rollout.KindVersion, err)

@@ -107,6 +107,9 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 
 // peer names who makes a request, for the log.
 func peer(ctx context.Context) string {
+	if b, ok := ctx.Value(bearerKey{}).(bearer); ok {
+		return "token " + b.name
+	}
 	if cred, ok := ctx.Value(peerKey{}).(*unix.Ucred); ok {
 		return "uid " + strconv.Itoa(int(cred.Uid))
 	}

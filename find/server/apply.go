@@ -218,7 +218,11 @@ func (s *Stored) Get(ctx context.Context, kind, name string) (rollout.Resource, 
 		return nil, err
 	}
 	item.Key = kind
-	return parseStored(item)
+	r, err := parseStored(item)
+	if err == nil && s.isOld(r) {
+		return nil, store.ErrNotFound
+	}
+	return r, err
 }
 
 // plan returns the plan of a group without its hosts, and how far it has come.

@@ -152,7 +152,7 @@ func TestChannelsFilesThatAreRefused(t *testing.T) {
 		{"the name of a question", "a/version: {version: 15.1.1}", "is what is asked of a channel"},
 		{"the name of another endpoint", "webapi/a: {version: 15.1.1}", "those of other endpoints"},
 		{"aliases without end", "a: &a {b: *a}", ""},
-		{"too much", "a: {version: 15.1.1} #" + strings.Repeat("x", maxGroupsFile), "larger than"},
+		{"too much", "a: {version: 15.1.1} #" + strings.Repeat("x", maxWatched), "larger than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := newTestChannels(t, tc.file, nil); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -94,7 +94,9 @@ func (s *Stored) All(ctx context.Context) (list []rollout.Resource, err error) {
 			if err != nil {
 				return nil, err
 			}
-			reports = append(reports, r)
+			if !s.isOld(r) {
+				reports = append(reports, r)
+			}
 		}
 	}
 	for _, r := range slices.Clone(list) {

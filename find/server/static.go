@@ -3,10 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,9 +12,6 @@ import (
 
 	"teleport-update/find"
 )
-
-// maxGroupsFile is room for thousands of groups.
-const maxGroupsFile = 1 << 20
 
 // StaticOptions say what a Static answers.
 type StaticOptions struct {
@@ -38,7 +33,7 @@ type Static struct {
 	current atomic.Pointer[answers]
 
 	loading sync.Mutex
-	loaded  fileID // of the file at the last attempt to load it
+	file    watched
 }
 
 type answers struct {
@@ -48,7 +43,7 @@ type answers struct {
 
 // NewStatic returns a Static that has read its file, or the error in it.
 func NewStatic(opts StaticOptions) (*Static, error) {
-	s := &Static{opts: opts}
+	s := &Static{opts: opts, file: watched{path: opts.GroupsFile}}
 	if err := s.Reload(); err != nil {
 		return nil, err
 	}
@@ -77,46 +72,20 @@ func (s *Static) Reload() error {
 	return nil
 }
 
-// Watch takes up edits of the file until ctx ends. It looks every so often, and
-// takes a file that has not changed since the look before: an editor may be
-// half way through writing it. An edit with an error in it is logged once.
+// Watch takes up edits of the file until ctx ends, once they are complete. An edit with an error in it is
+// logged once.
 func (s *Static) Watch(ctx context.Context, every time.Duration) {
-	if s.opts.GroupsFile == "" {
-		return
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	var before fileID
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	s.file.watch(ctx, every, func() {
+		if err := s.Reload(); err != nil {
+			s.opts.Log.Error("the groups file cannot be taken, the answers stay as they were", "error", err)
 		}
-		var now fileID // stays zero for a file that cannot be looked at
-		if info, err := os.Stat(s.opts.GroupsFile); err == nil {
-			now = identify(info)
-		}
-		if settled := now == before; settled && now != s.lastLoaded() {
-			if err := s.Reload(); err != nil {
-				s.opts.Log.Error("the groups file cannot be taken, the answers stay as they were", "error", err)
-			}
-		}
-		before = now
-	}
-}
-
-func (s *Static) lastLoaded() fileID {
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	return s.loaded
+	})
 }
 
 func (s *Static) load() (*answers, error) {
 	var groups map[string]override
 	if path := s.opts.GroupsFile; path != "" {
-		data, id, err := readFile(path)
-		s.loaded = id
+		data, err := s.file.read()
 		if err != nil {
 			return nil, fmt.Errorf("read the groups file: %w", err)
 		}
@@ -157,21 +126,4 @@ func (s *Static) report(a *answers) {
 				"group", name, "agent_version", answer.Version, "edition", answer.Edition)
 		}
 	}
-}
-
-func readFile(path string) ([]byte, fileID, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fileID{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fileID{}, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxGroupsFile+1))
-	if err == nil && len(data) > maxGroupsFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxGroupsFile)
-	}
-	return data, identify(info), err
 }

@@ -175,9 +175,9 @@ func (f *Fleet) Tokens() []AdminToken {
 	return list
 }
 
-// AddToken makes a join token, which is in the answer and nowhere else. What cannot be
-// is a *RefusedError.
-func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.Audit) (AdminToken, error) {
+// AddToken makes a join token, which is in the answer and nowhere else; in a dry run it is not made. What
+// cannot be is a *RefusedError.
+func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.Audit, dryRun bool) (AdminToken, error) {
 	if err := f.Sync(ctx); err != nil {
 		return AdminToken{}, err
 	}
@@ -205,16 +205,21 @@ func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.A
 	if r.ExpiresIn != "" {
 		t.Expires = now.Add(life)
 	}
+	made := AdminToken{Name: r.Name, Groups: t.Groups, Expires: t.Expires, Created: now, By: t.By}
+	if dryRun {
+		return made, nil
+	}
+	made.Token = secret
 	audit.What = "tokens add " + r.Name
 	if err := f.writeToken(ctx, r.Name, t, before.revision, audit); err != nil {
 		return AdminToken{}, err
 	}
-	return AdminToken{Name: r.Name, Groups: t.Groups, Expires: t.Expires, Created: now, By: t.By, Token: secret}, nil
+	return made, nil
 }
 
 // RevokeToken has nobody join by a token any more; hosts that have joined by it go on
 // reporting, in its groups. store.ErrNotFound where there is none.
-func (f *Fleet) RevokeToken(ctx context.Context, name string, audit store.Audit) error {
+func (f *Fleet) RevokeToken(ctx context.Context, name string, audit store.Audit, dryRun bool) error {
 	if err := f.Sync(ctx); err != nil {
 		return err
 	}
@@ -223,6 +228,9 @@ func (f *Fleet) RevokeToken(ctx context.Context, name string, audit store.Audit)
 	f.mu.RUnlock()
 	if t.Hash == "" {
 		return store.ErrNotFound
+	}
+	if dryRun {
+		return nil
 	}
 	t.Hash = ""
 	audit.What = "tokens revoke " + name
@@ -247,7 +255,7 @@ func (f *Fleet) writeToken(ctx context.Context, name string, t token, based stor
 
 // RevokeHost has the server take no report of a host any more, until it joins again
 // with a token. store.ErrNotFound where it is not known.
-func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit) error {
+func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit, dryRun bool) error {
 	audit.What = "revoke " + id.String()
 	for attempt := 1; ; attempt++ {
 		if err := f.Sync(ctx); err != nil {
@@ -259,6 +267,9 @@ func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.A
 		f.mu.RUnlock()
 		if !known || e.Secret == [16]byte{} {
 			return store.ErrNotFound
+		}
+		if dryRun {
+			return nil
 		}
 		e.Secret, e.Cloned, e.Boots = [16]byte{}, false, [3]uint32{}
 		revisions, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/server"
+)
+
+func accessCommand() *cli.Command {
+	const group = "teleport-find access "
+	return &cli.Command{
+		Name:  "access",
+		Usage: "list, make and revoke the tokens of people who are at another machine than the server",
+		Description: `With "serve --admin-listen", the server takes commands from other machines, by an access token:
+
+   teleport-find --server https://find.example.com:3444 --access-token-file FILE status
+
+A token has a role. Each role may do what those before it may: a viewer looks; an operator gives groups orders
+(start-update, mark-done, rollback, retry, reset); a version-admin sets the version; a config-admin writes autoupdate_config,
+enable, suspend and disable among it, makes and revokes the join tokens of hosts, and revokes hosts. Access tokens are made and revoked on the
+server's own machine only.`,
+		UsageText:    group + "[-o table|json|yaml] | add NAME --role ROLE [--expires D] | revoke NAME",
+		OnUsageError: onUsageError, HideHelpCommand: true,
+		Flags: []cli.Flag{outputFlag("table"), adminSocketFlag()},
+		Subcommands: []*cli.Command{
+			{
+				Name: "add", Usage: "make a token, and print it: it is kept nowhere", OnUsageError: onUsageError,
+				UsageText: group + "add NAME --role viewer|operator|version-admin|config-admin [--expires DURATION] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+				Flags: append([]cli.Flag{
+					&cli.StringFlag{Name: "role", Usage: "`viewer|operator|version-admin|config-admin`"},
+					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it holds no more, such as 24h (default: never)"},
+				}, changeFlags()...),
+				Action: func(c *cli.Context) error {
+					name, err := oneWord(c, "the name of the new token")
+					if err != nil {
+						return err
+					}
+					if c.String("role") == "" {
+						return usageErrorf("which role? --role is one of %v", server.Roles)
+					}
+					var made server.AdminAccessToken
+					request := server.AdminAccessRequest{Name: name, Role: server.Role(c.String("role")), ExpiresIn: c.String("expires")}
+					if err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/access?"+changeQuery(c), request, &made); err != nil {
+						return err
+					}
+					return tellToken(c, made, made.Token, "access token "+made.Name, "with the role "+string(made.Role))
+				},
+			},
+			{
+				Name: "revoke", Usage: "have a token hold no more", OnUsageError: onUsageError,
+				UsageText: group + "revoke NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+				Flags:     changeFlags(),
+				Action: func(c *cli.Context) error {
+					name, err := oneWord(c, "the name of a token")
+					if err != nil {
+						return err
+					}
+					var left server.AdminAccess
+					if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/access/"+url.PathEscape(name)+"?"+changeQuery(c), nil, &left); err != nil {
+						return err
+					}
+					return tellDone(c, left, "access token "+name+" %s revoked")
+				},
+			},
+		},
+		Action: func(c *cli.Context) error {
+			if err := addOrRevoke(c); err != nil {
+				return err
+			}
+			return show(c, "/v1/access", func(w io.Writer, list server.AdminAccess) error {
+				t := newTable("TOKEN", "ROLE", "EXPIRES", "CREATED", "BY")
+				for _, one := range list.Tokens {
+					t.row(one.Name, string(one.Role), expiry(one.Expires), one.Created.UTC().Format(time.DateTime), one.By)
+				}
+				return t.print(w)
+			})
+		},
+	}
+}

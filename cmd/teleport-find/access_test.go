@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// From another machine, commands do what the role of the token may do, and a dry run does nothing.
+func TestCommandsFromAnotherMachine(t *testing.T) {
+	s := newStation(t, map[string]int{"dev": 2, "staging": 2, "prod": 2})
+	ca := filepath.Join(s.dir, "ca.pem")
+	write(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.admin.Certificate().Raw})))
+	write(t, filepath.Join(s.dir, "groups.yaml"), schedule)
+	token := func(role string) string {
+		t.Helper()
+		if out := s.run("access add " + role + " --role " + role + " --dry-run"); !strings.Contains(out, "would be made, with the role "+role) {
+			t.Errorf("a dry run: %s", out)
+		}
+		out := s.run("access add " + role + " --role " + role)
+		words := strings.Fields(out)
+		file := filepath.Join(s.dir, role)
+		write(t, file, words[len(words)-1]+"\n")
+		return "--server " + s.admin.URL + " --server-ca-file " + ca + " --access-token-file " + file + " "
+	}
+	viewer, operator, versions, config := token("viewer"), token("operator"), token("version-admin"), token("config-admin")
+	// Over the network alone: the socket of this machine must have no part in it.
+	socket := os.Getenv("TELEPORT_FIND_ADMIN_SOCKET")
+	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", filepath.Join(s.dir, "none.sock"))
+	for _, step := range []struct{ as, command, want string }{
+		{viewer, "apply -f groups.yaml", "this is for the role version-admin, and the access token has the role viewer; nothing was written\n(exit code 1)"},
+		{versions, "apply -f groups.yaml", "this is for the role config-admin, and the access token has the role version-admin"},
+		{config, "apply -f groups.yaml --dry-run", "autoupdate_config would be created (a dry run)"},
+		{config, "apply -f groups.yaml", "autoupdate_config created"},
+		{operator, "set-version 15.2.0", "this is for the role version-admin"},
+		{versions, "set-version 15.2.0 --reason monday", "autoupdate_version created"},
+		{viewer, "status", "waiting"},
+		{viewer, "mark-done dev", "this is for the role operator"},
+		{operator, "mark-done dev --dry-run", "dev would be done"},
+		{operator, "mark-done dev", "dev is done"},
+		{versions, "suspend", "this is for the role config-admin"},
+		{config, "suspend", "autoupdate_config changed"},
+		{config, "tokens add web --dry-run", "token web would be made, for hosts of all groups (a dry run)"},
+		{config, "tokens add web", "token web was made"},
+		{config, "tokens revoke web --dry-run", "token web would be revoked; "},
+		{viewer, "tokens", "web"},
+		{config, "tokens revoke web", "token web was revoked; "},
+		{config, "revoke " + s.hosts["dev-1"].id + " --dry-run", "would be revoked"},
+		{config, "revoke " + s.hosts["dev-1"].id, "was revoked, and it does not report any more"},
+		{config, "access add more --role viewer", "made and revoked over the socket of the server's machine only"},
+		{viewer, "history", "token version-admin"},
+		{strings.Replace(viewer, "https:", "http:", 1), "status", "is that the admin API of a find server?"},
+		{"--server http://192.0.2.1 --access-token-file " + filepath.Join(s.dir, "viewer") + " ", "status", "an access token is sent over https only"},
+		{"--server https://192.0.2.1/x --access-token-file x ", "status", "is no URL such as"},
+		{"--server https://192.0.2.1 ", "status", "--server needs --access-token-file"},
+		{"--server " + s.admin.URL + " --access-token-file " + filepath.Join(s.dir, "viewer") + " ", "status", "certificate"},
+	} {
+		if out := s.run(step.as + step.command); !strings.Contains(out, step.want) {
+			t.Errorf("%s with %s prints\n%swant %q", step.command, step.as, out, step.want)
+		}
+	}
+	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", socket)
+	if out := s.run("access"); strings.Count(out, "uid 0") != 4 || !strings.Contains(out, "version-admin  version-admin  never") {
+		t.Errorf("the tokens are\n%s", out)
+	}
+	s.run("access revoke viewer")
+	if out := s.run(viewer + "status"); !strings.Contains(out, "there is no such access token") {
+		t.Errorf("after it was revoked:\n%s", out)
+	}
+}
+
+// The server itself listens for them, with the certificate of hosts.
+func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
+	a := &admin{t: t, dir: t.TempDir()}
+	ca := filepath.Join(a.dir, "ca.pem")
+	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--self-signed", "--ca-out", ca, "--store", filepath.Join(a.dir, "store", "store.db"),
+		"--admin-socket", a.socket(), "--admin-listen", "127.0.0.1:0")
+	_, after, _ := strings.Cut(s.log.String(), "to those who have an access token")
+	_, after, found := strings.Cut(after, "address=")
+	if !found {
+		t.Fatalf("the log does not say where the admin API is:\n%s", s.log.String())
+	}
+	address := strings.Fields(after)[0]
+	code, token := a.run("", "access", "add", "ci", "--role", "version-admin", "-o", "json")
+	_, token, _ = strings.Cut(token, `"token":"`)
+	token, _, _ = strings.Cut(token, `"`)
+	if code != 0 || token == "" {
+		t.Fatalf("%d %s", code, token)
+	}
+	write(t, filepath.Join(a.dir, "token"), token)
+	there := []string{"--server", "https://" + address, "--server-ca-file", ca, "--access-token-file", filepath.Join(a.dir, "token")}
+	if code, out := a.run("", append(there, "set-version", "15.1.1", "--schedule", "immediate")...); code != 0 || !strings.Contains(out, "autoupdate_version created") {
+		t.Errorf("set-version from another machine: %d %s", code, out)
+	}
+	if code, out := a.run("", append(there, "enable")...); code != 1 || !strings.Contains(out, "this is for the role config-admin") {
+		t.Errorf("enable from another machine: %d %s", code, out)
+	}
+	if strings.Contains(s.log.String(), token) {
+		t.Error("the log tells the token")
+	}
+}

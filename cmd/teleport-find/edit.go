@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server"
+)
+
+// edit changes a resource, or begins one. Should somebody else change it at the
+// same time, both changes are made.
+func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error) error {
+	client := newAdminClient(c)
+	for attempt := 1; ; attempt++ {
+		kind := begin().GetKind()
+		r, err := client.get(c.Context, kind)
+		isNew := refused(err, http.StatusNotFound)
+		if isNew {
+			r = begin()
+		} else if err != nil {
+			return err
+		}
+		if err := change(r); err != nil {
+			return err
+		}
+		result, err := client.put(c.Context, []rollout.Resource{r}, c.Bool("dry-run"), isNew, c.String("reason"))
+		if refused(err, http.StatusPreconditionFailed) && attempt < 10 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return tell(c, result)
+	}
+}
+
+// tell says what was done, and warns on the error output.
+func tell(c *cli.Context, result server.AdminResult) error {
+	if c.String("output") != "table" {
+		return printValue(c, result)
+	}
+	text := ""
+	for _, r := range result.Resources {
+		did := string(r.Change)
+		if c.Bool("dry-run") {
+			if r.Change != server.Unchanged {
+				did = "would be " + did
+			}
+			did += " (a dry run)"
+		}
+		text += r.Kind + " " + did + "\n"
+	}
+	are := "are"
+	if c.Bool("dry-run") {
+		are = "would be"
+	}
+	if len(result.Groups) == 0 {
+		text += fmt.Sprintf("hosts %s told %s\n", are, toldWords(result.Answer))
+	}
+	for _, g := range result.Groups {
+		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.AdminAnswer), turnWords(g))
+	}
+	for _, note := range result.Notes {
+		text += "note: " + note + "\n"
+	}
+	if _, err := io.WriteString(c.App.Writer, text); err != nil {
+		return err
+	}
+	for _, warning := range result.Warnings {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", warning)
+	}
+	return nil
+}
+
+func toldWords(a server.AdminAnswer) string {
+	switch {
+	case a.AgentVersion == "":
+		return "no version, and to stay as they are"
+	case a.AutoUpdate:
+		return fmt.Sprintf("%s %s, and to update", a.AgentVersion, a.Edition)
+	}
+	return fmt.Sprintf("%s %s, and to stay as they are", a.AgentVersion, a.Edition)
+}
+
+// turnWords says when it is a group's turn, if that is still to come.
+func turnWords(g server.AdminGroup) string {
+	switch {
+	case g.Waits != "":
+		return "; " + g.Waits
+	case g.State == rollout.Unstarted:
+		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest"
+	}
+	return fmt.Sprintf("; the group is %s", g.State)
+}

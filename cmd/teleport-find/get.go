@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server"
+)
+
+func getCommand() *cli.Command {
+	kinds := strings.Join(slices.Concat(rollout.Kinds, rollout.SystemKinds), "|")
+	return &cli.Command{
+		Name:         "get",
+		Usage:        "print a resource, or all",
+		UsageText:    "teleport-find get [" + kinds + "[/NAME]] [-o yaml|json|table] [--admin-socket PATH]",
+		OnUsageError: onUsageError,
+		Flags:        []cli.Flag{outputFlag("yaml"), adminSocketFlag()},
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			if len(words) > 1 || len(words) == 1 && !knownKind(words[0]) {
+				return usageErrorf("get takes one of %s, got %q", strings.ReplaceAll(kinds, "|", ", "), words)
+			}
+			if len(words) == 0 {
+				return getAll(c)
+			}
+			r, err := newAdminClient(c).get(c.Context, words[0])
+			if err != nil {
+				return err
+			}
+			return printResources(c, r)
+		},
+	}
+}
+
+func getAll(c *cli.Context) error {
+	client := newAdminClient(c)
+	var all server.AdminResources
+	if err := client.ask(c.Context, http.MethodGet, "/v1/resources", nil, &all); err != nil {
+		return err
+	}
+	var list []rollout.Resource
+	for _, data := range all.Resources {
+		parsed, err := rollout.Parse(data)
+		if err != nil {
+			return fmt.Errorf("a resource of the server is not understood (is it of another version?): %w", err)
+		}
+		list = append(list, parsed...)
+	}
+	return printResources(c, list...)
+}
+
+// printResources prints them as "apply" takes them, or the list of them.
+func printResources(c *cli.Context, list ...rollout.Resource) error {
+	if c.String("output") == "table" {
+		t := newTable("KIND", "NAME", "REVISION")
+		for _, r := range list {
+			t.row(r.GetKind(), r.GetMetadata().Name, strconv.FormatInt(r.GetMetadata().Revision, 10))
+		}
+		return t.print(c.App.Writer)
+	}
+	write := map[string]func(rollout.Resource) ([]byte, error){"yaml": rollout.YAML, "json": rollout.JSON}[c.String("output")]
+	for i, r := range list {
+		data, err := write(r)
+		if err != nil {
+			return err
+		}
+		if i > 0 && c.String("output") == "yaml" {
+			data = append([]byte("---\n"), data...)
+		}
+		if _, err := fmt.Fprintf(c.App.Writer, "%s\n", strings.TrimSpace(string(data))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knownKind takes the name of a resource after its kind.
+func knownKind(word string) bool {
+	kind, _, named := strings.Cut(word, "/")
+	several := kind == rollout.KindReport || kind == rollout.KindPlan
+	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && named == several
+}

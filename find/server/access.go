@@ -1,0 +1,195 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"teleport-update/find/store"
+)
+
+// Role is what the bearer of an access token may do. Each may do what those before it may.
+type Role string
+
+// The roles, from the least to the most.
+const (
+	Viewer       Role = "viewer"        // look at everything
+	Operator     Role = "operator"      // and give orders to groups
+	VersionAdmin Role = "version-admin" // and write autoupdate_version
+	ConfigAdmin  Role = "config-admin"  // and write autoupdate_config, make join tokens, revoke hosts
+	// local is whoever opens the socket: it alone makes access tokens.
+	local Role = "local"
+)
+
+// Roles are those that an access token can have.
+var Roles = []Role{Viewer, Operator, VersionAdmin, ConfigAdmin}
+
+// may reports whether a role includes another one.
+func (r Role) may(needed Role) bool {
+	all := append(slices.Clone(Roles), local)
+	return slices.Contains(all, r) && slices.Index(all, r) >= slices.Index(all, needed)
+}
+
+const (
+	accessPrefix = "access/"
+	accessMark   = "teleport-find-access-"
+	// accessAge is how old what is known of the tokens may be: a revocation at another server
+	// holds after it.
+	accessAge = time.Second
+)
+
+// accessToken is a token as it is kept; the token itself is kept nowhere.
+type accessToken struct {
+	Hash    string    `json:"sha256"` // in hex
+	Role    Role      `json:"role"`
+	Expires time.Time `json:"expires,omitzero"`
+	Created time.Time `json:"created"`
+	By      string    `json:"created_by"`
+
+	name     string
+	revision store.Revision
+}
+
+// Access is who may use the admin API over TCP: the access tokens in the store.
+type Access struct {
+	store store.Store
+	clock func() time.Time
+
+	mu     sync.Mutex
+	tokens []accessToken
+	read   time.Time // of the system's clock
+}
+
+// NewAccess returns the tokens of a store.
+func NewAccess(s store.Store, clock func() time.Time) *Access { return &Access{store: s, clock: clock} }
+
+func (a *Access) load(ctx context.Context) ([]accessToken, error) {
+	items, _, err := a.store.List(ctx, accessPrefix)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []accessToken
+	for _, item := range items {
+		t := accessToken{name: strings.TrimPrefix(item.Key, accessPrefix), revision: item.Revision}
+		if err := json.Unmarshal(item.Value, &t); err != nil {
+			return nil, fmt.Errorf("the store's %s, revision %d, is no access token: %w", item.Key, item.Revision, err)
+		}
+		tokens = append(tokens, t)
+	}
+	return tokens, nil
+}
+
+// ErrAccess is the error of a request without a token that holds.
+var ErrAccess = errors.New("there is no such access token: it was never made, was revoked, or has expired")
+
+// holder returns whose token that is and what it is for, or ErrAccess.
+func (a *Access) holder(ctx context.Context, secret string) (name string, role Role, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	// However many ask, the store is read once a second.
+	if time.Since(a.read) > accessAge {
+		tokens, err := a.load(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		a.tokens, a.read = tokens, time.Now()
+	}
+	sum := sha256.Sum256([]byte(secret))
+	hash, now := []byte(hex.EncodeToString(sum[:])), a.clock()
+	for _, t := range a.tokens { // all of them, whichever it is
+		if subtle.ConstantTimeCompare([]byte(t.Hash), hash) == 1 && (t.Expires.IsZero() || now.Before(t.Expires)) {
+			name, role = t.name, t.Role
+		}
+	}
+	if name == "" {
+		return "", "", ErrAccess
+	}
+	return name, role, nil
+}
+
+// List returns the tokens, in the order of their names.
+func (a *Access) List(ctx context.Context) ([]AdminAccessToken, error) {
+	tokens, err := a.load(ctx)
+	list := []AdminAccessToken{}
+	for _, t := range tokens {
+		list = append(list, t.shown())
+	}
+	return list, err
+}
+
+func (t accessToken) shown() AdminAccessToken {
+	return AdminAccessToken{Name: t.name, Role: t.Role, Expires: t.Expires, Created: t.Created, By: t.By}
+}
+
+// Add makes a token, which is in the answer and nowhere else; in a dry run it is not made. What cannot be is
+// a *RefusedError.
+func (a *Access) Add(ctx context.Context, r AdminAccessRequest, audit store.Audit, dryRun bool) (made AdminAccessToken, err error) {
+	tokens, err := a.load(ctx)
+	if err != nil {
+		return made, err
+	}
+	life, err := time.ParseDuration(r.ExpiresIn)
+	switch {
+	case !tokenName.MatchString(r.Name):
+		return made, refusef("the name %.80q of a token is not one of a-z, 0-9, dots, dashes and underscores, at most 64", r.Name)
+	case slices.ContainsFunc(tokens, func(t accessToken) bool { return t.name == r.Name }):
+		return made, refusef("there is an access token %s already: revoke it, or take another name", r.Name)
+	case !slices.Contains(Roles, r.Role):
+		return made, refusef("the role %.40q is none of %v", r.Role, Roles)
+	case r.ExpiresIn != "" && (err != nil || life <= 0):
+		return made, refusef("a token expires in a duration such as 24h, not %.40q", r.ExpiresIn)
+	case len(tokens) >= maxTokens:
+		return made, refusef("there are %d access tokens already", len(tokens))
+	}
+	secret := accessMark + strings.ToLower(rand.Text())
+	sum := sha256.Sum256([]byte(secret))
+	t := accessToken{Hash: hex.EncodeToString(sum[:]), Role: r.Role, Created: a.clock().UTC().Truncate(time.Second), By: audit.Who, name: r.Name}
+	if r.ExpiresIn != "" {
+		t.Expires = t.Created.Add(life)
+	}
+	made = t.shown()
+	if dryRun {
+		return made, nil
+	}
+	made.Token = secret
+	value, err := json.Marshal(t)
+	if err != nil {
+		return made, err
+	}
+	audit.What = fmt.Sprintf("access add %s, %s", r.Name, r.Role)
+	return made, a.commit(ctx, audit, store.Write{Key: accessPrefix + r.Name, Value: value})
+}
+
+// Revoke has a token hold no more; in a dry run it goes on holding. store.ErrNotFound where there is none.
+func (a *Access) Revoke(ctx context.Context, name string, audit store.Audit, dryRun bool) error {
+	tokens, err := a.load(ctx)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(tokens, func(t accessToken) bool { return t.name == name })
+	if at < 0 {
+		return store.ErrNotFound
+	}
+	if dryRun {
+		return nil
+	}
+	audit.What = "access revoke " + name
+	return a.commit(ctx, audit, store.Write{Key: accessPrefix + name, Based: tokens[at].revision, Do: store.Remove})
+}
+
+func (a *Access) commit(ctx context.Context, audit store.Audit, w store.Write) error {
+	_, err := a.store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{w}})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.read = time.Time{} // at this server it holds at once
+	return err
+}
