@@ -44,30 +44,35 @@ const (
 	Unproven           ConditionType = "unproven"
 )
 
-// conditionTypes are all there are, the gravest first, with the state that each makes.
-var conditionTypes = []struct {
+// conditionType is a type of condition, the state that it makes, and what it means, as
+// the docs have it.
+type conditionType struct {
 	Type  ConditionType
 	State State
-}{
-	{RecordsBroken, StateNeedsAttention},
-	{TransactionRunning, StateUpdating},
-	{TransactionOpen, StateNeedsAttention},
-	{UpdatesDisabled, StateDisabled},
-	{AgentUnstable, StateUnstable},
-	{AgentDown, StateNeedsAttention},
-	{AgentOtherVersion, StateNeedsAttention},
-	{RunsFail, StateFailing},
-	{Pinned, StatePinned},
-	{Held, StateHeld},
-	{BackingOff, StateBackingOff},
-	{TargetRefused, StateNeedsAttention},
-	{FindUnreachable, StateWaiting},
-	{AgentNotStarted, StateWaiting},
-	{UpdateWaits, StateWaiting},
-	{TargetUnknown, StateWaiting},
-	{TargetNone, StateIdle},
-	{PackageLeft, StateIdle},
-	{Unproven, StateIdle},
+	Means string
+}
+
+// conditionTypes are all there are, the gravest first.
+var conditionTypes = []conditionType{
+	{RecordsBroken, StateNeedsAttention, "what the updater wrote down cannot be read, or does not fit the links"},
+	{TransactionRunning, StateUpdating, "an updater is at work"},
+	{TransactionOpen, StateNeedsAttention, "a transaction was cut off; the next run closes it"},
+	{UpdatesDisabled, StateDisabled, "a person turned updates off, or never on"},
+	{AgentUnstable, StateUnstable, "the agent crashes again and again after its version was proven"},
+	{AgentDown, StateNeedsAttention, "the agent should run and does not"},
+	{AgentOtherVersion, StateNeedsAttention, "the agent's process is of another version than the one that is linked"},
+	{RunsFail, StateFailing, "the last runs of the timer failed"},
+	{Pinned, StatePinned, "a person pinned the host to a version"},
+	{Held, StateHeld, "a rollback by hand holds back what find wants"},
+	{BackingOff, StateBackingOff, "the version that find wants failed here and waits for its next attempt"},
+	{TargetRefused, StateNeedsAttention, "the version that find wants would put the host at risk"},
+	{FindUnreachable, StateWaiting, "find cannot be reached, for less than an hour so far"},
+	{AgentNotStarted, StateWaiting, "nobody has had the agent started yet"},
+	{UpdateWaits, StateWaiting, "find wants another version, which the next run switches to once it is this host's turn"},
+	{TargetUnknown, StateWaiting, "find has not said yet what it wants"},
+	{TargetNone, StateIdle, "the cluster names no version: the host stays on the one it has"},
+	{PackageLeft, StateIdle, "a package of an agent that was taken over is still to be removed"},
+	{Unproven, StateIdle, "the active version was switched to while the agent did not run; a run of the timer proves it once the agent has held for the health window"},
 }
 
 func gravity(t ConditionType) int {

@@ -22,6 +22,7 @@ type EnableOptions struct {
 	CAFile         string
 	ReadyURL       string
 	HealthWindow   time.Duration
+	RollbackWindow time.Duration
 	AllowDowngrade bool
 	TokenFile      string // holds the join token of an agent that has not joined yet
 	// ReportTokenFile holds the join token of a find server that takes reports.
@@ -168,6 +169,9 @@ func (o EnableOptions) apply(s state.Spec) state.Spec {
 	}
 	if o.HealthWindow != 0 {
 		s.Health.Window = state.Duration(o.HealthWindow)
+	}
+	if o.RollbackWindow != 0 {
+		s.Health.RollbackWindow = state.Duration(o.RollbackWindow)
 	}
 	return s
 }

@@ -3,7 +3,11 @@ package installer
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,15 +56,16 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		journal *state.Journal
 		newer   bool
 		locked  bool
+		offline bool
 		agent   func(u *systemd.Unit, executes *string)
 		ticks   state.Ticks
 	}{
-		"never-enabled": {},
-		"idle":          {c: enabled(nil), answer: wants11},
-		"no-systemd":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.ActiveState = "" }},
-		"never-asked":   {c: enabled(nil)},
-		"no-target":     {c: enabled(nil), answer: strings.Replace(strings.Replace(wants12, "1.2.0", "", 1), "enterprise", "", 1)},
-		"updating":      {c: enabled(nil), answer: wants12, journal: journal("switched"), locked: true},
+		"never-enabled":    {},
+		"idle":             {c: enabled(nil), answer: wants11},
+		"no-systemd":       {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.ActiveState = "" }},
+		"no-version-named": {c: enabled(nil), answer: `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev"}`, offline: true},
+		"never-asked":      {c: enabled(nil)},
+		"updating":         {c: enabled(nil), answer: wants12, journal: journal("switched"), locked: true},
 		"find-unreachable": {c: enabled(nil), answer: wants11, ticks: state.Ticks{
 			Unreachable: &state.Unreachable{Since: noon.Add(-time.Hour / 2), Runs: 3, Error: "ask http://127.0.0.1:1: connection refused"}}},
 		"failing": {c: enabled(nil), answer: wants12, ticks: state.Ticks{Failing: &state.Failing{
@@ -97,7 +102,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 	}
 	var files []string
 	states, types := map[State]bool{}, map[ConditionType]bool{}
-	for name, s := range scenes {
+	shown := map[ConditionType]string{} // the name of a scene, then what it shows
+	for _, name := range slices.Sorted(maps.Keys(scenes)) {
+		s := scenes[name]
 		i := testInstaller(t)
 		i.Now = func() time.Time { return noon }
 		root := filepath.Dir(i.Paths.DataDir)
@@ -124,11 +131,22 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			}
 			must(t, s.journal.Save(i.Paths.Journal()))
 		}
-		r, err := i.Status(t.Context(), StatusOptions{})
+		r, err := i.Status(t.Context(), StatusOptions{Offline: s.offline})
 		must(t, err)
 		states[r.State] = true
 		for _, c := range r.Conditions {
 			types[c.Type] = true
+		}
+		var example strings.Builder
+		r.Text(&example)
+		short, err := json.MarshalIndent(map[string]any{"state": r.State, "conditions": r.Conditions}, "", "  ")
+		must(t, err)
+		first := ConditionType("") // of a host that is well
+		if len(r.Conditions) > 0 {
+			first = r.Conditions[0].Type
+		}
+		if shown[first] == "" {
+			shown[first] = strings.ReplaceAll(fmt.Sprintf("```text\n%s```\n\n```json\n%s\n```\n", example.String(), short), root, "")
 		}
 		validate(t, r)
 		data, err := json.MarshalIndent(r, "", "  ")
@@ -141,11 +159,43 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		}
 	}
 	golden.Folder(t, filepath.Join("testdata", "status"), files...)
+	documented(t, shown)
 	for _, c := range conditionTypes {
 		if !states[c.State] || !types[c.Type] {
 			t.Errorf("no scene is in state %s by condition %s", c.State, c.Type)
 		}
 	}
+}
+
+// documented holds the part of docs/status.md about states and conditions to what the
+// scenes show.
+func documented(t *testing.T, shown map[ConditionType]string) {
+	t.Helper()
+	const begin, end = "<!-- written from installer/conditions.go and the scenes of its test: begin -->\n", "<!-- end -->\n"
+	path := filepath.Join("..", "docs", "status.md")
+	page, err := os.ReadFile(path)
+	must(t, err)
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no part between the marks", path)
+	}
+	var b strings.Builder
+	b.WriteString(begin + "\nThe gravest come first.\n\n| condition | what it means | the state that it makes |\n| --- | --- | --- |\n")
+	for _, c := range conditionTypes {
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", c.Type, c.Means, c.State)
+	}
+	fmt.Fprintf(&b, "| none | the host is well: the agent runs the version that is wanted, and the last run of the timer found it so | `%s` |\n", StateIdle)
+	for _, c := range append(conditionTypes, conditionType{}) {
+		if shown[c.Type] != "" {
+			name := "`" + string(c.Type) + "`"
+			if c.Type == "" {
+				name = "A host that is well"
+			}
+			fmt.Fprintf(&b, "\n### %s\n\n%s", name, shown[c.Type])
+		}
+	}
+	golden.File(t, path, before+b.String()+end+after)
 }
 
 // sightOf connects to an agent that runs version 1.1.0, if nothing else is said.

@@ -101,6 +101,8 @@ func (v agentView) conditions(active version.Release, unstable *state.Unstable, 
 		return []Condition{{AgentNotStarted, v.Since, "the agent does not run, and nothing starts it: write its configuration, then `systemctl enable --now teleport`"}}
 	case v.Executable == nil:
 		return nil // between two processes
+	case v.running.Version == "" && strings.HasSuffix(*v.Executable, "(deleted)") && strings.Contains(*v.Executable, "/partial/.staging-"):
+		return nil // of a tree that was damaged, and was fetched again
 	case v.running.Version == "":
 		return []Condition{{AgentOtherVersion, v.Since, fmt.Sprintf("the agent runs %s, which is none of the kept versions, and version %s is linked: `systemctl restart teleport` starts that one", *v.Executable, active.Short())}}
 	case !v.runs(active):

@@ -15,6 +15,9 @@ import (
 // files. Its configuration and its data are never touched, but for what enable's
 // --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
+	if !keepAgent && procfs.Host().SelfIn(i.Paths.AgentUnit()) {
+		i.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
+	}
 	return i.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
 }
 

@@ -84,7 +84,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return usageErrorf("which command? See teleport-find --help")
 		},
 	}
-	err := app.Run(args)
+	err := app.Run(spelled(args))
 	if err == nil || errors.Is(err, errHelp) {
 		return 0
 	}
@@ -93,6 +93,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	return 1
+}
+
+// spelled turns what people try first into the words of this program: "--version", "help"
+// and "help COMMAND".
+func spelled(args []string) []string {
+	switch {
+	case len(args) == 2 && args[1] == "--version":
+		return []string{args[0], "version"}
+	case len(args) > 1 && args[1] == "help":
+		return append(append([]string{args[0]}, args[2:]...), "--help")
+	}
+	return args
 }
 
 func printVersion(c *cli.Context) error {

@@ -30,6 +30,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
 			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
 			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, or more where it restarts slowly", Usage: "how long the agent must be healthy"},
+			&cli.DurationFlag{Name: "rollback-window", EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "for how long after an update a version that crashes again and again is left for the one before, with the database of before the update"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token of the find server, to which this host reports from then on"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
@@ -40,7 +41,7 @@ func (a *app) enableCommand() *cli.Command {
 			}
 			opts := installer.EnableOptions{
 				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
-				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"),
+				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
 				AllowDowngrade: c.Bool("allow-downgrade"), TokenFile: c.String("token-file"),
 				ReportTokenFile: c.String("report-token-file"),
 			}
@@ -66,6 +67,9 @@ func checkEnable(o *installer.EnableOptions) error {
 	}
 	if o.HealthWindow < 0 {
 		return fmt.Errorf("--health-window %s is negative", o.HealthWindow)
+	}
+	if o.RollbackWindow < 0 {
+		return fmt.Errorf("--rollback-window %s is negative", o.RollbackWindow)
 	}
 	if o.ReadyURL != "" {
 		u, err := url.Parse(o.ReadyURL)

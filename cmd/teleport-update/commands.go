@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -29,7 +30,7 @@ type app struct {
 	json           bool
 	readOnly       bool // whatever it ends with, another updater has no part in it
 	// settle is what is left to do when the command is through; nil where nothing is.
-	settle func(context.Context)
+	settle func(ctx context.Context, done bool)
 	// predecessor is the older updater that runs this one, if any.
 	predecessor *successor.Successor
 }
@@ -185,7 +186,14 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	i := installer.New(paths, a.log, command...)
 	i.Scheduled = a.scheduled()
 	if name := c.Command.Name; name != "switch" && name != "recover" && slices.ContainsFunc(c.App.Commands, func(c *cli.Command) bool { return c.Name == name }) {
-		a.settle = func(ctx context.Context) { i.Settle(ctx, name) }
+		a.settle = func(ctx context.Context, done bool) {
+			i.Settle(ctx, name)
+			if done && i.Terminal != nil && !a.scheduled() && host.Exists(paths.Config()) {
+				if r, err := i.Status(ctx, installer.StatusOptions{Offline: true}); err == nil {
+					fmt.Fprintln(a.stderr, r.Closing(host.Exists(paths.AgentConfig)))
+				}
+			}
+		}
 	}
 	i.UserAgent = appName + "/" + releaseVersion
 	if f, ok := a.stderr.(*os.File); ok && isTerminal(f) && !a.json {

@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if a.settle != nil && !a.readOnly {
 		// Whatever ended the command, how the host is has to be told.
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
-		a.settle(late)
+		a.settle(late, err == nil)
 		cancel()
 	}
 	if a.readOnly || isDecision(err) {

@@ -64,7 +64,10 @@ func (s *Spec) KeepUnknown(of Spec) {
 type HealthSpec struct {
 	Window   Duration `yaml:"window,omitempty" json:"window,omitzero"`
 	ReadyURL string   `yaml:"ready_url,omitempty" json:"ready_url,omitempty"`
-	Unknown  unknown  `yaml:",inline" json:"-"`
+	// RollbackWindow is for how long after its switch a version that crashes again and
+	// again is left for the one before, by the timer's run; 0 means never.
+	RollbackWindow Duration `yaml:"rollback_window,omitempty" json:"rollback_window,omitzero"`
+	Unknown        unknown  `yaml:",inline" json:"-"`
 }
 
 // BackupSpec says how old a database backup may be to be restored. The agent's

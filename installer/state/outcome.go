@@ -21,6 +21,9 @@ type Status struct {
 	Interrupted  *Interrupted `yaml:"interrupted,omitempty"`
 	Held         *Held        `yaml:"held,omitempty"`
 	Refused      *Refused     `yaml:"refused,omitempty"`
+	// Left is the version that the timer's run left because it crashed again and again:
+	// that is done once for a version.
+	Left *Left `yaml:"left,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
 	Unknown      unknown       `yaml:",inline"`
@@ -89,6 +92,14 @@ type PackageLeft struct {
 	// at its next run.
 	NextAttempt time.Time `yaml:"next_attempt,omitempty"`
 	Unknown     unknown   `yaml:",inline"`
+}
+
+// Left is a version that was left for the one before.
+type Left struct {
+	Version string          `yaml:"version"`
+	Edition version.Edition `yaml:"edition,omitempty"`
+	Time    time.Time       `yaml:"time"`
+	Unknown unknown         `yaml:",inline"`
 }
 
 // Refused is a target that must not be installed here, and why. It is reported

@@ -1,0 +1,48 @@
+package installer
+
+import "strings"
+
+// Closing says, in a few sentences, what is now true of the host and what comes next:
+// with it a command ends that a person gave. configured tells whether the agent has a
+// configuration.
+func (r Report) Closing(configured bool) string {
+	if r.VersionInstalled == nil {
+		return "No version of Teleport is installed by the updater. `teleport-update enable` installs the one that the cluster wants."
+	}
+	say := []string{"Teleport " + *r.VersionInstalled + " is installed."}
+	first := r.State
+	for _, c := range r.Conditions {
+		switch c.Type {
+		case AgentNotStarted:
+			start := "`systemctl enable --now teleport` starts it."
+			if !configured {
+				start = "write /etc/teleport.yaml, then `systemctl enable --now teleport`."
+			}
+			say = append(say, "The agent is not running: "+start)
+		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken:
+			say = append(say, sentence(c.Message))
+		}
+	}
+	if len(say) == 1 && r.Agent.PID != nil {
+		say = append(say, "The agent runs it.")
+	}
+	switch first {
+	case StateDisabled:
+		say = append(say, "Updates are off: `teleport-update enable` turns them on.")
+	case StatePinned:
+		say = append(say, "The host stays on it until `teleport-update unpin`.")
+	case StateHeld, StateBackingOff, StateFailing:
+		say = append(say, sentence(r.Explanation))
+	case StateIdle:
+		say = append(say, "The timer follows the cluster, and looks every ten minutes.")
+	}
+	return strings.Join(say, " ")
+}
+
+// sentence begins with a capital and ends with a stop.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}

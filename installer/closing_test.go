@@ -1,0 +1,37 @@
+package installer
+
+import "testing"
+
+func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
+	installed := func(s State, c ...Condition) Report {
+		v, pid := "17.2.1", 7
+		r := Report{VersionInstalled: &v, State: s, Conditions: c}
+		if s == StateIdle || s == StatePinned || s == StateHeld || s == StateDisabled {
+			r.Agent.PID = &pid
+		}
+		if len(c) > 0 {
+			r.Explanation = c[0].Message
+		}
+		return r
+	}
+	for _, tc := range []struct {
+		r          Report
+		configured bool
+		want       string
+	}{
+		{Report{State: StateDisabled}, false, "No version of Teleport is installed by the updater. `teleport-update enable` installs the one that the cluster wants."},
+		{installed(StateWaiting, Condition{Type: AgentNotStarted, Message: "x"}), false,
+			"Teleport 17.2.1 is installed. The agent is not running: write /etc/teleport.yaml, then `systemctl enable --now teleport`."},
+		{installed(StateWaiting, Condition{Type: AgentNotStarted, Message: "x"}), true,
+			"Teleport 17.2.1 is installed. The agent is not running: `systemctl enable --now teleport` starts it."},
+		{installed(StateIdle), true, "Teleport 17.2.1 is installed. The agent runs it. The timer follows the cluster, and looks every ten minutes."},
+		{installed(StatePinned, Condition{Type: Pinned, Message: "x"}), true, "Teleport 17.2.1 is installed. The agent runs it. The host stays on it until `teleport-update unpin`."},
+		{installed(StateHeld, Condition{Type: Held, Message: "version 17.3.0 is held back"}), true, "Teleport 17.2.1 is installed. The agent runs it. Version 17.3.0 is held back."},
+		{installed(StateDisabled, Condition{Type: UpdatesDisabled, Message: "x"}), true, "Teleport 17.2.1 is installed. The agent runs it. Updates are off: `teleport-update enable` turns them on."},
+		{installed(StateNeedsAttention, Condition{Type: AgentDown, Message: "the agent does not run"}), true, "Teleport 17.2.1 is installed. The agent does not run."},
+	} {
+		if got := tc.r.Closing(tc.configured); got != tc.want {
+			t.Errorf("got  %s\nwant %s", got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package installer
+
+import (
+	"context"
+	"fmt"
+
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+)
+
+// goesBack says why a run of the timer leaves the active version for the one before, or
+// why it does not: a person has to have asked for that, and it is done once for a
+// version. It looks at nothing but its arguments.
+func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
+	active, last, window := c.Active(), c.Status.LastUpdate, c.Spec.Health.RollbackWindow.Std()
+	switch {
+	case !t.Scheduled, u == nil, window == 0, !c.Spec.Enabled, c.Spec.Pinned:
+		return false
+	case u.Release != active, c.Status.PreviousVersion == "", c.Status.Held != nil:
+		return false
+	case last == nil, last.Result != state.Succeeded, last.Target != active.Version:
+		return false
+	case c.Status.Left != nil && c.Status.Left.Version == active.Version && c.Status.Left.Edition == active.Edition:
+		return false
+	}
+	age := t.Now().Sub(last.Time)
+	return age >= 0 && age <= window
+}
+
+// goBack leaves a version that crashes again and again for the one before. The version
+// that is left counts as failed; until that is written, it is held back.
+func (t *tick) goBack(ctx context.Context) {
+	c, err := state.LoadConfig(t.Paths.Config())
+	if err != nil || !t.goesBack(c, t.memory.Unstable) {
+		return
+	}
+	active := c.Active()
+	bad, ok, err := t.Active(c)
+	if err == nil && !ok {
+		err = fmt.Errorf("version %s is not whole on disk", active.Short())
+	}
+	var req transaction.Request
+	if err == nil {
+		req, err = t.considerRollback(ctx, RollbackOptions{})
+	}
+	if err == nil {
+		// First: whatever becomes of it, it is not tried again.
+		err = t.record(ctx, func(c *state.Config) {
+			c.Status.Left = &state.Left{Version: active.Version, Edition: active.Edition, Time: t.Timestamp()}
+		})
+	}
+	if err != nil {
+		t.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
+		return
+	}
+	t.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
+	if err := t.switchOver(ctx, req); err != nil {
+		t.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
+		return
+	}
+	reason := fmt.Sprintf("the agent of version %s crashed again and again after its health window", active.Short())
+	err = t.record(ctx, func(c *state.Config) {
+		c.Status.Held = nil
+		c.Status.RecordFailure(transaction.TreeOf(bad), t.Now(), reason)
+	})
+	if err != nil {
+		t.Log.Error("the version that was left is held back, for its failure could not be recorded", "version", active.Short(), "error", err)
+	}
+	t.memory.Unstable, t.memory.Agent = nil, nil
+}

@@ -1,0 +1,47 @@
+package installer
+
+import (
+	"testing"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(c *state.Config, u *state.Unstable, t *tick)
+		want   bool
+	}{
+		"asked for":            {func(*state.Config, *state.Unstable, *tick) {}, true},
+		"not asked for":        {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Health.RollbackWindow = 0 }, false},
+		"too late":             {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.LastUpdate.Time = noon.Add(-2 * time.Hour) }, false},
+		"a clock that jumped":  {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.LastUpdate.Time = noon.Add(time.Hour) }, false},
+		"a person's command":   {func(_ *state.Config, _ *state.Unstable, t *tick) { t.Scheduled = false }, false},
+		"pinned":               {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Pinned = true }, false},
+		"disabled":             {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Enabled = false }, false},
+		"no version before":    {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.PreviousVersion = "" }, false},
+		"gone back already":    {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.Held = &state.Held{Version: "1.2.0"} }, false},
+		"another version":      {func(_ *state.Config, u *state.Unstable, _ *tick) { u.Version = "1.0.0" }, false},
+		"a switch that failed": {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.LastUpdate.Result = state.RolledBack }, false},
+		"left once already": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Left = &state.Left{Version: "1.1.0", Edition: version.OSS}
+		}, false},
+		"another version was left": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Left = &state.Left{Version: "1.0.5", Edition: version.OSS}
+		}, true},
+	} {
+		i := testInstaller(t)
+		i.Now, i.Scheduled = func() time.Time { return noon }, true
+		c := state.EmptyConfig()
+		c.Spec = state.Spec{Enabled: true, ActiveVersion: "1.1.0", Health: state.HealthSpec{RollbackWindow: state.Duration(time.Hour)}}
+		c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,
+			LastUpdate: &state.LastUpdate{Time: noon.Add(-time.Minute), Target: "1.1.0", Result: state.Succeeded}}
+		u := &state.Unstable{Release: oss("1.1.0"), Count: 1}
+		run := &tick{Installer: i}
+		tc.change(&c, u, run)
+		if got := run.goesBack(c, u); got != tc.want {
+			t.Errorf("%s: %v; want %v", name, got, tc.want)
+		}
+	}
+}
