@@ -30,18 +30,18 @@ var pairs = []pair{
 	{"installer/transaction/step.go", "steps", "row:database", "row:watch"},
 
 	// Forward: the outcome, then the updater's own link, then the journal goes.
-	{"installer/transaction/commit.go", "finish", "reconcile", "LinkUpdater"},
+	{"installer/transaction/commit.go", "finish", "seeInPlace", "LinkUpdater"},
 	{"installer/transaction/commit.go", "finish", "Keep", "LinkUpdater"},
 	{"installer/transaction/commit.go", "finish", "Keep", "Save"},
 	{"installer/transaction/commit.go", "finish", "Save", "LinkUpdater"},
-	{"installer/transaction/commit.go", "finish", "Save", "Remove:Journal"},
-	{"installer/transaction/commit.go", "finish", "LinkUpdater", "Remove:Journal"},
+	{"installer/transaction/commit.go", "finish", "Save", "close"},
+	{"installer/transaction/commit.go", "finish", "LinkUpdater", "close"},
 	{"installer/transaction/commit.go", "reconcile", "noteReconciled", "Repair"},
 	{"installer/host/originals.go", "WriteOriginals", "MkdirAll", "WriteFile"},
 	{"installer/host/originals.go", "Disclaim", "DropSaved", "WriteOriginals"},
-	{"installer/host/host.go", "Repair", "Claim", "ApplyLinks"},
-	{"installer/host/host.go", "Repair", "ApplyLinks", "Disclaim"},
-	{"installer/host/host.go", "Repair", "ApplyLinks", "PlaceUnit"},
+	{"installer/host/host.go", "Repair", "Claim", "Link"},
+	{"installer/host/host.go", "Repair", "Link", "Disclaim"},
+	{"installer/host/host.go", "Repair", "Link", "PlaceUnit"},
 
 	// Back: the journal says so first; then the steps backwards, with that they are
 	// back; the outcome before the journal goes.
@@ -49,7 +49,7 @@ var pairs = []pair{
 	{"installer/transaction/undo.go", "restoreUnit", "RestoreUnit", "tellSystemd"},
 	{"installer/transaction/undo.go", "closeUndone", "RemoveUnits", "Save"},
 	{"installer/transaction/undo.go", "closeUndone", "ForgetFirst", "Save"},
-	{"installer/transaction/undo.go", "closeUndone", "Save", "Remove:Journal"},
+	{"installer/transaction/undo.go", "closeUndone", "Save", "close"},
 
 	// Uninstalling: updates are off, the journal says so, then the agent's files,
 	// then ours, the journal with them.
