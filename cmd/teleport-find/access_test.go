@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // From another machine, commands do what the role of the token may do, and a dry run does nothing.
@@ -77,10 +78,12 @@ func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
 	ca := filepath.Join(a.dir, "ca.pem")
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--self-signed", "--ca-out", ca, "--store", filepath.Join(a.dir, "store", "store.db"),
 		"--admin-socket", a.socket(), "--admin-listen", "127.0.0.1:0")
-	_, after, _ := strings.Cut(s.log.String(), "to those who have an access token")
-	_, after, found := strings.Cut(after, "address=")
-	if !found {
-		t.Fatalf("the log does not say where the admin API is:\n%s", s.log.String())
+	after, found := "", false
+	for deadline := time.Now().Add(time.Minute); !found; time.Sleep(10 * time.Millisecond) {
+		_, after, _ = strings.Cut(s.log.String(), "to those who have an access token")
+		if _, after, found = strings.Cut(after, "address="); !found && time.Now().After(deadline) {
+			t.Fatalf("the log does not say where the admin API is:\n%s", s.log.String())
+		}
 	}
 	address := strings.Fields(after)[0]
 	code, token := a.run("", "access", "add", "ci", "--role", "version-admin", "-o", "json")

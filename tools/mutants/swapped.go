@@ -51,10 +51,10 @@ var pairs = []pair{
 	{"installer/transaction/undo.go", "closeUndone", "ForgetFirst", "Save"},
 	{"installer/transaction/undo.go", "closeUndone", "Save", "close"},
 
-	// Uninstalling: updates are off, the journal says so, then the agent's files,
+	// Uninstalling: what would be refused changes nothing; updates are off, the journal says so, then the agent's files,
 	// then ours, the journal with them.
-	{"installer/transaction/uninstall.go", "uninstallLocked", "Save", "checkRelease"},
-	{"installer/transaction/uninstall.go", "uninstallLocked", "checkRelease", "enter:uninstalling"},
+	{"installer/transaction/uninstall.go", "uninstallLocked", "CheckUninstall", "Save"},
+	{"installer/transaction/uninstall.go", "uninstallLocked", "Save", "enter:uninstalling"},
 	{"installer/transaction/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
 	{"installer/transaction/uninstall.go", "finishUninstall", "releaseFiles", "RemoveUnits"},
 	{"installer/transaction/uninstall.go", "finishUninstall", "RemoveUnits", "RemoveAll"},
