@@ -66,6 +66,7 @@ func TestTheFileThatTheRFDPrintsIsEnough(t *testing.T) {
 			if err := w.Reset(); err != nil {
 				t.Fatal(err)
 			}
+			w.Wants(V2)
 			if name != "a new host" {
 				if err := w.climb(t.Context(), V1, V2); err != nil {
 					t.Fatal(err)
