@@ -3,6 +3,7 @@ package scenes
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +94,9 @@ func (s *Scene) Watched(v string) {
 func (s *Scene) BacksOff(v string, attempts int, delay time.Duration) {
 	s.T.Helper()
 	r := s.Status()
-	if r.State != installer.StateBackingOff || Text(r.FailedVersion) != v || r.FailedAttempts == nil || *r.FailedAttempts != attempts ||
+	// The state may be a graver one.
+	backsOff := slices.ContainsFunc(r.Conditions, func(c installer.Condition) bool { return c.Type == installer.BackingOff })
+	if !backsOff || Text(r.FailedVersion) != v || r.FailedAttempts == nil || *r.FailedAttempts != attempts ||
 		r.NextAttempt == nil || !Near(time.Until(*r.NextAttempt), delay) || r.LastError == nil {
 		got := "no"
 		if r.FailedAttempts != nil {
