@@ -98,8 +98,12 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 //
 // What is there already is not written again: its folder may be read-only.
 func (h *Host) PlaceUnit(tree versions.Tree) error {
-	if is, err := h.hasUnitOf(tree); err != nil || is {
+	is, err := h.hasUnitOf(tree)
+	if err != nil {
 		return err
+	}
+	if is {
+		return settleUnit(h.Paths.Unit(), true)
 	}
 	content, err := h.unitOf(tree)
 	if err != nil {
@@ -109,6 +113,20 @@ func (h *Host) PlaceUnit(tree versions.Tree) error {
 		return err
 	}
 	return durable.WriteFile(h.Paths.Unit(), content, 0o644)
+}
+
+// settleUnit puts a unit on stable storage that is as it should be: a run that was killed
+// may have written it, and not come to its sync.
+func settleUnit(path string, regular bool) error {
+	if regular {
+		if err := durable.SyncFile(path); err != nil {
+			return err
+		}
+	}
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // hasUnitOf reports whether a version's unit is in place.
@@ -154,7 +172,7 @@ func RestoreUnit(u state.UnitFile) error {
 	now, err := ReadUnit(u.Path)
 	switch {
 	case err == nil && SameUnit(now, u):
-		return nil
+		return settleUnit(u.Path, u.Regular)
 	case u.Regular:
 		return durable.WriteFile(u.Path, u.Content, fs.FileMode(u.Mode))
 	case u.Target != "":

@@ -104,7 +104,7 @@ func TestOrderOfLeavingADamagedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.does(args("rollback", "--force"),
-		"journal: begun", "the database is kept aside", "link tbot", "link tctl", "link tsh", "link teleport", "unit",
+		"journal: begun", "the database is kept aside", "journal: begun", "link tbot", "link tctl", "link tsh", "link teleport", "unit",
 		"journal: switched", "the database is replaced", "journal: proven", "put original/before.json", "configuration", "journal removed")
 }
 

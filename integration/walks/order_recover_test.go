@@ -15,9 +15,9 @@ import (
 func TestOrderOfUndoing(t *testing.T) {
 	undone := []string{"journal removed", "remove 2.0.0"}
 	for event, want := range map[string][]string{
-		"journal: begun":               {"journal: rolling_back", "unit", "journal: restored", "configuration"},
-		"journal: begun, backup taken": {"journal: rolling_back, backup taken", "unit", "journal: restored, backup taken", "configuration"},
-		"link tsh": {"journal: rolling_back, backup taken", "unit", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh",
+		"journal: begun":               {"journal: rolling_back", "journal: restored", "configuration"},
+		"journal: begun, backup taken": {"journal: rolling_back, backup taken", "journal: restored, backup taken", "configuration"},
+		"link tsh": {"journal: rolling_back, backup taken", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh",
 			"journal: restored, backup taken", "configuration"},
 		"unit": {"journal: rolling_back, backup taken", "unit", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
 			"journal: restored, backup taken", "configuration"},
@@ -109,7 +109,7 @@ func TestOrderOfFinishingWhatWasTakenAway(t *testing.T) {
 	s.wants("1.1.0")
 	s.cutAt("journal: proven, backup taken", "update")
 	s.remove(filepath.Join(s.h.links(), "tsh"), wants)
-	s.does(args("recover"), "put original/before.json", "journal: proven, backup taken", "link tsh", "unit", "agent enabled", "configuration", "journal removed")
+	s.does(args("recover"), "put original/before.json", "journal: proven, backup taken", "link tsh", "agent enabled", "configuration", "journal removed")
 }
 
 // The updater of a version is linked when all else of it is in its place.
@@ -118,7 +118,7 @@ func TestOrderOfFinishingWithTheUpdatersOwnLink(t *testing.T) {
 	s.brings("1.0.0")
 	s.cutAt("journal: proven", "enable")
 	s.remove(filepath.Join(s.h.links(), "tsh"))
-	s.does(args("recover"), "put original/before.json", "journal: proven", "link tsh", "unit", "configuration", "link teleport-update", "journal removed")
+	s.does(args("recover"), "put original/before.json", "journal: proven", "link tsh", "configuration", "link teleport-update", "journal removed")
 }
 
 func TestOrderOfAJournalThatCannotBeRead(t *testing.T) {
