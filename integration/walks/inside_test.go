@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 
@@ -45,6 +46,7 @@ func outside() int {
 
 // inside gives the namespace its own /proc and the walks their memory.
 func inside() error {
+	nameSignals()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts private: %w", err)
 	}
@@ -59,4 +61,22 @@ func inside() error {
 		return fmt.Errorf("mount a file system in memory: %w", err)
 	}
 	return nil
+}
+
+// nameSignals says which signal comes. The first process of a namespace does not die of
+// one: Go's runtime then ends it with code 2, without a word. A signal that asks for
+// the end ends the walks; others are nobody's wish.
+func nameSignals() {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE,
+		unix.SIGVTALRM, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGIO, unix.SIGPWR)
+	go func() {
+		for s := range signals {
+			fmt.Fprintf(os.Stderr, "the walks were sent the signal %q\n", s)
+			switch s {
+			case unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
+				os.Exit(1)
+			}
+		}
+	}()
 }
