@@ -16,9 +16,17 @@ import (
 	"teleport-update/integration/scenes"
 )
 
-// drillRounds is how often a host goes to a new version and back; the variable
-// DRILL_ROUNDS sets another number.
-const drillRounds = 50
+// drillRounds says how often a host goes to a new version and back: in each run of the
+// tests, in a whole campaign of faults, or as often as the variable DRILL_ROUNDS says.
+func drillRounds() int {
+	if n, err := strconv.Atoi(os.Getenv("DRILL_ROUNDS")); err == nil {
+		return n
+	}
+	if os.Getenv("FAULTS") == "all" {
+		return 100
+	}
+	return 20
+}
 
 // drill counts what came of it.
 type drill struct {
@@ -36,10 +44,7 @@ type drill struct {
 // SQLite's own shell; each row that was committed before a backup is there after
 // the return.
 func TestTheDrill(t *testing.T) {
-	rounds := drillRounds
-	if n, err := strconv.Atoi(os.Getenv("DRILL_ROUNDS")); err == nil {
-		rounds = n
-	}
+	rounds := drillRounds()
 	d := &drill{scene: newScene(t)}
 	d.Sound("1.0.0")
 	d.Writes("wal", 1000)

@@ -52,6 +52,7 @@ var suites = []suite{
 			campaign("integration/walks", "20m", ""),
 			campaign("integration/findfaults", "60m", ""),
 			campaign("integration/hostile", "15m", ""),
+			campaign("integration/database", "30m", "TestTheDrill"),
 		}, nil
 	}},
 	{"fleet", "make test-fleet", func() ([]*test, error) { return []*test{campaign("integration/fleet", "30m", "")}, nil }},
