@@ -81,7 +81,7 @@ bench-find: ## the find server against a constant handler and nginx, and its eng
 bench-backup: ## database backups against the sqlite3 shell
 	$(GO) run ./tools/bench -only backup
 
-figures: ## measure, and write what was measured into docs/figures.json and the docs; BENCH=0: take what others left
+figures: ## measure, and write what was measured into docs/development/figures.json and the docs; BENCH=0: take what others left
 	@[ "$(BENCH)" = 0 ] || { $(GO) run ./tools/bench && $(GO) run ./tools/bench -only backup; }
 	$(GO) run ./tools/figures
 

@@ -185,11 +185,11 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 	})
 }
 
-// TestArchitectureShowsTheTable holds the part of docs/architecture.md about phases
+// TestArchitectureShowsTheTable holds the part of docs/development/architecture.md about phases
 // and steps to the table and the list.
 func TestArchitectureShowsTheTable(t *testing.T) {
 	const begin, end = "<!-- written from installer/transaction/phases.go and step.go: begin -->\n", "<!-- end -->\n"
-	path := filepath.Join("..", "..", "docs", "architecture.md")
+	path := filepath.Join("..", "..", "docs", "development", "architecture.md")
 	page, err := os.ReadFile(path)
 	must(t, err)
 	before, rest, found := strings.Cut(string(page), begin)
