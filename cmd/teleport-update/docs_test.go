@@ -4,9 +4,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
 )
 
 var (
@@ -98,5 +102,41 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 		if !strings.Contains(string(index), "]("+name+")") {
 			t.Errorf("docs/README.md does not have %s", name)
 		}
+	}
+}
+
+// TestThePageOfFilesHasEveryPath: each path of the updater's, and what the packages
+// put where a person may look for it.
+func TestThePageOfFilesHasEveryPath(t *testing.T) {
+	text, err := os.ReadFile("../../docs/files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.ReplaceAll(string(text), "`, `fetch.lock", "`, `/var/lib/teleport/versions/fetch.lock")
+	paths := state.DefaultPaths()
+	paths.RunDir = layout.RunDir
+	var wanted []string
+	for _, method := range reflect.ValueOf(paths).Methods() {
+		if path, ok := method.Interface().(func() string); ok {
+			wanted = append(wanted, path())
+		}
+	}
+	installed := regexp.MustCompile(`dst: (/etc/[^,]+|/usr/bin/[^,]+|/usr/lib/[^,]+)`)
+	for _, program := range []string{"teleport-update", "teleport-find"} {
+		list, err := os.ReadFile("../../packaging/" + program + "/nfpm.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range installed.FindAllStringSubmatch(string(list), -1) {
+			wanted = append(wanted, m[1])
+		}
+	}
+	for _, path := range wanted {
+		if !strings.Contains(page, path) {
+			t.Errorf("docs/files.md does not have %s", path)
+		}
+	}
+	if len(wanted) < 20 {
+		t.Errorf("only these paths were looked for: %q", wanted)
 	}
 }
