@@ -189,23 +189,9 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 // phases and steps to the table and the list, and that of docs/how-it-works.md to the
 // phases.
 func TestArchitectureShowsTheTable(t *testing.T) {
-	shows(t, "development/architecture.md", "installer/transaction/phases.go and step.go", diagram()+tables())
-	shows(t, "how-it-works.md", "installer/transaction/phases.go", diagram())
-}
-
-// shows holds the marked part of a page to a text.
-func shows(t *testing.T, page, source, text string) {
-	t.Helper()
-	begin, end := "<!-- written from "+source+": begin -->\n", "<!-- end -->\n"
-	path := filepath.Join("..", "..", "docs", page)
-	whole, err := os.ReadFile(path)
-	must(t, err)
-	before, rest, found := strings.Cut(string(whole), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no part between the marks %q and %q", path, begin, end)
-	}
-	golden.File(t, path, before+begin+text+end+after)
+	docs := filepath.Join("..", "..", "docs")
+	golden.Part(t, filepath.Join(docs, "development", "architecture.md"), "installer/transaction/phases.go and step.go", diagram()+tables())
+	golden.Part(t, filepath.Join(docs, "how-it-works.md"), "installer/transaction/phases.go", diagram())
 }
 
 // diagram is which phase follows which.

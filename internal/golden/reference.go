@@ -2,7 +2,6 @@ package golden
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,22 +12,12 @@ import (
 // what the program prints for --help after these words.
 func Reference(t testing.TB, path, program string, help func(command ...string) string) {
 	t.Helper()
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin := fmt.Sprintf("<!-- written from the help of %s: begin -->\n", program)
-	before, rest, found := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, "<!-- end -->\n")
-	if !found || !closed {
-		t.Fatalf("%s has no part between the marks", path)
-	}
 	all := helpParts(help())
 	text := "\n## Global flags\n" + flagTable(all["GLOBAL OPTIONS"])
 	for _, name := range names(all["COMMANDS"]) {
 		text += commandText("##", help, name)
 	}
-	File(t, path, before+begin+text+"\n<!-- end -->\n"+after)
+	Part(t, path, "the help of "+program, text+"\n")
 }
 
 func commandText(heading string, help func(command ...string) string, command ...string) string {
