@@ -26,6 +26,8 @@ import (
 //	<!-- runs until stopped -->    a server: the next blocks run while it does
 //	<!-- file: NAME -->            the content is put into that file
 //	<!-- file: NAME from OTHER --> that file is copied first
+//	<!-- shows -->                 what one sees after the commands before, on a terminal;
+//	                               … is for what differs from run to run
 //	<!-- needs a real cluster -->  not run
 //	<!-- not run: REASON -->       not run
 //
@@ -150,7 +152,7 @@ var (
 	comment = regexp.MustCompile(`^<!--\s*(.*?)\s*-->$`)
 	// knownMark keeps a mark with a slip of the pen from being none.
 	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+|written from .+: begin|end)$`)
-	knownMark = regexp.MustCompile(`^(a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
+	knownMark = regexp.MustCompile(`^(shows|a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
 )
 
 // blocksOf reads the fenced blocks of a guide.
@@ -185,6 +187,11 @@ func blocksOf(guide, text string) (blocks []block, err error) {
 	}
 	if open != nil {
 		return nil, fmt.Errorf("%s:%d: the block has no end", guide, open.line)
+	}
+	for i, b := range blocks {
+		if b.isShown() && (i == 0 || !blocks[i-1].isRun()) {
+			return nil, fmt.Errorf("%s shows what commands print, and none are run before it", b)
+		}
 	}
 	return blocks, nil
 }
@@ -229,6 +236,7 @@ func TestBlocksAreReadWithTheirMarks(t *testing.T) {
 		"a mark of no block":   "<!-- needs a real cluster -->\nText.\n```\na\n```\n",
 		"a block without end":  "```\na\n",
 		"no reason why not":    "<!-- not run: -->\n```\na\n```\n",
+		"shown, and not run":   "<!-- not run: x -->\n```\na\n```\n<!-- shows -->\n```text\nb\n```\n",
 		"a mark over two rows": "<!-- needs a\nreal cluster -->\n```\na\n```\n",
 	} {
 		if blocks, err := blocksOf("g.md", bad); err == nil {
