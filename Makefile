@@ -10,7 +10,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages repository test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint demo bench bench-find bench-backup figures fuzz clean
+.PHONY: help build packages repository test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint demo recording bench bench-find bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -72,6 +72,9 @@ lint: needed ## formatting, vet, staticcheck, shell scripts
 demo: ## the whole story on a real host, step by step (as root)
 	$(GO) run ./tools/demo
 
+recording: ## the demo's first act as a picture that moves, docs/demo.svg (as root)
+	$(GO) run ./tools/recording
+
 bench: ## updates and no-ops against other designs, as ratios
 	$(GO) run ./tools/bench
 
@@ -81,7 +84,7 @@ bench-find: ## the find server against a constant handler and nginx, and its eng
 bench-backup: ## database backups against the sqlite3 shell
 	$(GO) run ./tools/bench -only backup
 
-figures: ## measure, and write what was measured into docs/figures.json and the docs; BENCH=0: take what others left
+figures: ## measure, and write what was measured into docs/development/figures.json and the docs; BENCH=0: take what others left
 	@[ "$(BENCH)" = 0 ] || { $(GO) run ./tools/bench && $(GO) run ./tools/bench -only backup; }
 	$(GO) run ./tools/figures
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,6 +148,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			shown[first] = strings.ReplaceAll(fmt.Sprintf("```text\n%s```\n\n```json\n%s\n```\n", example.String(), short), root, "")
 		}
 		validate(t, r)
+		if name == "failing" {
+			monitored(t, r)
+		}
 		data, err := json.MarshalIndent(r, "", "  ")
 		must(t, err)
 		var text strings.Builder
@@ -171,17 +173,8 @@ func TestStatusKeepsItsForm(t *testing.T) {
 // scenes show.
 func documented(t *testing.T, shown map[ConditionType]string) {
 	t.Helper()
-	const begin, end = "<!-- written from installer/conditions.go and the scenes of its test: begin -->\n", "<!-- end -->\n"
-	path := filepath.Join("..", "docs", "status.md")
-	page, err := os.ReadFile(path)
-	must(t, err)
-	before, rest, found := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no part between the marks", path)
-	}
 	var b strings.Builder
-	b.WriteString(begin + "\nThe gravest come first.\n\n| condition | what it means | the state that it makes |\n| --- | --- | --- |\n")
+	b.WriteString("\nThe gravest come first.\n\n| condition | what it means | the state that it makes |\n| --- | --- | --- |\n")
 	for _, c := range conditionTypes {
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", c.Type, c.Means, c.State)
 	}
@@ -195,7 +188,19 @@ func documented(t *testing.T, shown map[ConditionType]string) {
 			fmt.Fprintf(&b, "\n### %s\n\n%s", name, shown[c.Type])
 		}
 	}
-	golden.File(t, path, before+b.String()+end+after)
+	golden.Part(t, filepath.Join("..", "docs", "status.md"), "installer/conditions.go and the scenes of its test", b.String())
+}
+
+// monitored holds the examples of docs/monitor.md to what a host says.
+func monitored(t *testing.T, r Report) {
+	t.Helper()
+	summary, err := json.MarshalIndent(r.summary(noon), "", "  ")
+	must(t, err)
+	var metrics strings.Builder
+	must(t, r.OpenMetrics(&metrics))
+	path := filepath.Join("..", "docs", "monitor.md")
+	golden.Part(t, path, "a host that fails, its summary", fmt.Sprintf("\n```json\n%s\n```\n", summary))
+	golden.Part(t, path, "a host that fails, its metrics", fmt.Sprintf("\n```text\n%s```\n", metrics.String()))
 }
 
 // sightOf connects to an agent that runs version 1.1.0, if nothing else is said.

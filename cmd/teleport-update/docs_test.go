@@ -1,11 +1,16 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
 )
 
 var (
@@ -81,18 +86,92 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../../docs/*.*")
+	docs := os.DirFS("../../docs")
+	files, err := fs.Glob(docs, "*.*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range files {
-		name := filepath.Base(path)
-		// The figures are a source of pages.
-		if name == "README.md" || name == "figures.json" {
+	developers, err := fs.Glob(docs, "*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(files, developers...) {
+		if name == "README.md" || name == "demo.svg" {
 			continue
 		}
 		if !strings.Contains(string(index), "]("+name+")") {
 			t.Errorf("docs/README.md does not have %s", name)
 		}
+	}
+}
+
+// TestThePageOfFilesHasEveryPath: each path of the updater's, and what the packages
+// put where a person may look for it.
+func TestThePageOfFilesHasEveryPath(t *testing.T) {
+	text, err := os.ReadFile("../../docs/files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.ReplaceAll(string(text), "`, `fetch.lock", "`, `/var/lib/teleport/versions/fetch.lock")
+	paths := state.DefaultPaths()
+	paths.RunDir = layout.RunDir
+	var wanted []string
+	for _, method := range reflect.ValueOf(paths).Methods() {
+		if path, ok := method.Interface().(func() string); ok {
+			wanted = append(wanted, path())
+		}
+	}
+	installed := regexp.MustCompile(`dst: (/etc/[^,]+|/usr/bin/[^,]+|/usr/lib/[^,]+)`)
+	for _, program := range []string{"teleport-update", "teleport-find"} {
+		list, err := os.ReadFile("../../packaging/" + program + "/nfpm.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range installed.FindAllStringSubmatch(string(list), -1) {
+			wanted = append(wanted, m[1])
+		}
+	}
+	for _, path := range wanted {
+		if !strings.Contains(page, path) {
+			t.Errorf("docs/files.md does not have %s", path)
+		}
+	}
+	if len(wanted) < 20 {
+		t.Errorf("only these paths were looked for: %q", wanted)
+	}
+}
+
+// TestTroubleshootingHasEveryCondition, and quotes no sentence that the programs do not
+// say. What differs from host to host is an ellipsis there.
+func TestTroubleshootingHasEveryCondition(t *testing.T) {
+	read := func(path string) string {
+		t.Helper()
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	page := read("../../docs/troubleshooting.md")
+	states := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (?:[^|]+) \\| `(\\w+)` \\|$").FindAllStringSubmatch(read("../../docs/status.md"), -1) {
+		states[m[1]] = m[2]
+	}
+	for condition, state := range states {
+		if !strings.Contains(page, "| `"+condition+"` | `"+state+"` |") {
+			t.Errorf("docs/troubleshooting.md has no row for %s, which makes %s", condition, state)
+		}
+	}
+	said := read("testdata/messages.txt") + read("../../packaging/teleport-update/deb/postinst")
+	quoted := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1)
+	for _, m := range quoted {
+		for part := range strings.SplitSeq(m[1], "…") {
+			if _, ok := states[m[1]]; !ok && !strings.Contains(said, strings.TrimSuffix(part, ")")) {
+				t.Errorf("docs/troubleshooting.md quotes %q; no program says %q", m[1], part)
+			}
+		}
+	}
+	if len(states) < 15 || len(quoted) < len(states)+15 {
+		t.Errorf("only %d conditions and %d sentences were found", len(states), len(quoted))
 	}
 }

@@ -18,13 +18,17 @@ import (
 // them.
 func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	files := []string{"all.txt"}
-	help := func(file string, command ...string) {
+	said := func(command ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), append(append([]string{appName}, command...), "--help"), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s", command, code, stderr.String())
 		}
-		golden.File(t, filepath.Join("testdata", "help", file), stdout.String())
+		return stdout.String()
+	}
+	help := func(file string, command ...string) {
+		t.Helper()
+		golden.File(t, filepath.Join("testdata", "help", file), said(command...))
 	}
 	help("all.txt")
 	var hidden []string
@@ -36,6 +40,7 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 		help(c.Name+".txt", "--data-dir", t.TempDir(), c.Name)
 	}
 	golden.Folder(t, filepath.Join("testdata", "help"), files...)
+	golden.Reference(t, filepath.Join("..", "..", "docs", "teleport-update.md"), appName, said)
 	if !slices.Equal(hidden, []string{"setup", "recover", "switch"}) {
 		t.Errorf("the hidden commands are %q", hidden)
 	}

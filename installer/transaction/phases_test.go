@@ -185,23 +185,17 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 	})
 }
 
-// TestArchitectureShowsTheTable holds the part of docs/architecture.md about phases
-// and steps to the table and the list.
+// TestArchitectureShowsTheTable holds the part of docs/development/architecture.md about
+// phases and steps to the table and the list, and that of docs/how-it-works.md to the
+// phases.
 func TestArchitectureShowsTheTable(t *testing.T) {
-	const begin, end = "<!-- written from installer/transaction/phases.go and step.go: begin -->\n", "<!-- end -->\n"
-	path := filepath.Join("..", "..", "docs", "architecture.md")
-	page, err := os.ReadFile(path)
-	must(t, err)
-	before, rest, found := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no part between the marks %q and %q", path, begin, end)
-	}
-	golden.File(t, path, before+begin+picture()+end+after)
+	docs := filepath.Join("..", "..", "docs")
+	golden.Part(t, filepath.Join(docs, "development", "architecture.md"), "installer/transaction/phases.go and step.go", diagram()+tables())
+	golden.Part(t, filepath.Join(docs, "how-it-works.md"), "installer/transaction/phases.go", diagram())
 }
 
-// picture is the phases and the steps as people read them.
-func picture() string {
+// diagram is which phase follows which.
+func diagram() string {
 	var b strings.Builder
 	b.WriteString("\n```mermaid\nstateDiagram-v2\n")
 	name := func(p state.Phase) string { return cmp.Or(string(p), "[*]") }
@@ -214,7 +208,14 @@ func picture() string {
 			fmt.Fprintf(&b, "    %s --> %s\n", name(p.name), name(n))
 		}
 	}
-	b.WriteString("```\n\n| phase | what holds from here on | noted in the journal | the recovery before the agent starts at a boot | the recovery on a host that is up |\n" +
+	b.WriteString("```\n\n")
+	return b.String()
+}
+
+// tables are the phases and the steps as people read them.
+func tables() string {
+	var b strings.Builder
+	b.WriteString("| phase | what holds from here on | noted in the journal | the recovery before the agent starts at a boot | the recovery on a host that is up |\n" +
 		"| --- | --- | --- | --- | --- |\n")
 	for _, p := range phases() {
 		if p.name == "" {

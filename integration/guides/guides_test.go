@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +23,8 @@ import (
 // scene is the host of some blocks of a guide.
 type scene struct {
 	*host.Test
-	t *testing.T
+	t    *testing.T
+	seen string // what the last block of commands printed
 }
 
 // work is the folder that people of the guides are in: a checkout in which
@@ -40,15 +40,19 @@ func TestGuides(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if slices.Contains(ofACheckout, guide) {
+		if ofACheckout(guide) {
 			continue
 		}
 		for i, group := range byHost(blocks) {
 			t.Run(fmt.Sprintf("%s:%d", guide, i+1), func(t *testing.T) {
 				t.Parallel()
 				s := newScene(t, group)
-				for _, b := range group {
-					s.block(b)
+				for i, b := range group {
+					shows := i+1 < len(group) && group[i+1].isShown()
+					s.block(b, shows)
+					if shows {
+						s.compare(group[i+1])
+					}
 				}
 				if i == 0 {
 					s.spans(file(t, guide))
@@ -163,7 +167,8 @@ func (s *scene) command(b block) host.Command {
 	return host.Command{Args: []string{"sh", "-euc", "cd " + work + "\n" + text}, Env: environment}
 }
 
-func (s *scene) block(b block) {
+// block runs a block: on a terminal where the guide shows what one sees there.
+func (s *scene) block(b block, terminal bool) {
 	s.t.Helper()
 	if name, ok := b.mark("file"); ok {
 		s.file(b, name)
@@ -183,8 +188,13 @@ func (s *scene) block(b block) {
 	}
 	ctx, cancel := context.WithTimeoutCause(s.t.Context(), blockLimit, fmt.Errorf("%s does not end: is it a server?", b))
 	defer cancel()
-	r, err := s.RunCommand(ctx, s.command(b))
+	c := s.command(b)
+	if terminal {
+		c = onTerminal(c)
+	}
+	r, err := s.RunCommand(ctx, c)
 	s.check(err)
+	s.seen = r.Stdout
 	if r.Code != 0 {
 		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.text, r.Stdout, r.Stderr)
 	}

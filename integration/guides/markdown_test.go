@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -27,6 +26,8 @@ import (
 //	<!-- runs until stopped -->    a server: the next blocks run while it does
 //	<!-- file: NAME -->            the content is put into that file
 //	<!-- file: NAME from OTHER --> that file is copied first
+//	<!-- shows -->                 what one sees after the commands before, on a terminal;
+//	                               … is for what differs from run to run
 //	<!-- needs a real cluster -->  not run
 //	<!-- not run: REASON -->       not run
 //
@@ -74,9 +75,11 @@ func (b block) isCommands() bool {
 	return false
 }
 
-// ofACheckout are the pages whose commands are not run: they belong to a checkout
-// of this repository, not to a host.
-var ofACheckout = []string{"docs/performance.md", "docs/reliability.md", "docs/threat-model.md", "docs/architecture.md", "CONTRIBUTING.md"}
+// ofACheckout reports whether the commands of a page are not run: they belong to a
+// checkout of this repository, not to a host.
+func ofACheckout(guide string) bool {
+	return guide == "CONTRIBUTING.md" || strings.HasPrefix(guide, "docs/development/")
+}
 
 // checkLines looks whether what the lines of a page of a checkout name is there.
 func (b block) checkLines(t *testing.T) {
@@ -149,7 +152,7 @@ var (
 	comment = regexp.MustCompile(`^<!--\s*(.*?)\s*-->$`)
 	// knownMark keeps a mark with a slip of the pen from being none.
 	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+|written from .+: begin|end)$`)
-	knownMark = regexp.MustCompile(`^(a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
+	knownMark = regexp.MustCompile(`^(shows|a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
 )
 
 // blocksOf reads the fenced blocks of a guide.
@@ -185,17 +188,22 @@ func blocksOf(guide, text string) (blocks []block, err error) {
 	if open != nil {
 		return nil, fmt.Errorf("%s:%d: the block has no end", guide, open.line)
 	}
+	for i, b := range blocks {
+		if b.isShown() && (i == 0 || !blocks[i-1].isRun()) {
+			return nil, fmt.Errorf("%s shows what commands print, and none are run before it", b)
+		}
+	}
 	return blocks, nil
 }
 
 // guides returns the README, CONTRIBUTING and all of docs/, relative to the module.
 func guides(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(module, "docs", "*.md"))
-	check(t, err)
 	list := []string{"README.md", "CONTRIBUTING.md"}
-	for _, path := range found {
-		list = append(list, "docs/"+filepath.Base(path))
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := fs.Glob(os.DirFS(module), pattern)
+		check(t, err)
+		list = append(list, found...)
 	}
 	if len(list) < 6 {
 		t.Fatalf("the guides are only %q", list)
@@ -228,6 +236,7 @@ func TestBlocksAreReadWithTheirMarks(t *testing.T) {
 		"a mark of no block":   "<!-- needs a real cluster -->\nText.\n```\na\n```\n",
 		"a block without end":  "```\na\n",
 		"no reason why not":    "<!-- not run: -->\n```\na\n```\n",
+		"shown, and not run":   "<!-- not run: x -->\n```\na\n```\n<!-- shows -->\n```text\nb\n```\n",
 		"a mark over two rows": "<!-- needs a\nreal cluster -->\n```\na\n```\n",
 	} {
 		if blocks, err := blocksOf("g.md", bad); err == nil {
@@ -259,7 +268,7 @@ func TestGuidesSpeakOfWhatThereIs(t *testing.T) {
 		var targets []string
 		for _, b := range blocks {
 			targets = append(targets, b.targets()...)
-			if slices.Contains(ofACheckout, guide) {
+			if ofACheckout(guide) {
 				b.checkLines(t)
 			}
 		}

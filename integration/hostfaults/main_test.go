@@ -1,7 +1,7 @@
 //go:build hosts
 
 // Package hostfaults kills the updater at every call on running hosts, and cuts the power of whole hosts: switches,
-// recoveries and take-overs of packages. docs/reliability.md has its figures.
+// recoveries and take-overs of packages. docs/development/reliability.md has its figures.
 package hostfaults
 
 import (

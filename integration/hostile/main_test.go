@@ -8,7 +8,7 @@
 // touched, no secret told.
 //
 // The cases are data (a name that reads as a sentence, what is given, what must
-// come of it), so that docs/threat-model.md can name them.
+// come of it), so that docs/development/threat-model.md can name them.
 package hostile
 
 import (

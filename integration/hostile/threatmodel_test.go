@@ -14,7 +14,7 @@ import (
 // The threat model is worth what its claims are: each names what shows it, and
 // that is there.
 func TestTheThreatModelNamesCasesThatExist(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "threat-model.md"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "development", "threat-model.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

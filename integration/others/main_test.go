@@ -5,7 +5,7 @@
 // agent's own user means harm. Whatever they do, and whenever, an agent runs on the database that belongs to it.
 //
 // Combinations are found, not listed: each moment of a switch, with a version that holds and one that fails, meets
-// each action. Whoever adds an action adds one entry to a table. docs/reliability.md has the figures.
+// each action. Whoever adds an action adds one entry to a table. docs/development/reliability.md has the figures.
 package others
 
 import (

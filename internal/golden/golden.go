@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +36,23 @@ func File(t testing.TB, path, got string) {
 		return
 	}
 	t.Errorf("%s is a contract, and is another now (%v). Where that is meant, write it: go test -run '%s' . -update\n%s", path, err, t.Name(), difference(path, got))
+}
+
+// Part fails a test unless a page has just this text between the marks that say what
+// it was written from.
+func Part(t testing.TB, path, source, text string) {
+	t.Helper()
+	begin, end := "<!-- written from "+source+": begin -->\n", "<!-- end -->\n"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no part between the marks %q and %q", path, begin, end)
+	}
+	File(t, path, before+begin+text+end+after)
 }
 
 // Folder fails a test unless the golden files in a folder have just these names:

@@ -57,7 +57,7 @@ main() {
 	version=$(field agent_version)
 	case $version in
 	'') fail "$proxy names no version" ;;
-	*[!0-9A-Za-z.+-]*) fail "$proxy names a version that is none" ;;
+	*[!0-9A-Za-z.+-]*) fail "$proxy names a version that cannot be read: nothing was changed" ;;
 	esac
 	now=$(readlink /usr/local/bin/teleport 2>/dev/null || true)
 	now=${now#"$store"/}

@@ -69,7 +69,7 @@ architecture() {
 	case $machine in
 	x86_64 | amd64) machine=x86_64 arch=amd64 ;;
 	aarch64 | arm64) machine=aarch64 arch=arm64 ;;
-	*) fail "there are no packages for machines of the kind $machine" ;;
+	*) fail "there are no packages for $machine machines" ;;
 	esac
 	# The kernel may be of another kind than the programs on the host.
 	if have dpkg && [ "$(dpkg --print-architecture)" != "$arch" ]; then
@@ -78,7 +78,7 @@ architecture() {
 }
 
 download_and_install() {
-	[ -n "$server" ] || fail "which server? Say it with --server URL"
+	[ -n "$server" ] || fail "no server is named: name it with --server URL"
 	architecture
 	if have apt-get && have dpkg; then
 		manager=apt-get kind=deb
@@ -108,7 +108,7 @@ download_and_install() {
 	fetch "$server/packages/$name" "$dir/$name" || fail "$name cannot be downloaded from $server; nothing was installed"
 	got=$(sha256sum "$dir/$name")
 	if [ "${got%% *}" != "$sum" ]; then
-		fail "$name does not match its checksum: it was damaged or exchanged on the way; nothing was installed"
+		fail "$name does not match its checksum: it was damaged or replaced on the way; nothing was installed"
 	fi
 
 	# The script itself may be on the standard input.
@@ -174,7 +174,7 @@ main() {
 		say "teleport-update is installed already, as $updater"
 	else
 		download_and_install
-		updater=$(installed) || fail "teleport-update is not where it should be"
+		updater=$(installed) || fail "the package was installed, and teleport-update is not found"
 		say "teleport-update is installed, as $updater"
 	fi
 	"$updater" enable "$@" </dev/null

@@ -9,7 +9,7 @@ import (
 
 // The goals in the docs are those that a run is held to.
 func TestTheDocsNameTheGoals(t *testing.T) {
-	data, err := os.ReadFile("../../docs/performance.md")
+	data, err := os.ReadFile("../../docs/development/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,27 +5,32 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"teleport-update/tools/internal/figure"
 )
 
-const docs = "../../docs"
+const docs = "../../docs/development"
 
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	paths, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(paths) < 5 {
 		t.Fatalf("%v, %v", paths, err)
 	}
+	developers, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	if err != nil || len(developers) < 3 {
+		t.Fatalf("%v, %v", developers, err)
+	}
 	texts := map[string]string{}
-	for _, p := range append(paths, "../../README.md") {
+	for _, p := range slices.Concat(paths, developers, []string{"../../README.md"}) {
 		data, err := os.ReadFile(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[filepath.Base(p)] = string(data)
+		texts[p] = string(data)
 	}
 	return texts
 }
@@ -44,7 +49,7 @@ func TestTheDocsQuoteTheFigures(t *testing.T) {
 			continue
 		}
 		if quoted != text {
-			t.Errorf("%s does not quote docs/figures.json: `make figures BENCH=0` writes what it should say", name)
+			t.Errorf("%s does not quote docs/development/figures.json: `make figures BENCH=0` writes what it should say", name)
 		}
 		all += places
 	}
@@ -59,7 +64,7 @@ func TestNoFigureStandsBesideTheQuotes(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^(.*violations: \d|mutants: \d|.*\| \d+\.\d+ s / ).*$`)
 	for name, text := range pages(t) {
 		for _, found := range line.FindAllString(quote.ReplaceAllString(text, ""), -1) {
-			t.Errorf("%s: %q is not quoted from docs/figures.json", name, found)
+			t.Errorf("%s: %q is not quoted from docs/development/figures.json", name, found)
 		}
 	}
 }
@@ -97,10 +102,10 @@ func TestEveryFigureHasItsOrigin(t *testing.T) {
 func TestWhatWasMeasuredAgainTakesThePlaceOfWhatWas(t *testing.T) {
 	module := t.TempDir()
 	page := "# Page\n\n<!-- figures: lines \"kill points\" -->\n<!-- /figures -->\n\n<!-- figures: table updates -->\n<!-- /figures -->\n"
-	if err := os.MkdirAll(filepath.Join(module, "docs"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(module, "docs", "development"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(module, "docs", "page.md"), []byte(page), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(module, "docs", "development", "page.md"), []byte(page), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	by := func(commit string) figure.Origin {
@@ -121,7 +126,7 @@ func TestWhatWasMeasuredAgainTakesThePlaceOfWhatWas(t *testing.T) {
 	}
 	measure("aaaaaaa", "kill points: 12, violations: 0", 0.5)
 	measure("bbbbbbb", "kill points: 13, violations: 0", 1.5)
-	got, err := os.ReadFile(filepath.Join(module, "docs", "page.md"))
+	got, err := os.ReadFile(filepath.Join(module, "docs", "development", "page.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

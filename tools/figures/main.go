@@ -1,5 +1,5 @@
-// Command figures puts what was measured into docs/figures.json, and has the docs
-// quote it. It measures nothing itself: benchmarks, campaigns and mutants leave
+// Command figures puts what was measured into docs/development/figures.json, and has the pages
+// beside it quote it. It measures nothing itself: benchmarks, campaigns and mutants leave
 // their figures in build/figures.
 package main
 
@@ -31,7 +31,7 @@ func run(module string) error {
 	for _, f := range newer {
 		all = all.Merge(f)
 	}
-	pages, err := filepath.Glob(filepath.Join(module, "docs", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(module, "docs", "development", "*.md"))
 	if err != nil {
 		return err
 	}

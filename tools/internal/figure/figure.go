@@ -1,4 +1,4 @@
-// Package figure keeps what was measured: docs/figures.json has all of it, and the
+// Package figure keeps what was measured: docs/development/figures.json has all of it, and the
 // docs quote that file. Whoever measures, a benchmark, a campaign of faults or the
 // mutants, leaves its part in build/figures (Record); `make figures` puts the parts
 // into the file (Merge) and has the docs quote them (Render).
@@ -18,7 +18,7 @@ import (
 
 // Paths from the folder of the module.
 const (
-	File   = "docs/figures.json"
+	File   = "docs/development/figures.json"
 	Folder = "build/figures"
 )
 

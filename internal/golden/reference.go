@@ -1,0 +1,118 @@
+package golden
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Reference holds the part of a page between its two marks to what a program says of
+// itself: its global flags, then each command and each command of a command. help is
+// what the program prints for --help after these words.
+func Reference(t testing.TB, path, program string, help func(command ...string) string) {
+	t.Helper()
+	all := helpParts(help())
+	text := "\n## Global flags\n" + flagTable(all["GLOBAL OPTIONS"])
+	for _, name := range names(all["COMMANDS"]) {
+		text += commandText("##", help, name)
+	}
+	Part(t, path, "the help of "+program, text+"\n")
+}
+
+func commandText(heading string, help func(command ...string) string, command ...string) string {
+	parts := helpParts(help(command...))
+	_, does, _ := strings.Cut(strings.TrimSpace(parts["NAME"]), " - ")
+	does = strings.ToUpper(does[:1]) + does[1:] + "."
+	text := fmt.Sprintf("\n%s %s\n\n%s\n\n```text\n%s\n```\n", heading, strings.Join(command, " "), escape.Replace(does), unindented(parts["USAGE"]))
+	for paragraph := range strings.SplitSeq(unindented(parts["DESCRIPTION"]), "\n\n") {
+		switch {
+		case paragraph == "":
+		case strings.HasPrefix(paragraph, "   "):
+			text += "\n```text\n" + unindented(paragraph) + "\n```\n"
+		default:
+			text += "\n" + escape.Replace(paragraph) + "\n"
+		}
+	}
+	text += flagTable(parts["OPTIONS"])
+	for _, name := range names(parts["COMMANDS"]) {
+		text += commandText(heading+"#", help, append(command[:len(command):len(command)], name)...)
+	}
+	return text
+}
+
+// helpParts divides a help text at its headings.
+func helpParts(text string) map[string]string {
+	parts := map[string]string{}
+	heading := ""
+	for line := range strings.Lines(text) {
+		if name, ok := strings.CutSuffix(line, ":\n"); ok && name == strings.ToUpper(name) && !strings.HasPrefix(name, " ") {
+			heading = name
+			continue
+		}
+		parts[heading] += line
+	}
+	return parts
+}
+
+// unindented is a part without the three spaces before each line.
+func unindented(part string) string {
+	lines := strings.Split(strings.Trim(part, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(line, "   ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func names(commands string) (list []string) {
+	for line := range strings.Lines(commands) {
+		if fields := strings.Fields(line); len(fields) > 0 {
+			list = append(list, strings.TrimSuffix(fields[0], ",")) // others are its aliases
+		}
+	}
+	return list
+}
+
+var (
+	flagLine    = regexp.MustCompile(`^   (-.*?)  +(.*)$`)
+	environment = regexp.MustCompile(` \[\$(\w+)\]$`)
+	byDefault   = regexp.MustCompile(` \(default: (.*)\)$`)
+	choice      = regexp.MustCompile(`\w\|[\w…]`)
+	// escape keeps what a help text says from being Markdown.
+	escape = strings.NewReplacer("*", `\*`, "<", "&lt;")
+)
+
+func flagTable(options string) string {
+	rows := ""
+	for line := range strings.Lines(options) {
+		m := flagLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil || strings.HasPrefix(m[1], "--help") {
+			continue
+		}
+		name, does := m[1], m[2]
+		cut := func(r *regexp.Regexp) string {
+			found := r.FindStringSubmatch(does)
+			if found == nil {
+				return ""
+			}
+			does = strings.TrimSuffix(does, found[0])
+			return strings.Trim(found[1], `"`)
+		}
+		from := cut(environment)
+		otherwise := cut(byDefault)
+		if otherwise == "false" {
+			otherwise = ""
+		}
+		name, _, again := strings.Cut(name, " [ ")
+		if again && !strings.Contains(does, "repeated") {
+			does += "; may be repeated"
+		}
+		rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, escape.Replace(does), otherwise, from)
+	}
+	if rows == "" {
+		return ""
+	}
+	rows = strings.ReplaceAll(rows, "table|json|yaml, -o table|json|yaml", "table|json|yaml`, `-o")
+	rows = choice.ReplaceAllStringFunc(rows, func(either string) string { return strings.Replace(either, "|", `\|`, 1) })
+	return "\n| flag | what it does | default | environment |\n| --- | --- | --- | --- |\n" + rows
+}
