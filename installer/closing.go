@@ -1,6 +1,9 @@
 package installer
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Closing says, in a few sentences, what is now true of the host and what comes next:
 // with it a command ends that a person gave. configured tells whether the agent has a
@@ -19,12 +22,12 @@ func (r Report) Closing(configured bool) string {
 				start = "write /etc/teleport.yaml, then `systemctl enable --now teleport`."
 			}
 			say = append(say, "The agent is not running: "+start)
-		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken:
+		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken, RestartPending:
 			say = append(say, sentence(c.Message))
 		}
 	}
-	if len(say) == 1 && r.Agent.PID != nil {
-		say = append(say, "The agent runs it.")
+	if (len(say) == 1 || r.State == StateIdle) && r.Agent.PID != nil {
+		say = slices.Insert(say, 1, "The agent runs it.")
 	}
 	switch first {
 	case StateDisabled:

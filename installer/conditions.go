@@ -40,6 +40,7 @@ const (
 	UpdateWaits        ConditionType = "update_waits"      // find wants another version, and not now
 	TargetUnknown      ConditionType = "target_unknown"    // find was never asked
 	TargetNone         ConditionType = "target_none"       // find names no version
+	RestartPending     ConditionType = "restart_pending"   // the agent differs from its unit
 	PackageLeft        ConditionType = "package_left"
 	Unproven           ConditionType = "unproven"
 )
@@ -71,6 +72,7 @@ var conditionTypes = []conditionType{
 	{UpdateWaits, StateWaiting, "find wants another version, which the next run switches to once it is this host's turn"},
 	{TargetUnknown, StateWaiting, "find has not said yet what it wants"},
 	{TargetNone, StateIdle, "the cluster names no version: the host stays on the one it has"},
+	{RestartPending, StateIdle, "the agent runs with other arguments, variables or as another user than its unit says: a reload keeps those that it was started with"},
 	{PackageLeft, StateIdle, "a package of an agent that was taken over is still to be removed"},
 	{Unproven, StateIdle, "the active version was switched to while the agent did not run; a run of the timer proves it once the agent has held for the health window"},
 }
@@ -116,6 +118,9 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 		add(TransactionOpen, &o.Since, "%s", o.explanation)
 	} else {
 		all = append(all, agent.conditions(c.Active(), ticks.Unstable, previousToGoBackTo(c))...)
+		if agent.pending.Is() && c.Spec.ActiveVersion != "" {
+			add(RestartPending, nil, "%s", agent.pending.explained())
+		}
 	}
 	if len(c.Status.PackagesLeft) > 0 {
 		add(PackageLeft, &c.Status.PackagesLeft[0].Since, "%s", describeLeft(c.Status.PackagesLeft))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		locked  bool
 		offline bool
 		agent   func(u *systemd.Unit, executes *string)
+		starts  string // the words with which the agent was started
 		ticks   state.Ticks
 	}{
 		"never-enabled":    {},
@@ -85,9 +87,12 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			*executes = ""
 		}},
 		"agent-other-version": {c: enabled(nil), answer: wants11, agent: func(_ *systemd.Unit, executes *string) { *executes = "1.0.0" }},
-		"behind":              {c: enabled(nil), answer: wants12},
-		"disabled":            {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
-		"pinned":              {c: enabled(func(c *state.Config) { c.Spec.Pinned, c.Status.Unproven = true, true })},
+		"restart-pending": {c: enabled(nil), answer: wants11, starts: "teleport start --fips", agent: func(u *systemd.Unit, _ *string) {
+			u.Command, u.Environment, u.User = []string{"teleport", "start"}, []string{"HTTPS_PROXY=http://proxy"}, strconv.Itoa(os.Getuid())
+		}},
+		"behind":   {c: enabled(nil), answer: wants12},
+		"disabled": {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
+		"pinned":   {c: enabled(func(c *state.Config) { c.Spec.Pinned, c.Status.Unproven = true, true })},
 		"held": {c: enabled(func(c *state.Config) {
 			c.Status.Held = &state.Held{Version: "1.2.0", Edition: version.Enterprise, Since: noon}
 		}), answer: wants12},
@@ -118,7 +123,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		s.ticks.DataDir, s.ticks.BootID, i.BootID = i.Paths.DataDir, "boot", func() string { return "boot" }
 		i.Paths.RunDir = filepath.Join(root, "run")
 		must(t, s.ticks.Save(i.Paths.Ticks()))
-		i.Connect = sightOf(i, s.agent)
+		i.Connect, i.Processes.Proc = sightOf(i, s.agent), filepath.Join(root, "proc")
+		writeFile(t, filepath.Join(i.Processes.Proc, "4711", "cmdline"), strings.ReplaceAll(s.starts, " ", "\x00")+"\x00")
+		writeFile(t, filepath.Join(i.Processes.Proc, "4711", "environ"), "")
 		if s.locked {
 			unlock, err := state.Lock(t.Context(), i.Paths.UpdateLock(), 0)
 			must(t, err)

@@ -39,6 +39,9 @@ type Installer struct {
 	// MachineID is where this host has its machine-id.
 	MachineID string
 
+	// Processes is where the kernel tells of them.
+	Processes procfs.FS
+
 	// Started is when this run began; zero where nobody asked.
 	Started      time.Time
 	downloadTook time.Duration
@@ -67,6 +70,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		},
 		BuildVersion: ownVersion(),
 		MachineID:    report.MachineID,
+		Processes:    procfs.Host(),
 		Started:      time.Now(),
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {

@@ -32,6 +32,7 @@ type agentView struct {
 	AgentReport
 	state   state.AgentState
 	running version.Release // of the process, zero where it is none of the store
+	pending Pending         // what its next start changes
 }
 
 // viewAgent looks at the agent.
@@ -47,7 +48,7 @@ func (i *Installer) viewAgent(ctx context.Context) agentView {
 }
 
 func (i *Installer) viewOf(s transaction.Sight) agentView {
-	v := agentView{state: s.State}
+	v := agentView{state: s.State, pending: i.pendingIn(s)}
 	if s.State == state.AgentUnknown {
 		return v
 	}

@@ -258,6 +258,11 @@ func (r Report) Text(w io.Writer) {
 	if r.Unproven {
 		line("Unproven", "the agent was not running when this version was switched to")
 	}
+	for _, c := range r.Conditions {
+		if c.Type == RestartPending {
+			line("Restart", "pending: "+c.Message)
+		}
+	}
 	if r.LastResult != nil {
 		line("Last update", fmt.Sprintf("%s, to %s, at %s", *r.LastResult, textOr(r.LastTarget, "?"), r.UpdateTimeLast.Format(time.RFC3339)))
 	}
