@@ -42,11 +42,14 @@ func decode(body []byte) (Answer, error) {
 	if a.Jitter, err = settings.seconds("agent_update_jitter_seconds"); err != nil {
 		return Answer{}, err
 	}
+	if a.GroupUnknown, err = top.flag("agent_group_unknown"); err != nil {
+		return Answer{}, err
+	}
 	if a.Edition, err = edition(top); err != nil {
 		return Answer{}, err
 	}
 	if a.Version == "" {
-		a = Answer{Edition: a.Edition} // the rest says nothing without a version
+		a = Answer{Edition: a.Edition, GroupUnknown: a.GroupUnknown} // the rest says nothing without a version
 	}
 	return a, nil
 }

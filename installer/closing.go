@@ -22,7 +22,7 @@ func (r Report) Closing(configured bool) string {
 				start = "write /etc/teleport.yaml, then `systemctl enable --now teleport`."
 			}
 			say = append(say, "The agent is not running: "+start)
-		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken, RestartPending:
+		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken, GroupUnknown, RestartPending:
 			say = append(say, sentence(c.Message))
 		}
 	}

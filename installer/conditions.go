@@ -40,6 +40,7 @@ const (
 	UpdateWaits        ConditionType = "update_waits"      // find wants another version, and not now
 	TargetUnknown      ConditionType = "target_unknown"    // find was never asked
 	TargetNone         ConditionType = "target_none"       // find names no version
+	GroupUnknown       ConditionType = "group_unknown"     // find has groups, and not this host's
 	RestartPending     ConditionType = "restart_pending"   // the agent differs from its unit
 	PackageLeft        ConditionType = "package_left"
 	Unproven           ConditionType = "unproven"
@@ -72,6 +73,7 @@ var conditionTypes = []conditionType{
 	{UpdateWaits, StateWaiting, "find wants another version, which the next run switches to once it is this host's turn"},
 	{TargetUnknown, StateWaiting, "find has not said yet what it wants"},
 	{TargetNone, StateIdle, "the cluster names no version: the host stays on the one it has"},
+	{GroupUnknown, StateIdle, "find has groups, and not the one that this host names: the host is treated as one that names no group"},
 	{RestartPending, StateIdle, "the agent runs with other arguments, variables or as another user than its unit says: a reload keeps those that it was started with"},
 	{PackageLeft, StateIdle, "a package of an agent that was taken over is still to be removed"},
 	{Unproven, StateIdle, "the active version was switched to while the agent did not run; a run of the timer proves it once the agent has held for the health window"},
@@ -138,6 +140,9 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 	if u := ticks.Unreachable; u != nil && ticks.Failing == nil {
 		add(FindUnreachable, &u.Since, "find cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error)
 	}
+	if r.groupUnknown {
+		add(GroupUnknown, nil, "%s", unknownGroup(textOr(r.Group, "")))
+	}
 	if c.Spec.Pinned {
 		add(Pinned, nil, "pinned to %s; `teleport-update unpin` lets it follow find again", c.Spec.ActiveVersion)
 		return all
@@ -163,6 +168,9 @@ func aboutTarget(c state.Config, r Report, desired version.Release, now time.Tim
 		return one(TargetNone, nil, namesNoVersion)
 	case desired.Version == "":
 		return one(TargetUnknown, nil, "what find wants is not known: %s", textOr(r.DesiredError, "it was never asked"))
+	case desired != c.Active() && r.JitterUntil != nil:
+		return one(UpdateWaits, nil, "find wants %s, and a run of update waits until %s before it switches, so that hosts do not switch at once; `teleport-update update --now` does not wait",
+			desired.Short(), r.JitterUntil.Format(time.RFC3339))
 	case desired != c.Active():
 		return one(UpdateWaits, nil, "find wants %s; the next run follows when find says so", desired.Short())
 	}

@@ -59,12 +59,15 @@ type Report struct {
 	PackageLeft      *string    `json:"package_left"` // still to be removed, and why it could not be
 	DesiredCheckedAt *time.Time `json:"desired_checked_at"`
 	DesiredError     *string    `json:"desired_error"`
+	JitterUntil      *time.Time `json:"jitter_until"` // a run waits until then before it changes the version
 	OpenTransaction  *OpenState `json:"open_transaction"`
 
 	Agent      AgentReport     `json:"agent"`
 	Conditions []Condition     `json:"conditions"` // the gravest first
 	Failing    *FailingReport  `json:"failing"`
 	Unstable   *state.Unstable `json:"unstable"`
+
+	groupUnknown bool // to find
 }
 
 // FailingReport is about runs of the timer that fail.
@@ -164,6 +167,9 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 	}
 	agent, ticks := i.viewAgent(ctx), i.ticks()
 	r.Agent = agent.AgentReport
+	if w := ticks.Waiting; w != nil && w.Live(i.Processes) {
+		r.JitterUntil = &w.Until
+	}
 	if f := ticks.Failing; f != nil {
 		r.Failing = &FailingReport{Count: f.Count, First: f.First, Last: f.Last, Error: f.Error}
 		if !f.NextAttempt.IsZero() {
@@ -193,7 +199,7 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 	if err == nil {
 		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
 		r.wants(version.Release{Version: answer.Version, Edition: answer.Edition})
-		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
+		r.UpdateTimeJitter, r.DesiredCheckedAt, r.groupUnknown = &jitter, &now, answer.GroupUnknown
 		return
 	}
 	if !opts.Offline {
@@ -201,7 +207,7 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 	}
 	if a := i.recall(spec); a != nil {
 		r.wants(a.Release)
-		r.UpdateTimeJitter, r.DesiredCheckedAt = &a.Jitter, &a.Time
+		r.UpdateTimeJitter, r.DesiredCheckedAt, r.groupUnknown = &a.Jitter, &a.Time, a.GroupUnknown
 	}
 }
 
@@ -259,8 +265,8 @@ func (r Report) Text(w io.Writer) {
 		line("Unproven", "the agent was not running when this version was switched to")
 	}
 	for _, c := range r.Conditions {
-		if c.Type == RestartPending {
-			line("Restart", "pending: "+c.Message)
+		if c.Type == GroupUnknown || c.Type == RestartPending {
+			line("Note", c.Message)
 		}
 	}
 	if r.LastResult != nil {
