@@ -19,24 +19,23 @@ type Progress interface {
 	// Start begins a download; what names it.
 	Start(what string)
 	// Update says how many bytes of the tarball are here, and how many it has
-	// (-1 when nobody knows). It is called often and must be quick.
+	// (-1 when nobody knows): from the first bytes on that were not kept by an
+	// earlier run. It is called often and must be quick.
 	Update(done, total int64)
 	// End ends the download, whether it succeeded or not.
 	End()
 }
 
-// rate measures bytes per second since it began, and over the last seconds.
+// rate measures bytes per second over the last seconds. What was there when it began does
+// not count.
 type rate struct {
-	began     time.Time
-	first     int64 // bytes that were there already
 	lastTime  time.Time
 	lastBytes int64
 	smooth    float64 // bytes per second
 }
 
 func (r *rate) update(now time.Time, done int64) {
-	if r.began.IsZero() {
-		r.began, r.first = now, done
+	if r.lastTime.IsZero() || done < r.lastBytes { // begun, or begun again at another mirror
 		r.lastTime, r.lastBytes = now, done
 		return
 	}
