@@ -49,3 +49,16 @@ func sentence(s string) string {
 	}
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
+
+// ClosingOfUninstall is Closing after the updater is gone.
+func ClosingOfUninstall(keptAgent bool) string {
+	if keptAgent {
+		return "The updater is uninstalled. The agent stays as plain files, and nothing updates it any more."
+	}
+	return "The updater is uninstalled. This host is as it was before the first `teleport-update enable`."
+}
+
+// Alarming reports whether somebody should look.
+func (s State) Alarming() bool {
+	return s == StateFailing || s == StateUnstable || s == StateNeedsAttention
+}

@@ -30,7 +30,7 @@ func (e *SmokeError) Unwrap() error { return e.Err }
 // fetched again only when it is damaged, or known to be published again, so a
 // return to it needs no network.
 func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error) {
-	unlock, err := state.Lock(ctx, i.Paths.FetchLock(), i.Patience())
+	unlock, err := i.WaitLock(ctx, i.Paths.FetchLock())
 	if err != nil {
 		return versions.Tree{}, err
 	}

@@ -1,7 +1,6 @@
 package installer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +117,10 @@ type StatusOptions struct {
 func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, error) {
 	c, err := i.Paths.LoadConfig()
 	if errors.Is(err, os.ErrPermission) {
-		return Report{}, fmt.Errorf("%w; everybody may read %s", err, cmp.Or(i.Paths.Summary(), "no part of it"))
+		if i.Paths.RunDir != "" {
+			err = fmt.Errorf("%w; everybody may read %s", err, i.Paths.Summary())
+		}
+		return Report{}, err
 	}
 	if err != nil {
 		return Report{}, err

@@ -77,9 +77,18 @@ type bar struct {
 	done, total int64
 }
 
+// Screen is a terminal on which a line can be drawn again.
+type Screen interface {
+	io.Writer
+	Width() int // of a line
+}
+
+// Terminal is a Screen of nothing else than a terminal's file.
+type Terminal struct{ *os.File }
+
 // NewBar returns a progress bar for a terminal.
-func NewBar(terminal *os.File) Progress {
-	return &bar{out: terminal, width: func() int { return terminalWidth(terminal) }, now: time.Now}
+func NewBar(terminal Screen) Progress {
+	return &bar{out: terminal, width: terminal.Width, now: time.Now}
 }
 
 func (b *bar) Start(what string) {
@@ -124,8 +133,9 @@ func (b *bar) line() string {
 	return fmt.Sprintf("%s  [%s%s]  %s", b.what, strings.Repeat("=", full), strings.Repeat(" ", cells-full), numbers)
 }
 
-func terminalWidth(f *os.File) int {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+// Width is that of the terminal, 80 where it does not say.
+func (t Terminal) Width() int {
+	size, err := unix.IoctlGetWinsize(int(t.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 {
 		return 80
 	}

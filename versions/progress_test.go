@@ -77,7 +77,7 @@ func TestWhatIsNotATerminalIsEightyWide(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	must(t, err)
 	defer f.Close()
-	if width := terminalWidth(f); width != 80 {
+	if width := (Terminal{f}).Width(); width != 80 {
 		t.Errorf("width %d; want 80", width)
 	}
 }

@@ -159,10 +159,10 @@ func TestExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		{"version", "", 0, "teleport-find 1.2.3-test ("},
+		{"version", "", 0, "teleport-find 1.2.3-test go1."},
 		{"version -o json", "", 0, `"version":"1.2.3-test"}`},
 		{"version now", "", 2, "version takes no arguments"},
-		{"--version", "", 0, "teleport-find 1.2.3-test ("},
+		{"--version", "", 0, "teleport-find 1.2.3-test go1."},
 		{"--help", "", 0, "USAGE"},
 		{"serve --help", "", 0, "TELEPORT_FIND_GROUPS"},
 		{"", "", 2, "which command?"},
