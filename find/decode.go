@@ -85,7 +85,7 @@ func edition(top object) (version.Edition, error) {
 	case (text == "oss" || text == "community") && !fips:
 		return version.OSS, nil
 	}
-	return "", fmt.Errorf("edition %.40q with fips %t is none that is known", text, fips)
+	return "", fmt.Errorf("edition %.40q with fips %t is not known", text, fips)
 }
 
 // object holds the members of a JSON object that are not null, by their exact

@@ -57,7 +57,7 @@ func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec,
 	}
 	var err error
 	if q.Announced, err = i.announced(ctx, c, d.Target, spec); err != nil {
-		i.Log.Debug("whether the version that failed was published again cannot be told", "version", d.Target.Version, "error", err)
+		i.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
 		return d
 	}
 	return decide(q)
@@ -80,7 +80,7 @@ func (i *Installer) remember(spec state.Spec, a find.Answer) {
 		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown,
 	}
 	if err := answer.Save(i.Paths.LastAnswer()); err != nil {
-		i.Log.Debug("the answer of find could not be remembered", "error", err)
+		i.Log.Debug("the answer of the find endpoint could not be written down", "error", err)
 	}
 }
 

@@ -162,9 +162,9 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 		if err := i.CheckNeverEnabled(); err != nil {
 			settled := "nothing updates it before `teleport-update enable`"
 			if c.Spec.Enabled && !c.Spec.Pinned {
-				settled = "the next transaction to the version that find wants settles it: `teleport-update update`, or the timer's next run"
+				settled = "the next switch to the version that the cluster wants repairs it: `teleport-update update`, or the timer's next run"
 			}
-			broken = fmt.Errorf("%s names no active version, but the agent may be ours all the same: %w; %s", i.Paths.Config(), err, settled)
+			broken = fmt.Errorf("%s names no active version, but the updater may have installed the agent: %w; %s", i.Paths.Config(), err, settled)
 		}
 	}
 	agent, ticks := i.viewAgent(ctx), i.ticks()
@@ -191,7 +191,7 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 		return // never enabled, and nothing to ask
 	}
 	r.Proxy, r.Group = known(spec.Proxy), known(spec.Group)
-	err := errors.New("find was not asked")
+	err := errors.New("the cluster was not asked")
 	var answer find.Answer
 	if !opts.Offline {
 		ctx, cancel := context.WithTimeout(ctx, statusPatience)
@@ -264,7 +264,7 @@ func (r Report) Text(w io.Writer) {
 	line("Group", textOr(r.Group, "none"))
 	line("Enabled", yesNo(r.UpdatesEnabled))
 	if r.Unproven {
-		line("Unproven", "the agent was not running when this version was switched to")
+		line("Unproven", "the agent was not running at the switch to this version")
 	}
 	for _, c := range r.Conditions {
 		if c.Type == GroupUnknown || c.Type == RestartPending {
@@ -281,7 +281,7 @@ func (r Report) Text(w io.Writer) {
 		line("  error", *r.LastError)
 	}
 	if r.FailedVersion != nil {
-		line("Failed", fmt.Sprintf("%s, %d time(s); next attempt at %s", *r.FailedVersion, *r.FailedAttempts, r.NextAttempt.Format(time.RFC3339)))
+		line("Failed", fmt.Sprintf("%s, %d %s; next attempt at %s", *r.FailedVersion, *r.FailedAttempts, plural(*r.FailedAttempts, "time", "times"), r.NextAttempt.Format(time.RFC3339)))
 	}
 	if r.PackageLeft != nil {
 		line("Package left", *r.PackageLeft)

@@ -102,7 +102,7 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 			return err
 		}
 		if again == nil || again.Release != in.Release {
-			i.Log.Info("find changed its answer meanwhile; the next run looks again", "was", in.Version)
+			i.Log.Info("the cluster changed its mind during the download; the next run asks again", "was", in.Version)
 			return nil
 		}
 	}
@@ -152,7 +152,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	answer, err := i.ask(ctx, spec)
 	if err != nil {
 		if damaged != nil {
-			i.Log.Warn("find cannot be asked; the active version is fetched again all the same", "error", err)
+			i.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
 			return nil, damaged, nil
 		}
 		unreachable := find.Unreachable(err)

@@ -36,7 +36,7 @@ type app struct {
 
 func (a *app) commands() *cli.App {
 	paths := state.DefaultPaths()
-	return &cli.App{
+	app := &cli.App{
 		Name:            appName,
 		Usage:           "keep this host's Teleport agent on the version its cluster wants",
 		Version:         releaseVersion,
@@ -67,7 +67,7 @@ func (a *app) commands() *cli.App {
 			&cli.StringFlag{Name: "agent-config", Value: paths.AgentConfig, EnvVars: env("AGENT_CONFIG"), Usage: "the agent's own configuration"},
 			&cli.BoolFlag{Name: "debug", EnvVars: env("DEBUG"), Usage: "log more"},
 			&cli.StringFlag{Name: "log-format", EnvVars: env("LOG_FORMAT"), Usage: "text or json; default: steps on a terminal, text elsewhere"},
-			&cli.BoolFlag{Name: "version", DisableDefaultText: true, Usage: "say which version of this program it is"},
+			&cli.BoolFlag{Name: "version", Usage: "say which version of this program it is"},
 			cli.HelpFlag, // which is left out where there is a command of that name
 		},
 		Commands: []*cli.Command{
@@ -75,7 +75,7 @@ func (a *app) commands() *cli.App {
 			a.simple("disable", "stop updating; the agent and its version stay", (*installer.Installer).Disable),
 			a.updateCommand(),
 			a.pinCommand(),
-			a.simple("unpin", "follow find again", (*installer.Installer).Unpin),
+			a.simple("unpin", "follow the cluster again", (*installer.Installer).Unpin),
 			a.rollbackCommand(),
 			a.statusCommand(),
 			a.verifyCommand(),
@@ -89,6 +89,14 @@ func (a *app) commands() *cli.App {
 			hidden(a.switchCommand()),
 		},
 	}
+	for _, c := range append(app.Commands, &cli.Command{Flags: app.Flags}) {
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = true // it is off where nobody sets it
+			}
+		}
+	}
+	return app
 }
 
 func (a *app) helpCommand() *cli.Command {

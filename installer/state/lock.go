@@ -109,7 +109,7 @@ func prepareStore(dir string) error {
 		err = trust.Path(dir)
 	}
 	if err != nil {
-		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("see what is in it, then give it to root alone")
+		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("check its content, then make it writable by root only")
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		m.Log.Warn("not all that an interrupted command left could be removed", "error", err)
+		m.Log.Warn("some leftovers of an interrupted command could not be removed", "error", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func (m *Machine) Retain(c state.Config) {
 	}
 	verdicts, err := m.Store.Retain(needed)
 	if err != nil {
-		m.Log.Warn("not all old versions were removed", "error", err)
+		m.Log.Warn("some old versions could not be removed", "error", err)
 	}
 	for _, v := range verdicts {
 		if !v.Keep {
