@@ -8,6 +8,7 @@
 //	agent_version                a semantic version, a leading "v" allowed; empty: the cluster names none
 //	agent_autoupdate             whether a host that has the agent should update; missing means no
 //	agent_update_jitter_seconds  how long a host may wait before it does; missing means 0
+//	agent_group_unknown          the server has groups, and not the one that the host named; missing means no
 //
 // The nested one is what proxies with Managed Updates v2 serve:
 //
@@ -49,6 +50,8 @@ type Answer struct {
 	// Jitter bounds the random wait before an update: 0 to MaxJitter, in
 	// whole seconds.
 	Jitter time.Duration
+	// GroupUnknown: the server has groups, and not the one that the host named.
+	GroupUnknown bool
 	// ToolsVersion is what client tools (tsh, tctl) are told; where it is empty,
 	// Version. A Client does not read it.
 	ToolsVersion string
@@ -93,6 +96,7 @@ func (a Answer) Body() ([]byte, error) {
 		AgentVersion    string          `json:"agent_version"`
 		AgentAutoUpdate bool            `json:"agent_autoupdate"`
 		AgentJitter     int64           `json:"agent_update_jitter_seconds"`
+		GroupUnknown    bool            `json:"agent_group_unknown,omitempty"`
 		Edition         string          `json:"edition"`
 		FIPS            bool            `json:"fips"`
 		AutoUpdate      struct {
@@ -112,6 +116,7 @@ func (a Answer) Body() ([]byte, error) {
 	body.AgentVersion = a.Version
 	body.AgentAutoUpdate = a.AutoUpdate
 	body.AgentJitter = int64(a.Jitter / time.Second)
+	body.GroupUnknown = a.GroupUnknown
 	body.AutoUpdate.AgentVersion = body.AgentVersion
 	body.AutoUpdate.AgentAutoUpdate = body.AgentAutoUpdate
 	body.AutoUpdate.AgentJitter = body.AgentJitter

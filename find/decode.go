@@ -42,11 +42,14 @@ func decode(body []byte) (Answer, error) {
 	if a.Jitter, err = settings.seconds("agent_update_jitter_seconds"); err != nil {
 		return Answer{}, err
 	}
+	if a.GroupUnknown, err = top.flag("agent_group_unknown"); err != nil {
+		return Answer{}, err
+	}
 	if a.Edition, err = edition(top); err != nil {
 		return Answer{}, err
 	}
 	if a.Version == "" {
-		a = Answer{Edition: a.Edition} // the rest says nothing without a version
+		a = Answer{Edition: a.Edition, GroupUnknown: a.GroupUnknown} // the rest says nothing without a version
 	}
 	return a, nil
 }
@@ -82,7 +85,7 @@ func edition(top object) (version.Edition, error) {
 	case (text == "oss" || text == "community") && !fips:
 		return version.OSS, nil
 	}
-	return "", fmt.Errorf("edition %.40q with fips %t is none that is known", text, fips)
+	return "", fmt.Errorf("edition %.40q with fips %t is not known", text, fips)
 }
 
 // object holds the members of a JSON object that are not null, by their exact

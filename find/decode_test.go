@@ -122,6 +122,7 @@ func TestBodyIsReadAlikeInBothShapes(t *testing.T) {
 	for _, answer := range []Answer{
 		{Version: "15.1.1", Edition: version.OSS, AutoUpdate: true, Jitter: 10 * time.Second},
 		{Version: "16.0.0-rc.1+b", Edition: version.Enterprise, AutoUpdate: false, Jitter: 0},
+		{Version: "15.1.1", Edition: version.OSS, GroupUnknown: true},
 		{Version: "15.1.1", Edition: version.FIPS, AutoUpdate: true, Jitter: MaxJitter},
 	} {
 		body, err := answer.Body()

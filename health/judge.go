@@ -167,6 +167,14 @@ func (j *judge) settled() bool {
 	return j.subject != (identity{}) && (j.tookOver || !j.afterReload || now.Sub(j.begun) > j.reloadLimit)
 }
 
+// left is what is left of the window.
+func (j *judge) left() time.Duration {
+	if j.since.IsZero() {
+		return j.window
+	}
+	return max(j.window-j.looked.Add(-j.lost).Sub(j.since), 0)
+}
+
 // oldDied reports whether it was the old version that brought the unit down: it
 // ended before there was a process of the new one, or while that one was starting,
 // which systemd ends then too.

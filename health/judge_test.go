@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -317,5 +318,30 @@ func TestWhatLiesBetweenTwoLooks(t *testing.T) {
 		if got := j.lived(began.Add(w.pause)).Sub(began); got != w.counts {
 			t.Errorf("%v of a window of %v count as %v; want %v", w.pause, w.window, got, w.counts)
 		}
+	}
+}
+
+// What a person is shown of a watch: the whole window until the agent is up, then less
+// and less, and never less than nothing.
+func TestWhatIsLeftOfAWatchGoesDown(t *testing.T) {
+	j := restartJudge(rules{window: 10 * time.Second, startLimit: time.Minute, readyURL: "http://x"})
+	s := scene{}
+	s.now = time.Unix(1000, 0)
+	s.unit = systemd.Unit{ActiveState: "activating", SubState: "start", Result: "success"}
+	var lefts []time.Duration
+	for n := range 130 {
+		if n == 10 {
+			s.unit.ActiveState, s.unit.SubState = "active", "running"
+			s.spawn(7, 1, newExe)
+		}
+		if v := j.observe(s.sample); v.kind != pending {
+			t.Fatalf("after %d looks: %+v", n, v)
+		}
+		if s.now = s.now.Add(100 * time.Millisecond); n%30 == 9 {
+			lefts = append(lefts, j.left().Round(time.Second))
+		}
+	}
+	if want := []time.Duration{10 * time.Second, 7 * time.Second, 4 * time.Second, 1 * time.Second, 0}; !slices.Equal(lefts, want) {
+		t.Errorf("left %v; want %v", lefts, want)
 	}
 }

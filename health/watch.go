@@ -38,7 +38,18 @@ type Watch struct {
 	// not asked.
 	ReadyURL string
 	Log      *slog.Logger // nil: silent
+	// Tell is told twice a second how the watch goes; nil: nobody is.
+	Tell func(Glance)
 }
+
+// Glance is a watch at one moment.
+type Glance struct {
+	Agent string        // its state, a few words
+	Left  time.Duration // of the window, if all stays well
+}
+
+// tellEvery is how often Tell is called.
+const tellEvery = 500 * time.Millisecond
 
 // Outcome is how an agent came to hold.
 type Outcome struct {

@@ -134,7 +134,7 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 		s.ready = &prober{}
 		go s.ready.run(asking, p.ReadyURL)
 	}
-	hurry := time.Now()
+	hurry, told := time.Now(), time.Time{}
 	for {
 		now, err := s.sample(ctx)
 		if err != nil {
@@ -148,6 +148,10 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 		if j.anew != anew {
 			p.Log.Info("somebody else restarted or reloaded the agent; its watch begins again", "unit", p.Unit)
 			hurry = now.now
+		}
+		if p.Tell != nil && now.now.Sub(told) >= tellEvery {
+			told = now.now
+			p.Tell(Glance{Agent: describe(now.unit), Left: j.left()})
 		}
 		// Often after something happened and until it is clear which process to watch.
 		pause := 200 * time.Millisecond
@@ -194,4 +198,13 @@ func (p *watching) explain(ctx context.Context, job *systemd.JobError) string {
 		return job.Error()
 	}
 	return fmt.Sprintf("it %v; %v", u.Ended(), job)
+}
+
+// describe is a unit in a few words.
+func describe(u systemd.Unit) string {
+	text := fmt.Sprintf("%s (%s)", u.ActiveState, u.SubState)
+	if u.MainPID > 0 {
+		text += fmt.Sprintf(", PID %d", u.MainPID)
+	}
+	return text
 }

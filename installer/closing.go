@@ -1,6 +1,9 @@
 package installer
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Closing says, in a few sentences, what is now true of the host and what comes next:
 // with it a command ends that a person gave. configured tells whether the agent has a
@@ -19,12 +22,12 @@ func (r Report) Closing(configured bool) string {
 				start = "write /etc/teleport.yaml, then `systemctl enable --now teleport`."
 			}
 			say = append(say, "The agent is not running: "+start)
-		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken:
+		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken, GroupUnknown, RestartPending:
 			say = append(say, sentence(c.Message))
 		}
 	}
-	if len(say) == 1 && r.Agent.PID != nil {
-		say = append(say, "The agent runs it.")
+	if (len(say) == 1 || r.State == StateIdle) && r.Agent.PID != nil {
+		say = slices.Insert(say, 1, "The agent runs it.")
 	}
 	switch first {
 	case StateDisabled:
@@ -45,4 +48,17 @@ func sentence(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+// ClosingOfUninstall is Closing after the updater is gone.
+func ClosingOfUninstall(keptAgent bool) string {
+	if keptAgent {
+		return "The updater is uninstalled. The agent stays as plain files, and nothing updates it any more."
+	}
+	return "The updater is uninstalled. This host is as it was before the first `teleport-update enable`."
+}
+
+// Alarming reports whether somebody should look.
+func (s State) Alarming() bool {
+	return s == StateFailing || s == StateUnstable || s == StateNeedsAttention
 }

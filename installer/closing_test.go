@@ -25,6 +25,8 @@ func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
 		{installed(StateWaiting, Condition{Type: AgentNotStarted, Message: "x"}), true,
 			"Teleport 17.2.1 is installed. The agent is not running: `systemctl enable --now teleport` starts it."},
 		{installed(StateIdle), true, "Teleport 17.2.1 is installed. The agent runs it. The timer follows the cluster, and looks every ten minutes."},
+		{installed(StateIdle, Condition{Type: RestartPending, Message: "the agent differs"}), true,
+			"Teleport 17.2.1 is installed. The agent runs it. The agent differs. The timer follows the cluster, and looks every ten minutes."},
 		{installed(StatePinned, Condition{Type: Pinned, Message: "x"}), true, "Teleport 17.2.1 is installed. The agent runs it. The host stays on it until `teleport-update unpin`."},
 		{installed(StateHeld, Condition{Type: Held, Message: "version 17.3.0 is held back"}), true, "Teleport 17.2.1 is installed. The agent runs it. Version 17.3.0 is held back."},
 		{installed(StateDisabled, Condition{Type: UpdatesDisabled, Message: "x"}), true, "Teleport 17.2.1 is installed. The agent runs it. Updates are off: `teleport-update enable` turns them on."},

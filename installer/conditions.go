@@ -40,6 +40,8 @@ const (
 	UpdateWaits        ConditionType = "update_waits"      // find wants another version, and not now
 	TargetUnknown      ConditionType = "target_unknown"    // find was never asked
 	TargetNone         ConditionType = "target_none"       // find names no version
+	GroupUnknown       ConditionType = "group_unknown"     // find has groups, and not this host's
+	RestartPending     ConditionType = "restart_pending"   // the agent differs from its unit
 	PackageLeft        ConditionType = "package_left"
 	Unproven           ConditionType = "unproven"
 )
@@ -54,25 +56,27 @@ type conditionType struct {
 
 // conditionTypes are all there are, the gravest first.
 var conditionTypes = []conditionType{
-	{RecordsBroken, StateNeedsAttention, "what the updater wrote down cannot be read, or does not fit the links"},
+	{RecordsBroken, StateNeedsAttention, "the updater's records cannot be read, or do not fit the links"},
 	{TransactionRunning, StateUpdating, "an updater is at work"},
 	{TransactionOpen, StateNeedsAttention, "a transaction was cut off; the next run closes it"},
 	{UpdatesDisabled, StateDisabled, "a person turned updates off, or never on"},
 	{AgentUnstable, StateUnstable, "the agent crashes again and again after its version was proven"},
 	{AgentDown, StateNeedsAttention, "the agent should run and does not"},
-	{AgentOtherVersion, StateNeedsAttention, "the agent's process is of another version than the one that is linked"},
+	{AgentOtherVersion, StateNeedsAttention, "the agent runs another version than the linked one"},
 	{RunsFail, StateFailing, "the last runs of the timer failed"},
 	{Pinned, StatePinned, "a person pinned the host to a version"},
-	{Held, StateHeld, "a rollback by hand holds back what find wants"},
-	{BackingOff, StateBackingOff, "the version that find wants failed here and waits for its next attempt"},
-	{TargetRefused, StateNeedsAttention, "the version that find wants would put the host at risk"},
-	{FindUnreachable, StateWaiting, "find cannot be reached, for less than an hour so far"},
-	{AgentNotStarted, StateWaiting, "nobody has had the agent started yet"},
-	{UpdateWaits, StateWaiting, "find wants another version, which the next run switches to once it is this host's turn"},
-	{TargetUnknown, StateWaiting, "find has not said yet what it wants"},
+	{Held, StateHeld, "a rollback by hand holds back the version that the cluster wants"},
+	{BackingOff, StateBackingOff, "the version that the cluster wants failed here and waits for its next attempt"},
+	{TargetRefused, StateNeedsAttention, "the switch to the version that the cluster wants is refused: it would put the host at risk"},
+	{FindUnreachable, StateWaiting, "the proxy's find endpoint, which names the version, cannot be reached, for less than an hour so far"},
+	{AgentNotStarted, StateWaiting, "the agent has not been started yet"},
+	{UpdateWaits, StateWaiting, "the cluster wants another version; a run of the timer switches to it once it is this host's turn"},
+	{TargetUnknown, StateWaiting, "the cluster has not named a version yet"},
 	{TargetNone, StateIdle, "the cluster names no version: the host stays on the one it has"},
-	{PackageLeft, StateIdle, "a package of an agent that was taken over is still to be removed"},
-	{Unproven, StateIdle, "the active version was switched to while the agent did not run; a run of the timer proves it once the agent has held for the health window"},
+	{GroupUnknown, StateIdle, "find has groups, and not the one that this host names: the host is treated as one that names no group"},
+	{RestartPending, StateIdle, "the agent runs with other arguments, variables or as another user than its unit says: a reload keeps those that it was started with"},
+	{PackageLeft, StateIdle, "the package that brought the agent is not removed yet"},
+	{Unproven, StateIdle, "the agent was not running at the switch; a run of the timer proves the version once the agent was healthy for the health window"},
 }
 
 func gravity(t ConditionType) int {
@@ -95,7 +99,7 @@ func sumUp(all []Condition) (sorted []Condition, s State, explanation string) {
 			return sorted, s, sorted[0].Message
 		}
 	}
-	return sorted, StateIdle, "the version that find wants is active"
+	return sorted, StateIdle, "the version that the cluster wants is active"
 }
 
 // conditions are all that there are, in no order.
@@ -116,12 +120,15 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 		add(TransactionOpen, &o.Since, "%s", o.explanation)
 	} else {
 		all = append(all, agent.conditions(c.Active(), ticks.Unstable, previousToGoBackTo(c))...)
+		if agent.pending.Is() && c.Spec.ActiveVersion != "" {
+			add(RestartPending, nil, "%s", agent.pending.explained())
+		}
 	}
 	if len(c.Status.PackagesLeft) > 0 {
 		add(PackageLeft, &c.Status.PackagesLeft[0].Since, "%s", describeLeft(c.Status.PackagesLeft))
 	}
 	if c.Status.Unproven {
-		add(Unproven, lastTime(c), "the agent was not running when version %s was switched to", c.Spec.ActiveVersion)
+		add(Unproven, lastTime(c), "the agent was not running at the switch to version %s", c.Spec.ActiveVersion)
 	}
 	if !c.Spec.Enabled {
 		add(UpdatesDisabled, nil, "updates are disabled; `teleport-update enable` turns them on")
@@ -131,10 +138,13 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 		add(RunsFail, &f.First, "%s", describeFailing(f))
 	}
 	if u := ticks.Unreachable; u != nil && ticks.Failing == nil {
-		add(FindUnreachable, &u.Since, "find cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error)
+		add(FindUnreachable, &u.Since, "the proxy's find endpoint cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error)
+	}
+	if r.groupUnknown {
+		add(GroupUnknown, nil, "%s", unknownGroup(textOr(r.Group, "")))
 	}
 	if c.Spec.Pinned {
-		add(Pinned, nil, "pinned to %s; `teleport-update unpin` lets it follow find again", c.Spec.ActiveVersion)
+		add(Pinned, nil, "pinned to %s; `teleport-update unpin` lets it follow the cluster again", c.Spec.ActiveVersion)
 		return all
 	}
 	return append(all, aboutTarget(c, r, desired, now)...)
@@ -157,9 +167,12 @@ func aboutTarget(c state.Config, r Report, desired version.Release, now time.Tim
 	case desired.Version == "" && r.DesiredCheckedAt != nil:
 		return one(TargetNone, nil, namesNoVersion)
 	case desired.Version == "":
-		return one(TargetUnknown, nil, "what find wants is not known: %s", textOr(r.DesiredError, "it was never asked"))
+		return one(TargetUnknown, nil, "the version that the cluster wants is not known: %s", textOr(r.DesiredError, "it has not been asked yet"))
+	case desired != c.Active() && r.JitterUntil != nil:
+		return one(UpdateWaits, nil, "the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at once. `teleport-update update --now` switches now",
+			desired.Short(), r.JitterUntil.Format(time.RFC3339))
 	case desired != c.Active():
-		return one(UpdateWaits, nil, "find wants %s; the next run follows when find says so", desired.Short())
+		return one(UpdateWaits, nil, "the cluster wants %s; a run of the timer switches to it once it is this host's turn", desired.Short())
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func decide(q question) decision {
 		return d
 	case q.Now:
 	case !q.Answer.AutoUpdate:
-		d.Reason = fmt.Sprintf("find wants %s, but not now (agent_autoupdate is false)", t.Short())
+		d.Reason = fmt.Sprintf("the cluster wants %s, but not now (agent_autoupdate is false)", t.Short())
 		return d
 	case q.Status.Held != nil && q.Status.Held.Version == t.Version && q.Status.Held.Edition == t.Edition:
 		d.Reason = fmt.Sprintf("version %s is held back since a rollback by hand at %s; `teleport-update update --now` releases it",
@@ -73,8 +73,8 @@ func decide(q question) decision {
 	case q.Status.FailureOf(t).BackingOff(t, q.Time):
 		f := q.Status.FailureOf(t)
 		d.BackingOff = true
-		d.Reason = fmt.Sprintf("version %s failed %d time(s), next attempt at %s; `teleport-update update --now` tries at once",
-			t.Short(), f.Attempts, f.NextAttempt.Format(time.RFC3339))
+		d.Reason = fmt.Sprintf("version %s failed %d %s, next attempt at %s; `teleport-update update --now` tries at once",
+			t.Short(), f.Attempts, plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))
 		return d
 	}
 	d.Action = doSwitch

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,7 +26,14 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 		return find.Answer{}, err
 	}
 	i.remember(spec, answer)
+	if answer.GroupUnknown && !i.Scheduled { // else status says it
+		i.Log.Warn(unknownGroup(spec.Group))
+	}
 	return answer, nil
+}
+
+func unknownGroup(name string) string {
+	return fmt.Sprintf("find has no group %q, and treats this host as one that names no group: `teleport-update enable --group NAME` corrects the name, or somebody adds the group on the server", name)
 }
 
 // askQuietly asks find and leaves no trace.
@@ -49,7 +57,7 @@ func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec,
 	}
 	var err error
 	if q.Announced, err = i.announced(ctx, c, d.Target, spec); err != nil {
-		i.Log.Debug("whether the version that failed was published again cannot be told", "version", d.Target.Version, "error", err)
+		i.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
 		return d
 	}
 	return decide(q)
@@ -69,10 +77,10 @@ func (i *Installer) announced(ctx context.Context, c state.Config, t version.Rel
 func (i *Installer) remember(spec state.Spec, a find.Answer) {
 	answer := state.LastAnswer{
 		Time: i.Timestamp(), Proxy: spec.Proxy, Group: spec.Group,
-		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second),
+		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown,
 	}
 	if err := answer.Save(i.Paths.LastAnswer()); err != nil {
-		i.Log.Debug("the answer of find could not be remembered", "error", err)
+		i.Log.Debug("the answer of the find endpoint could not be written down", "error", err)
 	}
 }
 

@@ -109,7 +109,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
 	if t.Version == "" && c.Spec.ActiveVersion == "" {
 		return nil, failure.Unchanged("%s, and there is none on it", namesNoVersion).
-			To("have the cluster name one, then run the command again").Refused()
+			To("set a version in the cluster, then run the command again").Refused()
 	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
 	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade}
@@ -205,7 +205,7 @@ func (i *Installer) Unpin(ctx context.Context) error {
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Pinned = false
-		i.Log.Info("the version follows find again", "version", c.Spec.ActiveVersion)
+		i.Log.Info("the version follows the cluster again", "version", c.Spec.ActiveVersion)
 		return nil
 	})
 }

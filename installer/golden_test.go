@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +59,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		locked  bool
 		offline bool
 		agent   func(u *systemd.Unit, executes *string)
+		starts  string // the words with which the agent was started
 		ticks   state.Ticks
 	}{
 		"never-enabled":    {},
@@ -84,9 +87,14 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			*executes = ""
 		}},
 		"agent-other-version": {c: enabled(nil), answer: wants11, agent: func(_ *systemd.Unit, executes *string) { *executes = "1.0.0" }},
-		"behind":              {c: enabled(nil), answer: wants12},
-		"disabled":            {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
-		"pinned":              {c: enabled(func(c *state.Config) { c.Spec.Pinned, c.Status.Unproven = true, true })},
+		"restart-pending": {c: enabled(nil), answer: wants11, starts: "teleport start --fips", agent: func(u *systemd.Unit, _ *string) {
+			u.Command, u.Environment, u.User = []string{"teleport", "start"}, []string{"HTTPS_PROXY=http://proxy"}, strconv.Itoa(os.Getuid())
+		}},
+		"jitter":        {c: enabled(nil), answer: wants12, ticks: state.Ticks{Waiting: &state.Waiting{PID: os.Getpid(), Start: procfs.Host().Process(os.Getpid()).Start, Until: noon.Add(time.Minute)}}},
+		"group-unknown": {c: enabled(nil), answer: strings.Replace(wants11, `{`, `{"group_unknown":true,`, 1)},
+		"behind":        {c: enabled(nil), answer: wants12},
+		"disabled":      {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
+		"pinned":        {c: enabled(func(c *state.Config) { c.Spec.Pinned, c.Status.Unproven = true, true })},
 		"held": {c: enabled(func(c *state.Config) {
 			c.Status.Held = &state.Held{Version: "1.2.0", Edition: version.Enterprise, Since: noon}
 		}), answer: wants12},
@@ -118,6 +126,11 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		i.Paths.RunDir = filepath.Join(root, "run")
 		must(t, s.ticks.Save(i.Paths.Ticks()))
 		i.Connect = sightOf(i, s.agent)
+		if s.starts != "" {
+			i.Processes.Proc = filepath.Join(root, "proc")
+			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "cmdline"), strings.ReplaceAll(s.starts, " ", "\x00")+"\x00")
+			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "environ"), "")
+		}
 		if s.locked {
 			unlock, err := state.Lock(t.Context(), i.Paths.UpdateLock(), 0)
 			must(t, err)

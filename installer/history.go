@@ -59,7 +59,7 @@ func (i *Installer) who() string {
 // WriteHistory prints switches for a person, the newest last.
 func WriteHistory(w io.Writer, h state.History) error {
 	if len(h.Switches) == 0 {
-		_, err := fmt.Fprintln(w, "No version was switched to on this host yet.")
+		_, err := fmt.Fprintln(w, "This host has not switched to a version yet.")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -8,12 +8,13 @@ package installer
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
+	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -28,8 +29,9 @@ import (
 // by New; a test may replace them.
 type Installer struct {
 	*transaction.Machine
-	// Terminal is where downloads draw a bar; nil means log lines instead.
-	Terminal *os.File
+	// Terminal is where downloads draw a bar, and a watch its countdown; nil means log
+	// lines instead.
+	Terminal versions.Screen
 	// BuildVersion is what this program's build was stamped with; empty means
 	// that nobody knows, and no other updater is newer.
 	BuildVersion string
@@ -38,6 +40,9 @@ type Installer struct {
 
 	// MachineID is where this host has its machine-id.
 	MachineID string
+
+	// Processes is where the kernel tells of them.
+	Processes procfs.FS
 
 	// Started is when this run began; zero where nobody asked.
 	Started      time.Time
@@ -53,12 +58,9 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 	if len(command) > 0 {
 		h.Program = command[0]
 	}
-	return &Installer{
+	i := &Installer{
 		Machine: &transaction.Machine{
-			Host: h,
-			Connect: func(ctx context.Context) (transaction.Agent, error) {
-				return transaction.HostAgent(ctx, paths.AgentUnit(), log)
-			},
+			Host:    h,
 			Command: command,
 			Now:     time.Now,
 			BootID:  procfs.BootID,
@@ -67,6 +69,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		},
 		BuildVersion: ownVersion(),
 		MachineID:    report.MachineID,
+		Processes:    procfs.Host(),
 		Started:      time.Now(),
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {
@@ -75,6 +78,20 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 			return rand.N(limit)
 		},
 	}
+	i.Connect = func(ctx context.Context) (transaction.Agent, error) {
+		return transaction.HostAgent(ctx, paths.AgentUnit(), log, i.drawWatch)
+	}
+	return i
+}
+
+// drawWatch has a person see how long the agent is still watched. The next line of the
+// log takes its place.
+func (i *Installer) drawWatch(g health.Glance) {
+	if i.Terminal == nil {
+		return
+	}
+	text := fmt.Sprintf("  watching the agent: %s, %s left", g.Agent, g.Left.Round(time.Second))
+	fmt.Fprint(i.Terminal, "\r", text[:max(min(len(text), i.Terminal.Width()-1), 0)], "\x1b[K")
 }
 
 func (i *Installer) httpClient(caFile string) (*http.Client, error) {

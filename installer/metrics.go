@@ -3,6 +3,7 @@ package installer
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,11 @@ func (r Report) OpenMetrics(w io.Writer) error {
 	m.family("teleport_update_state", "The state of the host, as status says it: 1 for one of them.")
 	for _, s := range allStates() {
 		m.sample("teleport_update_state", boolean(s == r.State), "state", string(s))
+	}
+	m.family("teleport_update_condition", "What status has in conditions: 1 for each that is so.")
+	for _, t := range conditionTypes {
+		is := slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == t.Type })
+		m.sample("teleport_update_condition", boolean(is), "type", string(t.Type))
 	}
 	m.family("teleport_update_versions_info", "Versions that are linked, wanted, and run by the agent.")
 	m.sample("teleport_update_versions_info", "1", "installed", textOr(r.VersionInstalled, ""), "desired", textOr(r.VersionDesired, ""),

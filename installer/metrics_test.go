@@ -12,7 +12,7 @@ import (
 func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 	v, odd, running, active := "1.1.0", `a"b\c`, "1.0.0", "active"
 	r := Report{State: StateUnstable, VersionInstalled: &v, VersionDesired: &odd, UpdatesEnabled: true, UpdateTimeLast: &noon,
-		Agent: AgentReport{ActiveState: &active, Version: &running, Restarts: new(7)}, Failing: &FailingReport{Count: 3}}
+		Agent: AgentReport{ActiveState: &active, Version: &running, Restarts: new(7)}, Failing: &FailingReport{Count: 3}, Conditions: []Condition{{Type: RestartPending}}}
 	var text strings.Builder
 	must(t, r.OpenMetrics(&text))
 	if !strings.HasSuffix(text.String(), "# EOF\n") {
@@ -45,6 +45,11 @@ func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 	}
 	if labels["installed"] != v || labels["desired"] != odd || labels["running"] != running || labels["previous"] != "" {
 		t.Errorf("versions: %v", labels)
+	}
+	for _, m := range families["teleport_update_condition"].Metric {
+		if name := m.Label[0].GetValue(); (m.GetGauge().GetValue() == 1) != (name == string(RestartPending)) {
+			t.Errorf("condition %s: %v", name, m.GetGauge().GetValue())
+		}
 	}
 	on := map[string]bool{}
 	for _, m := range families["teleport_update_state"].Metric {

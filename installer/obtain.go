@@ -30,7 +30,7 @@ func (e *SmokeError) Unwrap() error { return e.Err }
 // fetched again only when it is damaged, or known to be published again, so a
 // return to it needs no network.
 func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error) {
-	unlock, err := state.Lock(ctx, i.Paths.FetchLock(), i.Patience())
+	unlock, err := i.WaitLock(ctx, i.Paths.FetchLock())
 	if err != nil {
 		return versions.Tree{}, err
 	}
@@ -72,7 +72,7 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 			// not even be looked at, where no active version makes retention
 			// remove it.
 			if err := store.Discard(tree, i.Paths.LinkDirs()); err != nil {
-				i.Log.Warn("a version that is of no use could not be removed", "version", t.Version, "error", err)
+				i.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
 			}
 		}
 		return versions.Tree{}, &SmokeError{Release: transaction.TreeOf(tree), Err: err}

@@ -63,17 +63,8 @@ func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
 	return pending
 }
 
-// restartPending looks at the agent that serves.
-func (i *Installer) restartPending(ctx context.Context) (Pending, error) {
-	sight, err := i.look(ctx)
-	if err != nil {
-		return Pending{}, err
-	}
-	return pendingIn(sight), nil
-}
-
 // pendingIn is about the agent that serves. What cannot be told is not pending.
-func pendingIn(sight transaction.Sight) Pending {
+func (i *Installer) pendingIn(sight transaction.Sight) Pending {
 	if sight.State != state.AgentRunning || len(sight.Command) == 0 {
 		return Pending{}
 	}
@@ -81,7 +72,7 @@ func pendingIn(sight transaction.Sight) Pending {
 	if pid == 0 {
 		pid = sight.Main.PID
 	}
-	started, ok := procfs.Host().Started(pid)
+	started, ok := i.Processes.Started(pid)
 	if !ok {
 		return Pending{}
 	}
@@ -96,18 +87,8 @@ func pendingIn(sight transaction.Sight) Pending {
 	return pendingOf(sight.Unit, uid, started)
 }
 
-// verifyPending says what the next start of the agent changes. It is a problem only where
-// that would take something from the agent.
-func (i *Installer) verifyPending(ctx context.Context) []Finding {
-	p, err := i.restartPending(ctx)
-	if err != nil || !p.Is() {
-		return nil
-	}
-	return []Finding{{Subject: "restart pending", OK: len(p.Loses) == 0, Detail: p.explained()}}
-}
-
 func (p Pending) explained() string {
-	return p.String() + ": `teleport-update update --now --restart` restarts the agent"
+	return "the agent runs with other settings than its unit has: " + p.String() + ". `teleport-update update --now --restart` restarts it"
 }
 
 // restartAgent restarts an agent that differs from its unit, and watches it. The caller
@@ -118,10 +99,11 @@ func (i *Installer) restartAgent(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	p, err := i.restartPending(ctx)
+	sight, err := i.look(ctx)
 	if err != nil {
 		return err
 	}
+	p := i.pendingIn(sight)
 	if !p.Is() {
 		i.Log.Info("the agent runs with what its unit says; it is not restarted")
 		return nil

@@ -165,7 +165,7 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 	}
 	switch {
 	case !sight.State.Wanted():
-		p.Agent = "not running, and left so"
+		p.Agent = "not running, and not started"
 	case db.Stop:
 		p.Agent = "stopped and started"
 	case restart, sight.State == state.AgentFailing, !sight.CanReload:

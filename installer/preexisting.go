@@ -20,12 +20,12 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 	for _, program := range i.preexistingAgents(starts) {
 		v, err := versions.ProgramVersion(ctx, program)
 		if err != nil {
-			i.Log.Debug("the version of the agent that is here could not be told", "program", program, "error", err)
+			i.Log.Debug("the version of the installed agent is not known", "program", program, "error", err)
 			continue
 		}
 		if version.Compare(v, t.Version) > 0 {
 			return failure.Unchanged("this host runs version %s (%s), newer than version %s that the cluster wants", v, program, t.Short()).
-				To("have the cluster want at least %s, or insist with --allow-downgrade", v).Refused()
+				To("set the cluster to version %s or newer, or add --allow-downgrade", v).Refused()
 		}
 		return nil
 	}

@@ -52,7 +52,7 @@ func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 	case removed:
 		i.Log.Warn("this host does not report any more", "error", err)
 	case err != nil && ctx.Err() == nil:
-		i.Log.Info("the report did not reach the find server; the next one says the same", "error", err)
+		i.Log.Info("the report did not reach the find server; the next run reports again", "error", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func (i *Installer) enroll(ctx context.Context, token string) error {
 		return err
 	}
 	if i.hostUUID() == "" {
-		i.Log.Info("this host joins the find server, and reports, once the agent has given it a host_uuid")
+		i.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
 	}
 	i.tell(ctx, nil)
 	return nil

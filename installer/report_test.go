@@ -40,7 +40,7 @@ func TestWhatIsReported(t *testing.T) {
 			spec: state.Spec{Enabled: true}, answer: `"version":"1.2.0","edition":"oss","auto_update":false`, want: find.Heartbeat{},
 		},
 		"pinned": {spec: state.Spec{Enabled: true, Pinned: true}, want: find.Heartbeat{Pinned: true}},
-		"held back from what find wants": {
+		"held back from what the cluster wants": {
 			spec: state.Spec{Enabled: true}, status: state.Status{Held: &state.Held{Version: "1.2.0", Edition: version.OSS, Since: noon}},
 			answer: `"version":"1.2.0","edition":"oss","auto_update":true`, want: find.Heartbeat{Told: "1.2.0", Pinned: true},
 		},

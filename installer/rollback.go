@@ -72,10 +72,10 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 		return version.Release{Version: named, Edition: active.Edition}, nil
 	case c.Status.PreviousVersion == "":
 		return version.Release{}, failure.Unchanged("there is no previous version to go back to").
-			To("name one that `teleport-update verify` lists").Refused()
+			To("choose one of the versions that `teleport-update verify` lists").Refused()
 	case c.Status.Held != nil: // every other commit takes the hold away
-		return version.Release{}, failure.Unchanged("the last change was a rollback from %s already", c.Status.PreviousVersion).
-			To("to go on, name the version, as in `teleport-update rollback %s`", c.Status.PreviousVersion).Refused()
+		return version.Release{}, failure.Unchanged("the last change was already a rollback, from %s", c.Status.PreviousVersion).
+			To("to go further back, name the version: `teleport-update rollback %s`", c.Status.PreviousVersion).Refused()
 	}
 	return c.Previous(), nil
 }
@@ -99,5 +99,5 @@ func (i *Installer) notKept(t, active version.Release) error {
 		pin += " --allow-downgrade"
 	}
 	return failure.Unchanged("going back to version %s is refused: %s", t.Short(), i.WhyNotKept(t)).
-		To("`teleport-update verify` lists the versions that are, `%s` installs it", pin).Refused()
+		To("`teleport-update verify` lists the versions on this host, `%s` installs this one", pin).Refused()
 }

@@ -13,9 +13,9 @@ func TestARollbackHoldsBackWhatWouldUndoIt(t *testing.T) {
 	c := state.Config{Spec: state.Spec{Proxy: "example.com", Group: "staging", ActiveVersion: "1.1.0"}, Status: state.Status{ActiveEdition: version.OSS}}
 	to := version.Release{Version: "1.0.0", Edition: version.OSS}
 	for name, tc := range map[string]struct{ heard, want string }{
-		"what find wants": {"1.2.0", "1.2.0"},
-		"the version that is left, when find was not heard":              {"", "1.1.0"},
-		"the version that is left, when find wants the one gone back to": {"1.0.0", "1.1.0"},
+		"what the cluster wants":                                                {"1.2.0", "1.2.0"},
+		"the version that is left, when find was not heard":                     {"", "1.1.0"},
+		"the version that is left, when the cluster wants the one gone back to": {"1.0.0", "1.1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
@@ -51,7 +51,7 @@ func TestOnlyANamedVersionIsTheTargetOfASecondRollback(t *testing.T) {
 		{"another version by name", at("1.2.0"), "1.0.0", version.Release{Version: "1.0.0", Edition: version.OSS}, ""},
 		{"the active version", at("1.2.0"), "1.2.0", version.Release{}, "is active already"},
 		{"a second rollback", held("1.1.0"), "", version.Release{}, "rollback 1.1.0`"},
-		{"a second rollback, find wants yet another version", held("1.3.0"), "", version.Release{}, "rollback 1.1.0`"},
+		{"a second rollback, the cluster wants yet another version", held("1.3.0"), "", version.Release{}, "rollback 1.1.0`"},
 		{"a second rollback by name", held("1.1.0"), "1.1.0", version.Release{Version: "1.1.0", Edition: version.FIPS}, ""},
 		{"never enabled", state.Config{}, "", version.Release{}, "no active version"},
 		{"no previous version", state.Config{Spec: state.Spec{ActiveVersion: "1.0.0"}}, "", version.Release{}, "no previous version"},

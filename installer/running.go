@@ -32,6 +32,7 @@ type agentView struct {
 	AgentReport
 	state   state.AgentState
 	running version.Release // of the process, zero where it is none of the store
+	pending Pending         // what its next start changes
 }
 
 // viewAgent looks at the agent.
@@ -47,7 +48,7 @@ func (i *Installer) viewAgent(ctx context.Context) agentView {
 }
 
 func (i *Installer) viewOf(s transaction.Sight) agentView {
-	v := agentView{state: s.State}
+	v := agentView{state: s.State, pending: i.pendingIn(s)}
 	if s.State == state.AgentUnknown {
 		return v
 	}
@@ -104,9 +105,9 @@ func (v agentView) conditions(active version.Release, unstable *state.Unstable, 
 	case v.running.Version == "" && strings.HasSuffix(*v.Executable, "(deleted)") && strings.Contains(*v.Executable, "/partial/.staging-"):
 		return nil // of a tree that was damaged, and was fetched again
 	case v.running.Version == "":
-		return []Condition{{AgentOtherVersion, v.Since, fmt.Sprintf("the agent runs %s, which is none of the kept versions, and version %s is linked: `systemctl restart teleport` starts that one", *v.Executable, active.Short())}}
+		return []Condition{{AgentOtherVersion, v.Since, fmt.Sprintf("the agent runs %s, which is not a kept version, and the links lead to version %s: `systemctl restart teleport` starts the linked version", *v.Executable, active.Short())}}
 	case !v.runs(active):
-		return []Condition{{AgentOtherVersion, v.Since, fmt.Sprintf("the agent runs version %s, and version %s is linked: `systemctl restart teleport` starts that one", v.running.Short(), active.Short())}}
+		return []Condition{{AgentOtherVersion, v.Since, fmt.Sprintf("the agent runs version %s, and the links lead to version %s: `systemctl restart teleport` starts the linked version", v.running.Short(), active.Short())}}
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 	}
 	before, err := i.footprint()
 	if err != nil {
-		i.Log.Warn("the newer updater is not run: what it changes could not be told", "newer", u.Version, "error", err)
+		i.Log.Warn("the newer updater is not run, because its changes could not be followed", "newer", u.Version, "error", err)
 		return 0, false
 	}
 	untouched := func() bool {

@@ -41,5 +41,5 @@ func (i *Installer) tellShell() {
 	if host.Exists(layout.SecondName) {
 		name = filepath.Base(layout.SecondName)
 	}
-	i.Log.Warn("a shell finds another program of Teleport's under the name teleport-update; this one has the name that is only its own", "other", file, "run", name)
+	i.Log.Warn("a shell starts another program as teleport-update, one of Teleport's own packages; use the other name of this program", "other", file, "run", name)
 }

@@ -1,7 +1,6 @@
 package installer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,12 +58,15 @@ type Report struct {
 	PackageLeft      *string    `json:"package_left"` // still to be removed, and why it could not be
 	DesiredCheckedAt *time.Time `json:"desired_checked_at"`
 	DesiredError     *string    `json:"desired_error"`
+	JitterUntil      *time.Time `json:"jitter_until"` // a run waits until then before it changes the version
 	OpenTransaction  *OpenState `json:"open_transaction"`
 
 	Agent      AgentReport     `json:"agent"`
 	Conditions []Condition     `json:"conditions"` // the gravest first
 	Failing    *FailingReport  `json:"failing"`
 	Unstable   *state.Unstable `json:"unstable"`
+
+	groupUnknown bool // to find
 }
 
 // FailingReport is about runs of the timer that fail.
@@ -115,7 +117,10 @@ type StatusOptions struct {
 func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, error) {
 	c, err := i.Paths.LoadConfig()
 	if errors.Is(err, os.ErrPermission) {
-		return Report{}, fmt.Errorf("%w; everybody may read %s", err, cmp.Or(i.Paths.Summary(), "no part of it"))
+		if i.Paths.RunDir != "" {
+			err = fmt.Errorf("%w; everybody may read %s", err, i.Paths.Summary())
+		}
+		return Report{}, err
 	}
 	if err != nil {
 		return Report{}, err
@@ -157,13 +162,16 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 		if err := i.CheckNeverEnabled(); err != nil {
 			settled := "nothing updates it before `teleport-update enable`"
 			if c.Spec.Enabled && !c.Spec.Pinned {
-				settled = "the next transaction to the version that find wants settles it: `teleport-update update`, or the timer's next run"
+				settled = "the next switch to the version that the cluster wants repairs it: `teleport-update update`, or the timer's next run"
 			}
-			broken = fmt.Errorf("%s names no active version, but the agent may be ours all the same: %w; %s", i.Paths.Config(), err, settled)
+			broken = fmt.Errorf("%s names no active version, but the updater may have installed the agent: %w; %s", i.Paths.Config(), err, settled)
 		}
 	}
 	agent, ticks := i.viewAgent(ctx), i.ticks()
 	r.Agent = agent.AgentReport
+	if w := ticks.Waiting; w != nil && w.Live(i.Processes) {
+		r.JitterUntil = &w.Until
+	}
 	if f := ticks.Failing; f != nil {
 		r.Failing = &FailingReport{Count: f.Count, First: f.First, Last: f.Last, Error: f.Error}
 		if !f.NextAttempt.IsZero() {
@@ -183,7 +191,7 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 		return // never enabled, and nothing to ask
 	}
 	r.Proxy, r.Group = known(spec.Proxy), known(spec.Group)
-	err := errors.New("find was not asked")
+	err := errors.New("the cluster was not asked")
 	var answer find.Answer
 	if !opts.Offline {
 		ctx, cancel := context.WithTimeout(ctx, statusPatience)
@@ -193,7 +201,7 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 	if err == nil {
 		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
 		r.wants(version.Release{Version: answer.Version, Edition: answer.Edition})
-		r.UpdateTimeJitter, r.DesiredCheckedAt = &jitter, &now
+		r.UpdateTimeJitter, r.DesiredCheckedAt, r.groupUnknown = &jitter, &now, answer.GroupUnknown
 		return
 	}
 	if !opts.Offline {
@@ -201,7 +209,7 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 	}
 	if a := i.recall(spec); a != nil {
 		r.wants(a.Release)
-		r.UpdateTimeJitter, r.DesiredCheckedAt = &a.Jitter, &a.Time
+		r.UpdateTimeJitter, r.DesiredCheckedAt, r.groupUnknown = &a.Jitter, &a.Time, a.GroupUnknown
 	}
 }
 
@@ -256,7 +264,12 @@ func (r Report) Text(w io.Writer) {
 	line("Group", textOr(r.Group, "none"))
 	line("Enabled", yesNo(r.UpdatesEnabled))
 	if r.Unproven {
-		line("Unproven", "the agent was not running when this version was switched to")
+		line("Unproven", "the agent was not running at the switch to this version")
+	}
+	for _, c := range r.Conditions {
+		if c.Type == GroupUnknown || c.Type == RestartPending {
+			line("Note", c.Message)
+		}
 	}
 	if r.LastResult != nil {
 		line("Last update", fmt.Sprintf("%s, to %s, at %s", *r.LastResult, textOr(r.LastTarget, "?"), r.UpdateTimeLast.Format(time.RFC3339)))
@@ -268,7 +281,7 @@ func (r Report) Text(w io.Writer) {
 		line("  error", *r.LastError)
 	}
 	if r.FailedVersion != nil {
-		line("Failed", fmt.Sprintf("%s, %d time(s); next attempt at %s", *r.FailedVersion, *r.FailedAttempts, r.NextAttempt.Format(time.RFC3339)))
+		line("Failed", fmt.Sprintf("%s, %d %s; next attempt at %s", *r.FailedVersion, *r.FailedAttempts, plural(*r.FailedAttempts, "time", "times"), r.NextAttempt.Format(time.RFC3339)))
 	}
 	if r.PackageLeft != nil {
 		line("Package left", *r.PackageLeft)

@@ -22,6 +22,7 @@ type Summary struct {
 	LastAttempt      *time.Time       `json:"last_attempt_at"`
 	LastResult       *string          `json:"last_result"`
 	LastSuccess      *time.Time       `json:"last_success_at"`
+	JitterUntil      *time.Time       `json:"jitter_until"`
 	Conditions       []ShortCondition `json:"conditions"`
 }
 
@@ -35,7 +36,7 @@ func (r Report) summary(now time.Time) Summary {
 	s := Summary{
 		SchemaVersion: StatusSchema, WrittenAt: now, State: r.State, VersionInstalled: r.VersionInstalled, VersionDesired: r.VersionDesired,
 		VersionRunning: r.Agent.Version, AgentState: r.Agent.ActiveState, UpdatesEnabled: r.UpdatesEnabled,
-		LastAttempt: r.UpdateTimeLast, LastResult: r.LastResult, LastSuccess: r.LastSuccess, Conditions: []ShortCondition{},
+		LastAttempt: r.UpdateTimeLast, LastResult: r.LastResult, LastSuccess: r.LastSuccess, JitterUntil: r.JitterUntil, Conditions: []ShortCondition{},
 	}
 	for _, c := range r.Conditions {
 		s.Conditions = append(s.Conditions, ShortCondition{c.Type, c.Since})
@@ -47,6 +48,11 @@ func (r Report) summary(now time.Time) Summary {
 // the switch that was made, and everybody may read how the host is.
 func (i *Installer) Settle(ctx context.Context, command string) {
 	i.noteSwitch(command)
+	i.writeSummary(ctx)
+}
+
+// writeSummary has everybody know how the host is.
+func (i *Installer) writeSummary(ctx context.Context) {
 	if i.Paths.RunDir == "" {
 		return
 	}

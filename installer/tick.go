@@ -54,7 +54,7 @@ func (i *Installer) ticks() state.Ticks {
 func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
 	if f := t.memory.Failing; t.Scheduled && f.Waits(t.Now()) && t.same(ctx, f.Cause, w) {
 		t.waits = true
-		t.Log.Info("the release is not fetched now, since that failed", "version", w.Version,
+		t.Log.Info("the download of the release failed before; the next attempt is later", "version", w.Version,
 			"runs", f.Count, "next_attempt", f.NextAttempt.Format(time.RFC3339), "error", f.Error)
 		return false
 	}
@@ -96,7 +96,7 @@ func (t *tick) end(ctx context.Context, err error) error {
 		t.observe(ctx)
 		t.goBack(ctx)
 		if err := t.memory.Save(t.Paths.Ticks()); err != nil {
-			t.Log.Debug("what this run found could not be remembered", "error", err)
+			t.Log.Debug("the findings of this run could not be written down", "error", err)
 		}
 	}
 	return err
@@ -134,7 +134,7 @@ func (t *tick) judge(ctx context.Context, err error) error {
 		m.Unreachable.Runs++
 		m.Unreachable.Error = unreachable.Error()
 		if u := m.Unreachable; u.Runs < unreachableRuns || now.Sub(u.Since) < unreachableFor {
-			t.Log.Warn("find cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
+			t.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
 			return nil
 		}
 		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error()}

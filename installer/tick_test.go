@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +27,7 @@ type world struct {
 	clock    time.Time
 	boot     string
 	wants    find.Answer
+	jitter   int             // of find's answers, in seconds
 	status   int             // of find's answers
 	checksum string          // what the mirror announces; empty: nothing is there
 	asked    map[string]bool // the paths that the mirror was asked for
@@ -38,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/find") {
 			rw.WriteHeader(w.status)
-			fmt.Fprintf(rw, `{"server_edition":%q,"agent_version":%q,"agent_autoupdate":%v}`, w.wants.Edition, w.wants.Version, w.wants.AutoUpdate)
+			fmt.Fprintf(rw, `{"server_edition":%q,"agent_version":%q,"agent_autoupdate":%v,"agent_update_jitter_seconds":%d,"agent_group_unknown":%v}`, w.wants.Edition, w.wants.Version, w.wants.AutoUpdate, w.jitter, w.wants.GroupUnknown)
 			return
 		}
 		w.asked[r.URL.Path] = true
@@ -317,6 +319,43 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	}
 }
 
+// A run that waits says until when, to status and to everybody, and no longer than it
+// waits: a killed one cannot take it back.
+func TestStatusSaysUntilWhenARunWaits(t *testing.T) {
+	w := newWorld(t)
+	w.jitter = 60
+	began := make(chan struct{})
+	w.Jitter = func(time.Duration) time.Duration { close(began); return time.Hour }
+	run, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.Update(run, UpdateOptions{}) }()
+	<-began
+	for w.ticks().Waiting == nil {
+		time.Sleep(time.Millisecond)
+	}
+	until := noon.Add(time.Hour)
+	if r := w.state(); r.State != StateWaiting || r.JitterUntil == nil || !r.JitterUntil.Equal(until) || !strings.Contains(r.Explanation, until.Format(time.RFC3339)) {
+		t.Errorf("while it waits: %s, %s, %v", r.State, r.Explanation, r.JitterUntil)
+	}
+	stop()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "while waiting") {
+		t.Errorf("it ends with %v", err)
+	}
+	if r := w.state(); r.JitterUntil != nil {
+		t.Errorf("after it: %v", r.JitterUntil)
+	}
+	summary, err := os.ReadFile(w.Paths.Summary())
+	if must(t, err); !strings.Contains(string(summary), `"jitter_until": "`+until.Format(time.RFC3339)) {
+		t.Errorf("the summary is\n%s", summary)
+	}
+	m := w.ticks()
+	m.Waiting = &state.Waiting{PID: os.Getpid(), Start: 1, Until: until}
+	must(t, m.Save(w.Paths.Ticks()))
+	if r := w.state(); r.JitterUntil != nil {
+		t.Error("a killed run still waits")
+	}
+}
+
 // A version that was switched to while nobody ran it is proven by an agent that holds.
 func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 	w := newWorld(t)
@@ -352,5 +391,23 @@ func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 	}
 	if _, err := os.Stat(w.Paths.Ticks()); err != nil {
 		t.Error(err)
+	}
+}
+
+// What find says of the group of a host stands in status, also while find is out of
+// reach.
+func TestStatusSaysThatTheGroupIsUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.wants.GroupUnknown = true
+	w.tick()
+	for _, status := range []int{200, 502} {
+		w.status = status
+		if r := w.state(); !slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == GroupUnknown }) {
+			t.Errorf("find answers %d: %+v", status, r.Conditions)
+		}
+	}
+	w.wants.GroupUnknown, w.status = false, 200
+	if r := w.state(); slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == GroupUnknown }) {
+		t.Errorf("the group is known: %+v", r.Conditions)
 	}
 }

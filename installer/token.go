@@ -58,7 +58,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 	// What it names is replaced by root.
 	if err := trust.Path(i.Paths.AgentConfig); err != nil {
 		return nil, failure.Unchanged("the join token is not put where %s says: %w", i.Paths.AgentConfig, err).
-			To("see that root alone can write that file, or leave out --token-file").Refused()
+			To("make that file writable by root only, or leave out --token-file").Refused()
 	}
 	var agent struct {
 		Teleport struct {
@@ -144,7 +144,7 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 	}
-	i.Log.Info("the join token is where the agent's first start looks for it", "file", t.path, "configuration", i.Paths.AgentConfig, "configuration_written", t.config)
+	i.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", i.Paths.AgentConfig, "configuration_written", t.config)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"teleport-update/find"
@@ -101,7 +102,7 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 			return err
 		}
 		if again == nil || again.Release != in.Release {
-			i.Log.Info("find changed its answer meanwhile; the next run looks again", "was", in.Version)
+			i.Log.Info("the cluster changed its mind during the download; the next run asks again", "was", in.Version)
 			return nil
 		}
 	}
@@ -151,7 +152,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	answer, err := i.ask(ctx, spec)
 	if err != nil {
 		if damaged != nil {
-			i.Log.Warn("find cannot be asked; the active version is fetched again all the same", "error", err)
+			i.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
 			return nil, damaged, nil
 		}
 		unreachable := find.Unreachable(err)
@@ -201,10 +202,30 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 	}
 	d := i.Jitter(min(in.Jitter, longestJitter))
 	i.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
+	defer i.noteWait(ctx, i.Timestamp().Add(d))()
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), transaction.StaysAsItIs(in.Config))
 	case <-time.After(d):
 		return nil
 	}
+}
+
+// noteWait has status say until when this run waits. The function that it returns ends
+// that.
+func (i *Installer) noteWait(ctx context.Context, until time.Time) (over func()) {
+	self := i.Processes.Process(os.Getpid())
+	note := func(w *state.Waiting) {
+		t := i.ticks()
+		t.Waiting = w
+		if err := t.Save(i.Paths.Ticks()); err != nil {
+			i.Log.Debug("the wait could not be noted for status", "error", err)
+		}
+	}
+	if self == nil {
+		return func() {}
+	}
+	note(&state.Waiting{PID: self.PID, Start: self.Start, Until: until})
+	i.writeSummary(ctx)
+	return func() { note(nil) }
 }

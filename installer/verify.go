@@ -74,7 +74,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if len(problems) == 0 {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
-	return append(findings, i.verifyPending(ctx)...), nil
+	return findings, nil
 }
 
 // WriteFindings prints what was found for a person, and returns how much of it is wrong.
@@ -106,6 +106,9 @@ func (i *Installer) verifyAgent(ctx context.Context, c state.Config) (all []Find
 	if all == nil {
 		all = []Finding{{Subject: "agent", OK: true, Detail: v.Text()}}
 	}
+	if v.pending.Is() { // a problem only where the next start would take something from the agent
+		all = append(all, Finding{Subject: "restart pending", OK: len(v.pending.Loses) == 0, Detail: v.pending.explained()})
+	}
 	return all
 }
 
@@ -118,7 +121,7 @@ func exposed(spec state.Spec) (all []string) {
 			continue // a run that uses it says so
 		}
 		if err := t.Exposed(); err != nil {
-			all = append(all, fmt.Sprintf("whoever can write there decides what root runs: %v; see that root alone can write the folder of %s", err, t))
+			all = append(all, fmt.Sprintf("others than root can decide what root runs: %v; make the folder of %s writable by root only", err, t))
 		}
 	}
 	return all

@@ -148,7 +148,7 @@ func run(ctx context.Context, limit time.Duration, f *Fence, argv ...string) (st
 	if err := trust.Executable(argv[0]); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it came to no end within %v", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %v", limit))
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

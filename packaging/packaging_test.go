@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 func TestVersionsOfPackagesSortLikeThoseOfReleases(t *testing.T) {
@@ -180,6 +182,40 @@ func TestBashCompletes(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%q is completed to %q, %v; want %q", line, got, err, want)
+		}
+	}
+}
+
+// rpm removes the folders that a package owns, and dpkg those that are empty.
+func TestAnRPMOwnsItsFolders(t *testing.T) {
+	for _, program := range []string{"teleport-update", "teleport-find"} {
+		text, err := os.ReadFile(filepath.Join(program, "nfpm.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec struct {
+			Contents []struct{ Dst, Type, Packager string }
+		}
+		if err := yaml.Unmarshal(text, &spec); err != nil {
+			t.Fatal(err)
+		}
+		owned, needed := map[string]bool{}, map[string]bool{}
+		for _, c := range spec.Contents {
+			if c.Packager == "deb" {
+				continue
+			}
+			owned[c.Dst] = owned[c.Dst] || c.Type == "dir"
+			for dir := filepath.Dir(c.Dst); strings.Contains(dir, program); dir = filepath.Dir(dir) {
+				needed[dir] = true
+			}
+		}
+		if len(needed) == 0 {
+			t.Error("it has no folders: this shows nothing")
+		}
+		for dir := range needed {
+			if !owned[dir] {
+				t.Errorf("%s: nobody owns %s", program, dir)
+			}
 		}
 	}
 }

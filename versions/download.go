@@ -89,7 +89,7 @@ func (f *Fetcher) announced(ctx context.Context, m mirror, expect string) (strin
 func (d *download) Read(p []byte) (int, error) {
 	if n, err := d.keep.replay(p); n > 0 || err != nil {
 		d.stitched = true
-		return n, d.advance(n, err)
+		return n, d.advance(n, err) // nobody is told: rate and time left are of what is new
 	}
 	for {
 		if err := d.ctx.Err(); err != nil {
@@ -110,7 +110,9 @@ func (d *download) Read(p []byte) (int, error) {
 		}
 		if n > 0 {
 			d.keep.write(p[:n])
-			if err := d.advance(n, nil); err != nil {
+			err := d.advance(n, nil)
+			d.f.Progress.Update(d.offset, d.total)
+			if err != nil {
 				return n, err
 			}
 			if err := d.tooSlow(); err != nil {
@@ -143,7 +145,6 @@ func (d *download) lost(err error) error {
 
 func (d *download) advance(n int, err error) error {
 	d.offset += int64(n)
-	d.f.Progress.Update(d.offset, d.total)
 	if err == nil && d.offset > d.f.Limits.Download {
 		err = unusable("the tarball is larger than %s", space.Format(d.f.Limits.Download))
 	}

@@ -53,7 +53,7 @@ func parseManifest(r io.Reader) ([]sum, error) {
 	for lines.Scan() {
 		digest, name, ok := strings.Cut(lines.Text(), "  ")
 		if !ok || !isDigest(digest) || !fs.ValidPath(name) || name == "." || seen[name] {
-			return nil, fmt.Errorf("line %d is not one we wrote", len(sums)+1)
+			return nil, fmt.Errorf("line %d was not written by teleport-update", len(sums)+1)
 		}
 		seen[name] = true
 		sums = append(sums, sum{name: name, digest: digest})
@@ -117,7 +117,7 @@ func (t Tree) differences(ctx context.Context, files func(*verifier, []sum)) ([]
 func readManifest(root *os.Root) (sums []sum, damage string, err error) {
 	info, err := root.Lstat(manifestName)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxManifest {
-		return nil, manifestName + ": is not what we wrote", nil
+		return nil, manifestName + ": was changed after it was installed", nil
 	}
 	f, err := root.Open(manifestName)
 	if err != nil {

@@ -19,24 +19,23 @@ type Progress interface {
 	// Start begins a download; what names it.
 	Start(what string)
 	// Update says how many bytes of the tarball are here, and how many it has
-	// (-1 when nobody knows). It is called often and must be quick.
+	// (-1 when nobody knows): from the first bytes on that were not kept by an
+	// earlier run. It is called often and must be quick.
 	Update(done, total int64)
 	// End ends the download, whether it succeeded or not.
 	End()
 }
 
-// rate measures bytes per second since it began, and over the last seconds.
+// rate measures bytes per second over the last seconds. What was there when it began does
+// not count.
 type rate struct {
-	began     time.Time
-	first     int64 // bytes that were there already
 	lastTime  time.Time
 	lastBytes int64
 	smooth    float64 // bytes per second
 }
 
 func (r *rate) update(now time.Time, done int64) {
-	if r.began.IsZero() {
-		r.began, r.first = now, done
+	if r.lastTime.IsZero() || done < r.lastBytes { // begun, or begun again at another mirror
 		r.lastTime, r.lastBytes = now, done
 		return
 	}
@@ -78,9 +77,18 @@ type bar struct {
 	done, total int64
 }
 
+// Screen is a terminal on which a line can be drawn again.
+type Screen interface {
+	io.Writer
+	Width() int // of a line
+}
+
+// Terminal is a Screen of nothing else than a terminal's file.
+type Terminal struct{ *os.File }
+
 // NewBar returns a progress bar for a terminal.
-func NewBar(terminal *os.File) Progress {
-	return &bar{out: terminal, width: func() int { return terminalWidth(terminal) }, now: time.Now}
+func NewBar(terminal Screen) Progress {
+	return &bar{out: terminal, width: terminal.Width, now: time.Now}
 }
 
 func (b *bar) Start(what string) {
@@ -125,8 +133,9 @@ func (b *bar) line() string {
 	return fmt.Sprintf("%s  [%s%s]  %s", b.what, strings.Repeat("=", full), strings.Repeat(" ", cells-full), numbers)
 }
 
-func terminalWidth(f *os.File) int {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+// Width is that of the terminal, 80 where it does not say.
+func (t Terminal) Width() int {
+	size, err := unix.IoctlGetWinsize(int(t.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 {
 		return 80
 	}

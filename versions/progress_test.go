@@ -77,7 +77,7 @@ func TestWhatIsNotATerminalIsEightyWide(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	must(t, err)
 	defer f.Close()
-	if width := terminalWidth(f); width != 80 {
+	if width := (Terminal{f}).Width(); width != 80 {
 		t.Errorf("width %d; want 80", width)
 	}
 }
@@ -107,5 +107,21 @@ func TestTheLogHasALineAtSteps(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); n < tc.lines-1 || n > tc.lines+1 {
 			t.Errorf("%s: %d lines; want about %d\n%s", tc.name, n, tc.lines, out.String())
 		}
+	}
+}
+
+// What an earlier run left is neither fast nor slow, and a download that begins again
+// at another mirror is not one of negative speed.
+func TestTheRateIsOfNewBytes(t *testing.T) {
+	at := time.Unix(0, 0)
+	var r rate
+	for n, done := range []int64{900, 910, 920, 10, 20, 30} {
+		r.update(at.Add(time.Duration(n)*time.Second), done<<20)
+	}
+	if got := r.smooth / (1 << 20); got < 9 || got > 11 {
+		t.Errorf("%.1f MiB/s; want 10", got)
+	}
+	if got := r.left(30<<20, 1000<<20); got != "1m37s" {
+		t.Errorf("%q left; want 1m37s", got)
 	}
 }

@@ -182,7 +182,7 @@ func (s *Store) readTree(name string) (Tree, error) {
 func readMarker(path string, limit int64) (string, error) {
 	data, err := regular.Read(path, limit, regular.NoLink)
 	if _, odd := errors.AsType[*regular.OddError](err); odd {
-		return "", &incompleteError{filepath.Base(path) + " is not what we wrote"}
+		return "", &incompleteError{filepath.Base(path) + " was changed after it was installed"}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &incompleteError{filepath.Base(path) + " is missing"}

@@ -53,7 +53,7 @@ func TestEveryEntryHasItsKind(t *testing.T) {
 		"1.0.4":                      {Kind: Incomplete, Release: Release{Version: "1.0.4"}, Why: "sha256 holds no digest"},
 		"1.0.5":                      {Kind: Incomplete, Release: Release{Version: "1.0.5"}, Why: `edition "pro" is not one of oss, enterprise, enterprise-fips`},
 		"1.0.7_enterprise":           {Kind: Incomplete, Release: Release{Version: "1.0.7", Edition: version.Enterprise}, Why: "its name and its edition disagree"},
-		"1.0.8":                      {Kind: Incomplete, Release: Release{Version: "1.0.8"}, Why: "sha256 is not what we wrote"},
+		"1.0.8":                      {Kind: Incomplete, Release: Release{Version: "1.0.8"}, Why: "sha256 was changed after it was installed"},
 		"1.0.9":                      {Kind: Incomplete, Release: Release{Version: "1.0.9"}, Why: "manifest is not a regular file"},
 		"1.1.0":                      {Kind: Incomplete, Release: Release{Version: "1.1.0"}, Why: "edition is missing"},
 		"1.1.1_enterprise":           {Kind: Incomplete, Release: Release{Version: "1.1.1", Edition: version.Enterprise}, Why: "edition is missing"},

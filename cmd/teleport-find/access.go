@@ -33,7 +33,7 @@ server's own machine only.`,
 				UsageText: group + "add NAME --role viewer|operator|version-admin|config-admin [--expires DURATION] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 				Flags: append([]cli.Flag{
 					&cli.StringFlag{Name: "role", Usage: "`viewer|operator|version-admin|config-admin`"},
-					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it holds no more, such as 24h (default: never)"},
+					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it expires, such as 24h (default: never)"},
 				}, changeFlags()...),
 				Action: func(c *cli.Context) error {
 					name, err := oneWord(c, "the name of the new token")
@@ -52,7 +52,7 @@ server's own machine only.`,
 				},
 			},
 			{
-				Name: "revoke", Usage: "have a token hold no more", OnUsageError: onUsageError,
+				Name: "revoke", Usage: "revoke an access token", OnUsageError: onUsageError,
 				UsageText: group + "revoke NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 				Flags:     changeFlags(),
 				Action: func(c *cli.Context) error {

@@ -41,7 +41,7 @@ func adminSocketFlag() cli.Flag {
 // serverFlags say which server is asked; they stand before the command.
 func serverFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "server", EnvVars: []string{"TELEPORT_FIND_SERVER"}, Usage: "have commands ask the server at this `URL`, as its --admin-listen says, instead of the one on this machine"},
+		&cli.StringFlag{Name: "server", EnvVars: []string{"TELEPORT_FIND_SERVER"}, Usage: "`URL` of the server to ask (its --admin-listen), instead of the one on this machine"},
 		&cli.StringFlag{Name: "access-token-file", EnvVars: []string{"TELEPORT_FIND_ACCESS_TOKEN_FILE"}, TakesFile: true, Usage: "`FILE` with the access token for --server"},
 		&cli.StringFlag{Name: "server-ca-file", EnvVars: []string{"TELEPORT_FIND_SERVER_CA_FILE"}, TakesFile: true, Usage: "PEM `FILE` of further authorities to trust for --server"},
 	}

@@ -18,7 +18,7 @@ import (
 func askedCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "asked",
-		Usage:     "say who asked in the last hour, also without reports",
+		Usage:     "list who asked in the last hour, with or without reports",
 		UsageText: "teleport-find asked [-o table|json|yaml] [--admin-socket PATH]",
 		Description: `Which groups asked, what they were told, and about how many hosts these were, as far as they say who they are. Anybody can
 ask, in any name: the numbers are unconfirmed, and no rollout depends on them.`,

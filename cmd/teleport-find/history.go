@@ -25,7 +25,7 @@ func historyCommand() *cli.Command {
 				return err
 			}
 			if c.Int("limit") < 1 {
-				return usageErrorf("--limit %d is no number of changes", c.Int("limit"))
+				return usageErrorf("--limit %d is not a number above 0", c.Int("limit"))
 			}
 			return show(c, fmt.Sprintf("/v1/history?limit=%d", c.Int("limit")), func(w io.Writer, h server.AdminHistory) error {
 				t := newTable("WHEN", "WHO", "RESOURCE", "REVISION", "WHY", "WHAT")

@@ -35,7 +35,7 @@ and waiting.`,
 				return fmt.Errorf("%w; one host: teleport-find host ID", err)
 			}
 			if c.Int("limit") < 1 {
-				return usageErrorf("--limit %d is no number of hosts", c.Int("limit"))
+				return usageErrorf("--limit %d is not a number above 0", c.Int("limit"))
 			}
 			found, err := askHosts(c)
 			if err != nil {
@@ -103,7 +103,7 @@ func remark(h server.AdminHost) string {
 func hostCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "host",
-		Usage:     "say why a host is told what it is told",
+		Usage:     "explain the answer that a host gets",
 		UsageText: "teleport-find host ID [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
 		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. What the host has reported says which group it is in; for a host
 that does not report, --group does.`,

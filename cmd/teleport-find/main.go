@@ -15,10 +15,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
+	"teleport-update/internal/journald"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
-var version = "dev"
+var version = "0.0.0-dev"
 
 func main() {
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
@@ -43,9 +44,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 			serveCommand(),
 			statusCommand(),
 			setVersionCommand(),
-			modeCommand("enable", rollout.Enabled, "have hosts update"),
-			modeCommand("suspend", rollout.Suspended, "have no host update for now; new hosts install the version"),
-			modeCommand("disable", rollout.Disabled, "have no host update, as others take care of that"),
+			modeCommand("enable", rollout.Enabled, "let hosts update"),
+			modeCommand("suspend", rollout.Suspended, "pause updates; new hosts still install the version"),
+			modeCommand("disable", rollout.Disabled, "turn updates off; somebody else updates the hosts"),
 			applyCommand(),
 			getCommand(),
 			planCommand(),
@@ -111,7 +112,7 @@ func printVersion(c *cli.Context) error {
 	if format := c.String("output"); format == "json" || format == "yaml" {
 		return printValue(c, map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 	}
-	_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
@@ -133,10 +134,21 @@ func newLog(c *cli.Context) (*slog.Logger, error) {
 	}
 	switch format := c.String("log-format"); format {
 	case "text":
+		if journald.Reads(c.App.ErrWriter) {
+			opts.ReplaceAttr = withoutTime
+		}
 		return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
 	default:
 		return nil, usageErrorf("--log-format %q is neither text nor json", format)
 	}
+}
+
+// withoutTime leaves out the time of a line, which the journal has.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
 }

@@ -125,7 +125,7 @@ func mirror(c *cli.Context) error {
 
 	fetcher := versions.NewFetcher(nil, client, log) // nothing is unpacked
 	if f, ok := c.App.ErrWriter.(*os.File); ok && isTerminal(f) {
-		fetcher.Progress = versions.NewBar(f)
+		fetcher.Progress = versions.NewBar(versions.Terminal{File: f})
 	}
 	var failed []error
 	for _, w := range list {

@@ -20,9 +20,9 @@ func orderCommands() []*cli.Command {
 		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours", `Starts the groups now: canaries first, where the group has them. The groups before them must be done, or --force says that
 this does not matter. With --force a group starts without canaries, and one that waits for its canaries goes on.`, force),
 		orderCommand(rollout.MarkDone, "GROUP…", "end groups, so that those after them go on", `The groups are done and no longer halted. Under halt-on-error all their hosts are told to update.`),
-		orderCommand(rollout.Rollback, "[GROUP…]", "have hosts go back to the start version", `The hosts of the groups are told to go back to the start version. Without names these are all groups that have started, and
+		orderCommand(rollout.Rollback, "[GROUP…]", "send hosts back to the start version", `The hosts of the groups are told to go back to the start version. Without names these are all groups that have started, and
 the others are halted.`),
-		orderCommand(rollout.Retry, "GROUP…", "have halted groups go on", `For groups that are halted, once the cause is removed: they start again, with other canaries and another plan. A group whose plan
+		orderCommand(rollout.Retry, "GROUP…", "let halted groups go on", `For groups that are halted, once the cause is removed: they start again, with other canaries and another plan. A group whose plan
 cannot be read gets another one.`),
 		orderCommand(rollout.Reset, "", "begin the rollout of the same version again", `All groups are unstarted, with the configuration as it is now. What has waited for the next rollout is in force.`),
 	}

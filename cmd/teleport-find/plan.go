@@ -56,7 +56,7 @@ written.`,
 				return t.print(c.App.Writer)
 			},
 		}},
-		Action: func(c *cli.Context) error { return usageErrorf("plan does what? teleport-find plan preview") },
+		Action: func(c *cli.Context) error { return usageErrorf("plan needs a word: teleport-find plan preview") },
 	}
 }
 

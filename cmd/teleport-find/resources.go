@@ -43,7 +43,7 @@ With --newest no version is set any more, and the rollout is gone: it is as with
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "schedule", Usage: "`regular|critical|immediate`: group by group, group by group for what cannot wait, or every host at once"},
 			&cli.StringFlag{Name: "start", Usage: "`VERSION` that new hosts install before the turn of their group"},
-			&cli.BoolFlag{Name: "newest", Usage: "set no version any more: hosts are told the newest release that there was when the server started"},
+			&cli.BoolFlag{Name: "newest", Usage: "set no version: hosts are told the newest release from when the server started"},
 		}, changeFlags()...),
 		Action: func(c *cli.Context) error {
 			words, err := wordsOf(c)

@@ -63,7 +63,7 @@ Where no version is known, hosts are told none and to stay as they are.`,
 			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
 			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run (default: the newest in --releases at start, else none)"},
 			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one that --releases has of the version, else oss)"},
-			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "have hosts that run another version update now; no: --autoupdate=false"},
+			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "let hosts that run another version update now; --autoupdate=false: do not"},
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates"},
 			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
 			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
@@ -245,7 +245,7 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger, r
 		log.Info("reloading, as SIGHUP asks")
 		for _, reload := range reloads {
 			if err := reload(); err != nil {
-				log.Error("it cannot be taken, all stays as it was", "error", err)
+				log.Error("it is not taken over; everything stays as it was", "error", err)
 			}
 		}
 	}

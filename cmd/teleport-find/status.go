@@ -52,7 +52,7 @@ move it. Then the groups, which versions their hosts run, and the hosts that fai
 				return printStatus(c, s)
 			}
 			if c.Duration("every") <= 0 {
-				return usageErrorf("--every %s is no time to wait", c.Duration("every"))
+				return usageErrorf("--every %s is not a duration above 0", c.Duration("every"))
 			}
 			ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
 			defer stop()

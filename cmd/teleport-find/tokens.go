@@ -30,7 +30,7 @@ reports with a secret of its own from then on.`,
 				UsageText: group + "add NAME [--group G]… [--expires DURATION] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 				Flags: append([]cli.Flag{
 					&cli.StringSliceFlag{Name: "group", Usage: "`NAME` of a group whose hosts may join with it, may be repeated (default: all)"},
-					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which nobody joins with it any more, such as 24h (default: never)"},
+					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it expires, such as 24h (default: never)"},
 				}, changeFlags()...),
 				Action: func(c *cli.Context) error {
 					name, err := oneWord(c, "the name of the new token")
@@ -46,7 +46,7 @@ reports with a secret of its own from then on.`,
 				},
 			},
 			{
-				Name: "revoke", Usage: "have nobody join with a token any more; hosts that have joined go on reporting", OnUsageError: onUsageError,
+				Name: "revoke", Usage: "revoke a join token; hosts that have joined go on reporting", OnUsageError: onUsageError,
 				UsageText: group + "revoke NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 				Flags:     changeFlags(),
 				Action: func(c *cli.Context) error {
@@ -96,7 +96,7 @@ func expiry(t time.Time) string {
 func revokeCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "revoke",
-		Usage:        "have the server take no report of a host any more, until it joins again",
+		Usage:        "refuse the reports of a host until it joins again",
 		UsageText:    "teleport-find revoke ID [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description:  `ID is the UUID in the host's /var/lib/teleport/host_uuid. A machine that was set up anew, or copied, cannot join before that.`,
 		OnUsageError: onUsageError,

@@ -22,17 +22,17 @@ import (
 
 func (a *app) enableCommand() *cli.Command {
 	return &cli.Command{
-		Name: "enable", Usage: "install the version the cluster wants and keep it up to date", OnUsageError: onUsageError,
+		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "proxy", EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
 			&cli.StringFlag{Name: "group", EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
 			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
 			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
-			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, or more where it restarts slowly", Usage: "how long the agent must be healthy"},
-			&cli.DurationFlag{Name: "rollback-window", EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "for how long after an update a version that crashes again and again is left for the one before, with the database of before the update"},
+			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, longer for an agent that systemd restarts slowly", Usage: "how long the agent must be healthy"},
+			&cli.DurationFlag{Name: "rollback-window", EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "how long after an update a version that crashes again and again is rolled back by itself, with the database from before the update"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
-			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token of the find server, to which this host reports from then on"},
+			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
 		},
 		Action: func(c *cli.Context) error {
@@ -89,11 +89,11 @@ func checkEnable(o *installer.EnableOptions) error {
 
 func (a *app) updateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "update", Usage: "do what the timer does: follow the cluster, if there is anything to do", OnUsageError: onUsageError,
+		Name: "update", Usage: "do what the timer does: switch to the version that the cluster wants", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
-			&cli.BoolFlag{Name: "restart", EnvVars: env("RESTART"), Usage: "with --now: restart the agent where it was started with something else than its unit says"},
+			&cli.BoolFlag{Name: "restart", EnvVars: env("RESTART"), Usage: "with --now: restart the agent if its arguments, variables or user differ from its unit"},
 			&cli.BoolFlag{Name: "skip-backup", EnvVars: env("SKIP_BACKUP"), Usage: "switch even if the database cannot be backed up"},
 		},
 		Action: func(c *cli.Context) error {
@@ -201,7 +201,7 @@ func setSwitch(c *cli.Context, arg string) error {
 
 func (a *app) uninstallCommand() *cli.Command {
 	return &cli.Command{
-		Name: "uninstall", Usage: "leave the host as the first enable found it", OnUsageError: onUsageError,
+		Name: "uninstall", Usage: "put the host back as it was before the first enable", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},

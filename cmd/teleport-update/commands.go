@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -27,8 +26,8 @@ type app struct {
 	args           []string // the whole command line
 	stdout, stderr io.Writer
 	log            *slog.Logger
-	json           bool
-	readOnly       bool // whatever it ends with, another updater has no part in it
+	terminal       *terminal // nil where stderr is none, or a format of the log was asked for
+	readOnly       bool      // whatever it ends with, another updater has no part in it
 	// settle is what is left to do when the command is through; nil where nothing is.
 	settle func(ctx context.Context, done bool)
 	// predecessor is the older updater that runs this one, if any.
@@ -37,7 +36,7 @@ type app struct {
 
 func (a *app) commands() *cli.App {
 	paths := state.DefaultPaths()
-	return &cli.App{
+	app := &cli.App{
 		Name:            appName,
 		Usage:           "keep this host's Teleport agent on the version its cluster wants",
 		Version:         releaseVersion,
@@ -67,8 +66,8 @@ func (a *app) commands() *cli.App {
 			&cli.StringFlag{Name: "unit-dir", Value: paths.UnitDir, EnvVars: env("UNIT_DIR"), Usage: "where systemd units go"},
 			&cli.StringFlag{Name: "agent-config", Value: paths.AgentConfig, EnvVars: env("AGENT_CONFIG"), Usage: "the agent's own configuration"},
 			&cli.BoolFlag{Name: "debug", EnvVars: env("DEBUG"), Usage: "log more"},
-			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: env("LOG_FORMAT"), Usage: "text or json"},
-			&cli.BoolFlag{Name: "version", DisableDefaultText: true, Usage: "say which version of this program it is"},
+			&cli.StringFlag{Name: "log-format", EnvVars: env("LOG_FORMAT"), Usage: "text or json; default: steps on a terminal, text elsewhere"},
+			&cli.BoolFlag{Name: "version", Usage: "say which version of this program it is"},
 			cli.HelpFlag, // which is left out where there is a command of that name
 		},
 		Commands: []*cli.Command{
@@ -76,7 +75,7 @@ func (a *app) commands() *cli.App {
 			a.simple("disable", "stop updating; the agent and its version stay", (*installer.Installer).Disable),
 			a.updateCommand(),
 			a.pinCommand(),
-			a.simple("unpin", "follow find again", (*installer.Installer).Unpin),
+			a.simple("unpin", "follow the cluster again", (*installer.Installer).Unpin),
 			a.rollbackCommand(),
 			a.statusCommand(),
 			a.verifyCommand(),
@@ -90,6 +89,14 @@ func (a *app) commands() *cli.App {
 			hidden(a.switchCommand()),
 		},
 	}
+	for _, c := range append(app.Commands, &cli.Command{Flags: app.Flags}) {
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = true // it is off where nobody sets it
+			}
+		}
+	}
+	return app
 }
 
 func (a *app) helpCommand() *cli.Command {
@@ -139,11 +146,14 @@ var flagWords = strings.NewReplacer(
 func (a *app) scheduled() bool { return os.Getenv(transaction.ScheduledVariable) == "1" }
 
 func (a *app) before(c *cli.Context) error {
-	log, err := newLogger(a.stderr, c.String("log-format"), c.Bool("debug"))
+	if c.String("log-format") == "" {
+		a.terminal = terminalOf(a.stderr, c.Bool("debug"))
+	}
+	log, err := newLogger(a.stderr, a.terminal, c.String("log-format"), c.Bool("debug"))
 	if err != nil {
 		return usageError{err}
 	}
-	a.log, a.json = log, c.String("log-format") == "json"
+	a.log = log
 	for _, name := range []string{"data-dir", "link-dir", "unit-dir", "agent-config"} {
 		if p := c.String(name); !filepath.IsAbs(p) {
 			return usagef("--%s %q is not an absolute path", name, p)
@@ -179,7 +189,10 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	}
 	command := []string{self,
 		"--data-dir", paths.DataDir, "--link-dir", paths.LinkDir, "--unit-dir", paths.UnitDir,
-		"--agent-config", paths.AgentConfig, "--log-format", c.String("log-format")}
+		"--agent-config", paths.AgentConfig}
+	if format := c.String("log-format"); format != "" {
+		command = append(command, "--log-format", format)
+	}
 	if c.Bool("debug") {
 		command = append(command, "--debug")
 	}
@@ -188,16 +201,21 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	if name := c.Command.Name; name != "switch" && name != "recover" && slices.ContainsFunc(c.App.Commands, func(c *cli.Command) bool { return c.Name == name }) {
 		a.settle = func(ctx context.Context, done bool) {
 			i.Settle(ctx, name)
-			if done && i.Terminal != nil && !a.scheduled() && host.Exists(paths.Config()) {
-				if r, err := i.Status(ctx, installer.StatusOptions{Offline: true}); err == nil {
-					fmt.Fprintln(a.stderr, r.Closing(host.Exists(paths.AgentConfig)))
-				}
+			if !done || a.terminal == nil {
+				return
+			}
+			if name == "uninstall" {
+				a.terminal.say(true, installer.ClosingOfUninstall(c.Bool("keep-agent")))
+			} else if !host.Exists(paths.Config()) {
+				return // never enabled: what the command said is all
+			} else if r, err := i.Status(ctx, installer.StatusOptions{Offline: true}); err == nil {
+				a.terminal.say(!r.State.Alarming(), r.Closing(host.Exists(paths.AgentConfig)))
 			}
 		}
 	}
 	i.UserAgent = appName + "/" + releaseVersion
-	if f, ok := a.stderr.(*os.File); ok && isTerminal(f) && !a.json {
-		i.Terminal = f
+	if a.terminal != nil && !a.terminal.plain {
+		i.Terminal = a.terminal
 	}
 	return i
 }

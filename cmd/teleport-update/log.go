@@ -9,33 +9,40 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/coreos/go-systemd/v22/journal"
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/failure"
+	"teleport-update/internal/journald"
 )
 
 type ctx = context.Context
 
-// newLogger writes to stderr: plain lines for a person, JSON for a machine, and
-// lines with a priority where systemd's journal reads them. A run that the
-// journal does not read tells it as well, so that one place has the whole
-// history of the host, whoever started what.
-func newLogger(stderr io.Writer, format string, debug bool) (*slog.Logger, error) {
+// newLogger writes to stderr: steps for a person at a terminal, where no format is asked
+// for; lines of key=value or JSON for a machine; and lines with a priority where
+// systemd's journal reads them. A run that the journal does not read tells it as well,
+// so that one place has the whole history of the host, whoever started what.
+func newLogger(stderr io.Writer, terminal *terminal, format string, debug bool) (*slog.Logger, error) {
 	level := slog.LevelInfo
 	if debug {
 		level = slog.LevelDebug
 	}
-	toJournal := readByJournal(stderr)
+	toJournal := journald.Reads(stderr)
 	var h slog.Handler
 	switch format {
 	case "json":
 		h = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
-	case "text":
+	case "", "text":
 		h = &lineHandler{out: &lineWriter{w: stderr, priorities: toJournal}, level: level}
 	default:
 		return nil, fmt.Errorf("--log-format %q is neither text nor json", format)
+	}
+	if terminal != nil {
+		h = &lineHandler{out: terminal, level: level}
 	}
 	if !toJournal && journal.Enabled() {
 		h = slog.NewMultiHandler(h, &lineHandler{out: journalWriter{}, level: level})
@@ -51,69 +58,61 @@ func (a *app) fail(err error) {
 	}
 	text := err.Error()
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		// What else would help is for root.
+		if e, ok := errors.AsType[*failure.Error](err); ok {
+			text = e.What.Error() + "; " + e.State.String()
+		}
 		text += ": run the command as root"
 	}
 	a.log.Error(text)
 }
 
-// readByJournal compares the stream with the one that systemd announced.
-func readByJournal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil {
-		return false
-	}
-	return os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", st.Dev, st.Ino)
-}
-
-// lineSink takes one finished log line.
+// lineSink takes what becomes one line.
 type lineSink interface {
-	line(level slog.Level, text string)
+	line(level slog.Level, message string, attrs []slog.Attr)
 }
 
-// lineHandler makes one line of a record: the message, then key=value.
+// lineHandler makes one line of a record.
 type lineHandler struct {
 	out   lineSink
 	level slog.Level
-	attrs string
+	attrs []slog.Attr
 }
 
 func (h *lineHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
 
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
-	var b strings.Builder
-	b.WriteString(oneLine(r.Message))
-	b.WriteString(h.attrs)
+	attrs := slices.Clone(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
-		writeAttr(&b, a)
+		attrs = append(attrs, a)
 		return true
 	})
-	h.out.line(r.Level, b.String())
+	h.out.line(r.Level, oneLine(r.Message), attrs)
 	return nil
 }
 
 func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	var b strings.Builder
-	b.WriteString(h.attrs)
-	for _, a := range attrs {
-		writeAttr(&b, a)
-	}
-	return &lineHandler{out: h.out, level: h.level, attrs: b.String()}
+	return &lineHandler{out: h.out, level: h.level, attrs: slices.Concat(h.attrs, attrs)}
 }
 
 // WithGroup keeps the names flat: no attribute of ours is grouped.
 func (h *lineHandler) WithGroup(string) slog.Handler { return h }
 
-func writeAttr(b *strings.Builder, a slog.Attr) {
-	text := oneLine(fmt.Sprint(a.Value.Resolve().Any()))
-	if text == "" || strings.ContainsAny(text, " =\"") {
-		text = fmt.Sprintf("%q", text)
+// flat is the message, then key=value.
+func flat(message string, attrs []slog.Attr) string {
+	var b strings.Builder
+	b.WriteString(message)
+	for _, a := range attrs {
+		text := valueText(a)
+		if text == "" || strings.ContainsAny(text, " =\"") {
+			text = fmt.Sprintf("%q", text)
+		}
+		fmt.Fprintf(&b, " %s=%s", a.Key, text)
 	}
-	fmt.Fprintf(b, " %s=%s", a.Key, text)
+	return b.String()
 }
+
+func valueText(a slog.Attr) string { return oneLine(fmt.Sprint(a.Value.Resolve().Any())) }
 
 // oneLine keeps what came from outside from starting a line of its own.
 func oneLine(s string) string {
@@ -132,7 +131,7 @@ type lineWriter struct {
 	priorities bool
 }
 
-func (l *lineWriter) line(level slog.Level, text string) {
+func (l *lineWriter) line(level slog.Level, message string, attrs []slog.Attr) {
 	var b bytes.Buffer
 	switch {
 	case l.priorities:
@@ -144,7 +143,7 @@ func (l *lineWriter) line(level slog.Level, text string) {
 	case level < slog.LevelInfo:
 		b.WriteString("debug: ")
 	}
-	b.WriteString(text)
+	b.WriteString(flat(message, attrs))
 	b.WriteByte('\n')
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +152,8 @@ func (l *lineWriter) line(level slog.Level, text string) {
 
 type journalWriter struct{}
 
-func (journalWriter) line(level slog.Level, text string) {
-	_ = journal.Send(text, priority(level), map[string]string{"SYSLOG_IDENTIFIER": appName})
+func (journalWriter) line(level slog.Level, message string, attrs []slog.Attr) {
+	_ = journal.Send(flat(message, attrs), priority(level), map[string]string{"SYSLOG_IDENTIFIER": appName})
 }
 
 func priority(level slog.Level) journal.Priority {

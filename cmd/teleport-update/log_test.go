@@ -16,7 +16,7 @@ import (
 
 func TestALogLineIsOneLineWhateverItCarries(t *testing.T) {
 	var out bytes.Buffer
-	log, err := newLogger(&out, "text", false)
+	log, err := newLogger(&out, nil, "text", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestALogLineIsOneLineWhateverItCarries(t *testing.T) {
 func TestLevels(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		var out bytes.Buffer
-		log, err := newLogger(&out, "text", debug)
+		log, err := newLogger(&out, nil, "text", debug)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestLevels(t *testing.T) {
 
 func TestJSONLogsAreOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
-	log, err := newLogger(&out, "json", false)
+	log, err := newLogger(&out, nil, "json", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestJSONLogsAreOneObjectALine(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &record); err != nil || record["version"] != "1.0.0" || record["msg"] != "hello" {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
-	if _, err := newLogger(&out, "xml", false); err == nil {
+	if _, err := newLogger(&out, nil, "xml", false); err == nil {
 		t.Error("an unknown format is taken")
 	}
 }
@@ -74,7 +74,7 @@ func TestTheJournalGetsPriorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", st.Dev, st.Ino))
-	log, err := newLogger(f, "text", true)
+	log, err := newLogger(f, nil, "text", true)
 	if err != nil {
 		t.Fatal(err)
 	}

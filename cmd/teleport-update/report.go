@@ -19,10 +19,10 @@ import (
 
 func (a *app) statusCommand() *cli.Command {
 	return &cli.Command{
-		Name: "status", Usage: "what runs here, what is wanted, and why nothing happens", OnUsageError: onUsageError,
+		Name: "status", Usage: "what runs here, what the cluster wants, and why nothing happens", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			formatFlag("", "json, text or openmetrics; default: text on a terminal, json elsewhere"),
-			&cli.BoolFlag{Name: "offline", EnvVars: env("OFFLINE"), Usage: "do not ask find what it wants"},
+			&cli.BoolFlag{Name: "offline", EnvVars: env("OFFLINE"), Usage: "do not ask the cluster for its version"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
@@ -62,7 +62,7 @@ func (a *app) verifyCommand() *cli.Command {
 				return err
 			}
 			if problems := installer.WriteFindings(a.stdout, findings); problems > 0 {
-				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; what else is to be done stands in each line")
+				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; each line says what else to do")
 			}
 			return nil
 		},

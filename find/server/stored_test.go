@@ -330,3 +330,24 @@ func move(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
+
+// A host learns that its group is in no schedule; not where there are no groups, and
+// not where it names none.
+func TestAHostIsToldThatItsGroupIsUnknown(t *testing.T) {
+	for _, tc := range []struct {
+		config, group string
+		want          bool
+	}{
+		{enabledGroups("{name: a, start_hour: 4}"), "b", true},
+		{enabledGroups("{name: a, start_hour: 4}"), "a", false},
+		{enabledGroups("{name: a, start_hour: 4}"), "", false},
+		{enabled, "b", false},
+	} {
+		w := newStoreWorld(t)
+		w.write(regular)
+		w.write(tc.config)
+		if got := w.open().AnswerTo(rollout.Query{Group: tc.group}).GroupUnknown; got != tc.want {
+			t.Errorf("group %q: unknown is %v; want %v, by\n%s", tc.group, got, tc.want, tc.config)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (h *Host) kept(release []byte) []systemd.Argument {
 	if h.HasOriginals() {
 		o, err := h.readOriginals()
 		if err != nil {
-			h.Log.Warn("with which arguments the agent was started before the first enable is not known", "error", err)
+			h.Log.Warn("the agent's arguments from before the first enable are not known", "error", err)
 		}
 		before = systemd.Arguments(append([]string{"start"}, o.Arguments...))
 	}
@@ -83,7 +83,7 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
 	}
 	missing, contradicting := systemd.Missing(systemd.UnitArguments(h.hostUnit()), systemd.UnitArguments(content))
-	const settle = "have a drop-in say the whole command (`systemctl edit teleport`, with ExecStart= and then ExecStart=%s/teleport start …), and run the command again"
+	const settle = "write the whole command into a drop-in (`systemctl edit teleport`: ExecStart=, then ExecStart=%s/teleport start …), then run the command again"
 	if len(contradicting) > 0 {
 		return failure.Unchanged("the agent is started with %s, and version %s says otherwise in its unit: %s",
 			strings.Join(systemd.Texts(contradicting), " "), tree.Release.Short(), commandLine(content)).To(settle, h.Paths.LinkDir).Refused()
@@ -91,7 +91,7 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 	for _, a := range missing {
 		if a.Name == fipsFlag && !tree.Release.Edition.FIPS() {
 			return failure.Unchanged("the agent is started with %s, and version %s is no FIPS build", fipsFlag, tree.Release.Short()).
-				To("have the cluster want the edition enterprise-fips, or take %s out of the agent's unit", fipsFlag).Refused()
+				To("set the cluster to the edition enterprise-fips, or remove %s from the agent's unit", fipsFlag).Refused()
 		}
 	}
 	if len(missing) > 0 {

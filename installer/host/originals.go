@@ -99,7 +99,7 @@ func (h *Host) NeverEnabled(c state.Config) bool {
 	}
 	err := h.CheckNeverEnabled()
 	if err != nil {
-		h.Log.Warn("no version is active, but one may have been; what is kept of the time before stays", "error", err)
+		h.Log.Warn("no version is active, but one may have been; the copies from before the first enable stay", "error", err)
 	}
 	return err == nil
 }
@@ -109,7 +109,7 @@ func (h *Host) NeverEnabled(c state.Config) bool {
 func (h *Host) known() map[string]state.Before {
 	b, err := h.readOriginals()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.Log.Warn("what stood in the places of links is not known", "error", err)
+		h.Log.Warn("it is not known which files the links replaced", "error", err)
 	}
 	known := make(map[string]state.Before)
 	for _, l := range b.Links {
@@ -237,7 +237,7 @@ func (h *Host) ForgetFirst(r version.Release) {
 	}
 	err = errors.Join(err, durable.RemoveAll(h.Paths.Original()))
 	if err != nil {
-		h.Log.Warn("not all that the first enable left could be removed", "error", err)
+		h.Log.Warn("some leftovers of the first enable could not be removed", "error", err)
 	}
 }
 

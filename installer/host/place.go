@@ -78,7 +78,7 @@ func restore(path, saved, originalDir string) error {
 		if now, err := beforeOf(path); err != nil || now.Saved == saved {
 			return err
 		}
-		return fmt.Errorf("%s is a file that we did not put there; it stays", path)
+		return fmt.Errorf("%s is not the updater's file; it stays", path)
 	}
 	return durable.CloneFile(filepath.Join(originalDir, saved), path)
 }

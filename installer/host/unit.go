@@ -153,7 +153,7 @@ func ReadUnit(path string) (state.UnitFile, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		u.Target, err = os.Readlink(path)
 	case info.Mode().IsRegular() && info.Size() > archive.MaxUnit:
-		err = failure.Unchanged("%s is of %d bytes, so it is no unit: move it away", path, info.Size()).Refused()
+		err = failure.Unchanged("%s has %d bytes, too many for a unit: move it away", path, info.Size()).Refused()
 	case info.Mode().IsRegular():
 		u.Regular, u.Mode = true, uint32(info.Mode().Perm())
 		u.Content, err = os.ReadFile(path)

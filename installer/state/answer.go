@@ -17,6 +17,8 @@ type LastAnswer struct {
 	version.Release
 	AutoUpdate bool `json:"auto_update"`
 	Jitter     int  `json:"jitter_seconds"`
+	// GroupUnknown: find has groups, and not this one.
+	GroupUnknown bool `json:"group_unknown,omitempty"`
 }
 
 // Save writes the answer. A rename keeps a reader from seeing half of it; nothing

@@ -37,6 +37,11 @@ func (e *BusyError) Error() string {
 // lock when the process ends, however it ends; the file stays until the updater
 // is uninstalled.
 func Lock(ctx context.Context, path string, patience time.Duration) (unlock func(), err error) {
+	return LockTelling(ctx, path, patience, func(string) {})
+}
+
+// LockTelling is Lock, and tells who holds the lock before it waits.
+func LockTelling(ctx context.Context, path string, patience time.Duration, waits func(holder string)) (unlock func(), err error) {
 	if err := prepareStore(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -46,6 +51,7 @@ func Lock(ctx context.Context, path string, patience time.Duration) (unlock func
 	defer cancel()
 	ok, err := l.TryLock()
 	if err == nil && !ok && patience > 0 {
+		waits(readHolder(path))
 		ok, err = l.TryLockContext(wait, 100*time.Millisecond)
 	}
 	if ctx.Err() != nil {
@@ -53,7 +59,7 @@ func Lock(ctx context.Context, path string, patience time.Duration) (unlock func
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		// What was waited for was an uninstall; others meet at a new file.
-		return Lock(ctx, path, patience)
+		return LockTelling(ctx, path, patience, waits)
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, cannotLock(path, err)
@@ -68,14 +74,27 @@ func Lock(ctx context.Context, path string, patience time.Duration) (unlock func
 		if err := l.Unlock(); err != nil {
 			return nil, cannotLock(path, err)
 		}
-		return Lock(ctx, path, patience)
+		return LockTelling(ctx, path, patience, waits)
 	}
 	// Who holds it is a courtesy to the one who waits; failing to say it is no
 	// reason not to work.
-	_ = os.WriteFile(path, fmt.Appendf(nil, "process %d: %s, since %s\n", os.Getpid(),
-		strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:min(2, len(os.Args))]...), " "),
-		time.Now().UTC().Format(time.RFC3339)), 0o600)
+	_ = os.WriteFile(path, fmt.Appendf(nil, "process %d: %s %s, since %s\n", os.Getpid(),
+		filepath.Base(os.Args[0]), verb(os.Args), time.Now().UTC().Format(time.RFC3339)), 0o600)
 	return func() { _ = l.Unlock() }, nil
+}
+
+// verb is the command of a command line: flags of the whole program, and their values,
+// may stand before it.
+func verb(args []string) string {
+	for n := 1; n < len(args); n++ {
+		if !strings.HasPrefix(args[n], "-") {
+			return args[n]
+		}
+		if !strings.Contains(args[n], "=") && strings.TrimLeft(args[n], "-") != "debug" {
+			n++
+		}
+	}
+	return ""
 }
 
 // prepareStore makes the folder that the locks and all state are in. When run as
@@ -90,7 +109,7 @@ func prepareStore(dir string) error {
 		err = trust.Path(dir)
 	}
 	if err != nil {
-		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("see what is in it, then give it to root alone")
+		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("check its content, then make it writable by root only")
 	}
 	return nil
 }

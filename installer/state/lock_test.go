@@ -26,6 +26,13 @@ func TestALockThatIsHeldNamesItsHolderWhenPatienceEnds(t *testing.T) {
 			t.Errorf("with patience %v: %v; want a busy error that names this process", patience, err)
 		}
 	}
+	var told []string
+	for _, patience := range []time.Duration{0, time.Millisecond} {
+		LockTelling(t.Context(), path, patience, func(holder string) { told = append(told, holder) })
+	}
+	if len(told) != 1 || !strings.Contains(told[0], fmt.Sprintf("process %d", os.Getpid())) {
+		t.Errorf("who waits is told of %q; want one word of this process, and none without patience", told)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Lock(ctx, path, time.Minute); !errors.Is(err, context.Canceled) {
@@ -85,5 +92,17 @@ func TestALockedFileThatLostItsNameIsNoLock(t *testing.T) {
 	}
 	if isStillThere(l) {
 		t.Error("it is still a lock after another file took the name")
+	}
+}
+
+func TestTheHolderIsNamedByItsCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"teleport-update update --now":                                   "update",
+		"teleport-update --data-dir /x --debug --log-format=text switch": "switch",
+		"teleport-update --debug":                                        "",
+	} {
+		if got := verb(strings.Fields(line)); got != want {
+			t.Errorf("%s: %q; want %q", line, got, want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
@@ -22,6 +23,22 @@ type Ticks struct {
 	// Agent is the agent as the last run found it.
 	Agent    *AgentSeen `json:"agent,omitempty"`
 	Unstable *Unstable  `json:"unstable,omitempty"`
+	// Waiting is the run that waits for the end of its jitter.
+	Waiting *Waiting `json:"waiting,omitempty"`
+}
+
+// Waiting is a run that has not begun yet what it is about to do.
+type Waiting struct {
+	PID   int       `json:"pid"`
+	Start uint64    `json:"start"` // of the process, which tells it from another one of that PID
+	Until time.Time `json:"until"`
+}
+
+// Live reports whether the run is still there: a killed one cannot take back what it
+// wrote.
+func (w *Waiting) Live(processes procfs.FS) bool {
+	p := processes.Process(w.PID)
+	return p != nil && p.Start == w.Start
 }
 
 // Unreachable is find that cannot be reached.

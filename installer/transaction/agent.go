@@ -106,8 +106,9 @@ func StateOf(u systemd.Unit) state.AgentState {
 }
 
 // HostAgent connects to the agent of this host, which is a unit. The error matches
-// systemd.ErrUnreachable where systemd runs and does not answer.
-func HostAgent(ctx context.Context, unit string, log *slog.Logger) (Agent, error) {
+// systemd.ErrUnreachable where systemd runs and does not answer. tell is that of
+// health.Watch.
+func HostAgent(ctx context.Context, unit string, log *slog.Logger, tell func(health.Glance)) (Agent, error) {
 	conn, err := systemd.Dial(ctx)
 	if errors.Is(err, systemd.ErrNotRunning) {
 		return absent{}, nil
@@ -115,7 +116,7 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger) (Agent, error
 	if err != nil {
 		return nil, err
 	}
-	return &realAgent{Conn: conn, log: log, unit: unit}, nil
+	return &realAgent{Conn: conn, log: log, tell: tell, unit: unit}, nil
 }
 
 // outOfReach reports whether an error is that systemd did not answer for long: it says
@@ -128,6 +129,7 @@ func outOfReach(err error) bool {
 type realAgent struct {
 	*systemd.Conn // for Stopping, DaemonReload, the timer and Close
 	log           *slog.Logger
+	tell          func(health.Glance)
 	unit          string
 }
 
@@ -179,7 +181,7 @@ func (a *realAgent) Restart(ctx context.Context) error     { return a.Conn.Resta
 func (a *realAgent) Disable(ctx context.Context) error     { return a.Conn.Disable(ctx, a.unit) }
 
 func (a *realAgent) Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error) {
-	w.Unit, w.Log = a.unit, a.log
+	w.Unit, w.Log, w.Tell = a.unit, a.log, a.tell
 	return health.Prove(ctx, a.Conn, by, w)
 }
 

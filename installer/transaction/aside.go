@@ -21,7 +21,7 @@ func (t *transaction) setAside(paths []string) error {
 			err = host.SetAside(path, to)
 		}
 		if err == nil {
-			t.Log.Warn("somebody put this in the way of the transaction; it is kept aside", "path", path, "aside", to)
+			t.Log.Warn("a file was put in the way of the transaction; it is kept aside", "path", path, "aside", to)
 		}
 		errs = append(errs, err)
 	}

@@ -54,7 +54,7 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	if u.j.Watch.OldFails == "" {
 		return errors.Join(err, u.j.noteOldFails(unhealthy.Error()))
 	}
-	u.Log.Error("the version before is not healthy either; all of it is back in its place, and another version may help", "error", err)
+	u.Log.Error("the version before is not healthy either; its links, unit and database are back: try another version", "error", err)
 	return u.j.setVerdict(u.j.Verdict.Against, u.j.Verdict.Reason+"; and the version before is not healthy either: "+unhealthy.Error())
 }
 

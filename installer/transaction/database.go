@@ -105,7 +105,7 @@ func (m *Machine) checkDataDir(db *backup.Database, path string) error {
 	}
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); uid == 0 || uid != owner {
 		return failure.Unchanged("%s names the database %s, whose folder belongs to user %d, and is not believed: %w", config, db.Path(), uid, named).
-			To("see that root alone can write the configuration, or that the folder belongs to the user who can").Refused()
+			To("make the configuration writable by root only, or give the folder to the user who can write it").Refused()
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (m *Machine) WhyNotKept(r version.Release) string {
 // checkBackup tells whether a version's own database can be restored; the error
 // says why not.
 func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request) error {
-	to, otherwise := req.To.Release, "have the cluster want another version, or "
+	to, otherwise := req.To.Release, "set another version in the cluster, or "
 	insist, kept := "enable --allow-downgrade", fmt.Sprintf("rollback %s --force", to.Version)
 	switch req.Kind {
 	case Rollback:
@@ -292,7 +292,7 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 	}
 	if !ok {
 		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), m.WhyNotKept(to)).
-			To("%sinsist with `teleport-update %s`, which keeps the database of today", otherwise, insist).Refused()
+			To("%srun `teleport-update %s`, which keeps today's database", otherwise, insist).Refused()
 	}
 	maxAge := spec.Backup.MaxAge.Std()
 	if maxAge == 0 {
@@ -308,7 +308,7 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 	err = backup.Check(ctx, tree.BackupDir(), want)
 	if invalid, ok := errors.AsType[*backup.InvalidError](err); ok {
 		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), invalid).
-			To("%sinsist with `teleport-update %s`, which keeps the database of today", otherwise, kept).Refused()
+			To("%srun `teleport-update %s`, which keeps today's database", otherwise, kept).Refused()
 	}
 	return err
 }

@@ -131,17 +131,20 @@ func TreeOf(t versions.Tree) state.Tree {
 	return state.Tree{Release: t.Release, SHA256: t.SHA256, Dir: t.Dir}
 }
 
-// Patience is how long this run waits for a lock.
-func (m *Machine) Patience() time.Duration {
+// WaitLock takes a lock, and says for whom it waits. The timer's run does not wait.
+func (m *Machine) WaitLock(ctx context.Context, path string) (unlock func(), err error) {
+	patience := state.LockPatience
 	if m.Scheduled {
-		return 0
+		patience = 0
 	}
-	return state.LockPatience
+	return state.LockTelling(ctx, path, patience, func(holder string) {
+		m.Log.Info("waiting for another updater", "holder", holder, "limit", patience)
+	})
 }
 
 // LockUpdates takes the right to switch.
 func (m *Machine) LockUpdates(ctx context.Context) (unlock func(), err error) {
-	return state.Lock(ctx, m.Paths.UpdateLock(), m.Patience())
+	return m.WaitLock(ctx, m.Paths.UpdateLock())
 }
 
 // Open is how a command begins to change the host: it takes the update lock,
@@ -198,7 +201,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		m.Log.Warn("not all that an interrupted command left could be removed", "error", err)
+		m.Log.Warn("some leftovers of an interrupted command could not be removed", "error", err)
 	}
 }
 
@@ -219,7 +222,7 @@ func (m *Machine) Retain(c state.Config) {
 	}
 	verdicts, err := m.Store.Retain(needed)
 	if err != nil {
-		m.Log.Warn("not all old versions were removed", "error", err)
+		m.Log.Warn("some old versions could not be removed", "error", err)
 	}
 	for _, v := range verdicts {
 		if !v.Keep {

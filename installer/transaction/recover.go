@@ -159,7 +159,7 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 	if len(problems) > 0 {
 		e := failure.Unchanged("%w", bad).To("%s; once the links in %s and the unit %s are those of the version that is to run, remove the journal",
 			strings.Join(problems, "; "), m.Paths.LinkDir, m.Paths.Unit())
-		return failure.In(failure.State(e.State.String()+", and nothing will be as long as it is there"), e)
+		return failure.In(failure.State(e.State.String()+", and nothing changes while it is there"), e)
 	}
 	aside := m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
 	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+
@@ -270,7 +270,7 @@ func (t *transaction) leave(context.Context) error { return nil }
 // undoAtBoot puts links, unit and database back.
 func (t *transaction) undoAtBoot(ctx context.Context) error {
 	if notThere := t.awaitsData(ctx); notThere != nil {
-		t.Log.Warn("the agent's database is not there yet; the first tick sees to it, and until then the host is left as it is", "to", t.j.To.String(), "error", notThere)
+		t.Log.Warn("the agent's database is not mounted yet; nothing is changed until the first run of the timer", "to", t.j.To.String(), "error", notThere)
 		return t.keepPair(ctx)
 	}
 	if t.j.Phase != rollingBack {

@@ -62,7 +62,7 @@ func ReadOrder(r io.Reader) (Order, error) {
 	var o Order
 	err = state.Decode(data, &o)
 	if newer, ok := errors.AsType[*state.NewerError](err); ok {
-		return Order{}, failure.Unchanged("teleport-update was exchanged for an older one while it was at work: %v", newer).To("run the command again").Refused()
+		return Order{}, failure.Unchanged("an older teleport-update took the place of this one during the transaction: %v", newer).To("run the command again").Refused()
 	}
 	if err == nil && (o.Switch == nil) == (o.Uninstall == nil) {
 		err = errors.New("it asks for nothing, or for two things at once")
@@ -124,7 +124,7 @@ func (m *Machine) overtaken(err error) error {
 	if !m.Scheduled {
 		return err
 	}
-	m.Log.Info("another run was faster; the next one looks again", "error", err)
+	m.Log.Info("another run changed the host first; the next run looks again", "error", err)
 	return nil
 }
 

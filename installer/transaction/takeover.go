@@ -32,7 +32,7 @@ func (m *Machine) AgentPackages(ctx context.Context) []state.Package {
 	}
 	packages, err := ospackage.Installed(ctx)
 	if err != nil {
-		m.Log.Warn("whether a package of the agent is installed could not be told; it is left alone", "error", err)
+		m.Log.Warn("it is not known whether a package of the agent is installed; it is left alone", "error", err)
 	}
 	return written(packages)
 }
@@ -56,7 +56,7 @@ func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (
 	}
 	installed, err := ospackage.Installed(ctx)
 	if err != nil {
-		t.Log.Warn("whether a package of the agent is installed could not be told", "error", err)
+		t.Log.Warn("it is not known whether a package of the agent is installed", "error", err)
 		for _, p := range t.j.Packages.Found {
 			installed = append(installed, asPackage(p))
 		}
@@ -66,7 +66,7 @@ func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (
 		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return string(q.Kind) == p.Kind && q.Name == p.Name })
 		if n < 0 {
 			if err := asPackage(p).Settle(ctx, t.fence()); err != nil {
-				t.Log.Warn("the package is gone, but dpkg has not come to its end; apt may ask for `dpkg --configure -a`", "package", p.String(), "error", err)
+				t.Log.Warn("the package is removed, but dpkg did not finish; apt may ask for `dpkg --configure -a`", "package", p.String(), "error", err)
 			}
 			continue
 		}

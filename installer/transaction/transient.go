@@ -106,15 +106,17 @@ func (m *Machine) runTransient(ctx context.Context, agent Agent, description str
 }
 
 // handedOn is the environment of the unit of its own: whether the timer started
-// all this, and whether its stderr, which is ours, is read by the journal
-// already.
+// all this, whether its stderr, which is ours, is read by the journal already, and what
+// the terminal can show.
 func (m *Machine) handedOn() []string {
 	var env []string
 	if m.Scheduled {
 		env = append(env, ScheduledVariable+"=1")
 	}
-	if v, ok := os.LookupEnv("JOURNAL_STREAM"); ok {
-		env = append(env, "JOURNAL_STREAM="+v)
+	for _, name := range []string{"JOURNAL_STREAM", "TERM", "NO_COLOR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
 	}
 	return env
 }

@@ -46,7 +46,7 @@ func (u *undoing) run(ctx context.Context) error {
 		}
 		err := s.undo(u, ctx)
 		if u.boot && errors.Is(err, errTooSoon) {
-			u.Log.Warn("whether the database is the old version's is for the next run to see", "error", err)
+			u.Log.Warn("the next run checks whether the database is the old version's", "error", err)
 			u.later, err = true, nil
 		}
 		u.fail(err)

@@ -260,7 +260,7 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 	case err == nil && same:
 		return true, nil
 	case err != nil:
-		u.Log.Warn("whether the version that failed changed the database under the old one cannot be told; the agent is restarted on its own database", "error", err)
+		u.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database", "error", err)
 	default:
 		u.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
 	}
@@ -296,7 +296,7 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	case u.boot:
 		return false, fmt.Errorf("%w: %w", errTooSoon, err)
 	default:
-		u.Log.Warn("the agent was restarted in the middle of the transaction; whether the new version changed the database cannot be told", "error", err)
+		u.Log.Warn("the agent was restarted in the middle of the transaction; the new version may have changed the database", "error", err)
 	}
 	return true, nil
 }

@@ -63,7 +63,7 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 	}
 	// All of the store goes, and nothing is put in the place of links into it.
 	if err := m.CheckNeverEnabled(); err != nil {
-		return failure.Unchanged("%s names no active version, but the agent may be ours all the same: %v", m.Paths.Config(), err).
+		return failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Paths.Config(), err).
 			To("`teleport-update enable` first, then uninstall").Refused()
 	}
 	return nil

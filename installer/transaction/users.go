@@ -75,7 +75,7 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 			db.Path(), got.Mount, want.Mount, backup.ErrNoDatabase)
 	}
 	if got.Boot == want.Boot {
-		return fmt.Errorf("the folder of %s is another one than when the switch began; nothing is done in it: put the first one back", db.Path())
+		return fmt.Errorf("the folder of %s is not the one that the switch began with; nothing is changed in it: put the first folder back", db.Path())
 	}
 	backups := []string{t.j.Database.Dir}
 	if t.j.Database.Plan == state.RestoreDatabase {
@@ -84,7 +84,7 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 	for _, dir := range backups {
 		known, knownErr := db.DescendsFrom(ctx, dir)
 		if known {
-			t.Log.Warn("the agent's database is on a file system that has other numbers since the boot; it is known by its tables", "database", db.Path())
+			t.Log.Warn("the agent's database is on a file system with another device number since the boot; its tables show that it is the same", "database", db.Path())
 			return nil
 		}
 		err = errors.Join(err, knownErr)

@@ -303,7 +303,7 @@ func TestADryRunForetellsAndChangesNothing(t *testing.T) {
 	s.Wants("1.0.0")
 	foretells(update, "To:        1.0.0\n", restored, "Agent:     stopped and started\n", "Download:  none, the version is on disk\n")
 	s.Must("systemctl", "stop", "teleport")
-	foretells(rollback, "Agent:     not running, and left so\n")
+	foretells(rollback, "Agent:     not running, and not started\n")
 	s.Must("systemctl", "start", "teleport")
 	s.Must(updater, "update")
 	s.Serves("1.0.0")

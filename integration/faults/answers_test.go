@@ -247,8 +247,8 @@ func TestPinInstallsAnOlderVersionByTheRulesOfDowngrades(t *testing.T) {
 		t.Helper()
 		w.says(t, 0, `"agent_version_installed": "`+v+`"`, "status")
 	}
-	w.says(t, 1, "insist with `teleport-update pin "+V1+" --allow-downgrade`", "pin", V1)
-	w.says(t, 1, "`teleport-update pin "+V1+" --allow-downgrade` installs it", "rollback", V1)
+	w.says(t, 1, "run `teleport-update pin "+V1+" --allow-downgrade`", "pin", V1)
+	w.says(t, 1, "`teleport-update pin "+V1+" --allow-downgrade` installs this one", "rollback", V1)
 	active(V3)
 	if got, err := databaseAt(w.Database()); !strings.HasPrefix(got, V3) || err != nil {
 		t.Fatalf("the database is of %s, %v", got, err)

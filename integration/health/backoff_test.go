@@ -43,7 +43,7 @@ func TestAVersionThatFailedWaitsForItsNextAttempt(t *testing.T) {
 	if got := checksums.Load() - looked; got != 3 {
 		t.Errorf("three ticks read the checksum %d times", got)
 	}
-	said := "version 1.1.0 failed 1 time(s), next attempt at " + s.Status().NextAttempt.Format(time.RFC3339)
+	said := "version 1.1.0 failed 1 time, next attempt at " + s.Status().NextAttempt.Format(time.RFC3339)
 	if log := s.Log("teleport-update.service"); strings.Count(log, said) != 3 {
 		t.Errorf("the timer's runs do not each say %q:\n%s", said, log)
 	}

@@ -84,8 +84,8 @@ func findCases() []hostile {
 		refusedAnswer("the edition is a number", `{"server_edition":7,"agent_version":"1.1.0"}`, "want a string"),
 		refusedAnswer("the edition is missing", `{"agent_version":"1.1.0"}`, "there is neither server_edition nor edition in it"),
 		refusedAnswer("the edition is of a kilobyte", `{"server_edition":"`+strings.Repeat("x", 1000)+`","agent_version":"1.1.0"}`, "is not one of"),
-		refusedAnswer("the nested edition is unknown", `{"edition":"gold","auto_update":{"agent_version":"1.1.0"}}`, "is none that is known"),
-		refusedAnswer("the community edition claims to be FIPS", `{"edition":"oss","fips":true,"auto_update":{"agent_version":"1.1.0"}}`, "is none that is known"),
+		refusedAnswer("the nested edition is unknown", `{"edition":"gold","auto_update":{"agent_version":"1.1.0"}}`, "is not known"),
+		refusedAnswer("the community edition claims to be FIPS", `{"edition":"oss","fips":true,"auto_update":{"agent_version":"1.1.0"}}`, "is not known"),
 		refusedAnswer("fips is a word", `{"edition":"ent","fips":"yes","auto_update":{"agent_version":"1.1.0"}}`, "want true or false"),
 
 		// Flags and jitter.

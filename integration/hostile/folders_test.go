@@ -126,7 +126,7 @@ func linkCases() []hostile {
 		inTheWay("a pipe is where the unit goes", "teleport.service", func(w *world) { w.fifo(unit(w)) }),
 		inTheWay("a device without end is where the unit goes", "teleport.service", func(w *world) { w.zero(unit(w)) }),
 		{name: "a file of a terabyte is where the unit goes", code: done, becomes: "1.1.0", given: func(w *world) { w.sparse(unit(w), 1<<40, 0o644) }},
-		{name: "a file of a terabyte is where the first unit goes", bare: true, run: fresh, says: "so it is no unit: move it away", given: func(w *world) {
+		{name: "a file of a terabyte is where the first unit goes", bare: true, run: fresh, says: "too many for a unit: move it away", given: func(w *world) {
 			w.must(os.MkdirAll(w.units(), 0o755))
 			w.sparse(unit(w), 1<<40, 0o644)
 		}},

@@ -52,7 +52,7 @@ func TestAPlainContainerHasEverythingButTheRestart(t *testing.T) {
 	says("version is active version=1.1.0", "update", "--now")
 	s.Linked("1.1.0")
 	says("the version is pinned", "pin")
-	says("follows find again", "unpin")
+	says("follows the cluster again", "unpin")
 	says("updates are disabled", "disable")
 	s.StatusIs("disabled")
 

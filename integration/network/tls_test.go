@@ -65,7 +65,7 @@ func (s *scene) offers(v string) {
 	s.T.Helper()
 	host.Wait(s.T, patience, func() error {
 		if r := s.Status(); scenes.Text(r.VersionDesired) != v || r.DesiredError != nil {
-			return fmt.Errorf("find wants %s (%s)", scenes.Text(r.VersionDesired), scenes.Text(r.DesiredError))
+			return fmt.Errorf("the cluster wants %s (%s)", scenes.Text(r.VersionDesired), scenes.Text(r.DesiredError))
 		}
 		return nil
 	})

@@ -35,7 +35,7 @@ func TestUninstallAsksOnATerminalAndARefusedOneChangesNothing(t *testing.T) {
 	}
 	s.Must("mv", "/root/before.json", store+"/original/before.json")
 
-	if out := terminal("y"); !strings.Contains(out, "the updater is uninstalled") {
+	if out := terminal("y"); !strings.Contains(out, "The updater is uninstalled. This host is as it was before") {
 		t.Errorf("a confirmed one says:\n%s", out)
 	}
 	s.OnlyAgentsDataIsLeft()

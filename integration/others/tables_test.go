@@ -36,7 +36,7 @@ func TestTheTablesFitTogether(t *testing.T) {
 		if !slices.ContainsFunc(names, func(n string) bool { return strings.TrimPrefix(n, byUserPrefix) == name }) {
 			t.Errorf("there is an exception for %q, which nobody does", name)
 		}
-		if regexp.MustCompile(x.says).MatchString("State: idle: the version that find wants is active") {
+		if regexp.MustCompile(x.says).MatchString("State: idle: the version that the cluster wants is active") {
 			t.Errorf("%s: a host that is idle would do as a sentence about it", name)
 		}
 	}

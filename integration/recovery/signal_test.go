@@ -28,7 +28,7 @@ func TestAnInterruptedWaitChangesNothing(t *testing.T) {
 	}{
 		{"for find", func() error {
 			if s.Asked.Load() == 0 {
-				return fmt.Errorf("find was not asked")
+				return fmt.Errorf("the cluster was not asked")
 			}
 			return nil
 		}},

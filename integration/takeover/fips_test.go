@@ -65,6 +65,9 @@ func TestAFIPSAgentStaysOne(t *testing.T) {
 	if r.Code != 1 || !strings.Contains(r.Stdout, "the next start loses --fips") {
 		t.Errorf("verify ends with %d and says\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
+	if out := s.Must(updater, "status", "--format", "json"); !strings.Contains(out, `"restart_pending"`) || !strings.Contains(out, "the next start loses --fips") {
+		t.Errorf("status says\n%s", out)
+	}
 
 	s.Write(dropIn, "[Service]\nEnvironment=A=1\n")
 	s.Must("systemctl", "daemon-reload")

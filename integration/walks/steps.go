@@ -115,7 +115,7 @@ func (o *Outside) String() string {
 			amiss = append(amiss, fmt.Sprintf("%s was published anew (build %d)", r, s.Build.Number))
 		}
 	}
-	state := fmt.Sprintf("find wants %s, auto_update %v", o.Target, o.Auto)
+	state := fmt.Sprintf("the cluster wants %s, auto_update %v", o.Target, o.Auto)
 	if o.Down {
 		state = "find is down"
 	}

@@ -100,6 +100,8 @@ func (c Care) check(path string, info fs.FileInfo) error {
 		return &OddError{path, "is not a regular file"}
 	case c&Sealed == 0 || trust.Sealed(info):
 		return nil
+	case !trust.Ours(info) && info.Sys().(*syscall.Stat_t).Uid == 0:
+		return &fs.PathError{Op: "read", Path: path, Err: fs.ErrPermission} // root's own
 	case !trust.Ours(info):
 		return &OddError{path, fmt.Sprintf("belongs to user %d, not to %s: somebody else could have written it; check it, then chown it to %[2]s", info.Sys().(*syscall.Stat_t).Uid, us())}
 	}

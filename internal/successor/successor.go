@@ -154,7 +154,7 @@ func (p *running) attend(ctx context.Context, ended <-chan struct{}) (hung error
 		case <-start.C:
 			end(fmt.Errorf("it did nothing for %v", p.StartLimit))
 		case <-all.C:
-			end(fmt.Errorf("it came to no end within %v", p.Limit))
+			end(fmt.Errorf("it did not end within %v", p.Limit))
 		case <-kill:
 			_ = p.process.Kill()
 		}
