@@ -64,10 +64,11 @@ func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
 
 // carryOut puts the release of an intent on disk and has the switch made.
 func (i *Installer) carryOut(ctx context.Context, in *intent) error {
-	tree, err := i.obtain(ctx, in.wanted)
+	tree, release, err := i.obtain(ctx, in.wanted)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
+	defer release()
 	if err := i.CheckArguments(tree); err != nil {
 		return err
 	}
