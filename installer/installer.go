@@ -44,6 +44,8 @@ type Installer struct {
 	downloadTook time.Duration
 
 	Jitter func(limit time.Duration) time.Duration // a random part of limit
+
+	HookLimit time.Duration // how long one hook may take
 }
 
 // New returns an Installer for this host and its own clock. Command starts this
@@ -68,6 +70,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		BuildVersion: ownVersion(),
 		MachineID:    report.MachineID,
 		Started:      time.Now(),
+		HookLimit:    hookLimit,
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {
 				return 0

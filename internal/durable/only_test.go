@@ -32,6 +32,7 @@ var exceptions = map[string]string{
 	"installer/state/ticks.go replace: os.OpenFile":                 "the same",
 	"cmd/teleport-update/report.go supportCommand: os.OpenFile":     "a file for a ticket, where a person wants it",
 	"cmd/teleport-update/report.go supportCommand: os.Remove":       "the same after an error",
+	"installer/state/textfile.go RemoveTextfile: os.Remove":         "metrics, which the next run would write again",
 	"installer/state/lock.go Lock: os.WriteFile":                    "who holds the lock, a courtesy",
 	"installer/transaction/uninstall.go finishUninstall: os.Remove": "the data folder, if it is empty",
 	"ospackage/fence.go hide: os.Mkdir":                             "in memory, behind a mount that nobody else sees",
