@@ -101,7 +101,11 @@ func TestACommandLeavesWhatAnotherOneHasFetched(t *testing.T) {
 	done()
 	s.tidy(t.Context())
 	s.kept("1.0.0", "1.1.0")
+	found := other.has("1.1.0") // on disk
 	release()
+	s.tidy(t.Context())
+	s.kept("1.0.0", "1.1.0")
+	found()
 	s.tidy(t.Context())
 	s.kept("1.0.0")
 }
