@@ -67,7 +67,7 @@ lint: needed ## formatting, vet, staticcheck, shell scripts
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
-	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh
+	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh
 
 demo: ## the whole story on a real host, step by step (as root)
 	$(GO) run ./tools/demo

@@ -24,6 +24,7 @@ type EnableOptions struct {
 	HealthWindow   time.Duration
 	RollbackWindow time.Duration
 	AllowDowngrade bool
+	TextfileDir    string // where node_exporter reads metrics
 	TokenFile      string // holds the join token of an agent that has not joined yet
 	// ReportTokenFile holds the join token of a find server that takes reports.
 	ReportTokenFile string
@@ -36,6 +37,11 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	token, err := i.planToken(opts.TokenFile)
 	if err != nil {
 		return err
+	}
+	if opts.TextfileDir != "" {
+		if err := state.CheckTextfileDir(opts.TextfileDir); err != nil {
+			return failure.Unchanged("--textfile-dir: %w", err).To("name a folder that root alone can write").Refused()
+		}
 	}
 	reportToken := ""
 	if opts.ReportTokenFile != "" {
@@ -64,10 +70,11 @@ func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
 
 // carryOut puts the release of an intent on disk and has the switch made.
 func (i *Installer) carryOut(ctx context.Context, in *intent) error {
-	tree, err := i.obtain(ctx, in.wanted)
+	tree, release, err := i.obtain(ctx, in.wanted)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
+	defer release()
 	if err := i.CheckArguments(tree); err != nil {
 		return err
 	}
@@ -164,6 +171,7 @@ func (o EnableOptions) apply(s state.Spec) state.Spec {
 	set(&s.Group, o.Group)
 	set(&s.CAFile, o.CAFile)
 	set(&s.Health.ReadyURL, o.ReadyURL)
+	set(&s.TextfileDir, o.TextfileDir)
 	if len(o.Templates) > 0 {
 		s.URLTemplates = o.Templates
 	}

@@ -20,16 +20,17 @@ func (i *Installer) History() state.History { return state.LoadHistory(i.Paths.H
 
 // noteSwitch adds the switch that updates.yaml tells of to the history, if it is not
 // there: the command that made it may have been killed, and a recovery has closed it.
-func (i *Installer) noteSwitch(command string) {
+// It returns what it added.
+func (i *Installer) noteSwitch(command string) (added *state.Switch) {
 	c, err := i.Paths.LoadConfig()
 	last := c.Status.LastUpdate
-	if err != nil || last == nil || last.Result == state.FailedEarly || host.Exists(i.Paths.Journal()) {
-		return
+	if err != nil || last == nil || last.Result == state.FailedEarly && last.Transaction == "" || host.Exists(i.Paths.Journal()) {
+		return nil
 	}
 	h := i.History()
 	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
 	if slices.ContainsFunc(h.Switches, func(s state.Switch) bool { return s.Time.Equal(last.Time) && s.To == to }) {
-		return
+		return nil
 	}
 	s := state.Switch{Time: last.Time, Cause: command, By: i.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
 	if last.Result == state.Succeeded {
@@ -45,7 +46,9 @@ func (i *Installer) noteSwitch(command string) {
 	}
 	if err := h.Add(s, i.Paths.History()); err != nil {
 		i.Log.Debug("the switch could not be added to the history", "error", err)
+		return nil // or each run would take it for news
 	}
+	return &s
 }
 
 // who asked for what this run does.

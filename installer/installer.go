@@ -49,6 +49,8 @@ type Installer struct {
 	downloadTook time.Duration
 
 	Jitter func(limit time.Duration) time.Duration // a random part of limit
+
+	HookLimit time.Duration // how long one hook may take
 }
 
 // New returns an Installer for this host and its own clock. Command starts this
@@ -71,6 +73,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 		MachineID:    report.MachineID,
 		Processes:    procfs.Host(),
 		Started:      time.Now(),
+		HookLimit:    hookLimit,
 		Jitter: func(limit time.Duration) time.Duration {
 			if limit <= 0 {
 				return 0

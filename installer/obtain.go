@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -28,18 +30,37 @@ func (e *SmokeError) Unwrap() error { return e.Err }
 // obtain puts a version on disk, whole and able to run; nothing live is
 // touched. A version that is there already is checked against its manifest and
 // fetched again only when it is damaged, or known to be published again, so a
-// return to it needs no network.
-func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error) {
+// return to it needs no network. Until it is released, no other command removes it.
+func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, release func(), err error) {
 	unlock, err := i.WaitLock(ctx, i.Paths.FetchLock())
+	if err != nil {
+		return versions.Tree{}, nil, err
+	}
+	defer unlock()
+	var claim versions.Claim
+	tree, err := i.obtainLocked(ctx, w, &claim)
+	if err != nil {
+		claim.Release()
+	}
+	return tree, claim.Release, err
+}
+
+func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.Claim) (versions.Tree, error) {
+	store, t := i.Store, w.Release
+	tree, ok, err := store.Lookup(t)
+	if err == nil && ok {
+		if err = claim.Take(tree.Dir); errors.Is(err, fs.ErrNotExist) {
+			ok, err = false, nil // another run has just removed it
+		}
+	}
 	if err != nil {
 		return versions.Tree{}, err
 	}
-	defer unlock()
-
-	store, t := i.Store, w.Release
-	tree, ok, err := store.Lookup(t)
-	if err != nil {
-		return versions.Tree{}, err
+	if f := w.Config.Status.FailureOf(t); ok && w.SHA256 == "" && f != nil && f.SHA256 == tree.SHA256 {
+		// It stayed because it failed: another release may have its name now.
+		if w.SHA256, err = i.announced(ctx, w.Config, t, w.Spec); err != nil {
+			i.Log.Debug("whether the version that failed was published again cannot be told", "version", t.Version, "error", err)
+		}
 	}
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
@@ -53,9 +74,17 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 		}
 	}
 	if !ok || replace {
-		i.makeRoom(ctx)
+		i.makeRoom(ctx, i.Retain)
 		began := i.Now()
-		tree, err = i.fetch(ctx, w, replace)
+		tree, err = i.fetch(ctx, w, replace, claim)
+		if _, full := errors.AsType[*space.Error](err); full {
+			claim.Release()
+			dropped := false
+			i.makeRoom(ctx, func(c state.Config) { dropped = i.DropFailed(c) })
+			if dropped {
+				tree, err = i.fetch(ctx, w, replace, claim)
+			}
+		}
 		i.downloadTook += i.Now().Sub(began)
 		if err != nil {
 			return versions.Tree{}, err
@@ -80,14 +109,14 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 	return tree, nil
 }
 
-func (i *Installer) fetch(ctx context.Context, w wanted, replace bool) (versions.Tree, error) {
+func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *versions.Claim) (versions.Tree, error) {
 	f, req, err := i.fetcher(w.Config, w.Release, w.Spec)
 	if err != nil {
 		return versions.Tree{}, err
 	}
 	// Where a release was published again, a mirror may still have the one that
 	// failed: that one would fail at every tick.
-	req.Replace, req.ExpectSHA256 = replace, w.SHA256
+	req.Replace, req.ExpectSHA256, req.Claim = replace, w.SHA256, claim
 	return f.Fetch(ctx, req)
 }
 
@@ -123,7 +152,7 @@ func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) 
 // makeRoom removes what nothing needs before something new comes. While another
 // process switches it does nothing: what that one is about to link is not linked
 // yet.
-func (i *Installer) makeRoom(ctx context.Context) {
+func (i *Installer) makeRoom(ctx context.Context, remove func(state.Config)) {
 	unlock, err := state.Lock(ctx, i.Paths.UpdateLock(), 0)
 	if err != nil {
 		return
@@ -131,7 +160,7 @@ func (i *Installer) makeRoom(ctx context.Context) {
 	defer unlock()
 	// Another run may have switched since the caller looked.
 	if c, err := i.Paths.LoadConfig(); err == nil {
-		i.Retain(c)
+		remove(c)
 	}
 }
 
@@ -140,8 +169,11 @@ func (i *Installer) makeRoom(ctx context.Context) {
 // something new comes and makes room.
 func (i *Installer) tidy(ctx context.Context) {
 	c, err := i.Paths.LoadConfig()
-	if err != nil || c.Spec.ActiveVersion == "" ||
-		!i.Store.HasBesides(c.Spec.ActiveVersion, c.Status.PreviousVersion) {
+	known := []string{c.Spec.ActiveVersion, c.Status.PreviousVersion}
+	if f := c.Status.Failed; f.Kept(i.Now()) {
+		known = append(known, f.Version)
+	}
+	if err != nil || c.Spec.ActiveVersion == "" || !i.Store.HasBesides(known...) {
 		return
 	}
 	unlock, err := state.Lock(ctx, i.Paths.FetchLock(), 0)
@@ -149,7 +181,7 @@ func (i *Installer) tidy(ctx context.Context) {
 		return // something new comes
 	}
 	defer unlock()
-	i.makeRoom(ctx)
+	i.makeRoom(ctx, i.Retain)
 }
 
 // templates parses what was configured; nothing configured means the vendor's

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -45,25 +46,44 @@ func (r Report) summary(now time.Time) Summary {
 }
 
 // Settle is for the end of a command that may have changed something: the history has
-// the switch that was made, and everybody may read how the host is.
+// the switch that was made, everybody may read how the host is, and hooks are run.
 func (i *Installer) Settle(ctx context.Context, command string) {
-	i.noteSwitch(command)
-	i.writeSummary(ctx)
+	added := i.noteSwitch(command)
+	i.publish(ctx)
+	if added != nil {
+		i.runHooks(ctx, *added)
+	}
 }
 
-// writeSummary has everybody know how the host is.
-func (i *Installer) writeSummary(ctx context.Context) {
-	if i.Paths.RunDir == "" {
+// publish writes down how the host is, for those who do not ask this program.
+func (i *Installer) publish(ctx context.Context) {
+	c, _ := i.Paths.LoadConfig()
+	dir := c.Spec.TextfileDir
+	if i.Paths.RunDir == "" && dir == "" {
 		return
 	}
 	r, err := i.Status(ctx, StatusOptions{Offline: true})
-	if err == nil {
-		var data []byte
-		if data, err = json.MarshalIndent(r.summary(i.Timestamp()), "", "  "); err == nil {
+	if err != nil {
+		i.Log.Debug("how the host is could not be written down", "error", err)
+		return
+	}
+	if i.Paths.RunDir != "" {
+		data, err := json.MarshalIndent(r.summary(i.Timestamp()), "", "  ")
+		if err == nil {
 			err = state.WriteForAll(i.Paths.Summary(), append(data, '\n'))
 		}
+		if err != nil {
+			i.Log.Debug("the summary of status could not be written", "error", err)
+		}
+	}
+	if dir == "" {
+		return
+	}
+	var text bytes.Buffer
+	if err = r.OpenMetrics(&text); err == nil {
+		err = state.WriteTextfile(dir, text.Bytes())
 	}
 	if err != nil {
-		i.Log.Debug("the summary of status could not be written", "error", err)
+		i.Log.Warn("the metrics for node_exporter could not be written", "folder", dir, "error", err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 const (
 	// A part of the bundle has at most so many bytes; of a journal it is the end that counts.
 	maxPart    = 256 << 10
-	maxJournal = 1536 << 10
+	maxJournal = 1 << 20
 	// partPatience bounds each part: half of the host may be broken.
 	partPatience = 20 * time.Second
 )

@@ -92,10 +92,11 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	if err := i.waitJitter(ctx, in, opts); err != nil {
 		return err
 	}
-	tree, err := i.obtain(ctx, in.wanted)
+	tree, release, err := i.obtain(ctx, in.wanted)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
+	defer release()
 	if i.Now().Sub(asked) > answerHoldsFor {
 		again, _, err := i.consider(ctx, opts)
 		if err != nil {
@@ -226,6 +227,6 @@ func (i *Installer) noteWait(ctx context.Context, until time.Time) (over func())
 		return func() {}
 	}
 	note(&state.Waiting{PID: self.PID, Start: self.Start, Until: until})
-	i.writeSummary(ctx)
+	i.publish(ctx)
 	return func() { note(nil) }
 }

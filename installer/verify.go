@@ -134,6 +134,9 @@ func (i *Installer) roleOf(c state.Config, t versions.Tree) string {
 	case c.Previous():
 		return "whole, previous"
 	}
+	if f := c.Status.Failed; f != nil && f.Release() == t.Release && f.SHA256 == t.SHA256 {
+		return "whole, kept for its next attempt"
+	}
 	return "whole"
 }
 

@@ -13,6 +13,10 @@ type RetainInput struct {
 	// editions of the version are meant. None at all means that nobody knows
 	// what is active.
 	Keep []Release
+	// Failed is a release that failed and is tried again; of its trees, the one from
+	// that tarball is kept.
+	Failed       Release
+	FailedSHA256 string
 	// Linked and Running are names of entries: those that a link leads into,
 	// and those that a process executes from.
 	Linked  []string
@@ -23,6 +27,7 @@ type RetainInput struct {
 type Verdict struct {
 	Entry  Entry
 	Keep   bool   // false: it may be removed
+	Bare   bool   // it is kept without its database backup
 	Reason string // why, in a few words
 }
 
@@ -33,7 +38,11 @@ func Classify(in RetainInput) []Verdict {
 	verdicts := make([]Verdict, 0, len(in.Entries))
 	for _, e := range in.Entries {
 		keep, reason := in.judge(e)
-		verdicts = append(verdicts, Verdict{Entry: e, Keep: keep, Reason: reason})
+		v := Verdict{Entry: e, Keep: keep, Reason: reason}
+		if !keep && in.failed(e) {
+			v.Keep, v.Bare, v.Reason = true, true, "it failed and is tried again"
+		}
+		verdicts = append(verdicts, v)
 	}
 	return verdicts
 }
@@ -63,6 +72,11 @@ func (in RetainInput) judge(e Entry) (keep bool, reason string) {
 		return true, "not a version"
 	}
 	return true, "not ours"
+}
+
+// failed reports whether the entry is the release that is tried again.
+func (in RetainInput) failed(e Entry) bool {
+	return e.Kind == Complete && e.mayBe(in.Failed) && e.Tree.SHA256 == in.FailedSHA256
 }
 
 // mayBe reports whether the entry may hold that release, as far as both sides

@@ -91,6 +91,8 @@ type FetchRequest struct {
 	// Replace fetches a release that is here already; the two trees change
 	// places in one step, and backup/ stays.
 	Replace bool
+	// Claim, if any, has the tree claimed before anybody else can find it.
+	Claim *Claim
 }
 
 // Fetch returns the release as a complete tree, on stable storage.
@@ -264,6 +266,9 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 			os.RemoveAll(staging)
 		}
 	}()
+	if err := req.Claim.Take(staging); err != nil {
+		return Tree{}, &localError{err}
+	}
 	f.Log.Info("downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
 	if err := f.stream(d, cancel, staging, need-req.Extra, req.Release); err != nil {
 		return Tree{}, err

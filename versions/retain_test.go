@@ -28,12 +28,27 @@ func TestClassify(t *testing.T) {
 		Linked:  []string{"13.0.0", "12.0.0", "odd"},
 		Running: []string{"11.0.0", "10.0.0", ".tmp-9.0.0-X"},
 	}
+	from := func(e Entry, sha256 string) Entry {
+		e.Tree.SHA256 = sha256
+		return e
+	}
+	tried := needed
+	tried.Failed, tried.FailedSHA256 = Release{Version: "16.0.0", Edition: version.OSS}, "a"
+	both := tried
+	both.Failed = needed.Keep[0]
+	unknown := RetainInput{Failed: tried.Failed, FailedSHA256: "a"}
 	for _, tc := range []struct {
 		name  string
 		in    RetainInput
 		entry Entry
 		keep  bool
 	}{
+		{"the version that is tried again, from another tarball", tried, from(complete("16.0.0", "16.0.0", version.OSS), "b"), false},
+		{"the version that is tried again, in another edition", tried, from(complete("16.0.0", "16.0.0", version.FIPS), "a"), false},
+		{"the version that is tried again, incomplete", tried, from(incomplete("16.0.0", "16.0.0", ""), "a"), false},
+		{"another version from that tarball", tried, from(complete("16.1.0", "16.1.0", version.OSS), "a"), false},
+		{"the version that is tried again, and active", both, from(complete("15.1.1", "15.1.1", version.Enterprise), "a"), true},
+		{"the version that is tried again, when nobody knows what is active", unknown, from(complete("16.0.0", "16.0.0", version.OSS), "a"), true},
 		{"the active version", needed, complete("15.1.1", "15.1.1", version.Enterprise), true},
 		{"the active version in a folder with its edition", needed, complete("15.1.1_enterprise", "15.1.1", version.Enterprise), true},
 		{"the active version in another edition", needed, complete("15.1.1_oss", "15.1.1", version.OSS), false},
@@ -67,10 +82,33 @@ func TestClassify(t *testing.T) {
 		in := tc.in
 		in.Entries = []Entry{tc.entry}
 		got := Classify(in)
-		if len(got) != 1 || got[0].Keep != tc.keep || got[0].Reason == "" {
+		if len(got) != 1 || got[0].Keep != tc.keep || got[0].Bare || got[0].Reason == "" {
 			t.Errorf("%s: %+v; want keep %v", tc.name, got, tc.keep)
 		}
 	}
+	tried.Entries = []Entry{from(complete("16.0.0", "16.0.0", version.OSS), "a")}
+	if got := Classify(tried); !got[0].Keep || !got[0].Bare {
+		t.Errorf("the version that is tried again: %+v; want it kept, without its backup", got)
+	}
+}
+
+func TestAVersionThatIsTriedAgainStaysWithoutItsBackup(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	f.Store.ProcDir = fakeProc(t)
+	publish(t, f, oss("1.0.0"))
+	tree := publish(t, f, oss("1.1.0"))
+	must(t, os.Mkdir(tree.BackupDir(), 0o700))
+	must(t, os.WriteFile(filepath.Join(tree.BackupDir(), "sqlite.db"), nil, 0o600))
+	needed := Needed{Releases: []Release{oss("1.0.0")}, Failed: tree.Release, FailedSHA256: tree.SHA256}
+	for range 2 {
+		if names := keptNames(t, f.Store, needed); !slices.Contains(names, "1.1.0") {
+			t.Fatalf("the version that is tried again is removed: %v are left", names)
+		}
+	}
+	if _, err := os.Lstat(tree.BackupDir()); !os.IsNotExist(err) {
+		t.Errorf("its backup is kept: %v", err)
+	}
+	must(t, tree.Verify(t.Context()))
 }
 
 // keptNames runs Retain and returns what is left of the versions.

@@ -31,6 +31,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
 			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, longer for an agent that systemd restarts slowly", Usage: "how long the agent must be healthy"},
 			&cli.DurationFlag{Name: "rollback-window", EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "how long after an update a version that crashes again and again is rolled back by itself, with the database from before the update"},
+			&cli.StringFlag{Name: "textfile-dir", EnvVars: env("TEXTFILE_DIR"), Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
@@ -43,7 +44,7 @@ func (a *app) enableCommand() *cli.Command {
 				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
 				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
 				AllowDowngrade: c.Bool("allow-downgrade"), TokenFile: c.String("token-file"),
-				ReportTokenFile: c.String("report-token-file"),
+				ReportTokenFile: c.String("report-token-file"), TextfileDir: c.String("textfile-dir"),
 			}
 			if err := checkEnable(&opts); err != nil {
 				return usageError{err}
@@ -77,12 +78,15 @@ func checkEnable(o *installer.EnableOptions) error {
 			return fmt.Errorf("--ready-url %q is not an http or https URL", o.ReadyURL)
 		}
 	}
-	if o.CAFile != "" {
-		abs, err := filepath.Abs(o.CAFile)
-		if err != nil {
-			return fmt.Errorf("--ca-file: %w", err)
+	for flag, path := range map[string]*string{"--ca-file": &o.CAFile, "--textfile-dir": &o.TextfileDir} {
+		if *path == "" {
+			continue
 		}
-		o.CAFile = abs
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+		*path = abs
 	}
 	return nil
 }

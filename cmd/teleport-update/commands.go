@@ -180,7 +180,9 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		UnitDir:     filepath.Clean(c.String("unit-dir")),
 		AgentConfig: filepath.Clean(c.String("agent-config")),
 	}
-	paths.RunDir = runDir(paths.DataDir)
+	if paths.RunDir = runDir(paths.DataDir); paths.RunDir != "" {
+		paths.Hooks = layout.Hooks
+	}
 	// The path of the running file itself: a link may lead elsewhere by the
 	// time it is needed.
 	self, err := os.Executable()

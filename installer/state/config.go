@@ -51,7 +51,9 @@ type Spec struct {
 	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
 	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
-	Unknown       unknown    `yaml:",inline" json:"-"`
+	// TextfileDir is where metrics are written for node_exporter; empty: nowhere.
+	TextfileDir string  `yaml:"textfile_dir,omitempty" json:"textfile_dir,omitempty"`
+	Unknown     unknown `yaml:",inline" json:"-"`
 }
 
 // KeepUnknown takes over what this program does not know of another Spec: it is never

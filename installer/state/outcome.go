@@ -119,6 +119,8 @@ func (r *Refused) Is(t version.Release) bool {
 const (
 	firstRetry = time.Hour
 	lastRetry  = 14 * 24 * time.Hour
+	// attemptWithin is how long after an attempt is due it is expected.
+	attemptWithin = 24 * time.Hour
 	// interruptions of one version that count together as one failure.
 	interruptionLimit = 3
 	// maxFailedBefore is how many failed versions are remembered beside the last one.
@@ -193,6 +195,17 @@ func (f *Failed) is(r version.Release) bool {
 // than the one that did; an empty digest is not known.
 func (f *Failed) ReplacedBy(sha256 string) bool {
 	return f != nil && sha256 != "" && f.SHA256 != "" && sha256 != f.SHA256
+}
+
+// Release is what failed.
+func (f *Failed) Release() version.Release {
+	return version.Release{Version: f.Version, Edition: f.Edition}
+}
+
+// Kept reports whether what failed stays on disk, so that its next attempt is no
+// download: until then, and a day longer, for the attempt may have to wait for its window.
+func (f *Failed) Kept(now time.Time) bool {
+	return f != nil && f.SHA256 != "" && now.Sub(f.NextAttempt) < attemptWithin && f.NextAttempt.Sub(now) <= lastRetry
 }
 
 // BackingOff reports whether a release failed and is not due yet. A next attempt

@@ -18,6 +18,7 @@ type Paths struct {
 	UnitDir     string // where the agent's unit goes; /usr/local/lib/systemd/system
 	AgentConfig string // the agent's own configuration; /etc/teleport.yaml
 	RunDir      string // what is known of this boot; /run/teleport-update, empty where nothing is written there
+	Hooks       string // an administrator's programs for the end of a transaction; /etc/teleport-update/hooks, empty where none are run
 }
 
 // DefaultPaths are those of an ordinary host.

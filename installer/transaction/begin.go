@@ -9,6 +9,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
 )
 
 // prepare looks at everything that can stand in the way, changes nothing but
@@ -37,7 +38,11 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.CheckRoom(database, t.req.tree.BackupDir()); err != nil {
+	err = t.CheckRoom(database, t.req.tree.BackupDir())
+	if _, full := errors.AsType[*space.Error](err); full && t.DropFailed(t.req.config, t.req.To.Release) {
+		err = t.CheckRoom(database, t.req.tree.BackupDir())
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.holdDatabase(&database); err != nil {

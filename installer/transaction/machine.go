@@ -205,14 +205,29 @@ func (m *Machine) cleanUp(ctx context.Context) {
 	}
 }
 
-// Retain removes what nothing needs any more. Failing to is a warning: it must
-// not make a transaction that held look like one that did not.
+// Retain removes what nothing needs any more; the version that failed last stays for
+// its next attempt. Failing to is a warning: it must not make a transaction that held
+// look like one that did not.
 func (m *Machine) Retain(c state.Config) {
-	needed := versions.Needed{LinkDirs: m.Paths.LinkDirs(), Releases: []versions.Release{c.Active(), c.Previous()}}
+	needed := versions.Needed{Releases: []versions.Release{c.Active(), c.Previous()}}
+	if f := c.Status.Failed; f.Kept(m.Now()) {
+		needed.Failed, needed.FailedSHA256 = f.Release(), f.SHA256
+	}
+	m.retain(needed)
+}
+
+// DropFailed is Retain where room is wanted: the version that failed goes, too, unless
+// it is to be kept. It reports whether anything was removed.
+func (m *Machine) DropFailed(c state.Config, keep ...versions.Release) bool {
+	return m.retain(versions.Needed{Releases: append(keep, c.Active(), c.Previous())})
+}
+
+func (m *Machine) retain(needed versions.Needed) (removed bool) {
+	needed.LinkDirs = m.Paths.LinkDirs()
 	j, err := state.LoadJournal(m.Paths.Journal())
 	if err != nil {
 		m.Log.Warn("old versions stay, since the journal cannot be read", "error", err)
-		return
+		return false
 	}
 	if j != nil {
 		needed.Releases = append(needed.Releases, j.To.Release)
@@ -227,8 +242,10 @@ func (m *Machine) Retain(c state.Config) {
 	for _, v := range verdicts {
 		if !v.Keep {
 			m.Log.Info("removed a version that nothing needs", "folder", v.Entry.Name, "reason", v.Reason)
+			removed = true
 		}
 	}
+	return removed
 }
 
 // StaysAsItIs says what a host is on that was not changed.

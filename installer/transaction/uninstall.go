@@ -102,6 +102,9 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	if err := t.RemoveUnits(ctx, t.agent); err != nil {
 		return err
 	}
+	if err := state.RemoveTextfile(c.Spec.TextfileDir); err != nil {
+		t.Log.Warn("the metrics for node_exporter stay", "folder", c.Spec.TextfileDir, "error", err)
+	}
 	if err := durable.RemoveAll(t.Paths.Versions()); err != nil {
 		return fmt.Errorf("remove the version store: %w; run the command again", err)
 	}

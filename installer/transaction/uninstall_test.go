@@ -52,9 +52,15 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		i, _ := saved(t)
-		must(t, i.uninstallLocked(t.Context(), state.EmptyConfig(), absent{}, state.Uninstall{}))
+		c := state.EmptyConfig()
+		c.Spec.TextfileDir = t.TempDir()
+		must(t, state.WriteTextfile(c.Spec.TextfileDir, nil))
+		must(t, i.uninstallLocked(t.Context(), c, absent{}, state.Uninstall{}))
 		if host.Exists(i.Paths.Versions()) {
 			t.Error("the store is still there")
+		}
+		if left, _ := os.ReadDir(c.Spec.TextfileDir); len(left) > 0 {
+			t.Errorf("the metrics are still there: %v", left)
 		}
 	})
 }

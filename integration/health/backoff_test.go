@@ -5,6 +5,7 @@ package health
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,6 +75,12 @@ func TestAVersionThatFailedWaitsForItsNextAttempt(t *testing.T) {
 	if now := s.Seen(); from.Became(now) != scenes.InPeace {
 		t.Errorf("the agent was %s by failed reloads", from.Became(now))
 	}
+	if got := s.Downloaded.Load(); got != downloaded {
+		t.Errorf("%d bytes were downloaded for four attempts at what is on disk", got-downloaded)
+	}
+	if got := s.Versions(); !slices.Equal(got, []string{"1.0.0", "1.1.0"}) {
+		t.Errorf("on disk are %v", got)
+	}
 
 	// Another version does not wait for this one.
 	s.Wants("1.2.0")
@@ -81,6 +88,9 @@ func TestAVersionThatFailedWaitsForItsNextAttempt(t *testing.T) {
 		t.Errorf("the tick with a new target ends with %d", code)
 	}
 	s.Serves("1.2.0")
+	if got := s.Versions(); !slices.Equal(got, []string{"1.0.0", "1.2.0"}) {
+		t.Errorf("on disk are %v once another version is proven", got)
+	}
 	if r := s.Status(); r.State != installer.StateIdle || r.FailedVersion != nil || r.FailedAttempts != nil || r.NextAttempt != nil {
 		t.Errorf("status after a version that holds: %+v", r)
 	}

@@ -65,6 +65,9 @@ func (a *attempt) install(to Release, spec *newSpec, c Command, held *Release, a
 func (a *attempt) obtain(to Release, anew Build) bool {
 	tree := a.tree(to)
 	here := tree.here()
+	if f := a.failureOf(to); here && anew == (Build{}) && f != nil && f.Build == tree.Build && !a.out.Shelves[to].Missing {
+		anew = a.out.Shelves[to].announces() // another build may have its name now
+	}
 	if !here || tree.Damage != Whole || anew != (Build{}) && tree.Build != anew {
 		a.retain()
 		a.mark()
@@ -185,7 +188,8 @@ func (a *attempt) undo(to Release) {
 	a.undone = append(a.undone, u.Model)
 }
 
-// retain keeps the active and the previous version, and removes all others.
+// retain keeps the active and the previous version, and what failed last, without its
+// backup, until a day after its next attempt is due; and removes all others.
 func (a *attempt) retain() {
 	if a.Active == (Release{}) {
 		return // nobody can tell
@@ -196,17 +200,32 @@ func (a *attempt) retain() {
 			// What lacks its mark may be any edition that its name does not deny.
 			return k == r || t.Damage == Unmarked && !t.Qualified && k.Version == r.Version
 		}
-		if !same(a.Active) && !same(a.Previous) {
+		switch {
+		case same(a.Active), same(a.Previous):
+		case a.triesAgain(r) && t.Damage != Unmarked && t.Build == a.Failed.Build:
+			t.Backup = nil
+			a.Trees[r] = t
+		default:
 			delete(a.Trees, r)
 		}
 	}
+}
+
+// triesAgain reports whether a release failed last and is kept for its next attempt.
+func (a *attempt) triesAgain(r Release) bool {
+	if a.Failed == nil || a.Failed.Release != r {
+		return false
+	}
+	left := a.Failed.Next - a.Clock
+	return left > -24*time.Hour && left <= lastRetry
 }
 
 // tidy is what a tick does that has nothing else to do: it removes versions that a
 // cut left, going by their numbers alone.
 func (a *attempt) tidy() {
 	for r := range a.Trees {
-		if r.Version != a.Active.Version && r.Version != a.Previous.Version {
+		tried := a.Failed != nil && r.Version == a.Failed.Release.Version && a.triesAgain(a.Failed.Release)
+		if r.Version != a.Active.Version && r.Version != a.Previous.Version && !tried {
 			a.retain()
 			return
 		}

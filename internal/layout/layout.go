@@ -10,6 +10,7 @@ const (
 	// SecondName is the name of the package's program that no other has.
 	SecondName = "/usr/bin/teleport-updater"
 	RunDir     = "/run/teleport-update" // what is known of this boot
+	Hooks      = "/etc/teleport-update/hooks"
 	// AgentUnit is the systemd unit of the agent.
 	AgentUnit = "teleport.service"
 )

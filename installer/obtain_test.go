@@ -1,0 +1,189 @@
+package installer
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/integration/tarball"
+	"teleport-update/internal/space"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// shelf is a host on 1.0.0, and a folder that has releases for it.
+type shelf struct {
+	*testing.T
+	*Installer
+	dir string
+	c   state.Config
+}
+
+func newShelf(t *testing.T) *shelf {
+	s := &shelf{T: t, Installer: testInstaller(t), dir: t.TempDir(), c: state.EmptyConfig()}
+	s.Now = func() time.Time { return noon }
+	s.c.Spec.URLTemplates = []string{"file://" + s.dir + "/{{.Version}}.tar.gz"}
+	s.c.Spec.ActiveVersion, s.c.Status.ActiveEdition = "1.0.0", version.OSS
+	s.save()
+	s.publish("1.0.0")
+	s.has("1.0.0")()
+	return s
+}
+
+func (s *shelf) save() {
+	writeFile(s.T, s.Paths.Config(), "")
+	must(s.T, s.c.Save(s.Paths.Config()))
+}
+
+// publish puts a release on the shelf; more makes it another one of that name.
+func (s *shelf) publish(v string, more ...tarball.Item) { s.put(v, append(tarball.Sound(v), more...)) }
+
+func (s *shelf) put(v string, items []tarball.Item) {
+	data := tarball.Gzip(tarball.Of(items...))
+	writeFile(s.T, filepath.Join(s.dir, v+".tar.gz"), string(data))
+	writeFile(s.T, filepath.Join(s.dir, v+".tar.gz.sha256"), fmt.Sprintf("%x\n", sha256.Sum256(data)))
+}
+
+func (s *shelf) obtains(v string) (versions.Tree, func(), error) {
+	return s.obtain(s.Context(), wanted{Release: version.Release{Version: v, Edition: version.OSS}, Config: s.c, Spec: s.c.Spec})
+}
+
+func (s *shelf) has(v string) (release func()) {
+	s.Helper()
+	_, release, err := s.obtains(v)
+	must(s.T, err)
+	return release
+}
+
+// failed has a version that is on disk count as failed.
+func (s *shelf) failed(v string) {
+	tree, ok, err := s.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
+	must(s.T, err)
+	if !ok {
+		s.Fatalf("version %s is not on disk", v)
+	}
+	s.c.Status.RecordFailure(state.Tree{Release: tree.Release, SHA256: tree.SHA256}, noon, "it died")
+	s.save()
+}
+
+func (s *shelf) kept(want ...string) {
+	s.Helper()
+	entries, err := s.Store.List()
+	must(s.T, err)
+	var got []string
+	for _, e := range entries {
+		if e.Kind == versions.Complete {
+			got = append(got, e.Name)
+		}
+	}
+	if !slices.Equal(got, want) {
+		s.Errorf("on disk are %v; want %v", got, want)
+	}
+}
+
+// Two commands are at work, each with a version of its own: neither removes the other's.
+func TestACommandLeavesWhatAnotherOneHasFetched(t *testing.T) {
+	s := newShelf(t)
+	s.publish("1.1.0")
+	s.publish("1.2.0")
+	release := s.has("1.1.0")
+	other := *s
+	done := other.has("1.2.0") // makes room first
+	s.kept("1.0.0", "1.1.0", "1.2.0")
+	other.tidy(t.Context())
+	s.kept("1.0.0", "1.1.0", "1.2.0")
+	done()
+	s.tidy(t.Context())
+	s.kept("1.0.0", "1.1.0")
+	found := other.has("1.1.0") // on disk
+	release()
+	s.tidy(t.Context())
+	s.kept("1.0.0", "1.1.0")
+	found()
+	s.tidy(t.Context())
+	s.kept("1.0.0")
+}
+
+func TestAVersionThatFailedIsKeptForItsNextAttempt(t *testing.T) {
+	s := newShelf(t)
+	s.publish("1.1.0")
+	s.publish("1.2.0")
+	s.has("1.1.0")()
+	s.failed("1.1.0")
+	s.tidy(t.Context())
+	s.has("1.2.0")()
+	s.kept("1.0.0", "1.1.0", "1.2.0")
+
+	// The shelf has no more of it than its checksum.
+	tarball := filepath.Join(s.dir, "1.1.0.tar.gz")
+	must(t, os.Remove(tarball))
+	s.has("1.1.0")()
+	must(t, os.Remove(tarball+".sha256"))
+	s.has("1.1.0")()
+
+	// One at most: the one that failed last.
+	s.failed("1.2.0")
+	s.tidy(t.Context())
+	s.kept("1.0.0", "1.2.0")
+	// Its attempt is due, and does not come.
+	s.Now = func() time.Time { return noon.Add(24 * time.Hour) }
+	s.tidy(t.Context())
+	s.kept("1.0.0", "1.2.0")
+	s.Now = func() time.Time { return noon.Add(26 * time.Hour) }
+	s.tidy(t.Context())
+	s.kept("1.0.0")
+}
+
+func TestAnotherReleaseOfThatNameIsFetched(t *testing.T) {
+	s := newShelf(t)
+	s.publish("1.1.0")
+	s.has("1.1.0")()
+	s.failed("1.1.0")
+	s.publish("1.1.0", tarball.Item{Name: "teleport/tbot", Data: "mended"})
+	tree, release, err := s.obtains("1.1.0")
+	must(t, err)
+	release()
+	if data, err := os.ReadFile(tree.Binary("tbot")); err != nil || string(data) != "mended" {
+		t.Errorf("the release that failed is taken for the one that is published now: %q, %v", data, err)
+	}
+
+	// A release that does not run is found out by its own smoke run.
+	s.failed("1.1.0")
+	broken := tarball.Sound("1.1.0")
+	for n := range broken {
+		if broken[n].Name == "teleport/teleport" {
+			broken[n].Data = tarball.Agent("9.9.9")
+		}
+	}
+	s.put("1.1.0", broken)
+	if _, _, err := s.obtains("1.1.0"); err == nil {
+		t.Error("the release that failed passes the smoke run of the one that is published now")
+	}
+}
+
+func TestAVersionThatFailedIsTheFirstToGoForSpace(t *testing.T) {
+	s := newShelf(t)
+	s.publish("1.1.0")
+	s.publish("1.2.0")
+	s.has("1.1.0")()
+	s.failed("1.1.0")
+	// A database that takes more room than there is.
+	database, err := s.Database()
+	must(t, err)
+	writeFile(t, database, "")
+	must(t, os.Truncate(database, 1<<42))
+	_, _, err = s.obtains("1.2.0")
+	if _, full := errors.AsType[*space.Error](err); !full {
+		t.Fatalf("got %v; want that there is no space", err)
+	}
+	s.kept("1.0.0")
+	must(t, os.Remove(database))
+	s.has("1.2.0")()
+	s.kept("1.0.0", "1.2.0")
+}

@@ -1,0 +1,52 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/trust"
+)
+
+// textfile is the name of our metrics in a folder that node_exporter reads; it takes no
+// other file for metrics than those that end so.
+const textfile = "teleport-update.prom"
+
+// CheckTextfileDir says why root does not write metrics into a folder: it is not there,
+// or others than root could exchange what is in it.
+func CheckTextfileDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", dir)
+	}
+	if err == nil {
+		err = trust.Path(dir)
+	}
+	return err
+}
+
+// WriteTextfile puts metrics into the folder, whole, for everybody to read. They are not
+// synced: the next run writes them again.
+func WriteTextfile(dir string, data []byte) error {
+	if err := CheckTextfileDir(dir); err != nil {
+		return err
+	}
+	return replace(filepath.Join(dir, textfile), data, 0o644)
+}
+
+// RemoveTextfile removes the metrics, if there are any.
+func RemoveTextfile(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	err := CheckTextfileDir(dir)
+	if err == nil {
+		err = os.Remove(filepath.Join(dir, textfile))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

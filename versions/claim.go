@@ -1,0 +1,82 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+)
+
+// Claim keeps the folder of one release from Retain while a command is at work that
+// has fetched it, or found it, and has no journal yet. It is a shared lock on the
+// folder itself: it follows the folder through renames, several commands may have
+// one, and the kernel drops it when the process ends, however it ends. The zero
+// Claim, and a nil one, claim nothing.
+type Claim struct{ folder *os.File }
+
+// Take claims a folder in place of what was claimed before. A folder that was
+// removed meanwhile matches fs.ErrNotExist.
+func (c *Claim) Take(dir string) error {
+	if c == nil {
+		return nil
+	}
+	folder, err := lockFolder(dir, unix.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	c.Release()
+	c.folder = folder
+	return nil
+}
+
+// Release ends the claim.
+func (c *Claim) Release() {
+	if c.folder != nil {
+		c.folder.Close()
+		c.folder = nil
+	}
+}
+
+// removeUnclaimed removes a folder that no command claims.
+func removeUnclaimed(dir string) (claimed bool, err error) {
+	folder, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	// Held until the folder has lost its name: who waits for it then sees that.
+	defer folder.Close()
+	return false, durable.RemoveAll(dir)
+}
+
+func lockFolder(dir string, how int) (*os.File, error) {
+	folder, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Flock(int(folder.Fd()), how)
+	}
+	if err == nil {
+		var locked, named os.FileInfo
+		if locked, err = folder.Stat(); err == nil {
+			named, err = os.Lstat(dir)
+		}
+		if err == nil && !os.SameFile(locked, named) {
+			err = fs.ErrNotExist
+		}
+	}
+	if err != nil {
+		folder.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return folder, nil
+}

@@ -1,0 +1,113 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A claim is another process's, which may be killed.
+func TestWhatACommandClaimsStaysUntilTheCommandEnds(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	f.Store.ProcDir = fakeProc(t)
+	publish(t, f, oss("1.0.0"))
+	tree := publish(t, f, oss("1.1.0"))
+	needed := Needed{Releases: []Release{oss("1.0.0")}}
+
+	claim := exec.Command("flock", "--shared", "--no-fork", tree.Dir, "sleep", "infinity")
+	must(t, claim.Start())
+	t.Cleanup(func() { claim.Process.Kill() })
+	for claimed := false; !claimed; time.Sleep(time.Millisecond) {
+		folder, err := lockFolder(tree.Dir, unix.LOCK_EX|unix.LOCK_NB)
+		if claimed = err != nil; !claimed {
+			folder.Close()
+		}
+	}
+	if names := keptNames(t, f.Store, needed); !slices.Contains(names, "1.1.0") {
+		t.Fatalf("a claimed version was removed: %v are left", names)
+	}
+	must(t, claim.Process.Kill())
+	claim.Wait()
+	if names := keptNames(t, f.Store, needed); slices.Contains(names, "1.1.0") {
+		t.Errorf("a killed command keeps its version: %v are left", names)
+	}
+}
+
+func TestAReleaseIsClaimedFromTheMomentItCanBeFound(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	f.Store.ProcDir = fakeProc(t)
+	publish(t, f, oss("1.0.0"))
+	needed := Needed{Releases: []Release{oss("1.0.0")}}
+	var claim Claim
+	staged := false
+	f.Progress = whileReceiving{f.Progress, func() {
+		trees, _ := filepath.Glob(filepath.Join(f.Store.PartialDir(), stagingPrefix+"*"))
+		for _, dir := range trees {
+			folder, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB)
+			if staged = err != nil; !staged {
+				folder.Close()
+			}
+		}
+	}}
+	tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("1.1.0"), Sources: []*Template{onDisk(t, soundTarball("1.1.0"))}, Claim: &claim})
+	must(t, err)
+	if !staged {
+		t.Error("the release could be found before it was claimed")
+	}
+	for range 2 {
+		if names := keptNames(t, f.Store, needed); !slices.Contains(names, "1.1.0") {
+			t.Fatalf("what was just fetched is removed: %v are left", names)
+		}
+		must(t, claim.Take(tree.Dir)) // in place of the first one
+	}
+	claim.Release()
+	if names := keptNames(t, f.Store, needed); slices.Contains(names, "1.1.0") {
+		t.Errorf("a claim that was released keeps its version: %v are left", names)
+	}
+	if err := claim.Take(tree.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a removed version is claimed: %v", err)
+	}
+}
+
+// whileReceiving does something whenever bytes have come.
+type whileReceiving struct {
+	Progress
+	do func()
+}
+
+func (w whileReceiving) Update(have, total int64) { w.do(); w.Progress.Update(have, total) }
+
+// Who waits for a folder that is being removed must not take what has its inode for a
+// version.
+func TestAFolderThatLostItsNameIsNotClaimed(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	tree := publish(t, f, oss("1.1.0"))
+	removal, err := lockFolder(tree.Dir, unix.LOCK_EX)
+	must(t, err)
+	took := make(chan error)
+	var claim Claim
+	go func() { took <- claim.Take(tree.Dir) }()
+	var id unix.Stat_t
+	must(t, unix.Fstat(int(removal.Fd()), &id))
+	waiting := regexp.MustCompile(fmt.Sprintf(`-> FLOCK .*:%d 0 EOF`, id.Ino))
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		locks, err := os.ReadFile("/proc/locks")
+		must(t, err)
+		waits = waiting.Match(locks)
+	}
+	must(t, os.Rename(tree.Dir, tree.Dir+".gone"))
+	must(t, removal.Close())
+	if err := <-took; !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder that lost its name is claimed: %v", err)
+	}
+}
