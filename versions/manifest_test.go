@@ -61,7 +61,7 @@ func TestVerifyFindsEveryDamage(t *testing.T) {
 		"the manifest of names that climb": {func(t *testing.T, tree Tree) {
 			lines := append(readLines(t, tree.Dir+"/manifest"), digestHex(nil)+"  ../../etc/passwd\n")
 			must(t, os.WriteFile(tree.Dir+"/manifest", []byte(strings.Join(lines, "")), 0o644))
-		}, []string{"manifest: line 6 is not one we wrote"}},
+		}, []string{"manifest: line 6 was not written by teleport-update"}},
 		"another edition written in": {func(t *testing.T, tree Tree) {
 			must(t, os.WriteFile(tree.Dir+"/edition", []byte("enterprise\n"), 0o644))
 		}, []string{"edition: content changed"}},
