@@ -330,7 +330,7 @@ func TestStatusSaysUntilWhenARunWaits(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- w.Update(run, UpdateOptions{}) }()
 	<-began
-	for w.ticks().Waiting == nil {
+	for n := 0; w.ticks().Waiting == nil && n < 10_000; n++ {
 		time.Sleep(time.Millisecond)
 	}
 	until := noon.Add(time.Hour)

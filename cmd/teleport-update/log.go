@@ -59,8 +59,8 @@ func (a *app) fail(err error) {
 	text := err.Error()
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
 		// What else would help is for root.
-		if e, ok := errors.AsType[*failure.Error](err); ok {
-			text = e.What.Error() + "; " + e.State.String()
+		if e, ok := errors.AsType[*failure.Error](err); ok && e.Fix != "" {
+			text = strings.Replace(text, ": "+e.Fix, "", 1)
 		}
 		text += ": run the command as root"
 	}

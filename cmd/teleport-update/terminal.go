@@ -119,11 +119,21 @@ func (t *terminal) print(m mark, when, text string) {
 	fmt.Fprintf(t.Screen, "%s %s%s\n", sign, when, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
 }
 
-// wrap breaks a text at spaces. A word that is longer than a line stays whole: it may be
-// a path or a URL that somebody copies.
+// wrap breaks a text at spaces. A word that is longer than a line stays whole, and so
+// does a command in backquotes: somebody may copy it.
 func wrap(text string, width int) (lines []string) {
-	line := ""
+	var words []string
+	quoted := false
 	for word := range strings.SplitSeq(text, " ") {
+		if quoted {
+			words[len(words)-1] += " " + word
+		} else {
+			words = append(words, word)
+		}
+		quoted = quoted != (strings.Count(word, "`")%2 == 1)
+	}
+	line := ""
+	for _, word := range words {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			lines, line = append(lines, line), word
 			continue

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,13 @@ func TestAPersonSeesSteps(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestACommandThatSomebodyCopiesStaysOnOneLine(t *testing.T) {
+	got := wrap("it is held: `teleport-update update --now` releases it", 20)
+	if want := []string{"it is held:", "`teleport-update update --now`", "releases it"}; !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
 	}
 }
 
