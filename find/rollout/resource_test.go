@@ -186,6 +186,7 @@ func TestWhatCannotBeMeantIsRefusedWithItsPath(t *testing.T) {
 		{"limits above all hosts", group("name: b, start_hour: 2, max_failed_before_halt: 91"), second + ".max_failed_before_halt: with max_timeout_before_halt it is 101%"},
 		{"hosts that are held by another word", config("unmatched: refuse"), `spec.agents.unmatched: "refuse" is not one of last-group, hold`},
 		{"a name for the log", group(`start_hour: 2, name: "a\nb"`), second + `.name: "a\nb" is not plain text`},
+		{"a name with a blank at its end", group(`start_hour: 2, name: "dev "`), second + `.name: "dev " begins or ends with a blank`},
 		{"too many groups", config("schedules: {regular: [" + strings.Repeat("{name: g, start_hour: 1}, ", 300) + "]}"), "there is another group"},
 		{"a version without a target", version("start_version: 17.2.0"), "spec.agents.target_version: it is missing"},
 		{"a target that is a range", version("target_version: 17.2"), "spec.agents.target_version: version \"17.2\" is not a semantic version"},
