@@ -228,16 +228,18 @@ func serveFind(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		// Told yes and no, as in a rollout.
-		yes := 0
-		for i := range 1000 {
-			if s.stored.AnswerTo(rollout.Query{Group: groupOf(i), Host: hostID(i)}).AutoUpdate {
-				yes++
-			}
-		}
-		fmt.Fprintf(os.Stderr, "of the first 1000 hosts %d are told to update\n", yes)
-		fmt.Println("answers on", listener.Addr())
-	}()
+	s.saysBoth()
+	fmt.Println("answers on", listener.Addr())
 	return server.Serve(ctx, listener, nil, server.New(server.Options{Answers: s.stored, Log: log}), log)
+}
+
+// saysBoth tells how many hosts are told to update: some of them, as in a rollout.
+func (s *site) saysBoth() {
+	yes := 0
+	for i := range 1000 {
+		if s.stored.AnswerTo(rollout.Query{Group: groupOf(i), Host: hostID(i)}).AutoUpdate {
+			yes++
+		}
+	}
+	fmt.Fprintf(os.Stderr, "  of the first 1000 hosts %d are told to update\n", yes)
 }

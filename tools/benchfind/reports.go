@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 	"teleport-update/find/server"
 	"teleport-update/find/store"
+	"teleport-update/tools/internal/figure"
 )
 
 // pollTime is how often each host reports.
@@ -71,10 +73,14 @@ func serveReports(ctx context.Context, args []string) error {
 	server.FewerBytes(hosts)
 	log := slog.New(slog.DiscardHandler)
 	began := time.Now()
-	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: time.Now, Jitter: time.Minute, Log: log})
+	// It started long enough ago to know all hosts: else no group begins.
+	age := rollout.PresentFor
+	clock := func() time.Time { return time.Now().Add(-age) }
+	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: clock, Jitter: time.Minute, Log: log})
 	if err != nil {
 		return err
 	}
+	age = 0
 	fmt.Fprintf(os.Stderr, "  %-52s %8.2f s\n", fmt.Sprintf("a start with %d hosts", hosts), time.Since(began).Seconds())
 	ticks := time.NewTicker(server.SyncEvery)
 	defer ticks.Stop()
@@ -83,6 +89,12 @@ func serveReports(ctx context.Context, args []string) error {
 		return err
 	}
 	engine := server.NewEngine(server.EngineOptions{Stored: s.stored, Inventory: fleet, Log: log})
+	for range 2 { // the plans are captured, and the first hosts are told to update
+		if _, err := engine.Tick(ctx); err != nil {
+			return err
+		}
+	}
+	s.saysBoth()
 	engineTicks := time.NewTicker(server.TickEvery)
 	defer engineTicks.Stop()
 	go engine.Run(ctx, engineTicks.C)
@@ -143,21 +155,17 @@ func arrival(ctx context.Context, address string, hosts int, sequence *int) (tak
 	return taken, err
 }
 
-// measureReports asks the server, and the constant handler, while reports arrive.
+// measureReports asks the server, the constant handler and nginx, while reports arrive. A tick of the engine is in
+// each sample.
 func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) error {
 	fmt.Printf("reports of %d hosts in %s\n", hosts, pollTime)
-	contenders := []*contender{{name: "constant net/http", child: "constant"}, {name: "teleport-find", child: "reports"}}
-	defer func() {
-		for _, c := range contenders {
-			c.stop()
-		}
-	}()
-	for _, c := range contenders {
-		if err := c.start(ctx, hosts); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+	each = max(each, server.TickEvery)
+	ours := &contender{name: "teleport-find", child: "reports"}
+	contenders, stop := startAll(ctx, hosts, &contender{name: "constant net/http", child: "constant"}, ours, &contender{name: "nginx", child: "nginx"})
+	defer stop()
+	if ours.address == "" {
+		return errors.New("without the server there is nothing to measure")
 	}
-	ours := contenders[1]
 	fmt.Printf("  %-52s %8d MB\n", "memory after the start (resident)", memory(ours, "VmRSS"))
 	asked, sequence := requests(hosts), 0
 	var taken, due float64
@@ -190,7 +198,11 @@ func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) 
 	fmt.Printf("  %-52s %8.2f of those due\n", "reports taken meanwhile", taken/due)
 	fmt.Printf("  %-52s %8d MB at most (goal: %d)\n", "memory (resident)", memory(ours, "VmHWM"), goalMemory)
 	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
-	rows := append(against(base, ours), value("reports taken meanwhile, of those due", taken/due, "", 0),
+	var rows []figure.Row
+	for _, c := range contenders[1:] {
+		rows = append(rows, against(base, c)...)
+	}
+	rows = append(rows, value("reports taken meanwhile, of those due", taken/due, "", 0),
 		value("memory at most (resident)", float64(memory(ours, "VmHWM")), "MB", goalMemory))
 	return record("find-reports", hosts, rounds, rows...)
 }
