@@ -216,7 +216,7 @@ func (p *play) known(h *Host) (found server.AdminHost) {
 func (p *play) shown(h *Host, state server.HostState, omitted string) {
 	p.Helper()
 	if known := p.known(h); known.State != state || known.Omitted != omitted {
-		p.Errorf("%s is known as %+v", h.Name, known)
+		p.Fatalf("%s is known as %+v", h.Name, known)
 	}
 	why := p.find("", "host", p.id(h))
 	if !regexp.MustCompile(`(?m)^  state +`+string(state)+`$`).MatchString(why) || omitted != "" != strings.Contains(why, "not counted") || !strings.Contains(why, omitted) {
