@@ -26,9 +26,11 @@ const groups = 20
 
 func groupOf(host int) string { return "group-" + strconv.Itoa(host%groups) }
 
+// scatter is as random as UUIDs are, and the same each time. The order of its results is that of the ids.
+func scatter(host int) uint64 { return uint64(host) * 0x9e3779b97f4a7c15 }
+
 func hostID(host int) string {
-	// As random as UUIDs are, and the same each time.
-	x := uint64(host) * 0x9e3779b97f4a7c15
+	x := scatter(host)
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", uint32(x>>32), uint16(x>>16), x>>4&0xfff, host>>12&0xfff, host)
 }
 

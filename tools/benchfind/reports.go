@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,15 +40,21 @@ func boot(host int) uint32 {
 	return max(h.Sum32(), 1)
 }
 
-// populate writes hosts that have joined into a store, as the server keeps them.
+// populate writes hosts that have joined into a store, as the server keeps them. They are written in the order of
+// their keys, which takes a fraction of the time.
 func populate(ctx context.Context, s store.Store, hosts int) error {
 	var change store.Change
-	for i := range hosts {
+	order := make([]int, hosts)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scatter(a), scatter(b)) })
+	for n, i := range order {
 		sum := sha256.Sum256([]byte(secretOf(i)))
 		value := fmt.Sprintf(`{"secret_sha256_half":"%s","token":"web","updater_id":"%s","hostname":"ip-10-%d-%d.internal","group":"%s","version":"17.2.0","edition":"oss","arch":"amd64","first_seen":%d,"last_seen":%d,"boots":[%d,0,0]}`,
 			hex.EncodeToString(sum[:16]), hostID(i+hosts), i>>8, i&255, groupOf(i), time.Now().Unix()-3600, time.Now().Unix()-120, boot(i))
 		change.Writes = append(change.Writes, store.Write{Key: "agents/host/" + hostID(i), Value: []byte(value)})
-		if len(change.Writes) == 10_000 || i == hosts-1 {
+		if len(change.Writes) == 10_000 || n == hosts-1 {
 			if _, err := s.Commit(ctx, change); err != nil {
 				return err
 			}
