@@ -42,6 +42,7 @@ func (i *Installer) askQuietly(ctx context.Context, spec state.Spec) (find.Answe
 	if err != nil {
 		return find.Answer{}, err
 	}
+	i.asked.Store(&askedWith{httpClient, spec.CAFile})
 	client := find.Client{HTTP: httpClient}
 	return client.Ask(ctx, find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID()})
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"teleport-update/health"
@@ -51,6 +52,15 @@ type Installer struct {
 	Jitter func(limit time.Duration) time.Duration // a random part of limit
 
 	HookLimit time.Duration // how long one hook may take
+
+	asked atomic.Pointer[askedWith]
+}
+
+// askedWith is what find was last asked with. A report goes over the same connection: a handshake costs more than
+// all the rest of a run with nothing to do.
+type askedWith struct {
+	client *http.Client
+	caFile string
 }
 
 // New returns an Installer for this host and its own clock. Command starts this
@@ -99,6 +109,14 @@ func (i *Installer) drawWatch(g health.Glance) {
 
 func (i *Installer) httpClient(caFile string) (*http.Client, error) {
 	return webclient.New(webclient.Options{CAFile: caFile, UserAgent: i.UserAgent})
+}
+
+// reportClient is the client that find was asked with, where the authorities are the same.
+func (i *Installer) reportClient(caFile string) (*http.Client, error) {
+	if asked := i.asked.Load(); asked != nil && asked.caFile == caFile {
+		return asked.client, nil
+	}
+	return i.httpClient(caFile)
 }
 
 // record changes the status in updates.yaml under the update lock.

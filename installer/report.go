@@ -19,7 +19,7 @@ import (
 func (i *Installer) reporter(caFile string) *report.Reporter {
 	return &report.Reporter{
 		File: i.Paths.Report(), MachineID: i.MachineID, Now: i.Now,
-		HTTP: func() (*http.Client, error) { return i.httpClient(caFile) },
+		HTTP: func() (*http.Client, error) { return i.reportClient(caFile) },
 	}
 }
 

@@ -2,10 +2,12 @@ package installer
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,5 +108,43 @@ func TestWhatIsReported(t *testing.T) {
 				t.Errorf("%+v; want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// A handshake costs more than all the rest of a run with nothing to do: a report needs none of its own.
+func TestAReportGoesOverTheConnectionOfTheQuestion(t *testing.T) {
+	i := testInstaller(t)
+	answer, err := find.Answer{Version: "1.0.0", Edition: version.OSS}.Body()
+	must(t, err)
+	var beats, connections atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case find.HeartbeatPath:
+			beats.Add(1)
+		case "/v1/webapi/find":
+			w.Write(answer)
+		}
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	spec := state.Spec{Proxy: server.URL, Enabled: true}
+	must(t, os.MkdirAll(i.Paths.Versions(), 0o755))
+	must(t, (state.Config{Version: "v1", Kind: "agent_versions", Spec: spec}).Save(i.Paths.Config()))
+	writeFile(t, filepath.Join(i.Paths.DataDir, "host_uuid"), "11111111-0000-4000-8000-000000000000")
+	must(t, i.enroll(t.Context(), "teleport-find-abcdefghijklmnop"))
+	before := connections.Load()
+	for range 2 {
+		if _, err := i.ask(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		i.tell(t.Context(), nil)
+	}
+	if n := connections.Load() - before; n != 2 || beats.Load() != 3 {
+		t.Errorf("two questions with a report each took %d connections; %d reports in all", n, beats.Load())
 	}
 }

@@ -1,6 +1,8 @@
 package packaging
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,6 +60,8 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 				}
 			}
 			write("etc/machine-id", "of this machine\n")
+			const reports = "var/lib/teleport/versions/report.json" // a copy would report in the name of this machine
+			write(reports, "secret\n")
 			if tc.config != "" {
 				write("etc/teleport.yaml", tc.config)
 			}
@@ -68,6 +72,9 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 			if tc.says == "" {
 				if err != nil {
 					t.Errorf("%v: %s", err, out)
+				}
+				if _, err := os.Lstat(filepath.Join(root, reports)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s is in the image: %v", reports, err)
 				}
 				return
 			}

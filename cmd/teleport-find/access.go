@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -51,22 +50,7 @@ server's own machine only.`,
 					return tellToken(c, made, made.Token, "access token "+made.Name, "with the role "+string(made.Role))
 				},
 			},
-			{
-				Name: "revoke", Usage: "revoke an access token", OnUsageError: onUsageError,
-				UsageText: group + "revoke NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-				Flags:     changeFlags(),
-				Action: func(c *cli.Context) error {
-					name, err := oneWord(c, "the name of a token")
-					if err != nil {
-						return err
-					}
-					var left server.AdminAccess
-					if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/access/"+url.PathEscape(name)+"?"+changeQuery(c), nil, &left); err != nil {
-						return err
-					}
-					return tellDone(c, left, "access token "+name+" %s revoked")
-				},
-			},
+			revokeOne[server.AdminAccess](group, "/v1/access/", "revoke an access token", "access token %s %%s revoked"),
 		},
 		Action: func(c *cli.Context) error {
 			if err := addOrRevoke(c); err != nil {

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -185,93 +182,6 @@ func checkDoc(t *testing.T, name string, parts []string) {
 	}
 }
 
-// What is exported is what the server serves, path by path; another export writes what
-// has changed, and nothing else.
-func TestExportedChannelsAreThoseOfTheServer(t *testing.T) {
-	s := newStation(t, map[string]int{"dev": 1, "prod": 1})
-	write(t, filepath.Join(s.dir, "groups.yaml"), schedule)
-	files := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(s.dir, "public"))))
-	defer files.Close()
-	get := func(url string) string {
-		t.Helper()
-		resp, err := http.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode != 200 {
-			return fmt.Sprint(resp.StatusCode)
-		}
-		return string(body)
-	}
-	same := func(want string) {
-		t.Helper()
-		for _, below := range []string{"/v1/default/", "/v1/webapi/automaticupgrades/channel/default/"} {
-			for _, what := range []string{"version", "critical"} {
-				if server, file := get(s.http.URL+below+what), get(files.URL+below+what); server != file || what == "version" && file != want {
-					t.Errorf("%s%s: the server says %q, the file %q; want %q", below, what, server, file, want)
-				}
-			}
-		}
-	}
-	if out := s.run("export-channels public --dry-run"); !strings.Contains(out, "would be written") {
-		t.Errorf("a dry run says\n%s", out)
-	}
-	if _, err := os.Stat(filepath.Join(s.dir, "public")); err == nil {
-		t.Error("a dry run has written files")
-	}
-	s.run("export-channels public")
-	same("404")
-	s.run("apply -f groups.yaml")
-	s.run("set-version 15.2.0 --start 15.1.1")
-	s.tick()
-	s.run("export-channels public")
-	same("15.1.1")
-	s.run("set-version 15.3.0 --schedule immediate")
-	s.tick()
-	if out := s.run("export-channels public"); !strings.Contains(out, "public/v1/default/critical") || strings.Contains(out, "unchanged") {
-		t.Errorf("it says\n%s", out)
-	}
-	same("15.3.0")
-	if out := s.run("export-channels public"); strings.Count(out, "unchanged") != 4 {
-		t.Errorf("nothing has changed, and it says\n%s", out)
-	}
-	// A version that is taken back goes from the files too.
-	s.run("suspend")
-	s.run("export-channels public")
-	same("404")
-	if out := s.run("export-channels groups.yaml"); !strings.Contains(out, "(exit code 1)") {
-		t.Errorf("a file in the way:\n%s", out)
-	}
-	for _, args := range []string{"export-channels", "export-channels a b", "channels x"} {
-		if out := s.run(args); !strings.Contains(out, "(exit code 2)") {
-			t.Errorf("%s:\n%s", args, out)
-		}
-	}
-}
-
-// Of the two files of a channel, who reads between the writes finds none that makes an
-// updater move sooner than before and after.
-func TestTheOrderOfExportedFiles(t *testing.T) {
-	for _, tc := range []struct {
-		critical bool
-		want     string
-	}{{true, "version critical"}, {false, "critical version"}} {
-		done, err := exportChannel(filepath.Join(t.TempDir(), "a"), server.AdminChannel{Name: "a", Version: "15.1.1", Critical: tc.critical}, false)
-		var order []string
-		for _, f := range done {
-			order = append(order, filepath.Base(f.File))
-		}
-		if got := strings.Join(order, " "); err != nil || got != tc.want {
-			t.Errorf("critical %t: %s, %v; want %s", tc.critical, got, err, tc.want)
-		}
-	}
-}
-
 // The commands over an admin API, whatever is behind it.
 func TestWhoAskedIsShownAsUnconfirmed(t *testing.T) {
 	dir := t.TempDir()
@@ -322,72 +232,6 @@ func TestHostsDoNotDriveTheTerminal(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
 		}
-	}
-}
-
-// A bar is full with the last host only, and not empty from the first one on.
-func TestBars(t *testing.T) {
-	for _, tc := range []struct{ part, whole, want int }{{0, 0, 0}, {0, 10, 0}, {1, 1000, 1}, {500, 1000, 10}, {999, 1000, 19}, {1000, 1000, 20}, {11, 10, 20}, {3, 0, 0}} {
-		if got := strings.Count(bar(tc.part, tc.whole), "#"); got != tc.want || len(bar(tc.part, tc.whole)) != barWidth+2 {
-			t.Errorf("%d of %d is %s; want %d", tc.part, tc.whole, bar(tc.part, tc.whole), tc.want)
-		}
-	}
-}
-
-// More versions than fit are one column, and numbers stand at the right.
-func TestTheMatrixOfVersions(t *testing.T) {
-	versions := make(map[rollout.Semver]int)
-	for i := range 12 {
-		versions[rollout.Semver(fmt.Sprintf("1.%d.0", i))] = 12 - i
-	}
-	versions[""] = 100
-	var out bytes.Buffer
-	if err := versionTable(fleetStatus{AdminOverview: server.AdminOverview{Overview: rollout.Overview{Groups: []rollout.GroupOverview{{Name: "dev", Versions: versions}, {Name: "a long name"}}}}}).print(&out); err != nil {
-		t.Fatal(err)
-	}
-	want := "HOSTS BY VERSION  no agent  1.0.0  1.1.0  1.2.0  1.3.0  1.4.0  1.5.0  1.6.0  others\n" +
-		"dev                    100     12     11     10      9      8      7      6      15\n" +
-		"a long name              0      0      0      0      0      0      0      0       0\n"
-	if out.String() != want {
-		t.Errorf("it is\n%s\nwant\n%s", out.String(), want)
-	}
-}
-
-// A watch prints what has changed, waits for a server that is away, and ends when it is
-// told to.
-func TestAWatchOfTheStatus(t *testing.T) {
-	dir := t.TempDir()
-	a := &admin{t: t, dir: dir}
-	start := func() *process {
-		return serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket())
-	}
-	s := start()
-	var out, log buffer
-	cmd := exec.Command(binary(t), "status", "--watch", "--every", "20ms", "--admin-socket", a.socket())
-	cmd.Stdout, cmd.Stderr = &out, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	wait := func(what string, seen func() bool) {
-		t.Helper()
-		s.until(what+"\n"+out.String()+log.String(), seen)
-	}
-	wait("there is no first status", func() bool { return strings.HasPrefix(out.String(), "unset: ") })
-	a.run("", "set-version", "15.1.1", "--schedule", "immediate")
-	wait("a change is not shown", func() bool { return strings.Contains(out.String(), "\n\ndisabled: ") })
-	s.stop(os.Kill)
-	wait("that the server is away is not said", func() bool { return strings.Contains(log.String(), "no find server listens") })
-	s = start()
-	wait("the server is not found again", func() bool { return strings.Count(out.String(), "\ndisabled: ") == 2 })
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("it ends with %v", err)
-	}
-	if got := strings.Count(out.String(), "unset: "); got != 1 {
-		t.Errorf("what has not changed is printed %d times", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,5 +37,58 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	golden.Reference(t, filepath.Join("..", "..", "docs", "teleport-find.md"), "teleport-find", said)
 	if len(files) < 8 {
 		t.Errorf("only these were found: %q", files)
+	}
+}
+
+// Each command prints for programs too, and each that changes something can be tried and takes a reason for the
+// history. Who adds a command says here what it does.
+func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
+	const format, try, reason = "--output", "--dry-run", "--reason"
+	kinds := map[string][]string{
+		"serve": nil, "plan": nil, // has plan preview
+		"export-channels": {format, try}, "mirror": {format, try}, // change files alone
+	}
+	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "channels", "version"} {
+		kinds[name] = []string{format}
+	}
+	for _, name := range []string{"set-version", "enable", "suspend", "disable", "apply", "start-update", "mark-done", "rollback", "retry", "reset",
+		"revoke", "tokens add", "tokens revoke", "access add", "access revoke"} {
+		kinds[name] = []string{format, try, reason}
+	}
+	help := func(command string) string {
+		var stdout, stderr bytes.Buffer
+		if code := run(append(append([]string{"teleport-find"}, strings.Fields(command)...), "--help"), &stdout, &stderr); code != 0 {
+			t.Errorf("%s: exit code %d, %s", command, code, stderr.String())
+		}
+		return stdout.String()
+	}
+	found := 0
+	var look func(command string)
+	look = func(command string) {
+		text := help(command)
+		if command != "" {
+			found++
+			flags, known := kinds[command]
+			if !known {
+				t.Errorf("nobody says here what %s does", command)
+			}
+			for _, flag := range []string{format, try, reason} {
+				if has := strings.Contains(text, flag+" "); has != slices.Contains(flags, flag) {
+					t.Errorf("%s has %s: %t", command, flag, has)
+				}
+			}
+			if slices.Contains(flags, format) && !strings.Contains(text, "table|json|yaml") {
+				t.Errorf("%s does not take -o table|json|yaml", command)
+			}
+		}
+		_, below, _ := strings.Cut(text, "COMMANDS:\n")
+		below, _, _ = strings.Cut(below, "\n\n")
+		for line := range strings.Lines(below) {
+			look(strings.TrimSpace(command + " " + strings.TrimSuffix(strings.Fields(line)[0], ",")))
+		}
+	}
+	look("")
+	if found != len(kinds) {
+		t.Errorf("%d commands were found; want %d", found, len(kinds))
 	}
 }

@@ -25,7 +25,7 @@ func mirrorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "mirror",
 		Usage: "fill a folder with releases, to serve them or to carry them to hosts without a network",
-		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] [-o table|json|yaml] {VERSION… | --newest N}\n" +
+		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] [--dry-run] [-o table|json|yaml] {VERSION… | --newest N}\n" +
 			"teleport-find mirror --to DIR --prune [--keep N] [--dry-run] [VERSION…]\n" +
 			"teleport-find mirror --check {--to DIR | FILE…}",
 		Description: `Downloads the tarball of each version, edition and architecture with its checksum, and puts both into DIR
@@ -52,7 +52,7 @@ Hosts can also read the folder itself, from media or a share:
 			&cli.IntFlag{Name: "newest", Usage: "besides the versions that are named, the newest `N` of a template that is a folder (file:///DIR/…)"},
 			&cli.BoolFlag{Name: "prune", Usage: "then remove from DIR what is not named, nor kept by --keep, nor run or told by the server's hosts"},
 			&cli.IntFlag{Name: "keep", Usage: "with --prune, keep the newest `N` versions of DIR too"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "with --prune, say what would be removed; download and remove nothing"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be downloaded and removed; change nothing"},
 			outputFlag("table"), adminSocketFlag(),
 			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)), Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
 			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH), Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
@@ -103,12 +103,15 @@ func mirror(c *cli.Context) error {
 		}
 		words = append(words, newest...)
 	}
-	if c.Bool("dry-run") || c.Bool("prune") && len(words) == 0 {
+	if c.Bool("prune") && len(words) == 0 {
 		return prune(c, dir, words, c.Bool("dry-run"))
 	}
 	list, err := wantedBy(c, words)
 	if err != nil {
 		return usageError{err}
+	}
+	if c.Bool("dry-run") {
+		return wouldMirror(c, dir, list, words)
 	}
 	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), UserAgent: "teleport-find/" + version})
 	if err != nil {
@@ -160,11 +163,28 @@ func mirror(c *cli.Context) error {
 	return nil
 }
 
+// wouldMirror says what mirror would do; it looks at names alone.
+func wouldMirror(c *cli.Context, dir string, list []wanted, words []string) error {
+	for _, w := range list {
+		name, how := server.Name(w.release.Version, w.release.Edition, hostOS, w.arch), "is there"
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			how = "would be saved"
+		}
+		if err := printItem(c, mirrored{File: name, Is: how}, name+"  "+how); err != nil {
+			return err
+		}
+	}
+	if c.Bool("prune") {
+		return prune(c, dir, words, true)
+	}
+	return nil
+}
+
 // mirrored is what became of a file.
 type mirrored struct {
 	File     string   `json:"file"`
 	SHA256   string   `json:"sha256,omitempty"`
-	Is       string   `json:"is"`                 // saved, was there, removed, would be removed, ok, refused
+	Is       string   `json:"is"`                 // saved, was there, removed, ok, refused; in a dry run would be saved, is there, would be removed
 	Problems []string `json:"problems,omitempty"` // for which hosts would refuse it
 }
 

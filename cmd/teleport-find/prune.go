@@ -20,8 +20,8 @@ import (
 
 func checkPruneFlags(c *cli.Context, words []string) error {
 	switch {
-	case !c.Bool("prune") && (c.IsSet("keep") || c.Bool("dry-run")):
-		return usageErrorf("--keep and --dry-run are for --prune")
+	case !c.Bool("prune") && c.IsSet("keep"):
+		return usageErrorf("--keep is for --prune")
 	case c.IsSet("keep") && c.Int("keep") < 1, c.IsSet("newest") && c.Int("newest") < 1:
 		return usageErrorf("--keep and --newest take a number of versions, 1 or more")
 	case c.Bool("prune") && !c.IsSet("keep") && !c.IsSet("newest") && len(words) == 0:

@@ -45,22 +45,8 @@ reports with a secret of its own from then on.`,
 					return tellToken(c, made, made.Token, "token "+made.Name, "for hosts of "+groupsOf(made))
 				},
 			},
-			{
-				Name: "revoke", Usage: "revoke a join token; hosts that have joined go on reporting", OnUsageError: onUsageError,
-				UsageText: group + "revoke NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-				Flags:     changeFlags(),
-				Action: func(c *cli.Context) error {
-					name, err := oneWord(c, "the name of a token")
-					if err != nil {
-						return err
-					}
-					var left server.AdminTokens
-					if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/tokens/"+url.PathEscape(name)+"?"+changeQuery(c), nil, &left); err != nil {
-						return err
-					}
-					return tellDone(c, left, "token "+name+" %s revoked; hosts that have joined with it go on reporting (\"teleport-find revoke ID\" ends that for one)")
-				},
-			},
+			revokeOne[server.AdminTokens](group, "/v1/tokens/", "revoke a join token; hosts that have joined go on reporting",
+				"token %s %%s revoked; hosts that have joined with it go on reporting (\"teleport-find revoke ID\" ends that for one)"),
 		},
 		Action: func(c *cli.Context) error {
 			if err := addOrRevoke(c); err != nil {
@@ -73,6 +59,26 @@ reports with a secret of its own from then on.`,
 				}
 				return t.print(w)
 			})
+		},
+	}
+}
+
+// revokeOne revokes the token of a name, and prints what Left there is, or in a table what was done.
+func revokeOne[Left any](group, path, usage, done string) *cli.Command {
+	return &cli.Command{
+		Name: "revoke", Usage: usage, OnUsageError: onUsageError,
+		UsageText: group + "revoke NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Flags:     changeFlags(),
+		Action: func(c *cli.Context) error {
+			name, err := oneWord(c, "the name of a token")
+			if err != nil {
+				return err
+			}
+			var left Left
+			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path+url.PathEscape(name)+"?"+changeQuery(c), nil, &left); err != nil {
+				return err
+			}
+			return tellDone(c, left, fmt.Sprintf(done, name))
 		},
 	}
 }

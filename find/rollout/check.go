@@ -88,6 +88,8 @@ func (g Group) check(path string, strategy Strategy) error {
 		return fmt.Errorf("%s.name: it is longer than %d bytes", path, maxGroupName)
 	case !utf8.ValidString(g.Name) || strings.ContainsFunc(g.Name, unicode.IsControl):
 		return fmt.Errorf("%s.name: %s is not plain text", path, excerpt(g.Name))
+	case strings.TrimSpace(g.Name) != g.Name:
+		return fmt.Errorf("%s.name: %q begins or ends with a blank, which nobody sees", path, g.Name)
 	case g.StartHour == nil:
 		return fmt.Errorf("%s.start_hour: it is missing (the hour in UTC, 0 to 23)", path)
 	case *g.StartHour < 0 || *g.StartHour > 23:

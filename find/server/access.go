@@ -2,10 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,13 +43,10 @@ const (
 	accessAge = time.Second
 )
 
-// accessToken is a token as it is kept; the token itself is kept nowhere.
+// accessToken is a token as it is kept.
 type accessToken struct {
-	Hash    string    `json:"sha256"` // in hex
-	Role    Role      `json:"role"`
-	Expires time.Time `json:"expires,omitzero"`
-	Created time.Time `json:"created"`
-	By      string    `json:"created_by"`
+	issued
+	Role Role `json:"role"`
 
 	name     string
 	revision store.Revision
@@ -103,10 +96,9 @@ func (a *Access) holder(ctx context.Context, secret string) (name string, role R
 		}
 		a.tokens, a.read = tokens, time.Now()
 	}
-	sum := sha256.Sum256([]byte(secret))
-	hash, now := []byte(hex.EncodeToString(sum[:])), a.clock()
+	hash, now := hashOfToken(secret), a.clock()
 	for _, t := range a.tokens { // all of them, whichever it is
-		if subtle.ConstantTimeCompare([]byte(t.Hash), hash) == 1 && (t.Expires.IsZero() || now.Before(t.Expires)) {
+		if t.holds(hash, now) {
 			name, role = t.name, t.Role
 		}
 	}
@@ -137,25 +129,18 @@ func (a *Access) Add(ctx context.Context, r AdminAccessRequest, audit store.Audi
 	if err != nil {
 		return made, err
 	}
-	life, err := time.ParseDuration(r.ExpiresIn)
+	secret, kept, err := issue(accessMark, r.Name, r.ExpiresIn, audit.Who, a.clock())
 	switch {
-	case !tokenName.MatchString(r.Name):
-		return made, refusef("the name %.80q of a token is not one of a-z, 0-9, dots, dashes and underscores, at most 64", r.Name)
+	case err != nil:
+		return made, err
 	case slices.ContainsFunc(tokens, func(t accessToken) bool { return t.name == r.Name }):
 		return made, refusef("there is an access token %s already: revoke it, or take another name", r.Name)
 	case !slices.Contains(Roles, r.Role):
 		return made, refusef("the role %.40q is none of %v", r.Role, Roles)
-	case r.ExpiresIn != "" && (err != nil || life <= 0):
-		return made, refusef("a token expires in a duration such as 24h, not %.40q", r.ExpiresIn)
 	case len(tokens) >= maxTokens:
 		return made, refusef("there are %d access tokens already", len(tokens))
 	}
-	secret := accessMark + strings.ToLower(rand.Text())
-	sum := sha256.Sum256([]byte(secret))
-	t := accessToken{Hash: hex.EncodeToString(sum[:]), Role: r.Role, Created: a.clock().UTC().Truncate(time.Second), By: audit.Who, name: r.Name}
-	if r.ExpiresIn != "" {
-		t.Expires = t.Created.Add(life)
-	}
+	t := accessToken{issued: kept, Role: r.Role, name: r.Name}
 	made = t.shown()
 	if dryRun {
 		return made, nil

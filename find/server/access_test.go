@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,23 +42,7 @@ func newAccessWorld(t *testing.T) *accessWorld {
 
 func (a *accessWorld) do(authorization, method, path, body string) (int, string) {
 	a.t.Helper()
-	req, err := http.NewRequestWithContext(a.t.Context(), method, a.url+path, strings.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if authorization != "" {
-		req.Header.Set("Authorization", authorization)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
+	return request(a.t, http.DefaultClient, authorization, method, a.url+path, body)
 }
 
 // Each request of the admin API, and the least role that may make it; "local" may nobody who comes over TCP. As a

@@ -157,18 +157,27 @@ func newAdminSocket(t *testing.T, opts AdminOptions) *adminTest {
 
 func (a *adminTest) do(method, path, body string) (int, string) {
 	a.t.Helper()
-	req, err := http.NewRequestWithContext(a.t.Context(), method, "http://admin"+path, strings.NewReader(body))
+	return request(a.t, a.client, "", method, "http://admin"+path, body)
+}
+
+// request asks over HTTP, and returns the status and what comes with it.
+func request(t *testing.T, client *http.Client, authorization, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
-	resp, err := a.client.Do(req)
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := client.Do(req)
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return resp.StatusCode, string(text)
 }

@@ -129,12 +129,7 @@ func (a *admin) access(w http.ResponseWriter, r *http.Request) {
 
 func (a *admin) addAccess(w http.ResponseWriter, r *http.Request) {
 	var request AdminAccessRequest
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxResource))
-	if err == nil {
-		err = rollout.DecodeJSON(body, &request)
-	}
-	if err != nil {
-		reply(w, http.StatusBadRequest, AdminError{err.Error()})
+	if !decode(w, r, &request) {
 		return
 	}
 	made, err := a.Access.Add(r.Context(), request, a.audit(r), dryRun(r))
@@ -149,18 +144,37 @@ func (a *admin) addAccess(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *admin) revokeAccess(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	err := a.Access.Revoke(r.Context(), name, a.audit(r), dryRun(r))
-	if errors.Is(err, store.ErrNotFound) {
-		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("there is no access token %.80q", name)})
-		return
+	if a.revoke(w, r, "access token", a.Access.Revoke) {
+		a.access(w, r)
+	}
+}
+
+// decode reads what a request asks for, or answers what is wrong with it.
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxResource))
+	if err == nil {
+		err = rollout.DecodeJSON(body, into)
 	}
 	if err != nil {
-		fail(w, "access token", err)
-		return
+		reply(w, http.StatusBadRequest, AdminError{err.Error()})
+	}
+	return err == nil
+}
+
+// revoke revokes the token that a request names, or answers why it cannot.
+func (a *admin) revoke(w http.ResponseWriter, r *http.Request, what string, revoke func(ctx context.Context, name string, audit store.Audit, dryRun bool) error) bool {
+	name := r.PathValue("name")
+	err := revoke(r.Context(), name, a.audit(r), dryRun(r))
+	if errors.Is(err, store.ErrNotFound) {
+		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("there is no %s %.80q", what, name)})
+		return false
+	}
+	if err != nil {
+		fail(w, what, err)
+		return false
 	}
 	if !dryRun(r) {
-		a.Log.Info("an access token was revoked", "token", name, "by", peer(r.Context()))
+		a.Log.Info("a token was revoked", "kind", what, "token", name, "by", peer(r.Context()))
 	}
-	a.access(w, r)
+	return true
 }

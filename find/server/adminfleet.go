@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -259,12 +258,7 @@ func (a *admin) tokens(w http.ResponseWriter, _ *http.Request) {
 
 func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
 	var request AdminTokenRequest
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxResource))
-	if err == nil {
-		err = rollout.DecodeJSON(body, &request)
-	}
-	if err != nil {
-		reply(w, http.StatusBadRequest, AdminError{err.Error()})
+	if !decode(w, r, &request) {
 		return
 	}
 	made, err := a.Fleet.AddToken(r.Context(), request, a.audit(r), dryRun(r))
@@ -281,20 +275,9 @@ func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *admin) revokeToken(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	err := a.Fleet.RevokeToken(r.Context(), name, a.audit(r), dryRun(r))
-	if errors.Is(err, store.ErrNotFound) {
-		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("there is no join token %.80q", name)})
-		return
+	if a.revoke(w, r, "join token", a.Fleet.RevokeToken) {
+		a.tokens(w, r)
 	}
-	if err != nil {
-		fail(w, "token", err)
-		return
-	}
-	if !dryRun(r) {
-		a.Log.Info("a join token was revoked", "token", name, "by", peer(r.Context()))
-	}
-	reply(w, http.StatusOK, AdminTokens{a.Fleet.Tokens()})
 }
 
 // each calls f for every host.

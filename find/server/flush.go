@@ -85,7 +85,7 @@ func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID) error {
 	var e fleet.Entry
 	for i, id := range ids {
 		if f.table.Get(id, &e) {
-			e.Revision = int64(revisions[i])
+			e.Revision = max(e.Revision, int64(revisions[i])) // another server's may have been taken up already
 			f.table.Put(&e)
 		}
 		if f.dirty[id] == numbers[i] {

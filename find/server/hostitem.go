@@ -119,13 +119,14 @@ func decodeHost(item store.Item) (e fleet.Entry, err error) {
 
 // merge is what is known of a host by a server that has heard of it, and by another
 // one that has written to the store. changed says that the first one has something to
-// write. A verdict of either stays.
+// write. Of two reports the one with the higher sequence is the later one: several may
+// come in a second. A verdict of either stays.
 func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	if ours.Secret != theirs.Secret {
 		return theirs // it was revoked, or has joined again
 	}
 	e, other := theirs, ours
-	if changed && ours.LastSeen.After(theirs.LastSeen) {
+	if changed && ours.Sequence > theirs.Sequence {
 		e, other = ours, theirs
 	}
 	if other.Failed.At.After(e.Failed.At) {

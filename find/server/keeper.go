@@ -141,8 +141,8 @@ func (f *Fleet) takeItem(item store.Item) error {
 	}
 	var ours fleet.Entry
 	if f.table.Get(theirs.ID, &ours) {
-		if ours.Revision == theirs.Revision {
-			return nil
+		if ours.Revision >= theirs.Revision {
+			return nil // a newer one was written since this one was read
 		}
 		theirs = merge(ours, theirs, f.dirty[theirs.ID] != 0)
 		if theirs.Secret != ours.Secret {

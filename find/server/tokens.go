@@ -2,15 +2,12 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,17 +21,13 @@ const (
 	tokenPrefix = "agents/token/"
 	// maxTokens bounds what people can make by mistake.
 	maxTokens = 1000
-	// tokenMark begins every join token, so that one in the wrong place is known.
 	tokenMark = "teleport-find-"
 )
 
-// token is a join token. The token itself is kept nowhere.
+// token is a join token as it is kept.
 type token struct {
-	Hash    string    `json:"sha256,omitempty"` // in hex; empty for one that was revoked
-	Groups  []string  `json:"groups,omitempty"`
-	Expires time.Time `json:"expires,omitzero"`
-	Created time.Time `json:"created"`
-	By      string    `json:"created_by"`
+	issued
+	Groups []string `json:"groups,omitempty"`
 
 	revision store.Revision
 }
@@ -73,13 +66,12 @@ var ErrKnown = errors.New("a host with this host_id has joined already, with ano
 
 // find returns the name of a token, or ErrToken.
 func (f *Fleet) findToken(secret string, now time.Time) (string, token, error) {
-	sum := sha256.Sum256([]byte(secret))
-	hash := []byte(hex.EncodeToString(sum[:]))
+	hash := hashOfToken(secret)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	name := ""
 	for n, t := range f.tokens { // all of them, whichever it is
-		if subtle.ConstantTimeCompare([]byte(t.Hash), hash) == 1 && (t.Expires.IsZero() || now.Before(t.Expires)) {
+		if t.holds(hash, now) {
 			name = n
 		}
 	}
@@ -155,8 +147,6 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	return f.table.Put(&e)
 }
 
-var tokenName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
-
 // Tokens returns the join tokens, in the order of their names.
 func (f *Fleet) Tokens() []AdminToken {
 	f.mu.RLock()
@@ -184,28 +174,20 @@ func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.A
 	f.mu.RLock()
 	before, count := f.tokens[r.Name], len(f.tokens)
 	f.mu.RUnlock()
-	life, err := time.ParseDuration(r.ExpiresIn)
+	secret, kept, err := issue(tokenMark, r.Name, r.ExpiresIn, audit.Who, f.opts.Clock())
 	bad := slices.ContainsFunc(r.Groups, func(g string) bool { return g == "" || len(g) > 200 })
 	switch {
-	case !tokenName.MatchString(r.Name):
-		return AdminToken{}, refusef("the name %.80q of a token is not one of a-z, 0-9, dots, dashes and underscores, at most 64", r.Name)
+	case err != nil:
+		return AdminToken{}, err
 	case before.Hash != "":
 		return AdminToken{}, refusef("there is a token %s already: revoke it, or take another name", r.Name)
 	case bad || len(r.Groups) > 1000:
 		return AdminToken{}, refusef("the groups of a token are at most 1000 names of at most 200 bytes")
-	case r.ExpiresIn != "" && (err != nil || life <= 0):
-		return AdminToken{}, refusef("a token expires in a duration such as 24h, not %.40q", r.ExpiresIn)
 	case count >= maxTokens:
 		return AdminToken{}, refusef("there are %d tokens already, with those that were revoked", count)
 	}
-	now := f.opts.Clock().UTC().Truncate(time.Second)
-	secret := tokenMark + strings.ToLower(rand.Text())
-	sum := sha256.Sum256([]byte(secret))
-	t := token{Hash: hex.EncodeToString(sum[:]), Groups: r.Groups, Created: now, By: audit.Who}
-	if r.ExpiresIn != "" {
-		t.Expires = now.Add(life)
-	}
-	made := AdminToken{Name: r.Name, Groups: t.Groups, Expires: t.Expires, Created: now, By: t.By}
+	t := token{issued: kept, Groups: r.Groups}
+	made := AdminToken{Name: r.Name, Groups: t.Groups, Expires: t.Expires, Created: t.Created, By: t.By}
 	if dryRun {
 		return made, nil
 	}

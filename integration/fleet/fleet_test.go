@@ -28,6 +28,7 @@ var stories = []struct {
 	{"Nobody moves while updates are suspended", false, suspended},
 	{"The server is killed in the middle of a plan", false, killed},
 	{"The server is gone for an hour", false, away},
+	{"A host is cloned with its secret", false, cloned},
 }
 
 // TestAFleet has all stories told with FAULTS=all, as `make test-fleet` has it.
@@ -257,5 +258,49 @@ func away(p *play, before string) string {
 	p.until("stage", rollout.Done)
 	p.at(17)
 	p.until("prod", rollout.Done)
+	return version
+}
+
+func cloned(p *play, before string) string {
+	const version = "1.8.0"
+	p.sound(version)
+	twin := p.stage[1]
+	if known := p.known(twin); known.Omitted != "" {
+		p.Fatalf("before it was cloned, the host is %+v", known)
+	}
+	copied, err := p.Clone(p.Context(), twin)
+	p.check(err)
+	p.serve(before, twin, copied)
+	if a, b := p.id(twin), p.id(copied); a != b {
+		p.Fatalf("the host has the id %s, and its copy %s", a, b)
+	}
+	p.pass(2 * Poll)
+	p.shown(twin, "cloned", "several hosts report with one secret")
+	if status := p.find("", "status"); !strings.Contains(status, "not counted: 1 (several hosts report with one secret)") {
+		p.Errorf("status does not tell of the clone:\n%s", status)
+	}
+
+	// stage tolerates no failure. That of the copy halts nobody: nobody knows whose it is.
+	p.check(copied.WriteFile("/etc/teleport.yaml", []byte("teleport: {diag_addr: 127.0.0.1:3000}\nstand_in: {breaks_on: ["+version+"]}\n"), 0o644))
+	p.find("", "set-version", version)
+	p.at(13)
+	p.until("dev", rollout.Done)
+	p.at(15)
+	p.until("stage", rollout.Done)
+	if n := p.group("stage"); n.Present != 1 || n.UpToDate != 1 || n.Failed != 0 {
+		p.Errorf("stage counts %+v", n)
+	}
+	p.serve(version, twin)
+	p.serve(before, copied)
+	p.at(17)
+	p.until("prod", rollout.Done)
+
+	// Once the copy is gone for long enough, the host counts again.
+	p.check(p.Remove(copied))
+	p.pass(40 * time.Minute)
+	p.shown(twin, "on_target", "")
+	if n := p.group("stage"); n.Present != 2 || n.UpToDate != 2 {
+		p.Errorf("without the copy stage counts %+v", n)
+	}
 	return version
 }

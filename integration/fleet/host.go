@@ -3,9 +3,13 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,16 +36,11 @@ type Host struct {
 }
 
 // Add boots a host of a group, without an agent: Enable installs it.
-func (f *Fleet) Add(ctx context.Context, group string) (_ *Host, err error) {
-	h := &Host{Group: group}
-	if h.Host, err = host.New(ctx, host.Options{}); err != nil {
+func (f *Fleet) Add(ctx context.Context, group string) (*Host, error) {
+	h, err := f.connect(ctx, group)
+	if err != nil {
 		return nil, err
 	}
-	f.Hosts = append(f.Hosts, h)
-	if h.relay, err = h.Listen("tcp", Address); err != nil {
-		return nil, err
-	}
-	go f.serve(h)
 	if err := h.Boot(ctx); err != nil {
 		return nil, err
 	}
@@ -62,6 +61,45 @@ func (f *Fleet) Add(ctx context.Context, group string) (_ *Host, err error) {
 		}
 	}
 	return h, nil
+}
+
+// Clone boots a copy of a host, with all that is its own: host_uuid, machine-id, the secret that it reports with. The host
+// boots again too.
+func (f *Fleet) Clone(ctx context.Context, of *Host) (*Host, error) {
+	h, err := f.connect(ctx, of.Group)
+	if err != nil {
+		return nil, err
+	}
+	if err := of.PowerOff(ctx); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{"/etc", "/usr/local", dataDir} {
+		to := filepath.Join(h.Dir, "root", filepath.Dir(dir))
+		if out, err := exec.CommandContext(ctx, "cp", "-a", filepath.Join(of.Dir, "root", dir), to).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("copy %s of %s: %w\n%s", dir, of.Name, err, out)
+		}
+	}
+	return h, errors.Join(of.Boot(ctx), h.Boot(ctx))
+}
+
+// connect makes a host that is off, with a way to the server.
+func (f *Fleet) connect(ctx context.Context, group string) (_ *Host, err error) {
+	h := &Host{Group: group}
+	if h.Host, err = host.New(ctx, host.Options{}); err != nil {
+		return nil, err
+	}
+	f.Hosts = append(f.Hosts, h)
+	if h.relay, err = h.Listen("tcp", Address); err != nil {
+		return nil, err
+	}
+	go f.serve(h)
+	return h, nil
+}
+
+// Remove takes a host away for ever.
+func (f *Fleet) Remove(h *Host) error {
+	f.Hosts = slices.DeleteFunc(f.Hosts, func(one *Host) bool { return one == h })
+	return h.Close()
 }
 
 // Close removes the host.

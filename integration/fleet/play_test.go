@@ -5,6 +5,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -209,6 +210,18 @@ func (p *play) known(h *Host) (found server.AdminHost) {
 	}
 	p.Fatalf("the server does not know %s", id)
 	return found
+}
+
+// shown asserts what hosts and host ID say of a host: its state, and why it does not count.
+func (p *play) shown(h *Host, state server.HostState, omitted string) {
+	p.Helper()
+	if known := p.known(h); known.State != state || known.Omitted != omitted {
+		p.Fatalf("%s is known as %+v", h.Name, known)
+	}
+	why := p.find("", "host", p.id(h))
+	if !regexp.MustCompile(`(?m)^  state +`+string(state)+`$`).MatchString(why) || omitted != "" != strings.Contains(why, "not counted") || !strings.Contains(why, omitted) {
+		p.Errorf("host says of %s\n%s", h.Name, why)
+	}
 }
 
 // explain says what helps to see why a test failed.

@@ -95,8 +95,8 @@ func (w *widening) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	widest := len(w.levels) - 1
 	level := int(w.level.Load())
-	if req.Body != nil {
-		level = widest // a body cannot be sent twice
+	if req.Body != nil && req.GetBody == nil {
+		level = widest // such a body cannot be sent twice
 	}
 	for {
 		transport, err := w.levels[level]()
@@ -109,6 +109,12 @@ func (w *widening) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err := transport.RoundTrip(req)
 		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); !untrusted || level == widest {
 			return resp, err
+		}
+		if req.Body != nil { // which was closed
+			req = req.Clone(req.Context())
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
 		}
 		level++
 		w.level.Store(int32(level))

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// idle measures an update that finds nothing to do, over verified https, against
-// the least that such a program can do: the same program makes the one request
-// and leaves.
+// idle measures an update that finds nothing to do, over verified https, without
+// and with a report, against the least that such a program can do: the same
+// program makes the one request and leaves.
 func (b *bench) idle() error {
 	if err := beside(); err != nil {
 		b.report.skip("a run with nothing to do", err)
@@ -32,22 +32,27 @@ func (b *bench) idle() error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(b.work, "idle-")
+	token, err := find.token()
 	if err != nil {
 		return err
 	}
-	if out, err := b.command(b.enable("enable", find), dir).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
+	update, err := b.idleHost("update, nothing to do", find)
+	if err != nil {
+		return err
 	}
-	update := contender{"update, nothing to do", append(b.flags(dir), "update")}
+	reporting, err := b.idleHost("update, nothing to do, with a report", find, "--report-token-file", token)
+	if err != nil {
+		return err
+	}
 	request := contender{"one request", []string{least, find.url + "/v1/webapi/find", find.ca}}
-	var updates, requests []time.Duration
+	var updates, reports, requests []time.Duration
 	for range 4 * b.rounds {
+		time.Sleep(reportPause)
 		for _, c := range []struct {
 			contender
 			took *[]time.Duration
-		}{{update, &updates}, {request, &requests}} {
-			cmd := b.command(c.contender, dir)
+		}{{update, &updates}, {request, &requests}, {reporting, &reports}} {
+			cmd := b.command(c.contender, b.work)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("%s: %w\n%s", c.name, err, out)
 			}
@@ -56,12 +61,38 @@ func (b *bench) idle() error {
 		}
 	}
 	b.report.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, bound{took: median(requests)})
-	kib, err := b.memories(update, 5)
-	if err != nil {
-		return err
+	b.report.ratio("nothing to do, and a report: CPU / that of the same program making its one request", median(reports), goalIdleCPU, bound{took: median(requests)})
+	for _, row := range []struct {
+		what string
+		contender
+	}{{"nothing to do: peak memory", update}, {"nothing to do, and a report: peak memory", reporting}} {
+		kib, err := b.memories(row.contender, 5)
+		if err != nil {
+			return err
+		}
+		b.report.value(row.what, float64(kib)/1024, "MiB", goalIdleMemory)
 	}
-	b.report.value("nothing to do: peak memory", float64(kib)/1024, "MiB", goalIdleMemory)
-	return nil
+	return find.heardOfOne()
+}
+
+// reportPause lies between two reports of a host: the server takes no more than thirty in a minute, and of two in
+// a second the other one is sent again.
+const reportPause = 2100 * time.Millisecond
+
+// idleHost enables a host of its own, and returns the run that finds nothing to do there.
+func (b *bench) idleHost(name string, find *findServer, flags ...string) (contender, error) {
+	dir, err := os.MkdirTemp(b.work, "idle-")
+	if err != nil {
+		return contender{}, err
+	}
+	enable := b.enable("enable", find)
+	enable.argv = append(enable.argv, flags...)
+	if out, err := b.command(enable, dir).CombinedOutput(); err != nil {
+		return contender{}, fmt.Errorf("%w\n%s", err, out)
+	}
+	// The agent writes it, and without it there is no name to report by.
+	id := filepath.Join(dir, "data", "host_uuid")
+	return contender{name, append(b.flags(dir), "update")}, os.WriteFile(id, []byte("00000001-0000-4000-8000-000000000000\n"), 0o644)
 }
 
 //go:embed request.go.txt

@@ -29,6 +29,28 @@ func beside() error {
 type findServer struct {
 	cmd     *exec.Cmd
 	url, ca string
+	dir     string // with its store and socket
+}
+
+func (s *findServer) socket() string { return filepath.Join(s.dir, "admin.sock") }
+
+// token returns a file with a join token for hosts that report.
+func (s *findServer) token() (file string, err error) {
+	out, err := exec.Command(s.cmd.Path, "tokens", "add", "bench", "--admin-socket", s.socket()).Output()
+	if err != nil {
+		return "", fmt.Errorf("tokens add: %w", err)
+	}
+	file = filepath.Join(s.dir, "report-token")
+	return file, os.WriteFile(file, out, 0o600)
+}
+
+// heardOfOne is an error where no host has reported.
+func (s *findServer) heardOfOne() error {
+	out, err := exec.Command(s.cmd.Path, "hosts", "-o", "json", "--admin-socket", s.socket()).Output()
+	if err == nil && !strings.Contains(string(out), `"last_seen"`) {
+		err = fmt.Errorf("no host has reported: %s", out)
+	}
+	return err
 }
 
 // serveFind serves the release under its name at the CDN.
@@ -55,9 +77,9 @@ func (b *bench) serveFind(tarball string) (*findServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &findServer{url: "https://" + address, ca: filepath.Join(dir, "ca.pem")}
+	s := &findServer{url: "https://" + address, ca: filepath.Join(dir, "ca.pem"), dir: dir}
 	s.cmd = exec.CommandContext(b.ctx, program, "serve", "--listen", address, "--self-signed", "--ca-out", s.ca,
-		"--agent-version", releaseVersion, "--edition", "oss", "--releases", releases)
+		"--releases", releases, "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", s.socket())
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err

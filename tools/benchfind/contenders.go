@@ -66,6 +66,22 @@ func (c *contender) start(ctx context.Context, hosts int) error {
 	return errors.New("it does not answer")
 }
 
+// startAll starts what can be measured here, and returns it with what stops it.
+func startAll(ctx context.Context, hosts int, all ...*contender) (started []*contender, stop func()) {
+	for _, c := range all {
+		if err := c.start(ctx, hosts); err != nil {
+			fmt.Printf("%s is not measured: %v\n", c.name, err)
+			continue
+		}
+		started = append(started, c)
+	}
+	return started, func() {
+		for _, c := range started {
+			c.stop()
+		}
+	}
+}
+
 func (c *contender) stop() {
 	if c.process == nil || c.process.Process == nil {
 		return

@@ -26,9 +26,11 @@ const groups = 20
 
 func groupOf(host int) string { return "group-" + strconv.Itoa(host%groups) }
 
+// scatter is as random as UUIDs are, and the same each time. The order of its results is that of the ids.
+func scatter(host int) uint64 { return uint64(host) * 0x9e3779b97f4a7c15 }
+
 func hostID(host int) string {
-	// As random as UUIDs are, and the same each time.
-	x := uint64(host) * 0x9e3779b97f4a7c15
+	x := scatter(host)
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", uint32(x>>32), uint16(x>>16), x>>4&0xfff, host>>12&0xfff, host)
 }
 
@@ -228,16 +230,18 @@ func serveFind(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		// Told yes and no, as in a rollout.
-		yes := 0
-		for i := range 1000 {
-			if s.stored.AnswerTo(rollout.Query{Group: groupOf(i), Host: hostID(i)}).AutoUpdate {
-				yes++
-			}
-		}
-		fmt.Fprintf(os.Stderr, "of the first 1000 hosts %d are told to update\n", yes)
-		fmt.Println("answers on", listener.Addr())
-	}()
+	s.saysBoth()
+	fmt.Println("answers on", listener.Addr())
 	return server.Serve(ctx, listener, nil, server.New(server.Options{Answers: s.stored, Log: log}), log)
+}
+
+// saysBoth tells how many hosts are told to update: some of them, as in a rollout.
+func (s *site) saysBoth() {
+	yes := 0
+	for i := range 1000 {
+		if s.stored.AnswerTo(rollout.Query{Group: groupOf(i), Host: hostID(i)}).AutoUpdate {
+			yes++
+		}
+	}
+	fmt.Fprintf(os.Stderr, "  of the first 1000 hosts %d are told to update\n", yes)
 }

@@ -9,8 +9,8 @@
 // A B C; medians are told. The server that is measured has a million hosts in the
 // plans of twenty groups, and every question is another host's.
 //
-// With reports, the server has as many hosts that have joined, in a store, and their
-// reports arrive evenly in ten minutes while it is asked; so does the constant handler
+// With reports, the server has as many hosts that have joined, in a store and in plans under way, and their
+// reports arrive evenly in ten minutes while it is asked; so do the constant handler and nginx
 // get them.
 //
 // The engine is measured by itself: a plan for a million hosts, with its pages in a
@@ -67,6 +67,7 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 || *rounds < 1 || *hosts < groups {
 		return errors.New("see -help")
 	}
+	runtime.GOMAXPROCS(1) // the other core is for who is asked
 	for what := range strings.SplitSeq(*only, ",") {
 		var err error
 		switch what {
@@ -88,22 +89,9 @@ func run(ctx context.Context) error {
 
 // measureFind asks all contenders in turns.
 func measureFind(ctx context.Context, hosts, rounds int, each time.Duration) error {
-	runtime.GOMAXPROCS(1) // the other core is for who is asked
-	contenders := []*contender{
-		{name: "constant net/http", child: "constant"}, {name: "teleport-find", child: "find"},
-		{name: "without time limits", child: "bare"}, {name: "nginx", child: "nginx"},
-	}
-	defer func() {
-		for _, c := range contenders {
-			c.stop()
-		}
-	}()
-	for _, c := range contenders {
-		if err := c.start(ctx, hosts); err != nil {
-			fmt.Printf("%s is not measured: %v\n", c.name, err)
-		}
-	}
-	contenders = slices.DeleteFunc(contenders, func(c *contender) bool { return c.address == "" })
+	contenders, stop := startAll(ctx, hosts, &contender{name: "constant net/http", child: "constant"}, &contender{name: "teleport-find", child: "find"},
+		&contender{name: "without time limits", child: "bare"}, &contender{name: "nginx", child: "nginx"})
+	defer stop()
 	asked := requests(hosts)
 	for range rounds {
 		for _, c := range contenders {

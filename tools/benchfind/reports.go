@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,14 +15,17 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 	"teleport-update/find/server"
 	"teleport-update/find/store"
+	"teleport-update/tools/internal/figure"
 )
 
 // pollTime is how often each host reports.
@@ -36,15 +40,21 @@ func boot(host int) uint32 {
 	return max(h.Sum32(), 1)
 }
 
-// populate writes hosts that have joined into a store, as the server keeps them.
+// populate writes hosts that have joined into a store, as the server keeps them. They are written in the order of
+// their keys, which takes a fraction of the time.
 func populate(ctx context.Context, s store.Store, hosts int) error {
 	var change store.Change
-	for i := range hosts {
+	order := make([]int, hosts)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scatter(a), scatter(b)) })
+	for n, i := range order {
 		sum := sha256.Sum256([]byte(secretOf(i)))
 		value := fmt.Sprintf(`{"secret_sha256_half":"%s","token":"web","updater_id":"%s","hostname":"ip-10-%d-%d.internal","group":"%s","version":"17.2.0","edition":"oss","arch":"amd64","first_seen":%d,"last_seen":%d,"boots":[%d,0,0]}`,
 			hex.EncodeToString(sum[:16]), hostID(i+hosts), i>>8, i&255, groupOf(i), time.Now().Unix()-3600, time.Now().Unix()-120, boot(i))
 		change.Writes = append(change.Writes, store.Write{Key: "agents/host/" + hostID(i), Value: []byte(value)})
-		if len(change.Writes) == 10_000 || i == hosts-1 {
+		if len(change.Writes) == 10_000 || n == hosts-1 {
 			if _, err := s.Commit(ctx, change); err != nil {
 				return err
 			}
@@ -71,10 +81,14 @@ func serveReports(ctx context.Context, args []string) error {
 	server.FewerBytes(hosts)
 	log := slog.New(slog.DiscardHandler)
 	began := time.Now()
-	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: time.Now, Jitter: time.Minute, Log: log})
+	// It started long enough ago to know all hosts: else no group begins.
+	age := rollout.PresentFor
+	clock := func() time.Time { return time.Now().Add(-age) }
+	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: clock, Jitter: time.Minute, Log: log})
 	if err != nil {
 		return err
 	}
+	age = 0
 	fmt.Fprintf(os.Stderr, "  %-52s %8.2f s\n", fmt.Sprintf("a start with %d hosts", hosts), time.Since(began).Seconds())
 	ticks := time.NewTicker(server.SyncEvery)
 	defer ticks.Stop()
@@ -83,6 +97,12 @@ func serveReports(ctx context.Context, args []string) error {
 		return err
 	}
 	engine := server.NewEngine(server.EngineOptions{Stored: s.stored, Inventory: fleet, Log: log})
+	for range 2 { // the plans are captured, and the first hosts are told to update
+		if _, err := engine.Tick(ctx); err != nil {
+			return err
+		}
+	}
+	s.saysBoth()
 	engineTicks := time.NewTicker(server.TickEvery)
 	defer engineTicks.Stop()
 	go engine.Run(ctx, engineTicks.C)
@@ -143,21 +163,17 @@ func arrival(ctx context.Context, address string, hosts int, sequence *int) (tak
 	return taken, err
 }
 
-// measureReports asks the server, and the constant handler, while reports arrive.
+// measureReports asks the server, the constant handler and nginx, while reports arrive. A tick of the engine is in
+// each sample.
 func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) error {
 	fmt.Printf("reports of %d hosts in %s\n", hosts, pollTime)
-	contenders := []*contender{{name: "constant net/http", child: "constant"}, {name: "teleport-find", child: "reports"}}
-	defer func() {
-		for _, c := range contenders {
-			c.stop()
-		}
-	}()
-	for _, c := range contenders {
-		if err := c.start(ctx, hosts); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+	each = max(each, server.TickEvery)
+	ours := &contender{name: "teleport-find", child: "reports"}
+	contenders, stop := startAll(ctx, hosts, &contender{name: "constant net/http", child: "constant"}, ours, &contender{name: "nginx", child: "nginx"})
+	defer stop()
+	if ours.address == "" {
+		return errors.New("without the server there is nothing to measure")
 	}
-	ours := contenders[1]
 	fmt.Printf("  %-52s %8d MB\n", "memory after the start (resident)", memory(ours, "VmRSS"))
 	asked, sequence := requests(hosts), 0
 	var taken, due float64
@@ -190,7 +206,11 @@ func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) 
 	fmt.Printf("  %-52s %8.2f of those due\n", "reports taken meanwhile", taken/due)
 	fmt.Printf("  %-52s %8d MB at most (goal: %d)\n", "memory (resident)", memory(ours, "VmHWM"), goalMemory)
 	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
-	rows := append(against(base, ours), value("reports taken meanwhile, of those due", taken/due, "", 0),
+	var rows []figure.Row
+	for _, c := range contenders[1:] {
+		rows = append(rows, against(base, c)...)
+	}
+	rows = append(rows, value("reports taken meanwhile, of those due", taken/due, "", 0),
 		value("memory at most (resident)", float64(memory(ours, "VmHWM")), "MB", goalMemory))
 	return record("find-reports", hosts, rounds, rows...)
 }

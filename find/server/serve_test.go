@@ -1,0 +1,159 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/internal/version"
+	"teleport-update/internal/webclient"
+)
+
+// The whole of it, as a host sees it: a server with a certificate of its own
+// CA, and the client that trusts that.
+func TestHostsAskOverTLS(t *testing.T) {
+	authority, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := authority.Config([]string{"localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, stop := start(t, New(Options{Answers: new(byGroup), Log: slog.New(slog.DiscardHandler)}), config)
+	caFile := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(caFile, authority.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trusting, err := webclient.New(webclient.Options{CAFile: caFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trusting.CloseIdleConnections()
+	url = strings.Replace(url, "http://127.0.0.1", "https://localhost", 1)
+	answer, err := (&find.Client{HTTP: trusting}).Ask(t.Context(), find.Request{Proxy: url, Group: "15.1.1"})
+	if want := (find.Answer{Version: "15.1.1", Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}); answer != want || err != nil {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	wrongName := strings.Replace(url, "localhost", "127.0.0.1", 1)
+	if _, err := (&find.Client{HTTP: trusting}).Ask(t.Context(), find.Request{Proxy: wrongName}); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a name that the certificate lacks: %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResolveListen(t *testing.T) {
+	for _, tc := range []struct {
+		address   string
+		encrypted bool
+		want      string // in the error
+	}{
+		{"127.0.0.1:3080", false, ""},
+		{"[::1]:3080", false, ""},
+		{"localhost:0", false, ""},
+		{":3080", false, "loopback"},
+		{"0.0.0.0:3080", false, "loopback"},
+		{"[::]:3080", false, "loopback"},
+		{"192.0.2.1:3080", false, "loopback"},
+		{":3080", true, ""},
+		{"192.0.2.1:3080", true, ""},
+		{"3080", true, "missing port"},
+		{"", true, "missing"},
+		{"127.0.0.1:http-alt-alt", true, "port"},
+	} {
+		_, err := ResolveListen(tc.address, tc.encrypted)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("ResolveListen(%q, %t): %v; want %q", tc.address, tc.encrypted, err, tc.want)
+		}
+	}
+}
+
+func TestServeLetsRequestsUnderWayFinish(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var finished atomic.Bool
+	url, stop := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		io.WriteString(w, "finished")
+		finished.Store(true)
+	}), nil)
+	body := make(chan string)
+	go func() {
+		resp, err := http.Get(url)
+		if err != nil {
+			body <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		content, _ := io.ReadAll(resp.Body)
+		body <- string(content)
+	}()
+	<-entered
+	stopped := make(chan error)
+	go func() {
+		err := stop()
+		if !finished.Load() {
+			err = errors.New("Serve returned before the request under way was finished")
+		}
+		stopped <- err
+	}()
+	for { // until nobody is let in any more
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	close(leave)
+	if got := <-body; got != "finished" {
+		t.Errorf("the request under way got %q", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+type deadlines struct {
+	httptest.ResponseRecorder
+	set int
+}
+
+func (d *deadlines) SetWriteDeadline(time.Time) error { d.set++; return nil }
+
+func TestPatientWriterGivesEachBlockItsTime(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), (3*blockSize+blockSize/2)/16)
+	for _, tc := range []struct {
+		name string
+		src  io.Reader
+		size int
+		want int
+	}{
+		{"a file of three and a half blocks", bytes.NewReader(content), len(content), 4},
+		{"a part of it", bytes.NewReader(content), blockSize + 1, 2},
+		{"a file that is shorter than it was", bytes.NewReader(content[:100]), len(content), 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			to := &deadlines{ResponseRecorder: *httptest.NewRecorder()}
+			n, err := io.CopyN(&patientWriter{to}, tc.src, int64(tc.size))
+			if err != nil && err != io.EOF || !bytes.Equal(to.Body.Bytes(), content[:n]) {
+				t.Errorf("copied %d: %v", n, err)
+			}
+			if to.set != tc.want {
+				t.Errorf("%d deadlines; want %d", to.set, tc.want)
+			}
+		})
+	}
+}
