@@ -95,6 +95,7 @@ func (t *tick) end(ctx context.Context, err error) error {
 	if t.Scheduled || err == nil {
 		t.observe(ctx)
 		t.goBack(ctx)
+		t.startGivenUp(ctx)
 		if err := t.memory.Save(t.Paths.Ticks()); err != nil {
 			t.Log.Debug("what this run found could not be remembered", "error", err)
 		}
