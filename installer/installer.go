@@ -53,7 +53,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 	if len(command) > 0 {
 		h.Program = command[0]
 	}
-	return &Installer{
+	i := &Installer{
 		Machine: &transaction.Machine{
 			Host: h,
 			Connect: func(ctx context.Context) (transaction.Agent, error) {
@@ -75,6 +75,8 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 			return rand.N(limit)
 		},
 	}
+	i.Refetch = i.refetch
+	return i
 }
 
 func (i *Installer) httpClient(caFile string) (*http.Client, error) {

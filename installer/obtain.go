@@ -80,6 +80,12 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 	return tree, nil
 }
 
+// refetch is obtain for the very release that was on disk.
+func (i *Installer) refetch(ctx context.Context, c state.Config, t state.Tree) error {
+	_, err := i.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256})
+	return err
+}
+
 func (i *Installer) fetch(ctx context.Context, w wanted, replace bool) (versions.Tree, error) {
 	f, req, err := i.fetcher(w.Config, w.Release, w.Spec)
 	if err != nil {
