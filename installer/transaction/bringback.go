@@ -114,13 +114,18 @@ func (u *undoing) watchOld(ctx context.Context) error {
 }
 
 // healthSpec is how the versions of this transaction are watched: what an open one needs
-// is in its record, whatever becomes of the file meanwhile.
+// is in its record, whatever becomes of the file meanwhile. A person may only shorten a
+// window with it.
 func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
 	c, err := t.found()
-	return c.Spec.Health, err
+	spec := c.Spec.Health
+	if now, readErr := t.Paths.LoadConfig(); readErr == nil && now.Spec.Health.Window > 0 && now.Spec.Health.Window < spec.Window {
+		spec.Window = now.Spec.Health.Window
+	}
+	return spec, err
 }
 
 // noteIfBooted finds out, before anything is stopped here, whether an agent ran that

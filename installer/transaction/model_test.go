@@ -295,6 +295,9 @@ func (m *model) spawn() *process {
 	}
 	if ok && m.creates && m.seen.gone && b.fate != diesFirst {
 		m.exec(fmt.Sprintf("CREATE TABLE rows (n INTEGER); PRAGMA user_version=%d", b.schema))
+		for n := range b.schema {
+			m.exec(fmt.Sprintf("CREATE TABLE s%d (n INTEGER)", n+1))
+		}
 	}
 	switch now := m.seen; {
 	case !ok, b.fate == diesFirst, now.gone, now.schema > b.schema:

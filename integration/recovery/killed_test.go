@@ -83,7 +83,7 @@ func TestAnUpdaterThatRunsTooLongLeavesNothingOpen(t *testing.T) {
 			unit := strings.Fields(s.Must("systemctl", "list-units", "--plain", "--no-legend", scenes.SwitchUnits))[0]
 			limits := "[Service]\nRuntimeMaxSec=1\n"
 			if deaf {
-				limits += "TimeoutStopSec=1\nKillSignal=SIGWINCH\n"
+				limits += "KillSignal=SIGKILL\n"
 			}
 			s.Write("/run/systemd/system/"+unit+".d/limits.conf", limits)
 			s.Must("systemctl", "daemon-reload")
