@@ -67,6 +67,9 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 		if ctx.Err() != nil {
 			return versions.Tree{}, ctx.Err()
 		}
+		if _, there, lookErr := store.Lookup(t); lookErr == nil && !there {
+			return versions.Tree{}, fmt.Errorf("version %s was removed while it was tried, as by another run that makes room: %w", t.Version, err)
+		}
 		if !ok {
 			// Else a release that is published again under this version would
 			// not even be looked at, where no active version makes retention
