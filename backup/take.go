@@ -91,7 +91,10 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (sum Sum, err error)
 	if err := temp.Sync(); err != nil {
 		return sum, err
 	}
-	return rec.Sum, publish(temp.Name(), dir.path, rec)
+	if err := publish(temp.Name(), dir.path, rec); err != nil {
+		return sum, err
+	}
+	return rec.Sum, nil
 }
 
 // fill makes temp a checked copy of the database.
