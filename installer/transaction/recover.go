@@ -231,7 +231,11 @@ func (t *transaction) undoAndTell(ctx context.Context) error {
 	if err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s: %w; the next run tries again", t.j.To, err)}
 	}
-	t.Log.Info("the transaction was undone", "to", t.j.To.String(), "reason", t.reason())
+	told := []any{"to", t.j.To.String(), "reason", t.reason()}
+	if kept := t.keptAside(); len(kept) > 0 {
+		told = append(told, "aside", strings.Join(kept, ", ")) // maybe by another process, at boot
+	}
+	t.Log.Info("the transaction was undone", told...)
 	return nil
 }
 

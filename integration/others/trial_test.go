@@ -223,7 +223,7 @@ func (r *trial) foreignIsKept() {
 		return
 	}
 	status := r.Try(updater, "status", "--format", "text")
-	said := r.said.String() + status.Stdout + r.Try(updater, "history").Stdout
+	said := r.said.String() + status.Stdout
 	for _, name := range found {
 		// What is in a folder goes by the folder's name.
 		if name == r.foreign || strings.Contains(said, name) || strings.HasSuffix(r.foreign, "/file") && strings.Contains(said, path.Dir(name)) {
