@@ -21,7 +21,10 @@ func errAt(path string, do func(*Database) error) error {
 }
 
 func take(ctx context.Context, path string, r TakeRequest) error {
-	return errAt(path, func(d *Database) error { return d.Take(ctx, r) })
+	return errAt(path, func(d *Database) error {
+		_, err := d.Take(ctx, r)
+		return err
+	})
 }
 
 func restore(ctx context.Context, path, dir string) error {

@@ -85,9 +85,9 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 }
 
 // CheckWhole is Check for a backup of which is known that it is the right one.
-func CheckWhole(ctx context.Context, dir string) (err error) {
+func (d *Database) CheckWhole(ctx context.Context, dir string) (err error) {
 	defer contain(&err)
-	r, err := readRecord(dir)
+	r, err := d.record(dir)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func TestTheRecordOfABackupKeepsItsForm(t *testing.T) {
 	dir := t.TempDir()
 	r := record{
 		Meta: Meta{Proxy: "mytenant.teleport.sh", Version: "15.1.1", Edition: version.Enterprise, Created: time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)},
-		Size: 4096, CRC32C: "e3069283",
+		Sum:  Sum{Size: 4096, CRC32C: "e3069283"},
 	}
 	if err := r.write(dir); err != nil {
 		t.Fatal(err)

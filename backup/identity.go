@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -22,15 +23,20 @@ const maxIdentity = 1 << 20
 // cluster that it joined.
 var hostAndCluster = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\..+$`)
 
-// identity is the host and the cluster that the certificates in an agent's database
-// were issued for. All of them must say the same.
-func identity(c *sqlite3.Conn) (string, error) {
-	stmt, _, err := c.Prepare(`SELECT value FROM kv WHERE key GLOB '/ids/*/current'`)
+// identified is who an agent is by its database.
+type identified struct {
+	name         string // of the host and the cluster that its certificates were issued for
+	certificates [sha256.Size]byte
+}
+
+// identity reads the certificates in an agent's database. All of them must say the same.
+func identity(c *sqlite3.Conn) (found identified, err error) {
+	stmt, _, err := c.Prepare(`SELECT value FROM kv WHERE key GLOB '/ids/*/current' ORDER BY key`)
 	if err != nil {
-		return "", errNoIdentity
+		return found, errNoIdentity
 	}
 	defer stmt.Close()
-	found := ""
+	sum := sha256.New()
 	for stmt.Step() {
 		var stored struct {
 			Spec struct {
@@ -39,29 +45,31 @@ func identity(c *sqlite3.Conn) (string, error) {
 		}
 		value := stmt.ColumnRawBlob(0)
 		if len(value) > maxIdentity || json.Unmarshal(value, &stored) != nil {
-			return "", errNoIdentity
+			return identified{}, errNoIdentity
 		}
 		block, _ := pem.Decode(stored.Spec.TLSCert)
 		if block == nil {
-			return "", errNoIdentity
+			return identified{}, errNoIdentity
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil || !hostAndCluster.MatchString(cert.Subject.CommonName) || found != "" && found != cert.Subject.CommonName {
-			return "", errNoIdentity
+		if err != nil || !hostAndCluster.MatchString(cert.Subject.CommonName) || found.name != "" && found.name != cert.Subject.CommonName {
+			return identified{}, errNoIdentity
 		}
-		found = cert.Subject.CommonName
+		found.name = cert.Subject.CommonName
+		sum.Write(cert.Raw)
 	}
 	if err := stmt.Err(); err != nil {
-		return "", err
+		return identified{}, err
 	}
-	if found == "" {
-		return "", errNoIdentity
+	if found.name == "" {
+		return identified{}, errNoIdentity
 	}
+	sum.Sum(found.certificates[:0])
 	return found, nil
 }
 
 // identity is that of the agent's database, running or not.
-func (s source) identity(ctx context.Context) (found string, err error) {
+func (s source) identity(ctx context.Context) (found identified, err error) {
 	err = s.read(ctx,
 		func(condition) error {
 			c, err := connectLive(ctx, s.path)
@@ -82,10 +90,10 @@ func (s source) identity(ctx context.Context) (found string, err error) {
 	return found, err
 }
 
-func settledIdentity(ctx context.Context, path string) (string, error) {
+func settledIdentity(ctx context.Context, path string) (identified, error) {
 	c, err := connectSettled(ctx, path)
 	if err != nil {
-		return "", err
+		return identified{}, err
 	}
 	defer c.Close()
 	return identity(c)
@@ -103,5 +111,5 @@ func (d *Database) sameAgent(ctx context.Context, copied string) bool {
 		return false
 	}
 	then, err := settledIdentity(ctx, copied)
-	return err == nil && then == now
+	return err == nil && then.name == now.name
 }

@@ -89,6 +89,40 @@ func TestABackupIsOfTheSameClusterWhereTheDatabaseSaysSo(t *testing.T) {
 	}
 }
 
+// A database that an agent made anew has the tables of the one before, and joins with
+// certificates of its own.
+func TestADatabaseThatWasMadeAnewDoesNotDescendFromABackup(t *testing.T) {
+	const name = "11111111-2222-3333-4444-555555555555.root"
+	for how, tc := range map[string]struct {
+		joined bool
+		since  func(t *testing.T, db string)
+		want   Descent
+	}{
+		"the same":                    {true, func(*testing.T, string) {}, SameIdentity},
+		"the same, never joined":      {false, func(*testing.T, string) {}, SameTables},
+		"migrated":                    {true, func(t *testing.T, db string) { execDB(t, db, "CREATE TABLE more (id INTEGER)") }, SameIdentity},
+		"joined anew":                 {true, func(t *testing.T, db string) { joined(t, db, "node", name) }, NoDescent},
+		"made anew, not joined":       {true, func(t *testing.T, db string) { execDB(t, db, "DELETE FROM kv") }, NoDescent},
+		"without a table that it had": {true, func(t *testing.T, db string) { execDB(t, db, "DROP TABLE a") }, NoDescent},
+	} {
+		t.Run(how, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "", 3, 1)
+			if tc.joined {
+				joined(t, h.db, "node", name)
+			}
+			h.take(t, "15.1.0")
+			tc.since(t, h.db)
+			live, err := Open(h.db)
+			must(t, err)
+			defer live.Close()
+			if got, err := live.DescendsFrom(t.Context(), h.dir); got != tc.want || err != nil {
+				t.Errorf("it is %v, %v; want %v", got, err, tc.want)
+			}
+		})
+	}
+}
+
 func wantInvalid(t *testing.T, err error, reason Reason) {
 	t.Helper()
 	if invalid, ok := err.(*InvalidError); !ok || invalid.Reason != reason {

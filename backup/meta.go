@@ -23,6 +23,11 @@ const maxMeta = 64 << 10
 // that sqlite.db is still the file that was written.
 type record struct {
 	Meta
+	Sum
+}
+
+// Sum tells whether sqlite.db is still the file that was written.
+type Sum struct {
 	Size   int64
 	CRC32C string // hexadecimal; empty where another program wrote the backup
 }
@@ -95,8 +100,7 @@ func readRecord(dir string) (record, error) {
 			Edition: version.Edition(d.Spec.Edition),
 			Created: created,
 		},
-		Size:   d.Spec.Size,
-		CRC32C: d.Spec.CRC32C,
+		Sum: Sum{Size: d.Spec.Size, CRC32C: d.Spec.CRC32C},
 	}, nil
 }
 

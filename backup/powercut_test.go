@@ -126,7 +126,7 @@ func TestTheSameDiskIsKnownUnderAnotherDeviceNumberAfterAPowerCut(t *testing.T) 
 			if got := after.Same(before); got != byNumber {
 				t.Errorf("%+v is %+v: %v; want %v", after, before, got, byNumber)
 			}
-			if yes, err := db.DescendsFrom(t.Context(), h.dir); !yes || err != nil {
+			if known, err := db.DescendsFrom(t.Context(), h.dir); known != SameTables || err != nil {
 				t.Errorf("its database is not known: %v", err)
 			}
 			must(t, db.Restore(t.Context(), h.dir))
@@ -139,7 +139,7 @@ func TestTheSameDiskIsKnownUnderAnotherDeviceNumberAfterAPowerCut(t *testing.T) 
 			must(t, err)
 			defer another.Close()
 			execDB(t, h.db+"2", "DROP TABLE a")
-			if yes, err := another.DescendsFrom(t.Context(), h.dir); yes || err != nil {
+			if known, err := another.DescendsFrom(t.Context(), h.dir); known != NoDescent || err != nil {
 				t.Errorf("a database without its tables is taken for it: %v", err)
 			}
 		})

@@ -35,7 +35,7 @@ import (
 func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	defer d.explained(&err)
 	defer contain(&err)
-	rec, err := readRecord(dir)
+	rec, err := d.record(dir)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 func (d *Database) CanRestore(dir string, except []int) (err error) {
 	defer d.explained(&err)
 	defer contain(&err)
-	rec, err := readRecord(dir)
+	rec, err := d.record(dir)
 	if err != nil {
 		return err
 	}

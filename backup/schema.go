@@ -73,27 +73,78 @@ func (d *Database) SameSchema(ctx context.Context, dir string) (same bool, err e
 	return err == nil && now == then, err
 }
 
-// DescendsFrom reports whether the live database has all tables of the backup in dir,
-// of which there must be some: it is the one that was backed up, whatever a newer
-// version added to it since. An error means that it cannot be told.
-func (d *Database) DescendsFrom(ctx context.Context, dir string) (yes bool, err error) {
+// Descent says how sure it is that a database is the one that was backed up.
+type Descent int
+
+const (
+	// NoDescent: it is another one, or that cannot be told.
+	NoDescent Descent = iota
+	// SameTables: it has all tables, of which there are some, whatever a newer version
+	// added. One that an agent made anew has them, too.
+	SameTables
+	// SameIdentity: and the certificates of the agent, which are issued once.
+	SameIdentity
+)
+
+// DescendsFrom looks whether the live database is the one of the backup in dir. One with
+// other certificates is not. An error means that it cannot be told.
+func (d *Database) DescendsFrom(ctx context.Context, dir string) (Descent, error) {
 	then, now, err := d.schemas(ctx, dir)
 	if err != nil {
-		return false, err
+		return NoDescent, err
 	}
+	tables := strings.Fields(now.tables)
 	for table := range strings.FieldsSeq(then.tables) {
-		if yes = slices.Contains(strings.Fields(now.tables), table); !yes {
-			return false, nil
+		if !slices.Contains(tables, table) {
+			return NoDescent, nil
 		}
 	}
-	return yes, nil
+	if then.tables == "" {
+		return NoDescent, nil
+	}
+	return d.sameCertificates(ctx, dir)
+}
+
+// sameCertificates is DescendsFrom for a database whose tables are those.
+func (d *Database) sameCertificates(ctx context.Context, dir string) (_ Descent, err error) {
+	defer d.explained(&err)
+	defer contain(&err)
+	r, err := d.record(dir)
+	if err != nil {
+		return NoDescent, err
+	}
+	copied, err := r.file(dir)
+	if err != nil {
+		return NoDescent, err
+	}
+	then, err := settledIdentity(ctx, copied)
+	if errors.Is(err, errNoIdentity) {
+		return SameTables, nil
+	}
+	if err != nil {
+		return NoDescent, err
+	}
+	src, err := d.source()
+	if err != nil {
+		return NoDescent, err
+	}
+	now, err := src.identity(ctx)
+	switch {
+	case errors.Is(err, errNoIdentity):
+		return NoDescent, nil
+	case err != nil:
+		return NoDescent, err
+	case now.certificates == then.certificates:
+		return SameIdentity, nil
+	}
+	return NoDescent, nil
 }
 
 // schemas are that of the backup in dir, and that of the live database.
 func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, err error) {
 	defer d.explained(&err)
 	defer contain(&err)
-	r, err := readRecord(dir)
+	r, err := d.record(dir)
 	if err != nil {
 		return then, now, err
 	}

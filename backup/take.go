@@ -30,29 +30,30 @@ type TakeRequest struct {
 	Progress func(done, total int64)
 }
 
-// Take backs up the database. When it returns nil, the backup is whole,
+// Take backs up the database. When it returns no error, the backup is whole,
 // checked, readable by root only (the file keeps the owner of the source) and
-// on stable storage, and has replaced the one that was in the folder. With an
-// error that one still stands, or, after a failure in the last steps, none.
+// on stable storage, and has replaced the one that was in the folder; its sum is for
+// whoever must not depend on backup.yaml, see Knows. With an error the one before
+// still stands, or, after a failure in the last steps, none.
 //
 // The errors to decide on: ErrNoDatabase; *CorruptError when no backup of this
 // database is possible; *space.Error; *InUseError. It gives up when ctx ends,
 // or after a time that is generous for the database's size.
-func (d *Database) Take(ctx context.Context, r TakeRequest) (err error) {
+func (d *Database) Take(ctx context.Context, r TakeRequest) (sum Sum, err error) {
 	defer d.explained(&err)
 	defer contain(&err)
 	src, err := d.source()
 	if err != nil {
-		return err
+		return sum, err
 	}
 	if r.Stopped {
 		if err := checkUnused(src.path, nil); err != nil {
-			return err
+			return sum, err
 		}
 	}
 	c, err := src.look()
 	if err != nil {
-		return err
+		return sum, err
 	}
 	size := c.size + c.walSize
 	limit := timeLimit(size)
@@ -61,7 +62,7 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (err error) {
 
 	dir, err := prepareDir(r.Dir)
 	if err != nil {
-		return err
+		return sum, err
 	}
 	defer func() {
 		if err != nil {
@@ -70,27 +71,30 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (err error) {
 		}
 	}()
 	if err := checkSpace(dir.path, size); err != nil {
-		return err
+		return sum, err
 	}
 	temp, err := durable.CreateTemp(filepath.Join(dir.path, FileName))
 	if err != nil {
-		return err
+		return sum, err
 	}
 	defer temp.Close()
 	rec, err := fill(ctx, src, temp, r.Progress)
 	if err != nil {
-		return explain(ctx, err, src.path, dir.path)
+		return sum, explain(ctx, err, src.path, dir.path)
 	}
 	rec.Meta = r.Meta
 	if err := temp.Chown(int(src.owner.Uid), int(src.owner.Gid)); err != nil {
-		return err
+		return sum, err
 	}
 	// Last, when most of it is on the disk already: a long sync would make the
 	// agent's own wait.
 	if err := temp.Sync(); err != nil {
-		return err
+		return sum, err
 	}
-	return publish(temp.Name(), dir.path, rec)
+	if err := publish(temp.Name(), dir.path, rec); err != nil {
+		return sum, err
+	}
+	return rec.Sum, nil
 }
 
 // fill makes temp a checked copy of the database.
@@ -126,7 +130,7 @@ func fill(ctx context.Context, src source, temp *os.File, progress func(done, to
 	if err != nil {
 		return record{}, err
 	}
-	return record{Size: info.Size(), CRC32C: crc}, nil
+	return record{Sum: Sum{Size: info.Size(), CRC32C: crc}}, nil
 }
 
 // publish gives a finished copy its name. At no moment is there a backup.yaml

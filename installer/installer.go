@@ -94,6 +94,7 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 	i.Connect = func(ctx context.Context) (transaction.Agent, error) {
 		return transaction.HostAgent(ctx, paths.AgentUnit(), log, i.drawWatch)
 	}
+	i.Refetch = i.refetch
 	return i
 }
 

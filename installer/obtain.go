@@ -96,6 +96,9 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 		if ctx.Err() != nil {
 			return versions.Tree{}, ctx.Err()
 		}
+		if _, there, lookErr := store.Lookup(t); lookErr == nil && !there {
+			return versions.Tree{}, fmt.Errorf("version %s was removed while it was tried, as by another run that makes room: %w", t.Version, err)
+		}
 		if !ok {
 			// Else a release that is published again under this version would
 			// not even be looked at, where no active version makes retention
@@ -107,6 +110,15 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 		return versions.Tree{}, &SmokeError{Release: transaction.TreeOf(tree), Err: err}
 	}
 	return tree, nil
+}
+
+// refetch is obtain for the very release that was on disk. The journal keeps it there.
+func (i *Installer) refetch(ctx context.Context, c state.Config, t state.Tree) error {
+	_, release, err := i.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256})
+	if err == nil {
+		release()
+	}
+	return err
 }
 
 func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *versions.Claim) (versions.Tree, error) {

@@ -187,3 +187,30 @@ func TestAVersionThatFailedIsTheFirstToGoForSpace(t *testing.T) {
 	s.has("1.2.0")()
 	s.kept("1.0.0", "1.2.0")
 }
+
+// The retention of another run knows nothing of what this one has just published: that
+// says nothing against the version.
+func TestAVersionThatAnotherRunRemovedIsNotBlamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script string
+		blamed bool
+	}{
+		"it does not run":                 {"#!/bin/sh\nexit 1\n", true},
+		"its tree goes while it is tried": {"#!/bin/sh\n/bin/rm -rf \"${0%/bin/teleport}\"\nexit 1\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t)
+			items := tarball.Sound("1.1.0")
+			for n := range items {
+				if items[n].Name == "teleport/teleport" {
+					items[n].Data = tc.script
+				}
+			}
+			s.put("1.1.0", items)
+			_, _, err := s.obtains("1.1.0")
+			if _, blamed := errors.AsType[*SmokeError](err); err == nil || blamed != tc.blamed {
+				t.Errorf("it ends with %v", err)
+			}
+		})
+	}
+}

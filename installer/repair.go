@@ -81,6 +81,13 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	for _, p := range problems {
 		i.Log.Warn("repairing", "problem", p)
 	}
+	kept, err := i.KeepForeignUnit()
+	if err != nil {
+		return fmt.Errorf("keep the agent's unit, which somebody wrote: %w", err)
+	}
+	if kept != "" {
+		i.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
+	}
 	if err := i.Repair(tree); err != nil {
 		return err
 	}

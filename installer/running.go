@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/version"
@@ -160,4 +161,31 @@ func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen) bool {
 		fresh -= before.Restarts
 	}
 	return s == state.AgentFailing || s == state.AgentRunning && fresh >= restartsOfALoop
+}
+
+// givenUp reports whether systemd started an agent again and again, and then no more: it
+// came to its limit of starts. One that a person stopped is inactive.
+func givenUp(u systemd.Unit) bool {
+	return u.ActiveState == "failed" && u.UnitFileState == "enabled" && u.Restart != "no" && u.NRestarts > 0
+}
+
+// startGivenUp gives such an agent one more start in each run of the timer: what it failed
+// for, a link or a file, may be back, and nobody else starts it.
+func (t *tick) startGivenUp(ctx context.Context) {
+	c, err := t.Paths.LoadConfig()
+	if err != nil || !t.Scheduled || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || host.Exists(t.Paths.Journal()) {
+		return
+	}
+	agent, err := t.Agent(ctx)
+	if err != nil {
+		return
+	}
+	defer agent.Close()
+	if sight, err := agent.Look(ctx); err != nil || !givenUp(sight.Unit) {
+		return
+	}
+	t.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version", c.Spec.ActiveVersion)
+	if err := agent.Start(ctx); err != nil {
+		t.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)
+	}
 }

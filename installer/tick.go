@@ -95,6 +95,7 @@ func (t *tick) end(ctx context.Context, err error) error {
 	if t.Scheduled || err == nil {
 		t.observe(ctx)
 		t.goBack(ctx)
+		t.startGivenUp(ctx)
 		if err := t.memory.Save(t.Paths.Ticks()); err != nil {
 			t.Log.Debug("the findings of this run could not be written down", "error", err)
 		}

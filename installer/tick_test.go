@@ -15,6 +15,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
@@ -353,6 +354,49 @@ func TestStatusSaysUntilWhenARunWaits(t *testing.T) {
 	must(t, m.Save(w.Paths.Ticks()))
 	if r := w.state(); r.JitterUntil != nil {
 		t.Error("a killed run still waits")
+	}
+}
+
+// starts is an agent that counts how often it is started.
+type starts struct {
+	seen
+	n *int
+}
+
+func (s starts) Start(context.Context) error { *s.n++; return nil }
+
+func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(u *systemd.Unit)
+		person bool
+		want   int
+	}{
+		"at its limit of starts":     {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "failed", 5 }, false, 1},
+		"the same, a person's run":   {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "failed", 5 }, true, 0},
+		"disabled":                   {func(u *systemd.Unit) { u.ActiveState, u.NRestarts, u.UnitFileState = "failed", 5, "disabled" }, false, 0},
+		"never started again":        {func(u *systemd.Unit) { u.ActiveState, u.Restart = "failed", "no" }, false, 0},
+		"a stop that took too long":  {func(u *systemd.Unit) { u.ActiveState, u.Result = "failed", "timeout" }, false, 0},
+		"stopped by a person":        {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "inactive", 5 }, false, 0},
+		"waiting for its next start": {func(u *systemd.Unit) { u.ActiveState, u.SubState, u.NRestarts = "activating", "auto-restart", 5 }, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := state.EmptyConfig()
+			c.Spec = state.Spec{Proxy: w.url, Enabled: true, ActiveVersion: "1.1.0"}
+			c.Status.ActiveEdition = version.OSS
+			must(t, c.Save(w.Paths.Config()))
+			look := sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.Restart = "on-failure"; tc.change(u) })
+			n := 0
+			w.Connect = func(ctx context.Context) (transaction.Agent, error) {
+				a, err := look(ctx)
+				return starts{a.(seen), &n}, err
+			}
+			w.Scheduled = !tc.person
+			_ = w.beginTick().end(t.Context(), nil)
+			if n != tc.want {
+				t.Errorf("it is started %d times; want %d", n, tc.want)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,6 +73,22 @@ func (h *Host) ForeignUnit(before state.UnitFile) bool {
 		}
 	}
 	return !slices.ContainsFunc(known, func(k []byte) bool { return string(k) == string(now) })
+}
+
+// KeepForeignUnit keeps a copy of the agent's unit where it is of no version, and returns
+// its name: somebody wrote it, and it is about to be replaced. One content is kept once,
+// whoever writes it again and again.
+func (h *Host) KeepForeignUnit() (kept string, err error) {
+	path := h.Paths.Unit()
+	content, err := regular.Read(path, archive.MaxUnit, regular.NoLink)
+	if err != nil || len(content) == 0 || !h.ForeignUnit(state.UnitFile{}) {
+		return "", nil // there is nothing to keep
+	}
+	kept = fmt.Sprintf("%s.aside-%x", path, sha256.Sum256(content))[:len(path)+len(".aside-")+16]
+	if Exists(kept) {
+		return kept, nil
+	}
+	return kept, durable.WriteFile(kept, content, 0o644)
 }
 
 // SetAside gives what stands at a path another name, beside it, durably.

@@ -178,6 +178,10 @@ type Database struct {
 	Folder folder.ID `json:"folder,omitzero"`
 	Dir    string    `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
 	Taken  bool      `json:"taken,omitempty"` // and it is complete
+	// Size and CRC32C are the backup's, by which it is known whatever becomes of its
+	// backup.yaml.
+	Size   int64  `json:"size,omitempty"`
+	CRC32C string `json:"crc32c,omitempty"`
 	// Restored: the undoing put it back.
 	Restored bool `json:"restored,omitempty"`
 	// InTheWay is why it cannot go back as yet.

@@ -62,9 +62,14 @@ func (t *transaction) setAsideForUnit() error {
 	return t.setAside([]string{t.Paths.Unit()})
 }
 
+// keptAside is what is there of what was moved out of the way.
+func (t *transaction) keptAside() []string {
+	return slices.DeleteFunc(slices.Clone(t.j.Aside), func(name string) bool { return !host.Exists(name) })
+}
+
 // tellAside has status name what is kept aside.
 func (t *transaction) tellAside(s *state.Status) {
-	kept := slices.DeleteFunc(slices.Clone(t.j.Aside), func(name string) bool { return !host.Exists(name) })
+	kept := t.keptAside()
 	if len(kept) == 0 || s.LastUpdate == nil {
 		return
 	}

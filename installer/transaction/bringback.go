@@ -36,6 +36,12 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	if u.j.Watch.Over {
 		return nil
 	}
+	if err := u.seeFilesBack(ctx); err != nil {
+		return err
+	}
+	if err := u.seeOldThere(ctx); err != nil && u.j.Agent.State.Wanted() {
+		u.Log.Error("the agent is tried all the same", "error", err)
+	}
 	err := u.watchOld(ctx)
 	if _, fails := errors.AsType[*health.UnhealthyError](err); fails {
 		if moved, moveErr := u.moveFirstAside(ctx); moved || moveErr != nil {
@@ -78,16 +84,18 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	if !u.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID {
 		return nil // nobody ever told it anything
 	}
-	dir := ""
+	dir, another := "", sight.mainFrom(u.j.To.Dir)
 	if u.j.From != nil {
+		// What others had systemd start in its place is no agent.
 		dir = u.j.From.Dir
+		another = !sight.runsFrom(dir)
 	}
 	// The old version is not asked for its ready_url: it serves as it served. Where
 	// nobody knows how long it is to be watched, the usual time is enough.
 	spec, _ := u.healthSpec()
 	w := watchOf(dir, state.HealthSpec{Window: spec.Window}, sight)
 	by := health.Restart
-	if sight.State == state.AgentRunning && sight.MainPID != 0 && !sight.mainFrom(u.j.To.Dir) {
+	if sight.State == state.AgentRunning && sight.MainPID != 0 && !another {
 		by = health.Running // systemd started it at boot
 	}
 	_, err = u.agent.Prove(ctx, by, w)
@@ -105,17 +113,19 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	return nil
 }
 
-// healthSpec is how the versions of this transaction are watched. A person may shorten a
-// window while it is open; where the file does not tell, the record does.
+// healthSpec is how the versions of this transaction are watched: what an open one needs
+// is in its record, whatever becomes of the file meanwhile. A person may only shorten a
+// window with it.
 func (t *transaction) healthSpec() (state.HealthSpec, error) {
 	if t.j.Commit.Spec != nil {
 		return t.j.Commit.Spec.Health, nil
 	}
-	c, _, err := t.Paths.LoadConfigOr(t.j.Config)
-	if err != nil {
-		c, err = t.found()
+	c, err := t.found()
+	spec := c.Spec.Health
+	if now, readErr := t.Paths.LoadConfig(); readErr == nil && now.Spec.Health.Window > 0 && now.Spec.Health.Window < spec.Window {
+		spec.Window = now.Spec.Health.Window
 	}
-	return c.Spec.Health, err
+	return spec, err
 }
 
 // noteIfBooted finds out, before anything is stopped here, whether an agent ran that

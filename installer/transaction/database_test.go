@@ -71,7 +71,7 @@ func (h *databaseHost) left(v string, age time.Duration) {
 	db, err := backup.Open(scratch)
 	must(h.t, err)
 	defer db.Close()
-	err = db.Take(h.t.Context(), backup.TakeRequest{Dir: filepath.Join(h.keeps(v), "backup"),
+	_, err = db.Take(h.t.Context(), backup.TakeRequest{Dir: filepath.Join(h.keeps(v), "backup"),
 		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: noon.Add(-age)}})
 	if err != nil {
 		h.t.Fatal(err)

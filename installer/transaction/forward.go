@@ -163,7 +163,7 @@ func (t *switching) backUp(ctx context.Context) error {
 		}
 	}
 	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
-	err = db.Take(ctx, backup.TakeRequest{
+	sum, err := db.Take(ctx, backup.TakeRequest{
 		Dir:     t.j.Database.Dir,
 		Meta:    backup.Meta{Proxy: t.proxy(), Version: from.Version, Edition: from.Edition, Created: t.Now()},
 		Stopped: stopped,
@@ -179,7 +179,8 @@ func (t *switching) backUp(ctx context.Context) error {
 	if err != nil {
 		return cannotSwitch(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the switch is undone")
 	}
-	return t.j.noteBackup()
+	db.Knows(t.j.Database.Dir, sum)
+	return t.j.noteBackup(sum)
 }
 
 // proxy names the cluster that the database of today belongs to; a new one in

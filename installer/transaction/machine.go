@@ -47,6 +47,9 @@ type Machine struct {
 	// a lock that is taken is no failure.
 	Scheduled bool
 	Now       func() time.Time
+	// Refetch puts a release on disk again that was there, and is damaged or gone, as the
+	// configuration says where from.
+	Refetch func(context.Context, state.Config, state.Tree) error
 	// UserPatience is how long a process that uses the agent's database is waited for
 	// before the agent is stopped; see waitUnused.
 	UserPatience time.Duration

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -31,6 +32,7 @@ func testMachine(t *testing.T) *Machine {
 		Connect: func(context.Context) (Agent, error) { return absent{}, nil },
 		Now:     time.Now,
 		BootID:  func() string { return "boot 1" },
+		Refetch: func(context.Context, state.Config, state.Tree) error { return errors.New("no mirror answers") },
 	}
 }
 

@@ -41,6 +41,7 @@ type model struct {
 	creates    bool // an agent that finds no database makes one
 	ordered    bool // the recovery at boot runs: whoever starts the agent waits for it
 	reachable  bool
+	offline    bool
 	enabled    bool   // the agent is started at boot
 	started    bool   // it was, since the boot
 	unit       string // as systemd has read it; empty: not found
@@ -122,6 +123,7 @@ func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 		Connect: m.connect,
 		Now:     testNow,
 		BootID:  func() string { return fmt.Sprint("boot ", m.boots) },
+		Refetch: m.refetch,
 	}
 	writeFile(t, program, "the updater")
 	must(t, os.MkdirAll(filepath.Dir(m.db), 0o700))
@@ -160,6 +162,16 @@ func (m *model) release(v string) {
 	} {
 		writeFile(m.t, filepath.Join(dir, name), content)
 	}
+	must(m.t, os.Chmod(filepath.Join(dir, "bin", "teleport"), 0o755))
+}
+
+// refetch is what the cluster's mirror gives, as long as there is one.
+func (m *model) refetch(_ context.Context, _ state.Config, t state.Tree) error {
+	if m.offline {
+		return errors.New("no mirror answers")
+	}
+	m.release(t.Version)
+	return nil
 }
 
 // left gives a version the database that it had when it was left.
@@ -173,8 +185,9 @@ func (m *model) left(v string) {
 	db, err := backup.Open(scratch)
 	must(m.t, err)
 	defer db.Close()
-	must(m.t, db.Take(m.t.Context(), backup.TakeRequest{Dir: filepath.Join(m.Paths.Versions(), v, "backup"),
-		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: m.Now()}}))
+	_, err = db.Take(m.t.Context(), backup.TakeRequest{Dir: filepath.Join(m.Paths.Versions(), v, "backup"),
+		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: m.Now()}})
+	must(m.t, err)
 }
 
 // request is the transaction from one to the other. What nothing needed any more after
@@ -282,6 +295,9 @@ func (m *model) spawn() *process {
 	}
 	if ok && m.creates && m.seen.gone && b.fate != diesFirst {
 		m.exec(fmt.Sprintf("CREATE TABLE rows (n INTEGER); PRAGMA user_version=%d", b.schema))
+		for n := range b.schema {
+			m.exec(fmt.Sprintf("CREATE TABLE s%d (n INTEGER)", n+1))
+		}
 	}
 	switch now := m.seen; {
 	case !ok, b.fate == diesFirst, now.gone, now.schema > b.schema:

@@ -30,6 +30,7 @@ type phase struct {
 	guarantee string
 	notes     []about       // records that may be set
 	next      []state.Phase // that may be entered
+	succeeds  bool          // updates.yaml may name its success
 	// boot is what the recovery does before the agent starts, live what it does on a
 	// host that is up.
 	boot, live recovery
@@ -92,6 +93,7 @@ func phases() []phase {
 			name:      proven,
 			guarantee: "The new version is proven: its agent was healthy. From here there is only forward.",
 			notes:     []about{aboutAgent, aboutPackages, aboutAside},
+			succeeds:  true,
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
 			live:      recovery{"commits it", (*transaction).finishAgain},
 			working:   atWork, cutOff: switchCutOff,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"teleport-update/backup"
 	"teleport-update/health"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
@@ -233,9 +234,12 @@ func (r *record) noteReconciled() error {
 	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.Start = true })
 }
 
-// noteBackup says that the backup of the database is complete.
-func (r *record) noteBackup() error {
-	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
+// noteBackup says that the backup of the database is complete, and how to tell that it
+// is still the one.
+func (r *record) noteBackup(sum backup.Sum) error {
+	return r.note(aboutDatabase, func(j *state.Journal) {
+		j.Database.Taken, j.Database.Size, j.Database.CRC32C = true, sum.Size, sum.CRC32C
+	})
 }
 
 // noteDatabaseAside says under which name the damaged database is kept.

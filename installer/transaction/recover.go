@@ -79,6 +79,9 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	if err == nil && j == nil {
 		m.forgetMounts() // of one that was killed after its end
 	}
+	if err != nil && !host.Exists(m.Paths.Journal()) {
+		err = errors.Join(err, m.startAgain(ctx))
+	}
 	if err != nil || j == nil {
 		return err
 	}
@@ -118,6 +121,23 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	return row.boot.do(t, ctx)
 }
 
+// startAgain starts an agent that is enabled and does not run, once the journal that could
+// not be read is set aside: it may have been stopped for the transaction, and the next boot
+// starts the same by the same links.
+func (m *Machine) startAgain(ctx context.Context) error {
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil || sight.State != state.AgentStopped || sight.UnitFileState != "enabled" {
+		return err
+	}
+	m.Log.Warn("starting the agent, which is down and is enabled at boot")
+	return agent.Start(ctx)
+}
+
 // CheckReadable returns an error where only a newer updater may act on the open
 // journal: then nothing is done about it, nor about anything that it may be about.
 func (m *Machine) CheckReadable() error {
@@ -130,6 +150,9 @@ func (m *Machine) CheckReadable() error {
 
 func (m *Machine) loadOrSetAside() (*record, error) {
 	j, err := load(m.Paths.Journal())
+	if j != nil && m.outdated(j) {
+		return nil, m.setOutdatedAside(j)
+	}
 	bad, ok := errors.AsType[*state.JournalError](err)
 	if !ok {
 		return j, err
@@ -208,7 +231,11 @@ func (t *transaction) undoAndTell(ctx context.Context) error {
 	if err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s: %w; the next run tries again", t.j.To, err)}
 	}
-	t.Log.Info("the transaction was undone", "to", t.j.To.String(), "reason", t.reason())
+	told := []any{"to", t.j.To.String(), "reason", t.reason()}
+	if kept := t.keptAside(); len(kept) > 0 {
+		told = append(told, "aside", strings.Join(kept, ", ")) // maybe by another process, at boot
+	}
+	t.Log.Info("the transaction was undone", told...)
 	return nil
 }
 
@@ -269,8 +296,8 @@ func (t *transaction) leave(context.Context) error { return nil }
 
 // undoAtBoot puts links, unit and database back.
 func (t *transaction) undoAtBoot(ctx context.Context) error {
-	if notThere := t.awaitsData(ctx); notThere != nil {
-		t.Log.Warn("the agent's database is not mounted yet; nothing is changed until the first run of the timer", "to", t.j.To.String(), "error", notThere)
+	if notThere := t.awaits(ctx); notThere != nil {
+		t.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(), "error", notThere)
 		return t.keepPair(ctx)
 	}
 	if t.j.Phase != rollingBack {

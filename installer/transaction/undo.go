@@ -188,6 +188,14 @@ func (u *undoing) revertLinks(ctx context.Context) error {
 	if u.kept {
 		return nil
 	}
+	err := u.putLinksBack()
+	if err != nil && !host.AgentLinkIsBack(u.j.Links) {
+		return errors.Join(err, u.keepNew(ctx))
+	}
+	return err
+}
+
+func (u *undoing) putLinksBack() error {
 	begun := host.Begun(u.j.Links, u.Paths.Original())
 	wasThere := func(c state.LinkChange) bool { return c.Before != state.Before{} }
 	err := u.setAsideForLinks(begun, wasThere)
@@ -195,14 +203,20 @@ func (u *undoing) revertLinks(ctx context.Context) error {
 	foreign := host.Foreign(begun)
 	begun = slices.DeleteFunc(begun, func(c state.LinkChange) bool { return !wasThere(c) && slices.Contains(foreign, c.Path) })
 	err = errors.Join(err, host.RevertLinks(begun, u.Paths.Original()))
-	if err == nil {
+	if err != nil {
+		return fmt.Errorf("put the links back: %w", err)
+	}
+	return nil
+}
+
+// seeFilesBack puts links and unit back once more, where others changed them since: the
+// database is the old version's by now, and what runs on it must be.
+func (u *undoing) seeFilesBack(ctx context.Context) error {
+	now, err := host.ReadUnit(u.j.Unit.Path)
+	if err == nil && host.SameUnit(now, u.j.Unit) && host.AgentLinkIsBack(u.j.Links) {
 		return nil
 	}
-	err = fmt.Errorf("put the links back: %w", err)
-	if !host.AgentLinkIsBack(u.j.Links) {
-		return errors.Join(err, u.keepNew(ctx))
-	}
-	return err
+	return errors.Join(u.putLinksBack(), u.restoreUnit(ctx))
 }
 
 // keepNew is where the pair of program and database cannot go back: the new version

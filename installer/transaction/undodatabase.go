@@ -35,9 +35,12 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	return u.j.setInTheWay("")
 }
 
-// awaitsData says why the database, which is to go back, is not there as yet: its file
-// system may be mounted late.
-func (t *transaction) awaitsData(ctx context.Context) error {
+// awaits says what is to go back and is not there as yet: the file system of the database
+// may be mounted late, and a program that somebody took away cannot be fetched at boot.
+func (t *transaction) awaits(ctx context.Context) error {
+	if t.j.From != nil && t.j.reached("reload") && !startable(*t.j.From) {
+		return fmt.Errorf("there is no program to execute in %s", t.j.From.Dir)
+	}
 	if !t.j.Database.Taken || t.j.Database.Restored {
 		return nil
 	}
@@ -100,6 +103,9 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	if err := host.CanRevert(host.Begun(u.j.Links, u.Paths.Original()), u.j.Unit); err != nil {
 		return fmt.Errorf("links and unit cannot go back: %w", err)
 	}
+	if err := u.seeOldThere(ctx); err != nil {
+		return err
+	}
 	if !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}
@@ -131,7 +137,7 @@ func (u *undoing) canRestore(ctx context.Context) error {
 	if err := db.CanRestore(u.j.Database.Dir, sight.Group); err != nil {
 		return err
 	}
-	return backup.CheckWhole(ctx, u.j.Database.Dir)
+	return db.CheckWhole(ctx, u.j.Database.Dir)
 }
 
 // restoreDatabase restores the database that the old version had, if the new one

@@ -52,7 +52,7 @@ func TestNothingIsPutBackUnderAnAgentThatCannotBeStopped(t *testing.T) {
 // a moment without a part of it, and the next run begins again.
 func TestADatabaseThatCannotGoBackKeepsTheNewVersionWhole(t *testing.T) {
 	m := upgrade(t, two(neverReady))
-	saved := m.Store.Dir + "/1.0.0/backup/backup.yaml"
+	saved := m.Store.Dir + "/1.0.0/backup/sqlite.db"
 	m.at("watch", func() error {
 		must(t, os.Rename(saved, saved+".away"))
 		m.before = func(call string) error {

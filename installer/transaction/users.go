@@ -43,10 +43,12 @@ func (t *transaction) database(ctx context.Context) (*backup.Database, error) {
 	if t.db != nil {
 		return t.db, nil
 	}
-	db, err := backup.Open(t.j.Database.Path)
+	d := t.j.Database
+	db, err := backup.Open(d.Path)
 	if err != nil {
 		return nil, err
 	}
+	db.Knows(d.Dir, backup.Sum{Size: d.Size, CRC32C: d.CRC32C})
 	if err := t.checkFolder(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -63,7 +65,9 @@ func (t *transaction) closeDatabase() {
 
 // checkFolder returns an error unless the database is in the folder that the
 // transaction began with. A boot may give one disk other numbers. Then the database
-// tells: it has to be this agent's, of the version before or of the one after.
+// tells: it has to be this agent's, of the version before or of the one after. A folder
+// that is another one for sure may have been made anew by an agent that found none: only
+// the identity that was backed up tells then, for such an agent's tables are no others.
 func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) error {
 	want := t.j.Database.Folder
 	got, err := db.Folder(t.BootID())
@@ -83,14 +87,14 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 	}
 	for _, dir := range backups {
 		known, knownErr := db.DescendsFrom(ctx, dir)
-		if known {
-			t.Log.Warn("the agent's database is on a file system with another device number since the boot; its tables show that it is the same", "database", db.Path())
+		if known == backup.SameIdentity || known == backup.SameTables && !got.Differs(want) {
+			t.Log.Warn("the folder of the agent's database has another device or inode number since the boot; its content shows that it is the same", "database", db.Path())
 			return nil
 		}
 		err = errors.Join(err, knownErr)
 	}
-	return fmt.Errorf("the folder of %s is another one than when the switch began, before the host was booted, and holds no database of this agent that can be told; "+
-		"nothing is done in it: its disk may be mounted later: %w", db.Path(), errors.Join(err, backup.ErrNoDatabase))
+	return fmt.Errorf("the folder of %s is another one than when the switch began, before the host was booted, and holds no database that is certain to be this agent's; "+
+		"nothing is done in it: put the first one back, or wait for its disk: %w", db.Path(), errors.Join(err, backup.ErrNoDatabase))
 }
 
 // waitUnused waits until no process but the agent's is connected to the database or may

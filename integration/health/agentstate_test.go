@@ -236,3 +236,33 @@ func (s *scene) readyOnce(is *atomic.Bool) (url string) {
 	}))
 	return "http://" + address + "/"
 }
+
+// Somebody broke the link of the agent, which then came to its limit of starts: systemd
+// does not start it again once the link is back, and the next run does.
+func TestAnAgentThatSystemdGaveUpIsStartedOnceItsLinkIsBack(t *testing.T) {
+	for _, by := range []string{"the run", "who broke it"} {
+		t.Run(by, func(t *testing.T) {
+			s := newScene(t)
+			s.Release(release.Spec{Version: "1.0.0"})
+			s.Wants("1.0.0")
+			s.Enable()
+			s.Must("systemctl", "enable", "--now", "teleport")
+			s.Serves("1.0.0")
+			s.Must("ln", "-sfn", "/nowhere", scenes.LinkDir+"/teleport")
+			s.Try("systemctl", "restart", "teleport")
+			host.Wait(t, patience, func() error {
+				if got := s.Show("teleport", "ActiveState"); got != "failed" {
+					return fmt.Errorf("the agent is %s", got)
+				}
+				return nil
+			})
+			if by == "who broke it" {
+				s.Must("ln", "-sfn", store+"/1.0.0/bin/teleport", scenes.LinkDir+"/teleport")
+			}
+			if code := s.Tick(); code != 0 {
+				t.Errorf("the run ends with %d", code)
+			}
+			s.Serves("1.0.0")
+		})
+	}
+}

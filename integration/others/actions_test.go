@@ -24,6 +24,8 @@ type action struct {
 	hides bool
 	// rowsGo says why rows may be lost for good.
 	rowsGo string
+	// spoils: so may be the database, which no undoing brings back.
+	spoils bool
 	// live: it is over when the host loses its processes.
 	live bool
 	// slow: each run of the updater waits for what is away.
@@ -85,9 +87,11 @@ func withTheDatabase() (all []action) {
 			user(file+" is open for reading", "exec sleep infinity <"+path),
 			user(file+" is open for writing", "exec sleep infinity 3<>"+path),
 			user(file+" is locked", "exec flock -x "+path+" sleep infinity"),
-			action{name: file + " is removed", do: "rm -f " + path, undo: "systemctl restart teleport", hides: true, rowsGo: takenAway},
+			action{name: file + " is removed", do: "rm -f " + path, undo: "systemctl restart teleport", hides: true, rowsGo: takenAway, spoils: file == "sqlite.db-wal"},
+			// What the database outgrew is not put back: that would be another harm, and SQLite
+			// would believe it.
 			action{name: file + " is renamed", do: fill("[ ! -e P ] || mv P P.moved", "P", path), hides: true, rowsGo: takenAway,
-				undo: fill("systemctl stop teleport; [ -e P ] || [ ! -e P.moved ] || mv P.moved P; rm -f P.moved; systemctl start teleport", "P", path)},
+				undo: fill(`systemctl stop teleport; [ -e P ] || [ ! P.moved -nt $DATA/proc/sqlite.db ] || mv P.moved P; rm -f P.moved; systemctl start teleport`, "P", path)},
 		)
 	}
 	shell := func(sql string) string {
@@ -134,8 +138,8 @@ func withFiles() (all []action) {
 			missing = `[ -e P ] || [ $KILLED = no ] || `
 		}
 		for _, a := range []action{
-			{name: "is broken", do: keep + `echo '{[ broken' >P`, undo: `! grep -qsx '{. broken' P || ` + putBack},
-			{name: "is emptied", do: keep + `: >P`, undo: `[ ! -e P ] || [ -s P ] || ` + putBack},
+			{name: "is broken", do: keep + `[ ! -d $(dirname P) ] || echo '{[ broken' >P`, undo: `! grep -qsx '{. broken' P || ` + putBack},
+			{name: "is emptied", do: keep + `[ ! -d $(dirname P) ] || : >P`, undo: `[ ! -e P ] || [ -s P ] || ` + putBack},
 			{name: "is removed", do: keep + `rm -f P`, undo: missing + putBack},
 			{name: "may be written by everybody", do: keep + `[ ! -e P ] || chmod 666 P`, undo: `[ ! -e P ] || [ "$(stat -c %a P)" != 666 ] || chmod --reference=$ASIDE/kept P`},
 			{name: "belongs to another user", do: keep + `[ ! -e P ] || chown daemon P`, undo: `[ ! -e P ] || [ "$(stat -c %U P)" != daemon ] || chown --reference=$ASIDE/kept P`},
@@ -178,7 +182,7 @@ func withSystemd() (all []action) {
 		{name: "the agent is masked", do: `systemctl mask teleport`, undo: `systemctl unmask teleport`},
 		{name: "a drop-in has the agent start another program", do: `mkdir -p /etc/systemd/system/teleport.service.d
 			printf '[Service]\nExecStart=\nExecStart=/bin/sleep infinity\n' >/etc/systemd/system/teleport.service.d/90-other.conf; systemctl daemon-reload`,
-			undo: `rm -f /etc/systemd/system/teleport.service.d/90-other.conf; systemctl daemon-reload`},
+			undo: `rm -f /etc/systemd/system/teleport.service.d/90-other.conf; systemctl daemon-reload; systemctl restart teleport`},
 		{name: "a drop-in sets a variable of the agent's", do: `mkdir -p /etc/systemd/system/teleport.service.d
 			printf '[Service]\nEnvironment=OTHER=1\n' >/etc/systemd/system/teleport.service.d/90-other.conf; systemctl daemon-reload`,
 			undo: `rm -f /etc/systemd/system/teleport.service.d/90-other.conf; systemctl daemon-reload`},
@@ -214,7 +218,7 @@ func withTheFolder() (all []action) {
 // withTheMount does something to the file system that holds the agent's data.
 func withTheMount() []action {
 	return []action{
-		{name: "the data are unmounted", own: true, hides: true, do: `mv /etc/systemd/system/srv-agent.mount $ASIDE; umount -l $DATA`,
+		{name: "the data are unmounted", own: true, hides: true, do: `mv /etc/systemd/system/srv-agent.mount $ASIDE; systemctl daemon-reload; umount -l $DATA`,
 			undo: `[ ! -e $ASIDE/srv-agent.mount ] || mv $ASIDE/srv-agent.mount /etc/systemd/system; systemctl daemon-reload
 				systemctl stop teleport; umount -l $DATA 2>/dev/null || :; systemctl restart srv-agent.mount; systemctl start teleport`},
 		{name: "the data are mounted late", own: true, do: `mkdir -p /etc/systemd/system/srv-agent.mount.d

@@ -19,41 +19,34 @@ const (
 	unhealthy = `is not healthy either|is not undone|was cut off|the agent of version \S+ (fails|crashes)|the agent is enabled at boot and does not run`
 	notThere  = "the agent's data are not there"
 	noJournal = "nobody undoes a switch by a journal that cannot be read, or that somebody else could have written; what runs goes on"
-	noBackup  = "where the new version fails, the old one needs its database, and nobody restores one from a backup that cannot be trusted"
 )
 
 // exceptions are by the name of the action, whoever does it.
 var exceptions = map[string]exception{
-	"the agent is masked":                                        {"systemd starts nothing that is masked", `mask|` + unhealthy},
-	"a drop-in has the agent start another program":              {"systemd starts what the administrator says", `90-other\.conf|` + unhealthy},
-	"the agent's user is gone":                                   {"systemd starts nothing as a user that is not there", unhealthy},
-	"both versions are removed":                                  {"there is no program to start", `no longer on disk|not whole|` + unhealthy},
-	"the old version is removed":                                 {"where the new one fails, there is no program to start", `no longer on disk|not whole|` + unhealthy},
-	"the old version cannot be executed":                         {"where the new one fails, there is no program to start", `not whole|` + unhealthy},
-	"the data are unmounted":                                     {notThere, unhealthy},
-	"the data are read-only":                                     {"no agent starts on data that it cannot write", unhealthy},
-	"the data's file system is full":                             {"no agent starts on data that it cannot write", unhealthy},
-	"a link to a folder of root's takes the place of proc":       {notThere, unhealthy},
-	"an empty folder takes the place of proc":                    {notThere, unhealthy},
-	"a file takes the place of proc":                             {notThere, unhealthy},
-	"nothing takes the place of proc":                            {notThere, unhealthy},
-	"the database becomes a link to a file of root's":            {notThere, unhealthy},
-	"the database becomes a pipe":                                {notThere, unhealthy},
-	"the database becomes a folder":                              {notThere, unhealthy},
-	"teleport.yaml is broken":                                    {"no agent starts with it", `teleport\.yaml|` + unhealthy},
-	"teleport.yaml is emptied":                                   {"where the data have a folder of their own, no agent starts without it", `teleport\.yaml|` + unhealthy},
-	"teleport.yaml is removed":                                   {"no agent starts without it", `teleport\.yaml|` + unhealthy},
-	"the journal is broken":                                      {noJournal, `journal`},
-	"the journal is emptied":                                     {noJournal, `journal`},
-	"the journal is removed":                                     {noJournal, `journal`},
-	"the journal may be written by everybody":                    {noJournal, `journal`},
-	"the journal belongs to another user":                        {noJournal, `journal`},
-	"backup.yaml of the old version is broken":                   {noBackup, unhealthy},
-	"backup.yaml of the old version is emptied":                  {noBackup, unhealthy},
-	"backup.yaml of the old version is removed":                  {noBackup, unhealthy},
-	"backup.yaml of the old version may be written by everybody": {noBackup, unhealthy},
-	"backup.yaml of the old version belongs to another user":     {noBackup, unhealthy},
-	"a write transaction on the database is open":                {"no agent starts that may not write", unhealthy},
+	"the agent is masked":                                  {"systemd starts nothing that is masked", `mask|` + unhealthy},
+	"a drop-in has the agent start another program":        {"systemd starts what the administrator says", `90-other\.conf|` + unhealthy},
+	"the agent's user is gone":                             {"systemd starts nothing as a user that is not there", unhealthy},
+	"both versions are removed":                            {"there is no program to start", `no longer on disk|not whole|` + unhealthy},
+	"the old version is removed":                           {"the only copy of its database goes with it, and where the new one fails, no program can work with what is there", `no longer on disk|not whole|` + unhealthy},
+	"the data are unmounted":                               {notThere, unhealthy},
+	"the data are read-only":                               {"no agent starts on data that it cannot write", unhealthy},
+	"the data's file system is full":                       {"no agent starts on data that it cannot write", unhealthy},
+	"a link to a folder of root's takes the place of proc": {notThere, unhealthy},
+	"an empty folder takes the place of proc":              {notThere, unhealthy},
+	"a file takes the place of proc":                       {notThere, unhealthy},
+	"nothing takes the place of proc":                      {notThere, unhealthy},
+	"the database becomes a link to a file of root's":      {notThere, unhealthy},
+	"the database becomes a pipe":                          {notThere, unhealthy},
+	"the database becomes a folder":                        {notThere, unhealthy},
+	"teleport.yaml is broken":                              {"no agent starts with it", `teleport\.yaml|` + unhealthy},
+	"teleport.yaml is emptied":                             {"where the data have a folder of their own, no agent starts without it", `teleport\.yaml|` + unhealthy},
+	"teleport.yaml is removed":                             {"no agent starts without it", `teleport\.yaml|` + unhealthy},
+	"the journal is broken":                                {noJournal, `journal`},
+	"the journal is emptied":                               {noJournal, `journal`},
+	"the journal is removed":                               {noJournal, unhealthy},
+	"the journal may be written by everybody":              {noJournal, `journal`},
+	"the journal belongs to another user":                  {noJournal, `journal`},
+	"a write transaction on the database is open":          {"no agent starts that may not write", unhealthy},
 }
 
 // excuse says why no agent runs, and whether status says so: it must not say that the
@@ -65,9 +58,7 @@ func (r *trial) excuse(status string) (x exception, excused, told bool) {
 
 // open are combinations that fail as yet: they are counted apart, and go from this
 // table once what they found is mended. Each is a pattern of a combination's name.
-var open = []struct{ name, why string }{
-	{`takes the place of proc$`, "a folder that an agent made anew, while the first one was away at a boot, is taken for it"},
-}
+var open = []struct{ name, why string }{}
 
 func openBecause(name string) (why string) {
 	for _, o := range open {

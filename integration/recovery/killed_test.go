@@ -74,6 +74,34 @@ func TestAnUpdaterThatIsKilledInMidWatchIsRecoveredAtOnce(t *testing.T) {
 	}
 }
 
+// systemd stops an updater that runs for far too long, and nothing is left open.
+func TestAnUpdaterThatRunsTooLongLeavesNothingOpen(t *testing.T) {
+	for name, deaf := range map[string]bool{"that obeys": false, "that hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			s := byItself(t)
+			update := s.MidWatch("1.1.0")
+			unit := strings.Fields(s.Must("systemctl", "list-units", "--plain", "--no-legend", scenes.SwitchUnits))[0]
+			limits := "[Service]\nRuntimeMaxSec=1\n"
+			if deaf {
+				limits += "KillSignal=SIGKILL\n"
+			}
+			s.Write("/run/systemd/system/"+unit+".d/limits.conf", limits)
+			s.Must("systemctl", "daemon-reload")
+			r, err := update.Wait()
+			s.Check(err)
+			if log := s.Log(unit); r.Code == 0 || !strings.Contains(log, "runtime time limit") {
+				t.Errorf("the command that followed ends with %d:\n%s\n%s", r.Code, r.Stderr, log)
+			}
+			s.Closed()
+			if deaf {
+				s.Serves("1.1.0") // it was killed, and the recovery has watched the version once more
+			} else {
+				s.Serves("1.0.0")
+			}
+		})
+	}
+}
+
 // An updater that ended by itself said why, and nothing is done after it.
 func TestAnUpdaterThatEndsByItselfIsNotRecovered(t *testing.T) {
 	s := byItself(t)

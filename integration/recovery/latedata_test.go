@@ -3,6 +3,7 @@
 package recovery
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,20 +57,66 @@ func TestARecoveryWaitsForDataThatAreMountedLate(t *testing.T) {
 	s.Serves("1.0.0")
 	s.Whole("the database", s.LiveIn("/srv/agent"), 1)
 	s.beneath()
+}
 
-	// A boot without an open transaction waits for no disk, and mounts none: the agent's
-	// drop-in is not ours.
-	s.Must("rm", "/etc/systemd/system/teleport.service.d/10-data.conf")
+// A boot without an open transaction waits for no disk, and mounts none: what mounts the
+// agent's data there is the agent's drop-in, which is not ours.
+func TestABootWithoutAJournalWaitsForNoDiskAndMountsNone(t *testing.T) {
+	s := lateData(t)
+	s.cutInMidWatch("1.1.0")
+	s.Wants("1.0.0")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the first tick ends with %d", code)
+	}
+	s.Must("rm", "/etc/systemd/system/teleport.service.d/10-data.conf", "/etc/systemd/system/"+dataMount)
 	s.Must("systemctl", "disable", "teleport")
-	if err := s.Reboot(t.Context()); err != nil {
-		t.Fatal(err)
+	const fstab = "/opt/data /srv/agent none bind,"
+	for name, tc := range map[string]struct {
+		fstab, unit, state string
+	}{
+		"nobody mounts them": {unit: "[Mount]\nWhat=/opt/data\nWhere=/srv/agent\nType=none\nOptions=bind\n", state: "inactive"},
+		"noauto":             {fstab: fstab + "noauto 0 0\n", state: "inactive"},
+		"nofail, and late":   {fstab: fstab + "nofail,x-systemd.requires=late.service 0 0\n", state: "active"},
+		// The generator leaves disks out in a container; this is what it writes of one, and
+		// without udev it is tried at once.
+		"nofail, and missing": {unit: "[Unit]\nDocumentation=man:fstab(5)\n[Mount]\nWhat=/dev/disk/by-label/absent\nWhere=/srv/agent\n" +
+			"Options=nofail\n[Install]\nWantedBy=local-fs.target\n", state: "failed"},
+	} {
+		s.Must("rm", "-f", "/etc/systemd/system/"+dataMount, "/etc/systemd/system/local-fs.target.wants/"+dataMount)
+		s.Write("/etc/fstab", tc.fstab)
+		if tc.unit != "" {
+			s.Write("/etc/systemd/system/"+dataMount, tc.unit)
+		}
+		s.Must("systemctl", "daemon-reload")
+		s.Try("systemctl", "enable", dataMount)
+		if err := s.Reboot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, property := range []string{"After", "Requires", "Wants", "BindsTo", "RequiresMountsFor"} {
+			if got := s.Show(recoverUnit, property); s.Exists(ordering) || strings.Contains(got, dataMount) || strings.Contains(got, "/srv/agent") {
+				t.Errorf("%s: at a boot without a journal, %s of the recovery is %s", name, property, got)
+			}
+		}
+		if got := s.Show(dataMount, "ActiveState"); got != tc.state {
+			t.Errorf("%s: the mount is %s; want %s", name, got, tc.state)
+		}
+		// What is late comes after it.
+		asked, up := s.monotonic(recoverUnit, "ConditionTimestampMonotonic"), s.monotonic(dataMount, "ActiveEnterTimestampMonotonic")
+		if asked == 0 || up != 0 && asked >= up || s.Show(recoverUnit, "ConditionResult") != "no" {
+			t.Errorf("%s: the recovery was looked at after %d µs, the mount was up after %d µs", name, asked, up)
+		}
 	}
-	if got := s.Show("teleport-update-recover.service", "After"); s.Exists(ordering) || strings.Contains(got, dataMount) {
-		t.Errorf("a boot without a journal waits for %s", got)
+}
+
+const recoverUnit = "teleport-update-recover.service"
+
+// monotonic is a time of a unit's, in microseconds of this boot's clock; 0: never.
+func (s *scene) monotonic(unit, property string) (at int64) {
+	s.T.Helper()
+	if _, err := fmt.Sscan(s.Show(unit, property), &at); err != nil {
+		s.T.Fatalf("%s of %s: %v", property, unit, err)
 	}
-	if got := s.Show(dataMount, "ActiveState"); got != "inactive" {
-		t.Errorf("the mount is %s", got)
-	}
+	return at
 }
 
 // The order is a help. Where it is not there, the recovery looks, and leaves all of it

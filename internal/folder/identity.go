@@ -31,6 +31,12 @@ func (id ID) Same(other ID) bool {
 		(id.Boot == other.Boot && id.Device == other.Device || id.FileSystem != "" && id.FileSystem == other.FileSystem)
 }
 
+// Differs reports whether both are certain to be two folders: of one file system, with
+// other inodes.
+func (id ID) Differs(other ID) bool {
+	return id.Inode != other.Inode && id.FileSystem != "" && id.FileSystem == other.FileSystem
+}
+
 // ID returns the identity of the folder in this boot.
 func (f *Folder) ID(boot string) (ID, error) {
 	var st unix.Stat_t

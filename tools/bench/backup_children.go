@@ -25,10 +25,11 @@ func take(args []string) error {
 			return err
 		}
 		defer d.Close()
-		return d.Take(context.Background(), backup.TakeRequest{
+		_, err = d.Take(context.Background(), backup.TakeRequest{
 			Dir:  args[1],
 			Meta: backup.Meta{Proxy: "tenant.example.com", Version: "15.1.0", Edition: "oss", Created: time.Now()},
 		})
+		return err
 	})
 }
 

@@ -1,0 +1,36 @@
+package transaction
+
+import (
+	"fmt"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+)
+
+// outdated reports whether the journal is of a transaction that is over: somebody took it
+// away and put it back when another one had been committed. To act on it would give the
+// agent a database of long ago. Only what the file says for certain counts: that it names
+// a success which is later than the last thing that the transaction found there.
+func (m *Machine) outdated(j *record) bool {
+	c, err := m.Paths.LoadConfig()
+	last := c.Status.LastUpdate
+	if err != nil || last == nil || last.Result != state.Succeeded || j.Config == "" {
+		return false
+	}
+	if row, _ := phaseOf(j.Phase); row.succeeds && last.Target == j.To.Version {
+		return false // its own
+	}
+	then, err := state.ParseConfig(j.Config)
+	before := then.Status.LastUpdate
+	return err == nil && before != nil && last.Time.After(before.Time)
+}
+
+// setOutdatedAside keeps such a journal aside.
+func (m *Machine) setOutdatedAside(j *record) error {
+	to := fmt.Sprintf("%s.outdated-%s", j.path, m.Now().UTC().Format("20060102T150405Z"))
+	m.Log.Warn("the journal is of a transaction that another one followed; it is kept aside, and nothing is done by it", "to", j.To.String(), "begun", j.Started, "aside", to)
+	if err := durable.Rename(j.path, to); err != nil {
+		return fmt.Errorf("keep the outdated journal aside: %w", err)
+	}
+	return nil
+}
