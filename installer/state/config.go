@@ -51,7 +51,10 @@ type Spec struct {
 	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
 	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
-	Unknown       unknown    `yaml:",inline" json:"-"`
+	// NoClusterReport: the agent is not told of its updater, and reports nothing about it
+	// to its cluster.
+	NoClusterReport bool    `yaml:"no_cluster_report,omitempty" json:"no_cluster_report,omitempty"`
+	Unknown         unknown `yaml:",inline" json:"-"`
 }
 
 // KeepUnknown takes over what this program does not know of another Spec: it is never
