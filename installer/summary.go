@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 )
 
@@ -47,11 +48,17 @@ func (r Report) summary(now time.Time) Summary {
 // the switch that was made, and everybody may read how the host is.
 func (i *Installer) Settle(ctx context.Context, command string) {
 	i.noteSwitch(command)
-	if i.Paths.RunDir == "" {
+	if i.Paths.RunDir == "" && !host.Exists(i.Paths.Config()) {
 		return
 	}
 	r, err := i.Status(ctx, StatusOptions{Offline: true})
 	if err == nil {
+		err = i.settleReport(r)
+	}
+	if err != nil {
+		i.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
+	}
+	if err == nil && i.Paths.RunDir != "" {
 		var data []byte
 		if data, err = json.MarshalIndent(r.summary(i.Timestamp()), "", "  "); err == nil {
 			err = state.WriteForAll(i.Paths.Summary(), append(data, '\n'))

@@ -33,6 +33,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.DurationFlag{Name: "rollback-window", EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "for how long after an update a version that crashes again and again is left for the one before, with the database of before the update"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token of the find server, to which this host reports from then on"},
+			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "have the agent report nothing about its updates to its cluster; =false has it report again"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
 		},
 		Action: func(c *cli.Context) error {
@@ -44,6 +45,9 @@ func (a *app) enableCommand() *cli.Command {
 				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
 				AllowDowngrade: c.Bool("allow-downgrade"), TokenFile: c.String("token-file"),
 				ReportTokenFile: c.String("report-token-file"),
+			}
+			if c.IsSet("no-cluster-report") {
+				opts.NoClusterReport = new(c.Bool("no-cluster-report"))
 			}
 			if err := checkEnable(&opts); err != nil {
 				return usageError{err}
