@@ -44,7 +44,7 @@ func (i *Installer) askQuietly(ctx context.Context, spec state.Spec) (find.Answe
 	}
 	i.asked.Store(&askedWith{httpClient, spec.CAFile})
 	client := find.Client{HTTP: httpClient}
-	return client.Ask(ctx, find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID()})
+	return client.Ask(ctx, find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID(), UpdateID: i.updateID(spec)})
 }
 
 // decide decides about an answer of find. About a version that backs off it asks

@@ -28,6 +28,9 @@ type EnableOptions struct {
 	TokenFile      string // holds the join token of an agent that has not joined yet
 	// ReportTokenFile holds the join token of a find server that takes reports.
 	ReportTokenFile string
+	// NoClusterReport is whether the agent reports nothing about its updater to its
+	// cluster; nil keeps what is.
+	NoClusterReport *bool
 }
 
 // Enable installs the version that find names, whatever agent_autoupdate says,
@@ -157,6 +160,9 @@ func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec)
 	if err := c.Save(i.Paths.Config()); err != nil {
 		return err
 	}
+	if err := i.seeReport(ctx, spec); err != nil {
+		return err
+	}
 	i.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
 	return nil
 }
@@ -180,6 +186,9 @@ func (o EnableOptions) apply(s state.Spec) state.Spec {
 	}
 	if o.RollbackWindow != 0 {
 		s.Health.RollbackWindow = state.Duration(o.RollbackWindow)
+	}
+	if o.NoClusterReport != nil {
+		s.NoClusterReport = *o.NoClusterReport
 	}
 	return s
 }

@@ -232,7 +232,7 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause erro
 	err := i.record(ctx, func(c *state.Config) {
 		c.Status.LastUpdate = &state.LastUpdate{
 			Time: i.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
-			Result: state.FailedEarly, Error: cause.Error(),
+			Result: state.FailedEarly, Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause),
 		}
 		if smoke, ok := errors.AsType[*SmokeError](cause); ok {
 			c.Status.RecordFailure(smoke.Release, i.Now(), cause.Error())

@@ -39,7 +39,10 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	if err != nil {
 		return false, err
 	}
-	if err := i.repairLinks(ctx, tree); err != nil || !thorough {
+	if err := i.repairLinks(ctx, tree); err != nil {
+		return true, err
+	}
+	if err := i.seeReport(ctx, c.Spec); err != nil || !thorough {
 		return true, err
 	}
 	return true, i.repairUnits(ctx)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 )
 
@@ -57,15 +58,18 @@ func (i *Installer) Settle(ctx context.Context, command string) {
 
 // publish writes down how the host is, for those who do not ask this program.
 func (i *Installer) publish(ctx context.Context) {
-	c, _ := i.Paths.LoadConfig()
-	dir := c.Spec.TextfileDir
-	if i.Paths.RunDir == "" && dir == "" {
+	if i.Paths.RunDir == "" && !host.Exists(i.Paths.Config()) {
 		return
 	}
+	c, _ := i.Paths.LoadConfig()
+	dir := c.Spec.TextfileDir
 	r, err := i.Status(ctx, StatusOptions{Offline: true})
 	if err != nil {
 		i.Log.Debug("how the host is could not be written down", "error", err)
 		return
+	}
+	if err := i.settleReport(r); err != nil {
+		i.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
 	}
 	if i.Paths.RunDir != "" {
 		data, err := json.MarshalIndent(r.summary(i.Timestamp()), "", "  ")

@@ -92,13 +92,16 @@ func (u Units) Erase() error {
 			return fmt.Errorf("remove %s: %w", p.Name, err)
 		}
 	}
+	if _, err := u.EraseReport(); err != nil {
+		return err
+	}
 	return u.ForgetMounts()
 }
 
 // Folders are those that Write and Erase change something in.
 func (u Units) Folders() []string {
 	u = u.withDefaults()
-	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile())}
+	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile()), filepath.Dir(u.ReportFile())}
 	files, err := u.Files()
 	if err != nil {
 		return dirs

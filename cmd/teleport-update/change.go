@@ -34,6 +34,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: "textfile-dir", EnvVars: env("TEXTFILE_DIR"), Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
+			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its updates to its cluster; =false lets it report again"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
 		},
 		Action: func(c *cli.Context) error {
@@ -45,6 +46,9 @@ func (a *app) enableCommand() *cli.Command {
 				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
 				AllowDowngrade: c.Bool("allow-downgrade"), TokenFile: c.String("token-file"),
 				ReportTokenFile: c.String("report-token-file"), TextfileDir: c.String("textfile-dir"),
+			}
+			if c.IsSet("no-cluster-report") {
+				opts.NoClusterReport = new(c.Bool("no-cluster-report"))
 			}
 			if err := checkEnable(&opts); err != nil {
 				return usageError{err}

@@ -180,6 +180,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		UnitDir:     filepath.Clean(c.String("unit-dir")),
 		AgentConfig: filepath.Clean(c.String("agent-config")),
 	}
+	paths.AgentRunDir = layout.AgentRunDir
 	if paths.RunDir = runDir(paths.DataDir); paths.RunDir != "" {
 		paths.Hooks = layout.Hooks
 	}
@@ -225,7 +226,8 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 // runDir is the folder in /run of the host that runs: not that of an image which is
 // being built, nor that of a data folder which no timer looks after.
 func runDir(dataDir string) string {
-	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" {
+	// A shell that the agent serves may have the agent's, which is no place for root to write.
+	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" && !strings.Contains(dir, layout.AgentRunDir) {
 		return dir // the timer's unit
 	}
 	if !host.Exists("/run/systemd/system") {

@@ -31,7 +31,7 @@ func TestTheThreatModelHasEachEndpoint(t *testing.T) {
 	has := func(method, path string) {
 		t.Helper()
 		if !strings.Contains(table, path) {
-			t.Errorf("docs/threat-model.md does not say who may call %s %s", method, path)
+			t.Errorf("docs/development/threat-model.md does not say who may call %s %s", method, path)
 		}
 	}
 	has("POST", find.JoinPath)

@@ -52,8 +52,8 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		return nil
 	case u.LoadState == "masked":
 		return masked(h.Paths.AgentUnit())
-	case u.FragmentPath == h.Paths.Unit() && len(u.DropIns) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir:
-		return failure.Unchanged("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart, strings.Join(u.DropIns, ", ")).Refused()
+	case u.FragmentPath == h.Paths.Unit() && len(h.othersDropIns(u)) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir:
+		return failure.Unchanged("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart, strings.Join(h.othersDropIns(u), ", ")).Refused()
 	case u.FragmentPath == "" || u.FragmentPath == h.Paths.Unit(), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
 		// A package's unit ranks below ours, and is taken over by it. Everything else
 		// that systemd would prefer is in the way.
@@ -86,8 +86,8 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.Dir) {
 		return nil
 	}
-	if len(u.DropIns) > 0 {
-		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.Dir, strings.Join(u.DropIns, ", "))
+	if others := h.othersDropIns(u); len(others) > 0 {
+		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.Dir, strings.Join(others, ", "))
 	}
 	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart, tree.Dir)
 }

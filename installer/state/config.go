@@ -52,8 +52,11 @@ type Spec struct {
 	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
 	// TextfileDir is where metrics are written for node_exporter; empty: nowhere.
-	TextfileDir string  `yaml:"textfile_dir,omitempty" json:"textfile_dir,omitempty"`
-	Unknown     unknown `yaml:",inline" json:"-"`
+	TextfileDir string `yaml:"textfile_dir,omitempty" json:"textfile_dir,omitempty"`
+	// NoClusterReport: the agent is not told of its updater, and reports nothing about it
+	// to its cluster.
+	NoClusterReport bool    `yaml:"no_cluster_report,omitempty" json:"no_cluster_report,omitempty"`
+	Unknown         unknown `yaml:",inline" json:"-"`
 }
 
 // KeepUnknown takes over what this program does not know of another Spec: it is never

@@ -40,8 +40,11 @@ type Journal struct {
 	Links    []LinkChange `json:"links,omitempty"`
 	Unit     UnitFile     `json:"unit,omitzero"`
 	OwnUnits OwnUnits     `json:"own_units,omitzero"`
-	Database Database     `json:"database,omitzero"`
-	Commit   Commit       `json:"commit,omitzero"`
+	// ClusterReport is the drop-in by which the agent reports to its cluster. A program
+	// that does not know of it leaves one behind that does no harm.
+	ClusterReport ClusterReport `json:"cluster_report,omitzero"`
+	Database      Database      `json:"database,omitzero"`
+	Commit        Commit        `json:"commit,omitzero"`
 	// Config is the text of updates.yaml as the transaction found it, whatever people
 	// make of the file meanwhile; empty where there was none.
 	Config   string   `json:"config,omitempty"`
@@ -67,6 +70,8 @@ func (t Tree) String() string { return t.Short() }
 type Verdict struct {
 	Reason  string  `json:"reason,omitempty"`
 	Against Against `json:"against,omitempty"`
+	// ErrorCode is the reason as clusters know it; see LastUpdate.
+	ErrorCode int `json:"error_code,omitempty"`
 }
 
 // Against is what a verdict speaks against.
@@ -159,6 +164,11 @@ type UnitFile struct {
 // OwnUnits is about the updater's own units.
 type OwnUnits struct {
 	Fresh bool `json:"fresh,omitempty"` // they came with this transaction
+}
+
+// ClusterReport is about what makes the agent report to its cluster.
+type ClusterReport struct {
+	Fresh bool `json:"fresh,omitempty"` // it came with this transaction
 }
 
 // DatabasePlan is what a transaction does with the agent's database.

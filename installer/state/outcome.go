@@ -46,7 +46,10 @@ type LastUpdate struct {
 	TargetEdition version.Edition `yaml:"target_edition,omitempty"`
 	Result        Result          `yaml:"result"`
 	Error         string          `yaml:"error,omitempty"`
-	SkippedBackup bool            `yaml:"skipped_backup,omitempty"`
+	// ErrorCode is the cause as agents report it to clusters, a sum of bits: 1 is no space
+	// left, 2 a systemd that did not read its files again.
+	ErrorCode     int  `yaml:"error_code,omitempty"`
+	SkippedBackup bool `yaml:"skipped_backup,omitempty"`
 	// Took are the durations of its parts, as far as they are known.
 	Took map[string]Duration `yaml:"took,omitempty"`
 	// Transaction is the one that was undone, as its journal names it.

@@ -19,6 +19,7 @@ type Paths struct {
 	AgentConfig string // the agent's own configuration; /etc/teleport.yaml
 	RunDir      string // what is known of this boot; /run/teleport-update, empty where nothing is written there
 	Hooks       string // an administrator's programs for the end of a transaction; /etc/teleport-update/hooks, empty where none are run
+	AgentRunDir string // where the agent leaves its updater's id; /run/teleport-update-agent, empty where none is read
 }
 
 // DefaultPaths are those of an ordinary host.
@@ -28,11 +29,22 @@ func DefaultPaths() Paths {
 		LinkDir:     layout.LinkDir,
 		UnitDir:     layout.UnitDir,
 		AgentConfig: layout.AgentConfig,
+		AgentRunDir: layout.AgentRunDir,
 	}
 }
 
 // Versions is the folder of the version store.
 func (p Paths) Versions() string { return filepath.Join(p.DataDir, "versions") }
+
+// Programs is where the programs of versions are: what others than root execute.
+func (p Paths) Programs() string { return p.Versions() }
+
+// ClusterConfig is what the agent reads of its updater, to report it to its cluster. It
+// lies where the agent's user can read it.
+func (p Paths) ClusterConfig() string { return filepath.Join(p.Programs(), "update_config.yaml") }
+
+// UpdateID is where the agent writes the id of its updater.
+func (p Paths) UpdateID() string { return filepath.Join(p.AgentRunDir, "update-id") }
 
 // Config is updates.yaml: configuration and outcome.
 func (p Paths) Config() string { return filepath.Join(p.Versions(), "updates.yaml") }

@@ -85,6 +85,7 @@ func (t *switching) prepare(ctx context.Context) error {
 		}
 	}
 	j.Packages.Found = t.AgentPackages(ctx)
+	j.ClusterReport.Fresh = !t.req.spec().NoClusterReport && !host.Exists(t.OwnUnits().ReportFile())
 	fresh, err := t.InstallUnits(ctx, t.agent)
 	if err == nil {
 		err = t.suitRescuer(ctx, j)

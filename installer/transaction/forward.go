@@ -208,14 +208,34 @@ func (t *switching) placeUnit(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.PlaceUnit(t.req.tree)
+	if err := t.PlaceUnit(t.req.tree); err != nil {
+		return err
+	}
+	t.placeReport()
+	return nil
+}
+
+// placeReport has the agent report to its cluster from its next start on, or not. What
+// the agent reads then is there before, for it reads that when it connects, and the start
+// may be one of ours. No version is worth less for it.
+func (t *switching) placeReport() {
+	c := t.req.config
+	c.Spec = t.req.spec()
+	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.req.To.Version, t.req.To.Edition
+	_, err := t.ReportToCluster(!c.Spec.NoClusterReport)
+	if err == nil {
+		err = t.WriteClusterConfig(c, c.Spec.Pinned || t.j.Commit.Held != nil)
+	}
+	if err != nil {
+		t.Log.Warn("the agent may not report its updates to its cluster", "error", err)
+	}
 }
 
 // reload makes systemd read the unit, and makes sure that it will start the new
 // version.
 func (t *switching) reload(ctx context.Context) error {
 	if err := t.agent.DaemonReload(ctx); err != nil {
-		return fmt.Errorf("make systemd read the new unit: %w", err)
+		return &reloadError{fmt.Errorf("make systemd read the new unit: %w", err)}
 	}
 	sight, err := t.agent.Look(ctx)
 	if err != nil {

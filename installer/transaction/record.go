@@ -138,6 +138,11 @@ func (r *record) setVerdict(against state.Against, reason string) error {
 	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict = state.Verdict{Reason: reason, Against: against} })
 }
 
+// setErrorCode adds to the verdict how clusters know its reason.
+func (r *record) setErrorCode(code int) error {
+	return r.set(aboutVerdict, func(j *state.Journal) { j.Verdict.ErrorCode = code })
+}
+
 // setUnhealthy is setVerdict for a version that was not healthy, with what its watch
 // found out besides.
 func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {

@@ -32,6 +32,7 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 	default:
 		err = t.j.setVerdict(state.AgainstVersion, cause.Error())
 	}
+	err = errors.Join(err, t.j.setErrorCode(ErrorCode(cause)))
 	t.Log.Warn("rolling back", "version", t.req.To.String(), "error", cause)
 	err = errors.Join(err, t.undo(context.WithoutCancel(ctx)))
 	if errors.Is(err, health.ErrHostStopping) {
@@ -58,7 +59,7 @@ func (t *switching) recordRefused(cause error) error {
 	}
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: t.Timestamp(), Target: t.req.To.Version, TargetEdition: t.req.To.Edition,
-		Result: state.FailedEarly, Error: cause.Error(),
+		Result: state.FailedEarly, Error: cause.Error(), ErrorCode: ErrorCode(cause),
 	}
 	if t.NeverEnabled(c) {
 		t.ForgetFirst(t.req.To.Release)
@@ -80,7 +81,7 @@ func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal err
 		return c.Save(m.Paths.Config())
 	}
 	c.Status.Refused = &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error()}
-	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly, Error: refusal.Error()}
+	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly, Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
 	if err := c.Save(m.Paths.Config()); err != nil {
 		return err
 	}

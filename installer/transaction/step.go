@@ -58,7 +58,7 @@ func steps() []step {
 			do: (*switching).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
 		{name: "links", needs: []string{"links"},
 			do: (*switching).relink, undo: (*undoing).revertLinks, back: "put the links back"},
-		{name: "unit", needs: []string{"unit"},
+		{name: "unit", needs: []string{"unit", "cluster_report"},
 			do: (*switching).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
 		{name: "reload", do: (*switching).reload, enters: switched},
 		{name: "database", needs: []string{"database", "watch", "reached"},

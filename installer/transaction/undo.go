@@ -151,6 +151,9 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 	if err == nil {
 		err = host.RestoreUnit(u.j.Unit)
 	}
+	if err == nil && u.j.ClusterReport.Fresh {
+		_, err = u.ReportToCluster(false)
+	}
 	if err != nil {
 		err = fmt.Errorf("put the agent's unit back: %w", err)
 	}

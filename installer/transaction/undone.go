@@ -58,7 +58,7 @@ func (t *transaction) recordUndone(s *state.Status) {
 	}
 	s.LastUpdate = &state.LastUpdate{
 		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
-		Result: result, Error: t.reason(), SkippedBackup: t.j.Commit.SkippedBackup, Transaction: t.j.ID, Took: t.durations(),
+		Result: result, Error: t.reason(), ErrorCode: t.j.Verdict.ErrorCode, SkippedBackup: t.j.Commit.SkippedBackup, Transaction: t.j.ID, Took: t.durations(),
 	}
 	if against == state.AgainstVersion {
 		s.RecordFailure(t.j.To, t.Now(), t.reason())

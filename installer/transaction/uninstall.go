@@ -116,6 +116,14 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 
 // releaseFiles makes links and unit what they are to be without the updater.
 func (t *transaction) releaseFiles(ctx context.Context, c state.Config) error {
+	err := t.releaseAgent(ctx, c)
+	if err == nil {
+		_, err = t.ReportToCluster(false)
+	}
+	return err
+}
+
+func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
 	if !t.keepsAgent() {
 		return t.PutBack(ctx)
 	}

@@ -35,6 +35,8 @@ type config struct {
 		JournalMode string `yaml:"journal_mode"`
 		// BreaksOn are versions that exit when they start on this host.
 		BreaksOn []string `yaml:"breaks_on"`
+		// Cluster is where it says hello, as in http://127.0.0.1:3080/hello; empty: nowhere.
+		Cluster string `yaml:"cluster"`
 	} `yaml:"stand_in"`
 }
 

@@ -99,6 +99,9 @@ func (p *process) start() (err error) {
 		defer close(done)
 		p.state.write(ctx, *p.config.StandIn.RowsPerSecond)
 	}()
+	if p.config.StandIn.Cluster != "" {
+		go sayHello(ctx, p.self.Version, p.config)
+	}
 	p.stopWriting = func() { cancel(); <-done }
 
 	// Not earlier: in a hand-over, what this process accepts the old one does not.

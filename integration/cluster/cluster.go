@@ -35,6 +35,8 @@ type Cluster struct {
 	answer find.Answer
 	fault  func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
 
+	Inventory Inventory // of the agents that say hello
+
 	Asked      atomic.Int64 // requests to find
 	Downloaded atomic.Int64 // bytes of tarballs
 }
@@ -101,7 +103,7 @@ func (c *Cluster) middleware(next http.Handler) http.Handler {
 		if !isFind && !strings.HasSuffix(r.URL.Path, ".sha256") {
 			counted.to = &c.Downloaded
 		}
-		if fault == nil || !fault(counted, r) {
+		if (fault == nil || !fault(counted, r)) && !c.Inventory.serve(counted, r, isFind) {
 			next.ServeHTTP(counted, r)
 		}
 	})

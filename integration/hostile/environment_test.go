@@ -28,7 +28,7 @@ func environmentCases() []hostile {
 				notExecuted(w, r)
 				for path, mode := range map[string]fs.FileMode{
 					w.store("1.1.0"): 0o755, w.store("1.1.0", "bin"): 0o755, w.store("1.1.0", "bin", "teleport"): 0o755,
-					w.store("1.1.0", "etc", "systemd", "teleport.service"): 0o644, w.config(): 0o600, w.store("find.json"): 0o600,
+					w.store("1.1.0", "etc", "systemd", "teleport.service"): 0o644, w.config(): 0o600, w.store("find.json"): 0o600, w.store("update_config.yaml"): 0o644,
 					w.store("update.lock"): 0o600, w.store("fetch.lock"): 0o600, filepath.Join(w.units(), "teleport.service"): 0o644,
 					w.active("backup"): 0o700, w.active("backup", "sqlite.db"): 0o600,
 				} {

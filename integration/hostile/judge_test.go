@@ -105,7 +105,7 @@ func (c hostile) said(text string) bool {
 // checkSame asserts that the host is as it was, but for what always may change.
 func (c hostile) checkSame(t *testing.T, w *world, before, after tree) {
 	t.Helper()
-	always := []string{w.config(), w.store("find.json"), w.store("history.json"), w.store("update.lock"), w.store("fetch.lock"), w.store("partial")}
+	always := []string{w.config(), w.store("find.json"), w.store("history.json"), w.store("update_config.yaml"), w.store("update.lock"), w.store("fetch.lock"), w.store("partial")}
 	if c.bare { // the folder of the locks
 		always = append(always, w.store())
 		if entries, err := os.ReadDir(w.store()); err == nil {

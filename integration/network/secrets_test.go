@@ -140,9 +140,13 @@ func TestNoSecretIsTold(t *testing.T) {
 	s.Must("journalctl", "--sync")
 	tells(t, "the journal", s.Must("journalctl", "--no-pager", "-o", "cat"))
 	tells(t, "a field of the journal", s.Must("journalctl", "--no-pager", "-t", "teleport-update", "-o", "export"))
-	for _, name := range []string{"updates.yaml", "find.json", "history.json", "update.lock", "fetch.lock"} {
+	for _, name := range []string{"updates.yaml", "find.json", "history.json", "update.lock", "fetch.lock", "update_config.yaml"} {
 		info, err := s.Lstat(store + "/" + name)
-		if err != nil || info.Mode().Perm() != 0o600 {
+		mode := os.FileMode(0o600)
+		if name == "update_config.yaml" {
+			mode = 0o644 // the agent's user reads it
+		}
+		if err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
 		}
 		if name != "updates.yaml" {

@@ -84,7 +84,7 @@ func Unclear(text string) (problems []string) {
 func (s *Scene) Look() host.Snapshot {
 	s.T.Helper()
 	tree := s.Tree("/etc", "/usr/local", "/opt", "/root", "/tmp", "/var/lib/teleport").Without(
-		Store+"/updates.yaml", Store+"/find.json", Store+"/history.json", Store+"/update.lock", Store+"/fetch.lock", Store+"/partial",
+		Store+"/updates.yaml", Store+"/find.json", Store+"/history.json", Store+"/update_config.yaml", Store+"/update.lock", Store+"/fetch.lock", Store+"/partial",
 		"/var/lib/teleport/proc", Store+"/1.0.0/backup")
 	tree["configuration"] = s.configuration()
 	for _, property := range []string{"MainPID", "InvocationID", "NRestarts", "ActiveState", "UnitFileState"} {

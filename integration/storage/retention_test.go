@@ -70,7 +70,7 @@ func TestOnlyWhatNobodyNeedsIsRemoved(t *testing.T) {
 	}
 	left := func(after string, versions ...string) {
 		t.Helper()
-		want := append(versions, "updates.yaml", "update.lock", "fetch.lock", "find.json", "history.json")
+		want := append(versions, "updates.yaml", "update.lock", "fetch.lock", "find.json", "history.json", "update_config.yaml")
 		for _, l := range litter {
 			if l.stays {
 				want = append(want, l.name)
@@ -91,7 +91,7 @@ func TestOnlyWhatNobodyNeedsIsRemoved(t *testing.T) {
 		}
 	}
 	throw(true)
-	strangers := s.Tree(store).Without(store+"/1.0.0", store+"/1.1.0", store+"/updates.yaml", store+"/find.json", store+"/history.json", store+"/update.lock", store+"/fetch.lock")
+	strangers := s.Tree(store).Without(store+"/1.0.0", store+"/1.1.0", store+"/updates.yaml", store+"/find.json", store+"/history.json", store+"/update_config.yaml", store+"/update.lock", store+"/fetch.lock")
 	maps.DeleteFunc(strangers, func(path, _ string) bool {
 		return slices.ContainsFunc(litter, func(l struct {
 			name, script string

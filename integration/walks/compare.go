@@ -279,7 +279,7 @@ func (d *differences) remains() {
 		return
 	}
 	// The next answer of find takes the place of one that was half written.
-	known := []string{"updates.yaml", "update.lock", "fetch.lock", "find.json", "find.json.new", "history.json", "history.json.new", "partial", "original"}
+	known := []string{"updates.yaml", "update.lock", "fetch.lock", "find.json", "find.json.new", "history.json", "history.json.new", "update_config.yaml", "partial", "original"}
 	entries, err := os.ReadDir(d.h.versions())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.fail(err)

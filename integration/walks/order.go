@@ -12,6 +12,9 @@ import (
 	"teleport-update/internal/durable"
 )
 
+// reportFile has the agent report to its cluster.
+const reportFile = "10-teleport-update-report.conf"
+
 // recorder looks at the changing calls of a run. It keeps what they amount to, in
 // order, and every case in which something that a later step counts on was not on
 // stable storage when that step came.
@@ -186,6 +189,12 @@ func (r *recorder) named(path string, c trace.Call) {
 	}
 }
 
+// told reports whether a file of the store only tells somebody something: no step counts
+// on it.
+func told(name string) bool {
+	return name == "find.json" || name == "history.json" || name == "update_config.yaml"
+}
+
 // put and gone note what a change of a name means.
 func (r *recorder) put(path string) {
 	name := r.name(path)
@@ -210,13 +219,15 @@ func (r *recorder) put(path string) {
 		r.event("unit")
 	case strings.HasSuffix(name, ".wants/"+filepath.Base(r.h.unit())):
 		r.event("agent enabled")
+	case filepath.Base(path) == reportFile:
+		r.event("cluster report")
 	case strings.HasPrefix(name, "units/"):
 		r.event("updater's units")
 	case strings.HasPrefix(path, r.h.journal()+".unreadable-"):
 		r.event("journal kept aside")
 	case version && strings.Contains(rest, "/backup/"), version && strings.HasPrefix(rest, "original/"):
 		r.event("put " + rest)
-	case version && !strings.Contains(rest, "/") && rest != "find.json" && rest != "history.json":
+	case version && !strings.Contains(rest, "/") && !told(rest):
 		r.event("publish " + rest)
 	case strings.HasPrefix(name, "data/updater/"):
 		r.event("updater's copy")
@@ -237,12 +248,14 @@ func (r *recorder) gone(path string) {
 		r.event("link " + filepath.Base(path) + " goes")
 	case path == r.h.unit():
 		r.event("unit goes")
-	case strings.HasPrefix(name, "units/"):
+	case filepath.Base(path) == reportFile:
+		r.event("cluster report goes")
+	case strings.HasPrefix(name, "units/") && filepath.Base(path) != "teleport.service.d":
 		r.event("updater's units go")
 	case version && strings.HasSuffix(rest, "/backup/backup.yaml") && !strings.HasPrefix(rest, "partial/"),
 		version && filepath.Dir(rest) == "original":
 		r.event("drop " + rest)
-	case version && !strings.Contains(rest, "/") && rest != "find.json" && rest != "history.json":
+	case version && !strings.Contains(rest, "/") && !told(rest):
 		r.event("remove " + rest)
 	case name == "data/versions":
 		r.event("remove the store")

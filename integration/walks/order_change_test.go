@@ -27,7 +27,7 @@ func TestOrderOfTheFirstEnable(t *testing.T) {
 	s.does(args("enable"),
 		"publish 1.1.0", "updater's copy", "updater's units",
 		"journal: begun", "put original/backup/sqlite.db", "put original/backup/backup.yaml", "journal: begun, backup taken",
-		"put original/tsh-*", "put original/teleport-*", "link tctl", "link tsh", "link teleport", "unit",
+		"put original/tsh-*", "put original/teleport-*", "link tctl", "link tsh", "link teleport", "unit", "cluster report",
 		"journal: switched, backup taken", "journal: proven, backup taken", "put original/before.json", "configuration", "journal removed")
 }
 
@@ -112,7 +112,7 @@ func TestOrderOfTheUpdatersOwnLink(t *testing.T) {
 	s := stage(t, "")
 	s.brings("1.0.0")
 	s.does(args("enable"), "publish 1.0.0", "updater's copy", "updater's units",
-		"journal: begun", "link tbot", "link tctl", "link tsh", "link teleport", "unit", "journal: switched", "journal: proven",
+		"journal: begun", "link tbot", "link tctl", "link tsh", "link teleport", "unit", "cluster report", "journal: switched", "journal: proven",
 		"put original/before.json", "configuration", "link teleport-update", "journal removed")
 }
 

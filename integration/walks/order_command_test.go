@@ -46,7 +46,7 @@ func TestOrderOfRepairingWithOtherPrograms(t *testing.T) {
 }
 
 func TestOrderOfUninstall(t *testing.T) {
-	last := []string{"updater's units go", "remove the updater's copy", "remove the store"}
+	last := []string{"cluster report goes", "updater's units go", "remove the updater's copy", "remove the store"}
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprint("keep agent ", keep), func(t *testing.T) {
 			s := stage(t, "1.0.0")
@@ -73,7 +73,7 @@ func TestOrderOfUninstallAfterTheConfigurationWasLost(t *testing.T) {
 	s.ends(1, "names no active version", args("uninstall", "--keep-agent"))
 	s.must("enable")
 	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
-		"unit goes", "updater's units go", "remove the updater's copy", "remove the store")
+		"unit goes", "cluster report goes", "updater's units go", "remove the updater's copy", "remove the store")
 }
 
 // Where updates.yaml was lost, an enable that comes to nothing is not the first: what
@@ -98,7 +98,7 @@ func TestOrderOfAnEnableThatFailsAfterTheConfigurationWasLost(t *testing.T) {
 	s.wants("1.1.0")
 	s.must("enable")
 	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",
-		"link tsh", "link teleport", "unit", "updater's units go", "remove the updater's copy", "remove the store")
+		"link tsh", "link teleport", "unit", "cluster report goes", "updater's units go", "remove the updater's copy", "remove the store")
 }
 
 func TestOrderOfAnUninstallThatCannotBe(t *testing.T) {

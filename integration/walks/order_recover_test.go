@@ -79,7 +79,7 @@ func TestOrderOfUndoingTheFirstEnable(t *testing.T) {
 	s.wants("1.1.0")
 	s.cutAt("journal: switched, backup taken", "enable")
 	s.does(args("recover"),
-		"journal: rolling_back, backup taken", "unit", "link tctl goes", "link tsh", "link teleport",
+		"journal: rolling_back, backup taken", "unit", "cluster report goes", "link tctl goes", "link tsh", "link teleport",
 		"the database is written", "journal: restored, backup taken",
 		"updater's units go", "remove the updater's copy", "remove 1.1.0", "remove original", "configuration", "journal removed")
 }
@@ -94,7 +94,7 @@ func TestOrderOfUndoingTheFirstEnableOverALink(t *testing.T) {
 	s.wants("1.1.0")
 	s.cutAt("journal: switched", "enable")
 	s.does(args("recover"),
-		"journal: rolling_back", "unit", "link tctl goes", "link tsh", "link teleport", "journal: restored",
+		"journal: rolling_back", "unit", "cluster report goes", "link tctl goes", "link tsh", "link teleport", "journal: restored",
 		"updater's units go", "remove the updater's copy", "remove 1.1.0", "remove original", "configuration", "journal removed")
 }
 

@@ -11,6 +11,9 @@ const (
 	SecondName = "/usr/bin/teleport-updater"
 	RunDir     = "/run/teleport-update" // what is known of this boot
 	Hooks      = "/etc/teleport-update/hooks"
+	// AgentRunDir is where the agent leaves the id of its updater, for nobody but root and
+	// the agent's user.
+	AgentRunDir = "/run/teleport-update-agent"
 	// AgentUnit is the systemd unit of the agent.
 	AgentUnit = "teleport.service"
 )
