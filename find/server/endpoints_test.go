@@ -17,7 +17,7 @@ var (
 
 // The threat model has a row for each endpoint that the code has.
 func TestTheThreatModelHasEachEndpoint(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "threat-model.md"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "development", "threat-model.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
