@@ -169,7 +169,7 @@ func TestAClusterThatNamesNoVersionChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	const none = "the cluster names no version for this host"
 	w.Wants("")
-	w.says(t, 1, none+", and there is none on it; nothing was changed: have the cluster name one", w.Enable()...)
+	w.says(t, 1, none+", and there is none on it; nothing was changed: set a version in the cluster", w.Enable()...)
 	w.says(t, 1, "there is no active version to pin", "pin")
 	w.says(t, 1, "there is no active version to pin", "pin", V1)
 
