@@ -131,7 +131,7 @@ func TestARollbackByHandIsOfflineAndHoldsTheVersionBack(t *testing.T) {
 	}
 
 	// A second one does not swing back by itself.
-	s.Refused("a second rollback", []string{"rollback from 1.1.0 already", "teleport-update rollback 1.1.0"}, updater, "rollback")
+	s.Refused("a second rollback", []string{"already a rollback, from 1.1.0", "teleport-update rollback 1.1.0"}, updater, "rollback")
 	s.Must(updater, "rollback", "1.1.0")
 	s.Serves("1.1.0")
 	s.Whole("the database", s.Live(), 2)

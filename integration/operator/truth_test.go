@@ -44,7 +44,7 @@ func TestStatusAndVerifyKnowTheAgent(t *testing.T) {
 	s.RunsFrom(s.Executable("1.0.0"))
 	s.Must("ln", "-sfn", store+"/1.1.0/bin/teleport", linkDir+"/teleport")
 	s.StatusIs("needs_attention")
-	s.unwell("the agent runs version 1.0.0, and version 1.1.0 is linked")
+	s.unwell("the agent runs version 1.0.0, and the links lead to version 1.1.0")
 	s.Must("systemctl", "restart", "teleport")
 	s.Serves("1.1.0")
 	s.StatusIs("idle")
