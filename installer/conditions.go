@@ -43,6 +43,7 @@ const (
 	GroupUnknown       ConditionType = "group_unknown"     // find has groups, and not this host's
 	RestartPending     ConditionType = "restart_pending"   // the agent differs from its unit
 	PackageLeft        ConditionType = "package_left"
+	VersionsLeft       ConditionType = "versions_left" // that nothing needs
 	Unproven           ConditionType = "unproven"
 )
 
@@ -76,6 +77,7 @@ var conditionTypes = []conditionType{
 	{GroupUnknown, StateIdle, "find has groups, and not the one that this host names: the host is treated as one that names no group"},
 	{RestartPending, StateIdle, "the agent runs with other arguments, variables or as another user than its unit says: a reload keeps those that it was started with"},
 	{PackageLeft, StateIdle, "the package that brought the agent is not removed yet"},
+	{VersionsLeft, StateIdle, "versions that nothing needs cannot be removed and take space"},
 	{Unproven, StateIdle, "the agent was not running at the switch; a run of the timer proves the version once the agent was healthy for the health window"},
 }
 
@@ -126,6 +128,9 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 	}
 	if len(c.Status.PackagesLeft) > 0 {
 		add(PackageLeft, &c.Status.PackagesLeft[0].Since, "%s", describeLeft(c.Status.PackagesLeft))
+	}
+	if r.oldVersionsLeft != "" {
+		add(VersionsLeft, nil, "%s", r.oldVersionsLeft)
 	}
 	if c.Status.Unproven {
 		add(Unproven, lastTime(c), "the agent was not running at the switch to version %s", c.Spec.ActiveVersion)

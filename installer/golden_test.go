@@ -61,6 +61,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		agent   func(u *systemd.Unit, executes *string)
 		starts  string // the words with which the agent was started
 		ticks   state.Ticks
+		left    string // a version whose removal did not end
 	}{
 		"never-enabled":    {},
 		"idle":             {c: enabled(nil), answer: wants11},
@@ -103,6 +104,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			c.Status.Refused = &state.Refused{Version: "1.2.0", Edition: version.Enterprise, Reason: "there is no backup"}
 			c.Status.PackagesLeft = []state.PackageLeft{{Package: state.Package{Kind: "deb", Name: "teleport", Version: "1"}, Since: noon, Error: "it is locked"}}
 		}), answer: wants12},
+		"versions-left": {c: enabled(nil), answer: wants11, left: "0.9.0"},
 		"cut-off":       {c: enabled(nil), answer: wants12, journal: journal("switched")},
 		"uninstalling":  {c: enabled(nil), journal: journal("uninstalling")},
 		"newer-journal": {c: enabled(nil), journal: journal("switched"), newer: true},
@@ -126,6 +128,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		i.Paths.RunDir = filepath.Join(root, "run")
 		must(t, s.ticks.Save(i.Paths.Ticks()))
 		i.Connect = sightOf(i, s.agent)
+		if s.left != "" {
+			writeFile(t, filepath.Join(i.Paths.Versions(), s.left, "bin", "teleport"), "")
+		}
 		if s.starts != "" {
 			i.Processes.Proc = filepath.Join(root, "proc")
 			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "cmdline"), strings.ReplaceAll(s.starts, " ", "\x00")+"\x00")

@@ -181,11 +181,7 @@ func (i *Installer) makeRoom(ctx context.Context, remove func(state.Config)) {
 // something new comes and makes room.
 func (i *Installer) tidy(ctx context.Context) {
 	c, err := i.Paths.LoadConfig()
-	known := []string{c.Spec.ActiveVersion, c.Status.PreviousVersion}
-	if f := c.Status.Failed; f.Kept(i.Now()) {
-		known = append(known, f.Version)
-	}
-	if err != nil || c.Spec.ActiveVersion == "" || !i.Store.HasBesides(known...) {
+	if err != nil || c.Spec.ActiveVersion == "" || !i.hasOldVersions(i.Needed(c)) {
 		return
 	}
 	unlock, err := state.Lock(ctx, i.Paths.FetchLock(), 0)

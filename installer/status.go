@@ -66,7 +66,8 @@ type Report struct {
 	Failing    *FailingReport  `json:"failing"`
 	Unstable   *state.Unstable `json:"unstable"`
 
-	groupUnknown bool // to find
+	groupUnknown    bool // to find
+	oldVersionsLeft string
 }
 
 // FailingReport is about runs of the timer that fail.
@@ -178,6 +179,9 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 			r.Failing.NextAttempt = &f.NextAttempt
 		}
 	}
+	if r.OpenTransaction == nil {
+		r.oldVersionsLeft = i.oldVersionsLeft(c)
+	}
 	if u := ticks.Unstable; u != nil && u.Release == c.Active() {
 		r.Unstable = u
 	}
@@ -267,7 +271,7 @@ func (r Report) Text(w io.Writer) {
 		line("Unproven", "the agent was not running at the switch to this version")
 	}
 	for _, c := range r.Conditions {
-		if c.Type == GroupUnknown || c.Type == RestartPending {
+		if c.Type == GroupUnknown || c.Type == RestartPending || c.Type == VersionsLeft {
 			line("Note", c.Message)
 		}
 	}

@@ -43,6 +43,9 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		}
 		findings = append(findings, f)
 	}
+	if left := i.oldVersionsLeft(c); left != "" && !host.Exists(i.Paths.Journal()) {
+		findings = append(findings, Finding{Subject: "old versions", OK: true, Detail: left})
+	}
 	for _, text := range exposed(c.Spec) {
 		findings = append(findings, Finding{Subject: "template", Detail: text})
 	}

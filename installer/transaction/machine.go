@@ -211,12 +211,15 @@ func (m *Machine) cleanUp(ctx context.Context) {
 // Retain removes what nothing needs any more; the version that failed last stays for
 // its next attempt. Failing to is a warning: it must not make a transaction that held
 // look like one that did not.
-func (m *Machine) Retain(c state.Config) {
-	needed := versions.Needed{Releases: []versions.Release{c.Active(), c.Previous()}}
+func (m *Machine) Retain(c state.Config) { m.retain(m.Needed(c)) }
+
+// Needed is what the configuration says to be needed.
+func (m *Machine) Needed(c state.Config) versions.Needed {
+	needed := versions.Needed{Releases: []versions.Release{c.Active(), c.Previous()}, LinkDirs: m.Paths.LinkDirs()}
 	if f := c.Status.Failed; f.Kept(m.Now()) {
 		needed.Failed, needed.FailedSHA256 = f.Release(), f.SHA256
 	}
-	m.retain(needed)
+	return needed
 }
 
 // DropFailed is Retain where room is wanted: the version that failed goes, too, unless
