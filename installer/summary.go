@@ -8,6 +8,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/trust"
 )
 
 // Summary is what everybody on the host may read of status: no address, no path and no
@@ -49,12 +50,20 @@ func (r Report) summary(now time.Time) Summary {
 // Settle is for the end of a command that may have changed something: the history has
 // the switch that was made, everybody may read how the host is, and hooks are run.
 func (i *Installer) Settle(ctx context.Context, command string) {
-	added := i.noteSwitch(command)
+	var added *state.Switch
+	if i.storeIsOurs() {
+		added = i.noteSwitch(command)
+	}
 	i.publish(ctx)
 	if added != nil {
 		i.runHooks(ctx, *added)
 	}
 }
+
+// storeIsOurs reports whether nobody but root can have root write elsewhere through the
+// folder of the versions, or have written what is in it. Commands refuse to work there;
+// what comes after them must not, either.
+func (i *Installer) storeIsOurs() bool { return trust.Path(i.Paths.Versions()) == nil }
 
 // publish writes down how the host is, for those who do not ask this program.
 func (i *Installer) publish(ctx context.Context) {
@@ -68,8 +77,11 @@ func (i *Installer) publish(ctx context.Context) {
 		i.Log.Debug("how the host is could not be written down", "error", err)
 		return
 	}
-	if err := i.settleReport(r); err != nil {
-		i.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
+	ours := i.storeIsOurs()
+	if ours {
+		if err := i.settleReport(r); err != nil {
+			i.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
+		}
 	}
 	if i.Paths.RunDir != "" {
 		data, err := json.MarshalIndent(r.summary(i.Timestamp()), "", "  ")
@@ -80,7 +92,7 @@ func (i *Installer) publish(ctx context.Context) {
 			i.Log.Debug("the summary of status could not be written", "error", err)
 		}
 	}
-	if dir == "" {
+	if dir == "" || !ours {
 		return
 	}
 	var text bytes.Buffer
