@@ -20,8 +20,9 @@ func (b block) isShown() bool {
 
 // onTerminal is a command as a person runs it: what it prints differs there.
 func onTerminal(c host.Command) host.Command {
-	c.Env = append(slices.Clone(c.Env), "GUIDE="+c.Args[2])
-	c.Args = []string{"script", "--quiet", "--return", "--command", `sh -euc "$GUIDE"`, "/dev/null"}
+	c.Env = append(slices.Clone(c.Env), "TERM=xterm", "GUIDE="+c.Args[2])
+	// So wide that no line is broken: that would depend on what differs from host to host.
+	c.Args = []string{"script", "--quiet", "--return", "--command", `stty cols 500; sh -euc "$GUIDE"`, "/dev/null"}
 	return c
 }
 
