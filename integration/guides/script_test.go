@@ -76,7 +76,7 @@ func TestTheInstallScriptManagesWithoutAPackageManager(t *testing.T) {
 	// wget alone will do, and so will a script that came on media.
 	s.mustSh("rm -f /usr/bin/curl; ln -s /bin/busybox /usr/local/bin/wget")
 	s.Write("/root/install.sh", installScript(t))
-	if r := s.sh("sh /root/install.sh"); r.Code != 1 || !strings.Contains(r.Stderr, "which server?") {
+	if r := s.sh("sh /root/install.sh"); r.Code != 1 || !strings.Contains(r.Stderr, "no server is named") {
 		t.Errorf("without a server: exit code %d\n%s", r.Code, r.Stderr)
 	}
 }
