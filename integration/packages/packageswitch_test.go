@@ -80,7 +80,7 @@ func packageAfterACut(t *testing.T, m manager) {
 	s.Untouched("a removal that was refused", func() {
 		r := m.try(s, "remove", "teleport-update")
 		said := r.Stdout + r.Stderr
-		if r.Code == 0 || !strings.Contains(said, "not finished") || !strings.Contains(said, "newer updater") {
+		if r.Code == 0 || !strings.Contains(said, "a transaction is open") || !strings.Contains(said, "newer updater") {
 			t.Errorf("exit code %d of a removal with an open switch:\n%s%s", r.Code, r.Stdout, r.Stderr)
 		}
 	})
