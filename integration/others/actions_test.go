@@ -155,7 +155,7 @@ func withFiles() (all []action) {
 // withTrees takes versions away.
 func withTrees() (all []action) {
 	const (
-		removed, back    = `mv $STORE/V $ASIDE/V; `, `[ -e $STORE/V ] || [ ! -e $ASIDE/V ] || mv $ASIDE/V $STORE/V; `
+		removed, back    = `mv $STORE/V $ASIDE/V; `, `[ ! -e $ASIDE/V ] || { rm -rf $STORE/V; mv $ASIDE/V $STORE/V; }; `
 		unusable, usable = `chmod 000 $STORE/V/bin/teleport; `, `[ ! -e $STORE/V ] || chmod 755 $STORE/V/bin/teleport; `
 	)
 	for _, v := range [][2]string{{"the old version", "$OLD"}, {"the new version", "$NEW"}} {

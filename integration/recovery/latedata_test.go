@@ -132,7 +132,7 @@ func TestARecoveryBeforeTheDataAreThereTouchesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Wait(t, patience, func() error { return s.Executes(store + "/1.1.0/bin/teleport") })
-	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "is not mounted yet") {
+	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "what goes back is not there yet") {
 		t.Fatalf("the recovery found the data: this test shows nothing\n%s", log)
 	}
 	s.LinkedFiles("1.1.0")
