@@ -115,7 +115,7 @@ func readObject(data []byte) (object, error) {
 		}
 		name := token.(string) // the decoder has made sure
 		if seen[name] {
-			return nil, fmt.Errorf("%.40q is there twice", name)
+			return nil, fmt.Errorf("%.40q appears twice", name)
 		}
 		seen[name] = true
 		var value json.RawMessage

@@ -62,7 +62,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"cut after a comma", `{` + rest + `,`, "it breaks off"},
 		{"a second object", `{` + rest + `}{}`, "follows"},
 		{"garbage after the object", `{` + rest + `}x`, "follows"},
-		{"a name twice", `{` + rest + `,"agent_version":"6.6.6"}`, `"agent_version" is there twice`},
+		{"a name twice", `{` + rest + `,"agent_version":"6.6.6"}`, `"agent_version" appears twice`},
 		{"a name twice, once escaped", `{` + rest + `,"\u0061gent_version":"6.6.6"}`, "twice"},
 		{"a name twice, first null", `{"agent_version":null,` + rest + `}`, "twice"},
 		{"a nested name twice", `{"edition":"oss","auto_update":{"agent_version":"1.0.0","agent_version":"2.0.0"}}`, "auto_update: "},

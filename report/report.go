@@ -44,7 +44,7 @@ var ErrNone = errors.New("no join token for reports was given")
 type RemovedError struct{ why string }
 
 func (e *RemovedError) Error() string {
-	return e.why + ": the secret for reports was removed, and this host reports no more until \"teleport-update enable --report-token-file\" gives it a token"
+	return e.why + ": the secret for reports was removed, and this host does not report until \"teleport-update enable --report-token-file\" gives it a token"
 }
 
 // Reporter sends the reports of a host. All fields are needed.
@@ -78,11 +78,11 @@ func (r *Reporter) Send(ctx context.Context, proxy string, b find.Heartbeat) err
 	}
 	switch {
 	case c.Machine != r.machine():
-		return r.remove("the machine-id is another than when the token was given")
+		return r.remove("the machine-id has changed since the token was given")
 	case b.HostID == "":
 		return nil
 	case c.HostID != "" && !strings.EqualFold(c.HostID, b.HostID):
-		return r.remove("the host_uuid is another than when this host joined")
+		return r.remove("the host_uuid has changed since this host joined")
 	case c.Proxy != base.String():
 		return fmt.Errorf("the token for reports was given for %s, and find is asked at %s: nothing is sent there", c.Proxy, base)
 	}

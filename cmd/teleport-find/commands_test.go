@@ -253,7 +253,7 @@ func TestExamplesFromTheCommandLine(t *testing.T) {
 		{"5, suspended and enabled is suspended", "suspend", 0, "", "updates are suspended by autoupdate_config"},
 		{"5, it acts at once", "status", 0, "", "suspended: Updates are suspended: no host updates by itself, and no group goes on.\n    teleport-find enable\n"},
 		{"5, and back", "enable", 0, "", "autoupdate_config changed"},
-		{"6, a group that is not there", "host " + hostIDOf(s, "typo-1"), 0, "", "The host names the group typo, which the schedule does not have: the last one, prod, counts."},
+		{"6, a group that is not there", "host " + hostIDOf(s, "typo-1"), 0, "", "The host names the group typo, which is not in the schedule. It gets the answer of the last group, prod."},
 		{"6, it is counted and shown", "status", 0, "", `group "typo" is in no schedule: 1 hosts name it`},
 		{"2, a host of ten that breaks is within 90 %", "status", 2*time.Hour + 10*time.Minute, "dev-3", "waiting: Group staging starts at Mon 2025-06-02 15:00 UTC."},
 		{"2, and is shown", "status dev", 0, "dev-3", "9 of 10"},

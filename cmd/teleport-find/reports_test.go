@@ -138,7 +138,7 @@ func TestNoAcknowledgedReportIsLost(t *testing.T) {
 		says string
 	}{
 		{"tokens", 0, "all groups"},
-		{"tokens add web", 1, "there is a token web already"},
+		{"tokens add web", 1, "the token web exists already"},
 		{"tokens add Web", 1, "is not one of a-z"},
 		{"tokens add short --expires soon", 1, "a duration such as 24h"},
 		{"tokens add dev --group dev --expires 24h", 0, "teleport-find-"},

@@ -38,7 +38,7 @@ Example: a version that breaks one host of five on staging
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "hosts", Usage: "how many hosts, `N` in each group or GROUP=N; may be repeated (default: 10)"},
 			&cli.StringSliceFlag{Name: "failure-rate", Usage: "the part `P` of the hosts on which the version is rolled back, such as 5%, or GROUP=P; may be repeated"},
-			&cli.StringSliceFlag{Name: "loss-rate", Usage: "the part `P` of the hosts that are not heard of again once they have begun to update, or GROUP=P; may be repeated"},
+			&cli.StringSliceFlag{Name: "loss-rate", Usage: "the part `P` of the hosts that begin to update and never report again, or GROUP=P; may be repeated"},
 			&cli.DurationFlag{Name: "poll", Value: 10 * time.Minute, Usage: "how often hosts ask, a `DURATION`"},
 			&cli.DurationFlag{Name: "spread", Value: 5 * time.Minute, Usage: "a random `DURATION` up to this is added to it"},
 			&cli.DurationFlag{Name: "update-time", Value: 3 * time.Minute, Usage: "the `DURATION` of an update"},

@@ -58,7 +58,7 @@ func (o Order) Apply(c *Config, v *Version, r *Rollout, n Counts, now time.Time)
 	now = moment(now)
 	switch {
 	case v == nil:
-		return Result{}, refuse("no version is set, and so there is no rollout: see set-version")
+		return Result{}, refuse("there is no rollout, because no version is set: set one with \"teleport-find set-version\"")
 	case o.Verb == Reset:
 		next := NewRollout(c, v, now)
 		return Result{Rollout: next, Steps: []Step{{To: next.Status.State, Reason: ManualReset}}}, nil
@@ -155,7 +155,7 @@ func (o Order) row(s *step) (*order, error) {
 	case halted:
 		return nil, refuse("group %s is halted (%s): retry it, mark it done or roll it back", excerpt(s.g.Name), s.g.Halted.Reason)
 	case o.Verb == Retry:
-		return nil, refuse("group %s is %s, and not halted: there is nothing to retry", excerpt(s.g.Name), s.g.State)
+		return nil, refuse("group %s is %s, not halted: there is nothing to retry", excerpt(s.g.Name), s.g.State)
 	case o.Verb == StartUpdate && s.g.State == Canarying:
 		return nil, refuse("group %s waits for its canaries: --force goes on without them", excerpt(s.g.Name))
 	}
@@ -163,7 +163,7 @@ func (o Order) row(s *step) (*order, error) {
 }
 
 // What begins on counts that are not complete cannot choose hosts.
-const uncountedWords = "the server has not seen the reports of 25 minutes yet, and does not know which hosts there are"
+const uncountedWords = "the server has collected reports for less than 25 minutes, and does not know all hosts yet"
 
 func (s *step) refuseStart() string {
 	switch {
@@ -172,14 +172,14 @@ func (s *step) refuseStart() string {
 	case s.force:
 		return ""
 	case s.e.uncounted:
-		return uncountedWords + "; --force starts the group all the same, and without canaries"
+		return uncountedWords + "; --force starts the group anyway, without canaries"
 	case s.allMissing():
-		return "its hosts reported within a day, and none does now; --force starts it all the same, and without canaries"
+		return "its hosts reported within the last day, and none of them reports now; --force starts it anyway, without canaries"
 	}
 	for _, i := range s.e.before(s.place) {
 		g := &s.r.Status.Groups[i]
 		if g.State != Done || g.Halted != nil {
-			return fmt.Sprintf("group %s comes before it, and is not done; --force starts it all the same, and without canaries", excerpt(g.Name))
+			return fmt.Sprintf("group %s comes before it, and is not done; --force starts it anyway, without canaries", excerpt(g.Name))
 		}
 	}
 	return ""

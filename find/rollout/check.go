@@ -110,7 +110,7 @@ func (g Group) check(path string, strategy Strategy) error {
 	seen := make(map[Day]bool)
 	for i, day := range g.Days {
 		if seen[day] {
-			return fmt.Errorf("%s.days[%d]: %s is there twice", path, i, day)
+			return fmt.Errorf("%s.days[%d]: %s appears twice", path, i, day)
 		}
 		seen[day] = true
 	}

@@ -203,10 +203,10 @@ func (n *GroupCounts) judge(h *Host, state progress, hasFailed bool) {
 		n.note(h, h.Failed.Error)
 	case state == gone:
 		n.Failed++
-		n.note(h, "it began to update and was not heard of again")
+		n.note(h, "it began to update and has not reported since")
 	case state == timedOut:
 		n.TimedOut++
-		n.note(h, "it has not come to the version in time")
+		n.note(h, "it did not reach the version in time")
 	}
 }
 

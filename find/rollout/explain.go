@@ -25,7 +25,7 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	say("The rollout goes from %s to %s, by the schedule %s; updates are %s.", spec.StartVersion, spec.TargetVersion, spec.Schedule, a.Row.Mode)
 	if a.Group < 0 {
 		if spec.Schedule != Immediate {
-			say("The schedule has no groups, and no host is told to update.")
+			say("The schedule has no groups, so no host is told to update.")
 		}
 		return x
 	}
@@ -35,21 +35,21 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	case a.Matched:
 		say("The host is in group %s.", excerpt(g.Name))
 	case q.Group == "":
-		say("The host names no group: the last one, %s, counts.", excerpt(g.Name))
+		say("The host names no group. It gets the answer of the last group, %s.", excerpt(g.Name))
 	default:
-		say("The host names the group %s, which the schedule does not have: the last one, %s, counts.", excerpt(q.Group), excerpt(g.Name))
+		say("The host names the group %s, which is not in the schedule. It gets the answer of the last group, %s.", excerpt(q.Group), excerpt(g.Name))
 	}
 	say("Group %s is %s; its last change was at %s (%s).", excerpt(g.Name), g.State, Clock(g.LastUpdateTime), g.LastUpdateReason)
 	if g.Halted != nil {
-		say("It is halted since %s: %s.", Clock(g.Halted.Since), g.Halted.Message)
+		say("It has been halted since %s: %s.", Clock(g.Halted.Since), g.Halted.Message)
 	}
 	switch {
 	case g.State == Canarying && t.picked(q):
 		say("The host is one of %d canaries.", len(g.Canaries))
 	case g.State == Canarying:
-		say("The host is none of the %d canaries, for which the others wait.", len(g.Canaries))
+		say("The host is not one of the %d canaries. It waits for them.", len(g.Canaries))
 	case t.update == placeReached && t.plan == nil:
-		say("The plan of the group cannot be read, and none of its hosts is told to update.")
+		say("The plan of the group cannot be read, so none of its hosts is told to update.")
 	case t.update == placeReached:
 		x.Reasons = append(x.Reasons, t.placeWords(q.Host))
 	}
@@ -66,11 +66,11 @@ func (t *told) placeWords(host string) string {
 	place, there := t.plan.Place(ParseHostID(host))
 	switch {
 	case host == "":
-		return "The group has a plan, and a host that does not say which one it is has no place in it."
+		return "The group has a plan. The host did not say its ID, so it has no place in the plan."
 	case !there:
-		return "The host has no place in the plan of the group, since it came later or was on the version already: it is told once the group is done."
+		return "The host is not in the plan of the group: it came later, or was on the version already. It is told to update when the group is done."
 	case place <= t.last:
 		return fmt.Sprintf("The host has place %d of %d in the plan of the group, and places up to %d are told to update.", place+1, t.plan.Len(), t.last+1)
 	}
-	return fmt.Sprintf("The host has place %d of %d in the plan of the group, and only places up to %d are told to update yet.", place+1, t.plan.Len(), t.last+1)
+	return fmt.Sprintf("The host has place %d of %d in the plan of the group. So far, places up to %d are told to update.", place+1, t.plan.Len(), t.last+1)
 }

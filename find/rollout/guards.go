@@ -146,10 +146,10 @@ func (s *step) heldBack() bool {
 
 func (s *step) canaryMessage() string {
 	if c, r, ok := s.canaryWith(isFailed); ok {
-		return fmt.Sprintf("canary %s failed: %s", nameOf(c.Hostname, c.HostID), given(notEmpty(r.Error), "it began to update and was not heard of again"))
+		return fmt.Sprintf("canary %s failed: %s", nameOf(c.Hostname, c.HostID), given(notEmpty(r.Error), "it began to update and has not reported since"))
 	}
 	c, _, _ := s.canaryWith(isTimedOut)
-	return fmt.Sprintf("canary %s was told to update, and has not come to %s within %s", nameOf(c.Hostname, c.HostID), s.r.Spec.TargetVersion, s.config.jitter()+s.config.timeout())
+	return fmt.Sprintf("canary %s was told to update, and did not reach %s within %s", nameOf(c.Hostname, c.HostID), s.r.Spec.TargetVersion, s.config.jitter()+s.config.timeout())
 }
 
 func (s *step) failedMessage() string {
@@ -173,16 +173,16 @@ func (s *step) expiredMessage() string {
 }
 
 func (s *step) missingMessage() string {
-	return "hosts of the group reported within a day, and none does now: it does not start"
+	return "hosts of the group reported within the last day, and none of them reports now: the group does not start"
 }
 
 func (s *step) lostMessage() string {
 	c, _, _ := s.canaryWith(isLost)
-	return fmt.Sprintf("canary %s does not report any more, or was pinned or disabled", nameOf(c.Hostname, c.HostID))
+	return fmt.Sprintf("canary %s no longer reports, or was pinned or disabled", nameOf(c.Hostname, c.HostID))
 }
 
 func (s *step) shrunkMessage() string {
-	return fmt.Sprintf("less than %d %% of the %d hosts at the start are present: nobody can tell whether the others are gone or broken", s.config.threshold(), s.g.InitialCount)
+	return fmt.Sprintf("less than %d %% of the %d hosts at the start are present: the server cannot tell whether the others are gone or broken", s.config.threshold(), s.g.InitialCount)
 }
 
 func (s *step) slowMessage() string {
@@ -190,11 +190,11 @@ func (s *step) slowMessage() string {
 }
 
 func (s *step) brokenMessage() string {
-	return "its plan cannot be read, and no host is told to update"
+	return "its plan cannot be read, so no host is told to update"
 }
 
 func (s *step) heldBackMessage() string {
-	return fmt.Sprintf("%d hosts may be in flight, and the agents of as many are down already", s.n.Flight.Limit)
+	return fmt.Sprintf("%d hosts may be in flight, and the agents of as many hosts are down already", s.n.Flight.Limit)
 }
 
 func nameOf(hostname, id string) string {

@@ -217,7 +217,7 @@ const (
 	underway                  // was told
 	updated                   // is on the target
 	failed                    // has failed, and is not on the target
-	gone                      // had begun, and was not heard of again
+	gone                      // had begun, and has not reported since
 	timedOut                  // was told, and its time is over; or was never heard of
 	withdrawn                 // a person took it out: pinned, disabled
 )

@@ -30,7 +30,7 @@ func indexOf(ids []HostID, hosts []string) (*Index, error) {
 	for i := range ids {
 		slot, there := x.find(ids[i])
 		if there {
-			return nil, fmt.Errorf("host %s is there twice", excerpt(hosts[i]))
+			return nil, fmt.Errorf("host %s appears twice", excerpt(hosts[i]))
 		}
 		x.slots[slot] = uint32(i) + 1
 	}

@@ -76,7 +76,7 @@ func checkOrder(groups []Group, strategy Strategy, where func(i int) string) err
 			case !names[name]:
 				return fmt.Errorf("%s: there is no group %s in this schedule", path, excerpt(name))
 			case slices.Contains(g.Requires[:j], name):
-				return fmt.Errorf("%s: %s is there twice", path, excerpt(name))
+				return fmt.Errorf("%s: %s appears twice", path, excerpt(name))
 			}
 		}
 	}

@@ -193,7 +193,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 		}
 		w.tick()
 		w.want("done canary!canary_failed unstarted")
-		if got := w.refused(order(Retry, "a")); !strings.Contains(got, "group a is done, and not halted: there is nothing to retry") {
+		if got := w.refused(order(Retry, "a")); !strings.Contains(got, "group a is done, not halted: there is nothing to retry") {
 			t.Error(got)
 		}
 	})

@@ -139,7 +139,7 @@ func (v *sight) immediate(o *Outlook) {
 }
 
 func (v *sight) beginning(o *Outlook) {
-	o.Sentence = fmt.Sprintf("The rollout of %s begins at the next look of the server, within ten seconds.", v.target)
+	o.Sentence = fmt.Sprintf("The rollout of %s begins within ten seconds.", v.target)
 }
 
 func (v *sight) empty(o *Outlook) {
@@ -149,9 +149,9 @@ func (v *sight) empty(o *Outlook) {
 
 func (v *sight) halted(o *Outlook) {
 	g := v.first(isHalted)
-	o.Sentence = fmt.Sprintf("Group %s is halted since %s: %s. None of its hosts is told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
+	o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. None of its hosts is told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
 	if g.Halted.Reason == Expired {
-		o.Sentence = fmt.Sprintf("Group %s is halted since %s: %s. No more of its hosts are told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
+		o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. No more of its hosts are told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
 	}
 	o.Commands = []string{"retry " + shellWord(g.Name), "mark-done " + shellWord(g.Name), "rollback " + shellWord(g.Name)}
 }
@@ -187,7 +187,7 @@ var helps = map[State]map[ConditionType][]string{
 func (v *sight) stalled(o *Outlook) {
 	g := v.first(isPointedOut)
 	c := g.Conditions[0]
-	o.Sentence = fmt.Sprintf("Group %s does not go on since %s: %s.", excerpt(g.Name), Clock(c.Since), c.Message)
+	o.Sentence = fmt.Sprintf("Group %s has not gone on since %s: %s.", excerpt(g.Name), Clock(c.Since), c.Message)
 	for _, help := range helps[g.State][c.Type] {
 		o.Commands = append(o.Commands, help+" "+shellWord(g.Name))
 	}
@@ -207,7 +207,7 @@ func (v *sight) rolledBack(o *Outlook) {
 }
 
 func (v *sight) done(o *Outlook) {
-	o.Sentence = fmt.Sprintf("Version %s has come to all groups.", v.target)
+	o.Sentence = fmt.Sprintf("Version %s is rolled out to all groups.", v.target)
 }
 
 func (v *sight) heldUp() bool {
@@ -230,9 +230,9 @@ func (v *sight) next() (next Start, ok bool) {
 
 func (v *sight) counting(o *Outlook) {
 	o.At = v.CompleteAt
-	o.Sentence = "The server does not know all hosts yet: no group goes on until they have had 25 minutes to report."
+	o.Sentence = "The server does not know all hosts yet. No group goes on until hosts have had 25 minutes to report."
 	if !o.At.IsZero() {
-		o.Sentence = fmt.Sprintf("The server does not know all hosts yet: no group goes on before %s, when they have had 25 minutes to report.", Clock(o.At))
+		o.Sentence = fmt.Sprintf("The server does not know all hosts yet. No group goes on before %s, when hosts have had 25 minutes to report.", Clock(o.At))
 	}
 }
 
@@ -294,7 +294,7 @@ func (v *sight) waiting(o *Outlook) {
 	o.At, o.Commands = next.At, []string{"start-update " + shellWord(next.Group)}
 	o.Sentence = fmt.Sprintf("Group %s starts at %s.", excerpt(next.Group), Clock(next.At))
 	if !next.At.After(v.Now) {
-		o.Sentence = fmt.Sprintf("Group %s starts at the next look of the server, within ten seconds.", excerpt(next.Group))
+		o.Sentence = fmt.Sprintf("Group %s starts within ten seconds.", excerpt(next.Group))
 	}
 }
 

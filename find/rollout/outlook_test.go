@@ -33,12 +33,12 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 		{"a mode of the config", regular(dev), func(w *world) { w.config.Spec.Agents.Mode = Disabled }, "disabled", "Updates are disabled: no host updates by itself, and no group goes on.", "enable", ""},
 		{"a mode of the version", regular(dev), func(w *world) { w.version.Spec.Agents.Mode = Suspended }, "suspended", "Updates are suspended by autoupdate_version: no host updates by itself, and no group goes on.", "apply -f FILE", ""},
 		{"example 10, for every host at once", regular(dev), func(w *world) { w.version = versionWith("", Immediate); w.tick() }, "immediate", "Every host is told to update to 17.2.1 at once.", "", ""},
-		{"before the first tick", regular(dev), func(w *world) {}, "beginning", "The rollout of 17.2.1 begins at the next look of the server, within ten seconds.", "", ""},
+		{"before the first tick", regular(dev), func(w *world) {}, "beginning", "The rollout of 17.2.1 begins within ten seconds.", "", ""},
 		{"a schedule without groups", "schedules: {critical: [" + dev + "]}", func(w *world) { w.tick() }, "empty", "The schedule regular has no groups: no host is told to update.", "apply -f FILE; reset", ""},
 		{"example 1, the hour is to come", regular(dev, prod), func(w *world) { w.begin("Mon 08:00") }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "start-update dev", "Mon 10:00"},
-		{"the hour has come", regular(dev, prod), func(w *world) { w.begin("Mon 10:30") }, "waiting", "Group dev starts at the next look of the server, within ten seconds.", "start-update dev", "Mon 10:30"},
+		{"the hour has come", regular(dev, prod), func(w *world) { w.begin("Mon 10:30") }, "waiting", "Group dev starts within ten seconds.", "start-update dev", "Mon 10:30"},
 		{"a server that has just started, long before the hour", regular(dev), func(w *world) { w.begin("Mon 08:00"); w.counted = false }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "start-update dev", "Mon 10:00"},
-		{"a server that has just started, in the hour", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.counted = false }, "counting", "The server does not know all hosts yet: no group goes on before Mon 2025-06-02 10:40 UTC, when they have had 25 minutes to report.", "", "Mon 10:40"},
+		{"a server that has just started, in the hour", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.counted = false }, "counting", "The server does not know all hosts yet. No group goes on before Mon 2025-06-02 10:40 UTC, when hosts have had 25 minutes to report.", "", "Mon 10:40"},
 		{"example 2, a part of the hosts", regular(dev), func(w *world) {
 			names := w.add("dev", 100, "17.2.0")
 			w.begin("Mon 10:30")
@@ -88,14 +88,14 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.alive(names[:5]...)
 			w.now = w.now.Add(10 * time.Minute)
 			w.tick()
-		}, "stalled", "less than 90 % of the 10 hosts at the start are present: nobody can tell whether the others are gone or broken.", "mark-done dev; rollback dev", ""},
+		}, "stalled", "less than 90 % of the 10 hosts at the start are present: the server cannot tell whether the others are gone or broken.", "mark-done dev; rollback dev", ""},
 		{"rolled back by hand", regular(dev, prod), func(w *world) {
 			w.add("dev", 2, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
 			w.order(Order{Verb: Rollback})
 		}, "rolledback", "dev was rolled back: its hosts are told to go back to 17.2.0.", "set-version VERSION; start-update dev; reset", ""},
-		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "done", "Version 17.2.1 has come to all groups.", "", ""},
+		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "done", "Version 17.2.1 is rolled out to all groups.", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t, tc.agents)

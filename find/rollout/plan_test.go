@@ -184,7 +184,7 @@ func TestTheIndexFindsEveryPlace(t *testing.T) {
 	} else if _, there := empty.Place(HostID{}); there {
 		t.Error("there is a host in an empty plan")
 	}
-	if _, err := NewIndex([]string{hosts[0], hosts[1], strings.ToUpper(hosts[0])}); err == nil || !strings.Contains(err.Error(), "is there twice") {
+	if _, err := NewIndex([]string{hosts[0], hosts[1], strings.ToUpper(hosts[0])}); err == nil || !strings.Contains(err.Error(), "appears twice") {
 		t.Errorf("a host with two places: %v", err)
 	}
 }

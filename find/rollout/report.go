@@ -86,7 +86,7 @@ func (r *Report) Check() error {
 	for name, group := range r.Spec.Groups {
 		for v, n := range group.Versions {
 			if n.Count < 0 {
-				return fmt.Errorf("spec.groups.%s.versions.%s.count: %d is no number of hosts", excerpt(name), excerpt(v), n.Count)
+				return fmt.Errorf("spec.groups.%s.versions.%s.count: %d is not a number of hosts", excerpt(name), excerpt(v), n.Count)
 			}
 		}
 	}

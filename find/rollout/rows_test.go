@@ -160,7 +160,7 @@ func TestRowsOfTheStateTable(t *testing.T) {
 			w.now = when("Mon 10:00") // the network is down
 			w.tick()
 			w.want("unstarted?HostsMissing")
-			if got := w.refused(Order{Verb: StartUpdate, Groups: []string{"a"}}); !strings.Contains(got, "none does now; --force") {
+			if got := w.refused(Order{Verb: StartUpdate, Groups: []string{"a"}}); !strings.Contains(got, "none of them reports now; --force") {
 				t.Error(got)
 			}
 			w.now = when("Mon 10:30")

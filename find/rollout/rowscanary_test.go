@@ -46,7 +46,7 @@ func rowsOfCanaries(row rowTest) {
 			w.pass(20*time.Minute, c)
 			w.want("canary unstarted")
 			w.pass(time.Minute, c)
-			w.want("canary!canary_failed unstarted") // began, and was not heard of again
+			w.want("canary!canary_failed unstarted") // began, and has not reported since
 			for more, limit := range map[string]time.Duration{"": time.Hour, ", timeout_seconds: 600": 10 * time.Minute, ", timeout_seconds: 600, jitter_seconds: 60": 11 * time.Minute} {
 				w, c = start(more)
 				w.pass(8 * time.Hour) // the time runs from its own report

@@ -277,7 +277,7 @@ func (r *Rollout) Check() error {
 		case g.ConfigStartHour < 0 || g.ConfigStartHour > 23:
 			return fmt.Errorf("%s.config_start_hour: %d is not an hour from 0 to 23", path, g.ConfigStartHour)
 		case g.Plan != nil && (g.Plan.LastActiveHostIndex < -1 || g.Plan.LastActiveHostIndex >= max(g.Plan.HostCount, 0)):
-			return fmt.Errorf("%s.plan.last_active_host_index: %d is no place among %d hosts", path, g.Plan.LastActiveHostIndex, g.Plan.HostCount)
+			return fmt.Errorf("%s.plan.last_active_host_index: %d is not a place among %d hosts", path, g.Plan.LastActiveHostIndex, g.Plan.HostCount)
 		}
 		names[g.Name] = true
 	}

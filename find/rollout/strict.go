@@ -141,7 +141,7 @@ func (d *decoder) structure(node *yaml.Node, path string, into reflect.Value) er
 		case field < 0:
 			return at(key, inner, "unknown field (there are "+strings.Join(names, ", ")+")")
 		case seen[key.Value]:
-			return at(key, inner, "it is there twice")
+			return at(key, inner, "it appears twice")
 		}
 		seen[key.Value] = true
 		if err := d.value(node.Content[i+1], inner, into.Field(field)); err != nil {
@@ -165,7 +165,7 @@ func (d *decoder) mapping(node *yaml.Node, path string, into reflect.Value) erro
 			return at(key, path, "want names")
 		}
 		if into.MapIndex(name).IsValid() {
-			return at(key, inner, "it is there twice")
+			return at(key, inner, "it appears twice")
 		}
 		value := reflect.New(into.Type().Elem()).Elem()
 		if err := d.value(node.Content[i+1], inner, value); err != nil {

@@ -108,7 +108,7 @@ var transitions = []transition{
 	},
 	{
 		from:  Canarying,
-		when:  "a canary failed, was rolled back, or began and was not heard of again",
+		when:  "a canary failed, was rolled back, or began and has not reported since",
 		holds: (*step).canaryFailed,
 		halt:  true, reason: CanaryFailed, message: (*step).canaryMessage,
 	},

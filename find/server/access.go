@@ -134,9 +134,9 @@ func (a *Access) Add(ctx context.Context, r AdminAccessRequest, audit store.Audi
 	case err != nil:
 		return made, err
 	case slices.ContainsFunc(tokens, func(t accessToken) bool { return t.name == r.Name }):
-		return made, refusef("there is an access token %s already: revoke it, or take another name", r.Name)
+		return made, refusef("the access token %s exists already: revoke it, or choose another name", r.Name)
 	case !slices.Contains(Roles, r.Role):
-		return made, refusef("the role %.40q is none of %v", r.Role, Roles)
+		return made, refusef("the role %.40q is not one of %v", r.Role, Roles)
 	case len(tokens) >= maxTokens:
 		return made, refusef("there are %d access tokens already", len(tokens))
 	}

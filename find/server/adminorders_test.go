@@ -40,7 +40,7 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 		{"groups that are no list", "POST", orders, `{"verb":"start-update","groups":"dev"}`, 400, "could not be read", "unstarted unstarted"},
 		{"a group that drives a terminal", "POST", orders, `{"verb":"start-update","groups":["\u001b[2J"]}`, 422, `no group \"\\x1b[2J\"`, "unstarted unstarted"},
 		{"too much of an order", "POST", orders, `{"verb":"` + strings.Repeat("x", maxResource) + `"}`, 400, "could not be read", "unstarted unstarted"},
-		{"before its turn", "POST", orders, `{"verb":"start-update","groups":["prod"]}`, 422, "group dev comes before it, and is not done; --force starts it all the same", "unstarted unstarted"},
+		{"before its turn", "POST", orders, `{"verb":"start-update","groups":["prod"]}`, 422, "group dev comes before it, and is not done; --force starts it anyway, without canaries", "unstarted unstarted"},
 		{"a dry run", "POST", orders + "?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, 200, `{"steps":[{"group":"dev","from":"unstarted","to":"canary","reason":"manual_start"}],"overview":{"state":"updating","sentence":"0 of 1 canaries of dev are on 17.2.1;`, "unstarted unstarted"},
 		{"start", "POST", orders, `{"verb":"start-update","groups":["dev"],"reason":"a fix"}`, 200, `"to":"canary"`, "canary unstarted"},
 		{"start without canaries", "POST", orders, `{"verb":"start-update","groups":["dev"],"force":true}`, 200, `"to":"active","reason":"manual_forced_start"`, "active unstarted"},
@@ -48,7 +48,7 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 		{"nothing to retry", "POST", orders, `{"verb":"retry","groups":["dev"]}`, 422, "there is nothing to retry", "done unstarted"},
 		{"roll all back", "POST", orders, `{"verb":"rollback"}`, 200, `"halted":true,"reason":"rollout_rolled_back"`, "rolledback unstarted!"},
 		{"begin again", "POST", orders, `{"verb":"reset"}`, 200, `{"steps":[{"to":"unstarted","reason":"manual_reset"}]`, "unstarted unstarted"},
-		{"why", "GET", "/v1/why?group=typo&host=" + hostUUID(1), "", 200, `"reasons":["The rollout goes from 17.2.0 to 17.2.1, by the schedule regular; updates are enabled.","The host names the group typo, which the schedule does not have: the last one, prod, counts."`, "unstarted unstarted"},
+		{"why", "GET", "/v1/why?group=typo&host=" + hostUUID(1), "", 200, `"reasons":["The rollout goes from 17.2.0 to 17.2.1, by the schedule regular; updates are enabled.","The host names the group typo, which is not in the schedule. It gets the answer of the last group, prod."`, "unstarted unstarted"},
 		{"all resources", "GET", "/v1/resources", "", 200, `{"resources":[{"kind":"autoupdate_config",`, "unstarted unstarted"},
 	} {
 		status, body := a.do(step.method, step.path, step.body)

@@ -141,7 +141,7 @@ func (c *Channels) Reload() error {
 func (c *Channels) Watch(ctx context.Context, every time.Duration) {
 	c.file.watch(ctx, every, func() {
 		if err := c.Reload(); err != nil {
-			c.opts.Log.Error("the channels file cannot be taken, the channels stay as they were", "error", err)
+			c.opts.Log.Error("the channels file cannot be used, channels stay as they were", "error", err)
 		}
 	})
 }

@@ -136,7 +136,7 @@ func TestChannelsFilesThatAreRefused(t *testing.T) {
 		{"no version", "a: {version: latest}", "version"},
 		{"critical, perhaps", "a: {version: 15.1.1, critical: maybe}", "is not true or false"},
 		{"no value", "a: {version: }", "is not a single value"},
-		{"twice", "a: {version: 15.1.1}\na: {version: 15.1.2}", "is there twice"},
+		{"twice", "a: {version: 15.1.1}\na: {version: 15.1.2}", "appears twice"},
 		{"plain http", "a: {forward: 'http://updates.example/v1/a'}", "use https"},
 		{"another scheme", "a: {forward: 'file:///etc/passwd'}", "must be https"},
 		{"a query", "a: {forward: 'https://updates.example/v1/a?b'}", "without a query"},

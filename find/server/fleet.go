@@ -162,7 +162,7 @@ func (e *SequenceError) Error() string {
 }
 
 // errBurst is the error of a host that reports all the time.
-var errBurst = fmt.Errorf("more than %d reports in a minute: this one was not taken", maxBurst)
+var errBurst = fmt.Errorf("more than %d reports in a minute: this report was refused", maxBurst)
 
 // take notes the report of a host that proves who it is, and says whether something
 // has to be in the store before anybody hears that the report was taken.

@@ -150,7 +150,7 @@ func eachPair(node *yaml.Node, what string, f func(name string, value *yaml.Node
 		case name.Kind != yaml.ScalarNode:
 			return fmt.Errorf("line %d: want a name", name.Line)
 		case seen[name.Value]:
-			return fmt.Errorf("line %d: %q is there twice", name.Line, name.Value)
+			return fmt.Errorf("line %d: %q appears twice", name.Line, name.Value)
 		}
 		seen[name.Value] = true
 		if err := f(name.Value, resolve(node.Content[i+1])); err != nil {

@@ -37,7 +37,7 @@ func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 		"of another version": {func(p *rollout.Plan) { p.Version = "17.2.2" }, "another plan"},
 		"of another start":   {func(p *rollout.Plan) { p.StartTime = start.Add(time.Second) }, "another plan"},
 		"with another host":  {func(p *rollout.Plan) { p.Hosts = append(p.Hosts, hostUUID(3)) }, "another plan"},
-		"with a host twice":  {func(p *rollout.Plan) { p.Hosts = []string{hostUUID(1), hostUUID(1)} }, "is there twice"},
+		"with a host twice":  {func(p *rollout.Plan) { p.Hosts = []string{hostUUID(1), hostUUID(1)} }, "appears twice"},
 		"of this rollout":    {func(*rollout.Plan) {}, ""},
 	} {
 		plan := sound

@@ -77,7 +77,7 @@ func (s *Static) Reload() error {
 func (s *Static) Watch(ctx context.Context, every time.Duration) {
 	s.file.watch(ctx, every, func() {
 		if err := s.Reload(); err != nil {
-			s.opts.Log.Error("the groups file cannot be taken, the answers stay as they were", "error", err)
+			s.opts.Log.Error("the groups file cannot be used, answers stay as they were", "error", err)
 		}
 	})
 }

@@ -180,7 +180,7 @@ func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.A
 	case err != nil:
 		return AdminToken{}, err
 	case before.Hash != "":
-		return AdminToken{}, refusef("there is a token %s already: revoke it, or take another name", r.Name)
+		return AdminToken{}, refusef("the token %s exists already: revoke it, or choose another name", r.Name)
 	case bad || len(r.Groups) > 1000:
 		return AdminToken{}, refusef("the groups of a token are at most 1000 names of at most 200 bytes")
 	case count >= maxTokens:

@@ -104,7 +104,7 @@ const (
 func (h *host) end(w *world) {
 	h.outcome = &rollout.Outcome{Target: h.target, State: rollout.OutcomeSucceeded, Time: w.now}
 	if h.fails && h.target == w.scenario.Version.Spec.Agents.TargetVersion {
-		h.outcome.State, h.outcome.Error = rollout.OutcomeRolledBack, "the new version does not hold (simulated)"
+		h.outcome.State, h.outcome.Error = rollout.OutcomeRolledBack, "the new version is not healthy (simulated)"
 		if h.failed != h.target {
 			h.failed, h.attempt = h.target, 0
 		}

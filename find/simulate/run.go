@@ -158,7 +158,7 @@ func (w *world) add(e Event) {
 func (w *world) say(group, what string) {
 	switch w.examples[group]++; w.examples[group] {
 	case maxExamples + 1:
-		w.add(Event{Group: group, What: "more hosts have such trouble"})
+		w.add(Event{Group: group, What: "more hosts have the same trouble"})
 	default:
 		if w.examples[group] <= maxExamples {
 			w.add(Event{Group: group, What: what})

@@ -196,7 +196,7 @@ func openFile(path string, mayCreate bool) (os.FileInfo, error) {
 		// Where there was a store, an empty file is the begin of a copy, or
 		// what is left of one for which there was no space.
 		if !mayCreate {
-			return nil, errors.New("the file is empty, and held a store before: stop the server, and restore a copy or begin anew")
+			return nil, errors.New("the file is empty, and held a store before: stop the server, and restore a copy or start with an empty one")
 		}
 		// SQLite would take it for a new database, and throw the log away.
 		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
@@ -286,14 +286,14 @@ func check(c *sqlite3.Conn) error {
 type damagedError struct{ detail string }
 
 func (e *damagedError) Error() string {
-	return "it is damaged (" + e.detail + "): stop the server, put it aside with the -wal and -shm beside it, and restore a copy or begin anew"
+	return "it is damaged (" + e.detail + "): stop the server, put it aside with the -wal and -shm beside it, and restore a copy or start with an empty one"
 }
 
 // explain puts SQLite's words into ours where there is something to do.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, sqlite3.NOTADB):
-		return errors.New("it is not an SQLite database: put it aside, and restore a copy or begin anew")
+		return errors.New("it is not an SQLite database: put it aside, and restore a copy or start with an empty one")
 	case errors.Is(err, sqlite3.CORRUPT):
 		return &damagedError{err.Error()}
 	case errors.Is(err, sqlite3.BUSY):

@@ -265,7 +265,7 @@ func (s *SQLite) current(ctx context.Context) error {
 	info, err := os.Lstat(s.path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.New("the file is gone: stop the server, remove the -wal and -shm beside it, and restore a copy or begin anew")
+			err = errors.New("the file is gone: stop the server, remove the -wal and -shm beside it, and restore a copy or start with an empty one")
 		}
 		return fmt.Errorf("the store %s: %w", s.path, err)
 	}

@@ -23,7 +23,7 @@ func refusedFind(name, says string, find http.HandlerFunc) hostile {
 func findCases() []hostile {
 	const (
 		notJSON = "not the JSON of a find endpoint"
-		twice   = "is there twice"
+		twice   = "appears twice"
 		jitter  = "want a whole number from 0 to 86400"
 	)
 	flat := func(version string) string {

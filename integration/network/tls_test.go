@@ -105,7 +105,7 @@ func TestAPrivateCAIsTrustedOnceItIsNamed(t *testing.T) {
 	// An edit with an error in it changes no answer.
 	f.edit("default: {agent_version: soon}\n")
 	host.Wait(t, patience, func() error {
-		if !strings.Contains(f.server.Output(), "the groups file cannot be taken") {
+		if !strings.Contains(f.server.Output(), "the groups file cannot be used") {
 			return fmt.Errorf("the server says nothing of it:\n%s", f.server.Output())
 		}
 		return nil
