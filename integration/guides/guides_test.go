@@ -222,7 +222,7 @@ var ofAServer = []string{"docs/find.md", "docs/rollouts.md"}
 // the host of a server.
 func (s *scene) spans(guide, text string) {
 	s.t.Helper()
-	for _, m := range span.FindAllStringSubmatch(text, -1) {
+	for _, m := range span.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
 		switch fields := strings.Fields(m[1]); fields[0] {
 		case "systemctl", "journalctl", "chmod", "teleport-find":
 			if len(fields) == 1 || fields[0] == "teleport-find" && (!slices.Contains(ofAServer, guide) || fields[1] == "serve" || fields[1] == "simulate" || unfinished.MatchString(m[1])) {
@@ -234,6 +234,9 @@ func (s *scene) spans(guide, text string) {
 		}
 	}
 }
+
+// fenced is what is run as a block, or what a screen shows.
+var fenced = regexp.MustCompile("(?ms)^```.*?^```$")
 
 // unfinished is a command with a word that people replace, or that lacks its file.
 var unfinished = regexp.MustCompile(` ([A-Z]+|apply)$`)
