@@ -217,10 +217,16 @@ func (i *Installer) bare() bool {
 
 // Unpin lets the version follow find again.
 func (i *Installer) Unpin(ctx context.Context) error {
+	const notPinned = "the host is not pinned; nothing to do"
 	if i.bare() {
+		i.Log.Info(notPinned)
 		return nil
 	}
 	return i.configure(ctx, func(c *state.Config) error {
+		if !c.Spec.Pinned {
+			i.Log.Info(notPinned)
+			return nil
+		}
 		c.Spec.Pinned = false
 		i.Log.Info("the version follows the cluster again", "version", c.Spec.ActiveVersion)
 		return nil
