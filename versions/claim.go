@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,13 +19,26 @@ import (
 // Claim, and a nil one, claim nothing.
 type Claim struct{ folder *os.File }
 
+// claimPatience is how long a folder that somebody has locked for himself is waited for. A
+// removal takes the folder's name away at once; everybody who may read a folder can lock
+// it, and must not stop an update by that.
+const claimPatience = 2 * time.Second
+
 // Take claims a folder in place of what was claimed before. A folder that was
-// removed meanwhile matches fs.ErrNotExist.
+// removed meanwhile matches fs.ErrNotExist. One that stays locked is not claimed, which
+// is no error.
 func (c *Claim) Take(dir string) error {
 	if c == nil {
 		return nil
 	}
-	folder, err := lockFolder(dir, unix.LOCK_SH)
+	folder, err := lockFolder(dir, unix.LOCK_SH|unix.LOCK_NB)
+	for end := time.Now().Add(claimPatience); errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+		folder, err = lockFolder(dir, unix.LOCK_SH|unix.LOCK_NB)
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

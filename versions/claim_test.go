@@ -87,6 +87,24 @@ type whileReceiving struct {
 
 func (w whileReceiving) Update(have, total int64) { w.do(); w.Progress.Update(have, total) }
 
+// Everybody who may read a version's folder can lock it, and must not stop updates by that.
+func TestAFolderThatSomebodyKeepsLockedStopsNobody(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	tree := publish(t, f, oss("1.1.0"))
+	theirs, err := lockFolder(tree.Dir, unix.LOCK_EX)
+	must(t, err)
+	defer theirs.Close()
+	var claim Claim
+	taken := make(chan error, 1)
+	go func() { taken <- claim.Take(tree.Dir) }()
+	select {
+	case err := <-taken:
+		must(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("it still waits")
+	}
+}
+
 // Who waits for a folder that is being removed must not take what has its inode for a
 // version.
 func TestAFolderThatLostItsNameIsNotClaimed(t *testing.T) {
@@ -95,8 +113,10 @@ func TestAFolderThatLostItsNameIsNotClaimed(t *testing.T) {
 	removal, err := lockFolder(tree.Dir, unix.LOCK_EX)
 	must(t, err)
 	took := make(chan error)
-	var claim Claim
-	go func() { took <- claim.Take(tree.Dir) }()
+	go func() {
+		_, err := lockFolder(tree.Dir, unix.LOCK_SH)
+		took <- err
+	}()
 	var id unix.Stat_t
 	must(t, unix.Fstat(int(removal.Fd()), &id))
 	waiting := regexp.MustCompile(fmt.Sprintf(`-> FLOCK .*:%d 0 EOF`, id.Ino))
