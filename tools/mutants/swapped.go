@@ -20,7 +20,7 @@ type pair struct {
 var pairs = []pair{
 	// The journal is on stable storage before the first change that it stands for,
 	// and the units that would recover are there before it.
-	{"installer/transaction/forward.go", "prepare", "InstallUnits", "enter:begun"},
+	{"installer/transaction/begin.go", "prepare", "InstallUnits", "enter:begun"},
 	// A backup before the version that may migrate is linked; nothing is restored
 	// before the journal says that it may be.
 	{"installer/transaction/step.go", "steps", "row:backup", "row:links"},
@@ -47,9 +47,9 @@ var pairs = []pair{
 	// back; the outcome before the journal goes.
 	{"installer/transaction/undo.go", "run", "enterRollingBack", "undo"},
 	{"installer/transaction/undo.go", "restoreUnit", "RestoreUnit", "tellSystemd"},
-	{"installer/transaction/undo.go", "closeUndone", "RemoveUnits", "Save"},
-	{"installer/transaction/undo.go", "closeUndone", "ForgetFirst", "Save"},
-	{"installer/transaction/undo.go", "closeUndone", "Save", "close"},
+	{"installer/transaction/undone.go", "closeUndone", "RemoveUnits", "Save"},
+	{"installer/transaction/undone.go", "closeUndone", "ForgetFirst", "Save"},
+	{"installer/transaction/undone.go", "closeUndone", "Save", "close"},
 
 	// Uninstalling: what would be refused changes nothing; updates are off, the journal says so, then the agent's files,
 	// then ours, the journal with them.

@@ -1,0 +1,107 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+)
+
+// prepare looks at everything that can stand in the way, changes nothing but
+// the updater's own units, and opens the journal.
+func (t *switching) prepare(ctx context.Context) error {
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.CheckUnit(sight.Unit); err != nil {
+		return err
+	}
+	if sight.State == state.AgentStopped {
+		// By a person, or just now by the shutdown of the host: then nobody could say
+		// whether the new version holds.
+		if stopping, err := t.agent.Stopping(ctx); err != nil {
+			return err
+		} else if stopping {
+			return fmt.Errorf("%w; %s", health.ErrHostStopping, StaysAsItIs(t.req.config))
+		}
+	}
+	if sight.State == state.AgentUnknown {
+		t.Log.Warn("systemd is not running here: links, unit and configuration are changed, the agent is not restarted")
+	}
+	database, err := t.PlanDatabase(ctx, t.req.config, t.req.Request)
+	if err != nil {
+		return err
+	}
+	if err := t.CheckRoom(database, t.req.tree.BackupDir()); err != nil {
+		return err
+	}
+	if err := t.holdDatabase(&database); err != nil {
+		return err
+	}
+	if database.Stop && sight.State.Wanted() {
+		// Before the agent is stopped in vain.
+		if err := t.waitUnused(ctx, t.UserPatience); err != nil {
+			return cannotSwitch(err, t.req.Request, StaysAsItIs(t.req.config))
+		}
+	}
+	var from *state.Tree
+	if tree, ok, err := t.Active(t.req.config); err != nil {
+		return err
+	} else if ok {
+		from = new(TreeOf(tree))
+	}
+	links, err := t.PlanLinks(t.req.tree)
+	if err == nil {
+		// That link is made once the version is proven, which is too late to find
+		// that it cannot be.
+		_, err = host.PlanUpdaterLink(t.Paths.LinkDir, t.req.tree)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	}
+	unit, err := host.ReadUnit(t.Paths.Unit())
+	if err != nil {
+		return err
+	}
+	if err := t.CanPlace(links, t.req.tree); err != nil {
+		return (&failure.Error{What: fmt.Errorf("put version %s in its place: %w", t.req.To.Short(), err), State: StaysAsItIs(t.req.config), Fix: "see that the folder can be written"}).Refused()
+	}
+	j := t.newJournal()
+	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
+	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
+	if host.Exists(t.Paths.Config()) {
+		if j.Config, err = t.req.config.Text(); err != nil {
+			return err
+		}
+	}
+	j.Packages.Found = t.AgentPackages(ctx)
+	fresh, err := t.InstallUnits(ctx, t.agent)
+	if err == nil {
+		err = t.suitRescuer(ctx, j)
+	}
+	if err == nil {
+		j.OwnUnits.Fresh = fresh
+		t.awaitMounts(database)
+		t.j = newRecord(t.Paths.Journal(), j)
+		err = t.j.enter(begun)
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	t.forgetMounts()
+	if fresh {
+		err = errors.Join(err, t.RemoveUnits(ctx, t.agent))
+	}
+	return err
+}
+
+// asFound is how a transaction found the agent.
+func (s Sight) asFound() state.Agent {
+	return state.Agent{State: s.State, UnitFile: s.UnitFileState, Program: s.ExecStart, InvocationID: s.InvocationID, MainPID: s.MainPID}
+}

@@ -1,0 +1,148 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/health"
+	"teleport-update/installer/state"
+)
+
+// bringBack sees the old version run, where it ran before, and watches it hold.
+// After an undoing that failed, and that the next run begins again, it only sees
+// that some agent runs: some agent beats none, as it does at boot.
+func (u *undoing) bringBack(ctx context.Context) error {
+	err := u.seeItBack(ctx)
+	_, unhealthy := errors.AsType[*health.UnhealthyError](err)
+	if err == nil || unhealthy || errors.Is(err, health.ErrHostStopping) || len(u.errs) > 0 || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
+		return err
+	}
+	return errors.Join(err, u.agent.Start(ctx))
+}
+
+func (u *undoing) seeItBack(ctx context.Context) error {
+	if len(u.errs) > 0 {
+		// First: what an agent writes from now on is not to be lost to another restore.
+		err := u.j.save(&u.j.Journal)
+		if u.j.Agent.State.Wanted() {
+			err = errors.Join(err, u.agent.Start(ctx))
+		}
+		return err
+	}
+	if err := u.settleReload(ctx); err != nil {
+		return err
+	}
+	if u.j.Watch.Over {
+		return nil
+	}
+	err := u.watchOld(ctx)
+	if _, fails := errors.AsType[*health.UnhealthyError](err); fails {
+		if moved, moveErr := u.moveFirstAside(ctx); moved || moveErr != nil {
+			if err = moveErr; err == nil {
+				err = u.watchOld(ctx)
+			}
+		}
+	}
+	unhealthy, ok := errors.AsType[*health.UnhealthyError](err)
+	if !ok {
+		return err
+	}
+	// It is tried once more, by the next run: then the journal is closed all the
+	// same. All is back in its place, and as long as the journal is open no other
+	// version can come and help.
+	if u.j.Watch.OldFails == "" {
+		return errors.Join(err, u.j.noteOldFails(unhealthy.Error()))
+	}
+	u.Log.Error("the version before is not healthy either; all of it is back in its place, and another version may help", "error", err)
+	return u.j.setVerdict(u.j.Verdict.Against, u.j.Verdict.Reason+"; and the version before is not healthy either: "+unhealthy.Error())
+}
+
+func (u *undoing) watchOld(ctx context.Context) error {
+	if u.j.Watch.OldServes {
+		return nil
+	}
+	sight, err := u.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if sight.mainFrom(u.j.To.Dir) {
+		// Started between a stop of ours and the links.
+		if err := u.noteIfStarted(sight); err != nil {
+			return err
+		}
+	}
+	if !u.j.Agent.State.Wanted() || sight.State == state.AgentUnknown {
+		return nil
+	}
+	if !u.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID {
+		return nil // nobody ever told it anything
+	}
+	dir := ""
+	if u.j.From != nil {
+		dir = u.j.From.Dir
+	}
+	// The old version is not asked for its ready_url: it serves as it served. Where
+	// nobody knows how long it is to be watched, the usual time is enough.
+	spec, _ := u.healthSpec()
+	w := watchOf(dir, state.HealthSpec{Window: spec.Window}, sight)
+	by := health.Restart
+	if sight.State == state.AgentRunning && sight.MainPID != 0 && !sight.mainFrom(u.j.To.Dir) {
+		by = health.Running // systemd started it at boot
+	}
+	_, err = u.agent.Prove(ctx, by, w)
+	if unhealthy, ok := errors.AsType[*health.UnhealthyError](err); ok && unhealthy.Stopped {
+		u.Log.Info("the agent stays down: somebody stopped it while the old version was being watched")
+		return u.j.setAgent(state.AgentStopped)
+	}
+	if err != nil && u.j.Agent.State == state.AgentFailing {
+		u.Log.Warn("the agent fails as it did before the transaction", "error", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the old version was put back but is not healthy: %w", err)
+	}
+	return nil
+}
+
+// healthSpec is how the versions of this transaction are watched. A person may shorten a
+// window while it is open; where the file does not tell, the record does.
+func (t *transaction) healthSpec() (state.HealthSpec, error) {
+	if t.j.Commit.Spec != nil {
+		return t.j.Commit.Spec.Health, nil
+	}
+	c, _, err := t.Paths.LoadConfigOr(t.j.Config)
+	if err != nil {
+		c, err = t.found()
+	}
+	return c.Spec.Health, err
+}
+
+// noteIfBooted finds out, before anything is stopped here, whether an agent ran that
+// is down since a reboot: what a person had started by hand does not come back
+// at boot, and is not for us to start.
+func (t *transaction) noteIfBooted(ctx context.Context) error {
+	sight, err := t.agent.Look(ctx)
+	if err != nil || sight.State == state.AgentUnknown || t.j.BootID == t.BootID() {
+		return err
+	}
+	// One that is enabled and was never started since has yet to come: its mount is late.
+	late := sight.UnitFileState == "enabled" && sight.InvocationID == ""
+	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped && !late
+	if down {
+		t.Log.Info("the agent stays down: systemd did not start it at this boot")
+	}
+	return t.j.noteBoot(t.BootID(), down)
+}
+
+// noteIfStarted notes that an agent which was stopped, when the transaction began or by a
+// person in the middle of the watch, has been started since: by then that is what
+// is wanted, and no stop of ours may be the last word. A job alone says nothing,
+// it may be one that stops the agent.
+func (t *transaction) noteIfStarted(s Sight) error {
+	if t.j.Agent.State != state.AgentStopped || !s.Running() && s.ActiveState != "activating" {
+		return nil
+	}
+	t.Log.Info("the agent was started meanwhile: it will run again once the old version is back")
+	return t.j.noteStarted()
+}

@@ -1,0 +1,96 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/health"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/versions"
+)
+
+// abandon undoes what was done, and tells why. The undoing must not be cut short by
+// what cut the transaction short.
+func (t *switching) abandon(ctx context.Context, cause error) error {
+	if outOfReach(cause) && ctx.Err() == nil {
+		return t.leftOpen(cause)
+	}
+	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
+	var err error
+	switch _, refused := errors.AsType[*failure.RefusedError](cause); {
+	case ctx.Err() != nil:
+		// Says more than which call could not be ended any more.
+		cause = fmt.Errorf("the updater was told to stop in the middle of it (%w)", context.Cause(ctx))
+		err = t.j.setVerdict(state.AgainstInterruption, cause.Error())
+	case isUnhealthy:
+		err = t.j.setUnhealthy(cause.Error(), unhealthy)
+	case refused:
+		// What an administrator's files prevent says nothing about the version.
+		err = t.j.setVerdict(state.AgainstCircumstances, cause.Error())
+	default:
+		err = t.j.setVerdict(state.AgainstVersion, cause.Error())
+	}
+	t.Log.Warn("rolling back", "version", t.req.To.String(), "error", cause)
+	err = errors.Join(err, t.undo(context.WithoutCancel(ctx)))
+	if errors.Is(err, health.ErrHostStopping) {
+		return &NeedsBootError{}
+	}
+	if err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.req.To, cause, err)}
+	}
+	what := "the transaction to version %s failed and was undone: %w; the agent is on %s"
+	if isUnhealthy {
+		what = "version %s was not healthy and was rolled back: %w; the agent is on %s"
+	}
+	return fmt.Errorf(what, t.req.To, cause, OrNone(t.req.config.Spec.ActiveVersion))
+}
+
+// recordRefused notes a transaction that ended before its journal was open.
+func (t *switching) recordRefused(cause error) error {
+	c, err := t.Paths.LoadConfig()
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	if _, refused := errors.AsType[*failure.RefusedError](cause); refused && t.req.Kind.Automatic() {
+		return t.ReportRefusal(&c, t.req.To.Release, cause)
+	}
+	c.Status.LastUpdate = &state.LastUpdate{
+		Time: t.Timestamp(), Target: t.req.To.Version, TargetEdition: t.req.To.Edition,
+		Result: state.FailedEarly, Error: cause.Error(),
+	}
+	if t.NeverEnabled(c) {
+		t.ForgetFirst(t.req.To.Release)
+	}
+	return errors.Join(cause, c.Save(t.Paths.Config()))
+}
+
+// ReportRefusal makes a refused switch an error the first time and a log line
+// from then on: the timer would otherwise fail every ten minutes for as long as
+// the cluster wants it.
+func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal error) error {
+	known := c.Status.Refused
+	if known.Is(r) && m.Scheduled {
+		m.Log.Warn("the transaction stays refused", "version", r.Version, "reason", refusal)
+		if known.Reason == refusal.Error() {
+			return nil
+		}
+		known.Reason = refusal.Error()
+		return c.Save(m.Paths.Config())
+	}
+	c.Status.Refused = &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error()}
+	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly, Error: refusal.Error()}
+	if err := c.Save(m.Paths.Config()); err != nil {
+		return err
+	}
+	return refusal
+}
+
+// NameOr is a name, or another word where there is none.
+func NameOr(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,66 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+
+	"teleport-update/installer/state"
+)
+
+// reason is why the transaction is undone.
+func (t *transaction) reason() string {
+	return NameOr(t.j.Verdict.Reason, "the transaction was interrupted")
+}
+
+// closeUndone records how the transaction ended and removes the journal.
+func (t *transaction) closeUndone(ctx context.Context) error {
+	c, lost, err := t.config()
+	if err != nil {
+		return errors.Join(err, t.j.noteOver())
+	}
+	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
+		t.recordUndone(&c.Status)
+		tellLost(&c.Status, lost)
+		t.tellAside(&c.Status)
+	}
+	if t.j.OwnUnits.Fresh {
+		if err := t.RemoveUnits(ctx, t.agent); err != nil {
+			return err
+		}
+	}
+	if t.NeverEnabled(c) {
+		t.ForgetFirst(t.j.To.Release)
+	} else {
+		t.DropUndone(t.j.Links)
+	}
+	if err := c.Save(t.Paths.Config()); err != nil {
+		return err
+	}
+	if err := t.close(); err != nil {
+		return err
+	}
+	t.Retain(c)
+	return nil
+}
+
+// recordUndone counts a failure or an interruption, once: whoever is cut off before
+// the journal is gone finds the transaction named.
+func (t *transaction) recordUndone(s *state.Status) {
+	against, result := t.j.Verdict.Against, state.RolledBack
+	switch {
+	case against == state.AgainstInterruption:
+		result = state.Interrupt
+		if s.RecordInterruption(t.j.To.Release) {
+			against = state.AgainstVersion
+		}
+	case !t.j.reached("backup"):
+		result = state.FailedEarly
+	}
+	s.LastUpdate = &state.LastUpdate{
+		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
+		Result: result, Error: t.reason(), SkippedBackup: t.j.Commit.SkippedBackup, Transaction: t.j.ID, Took: t.durations(),
+	}
+	if against == state.AgainstVersion {
+		s.RecordFailure(t.j.To, t.Now(), t.reason())
+	}
+}
