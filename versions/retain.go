@@ -36,7 +36,7 @@ func (s *Store) Retain(needed Needed) ([]Verdict, error) {
 		if v.Keep {
 			continue
 		}
-		if err := durable.RemoveAll(filepath.Join(s.Dir, v.Entry.Name)); err != nil {
+		if err := s.remove(v.Entry.Name); err != nil {
 			errs = append(errs, err)
 			verdicts[n].Keep, verdicts[n].Reason = true, "it could not be removed"
 		}
@@ -45,6 +45,17 @@ func (s *Store) Retain(needed Needed) ([]Verdict, error) {
 		return verdicts, fmt.Errorf("remove old versions: %w", err)
 	}
 	return verdicts, nil
+}
+
+// remove takes a release away, its record first: cut off in between, it is none any
+// more, and its programs are an Incomplete entry for the next Retain.
+func (s *Store) remove(name string) error {
+	for _, dir := range s.places() {
+		if err := durable.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Judge is Retain without removing anything.
@@ -83,7 +94,7 @@ func (s *Store) Discard(t Tree, linkDirs []string) error {
 	if slices.Contains(linked, name) || slices.Contains(running, name) {
 		return fmt.Errorf("discard version %s: it is in use", t.Release)
 	}
-	return durable.RemoveAll(t.Dir)
+	return s.remove(name)
 }
 
 // InUse returns the entries that a link leads into or a process runs from.
@@ -116,7 +127,7 @@ func (s *Store) linked(dirs []string) ([]string, error) {
 			return nil, err
 		}
 		for _, link := range links {
-			name, err := versionOfLink(link, s.Dir)
+			name, err := s.versionOfLink(link)
 			if err != nil {
 				return nil, err
 			}
@@ -135,8 +146,10 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 		if !e.holdsPrograms() {
 			continue
 		}
-		if err := s.identify(e.Name, owner, programs); err != nil {
-			return nil, err
+		for _, dir := range s.places() {
+			if err := identify(dir, e.Name, owner, programs); err != nil {
+				return nil, err
+			}
 		}
 	}
 	processes := procfs.FS{Proc: s.ProcDir}
@@ -144,11 +157,8 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := filepath.EvalSymlinks(s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	dirs, err := s.realPlaces()
+	if len(dirs) == 0 || err != nil {
 		return nil, err
 	}
 	var names []string
@@ -165,8 +175,10 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 		}
 		// A file that lost its name counts, too: the process may start its
 		// neighbours.
-		if name := entryOf(e.Path, real); name != "" {
-			names = append(names, name)
+		for _, dir := range dirs {
+			if name := entryOf(e.Path, dir); name != "" {
+				names = append(names, name)
+			}
 		}
 		if name, ok := owner[e.File]; ok {
 			names = append(names, name)
@@ -176,11 +188,14 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// identify notes the files of an entry, but for its backup, and the names of its
-// programs.
-func (s *Store) identify(name string, owner map[procfs.FileID]string, programs map[string]bool) error {
-	top := filepath.Join(s.Dir, name)
+// identify notes the files that an entry has in one of the places, but for its backup,
+// and the names of its programs.
+func identify(place, name string, owner map[procfs.FileID]string, programs map[string]bool) error {
+	top := filepath.Join(place, name)
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if path == top && errors.Is(err, fs.ErrNotExist) {
+			return nil // it has nothing here
+		}
 		if err != nil {
 			return err
 		}
