@@ -62,7 +62,7 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (versions.Tree, error)
 		}
 	}
 	// Also what was there: the run that fetched it may have been cut off.
-	i.Label(ctx, tree.Dir)
+	i.Label(ctx, tree.ProgramsDir())
 	if err := tree.Smoke(ctx); err != nil {
 		if ctx.Err() != nil {
 			return versions.Tree{}, ctx.Err()

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -74,6 +78,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if len(problems) == 0 {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
+	findings = append(findings, i.verifyOthers(ctx, tree)...)
 	return append(findings, i.verifyPending(ctx)...), nil
 }
 
@@ -132,6 +137,28 @@ func (i *Installer) roleOf(c state.Config, t versions.Tree) string {
 		return "whole, previous"
 	}
 	return "whole"
+}
+
+// verifyOthers says whether everybody can run what is linked. A link that is missing or
+// leads elsewhere is a finding of its own.
+func (i *Installer) verifyOthers(ctx context.Context, tree versions.Tree) []Finding {
+	names, err := tree.Binaries()
+	if err != nil {
+		return nil // the version is damaged
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		to, err := os.Readlink(filepath.Join(i.Paths.LinkDir, name))
+		return err != nil || to != tree.Binary(name) || !host.Exists(to)
+	})
+	closed, err := closedToOthers(ctx, i.Paths.LinkDir, names)
+	switch {
+	case err != nil:
+		return []Finding{{Subject: "other users", Detail: err.Error()}}
+	case len(closed) > 0:
+		return []Finding{{Subject: "other users", Detail: fmt.Sprintf("cannot run %s: a folder above %s, or a file in it, is closed to them; see `namei -l %s`, and open it",
+			strings.Join(closed, ", "), tree.Binary(""), tree.Binary(closed[0]))}}
+	}
+	return nil
 }
 
 // startProblems says what keeps systemd, where it runs, from starting a version

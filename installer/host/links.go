@@ -23,7 +23,8 @@ func PlanLinks(linkDir string, to versions.Tree, original map[string]state.Befor
 	if err != nil {
 		return nil, err
 	}
-	ours, err := versions.NewStore(filepath.Dir(to.Dir)).LinksInto(linkDir)
+	store := versions.Store{Dir: filepath.Dir(to.Dir), Programs: filepath.Dir(to.ProgramsDir())}
+	ours, err := store.LinksInto(linkDir)
 	if err != nil {
 		return nil, fmt.Errorf("plan links: %w", err)
 	}

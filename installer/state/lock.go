@@ -84,7 +84,7 @@ func Lock(ctx context.Context, path string, patience time.Duration) (unlock func
 func prepareStore(dir string) error {
 	err := trust.Path(dir)
 	if err == nil {
-		if err := durable.MkdirAll(dir, 0o755); err != nil {
+		if err := makeStore(dir); err != nil {
 			return failure.Unchanged("make %s: %w", dir, err)
 		}
 		err = trust.Path(dir)
@@ -93,6 +93,22 @@ func prepareStore(dir string) error {
 		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("see what is in it, then give it to root alone")
 	}
 	return nil
+}
+
+// makeStore makes the store in a data folder that is made, too, where it is not there: for
+// root only, as Teleport's packages have it, since the agent writes files into it whose
+// modes would let others read them.
+func makeStore(dir string) error {
+	data := filepath.Dir(dir)
+	if _, err := os.Lstat(data); errors.Is(err, fs.ErrNotExist) {
+		if err := durable.MkdirAll(filepath.Dir(data), 0o755); err != nil {
+			return err
+		}
+		if err := durable.MkdirAll(data, 0o700); err != nil {
+			return err
+		}
+	}
+	return durable.MkdirAll(dir, 0o755)
 }
 
 func cannotLock(path string, err error) error {

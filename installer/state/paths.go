@@ -17,6 +17,7 @@ type Paths struct {
 	LinkDir     string // where the links to the active version go; /usr/local/bin
 	UnitDir     string // where the agent's unit goes; /usr/local/lib/systemd/system
 	AgentConfig string // the agent's own configuration; /etc/teleport.yaml
+	ProgramsDir string // where the programs of versions are; empty: see Programs
 	RunDir      string // what is known of this boot; /run/teleport-update, empty where nothing is written there
 }
 
@@ -32,6 +33,19 @@ func DefaultPaths() Paths {
 
 // Versions is the folder of the version store.
 func (p Paths) Versions() string { return filepath.Join(p.DataDir, "versions") }
+
+// Programs is where the programs of versions are: what others than root execute. In
+// the usual data folder nobody else may look, and programs have a folder elsewhere; in
+// another data folder they are in the version store.
+func (p Paths) Programs() string {
+	switch {
+	case p.ProgramsDir != "":
+		return p.ProgramsDir
+	case p.DataDir == layout.DataDir:
+		return layout.ProgramsDir
+	}
+	return p.Versions()
+}
 
 // Config is updates.yaml: configuration and outcome.
 func (p Paths) Config() string { return filepath.Join(p.Versions(), "updates.yaml") }

@@ -66,7 +66,7 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if sight.mainFrom(u.j.To.Dir) {
+	if sight.mainFrom(u.j.To.ProgramsDir()) {
 		// Started between a stop of ours and the links.
 		if err := u.noteIfStarted(sight); err != nil {
 			return err
@@ -80,14 +80,14 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	}
 	dir := ""
 	if u.j.From != nil {
-		dir = u.j.From.Dir
+		dir = u.j.From.ProgramsDir()
 	}
 	// The old version is not asked for its ready_url: it serves as it served. Where
 	// nobody knows how long it is to be watched, the usual time is enough.
 	spec, _ := u.healthSpec()
 	w := watchOf(dir, state.HealthSpec{Window: spec.Window}, sight)
 	by := health.Restart
-	if sight.State == state.AgentRunning && sight.MainPID != 0 && !sight.mainFrom(u.j.To.Dir) {
+	if sight.State == state.AgentRunning && sight.MainPID != 0 && !sight.mainFrom(u.j.To.ProgramsDir()) {
 		by = health.Running // systemd started it at boot
 	}
 	_, err = u.agent.Prove(ctx, by, w)

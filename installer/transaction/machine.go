@@ -128,7 +128,7 @@ func (m *Machine) Active(c state.Config) (versions.Tree, bool, error) {
 
 // TreeOf is a tree as it is written down.
 func TreeOf(t versions.Tree) state.Tree {
-	return state.Tree{Release: t.Release, SHA256: t.SHA256, Dir: t.Dir}
+	return state.Tree{Release: t.Release, SHA256: t.SHA256, Dir: t.Dir, Programs: t.Programs}
 }
 
 // Patience is how long this run waits for a lock.

@@ -274,7 +274,7 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 // so that what it does to the database is over when that is looked at.
 func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	sight, err := u.agent.Look(ctx)
-	switch runs := sight.runsFrom(u.j.To.Dir); {
+	switch runs := sight.runsFrom(u.j.To.ProgramsDir()); {
 	case err == nil && sight.State == state.AgentUnknown:
 		return false, nil
 	case u.boot: // nothing runs yet, and files tell

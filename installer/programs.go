@@ -1,0 +1,56 @@
+package installer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"teleport-update/internal/failure"
+)
+
+// checkPrograms refuses another folder of programs than the one that this host has, and
+// one that nobody but root may enter.
+func (i *Installer) checkPrograms(asked string) error {
+	switch dir := i.Paths.Programs(); {
+	case asked != "" && filepath.Clean(asked) != dir:
+		return failure.Unchanged("the programs of this host's versions are in %s, and stay there", dir).
+			To("leave out --programs-dir, or `teleport-update uninstall` first").Refused()
+	case i.Paths.UnusualPrograms() != "" && strings.HasPrefix(dir+"/", i.Paths.DataDir+"/"):
+		return failure.Unchanged("%s is in the agent's data folder, which is closed to others", dir).To("name a folder outside of it").Refused()
+	}
+	return nil
+}
+
+const (
+	// nobody is a user and a group that own nothing, on every distribution.
+	nobody = 65534
+	// nobodyLimit is far more than a look at a few files takes.
+	nobodyLimit = 20 * time.Second
+)
+
+// closedToOthers returns which of the programs, by the links that people call them by,
+// a user without rights cannot run. The kernel is asked in that user's name, for modes
+// are not all that it looks at. Where the folder of links itself is closed, or this is
+// not root, nothing is promised to anybody.
+func closedToOthers(ctx context.Context, linkDir string, names []string) ([]string, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nobodyLimit)
+	defer cancel()
+	script := `cd "$1" 2>/dev/null || exit 0; shift; for name; do test -x "$name" || echo "$name"; done`
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", script, "sh", linkDir}, names...)...)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("look at the programs as a user without rights: %w", err)
+	}
+	return strings.Fields(string(bytes.TrimSpace(out))), nil
+}
