@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,8 +60,13 @@ func TestProgramsGoToTheirOwnPlaceAndTheRecordStays(t *testing.T) {
 	for _, e := range entries {
 		record = append(record, e.Name())
 	}
-	if to, err := os.Readlink(tree.Dir + "/bin"); err != nil || to != tree.Programs+"/bin" || !slices.Equal(record, []string{"bin", "edition", "manifest", "sha256"}) {
+	if to, err := os.Readlink(tree.Dir + "/bin"); err != nil || to != tree.Programs+"/bin" || !slices.Equal(record, []string{"bin", "edition", "etc", "manifest", "sha256"}) {
 		t.Errorf("the record holds %q, and bin leads to %q (%v)", record, to, err)
+	}
+	check := exec.Command("sha256sum", "--quiet", "-c", "manifest")
+	check.Dir = tree.Dir
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("a person finds %v: %s", err, out)
 	}
 	found, ok, err := f.Store.Lookup(oss("15.1.1"))
 	if err != nil || !ok || found != tree {

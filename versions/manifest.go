@@ -156,7 +156,7 @@ type verifier struct {
 
 // root is where a file of the tree is.
 func (v *verifier) root(name string) *os.Root {
-	if top, _, _ := strings.Cut(name, "/"); top == binName || top == "etc" {
+	if top, _, _ := strings.Cut(name, "/"); top == binName || top == etcName {
 		return v.programs
 	}
 	return v.record
@@ -251,7 +251,7 @@ func (v *verifier) strangers() {
 	if info, err := v.programs.Lstat("."); v.programs.Name() != v.record.Name() && (err != nil || !trust.Sealed(info)) {
 		v.found(v.programs.Name(), openToOthers)
 	}
-	for _, dir := range []string{binName, "etc"} {
+	for _, dir := range []string{binName, etcName} {
 		if info, err := v.programs.Lstat(dir); err == nil && !info.IsDir() {
 			v.found(dir, "is not a folder")
 			continue

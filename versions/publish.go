@@ -60,11 +60,13 @@ func (s *Store) publish(at staging, r Release, digest string) (_ Tree, err error
 	return tree, nil
 }
 
-// publishPrograms gives programs their final name, and their record the link by which
-// people find them. It returns what takes the name from them again.
+// publishPrograms gives programs their final name, and their record the links by which
+// people find them, and compare them with the manifest. It returns what takes the name from them again.
 func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
-	if err := durable.RelinkNoSync(filepath.Join(tree.Programs, binName), filepath.Join(at.record, binName)); err != nil {
-		return nil, err
+	for _, name := range []string{binName, etcName} {
+		if err := durable.RelinkNoSync(filepath.Join(tree.Programs, name), filepath.Join(at.record, name)); err != nil {
+			return nil, err
+		}
 	}
 	if err := durable.SyncDir(at.record); err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ const (
 	manifestName = "manifest"
 	backupName   = "backup"
 	binName      = archive.Programs
+	etcName      = "etc"
 	unitName     = archive.Unit
 	agentName    = "teleport"
 	updaterName  = "teleport-update"

@@ -26,7 +26,7 @@ func TestThePackagesPolicyLabelsThePrograms(t *testing.T) {
 		return fields[2]
 	}
 	programs := []string{
-		"/var/lib/teleport/versions/1.0.0/bin/teleport", "/var/lib/teleport/versions/1.0.0_enterprise/bin", "/var/lib/teleport/updater/teleport-update",
+		"/var/lib/teleport/updater/teleport-update", "/opt/teleport-update/1.0.0/bin/teleport", "/opt/teleport-update/1.0.0_enterprise/bin",
 	}
 	others := []string{
 		"/var/lib/teleport/versions/updates.yaml", "/var/lib/teleport/versions/1.0.0/backup/sqlite.db", "/var/lib/teleport/proc/sqlite.db",
