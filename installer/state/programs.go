@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -37,10 +38,35 @@ func (p Paths) InPlace(asked string) Paths {
 			return p
 		}
 	}
-	if c, err := LoadConfig(p.Config()); err == nil && (c.Spec.ActiveVersion != "" || c.Spec.ProgramsDir != "") {
+	switch c, err := LoadConfig(p.Config()); {
+	case err != nil:
+	case c.Spec.ProgramsDir != "":
 		p.ProgramsDir = c.Spec.ProgramsDir
+	case c.Spec.ActiveVersion != "":
+		p.ProgramsDir = p.linkedPrograms(c.Spec.ActiveVersion, asked)
 	}
 	return p
+}
+
+// linkedPrograms is the folder of programs of a host whose updates.yaml has a version and
+// does not say where, as RFD 0169 has it: the usual one if the version is there, else
+// the one that the agent's link leads into, else the one that was asked for.
+func (p Paths) linkedPrograms(active, asked string) string {
+	target, _ := os.Readlink(filepath.Join(p.LinkDir, "teleport"))
+	folder := p.linked(active)
+	if folder == "" {
+		folder = active
+	}
+	usual := Paths{DataDir: p.DataDir}.Programs()
+	if info, err := os.Lstat(filepath.Join(usual, folder, "bin")); err == nil && info.IsDir() {
+		return ""
+	}
+	linked := filepath.Dir(filepath.Dir(filepath.Dir(target)))
+	info, err := os.Lstat(filepath.Join(linked, folder, "bin"))
+	if p.linked(active) == "" || err != nil || !info.IsDir() || linked == p.Versions() || CheckProgramsDir(linked) != nil {
+		return asked
+	}
+	return linked
 }
 
 // UnusualPrograms is the folder of programs as updates.yaml has it: empty for the one
