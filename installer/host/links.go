@@ -23,7 +23,7 @@ func PlanLinks(linkDir string, to versions.Tree, original map[string]state.Befor
 	if err != nil {
 		return nil, err
 	}
-	store := versions.Store{Dir: filepath.Dir(to.Dir), Programs: filepath.Dir(to.ProgramsDir())}
+	store := storeOf(to)
 	ours, err := store.LinksInto(linkDir)
 	if err != nil {
 		return nil, fmt.Errorf("plan links: %w", err)
@@ -40,6 +40,13 @@ func PlanLinks(linkDir string, to versions.Tree, original map[string]state.Befor
 		}
 	}
 	return changes, err
+}
+
+// storeOf is the store that a tree is in.
+func storeOf(t versions.Tree) *versions.Store {
+	s := versions.NewStore(filepath.Dir(t.Dir))
+	s.Programs = filepath.Dir(t.ProgramsDir())
+	return s
 }
 
 // PlanUpdaterLink is PlanLinks for teleport-update alone: it returns one change
