@@ -172,6 +172,30 @@ func TestProgramsTakeTheNameFromOnesWithoutARecord(t *testing.T) {
 	wantPrograms(t, f.Store, "15.1.1")
 }
 
+func TestWhatIsNoFolderIsNotReplacedByPrograms(t *testing.T) {
+	f := testApart(t)
+	must(t, os.MkdirAll(f.Store.Programs, 0o755))
+	must(t, os.WriteFile(f.Store.Programs+"/15.1.1", []byte("somebody's"), 0o644))
+	if tree := publish(t, f, oss("15.1.1")); filepath.Base(tree.Programs) != "15.1.1_oss" {
+		t.Errorf("the tree is %+v", tree)
+	}
+
+	// Of a version that is here: the record stays what it is, for its programs come first.
+	tree := publish(t, f, oss("15.1.0"))
+	must(t, os.Rename(tree.Programs, tree.Programs+"-moved"))
+	must(t, os.Symlink(tree.Programs+"-moved", tree.Programs))
+	before, err := os.Stat(tree.Dir)
+	must(t, err)
+	_, err = f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.0"), Sources: []*Template{onDisk(t, soundTarball("15.1.0"))}, Replace: true})
+	if err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("error %v", err)
+	}
+	if after, err := os.Stat(tree.Dir); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the record was exchanged without its programs (%v)", err)
+	}
+	wantPrograms(t, f.Store, "15.1.0", "15.1.0-moved", "15.1.1", "15.1.1_oss")
+}
+
 func TestAPlaceOfProgramsThatOthersMayWriteIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root trusts nobody else")

@@ -74,6 +74,9 @@ func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
 	move := durable.Rename
 	err = move(at.programs, tree.Programs)
 	if errors.Is(err, fs.ErrExist) {
+		if info, err := os.Lstat(tree.Programs); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("%s is no folder of ours: move it away", tree.Programs)
+		}
 		move = durable.Exchange
 		err = move(at.programs, tree.Programs)
 	}
@@ -94,7 +97,7 @@ func (s *Store) place(r Release) (string, error) {
 			return "", err
 		case taken && e == r.Edition:
 			return path, nil
-		case free == "" && (!taken || e == ""):
+		case free == "" && (!taken || e == "") && s.mayHold(name):
 			free = path
 		}
 	}
@@ -102,6 +105,13 @@ func (s *Store) place(r Release) (string, error) {
 		return "", fmt.Errorf("%s and %s are taken by something else: move them away", filepath.Join(s.Dir, plain), qualified)
 	}
 	return free, nil
+}
+
+// mayHold reports whether programs can be put under a name of their own place: nothing
+// but a folder gives way there.
+func (s *Store) mayHold(name string) bool {
+	info, err := os.Lstat(filepath.Join(s.Programs, name))
+	return !s.apart() || err != nil || info.IsDir()
 }
 
 // editionAt returns the edition of the release at path; none if it is a folder of
