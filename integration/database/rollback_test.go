@@ -310,7 +310,7 @@ func TestADryRunForetellsAndChangesNothing(t *testing.T) {
 	s.Whole("the database", s.Live(), 1)
 	s.Wants("1.1.0")
 	foretells(update, "Database:  backed up to "+store+"/1.0.0/backup; then the one that version 1.1.0 had is restored\n", "Agent:     stopped and started\n", "Download:  none")
-	s.Must("truncate", "-s", "0", store+"/1.1.0/bin/tsh")
+	s.Must("truncate", "-s", "0", programs+"/1.1.0/bin/tsh")
 	foretells(update, "Download:  "+cluster.ProxyAddress+"/releases/teleport-v1.1.0-linux-amd64-bin.tar.gz, 7 MB\n")
 	s.Must(updater, "disable")
 	foretells(update, "Nothing would be done: updates are disabled.")

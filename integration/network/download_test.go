@@ -174,7 +174,7 @@ func TestATarballExchangedInTheMiddleIsFetchedAnew(t *testing.T) {
 	if !s.Exists(linkDir + "/new") {
 		t.Error("the version that is there is not the one that is published now")
 	}
-	if sum := strings.Fields(s.Must("sha256sum", store+"/1.1.0/bin/teleport"))[0]; !strings.Contains(s.Read(store+"/1.1.0/manifest"), sum) {
+	if sum := strings.Fields(s.Must("sha256sum", programs+"/1.1.0/bin/teleport"))[0]; !strings.Contains(s.Read(store+"/1.1.0/manifest"), sum) {
 		t.Error("the tree does not match its manifest")
 	}
 }

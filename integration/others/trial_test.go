@@ -187,7 +187,7 @@ func (r *trial) undone(s sight) []string {
 	if v := s.version(); v != oldVersion && v != "" && r.to != holds {
 		problems = append(problems, "the agent is on "+v+", which fails")
 	}
-	if s.link != store+"/"+s.version()+"/bin/teleport" {
+	if s.link != programs+"/"+s.version()+"/bin/teleport" {
 		problems = append(problems, "the link teleport leads to "+s.link)
 	}
 	return problems

@@ -50,7 +50,7 @@ func TestTheRecoveryAtBootIsOverBeforeTheAgentStarts(t *testing.T) {
 	s.migratingTo("1.1.0")
 	s.cutInMidWatch("1.1.0")
 	s.recoveredFirst()
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 	s.LinkedFiles("1.0.0")
 	if got := s.Phase(); got != "restored" {
 		t.Errorf("after the boot the journal says %q", got)
@@ -121,7 +121,7 @@ func TestAStateThatIsMountedLateIsRecoveredBeforeTheAgentStarts(t *testing.T) {
 		t.Fatalf("the mount is %s", got)
 	}
 	s.recoveredFirst()
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 	s.Wants("1.0.0")
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the first tick ends with %d", code)
@@ -184,7 +184,7 @@ func TestAJournalThatCannotBeActedOn(t *testing.T) {
 				if got := s.Show("teleport-update-recover.service", "Result"); got != "exit-code" {
 					t.Errorf("the recovery at boot: %s", got)
 				}
-				host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+				host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 				return
 			}
 			if got := s.Status(); scenes.Text(got.LastResult) != "interrupted" || !strings.Contains(scenes.Text(got.LastError), "kept aside as "+store+"/journal.json.unreadable-") {

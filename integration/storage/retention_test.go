@@ -35,7 +35,7 @@ var litter = []struct {
 	// Ours, not needed by name, but by somebody.
 	{"0.6.0", "cp -a /root/1.0.0 0.6.0; cp /bin/sleep 0.6.0/bin/tsh; 0.6.0/bin/tsh infinity >/dev/null 2>&1 &", true},
 	{"0.6.1", "cp -a /root/1.0.0 0.6.1; cp /bin/sleep 0.6.1/bin/tsh; mkdir -p /mnt/x; mount --bind 0.6.1 /mnt/x; /mnt/x/bin/tsh infinity >/dev/null 2>&1 &", true},
-	{"0.6.2", "cp -a /root/1.0.0 0.6.2; ln -sfn " + store + "/0.6.2/etc/systemd/teleport.service /usr/local/lib/systemd/system/teleport-old.service", true},
+	{"0.6.2", "cp -a /root/1.0.0 0.6.2; ln -sfn " + programs + "/0.6.2/etc/systemd/teleport.service /usr/local/lib/systemd/system/teleport-old.service", true},
 	{"0.6.3", "cp -a /root/1.0.0 0.6.3; rm 0.6.3/sha256; cp /bin/sleep 0.6.3/bin/tsh; 0.6.3/bin/tsh infinity >/dev/null 2>&1 &", true},
 	// Not ours.
 	{"0.7.0", "ln -sfn /root/1.0.0 0.7.0", true},
@@ -175,7 +175,7 @@ func TestAnOldVersionThatCannotBeRemovedFailsNothing(t *testing.T) {
 	s.Sound("1.0.0", "1.1.0", "1.2.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
 	s.Updates("1.1.0")
-	s.Must("mount", "-t", "tmpfs", "tmpfs", store+"/1.0.0/etc")
+	s.Must("mount", "-t", "tmpfs", "tmpfs", programs+"/1.0.0/etc")
 	s.Updates("1.2.0")
 	if r := s.Status(); scenes.Text(r.LastResult) != "succeeded" || r.LastError != nil {
 		t.Errorf("status: last result %s, %s", scenes.Text(r.LastResult), scenes.Text(r.LastError))
@@ -183,7 +183,7 @@ func TestAnOldVersionThatCannotBeRemovedFailsNothing(t *testing.T) {
 	if log := s.Told(); !strings.Contains(log, "some old versions could not be removed") {
 		t.Errorf("the journal does not say that a version could not be removed:\n%s", log)
 	}
-	s.Must("sh", "-c", "umount "+store+"/1.0.0/etc "+store+"/.tmp-*/etc 2>/dev/null; true")
+	s.Must("sh", "-c", "umount "+programs+"/1.0.0/etc "+programs+"/.tmp-*/etc 2>/dev/null; true")
 	s.Must(updater, "rollback")
 	if got, err := s.Names(store); err != nil || slices.ContainsFunc(got, func(n string) bool { return n == "1.0.0" || strings.HasPrefix(n, ".tmp") }) {
 		t.Errorf("left are %v, %v", got, err)
