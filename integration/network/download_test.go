@@ -286,7 +286,7 @@ func TestAKilledDownloadIsContinuedByTheNextRun(t *testing.T) {
 					t.Errorf("exit code %d", r.Code)
 				}
 				for path := range after {
-					if strings.HasPrefix(path, store+"/partial/.staging-") {
+					if strings.HasPrefix(path, store+"/partial/.staging-") || strings.HasPrefix(path, programs+"/.staging-") {
 						delete(after, path)
 					}
 				}

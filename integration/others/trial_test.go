@@ -217,7 +217,7 @@ func (r *trial) note(s sight) {
 // foreignIsKept looks for what somebody else put in the updater's way.
 func (r *trial) foreignIsKept() {
 	r.T.Helper()
-	found := strings.Fields(r.try("", `grep -rlsF $FOREIGN $LINKS /usr/local/lib/systemd /etc/systemd/system $STORE $DATA || true`).Stdout)
+	found := strings.Fields(r.try("", `grep -rlsF $FOREIGN $LINKS /usr/local/lib/systemd /etc/systemd/system $STORE $PROGRAMS $DATA || true`).Stdout)
 	if len(found) == 0 {
 		r.problem("the file %s is gone", r.foreign)
 		return

@@ -26,7 +26,9 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 		"a binary that was emptied":       func() { s.Must("truncate", "-s", "0", programs+"/1.0.0/bin/tctl") },
 		"a binary that was removed":       func() { s.Must("rm", programs+"/1.0.0/bin/tbot") },
 		"the agent's own binary, removed": func() { s.Must("rm", programs+"/1.0.0/bin/teleport") },
-		"the whole version, removed":      func() { s.Must("rm", "-r", store+"/1.0.0") },
+		"the version's record, removed":   func() { s.Must("rm", "-r", store+"/1.0.0") },
+		"the version's programs, removed": func() { s.Must("rm", "-r", programs+"/1.0.0") },
+		"the whole version, removed":      func() { s.Must("rm", "-r", store+"/1.0.0", programs+"/1.0.0") },
 	} {
 		broken()
 		s.Fails(1, "checks failed", updater, "verify")
