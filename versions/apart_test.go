@@ -3,6 +3,7 @@ package versions
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,6 +162,28 @@ func TestProgramsWithoutARecordGoUnlessTheyAreNeeded(t *testing.T) {
 
 	must(t, s.RemovePrograms())
 	wantPrograms(t, s, "mine")
+}
+
+func TestAHostWithoutAVersionHasNoFolderOfPrograms(t *testing.T) {
+	for name, come := range map[string]func(*Fetcher) error{
+		"the download fails": func(f *Fetcher) error {
+			_, err := f.Fetch(context.Background(), FetchRequest{Release: oss("1.1.0"), Sources: []*Template{onDisk(t, soundTarball("1.1.0")[:500])}})
+			if err == nil {
+				return errors.New("a fetch of half a tarball succeeded")
+			}
+			return nil
+		},
+		"the version is of no use": func(f *Fetcher) error { return f.Store.Discard(publish(t, f, oss("1.1.0")), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := testApart(t)
+			f.Store.ProcDir = fakeProc(t)
+			must(t, come(f))
+			if _, err := os.Lstat(f.Store.Programs); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the folder of programs stays: %v", err)
+			}
+		})
+	}
 }
 
 // In the record, bin is a link for people. Whoever makes it lead elsewhere has root run,

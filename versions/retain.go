@@ -69,7 +69,11 @@ func (s *Store) remove(name string) (stays bool, err error) {
 	if s.HasStaging() {
 		return true, nil
 	}
-	return false, durable.RemoveAll(filepath.Join(s.Programs, name))
+	if err := durable.RemoveAll(filepath.Join(s.Programs, name)); err != nil {
+		return false, err
+	}
+	removeEmpty(s.Programs)
+	return false, nil
 }
 
 // Judge is Retain without removing anything.

@@ -59,10 +59,15 @@ func (s *Store) makePrograms() error {
 // remove takes away what is left of the folders. If it cannot, the next fetch does.
 func (at staging) remove() {
 	_ = os.RemoveAll(at.record)
-	if at.programs != at.record {
+	if at.programs != at.record && at.programs != "" {
 		_ = os.RemoveAll(at.programs)
+		removeEmpty(filepath.Dir(at.programs))
 	}
 }
+
+// removeEmpty takes away the folder of programs where nothing is in it: a host that has
+// no version is as it was before the first one.
+func removeEmpty(programs string) { _ = os.Remove(programs) }
 
 // HasStaging reports whether there are trees and downloads that a fetch has only
 // while it is at work, or leaves when it is cut off.
@@ -133,6 +138,6 @@ func (s *Store) RemovePrograms() error {
 			return err
 		}
 	}
-	_ = os.Remove(s.Programs)
+	removeEmpty(s.Programs)
 	return nil
 }
