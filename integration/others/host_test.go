@@ -96,7 +96,8 @@ func newShared(t *testing.T, own bool) *shared {
 // ownUser gives the agent a user, to whom its configuration and its data belong.
 func (w *shared) ownUser() {
 	w.T.Helper()
-	w.Write("/etc/systemd/system/srv-agent.mount", "[Mount]\nWhat=/srv/disk\nWhere=/srv/agent\nType=none\nOptions=bind\n[Install]\nWantedBy=multi-user.target\n")
+	// Private: what is mounted on it does not appear on the disk, too.
+	w.Write("/etc/systemd/system/srv-agent.mount", "[Mount]\nWhat=/srv/disk\nWhere=/srv/agent\nType=none\nOptions=bind,private\n[Install]\nWantedBy=multi-user.target\n")
 	w.Write("/etc/systemd/system/teleport.service.d/10-user.conf", `[Unit]
 RequiresMountsFor=/srv/agent
 [Service]
