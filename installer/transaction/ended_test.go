@@ -1,6 +1,8 @@
 package transaction
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -47,5 +49,66 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 				t.Errorf("it says %v; want a word on the switch: %v", err, tc.told)
 			}
 		})
+	}
+}
+
+// Whatever a switch had done when it was killed, and whoever removes or breaks its journal:
+// one run makes the host one version's again, with its database.
+func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
+	lose := map[string]func(path string) error{
+		"removed":           os.Remove,
+		"broken":            func(path string) error { return os.WriteFile(path, []byte("{[ broken"), 0o600) },
+		"open to everybody": func(path string) error { return os.Chmod(path, 0o666) },
+	}
+	for _, f := range []fate{holds, dies, diesLate, neverReady} {
+		host := func(t *testing.T) *model {
+			return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: f}})
+		}
+		dry := host(t)
+		dry.runs(func() error { return dry.doSwitch(t.Context(), dry.request(Update)) })
+		for n := range len(dry.calls) {
+			for how, lose := range lose {
+				for _, boot := range []bool{false, true} {
+					t.Run(fmt.Sprintf("it %s/%d %s/%s/boot=%v", f, n, dry.calls[n], how, boot), func(t *testing.T) {
+						t.Parallel()
+						m := host(t)
+						m.before = func(string) error {
+							if len(m.calls) > n {
+								panic(killed{})
+							}
+							return nil
+						}
+						m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
+						m.before = nil
+						journal, _ := os.ReadFile(m.Paths.Journal())
+						if err := lose(m.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
+							t.Fatal(err)
+						}
+						if boot {
+							m.reboot()
+						}
+						err, _ := m.tick()
+						for n, r := range m.rows {
+							// What a version wrote that was never proven may go.
+							r.keep = r.keep && (r.by != m.to.Version || m.committedOn(m.to))
+							m.rows[n] = r
+						}
+						if bad := m.closed(); bad != nil {
+							t.Fatalf("%v, %v", err, bad)
+						}
+						if journal == nil {
+							return
+						}
+						// Whoever took it puts it back.
+						writeFile(t, m.Paths.Journal(), string(journal))
+						must(t, os.Chmod(m.Paths.Journal(), 0o600))
+						err, _ = m.tick()
+						if bad := m.closed(); bad != nil {
+							t.Errorf("the journal is back: %v, %v", err, bad)
+						}
+					})
+				}
+			}
+		}
 	}
 }

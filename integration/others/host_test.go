@@ -185,6 +185,7 @@ systemctl kill --signal=KILL teleport.service 2>/dev/null || :
 systemctl stop teleport.service || :
 while grep -q " /srv/agent " /proc/mounts; do umount -l /srv/agent; done
 for p in "$@"; do rm -rf "$p"; cp -a "/root/base$p" "$p"; done
+chmod 755 /root/programs/*/bin/*
 for v in $(ls /root/programs); do cp -al /root/programs/$v/bin $STORE/$v/bin; done
 rm -rf $PIDFILE /srv/elsewhere $ASIDE
 mkdir -m 1777 $ASIDE
