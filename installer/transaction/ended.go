@@ -96,8 +96,8 @@ func (m *Machine) retell(ctx context.Context) (*record, error) {
 	j := m.newJournal()
 	j.From, j.To, j.Agent, j.Reached = new(TreeOf(from)), TreeOf(to), sight.asFound(), "reload"
 	down := sight.State == state.AgentStopped && sight.UnitFileState == "enabled"
-	if down {
-		j.Agent.State = state.AgentRunning // it may have been stopped for the switch
+	if down || sight.State == state.AgentFailing {
+		j.Agent.State = state.AgentRunning // before the switch, as far as anybody knows
 	}
 	if to.Release == from.Release {
 		changed := m.CheckEnded(ctx, c) != nil
