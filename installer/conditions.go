@@ -60,7 +60,7 @@ var conditionTypes = []conditionType{
 	{RecordsBroken, StateNeedsAttention, "the updater's records cannot be read, or do not fit the links"},
 	{TransactionRunning, StateUpdating, "an updater is at work"},
 	{TransactionOpen, StateNeedsAttention, "a transaction was cut off; the next run closes it"},
-	{UpdatesDisabled, StateDisabled, "a person turned updates off, or never on"},
+	{UpdatesDisabled, StateDisabled, "updates are off: somebody disabled them, or nobody has enabled them"},
 	{AgentUnstable, StateUnstable, "the agent crashes again and again after its version was proven"},
 	{AgentDown, StateNeedsAttention, "the agent should run and does not"},
 	{AgentOtherVersion, StateNeedsAttention, "the agent runs another version than the linked one"},
