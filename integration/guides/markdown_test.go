@@ -28,6 +28,7 @@ import (
 //	<!-- file: NAME from OTHER --> that file is copied first
 //	<!-- shows -->                 what one sees after the commands before, on a terminal;
 //	                               … is for what differs from run to run
+//	<!-- silent -->                the commands print nothing
 //	<!-- needs a real cluster -->  not run
 //	<!-- not run: REASON -->       not run
 //
@@ -152,7 +153,7 @@ var (
 	comment = regexp.MustCompile(`^<!--\s*(.*?)\s*-->$`)
 	// knownMark keeps a mark with a slip of the pen from being none.
 	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+|written from .+: begin|end)$`)
-	knownMark = regexp.MustCompile(`^(shows|a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
+	knownMark = regexp.MustCompile(`^(shows|silent|a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
 )
 
 // blocksOf reads the fenced blocks of a guide.
@@ -241,6 +242,55 @@ func TestBlocksAreReadWithTheirMarks(t *testing.T) {
 	} {
 		if blocks, err := blocksOf("g.md", bad); err == nil {
 			t.Errorf("%s is taken: %+v", name, blocks)
+		}
+	}
+}
+
+// A reader compares what is on the screen with the page, after each command.
+func TestGuidesShowWhatOneSees(t *testing.T) {
+	t.Parallel()
+	shown := 0
+	for _, guide := range guides(t) {
+		blocks, err := blocksOf(guide, file(t, guide))
+		check(t, err)
+		if ofACheckout(guide) {
+			continue
+		}
+		for _, b := range unshown(blocks) {
+			t.Errorf("%s: what one sees after the commands is not shown", b)
+		}
+		for _, b := range blocks {
+			if b.isShown() {
+				shown++
+			}
+		}
+	}
+	if shown < 40 {
+		t.Errorf("only %d blocks show what one sees", shown)
+	}
+}
+
+// unshown are the blocks that are run, print something, and are followed by nothing
+// that shows it.
+func unshown(blocks []block) (list []block) {
+	for i, b := range blocks {
+		_, silent := b.mark("silent")
+		if b.isRun() && !silent && (i+1 == len(blocks) || !blocks[i+1].isShown()) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+func TestACommandWithoutItsOutputIsSeen(t *testing.T) {
+	const run, shows = "```\na\n```\n", "<!-- shows -->\n```text\nb\n```\n"
+	for text, want := range map[string]int{
+		run: 1, run + shows: 0, run + run + shows: 1, "<!-- silent -->\n" + run: 0, "<!-- not run: x -->\n" + run: 0, run + "```text\nb\n```\n": 1,
+	} {
+		blocks, err := blocksOf("g.md", text)
+		check(t, err)
+		if got := len(unshown(blocks)); got != want {
+			t.Errorf("%q: %d; want %d", text, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"teleport-update/integration/host"
 )
@@ -29,6 +30,16 @@ func onTerminal(c host.Command) host.Command {
 // compare holds what a guide shows to what the commands before it printed.
 func (s *scene) compare(b block) {
 	s.t.Helper()
+	if s.server != nil {
+		host.Wait(s.t, 30*time.Second, func() error {
+			out, _ := s.server.Output()
+			if problem := unlike(b.text, onScreen(out)); problem != "" {
+				return fmt.Errorf("%s: %s; the server prints\n%s", b, problem, out)
+			}
+			return nil
+		})
+		return
+	}
 	if problem := unlike(b.text, onScreen(s.seen)); problem != "" {
 		s.t.Errorf("%s: %s; on the screen was\n%s", b, problem, onScreen(s.seen))
 	}
