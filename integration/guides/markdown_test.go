@@ -246,55 +246,6 @@ func TestBlocksAreReadWithTheirMarks(t *testing.T) {
 	}
 }
 
-// A reader compares what is on the screen with the page, after each command.
-func TestGuidesShowWhatOneSees(t *testing.T) {
-	t.Parallel()
-	shown := 0
-	for _, guide := range guides(t) {
-		blocks, err := blocksOf(guide, file(t, guide))
-		check(t, err)
-		if ofACheckout(guide) {
-			continue
-		}
-		for _, b := range unshown(blocks) {
-			t.Errorf("%s: what one sees after the commands is not shown", b)
-		}
-		for _, b := range blocks {
-			if b.isShown() {
-				shown++
-			}
-		}
-	}
-	if shown < 40 {
-		t.Errorf("only %d blocks show what one sees", shown)
-	}
-}
-
-// unshown are the blocks that are run, print something, and are followed by nothing
-// that shows it.
-func unshown(blocks []block) (list []block) {
-	for i, b := range blocks {
-		_, silent := b.mark("silent")
-		if b.isRun() && !silent && (i+1 == len(blocks) || !blocks[i+1].isShown()) {
-			list = append(list, b)
-		}
-	}
-	return list
-}
-
-func TestACommandWithoutItsOutputIsSeen(t *testing.T) {
-	const run, shows = "```\na\n```\n", "<!-- shows -->\n```text\nb\n```\n"
-	for text, want := range map[string]int{
-		run: 1, run + shows: 0, run + run + shows: 1, "<!-- silent -->\n" + run: 0, "<!-- not run: x -->\n" + run: 0, run + "```text\nb\n```\n": 1,
-	} {
-		blocks, err := blocksOf("g.md", text)
-		check(t, err)
-		if got := len(unshown(blocks)); got != want {
-			t.Errorf("%q: %d; want %d", text, got, want)
-		}
-	}
-}
-
 var (
 	span         = regexp.MustCompile("`([^`\n]+)`")
 	testName     = regexp.MustCompile(`^Test\w+$`)
