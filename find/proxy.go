@@ -41,7 +41,7 @@ func parseProxy(s string) (*url.URL, error) {
 	case strings.Contains(address, "@"):
 		return nil, errors.New("it must not contain a user name or a password")
 	case strings.ContainsAny(address, "?#"):
-		return nil, errors.New("it must not contain a query")
+		return nil, errors.New("it must not contain a query or a fragment")
 	case strings.Contains(address, "/"):
 		return nil, errors.New("it must not contain a path")
 	}
