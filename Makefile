@@ -1,13 +1,17 @@
 # One place for the commands of this repository; `make help` lists them.
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
+# The version that packages of the commit have, see packaging/version.go.
+COMMITS := v=$$(git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null) || \
+	v=$$(TZ=UTC0 git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0.0.0-git%cd.g%h 2>/dev/null) || v=0.0.0-dev; \
+	[ -z "$$(git status --porcelain --untracked-files=no 2>/dev/null)" ] || v=$$v.dirty; echo "$${v\#v}"
+VERSION ?= $(shell $(COMMITS))
 BIN     := build/bin
 # The command line's own manual generator is not needed in the binaries. The second
 # tag is the version that an older updater reads in the build information of a
 # newer one.
 TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
-LDFLAGS := -s -w -X main.releaseVersion=$(VERSION) -X main.version=$(VERSION)
+LDFLAGS := -s -w -X main.releaseVersion=$(VERSION:v%=%) -X main.version=$(VERSION:v%=%)
 export CGO_ENABLED = 0
 
 .PHONY: help build packages repository test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint demo recording bench bench-find bench-backup figures fuzz clean

@@ -165,7 +165,7 @@ func (r record) file(dir string) (string, error) {
 	case err != nil:
 		return "", invalid(dir, Damaged, "cannot be used: %v", err)
 	case c.unsettled():
-		return "", invalid(dir, Damaged, "was written to: a journal lies beside %s", FileName)
+		return "", invalid(dir, Damaged, "was written to later: a journal lies beside %s", FileName)
 	}
 	return src.path, nil
 }

@@ -84,7 +84,7 @@ func TestEachReasonAgainstABackupIsToldApart(t *testing.T) {
 		"from the future":      {nothing, func(w *Want) { w.Now = noon.Add(-time.Hour) }, FromFuture, "2024-05-06T12:00:00Z"},
 		"a bit in a row":       {flip(20*4096 + 2100), nil, Damaged, "checksum"},
 		"a tree page":          {func(t *testing.T) { flip(2 * 4096)(t); rewrite("crc32c:", "other:")(t) }, nil, Damaged, "damaged"},
-		"a header":             {flip(0), nil, Damaged, "does not begin"},
+		"a header":             {flip(0), nil, Damaged, "no header of an SQLite"},
 		"cut short":            {func(t *testing.T) { must(t, os.Truncate(h.copied(), 4096)) }, nil, Damaged, "bytes"},
 		"a WAL beside it":      {put("sqlite.db-wal", "frames"), nil, Damaged, "journal lies beside"},
 		"a link as database":   {link(FileName), nil, Damaged, "symbolic link"},

@@ -10,7 +10,7 @@ import (
 
 // errUnsettled says that a database cannot be read before it is recovered,
 // which is not for a reader to do.
-var errUnsettled = errors.New("an interrupted write lies beside it, which the agent has to recover")
+var errUnsettled = errors.New("the journal of an interrupted write lies beside it: the agent recovers it when it starts")
 
 // Probe tells whether a backup of the database looks possible,
 // at the cost of reading its schema: nil, ErrNoDatabase, or a *CorruptError.

@@ -95,7 +95,7 @@ func (s source) look() (condition, error) {
 		return c, fmt.Errorf("read %s: %w", s.path, err)
 	}
 	if string(header[:len(magic)]) != magic {
-		return c, &CorruptError{Path: s.path, Detail: "it does not begin as an SQLite database does"}
+		return c, &CorruptError{Path: s.path, Detail: "it has no header of an SQLite database"}
 	}
 	c.pageSize = int64(binary.BigEndian.Uint16(header[16:]))
 	if c.pageSize == 1 {
@@ -118,7 +118,7 @@ func (c condition) unsettled() bool {
 }
 
 // errAgain says that the database changed hands while it was looked at.
-var errAgain = errors.New("the database is changing hands")
+var errAgain = errors.New("the owner of the database changed while it was opened")
 
 // read calls the one function that can read the database as it lies there:
 // online, which uses a read-only connection and its locks, or atRest, which
@@ -239,7 +239,7 @@ func lstatOwn(path string) (fs.FileInfo, error) {
 func own(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link; a database is not followed out of its folder", path)
+		return fmt.Errorf("%s is a symbolic link; the database must be in its folder itself", path)
 	case mode.IsDir():
 		return fmt.Errorf("%s is a folder, not a database file", path)
 	case !mode.IsRegular():

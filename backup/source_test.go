@@ -28,8 +28,8 @@ func TestADatabaseThatCannotBeBackedUpIsRefusedAndTheOldBackupKept(t *testing.T)
 		probed bool // cheap to see
 		want   string
 	}{
-		"a header overwritten":             {overwrite(0, "not a database.."), true, "does not begin as"},
-		"an encrypted file":                {overwrite(0, string(make([]byte, 8192))), true, "does not begin as"},
+		"a header overwritten":             {overwrite(0, "not a database.."), true, "no header of an SQLite"},
+		"an encrypted file":                {overwrite(0, string(make([]byte, 8192))), true, "no header of an SQLite"},
 		"a page in the middle lost":        {overwrite(20*4096, strings.Repeat("\xff", 4096)), false, "database disk image is malformed|Tree|page"},
 		"a tree page that does not add up": {overwrite(2*4096+7, "\x09"), false, "Fragmentation"},
 		"the schema page damaged":          {overwrite(100, strings.Repeat("\xee", 400)), true, "malformed"},

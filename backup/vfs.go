@@ -94,7 +94,7 @@ func settleFile(f vfs.File, path, database string, fresh bool) error {
 	// no other name: two looks could be deceived by a name that comes and goes.
 	named, err := lstatOwn(path)
 	if err != nil || !os.SameFile(opened, named) {
-		return vfs.SystemError(fmt.Errorf("%s was exchanged: %v", path, err), sqlite3.CANTOPEN)
+		return vfs.SystemError(fmt.Errorf("%s was replaced: %v", path, err), sqlite3.CANTOPEN)
 	}
 	if !fresh {
 		return nil

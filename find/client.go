@@ -65,7 +65,7 @@ func (c *Client) Ask(ctx context.Context, req Request) (Answer, error) {
 		}
 	}
 	if err != nil && whole.Err() != nil && ctx.Err() == nil {
-		err = &timeoutError{fmt.Sprintf("ask %s: no whole answer within %s", base, timeout)}
+		err = &timeoutError{fmt.Sprintf("ask %s: no complete answer within %s", base, timeout)}
 	}
 	return answer, err
 }

@@ -207,7 +207,7 @@ func TestAskIsBoundedInTime(t *testing.T) {
 			client, server := serve(t, tc.answer)
 			client.Timeout = 100 * time.Millisecond
 			_, err := client.Ask(t.Context(), Request{Proxy: server.URL})
-			want := fmt.Sprintf("ask %s: no whole answer within 100ms", server.URL)
+			want := fmt.Sprintf("ask %s: no complete answer within 100ms", server.URL)
 			if err == nil || err.Error() != want || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}

@@ -85,7 +85,7 @@ func edition(top object) (version.Edition, error) {
 	case (text == "oss" || text == "community") && !fips:
 		return version.OSS, nil
 	}
-	return "", fmt.Errorf("edition %.40q with fips %t is not known", text, fips)
+	return "", fmt.Errorf("there is no edition %.40q with fips %t", text, fips)
 }
 
 // object holds the members of a JSON object that are not null, by their exact
@@ -130,7 +130,7 @@ func readObject(data []byte) (object, error) {
 		return nil, noEOF(err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errors.New("something follows the object")
+		return nil, errors.New("more follows after the object")
 	}
 	return members, nil
 }
@@ -139,10 +139,10 @@ func readObject(data []byte) (object, error) {
 // itself is quoted anyway.
 func plainSyntax(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Errorf("wrong from byte %d on", syntax.Offset)
+		return fmt.Errorf("invalid from byte %d on", syntax.Offset)
 	}
 	if err == io.ErrUnexpectedEOF {
-		return errors.New("it breaks off")
+		return errors.New("it ends in the middle")
 	}
 	return err
 }

@@ -54,12 +54,12 @@ func TestDecodeRefuses(t *testing.T) {
 	const rest = `"server_edition":"oss","agent_version":"15.1.1"`
 	for _, tc := range []struct{ name, body, want string }{
 		{"nothing", ``, "empty"},
-		{"a web page", `<html>`, "not the JSON of a find endpoint (wrong from byte 1 on)"},
+		{"a web page", `<html>`, "not the JSON of a find endpoint (invalid from byte 1 on)"},
 		{"a list", `[{` + rest + `}]`, "not an object"},
 		{"null", `null`, "not an object"},
-		{"cut in the middle of a value", `{"server_edition":"oss","agent_version":"15.1`, "it breaks off"},
-		{"cut before the end", `{` + rest, "it breaks off"},
-		{"cut after a comma", `{` + rest + `,`, "it breaks off"},
+		{"cut in the middle of a value", `{"server_edition":"oss","agent_version":"15.1`, "it ends in the middle"},
+		{"cut before the end", `{` + rest, "it ends in the middle"},
+		{"cut after a comma", `{` + rest + `,`, "it ends in the middle"},
 		{"a second object", `{` + rest + `}{}`, "follows"},
 		{"garbage after the object", `{` + rest + `}x`, "follows"},
 		{"a name twice", `{` + rest + `,"agent_version":"6.6.6"}`, `"agent_version" appears twice`},

@@ -39,11 +39,11 @@ func parseProxy(s string) (*url.URL, error) {
 	address := strings.ToLower(strings.TrimSuffix(rest, "/"))
 	switch {
 	case strings.Contains(address, "@"):
-		return nil, errors.New("a user name or password has no place in it")
+		return nil, errors.New("it must not contain a user name or a password")
 	case strings.ContainsAny(address, "?#"):
-		return nil, errors.New("a query has no place in it")
+		return nil, errors.New("it must not contain a query or a fragment")
 	case strings.Contains(address, "/"):
-		return nil, errors.New("a path has no place in it")
+		return nil, errors.New("it must not contain a path")
 	}
 	host, port, err := splitPort(address)
 	if err != nil {
@@ -93,7 +93,7 @@ func splitPort(address string) (host, port string, err error) {
 	}
 	host, port = address[:colon], address[colon+1:]
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
-		return "", "", errors.New("an IPv6 address stands in brackets, as in [2001:db8::1]:443")
+		return "", "", errors.New("an IPv6 address needs brackets, as in [2001:db8::1]:443")
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {

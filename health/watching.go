@@ -33,7 +33,11 @@ func (p *watching) start(ctx context.Context) (Outcome, error) {
 // start on: on a busy host this program may not get to run before somebody has
 // stopped the agent again.
 func (p *watching) act(ctx context.Context, verb systemd.Verb) (Outcome, error) {
-	p.Log.Info("starting the agent", "unit", p.Unit, "dir", p.Dir)
+	doing := "starting the agent"
+	if verb == systemd.VerbRestart {
+		doing = "restarting the agent"
+	}
+	p.Log.Info(doing, "unit", p.Unit, "dir", p.Dir)
 	s := p.sampler(false)
 	defer s.Close()
 	if err := s.Follow(ctx); err != nil {
@@ -53,6 +57,7 @@ func (p *watching) act(ctx context.Context, verb systemd.Verb) (Outcome, error) 
 			return Outcome{}, p.failure(ctx, err)
 		}
 	}
+	p.tellWatching()
 	last, v, err := p.observe(ctx, s, restartJudge(p.rules))
 	out, err := p.outcome(ctx, last, v, err)
 	out.Restarted = err == nil
@@ -73,6 +78,7 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 	defer stop()
 	go s.sights.watch(looking)
 	s.reload = p.startReload(ctx)
+	p.tellWatching()
 	last, v, err := p.observe(ctx, s, j)
 	stop()
 	if v.kind == needsRestart {
@@ -84,6 +90,10 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 		return p.restart(ctx)
 	}
 	return p.outcome(ctx, last, v, err)
+}
+
+func (p *watching) tellWatching() {
+	p.Log.Info("watching the agent", "unit", p.Unit, "dir", p.Dir, "window", p.rules.window)
 }
 
 // running watches what runs.

@@ -28,7 +28,7 @@ func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
 		{installed(StateIdle, Condition{Type: RestartPending, Message: "the agent differs"}), true,
 			"Teleport 17.2.1 is installed. The agent runs it. The agent differs. The timer follows the cluster, and looks every ten minutes."},
 		{installed(StatePinned, Condition{Type: Pinned, Message: "x"}), true, "Teleport 17.2.1 is installed. The agent runs it. The host stays on it until `teleport-update unpin`."},
-		{installed(StateHeld, Condition{Type: Held, Message: "version 17.3.0 is held back"}), true, "Teleport 17.2.1 is installed. The agent runs it. Version 17.3.0 is held back."},
+		{installed(StateHeld, Condition{Type: Held, Message: "the host is held"}), true, "Teleport 17.2.1 is installed. The agent runs it. The host is held."},
 		{installed(StateDisabled, Condition{Type: UpdatesDisabled, Message: "x"}), true, "Teleport 17.2.1 is installed. The agent runs it. Updates are off: `teleport-update enable` turns them on."},
 		{installed(StateNeedsAttention, Condition{Type: AgentDown, Message: "the agent does not run"}), true, "Teleport 17.2.1 is installed. The agent does not run."},
 	} {

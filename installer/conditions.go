@@ -60,13 +60,13 @@ var conditionTypes = []conditionType{
 	{RecordsBroken, StateNeedsAttention, "the updater's records cannot be read, or do not fit the links"},
 	{TransactionRunning, StateUpdating, "an updater is at work"},
 	{TransactionOpen, StateNeedsAttention, "a transaction was cut off; the next run closes it"},
-	{UpdatesDisabled, StateDisabled, "a person turned updates off, or never on"},
+	{UpdatesDisabled, StateDisabled, "updates are off: somebody disabled them, or nobody has enabled them"},
 	{AgentUnstable, StateUnstable, "the agent crashes again and again after its version was proven"},
 	{AgentDown, StateNeedsAttention, "the agent should run and does not"},
 	{AgentOtherVersion, StateNeedsAttention, "the agent runs another version than the linked one"},
 	{RunsFail, StateFailing, "the last runs of the timer failed"},
 	{Pinned, StatePinned, "a person pinned the host to a version"},
-	{Held, StateHeld, "a rollback by hand holds back the version that the cluster wants"},
+	{Held, StateHeld, "a rollback by hand holds the host: it does not switch to the version that the cluster wants"},
 	{BackingOff, StateBackingOff, "the version that the cluster wants failed here and waits for its next attempt"},
 	{TargetRefused, StateNeedsAttention, "the switch to the version that the cluster wants is refused: it would put the host at risk"},
 	{FindUnreachable, StateWaiting, "the proxy's find endpoint, which names the version, cannot be reached, for less than an hour so far"},
@@ -163,7 +163,7 @@ func aboutTarget(c state.Config, r Report, desired version.Release, now time.Tim
 	h, f := c.Status.Held, c.Status.FailureOf(desired)
 	switch {
 	case h != nil && (desired.Version == "" || h.Version == desired.Version && h.Edition == desired.Edition):
-		return one(Held, &h.Since, "version %s is held back since a rollback by hand; `teleport-update update --now` releases it", h.Version)
+		return one(Held, &h.Since, "the host is held since a rollback by hand, and does not switch to version %s; `teleport-update update --now` releases it", h.Version)
 	case desired.Version != "" && f.BackingOff(desired, now):
 		return one(BackingOff, lastTime(c), "version %s failed %d %s; next attempt at %s, `teleport-update update --now` tries at once",
 			f.Version, f.Attempts, plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))

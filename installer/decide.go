@@ -65,8 +65,8 @@ func decide(q question) decision {
 		d.Reason = fmt.Sprintf("the cluster wants %s, but not now (agent_autoupdate is false)", t.Short())
 		return d
 	case q.Status.Held != nil && q.Status.Held.Version == t.Version && q.Status.Held.Edition == t.Edition:
-		d.Reason = fmt.Sprintf("version %s is held back since a rollback by hand at %s; `teleport-update update --now` releases it",
-			t.Short(), q.Status.Held.Since.Format(time.RFC3339))
+		d.Reason = fmt.Sprintf("the host is held since a rollback by hand at %s, and does not switch to version %s; `teleport-update update --now` releases it",
+			q.Status.Held.Since.Format(time.RFC3339), t.Short())
 		return d
 	case q.Status.FailureOf(t).BackingOff(t, q.Time) && q.Status.FailureOf(t).ReplacedBy(q.Announced):
 		d.SHA256 = q.Announced

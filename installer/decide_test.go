@@ -39,7 +39,7 @@ func TestDecide(t *testing.T) {
 		{name: "an older version is a downgrade", spec: active, status: oss, answer: wants("15.1.0", version.OSS, true), want: doSwitch, downgrade: true},
 		{name: "outside the window nothing happens", spec: active, status: oss, answer: wants("15.1.2", version.OSS, false), reason: "not now"},
 		{name: "a person does not wait for the window", spec: active, status: oss, answer: wants("15.1.2", version.OSS, false), now: true, want: doSwitch},
-		{name: "a held version stays away", spec: active, status: held, answer: wants("15.1.2", version.OSS, true), reason: "held back"},
+		{name: "a held version stays away", spec: active, status: held, answer: wants("15.1.2", version.OSS, true), reason: "the host is held"},
 		{name: "a hold ends when the cluster wants something else", spec: active, status: held, answer: wants("15.1.3", version.OSS, true), want: doSwitch},
 		{name: "a hold of one edition does not hold another", spec: active, status: held, answer: wants("15.1.2", version.Enterprise, true), want: doSwitch},
 		{name: "a person releases a hold", spec: active, status: held, answer: wants("15.1.2", version.OSS, true), now: true, want: doSwitch},

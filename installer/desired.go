@@ -81,7 +81,7 @@ func (i *Installer) remember(spec state.Spec, a find.Answer) {
 		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown,
 	}
 	if err := answer.Save(i.Paths.LastAnswer()); err != nil {
-		i.Log.Debug("the answer of the find endpoint could not be written down", "error", err)
+		i.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestATemplateInAFolderOfOthersIsNamed(t *testing.T) {
 			}
 			_ = i.Enable(t.Context(), EnableOptions{}) // there is nobody to ask at the proxy
 			for by, text := range map[string]string{"verify": verified, "enable": said.String()} {
-				if got := strings.Contains(text, "decide what root runs"); got != (tc.says != "") || !strings.Contains(text, tc.says) {
+				if got := strings.Contains(text, "change what root runs"); got != (tc.says != "") || !strings.Contains(text, tc.says) {
 					t.Errorf("%s says %q; want %q", by, text, tc.says)
 				}
 			}

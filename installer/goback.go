@@ -64,7 +64,7 @@ func (t *tick) goBack(ctx context.Context) {
 		c.Status.RecordFailure(transaction.TreeOf(bad), t.Now(), reason)
 	})
 	if err != nil {
-		t.Log.Error("the version is held back, because its failure could not be recorded", "version", active.Short(), "error", err)
+		t.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
 	}
 	t.memory.Unstable, t.memory.Agent = nil, nil
 }

@@ -60,7 +60,7 @@ func (i *Installer) runHooks(ctx context.Context, s state.Switch) {
 			err = runHook(ctx, i.HookLimit, file, hookEnvironment(s))
 		}
 		if err != nil {
-			i.Log.Warn("a hook failed; the host is as it would be without it", "hook", file, "error", err)
+			i.Log.Warn("a hook failed; the result of the update is not affected", "hook", file, "error", err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	if f := w.Config.Status.FailureOf(t); ok && w.SHA256 == "" && f != nil && f.SHA256 == tree.SHA256 {
 		// It stayed because it failed: another release may have its name now.
 		if w.SHA256, err = i.announced(ctx, w.Config, t, w.Spec); err != nil {
-			i.Log.Debug("whether the version that failed was published again cannot be told", "version", t.Version, "error", err)
+			i.Log.Debug("it cannot be found out whether the version that failed was published again", "version", t.Version, "error", err)
 		}
 	}
 	replace := ok && !w.accepts(tree)

@@ -74,7 +74,7 @@ func (i *Installer) publish(ctx context.Context) {
 	dir := c.Spec.TextfileDir
 	r, err := i.Status(ctx, StatusOptions{Offline: true})
 	if err != nil {
-		i.Log.Debug("how the host is could not be written down", "error", err)
+		i.Log.Debug("the summary of the host could not be recorded", "error", err)
 		return
 	}
 	ours := i.storeIsOurs()

@@ -97,7 +97,7 @@ func (t *tick) end(ctx context.Context, err error) error {
 		t.goBack(ctx)
 		t.startGivenUp(ctx)
 		if err := t.memory.Save(t.Paths.Ticks()); err != nil {
-			t.Log.Debug("the findings of this run could not be written down", "error", err)
+			t.Log.Debug("the findings of this run could not be recorded", "error", err)
 		}
 	}
 	return err
@@ -242,7 +242,7 @@ func (t *tick) prove(ctx context.Context, c state.Config, sight transaction.Sigh
 		}
 	})
 	if err != nil {
-		t.Log.Debug("that the version is proven could not be recorded", "error", err)
+		t.Log.Debug("it could not be recorded that the version is proven", "error", err)
 		return
 	}
 	t.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion, "window", window)

@@ -45,7 +45,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 	}
 	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(i.Paths.DataDir, "token")}
 	if t.secret == "" || !isToken(t.secret) {
-		return nil, failure.Unchanged("%s does not hold one word, as a join token is", file)
+		return nil, failure.Unchanged("%s does not hold one word; a join token is one", file)
 	}
 	content, err := regular.Read(i.Paths.AgentConfig, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func (t *joinToken) checkPlace() error {
 		return nil
 	}
 	if err == nil && !isToken(strings.TrimSpace(string(content))) {
-		err = errors.New("it does not hold one word, as a join token is")
+		err = errors.New("it does not hold one word; a join token is one")
 	}
 	if err != nil {
 		return failure.Unchanged("%s is not replaced by the join token: %w", t.path, err).

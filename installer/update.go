@@ -103,7 +103,7 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 			return err
 		}
 		if again == nil || again.Release != in.Release {
-			i.Log.Info("the cluster changed its mind during the download; the next run asks again", "was", in.Version)
+			i.Log.Info("the cluster named another version during the download; the next run asks again", "was", in.Version)
 			return nil
 		}
 	}

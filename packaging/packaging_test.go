@@ -66,6 +66,17 @@ func TestTheVersionIsTheCommits(t *testing.T) {
 		if !regexp.MustCompile("^" + pattern + "$").MatchString(v) {
 			t.Errorf("the version is %s; want %s", v, pattern)
 		}
+		// A program that make builds says the same.
+		makefile, err := filepath.Abs("../Makefile")
+		if _, missing := os.Stat(makefile); err != nil || missing != nil {
+			t.Fatal(err, missing)
+		}
+		build := exec.Command("make", "--no-print-directory", "--dry-run", "--file", makefile, "build")
+		build.Dir, build.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+		out, err := build.CombinedOutput()
+		if want := "-X main.releaseVersion=" + v + " -X main.version=" + v + "'"; err != nil || strings.Count(string(out), want) != 2 {
+			t.Errorf("make builds, %v\n%s; want %s", err, out, want)
+		}
 		if want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC); !date.Equal(want) {
 			t.Errorf("the date is %v; want %v", date, want)
 		}

@@ -259,7 +259,7 @@ func (p place) problems() []string {
 	case p.foreign:
 		return []string{p.own + " is not teleport-update's own unit"}
 	case p.packaged != "" && p.present != nil:
-		problems = append(problems, fmt.Sprintf("%s stands in front of %s", p.own, p.packaged))
+		problems = append(problems, fmt.Sprintf("%s takes precedence over %s", p.own, p.packaged))
 	case p.packaged != "":
 	case p.present == nil:
 		problems = append(problems, p.own+" is missing")
@@ -267,7 +267,7 @@ func (p place) problems() []string {
 		problems = append(problems, p.own+" is not as this version of teleport-update writes it")
 	}
 	if _, err := os.Lstat(p.above); err == nil && p.above != p.path() {
-		problems = append(problems, fmt.Sprintf("%s stands in front of %s", p.above, p.path()))
+		problems = append(problems, fmt.Sprintf("%s takes precedence over %s", p.above, p.path()))
 	}
 	if !p.enabled() {
 		problems = append(problems, fmt.Sprintf("%s is not enabled: %s does not lead to %s", p.Name, p.wants, p.path()))

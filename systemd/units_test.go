@@ -184,7 +184,7 @@ func TestAnAdministratorsUnitInFrontIsAProblem(t *testing.T) {
 	if err := os.Symlink("/dev/null", root+"/etc/teleport-update.timer"); err != nil {
 		t.Fatal(err)
 	}
-	if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, root+"/etc/teleport-update.timer stands in front of") {
+	if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, root+"/etc/teleport-update.timer takes precedence over") {
 		t.Errorf("problems %q", problems)
 	}
 }
@@ -217,7 +217,7 @@ func TestAPackagesUnitsAreOnlyEnabled(t *testing.T) {
 		// One of ours from before the package came would hide the package's.
 		writeFile(t, p.own, string(p.Content))
 		p.present = p.Content
-		if problems := p.problems(); len(problems) != 1 || !strings.Contains(problems[0], "stands in front of") {
+		if problems := p.problems(); len(problems) != 1 || !strings.Contains(problems[0], "takes precedence over") {
 			t.Errorf("problems %q", problems)
 		}
 		if changed, err := p.install(); err != nil || !changed {

@@ -18,7 +18,7 @@ type ChecksumError struct {
 }
 
 func (e *ChecksumError) Error() string {
-	return fmt.Sprintf("%s does not match its checksum: want sha256 %s, got %s; it was damaged or exchanged, and nothing of it was kept", e.URL, e.Want, e.Got)
+	return fmt.Sprintf("%s does not match its checksum: want sha256 %s, got %s; it was damaged or replaced, and nothing of it was kept", e.URL, e.Want, e.Got)
 }
 
 // parseChecksum reads a checksum file: 64 hex digits in either case, then the

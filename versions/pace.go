@@ -45,7 +45,7 @@ func (d *download) tooSlow() error {
 	if p.Slow <= 0 || rest <= p.Slow {
 		return nil
 	}
-	return fmt.Errorf("%s sends %s in %s, so that the rest would take %s", d.mirrors[0].name,
+	return fmt.Errorf("%s sent %s in %s; the rest would take %s", d.mirrors[0].name,
 		space.Format(d.pace.bytes), d.pace.waited.Round(time.Second), rest.Round(time.Minute))
 }
 

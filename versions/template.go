@@ -162,7 +162,7 @@ func whyNotExecuted(err error) error {
 
 func checkReleaseURL(u *url.URL) error {
 	if u.Fragment != "" {
-		return fmt.Errorf("%s: a fragment has no meaning here", webclient.Redact(u.String()))
+		return fmt.Errorf("%s: it must not contain a fragment", webclient.Redact(u.String()))
 	}
 	return sourceOf(u).check(u)
 }

@@ -20,8 +20,8 @@ func askedCommand() *cli.Command {
 		Name:      "asked",
 		Usage:     "list who asked in the last hour, with or without reports",
 		UsageText: "teleport-find asked [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `Which groups asked, what they were told, and about how many hosts these were, as far as they say who they are. Anybody can
-ask, in any name: the numbers are unconfirmed, and no rollout depends on them.`,
+		Description: `Prints which groups asked, what they were told, and about how many hosts each has, as far as hosts say who they are. Anybody
+can ask, under any name: the numbers are unconfirmed, and no rollout depends on them.`,
 		OnUsageError: onUsageError,
 		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Action: func(c *cli.Context) error {

@@ -112,7 +112,7 @@ func TestTheGuideShowsASimulation(t *testing.T) {
 		"simulate groups.yaml --hosts many":              "neither a number",
 		"simulate groups.yaml --hosts dev=-1":            "is not a number of hosts",
 		"simulate groups.yaml --failure-rate prod=x":     "neither a part",
-		"simulate groups.yaml --failure-rate typo=1%":    "has a rate, and no hosts",
+		"simulate groups.yaml --failure-rate typo=1%":    "has a rate, but no hosts",
 		"simulate groups.yaml --loss-rate 101%":          "a part from",
 		"simulate groups.yaml --begin Monday":            "is not a time",
 		"simulate groups.yaml --target newest":           "--target",

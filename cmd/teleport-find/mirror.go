@@ -30,14 +30,14 @@ func mirrorCommand() *cli.Command {
 			"teleport-find mirror --check {--to DIR | FILE…}",
 		Description: `Downloads the tarball of each version, edition and architecture with its checksum, and puts both into DIR
 under the names that "teleport-find serve --releases DIR" serves. A tarball gets its name only when it is whole and
-matches its checksum. What is there and matches is not downloaded again; what was interrupted is continued by the
-next run. HTTP proxies are taken from the environment (HTTPS_PROXY, NO_PROXY).
+matches its checksum. A tarball that is there and matches is not downloaded again; the next run continues a download
+that was interrupted. HTTP proxies are taken from the environment (HTTPS_PROXY, NO_PROXY).
 
-With --prune, versions that the command does not name go from DIR once all that it names is there. Versions stay that hosts are
-told by the server on this machine, or have told it that they run; where that cannot be found out, nothing is removed.
+With --prune, the versions that the command does not name are removed from DIR, once those that it names are complete. Versions
+that the server on this machine names to hosts, or that hosts have reported to it, stay. If the server cannot tell, nothing is removed.
 
-With --check nothing is downloaded. It reads the tarballs FILE…, or all of DIR, and prints for each that it is ok, or every
-rule for which hosts would refuse it; the exit code is 1 if there is one.
+With --check nothing is downloaded. It reads the tarballs FILE…, or all in DIR, and prints for each that it is ok, or every
+rule by which hosts would refuse it. The exit code is 1 if hosts would refuse one.
 
 With -o json each file is a line, printed as soon as it is done.
 
@@ -50,7 +50,7 @@ Hosts can also read the folder itself, from media or a share:
 			&cli.BoolFlag{Name: "check", Usage: "download nothing; say whether hosts would take the tarballs that are there"},
 			&cli.GenericFlag{Name: "template", EnvVars: env("MIRROR_TEMPLATE"), Value: new(lines), Usage: "`URL` template of the source, may be repeated, in the environment one a line: tried in order (default: Teleport's own)"},
 			&cli.IntFlag{Name: "newest", Usage: "besides the versions that are named, the newest `N` of a template that is a folder (file:///DIR/…)"},
-			&cli.BoolFlag{Name: "prune", Usage: "then remove from DIR what is not named, nor kept by --keep, nor run or told by the server's hosts"},
+			&cli.BoolFlag{Name: "prune", Usage: "then remove the versions from DIR that are not named, not kept by --keep, and not used by the server's hosts"},
 			&cli.IntFlag{Name: "keep", Usage: "with --prune, keep the newest `N` versions of DIR too"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be downloaded and removed; change nothing"},
 			outputFlag("table"), adminSocketFlag(),

@@ -37,7 +37,7 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 		}
 		// A named one may still be on its way into a folder.
 		if _, err := os.Lstat(path + ".sha256"); !named && errors.Is(err, fs.ErrNotExist) {
-			lines = append(lines, "it has no checksum file, which hosts need that read the folder themselves")
+			lines = append(lines, "it has no checksum file; hosts that read the folder themselves need one")
 		}
 		checked, text := mirrored{File: path, Is: "ok", Problems: lines}, path+": ok"
 		if err != nil || len(lines) > 0 {

@@ -56,7 +56,7 @@ func TestAMirrorIsCheckedByTheRulesOfHosts(t *testing.T) {
 		`/b.tar.zst: entry "/etc/passwd" has a name that is not clean and relative`,
 		`/b.tar.zst: it holds no executable teleport in its top folder`,
 		`/c.tgz: its checksum file says sha256 ` + digest(evil) + `, and it has ` + digest(sound),
-		`/d.tar.gz: it has no checksum file, which hosts need that read the folder themselves`,
+		`/d.tar.gz: it has no checksum file; hosts that read the folder themselves need one`,
 		`/e.tar.gz: it ends in the middle of the compressed data`,
 		`/e.tar.gz: file://` + dir + `/e.tar.gz.sha256: the checksum file does not begin with a SHA-256 (64 hex digits) but with "no checksum  e.tar.gz\n"`,
 	}

@@ -17,13 +17,13 @@ import (
 func orderCommands() []*cli.Command {
 	force := &cli.BoolFlag{Name: "force", Usage: "without the groups before it, and without canaries"}
 	list := []*cli.Command{
-		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours", `Starts the groups now: canaries first, where the group has them. The groups before them must be done, or --force says that
-this does not matter. With --force a group starts without canaries, and one that waits for its canaries goes on.`, force),
+		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours", `Starts the groups now: canaries first, where the group has them. The groups before them must be done, unless
+--force is given. With --force a group starts without canaries, and one that waits for its canaries goes on.`, force),
 		orderCommand(rollout.MarkDone, "GROUP…", "end groups, so that those after them go on", `The groups are done and no longer halted. Under halt-on-error all their hosts are told to update.`),
-		orderCommand(rollout.Rollback, "[GROUP…]", "send hosts back to the start version", `The hosts of the groups are told to go back to the start version. Without names these are all groups that have started, and
+		orderCommand(rollout.Rollback, "[GROUP…]", "send hosts back to the start version", `The hosts of the groups are told to go back to the start version. Without names, all groups that have started are told so, and
 the others are halted.`),
-		orderCommand(rollout.Retry, "GROUP…", "let halted groups go on", `For groups that are halted, once the cause is removed: they start again, with other canaries and another plan. A group whose plan
-cannot be read gets another one.`),
+		orderCommand(rollout.Retry, "GROUP…", "let halted groups go on", `For groups that are halted, once the cause is removed: they start again, with new canaries and a new plan. A group whose plan
+cannot be read gets a new one.`),
 		orderCommand(rollout.Reset, "", "begin the rollout of the same version again", `All groups are unstarted, with the configuration as it is now. What has waited for the next rollout is in force.`),
 	}
 	short := *list[0]
@@ -44,7 +44,7 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 		Name:         name,
 		Usage:        usage,
 		UsageText:    text + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description:  description + "\n\nGroups may be several words, or one with commas. Who gave the order, and why, is in the history.",
+		Description:  description + "\n\nName several groups as separate words or with commas between them. The history keeps who gave the order, and why.",
 		OnUsageError: onUsageError,
 		Flags:        append(flags, changeFlags()...),
 		Action: func(c *cli.Context) error {
@@ -57,7 +57,7 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 			case arguments == "" && len(groups) > 0:
 				return usageErrorf("%s takes no arguments, got %q", name, groups[0])
 			case arguments == "GROUP…" && len(groups) == 0:
-				return usageErrorf("%s of which groups? teleport-find status has their names", name)
+				return usageErrorf("%s of which groups? teleport-find status lists them", name)
 			}
 			order := server.AdminOrder{Verb: verb, Groups: groups, Force: c.Bool("force"), Reason: c.String("reason")}
 			var result server.AdminOrderResult

@@ -21,9 +21,8 @@ func planCommand() *cli.Command {
 			Name:      "preview",
 			Usage:     "say when each group would start",
 			UsageText: "teleport-find plan preview [GROUP…] [-f FILE] [-o table|json|yaml] [--admin-socket PATH]",
-			Description: `The times are those at the earliest: each group is taken to be done an hour after its start. How long one really takes is
-for its hosts to show; "teleport-find simulate" tries that. With -f it is for the resources of a file, which are not
-written.`,
+			Description: `Prints the earliest times: each group is taken to be done an hour after its start. How long a group takes depends on its hosts;
+"teleport-find simulate" tries that. With -f, the resources come from a file, and nothing is written.`,
 			OnUsageError: onUsageError,
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with resources that are not applied yet; - for the standard input"},

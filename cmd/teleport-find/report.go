@@ -19,7 +19,7 @@ func reportCommand() *cli.Command {
 		Name:         "report",
 		Usage:        "count the hosts that report, by group and version",
 		UsageText:    "teleport-find report [-o table|json|yaml] [--admin-socket PATH]",
-		Description:  `These are the counts that the engine goes by, and the hosts that are in none of them, with the reason.`,
+		Description:  `Prints the counts that the rollout depends on, and the hosts that are not counted, each with the reason.`,
 		OnUsageError: onUsageError,
 		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Action: func(c *cli.Context) error {

@@ -13,7 +13,7 @@ import (
 	"teleport-update/find/server"
 )
 
-const changesUsage = `The server on this machine is asked to do it, over its admin socket; hosts are told at once.`
+const changesUsage = `Asks the server on this machine, over its admin socket. The change is in force at once.`
 
 // changeFlags are those of every command that changes something.
 func changeFlags() []cli.Flag {
@@ -38,12 +38,12 @@ kept for the next. Without --start, a version that goes from group to group star
 groups: this is what new hosts install before the turn of their group, and what a rollback goes back to. Hosts that
 have the agent update only when updates are enabled: see "teleport-find enable".
 
-With --newest no version is set any more, and the rollout is gone: it is as with a new store.`,
+--newest removes the version and its rollout: the server answers as with a new store.`,
 		OnUsageError: onUsageError,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "schedule", Usage: "`regular|critical|immediate`: group by group, group by group for what cannot wait, or every host at once"},
 			&cli.StringFlag{Name: "start", Usage: "`VERSION` that new hosts install before the turn of their group"},
-			&cli.BoolFlag{Name: "newest", Usage: "set no version: hosts are told the newest release from when the server started"},
+			&cli.BoolFlag{Name: "newest", Usage: "set no version: hosts are told the newest release that there was when the server started"},
 		}, changeFlags()...),
 		Action: func(c *cli.Context) error {
 			words, err := wordsOf(c)
@@ -137,8 +137,8 @@ func modeCommand(name string, mode rollout.Mode, usage string) *cli.Command {
 		UsageText: "teleport-find " + name + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `
 
-It sets spec.agents.mode of the resource autoupdate_config. A mode in autoupdate_version holds too: of the two,
-the more restrictive one is what counts. A --groups file or --agent-version goes before both.`,
+It sets spec.agents.mode of the resource autoupdate_config. autoupdate_version may have a mode, too:
+the more restrictive of the two is in force. A --groups file or --agent-version overrides both.`,
 		OnUsageError: onUsageError,
 		Flags:        changeFlags(),
 		Action: func(c *cli.Context) error {

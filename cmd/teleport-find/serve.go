@@ -43,34 +43,34 @@ other groups and of none. What an entry leaves out is as in "default", then as i
    default: {agent_version: 15.1.1, edition: enterprise, autoupdate: true, jitter: 30s}
    staging: {agent_version: 15.2.0}
 
-An edit is taken up within about two seconds, or at once on SIGHUP, which reads a renewed certificate too. A file
+The server reads an edit within about two seconds, or at once on SIGHUP, which reads a renewed certificate, too. A file
 with an error in it changes nothing: the last good answers stay, and the log says why.
 
 With --store, what hosts are told is in a file that "teleport-find set-version", "enable", "suspend", "disable" and
 "apply" change over the --admin-socket, while the server runs. Until it holds a version, the newest in --releases that
 has its .sha256 beside it is told; until "enable", hosts stay as they are. Versions of the schedule regular go from group to
-group by themselves. --agent-version and --groups go before it: with either, the store is not used.
+group by themselves. --agent-version and --groups override it: with either, the store is not used.
 
-Where no version is known, hosts are told none and to stay as they are.`,
+Where no version is known, the answer has none, and hosts stay as they are.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", EnvVars: env("LISTEN"), Value: "127.0.0.1:3080", Usage: "`HOST:PORT` to listen on; plain http on loopback addresses only"},
 			&cli.StringSliceFlag{Name: "hostname", EnvVars: env("HOSTNAME"), Usage: "`NAME` or address that hosts reach this server by, may be repeated: the first is printed, all are in a self-signed certificate (default: the host of --listen, else this machine's name)"},
 			&cli.StringFlag{Name: "cert", EnvVars: env("CERT"), TakesFile: true, Usage: "PEM `FILE` of the TLS certificate and its chain"},
-			&cli.StringFlag{Name: "key", EnvVars: env("KEY"), TakesFile: true, Usage: "PEM `FILE` of its key"},
+			&cli.StringFlag{Name: "key", EnvVars: env("KEY"), TakesFile: true, Usage: "PEM `FILE` of the certificate's key"},
 			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
-			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, so that it is the same at the next start"},
+			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, for the next start"},
 			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
 			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run (default: the newest in --releases at start, else none)"},
 			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one that --releases has of the version, else oss)"},
-			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "let hosts that run another version update now; --autoupdate=false: do not"},
+			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "let hosts that run another version update now; =false: do not"},
 			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates"},
 			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
 			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
 			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
-			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` with what set-version, enable and apply say, in a folder of its own; made if it is not there. With --agent-version or --groups it is not used"},
-			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take set-version, enable, apply… on; needs --store"},
-			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take the same on from other machines, by access tokens (see teleport-find access --help); with the certificate of --listen, plain http on loopback addresses only"},
+			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, enable and apply set, in a folder of its own; made if it is not there. With --agent-version or --groups it is not used"},
+			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, such as set-version, enable and apply; needs --store"},
+			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other machines, with access tokens (see teleport-find access --help); with the certificate of --listen, plain http on loopback addresses only"},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
 			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request"},
@@ -197,7 +197,7 @@ func openReleases(dir string, base *find.Answer, log *slog.Logger) (*server.Rele
 		return nil, fmt.Errorf("choose what to serve from %s: %w", dir, err)
 	}
 	if names, err := files.Unchecked(); err == nil && len(names) > 0 {
-		log.Warn("these tarballs are served, but none of them is taken for the newest release while its .sha256 is missing", "tarballs", names)
+		log.Warn("these tarballs are served, but do not count as the newest release while their .sha256 is missing", "tarballs", names)
 	}
 	return files, nil
 }
@@ -245,7 +245,7 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger, r
 		log.Info("reloading, as SIGHUP asks")
 		for _, reload := range reloads {
 			if err := reload(); err != nil {
-				log.Error("it is not taken over; everything stays as it was", "error", err)
+				log.Error("the file is not used; everything stays as it was", "error", err)
 			}
 		}
 	}

@@ -28,8 +28,8 @@ func simulateCommand() *cli.Command {
 		UsageText: "teleport-find simulate CONFIG [--hosts N|GROUP=N]… [--failure-rate P|GROUP=P]… [--loss-rate P|GROUP=P]… [flags]",
 		Description: `CONFIG is a file with an autoupdate_config, as "apply" takes it, and perhaps an autoupdate_version; - is the standard
 input. No server is asked and nothing is changed. The engine and the answers are those of the server; hosts and time are made
-up. Printed are the timeline of the rollout, what each rule of the engine did, and how it ends. The same command has the
-same output; --seed draws other lots.
+up. It prints the timeline of the rollout, what each rule of the engine did, and how it ends. The same command has the
+same output; another --seed makes other random choices.
 
 Example: a version that breaks one host of five on staging
 
@@ -40,7 +40,7 @@ Example: a version that breaks one host of five on staging
 			&cli.StringSliceFlag{Name: "failure-rate", Usage: "the part `P` of the hosts on which the version is rolled back, such as 5%, or GROUP=P; may be repeated"},
 			&cli.StringSliceFlag{Name: "loss-rate", Usage: "the part `P` of the hosts that begin to update and never report again, or GROUP=P; may be repeated"},
 			&cli.DurationFlag{Name: "poll", Value: 10 * time.Minute, Usage: "how often hosts ask, a `DURATION`"},
-			&cli.DurationFlag{Name: "spread", Value: 5 * time.Minute, Usage: "a random `DURATION` up to this is added to it"},
+			&cli.DurationFlag{Name: "spread", Value: 5 * time.Minute, Usage: "the longest random `DURATION` that is added to --poll"},
 			&cli.DurationFlag{Name: "update-time", Value: 3 * time.Minute, Usage: "the `DURATION` of an update"},
 			&cli.StringFlag{Name: "jitter", Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates where their group says nothing"},
 			&cli.StringFlag{Name: "start", Value: "1.0.0", Usage: "`VERSION` that the hosts run, where CONFIG names none"},

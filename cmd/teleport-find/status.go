@@ -22,10 +22,10 @@ import (
 func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "status",
-		Usage:     "say how far the version has come, and what happens next",
+		Usage:     "print how far the rollout has come, and what happens next",
 		UsageText: "teleport-find status [GROUP] [--watch] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `Begins with one word and one sentence: what happens next and when, or what waits for whom; and the commands that
-move it. Then the groups, which versions their hosts run, and the hosts that failed with their last error.`,
+		Description: `Begins with one word and one sentence: what happens next and when, or what the rollout waits for. The commands that move
+it follow, then the groups, the versions that their hosts run, and the hosts that failed with their last error.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "watch", Usage: "print it again whenever it has changed, until interrupted"},

@@ -104,7 +104,7 @@ func revokeCommand() *cli.Command {
 		Name:         "revoke",
 		Usage:        "refuse the reports of a host until it joins again",
 		UsageText:    "teleport-find revoke ID [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description:  `ID is the UUID in the host's /var/lib/teleport/host_uuid. A machine that was set up anew, or copied, cannot join before that.`,
+		Description:  `ID is the UUID in the host's /var/lib/teleport/host_uuid. A machine that was installed again, or copied, cannot join before this.`,
 		OnUsageError: onUsageError,
 		Flags:        changeFlags(),
 		Action: func(c *cli.Context) error {

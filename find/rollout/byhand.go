@@ -228,7 +228,7 @@ func (s *step) markDone() {
 
 func (s *step) refuseRollback() string {
 	if s.r.Spec.StartVersion == s.r.Spec.TargetVersion {
-		return fmt.Sprintf("there is no other version to go back to: the start version is %s too; set-version %s with another --start", s.r.Spec.TargetVersion, s.r.Spec.TargetVersion)
+		return fmt.Sprintf("there is no other version to go back to: the start version is %s, too; run set-version %s with another --start", s.r.Spec.TargetVersion, s.r.Spec.TargetVersion)
 	}
 	return ""
 }

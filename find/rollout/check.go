@@ -155,7 +155,7 @@ func checkHead(kind, wantKind, api string, m Metadata, name string) error {
 	case m.Name != name && name != "":
 		return fmt.Errorf("metadata.name: %s is not %s, the only one of its kind", excerpt(m.Name), name)
 	case m.Revision < 0:
-		return fmt.Errorf("metadata.revision: %d is none", m.Revision)
+		return fmt.Errorf("metadata.revision: %d is not a revision", m.Revision)
 	}
 	return nil
 }

@@ -182,11 +182,11 @@ func (s *step) lostMessage() string {
 }
 
 func (s *step) shrunkMessage() string {
-	return fmt.Sprintf("less than %d %% of the %d hosts at the start are present: the server cannot tell whether the others are gone or broken", s.config.threshold(), s.g.InitialCount)
+	return fmt.Sprintf("fewer than %d %% of the %d hosts at the start are present: the server cannot tell whether the others are gone or broken", s.config.threshold(), s.g.InitialCount)
 }
 
 func (s *step) slowMessage() string {
-	return fmt.Sprintf("24 hours after the start, less than %d %% of the hosts are on %s", s.config.threshold(), s.r.Spec.TargetVersion)
+	return fmt.Sprintf("24 hours after the start, fewer than %d %% of the hosts are on %s", s.config.threshold(), s.r.Spec.TargetVersion)
 }
 
 func (s *step) brokenMessage() string {

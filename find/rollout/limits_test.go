@@ -73,7 +73,7 @@ func TestAliasesDoNotMultiply(t *testing.T) {
 	names := strings.TrimSuffix(strings.Repeat("a, ", 20_000), ", ")
 	text := "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {schedules: {regular: [{name: g, start_hour: 1, requires: &r [" + names + "]}" +
 		strings.Repeat(", {name: g, start_hour: 1, requires: *r}", 10_000) + "]}}}"
-	if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), "the aliases of this text make too much of it") {
+	if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), "its YAML aliases expand to too much") {
 		t.Errorf("got %v", err)
 	}
 	long := "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {schedules: {regular: [{name: g, start_hour: 1, requires: [" + names + strings.Repeat(", a", 100_000) + "]}]}}}"

@@ -108,7 +108,7 @@ func (p *Plan) Pages(name func() uint64) ([]Page, error) {
 	}
 	frame, ok := bytes.CutSuffix(frame, []byte("}}"))
 	if !ok {
-		return nil, errors.New("a plan is not written as it should be")
+		return nil, errors.New("the plan is malformed")
 	}
 	var parts [][]byte // each without its end
 	part := append(bytes.Clone(frame), `,"hosts":[`...)

@@ -77,7 +77,7 @@ func parseConfig(node *yaml.Node) (*Config, error) {
 	}
 	if spec.AutoUpdate != nil {
 		if agents.Mode != "" {
-			return nil, errors.New("spec.agent_autoupdate: it is said twice, by spec.agents.mode too")
+			return nil, errors.New("spec.agent_autoupdate: it is set twice: spec.agents.mode sets it, too")
 		}
 		agents.Mode = Disabled
 		if *spec.AutoUpdate {
@@ -88,7 +88,7 @@ func parseConfig(node *yaml.Node) (*Config, error) {
 		return c, c.Check()
 	}
 	if agents.Schedules.Regular != nil || agents.Schedules.Critical != nil || agents.Schedules.Immediate != nil {
-		return nil, errors.New("spec.agents.schedules: they are said twice, by spec.agent_group_schedules or spec.agent_default_schedules too")
+		return nil, errors.New("spec.agents.schedules: they are set twice: spec.agent_group_schedules or spec.agent_default_schedules sets them, too")
 	}
 	var groups groupSchedules
 	if spec.GroupSchedules != nil {
@@ -157,7 +157,7 @@ func parseVersion(node *yaml.Node) (*Version, error) {
 			v.Metadata.Name = NameVersion
 		}
 		if agents.TargetVersion != "" || agents.Schedule != "" {
-			return nil, errors.New("spec.agent_version: the version is said twice, by spec.agents too")
+			return nil, errors.New("spec.agent_version: the version is set twice: spec.agents sets it, too")
 		}
 		agents.TargetVersion, agents.Schedule = in.Spec.AgentVersion, in.Spec.VersionSchedule
 	}

@@ -48,7 +48,7 @@ const maxValues = 1 << 19
 
 func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error {
 	if d.left--; d.left < 0 {
-		return at(node, path, "the aliases of this text make too much of it")
+		return at(node, path, "its YAML aliases expand to too much")
 	}
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -79,7 +79,7 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 			return at(node, path, "want a list")
 		}
 		if len(node.Content) > d.left {
-			return at(node, path, "the aliases of this text make too much of it")
+			return at(node, path, "its YAML aliases expand to too much")
 		}
 		into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
 		for i, item := range node.Content {

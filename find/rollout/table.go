@@ -73,7 +73,7 @@ type StateRow struct {
 // rules come before the steps of groups, in this order.
 var rules = [...]rule{
 	replaced: {
-		when:  "there is no rollout yet, or its start version, target or schedule is another than that of autoupdate_version",
+		when:  "there is no rollout yet, or its start version, target or schedule differs from that of autoupdate_version",
 		holds: func(c *Config, v *Version, r *Rollout, n Counts) bool { return r == nil || !r.Of(v) },
 		then:  "a new rollout: the configuration is copied in, all groups are unstarted",
 	},
@@ -85,7 +85,7 @@ var rules = [...]rule{
 	uncounted: {
 		when:  "the server started less than 25 minutes ago, so that hosts may be there that it does not know",
 		holds: func(c *Config, v *Version, r *Rollout, n Counts) bool { return !n.Complete },
-		then:  "no group goes on; a group is halted by what hosts have said, not by what they have not, and windows end",
+		then:  "no group goes on; a group is halted only for what hosts have reported, and windows end",
 	},
 }
 
@@ -139,7 +139,7 @@ var transitions = []transition{
 	},
 	{
 		from: Active, under: HaltOnError, counts: true,
-		when:  "of the hosts at the start, 90 % are present, and of those present, 90 % are on the target (guarded: 100 % less both limits); with a plan, all hosts of it have had their turn",
+		when:  "90 % of the hosts at the start are present, and 90 % of those present are on the target (guarded: 100 % less both limits); with a plan, all its hosts have had their turn",
 		holds: (*step).complete,
 		to:    Done, reason: UpdateComplete, apply: (*step).finish,
 	},
@@ -159,7 +159,7 @@ var transitions = []transition{
 		from: Active, counts: true,
 		when:  "the group has a plan, and started 24 hours ago",
 		holds: func(s *step) bool { return s.g.Plan != nil && !s.now.Before(s.g.StartTime.Add(expiry)) },
-		then:  "those that were told to update are still told so, and nobody else is",
+		then:  "hosts that were told to update are still told so, and no others",
 		halt:  true, reason: Expired, message: (*step).expiredMessage,
 	},
 	{
@@ -171,7 +171,7 @@ var transitions = []transition{
 	},
 	{
 		from: Done, under: TimeBased, counts: true,
-		when:  "the same, and the window is a later one than that of before",
+		when:  "the same, in a later window than its last one",
 		holds: (*step).mayOpen,
 		then:  "with max_in_flight, a new plan is captured",
 		to:    Active, reason: InWindow, apply: (*step).open,
@@ -182,7 +182,7 @@ var transitions = []transition{
 var conditions = []condition{
 	{
 		kind: HostsMissing, from: Unstarted, under: HaltOnError,
-		when:    "it is the turn of the group, and hosts that reported within a day do not report now, all of them",
+		when:    "it is the turn of the group, and none of the hosts that reported within the last day reports now",
 		holds:   func(s *step) bool { return s.mayStart() && s.allMissing() },
 		message: (*step).missingMessage,
 		moved:   "repair of what keeps hosts from reporting; start-update",
@@ -213,7 +213,7 @@ var conditions = []condition{
 		when:    "the plan of the group cannot be read",
 		holds:   func(s *step) bool { return s.g.Plan != nil && s.n.Flight == nil && !s.captured },
 		message: (*step).brokenMessage,
-		moved:   "retry, which captures another plan",
+		moved:   "retry, which captures a new plan",
 	},
 	{
 		kind: HeldBack, from: Active,
@@ -252,7 +252,7 @@ var orders = []order{
 	},
 	{
 		verb: Rollback, from: []State{Canarying, Active, Done}, halted: true,
-		when:    "the start version is another than the target",
+		when:    "the start version differs from the target",
 		refused: (*step).refuseRollback,
 		then:    "rolledback, and no longer halted; without names, every group that has started, and the others are halted",
 		apply:   (*step).rollBack,
@@ -260,14 +260,14 @@ var orders = []order{
 	{
 		verb: Retry, from: []State{Unstarted, Canarying, Active}, onlyHalted: true,
 		refused: (*step).refuseUncounted,
-		then:    "no longer halted: an unstarted group waits for its turn, the others start again, with other canaries and another plan",
+		then:    "no longer halted: an unstarted group waits for its turn, the others start again, with new canaries and a new plan",
 		apply:   (*step).retry,
 	},
 	{
 		verb: Retry, from: []State{Active}, broken: true,
 		when:    "its plan cannot be read",
 		refused: (*step).refuseUncounted,
-		then:    "another plan is captured",
+		then:    "a new plan is captured",
 		apply:   (*step).retry,
 	},
 }

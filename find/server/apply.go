@@ -74,10 +74,10 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 	kinds := map[string]bool{}
 	for _, r := range list {
 		if !slices.Contains(rollout.Kinds, r.GetKind()) {
-			return Applied{}, &RefusedError{fmt.Errorf("%s is written by the server alone; what people write are %s", r.GetKind(), strings.Join(rollout.Kinds, " and "))}
+			return Applied{}, &RefusedError{fmt.Errorf("%s is written by the server only; people write %s", r.GetKind(), strings.Join(rollout.Kinds, " and "))}
 		}
 		if kinds[r.GetKind()] {
-			return Applied{}, &RefusedError{fmt.Errorf("there are two of the kind %s", r.GetKind())}
+			return Applied{}, &RefusedError{fmt.Errorf("the file has two resources of the kind %s", r.GetKind())}
 		}
 		kinds[r.GetKind()] = true
 		named = named || r.GetMetadata().Revision != 0

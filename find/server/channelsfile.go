@@ -18,16 +18,16 @@ func CheckChannelName(name string) error {
 	first, _, _ := strings.Cut(name, "/")
 	switch {
 	case name == "" || len(name) > 128:
-		return fmt.Errorf("a channel's name has 1 to 128 characters, and %.40q does not", name)
+		return fmt.Errorf("the name %.40q of a channel does not have 1 to 128 characters", name)
 	case first == "webapi" || first == "agents":
-		return fmt.Errorf("channel %q: names that begin with %s/ are those of other endpoints", name, first)
+		return fmt.Errorf("channel %q: names that begin with %s/ belong to other endpoints", name, first)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		switch {
 		case part == "" || strings.Trim(part, letters+"._+~-") != "" || part[0] == '.':
-			return fmt.Errorf("channel %.140q: the parts of a name are letters, digits and . _ + ~ -, and begin with no dot", name)
+			return fmt.Errorf("channel %.140q: the parts of a name may have letters, digits and . _ + ~ -, and must not begin with a dot", name)
 		case part == "version" || part == "critical":
-			return fmt.Errorf("channel %q: no part of a name can be %q, which is what is asked of a channel", name, part)
+			return fmt.Errorf("channel %q: %q cannot be part of a name: addresses below a channel end in it", name, part)
 		}
 	}
 	return nil
@@ -39,7 +39,7 @@ func (c *Channels) parse(data []byte) (map[string]channel, error) {
 		return nil, err
 	}
 	if len(document.Content) == 0 {
-		return nil, errors.New("it is empty; {} says that there is only the channel default")
+		return nil, errors.New("it is empty; write {} for the channel default alone")
 	}
 	channels := make(map[string]channel)
 	err := eachPair(document.Content[0], "a mapping of channel names", func(name string, value *yaml.Node) error {
@@ -74,7 +74,7 @@ func (c *Channels) parseChannel(node *yaml.Node) (one channel, err error) {
 				err = fmt.Errorf("critical %.40q is not true or false", value.Value)
 			}
 		default:
-			err = fmt.Errorf("unknown field %q (there are version, critical, group, forward)", name)
+			err = fmt.Errorf("unknown field %q (the fields are version, critical, group, forward)", name)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", value.Line, err)
@@ -87,9 +87,9 @@ func (c *Channels) parseChannel(node *yaml.Node) (one channel, err error) {
 	switch {
 	case err != nil:
 	case len(kinds) != 1:
-		err = fmt.Errorf("line %d: it has one of version, group and forward", node.Line)
+		err = fmt.Errorf("line %d: give one of version, group and forward", node.Line)
 	case one.critical && one.version == "":
-		err = fmt.Errorf("line %d: critical goes with version alone: the others say it themselves", node.Line)
+		err = fmt.Errorf("line %d: critical goes with version only: a group and a forwarded channel have their own", node.Line)
 	}
 	return one, err
 }
@@ -103,7 +103,7 @@ func (c *Channels) forwardTo(text string) (*forward, error) {
 		return nil, fmt.Errorf("forward: %w", err)
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("forward: %s is the address of a channel, without a query: /version and /critical are put behind it", webclient.Redact(text))
+		return nil, fmt.Errorf("forward: %s is the address of a channel, without a query: /version and /critical are appended to it", webclient.Redact(text))
 	}
 	text = strings.TrimSuffix(u.String(), "/")
 	f := c.forwards[text]

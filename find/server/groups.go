@@ -67,7 +67,7 @@ func parseGroups(data []byte) (map[string]override, error) {
 	var document, more yaml.Node
 	err := decoder.Decode(&document)
 	if err == io.EOF {
-		return nil, errors.New("it is empty; {} says that there are no groups")
+		return nil, errors.New("it is empty; write {} for no groups")
 	}
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func decodeHost(item store.Item) (e fleet.Entry, err error) {
 		n, err = hex.Decode(e.Secret[:], []byte(h.Secret[:min(len(h.Secret), 32)]))
 	}
 	if err == nil && (!ok || n != 0 && n != len(e.Secret)) {
-		err = errors.New("it is no host")
+		err = errors.New("it is not a host")
 	}
 	if err != nil {
 		return e, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)

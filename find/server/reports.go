@@ -113,7 +113,7 @@ func checkHeartbeat(b *rollout.Heartbeat) error {
 			return fmt.Errorf("outcome.target: it is longer than %d bytes", maxVersion)
 		}
 		if year := o.Time.UTC().Year(); year < 1971 || year > 2200 {
-			return fmt.Errorf("outcome.time: %d is no year of an update", year)
+			return fmt.Errorf("outcome.time: %d cannot be the year of an update", year)
 		}
 	}
 	return nil

@@ -65,7 +65,7 @@ func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handl
 		defer cancel()
 		err := server.Shutdown(limited)
 		if errors.Is(err, context.DeadlineExceeded) {
-			log.Info("cutting the requests that are still under way")
+			log.Info("closing the requests that are still open")
 			err = server.Close()
 		}
 		stopped <- err

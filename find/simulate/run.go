@@ -158,7 +158,7 @@ func (w *world) add(e Event) {
 func (w *world) say(group, what string) {
 	switch w.examples[group]++; w.examples[group] {
 	case maxExamples + 1:
-		w.add(Event{Group: group, What: "more hosts have the same trouble"})
+		w.add(Event{Group: group, What: "more hosts have the same problem"})
 	default:
 		if w.examples[group] <= maxExamples {
 			w.add(Event{Group: group, What: what})
@@ -181,7 +181,7 @@ func (w *world) tell(s rollout.Step) {
 	w.add(e)
 	rule := s.Rule
 	if rule == "" {
-		rule = "there is another version than that of the rollout"
+		rule = "autoupdate_version differs from the version of the rollout"
 	}
 	if w.rules[string(s.Reason)+rule] == nil {
 		w.rules[string(s.Reason)+rule] = &RuleUse{Reason: s.Reason, Rule: rule}

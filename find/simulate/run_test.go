@@ -217,11 +217,11 @@ func TestScenariosThatAreRefused(t *testing.T) {
 		{"a rate above all", func(s *Scenario) { s.Fails["dev"] = 1.01 }, "a rate is a part"},
 		{"a rate below none", func(s *Scenario) { s.Lost["dev"] = -0.1 }, "a rate is a part"},
 		{"a rate that is no number", func(s *Scenario) { s.Fails[""] = math.NaN() }, "a rate is a part"},
-		{"a rate of nobody", func(s *Scenario) { s.Fails["typo"] = 0.1 }, `group "typo" has a rate, and no hosts`},
+		{"a rate of nobody", func(s *Scenario) { s.Fails["typo"] = 0.1 }, `group "typo" has a rate, but no hosts`},
 		{"polls without a pause", func(s *Scenario) { s.Poll = 0 }, "too short"},
 		{"updates that take no time", func(s *Scenario) { s.Update = time.Millisecond }, "too short"},
 		{"no time at all", func(s *Scenario) { s.For = -time.Hour }, "too short"},
-		{"a spread below zero", func(s *Scenario) { s.Spread = -1 }, "below zero"},
+		{"a spread below zero", func(s *Scenario) { s.Spread = -1 }, "must not be negative"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := scenario(t, three, map[string]int{"dev": 1})

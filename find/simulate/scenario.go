@@ -65,7 +65,7 @@ func (s *Scenario) Check() error {
 				return fmt.Errorf("group %q: a rate is a part from 0%% to 100%%", name)
 			}
 			if !known[name] {
-				return fmt.Errorf("group %q has a rate, and no hosts", name)
+				return fmt.Errorf("group %q has a rate, but no hosts", name)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (s *Scenario) Check() error {
 		}
 	}
 	if s.Spread < 0 || s.Jitter < 0 {
-		return errors.New("neither the spread nor the jitter can be below zero")
+		return errors.New("the spread and the jitter must not be negative")
 	}
 	return nil
 }

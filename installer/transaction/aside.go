@@ -73,5 +73,5 @@ func (t *transaction) tellAside(s *state.Status) {
 	if len(kept) == 0 || s.LastUpdate == nil {
 		return
 	}
-	s.LastUpdate.Error = strings.TrimPrefix(fmt.Sprintf("%s; what somebody put in its way is kept as %s", s.LastUpdate.Error, strings.Join(kept, ", ")), "; ")
+	s.LastUpdate.Error = strings.TrimPrefix(fmt.Sprintf("%s; the file that was put in its way is kept as %s", s.LastUpdate.Error, strings.Join(kept, ", ")), "; ")
 }

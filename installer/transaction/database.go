@@ -65,7 +65,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 		// (RFD 0169 §Downgrades).
 		d.Plan, d.Stop = state.RestoreDatabase, true
 	case !back:
-		m.Log.Debug("the live database goes forward", "error", err)
+		m.Log.Debug("the database of today is kept", "error", err)
 	case !req.Force:
 		return d, err
 	}

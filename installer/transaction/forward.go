@@ -286,7 +286,6 @@ func (t *switching) watch(ctx context.Context) error {
 		t.Log.Info("the agent was stopped since the transaction began, and stays down", "version", t.req.To.String())
 		return t.j.setAgent(state.AgentStopped)
 	}
-	t.Log.Info("watching the agent", "version", t.req.To.String(), "window", w.Window)
 	by := health.Reload
 	switch {
 	case t.j.Database.Stop:

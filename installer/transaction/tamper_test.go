@@ -202,7 +202,7 @@ func TestAFolderThatAnAgentMadeAnewIsNotTheFirstOne(t *testing.T) {
 	m.reboot()
 	for range 2 {
 		err, _ := m.tick()
-		m.needsPerson(err, "put the first one back")
+		m.needsPerson(err, "put the first folder back")
 		if v, _ := m.program(); v != "1.1.0" || m.main == nil {
 			t.Errorf("version %s is linked, and runs: %v", v, m.main != nil)
 		}

@@ -93,8 +93,8 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 		}
 		err = errors.Join(err, knownErr)
 	}
-	return fmt.Errorf("the folder of %s is another one than when the switch began, before the host was booted, and holds no database that is certain to be this agent's; "+
-		"nothing is done in it: put the first one back, or wait for its disk: %w", db.Path(), errors.Join(err, backup.ErrNoDatabase))
+	return fmt.Errorf("the folder of %s is not the one from before the host was booted, and its database may not be this agent's; "+
+		"nothing is done in it: put the first folder back, or wait for its disk: %w", db.Path(), errors.Join(err, backup.ErrNoDatabase))
 }
 
 // waitUnused waits until no process but the agent's is connected to the database or may

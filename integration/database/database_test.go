@@ -239,8 +239,8 @@ var damages = []struct {
 	name, script, says string
 	deep               bool // only reading it all shows it
 }{
-	{name: "another kind of file", script: "echo 'this is not a database' >$DB", says: "does not begin as an SQLite database does"},
-	{name: "zeros at the start", script: "dd if=/dev/zero of=$DB bs=4096 count=1 conv=notrunc", says: "does not begin as an SQLite database does"},
+	{name: "another kind of file", script: "echo 'this is not a database' >$DB", says: "has no header of an SQLite database"},
+	{name: "zeros at the start", script: "dd if=/dev/zero of=$DB bs=4096 count=1 conv=notrunc", says: "has no header of an SQLite database"},
 	{name: "cut short", script: "truncate -s 2000 $DB", says: "damaged or not a database"},
 	{name: "a folder", script: "rm $DB; mkdir $DB", says: "is a folder"},
 	{name: "a link", script: "mv $DB /root/elsewhere; ln -s /root/elsewhere $DB", says: "is a symbolic link"},

@@ -123,10 +123,10 @@ func TestARollbackByHandIsOfflineAndHoldsTheVersionBack(t *testing.T) {
 	s.Must(updater, "update")
 	s.Serves("1.0.0")
 	held()
-	if log := s.Log("teleport-update.service"); !strings.Contains(log, "version 1.1.0 is held back since a rollback by hand") {
+	if log := s.Log("teleport-update.service"); !strings.Contains(log, "the host is held since a rollback by hand") {
 		t.Errorf("the timer's runs do not say why they do nothing:\n%s", log)
 	}
-	if out := s.Must(updater, "update", "--dry-run"); !strings.Contains(out, "Nothing would be done: version 1.1.0 is held back") {
+	if out := s.Must(updater, "update", "--dry-run"); !strings.Contains(out, "Nothing would be done: the host is held since a rollback by hand") {
 		t.Errorf("the dry run says:\n%s", out)
 	}
 

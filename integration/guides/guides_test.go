@@ -27,6 +27,8 @@ type scene struct {
 	*host.Test
 	t    *testing.T
 	seen string // what the last block of commands printed
+	// server is what the last block has started, if it runs until it is stopped
+	server *host.Process
 }
 
 // work is the folder that people of the guides are in: a checkout in which
@@ -186,6 +188,7 @@ func (s *scene) block(b block, terminal bool) {
 			}
 			return nil
 		})
+		s.server = p
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(s.t.Context(), blockLimit, fmt.Errorf("%s does not end: is it a server?", b))
@@ -196,7 +199,10 @@ func (s *scene) block(b block, terminal bool) {
 	}
 	r, err := s.RunCommand(ctx, c)
 	s.check(err)
-	s.seen = r.Stdout
+	s.seen, s.server = r.Stdout, nil
+	if _, silent := b.mark("silent"); silent && r.Stdout+r.Stderr != "" {
+		s.t.Errorf("%s prints\n%s%s", b, r.Stdout, r.Stderr)
+	}
 	if r.Code != 0 {
 		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.text, r.Stdout, r.Stderr)
 	}

@@ -28,6 +28,7 @@ import (
 //	<!-- file: NAME from OTHER --> that file is copied first
 //	<!-- shows -->                 what one sees after the commands before, on a terminal;
 //	                               … is for what differs from run to run
+//	<!-- silent -->                the commands print nothing
 //	<!-- needs a real cluster -->  not run
 //	<!-- not run: REASON -->       not run
 //
@@ -152,7 +153,7 @@ var (
 	comment = regexp.MustCompile(`^<!--\s*(.*?)\s*-->$`)
 	// knownMark keeps a mark with a slip of the pen from being none.
 	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+|written from .+: begin|end)$`)
-	knownMark = regexp.MustCompile(`^(shows|a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
+	knownMark = regexp.MustCompile(`^(shows|silent|a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
 )
 
 // blocksOf reads the fenced blocks of a guide.

@@ -84,8 +84,8 @@ func findCases() []hostile {
 		refusedAnswer("the edition is a number", `{"server_edition":7,"agent_version":"1.1.0"}`, "want a string"),
 		refusedAnswer("the edition is missing", `{"agent_version":"1.1.0"}`, "there is neither server_edition nor edition in it"),
 		refusedAnswer("the edition is of a kilobyte", `{"server_edition":"`+strings.Repeat("x", 1000)+`","agent_version":"1.1.0"}`, "is not one of"),
-		refusedAnswer("the nested edition is unknown", `{"edition":"gold","auto_update":{"agent_version":"1.1.0"}}`, "is not known"),
-		refusedAnswer("the community edition claims to be FIPS", `{"edition":"oss","fips":true,"auto_update":{"agent_version":"1.1.0"}}`, "is not known"),
+		refusedAnswer("the nested edition is unknown", `{"edition":"gold","auto_update":{"agent_version":"1.1.0"}}`, "there is no edition"),
+		refusedAnswer("the community edition claims to be FIPS", `{"edition":"oss","fips":true,"auto_update":{"agent_version":"1.1.0"}}`, "there is no edition"),
 		refusedAnswer("fips is a word", `{"edition":"ent","fips":"yes","auto_update":{"agent_version":"1.1.0"}}`, "want true or false"),
 
 		// Flags and jitter.
@@ -107,9 +107,9 @@ func findCases() []hostile {
 		refusedAnswer("the answer is noise", "\x00\x01\xff\xfe", notJSON),
 		refusedAnswer("the answer is UTF-16", "\xff\xfe{\x00}\x00", notJSON),
 		refusedAnswer("the answer begins with a byte order mark", "\xef\xbb\xbf"+flat(`"1.1.0"`), notJSON),
-		refusedAnswer("the answer breaks off", `{"server_edition":"oss","agent_ver`, "it breaks off"),
-		refusedAnswer("the answer lacks its end", strings.TrimSuffix(flat(`"1.1.0"`), "}"), "it breaks off"),
-		refusedAnswer("the answer has a second object", flat(`"1.1.0"`)+flat(`"6.6.6"`), "something follows the object"),
+		refusedAnswer("the answer breaks off", `{"server_edition":"oss","agent_ver`, "it ends in the middle"),
+		refusedAnswer("the answer lacks its end", strings.TrimSuffix(flat(`"1.1.0"`), "}"), "it ends in the middle"),
+		refusedAnswer("the answer has a second object", flat(`"1.1.0"`)+flat(`"6.6.6"`), "more follows after the object"),
 		refusedAnswer("the answer has a comment", `/* */`+flat(`"1.1.0"`), notJSON),
 		refusedAnswer("the answer has a comma too many", `{"server_edition":"oss","agent_version":"1.1.0",}`, notJSON),
 		refusedAnswer("the answer is YAML", "server_edition: oss\nagent_version: 1.1.0\n", notJSON),

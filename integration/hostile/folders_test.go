@@ -173,8 +173,8 @@ func agentConfigCases() []hostile {
 		is("is nested ten thousand deep", "a: "+strings.Repeat("[", 20000), cannot),
 		is("is of two megabytes", "# "+strings.Repeat("x", 2<<20), "is larger than 1048576 bytes"),
 		is("has a list for the proxy", "teleport: {proxy_server: [a]}", "is not what belongs there"),
-		is("has a proxy with a path", "teleport: {proxy_server: proxy.example/x}", "a path has no place"),
-		is("has a proxy with a password", "teleport: {proxy_server: 'https://ann:planted-user@proxy.example'}", "password has no place"),
+		is("has a proxy with a path", "teleport: {proxy_server: proxy.example/x}", "must not contain a path"),
+		is("has a proxy with a password", "teleport: {proxy_server: 'https://ann:planted-user@proxy.example'}", "a user name or a password"),
 		is("has a proxy of plain http", "teleport: {proxy_server: 'http://proxy.example'}", "plain http is for loopback addresses only"),
 		is("has a proxy that is a flag", "teleport: {proxy_server: '--help'}", ""),
 	}

@@ -71,7 +71,7 @@ func procCases() []hostile {
 				cases = append(cases, refused("the database is a link to where nothing is yet", "is a symbolic link", func(w *world) { k.make(w, f.path(w)) }))
 				continue
 			}
-			cases = append(cases, refused(f.name+" "+k.name, map[bool]string{true: "is a symbolic link; a database is not followed out of its folder", false: "is "}[strings.Contains(k.name, "link")],
+			cases = append(cases, refused(f.name+" "+k.name, map[bool]string{true: "is a symbolic link; the database must be in its folder itself", false: "is "}[strings.Contains(k.name, "link")],
 				func(w *world) { k.make(w, f.path(w)) }))
 		}
 		cases = append(cases, refused(f.name+" is another name of somebody else's file", "has 2 names (hard links)", func(w *world) { w.hardlink(w.outside("secret"), f.path(w)) }))

@@ -86,8 +86,8 @@ func configCases() []hostile {
 		replaced("has an edition that is a path", "active_edition: oss", "active_edition: ../x", "status.active_edition"),
 		replaced("has an unknown edition", "active_edition: oss", "active_edition: gold", "status.active_edition"),
 		replaced("has a previous version that is a path", "status:", "status:\n  previous_version: ../../outside", "status.previous_version"),
-		replaced("has a proxy with a path", "proxy: https", "proxy: https://proxy.example/x#", "has no place in it"),
-		replaced("has a proxy with a password", "proxy: https://", "proxy: https://ann:planted-user@", "password has no place"),
+		replaced("has a proxy with a path", "proxy: https", "proxy: https://proxy.example/x#", "must not contain a query or a fragment"),
+		replaced("has a proxy with a password", "proxy: https://", "proxy: https://ann:planted-user@", "a user name or a password"),
 		replaced("has a proxy of plain http", "proxy: https://127.0.0.1", "proxy: http://proxy.example", "plain http is for loopback addresses only"),
 		replaced("has a proxy that is a file", "proxy: https://127.0.0.1", "proxy: file:///etc", ""),
 	}

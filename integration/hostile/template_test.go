@@ -38,7 +38,7 @@ func templateCases() []hostile {
 		{"a host that is user info", "https://ann:planted-user@/{{.Version}}", "there is no host name"},
 		{"no file", "https://cdn.example/", noFile},
 		{"no file but a query", "https://cdn.example/?token=planted-token", noFile},
-		{"a fragment", "https://cdn.example/x#planted", "a fragment has no meaning here"},
+		{"a fragment", "https://cdn.example/x#planted", "it must not contain a fragment"},
 		{"a port that is none", "https://ann:planted-user@cdn.example:99x/{{.Version}}", "URL template"},
 		{"a host with an escape", "https://cdn%2fexample/{{.Version}}", "URL template"},
 		{"a control character", "https://cdn.example/\x01{{.Version}}?token=planted-token", "URL template"},

@@ -48,7 +48,7 @@ func TestAPlainContainerHasEverythingButTheRestart(t *testing.T) {
 	says("version is active version=1.0.0", "rollback")
 	s.Linked("1.0.0")
 	s.StatusIs("held")
-	says("is held back", "update")
+	says("the host is held", "update")
 	says("version is active version=1.1.0", "update", "--now")
 	s.Linked("1.1.0")
 	says("the version is pinned", "pin")

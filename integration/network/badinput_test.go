@@ -29,7 +29,7 @@ var badFind = []struct {
 	{name: "find hangs up", fault: hangUp, says: "closed the connection"},
 	{name: "find answers 500", fault: status(500, "backend is down\n"), says: "500 Internal Server Error"},
 	{name: "find answers 404 on both paths", fault: status(404, "404 page not found\n"), says: "404"},
-	{name: "find answers garbage", fault: body("\x00\x01\xffgarbage"), says: "not the JSON of a find endpoint (wrong from byte 1 on)"},
+	{name: "find answers garbage", fault: body("\x00\x01\xffgarbage"), says: "not the JSON of a find endpoint (invalid from byte 1 on)"},
 	{name: "find answers nothing", fault: body(""), says: "it is empty"},
 	{name: "find answers half an answer", fault: body(`{"server_edition":"oss","agent_ver`), says: "not the JSON of a find endpoint"},
 	{name: "find is behind a captive portal", fault: body("<!DOCTYPE html><html><title>Hotel WiFi</title></html>"), says: "a web page"},

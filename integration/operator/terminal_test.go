@@ -20,15 +20,23 @@ func TestAPersonSeesTheWatchAndWhatIsTrueInTheEnd(t *testing.T) {
 		return s.Must("sh", "-c", environment+" script -qec '"+updater+" "+command+"' /dev/null")
 	}
 	out := on("TERM=xterm", "update --now")
+	// What happened comes in the order in which it happened.
+	rest := out
 	for _, want := range []string{
 		`\x1b\[36m›\x1b\[0m \d\d:\d\d:\d\d downloading \(version 1\.1\.0`,
+		`\d switching \(from 1\.0\.0, to 1\.1\.0`,
+		`\d backing up the agent's database`,
+		`\d reloading the agent`,
+		`\d watching the agent \(window 3s\)`,
 		`\r  watching the agent: active \(running\), PID \d+, [0-3]s left\x1b\[K`,
 		`\r\x1b\[K\x1b\[36m›\x1b\[0m \d\d:\d\d:\d\d the agent is healthy \(version 1\.1\.0\)`,
 		`\x1b\[32m✓\x1b\[0m Teleport 1\.1\.0 is installed\. The agent runs it\.`,
 	} {
-		if !regexp.MustCompile(want).MatchString(out) {
-			t.Errorf("%s is not in\n%q", want, out)
+		at := regexp.MustCompile(want).FindStringIndex(rest)
+		if at == nil {
+			t.Fatalf("%s does not come in\n%q\nwhich is the end of\n%q", want, rest, out)
 		}
+		rest = rest[at[1]:]
 	}
 	if out := on("TERM=dumb", "rollback"); strings.Contains(out, "\x1b") || !strings.Contains(out, "+ Teleport 1.0.0 is installed. The agent runs it.") {
 		t.Errorf("a dumb terminal is sent\n%q", out)

@@ -84,10 +84,10 @@ func TestKeysThatHostsRefuse(t *testing.T) {
 	s := newShelf(t)
 	s.publish("--packages", standIns(t, "1.0.0"))
 	for want, secret := range map[string]string{
-		"SHA-1":                generate("sha1@example.com", "--cert-digest-algo", "SHA1", "--quick-generate-key", "sha1@example.com", "rsa2048", "sign", "never"),
-		"has 1024 bits":        generate("small@example.com", "--quick-generate-key", "small@example.com", "rsa1024", "sign", "never"),
-		"it cannot sign":       generate("ended@example.com", "--quick-generate-key", "ended@example.com", "rsa2048", "sign", "seconds=60"),
-		"do not take its kind": generate("dsa@example.com", "--quick-generate-key", "dsa@example.com", "dsa2048", "sign", "never"),
+		"SHA-1":                   generate("sha1@example.com", "--cert-digest-algo", "SHA1", "--quick-generate-key", "sha1@example.com", "rsa2048", "sign", "never"),
+		"has 1024 bits":           generate("small@example.com", "--quick-generate-key", "small@example.com", "rsa1024", "sign", "never"),
+		"it cannot sign":          generate("ended@example.com", "--quick-generate-key", "ended@example.com", "rsa2048", "sign", "seconds=60"),
+		"do not accept this kind": generate("dsa@example.com", "--quick-generate-key", "dsa@example.com", "dsa2048", "sign", "never"),
 	} {
 		s.refuses(want, "--key", secret, "--previous-key", s.key.public)
 	}

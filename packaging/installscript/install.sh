@@ -174,7 +174,7 @@ main() {
 		say "teleport-update is installed already, as $updater"
 	else
 		download_and_install
-		updater=$(installed) || fail "the package was installed, and teleport-update is not found"
+		updater=$(installed) || fail "the package was installed, but teleport-update is not found"
 		say "teleport-update is installed, as $updater"
 	fi
 	"$updater" enable "$@" </dev/null

@@ -37,7 +37,7 @@ func readControl(data []byte) (string, error) {
 			return controlOf(rest[:size])
 		}
 		if strings.HasPrefix(name, "control.tar") {
-			return "", fmt.Errorf("its %s is compressed with something else than gzip", name)
+			return "", fmt.Errorf("its %s is not compressed with gzip", name)
 		}
 		rest = rest[min(size+size%2, len(rest)):]
 	}

@@ -106,7 +106,7 @@ const minRSABits = 2048
 func CheckKey(entity *openpgp.Entity, now time.Time) error {
 	key, ok := entity.SigningKey(now)
 	if !ok {
-		return errors.New("it cannot sign: it has expired, was revoked, is of the future, or is not for signatures")
+		return errors.New("it cannot sign: it has expired, was revoked, is not valid yet, or is not a signing key")
 	}
 	self, _ := entity.PrimarySelfSignature()
 	bindings := []*packet.Signature{self}
@@ -126,7 +126,7 @@ func CheckKey(entity *openpgp.Entity, now time.Time) error {
 			}
 		case packet.PubKeyAlgoEdDSA, packet.PubKeyAlgoECDSA:
 		default:
-			return fmt.Errorf("hosts do not take its kind of key (algorithm %d): an RSA key suits all of them", public.PubKeyAlgo)
+			return fmt.Errorf("hosts do not accept this kind of key (algorithm %d); all of them accept an RSA key", public.PubKeyAlgo)
 		}
 	}
 	return nil

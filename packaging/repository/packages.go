@@ -115,7 +115,7 @@ func (p *pkg) check(v string) (err error) {
 			return err
 		}
 	}
-	return fmt.Errorf("it is for %q, which the repository has no place for", p.arch)
+	return fmt.Errorf("it is for %q, an architecture that the repository does not have", p.arch)
 }
 
 // newest drops all but so many versions of each package; 0 keeps all.

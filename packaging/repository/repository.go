@@ -134,7 +134,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("%d versions cannot be kept", o.Keep)
 	}
 	if o.ValidFor < 0 || o.ValidFor > 0 && o.ValidFor < time.Minute {
-		return fmt.Errorf("a repository that is valid for %v is of no use", o.ValidFor)
+		return fmt.Errorf("a repository cannot be valid for %v", o.ValidFor)
 	}
 	if o.URL != "" {
 		u, err := url.Parse(o.URL)

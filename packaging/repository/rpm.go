@@ -122,7 +122,7 @@ func parseHeader(data []byte) (h *rpmHeader, size int, err error) {
 	}
 	entries, store := binary.BigEndian.Uint32(data[8:]), binary.BigEndian.Uint32(data[12:])
 	if entries > maxEntries || store > maxStore {
-		return nil, 0, errors.New("it is larger than any of a real package")
+		return nil, 0, errors.New("it is larger than in any real package")
 	}
 	begin := introSize + int(entries)*entrySize
 	size = begin + int(store)

@@ -1,0 +1,53 @@
+//go:build hosts
+
+package guides
+
+import (
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Without a terminal status and history are JSON, and text on one: what we print or
+// run for people names the format, so that it is the same everywhere.
+func TestGuidesAndScriptsNameTheFormat(t *testing.T) {
+	t.Parallel()
+	named := 0
+	look := func(name, text string) {
+		for line := range strings.Lines(text) {
+			switch command := formatted.FindString(line); {
+			case command == "":
+			case !strings.Contains(command, " --format"):
+				t.Errorf("%s: %q does not name the format", name, strings.TrimSpace(line))
+			default:
+				named++
+			}
+		}
+	}
+	for _, guide := range guides(t) {
+		blocks, err := blocksOf(guide, file(t, guide))
+		check(t, err)
+		for _, b := range blocks {
+			if b.isCommands() {
+				look(b.String(), b.text)
+			}
+		}
+	}
+	check(t, filepath.WalkDir(filepath.Join(module, "packaging"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		// Pages of the manual and completions are about all of a command.
+		if name := strings.TrimPrefix(path, module+"/"); !strings.HasSuffix(name, ".8") && !strings.Contains(name, "/completions/") && !strings.HasSuffix(name, "_test.go") {
+			look(name, file(t, name))
+		}
+		return nil
+	}))
+	if named < 5 {
+		t.Errorf("only %d commands were seen", named)
+	}
+}
+
+var formatted = regexp.MustCompile(`teleport-updater? (status|history)\b.*`)
