@@ -37,9 +37,9 @@ func New(limits Limits) *Table {
 func (t *Table) clear() {
 	t.chunks, t.count, t.slots = nil, 0, make([]uint32, 64)
 	t.names, t.failures = names{}, make(map[uint32]failure)
-	few := min(t.limits.Words, 1<<16-1)
-	t.versions, t.editions, t.archs = newWords(few), newWords(few), newWords(few)
-	t.groups, t.tokens, t.errors = newWords(t.limits.Words), newWords(t.limits.Words), newWords(t.limits.Words)
+	for _, w := range []**words{&t.groups, &t.tokens, &t.versions, &t.editions, &t.archs, &t.errors} {
+		*w = newWords(t.limits.Words)
+	}
 	t.errors.place(manyErrors)
 }
 
@@ -82,17 +82,17 @@ func (t *Table) entry(at uint32, into *Entry) {
 
 func (t *Table) host(at uint32, r *record, into *rollout.Host) {
 	*into = rollout.Host{
-		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group), Version: rollout.Semver(t.versions.at(uint32(r.version))),
-		Edition: t.editions.at(uint32(r.edition)), Arch: t.archs.at(uint32(r.arch)),
+		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group), Version: rollout.Semver(t.versions.at(r.version)),
+		Edition: t.editions.at(r.edition), Arch: t.archs.at(r.arch),
 		Pinned: r.flags&pinned != 0, Disabled: r.flags&disabled != 0, Unhealthy: r.flags&unhealthy != 0, Cloned: r.flags&cloned != 0,
 		FirstSeen: moment(r.firstSeen), LastSeen: moment(r.lastSeen),
-		Told:  rollout.Event{Target: rollout.Semver(t.versions.at(uint32(r.told))), At: moment(r.toldAt)},
-		Begun: rollout.Event{Target: rollout.Semver(t.versions.at(uint32(r.begun))), At: moment(r.begunAt)},
+		Told:  rollout.Event{Target: rollout.Semver(t.versions.at(r.told)), At: moment(r.toldAt)},
+		Begun: rollout.Event{Target: rollout.Semver(t.versions.at(r.begun)), At: moment(r.begunAt)},
 	}
 	if r.flags&hasFailed != 0 {
 		f := t.failures[at]
 		into.Failed = rollout.Failure{
-			Event: rollout.Event{Target: rollout.Semver(t.versions.at(uint32(f.target))), At: moment(f.at)},
+			Event: rollout.Event{Target: rollout.Semver(t.versions.at(f.target)), At: moment(f.at)},
 			Error: t.errors.at(f.text), Outcome: time.Unix(0, f.outcome).UTC(),
 		}
 	}
@@ -108,18 +108,17 @@ func (t *Table) Put(e *Entry) error {
 	}
 	var f failure
 	fits := true
-	word := func(w *words, s string) uint32 {
+	word := func(w *words, s string) uint16 {
 		place, ok := w.place(s)
 		fits = fits && ok
 		return place
 	}
-	few := func(w *words, s string) uint16 { return uint16(word(w, s)) }
 	r.group, r.token = word(t.groups, e.Group), word(t.tokens, e.Token)
-	r.version, r.told, r.begun = few(t.versions, string(e.Version)), few(t.versions, string(e.Told.Target)), few(t.versions, string(e.Begun.Target))
-	r.edition, r.arch = few(t.editions, e.Edition), few(t.archs, e.Arch)
+	r.version, r.told, r.begun = word(t.versions, string(e.Version)), word(t.versions, string(e.Told.Target)), word(t.versions, string(e.Begun.Target))
+	r.edition, r.arch = word(t.editions, e.Edition), word(t.archs, e.Arch)
 	if e.Failed.Target != "" {
 		r.flags |= hasFailed
-		f = failure{outcome: e.Failed.Outcome.UnixNano(), at: seconds(e.Failed.At), target: few(t.versions, string(e.Failed.Target))}
+		f = failure{outcome: e.Failed.Outcome.UnixNano(), at: seconds(e.Failed.At), target: word(t.versions, string(e.Failed.Target))}
 		if text, ok := t.errors.place(e.Failed.Error); ok {
 			f.text = text
 		} else {
@@ -153,7 +152,7 @@ func (t *Table) Put(e *Entry) error {
 	if t.count*4 > len(t.slots)*3 {
 		t.grow()
 	}
-	if t.names.wasted > len(t.names.text)/2 && t.names.wasted > 1<<20 {
+	if t.names.wasted > t.names.size()/2 && t.names.wasted > 1<<20 {
 		t.Forget(func(*Entry) bool { return false })
 	}
 	return nil
