@@ -92,7 +92,7 @@ func TestTwoEnginesCaptureAPlanAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for place, host := range plan.Hosts[:700] {
-			if got := c.stored.AnswerTo(rollout.Query{Group: "prod", Host: host}).AutoUpdate; got != (place < 600) {
+			if got := c.stored.AnswerTo(rollout.Query{Group: "prod", Host: host.String()}).AutoUpdate; got != (place < 600) {
 				t.Fatalf("place %d is told %v; %+v", place, got, c.rollout().Status.Groups[0].Plan)
 			}
 		}

@@ -129,11 +129,16 @@ func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now 
 	complete := f.trouble == nil && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || now.Sub(f.synced) <= rollout.ReportLife)
 	n := rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now})
 	for i := range n.Groups {
-		eligible := n.Groups[i].Eligible
-		n.Groups[i].Eligible = func() []rollout.Candidate {
+		eligible, look := n.Groups[i].Eligible, n.Groups[i].Look
+		n.Groups[i].Eligible = func() []rollout.HostID {
 			f.mu.RLock()
 			defer f.mu.RUnlock()
 			return eligible()
+		}
+		n.Groups[i].Look = func(id rollout.HostID) (rollout.Host, bool) {
+			f.mu.RLock()
+			defer f.mu.RUnlock()
+			return look(id)
 		}
 	}
 	return n
