@@ -33,6 +33,8 @@ const (
 	maxWords = 10_000
 	// maxErrorKept is how much of the error of a host is kept, in bytes.
 	maxErrorKept = 1000
+	// manyHosts is from how many on their memory counts.
+	manyHosts = 100_000
 	// maxBurst is how many reports of one host are taken in a minute: an update
 	// makes three.
 	maxBurst = 30
@@ -144,15 +146,14 @@ func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now 
 	return n
 }
 
-// FewerBytes has the garbage of a process with that many hosts collected sooner: by itself
-// the runtime lets as much of it gather as there are hosts. Nothing in a host is
-// a pointer, so that a collection costs no more for them.
-func FewerBytes(hosts int) {
-	percent := 100
-	if hosts > 100_000 {
-		percent = 20
+// spare has the garbage of a process with many hosts collected sooner: by itself the
+// runtime lets as much of it gather as there are hosts. Nothing in a host is a
+// pointer, so that a collection costs no more for them.
+func (f *Fleet) spare() {
+	if many := f.table.Len() > manyHosts; many != f.keep.spares {
+		f.keep.spares = many
+		debug.SetGCPercent(map[bool]int{false: 100, true: 20}[many])
 	}
-	debug.SetGCPercent(percent)
 }
 
 // ErrSecret is the error of a report that does not come from the host that it names.
