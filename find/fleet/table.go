@@ -3,7 +3,6 @@ package fleet
 import (
 	"hash/maphash"
 	"iter"
-	"runtime"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -192,24 +191,39 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 
 // Each calls f for each host, in no order, until it returns false. What f is given
 // holds until it returns.
-func (t *Table) Each(f func(*Entry) bool) {
+func (t *Table) Each(f func(*Entry) bool) { t.From(0, f) }
+
+// From is Each for the hosts from a place on, and returns the place after the last one. Places
+// are the same until hosts are forgotten; those of hosts that are new come last.
+func (t *Table) From(place int, f func(*Entry) bool) (next int) {
 	var e Entry
-	for at := range t.count {
-		if at%chunk == 0 {
-			runtime.Gosched()
-		}
-		t.entry(uint32(at), &e)
+	for ; place < t.count; place++ {
+		pause(place)
+		t.entry(uint32(place), &e)
 		if !f(&e) {
-			return
+			return place + 1
 		}
 	}
+	return place
 }
+
+// pause lets those go on, now and then, who wait for an answer. To yield the processor would
+// not do: the network is looked at when there is nothing else to run.
+func pause(at int) {
+	if at%pauseEvery == 0 {
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// pauseEvery is some tenth of a millisecond of work.
+const pauseEvery = 1024
 
 // View reads a table that nobody writes to meanwhile. The host that it returns holds
 // until the next one is asked for.
 type View struct {
-	table *Table
-	host  rollout.Host
+	table  *Table
+	host   rollout.Host
+	looked int
 }
 
 // View returns one for one goroutine.
@@ -222,9 +236,7 @@ func (v *View) All() iter.Seq[*rollout.Host] {
 	return func(yield func(*rollout.Host) bool) {
 		var h rollout.Host
 		for at := range v.table.count {
-			if at%chunk == 0 {
-				runtime.Gosched() // to those who wait for an answer
-			}
+			pause(at)
 			v.table.host(uint32(at), v.table.record(uint32(at)), &h)
 			if !yield(&h) {
 				return
@@ -235,6 +247,8 @@ func (v *View) All() iter.Seq[*rollout.Host] {
 
 // Host implements rollout.Fleet.
 func (v *View) Host(id rollout.HostID) *rollout.Host {
+	v.looked++
+	pause(v.looked)
 	slot, there := v.table.search(id)
 	if !there {
 		return nil
