@@ -54,7 +54,7 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 			s.close()
 		}
 	}()
-	if s.store, err = store.OpenSQLite(ctx, filepath.Join(s.dir, "store", "store.db")); err != nil {
+	if s.store, err = store.OpenSQLite(ctx, s.path()); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -90,6 +90,8 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 	_, err = s.engine.Tick(ctx) // the rollout begins
 	return s, err
 }
+
+func (s *site) path() string { return filepath.Join(s.dir, "store", "store.db") }
 
 func (s *site) close() {
 	if s.store != nil {
