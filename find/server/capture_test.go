@@ -12,7 +12,12 @@ import (
 
 // Example 7 of the design: two engines capture a plan at once → one head, no
 // unreachable pages left.
-func TestTwoEnginesCaptureAPlanAtOnce(t *testing.T) {
+// The others of the worked examples need no store.
+func TestWorkedExamples(t *testing.T) {
+	t.Run("7. Two engines capture a plan at once → one head, no unreachable pages left", captureAtOnce)
+}
+
+func captureAtOnce(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: prod, days: ['*'], start_hour: 12, max_in_flight: 10%}"))
 	w.write(regular)
