@@ -82,8 +82,13 @@ recording: ## the demo's first act as a picture that moves, docs/demo.svg (as ro
 bench: ## updates and no-ops against other designs, as ratios
 	$(GO) run ./tools/bench
 
+# nginx is unpacked, and not installed: no service is started. Without it, the others are measured.
+NGINX := build/nginx/usr/sbin
 bench-find: ## the find server against a constant handler and nginx, and its engine, as ratios
-	$(GO) run ./tools/benchfind
+	@command -v nginx $(NGINX)/nginx >/dev/null || \
+	  { mkdir -p build/nginx && cd build/nginx && apt-get update -qq && apt-get download -qq nginx && dpkg -x nginx_*.deb .; } || \
+	  echo "*** nginx is not measured, for its package cannot be had: apt-get install nginx-light"
+	PATH="$$PATH:$(CURDIR)/$(NGINX)" $(GO) run ./tools/benchfind $(BENCHFIND)
 
 bench-backup: ## database backups against the sqlite3 shell
 	$(GO) run ./tools/bench -only backup

@@ -99,24 +99,11 @@ func (a *answers) run(ctx context.Context) (wait func()) {
 	}
 	every(server.TickEvery, a.engine.Run)
 	every(server.SyncEvery, a.fleet.Run)
-	every(time.Minute, a.spare)
 	hostname, _ := os.Hostname()
 	every(time.Minute, (&server.Publisher{Name: server.ServerName(hostname), Stored: a.stored, Fleet: a.fleet}).Run)
 	return func() {
 		stop()
 		running.Wait()
-	}
-}
-
-// spare keeps garbage from taking more memory than the hosts do.
-func (a *answers) spare(ctx context.Context, ticks <-chan time.Time) {
-	for {
-		server.FewerBytes(a.fleet.Len())
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks:
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package fleet keeps what is known of hosts in little memory: some 130 bytes and its
+// Package fleet keeps what is known of hosts in little memory: some 120 bytes and its
 // name for a host. It is a table and no more; who may say what of a host, and where
 // that is kept beyond the life of a process, is for others.
 //
@@ -43,7 +43,7 @@ var ErrFull = errors.New("the table of hosts is full")
 type Limits struct {
 	Hosts int
 	// Words bounds how many different groups, versions, editions, architectures and
-	// errors there are, each.
+	// errors there are, each; never more than 65,535.
 	Words int
 }
 
@@ -58,10 +58,9 @@ type record struct {
 
 	firstSeen, lastSeen, toldAt, begunAt, alternated uint32
 
-	name, group, token   uint32
-	version, told, begun uint16
-	edition, arch        uint16
-	flags, burst         uint8
+	name                                              uint32
+	group, token, version, told, begun, edition, arch uint16
+	flags, burst                                      uint8
 }
 
 const (
@@ -77,7 +76,7 @@ type failure struct {
 	outcome int64 // in nanoseconds
 	at      uint32
 	target  uint16
-	text    uint32
+	text    uint16
 }
 
 func seconds(t time.Time) uint32 {

@@ -3,7 +3,6 @@ package fleet
 import (
 	"hash/maphash"
 	"iter"
-	"runtime"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -37,9 +36,9 @@ func New(limits Limits) *Table {
 func (t *Table) clear() {
 	t.chunks, t.count, t.slots = nil, 0, make([]uint32, 64)
 	t.names, t.failures = names{}, make(map[uint32]failure)
-	few := min(t.limits.Words, 1<<16-1)
-	t.versions, t.editions, t.archs = newWords(few), newWords(few), newWords(few)
-	t.groups, t.tokens, t.errors = newWords(t.limits.Words), newWords(t.limits.Words), newWords(t.limits.Words)
+	for _, w := range []**words{&t.groups, &t.tokens, &t.versions, &t.editions, &t.archs, &t.errors} {
+		*w = newWords(t.limits.Words)
+	}
 	t.errors.place(manyErrors)
 }
 
@@ -82,17 +81,17 @@ func (t *Table) entry(at uint32, into *Entry) {
 
 func (t *Table) host(at uint32, r *record, into *rollout.Host) {
 	*into = rollout.Host{
-		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group), Version: rollout.Semver(t.versions.at(uint32(r.version))),
-		Edition: t.editions.at(uint32(r.edition)), Arch: t.archs.at(uint32(r.arch)),
+		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group), Version: rollout.Semver(t.versions.at(r.version)),
+		Edition: t.editions.at(r.edition), Arch: t.archs.at(r.arch),
 		Pinned: r.flags&pinned != 0, Disabled: r.flags&disabled != 0, Unhealthy: r.flags&unhealthy != 0, Cloned: r.flags&cloned != 0,
 		FirstSeen: moment(r.firstSeen), LastSeen: moment(r.lastSeen),
-		Told:  rollout.Event{Target: rollout.Semver(t.versions.at(uint32(r.told))), At: moment(r.toldAt)},
-		Begun: rollout.Event{Target: rollout.Semver(t.versions.at(uint32(r.begun))), At: moment(r.begunAt)},
+		Told:  rollout.Event{Target: rollout.Semver(t.versions.at(r.told)), At: moment(r.toldAt)},
+		Begun: rollout.Event{Target: rollout.Semver(t.versions.at(r.begun)), At: moment(r.begunAt)},
 	}
 	if r.flags&hasFailed != 0 {
 		f := t.failures[at]
 		into.Failed = rollout.Failure{
-			Event: rollout.Event{Target: rollout.Semver(t.versions.at(uint32(f.target))), At: moment(f.at)},
+			Event: rollout.Event{Target: rollout.Semver(t.versions.at(f.target)), At: moment(f.at)},
 			Error: t.errors.at(f.text), Outcome: time.Unix(0, f.outcome).UTC(),
 		}
 	}
@@ -108,18 +107,17 @@ func (t *Table) Put(e *Entry) error {
 	}
 	var f failure
 	fits := true
-	word := func(w *words, s string) uint32 {
+	word := func(w *words, s string) uint16 {
 		place, ok := w.place(s)
 		fits = fits && ok
 		return place
 	}
-	few := func(w *words, s string) uint16 { return uint16(word(w, s)) }
 	r.group, r.token = word(t.groups, e.Group), word(t.tokens, e.Token)
-	r.version, r.told, r.begun = few(t.versions, string(e.Version)), few(t.versions, string(e.Told.Target)), few(t.versions, string(e.Begun.Target))
-	r.edition, r.arch = few(t.editions, e.Edition), few(t.archs, e.Arch)
+	r.version, r.told, r.begun = word(t.versions, string(e.Version)), word(t.versions, string(e.Told.Target)), word(t.versions, string(e.Begun.Target))
+	r.edition, r.arch = word(t.editions, e.Edition), word(t.archs, e.Arch)
 	if e.Failed.Target != "" {
 		r.flags |= hasFailed
-		f = failure{outcome: e.Failed.Outcome.UnixNano(), at: seconds(e.Failed.At), target: few(t.versions, string(e.Failed.Target))}
+		f = failure{outcome: e.Failed.Outcome.UnixNano(), at: seconds(e.Failed.At), target: word(t.versions, string(e.Failed.Target))}
 		if text, ok := t.errors.place(e.Failed.Error); ok {
 			f.text = text
 		} else {
@@ -153,7 +151,7 @@ func (t *Table) Put(e *Entry) error {
 	if t.count*4 > len(t.slots)*3 {
 		t.grow()
 	}
-	if t.names.wasted > len(t.names.text)/2 && t.names.wasted > 1<<20 {
+	if t.names.wasted > t.names.size()/2 && t.names.wasted > 1<<20 {
 		t.Forget(func(*Entry) bool { return false })
 	}
 	return nil
@@ -193,24 +191,39 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 
 // Each calls f for each host, in no order, until it returns false. What f is given
 // holds until it returns.
-func (t *Table) Each(f func(*Entry) bool) {
+func (t *Table) Each(f func(*Entry) bool) { t.From(0, f) }
+
+// From is Each for the hosts from a place on, and returns the place after the last one. Places
+// are the same until hosts are forgotten; those of hosts that are new come last.
+func (t *Table) From(place int, f func(*Entry) bool) (next int) {
 	var e Entry
-	for at := range t.count {
-		if at%chunk == 0 {
-			runtime.Gosched()
-		}
-		t.entry(uint32(at), &e)
+	for ; place < t.count; place++ {
+		pause(place)
+		t.entry(uint32(place), &e)
 		if !f(&e) {
-			return
+			return place + 1
 		}
 	}
+	return place
 }
+
+// pause lets those go on, now and then, who wait for an answer. To yield the processor would
+// not do: the network is looked at when there is nothing else to run.
+func pause(at int) {
+	if at%pauseEvery == pauseEvery-1 { // few hosts take no time
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// pauseEvery is some tenth of a millisecond of work.
+const pauseEvery = 1024
 
 // View reads a table that nobody writes to meanwhile. The host that it returns holds
 // until the next one is asked for.
 type View struct {
-	table *Table
-	host  rollout.Host
+	table  *Table
+	host   rollout.Host
+	looked int
 }
 
 // View returns one for one goroutine.
@@ -223,9 +236,7 @@ func (v *View) All() iter.Seq[*rollout.Host] {
 	return func(yield func(*rollout.Host) bool) {
 		var h rollout.Host
 		for at := range v.table.count {
-			if at%chunk == 0 {
-				runtime.Gosched() // to those who wait for an answer
-			}
+			pause(at)
 			v.table.host(uint32(at), v.table.record(uint32(at)), &h)
 			if !yield(&h) {
 				return
@@ -236,6 +247,8 @@ func (v *View) All() iter.Seq[*rollout.Host] {
 
 // Host implements rollout.Fleet.
 func (v *View) Host(id rollout.HostID) *rollout.Host {
+	v.looked++
+	pause(v.looked)
 	slot, there := v.table.search(id)
 	if !there {
 		return nil

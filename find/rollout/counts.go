@@ -38,22 +38,10 @@ type GroupCounts struct {
 	// Flight is nil for a group without a plan, and where the plan is broken.
 	Flight *Flight
 	// Eligible returns the hosts that are present and not yet on the target, each
-	// time the same; nil for none.
-	Eligible func() []Candidate
-}
-
-// Candidate is a host that a group may begin with.
-type Candidate struct {
-	ID, UpdaterID, Hostname string
-	Unhealthy               bool // its agent is down
-}
-
-func (h *Host) candidate() Candidate {
-	c := Candidate{ID: h.ID.String(), Hostname: h.Hostname, Unhealthy: h.Unhealthy}
-	if h.UpdaterID != (HostID{}) {
-		c.UpdaterID = h.UpdaterID.String()
-	}
-	return c
+	// time the same; nil for none. Look returns what is known of one of them; false
+	// where it has been forgotten.
+	Eligible func() []HostID
+	Look     func(HostID) (Host, bool)
 }
 
 // Problem is a host that something is wrong with, as an example for people.
@@ -132,7 +120,7 @@ type counter struct {
 	places   map[string]int
 	trials   []trial
 	counts   Counts
-	eligible func() [][]Candidate
+	eligible func() [][]HostID
 }
 
 // place returns the group that a host is in, or why it is in none. A host without a
@@ -225,7 +213,14 @@ func (c *counter) group(i int, plan *Index) {
 	if g.Plan != nil && plan != nil {
 		n.Flight = c.flight(g, n, plan, t)
 	}
-	n.Eligible = func() []Candidate { return c.eligible()[i] }
+	n.Eligible = func() []HostID { return c.eligible()[i] }
+	n.Look = func(id HostID) (Host, bool) {
+		h := c.fleet.Host(id)
+		if h == nil {
+			return Host{}, false
+		}
+		return *h, true
+	}
 }
 
 func canaryReport(h *Host, t trial, now time.Time) CanaryReport {
@@ -240,15 +235,15 @@ func canaryReport(h *Host, t trial, now time.Time) CanaryReport {
 }
 
 // findEligible goes through the fleet once for all groups.
-func (c *counter) findEligible() [][]Candidate {
-	lists := make([][]Candidate, len(c.trials))
+func (c *counter) findEligible() [][]HostID {
+	lists := make([][]HostID, len(c.trials))
 	for i := range lists {
 		n := &c.counts.Groups[i]
-		lists[i] = make([]Candidate, 0, n.Present-n.UpToDate)
+		lists[i] = make([]HostID, 0, n.Present-n.UpToDate)
 	}
 	for h := range c.fleet.All() {
 		if at, omitted := c.place(h); at >= 0 && omitted == "" && h.Version != c.r.Spec.TargetVersion {
-			lists[at] = append(lists[at], h.candidate())
+			lists[at] = append(lists[at], h.ID)
 		}
 	}
 	return lists

@@ -116,7 +116,7 @@ func TestWorkedExamples(t *testing.T) {
 			t.Errorf("hosts of no known group: %+v", n)
 		}
 	})
-	// 7 is about the store: TestTwoEnginesCaptureAPlanAtOnce of find/server.
+	// 7 is about the store: TestWorkedExamples of find/server.
 	t.Run("8. max_in_flight 10 % of 25 hosts → 2 at a time; the index stays monotonic across a restart of the engine", func(t *testing.T) {
 		w := newWorld(t, regular("{name: prod, "+everyDay+", max_in_flight: 10%}"))
 		w.add("prod", 25, "17.2.0")

@@ -78,7 +78,7 @@ func TestRowsOfWhatFindAnswers(t *testing.T) {
 					g.Plan = &PlanReference{HostCount: 3, LastActiveHostIndex: 1}
 				}
 			}
-			plan, err := NewIndex([]string{hostID("first"), picked, rest})
+			plan, err := NewIndex(idsOf(hostID("first"), picked, rest))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func BenchmarkSnapshotFind(b *testing.B) {
 	for i := range hosts {
 		hosts[i] = hostID(fmt.Sprint(i))
 	}
-	plan, err := NewIndex(hosts)
+	plan, err := NewIndex(idsOf(hosts...))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,7 +20,9 @@ func ParseHostID(s string) HostID {
 	return id
 }
 
-func (id HostID) String() string {
+func (id HostID) String() string { return string(id.append(nil)) }
+
+func (id HostID) append(to []byte) []byte {
 	var text [36]byte
 	hex.Encode(text[0:8], id[0:4])
 	hex.Encode(text[9:13], id[4:6])
@@ -28,7 +30,7 @@ func (id HostID) String() string {
 	hex.Encode(text[19:23], id[8:10])
 	hex.Encode(text[24:36], id[10:16])
 	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
+	return append(to, text[:]...)
 }
 
 // ParseUUID takes a UUID in the usual form, and no other name.

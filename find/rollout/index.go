@@ -14,23 +14,14 @@ type Index struct {
 	seed  maphash.Seed
 }
 
-// NewIndex returns the index of hosts in their order. The same host twice is an
-// error: it would have two places.
-func NewIndex(hosts []string) (*Index, error) {
-	ids := make([]HostID, len(hosts))
-	for i, host := range hosts {
-		ids[i] = ParseHostID(host)
-	}
-	return indexOf(ids, hosts)
-}
-
-// indexOf keeps the ids.
-func indexOf(ids []HostID, hosts []string) (*Index, error) {
+// NewIndex returns the index of hosts in their order, and keeps them. The same host
+// twice is an error: it would have two places.
+func NewIndex(ids []HostID) (*Index, error) {
 	x := &Index{ids: ids, slots: make([]uint32, 2*len(ids)+1), seed: maphash.MakeSeed()}
 	for i := range ids {
 		slot, there := x.find(ids[i])
 		if there {
-			return nil, fmt.Errorf("host %s appears twice", excerpt(hosts[i]))
+			return nil, fmt.Errorf("host %s appears twice", ids[i])
 		}
 		x.slots[slot] = uint32(i) + 1
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 )
@@ -96,9 +97,13 @@ func (p *PlanResource) Check() error {
 // maxNextPage is room for ,"next_page":"…" with a name of 20 digits, and the end.
 const maxNextPage = 48
 
+// maxPlan is how many hosts room is made for before they are read.
+const maxPlan = 1 << 20
+
 // Pages divides the plan, the last page first and the head last. name gives each
-// page but the head a random number.
-func (p *Plan) Pages(name func() uint64) ([]Page, error) {
+// page but the head a random number. A page is made when it is asked for: all of those of a
+// million hosts are 40 MB.
+func (p *Plan) Pages(name func() uint64) (iter.Seq[Page], error) {
 	frame, err := json.Marshal(&PlanResource{
 		Kind: KindPlan, Version: apiVersion, Metadata: Metadata{Name: p.Group},
 		Spec: PlanSpec{StartTime: p.StartTime, Version: p.Version, Schedule: p.Schedule, HostCount: len(p.Hosts)},
@@ -110,50 +115,34 @@ func (p *Plan) Pages(name func() uint64) ([]Page, error) {
 	if !ok {
 		return nil, errors.New("the plan is malformed")
 	}
-	var parts [][]byte // each without its end
-	part := append(bytes.Clone(frame), `,"hosts":[`...)
-	first := true
-	var quoted []byte
-	for _, host := range p.Hosts {
-		if quoted, err = appendString(quoted[:0], host); err != nil {
-			return nil, err
+	frame = append(frame, `,"hosts":[`...)
+	const quoted = len(`"c757ad82-95f2-4416-ae9d-a20ffd9b5a54",`)
+	perPage := (MaxPage - maxNextPage - len(frame)) / quoted
+	return func(yield func(Page) bool) {
+		next := ""
+		for at := max(len(p.Hosts)-1, 0) / perPage * perPage; at >= 0; at -= perPage {
+			hosts := p.Hosts[at:min(at+perPage, len(p.Hosts))]
+			page := Page{Value: append(make([]byte, 0, len(frame)+len(hosts)*quoted+maxNextPage), frame...)}
+			for i, id := range hosts {
+				if i > 0 {
+					page.Value = append(page.Value, ',')
+				}
+				page.Value = append(id.append(append(page.Value, '"')), '"')
+			}
+			page.Value = append(page.Value, ']')
+			if at > 0 {
+				page.Name = strconv.FormatUint(name(), 10)
+			}
+			if next != "" {
+				page.Value = append(page.Value, `,"next_page":"`+next+`"`...)
+			}
+			page.Value = append(page.Value, "}}"...)
+			if !yield(page) {
+				return
+			}
+			next = page.Name
 		}
-		if !first && len(part)+len(quoted)+1+maxNextPage > MaxPage {
-			parts = append(parts, part)
-			part, first = append(make([]byte, 0, MaxPage), frame...), true
-			part = append(part, `,"hosts":[`...)
-		}
-		if !first {
-			part = append(part, ',')
-		}
-		part, first = append(part, quoted...), false
-	}
-	parts = append(parts, part)
-	var pages []Page
-	next := ""
-	for i := len(parts) - 1; i >= 0; i-- {
-		page := Page{Value: append(parts[i], ']')}
-		if i > 0 {
-			page.Name = strconv.FormatUint(name(), 10)
-		}
-		if next != "" {
-			page.Value = append(page.Value, `,"next_page":"`+next+`"`...)
-		}
-		page.Value = append(page.Value, "}}"...)
-		pages, next = append(pages, page), page.Name
-	}
-	return pages, nil
-}
-
-// appendString writes a host as JSON. UUIDs, which nearly all are, need no look at
-// what JSON escapes.
-func appendString(to []byte, host string) ([]byte, error) {
-	var id HostID
-	if parseUUID(&id, host) {
-		return append(append(append(to, '"'), host...), '"'), nil
-	}
-	quoted, err := json.Marshal(host)
-	return append(to, quoted...), err
+	}, nil
 }
 
 // ReadPlan puts a plan together again. get returns the page of a name. Names are
@@ -173,7 +162,12 @@ func ReadPlan(head []byte, get func(name string) ([]byte, error)) (p *Plan, name
 			page.Spec.Version != first.Spec.Version || page.Spec.Schedule != first.Spec.Schedule || page.Spec.HostCount != first.Spec.HostCount {
 			return nil, names, fmt.Errorf("page %d belongs to another plan", len(names))
 		}
-		p.Hosts = append(p.Hosts, page.Spec.Hosts...)
+		if p.Hosts == nil {
+			p.Hosts = make([]HostID, 0, min(first.Spec.HostCount, maxPlan))
+		}
+		for _, host := range page.Spec.Hosts {
+			p.Hosts = append(p.Hosts, ParseHostID(host))
+		}
 		if page.Spec.NextPage == "" {
 			break
 		}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -18,24 +19,14 @@ type Plan struct {
 	StartTime time.Time
 	Version   Semver
 	Schedule  Schedule
-	Hosts     []string // UUIDs, in their order
-	ids       []HostID // the same; nil for a plan that was read
-}
-
-// Index returns the index of the plan's hosts.
-func (p *Plan) Index() (*Index, error) {
-	if p.ids != nil {
-		return indexOf(p.ids, p.Hosts)
-	}
-	return NewIndex(p.Hosts)
+	Hosts     []HostID // in their order
 }
 
 // newPlan captures a plan: hosts that are present and not on the target.
-func newPlan(r *Rollout, g *GroupStatus, hosts []Candidate, start time.Time) *Plan {
-	p := &Plan{Group: g.Name, StartTime: start, Version: r.Spec.TargetVersion, Schedule: r.Spec.Schedule}
-	p.Hosts, p.ids = make([]string, 0, len(hosts)), make([]HostID, 0, len(hosts))
+func newPlan(r *Rollout, g *GroupStatus, hosts []HostID, start time.Time) *Plan {
+	p := &Plan{Group: g.Name, StartTime: start, Version: r.Spec.TargetVersion, Schedule: r.Spec.Schedule, Hosts: make([]HostID, 0, len(hosts))}
 	for _, d := range draw(hosts, drawKey(r, g.Name, start)) {
-		p.Hosts, p.ids = append(p.Hosts, hosts[d.place].ID), append(p.ids, d.id)
+		p.Hosts = append(p.Hosts, d.id)
 	}
 	return p
 }
@@ -47,45 +38,47 @@ func drawKey(r *Rollout, group string, start time.Time) [32]byte {
 		r.Spec.TargetVersion, r.Spec.Schedule, r.Status.StartTime.Format(time.RFC3339), group, start.Format(time.RFC3339)))
 }
 
-// drawn is a host in a drawing: the place in the list it was drawn from.
+// drawn is a host in a drawing.
 type drawn struct {
-	hash  uint64
-	place int
-	id    HostID
+	hash uint64
+	id   HostID
 }
 
 // draw returns the hosts in the order of a keyed hash of their ids.
-func draw(hosts []Candidate, key [32]byte) []drawn {
+func draw(hosts []HostID, key [32]byte) []drawn {
 	list := make([]drawn, len(hosts))
 	var text [48]byte
 	copy(text[:], key[:])
-	for i := range hosts {
-		id := ParseHostID(hosts[i].ID)
+	for i, id := range hosts {
 		copy(text[32:], id[:])
 		sum := sha256.Sum256(text[:])
-		list[i] = drawn{binary.BigEndian.Uint64(sum[:]), i, id}
+		list[i] = drawn{binary.BigEndian.Uint64(sum[:]), id}
 	}
 	slices.SortFunc(list, func(a, b drawn) int {
 		if a.hash != b.hash {
 			return cmp.Compare(a.hash, b.hash)
 		}
-		return cmp.Compare(hosts[a.place].ID, hosts[b.place].ID)
+		return bytes.Compare(a.id[:], b.id[:])
 	})
 	return list
 }
 
 // drawCanaries picks so many hosts, or all where there are not as many.
-func drawCanaries(r *Rollout, g *GroupStatus, hosts []Candidate, start time.Time) []Canary {
+func drawCanaries(r *Rollout, g *GroupStatus, hosts []HostID, look func(HostID) (Host, bool), start time.Time) []Canary {
 	var picked []Canary
 	for _, d := range draw(hosts, drawKey(r, g.Name, start)) {
 		if len(picked) == g.CanaryCount {
 			break
 		}
-		h := hosts[d.place]
-		if h.Unhealthy {
+		h, known := look(d.id)
+		if !known || h.Unhealthy {
 			continue // it could not show anything
 		}
-		picked = append(picked, Canary{UpdaterID: h.UpdaterID, HostID: h.ID, Hostname: excerpt(h.Hostname)})
+		canary := Canary{HostID: h.ID.String(), Hostname: excerpt(h.Hostname)}
+		if h.UpdaterID != (HostID{}) {
+			canary.UpdaterID = h.UpdaterID.String()
+		}
+		picked = append(picked, canary)
 	}
 	return picked
 }

@@ -65,10 +65,7 @@ func TestResourcesAreAsTheSchemaSays(t *testing.T) {
 		check(NewReport("find-1", h.rollout, h.counts(), h.now))
 		if len(h.rollout.Status.Groups) > 0 {
 			hosts := h.counts().Groups[0].Eligible()
-			pages, err := newPlan(h.rollout, &h.rollout.Status.Groups[0], hosts, h.now).Pages(rand.Uint64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pages := newPlan(h.rollout, &h.rollout.Status.Groups[0], hosts, h.now).all(t, rand.Uint64)
 			page, err := parsePage(pages[len(pages)-1].Value)
 			if err != nil {
 				t.Fatal(err)

@@ -35,7 +35,7 @@ func (s *step) goOn() {
 	if s.g.ConfigMaxInFlight == nil {
 		return
 	}
-	var hosts []Candidate
+	var hosts []HostID
 	if s.n.Eligible != nil {
 		hosts = s.n.Eligible()
 	}

@@ -198,19 +198,15 @@ func (w *world) keep(result Result) {
 	w.steps = append(w.steps, result.Steps...)
 	for _, p := range result.Plans {
 		number := uint64(100)
-		pages, err := p.Pages(func() uint64 { number++; return number })
-		if err != nil {
-			w.t.Fatal(err)
-		}
 		stored := make(map[string][]byte)
-		for _, page := range pages {
+		for _, page := range p.all(w.t, func() uint64 { number++; return number }) {
 			stored[page.Name] = page.Value
 		}
 		read, _, err := ReadPlan(stored[""], func(name string) ([]byte, error) { return stored[name], nil })
 		if err != nil || !slices.Equal(read.Hosts, p.Hosts) || read.Group != p.Group || read.Version != p.Version || read.Schedule != p.Schedule || !read.StartTime.Equal(p.StartTime) {
 			w.t.Fatalf("plan of %s: %v\ngot  %+v\nwant %+v", p.Group, err, read, p)
 		}
-		w.orders[p.Group] = read.Hosts
+		w.orders[p.Group] = namesOf(read)
 		if w.plans[p.Group], err = NewIndex(read.Hosts); err != nil {
 			w.t.Fatal(err)
 		}

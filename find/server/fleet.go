@@ -33,6 +33,8 @@ const (
 	maxWords = 10_000
 	// maxErrorKept is how much of the error of a host is kept, in bytes.
 	maxErrorKept = 1000
+	// manyHosts is from how many on their memory counts.
+	manyHosts = 100_000
 	// maxBurst is how many reports of one host are taken in a minute: an update
 	// makes three.
 	maxBurst = 30
@@ -129,25 +131,29 @@ func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now 
 	complete := f.trouble == nil && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || now.Sub(f.synced) <= rollout.ReportLife)
 	n := rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now})
 	for i := range n.Groups {
-		eligible := n.Groups[i].Eligible
-		n.Groups[i].Eligible = func() []rollout.Candidate {
+		eligible, look := n.Groups[i].Eligible, n.Groups[i].Look
+		n.Groups[i].Eligible = func() []rollout.HostID {
 			f.mu.RLock()
 			defer f.mu.RUnlock()
 			return eligible()
+		}
+		n.Groups[i].Look = func(id rollout.HostID) (rollout.Host, bool) {
+			f.mu.RLock()
+			defer f.mu.RUnlock()
+			return look(id)
 		}
 	}
 	return n
 }
 
-// FewerBytes has the garbage of a process with that many hosts collected sooner: by itself
-// the runtime lets as much of it gather as there are hosts. Nothing in a host is
-// a pointer, so that a collection costs no more for them.
-func FewerBytes(hosts int) {
-	percent := 100
-	if hosts > 100_000 {
-		percent = 20
+// spare has the garbage of a process with many hosts collected sooner: by itself the
+// runtime lets as much of it gather as there are hosts. Nothing in a host is a
+// pointer, so that a collection costs no more for them.
+func (f *Fleet) spare() {
+	if many := f.table.Len() > manyHosts; many != f.keep.spares {
+		f.keep.spares = many
+		debug.SetGCPercent(map[bool]int{false: 100, true: 20}[many])
 	}
-	debug.SetGCPercent(percent)
 }
 
 // ErrSecret is the error of a report that does not come from the host that it names.

@@ -130,6 +130,9 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 		"JSON with a field in another letter": `{"Kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},"spec":{"agents":{"target_version":"17.2.1"}}}`,
 		"more than is read":                   enabled + strings.Repeat("\n#", maxResource),
 	}
+	if len(cases) < 80 { // and 120 reports
+		t.Errorf("there are %d cases", len(cases))
+	}
 	before, told := w.everything(t), stored.AnswerTo(rollout.Query{Group: "dev"})
 	runtime.GC()
 	var start, end runtime.MemStats

@@ -48,6 +48,7 @@ type keeper struct {
 	saved    map[string]store.Revision // of what this process has written
 	lastSave time.Time
 	purged   time.Time
+	spares   bool // see Fleet.spare
 }
 
 // OpenFleet returns the Fleet that is in a store, with the reports that were taken
@@ -59,6 +60,7 @@ func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
 	at, err := opts.Store.Scan(ctx, hostPrefix, func(item store.Item) bool {
 		f.trouble = errors.Join(f.trouble, f.takeItem(item))
+		f.spare()
 		return true
 	})
 	if err != nil {
@@ -186,6 +188,9 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 func (f *Fleet) Tick(ctx context.Context) error {
 	now := f.opts.Clock()
 	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
+	f.mu.RLock()
+	f.spare()
+	f.mu.RUnlock()
 	if err == nil && now.Sub(f.keep.lastSave) >= saveEvery {
 		if _, err = f.readSeen(ctx, now); err == nil {
 			err = f.saveSeen(ctx, now)

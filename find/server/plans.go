@@ -43,7 +43,7 @@ func idOf(r *rollout.Rollout, g *rollout.GroupStatus) planID {
 // to write it.
 func (p *plans) keep(r *rollout.Rollout, plan *rollout.Plan) {
 	at := slices.IndexFunc(r.Status.Groups, func(g rollout.GroupStatus) bool { return g.Name == plan.Group })
-	index, err := plan.Index()
+	index, err := rollout.NewIndex(plan.Hosts)
 	if at < 0 || err != nil {
 		return // who reads it will say why
 	}
@@ -110,7 +110,7 @@ func (p *plans) read(ctx context.Context, group string, id planID) (plan loadedP
 			broken = errors.New("it is another plan than that of the rollout")
 		}
 		if broken == nil {
-			plan.index, broken = read.Index()
+			plan.index, broken = rollout.NewIndex(read.Hosts)
 		}
 	}
 	return plan, broken, err
@@ -132,16 +132,10 @@ func (p *plans) prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 		return nil, err
 	}
 	ready := &prepared{plan: plan}
-	var writes []store.Write
-	for _, page := range pages {
-		writes = append(writes, store.Write{Key: plan.Key(page), Value: page.Value, Expires: now.Add(rollout.PlanLife)})
-	}
-	ready.head, writes = writes[len(writes)-1], writes[:len(writes)-1]
-	old, err := p.store.Get(ctx, ready.head.Key)
+	old, err := p.store.Get(ctx, rollout.PlanKey(plan.Group))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	ready.head.Based = old.Revision
 	if err == nil {
 		// Of a chain that is broken, as far as it goes.
 		_, ready.old, _ = rollout.ReadPlan(old.Value, func(name string) ([]byte, error) {
@@ -149,9 +143,19 @@ func (p *plans) prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 			return item.Value, err
 		})
 	}
-	for len(writes) > 0 {
-		some := writes[:min(len(writes), pagesAtOnce)]
-		writes = writes[len(some):]
+	var some []store.Write
+	for page := range pages {
+		write := store.Write{Key: plan.Key(page), Value: page.Value, Expires: now.Add(rollout.PlanLife)}
+		isHead := page.Name == ""
+		if isHead {
+			write.Based = old.Revision
+			ready.head = write
+		} else {
+			some = append(some, write)
+		}
+		if len(some) == 0 || len(some) < pagesAtOnce && !isHead {
+			continue
+		}
 		revisions, err := p.store.Commit(ctx, store.Change{Writes: some})
 		if err != nil {
 			return nil, errors.Join(err, p.drop(ready))
@@ -160,6 +164,7 @@ func (p *plans) prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 			w.Based, w.Value = revisions[i], nil
 			ready.pages = append(ready.pages, w)
 		}
+		some = some[:0]
 	}
 	return ready, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 	w := newStoreWorld(t)
 	p := &plans{store: w.store}
 	start := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
-	sound := rollout.Plan{Group: "prod", StartTime: start, Version: "17.2.1", Schedule: rollout.Regular, Hosts: []string{hostUUID(1), hostUUID(2)}}
+	sound := rollout.Plan{Group: "prod", StartTime: start, Version: "17.2.1", Schedule: rollout.Regular, Hosts: []rollout.HostID{rollout.ParseHostID(hostUUID(1)), rollout.ParseHostID(hostUUID(2))}}
 	reference := func() *rollout.Rollout {
 		r := &rollout.Rollout{Spec: rollout.RolloutSpec{TargetVersion: "17.2.1"}}
 		r.Status.Groups = []rollout.GroupStatus{{Name: "prod", State: rollout.Active, Plan: &rollout.PlanReference{StartTime: start, HostCount: 2}}}
@@ -27,7 +28,9 @@ func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.put(rollout.PlanKey("prod"), string(pages[0].Value))
+		for page := range pages { // it has one
+			w.put(rollout.PlanKey("prod"), string(page.Value))
+		}
 	}
 	for name, tc := range map[string]struct {
 		edit func(*rollout.Plan)
@@ -36,8 +39,8 @@ func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 		"of another group":   {func(p *rollout.Plan) { p.Group = "dev" }, "another plan"},
 		"of another version": {func(p *rollout.Plan) { p.Version = "17.2.2" }, "another plan"},
 		"of another start":   {func(p *rollout.Plan) { p.StartTime = start.Add(time.Second) }, "another plan"},
-		"with another host":  {func(p *rollout.Plan) { p.Hosts = append(p.Hosts, hostUUID(3)) }, "another plan"},
-		"with a host twice":  {func(p *rollout.Plan) { p.Hosts = []string{hostUUID(1), hostUUID(1)} }, "appears twice"},
+		"with another host":  {func(p *rollout.Plan) { p.Hosts = append(slices.Clone(p.Hosts), rollout.ParseHostID(hostUUID(3))) }, "another plan"},
+		"with a host twice":  {func(p *rollout.Plan) { p.Hosts = []rollout.HostID{p.Hosts[0], p.Hosts[0]} }, "appears twice"},
 		"of this rollout":    {func(*rollout.Plan) {}, ""},
 	} {
 		plan := sound

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +25,8 @@ const (
 	reportsAtOnce = 1024
 	// retryAfter is what they are told to wait, in seconds.
 	retryAfter = "60"
+	// usualReport is what room is made for before a report has arrived, in bytes.
+	usualReport = 1 << 10
 	// refusedEvery is how often the log says that reports are refused.
 	refusedEvery = time.Minute
 )
@@ -79,19 +80,6 @@ func (s *reports) heartbeat(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// parseHeartbeat reads a report strictly. What comes out again as it came in has no
-// field twice and none too many; anything else is looked at more closely, and said
-// what is wrong with it. The updater's own reports are of the first kind.
-func parseHeartbeat(body []byte) (b rollout.Heartbeat, err error) {
-	if json.Unmarshal(body, &b) == nil {
-		if again, err := json.Marshal(&b); err == nil && bytes.Equal(again, body) {
-			return b, nil
-		}
-	}
-	b = rollout.Heartbeat{}
-	return b, rollout.DecodeJSON(body, &b)
-}
-
 // checkHeartbeat is stricter than what a Fleet needs.
 func checkHeartbeat(b *rollout.Heartbeat) error {
 	if err := b.Check(); err != nil {
@@ -141,11 +129,13 @@ func (s *reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 		s.refuse(w, r, http.StatusUnauthorized, find.HeartbeatError{Error: "the header Authorization is missing, or is not one Bearer and a secret"})
 		return
 	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		s.refuse(w, r, http.StatusUnsupportedMediaType, find.HeartbeatError{Error: "the body is not application/json"})
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, find.MaxHeartbeat))
+	var whole bytes.Buffer
+	whole.Grow(bytes.MinRead + int(min(max(r.ContentLength, 0), usualReport)))
+	_, err := whole.ReadFrom(http.MaxBytesReader(w, r.Body, find.MaxHeartbeat))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		s.refuse(w, r, http.StatusRequestEntityTooLarge, find.HeartbeatError{Error: fmt.Sprintf("the body is larger than %d bytes", find.MaxHeartbeat)})
 		return
@@ -154,9 +144,10 @@ func (s *reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 		s.refuse(w, r, http.StatusBadRequest, find.HeartbeatError{Error: "the body could not be read"})
 		return
 	}
-	err = do(r.Context(), secret, body)
+	err = do(r.Context(), secret, whole.Bytes())
 	if err == nil {
-		reply(w, http.StatusOK, struct{}{})
+		w.Header()["Content-Type"] = jsonType
+		io.WriteString(w, "{}\n")
 		return
 	}
 	said := find.HeartbeatError{Error: err.Error()}
@@ -164,6 +155,14 @@ func (s *reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 		said.Sequence = late.Last
 	}
 	s.refuse(w, r, statusOf(err), said)
+}
+
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
 }
 
 // statusOf is the status of an error of a join or a report. What is none of these is

@@ -25,22 +25,10 @@ const (
 	seenPerPage = 40_000     // below store.MaxValue
 )
 
-// saveSeen writes who was last seen when.
+// saveSeen writes who was last seen when, a page after the other. Nobody forgets hosts
+// meanwhile: that is done where this is.
 func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 	f.mu.RLock()
-	var pages [][]byte
-	f.table.Each(func(e *fleet.Entry) bool {
-		if now.Sub(e.LastSeen) > rollout.PresentFor {
-			return true
-		}
-		if last := len(pages) - 1; last < 0 || len(pages[last]) == seenPerPage*seenEntry {
-			pages = append(pages, make([]byte, 0, min(f.table.Len(), seenPerPage)*seenEntry))
-		}
-		page := append(pages[len(pages)-1], e.ID[:]...)
-		page = binary.BigEndian.AppendUint32(page, uint32(e.LastSeen.Unix()))
-		pages[len(pages)-1] = binary.BigEndian.AppendUint32(page, e.Sequence)
-		return true
-	})
 	hosts := f.table.Len()
 	head, err := json.Marshal(seenHead{At: now, From: f.covered})
 	f.mu.RUnlock()
@@ -48,13 +36,26 @@ func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 		return err
 	}
 	own := seenPrefix + f.keep.name
-	for i, page := range pages {
-		// The head comes last: it says that all the pages are there.
+	for i, at := 0, 0; at < hosts; i++ {
+		page := make([]byte, 0, min(hosts-at, seenPerPage)*seenEntry)
+		f.mu.RLock()
+		at = f.table.From(at, func(e *fleet.Entry) bool {
+			if now.Sub(e.LastSeen) <= rollout.PresentFor {
+				page = append(page, e.ID[:]...)
+				page = binary.BigEndian.AppendUint32(page, uint32(e.LastSeen.Unix()))
+				page = binary.BigEndian.AppendUint32(page, e.Sequence)
+			}
+			return len(page) < cap(page)
+		})
+		f.mu.RUnlock()
+		if len(page) == 0 {
+			break
+		}
 		if err := f.saveItem(ctx, fmt.Sprintf("%s/%04d", own, i), page, now); err != nil {
 			return err
 		}
-		pages[i] = nil
 	}
+	// The head comes last: it says that all the pages are there.
 	return f.saveItem(ctx, own, head, now)
 }
 

@@ -25,10 +25,14 @@ import (
 // rollout that was written is what Next or an order makes of the one before it and
 // of the resources as they were at that very revision; and it is a legal one.
 //
-// ENGINES_RUNS sets how many runs there are, ENGINES_SEED repeats them as far as
+// There are a thousand runs with FAULTS=all; ENGINES_RUNS sets how many there are, ENGINES_SEED repeats them as far as
 // the scheduler does.
 func TestTwoEnginesMakeOneHistory(t *testing.T) {
-	runs, seed := envNumber(t, "ENGINES_RUNS", 40), envNumber(t, "ENGINES_SEED", rand.Uint64())
+	runs := uint64(40)
+	if os.Getenv("FAULTS") == "all" {
+		runs = 1000
+	}
+	runs, seed := envNumber(t, "ENGINES_RUNS", runs), envNumber(t, "ENGINES_SEED", rand.Uint64())
 	t.Logf("ENGINES_SEED=%d", seed)
 	w := newStoreWorld(t)
 	w.options.Log = slog.New(slog.DiscardHandler)

@@ -135,7 +135,7 @@ func (w *world) tick() error {
 		w.tell(step)
 	}
 	for _, plan := range result.Plans {
-		index, err := plan.Index()
+		index, err := rollout.NewIndex(plan.Hosts)
 		if err != nil {
 			return err
 		}

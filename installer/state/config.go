@@ -137,12 +137,16 @@ func LoadConfigOr(path, recorded string) (c Config, lost bool, err error) {
 
 // ParseConfig reads the text of a configuration.
 func ParseConfig(text string) (c Config, err error) {
+	if c, ok := parsedBefore(text); ok {
+		return c, nil
+	}
 	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
 		return Config{}, PlainYAML(err)
 	}
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
+	keepParsed(text, c)
 	return c, nil
 }
 

@@ -37,6 +37,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"nginx":    serveNginx,
 	"engine":   runEngine,
 	"reports":  serveReports,
+	"populate": populate,
 }
 
 func (c *contender) start(ctx context.Context, hosts int) error {

@@ -54,7 +54,7 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 			s.close()
 		}
 	}()
-	if s.store, err = store.OpenSQLite(ctx, filepath.Join(s.dir, "store", "store.db")); err != nil {
+	if s.store, err = store.OpenSQLite(ctx, s.path()); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -90,6 +90,8 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 	_, err = s.engine.Tick(ctx) // the rollout begins
 	return s, err
 }
+
+func (s *site) path() string { return filepath.Join(s.dir, "store", "store.db") }
 
 func (s *site) close() {
 	if s.store != nil {
@@ -180,10 +182,6 @@ func runEngine(ctx context.Context, args []string) error {
 
 // measureIndex says what the hosts of a plan take in memory.
 func measureIndex(hosts int) (perHost float64, err error) {
-	names := make([]string, hosts)
-	for i := range names {
-		names[i] = hostID(i)
-	}
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -191,19 +189,23 @@ func measureIndex(hosts int) (perHost float64, err error) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	index, err := rollout.NewIndex(names)
+	ids := make([]rollout.HostID, hosts)
+	for i := range ids {
+		ids[i] = rollout.ParseHostID(hostID(i))
+	}
+	index, err := rollout.NewIndex(ids)
 	if err != nil {
 		return 0, err
 	}
 	took := float64(heap()-before) / float64(hosts)
 	began := time.Now()
-	for i := range names {
-		if place, ok := index.Place(rollout.ParseHostID(names[i*7919%hosts])); !ok || place != i*7919%hosts {
+	for i := range ids {
+		if place, ok := index.Place(ids[i*7919%hosts]); !ok || place != i*7919%hosts {
 			return 0, errors.New("the index has lost a host")
 		}
 	}
 	fmt.Printf("  %-52s %8.1f bytes (goal: %d), %.0f ns a look-up\n", "a host in the index of a plan", took, goalPerHost, float64(time.Since(began).Nanoseconds())/float64(hosts))
-	runtime.KeepAlive(names)
+	runtime.KeepAlive(index)
 	return took, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -40,9 +41,19 @@ func boot(host int) uint32 {
 	return max(h.Sum32(), 1)
 }
 
-// populate writes hosts that have joined into a store, as the server keeps them. They are written in the order of
-// their keys, which takes a fraction of the time.
-func populate(ctx context.Context, s store.Store, hosts int) error {
+// populate writes hosts that have joined into a store, as the server keeps them: FILE HOSTS. They are written in the
+// order of their keys, which takes a fraction of the time. It is a process of its own, or its memory would be
+// taken for the server's.
+func populate(ctx context.Context, args []string) error {
+	hosts, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	s, err := store.OpenSQLite(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	var change store.Change
 	order := make([]int, hosts)
 	for i := range order {
@@ -75,10 +86,13 @@ func serveReports(ctx context.Context, args []string) error {
 		return err
 	}
 	defer s.close()
-	if err := populate(ctx, s.store, hosts); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		return err
 	}
-	server.FewerBytes(hosts)
+	if out, err := exec.CommandContext(ctx, self, "populate", s.path(), args[0]).CombinedOutput(); err != nil {
+		return fmt.Errorf("populate the store: %w\n%s", err, out)
+	}
 	log := slog.New(slog.DiscardHandler)
 	began := time.Now()
 	// It started long enough ago to know all hosts: else no group begins.
