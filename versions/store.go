@@ -61,6 +61,9 @@ type Tree struct {
 	Dir     string // its folder, below Store.Dir
 	Release Release
 	SHA256  string // of the tarball it came from, 64 lower-case hex digits
+	// Origin says what it is a copy of where it came from no tarball, as in
+	// "deb teleport 17.3.0"; see Adopt.
+	Origin string
 }
 
 // UnitFile is the agent's systemd unit as the release brought it: the one for its
@@ -161,10 +164,17 @@ func (s *Store) readTree(name string) (Tree, error) {
 		return Tree{}, &incompleteError{"its name and its edition disagree"}
 	}
 	digest, err := readMarker(filepath.Join(dir, digestName), 256)
+	origin := ""
+	if isIncomplete(err) {
+		from, other := readMarker(filepath.Join(dir, originName), 256)
+		if other == nil && from != "" || other != nil && !isIncomplete(other) {
+			origin, err = from, other
+		}
+	}
 	if err != nil {
 		return Tree{}, err
 	}
-	if !isDigest(digest) {
+	if origin == "" && !isDigest(digest) {
 		return Tree{}, &incompleteError{"sha256 holds no digest"}
 	}
 	if info, err := os.Lstat(filepath.Join(dir, manifestName)); errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +184,7 @@ func (s *Store) readTree(name string) (Tree, error) {
 	} else if !info.Mode().IsRegular() {
 		return Tree{}, &incompleteError{"manifest is not a regular file"}
 	}
-	return Tree{Dir: dir, Release: Release{Version: v, Edition: edition}, SHA256: digest}, nil
+	return Tree{Dir: dir, Release: Release{Version: v, Edition: edition}, SHA256: digest, Origin: origin}, nil
 }
 
 // readMarker reads a file of one word. A file that is missing, too long or not

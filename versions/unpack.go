@@ -46,7 +46,7 @@ func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging st
 	if got := hex.EncodeToString(sum.Sum(nil)); got != d.digest {
 		return &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
 	}
-	return w.seal(r, d.digest)
+	return w.seal(r, digestName, d.digest)
 }
 
 // localError marks what went wrong on this host, where another mirror would
@@ -218,8 +218,8 @@ func (f *treeFile) Close() error {
 	return nil
 }
 
-// seal writes what makes the tree a complete release; sha256 comes last.
-func (w *treeWriter) seal(r Release, digest string) error {
+// seal writes what makes the tree a complete one; where it comes from is last.
+func (w *treeWriter) seal(r Release, marker, from string) error {
 	edition := []byte(string(r.Edition) + "\n")
 	sums := append(w.sums, sumOf(editionName, edition))
 	for _, f := range []struct {
@@ -228,7 +228,7 @@ func (w *treeWriter) seal(r Release, digest string) error {
 	}{
 		{manifestName, formatManifest(sums)},
 		{editionName, edition},
-		{digestName, []byte(digest + "\n")},
+		{marker, []byte(from + "\n")},
 	} {
 		if err := durable.WriteFile(path.Join(w.dir, f.name), f.data, 0o644); err != nil {
 			return w.local("complete the new version", err)

@@ -46,6 +46,7 @@ var exceptions = map[string]string{
 	"versions/fetch.go receive: os.RemoveAll":                       "the same after an error",
 	"versions/keep.go drop: os.Remove":                              "a kept download, which is only used if the digest of the whole proves right",
 	"versions/keep.go openKeeper: os.OpenFile":                      "the same",
+	"versions/origin.go copy: .Create":                              "files of a tree in its folder, see versions/unpack.go",
 	"versions/publish.go publish: os.RemoveAll":                     "a tree that was exchanged and has a temporary name",
 	"versions/save.go save: os.OpenFile":                            "a tarball at a mirror, under a temporary name; synced and renamed by package durable",
 	"versions/save.go save: os.Remove":                              "the same after an error",
