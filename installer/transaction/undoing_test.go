@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -361,5 +362,34 @@ func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
 			t.Error(err)
 		}
 		m.endsOn("1.0.0")
+	}
+}
+
+// Each call after the new version was stopped fails in turn, without being made or with its
+// answer lost. A start that is not made is all there is: then the next run makes it.
+func TestNoCallOfBringingBackLeavesTheAgentStopped(t *testing.T) {
+	dry := upgrade(t, two(diesLate))
+	_ = dry.do(Update)
+	fail := func(*model) error { return errNoAnswer }
+	first := slices.Index(dry.calls, "stop") + 1
+	if first == 0 || len(dry.calls)-first < 4 {
+		t.Fatalf("nothing was brought back: %q", dry.calls)
+	}
+	for n := first; n < len(dry.calls); n++ {
+		for _, o := range []outcome{{name: "fails", before: fail}, {name: "has its answer lost", after: fail}} {
+			t.Run(fmt.Sprintf("%d, %s, %s", n, dry.calls[n], o.name), func(t *testing.T) {
+				m := upgrade(t, two(diesLate))
+				m.meets(n, o)
+				err := m.do(Update)
+				if m.main == nil {
+					t.Errorf("no agent runs; it ended with %v after %q", err, m.calls)
+				}
+				m.calm()
+				if err, _ := m.tick(); err != nil {
+					t.Error(err)
+				}
+				m.endsOn("1.0.0")
+			})
+		}
 	}
 }
