@@ -39,6 +39,7 @@ func TestRollbackGoesBackToWhatThePackageBrought(t *testing.T) {
 			s.Grows(3)
 			s.Release(release.Spec{Version: "1.0.0", Schema: 2}) // which the package's version cannot read
 			s.Wants("1.0.0")
+			rows := s.RowsOf(v)
 			s.Enable("--health-window", "1s")
 			s.Serves("1.0.0")
 			if got := s.Read(store + "/" + v + "/origin"); got != tc.origin {
@@ -47,7 +48,6 @@ func TestRollbackGoesBackToWhatThePackageBrought(t *testing.T) {
 			if out := s.Must(updater, "verify"); !strings.Contains(out, "version 0.9.0: whole, previous, from the package ("+strings.TrimSpace(tc.origin)+"), for rollback only") {
 				t.Errorf("verify says\n%s", out)
 			}
-			rows := s.RowsOf(v)
 
 			s.Must(updater, "rollback")
 			s.Serves(v)
@@ -153,10 +153,13 @@ func (s *scene) fipsDeb() string {
 	s.T.Helper()
 	dir := s.T.TempDir()
 	deb := filepath.Join(s.T.TempDir(), "teleport-fips_0.9.0_all.deb")
+	s.Release(release.Spec{Version: scenes.OldVersion, Edition: version.FIPS})
+	tarball := filepath.Join(s.Releases, release.Name(scenes.OldVersion, version.FIPS))
 	for _, command := range []string{
 		"dpkg-deb -R " + s.OldDeb(scenes.OldVersion, "") + " " + dir + "/p",
 		"sed -i 's/^Package: teleport$/Package: teleport-fips/' " + dir + "/p/DEBIAN/control",
 		"sed -i '/^ExecStart=/s/$/ --fips/' " + dir + "/p" + scenes.PackagesUnit,
+		"tar -xzOf " + tarball + " teleport-ent/teleport >" + dir + "/p" + linkDir + "/teleport",
 		"dpkg-deb --root-owner-group -Zgzip -z1 --build " + dir + "/p " + deb,
 	} {
 		if out, err := exec.CommandContext(s.T.Context(), "sh", "-c", command).CombinedOutput(); err != nil {
