@@ -4,7 +4,7 @@ import (
 	"io"
 	"testing"
 
-	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/integration/tarball"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
@@ -33,7 +33,7 @@ func TestWhatAPackageBroughtIsForRollbackOnly(t *testing.T) {
 	c := s.c
 	c.Status.PreviousVersion, c.Status.PreviousEdition = "0.9.0", version.OSS
 	req, err := s.rollbackRequest(t.Context(), c, RollbackOptions{})
-	if err != nil || req.To != (state.Tree{Release: tree.Release, Dir: tree.Dir}) {
+	if err != nil || req.To != transaction.TreeOf(tree) {
 		t.Errorf("a rollback goes to %+v, %v", req.To, err)
 	}
 	if role := s.roleOf(c, tree); role != "whole, previous, from the package (deb teleport 0.9.0), for rollback only" {

@@ -2,9 +2,11 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"teleport-update/internal/durable"
@@ -39,26 +41,26 @@ type AdoptedFile struct {
 // Fetch. The caller keeps transactions out. After an error nothing is left behind, and after
 // a crash what retention removes.
 func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
-	if err := durable.MkdirAll(s.Dir, 0o755); err != nil {
+	if err := durable.MkdirAll(s.PartialDir(), 0o755); err != nil {
 		return Tree{}, err
 	}
 	need := a.Extra + 8<<20
 	for _, f := range a.Files {
 		need += f.Size
 	}
-	if err := space.Check(s.Dir, need, fewFiles); err != nil {
+	if _, err := s.checkRoom(need, a.Extra); err != nil {
 		return Tree{}, err
 	}
-	staging, err := durable.MkdirTemp(filepath.Join(s.Dir, originName))
-	if err != nil {
-		return Tree{}, space.Explain(err, s.Dir)
-	}
+	at, err := s.adoptInto()
 	defer func() {
 		if err != nil {
-			_ = durable.RemoveAll(staging)
+			at.remove()
 		}
 	}()
-	w, err := newTreeWriter(staging, need-a.Extra)
+	if err != nil {
+		return Tree{}, err
+	}
+	w, err := newTreeWriter(at.programs, need-a.Extra)
 	if err != nil {
 		return Tree{}, err
 	}
@@ -74,7 +76,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 		return Tree{}, err
 	}
 	r := Release{Edition: a.Edition}
-	if r.Version, err = ProgramVersion(ctx, filepath.Join(staging, binName, agentName)); err != nil {
+	if r.Version, err = ProgramVersion(ctx, filepath.Join(at.programs, binName, agentName)); err != nil {
 		return Tree{}, err
 	}
 	_, taken, err := s.Folder(r)
@@ -84,15 +86,35 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	if err := a.Complete(staging, r); err != nil {
+	if err := a.Complete(at.record, r); err != nil {
 		return Tree{}, err
 	}
-	if err := w.seal(r, originName, a.Origin); err != nil {
+	if err := w.seal(at.record, r, originName, a.Origin); err != nil {
 		return Tree{}, err
 	}
-	tree, err := s.publish(staging, r, "")
+	tree, err := s.publish(at, r, "")
 	tree.Origin = a.Origin
 	return tree, err
+}
+
+// adoptInto makes the folders for it, under names that retention removes: other commands
+// may be fetching meanwhile, and clear away what they take for their own.
+func (s *Store) adoptInto() (at staging, err error) {
+	if at.record, err = durable.MkdirTemp(filepath.Join(s.Dir, originName)); err != nil {
+		return staging{}, space.Explain(err, s.Dir)
+	}
+	if at.programs = at.record; !s.apart() {
+		return at, nil
+	}
+	if err := errors.Join(os.Chmod(at.record, 0o755), s.makePrograms()); err != nil {
+		return at, err
+	}
+	programs, err := durable.MkdirTemp(filepath.Join(s.Programs, originName))
+	if err != nil {
+		return at, space.Explain(err, s.Programs)
+	}
+	at.programs = programs
+	return at, nil
 }
 
 func (w *treeWriter) copy(ctx context.Context, f AdoptedFile) error {

@@ -104,7 +104,7 @@ func (t *transaction) keepFrom(ctx context.Context, p ospackage.Package, program
 	if err != nil {
 		return nil, err
 	}
-	t.Label(ctx, tree.Dir)
+	t.Label(ctx, tree.ProgramsDir())
 	t.Log.Info("the version that the package brought is kept; `teleport-update rollback` goes back to it", "version", tree.Release.Short(), "package", p.String())
 	return &tree.Release, nil
 }
