@@ -38,7 +38,7 @@ test: needed ## everything: packages, then real hosts (as root; installs what it
 	@$(RUNTESTS) packages hosts
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze
+NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze zsh fish
 .PHONY: needed
 needed:
 	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \

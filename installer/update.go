@@ -40,9 +40,10 @@ type wanted struct {
 	Retried bool       // nobody has to run the command again: the next tick tries
 }
 
-// accepts reports whether a tree is the release that is meant.
+// accepts reports whether a tree is the release that is meant: not the copy of an agent
+// that no tarball brought.
 func (w wanted) accepts(tree versions.Tree) bool {
-	return w.SHA256 == "" || tree.SHA256 == w.SHA256
+	return tree.Origin == "" && (w.SHA256 == "" || tree.SHA256 == w.SHA256)
 }
 
 // intent is a request that was decided on, for a release that need not be on disk.
@@ -165,6 +166,10 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
 		i.Log.Info(d.Reason)
+		if tree, ok, err := i.Active(c); err == nil && ok && d.Target == tree.Release && tree.Origin != "" {
+			i.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
+			damaged = &wanted{Release: d.Target, Config: c, Spec: spec, Retried: true}
+		}
 		return nil, damaged, nil
 	}
 	in = &intent{wanted: wanted{Release: d.Target, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter}

@@ -131,11 +131,15 @@ func exposed(spec state.Spec) (all []string) {
 }
 
 func (i *Installer) roleOf(c state.Config, t versions.Tree) string {
+	from := ""
+	if t.Origin != "" {
+		from = ", from the package (" + t.Origin + "), for rollback only"
+	}
 	switch t.Release {
 	case c.Active():
-		return "whole, active"
+		return "whole, active" + from
 	case c.Previous():
-		return "whole, previous"
+		return "whole, previous" + from
 	}
 	if f := c.Status.Failed; f != nil && f.Release() == t.Release && f.SHA256 == t.SHA256 {
 		return "whole, kept for its next attempt"

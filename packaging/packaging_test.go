@@ -162,15 +162,7 @@ func TestBashCompletes(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no bash here")
 	}
-	store := t.TempDir()
-	for _, folder := range []string{"15.1.0", "15.1.1", "15.1.1_enterprise", "original"} {
-		if err := os.Mkdir(filepath.Join(store, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(store, folder, "sha256"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	store := storeToComplete(t)
 	for line, want := range map[string]string{
 		"teleport-update en":                       "enable",
 		"teleport-update --log-format ":            "text json",
@@ -181,7 +173,7 @@ func TestBashCompletes(t *testing.T) {
 		"teleport-update status --format j":        "json",
 		"teleport-update enable --proxy ":          "",
 		"teleport-update --d":                      "--data-dir --debug",
-		"teleport-update pin 1":                    "15.1.0 15.1.1",
+		"teleport-update pin 1":                    "14.0.0 15.1.0 15.1.1",
 		"teleport-update rollback 15.1.1":          "15.1.1",
 		"teleport-update pin --":                   "--allow-downgrade --help",
 	} {

@@ -189,7 +189,7 @@ const maxRestarts = 3
 // intact returns the tree of the release if it is here and good enough.
 func (f *Fetcher) intact(ctx context.Context, req FetchRequest) (Tree, bool, error) {
 	tree, ok, err := f.Store.Lookup(req.Release)
-	if err != nil || !ok || req.Replace {
+	if err != nil || !ok || req.Replace || tree.Origin != "" {
 		return Tree{}, false, err
 	}
 	if req.ExpectSHA256 != "" && tree.SHA256 != req.ExpectSHA256 {

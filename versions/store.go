@@ -89,6 +89,9 @@ type Tree struct {
 	Programs string // the folder of its bin and etc, below Store.Programs; empty: Dir
 	Release  Release
 	SHA256   string // of the tarball it came from, 64 lower-case hex digits
+	// Origin says what it is a copy of where it came from no tarball, as in
+	// "deb teleport 17.3.0"; see Adopt.
+	Origin string
 }
 
 // ProgramsDir is the folder of bin and etc: what is executed, linked and measured.
@@ -194,10 +197,17 @@ func (s *Store) readTree(name string) (Tree, error) {
 		return Tree{}, &incompleteError{"its name and its edition disagree"}
 	}
 	digest, err := readMarker(filepath.Join(dir, digestName), 256)
+	origin := ""
+	if isIncomplete(err) {
+		from, other := readMarker(filepath.Join(dir, originName), 256)
+		if other == nil && from != "" || other != nil && !isIncomplete(other) {
+			origin, err = from, other
+		}
+	}
 	if err != nil {
 		return Tree{}, err
 	}
-	if !isDigest(digest) {
+	if origin == "" && !isDigest(digest) {
 		return Tree{}, &incompleteError{"sha256 holds no digest"}
 	}
 	if info, err := os.Lstat(filepath.Join(dir, manifestName)); errors.Is(err, fs.ErrNotExist) {
@@ -208,7 +218,7 @@ func (s *Store) readTree(name string) (Tree, error) {
 		return Tree{}, &incompleteError{"manifest is not a regular file"}
 	}
 	t := s.treeIn(name)
-	t.Release, t.SHA256 = Release{Version: v, Edition: edition}, digest
+	t.Release, t.SHA256, t.Origin = Release{Version: v, Edition: edition}, digest, origin
 	return t, nil
 }
 

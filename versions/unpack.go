@@ -46,7 +46,7 @@ func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, at staging
 	if got := hex.EncodeToString(sum.Sum(nil)); got != d.digest {
 		return &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
 	}
-	return w.seal(at.record, r, d.digest)
+	return w.seal(at.record, r, digestName, d.digest)
 }
 
 // localError marks what went wrong on this host, where another mirror would
@@ -218,9 +218,9 @@ func (f *treeFile) Close() error {
 	return nil
 }
 
-// seal writes what makes the tree a complete release, into the folder of its record;
-// sha256 comes last.
-func (w *treeWriter) seal(record string, r Release, digest string) error {
+// seal writes what makes the tree a complete one, into the folder of its record; where it
+// comes from is last.
+func (w *treeWriter) seal(record string, r Release, marker, from string) error {
 	edition := []byte(string(r.Edition) + "\n")
 	sums := append(w.sums, sumOf(editionName, edition))
 	for _, f := range []struct {
@@ -229,7 +229,7 @@ func (w *treeWriter) seal(record string, r Release, digest string) error {
 	}{
 		{manifestName, formatManifest(sums)},
 		{editionName, edition},
-		{digestName, []byte(digest + "\n")},
+		{marker, []byte(from + "\n")},
 	} {
 		if err := durable.WriteFile(path.Join(record, f.name), f.data, 0o644); err != nil {
 			return &localError{fmt.Errorf("complete the new version: %w", space.Explain(err, filepath.Dir(record)))}

@@ -232,6 +232,8 @@ type Packages struct {
 	Noted bool       `json:"noted,omitempty"`
 	// Unit is the packages' unit, for uninstall.
 	Unit []byte `json:"unit,omitempty"`
+	// Version is what a package brought, and is kept to go back to.
+	Version *version.Release `json:"version,omitempty"`
 }
 
 // Package is a package of the host's package manager.

@@ -132,8 +132,11 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 // is down since a reboot: what a person had started by hand does not come back
 // at boot, and is not for us to start.
 func (t *transaction) noteIfBooted(ctx context.Context) error {
+	if t.j.BootID == t.BootID() {
+		return nil
+	}
 	sight, err := t.agent.Look(ctx)
-	if err != nil || sight.State == state.AgentUnknown || t.j.BootID == t.BootID() {
+	if err != nil || sight.State == state.AgentUnknown {
 		return err
 	}
 	// One that is enabled and was never started since has yet to come: its mount is late.

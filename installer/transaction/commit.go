@@ -133,12 +133,16 @@ func (t *transaction) tellForeignUpdater(tree versions.Tree) {
 // commitTo makes the proven version the active one in the configuration.
 func (t *transaction) commitTo(c *state.Config) {
 	if t.j.Commit.Spec != nil {
-		before := c.Spec
+		found := c.Spec
 		c.Spec = *t.j.Commit.Spec
-		c.Spec.KeepUnknown(before)
-		c.Spec.ActiveVersion = before.ActiveVersion
+		c.Spec.KeepUnknown(found)
+		c.Spec.ActiveVersion = found.ActiveVersion
 	}
-	if before := c.Active(); before.Version != "" && before != t.j.To.Release {
+	before := c.Active()
+	if was := t.j.Packages.Version; was != nil && before.Version == "" {
+		before = *was
+	}
+	if before.Version != "" && before != t.j.To.Release {
 		c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition
 	}
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition

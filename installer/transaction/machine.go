@@ -237,6 +237,9 @@ func (m *Machine) retain(needed versions.Needed) (removed bool) {
 	}
 	if j != nil {
 		needed.Releases = append(needed.Releases, j.To.Release)
+		if j.Packages.Version != nil {
+			needed.Releases = append(needed.Releases, *j.Packages.Version)
+		}
 		if j.From != nil {
 			needed.Releases = append(needed.Releases, j.From.Release)
 		}

@@ -10,6 +10,7 @@ import (
 	"teleport-update/health"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
 )
 
 // record is the journal of one open transaction, and the only way to write in it:
@@ -282,8 +283,8 @@ func (r *record) noteAside(name string) error {
 }
 
 // notePackages says what of packages that are about to be removed is to stay.
-func (r *record) notePackages(own []string, kept []state.KeptFile, unit []byte) error {
+func (r *record) notePackages(own []string, kept []state.KeptFile, unit []byte, was *version.Release) error {
 	return r.note(aboutPackages, func(j *state.Journal) {
-		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Noted = own, kept, unit, true
+		j.Packages.Own, j.Packages.Kept, j.Packages.Unit, j.Packages.Version, j.Packages.Noted = own, kept, unit, was, true
 	})
 }

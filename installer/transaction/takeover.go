@@ -161,7 +161,7 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 			unit = content
 		}
 	}
-	return t.j.notePackages(own, kept, unit)
+	return t.j.notePackages(own, kept, unit, t.keepPackageVersion(ctx))
 }
 
 // linksTo returns the links in a folder that lead to files of a package: its own script

@@ -165,11 +165,9 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	}
 	same, schemaErr := u.sameSchema(ctx)
 	switch {
-	case u.kept: // the agent could not be stopped
-		return err
 	case schemaErr != nil || !same:
 		return u.cannotGoBack(ctx, fmt.Errorf("the database cannot go back: %w", err))
-	case u.exchanged():
+	case u.kept, u.exchanged(): // kept: the agent could not be stopped
 		return err // the old version can do without until the next run
 	}
 	u.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)

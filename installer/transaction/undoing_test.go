@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -361,5 +362,39 @@ func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
 			t.Error(err)
 		}
 		m.endsOn("1.0.0")
+	}
+}
+
+// Each call after the agent was stopped fails in turn, without being made or with its answer
+// lost: some agent runs all the same.
+func TestNoCallOfBringingBackLeavesTheAgentStopped(t *testing.T) {
+	fail := func(*model) error { return errNoAnswer }
+	for kind, make := range map[Kind]func(*testing.T) *model{
+		Update:    func(t *testing.T) *model { return upgrade(t, two(diesLate)) },
+		Downgrade: func(t *testing.T) *model { return downgrade(t, diesLate) },
+	} {
+		dry := make(t)
+		_ = dry.do(kind)
+		first := slices.Index(dry.calls, "stop") + 1
+		if first == 0 || len(dry.calls)-first < 4 {
+			t.Fatalf("nothing was brought back: %q", dry.calls)
+		}
+		for n := first; n < len(dry.calls); n++ {
+			for _, o := range []outcome{{name: "fails", before: fail}, {name: "has its answer lost", after: fail}} {
+				t.Run(fmt.Sprintf("%s, call %d, %s, %s", kind, n, dry.calls[n], o.name), func(t *testing.T) {
+					m := make(t)
+					m.meets(n, o)
+					err := m.do(kind)
+					if m.main == nil {
+						t.Errorf("no agent runs; it ended with %v after %q", err, m.calls)
+					}
+					m.calm()
+					if err, _ := m.tick(); err != nil {
+						t.Error(err)
+					}
+					m.endsOn(m.from.Version)
+				})
+			}
+		}
 	}
 }

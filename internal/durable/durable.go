@@ -82,6 +82,13 @@ func replace(path string, fill func(*os.File) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
+// MkdirTemp makes a new, empty folder beside path under a temporary name, for this user
+// only. The caller fills it, syncs it and gives it its name with Rename.
+func MkdirTemp(path string) (string, error) {
+	temp := tempName(path)
+	return temp, os.Mkdir(temp, 0o700)
+}
+
 // CreateTemp opens a new, empty file beside path under a temporary name, for
 // readers of this user only. It is for content that WriteFile cannot take in
 // one piece: the caller fills it, syncs it and gives it its name with Replace

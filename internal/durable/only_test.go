@@ -44,6 +44,7 @@ var exceptions = map[string]string{
 	"versions/fetch.go clean: os.RemoveAll":                         "leftovers of downloads",
 	"versions/keep.go drop: os.Remove":                              "a kept download, which is only used if the digest of the whole proves right",
 	"versions/keep.go openKeeper: os.OpenFile":                      "the same",
+	"versions/origin.go copy: .Create":                              "files of a tree in its folder, see versions/unpack.go",
 	"versions/save.go save: os.OpenFile":                            "a tarball at a mirror, under a temporary name; synced and renamed by package durable",
 	"versions/save.go save: os.Remove":                              "the same after an error",
 	"versions/staging.go CleanStaging: os.RemoveAll":                "leftovers of downloads",

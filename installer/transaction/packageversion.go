@@ -1,0 +1,185 @@
+package transaction
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"teleport-update/backup"
+	"teleport-update/installer/host"
+	"teleport-update/internal/version"
+	"teleport-update/ospackage"
+	"teleport-update/versions"
+	"teleport-update/versions/archive"
+)
+
+// packageEditions are those of the packages that carry an agent.
+var packageEditions = map[string]version.Edition{
+	"teleport": version.OSS, "teleport-ent": version.Enterprise, "teleport-fips": version.FIPS, "teleport-ent-fips": version.FIPS,
+}
+
+// keepPackageVersion makes the agent that a package brought the version to go back to,
+// before the package is removed. It is a help, and no condition: what keeps it from that is
+// said.
+func (t *transaction) keepPackageVersion(ctx context.Context) *version.Release {
+	if t.j.From != nil {
+		return nil // a version of ours is
+	}
+	program := t.programBefore()
+	for _, found := range t.j.Packages.Found {
+		p := asPackage(found)
+		kept, err := t.keptFrom(p)
+		if kept == nil && err == nil {
+			kept, err = t.keepFrom(ctx, p, program)
+		}
+		if err != nil {
+			t.Log.Warn("the version that the package brought is not kept: there is no previous version to go back to", "package", p.String(), "error", err)
+		}
+		if kept != nil {
+			return kept
+		}
+	}
+	return nil
+}
+
+func originOf(p ospackage.Package) string { return string(p.Kind) + " " + p.String() }
+
+// keptFrom is what an earlier run kept, which was cut off before it could note that.
+func (t *transaction) keptFrom(p ospackage.Package) (*version.Release, error) {
+	entries, err := t.Store.List()
+	for _, e := range entries {
+		if e.Tree.Origin == originOf(p) {
+			return &e.Tree.Release, nil
+		}
+	}
+	return nil, err
+}
+
+// keepFrom keeps a package's agent, if that is the one that ran: its database is.
+func (t *transaction) keepFrom(ctx context.Context, p ospackage.Package, program string) (*version.Release, error) {
+	files, err := p.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(files, program) {
+		t.Log.Debug("the agent was not the package's", "package", p.String(), "program", program)
+		return nil, nil
+	}
+	digests, err := p.Digests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := versions.Adoption{Origin: originOf(p), Edition: packageEditions[p.Name], Complete: t.completePackageVersion, Extra: t.j.Database.Size}
+	links := []string{program, filepath.Join(t.Paths.LinkDir, host.AgentName), t.j.Agent.Program, filepath.Join(t.Paths.LinkDir, host.AgentName)}
+	for _, path := range slices.Sorted(maps.Keys(digests)) {
+		name, from := filepath.Base(path), t.copyBefore(path)
+		info, err := os.Stat(from)
+		switch {
+		case filepath.Dir(path) != filepath.Dir(program):
+			continue
+		case err != nil:
+			return nil, err
+		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+			continue
+		}
+		links = append(links, path, filepath.Join(t.Paths.LinkDir, name))
+		a.Files = append(a.Files, versions.AdoptedFile{Name: filepath.Join(archive.Programs, name), Size: info.Size(),
+			Write: func(w io.Writer) error { return ospackage.CopyWhole(w, from, digests[path]) }})
+	}
+	unit, err := packageUnit(digests, t.Paths.AgentUnit())
+	if err != nil {
+		return nil, err
+	}
+	unit = withPaths(unit, links)
+	a.Files = append(a.Files, versions.AdoptedFile{Name: archive.Unit, Size: int64(len(unit)),
+		Write: func(w io.Writer) error { _, err := w.Write(unit); return err }})
+	tree, err := t.Store.Adopt(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	t.Label(ctx, tree.ProgramsDir())
+	t.Log.Info("the version that the package brought is kept; `teleport-update rollback` goes back to it", "version", tree.Release.Short(), "package", p.String())
+	return &tree.Release, nil
+}
+
+// completePackageVersion adds the database that the version had when it was left.
+func (t *transaction) completePackageVersion(dir string, r version.Release) error {
+	if r == t.j.To.Release {
+		return fmt.Errorf("it is version %s, which is active now", r.Short())
+	}
+	if !t.j.Database.Taken {
+		return nil // there was none, or a person did without
+	}
+	return backup.CopyAs(t.j.Database.Dir, versions.Tree{Dir: dir}.BackupDir(), r)
+}
+
+// programBefore is what the agent's unit led to before the links were ours.
+func (t *transaction) programBefore() string {
+	path := t.j.Agent.Program
+	if path == "" {
+		path = filepath.Join(t.Paths.LinkDir, host.AgentName)
+	}
+	for range 8 { // as links may lead round
+		target := ""
+		if n := t.changed(path); n >= 0 {
+			target = t.j.Links[n].Before.Link
+		} else {
+			target, _ = os.Readlink(path)
+		}
+		switch {
+		case target == "":
+			return path
+		case !filepath.IsAbs(target):
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return ""
+}
+
+// copyBefore is where a file's content is that our link may have replaced.
+func (t *transaction) copyBefore(path string) string {
+	if n := t.changed(path); n >= 0 && t.j.Links[n].Before.Saved != "" {
+		return filepath.Join(t.Paths.Original(), t.j.Links[n].Before.Saved)
+	}
+	return path
+}
+
+func (t *transaction) changed(path string) int {
+	for n, l := range t.j.Links {
+		if l.Path == path {
+			return n
+		}
+	}
+	return -1
+}
+
+// packageUnit is the agent's unit as a package brought it.
+func packageUnit(digests map[string]string, name string) ([]byte, error) {
+	for _, path := range slices.Sorted(maps.Keys(digests)) {
+		if strings.HasSuffix(path, "/systemd/system/"+name) {
+			var unit bytes.Buffer
+			err := ospackage.CopyWhole(&unit, path, digests[path])
+			return unit.Bytes(), err
+		}
+	}
+	return nil, errors.New("it has no unit for the agent")
+}
+
+// withPaths returns a unit in which programs have other paths; they come in pairs.
+func withPaths(unit []byte, paths []string) []byte {
+	var words []string
+	for pair := range slices.Chunk(paths, 2) {
+		for _, end := range []string{" ", "\n"} {
+			words = append(words, pair[0]+end, pair[1]+end)
+		}
+	}
+	return []byte(strings.NewReplacer(words...).Replace(string(unit)))
+}

@@ -1,0 +1,83 @@
+package transaction
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+func TestTheAgentOfBeforeIsFoundThoughOurLinksAreInItsPlace(t *testing.T) {
+	m := testMachine(t)
+	bin, own := m.Paths.LinkDir, filepath.Join(t.TempDir(), "system", "bin")
+	agent := filepath.Join(bin, "teleport")
+	writeFile(t, filepath.Join(own, "teleport"), "the package's")
+	writeFile(t, filepath.Join(m.Paths.Versions(), "2.0.0", "bin", "teleport"), "ours")
+	must(t, os.MkdirAll(bin, 0o755))
+	must(t, os.Symlink(filepath.Join(m.Paths.Versions(), "2.0.0", "bin", "teleport"), agent))
+	other := filepath.Join(bin, "other")
+	must(t, os.Symlink("teleport", other))
+	round := filepath.Join(bin, "round")
+	must(t, os.Symlink("round", round))
+
+	link := func(before state.Before) []state.LinkChange { return []state.LinkChange{{Path: agent, Before: before}} }
+	for name, tc := range map[string]struct {
+		program string // that the unit started
+		links   []state.LinkChange
+		want    string
+		content string // where its content is now
+	}{
+		"a file":                            {agent, link(state.Before{Saved: "teleport-ab"}), agent, filepath.Join(m.Paths.Original(), "teleport-ab")},
+		"a link":                            {agent, link(state.Before{Link: own + "/teleport"}), own + "/teleport", own + "/teleport"},
+		"a link that says where from there": {agent, link(state.Before{Link: "teleport-there"}), bin + "/teleport-there", bin + "/teleport-there"},
+		"another name of it":                {other, link(state.Before{Link: own + "/teleport"}), own + "/teleport", own + "/teleport"},
+		"elsewhere":                         {own + "/teleport", link(state.Before{}), own + "/teleport", own + "/teleport"},
+		"no unit said which":                {"", link(state.Before{Saved: "teleport-ab"}), agent, filepath.Join(m.Paths.Original(), "teleport-ab")},
+		"links that lead round":             {round, nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := m.open(t, proven, func(j *state.Journal) { j.Agent.Program, j.Links = tc.program, tc.links })
+			got := tr.programBefore()
+			if got != tc.want || tr.copyBefore(got) != tc.content {
+				t.Errorf("it is %q, its content in %q; want %q, %q", got, tr.copyBefore(got), tc.want, tc.content)
+			}
+		})
+	}
+}
+
+func TestAPackagesUnitStartsTheLinks(t *testing.T) {
+	unit := "[Service]\nExecStartPre=/opt/t/bin/teleport version\nExecStart=/opt/t/bin/teleport start --fips\nExecReload=/opt/t/bin/teleport-reload\nExecStop=/opt/t/bin/teleport"
+	want := "[Service]\nExecStartPre=/l/teleport version\nExecStart=/l/teleport start --fips\nExecReload=/opt/t/bin/teleport-reload\nExecStop=/opt/t/bin/teleport"
+	if got := withPaths([]byte(unit), []string{"/opt/t/bin/teleport", "/l/teleport", "/opt/t/bin/tsh", "/l/tsh"}); string(got) != want {
+		t.Errorf("the unit is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAVersionThatAPackageBroughtIsThePreviousOneOfTheFirstOnly(t *testing.T) {
+	m := testMachine(t)
+	was, to := version.Release{Version: "0.9.0", Edition: version.OSS}, version.Release{Version: "2.0.0", Edition: version.OSS}
+	tr := m.open(t, proven, func(j *state.Journal) { j.To.Release, j.Packages.Version = to, &was })
+	for name, tc := range map[string]struct {
+		before state.Config
+		want   version.Release
+	}{
+		"of the first":       {state.EmptyConfig(), was},
+		"once more":          {withVersions(to, was), was},
+		"not of a later one": {withVersions(version.Release{Version: "1.0.0", Edition: version.OSS}, was), version.Release{Version: "1.0.0", Edition: version.OSS}},
+	} {
+		c := tc.before
+		tr.commitTo(&c)
+		if c.Previous() != tc.want || c.Active() != to {
+			t.Errorf("%s: active %v, previous %v; want %v", name, c.Active(), c.Previous(), tc.want)
+		}
+	}
+}
+
+func withVersions(active, previous version.Release) state.Config {
+	c := state.EmptyConfig()
+	c.Spec.ActiveVersion, c.Status.ActiveEdition = active.Version, active.Edition
+	c.Status.PreviousVersion, c.Status.PreviousEdition = previous.Version, previous.Edition
+	return c
+}

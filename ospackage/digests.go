@@ -1,0 +1,70 @@
+package ospackage
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+)
+
+// Digests returns what the package's database says of the content of its files, by path:
+// MD5 or SHA-256, in hexadecimal. It is what dpkg --verify and rpm -V compare with.
+// Files that people configure, links and folders are not among them.
+func (p Package) Digests(ctx context.Context) (map[string]string, error) {
+	argv := []string{dpkgQuery, "--control-show", p.Name, "md5sums"}
+	if p.Kind == RPM {
+		argv = []string{rpm, "-q", "--qf", "[%{FILEDIGESTS}  %{FILENAMES}\n]", p.Name}
+	}
+	out, err := run(ctx, askLimit, nil, argv...)
+	if err != nil {
+		return nil, fmt.Errorf("read the checksums of package %s: %w", p, err)
+	}
+	digests := make(map[string]string)
+	for line := range strings.Lines(out) {
+		digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		if _, err := newHash(digest); ok && err == nil {
+			digests["/"+strings.TrimPrefix(path, "/")] = digest
+		}
+	}
+	if len(digests) == 0 {
+		return nil, fmt.Errorf("package %s has no checksums", p)
+	}
+	return digests, nil
+}
+
+// CopyWhole copies a file that is to have a digest as Digests tells it. Where it has
+// another, what was written is worth nothing.
+func CopyWhole(w io.Writer, path, digest string) error {
+	sum, err := newHash(digest)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.Copy(io.MultiWriter(w, sum), f); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != digest {
+		return fmt.Errorf("%s is not as its package brought it", path)
+	}
+	return nil
+}
+
+func newHash(digest string) (hash.Hash, error) {
+	switch len(digest) {
+	case 2 * md5.Size:
+		return md5.New(), nil
+	case 2 * sha256.Size:
+		return sha256.New(), nil
+	}
+	return nil, errors.New("it has no checksum that is known here")
+}

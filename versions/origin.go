@@ -1,0 +1,137 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
+	"teleport-update/internal/version"
+)
+
+// originName is the file of a tree that has Origin, in the place of sha256.
+const originName = "origin"
+
+// Adoption is an agent of this host, which no tarball brought, as it becomes a tree.
+type Adoption struct {
+	Origin  string // of Tree
+	Edition version.Edition
+	Files   []AdoptedFile // programs as bin/NAME, and the unit
+	Extra   int64         // bytes that Complete takes
+	// Complete is told the folder of the tree and what its agent says that it is, before
+	// the tree can be found. An error ends the adoption.
+	Complete func(dir string, r Release) error
+}
+
+// AdoptedFile is one file of such an agent.
+type AdoptedFile struct {
+	Name  string // in the tree
+	Size  int64
+	Write func(io.Writer) error // writes exactly Size bytes
+}
+
+// Adopt puts an agent of this host into the store, on stable storage. Its version is what
+// it says itself, so that what does not run here is not adopted. The tree can be
+// gone back to and nothing else: whoever wants the release of that name fetches it, see
+// Fetch. The caller keeps transactions out. After an error nothing is left behind, and after
+// a crash what retention removes.
+func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
+	if err := durable.MkdirAll(s.PartialDir(), 0o755); err != nil {
+		return Tree{}, err
+	}
+	need := a.Extra + 8<<20
+	for _, f := range a.Files {
+		need += f.Size
+	}
+	if _, err := s.checkRoom(need, a.Extra); err != nil {
+		return Tree{}, err
+	}
+	at, err := s.adoptInto()
+	defer func() {
+		if err != nil {
+			at.remove()
+		}
+	}()
+	if err != nil {
+		return Tree{}, err
+	}
+	w, err := newTreeWriter(at.programs, need-a.Extra)
+	if err != nil {
+		return Tree{}, err
+	}
+	for _, f := range a.Files {
+		if err == nil {
+			err = w.copy(ctx, f)
+		}
+	}
+	if local := w.finish(); err == nil {
+		err = local
+	}
+	if err != nil {
+		return Tree{}, err
+	}
+	r := Release{Edition: a.Edition}
+	if r.Version, err = ProgramVersion(ctx, filepath.Join(at.programs, binName, agentName)); err != nil {
+		return Tree{}, err
+	}
+	_, taken, err := s.Folder(r)
+	if err == nil && taken {
+		err = fmt.Errorf("version %s has a folder already", r.Short())
+	}
+	if err != nil {
+		return Tree{}, err
+	}
+	if err := a.Complete(at.record, r); err != nil {
+		return Tree{}, err
+	}
+	if err := w.seal(at.record, r, originName, a.Origin); err != nil {
+		return Tree{}, err
+	}
+	tree, err := s.publish(at, r, "")
+	tree.Origin = a.Origin
+	return tree, err
+}
+
+// adoptInto makes the folders for it, under names that retention removes: other commands
+// may be fetching meanwhile, and clear away what they take for their own.
+func (s *Store) adoptInto() (at staging, err error) {
+	if at.record, err = durable.MkdirTemp(filepath.Join(s.Dir, originName)); err != nil {
+		return staging{}, space.Explain(err, s.Dir)
+	}
+	if at.programs = at.record; !s.apart() {
+		return at, nil
+	}
+	if err := errors.Join(os.Chmod(at.record, 0o755), s.makePrograms()); err != nil {
+		return at, err
+	}
+	programs, err := durable.MkdirTemp(filepath.Join(s.Programs, originName))
+	if err != nil {
+		return at, space.Explain(err, s.Programs)
+	}
+	at.programs = programs
+	return at, nil
+}
+
+func (w *treeWriter) copy(ctx context.Context, f AdoptedFile) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	mode := fs.FileMode(0o644)
+	if filepath.Dir(f.Name) == binName {
+		mode = 0o755
+	}
+	out, err := w.Create(f.Name, mode, f.Size)
+	if err != nil {
+		return err
+	}
+	if err := f.Write(out); err != nil {
+		out.(*treeFile).f.Close()
+		return err
+	}
+	return out.Close()
+}
