@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"teleport-update/backup"
@@ -14,7 +15,8 @@ import (
 )
 
 // A switch whose journal somebody removed, or broke, is told by its backup: that is younger
-// than the last outcome, for each switch that ends writes down how.
+// than the last outcome, for each switch that ends writes down how, in updates.yaml and in
+// the history.
 
 // retellWithin is how long ago the backup of such a switch may have been taken: an older
 // one is no database to go back to without a journal that says so.
@@ -29,7 +31,12 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 	}
 	made, err = backup.Created(from.BackupDir())
 	last := c.Status.LastUpdate
-	return from, made, err == nil && (last == nil || made.After(last.Time))
+	if err != nil || last != nil && !made.After(last.Time) {
+		return from, made, false
+	}
+	// An older updates.yaml that somebody put back does not have the outcome.
+	ended := func(s state.Switch) bool { return !made.After(s.Time) }
+	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Paths.History()).Switches, ended)
 }
 
 // retold is the record of such a switch, written again. A journal that cannot be read is

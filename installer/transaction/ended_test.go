@@ -11,6 +11,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/version"
 )
 
 // A switch whose journal somebody removed is told by what it left.
@@ -31,6 +32,11 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 		{name: "the switch was the first one", do: migrated, told: true},
 		{name: "the database is as it was", last: -time.Minute, do: func(*databaseHost) {}},
 		{name: "the switch has an outcome", last: time.Minute, do: migrated},
+		{name: "updates.yaml is an older one, and the history has the outcome", last: -time.Minute, do: func(h *databaseHost) {
+			migrated(h)
+			history := state.History{}
+			must(t, history.Add(state.Switch{Time: noon.Add(-time.Minute), To: version.Release{Version: "1.2.0", Edition: version.OSS}, Result: state.Succeeded}, h.Paths.History()))
+		}},
 		{name: "the backup was not finished", last: -time.Minute, do: func(h *databaseHost) {
 			migrated(h)
 			must(t, os.Remove(h.keeps("1.1.0")+"/backup/backup.yaml"))
