@@ -30,6 +30,7 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 		return from, made, false
 	}
 	made, err = backup.Created(from.BackupDir())
+	made = made.Truncate(time.Second) // as outcomes are
 	last := c.Status.LastUpdate
 	if err != nil || last != nil && !made.After(last.Time) {
 		return from, made, false

@@ -25,6 +25,7 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		last time.Duration // after the backup, the last outcome
+		late time.Duration // the backup
 		do   func(*databaseHost)
 		told bool
 	}{
@@ -32,6 +33,7 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 		{name: "the switch was the first one", do: migrated, told: true},
 		{name: "the database is as it was", last: -time.Minute, do: func(*databaseHost) {}},
 		{name: "the switch has an outcome", last: time.Minute, do: migrated},
+		{name: "the outcome is of the second of the backup", last: time.Nanosecond, late: time.Second / 2, do: migrated},
 		{name: "updates.yaml is an older one, and the history has the outcome", last: -time.Minute, do: func(h *databaseHost) {
 			migrated(h)
 			history := state.History{}
@@ -45,7 +47,7 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newDatabaseHost(t)
-			h.left("1.1.0", time.Hour)
+			h.left("1.1.0", time.Hour-tc.late)
 			if tc.last != 0 {
 				h.config.Status.LastUpdate = &state.LastUpdate{Time: noon.Add(tc.last - time.Hour), Target: "1.1.0", Result: state.Succeeded}
 			}
