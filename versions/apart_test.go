@@ -167,6 +167,22 @@ func TestProgramsWithoutARecordGoUnlessTheyAreNeeded(t *testing.T) {
 	wantPrograms(t, s, "mine")
 }
 
+// An administrator may have the programs on another disk, and a link there.
+func TestALinkToTheFolderOfProgramsStays(t *testing.T) {
+	f := testApart(t)
+	disk := t.TempDir()
+	must(t, os.MkdirAll(filepath.Dir(f.Store.Programs), 0o755))
+	must(t, os.Symlink(disk, f.Store.Programs))
+	tree := publish(t, f, oss("15.1.1"))
+	if _, err := os.Stat(filepath.Join(disk, "15.1.1", "bin", "teleport")); err != nil {
+		t.Error(err)
+	}
+	must(t, f.Store.Discard(tree, nil))
+	if to, err := os.Readlink(f.Store.Programs); err != nil || to != disk {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+}
+
 func TestAHostWithoutAVersionHasNoFolderOfPrograms(t *testing.T) {
 	for name, come := range map[string]func(*Fetcher) error{
 		"the download fails": func(f *Fetcher) error {

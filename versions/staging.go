@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/internal/durable"
 	"teleport-update/internal/space"
 	"teleport-update/internal/trust"
@@ -66,8 +68,8 @@ func (at staging) remove() {
 }
 
 // removeEmpty takes away the folder of programs where nothing is in it: a host that has
-// no version is as it was before the first one.
-func removeEmpty(programs string) { _ = os.Remove(programs) }
+// no version is as it was before the first one. A link is an administrator's, and stays.
+func removeEmpty(programs string) { _ = unix.Rmdir(programs) }
 
 // HasStaging reports whether there are trees and downloads that a fetch has only
 // while it is at work, or leaves when it is cut off.

@@ -18,7 +18,7 @@ func TestADataFolderThatIsALink(t *testing.T) {
 	s.migrating("1.0.0", "1.1.0", "1.2.0")
 	s.Release(release.Spec{Version: "1.3.0", Schema: 4, Variant: stamp.ExitsAtStart})
 	s.Writes("wal", 100)
-	s.Must("sh", "-ec", "mkdir -p /srv/disk /var/lib/teleport; mv /var/lib/teleport /srv/disk/; ln -s /srv/disk/teleport /var/lib/teleport")
+	s.Must("sh", "-ec", "mkdir -p /srv/disk /var/lib/teleport; mv /var/lib/teleport /srv/disk/; ln -s /srv/disk/teleport /var/lib/teleport; mkdir /srv/disk/programs; ln -s /srv/disk/programs /opt/teleport-update")
 	s.RunsOn("1.0.0")
 	if got := s.Executable("1.0.0"); !strings.HasPrefix(got, "/srv/disk/") {
 		t.Fatalf("the agent executes %s: this test shows nothing", got)

@@ -71,7 +71,9 @@ func BuildServer(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(overlay), 0o755); err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(overlay, data, 0o644); err != nil {
+	// Another package's tests may read it at this moment: it is whole at all times.
+	mine := fmt.Sprintf("%s.%d", overlay, os.Getpid())
+	if err := errors.Join(os.WriteFile(mine, data, 0o644), os.Rename(mine, overlay)); err != nil {
 		return "", err
 	}
 	return host.Build(ctx, host.Program{Name: "teleport-find-of-a-fleet", Package: "./cmd/teleport-find", Overlay: overlay})
