@@ -146,6 +146,16 @@ func ReplacedTimers(files []state.LinkChange) (names []string) {
 	return names
 }
 
+// CheckPutBack says what keeps the agent of an updater that was replaced from being put
+// back.
+func (h *Host) CheckPutBack(b Originals) error {
+	if program := filepath.Join(h.Paths.LinkDir, AgentName); len(b.Replaced) > 0 && len(b.Packages) == 0 && !b.leaves(program) {
+		return failure.Unchanged("the agent that was here came with another updater, and what %s led to is gone", program).
+			To("`teleport-updater uninstall --keep-agent` leaves the agent as plain files")
+	}
+	return nil
+}
+
 // PutBackReplaced puts back what is left of an updater that was replaced: what came with
 // a package is not there any more. It returns what.
 func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {

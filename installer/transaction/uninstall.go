@@ -79,6 +79,9 @@ func (t *transaction) checkRelease(ctx context.Context, c state.Config) error {
 		if err == nil {
 			err = t.PlainUnit(ctx, &o)
 		}
+		if err == nil {
+			err = t.CheckPutBack(o)
+		}
 		return err
 	}
 	_, ok, err := t.Active(c)

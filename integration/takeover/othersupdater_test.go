@@ -114,6 +114,10 @@ func TestTeleportsOwnUpdaterIsReplaced(t *testing.T) {
 	}
 	s.Serves("1.1.0")
 
+	versions := scenes.OthersDir + "/versions"
+	s.Must("mv", versions, versions+"-away")
+	s.Fails(1, "came with another updater, and what /usr/local/bin/teleport led to is gone; nothing was changed", second, "uninstall")
+	s.Must("mv", versions+"-away", versions)
 	s.Must(second, "uninstall")
 	s.othersManage()
 	s.Must("systemctl", "start", "teleport-update.service")
