@@ -27,6 +27,8 @@ type EnableOptions struct {
 	ReplaceUpdater bool   // take the host over from the updater that it has
 	TextfileDir    string // where node_exporter reads metrics
 	TokenFile      string // holds the join token of an agent that has not joined yet
+	// ProgramsDir is where the programs of versions go on a host that has none yet.
+	ProgramsDir string
 	// ReportTokenFile holds the join token of a find server that takes reports.
 	ReportTokenFile string
 	// NoClusterReport is whether the agent reports nothing about its updater to its
@@ -38,6 +40,9 @@ type EnableOptions struct {
 // and turns updates on. When it fails, no configuration is written: the timer
 // has nothing to retry.
 func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
+	if err := i.checkPrograms(opts.ProgramsDir); err != nil {
+		return err
+	}
 	token, err := i.planToken(opts.TokenFile)
 	if err != nil {
 		return err
@@ -99,6 +104,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
+	spec.ProgramsDir = i.Paths.UnusualPrograms()
 	question := spec
 	if err := i.ResolveProxy(&question); err != nil {
 		return nil, err

@@ -66,7 +66,9 @@ type askedWith struct {
 // New returns an Installer for this host and its own clock. Command starts this
 // program again: its path and global flags.
 func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
-	h := &host.Host{Paths: paths, Store: versions.NewStore(paths.Versions()), Log: log, Labels: selinux.HostLabels()}
+	store := versions.NewStore(paths.Versions())
+	store.Programs = paths.Programs()
+	h := &host.Host{Paths: paths, Store: store, Log: log, Labels: selinux.HostLabels()}
 	if len(command) > 0 {
 		h.Program = command[0]
 	}

@@ -91,7 +91,7 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 		}
 	}
 	// Also what was there: the run that fetched it may have been cut off.
-	i.Label(ctx, tree.Dir)
+	i.Label(ctx, tree.ProgramsDir())
 	if err := tree.Smoke(ctx); err != nil {
 		if ctx.Err() != nil {
 			return versions.Tree{}, ctx.Err()

@@ -145,7 +145,7 @@ func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spe
 	}
 	p.Download, p.Bytes, p.Need, p.Free = e.From, e.Download, e.Need, e.Free
 	if e.Free < e.Need {
-		return failure.Unchanged("%w", &space.Error{Path: i.Paths.Versions(), Need: e.Need, Free: e.Free}).To("free some space")
+		return failure.Unchanged("%w", &space.Error{Path: e.At, Need: e.Need, Free: e.Free}).To("free some space")
 	}
 	return nil
 }

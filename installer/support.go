@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,7 +159,7 @@ func (t *tail) Write(p []byte) (int, error) {
 func (i *Installer) describeSpace() ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	for _, path := range []string{i.Paths.DataDir, i.Paths.Versions(), i.Paths.LinkDir, i.Paths.UnitDir, os.TempDir()} {
+	for _, path := range []string{i.Paths.DataDir, i.Paths.Versions(), i.Paths.Programs(), i.Paths.LinkDir, i.Paths.UnitDir, os.TempDir()} {
 		free, err := space.At(path)
 		errs = append(errs, err)
 		if err == nil {
@@ -173,7 +174,8 @@ func (i *Installer) describeSpace() ([]byte, error) {
 func (i *Installer) listFiles(ctx context.Context) ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	for _, root := range []string{i.Paths.Versions(), i.Paths.LinkDir, i.Paths.UnitDir, filepath.Dir(i.Paths.Updater())} {
+	roots := []string{i.Paths.Versions(), i.Paths.Programs(), i.Paths.LinkDir, i.Paths.UnitDir, filepath.Dir(i.Paths.Updater())}
+	for _, root := range slices.Compact(roots) {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || ctx.Err() != nil {
 				return errors.Join(err, ctx.Err())

@@ -72,7 +72,7 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 		return false
 	}
 	if was.Need > 0 {
-		if free, err := space.At(t.Paths.Versions()); err == nil && free.Bytes >= was.Need {
+		if free, err := space.At(was.At); err == nil && free.Bytes >= was.Need {
 			return false
 		}
 	}
@@ -176,7 +176,7 @@ func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time,
 	}
 	f.Cause = causeOf(*t.fetches)
 	if full, ok := errors.AsType[*space.Error](err); ok && !full.Inodes {
-		f.Cause.Need = full.Need
+		f.Cause.Need, f.Cause.At = full.Need, full.Path
 	}
 	if now.Sub(f.First) >= eachTickFor {
 		// A mirror that announces nothing is not asked for that again and again.

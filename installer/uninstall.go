@@ -35,7 +35,11 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 		return nil, err
 	}
 	lines := []string{i.agentAfterUninstall(c, keepAgent)}
-	lines = append(lines, fmt.Sprintf("Removed: %s with all kept versions and their database backups, the updater's units.", i.Paths.Versions()),
+	places := i.Paths.Versions()
+	if programs := i.Paths.Programs(); programs != places {
+		places += " and " + programs
+	}
+	lines = append(lines, fmt.Sprintf("Removed: %s with all kept versions and their database backups, the updater's units.", places),
 		"Kept: the agent's configuration and its data.")
 	if !keepAgent && procfs.Host().SelfIn(i.Paths.AgentUnit()) {
 		lines = append(lines, "Warning: this shell is served by the agent. It ends when the agent is stopped; the uninstall goes on.")

@@ -77,7 +77,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if len(problems) == 0 {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
-	return findings, nil
+	return append(findings, i.verifyOthers(ctx, tree)...), nil
 }
 
 // WriteFindings prints what was found for a person, and returns how much of it is wrong.

@@ -87,3 +87,64 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// An absolute link in an image leads to this host.
+func TestNothingIsRemovedThroughALinkOutOfTheImage(t *testing.T) {
+	const staging = ".staging-1.0.0-1"
+	for name, tc := range map[string]struct {
+		link, config string // a folder of the image that is a link; updates.yaml
+		left         string // by a fetch, in the image
+		refused      bool
+	}{
+		"no link":                        {left: "opt/teleport-update/" + staging},
+		"programs elsewhere":             {config: "spec:\n  programs_dir: \"/srv/programs\"\n", left: "srv/programs/" + staging},
+		"/opt is a link":                 {link: "opt", refused: true},
+		"the programs' folder is a link": {link: "opt/teleport-update", refused: true},
+		"programs elsewhere by a link":   {link: "srv/programs", config: "spec:\n  programs_dir: /srv/programs\n", refused: true},
+		"the data folder is a link":      {link: "var/lib/teleport", refused: true},
+		"SSH's folder is a link":         {link: "etc/ssh", refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, outside := t.TempDir(), t.TempDir()
+			files := []string{
+				filepath.Join(outside, staging, "bin"), filepath.Join(outside, "teleport-update", staging), filepath.Join(outside, "versions", "find.json"),
+				filepath.Join(outside, "proc", "sqlite.db"), filepath.Join(outside, "ssh_host_rsa_key"),
+			}
+			inside := []string{filepath.Join(root, "etc", "machine-id")}
+			if tc.left != "" {
+				inside = append(inside, filepath.Join(root, tc.left, "bin"))
+			}
+			if tc.config != "" {
+				inside = append(inside, filepath.Join(root, "var/lib/teleport/versions/updates.yaml"))
+			}
+			for _, f := range append(files, inside...) {
+				if err := os.MkdirAll(filepath.Dir(f), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(f, []byte(tc.config), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.link != "" {
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(root, tc.link)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(outside, filepath.Join(root, tc.link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.CommandContext(t.Context(), "sh", "cloud-init/seal-image.sh", root).CombinedOutput()
+			if tc.refused != (err != nil) || tc.refused && !strings.Contains(string(out), "leads out of the image") {
+				t.Errorf("got %v: %s; want refused %v", err, out, tc.refused)
+			}
+			for _, f := range files {
+				if _, err := os.Stat(f); err != nil {
+					t.Errorf("this host lost a file: %v", err)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(root, tc.left)); tc.left != "" && err == nil {
+				t.Errorf("%s is left in the image", tc.left)
+			}
+		})
+	}
+}

@@ -37,7 +37,7 @@ type UnitFile struct {
 // them.
 func (u Units) Files() ([]UnitFile, error) {
 	u = u.withDefaults()
-	for _, path := range []string{u.Binary, u.DataDir, u.LinkDir, u.UnitDir, u.ConfigDir} {
+	for _, path := range append(u.mounts(), u.Binary, u.ConfigDir) {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path || !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) {
 			return nil, fmt.Errorf("%q cannot be named in a unit: it has to be a clean absolute path in UTF-8", path)
 		}
@@ -45,8 +45,10 @@ func (u Units) Files() ([]UnitFile, error) {
 	values := struct {
 		Units
 		Command, Config, Journal string
-		Recover                  string // a unit
+		Mounts                   []string // what has to be there for a recovery
+		Recover                  string   // a unit
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"),
+		u.mounts(),
 		"teleport-update-recover.service"}
 	files := []UnitFile{
 		{Name: recoverUnit, WantedBy: "multi-user.target"},
@@ -71,6 +73,18 @@ const (
 // Timer is the name of the timer among them.
 func (u Units) Timer() string { return timerUnit }
 
+// mounts are the folders that a recovery works in, whatever they are mounted on.
+func (u Units) mounts() []string {
+	dirs := []string{u.DataDir, u.LinkDir, u.UnitDir}
+	switch {
+	case u.Programs != "":
+		dirs = append(dirs, u.Programs)
+	case u.DataDir == layout.DataDir:
+		dirs = append(dirs, layout.ProgramsDir)
+	}
+	return dirs
+}
+
 // command is the updater with the folders that are not the usual ones.
 func (u Units) command() string {
 	words := []string{quote(u.Binary)}
@@ -78,6 +92,7 @@ func (u Units) command() string {
 		{"--data-dir", u.DataDir, layout.DataDir},
 		{"--link-dir", u.LinkDir, layout.LinkDir},
 		{"--unit-dir", u.UnitDir, layout.UnitDir},
+		{"--programs-dir", u.Programs, ""},
 	} {
 		if flag.value != flag.usual {
 			words = append(words, flag.name, quoteArgument(flag.value))

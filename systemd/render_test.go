@@ -30,7 +30,7 @@ func TestTheUsualFoldersAreNotOnTheCommandLines(t *testing.T) {
 		"teleport-update.timer": {"OnCalendar=*:0/10", "Persistent=true", "WantedBy=timers.target"},
 		"teleport-update-recover.service": {
 			"ExecStart=/usr/local/sbin/teleport-update recover --boot",
-			"RequiresMountsFor=/var/lib/teleport /usr/local/bin /usr/local/lib/systemd/system",
+			"RequiresMountsFor=/var/lib/teleport /usr/local/bin /usr/local/lib/systemd/system /opt/teleport-update",
 			"ConditionPathExists=/var/lib/teleport/versions/journal.json",
 			"Before=teleport.service",
 			"WantedBy=multi-user.target",

@@ -11,9 +11,9 @@ import (
 
 func TestWhatTheAgentIsToldKeepsItsForm(t *testing.T) {
 	for dir, r := range map[string]Report{
-		"usual":          {"/var/lib/teleport/versions", "/var/lib/teleport/versions/update_config.yaml", "/run/teleport-update-agent"},
+		"usual":          {"/opt/teleport-update", "/opt/teleport-update/update_config.yaml", "/run/teleport-update-agent"},
 		"moved":          {"/opt/100% t/versions", `/opt/"t"/update_config.yaml`, "/run/teleport-update-agent"},
-		"without-folder": {"/var/lib/teleport/versions", "/var/lib/teleport/versions/update_config.yaml", ""},
+		"without-folder": {"/opt/teleport-update", "/opt/teleport-update/update_config.yaml", ""},
 	} {
 		golden.File(t, filepath.Join("testdata", "report", dir+".conf"), string(r.content()))
 	}

@@ -26,6 +26,7 @@ type Units struct {
 	Binary    string // the updater that the units run
 	LinkDir   string // empty: layout.LinkDir
 	DataDir   string // empty: layout.DataDir
+	Programs  string // where the programs of versions are; empty: where the data folder says
 	Agent     string // the agent's unit; empty: layout.AgentUnit
 	// PackageDirs are where the units of packages are; nil: /usr/lib/systemd/system
 	// and /lib/systemd/system. A unit that is there is used instead of one in
@@ -155,7 +156,7 @@ func (u Units) places() ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	usual := u.DataDir == layout.DataDir && u.LinkDir == layout.LinkDir && u.UnitDir == layout.UnitDir
+	usual := u.Programs == "" && u.DataDir == layout.DataDir && u.LinkDir == layout.LinkDir && u.UnitDir == layout.UnitDir
 	var places []place
 	for _, f := range files {
 		if u.RecoveryOnly && f.Name != recoverUnit {

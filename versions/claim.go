@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"teleport-update/internal/durable"
 )
 
 // Claim keeps the folder of one release from Retain while a command is at work that
@@ -55,20 +54,24 @@ func (c *Claim) Release() {
 	}
 }
 
-// removeUnclaimed removes a folder that no command claims.
-func removeUnclaimed(dir string) (claimed bool, err error) {
+// removeUnclaimed removes a release that no command claims.
+func (s *Store) removeUnclaimed(name string) (claimed bool, err error) {
+	dir := filepath.Join(s.Dir, name)
 	folder, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return true, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return true, err // a fetch has just exchanged it
+		}
+		return s.remove(name) // programs alone
 	case err != nil:
 		return false, err
 	}
 	// Held until the folder has lost its name: who waits for it then sees that.
 	defer folder.Close()
-	return false, durable.RemoveAll(dir)
+	return s.remove(name)
 }
 
 func lockFolder(dir string, how int) (*os.File, error) {

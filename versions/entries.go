@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"teleport-update/internal/durable"
 )
@@ -49,14 +51,16 @@ func (e Entry) holdsPrograms() bool {
 // A folder that is not there is empty. An entry that cannot be read is an
 // error, for what it is cannot be told.
 func (s *Store) List() ([]Entry, error) {
-	names, err := os.ReadDir(s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	// In this order: what is published between two of these looks is no orphan.
+	programs, err := s.listPrograms()
 	if err != nil {
 		return nil, fmt.Errorf("list versions: %w", err)
 	}
-	entries := make([]Entry, 0, len(names))
+	names, err := os.ReadDir(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list versions: %w", err)
+	}
+	var entries []Entry
 	for _, name := range names {
 		e, err := s.entry(name)
 		if err != nil {
@@ -64,25 +68,63 @@ func (s *Store) List() ([]Entry, error) {
 		}
 		entries = append(entries, e)
 	}
+	for _, e := range programs {
+		if !slices.ContainsFunc(entries, func(known Entry) bool { return known.Name == e.Name }) {
+			entries = append(entries, e)
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return entries, nil
+}
+
+// listPrograms returns what is in the programs' own place, where they have one: of each
+// the record decides, which is elsewhere or was lost.
+func (s *Store) listPrograms() (entries []Entry, err error) {
+	if !s.apart() {
+		return nil, nil
+	}
+	names, err := os.ReadDir(s.Programs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, d := range names {
+		v, edition, ok := parseFolder(d.Name())
+		switch {
+		case !d.IsDir():
+		case durable.IsTemp(d.Name()):
+			entries = append(entries, Entry{Name: d.Name(), Kind: Leftover})
+		case ok:
+			entries = append(entries, Entry{Name: d.Name(), Kind: Incomplete, Release: Release{Version: v, Edition: edition}, Why: "programs without a record"})
+		}
+	}
 	return entries, nil
 }
 
 // HasLeftovers reports whether the removal of a version was cut off: its folder
-// has a temporary name already. Retain goes on with it.
+// has a temporary name already, or its record is gone. Retain goes on with it.
 func (s *Store) HasLeftovers() bool {
 	names, err := os.ReadDir(s.Dir)
-	return err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
+	if err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
 		return d.IsDir() && durable.IsTemp(d.Name())
+	}) {
+		return true
+	}
+	programs, err := s.listPrograms()
+	return err == nil && slices.ContainsFunc(programs, func(e Entry) bool {
+		_, err := os.Lstat(filepath.Join(s.Dir, e.Name))
+		return errors.Is(err, fs.ErrNotExist)
 	})
 }
 
 // HasBesides reports whether there are folders of other versions than these. It
 // goes by names alone, so that it costs next to nothing.
 func (s *Store) HasBesides(versions ...string) bool {
-	names, err := os.ReadDir(s.Dir)
-	return err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
-		v, _, ok := parseFolder(d.Name())
-		return ok && d.IsDir() && !slices.Contains(versions, v)
+	return slices.ContainsFunc(s.places(), func(dir string) bool {
+		names, err := os.ReadDir(dir)
+		return err == nil && slices.ContainsFunc(names, func(d fs.DirEntry) bool {
+			v, _, ok := parseFolder(d.Name())
+			return ok && d.IsDir() && !slices.Contains(versions, v)
+		})
 	})
 }
 

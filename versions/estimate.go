@@ -11,7 +11,8 @@ import (
 type Estimate struct {
 	From     string // the first mirror that has the release, as it may be logged
 	Download int64  // bytes of the tarball; -1 when the server does not say
-	Need     int64  // bytes that must be free in the store, FetchRequest.Extra with them
+	At       string // the folder that it goes to
+	Need     int64  // bytes that must be free there; FetchRequest.Extra with them, where that goes to the same file system
 	Free     int64  // bytes that are
 }
 
@@ -35,7 +36,14 @@ func (f *Fetcher) Estimate(ctx context.Context, req FetchRequest) (Estimate, err
 	if e.Need, err = req.need(e.Download); err != nil {
 		return e, err
 	}
-	free, err := space.At(f.Store.Dir)
+	e.At = f.Store.Dir
+	if f.Store.apart() && !space.SameFileSystem(f.Store.Programs, f.Store.Dir) {
+		if err := space.Check(e.At, req.Extra, 0); err != nil {
+			return e, err
+		}
+		e.At, e.Need = f.Store.Programs, e.Need-req.Extra
+	}
+	free, err := space.At(e.At)
 	e.Free = free.Bytes
 	return e, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -253,69 +252,30 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	if err != nil {
 		return Tree{}, &localError{err}
 	}
-	if err := space.Check(dir, need, fewFiles); err != nil {
+	if d.keep.need, err = f.Store.checkRoom(need, req.Extra); err != nil {
 		return Tree{}, &localError{err}
 	}
-	d.keep.need = need
-	staging, err := os.MkdirTemp(dir, stagingPrefix+req.Release.Version+"-")
-	if err != nil {
-		return Tree{}, &localError{space.Explain(err, dir)}
-	}
+	at, err := f.Store.stage(req.Release)
 	defer func() {
 		if err != nil {
-			os.RemoveAll(staging)
+			at.remove()
 		}
 	}()
-	if err := req.Claim.Take(staging); err != nil {
+	if err == nil {
+		err = req.Claim.Take(at.record)
+	}
+	if err != nil {
 		return Tree{}, &localError{err}
 	}
 	f.Log.Info("downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
-	if err := f.stream(d, cancel, staging, need-req.Extra, req.Release); err != nil {
+	if err := f.stream(d, cancel, at, need-req.Extra, req.Release); err != nil {
 		return Tree{}, err
 	}
-	tree, err := f.Store.publish(staging, req.Release, d.digest)
+	tree, err := f.Store.publish(at, req.Release, d.digest)
 	if err != nil {
 		return Tree{}, &localError{space.Explain(err, f.Store.Dir)}
 	}
 	return tree, nil
-}
-
-const stagingPrefix = ".staging-"
-
-// HasStaging reports whether there are trees and downloads that a fetch has only
-// while it is at work, or leaves when it is cut off.
-func (s *Store) HasStaging() bool { return len(s.staging()) > 0 }
-
-// CleanStaging removes what HasStaging reports. The caller must keep fetches out.
-// Kept downloads stay: the next fetch goes on with them.
-func (s *Store) CleanStaging() error {
-	var errs []error
-	for _, path := range s.staging() {
-		errs = append(errs, os.RemoveAll(path))
-	}
-	return errors.Join(errs...)
-}
-
-// staging are the trees that were begun and not published, and the downloads
-// without a note: those were not worth keeping yet, see keeper.
-func (s *Store) staging() []string {
-	entries, err := os.ReadDir(s.PartialDir())
-	if err != nil {
-		return nil
-	}
-	var paths []string
-	for _, e := range entries {
-		path := filepath.Join(s.PartialDir(), e.Name())
-		digest, isPart := strings.CutSuffix(path, partSuffix)
-		if isPart {
-			_, err := os.Lstat(digest + noteSuffix)
-			isPart = errors.Is(err, fs.ErrNotExist)
-		}
-		if isPart || strings.HasPrefix(e.Name(), stagingPrefix) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
 }
 
 // clean removes what earlier fetches left, but for a kept download of this
@@ -330,6 +290,11 @@ func (f *Fetcher) clean(dir, digest string) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			f.Log.Debug("cannot remove a leftover of a download", "error", err)
+		}
+	}
+	for _, path := range f.Store.stagedPrograms() {
+		if err := os.RemoveAll(path); err != nil {
 			f.Log.Debug("cannot remove a leftover of a download", "error", err)
 		}
 	}

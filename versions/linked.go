@@ -26,7 +26,7 @@ func (s *Store) LinksInto(dir string) ([]string, error) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		name, err := versionOfLink(path, s.Dir)
+		name, err := s.versionOfLink(path)
 		if err != nil {
 			return nil, err
 		}
@@ -37,23 +37,25 @@ func (s *Store) LinksInto(dir string) ([]string, error) {
 	return links, nil
 }
 
-// versionOfLink returns the entry of versionsDir that a link leads into, by
+// versionOfLink returns the entry of the store that a link leads into, by
 // what it says and by where it ends; empty for a link that leads elsewhere.
-func versionOfLink(path, versionsDir string) (string, error) {
+func (s *Store) versionOfLink(path string) (string, error) {
 	target, err := os.Readlink(path)
 	if err != nil {
 		return "", err
 	}
-	return versionOfTarget(path, target, versionsDir)
+	return s.versionOfTarget(path, target)
 }
 
 // versionOfTarget is versionOfLink for a link that need not be at path any more.
-func versionOfTarget(path, target, versionsDir string) (string, error) {
+func (s *Store) versionOfTarget(path, target string) (string, error) {
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(filepath.Dir(path), target)
 	}
-	if name := entryOf(target, versionsDir); name != "" {
-		return name, nil
+	for _, dir := range s.places() {
+		if name := entryOf(target, dir); name != "" {
+			return name, nil
+		}
 	}
 	// The folder may have two names, of which the link uses the other.
 	end, err := filepath.EvalSymlinks(target)
@@ -63,11 +65,29 @@ func versionOfTarget(path, target, versionsDir string) (string, error) {
 	if err != nil {
 		return "", nil // dangling, or a circle: not into anything that exists
 	}
-	real, err := filepath.EvalSymlinks(versionsDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+	dirs, err := s.realPlaces()
+	for _, dir := range dirs {
+		if name := entryOf(end, dir); name != "" {
+			return name, nil
+		}
 	}
-	return entryOf(end, real), err
+	return "", err
+}
+
+// realPlaces are the places without links on the way, as the kernel names what runs
+// from them; those that are there.
+func (s *Store) realPlaces() (dirs []string, err error) {
+	for _, dir := range s.places() {
+		real, err := filepath.EvalSymlinks(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, real)
+	}
+	return dirs, nil
 }
 
 // entryOf returns the first name of path below dir, empty for a path that is
@@ -84,6 +104,6 @@ func entryOf(path, dir string) string {
 // Holds reports whether a link at path, which need not be there any more, leads
 // into the store.
 func (s *Store) Holds(path, target string) (bool, error) {
-	name, err := versionOfTarget(path, target, s.Dir)
+	name, err := s.versionOfTarget(path, target)
 	return name != "", err
 }

@@ -97,16 +97,24 @@ func (t Tree) compare(ctx context.Context, doing string, files func(*verifier, [
 }
 
 func (t Tree) differences(ctx context.Context, files func(*verifier, []sum)) ([]string, error) {
-	root, err := os.OpenRoot(t.Dir)
+	record, err := os.OpenRoot(t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer record.Close()
+	sums, damage, err := readManifest(record)
+	if err != nil || damage != "" {
+		return []string{damage}, err
+	}
+	root, err := os.OpenRoot(t.ProgramsDir())
+	if t.Programs != "" && errors.Is(err, fs.ErrNotExist) {
+		return []string{t.Programs + ": is missing"}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	sums, damage, err := readManifest(root)
-	if err != nil || damage != "" {
-		return []string{damage}, err
-	}
-	v := &verifier{ctx: ctx, root: root, listed: make(map[string]bool)}
+	v := &verifier{ctx: ctx, record: record, programs: root, listed: make(map[string]bool)}
 	files(v, sums)
 	v.strangers()
 	return v.damage, errors.Join(append(v.errs, ctx.Err())...)
@@ -137,13 +145,21 @@ func readManifest(root *os.Root) (sums []sum, damage string, err error) {
 }
 
 type verifier struct {
-	ctx    context.Context
-	root   *os.Root
-	listed map[string]bool
+	ctx              context.Context
+	record, programs *os.Root // two folders, or the same twice
+	listed           map[string]bool
 
 	mu     sync.Mutex
 	damage []string
 	errs   []error
+}
+
+// root is where a file of the tree is.
+func (v *verifier) root(name string) *os.Root {
+	if top, _, _ := strings.Cut(name, "/"); top == binName || top == etcName {
+		return v.programs
+	}
+	return v.record
 }
 
 func (v *verifier) found(name, what string) {
@@ -179,7 +195,7 @@ func (v *verifier) file(s sum, buf []byte) string {
 	if v.ctx.Err() != nil {
 		return ""
 	}
-	info, err := v.root.Lstat(s.name) // a Root follows links, also the last one
+	info, err := v.root(s.name).Lstat(s.name) // a Root follows links, also the last one
 	if errors.Is(err, fs.ErrNotExist) {
 		return "is missing"
 	}
@@ -199,7 +215,7 @@ func (v *verifier) file(s sum, buf []byte) string {
 	if !trust.Ours(info) {
 		return "belongs to another user"
 	}
-	f, err := v.root.Open(s.name)
+	f, err := v.root(s.name).Open(s.name)
 	if err != nil {
 		return "cannot be read"
 	}
@@ -228,16 +244,19 @@ func (v *verifier) file(s sum, buf []byte) string {
 // folders in which another user could exchange them.
 func (v *verifier) strangers() {
 	for _, name := range []string{".", manifestName} {
-		if info, err := v.root.Lstat(name); err != nil || !trust.Sealed(info) {
+		if info, err := v.record.Lstat(name); err != nil || !trust.Sealed(info) {
 			v.found(name, openToOthers)
 		}
 	}
-	for _, dir := range []string{binName, "etc"} {
-		if info, err := v.root.Lstat(dir); err == nil && !info.IsDir() {
+	if info, err := v.programs.Lstat("."); v.programs.Name() != v.record.Name() && (err != nil || !trust.Sealed(info)) {
+		v.found(v.programs.Name(), openToOthers)
+	}
+	for _, dir := range []string{binName, etcName} {
+		if info, err := v.programs.Lstat(dir); err == nil && !info.IsDir() {
 			v.found(dir, "is not a folder")
 			continue
 		}
-		err := fs.WalkDir(v.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		err := fs.WalkDir(v.programs.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ func (t Tree) CheckPresent(ctx context.Context) error {
 func (v *verifier) presence(sums []sum) {
 	for _, s := range sums {
 		v.listed[s.name] = true
-		info, err := v.root.Lstat(s.name)
+		info, err := v.root(s.name).Lstat(s.name)
 		switch {
 		case err != nil:
 			v.found(s.name, "is missing")

@@ -15,14 +15,34 @@ import (
 // name changes places with it in one step, and its backup/ is in both by then,
 // so that at no instant the name stands for less than a whole version with the
 // database that belongs to it.
-func (s *Store) publish(staging string, r Release, digest string) (Tree, error) {
+//
+// Programs that have a place of their own come first: the record makes them a release.
+// Where both exist already, a cut between the two leaves programs, whole, that are not
+// those of the record, and they are damaged to whoever compares.
+func (s *Store) publish(at staging, r Release, digest string) (_ Tree, err error) {
 	final, err := s.place(r)
 	if err != nil {
 		return Tree{}, fmt.Errorf("publish version %s: %w", r, err)
 	}
-	tree := Tree{Dir: final, Release: r, SHA256: digest}
+	tree := s.treeIn(filepath.Base(final))
+	tree.Release, tree.SHA256 = r, digest
+	if s.apart() {
+		var takeBack func() error
+		if takeBack, err = publishPrograms(at, tree); err != nil {
+			return Tree{}, fmt.Errorf("publish version %s: %w", r, err)
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, takeBack())
+			}
+		}()
+	}
+	staging := at.record
 	err = durable.Rename(staging, final)
 	if err == nil {
+		if s.apart() {
+			at.remove() // programs that were there without a record
+		}
 		return tree, nil
 	}
 	if !errors.Is(err, fs.ErrExist) {
@@ -36,8 +56,31 @@ func (s *Store) publish(staging string, r Release, digest string) (Tree, error) 
 	}
 	// The old tree has the staging name now. If it cannot be removed, the next
 	// fetch does it.
-	_ = os.RemoveAll(staging)
+	at.remove()
 	return tree, nil
+}
+
+// publishPrograms gives programs their final name, and their record the links by which
+// people find them, and compare them with the manifest. It returns what takes the name from them again.
+func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
+	for _, name := range []string{binName, etcName} {
+		if err := durable.RelinkNoSync(filepath.Join(tree.Programs, name), filepath.Join(at.record, name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := durable.SyncDir(at.record); err != nil {
+		return nil, err
+	}
+	move := durable.Rename
+	err = move(at.programs, tree.Programs)
+	if errors.Is(err, fs.ErrExist) {
+		if info, err := os.Lstat(tree.Programs); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("%s is no folder of ours: move it away", tree.Programs)
+		}
+		move = durable.Exchange
+		err = move(at.programs, tree.Programs)
+	}
+	return func() error { return move(tree.Programs, at.programs) }, err
 }
 
 // place chooses the folder for a release: the one that it is in, else VERSION, or
@@ -54,7 +97,7 @@ func (s *Store) place(r Release) (string, error) {
 			return "", err
 		case taken && e == r.Edition:
 			return path, nil
-		case free == "" && (!taken || e == ""):
+		case free == "" && (!taken || e == "") && s.mayHold(name):
 			free = path
 		}
 	}
@@ -62,6 +105,13 @@ func (s *Store) place(r Release) (string, error) {
 		return "", fmt.Errorf("%s and %s are taken by something else: move them away", filepath.Join(s.Dir, plain), qualified)
 	}
 	return free, nil
+}
+
+// mayHold reports whether programs can be put under a name of their own place: nothing
+// but a folder gives way there.
+func (s *Store) mayHold(name string) bool {
+	info, err := os.Lstat(filepath.Join(s.Programs, name))
+	return !s.apart() || err != nil || info.IsDir()
 }
 
 // editionAt returns the edition of the release at path; none if it is a folder of

@@ -44,7 +44,7 @@ func (s *Store) Retain(needed Needed) ([]Verdict, error) {
 			}
 			continue
 		}
-		claimed, err := removeUnclaimed(filepath.Join(s.Dir, v.Entry.Name))
+		claimed, err := s.removeUnclaimed(v.Entry.Name)
 		switch {
 		case claimed:
 			verdicts[n].Keep, verdicts[n].Reason = true, "a command that is at work has claimed it"
@@ -57,6 +57,23 @@ func (s *Store) Retain(needed Needed) ([]Verdict, error) {
 		return verdicts, fmt.Errorf("remove old versions: %w", err)
 	}
 	return verdicts, nil
+}
+
+// remove takes a release away, its record first: cut off in between, it is none any
+// more, and its programs are an Incomplete entry for the next Retain. They stay for it,
+// too, while a fetch is at work: it may be about to publish their record.
+func (s *Store) remove(name string) (stays bool, err error) {
+	if err := durable.RemoveAll(filepath.Join(s.Dir, name)); err != nil || !s.apart() {
+		return false, err
+	}
+	if s.HasStaging() {
+		return true, nil
+	}
+	if err := durable.RemoveAll(filepath.Join(s.Programs, name)); err != nil {
+		return false, err
+	}
+	removeEmpty(s.Programs)
+	return false, nil
 }
 
 // Judge is Retain without removing anything.
@@ -95,7 +112,8 @@ func (s *Store) Discard(t Tree, linkDirs []string) error {
 	if slices.Contains(linked, name) || slices.Contains(running, name) {
 		return fmt.Errorf("discard version %s: it is in use", t.Release)
 	}
-	return durable.RemoveAll(t.Dir)
+	_, err = s.remove(name)
+	return err
 }
 
 // InUse returns the entries that a link leads into or a process runs from.
@@ -128,7 +146,7 @@ func (s *Store) linked(dirs []string) ([]string, error) {
 			return nil, err
 		}
 		for _, link := range links {
-			name, err := versionOfLink(link, s.Dir)
+			name, err := s.versionOfLink(link)
 			if err != nil {
 				return nil, err
 			}
@@ -147,8 +165,10 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 		if !e.holdsPrograms() {
 			continue
 		}
-		if err := s.identify(e.Name, owner, programs); err != nil {
-			return nil, err
+		for _, dir := range s.places() {
+			if err := identify(dir, e.Name, owner, programs); err != nil {
+				return nil, err
+			}
 		}
 	}
 	processes := procfs.FS{Proc: s.ProcDir}
@@ -156,11 +176,8 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := filepath.EvalSymlinks(s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	dirs, err := s.realPlaces()
+	if len(dirs) == 0 || err != nil {
 		return nil, err
 	}
 	var names []string
@@ -177,8 +194,10 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 		}
 		// A file that lost its name counts, too: the process may start its
 		// neighbours.
-		if name := entryOf(e.Path, real); name != "" {
-			names = append(names, name)
+		for _, dir := range dirs {
+			if name := entryOf(e.Path, dir); name != "" {
+				names = append(names, name)
+			}
 		}
 		if name, ok := owner[e.File]; ok {
 			names = append(names, name)
@@ -188,11 +207,14 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// identify notes the files of an entry, but for its backup, and the names of its
-// programs.
-func (s *Store) identify(name string, owner map[procfs.FileID]string, programs map[string]bool) error {
-	top := filepath.Join(s.Dir, name)
+// identify notes the files that an entry has in one of the places, but for its backup,
+// and the names of its programs.
+func identify(place, name string, owner map[procfs.FileID]string, programs map[string]bool) error {
+	top := filepath.Join(place, name)
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if path == top && errors.Is(err, fs.ErrNotExist) {
+			return nil // it has nothing here
+		}
 		if err != nil {
 			return err
 		}

@@ -9,15 +9,15 @@ import (
 // kernel names what a process executes: the tree may be gone by then, and with it the
 // edition, where the name of its folder does not say it.
 func (s *Store) ReleaseOf(file string) (Release, bool) {
-	dir, err := filepath.EvalSymlinks(s.Dir)
-	if err != nil {
-		dir = s.Dir
+	name := ""
+	for _, dir := range s.places() {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		if inside, ok := strings.CutPrefix(file, dir+"/"); ok {
+			name, _, _ = strings.Cut(inside, "/")
+		}
 	}
-	inside, ok := strings.CutPrefix(file, dir+"/")
-	if !ok {
-		return Release{}, false
-	}
-	name, _, _ := strings.Cut(inside, "/")
 	v, edition, ok := parseFolder(name)
 	if !ok {
 		return Release{}, false

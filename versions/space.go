@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+
+	"teleport-update/internal/space"
 )
 
 // fewFiles is how many files a release may need, with room to spare.
@@ -30,9 +32,21 @@ func spaceNeeded(active, length, extra int64) int64 {
 	return max(active+active/5, 4*length, 0) + extra
 }
 
+// checkRoom refuses a release that there is no room for; need and extra are those of
+// the request. It returns how much of it the record's own file system has to have.
+func (s *Store) checkRoom(need, extra int64) (atRecord int64, err error) {
+	if !s.apart() || space.SameFileSystem(s.Programs, s.Dir) {
+		return need, space.Check(s.PartialDir(), need, fewFiles)
+	}
+	if err := space.Check(s.Programs, need-extra, fewFiles); err != nil {
+		return 0, err
+	}
+	return extra, space.Check(s.PartialDir(), extra, fewFiles)
+}
+
 // size returns the bytes of a tree, without its backup.
 func (t Tree) size() (bytes int64, err error) {
-	err = filepath.WalkDir(t.Dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(t.ProgramsDir(), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

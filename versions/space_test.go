@@ -66,12 +66,12 @@ func TestAFullFileSystemIsSaidSoAndLeftAsItWas(t *testing.T) {
 				}
 			})
 			// The estimate is passed by, as one that was too low would be.
-			staging := filepath.Join(f.Store.Dir, "staging")
-			if err := os.Mkdir(staging, 0o700); err != nil {
+			dir := filepath.Join(f.Store.Dir, "staging")
+			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
 			d := testDownload(t, f, largeRelease("15.1.1", 4<<20))
-			err := f.stream(d, func(error) {}, staging, 1<<30, oss("15.1.1"))
+			err := f.stream(d, func(error) {}, staging{record: dir, programs: dir}, 1<<30, oss("15.1.1"))
 			full, ok := errors.AsType[*space.Error](err)
 			if !ok || full.Inodes != tc.inodes {
 				t.Errorf("error %v; want a *space.Error, inodes %v", err, tc.inodes)

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ const (
 	manifestName = "manifest"
 	backupName   = "backup"
 	binName      = archive.Programs
+	etcName      = "etc"
 	unitName     = archive.Unit
 	agentName    = "teleport"
 	updaterName  = "teleport-update"
@@ -29,8 +31,12 @@ const (
 
 // Store is the folder that holds the releases of one host.
 type Store struct {
-	// Dir is DATA/versions. It need not exist.
+	// Dir is DATA/versions: what says that a release is here, and its database. It
+	// need not exist.
 	Dir string
+	// Programs is where bin and etc of each release are, in a folder of the same name.
+	// Empty: in Dir.
+	Programs string
 	// ProcDir is where running processes are looked up.
 	ProcDir string
 }
@@ -38,6 +44,27 @@ type Store struct {
 // NewStore returns the store in dir, an absolute path.
 func NewStore(dir string) *Store {
 	return &Store{Dir: filepath.Clean(dir), ProcDir: "/proc"}
+}
+
+// apart reports whether programs have a place of their own.
+func (s *Store) apart() bool { return s.Programs != "" && s.Programs != s.Dir }
+
+// places are the folders that have a release's name in them, in the order in which
+// a release is removed: without its record it is none, so that goes first.
+func (s *Store) places() []string {
+	if s.apart() {
+		return []string{s.Dir, s.Programs}
+	}
+	return []string{s.Dir}
+}
+
+// treeIn is the tree of which a folder's name is known, and no more.
+func (s *Store) treeIn(name string) Tree {
+	t := Tree{Dir: filepath.Join(s.Dir, name)}
+	if s.apart() {
+		t.Programs = filepath.Join(s.Programs, name)
+	}
+	return t
 }
 
 // PartialDir holds downloads that were not finished and trees not published.
@@ -58,20 +85,24 @@ func folders(r Release) (plain, qualified string) {
 
 // Tree is one complete release on disk.
 type Tree struct {
-	Dir     string // its folder, below Store.Dir
-	Release Release
-	SHA256  string // of the tarball it came from, 64 lower-case hex digits
+	Dir      string // its folder, below Store.Dir
+	Programs string // the folder of its bin and etc, below Store.Programs; empty: Dir
+	Release  Release
+	SHA256   string // of the tarball it came from, 64 lower-case hex digits
 }
+
+// ProgramsDir is the folder of bin and etc: what is executed, linked and measured.
+func (t Tree) ProgramsDir() string { return cmp.Or(t.Programs, t.Dir) }
 
 // UnitFile is the agent's systemd unit as the release brought it: the one for its
 // edition, where it brought several.
 func (t Tree) UnitFile() string {
-	if fips := filepath.Join(t.Dir, archive.FIPSUnit); t.Release.Edition.FIPS() {
+	if fips := filepath.Join(t.ProgramsDir(), archive.FIPSUnit); t.Release.Edition.FIPS() {
 		if info, err := os.Lstat(fips); err == nil && info.Mode().IsRegular() {
 			return fips
 		}
 	}
-	return filepath.Join(t.Dir, unitName)
+	return filepath.Join(t.ProgramsDir(), unitName)
 }
 
 // BackupDir is where the agent's database goes when this version is left. It
@@ -79,7 +110,7 @@ func (t Tree) UnitFile() string {
 func (t Tree) BackupDir() string { return filepath.Join(t.Dir, backupName) }
 
 // Binary is the path of a program of this release.
-func (t Tree) Binary(name string) string { return filepath.Join(t.Dir, binName, name) }
+func (t Tree) Binary(name string) string { return filepath.Join(t.ProgramsDir(), binName, name) }
 
 // Lookup finds the complete tree of a release. It reads three small files and
 // proves nothing about the rest: see Tree.Verify.
@@ -115,7 +146,9 @@ func (s *Store) Folder(r Release) (Tree, bool, error) {
 			return Tree{}, false, fmt.Errorf("look for version %s: %w", r, err)
 		}
 		if e == r.Edition {
-			return Tree{Dir: dir, Release: r}, true, nil
+			t := s.treeIn(name)
+			t.Release = r
+			return t, true, nil
 		}
 	}
 	return Tree{}, false, nil
@@ -174,7 +207,9 @@ func (s *Store) readTree(name string) (Tree, error) {
 	} else if !info.Mode().IsRegular() {
 		return Tree{}, &incompleteError{"manifest is not a regular file"}
 	}
-	return Tree{Dir: dir, Release: Release{Version: v, Edition: edition}, SHA256: digest}, nil
+	t := s.treeIn(name)
+	t.Release, t.SHA256 = Release{Version: v, Edition: edition}, digest
+	return t, nil
 }
 
 // readMarker reads a file of one word. A file that is missing, too long or not

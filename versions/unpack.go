@@ -30,8 +30,8 @@ const (
 
 // stream receives a download into the staging folder and completes the tree
 // there.
-func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging string, ahead int64, r Release) error {
-	w, err := newTreeWriter(staging, ahead)
+func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, at staging, ahead int64, r Release) error {
+	w, err := newTreeWriter(at.programs, ahead)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, staging st
 	if got := hex.EncodeToString(sum.Sum(nil)); got != d.digest {
 		return &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
 	}
-	return w.seal(r, d.digest)
+	return w.seal(at.record, r, d.digest)
 }
 
 // localError marks what went wrong on this host, where another mirror would
@@ -218,8 +218,9 @@ func (f *treeFile) Close() error {
 	return nil
 }
 
-// seal writes what makes the tree a complete release; sha256 comes last.
-func (w *treeWriter) seal(r Release, digest string) error {
+// seal writes what makes the tree a complete release, into the folder of its record;
+// sha256 comes last.
+func (w *treeWriter) seal(record string, r Release, digest string) error {
 	edition := []byte(string(r.Edition) + "\n")
 	sums := append(w.sums, sumOf(editionName, edition))
 	for _, f := range []struct {
@@ -230,8 +231,8 @@ func (w *treeWriter) seal(r Release, digest string) error {
 		{editionName, edition},
 		{digestName, []byte(digest + "\n")},
 	} {
-		if err := durable.WriteFile(path.Join(w.dir, f.name), f.data, 0o644); err != nil {
-			return w.local("complete the new version", err)
+		if err := durable.WriteFile(path.Join(record, f.name), f.data, 0o644); err != nil {
+			return &localError{fmt.Errorf("complete the new version: %w", space.Explain(err, filepath.Dir(record)))}
 		}
 	}
 	return nil

@@ -14,8 +14,10 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/installer"
+	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
@@ -35,6 +37,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
 			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its updates to its cluster; =false lets it report again"},
+			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder", Usage: "where the programs of versions go; on a host that has none yet"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
 			&cli.BoolFlag{Name: "replace-updater", EnvVars: env("REPLACE_UPDATER"), Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
 		},
@@ -47,6 +50,7 @@ func (a *app) enableCommand() *cli.Command {
 				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
 				AllowDowngrade: c.Bool("allow-downgrade"), ReplaceUpdater: c.Bool("replace-updater"), TokenFile: c.String("token-file"),
 				ReportTokenFile: c.String("report-token-file"), TextfileDir: c.String("textfile-dir"),
+				ProgramsDir: asked(c),
 			}
 			if c.IsSet("no-cluster-report") {
 				opts.NoClusterReport = new(c.Bool("no-cluster-report"))
@@ -73,6 +77,11 @@ func checkEnable(o *installer.EnableOptions) error {
 	}
 	if o.HealthWindow < 0 {
 		return fmt.Errorf("--health-window %s is negative", o.HealthWindow)
+	}
+	if o.ProgramsDir != "" {
+		if err := state.CheckProgramsDir(o.ProgramsDir); err != nil {
+			return fmt.Errorf("--%s: %w", programsFlag, err)
+		}
 	}
 	if o.RollbackWindow < 0 {
 		return fmt.Errorf("--rollback-window %s is negative", o.RollbackWindow)

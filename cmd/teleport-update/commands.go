@@ -64,6 +64,8 @@ func (a *app) commands() *cli.App {
 			&cli.StringFlag{Name: "data-dir", Value: paths.DataDir, EnvVars: env("DATA_DIR"), Usage: "the agent's state, and the versions beside it"},
 			&cli.StringFlag{Name: "link-dir", Value: paths.LinkDir, EnvVars: env("LINK_DIR"), Usage: "where the links to the active version go"},
 			&cli.StringFlag{Name: "unit-dir", Value: paths.UnitDir, EnvVars: env("UNIT_DIR"), Usage: "where systemd units go"},
+			// A person says it with enable; units and the second half of a command say it here.
+			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), Hidden: true},
 			&cli.StringFlag{Name: "agent-config", Value: paths.AgentConfig, EnvVars: env("AGENT_CONFIG"), Usage: "the agent's own configuration"},
 			&cli.BoolFlag{Name: "debug", EnvVars: env("DEBUG"), Usage: "log more"},
 			&cli.StringFlag{Name: "log-format", EnvVars: env("LOG_FORMAT"), Usage: "text or json; default: steps on a terminal, text elsewhere"},
@@ -159,6 +161,11 @@ func (a *app) before(c *cli.Context) error {
 			return usagef("--%s %q is not an absolute path", name, p)
 		}
 	}
+	if dir := c.String(programsFlag); dir != "" {
+		if err := state.CheckProgramsDir(dir); err != nil {
+			return usagef("--%s: %w", programsFlag, err)
+		}
+	}
 	a.predecessor.Begin()
 	if !ownWork[c.Args().First()] {
 		if code, ran := a.installer(c).RunNewer(c.Context, a.args[1:]); ran {
@@ -173,6 +180,18 @@ func (a *app) before(c *cli.Context) error {
 // another process of this very program began; to say which program this is.
 var ownWork = map[string]bool{"": true, "recover": true, "switch": true, "version": true, "help": true}
 
+const programsFlag = "programs-dir"
+
+// asked is the folder of programs that the command line names, with enable or before it.
+func asked(c *cli.Context) string {
+	for _, at := range c.Lineage() {
+		if dir := at.String(programsFlag); dir != "" {
+			return dir
+		}
+	}
+	return ""
+}
+
 func (a *app) installer(c *cli.Context) *installer.Installer {
 	paths := state.Paths{
 		DataDir:     filepath.Clean(c.String("data-dir")),
@@ -184,6 +203,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	if paths.RunDir = runDir(paths.DataDir); paths.RunDir != "" {
 		paths.Hooks = layout.Hooks
 	}
+	paths = paths.InPlace(asked(c))
 	// The path of the running file itself: a link may lead elsewhere by the
 	// time it is needed.
 	self, err := os.Executable()
@@ -195,6 +215,9 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		"--agent-config", paths.AgentConfig}
 	if format := c.String("log-format"); format != "" {
 		command = append(command, "--log-format", format)
+	}
+	if dir := paths.UnusualPrograms(); dir != "" {
+		command = append(command, "--"+programsFlag, dir)
 	}
 	if c.Bool("debug") {
 		command = append(command, "--debug")

@@ -66,7 +66,7 @@ func (h *Host) ForeignUnit(before state.UnitFile) bool {
 		return true // no unit is so large
 	}
 	known := [][]byte{before.Content}
-	units, _ := filepath.Glob(filepath.Join(h.Store.Dir, "*", "etc", "systemd", h.Paths.AgentUnit()))
+	units, _ := filepath.Glob(filepath.Join(h.Paths.Programs(), "*", "etc", "systemd", h.Paths.AgentUnit()))
 	for _, unit := range units {
 		if content, err := os.ReadFile(unit); err == nil {
 			known = append(known, content)

@@ -23,7 +23,8 @@ func PlanLinks(linkDir string, to versions.Tree, original map[string]state.Befor
 	if err != nil {
 		return nil, err
 	}
-	ours, err := versions.NewStore(filepath.Dir(to.Dir)).LinksInto(linkDir)
+	store := storeOf(to)
+	ours, err := store.LinksInto(linkDir)
 	if err != nil {
 		return nil, fmt.Errorf("plan links: %w", err)
 	}
@@ -39,6 +40,13 @@ func PlanLinks(linkDir string, to versions.Tree, original map[string]state.Befor
 		}
 	}
 	return changes, err
+}
+
+// storeOf is the store that a tree is in.
+func storeOf(t versions.Tree) *versions.Store {
+	s := versions.NewStore(filepath.Dir(t.Dir))
+	s.Programs = filepath.Dir(t.ProgramsDir())
+	return s
 }
 
 // PlanUpdaterLink is PlanLinks for teleport-update alone: it returns one change

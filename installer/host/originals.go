@@ -88,7 +88,7 @@ func (h *Host) CheckNeverEnabled() error {
 	}
 	used, err := h.Store.InUse(h.Paths.LinkDirs())
 	if err == nil && len(used) > 0 {
-		err = fmt.Errorf("links lead into, or processes run from, what is in %s: %s", h.Paths.Versions(), strings.Join(used, ", "))
+		err = fmt.Errorf("links lead into, or processes run from, what is in %s: %s", h.Paths.Programs(), strings.Join(used, ", "))
 	}
 	return err
 }

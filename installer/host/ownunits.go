@@ -26,6 +26,7 @@ func (h *Host) OwnUnits() systemd.Units {
 		Binary:    h.Paths.Updater(),
 		LinkDir:   h.Paths.LinkDir,
 		DataDir:   h.Paths.DataDir,
+		Programs:  h.Paths.UnusualPrograms(),
 		Agent:     h.Paths.AgentUnit(),
 	}
 	// Nothing of ours stops, enables or disables by its name what is theirs.

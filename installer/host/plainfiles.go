@@ -1,7 +1,9 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,9 +15,16 @@ import (
 )
 
 // LeavePlainFiles replaces each link of the tree in linkDir by a copy of what it
-// leads to, durably, so that the programs outlive the store. It can be repeated.
+// leads to, durably, so that the programs outlive the store. It can be repeated, also
+// when the programs that have a place of their own are gone by then.
 func LeavePlainFiles(linkDir string, t versions.Tree) error {
 	links, err := linksOf(t, linkDir)
+	if errors.Is(err, fs.ErrNotExist) && t.Programs != "" {
+		store := storeOf(t)
+		if left, linkErr := store.LinksInto(linkDir); linkErr == nil && len(left) == 0 {
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -63,13 +63,13 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 	if u.FragmentPath != h.Paths.Unit() {
 		return failure.Refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, h.Paths.Unit())
 	}
-	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.Dir) {
+	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.ProgramsDir()) {
 		return nil
 	}
 	if others := h.othersDropIns(u); len(others) > 0 {
-		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.Dir, strings.Join(others, ", "))
+		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.ProgramsDir(), strings.Join(others, ", "))
 	}
-	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart, tree.Dir)
+	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart, tree.ProgramsDir())
 }
 
 // PlaceUnit puts a version's unit in place: a copy, not a link, because

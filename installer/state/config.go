@@ -49,6 +49,7 @@ type Spec struct {
 	ActiveVersion string     `yaml:"active_version,omitempty" json:"active_version,omitempty"`
 	URLTemplates  []string   `yaml:"url_templates,omitempty" json:"url_templates,omitempty"`
 	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
+	ProgramsDir   string     `yaml:"programs_dir,omitempty" json:"programs_dir,omitempty"` // see Paths.Programs; the usual one is not written
 	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
 	// TextfileDir is where metrics are written for node_exporter; empty: nowhere.
@@ -177,6 +178,11 @@ func (c Config) check() error {
 		}
 		if clean, err := version.Parse(v); err != nil || clean != v {
 			return fmt.Errorf("%s: %q is not a version", field, v)
+		}
+	}
+	if dir := c.Spec.ProgramsDir; dir != "" {
+		if err := CheckProgramsDir(dir); err != nil {
+			return fmt.Errorf("spec.programs_dir: %w", err)
 		}
 	}
 	for field, e := range map[string]version.Edition{

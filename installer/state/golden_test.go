@@ -46,6 +46,7 @@ func full() Config {
 	golden.Fill(&c)
 	c.Version, c.Kind = configVersion, configKind
 	c.Spec.ActiveVersion, c.Status.PreviousVersion = "1.1.0", "1.0.0"
+	c.Spec.ProgramsDir = "/srv/programs"
 	c.Status.ActiveEdition, c.Status.PreviousEdition = version.Enterprise, version.OSS
 	c.Spec.Health.Window, c.Spec.Backup.MaxAge = Duration(30*time.Second), Duration(DefaultMaxAge)
 	return c

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,12 @@ type Tree struct {
 	version.Release
 	SHA256 string `json:"sha256"`
 	Dir    string `json:"dir"`
+	// Programs is the folder of its bin and etc; empty where that is Dir.
+	Programs string `json:"programs,omitempty"`
 }
+
+// ProgramsDir is the folder that it is executed from.
+func (t Tree) ProgramsDir() string { return cmp.Or(t.Programs, t.Dir) }
 
 func (t Tree) String() string { return t.Short() }
 

@@ -103,7 +103,7 @@ func verb(args []string) string {
 func prepareStore(dir string) error {
 	err := trust.Path(dir)
 	if err == nil {
-		if err := durable.MkdirAll(dir, 0o755); err != nil {
+		if err := makeStore(dir); err != nil {
 			return failure.Unchanged("make %s: %w", dir, err)
 		}
 		err = trust.Path(dir)
@@ -112,6 +112,22 @@ func prepareStore(dir string) error {
 		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("check its content, then make it writable by root only")
 	}
 	return nil
+}
+
+// makeStore makes the store in a data folder that is made, too, where it is not there: for
+// root only, as Teleport's packages have it, since the agent writes files into it whose
+// modes would let others read them.
+func makeStore(dir string) error {
+	data := filepath.Dir(dir)
+	if _, err := os.Lstat(data); errors.Is(err, fs.ErrNotExist) {
+		if err := durable.MkdirAll(filepath.Dir(data), 0o755); err != nil {
+			return err
+		}
+		if err := durable.MkdirAll(data, 0o700); err != nil {
+			return err
+		}
+	}
+	return durable.MkdirAll(dir, 0o755)
 }
 
 func cannotLock(path string, err error) error {

@@ -17,6 +17,7 @@ type Paths struct {
 	LinkDir     string // where the links to the active version go; /usr/local/bin
 	UnitDir     string // where the agent's unit goes; /usr/local/lib/systemd/system
 	AgentConfig string // the agent's own configuration; /etc/teleport.yaml
+	ProgramsDir string // where the programs of versions are; empty: see Programs
 	RunDir      string // what is known of this boot; /run/teleport-update, empty where nothing is written there
 	Hooks       string // an administrator's programs for the end of a transaction; /etc/teleport-update/hooks, empty where none are run
 	AgentRunDir string // where the agent leaves its updater's id; /run/teleport-update-agent, empty where none is read
@@ -36,8 +37,18 @@ func DefaultPaths() Paths {
 // Versions is the folder of the version store.
 func (p Paths) Versions() string { return filepath.Join(p.DataDir, "versions") }
 
-// Programs is where the programs of versions are: what others than root execute.
-func (p Paths) Programs() string { return p.Versions() }
+// Programs is where the programs of versions are: what others than root execute. In
+// the usual data folder nobody else may look, and programs have a folder elsewhere; in
+// another data folder they are in the version store.
+func (p Paths) Programs() string {
+	switch {
+	case p.ProgramsDir != "":
+		return p.ProgramsDir
+	case p.DataDir == layout.DataDir:
+		return layout.ProgramsDir
+	}
+	return p.Versions()
+}
 
 // ClusterConfig is what the agent reads of its updater, to report it to its cluster. It
 // lies where the agent's user can read it.

@@ -65,7 +65,8 @@ type Failing struct {
 type Cause struct {
 	version.Release
 	Sources string `json:"sources"`             // the templates
-	Need    int64  `json:"need,omitempty"`      // bytes, where there was less
+	Need    int64  `json:"need,omitempty"`      // bytes, where there was less:
+	At      string `json:"at,omitempty"`        // a path there
 	SHA256  string `json:"announced,omitempty"` // by the mirrors; empty where they said nothing
 }
 

@@ -72,7 +72,7 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if sight.mainFrom(u.j.To.Dir) {
+	if sight.mainFrom(u.j.To.ProgramsDir()) {
 		// Started between a stop of ours and the links.
 		if err := u.noteIfStarted(sight); err != nil {
 			return err
@@ -84,10 +84,10 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	if !u.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID {
 		return nil // nobody ever told it anything
 	}
-	dir, another := "", sight.mainFrom(u.j.To.Dir)
+	dir, another := "", sight.mainFrom(u.j.To.ProgramsDir())
 	if u.j.From != nil {
 		// What others had systemd start in its place is no agent.
-		dir = u.j.From.Dir
+		dir = u.j.From.ProgramsDir()
 		another = !sight.runsFrom(dir)
 	}
 	// The old version is not asked for its ready_url: it serves as it served. Where

@@ -113,13 +113,12 @@ func (t *transaction) finishAgain(ctx context.Context) error {
 	return t.finish(ctx)
 }
 
-// warnOfClosedFolders tells who can no longer run what they could run before: an
-// agent that was here first keeps its data folder to root. To open it is not for
-// us to decide.
+// warnOfClosedFolders tells who cannot run the programs: somebody closed a folder above
+// them. To open it is not for us to decide.
 func (t *transaction) warnOfClosedFolders(tree versions.Tree) {
-	for dir := tree.Dir; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+	for dir := tree.ProgramsDir(); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
-			t.Log.Warn("tsh and the other programs are for root only: what their links lead to is in a folder that is closed to others; chmod o+x opens it",
+			t.Log.Warn("tsh and the other programs are for root only: what their links lead to is in a folder that is closed to others",
 				"folder", dir, "mode", info.Mode().Perm())
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"teleport-update/backup"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
@@ -241,7 +239,7 @@ func (m *Machine) CheckRoom(d state.Database, dir string) error {
 		return err
 	}
 	ours, theirs := m.Paths.Versions(), filepath.Dir(d.Path)
-	if sameFileSystem(ours, theirs) {
+	if space.SameFileSystem(ours, theirs) {
 		return checkFree(ours, take+restore+DatabaseMargin)
 	}
 	return errors.Join(checkFree(ours, take+DatabaseMargin), checkFree(theirs, restore+DatabaseMargin))
@@ -252,11 +250,6 @@ func checkFree(dir string, need int64) error {
 		return failure.Unchanged("make room for the agent's database: %w", err).To("free some space")
 	}
 	return nil
-}
-
-func sameFileSystem(a, b string) bool {
-	var x, y unix.Stat_t
-	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
 // WhyNotKept says why a version cannot be gone back to from disk.

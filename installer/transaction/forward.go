@@ -274,7 +274,7 @@ func (t *switching) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := watchOf(t.req.tree.Dir, t.req.spec().Health, sight)
+	w := watchOf(t.req.tree.ProgramsDir(), t.req.spec().Health, sight)
 	if least := health.MinWindow(sight.Unit); w.Window < least {
 		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", least)
 	}

@@ -133,7 +133,7 @@ func (m *Machine) Active(c state.Config) (versions.Tree, bool, error) {
 
 // TreeOf is a tree as it is written down.
 func TreeOf(t versions.Tree) state.Tree {
-	return state.Tree{Release: t.Release, SHA256: t.SHA256, Dir: t.Dir}
+	return state.Tree{Release: t.Release, SHA256: t.SHA256, Dir: t.Dir, Programs: t.Programs}
 }
 
 // WaitLock takes a lock, and says for whom it waits. The timer's run does not wait.
@@ -194,7 +194,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 	dirs := append([]string{m.Paths.DataDir, m.Paths.Original(), filepath.Dir(m.Paths.Updater()), m.Paths.LinkDir}, m.OwnUnits().Folders()...)
 	backups, err := filepath.Glob(filepath.Join(m.Paths.Versions(), "*", "backup"))
 	// Versions that were being removed are left to retention.
-	err = errors.Join(err, durable.CleanTempFiles(m.Paths.Versions()))
+	err = errors.Join(err, durable.CleanTempFiles(m.Paths.Versions()), durable.CleanTempFiles(m.Paths.Programs()))
 	for _, dir := range append(dirs, backups...) {
 		err = errors.Join(err, durable.CleanTemp(dir))
 	}

@@ -17,7 +17,7 @@ const fetchLimit = 10 * time.Minute
 
 // startable reports whether the program of a tree is there and may be executed.
 func startable(t state.Tree) bool {
-	info, err := os.Stat(filepath.Join(t.Dir, "bin", "teleport"))
+	info, err := os.Stat(filepath.Join(t.ProgramsDir(), "bin", "teleport"))
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
@@ -38,7 +38,7 @@ func (u *undoing) seeOldThere(ctx context.Context) error {
 		err = errors.New("what was fetched is no program")
 	}
 	if err != nil {
-		return fmt.Errorf("version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.j.From, u.j.From.Dir, err)
+		return fmt.Errorf("version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.j.From, u.j.From.ProgramsDir(), err)
 	}
 	return nil
 }

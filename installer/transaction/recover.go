@@ -253,7 +253,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.j.Watch.Again || t.j.BootID != t.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.Dir) {
+	if t.j.Watch.Again || t.j.BootID != t.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
 		return t.undoUnknown(ctx)
 	}
 	spec, err := t.healthSpec()
@@ -264,7 +264,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if err := t.j.noteSecondWatch(); err != nil {
 		return err
 	}
-	w := watchOf(t.j.To.Dir, spec, sight)
+	w := watchOf(t.j.To.ProgramsDir(), spec, sight)
 	t.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window)
 	_, err = t.agent.Prove(ctx, health.Running, w)
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](err)

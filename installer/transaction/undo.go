@@ -101,7 +101,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	switch {
 	case !u.j.reached("reload"):
 		sight, err := u.agent.Look(ctx)
-		if err != nil || !sight.runsFrom(u.j.To.Dir) {
+		if err != nil || !sight.runsFrom(u.j.To.ProgramsDir()) {
 			return err
 		}
 	case u.j.Watch.OldServes && !u.j.Database.Taken:
@@ -122,7 +122,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 func (u *undoing) stopAgent(ctx context.Context) error {
 	sight, err := u.agent.Look(ctx)
 	if back := u.j.Database.Restored || !u.j.Database.Taken && host.AgentLinkIsBack(u.j.Links); err == nil && back {
-		if !sight.runsFrom(u.j.To.Dir) {
+		if !sight.runsFrom(u.j.To.ProgramsDir()) {
 			return nil
 		}
 		if u.j.Database.Restored {

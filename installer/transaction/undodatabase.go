@@ -39,7 +39,7 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 // may be mounted late, and a program that somebody took away cannot be fetched at boot.
 func (t *transaction) awaits(ctx context.Context) error {
 	if t.j.From != nil && t.j.reached("reload") && !startable(*t.j.From) {
-		return fmt.Errorf("there is no program to execute in %s", t.j.From.Dir)
+		return fmt.Errorf("there is no program to execute in %s", t.j.From.ProgramsDir())
 	}
 	if !t.j.Database.Taken || t.j.Database.Restored {
 		return nil
@@ -280,7 +280,7 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 // so that what it does to the database is over when that is looked at.
 func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	sight, err := u.agent.Look(ctx)
-	switch runs := sight.runsFrom(u.j.To.Dir); {
+	switch runs := sight.runsFrom(u.j.To.ProgramsDir()); {
 	case err == nil && sight.State == state.AgentUnknown:
 		return false, nil
 	case u.boot: // nothing runs yet, and files tell

@@ -113,6 +113,10 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	if err := state.RemoveTextfile(c.Spec.TextfileDir); err != nil {
 		t.Log.Warn("the metrics for node_exporter stay", "folder", c.Spec.TextfileDir, "error", err)
 	}
+	// First: the journal, which has this done again after a cut, is in the other folder.
+	if err := t.Store.RemovePrograms(); err != nil {
+		return fmt.Errorf("remove the programs of versions: %w; run the command again", err)
+	}
 	if err := durable.RemoveAll(t.Paths.Versions()); err != nil {
 		return fmt.Errorf("remove the version store: %w; run the command again", err)
 	}

@@ -212,7 +212,7 @@ func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	backup := store + "/1.0.0/backup"
 	s.Must("mv", backup, "/root/backup")
 	s.Ends(update, 4)
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.1.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.1.0/bin/teleport") })
 	s.LinkedFiles("1.1.0")
 	r := s.Status()
 	if r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "rolling_back" {

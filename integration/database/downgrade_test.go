@@ -48,7 +48,7 @@ var unfit = []struct{ name, script, says string }{
 	{"with a WAL beside it", "echo frames >backup/sqlite.db-wal", "a journal lies beside sqlite.db"},
 	{"in a tree without sha256", "rm sha256", "its folder 1.0.0 is incomplete (sha256 is missing)"},
 	{"in a tree without edition", "rm edition", "its folder 1.0.0 is incomplete (edition is missing)"},
-	{"gone with its tree", "rm -r ../1.0.0", "it is not on this host any more, and neither is the database it had"},
+	{"gone with its tree", "rm -r ../1.0.0 " + programs + "/1.0.0", "it is not on this host any more, and neither is the database it had"},
 }
 
 // RFD 0169 §Downgrades: "If the backup is invalid, we refuse to downgrade."
@@ -60,7 +60,8 @@ func TestADowngradeWithoutItsDatabaseIsRefused(t *testing.T) {
 	s.Grows(10)
 	s.Updates("1.1.0")
 	s.Must("cp", "-a", store+"/1.0.0", store+"/updates.yaml", "/root/")
-	heal := "cd " + store + "; rm -rf 1.0.0; cp -a /root/1.0.0 /root/updates.yaml ."
+	s.Must("cp", "-a", programs+"/1.0.0", "/root/programs")
+	heal := "cd " + store + "; rm -rf 1.0.0 " + programs + "/1.0.0; cp -a /root/1.0.0 /root/updates.yaml .; cp -a /root/programs " + programs + "/1.0.0"
 	rows, pid := s.LastRow(), s.PID()
 	released := s.countReleases()
 

@@ -165,7 +165,7 @@ func (d *drill) backup(v string, schema int64) scenes.Content {
 // when such a short window is over.
 func (d *drill) executing(v string) {
 	d.T.Helper()
-	want := store + "/" + v + "/bin/teleport"
+	want := programs + "/" + v + "/bin/teleport"
 	host.Wait(d.T, patience, func() error {
 		if got := strings.TrimSpace(d.Try("sh", "-c", "readlink /proc/$(cat /run/teleport.pid)/exe").Stdout); got != want {
 			return fmt.Errorf("the agent executes %q; want %q", got, want)

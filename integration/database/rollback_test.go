@@ -187,14 +187,16 @@ func TestARollbackToWhatIsNotWholeIsRefused(t *testing.T) {
 	s.RunsOn("1.0.0", "--health-window", "1s")
 	s.Updates("1.1.0")
 	s.Must("cp", "-a", store+"/1.0.0", "/root/")
+	s.Must("cp", "-a", programs+"/1.0.0", "/root/programs")
+	gone := "rm -r 1.0.0 " + programs + "/1.0.0"
 	for _, tc := range []struct {
 		name, script string
 		args, says   []string
 	}{
 		{"the active version", "true", []string{"1.1.0"}, []string{"1.1.0 is active already"}},
 		{"a version that never was", "true", []string{"1.0.5"}, []string{"1.0.5", "not on this host any more"}},
-		{"the tree removed", "rm -r 1.0.0", nil, []string{"1.0.0", "not on this host any more"}},
-		{"the tree removed, forced", "rm -r 1.0.0", []string{"--force"}, []string{"1.0.0", "not on this host any more"}},
+		{"the tree removed", gone, nil, []string{"1.0.0", "not on this host any more"}},
+		{"the tree removed, forced", gone, []string{"--force"}, []string{"1.0.0", "not on this host any more"}},
 		{"the tree incomplete", "rm 1.0.0/sha256", nil, []string{"folder 1.0.0 is incomplete (sha256 is missing)"}},
 		{"a binary removed", "rm 1.0.0/bin/tsh", nil, []string{"1.0.0", "bin/tsh", "teleport-update pin 1.0.0"}},
 		{"a binary changed", "echo >>1.0.0/bin/teleport", nil, []string{"1.0.0", "bin/teleport", "teleport-update pin 1.0.0"}},
@@ -205,7 +207,7 @@ func TestARollbackToWhatIsNotWholeIsRefused(t *testing.T) {
 		s.Refused(tc.name+", dry run", says, append([]string{updater, "rollback", "--dry-run"}, tc.args...)...)
 		s.Refused(tc.name, says, append([]string{updater, "rollback"}, tc.args...)...)
 		s.Foretold(append([]string{updater, "rollback"}, tc.args...)...)
-		s.Must("sh", "-ec", "cd "+store+"; rm -rf 1.0.0; cp -a /root/1.0.0 .")
+		s.Must("sh", "-ec", "cd "+store+"; rm -rf 1.0.0 "+programs+"/1.0.0; cp -a /root/1.0.0 .; cp -a /root/programs "+programs+"/1.0.0")
 	}
 	s.Fails(2, "not a semantic version", updater, "rollback", "latest")
 	s.Must(updater, "rollback")
@@ -310,7 +312,7 @@ func TestADryRunForetellsAndChangesNothing(t *testing.T) {
 	s.Whole("the database", s.Live(), 1)
 	s.Wants("1.1.0")
 	foretells(update, "Database:  backed up to "+store+"/1.0.0/backup; then the one that version 1.1.0 had is restored\n", "Agent:     stopped and started\n", "Download:  none")
-	s.Must("truncate", "-s", "0", store+"/1.1.0/bin/tsh")
+	s.Must("truncate", "-s", "0", programs+"/1.1.0/bin/tsh")
 	foretells(update, "Download:  "+cluster.ProxyAddress+"/releases/teleport-v1.1.0-linux-amd64-bin.tar.gz, 7 MB\n")
 	s.Must(updater, "disable")
 	foretells(update, "Nothing would be done: updates are disabled.")

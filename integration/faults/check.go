@@ -29,7 +29,7 @@ type saved struct {
 
 // folders are those of the host, by the names that they are saved under.
 func (w *World) folders() map[string]string {
-	return map[string]string{"data": w.Data, "links": w.Links, "units": w.Units}
+	return map[string]string{"data": w.Data, "programs": w.Programs, "links": w.Links, "units": w.Units}
 }
 
 // Reset makes the host an empty one.
@@ -100,6 +100,9 @@ func (w *World) Play(ctx context.Context, scene Scene) (*Stage, error) {
 	}
 	if err := s.is(s.After, scene.To); err != nil {
 		return fail(fmt.Errorf("after: %w", err))
+	}
+	if left, err := os.ReadDir(w.Programs); scene.To == "" && (err == nil && len(left) > 0 || !os.IsNotExist(err)) {
+		return fail(fmt.Errorf("programs are left: %v, %v", left, err))
 	}
 	if s.after, err = w.save("after"); err != nil {
 		return fail(err)

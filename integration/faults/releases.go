@@ -113,12 +113,13 @@ func (w *World) whole(v string) []string {
 		return []string{"there is no version " + v}
 	}
 	entries, err := readTree(filepath.Join(w.Versions(), v))
-	if err != nil {
+	programs, err2 := readTree(filepath.Join(w.Programs, v))
+	if err := errors.Join(err, err2); err != nil {
 		return []string{fmt.Sprintf("version %s cannot be read: %v", v, err)}
 	}
 	var problems []string
 	missing := maps.Clone(want)
-	for _, e := range entries {
+	for _, e := range append(entries, programs...) {
 		switch {
 		case !e.mode.IsRegular() || e.path == "manifest" || strings.HasPrefix(e.path, "backup/"):
 			continue
@@ -143,7 +144,7 @@ func (w *World) linksOf(v string) map[string]string {
 	links := map[string]string{}
 	for name := range w.catalog[v] {
 		if program, ok := strings.CutPrefix(name, "bin/"); ok {
-			links[program] = filepath.Join(w.Versions(), v, name)
+			links[program] = filepath.Join(w.Programs, v, name)
 		}
 	}
 	return links

@@ -143,7 +143,7 @@ func damaged(ctx context.Context, w *World) error {
 	if err := w.climb(ctx, V1, V2, V1, V2); err != nil {
 		return err
 	}
-	bin := filepath.Join(w.Versions(), V2, "bin")
+	bin := filepath.Join(w.Programs, V2, "bin")
 	if err := os.WriteFile(filepath.Join(bin, "tsh"), []byte("rotten"), 0o755); err != nil {
 		return err
 	}

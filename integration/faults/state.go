@@ -78,7 +78,7 @@ func (w *World) lookAtLinks() (string, error) {
 	for _, e := range entries {
 		switch {
 		case e.path == ".", temporary(e.path):
-		case strings.HasPrefix(e.target, w.Versions()+"/"):
+		case strings.HasPrefix(e.target, w.Programs+"/"):
 			links[e.path] = e.target
 		default:
 			rest = append(rest, e.String())

@@ -38,7 +38,7 @@ type Options struct {
 	Dir     string // an empty folder for the World's own things
 	// Where the host's folders are: below Dir if empty. They may be on file
 	// systems of their own.
-	Data, Links, Units string
+	Data, Programs, Links, Units string
 }
 
 // World is one host in folders. Only one thing at a time may be done in it.
@@ -64,7 +64,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 	for _, d := range []struct {
 		field *string
 		name  string
-	}{{&o.Data, "data"}, {&o.Links, "links"}, {&o.Units, "units"}} {
+	}{{&o.Data, "data"}, {&o.Programs, "programs"}, {&o.Links, "links"}, {&o.Units, "units"}} {
 		if *d.field == "" {
 			*d.field = filepath.Join(o.Dir, "host", d.name)
 		}
@@ -195,7 +195,7 @@ func (w *World) Enable() []string {
 // Command is a run of the updater in this World.
 func (w *World) Command(args ...string) trace.Command {
 	argv := append([]string{}, w.prefix...)
-	argv = append(argv, w.Program, "--data-dir", w.Data, "--link-dir", w.Links, "--unit-dir", w.Units, "--agent-config", w.AgentConfig)
+	argv = append(argv, w.Program, "--data-dir", w.Data, "--programs-dir", w.Programs, "--link-dir", w.Links, "--unit-dir", w.Units, "--agent-config", w.AgentConfig)
 	return trace.Command{
 		Argv: append(argv, args...),
 		Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "NO_PROXY=127.0.0.1"},

@@ -128,7 +128,7 @@ func TestReleasesReachHostsWithoutAWayOut(t *testing.T) {
 	host.Wait(t, 30*time.Second, func() error {
 		inside.Must("systemctl", "reset-failed", "teleport-update.service") // or systemd finds it started too often
 		inside.Must("systemctl", "start", "teleport-update.service")
-		if got := inside.Link(linkDir + "/teleport"); got != store+"/1.1.0/bin/teleport" {
+		if got := inside.Link(linkDir + "/teleport"); got != programs+"/1.1.0/bin/teleport" {
 			return fmt.Errorf("teleport leads to %s", got)
 		}
 		return nil

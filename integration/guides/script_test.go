@@ -21,7 +21,7 @@ func TestTheInstallScriptUsesApt(t *testing.T) {
 	if version := s.Must("dpkg-query", "-W", "-f", "${Version} ${db:Status-Status}", "teleport-update"); !strings.HasSuffix(version, " installed") {
 		t.Errorf("dpkg says %q:\n%s", version, out)
 	}
-	if got := s.Link(linkDir + "/teleport"); got != store+"/1.0.0/bin/teleport" {
+	if got := s.Link(linkDir + "/teleport"); got != programs+"/1.0.0/bin/teleport" {
 		t.Errorf("teleport leads to %q:\n%s", got, out)
 	}
 	config := s.Read(store + "/updates.yaml")
@@ -62,7 +62,7 @@ func TestTheInstallScriptManagesWithoutAPackageManager(t *testing.T) {
 
 	for _, shell := range []string{"dash", "bash --posix", "busybox sh"} {
 		out := s.mustSh(install + shell + " -eu")
-		if got := s.Link(linkDir + "/teleport"); got != store+"/1.0.0/bin/teleport" {
+		if got := s.Link(linkDir + "/teleport"); got != programs+"/1.0.0/bin/teleport" {
 			t.Errorf("%s: teleport leads to %q:\n%s", shell, got, out)
 		}
 		if !strings.Contains(out, "is installed, as /usr/local/sbin/teleport-update") {

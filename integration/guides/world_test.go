@@ -29,6 +29,7 @@ import (
 
 const (
 	store    = "/var/lib/teleport/versions"
+	programs = "/opt/teleport-update"
 	linkDir  = "/usr/local/bin"
 	proxy    = "https://mytenant.teleport.sh"
 	caOnHost = "/usr/local/share/ca-certificates/example.crt"
@@ -260,7 +261,7 @@ func (s *site) mustSh(script string) string {
 // runs waits until the agent serves as a version, from the updater's folder.
 func runs(t *testing.T, h *host.Test, v string) {
 	t.Helper()
-	want := store + "/" + v + "/bin/teleport"
+	want := programs + "/" + v + "/bin/teleport"
 	host.Wait(t, 20*time.Second, func() error {
 		if got := h.MainExecutable("teleport"); got != want {
 			return fmt.Errorf("the agent executes %q; want %s", got, want)

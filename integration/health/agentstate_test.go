@@ -257,7 +257,7 @@ func TestAnAgentThatSystemdGaveUpIsStartedOnceItsLinkIsBack(t *testing.T) {
 				return nil
 			})
 			if by == "who broke it" {
-				s.Must("ln", "-sfn", store+"/1.0.0/bin/teleport", scenes.LinkDir+"/teleport")
+				s.Must("ln", "-sfn", scenes.Programs+"/1.0.0/bin/teleport", scenes.LinkDir+"/teleport")
 			}
 			if code := s.Tick(); code != 0 {
 				t.Errorf("the run ends with %d", code)

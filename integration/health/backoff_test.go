@@ -177,7 +177,7 @@ func TestAReleaseThatIsPublishedAnewReplacesTheOneOnDisk(t *testing.T) {
 	s.Wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.Switching("1.1.0")
-	s.Background(host.Command{Args: []string{store + "/1.1.0/bin/teleport", "start", "--data-dir", "/tmp/other", "--diag-addr", "127.0.0.1:3002"}})
+	s.Background(host.Command{Args: []string{programs + "/1.1.0/bin/teleport", "start", "--data-dir", "/tmp/other", "--diag-addr", "127.0.0.1:3002"}})
 	s.Ends(update, 1)
 	s.Serves("1.0.0")
 	s.BacksOff("1.1.0", 1, time.Hour)

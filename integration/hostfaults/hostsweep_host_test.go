@@ -31,7 +31,7 @@ type sweptHost struct {
 }
 
 // What is saved and put back: all that a switch may change.
-var sweptDirs = []string{"/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport"}
+var sweptDirs = []string{"/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport", programs}
 
 func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 	if c.takesOver != "" {
@@ -68,7 +68,7 @@ func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 	req := map[string]any{
 		"kind": c.kind,
 		"from": map[string]any{"version": c.from.Version, "edition": version.OSS},
-		"to":   map[string]any{"version": c.to.Version, "edition": version.OSS, "sha256": tree.SHA256, "dir": store + "/" + c.to.Version},
+		"to":   map[string]any{"version": c.to.Version, "edition": version.OSS, "sha256": tree.SHA256, "dir": store + "/" + c.to.Version, "programs": programs + "/" + c.to.Version},
 	}
 	if c.kind == "rollback" {
 		w.Wants(c.from.Version)
@@ -102,7 +102,9 @@ func (c *trees) fetch(w *sweptHost, s release.Spec) versions.Tree {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	f := versions.NewFetcher(versions.NewStore(filepath.Join(c.dir, "store")), nil, slog.New(slog.DiscardHandler))
+	kept := versions.NewStore(filepath.Join(c.dir, "store"))
+	kept.Programs = filepath.Join(c.dir, "programs")
+	f := versions.NewFetcher(kept, nil, slog.New(slog.DiscardHandler))
 	tree, err := f.Fetch(w.T.Context(), versions.FetchRequest{
 		Release: versions.Release{Version: s.Version, Edition: version.OSS}, Sources: []*versions.Template{source},
 	})
@@ -149,12 +151,16 @@ func (w *sweptHost) plant(s release.Spec) versions.Tree {
 	w.T.Helper()
 	tree := w.trees.fetch(w, s)
 	const script = `if [ -e "$1/backup" ]; then mv "$1/backup" "$1.backup"; fi; rm -rf "$1"; mkdir -p "$1"; tar -xC "$1"
-		if [ -e "$1.backup" ]; then mv "$1.backup" "$1/backup"; fi`
-	files, err := exec.CommandContext(w.T.Context(), "tar", "-cC", tree.Dir, ".").Output()
-	w.Check(err)
-	r, err := w.RunCommand(w.T.Context(), host.Command{Args: []string{"sh", "-ec", script, "sh", store + "/" + s.Version}, Stdin: bytes.NewReader(files)})
-	if err != nil || r.Code != 0 {
-		w.T.Fatalf("plant %s: %v\n%s", s.Version, err, r.Stderr)
+		if [ -e "$1.backup" ]; then mv "$1.backup" "$1/backup"; fi
+		if [ -L "$1/bin" ]; then ln -sfn "$2/bin" "$1/bin"; ln -sfn "$2/etc" "$1/etc"; fi`
+	for from, to := range map[string]string{tree.Dir: store, tree.Programs: programs} {
+		files, err := exec.CommandContext(w.T.Context(), "tar", "-cC", from, ".").Output()
+		w.Check(err)
+		args := []string{"sh", "-ec", script, "sh", to + "/" + s.Version, programs + "/" + s.Version}
+		r, err := w.RunCommand(w.T.Context(), host.Command{Args: args, Stdin: bytes.NewReader(files)})
+		if err != nil || r.Code != 0 {
+			w.T.Fatalf("plant %s: %v\n%s", s.Version, err, r.Stderr)
+		}
 	}
 	return tree
 }
@@ -204,7 +210,7 @@ func (w *sweptHost) baseIsIntact() {
 		if v == w.from.Version && w.takesOver != "" {
 			continue // it never was one of the updater's
 		}
-		w.Must("sh", "-ec", "cd /root/base"+store+"/"+v+" && sha256sum --quiet -c manifest")
+		w.Must("sh", "-ec", "cd /root/base"+programs+"/"+v+" && grep -v '  edition$' /root/base"+store+"/"+v+"/manifest | sha256sum --quiet -c -")
 	}
 }
 

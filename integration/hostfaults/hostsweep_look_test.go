@@ -64,12 +64,12 @@ func (w *sweptHost) look(m moment) (v string, problems []string) {
 // isInPlace looks at what a version is started from.
 func (w *sweptHost) isInPlace(v string) (problems []string) {
 	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
-		if got, want := w.Link(linkDir+"/"+name), store+"/"+v+"/bin/"+name; got != want {
+		if got, want := w.Link(linkDir+"/"+name), programs+"/"+v+"/bin/"+name; got != want {
 			problems = append(problems, fmt.Sprintf("link %s leads to %q, not to %s", name, got, want))
 		}
 	}
 	unit, err := w.ReadFile(unitFile)
-	want, err2 := w.ReadFile(store + "/" + v + "/etc/systemd/teleport.service")
+	want, err2 := w.ReadFile(programs + "/" + v + "/etc/systemd/teleport.service")
 	if err != nil || err2 != nil || string(unit) != string(want) {
 		problems = append(problems, fmt.Sprintf("the unit is not the one of version %s (%v, %v)", v, err, err2))
 	}
@@ -84,7 +84,8 @@ func (w *sweptHost) treesAreWhole(v string) (problems []string) {
 		if !w.Exists(dir+"/sha256") && other != v {
 			continue // it failed, and nothing needs it
 		}
-		r := w.Try("sh", "-c", `cd "$1" && find . -path ./backup -prune -o -type f -print | while read -r f; do [ "$f" -ef "/root/base$1/$f" ] || echo "$f"; done`, "sh", dir)
+		r := w.Try("sh", "-c", `for d; do cd "$d" || exit 1; find . -path ./backup -prune -o -type f -print | while read -r f; do [ "$f" -ef "/root/base$d/$f" ] || echo "$f"; done; done`,
+			"sh", dir, programs+"/"+other)
 		if r.Code != 0 {
 			problems = append(problems, fmt.Sprintf("version %s is not whole: %s", other, r.Stderr))
 		} else if r.Stdout != "" {
@@ -103,7 +104,7 @@ func (w *sweptHost) agentIsWhole(v string) (problems []string) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		answers[name] = value
 	}
-	program := store + "/" + v + "/bin/teleport"
+	program := programs + "/" + v + "/bin/teleport"
 	for _, want := range [][2]string{{"ActiveState", "active"}, {"main", program}, {"serving", program}, {"failed", ""}, {"switches", ""}} {
 		if got := answers[want[0]]; got != want[1] {
 			problems = append(problems, fmt.Sprintf("%s is %q, not %q", want[0], got, want[1]))

@@ -71,6 +71,7 @@ func newTakenHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	w.Wants(c.to.Version)
 	request := transaction.Request{Kind: transaction.Enable, Spec: &state.Spec{Proxy: cluster.ProxyAddress, Enabled: true, URLTemplates: []string{cluster.TemplateURL}}}
 	request.To.Version, request.To.Edition, request.To.SHA256, request.To.Dir = c.to.Version, version.OSS, tree.SHA256, store+"/"+c.to.Version
+	request.To.Programs = programs + "/" + c.to.Version
 	request.Spec.Health.Window = state.Duration(c.window)
 	data, err := json.Marshal(transaction.Order{Switch: &request})
 	w.Check(err)

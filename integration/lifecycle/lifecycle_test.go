@@ -55,7 +55,7 @@ func TestTheTimerUpdates(t *testing.T) {
 		"[Timer]\nOnCalendar=\nOnCalendar=*:*:0/5\nRandomizedDelaySec=0\nAccuracySec=100ms\n")
 	s.Must("systemctl", "daemon-reload")
 	host.Wait(t, patience, func() error {
-		if got := s.Link(linkDir + "/teleport"); got != store+"/1.1.0/bin/teleport" || s.Exists(store+"/journal.json") {
+		if got := s.Link(linkDir + "/teleport"); got != programs+"/1.1.0/bin/teleport" || s.Exists(store+"/journal.json") {
 			return fmt.Errorf("the timer has not updated: teleport leads to %s", got)
 		}
 		return nil

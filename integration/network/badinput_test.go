@@ -126,9 +126,9 @@ func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 
 	// A damaged version is put right even while find is down.
 	s.Breaks(onFind(status(503, "")))
-	s.Must("rm", store+"/1.1.0/bin/tsh")
-	if code := s.Tick(); code != 0 || !s.Exists(store+"/1.1.0/bin/tsh") {
-		t.Errorf("the tick ended with %d; tsh is there: %v", code, s.Exists(store+"/1.1.0/bin/tsh"))
+	s.Must("rm", programs+"/1.1.0/bin/tsh")
+	if code := s.Tick(); code != 0 || !s.Exists(programs+"/1.1.0/bin/tsh") {
+		t.Errorf("the tick ended with %d; tsh is there: %v", code, s.Exists(programs+"/1.1.0/bin/tsh"))
 	}
 }
 

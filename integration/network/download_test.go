@@ -174,7 +174,7 @@ func TestATarballExchangedInTheMiddleIsFetchedAnew(t *testing.T) {
 	if !s.Exists(linkDir + "/new") {
 		t.Error("the version that is there is not the one that is published now")
 	}
-	if sum := strings.Fields(s.Must("sha256sum", store+"/1.1.0/bin/teleport"))[0]; !strings.Contains(s.Read(store+"/1.1.0/manifest"), sum) {
+	if sum := strings.Fields(s.Must("sha256sum", programs+"/1.1.0/bin/teleport"))[0]; !strings.Contains(s.Read(store+"/1.1.0/manifest"), sum) {
 		t.Error("the tree does not match its manifest")
 	}
 }
@@ -286,7 +286,7 @@ func TestAKilledDownloadIsContinuedByTheNextRun(t *testing.T) {
 					t.Errorf("exit code %d", r.Code)
 				}
 				for path := range after {
-					if strings.HasPrefix(path, store+"/partial/.staging-") {
+					if strings.HasPrefix(path, store+"/partial/.staging-") || strings.HasPrefix(path, programs+"/.staging-") {
 						delete(after, path)
 					}
 				}

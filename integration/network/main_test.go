@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 const (
 	updater  = scenes.Updater
 	store    = scenes.Store
+	programs = scenes.Programs
 	linkDir  = scenes.LinkDir
 	patience = scenes.Patience
 )

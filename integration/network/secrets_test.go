@@ -141,16 +141,16 @@ func TestNoSecretIsTold(t *testing.T) {
 	tells(t, "the journal", s.Must("journalctl", "--no-pager", "-o", "cat"))
 	tells(t, "a field of the journal", s.Must("journalctl", "--no-pager", "-t", "teleport-update", "-o", "export"))
 	for _, name := range []string{"updates.yaml", "find.json", "history.json", "update.lock", "fetch.lock", "update_config.yaml"} {
-		info, err := s.Lstat(store + "/" + name)
-		mode := os.FileMode(0o600)
+		path, mode := store+"/"+name, os.FileMode(0o600)
 		if name == "update_config.yaml" {
-			mode = 0o644 // the agent's user reads it
+			path, mode = programs+"/"+name, 0o644 // the agent's user reads it
 		}
+		info, err := s.Lstat(path)
 		if err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
 		}
 		if name != "updates.yaml" {
-			tells(t, name, s.Read(store+"/"+name))
+			tells(t, name, s.Read(path))
 		}
 	}
 }

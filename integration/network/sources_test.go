@@ -83,9 +83,9 @@ func TestAnotherEditionOfTheSameVersion(t *testing.T) {
 
 	on := func(folder, edition, previous string) {
 		t.Helper()
-		host.Wait(t, patience, func() error { return s.Executes(store + "/" + folder + "/bin/teleport") })
+		host.Wait(t, patience, func() error { return s.Executes(programs + "/" + folder + "/bin/teleport") })
 		for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
-			if got, want := s.Link(linkDir+"/"+name), store+"/"+folder+"/bin/"+name; got != want {
+			if got, want := s.Link(linkDir+"/"+name), programs+"/"+folder+"/bin/"+name; got != want {
 				t.Errorf("link %s leads to %q; want %q", name, got, want)
 			}
 		}

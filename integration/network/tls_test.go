@@ -209,7 +209,7 @@ func TestTheHTTPProxyOfTheEnvironmentIsUsed(t *testing.T) {
 		if code := s.Tick(); code != 0 {
 			t.Fatalf("the tick ended with %d", code)
 		}
-		if got := s.Link(linkDir + "/teleport"); got != store+"/1.1.0/bin/teleport" {
+		if got := s.Link(linkDir + "/teleport"); got != programs+"/1.1.0/bin/teleport" {
 			return fmt.Errorf("linked is %s", got)
 		}
 		return nil

@@ -92,7 +92,7 @@ func TestAnAgentThatAPersonStopsWhileTheOldVersionIsWatchedStaysStopped(t *testi
 	noMore := s.WatchesLast()
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.Reaches(update, "restored")
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 	s.Must("systemctl", "stop", "teleport")
 	s.Ends(update, 1)
 	noMore()

@@ -63,10 +63,10 @@ func TestALostActiveVersionIsSettledByTheNextSwitch(t *testing.T) {
 
 	s.Wants("1.1.0")
 	s.Fails(1, "was not healthy", updater, "update")
-	if got := s.Must("readlink", linkDir+"/teleport"); strings.TrimSpace(got) != store+"/1.0.0/bin/teleport" {
+	if got := s.Must("readlink", linkDir+"/teleport"); strings.TrimSpace(got) != programs+"/1.0.0/bin/teleport" {
 		t.Errorf("the link leads to %q", got)
 	}
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 	s.Lost(rows, "1.0.0")
 	s.StatusIs("needs_attention")
 

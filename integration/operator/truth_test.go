@@ -39,10 +39,10 @@ func TestStatusAndVerifyKnowTheAgent(t *testing.T) {
 	// The links lead to one version, and the process is of another.
 	s.Wants("1.1.0")
 	s.Must(updater, "update")
-	s.Must("ln", "-sfn", store+"/1.0.0/bin/teleport", linkDir+"/teleport")
+	s.Must("ln", "-sfn", programs+"/1.0.0/bin/teleport", linkDir+"/teleport")
 	s.Must("systemctl", "restart", "teleport")
 	s.RunsFrom(s.Executable("1.0.0"))
-	s.Must("ln", "-sfn", store+"/1.1.0/bin/teleport", linkDir+"/teleport")
+	s.Must("ln", "-sfn", programs+"/1.1.0/bin/teleport", linkDir+"/teleport")
 	s.StatusIs("needs_attention")
 	s.unwell("the agent runs version 1.0.0, and the links lead to version 1.1.0")
 	s.Must("systemctl", "restart", "teleport")

@@ -155,8 +155,10 @@ func withFiles() (all []action) {
 // withTrees takes versions away.
 func withTrees() (all []action) {
 	const (
-		removed, back    = `mv $STORE/V $ASIDE/V; `, `[ ! -e $ASIDE/V ] || { rm -rf $STORE/V; mv $ASIDE/V $STORE/V; }; `
-		unusable, usable = `chmod 000 $STORE/V/bin/teleport; `, `[ ! -e $STORE/V ] || chmod 755 $STORE/V/bin/teleport; `
+		removed = `mv $STORE/V $ASIDE/V; mv $PROGRAMS/V $ASIDE/V.programs; `
+		back    = `[ ! -e $ASIDE/V ] || { rm -rf $STORE/V; mv $ASIDE/V $STORE/V; }; ` +
+			`[ ! -e $ASIDE/V.programs ] || { rm -rf $PROGRAMS/V; mv $ASIDE/V.programs $PROGRAMS/V; }; `
+		unusable, usable = `chmod 000 $PROGRAMS/V/bin/teleport; `, `[ ! -e $PROGRAMS/V ] || chmod 755 $PROGRAMS/V/bin/teleport; `
 	)
 	for _, v := range [][2]string{{"the old version", "$OLD"}, {"the new version", "$NEW"}} {
 		all = append(all,

@@ -57,12 +57,12 @@ const foreignText = "put-here-by-somebody-else"
 func newShared(t *testing.T, own bool) *shared {
 	w := &shared{Scene: scenes.New(t), own: own, trees: map[string]string{}}
 	data, pidFile := scenes.AgentData, "/run/teleport.pid"
-	w.saved = []string{linkDir, "/usr/local/sbin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport", "/etc/teleport.yaml", "/etc/default", "/etc/passwd"}
+	w.saved = []string{linkDir, "/usr/local/sbin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport", programs, "/etc/teleport.yaml", "/etc/default", "/etc/passwd"}
 	if own {
 		data, pidFile = "/srv/agent", "/run/teleport/teleport.pid"
 		w.saved = append(w.saved, "/srv/disk")
 	}
-	w.env = []string{"STORE=" + store, "LINKS=" + linkDir, "UNIT=" + unitFile, "DATA=" + data, "UPDATER=" + updater, "PIDFILE=" + pidFile,
+	w.env = []string{"STORE=" + store, "PROGRAMS=" + programs, "LINKS=" + linkDir, "UNIT=" + unitFile, "DATA=" + data, "UPDATER=" + updater, "PIDFILE=" + pidFile,
 		"OLD=" + oldVersion, "ASIDE=/var/tmp/aside", "AWAY=" + data + "/away", "FOREIGN=" + foreignText}
 	w.Put(w.Program(scenes.Endat), "/root/endat")
 	w.Writes("wal", 20)
@@ -136,14 +136,18 @@ func (w *shared) plant(v string) {
 	source, err := versions.ParseTemplate("file://" + filepath.Join(w.Releases, release.Name(v, version.OSS)))
 	w.Check(err)
 	dir := w.T.TempDir()
-	f := versions.NewFetcher(versions.NewStore(filepath.Join(dir, "store")), nil, slog.New(slog.DiscardHandler))
+	kept := versions.NewStore(filepath.Join(dir, "store"))
+	kept.Programs = filepath.Join(dir, "programs")
+	f := versions.NewFetcher(kept, nil, slog.New(slog.DiscardHandler))
 	tree, err := f.Fetch(w.T.Context(), versions.FetchRequest{Release: versions.Release{Version: v, Edition: version.OSS}, Sources: []*versions.Template{source}})
 	w.Check(err)
 	w.trees[v] = tree.SHA256
-	files, err := exec.CommandContext(w.T.Context(), "tar", "-cC", tree.Dir, ".").Output()
-	w.Check(err)
+	for from, to := range map[string]string{tree.Dir: store, tree.Programs: programs} {
+		files, err := exec.CommandContext(w.T.Context(), "tar", "-cC", from, ".").Output()
+		w.Check(err)
+		w.script(string(files), `mkdir -p "$1"; tar -xC "$1"; [ ! -L "$1/bin" ] || { ln -sfn "$2/bin" "$1/bin"; ln -sfn "$2/etc" "$1/etc"; }`, to+"/"+v, programs+"/"+v)
+	}
 	w.Check(os.RemoveAll(dir))
-	w.script(string(files), `mkdir -p "$1"; tar -xC "$1"`, store+"/"+v)
 }
 
 // script runs a shell script in the host, which must succeed.
@@ -170,7 +174,7 @@ func (w *shared) save() {
 	w.script("", `systemctl stop teleport
 		mkdir /root/base /root/programs
 		cp -a --parents "$@" /root/base
-		cd /root/base$STORE
+		cd /root/base$PROGRAMS
 		for v in */bin; do mkdir /root/programs/${v%/bin}; mv $v /root/programs/$v; done`, w.saved...)
 	w.rows = w.look().rows[oldVersion]
 	if w.rows == 0 {
@@ -184,7 +188,7 @@ systemctl kill --signal=KILL teleport.service 2>/dev/null || :
 systemctl stop teleport.service || :
 while grep -q " /srv/agent " /proc/mounts; do umount -l /srv/agent; done
 for p in "$@"; do rm -rf "$p"; cp -a "/root/base$p" "$p"; done
-for v in $(ls /root/programs); do cp -al /root/programs/$v/bin $STORE/$v/bin; done
+for v in $(ls /root/programs); do cp -al /root/programs/$v/bin $PROGRAMS/$v/bin; done
 rm -rf $PIDFILE /srv/elsewhere $ASIDE
 mkdir -m 1777 $ASIDE
 mkdir /srv/elsewhere
@@ -208,7 +212,7 @@ func (w *shared) request(to string) string {
 	data, err := json.Marshal(map[string]any{"switch": map[string]any{
 		"kind": "update",
 		"from": map[string]any{"version": oldVersion, "edition": version.OSS},
-		"to":   map[string]any{"version": to, "edition": version.OSS, "sha256": w.trees[to], "dir": store + "/" + to},
+		"to":   map[string]any{"version": to, "edition": version.OSS, "sha256": w.trees[to], "dir": store + "/" + to, "programs": programs + "/" + to},
 	}})
 	w.Check(err)
 	return string(data)

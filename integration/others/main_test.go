@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 const (
 	updater  = scenes.Updater
 	store    = scenes.Store
+	programs = scenes.Programs
 	linkDir  = scenes.LinkDir
 	unitFile = scenes.UnitFile
 	patience = scenes.Patience

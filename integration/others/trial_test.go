@@ -187,7 +187,7 @@ func (r *trial) undone(s sight) []string {
 	if v := s.version(); v != oldVersion && v != "" && r.to != holds {
 		problems = append(problems, "the agent is on "+v+", which fails")
 	}
-	if s.link != store+"/"+s.version()+"/bin/teleport" {
+	if s.link != programs+"/"+s.version()+"/bin/teleport" {
 		problems = append(problems, "the link teleport leads to "+s.link)
 	}
 	return problems
@@ -217,7 +217,7 @@ func (r *trial) note(s sight) {
 // foreignIsKept looks for what somebody else put in the updater's way.
 func (r *trial) foreignIsKept() {
 	r.T.Helper()
-	found := strings.Fields(r.try("", `grep -rlsF $FOREIGN $LINKS /usr/local/lib/systemd /etc/systemd/system $STORE $DATA || true`).Stdout)
+	found := strings.Fields(r.try("", `grep -rlsF $FOREIGN $LINKS /usr/local/lib/systemd /etc/systemd/system $STORE $PROGRAMS $DATA || true`).Stdout)
 	if len(found) == 0 {
 		r.problem("the file %s is gone", r.foreign)
 		return

@@ -22,7 +22,7 @@ func TestNeedrestartLeavesTheAgentToTheUpdater(t *testing.T) {
 	// disk any more.
 	outdated := func() (before, after string) {
 		t.Helper()
-		program := store + "/1.0.0/bin/teleport"
+		program := programs + "/1.0.0/bin/teleport"
 		s.Must("cp", "--preserve", program, program+".new")
 		s.Must("mv", program+".new", program)
 		before = s.AgentProcess()

@@ -101,7 +101,7 @@ func packageCarriesAHost(t *testing.T, m manager) {
 		}
 	})
 	s.Check(s.Reboot(t.Context()))
-	s.RunsFrom(store + "/1.0.0/bin/teleport")
+	s.RunsFrom(programs + "/1.0.0/bin/teleport")
 	if got := s.Must("systemctl", "is-system-running"); got != "running" {
 		t.Errorf("after the removal and a reboot the host is %s: %s", got, s.Must("systemctl", "--failed", "--no-legend"))
 	}

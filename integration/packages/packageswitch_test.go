@@ -37,7 +37,7 @@ func packageInMidSwitch(t *testing.T, m manager) {
 	}
 	holds := func(v string) {
 		t.Helper()
-		s.RunsFrom(store + "/" + v + "/bin/teleport")
+		s.RunsFrom(programs + "/" + v + "/bin/teleport")
 		if s.Exists(store + "/journal.json") {
 			t.Error("the switch is not finished")
 		}
@@ -105,8 +105,8 @@ func packageAfterACut(t *testing.T, m manager) {
 	if s.Exists(scenes.Packaged) || s.Exists(store+"/journal.json") {
 		t.Error("the package or the journal is still there")
 	}
-	s.RunsFrom(store + "/1.1.0/bin/teleport")
-	if got := s.Link(linkDir + "/teleport"); got != store+"/1.1.0/bin/teleport" {
+	s.RunsFrom(programs + "/1.1.0/bin/teleport")
+	if got := s.Link(linkDir + "/teleport"); got != programs+"/1.1.0/bin/teleport" {
 		t.Errorf("the link leads to %s", got)
 	}
 }

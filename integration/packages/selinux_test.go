@@ -26,7 +26,7 @@ func TestThePackagesPolicyLabelsThePrograms(t *testing.T) {
 		return fields[2]
 	}
 	programs := []string{
-		"/var/lib/teleport/versions/1.0.0/bin/teleport", "/var/lib/teleport/versions/1.0.0_enterprise/bin", "/var/lib/teleport/updater/teleport-update",
+		"/var/lib/teleport/updater/teleport-update", "/opt/teleport-update/1.0.0/bin/teleport", "/opt/teleport-update/1.0.0_enterprise/bin",
 	}
 	others := []string{
 		"/var/lib/teleport/versions/updates.yaml", "/var/lib/teleport/versions/1.0.0/backup/sqlite.db", "/var/lib/teleport/proc/sqlite.db",
@@ -48,15 +48,15 @@ func TestThePackagesPolicyLabelsThePrograms(t *testing.T) {
 		}
 	}
 
-	// A relabelling after the package is gone must not take the agent's label away.
-	s.Must("mkdir", "-p", "/var/lib/teleport/versions/1.0.0")
+	// A relabelling after the package is gone must not take the label of the copy away.
+	s.Must("mkdir", "-p", "/var/lib/teleport/updater")
 	s.Apt("remove", "teleport-update")
 	if got := label(programs[0]); got != "bin_t" {
-		t.Errorf("without the package, but with a version on disk, %s gets the label %s", programs[0], got)
+		t.Errorf("without the package, but with the copy on disk, %s gets the label %s", programs[0], got)
 	}
 	s.Must("rm", "-r", "/var/lib/teleport")
 	s.Apt("purge", "teleport-update")
 	if got := label(programs[0]); got != before {
-		t.Errorf("after the purge, without a version, %s gets the label %s", programs[0], got)
+		t.Errorf("after the purge, without the copy, %s gets the label %s", programs[0], got)
 	}
 }

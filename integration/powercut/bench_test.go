@@ -77,9 +77,10 @@ func setUp(t *testing.T, scene faults.Scene, l layout) *bench {
 	links := b.disks[len(b.disks)-1].name
 	w, err := faults.New(t.Context(), faults.Options{
 		Updater: updater, Dir: b.dir,
-		Data:  filepath.Join(on[stateDisk], "var"),
-		Links: filepath.Join(on[links], "usr", "bin"),
-		Units: filepath.Join(on[l.units], "usr", "units"),
+		Data:     filepath.Join(on[stateDisk], "var"),
+		Programs: filepath.Join(on[links], "opt"),
+		Links:    filepath.Join(on[links], "usr", "bin"),
+		Units:    filepath.Join(on[l.units], "usr", "units"),
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.Close()) })

@@ -134,7 +134,7 @@ func TestAPowerOffInMidWatchIsLeftToTheNextBoot(t *testing.T) {
 	if err := s.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 	if got := s.Phase(); got != "restored" {
 		t.Errorf("after the boot the journal says %q", got)
 	}

@@ -46,7 +46,7 @@ func TestARecoveryWaitsForDataThatAreMountedLate(t *testing.T) {
 	s := lateData(t)
 	s.cutInMidWatch("1.1.0")
 	s.recoveredFirst()
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 	if got := s.Phase(); got != "restored" {
 		t.Errorf("after the boot the journal says %q", got)
 	}
@@ -131,7 +131,7 @@ func TestARecoveryBeforeTheDataAreThereTouchesNothing(t *testing.T) {
 	if err := s.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.1.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.1.0/bin/teleport") })
 	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "what goes back is not there yet") {
 		t.Fatalf("the recovery found the data: this test shows nothing\n%s", log)
 	}

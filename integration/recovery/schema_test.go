@@ -69,7 +69,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 			t.Fatal(err)
 		}
 		s.recoveredFirst()
-		host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+		host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 		if got := s.Phase(); got != "restored" {
 			t.Errorf("after the boot the journal says %q", got)
 		}
@@ -105,7 +105,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 // files say.
 func (s *scene) serving(v string) {
 	s.T.Helper()
-	host.Wait(s.T, patience, func() error { return s.Executes(store + "/" + v + "/bin/teleport") })
+	host.Wait(s.T, patience, func() error { return s.Executes(programs + "/" + v + "/bin/teleport") })
 }
 
 // Without room for the journal the links go back all the same: from the first of
@@ -124,7 +124,7 @@ func TestADiskThatIsFullRightAfterTheLinksDoesNotKeepThem(t *testing.T) {
 	s.Wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	host.Wait(t, patience, func() error {
-		if got, want := s.Link(linkDir+"/teleport"), store+"/1.1.0/bin/teleport"; got != want {
+		if got, want := s.Link(linkDir+"/teleport"), programs+"/1.1.0/bin/teleport"; got != want {
 			return fmt.Errorf("the link leads to %s", got)
 		}
 		return nil

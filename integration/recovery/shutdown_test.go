@@ -19,7 +19,7 @@ func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 	s.RunsOn("1.0.0")
 	s.rebootInMidWatch("1.1.0")
 	host.Wait(t, patience, func() error {
-		if got := s.MainExecutable("teleport"); got != store+"/1.0.0/bin/teleport" {
+		if got := s.MainExecutable("teleport"); got != programs+"/1.0.0/bin/teleport" {
 			return fmt.Errorf("the agent executes %q", got)
 		}
 		return nil
@@ -29,7 +29,7 @@ func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 			t.Errorf("the journal does not say %q", line)
 		}
 	}
-	if got := s.Read(unitFile); got != s.Read(store+"/1.0.0/etc/systemd/teleport.service") {
+	if got := s.Read(unitFile); got != s.Read(programs+"/1.0.0/etc/systemd/teleport.service") {
 		t.Errorf("the unit is not the one of 1.0.0:\n%s", got)
 	}
 	s.StatusIs("needs_attention")

@@ -50,7 +50,7 @@ func TestTheRecoveryAtBootIsOverBeforeTheAgentStarts(t *testing.T) {
 	s.migratingTo("1.1.0")
 	s.cutInMidWatch("1.1.0")
 	s.recoveredFirst()
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 	s.LinkedFiles("1.0.0")
 	if got := s.Phase(); got != "restored" {
 		t.Errorf("after the boot the journal says %q", got)
@@ -105,36 +105,43 @@ func (s *scene) recoveredFirst() {
 	}
 }
 
-// The agent's state is on another file system than the links, one that is
-// mounted late: the recovery waits for it, and the agent for the recovery.
-func TestAStateThatIsMountedLateIsRecoveredBeforeTheAgentStarts(t *testing.T) {
-	s := newScene(t)
-	s.Write("/etc/systemd/system/late.service", "[Unit]\nDefaultDependencies=no\nBefore=var-lib-teleport.mount\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sleep 2\n")
-	s.Write("/etc/systemd/system/var-lib-teleport.mount", "[Unit]\nDefaultDependencies=no\nRequires=late.service\nAfter=late.service\n"+
-		"[Mount]\nWhat=/srv/teleport\nWhere=/var/lib/teleport\nType=none\nOptions=bind\n[Install]\nWantedBy=multi-user.target\n")
-	s.Must("mkdir", "-p", "/srv/teleport", "/var/lib/teleport")
-	s.Must("systemctl", "daemon-reload")
-	s.Must("systemctl", "enable", "--now", "var-lib-teleport.mount")
-	s.migratingTo("1.1.0")
-	s.cutInMidWatch("1.1.0")
-	if got := s.Show("var-lib-teleport.mount", "ActiveState"); got != "active" {
-		t.Fatalf("the mount is %s", got)
-	}
-	s.recoveredFirst()
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
-	s.Wants("1.0.0")
-	if code := s.Tick(); code != 0 {
-		t.Errorf("the first tick ends with %d", code)
-	}
-	s.Serves("1.0.0")
-	s.Whole("the database", s.Live(), 1)
-	s.Updates("1.1.0")
+// The agent's state, or its programs, are on another file system than the links, one that
+// is mounted late: the recovery waits for it, and the agent for the recovery.
+func TestWhatIsMountedLateIsRecoveredBeforeTheAgentStarts(t *testing.T) {
+	for name, tc := range map[string]struct{ dir, unit string }{
+		"the state":    {"/var/lib/teleport", "var-lib-teleport.mount"},
+		"the programs": {programs, `opt-teleport\x2dupdate.mount`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Write("/etc/systemd/system/late.service", "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sleep 2\n")
+			s.Write("/etc/systemd/system/"+tc.unit, "[Unit]\nDefaultDependencies=no\nRequires=late.service\nAfter=late.service\n"+
+				"[Mount]\nWhat=/srv/teleport\nWhere="+tc.dir+"\nType=none\nOptions=bind\n[Install]\nWantedBy=multi-user.target\n")
+			s.Must("mkdir", "-p", "/srv/teleport", tc.dir)
+			s.Must("systemctl", "daemon-reload")
+			s.Must("systemctl", "enable", "--now", tc.unit)
+			s.migratingTo("1.1.0")
+			s.cutInMidWatch("1.1.0")
+			if got := s.Show(tc.unit, "ActiveState"); got != "active" {
+				t.Fatalf("the mount is %s", got)
+			}
+			s.recoveredFirst()
+			host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
+			s.Wants("1.0.0")
+			if code := s.Tick(); code != 0 {
+				t.Errorf("the first tick ends with %d", code)
+			}
+			s.Serves("1.0.0")
+			s.Whole("the database", s.Live(), 1)
+			s.Updates("1.1.0")
 
-	// Without an open switch, too, the agent is there once its state is.
-	if err := s.Reboot(t.Context()); err != nil {
-		t.Fatal(err)
+			// Without an open switch, too, the agent is there once the mount is.
+			if err := s.Reboot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.Serves("1.1.0")
+		})
 	}
-	s.Serves("1.1.0")
 }
 
 // A journal that nobody can act on: nothing destructive is done, it is said, and
@@ -184,7 +191,7 @@ func TestAJournalThatCannotBeActedOn(t *testing.T) {
 				if got := s.Show("teleport-update-recover.service", "Result"); got != "exit-code" {
 					t.Errorf("the recovery at boot: %s", got)
 				}
-				host.Wait(t, patience, func() error { return s.Executes(store + "/1.0.0/bin/teleport") })
+				host.Wait(t, patience, func() error { return s.Executes(programs + "/1.0.0/bin/teleport") })
 				return
 			}
 			if got := s.Status(); scenes.Text(got.LastResult) != "interrupted" || !strings.Contains(scenes.Text(got.LastError), "kept aside as "+store+"/journal.json.unreadable-") {

@@ -18,7 +18,7 @@ import (
 
 const (
 	dropIn     = "/usr/local/lib/systemd/system/teleport.service.d/10-teleport-update-report.conf"
-	toldAgent  = scenes.Store + "/update_config.yaml"
+	toldAgent  = scenes.Programs + "/update_config.yaml"
 	agentRun   = "/run/teleport-update-agent"
 	idFile     = agentRun + "/update-id"
 	agentGroup = "staging"

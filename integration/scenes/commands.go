@@ -37,7 +37,7 @@ func (s *Scene) KilledBefore(path string, args ...string) {
 func (s *Scene) Switching(v string) {
 	s.T.Helper()
 	host.Wait(s.T, Patience, func() error {
-		if got := s.Link(LinkDir + "/teleport"); got != Store+"/"+v+"/bin/teleport" {
+		if got := s.Link(LinkDir + "/teleport"); got != Programs+"/"+v+"/bin/teleport" {
 			return fmt.Errorf("teleport leads to %s", got)
 		}
 		return nil

@@ -22,6 +22,7 @@ import (
 const (
 	Updater  = "/usr/local/sbin/teleport-update"
 	Store    = "/var/lib/teleport/versions"
+	Programs = "/opt/teleport-update"
 	LinkDir  = "/usr/local/bin"
 	UnitFile = "/usr/local/lib/systemd/system/teleport.service"
 	// Window is long enough for the stand-in's faults: it crash-loops after two
@@ -135,18 +136,18 @@ func (s *Scene) Serves(v string) {
 // Executable is what /proc shows of an agent of a version.
 func (s *Scene) Executable(v string) string {
 	s.T.Helper()
-	return s.Must("realpath", "--canonicalize-missing", Store+"/"+v+"/bin/teleport")
+	return s.Must("realpath", "--canonicalize-missing", Programs+"/"+v+"/bin/teleport")
 }
 
 // LinkedFiles asserts links and unit alone.
 func (s *Scene) LinkedFiles(v string) {
 	s.T.Helper()
 	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
-		if got, want := s.Link(LinkDir+"/"+name), Store+"/"+v+"/bin/"+name; got != want {
+		if got, want := s.Link(LinkDir+"/"+name), Programs+"/"+v+"/bin/"+name; got != want {
 			s.T.Errorf("link %s leads to %q; want %q", name, got, want)
 		}
 	}
-	if got, err := s.ReadFile(UnitFile); err != nil || string(got) != s.Read(Store+"/"+v+"/etc/systemd/teleport.service") {
+	if got, err := s.ReadFile(UnitFile); err != nil || string(got) != s.Read(Programs+"/"+v+"/etc/systemd/teleport.service") {
 		s.T.Errorf("the unit is not the one of version %s (%v)", v, err)
 	}
 }

@@ -50,19 +50,19 @@ func (s *Scene) Refused(name string, says []string, args ...string) (text string
 func (s *Scene) Same(name string, before host.Snapshot) {
 	s.T.Helper()
 	after := s.Look()
-	if diff := before.Without(s.failedTree()).Diff(after); len(diff) > 0 {
+	if diff := before.Without(s.failedTree()...).Diff(after); len(diff) > 0 {
 		s.T.Errorf("%s: the host changed:\n%s", name, strings.Join(diff, "\n"))
 	}
 }
 
-// failedTree is the folder of the version that failed, or one that is not there.
-func (s *Scene) failedTree() string {
+// failedTree are the folders of the version that failed, if one did.
+func (s *Scene) failedTree() []string {
 	if s.Exists(Store + "/updates.yaml") {
 		if failed := failedVersion.FindStringSubmatch(s.Read(Store + "/updates.yaml")); failed != nil {
-			return Store + "/" + failed[1]
+			return []string{Store + "/" + failed[1], Programs + "/" + failed[1]}
 		}
 	}
-	return Store + "/none"
+	return nil
 }
 
 var failedVersion = regexp.MustCompile(`(?m)^  failed:\n    version: (\S+)$`)
@@ -100,8 +100,8 @@ func Unclear(text string) (problems []string) {
 func (s *Scene) Look() host.Snapshot {
 	s.T.Helper()
 	tree := s.Tree("/etc", "/usr/local", "/opt", "/root", "/tmp", "/var/lib/teleport").Without(
-		Store+"/updates.yaml", Store+"/find.json", Store+"/history.json", Store+"/update_config.yaml", Store+"/update.lock", Store+"/fetch.lock", Store+"/partial",
-		"/var/lib/teleport/proc", Store+"/1.0.0/backup", s.failedTree())
+		Store+"/updates.yaml", Store+"/find.json", Store+"/history.json", Programs+"/update_config.yaml", Store+"/update.lock", Store+"/fetch.lock", Store+"/partial",
+		"/var/lib/teleport/proc", Store+"/1.0.0/backup").Without(s.failedTree()...)
 	tree["configuration"] = s.configuration()
 	for _, property := range []string{"MainPID", "InvocationID", "NRestarts", "ActiveState", "UnitFileState"} {
 		tree["agent "+property] = s.Show("teleport", property)

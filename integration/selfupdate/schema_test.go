@@ -187,7 +187,7 @@ func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
 		t.Errorf("the journal became\n%s", now)
 	}
 	s.LinkedFiles("1.1.0")
-	host.Wait(t, patience, func() error { return s.Executes(store + "/1.1.0/bin/teleport") })
+	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.1.0/bin/teleport") })
 	if code := s.Show("teleport-update-recover.service", "ExecMainStatus"); code != "1" {
 		t.Errorf("the recovery ended with %s; want 1", code)
 	}

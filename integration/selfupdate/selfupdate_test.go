@@ -183,7 +183,7 @@ func TestAnUpdaterThatChangedSomethingIsNotRepeated(t *testing.T) {
 	s.Enable()
 	s.Wants("1.1.0")
 	s.Fails(1, "failed after it had changed something", updater, "update")
-	if got := s.Link(linkDir + "/teleport"); got != store+"/1.0.0/bin/teleport" {
+	if got := s.Link(linkDir + "/teleport"); got != programs+"/1.0.0/bin/teleport" {
 		t.Errorf("the switch was made all the same: %s", got)
 	}
 }
@@ -194,7 +194,7 @@ func TestAnUpdaterThatOthersMayExchangeIsNotRun(t *testing.T) {
 	s.carries("1.0.0", s.otherUpdater(ourModule, "2.0.0", "os.Exit(0)"))
 	s.Wants("1.0.0")
 	s.Enable()
-	s.Must("chmod", "0777", store+"/1.0.0/bin/teleport-update")
+	s.Must("chmod", "0777", programs+"/1.0.0/bin/teleport-update")
 	if r := s.Try(updater, "update"); r.Code != 0 || !strings.Contains(r.Stderr, "cannot be trusted; this one carries on") || s.Exists(ranFile) {
 		t.Errorf("exit code %d, run: %v\n%s", r.Code, s.Exists(ranFile), r.Stderr)
 	}
@@ -293,7 +293,7 @@ func TestThePackagesUpdaterRunsTheActiveVersionsIfItIsNewer(t *testing.T) {
 			t.Errorf("the tick to %s was given to the newer updater: %v; want %v\n%s", v, got, byNewer, strings.TrimPrefix(now, log))
 		}
 		log = now
-		if got := s.Link(linked); got != store+"/"+link+"/bin/teleport-update" {
+		if got := s.Link(linked); got != programs+"/"+link+"/bin/teleport-update" {
 			t.Errorf("on %s %s leads to %q", v, linked, got)
 		}
 		s.UpdaterInstalled(scenes.PackageOld) // no copy, no units of its own

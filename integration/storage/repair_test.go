@@ -23,10 +23,12 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 		"a link replaced by a file":       func() { s.Must("sh", "-c", "rm "+linkDir+"/tbot && echo mine >"+linkDir+"/tbot") },
 		"the unit, edited":                func() { s.Write(unitFile, unit+"# edited\n") },
 		"the unit, removed":               func() { s.Must("rm", unitFile) },
-		"a binary that was emptied":       func() { s.Must("truncate", "-s", "0", store+"/1.0.0/bin/tctl") },
-		"a binary that was removed":       func() { s.Must("rm", store+"/1.0.0/bin/tbot") },
-		"the agent's own binary, removed": func() { s.Must("rm", store+"/1.0.0/bin/teleport") },
-		"the whole version, removed":      func() { s.Must("rm", "-r", store+"/1.0.0") },
+		"a binary that was emptied":       func() { s.Must("truncate", "-s", "0", programs+"/1.0.0/bin/tctl") },
+		"a binary that was removed":       func() { s.Must("rm", programs+"/1.0.0/bin/tbot") },
+		"the agent's own binary, removed": func() { s.Must("rm", programs+"/1.0.0/bin/teleport") },
+		"the version's record, removed":   func() { s.Must("rm", "-r", store+"/1.0.0") },
+		"the version's programs, removed": func() { s.Must("rm", "-r", programs+"/1.0.0") },
+		"the whole version, removed":      func() { s.Must("rm", "-r", store+"/1.0.0", programs+"/1.0.0") },
 	} {
 		broken()
 		s.Fails(1, "checks failed", updater, "verify")
@@ -69,7 +71,7 @@ func TestVerifyNamesADamagedFile(t *testing.T) {
 		t.Errorf("verify prints:\n%s", out)
 	}
 
-	s.Must("sh", "-c", "printf x | dd of="+store+"/1.0.0/bin/tsh bs=1 seek=3 conv=notrunc")
+	s.Must("sh", "-c", "printf x | dd of="+programs+"/1.0.0/bin/tsh bs=1 seek=3 conv=notrunc")
 	before := s.Tree(scenes.TheHost...)
 	r := s.Try(updater, "verify")
 	if r.Code != 1 || !strings.Contains(r.Stdout, "BAD  version 1.0.0") || !strings.Contains(r.Stdout, "bin/tsh") {

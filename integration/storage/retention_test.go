@@ -15,28 +15,29 @@ import (
 	"teleport-update/integration/scenes"
 )
 
-// litter is everything that can be found in versions/. The scripts run there,
-// with a release at /root/1.0.0.
+// litter is everything that can be found in versions/. The scripts run there; put makes
+// a release of that name, whose programs are in $P.
 var litter = []struct {
 	name   string
 	script string
 	stays  bool
 }{
 	// Ours, and not needed.
-	{"0.5.0", "cp -a /root/1.0.0 0.5.0", false},
-	{"0.5.1", "cp -a /root/1.0.0 0.5.1; rm 0.5.1/sha256", false},
+	{"0.5.0", "put 0.5.0", false},
+	{"0.5.1", "put 0.5.1; rm 0.5.1/sha256", false},
 	{"0.5.2", "mkdir 0.5.2", false},
-	{"0.5.3", "cp -a /root/1.0.0 0.5.3; rm -r 0.5.3/bin 0.5.3/manifest; mkdir -p 0.5.3/backup; echo >0.5.3/backup/sqlite.db", false},
-	{"0.5.4-rc.1", "cp -a /root/1.0.0 0.5.4-rc.1", false},
-	{"0.5.0_enterprise", "cp -a /root/1.0.0 0.5.0_enterprise; echo enterprise >0.5.0_enterprise/edition", false},
-	{"1.1.0_enterprise", "cp -a /root/1.0.0 1.1.0_enterprise; echo enterprise >1.1.0_enterprise/edition", false},
+	{"0.5.3", "put 0.5.3; rm -r 0.5.3/bin 0.5.3/manifest; mkdir -p 0.5.3/backup; echo >0.5.3/backup/sqlite.db", false},
+	{"0.5.4-rc.1", "put 0.5.4-rc.1", false},
+	{"0.5.5", "cp -a /root/programs $P/0.5.5", false},
+	{"0.5.0_enterprise", "put 0.5.0_enterprise; echo enterprise >0.5.0_enterprise/edition", false},
+	{"1.1.0_enterprise", "put 1.1.0_enterprise; echo enterprise >1.1.0_enterprise/edition", false},
 	{"1.1.0_enterprise-fips", "mkdir 1.1.0_enterprise-fips", false},
-	{".tmp-0.4.0-ABCDEFGH", "cp -a /root/1.0.0 .tmp-0.4.0-ABCDEFGH", false},
+	{".tmp-0.4.0-ABCDEFGH", "put .tmp-0.4.0-ABCDEFGH", false},
 	// Ours, not needed by name, but by somebody.
-	{"0.6.0", "cp -a /root/1.0.0 0.6.0; cp /bin/sleep 0.6.0/bin/tsh; 0.6.0/bin/tsh infinity >/dev/null 2>&1 &", true},
-	{"0.6.1", "cp -a /root/1.0.0 0.6.1; cp /bin/sleep 0.6.1/bin/tsh; mkdir -p /mnt/x; mount --bind 0.6.1 /mnt/x; /mnt/x/bin/tsh infinity >/dev/null 2>&1 &", true},
-	{"0.6.2", "cp -a /root/1.0.0 0.6.2; ln -sfn " + store + "/0.6.2/etc/systemd/teleport.service /usr/local/lib/systemd/system/teleport-old.service", true},
-	{"0.6.3", "cp -a /root/1.0.0 0.6.3; rm 0.6.3/sha256; cp /bin/sleep 0.6.3/bin/tsh; 0.6.3/bin/tsh infinity >/dev/null 2>&1 &", true},
+	{"0.6.0", "put 0.6.0; cp /bin/sleep $P/0.6.0/bin/tsh; $P/0.6.0/bin/tsh infinity >/dev/null 2>&1 &", true},
+	{"0.6.1", "put 0.6.1; cp /bin/sleep $P/0.6.1/bin/tsh; mkdir -p /mnt/x; mount --bind $P/0.6.1 /mnt/x; /mnt/x/bin/tsh infinity >/dev/null 2>&1 &", true},
+	{"0.6.2", "put 0.6.2; ln -sfn $P/0.6.2/etc/systemd/teleport.service /usr/local/lib/systemd/system/teleport-old.service", true},
+	{"0.6.3", "put 0.6.3; rm 0.6.3/sha256; cp /bin/sleep $P/0.6.3/bin/tsh; $P/0.6.3/bin/tsh infinity >/dev/null 2>&1 &", true},
 	// Not ours.
 	{"0.7.0", "ln -sfn /root/1.0.0 0.7.0", true},
 	{"0.7.1", "echo a file >0.7.1", true},
@@ -59,30 +60,45 @@ func TestOnlyWhatNobodyNeedsIsRemoved(t *testing.T) {
 	s.Release(release.Spec{Version: "1.4.0", Variant: stamp.Unrunnable})
 	s.RunsOn("1.0.0", "--health-window", "1s")
 	s.Must("cp", "-a", store+"/1.0.0", "/root/")
+	s.Must("cp", "-a", programs+"/1.0.0", "/root/programs")
 	s.Updates("1.1.0")
+	in := func(script string) {
+		t.Helper()
+		s.Must("sh", "-ec", "P="+programs+"; cd "+store+`
+			put() { cp -a /root/1.0.0 $1; ln -sfn $P/$1/bin $P/$1/etc $1; cp -a /root/programs $P/$1; }
+			`+script)
+	}
 	throw := func(all bool) {
 		t.Helper()
 		for _, l := range litter {
 			if all || !l.stays {
-				s.Must("sh", "-ec", "cd "+store+"\n"+l.script)
+				in(l.script)
 			}
 		}
 	}
 	left := func(after string, versions ...string) {
 		t.Helper()
-		want := append(versions, "updates.yaml", "update.lock", "fetch.lock", "find.json", "history.json", "update_config.yaml")
+		want := map[string][]string{
+			store:    append([]string{"updates.yaml", "update.lock", "fetch.lock", "find.json", "history.json"}, versions...),
+			programs: append([]string{"update_config.yaml"}, versions...),
+		}
 		for _, l := range litter {
 			if l.stays {
-				want = append(want, l.name)
+				want[store] = append(want[store], l.name)
+			}
+			if l.stays && strings.HasPrefix(l.script, "put ") {
+				want[programs] = append(want[programs], l.name)
 			}
 		}
-		slices.Sort(want)
-		got, err := s.Names(store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("after %s there is\n%q; want\n%q", after, got, want)
+		for dir, want := range want {
+			slices.Sort(want)
+			got, err := s.Names(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("after %s there is in %s\n%q; want\n%q", after, dir, got, want)
+			}
 		}
 		for _, v := range versions {
 			if damaged := s.Must("sh", "-c", "cd "+store+"/"+v+" && sha256sum --quiet -c manifest"); damaged != "" {
@@ -91,7 +107,7 @@ func TestOnlyWhatNobodyNeedsIsRemoved(t *testing.T) {
 		}
 	}
 	throw(true)
-	strangers := s.Tree(store).Without(store+"/1.0.0", store+"/1.1.0", store+"/updates.yaml", store+"/find.json", store+"/history.json", store+"/update_config.yaml", store+"/update.lock", store+"/fetch.lock")
+	strangers := s.Tree(store).Without(store+"/1.0.0", store+"/1.1.0", store+"/updates.yaml", store+"/find.json", store+"/history.json", store+"/update.lock", store+"/fetch.lock")
 	maps.DeleteFunc(strangers, func(path, _ string) bool {
 		return slices.ContainsFunc(litter, func(l struct {
 			name, script string
@@ -105,7 +121,7 @@ func TestOnlyWhatNobodyNeedsIsRemoved(t *testing.T) {
 	left("an update", "1.1.0", "1.2.0")
 
 	throw(false)
-	s.Must("cp", "-a", "/root/1.0.0", store+"/1.0.0")
+	in("put 1.0.0")
 	s.Must(updater, "rollback")
 	s.Serves("1.1.0")
 	left("a rollback", "1.1.0", "1.2.0")
@@ -175,7 +191,7 @@ func TestAnOldVersionThatCannotBeRemovedFailsNothing(t *testing.T) {
 	s.Sound("1.0.0", "1.1.0", "1.2.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
 	s.Updates("1.1.0")
-	s.Must("mount", "-t", "tmpfs", "tmpfs", store+"/1.0.0/etc")
+	s.Must("mount", "-t", "tmpfs", "tmpfs", programs+"/1.0.0/etc")
 	s.Updates("1.2.0")
 	if r := s.Status(); scenes.Text(r.LastResult) != "succeeded" || r.LastError != nil {
 		t.Errorf("status: last result %s, %s", scenes.Text(r.LastResult), scenes.Text(r.LastError))
@@ -183,9 +199,11 @@ func TestAnOldVersionThatCannotBeRemovedFailsNothing(t *testing.T) {
 	if log := s.Told(); !strings.Contains(log, "some old versions could not be removed") {
 		t.Errorf("the journal does not say that a version could not be removed:\n%s", log)
 	}
-	s.Must("sh", "-c", "umount "+store+"/1.0.0/etc "+store+"/.tmp-*/etc 2>/dev/null; true")
+	s.Must("sh", "-c", "umount "+programs+"/1.0.0/etc "+programs+"/.tmp-*/etc 2>/dev/null; true")
 	s.Must(updater, "rollback")
-	if got, err := s.Names(store); err != nil || slices.ContainsFunc(got, func(n string) bool { return n == "1.0.0" || strings.HasPrefix(n, ".tmp") }) {
-		t.Errorf("left are %v, %v", got, err)
+	for _, dir := range []string{store, programs} {
+		if got, err := s.Names(dir); err != nil || slices.ContainsFunc(got, func(n string) bool { return n == "1.0.0" || strings.HasPrefix(n, ".tmp") }) {
+			t.Errorf("left in %s are %v, %v", dir, got, err)
+		}
 	}
 }

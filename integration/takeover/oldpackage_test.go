@@ -213,7 +213,7 @@ func TestARemovalThatIsCutOffEndsWhole(t *testing.T) {
 				}
 				// Whole before anybody goes on with it.
 				s.LinkedFiles("1.0.0")
-				s.RunsFrom(store + "/1.0.0/bin/teleport")
+				s.RunsFrom(programs + "/1.0.0/bin/teleport")
 				if now := s.AgentProcess(); how == "killed" && now != process {
 					t.Errorf("the agent was %s and is %s", process, now)
 				}

@@ -32,13 +32,20 @@ func TestAnAgentThatIsHereAlreadyIsTakenOver(t *testing.T) {
 			if got := s.Show("teleport", "FragmentPath"); got != unitFile {
 				t.Errorf("systemd uses the unit %s", got)
 			}
-			// The agent's folder is root's alone, and tsh is in it now.
-			tsh := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", linkDir + "/tsh", "version"}
-			if s.Try(tsh...).Code == 0 || !strings.Contains(s.Log(""), "closed to others; chmod o+x opens it folder=/var/lib/teleport mode=") {
-				t.Errorf("an ordinary user runs tsh, or nobody says why not")
+			// The agent's folder is root's alone and stays so, and everybody runs what they
+			// could run before.
+			if mode := strings.TrimSpace(s.Must("stat", "-c", "%a", "/var/lib/teleport")); mode != "700" {
+				t.Errorf("the data folder has the mode %s", mode)
 			}
-			s.Must("chmod", "o+x", "/var/lib/teleport")
-			s.Must(tsh...)
+			for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
+				s.Must("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", linkDir+"/"+name, "version")
+			}
+			s.Must(scenes.Updater, "verify")
+			s.Must("chmod", "o-x", programs)
+			if out := s.Try(scenes.Updater, "verify"); out.Code == 0 || !strings.Contains(out.Stdout, "other users: cannot run tbot, tctl, teleport, tsh") {
+				t.Errorf("verify does not see that others cannot run the programs: %d, %s", out.Code, out.Stdout)
+			}
+			s.Must("chmod", "o+x", programs)
 			if r := s.Status(); r.Unproven || scenes.Text(r.LastResult) != "succeeded" {
 				t.Errorf("status: unproven %v, last result %s", r.Unproven, scenes.Text(r.LastResult))
 			}

@@ -2,7 +2,13 @@
 package layout
 
 const (
-	DataDir     = "/var/lib/teleport"
+	DataDir = "/var/lib/teleport"
+	// ProgramsDir is where the programs of versions are. Packages ship the data folder
+	// closed to everybody but root, so they lie outside of it; in /opt, which is for software
+	// that is added to a system, is not below a /usr that may be read-only, and where the
+	// usual policies of SELinux let systemd execute what is in a bin. Not in /opt/teleport:
+	// an agent there takes itself for the package's, or for another updater's.
+	ProgramsDir = "/opt/teleport-update"
 	LinkDir     = "/usr/local/bin"
 	UnitDir     = "/usr/local/lib/systemd/system"
 	ConfigDir   = "/etc/systemd/system" // an administrator's units, and what is enabled

@@ -90,6 +90,23 @@ func Explain(err error, path string) error {
 	return e
 }
 
+// SameFileSystem reports whether two paths are on one file system, as far as At goes.
+func SameFileSystem(a, b string) bool {
+	x, err1 := device(a)
+	y, err2 := device(b)
+	return err1 == nil && err2 == nil && x == y
+}
+
+func device(path string) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	for err == unix.ENOENT && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		err = unix.Stat(path, &st)
+	}
+	return uint64(st.Dev), err
+}
+
 // Format writes a number of bytes for a person, as in 4.0 MiB.
 func Format(n int64) string {
 	switch {

@@ -67,10 +67,25 @@ values "$secrets" | while IFS= read -r token; do
 	esac
 done
 [ ! -e "$root/etc/teleport-token" ] || fail "$root/etc/teleport-token is a token: take it out of the image"
+# Nothing is removed through a link that leads out of the image, say to /opt of this host.
+top=$(cd "$root" && pwd -P)
+stays_inside() {
+	[ ! -d "$root$1" ] || case $(cd "$root$1" && pwd -P)/ in
+	"$top"/*) ;;
+	*) fail "$root$1 leads out of the image: make it a folder, or a link that is relative" ;;
+	esac
+}
+for dir in /etc /etc/ssh /var/lib/dbus /var/lib/systemd /var/lib/systemd/timers /var/lib/cloud /var/log /var/lib/teleport /var/lib/teleport/versions; do
+	stays_inside "$dir"
+done
+programs=$(sed -n "s/^ *programs_dir: *[\"']*\([^\"']*\).*/\1/p" "$root/var/lib/teleport/versions/updates.yaml" 2>/dev/null || :)
+programs=${programs:-/opt/teleport-update}
+stays_inside "$programs"
 [ ! -e "$root/var/lib/teleport/versions/journal.json" ] || fail "a switch of the agent's version was cut off: run \"teleport-update recover\" in the image"
 
 # Empty, not "uninitialized": the latter is a first boot to systemd, which would
 # then enable every unit that the distribution's presets do not exclude.
+rm -f "$root/etc/machine-id"
 : >"$root/etc/machine-id"
 rm -f "$root/var/lib/dbus/machine-id" "$root/var/lib/systemd/random-seed" "$root"/etc/ssh/ssh_host_*
 
@@ -80,6 +95,7 @@ rm -rf "$root/var/lib/teleport/host_uuid" "$root/var/lib/teleport/proc" "$root/v
 rm -f "$root/var/lib/teleport/versions/report.json"
 # What the updater remembers of this machine's time and network.
 rm -rf "$root/var/lib/teleport/versions/find.json" "$root/var/lib/teleport/versions/partial" \
-	"$root/var/lib/teleport/versions/update.lock" "$root/var/lib/teleport/versions/fetch.lock"
+	"$root/var/lib/teleport/versions/update.lock" "$root/var/lib/teleport/versions/fetch.lock" \
+	"$root$programs"/.staging-* "$root$programs"/.tmp-*
 rm -rf "$root/var/log/journal" "$root"/var/lib/systemd/timers/stamp-* "$root"/var/lib/cloud/instance* "$root"/var/lib/cloud/sem
 printf 'seal-image.sh: %s is ready\n' "$root" >&2

@@ -59,6 +59,7 @@ var pairs = []pair{
 	{"installer/transaction/forward.go", "placeUnit", "PlaceUnit", "placeReport"},
 	{"installer/transaction/uninstall.go", "finishUninstall", "releaseFiles", "RemoveUnits"},
 	{"installer/transaction/uninstall.go", "finishUninstall", "RemoveUnits", "RemoveAll"},
+	{"installer/transaction/uninstall.go", "finishUninstall", "RemovePrograms", "RemoveAll"},
 	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},
 	{"installer/host/putback.go", "PutBack", "removeLinks", "RevertLinks"},
 	{"installer/host/putback.go", "PutBack", "RevertLinks", "RestoreUnit"},

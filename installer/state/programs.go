@@ -1,0 +1,79 @@
+package state
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// agentTrees is where Teleport's own packages and updater have their programs. An agent
+// that runs from there takes itself for one of theirs.
+const agentTrees = "/opt/teleport"
+
+// CheckProgramsDir says what is wrong with a folder for programs, by its name.
+func CheckProgramsDir(dir string) error {
+	switch {
+	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/":
+		return fmt.Errorf("%q is not the clean absolute path of a folder", dir)
+	case dir == agentTrees || strings.HasPrefix(dir, agentTrees+"/"):
+		return fmt.Errorf("%s is for Teleport's own packages and updater: name another folder", dir)
+	}
+	return nil
+}
+
+// InPlace returns the paths of this host with the folder of programs that it has: the
+// one that an open transaction names, else updates.yaml; on a host without a version the
+// one that was asked for, which may be empty. What cannot be read is for the command to
+// tell.
+func (p Paths) InPlace(asked string) Paths {
+	p.ProgramsDir = asked
+	if j, err := LoadJournal(p.Journal()); err == nil && j != nil {
+		if j.To.Programs != "" {
+			p.ProgramsDir = filepath.Dir(j.To.Programs)
+			return p
+		}
+		if c, err := ParseConfig(j.Config); j.Config != "" && err == nil {
+			p.ProgramsDir = c.Spec.ProgramsDir
+			return p
+		}
+	}
+	switch c, err := LoadConfig(p.Config()); {
+	case err != nil:
+	case c.Spec.ProgramsDir != "":
+		p.ProgramsDir = c.Spec.ProgramsDir
+	case c.Spec.ActiveVersion != "":
+		p.ProgramsDir = p.linkedPrograms(c.Spec.ActiveVersion, asked)
+	}
+	return p
+}
+
+// linkedPrograms is the folder of programs of a host whose updates.yaml has a version and
+// does not say where, as RFD 0169 has it: the usual one if the version is there, else
+// the one that the agent's link leads into, else the one that was asked for.
+func (p Paths) linkedPrograms(active, asked string) string {
+	target, _ := os.Readlink(filepath.Join(p.LinkDir, "teleport"))
+	folder := p.linked(active)
+	if folder == "" {
+		folder = active
+	}
+	usual := Paths{DataDir: p.DataDir}.Programs()
+	if info, err := os.Lstat(filepath.Join(usual, folder, "bin")); err == nil && info.IsDir() {
+		return ""
+	}
+	linked := filepath.Dir(filepath.Dir(filepath.Dir(target)))
+	info, err := os.Lstat(filepath.Join(linked, folder, "bin"))
+	if p.linked(active) == "" || err != nil || !info.IsDir() || linked == p.Versions() || CheckProgramsDir(linked) != nil {
+		return asked
+	}
+	return linked
+}
+
+// UnusualPrograms is the folder of programs as updates.yaml has it: empty for the one
+// that the data folder alone says.
+func (p Paths) UnusualPrograms() string {
+	if (Paths{DataDir: p.DataDir}).Programs() == p.Programs() {
+		return ""
+	}
+	return p.Programs()
+}

@@ -1,0 +1,143 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/space"
+	"teleport-update/internal/trust"
+)
+
+const stagingPrefix = ".staging-"
+
+// staging are the folders in which a release is built: of its record, and of its
+// programs, on the file system that each is to be on. They may be the same.
+type staging struct{ record, programs string }
+
+// stage makes the folders for a release. What an error leaves is for remove.
+func (s *Store) stage(r Release) (at staging, err error) {
+	dir := s.PartialDir()
+	if at.record, err = os.MkdirTemp(dir, stagingPrefix+r.Version+"-"); err != nil {
+		return at, space.Explain(err, dir)
+	}
+	if at.programs = at.record; !s.apart() {
+		return at, nil
+	}
+	if err := os.Chmod(at.record, 0o755); err != nil {
+		return at, err
+	}
+	if err := s.makePrograms(); err != nil {
+		return at, err
+	}
+	if at.programs, err = os.MkdirTemp(s.Programs, stagingPrefix+r.Version+"-"); err != nil {
+		return at, space.Explain(err, s.Programs)
+	}
+	return at, nil
+}
+
+// makePrograms makes the folder of programs, for everybody to enter. Whoever else may
+// make names in it, or exchange it, could have root run a program of theirs.
+func (s *Store) makePrograms() error {
+	err := trust.Path(s.Programs)
+	if err == nil {
+		if err := durable.MkdirAll(s.Programs, 0o755); err != nil {
+			return space.Explain(err, filepath.Dir(s.Programs))
+		}
+		err = trust.Path(s.Programs)
+	}
+	if err != nil {
+		return fmt.Errorf("the programs of versions cannot be put into %s: %w; give it to root alone", s.Programs, err)
+	}
+	return nil
+}
+
+// remove takes away what is left of the folders. If it cannot, the next fetch does.
+func (at staging) remove() {
+	_ = os.RemoveAll(at.record)
+	if at.programs != at.record && at.programs != "" {
+		_ = os.RemoveAll(at.programs)
+		removeEmpty(filepath.Dir(at.programs))
+	}
+}
+
+// removeEmpty takes away the folder of programs where nothing is in it: a host that has
+// no version is as it was before the first one.
+func removeEmpty(programs string) { _ = os.Remove(programs) }
+
+// HasStaging reports whether there are trees and downloads that a fetch has only
+// while it is at work, or leaves when it is cut off.
+func (s *Store) HasStaging() bool { return len(s.staging()) > 0 }
+
+// CleanStaging removes what HasStaging reports. The caller must keep fetches out.
+// Kept downloads stay: the next fetch goes on with them.
+func (s *Store) CleanStaging() error {
+	var errs []error
+	for _, path := range s.staging() {
+		errs = append(errs, os.RemoveAll(path))
+	}
+	return errors.Join(errs...)
+}
+
+// staging are the trees that were begun and not published, and the downloads
+// without a note: those were not worth keeping yet, see keeper.
+func (s *Store) staging() []string {
+	paths := s.stagedPrograms()
+	entries, err := os.ReadDir(s.PartialDir())
+	if err != nil {
+		return paths
+	}
+	for _, e := range entries {
+		path := filepath.Join(s.PartialDir(), e.Name())
+		digest, isPart := strings.CutSuffix(path, partSuffix)
+		if isPart {
+			_, err := os.Lstat(digest + noteSuffix)
+			isPart = errors.Is(err, fs.ErrNotExist)
+		}
+		if isPart || strings.HasPrefix(e.Name(), stagingPrefix) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// stagedPrograms are those that were begun in a place of their own.
+func (s *Store) stagedPrograms() (paths []string) {
+	if !s.apart() {
+		return nil
+	}
+	entries, _ := os.ReadDir(s.Programs)
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), stagingPrefix) {
+			paths = append(paths, filepath.Join(s.Programs, e.Name()))
+		}
+	}
+	return paths
+}
+
+// RemovePrograms takes away all programs that have a place of their own, and the folder
+// if nothing else is in it. Nobody may need any of them any more.
+func (s *Store) RemovePrograms() error {
+	if !s.apart() {
+		return nil
+	}
+	entries, err := s.listPrograms()
+	if err != nil {
+		return err
+	}
+	paths := s.stagedPrograms()
+	for _, e := range entries {
+		paths = append(paths, filepath.Join(s.Programs, e.Name))
+	}
+	for _, path := range paths {
+		if err := durable.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	removeEmpty(s.Programs)
+	return nil
+}
