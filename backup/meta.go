@@ -104,6 +104,12 @@ func readRecord(dir string) (record, error) {
 	}, nil
 }
 
+// Created is when the backup in dir was taken.
+func Created(dir string) (time.Time, error) {
+	r, err := readRecord(dir)
+	return r.Created, err
+}
+
 // checkDir returns an error unless a backup's folder is one that nobody else can
 // put anything into: what is there is given back to the agent as its own.
 func checkDir(dir string) error {

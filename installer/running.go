@@ -103,7 +103,7 @@ func (v agentView) conditions(active version.Release, unstable *state.Unstable, 
 		return []Condition{{AgentNotStarted, v.Since, "the agent does not run, and nothing starts it: write its configuration, then `systemctl enable --now teleport`"}}
 	case v.Executable == nil:
 		return nil // between two processes
-	case v.running.Version == "" && strings.HasSuffix(*v.Executable, "(deleted)") && strings.Contains(*v.Executable, "/partial/.staging-"):
+	case v.running.Version == "" && strings.HasSuffix(*v.Executable, "(deleted)") && strings.Contains(*v.Executable, "/.staging-"):
 		return nil // of a tree that was damaged, and was fetched again
 	case v.running.Version == "":
 		return []Condition{{AgentOtherVersion, v.Since, fmt.Sprintf("the agent runs %s, which is not a kept version, and the links lead to version %s: `systemctl restart teleport` starts the linked version", *v.Executable, active.Short())}}

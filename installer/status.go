@@ -168,6 +168,9 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 			broken = fmt.Errorf("%s names no active version, but the updater may have installed the agent: %w; %s", i.Paths.Config(), err, settled)
 		}
 	}
+	if broken == nil && r.OpenTransaction == nil {
+		broken = i.CheckEnded(ctx, c)
+	}
 	agent, ticks := i.viewAgent(ctx), i.ticks()
 	r.Agent = agent.AgentReport
 	if w := ticks.Waiting; w != nil && w.Live(i.Processes) {

@@ -57,7 +57,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !ok {
+	if !ok || !host.Exists(tree.Binary("")) {
 		return append(findings, Finding{Subject: "version " + c.Spec.ActiveVersion, Detail: "the active version is not whole on disk: `teleport-update update` fetches it again"}), nil
 	}
 	problems, err := i.Problems(tree)

@@ -95,6 +95,9 @@ func TestADamagedVersionInTwoPlacesIsReplacedAndKeepsItsBackup(t *testing.T) {
 			if _, ok, _ := f.Store.Lookup(oss("15.1.1")); ok && !damaged {
 				t.Error("the damage is not seen")
 			}
+			if _, err := tree.size(); err != nil {
+				t.Errorf("its size cannot be told, so that nothing is fetched: %v", err)
+			}
 			again := publish(t, f, oss("15.1.1"))
 			if again != tree {
 				t.Errorf("the tree is %+v; want %+v", again, tree)

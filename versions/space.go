@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -47,6 +48,9 @@ func (s *Store) checkRoom(need, extra int64) (atRecord int64, err error) {
 // size returns the bytes of a tree, without its backup.
 func (t Tree) size() (bytes int64, err error) {
 	err = filepath.WalkDir(t.ProgramsDir(), func(path string, d fs.DirEntry, err error) error {
+		if path == t.Programs && errors.Is(err, fs.ErrNotExist) {
+			return nil // somebody removed its programs
+		}
 		if err != nil {
 			return err
 		}

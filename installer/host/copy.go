@@ -82,7 +82,11 @@ func (h *Host) copyTo(path string) error {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return durable.CopyFile(path, from, 0o755)
+	if err := durable.CopyFile(path, from, 0o755); err != nil {
+		_ = os.Remove(filepath.Dir(path)) // where it was made for the copy
+		return err
+	}
+	return nil
 }
 
 // sameContent compares two files; one that is not there differs.

@@ -149,6 +149,19 @@ func RevertLinks(changes []state.LinkChange, originalDir string) error {
 	return errors.Join(errs...)
 }
 
+// Reversed are the changes that made the links a tree's, by those that take them back.
+func Reversed(back []state.LinkChange, from versions.Tree) []state.LinkChange {
+	var changes []state.LinkChange
+	for _, b := range back {
+		c := state.LinkChange{Path: b.Path, Target: b.Before.Link, Before: state.Before{Link: b.Target, Saved: b.PutBack}}
+		if b.Before.Saved != "" {
+			c.Target = from.Binary(filepath.Base(b.Path)) // somebody's file is in its place since
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
 // Begun leaves out the changes that were certainly not made: ApplyLinks replaces no
 // file before all are saved. One that was upgraded or removed by then is another's,
 // and there is nothing for RevertLinks to put back.

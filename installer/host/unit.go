@@ -109,14 +109,20 @@ func settleUnit(path string, regular bool) error {
 	return nil
 }
 
+// UnitOf is the unit file of a version.
+func (h *Host) UnitOf(tree versions.Tree) (state.UnitFile, error) {
+	content, err := h.unitOf(tree)
+	return state.UnitFile{Path: h.Paths.Unit(), Regular: true, Content: content, Mode: 0o644}, err
+}
+
 // hasUnitOf reports whether a version's unit is in place.
 func (h *Host) hasUnitOf(tree versions.Tree) (bool, error) {
-	content, err := h.unitOf(tree)
+	want, err := h.UnitOf(tree)
 	if err != nil {
 		return false, err
 	}
 	now, err := ReadUnit(h.Paths.Unit())
-	return err == nil && SameUnit(now, state.UnitFile{Regular: true, Content: content, Mode: 0o644}), nil
+	return err == nil && SameUnit(now, want), nil
 }
 
 // ReadUnit reads a unit file as it stands there.

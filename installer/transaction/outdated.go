@@ -9,12 +9,16 @@ import (
 
 // outdated reports whether the journal is of a transaction that is over: somebody took it
 // away and put it back when another one had been committed. To act on it would give the
-// agent a database of long ago. Only what the file says for certain counts: that it names
-// a success which is later than the last thing that the transaction found there.
+// agent a database of long ago. Only what updates.yaml says for certain counts: that it names
+// a success, or a transaction that was undone, which is another one and later than the last
+// thing that this one found there.
 func (m *Machine) outdated(j *record) bool {
 	c, err := m.Paths.LoadConfig()
 	last := c.Status.LastUpdate
-	if err != nil || last == nil || last.Result != state.Succeeded || j.Config == "" {
+	if err != nil || last == nil || j.Config == "" || last.Transaction == j.ID {
+		return false
+	}
+	if last.Result != state.Succeeded && last.Transaction == "" {
 		return false
 	}
 	if row, _ := phaseOf(j.Phase); row.succeeds && last.Target == j.To.Version {
@@ -22,7 +26,7 @@ func (m *Machine) outdated(j *record) bool {
 	}
 	then, err := state.ParseConfig(j.Config)
 	before := then.Status.LastUpdate
-	return err == nil && before != nil && last.Time.After(before.Time)
+	return err == nil && (before == nil || last.Time.After(before.Time))
 }
 
 // setOutdatedAside keeps such a journal aside.

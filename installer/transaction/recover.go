@@ -75,7 +75,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 		return &failure.NeedsPersonError{Err: err}
 	}
 	m.cleanUp(ctx)
-	j, err := m.loadOrSetAside()
+	j, err := m.loadOrSetAside(ctx)
 	if err == nil && j == nil {
 		m.forgetMounts() // of one that was killed after its end
 	}
@@ -105,7 +105,7 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 		// Nobody is needed yet: the first tick may find the newer updater.
 		return fmt.Errorf("%w; the timer's first run has the newer one close it, where the active version carries it", err)
 	}
-	j, err := m.loadOrSetAside()
+	j, err := m.loadOrSetAside(ctx)
 	if err != nil || j == nil {
 		return err
 	}
@@ -154,13 +154,16 @@ func (m *Machine) CheckReadable() error {
 	return nil
 }
 
-func (m *Machine) loadOrSetAside() (*record, error) {
+func (m *Machine) loadOrSetAside(ctx context.Context) (*record, error) {
 	j, err := load(m.Paths.Journal())
 	if j != nil && m.outdated(j) {
 		return nil, m.setOutdatedAside(j)
 	}
-	bad, ok := errors.AsType[*state.JournalError](err)
-	if !ok {
+	bad, unreadable := errors.AsType[*state.JournalError](err)
+	if err != nil && !unreadable || j != nil {
+		return j, err
+	}
+	if j, err = m.retold(ctx, unreadable); err != nil || j != nil || !unreadable {
 		return j, err
 	}
 	return nil, &failure.NeedsPersonError{Err: m.setAside(bad)}
@@ -190,7 +193,7 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 			strings.Join(problems, "; "), m.Paths.LinkDir, m.Paths.Unit())
 		return failure.In(failure.State(e.State.String()+", and nothing changes while it is there"), e)
 	}
-	aside := m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
+	aside := m.unreadableName()
 	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+
 		"see that the agent works, for a transaction may have been cut off while its database was of another version", bad, aside, c.Spec.ActiveVersion)
 	c.Status.LastUpdate = &state.LastUpdate{
@@ -203,6 +206,11 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 		return fmt.Errorf("%w; keep it aside: %w", bad, err)
 	}
 	return told
+}
+
+// unreadableName is where a journal goes that cannot be read.
+func (m *Machine) unreadableName() string {
+	return m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
 }
 
 func (t *transaction) tellClosing() {

@@ -158,6 +158,9 @@ func (s *Stage) Whole() []string {
 	if got != s.Before && got != s.After {
 		return []string{fmt.Sprintf("neither the old nor the new version, whole: %v; the old has %v; the new has %v", got, s.Before, s.After)}
 	}
+	if s.To == "" && got == s.After {
+		return nil // an uninstall takes the programs away once nothing leads to them
+	}
 	var problems []string
 	c, err := s.config()
 	if err != nil {

@@ -18,7 +18,6 @@ type exception struct {
 const (
 	unhealthy = `is not healthy either|is not undone|was cut off|the agent of version \S+ (fails|crashes)|the agent is enabled at boot and does not run`
 	notThere  = "the agent's data are not there"
-	noJournal = "nobody undoes a switch by a journal that cannot be read, or that somebody else could have written; what runs goes on"
 )
 
 // exceptions are by the name of the action, whoever does it.
@@ -41,11 +40,6 @@ var exceptions = map[string]exception{
 	"teleport.yaml is broken":                              {"no agent starts with it", `teleport\.yaml|` + unhealthy},
 	"teleport.yaml is emptied":                             {"where the data have a folder of their own, no agent starts without it", `teleport\.yaml|` + unhealthy},
 	"teleport.yaml is removed":                             {"no agent starts without it", `teleport\.yaml|` + unhealthy},
-	"the journal is broken":                                {noJournal, `journal`},
-	"the journal is emptied":                               {noJournal, `journal`},
-	"the journal is removed":                               {noJournal, unhealthy},
-	"the journal may be written by everybody":              {noJournal, `journal`},
-	"the journal belongs to another user":                  {noJournal, `journal`},
 	"a write transaction on the database is open":          {"no agent starts that may not write", unhealthy},
 }
 

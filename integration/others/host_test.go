@@ -96,7 +96,8 @@ func newShared(t *testing.T, own bool) *shared {
 // ownUser gives the agent a user, to whom its configuration and its data belong.
 func (w *shared) ownUser() {
 	w.T.Helper()
-	w.Write("/etc/systemd/system/srv-agent.mount", "[Mount]\nWhat=/srv/disk\nWhere=/srv/agent\nType=none\nOptions=bind\n[Install]\nWantedBy=multi-user.target\n")
+	// Private: what is mounted on it does not appear on the disk, too.
+	w.Write("/etc/systemd/system/srv-agent.mount", "[Mount]\nWhat=/srv/disk\nWhere=/srv/agent\nType=none\nOptions=bind,private\n[Install]\nWantedBy=multi-user.target\n")
 	w.Write("/etc/systemd/system/teleport.service.d/10-user.conf", `[Unit]
 RequiresMountsFor=/srv/agent
 [Service]
@@ -188,6 +189,7 @@ systemctl kill --signal=KILL teleport.service 2>/dev/null || :
 systemctl stop teleport.service || :
 while grep -q " /srv/agent " /proc/mounts; do umount -l /srv/agent; done
 for p in "$@"; do rm -rf "$p"; cp -a "/root/base$p" "$p"; done
+chmod 755 /root/programs/*/bin/*
 for v in $(ls /root/programs); do cp -al /root/programs/$v/bin $PROGRAMS/$v/bin; done
 rm -rf $PIDFILE /srv/elsewhere $ASIDE
 mkdir -m 1777 $ASIDE

@@ -133,9 +133,6 @@ func (w *shared) meets(c combination, n *counts) {
 		n.excused.Add(1)
 	}
 	why := openBecause(c.String())
-	if one.untold && !strings.Contains(strings.Join(one.problems, "\n"), onceUndone) {
-		why = "status does not look at the agent where no transaction is open"
-	}
 	if len(one.problems) > 0 && why != "" {
 		n.open.Add(1)
 		w.T.Logf("OPEN, %s: %v\n\t%s", why, c, strings.Join(one.problems, "\n\t"))

@@ -20,7 +20,6 @@ type trial struct {
 	problems []string
 	judged   time.Time // when the run ended that is judged
 	excused  bool      // no agent runs while the action is in force, and status says so
-	untold   bool      // the same, and status says that the host is idle
 	tried    bool      // a run has tried the version that find insists on
 	isUndone bool
 }
@@ -169,7 +168,6 @@ func (r *trial) inForce(s sight) []string {
 		r.excused = true
 		return nil
 	} else if excused && strings.Contains(status, " idle: ") {
-		r.untold = true
 		problems = append(problems, "status does not say that "+x.why)
 	}
 	return append(problems, "status says: "+status)

@@ -42,6 +42,7 @@ func TestAFullDiskStopsAnUpdateBeforeTheAgentNotices(t *testing.T) {
 	s := newScene(t)
 	// An agent that writes would take of the last bytes what it can get.
 	s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\nstand_in:\n  rows_per_second: 0\n")
+	s.Small(programs, "100m", 2000)
 	s.Small(scenes.AgentData, "100m", 2000)
 	s.Sound("1.0.0", "1.1.0")
 	s.many("1.2.0", 8, 4<<20) // 32 MiB
@@ -54,12 +55,13 @@ func TestAFullDiskStopsAnUpdateBeforeTheAgentNotices(t *testing.T) {
 		fill    func()
 		says    []string
 	}{
-		{"too few bytes for the estimate", "1.1.0", func() { s.Leave(scenes.AgentData, 10*mib) }, []string{"not enough space on the file system of " + store, " needed, ", " free"}},
-		{"no byte at all", "1.1.0", func() { s.Leave(scenes.AgentData, 0) }, []string{"not enough space on the file system of " + store, " needed, ", " free"}},
-		{"full in the middle of the unpack", "1.2.0", func() { s.Leave(scenes.AgentData, 26*mib) }, []string{"not enough space on the file system of " + store, "4.0 MiB needed, ", " free"}},
-		{"too few files", "1.1.0", func() { s.leaveFiles(scenes.AgentData, 100) }, []string{"256 files (inodes) needed, ", "files (inodes) free"}},
-		{"no file at all", "1.1.0", func() { s.leaveFiles(scenes.AgentData, 0) }, []string{"256 files (inodes) needed, 0 files (inodes) free"}},
-		{"out of files in the middle of the unpack", "1.3.0", func() { s.leaveFiles(scenes.AgentData, 400) }, []string{"no space left on the file system of " + store, "0 files (inodes) free"}},
+		{"too few bytes for the estimate", "1.1.0", func() { s.Leave(programs, 10*mib) }, []string{"not enough space on the file system of " + programs, " needed, ", " free"}},
+		{"no byte at all", "1.1.0", func() { s.Leave(programs, 0) }, []string{"not enough space on the file system of " + programs, " needed, ", " free"}},
+		{"no byte beside the data", "1.1.0", func() { s.Leave(scenes.AgentData, 0) }, []string{"not enough space on the file system of " + store, " needed, ", " free"}},
+		{"full in the middle of the unpack", "1.2.0", func() { s.Leave(programs, 26*mib) }, []string{"no space left on the file system of " + programs, " free"}},
+		{"too few files", "1.1.0", func() { s.leaveFiles(programs, 100) }, []string{"256 files (inodes) needed, ", "files (inodes) free"}},
+		{"no file at all", "1.1.0", func() { s.leaveFiles(programs, 0) }, []string{"256 files (inodes) needed, 0 files (inodes) free"}},
+		{"out of files in the middle of the unpack", "1.3.0", func() { s.leaveFiles(programs, 400) }, []string{"no space left on the file system of " + programs, "0 files (inodes) free"}},
 	} {
 		s.Wants(tc.version)
 		tc.fill()
@@ -68,7 +70,7 @@ func TestAFullDiskStopsAnUpdateBeforeTheAgentNotices(t *testing.T) {
 			t.Errorf("%s: left in partial/: %v", tc.name, names)
 		}
 		s.Serves("1.0.0")
-		s.Must("rm", "-rf", scenes.AgentData+"/ballast")
+		s.Must("rm", "-rf", programs+"/ballast", scenes.AgentData+"/ballast")
 	}
 	s.Wants("1.1.0")
 	s.Must(updater, "update", "--now")
@@ -77,6 +79,7 @@ func TestAFullDiskStopsAnUpdateBeforeTheAgentNotices(t *testing.T) {
 
 func TestAFullDiskStopsAFirstEnable(t *testing.T) {
 	s := newScene(t)
+	s.Small(programs, "100m", 2000)
 	s.Small(scenes.AgentData, "100m", 2000)
 	s.MkdirAll(store)
 	s.Sound("1.0.0")
@@ -87,13 +90,16 @@ func TestAFullDiskStopsAFirstEnable(t *testing.T) {
 		fill func()
 		says string
 	}{
-		{"too few bytes", func() { s.Leave(scenes.AgentData, 1<<20) }, "not enough space"},
-		{"no byte at all", func() { s.Leave(scenes.AgentData, 0) }, "space"},
-		{"no file at all", func() { s.leaveFiles(scenes.AgentData, 0) }, "space"},
+		{"too few bytes", func() { s.Leave(programs, 1<<20) }, "not enough space"},
+		{"no byte at all", func() { s.Leave(programs, 0) }, "space"},
+		{"no file at all", func() { s.leaveFiles(programs, 0) }, "space"},
+		{"too few bytes beside the data", func() { s.Leave(scenes.AgentData, 1<<20) }, "space"},
+		{"no byte beside the data", func() { s.Leave(scenes.AgentData, 0) }, "space"},
+		{"no file beside the data", func() { s.leaveFiles(scenes.AgentData, 0) }, "space"},
 	} {
 		tc.fill()
 		s.Refused(tc.name, []string{tc.says, "nothing was changed"}, enable...)
-		s.Must("rm", "-rf", scenes.AgentData+"/ballast")
+		s.Must("rm", "-rf", programs+"/ballast", scenes.AgentData+"/ballast")
 	}
 	s.Must(enable...)
 	s.Linked("1.0.0")

@@ -1,0 +1,161 @@
+package transaction
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"teleport-update/backup"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/versions"
+)
+
+// A switch whose journal somebody removed, or broke, is told by its backup: that is younger
+// than the last outcome, for each switch that ends writes down how.
+
+// retellWithin is how long ago the backup of such a switch may have been taken: an older
+// one is no database to go back to without a journal that says so.
+const retellWithin = 24 * time.Hour
+
+// begunFrom returns the active version and when its backup was taken, if a switch from it
+// was begun that has no outcome. What cannot be read tells nothing.
+func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time, ok bool) {
+	from, ok, err := m.Active(c)
+	if err != nil || !ok {
+		return from, made, false
+	}
+	made, err = backup.Created(from.BackupDir())
+	last := c.Status.LastUpdate
+	return from, made, err == nil && (last == nil || made.After(last.Time))
+}
+
+// retold is the record of such a switch, written again. A journal that cannot be read is
+// kept aside for it, and nothing that it says is believed.
+func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) {
+	r, err := m.retell(ctx)
+	if err != nil {
+		m.Log.Warn("the journal of a switch is lost and cannot be written again", "error", err)
+	}
+	if err != nil || r == nil {
+		return nil, nil
+	}
+	if unreadable {
+		aside := m.unreadableName()
+		if err := durable.Rename(m.Paths.Journal(), aside); err != nil {
+			return nil, fmt.Errorf("keep the unreadable journal aside: %w", err)
+		}
+		r.Aside = append(r.Aside, aside)
+	}
+	m.Log.Warn("the journal of a switch is lost; it is written again from what the switch left", "from", r.From.String(), "to", r.To.String())
+	next := switched
+	if r.To == *r.From {
+		next = rollingBack
+	}
+	r.assume(begun)
+	return r, r.enter(next)
+}
+
+// retell makes the record of such a switch again. Where links still lead to a version that
+// no outcome names, that is watched once more, and what does not hold is undone, as after
+// any other cut. Where they are back and the agent is down, the rest of an undoing is left,
+// whatever the version was called: it is told as a switch to the active one. Nil where
+// there is no such switch.
+func (m *Machine) retell(ctx context.Context) (*record, error) {
+	c, err := m.Paths.LoadConfig()
+	if err != nil {
+		return nil, nil // whoever needs the file says so
+	}
+	from, made, ok := m.begunFrom(c)
+	if age := m.Now().Sub(made); !ok || age < 0 || age > retellWithin {
+		return nil, nil
+	}
+	program, err := filepath.EvalSymlinks(filepath.Join(m.Paths.LinkDir, host.AgentName))
+	if err != nil {
+		return nil, nil
+	}
+	release, ok := m.Store.ReleaseOf(program)
+	if !ok {
+		return nil, nil
+	}
+	to, ok, err := m.Store.Lookup(release)
+	if err != nil || !ok {
+		return nil, nil
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil || sight.State == state.AgentUnknown {
+		return nil, err
+	}
+	j := m.newJournal()
+	j.From, j.To, j.Agent, j.Reached = new(TreeOf(from)), TreeOf(to), sight.asFound(), "reload"
+	down := sight.State == state.AgentStopped && sight.UnitFileState == "enabled"
+	if down || sight.State == state.AgentFailing {
+		j.Agent.State = state.AgentRunning // before the switch, as far as anybody knows
+	}
+	if to.Release == from.Release {
+		changed := m.CheckEnded(ctx, c) != nil
+		if !down && !(changed && sight.State == state.AgentFailing) {
+			return nil, nil
+		}
+		j.Verdict.Against = state.AgainstInterruption
+		if !changed {
+			j.Reached = ""
+		}
+	}
+	back, err := m.PlanLinks(from)
+	if err != nil {
+		return nil, err
+	}
+	j.Links = host.Reversed(back, to)
+	if j.Unit, err = m.UnitOf(from); err != nil {
+		return nil, err
+	}
+	if j.Config, err = c.Text(); err != nil {
+		return nil, err
+	}
+	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
+	if j.Database.Path, err = m.Database(); err != nil {
+		return nil, err
+	}
+	t := &transaction{Machine: m}
+	defer t.closeDatabase()
+	if err := t.holdDatabase(&j.Database); err != nil {
+		return nil, err
+	}
+	if err := m.suitRescuer(ctx, j); err != nil {
+		return nil, err
+	}
+	return newRecord(m.Paths.Journal(), j), nil
+}
+
+// CheckEnded says that such a switch cannot be told any more, since the links are back,
+// and the agent's database is another version's: one that is as it was backed up is the
+// active version's.
+func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
+	from, _, ok := m.begunFrom(c)
+	if !ok {
+		return nil
+	}
+	path, err := m.Database()
+	if err != nil || m.probe(ctx, path) != nil {
+		return nil
+	}
+	db, err := backup.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	if same, err := db.SameSchema(ctx, from.BackupDir()); err != nil || same {
+		return nil
+	}
+	return fmt.Errorf("a switch from version %s was begun and its journal is gone: the agent's database %s was changed by another version since the backup in %s; "+
+		"the next run closes the switch, unless the backup is older than a day; where the agent does not start then, stop it and put the backup in the database's place, without the -wal and -shm of the other one",
+		from.Release.Short(), db.Path(), from.BackupDir())
+}

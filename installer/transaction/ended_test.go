@@ -1,0 +1,114 @@
+package transaction
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/installer/state"
+)
+
+// A switch whose journal somebody removed is told by what it left.
+func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
+	migrated := func(h *databaseHost) {
+		c, err := sqlite3.Open(h.path())
+		must(t, err)
+		must(t, c.Exec("CREATE TABLE migrated (n INTEGER); PRAGMA user_version=2"))
+		must(t, c.Close())
+	}
+	for _, tc := range []struct {
+		name string
+		last time.Duration // after the backup, the last outcome
+		do   func(*databaseHost)
+		told bool
+	}{
+		{name: "the database was changed since", last: -time.Minute, do: migrated, told: true},
+		{name: "the switch was the first one", do: migrated, told: true},
+		{name: "the database is as it was", last: -time.Minute, do: func(*databaseHost) {}},
+		{name: "the switch has an outcome", last: time.Minute, do: migrated},
+		{name: "the backup was not finished", last: -time.Minute, do: func(h *databaseHost) {
+			migrated(h)
+			must(t, os.Remove(h.keeps("1.1.0")+"/backup/backup.yaml"))
+		}},
+		{name: "there is no database any more", last: -time.Minute, do: func(h *databaseHost) { must(t, os.Remove(h.path())) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newDatabaseHost(t)
+			h.left("1.1.0", time.Hour)
+			if tc.last != 0 {
+				h.config.Status.LastUpdate = &state.LastUpdate{Time: noon.Add(tc.last - time.Hour), Target: "1.1.0", Result: state.Succeeded}
+			}
+			tc.do(h)
+			err := h.CheckEnded(t.Context(), h.config)
+			if told := err != nil && strings.Contains(err.Error(), h.path()) && strings.Contains(err.Error(), "its journal is gone"); told != tc.told || err != nil && !told {
+				t.Errorf("it says %v; want a word on the switch: %v", err, tc.told)
+			}
+		})
+	}
+}
+
+// Whatever a switch had done when it was killed, and whoever removes or breaks its journal:
+// one run makes the host one version's again, with its database.
+func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
+	lose := map[string]func(path string) error{
+		"removed":           os.Remove,
+		"broken":            func(path string) error { return os.WriteFile(path, []byte("{[ broken"), 0o600) },
+		"open to everybody": func(path string) error { return os.Chmod(path, 0o666) },
+	}
+	for _, f := range []fate{holds, dies, diesLate, neverReady} {
+		host := func(t *testing.T) *model {
+			return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: f}})
+		}
+		dry := host(t)
+		dry.runs(func() error { return dry.doSwitch(t.Context(), dry.request(Update)) })
+		for n := range len(dry.calls) {
+			for how, lose := range lose {
+				for _, boot := range []bool{false, true} {
+					t.Run(fmt.Sprintf("it %s/%d %s/%s/boot=%v", f, n, dry.calls[n], how, boot), func(t *testing.T) {
+						t.Parallel()
+						m := host(t)
+						m.before = func(string) error {
+							if len(m.calls) > n {
+								panic(killed{})
+							}
+							return nil
+						}
+						m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
+						m.before = nil
+						journal, _ := os.ReadFile(m.Paths.Journal())
+						if err := lose(m.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
+							t.Fatal(err)
+						}
+						if boot {
+							m.reboot()
+						}
+						err, _ := m.tick()
+						for n, r := range m.rows {
+							// What a version wrote that was never proven may go.
+							r.keep = r.keep && (r.by != m.to.Version || m.committedOn(m.to))
+							m.rows[n] = r
+						}
+						if bad := m.closed(); bad != nil {
+							t.Fatalf("%v, %v", err, bad)
+						}
+						if journal == nil {
+							return
+						}
+						// Whoever took it puts it back.
+						writeFile(t, m.Paths.Journal(), string(journal))
+						must(t, os.Chmod(m.Paths.Journal(), 0o600))
+						err, _ = m.tick()
+						if bad := m.closed(); bad != nil {
+							t.Errorf("the journal is back: %v, %v", err, bad)
+						}
+					})
+				}
+			}
+		}
+	}
+}
