@@ -24,6 +24,7 @@ type EnableOptions struct {
 	HealthWindow   time.Duration
 	RollbackWindow time.Duration
 	AllowDowngrade bool
+	ReplaceUpdater bool   // take the host over from the updater that it has
 	TextfileDir    string // where node_exporter reads metrics
 	TokenFile      string // holds the join token of an agent that has not joined yet
 	// ProgramsDir is where the programs of versions go on a host that has none yet.
@@ -97,6 +98,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	}
 	defer unlock()
 	spec := opts.apply(c.Spec)
+	var stay version.Release
+	if opts.ReplaceUpdater {
+		if stay, err = i.adopt(&spec); err != nil {
+			return nil, err
+		}
+	}
 	spec.ProgramsDir = i.Paths.UnusualPrograms()
 	question := spec
 	if err := i.ResolveProxy(&question); err != nil {
@@ -112,6 +119,9 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if err != nil {
 		return nil, err
 	}
+	if err := i.CheckOthers(opts.ReplaceUpdater); err != nil {
+		return nil, err
+	}
 	if err := i.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
@@ -123,12 +133,15 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, fmt.Errorf("%w; %s: remove the cause, then run the command again", err, transaction.StaysAsItIs(c))
 	}
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
+	if stay.Version != "" {
+		t = stay
+	}
 	if t.Version == "" && c.Spec.ActiveVersion == "" {
 		return nil, failure.Unchanged("%s, and there is none on it", namesNoVersion).
 			To("set a version in the cluster, then run the command again").Refused()
 	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
-	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade}
+	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade, Replace: opts.ReplaceUpdater}
 	switch active := c.Active(); {
 	case active.Version == "":
 		if err := i.refuseOlder(ctx, sight.ExecStart, t, opts.AllowDowngrade); err != nil {
@@ -143,7 +156,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			in.Release = active
 			return in, nil
 		}
-		if err := i.TakeOver(ctx, c, i.AgentPackages(ctx)); err != nil {
+		if err := i.TakeOver(ctx, c, i.AgentPackages(ctx), opts.ReplaceUpdater); err != nil {
 			return nil, err
 		}
 		if c, err = i.Paths.LoadConfig(); err != nil {

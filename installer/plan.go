@@ -160,6 +160,9 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 		p.Agent = "not restarted: systemd is not running"
 		return nil
 	}
+	if err := i.CheckOthers(false); err != nil {
+		return err
+	}
 	if err := i.CheckUnit(sight.Unit); err != nil {
 		return err
 	}

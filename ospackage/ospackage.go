@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,8 +26,9 @@ import (
 	"teleport-update/internal/trust"
 )
 
-// names are those of the packages that carry an agent.
-var names = []string{"teleport", "teleport-ent", "teleport-ent-fips", "teleport-fips"}
+// names are those of the packages that carry an agent, and before them of the one of
+// teleport-upgrade, which depends on them: it goes first.
+var names = []string{"teleport-ent-updater", "teleport", "teleport-ent", "teleport-ent-fips", "teleport-fips"}
 
 const (
 	askLimit = 30 * time.Second
@@ -61,12 +63,14 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("packages cannot be changed now: %s is at work with them", e.Holder)
 }
 
-// Installed lists the packages of the agent on this host, none where there is
-// neither dpkg nor rpm.
+// Installed lists the packages of the agent on this host, in the order in which they can
+// be removed, none where there is neither dpkg nor rpm.
 func Installed(ctx context.Context) ([]Package, error) {
 	debs, err1 := installedDebs(ctx)
 	rpms, err2 := installedRPMs(ctx)
-	return append(debs, rpms...), errors.Join(err1, err2)
+	all := append(debs, rpms...)
+	slices.SortStableFunc(all, func(a, b Package) int { return slices.Index(names, a.Name) - slices.Index(names, b.Name) })
+	return all, errors.Join(err1, err2)
 }
 
 // Files lists the paths that a package has on the host.

@@ -1,10 +1,14 @@
 package systemd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 
 	sdbus "github.com/coreos/go-systemd/v22/dbus"
+
+	"teleport-update/internal/regular"
 )
 
 // Packaged reports whether a package brought the updater's units, and with them
@@ -41,4 +45,12 @@ func (c *Conn) Disable(ctx context.Context, unit string) error {
 		return fmt.Errorf("disable %s: %w", unit, err)
 	}
 	return c.DaemonReload(ctx)
+}
+
+// OthersTimer reports whether systemd would start another updater by the name of our
+// timer: a file of theirs stands where an administrator's units are, and before ours.
+func (u Units) OthersTimer() bool {
+	path := filepath.Join(u.withDefaults().ConfigDir, timerUnit)
+	content, err := regular.Read(path, 64<<10, regular.NoLink)
+	return err == nil && !bytes.HasPrefix(content, []byte(mark+"\n"))
 }

@@ -32,6 +32,9 @@ type Transient struct {
 	// StopPost is run when the program has ended, however that was; $SERVICE_RESULT
 	// tells (systemd.exec(5)). The exit code is the program's all the same.
 	StopPost []string
+	// After is a unit whose start, if it is to be started, comes first. Nobody waits for the
+	// program then.
+	After string
 }
 
 const (
@@ -79,11 +82,18 @@ func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err
 		name = transientPrefix + strings.ToLower(rand.Text()[:10]) + ".service"
 	}
 	job, err := once(ctx, c, func(ctx context.Context, l *link) (PendingJob, error) {
+		if t.After != "" {
+			id, err := l.api.StartTransientUnitContext(ctx, name, "fail", t.properties(), nil)
+			return PendingJob{VerbStart, name, uint32(id), nil}, err
+		}
 		result := make(chan string, 1)
 		id, err := l.api.StartTransientUnitContext(ctx, name, "fail", t.properties(), result)
 		return PendingJob{VerbStart, name, uint32(id), result}, err
 	})
 	runtime.KeepAlive(t) // its files must stay open until systemd has them
+	if t.After != "" {
+		return 0, err
+	}
 	switch unsure := errors.Is(err, ErrBroken) || ctx.Err() != nil; {
 	case err == nil:
 		// A job that failed leaves a unit whose state says more.
@@ -213,6 +223,9 @@ func (t Transient) properties() []sdbus.Property {
 		// its exit code as soon as it is inactive.
 		set("RemainAfterExit", true),
 		set("OOMScoreAdjust", int32(transientScore)),
+	}
+	if t.After != "" {
+		p = append(p, set("After", []string{t.After}))
 	}
 	if len(t.StopPost) > 0 {
 		p = append(p, set("ExecStopPost", []execCommand{{t.StopPost[0], unexpanded(t.StopPost), false}}))

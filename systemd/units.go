@@ -32,6 +32,9 @@ type Units struct {
 	// and /lib/systemd/system. A unit that is there is used instead of one in
 	// UnitDir, unless a folder is not the usual one.
 	PackageDirs []string
+	// RecoveryOnly leaves service and timer out of it: those of their names are another
+	// updater's, see OthersTimer.
+	RecoveryOnly bool
 }
 
 func (u Units) withDefaults() Units {
@@ -156,6 +159,9 @@ func (u Units) places() ([]place, error) {
 	usual := u.Programs == "" && u.DataDir == layout.DataDir && u.LinkDir == layout.LinkDir && u.UnitDir == layout.UnitDir
 	var places []place
 	for _, f := range files {
+		if u.RecoveryOnly && f.Name != recoverUnit {
+			continue
+		}
 		p := place{UnitFile: f, own: filepath.Join(u.UnitDir, f.Name)}
 		for _, dir := range u.PackageDirs {
 			path := filepath.Join(dir, f.Name)

@@ -258,3 +258,45 @@ func TestRemoveUndoesInstall(t *testing.T) {
 		}
 	}
 }
+
+// Where another updater's timer stands, nothing of that name is written, enabled or taken
+// away.
+func TestUnitsLeaveAnotherUpdatersTimerAlone(t *testing.T) {
+	u := Units{UnitDir: t.TempDir(), ConfigDir: t.TempDir(), Binary: "/usr/bin/teleport-update", PackageDirs: []string{}}
+	if u.OthersTimer() {
+		t.Error("an empty folder has another updater's timer")
+	}
+	timer, wants := filepath.Join(u.ConfigDir, timerUnit), filepath.Join(u.ConfigDir, "timers.target.wants", timerUnit)
+	for _, err := range []error{os.WriteFile(timer, []byte("[Timer]\n"), 0o644), os.Mkdir(filepath.Dir(wants), 0o755), os.Symlink(timer, wants)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !u.OthersTimer() {
+		t.Fatal("another updater's timer is not seen")
+	}
+	u.RecoveryOnly = true
+	theirs := func() {
+		t.Helper()
+		if got, err := os.Readlink(wants); err != nil || got != timer {
+			t.Errorf("%s leads to %q (%v)", wants, got, err)
+		}
+		if names, _ := filepath.Glob(filepath.Join(u.UnitDir, "teleport-update.*")); len(names) > 0 {
+			t.Errorf("written were %q", names)
+		}
+	}
+	if _, err := u.Write(); err != nil {
+		t.Fatal(err)
+	}
+	theirs()
+	if problems := u.Problems(); len(problems) > 0 {
+		t.Errorf("problems: %q", problems)
+	}
+	if err := u.Erase(); err != nil {
+		t.Fatal(err)
+	}
+	theirs()
+	if u.Present() {
+		t.Error("the recovery is left")
+	}
+}

@@ -39,6 +39,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its updates to its cluster; =false lets it report again"},
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder", Usage: "where the programs of versions go; on a host that has none yet"},
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
+			&cli.BoolFlag{Name: "replace-updater", EnvVars: env("REPLACE_UPDATER"), Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
@@ -47,7 +48,7 @@ func (a *app) enableCommand() *cli.Command {
 			opts := installer.EnableOptions{
 				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
 				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
-				AllowDowngrade: c.Bool("allow-downgrade"), TokenFile: c.String("token-file"),
+				AllowDowngrade: c.Bool("allow-downgrade"), ReplaceUpdater: c.Bool("replace-updater"), TokenFile: c.String("token-file"),
 				ReportTokenFile: c.String("report-token-file"), TextfileDir: c.String("textfile-dir"),
 				ProgramsDir: asked(c),
 			}

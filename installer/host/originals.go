@@ -32,6 +32,8 @@ type Originals struct {
 	// Arguments are those that the agent of before was started with, and the first version
 	// is not.
 	Arguments []string `json:"arguments,omitempty"`
+	// Replaced are the files of the updater that was here before.
+	Replaced []state.LinkChange `json:"replaced,omitempty"`
 	// Placed are files that came with enable's --token-file.
 	Placed []PlacedFile `json:"placed,omitempty"`
 }

@@ -20,7 +20,7 @@ type Timer interface {
 
 // OwnUnits are the updater's own service, timer and recovery.
 func (h *Host) OwnUnits() systemd.Units {
-	return systemd.Units{
+	u := systemd.Units{
 		UnitDir:   h.Paths.UnitDir,
 		ConfigDir: h.configDir(),
 		Binary:    h.Paths.Updater(),
@@ -29,6 +29,9 @@ func (h *Host) OwnUnits() systemd.Units {
 		Programs:  h.Paths.UnusualPrograms(),
 		Agent:     h.Paths.AgentUnit(),
 	}
+	// Nothing of ours stops, enables or disables by its name what is theirs.
+	u.RecoveryOnly = Exists(othersDir) && u.OthersTimer()
+	return u
 }
 
 // InstallUnits makes sure that the timer and the recovery exist and are enabled,
@@ -44,8 +47,12 @@ func (h *Host) InstallUnits(ctx context.Context, timer Timer) (fresh bool, err e
 		}
 	}
 	changed, err := u.Write()
-	if err == nil {
+	switch {
+	case err != nil:
+	case !u.RecoveryOnly:
 		err = timer.StartTimer(ctx, u.Timer(), changed)
+	case changed:
+		err = timer.DaemonReload(ctx)
 	}
 	if err == nil {
 		return fresh, nil
@@ -62,9 +69,13 @@ func (h *Host) InstallUnits(ctx context.Context, timer Timer) (fresh bool, err e
 
 // RemoveUnits takes the updater's own units and copy away.
 func (h *Host) RemoveUnits(ctx context.Context, timer Timer) error {
-	err := timer.StopTimer(ctx, h.OwnUnits().Timer())
+	u := h.OwnUnits()
+	var err error
+	if !u.RecoveryOnly {
+		err = timer.StopTimer(ctx, u.Timer())
+	}
 	if err == nil {
-		err = h.OwnUnits().Erase()
+		err = u.Erase()
 	}
 	if err == nil {
 		err = timer.DaemonReload(ctx)

@@ -20,30 +20,10 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// Traces of other programs that manage the same agent. Two of them would undo
-// each other's work for ever.
-var foreignUpdaters = []string{
-	"/opt/teleport/*/update.yaml",
-	"/etc/systemd/system/teleport-update.service",
-	"/etc/systemd/system/teleport-update_*.service",
-	"/etc/systemd/system/teleport-upgrade.timer",
-	"/lib/systemd/system/teleport-upgrade.timer",
-	"/usr/lib/systemd/system/teleport-upgrade.timer",
-}
-
 // CheckUnit refuses when the unit that systemd would use for the agent is neither
 // ours nor one that ours replaces. Where there is no systemd to say, as in the
 // image of a host, u is the zero Unit.
 func (h *Host) CheckUnit(u systemd.Unit) error {
-	for _, pattern := range foreignUpdaters {
-		found, _ := filepath.Glob(pattern)
-		for _, path := range found {
-			if target, err := os.Readlink(path); err == nil && target == os.DevNull {
-				return masked(filepath.Base(path))
-			}
-			return failure.Unchanged("this host is managed by another updater (%s): remove it first", path).Refused()
-		}
-	}
 	switch {
 	case u.LoadState == "":
 		if above := filepath.Join(layout.ConfigDir, h.Paths.AgentUnit()); Exists(above) && h.Paths.UnitDir == layout.UnitDir {

@@ -50,6 +50,10 @@ type Journal struct {
 	// make of the file meanwhile; empty where there was none.
 	Config   string   `json:"config,omitempty"`
 	Packages Packages `json:"packages,omitzero"`
+	// Replaces: the host has another updater, which goes once the new version is proven.
+	Replaces bool `json:"replaces,omitempty"`
+	// Replaced are the files of it that go.
+	Replaced []LinkChange `json:"replaced,omitempty"`
 
 	// Aside is what somebody put in the way of the transaction, under its other name.
 	Aside []string `json:"aside,omitempty"`

@@ -19,6 +19,9 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.CheckOthers(t.req.Replace); err != nil {
+		return err
+	}
 	if err := t.CheckUnit(sight.Unit); err != nil {
 		return err
 	}
@@ -30,6 +33,9 @@ func (t *switching) prepare(ctx context.Context) error {
 		} else if stopping {
 			return fmt.Errorf("%w; %s", health.ErrHostStopping, StaysAsItIs(t.req.config))
 		}
+	}
+	if t.req.Replace && sight.State == state.AgentStopped {
+		return failure.Unchanged("the agent does not run, so no version can be proven, and the other updater stays").To("start the agent first").Refused()
 	}
 	if sight.State == state.AgentUnknown {
 		t.Log.Warn("systemd is not running here: links, unit and configuration are changed, the agent is not restarted")
@@ -85,6 +91,12 @@ func (t *switching) prepare(ctx context.Context) error {
 		}
 	}
 	j.Packages.Found = t.AgentPackages(ctx)
+	if t.req.Replace && t.OthersHere() {
+		j.Replaces = true
+		if err := t.holdOthers(ctx, state.LockPatience); err != nil {
+			return err
+		}
+	}
 	j.ClusterReport.Fresh = !t.req.spec().NoClusterReport && !host.Exists(t.OwnUnits().ReportFile())
 	fresh, err := t.InstallUnits(ctx, t.agent)
 	if err == nil {

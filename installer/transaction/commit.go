@@ -56,6 +56,9 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.Keep(t.j.Links, t.j.Unit, tree, first); err != nil {
 		return fmt.Errorf("keep what was here before: %w", err)
 	}
+	if err := t.replaceOthers(ctx); err != nil {
+		return err
+	}
 	left, err := t.takeOver(ctx, c.Status.PackagesLeft)
 	if err != nil {
 		return err

@@ -45,6 +45,7 @@ func (m *Machine) doSwitch(ctx context.Context, r Request) error {
 	}
 	t := switching{&transaction{Machine: m, agent: agent}, req}
 	defer t.closeDatabase()
+	defer t.releaseOthers()
 	return t.run(ctx)
 }
 

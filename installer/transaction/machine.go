@@ -70,6 +70,8 @@ type transaction struct {
 	db *backup.Database
 	// took are the durations of the steps that this process has done.
 	took map[string]time.Duration
+	// letOthers gives back the lock of the updater that is replaced, while that is held.
+	letOthers func()
 }
 
 // config reads the configuration while the transaction is open, for what is to be

@@ -17,6 +17,7 @@ const (
 	rollingBack  state.Phase = "rolling_back"
 	restored     state.Phase = "restored"
 	proven       state.Phase = "proven"
+	replacing    state.Phase = "replacing"
 	uninstalling state.Phase = "uninstalling"
 )
 
@@ -93,10 +94,22 @@ func phases() []phase {
 			name:      proven,
 			guarantee: "The new version is proven: its agent was healthy. From here there is only forward.",
 			notes:     []about{aboutAgent, aboutPackages, aboutAside},
+			next:      []state.Phase{replacing},
 			succeeds:  true,
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
 			live:      recovery{"commits it", (*transaction).finishAgain},
 			working:   atWork, cutOff: switchCutOff,
+		},
+		{
+			name: replacing,
+			guarantee: "The new version is proven, and the files of the updater that the host had before are being removed. " +
+				"There is only forward.",
+			notes:    []about{aboutAgent, aboutPackages, aboutAside},
+			next:     []state.Phase{replacing},
+			succeeds: true,
+			boot:     recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
+			live:     recovery{"goes on with it, and commits the version", (*transaction).finishAgain},
+			working:  atWork, cutOff: switchCutOff,
 		},
 		{
 			name: uninstalling,

@@ -130,7 +130,7 @@ func TestNothingButTheTableDecidesOnPhases(t *testing.T) {
 	used := map[string]bool{}
 	phase := func(e ast.Expr) bool {
 		id, ok := e.(*ast.Ident)
-		return ok && slices.Contains([]string{"begun", "switched", "rollingBack", "restored", "proven", "uninstalling"}, id.Name)
+		return ok && slices.Contains([]string{"begun", "switched", "rollingBack", "restored", "proven", "replacing", "uninstalling"}, id.Name)
 	}
 	sources(t, "..", func(path string, set *token.FileSet, f *ast.File) {
 		if filepath.Base(path) == "phases.go" {
@@ -201,8 +201,8 @@ func diagram() string {
 	name := func(p state.Phase) string { return cmp.Or(string(p), "[*]") }
 	for _, p := range phases() {
 		next := p.next
-		if len(next) == 0 {
-			next = []state.Phase{""} // the journal is gone
+		if len(next) == 0 || p.succeeds {
+			next = append(slices.Clone(next), "") // the journal is gone
 		}
 		for _, n := range next {
 			fmt.Fprintf(&b, "    %s --> %s\n", name(p.name), name(n))

@@ -93,6 +93,8 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	row, _ := phaseOf(j.Phase)
 	t := &transaction{Machine: m, agent: agent, j: j}
 	defer t.closeDatabase()
+	t.holdOthersAgain(ctx, state.LockPatience)
+	defer t.releaseOthers()
 	return row.live.do(t, ctx)
 }
 
@@ -118,7 +120,11 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	row, _ := phaseOf(j.Phase)
 	t := &transaction{Machine: m, agent: agent, j: j}
 	defer t.closeDatabase()
-	return row.boot.do(t, ctx)
+	t.holdOthersAgain(ctx, 0)
+	defer t.releaseOthers()
+	err = row.boot.do(t, ctx)
+	t.recoverLater(ctx)
+	return err
 }
 
 // startAgain starts an agent that is enabled and does not run, once the journal that could

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -86,6 +87,17 @@ func scenes() []scene {
 		cutOff("restored", bad(diesLate), Update, "prove", 2, false),
 		cutOff("restored, in mid-watch", bad(diesLate), Update, "watch", 2, false),
 		proofOf(sound),
+		{"replacing", func(t *testing.T) *model {
+			m := proofOf(sound).make(t)
+			wanted := filepath.Join(m.Paths.UnitDir, "timers.target.wants", "theirs.timer")
+			must(t, os.MkdirAll(filepath.Dir(wanted), 0o755))
+			must(t, os.Symlink("theirs", wanted))
+			m.edit(func(j *state.Journal) {
+				j.Phase, j.Replaces = replacing, true
+				j.Replaced = []state.LinkChange{{Path: wanted, Before: state.Before{Link: "theirs"}}}
+			})
+			return m
+		}},
 		{"uninstalling", func(t *testing.T) *model {
 			m := sound(t)
 			m.cut("daemon-reload", 1, false)

@@ -38,6 +38,7 @@ type Request struct {
 	Now        bool            `json:"now,omitempty"` // in spite of a failure of this version
 	SkipBackup bool            `json:"skip_backup,omitempty"`
 	Restart    bool            `json:"restart,omitempty"` // not a reload, by a person's word
+	Replace    bool            `json:"replace,omitempty"` // the updater that the host has
 	Force      bool            `json:"force,omitempty"`   // a downgrade without a valid backup of the target
 }
 

@@ -242,9 +242,10 @@ func (t *transaction) forgetKept() error {
 
 // TakeOver removes packages that are here beside an active version: those that
 // could not be removed at their time, or that came since (enable step 3). It is a
-// transaction that begins with the version proven.
-func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state.Package) error {
-	if len(packages) == 0 {
+// transaction that begins with the version proven. With replace, another updater that
+// came since goes, too.
+func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state.Package, replace bool) error {
+	if replace = replace && m.OthersHere(); len(packages) == 0 && !replace {
 		return nil
 	}
 	for _, p := range packages {
@@ -270,10 +271,17 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	j := m.newJournal()
 	j.From, j.To, j.Agent = new(TreeOf(tree)), TreeOf(tree), sight.asFound()
 	j.Unit.Path, j.Database.Plan, j.Packages.Found = m.Paths.Unit(), state.KeepDatabase, packages
+	j.Replaces = replace
 	if err := m.suitRescuer(ctx, j); err != nil {
 		return fmt.Errorf("%w; %s", err, StaysAsItIs(c))
 	}
 	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
+	defer t.releaseOthers()
+	if replace {
+		if err := t.holdOthers(ctx, state.LockPatience); err != nil {
+			return err
+		}
+	}
 	if err := t.enterProven(); err != nil {
 		return err
 	}
@@ -294,7 +302,7 @@ func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 		c.Status.PackagesLeft = nil
 		return c.Save(m.Paths.Config())
 	}
-	if err := m.TakeOver(ctx, *c, packages); err != nil {
+	if err := m.TakeOver(ctx, *c, packages, false); err != nil {
 		return err
 	}
 	now, err := m.Paths.LoadConfig()

@@ -79,6 +79,9 @@ func (t *transaction) checkRelease(ctx context.Context, c state.Config) error {
 		if err == nil {
 			err = t.PlainUnit(ctx, &o)
 		}
+		if err == nil {
+			err = t.CheckPutBack(o)
+		}
 		return err
 	}
 	_, ok, err := t.Active(c)
@@ -101,6 +104,11 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 	}
 	if err := t.RemoveUnits(ctx, t.agent); err != nil {
 		return err
+	}
+	if !t.keepsAgent() {
+		if err := t.bringOthersBack(ctx); err != nil {
+			return err
+		}
 	}
 	if err := state.RemoveTextfile(c.Spec.TextfileDir); err != nil {
 		t.Log.Warn("the metrics for node_exporter stay", "folder", c.Spec.TextfileDir, "error", err)

@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
+	"teleport-update/integration/scenes"
 	"teleport-update/internal/version"
 )
 
@@ -136,6 +138,8 @@ func newScene(t *testing.T, blocks []block) *scene {
 	case "":
 	case "with the package teleport":
 		s.installTeleportPackage()
+	default:
+		s.from(kind)
 	}
 	return s
 }
@@ -265,9 +269,35 @@ dpkg -i /tmp/teleport.deb
 systemctl enable --now teleport`)
 }
 
+// from makes the host one that somebody else looks after.
+func (s *scene) from(kind string) {
+	s.t.Helper()
+	other := &scenes.Scene{Test: s.Test, Cluster: cluster.New(s.t, s.Test), T: s.t}
+	switch kind {
+	case "with Teleport's own updater":
+		other.InstallOwnUpdater("15.1.0", "  proxy: mytenant.teleport.sh:443", "  group: staging")
+	case "with teleport-upgrade":
+		s.installTeleportPackage()
+		other.Put(other.UpgradeDeb(), "/tmp/upgrade.deb")
+		other.Must("dpkg", "-i", "/tmp/upgrade.deb")
+	case "with a package of 17.3":
+		other.Put(other.SystemDeb("15.1.0"), "/tmp/teleport.deb")
+		other.Must("dpkg", "-i", "/tmp/teleport.deb")
+		other.Must("systemctl", "enable", "--now", "teleport")
+		other.RunsFrom(scenes.SystemDir + "/bin/teleport")
+	default:
+		s.t.Fatalf("no host is %q", kind)
+	}
+}
+
 // takenOver asserts what the guide says of the package.
 func (s *scene) takenOver() {
 	s.t.Helper()
+	for _, path := range append([]string{"/lib/systemd/system/teleport-upgrade.timer"}, scenes.OthersFiles[:5]...) {
+		if s.Exists(path) {
+			s.t.Errorf("of the other updater there is %s", path)
+		}
+	}
 	if r := s.Try("dpkg-query", "-W", "-f", "${db:Status-Status}", "teleport"); r.Code == 0 && r.Stdout == "installed" {
 		s.t.Error("the package teleport is still installed")
 	}

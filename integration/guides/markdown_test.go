@@ -21,7 +21,7 @@ import (
 // and comments before a block say more of it:
 //
 //	<!-- a new host -->            what follows runs on another host than before
-//	<!-- a new host: with the package teleport -->
+//	<!-- a new host: with the package teleport --> see from for what else there is
 //	<!-- an image build -->        … in the root of an image that is mounted at /mnt/image
 //	<!-- runs until stopped -->    a server: the next blocks run while it does
 //	<!-- file: NAME -->            the content is put into that file
@@ -153,7 +153,7 @@ var (
 	comment = regexp.MustCompile(`^<!--\s*(.*?)\s*-->$`)
 	// knownMark keeps a mark with a slip of the pen from being none.
 	noMark    = regexp.MustCompile(`^(figures: .+|/figures|to be written: .+|written from .+: begin|end)$`)
-	knownMark = regexp.MustCompile(`^(shows|silent|a new host(: with the package teleport)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
+	knownMark = regexp.MustCompile(`^(shows|silent|a new host(: with .+)?|an image build|runs until stopped|file: \S+( from \S+)?|needs a real cluster(: .+)?|not run: .+)$`)
 )
 
 // blocksOf reads the fenced blocks of a guide.

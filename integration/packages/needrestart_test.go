@@ -36,7 +36,7 @@ func TestNeedrestartLeavesTheAgentToTheUpdater(t *testing.T) {
 	if before, after := outdated(); after != before {
 		t.Errorf("needrestart restarted the agent: it was %s and is %s", before, after)
 	}
-	s.Must("mv", "/etc/needrestart/conf.d/teleport-update.conf", "/root/")
+	s.Must("mv", "/etc/needrestart/conf.d/teleport-updater.conf", "/root/")
 	if before, after := outdated(); after == before {
 		t.Error("without the package's configuration needrestart leaves the agent alone, too: the test shows nothing")
 	}

@@ -1,0 +1,187 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
+)
+
+// Other programs that manage the same agent. Two of them would undo each other's work
+// for ever.
+const (
+	othersDir    = "/opt/teleport/default" // of Teleport's own updater
+	othersConfig = othersDir + "/update.yaml"
+	// OthersLock is held by whoever changes something there.
+	OthersLock = othersDir + "/update.lock"
+)
+
+// otherUpdater is one that can be replaced.
+type otherUpdater struct {
+	off string // what takes it off the host instead
+	// files are patterns of what is its alone and keeps it going. Those that it decides by
+	// come first: a run of it that waits for its lock then finds nothing to do.
+	files []string
+}
+
+var (
+	teleportsUpdater = otherUpdater{"run `/usr/local/bin/teleport-update uninstall`, which is Teleport's own program", []string{
+		othersConfig,
+		layout.ConfigDir + "/*.wants/teleport-update.timer", layout.ConfigDir + "/teleport-update.timer", layout.ConfigDir + "/teleport-update.service",
+		layout.ConfigDir + "/*.service.d/teleport-update.conf", "/etc/needrestart/conf.d/teleport-update.conf",
+		layout.LinkDir + "/" + UpdaterName,
+	}}
+	teleportUpgrade = otherUpdater{"remove the package teleport-ent-updater", []string{
+		layout.ConfigDir + "/*.wants/teleport-upgrade*.timer", layout.ConfigDir + "/teleport-upgrade*.timer", layout.ConfigDir + "/teleport-upgrade*.service",
+		layout.ConfigDir + "/teleport-upgrade*.timer.d/*.conf",
+	}}
+)
+
+// traces are what other updaters are known by; nil: one that cannot be replaced.
+var traces = []struct {
+	pattern string
+	of      *otherUpdater
+}{
+	{othersConfig, &teleportsUpdater},
+	{"/opt/teleport/*/update.yaml", nil},
+	{layout.ConfigDir + "/teleport-update.service", nil},
+	{layout.ConfigDir + "/teleport-update_*.service", nil},
+	{layout.ConfigDir + "/teleport-upgrade.timer", &teleportUpgrade},
+	{"/lib/systemd/system/teleport-upgrade.timer", &teleportUpgrade},
+	{"/usr/lib/systemd/system/teleport-upgrade.timer", &teleportUpgrade},
+}
+
+// CheckOthers refuses a host that another updater manages. With replace it refuses only
+// what cannot be replaced.
+func (h *Host) CheckOthers(replace bool) error {
+	theirs := h.othersFiles()
+	for _, t := range traces {
+		found, _ := filepath.Glob(t.pattern)
+		for _, path := range found {
+			if target, err := os.Readlink(path); err == nil && target == os.DevNull {
+				return masked(filepath.Base(path))
+			}
+			if replace && h.Usual() && (t.of != nil || slices.Contains(theirs, path)) {
+				continue
+			}
+			err := failure.Unchanged("this host is managed by another updater (%s)", path)
+			if t.of == nil {
+				return err.To("remove it first").Refused()
+			}
+			return err.To("`teleport-updater enable --replace-updater` takes the host over and removes that updater once a version is proven; or %s, and then `teleport-updater enable`", t.of.off).Refused()
+		}
+	}
+	return nil
+}
+
+// OthersHere reports whether there is an updater that can be replaced.
+func (h *Host) OthersHere() bool { return len(h.othersFiles()) > 0 }
+
+func (h *Host) othersFiles() (files []string) {
+	var seen []*otherUpdater
+	for _, t := range traces {
+		if found, _ := filepath.Glob(t.pattern); t.of == nil || len(found) == 0 || slices.Contains(seen, t.of) {
+			continue
+		}
+		seen = append(seen, t.of)
+		for _, pattern := range t.of.files {
+			found, _ := filepath.Glob(pattern)
+			files = append(files, found...)
+		}
+	}
+	return files
+}
+
+// PlanReplaced says which files are to be removed so that the updaters which are here
+// do nothing any more. The programs of their versions stay: processes may run from them.
+func (h *Host) PlanReplaced() ([]state.LinkChange, error) {
+	var changes []state.LinkChange
+	for _, path := range h.othersFiles() {
+		before, err := beforeOf(path)
+		if err != nil {
+			return nil, err
+		}
+		if path == filepath.Join(layout.LinkDir, UpdaterName) && !strings.HasPrefix(before.Link, "/opt/teleport/") {
+			continue
+		}
+		changes = append(changes, state.LinkChange{Path: path, Before: before})
+	}
+	return changes, nil
+}
+
+// RemoveReplaced keeps copies of these files, has uninstall know of them, and removes
+// them. What stands in their places by now is not theirs: it can be cut off anywhere
+// and begun again.
+func (h *Host) RemoveReplaced(files []state.LinkChange) error {
+	var theirs []state.LinkChange
+	for _, c := range files {
+		if now, err := beforeOf(c.Path); err == nil && now == c.Before {
+			theirs = append(theirs, c)
+		}
+	}
+	if h.HasOriginals() {
+		b, err := h.Originals()
+		if err != nil {
+			return err
+		}
+		b.Replaced = files
+		if err := h.WriteOriginals(b); err != nil {
+			return err
+		}
+	}
+	return ApplyLinks(theirs, h.Paths.Original())
+}
+
+// ReplacedTimers are the timers among these files, by their names.
+func ReplacedTimers(files []state.LinkChange) (names []string) {
+	for _, c := range files {
+		if dir := filepath.Dir(c.Path); strings.HasSuffix(dir, ".wants") {
+			names = append(names, filepath.Base(c.Path))
+		}
+	}
+	return names
+}
+
+// CheckPutBack says what keeps the agent of an updater that was replaced from being put
+// back.
+func (h *Host) CheckPutBack(b Originals) error {
+	if program := filepath.Join(h.Paths.LinkDir, AgentName); len(b.Replaced) > 0 && len(b.Packages) == 0 && !b.leaves(program) {
+		return failure.Unchanged("the agent that was here came with another updater, and what %s led to is gone", program).
+			To("`teleport-updater uninstall --keep-agent` leaves the agent as plain files")
+	}
+	return nil
+}
+
+// PutBackReplaced puts back what is left of an updater that was replaced: what came with
+// a package is not there any more. It returns what.
+func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
+	b, err := h.readOriginals()
+	if err != nil {
+		return nil, nil // there is none, or PutBack said so
+	}
+	for _, c := range b.Replaced {
+		program := c.Path
+		if c.Before.Link != "" {
+			program = c.Before.Link
+		}
+		if leads := Exists(program) || b.putsBack(program); c.Before.Saved == "" && !leads {
+			h.Log.Warn("a part of the updater that was here before is not put back: what it leads to is gone", "link", c.Path, "target", c.Before.Link)
+			continue
+		}
+		back = append(back, c)
+	}
+	return back, RevertLinks(back, h.Paths.Original())
+}
+
+func (b Originals) putsBack(path string) bool {
+	for _, c := range b.Replaced {
+		if c.Path == path && c.Before.Saved != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,137 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+// Another updater is replaced in three parts. From before the journal on its lock is held,
+// so that a run of it waits. Nothing of it is changed before the new version is proven, so
+// that undoing has nothing to put back. Then its files are noted in the journal and
+// removed, our timer takes the place of its own, and its lock is given back: a run of it
+// that waited finds no configuration, and does nothing.
+
+// holdOthers takes the lock of the updater that is replaced, for as long as the
+// transaction is open. One that is at work is waited for.
+func (t *transaction) holdOthers(ctx context.Context, patience time.Duration) error {
+	l := flock.New(host.OthersLock, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY))
+	ok, err := l.TryLock()
+	if err == nil && !ok && patience > 0 {
+		t.Log.Info("waiting for the updater that is replaced", "lock", host.OthersLock, "limit", patience)
+		wait, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		ok, err = l.TryLockContext(wait, 100*time.Millisecond)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it has none
+	case ok:
+		t.letOthers = func() { _ = l.Unlock() }
+		return nil
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		return failure.Unchanged("lock %s: %w", host.OthersLock, err)
+	}
+	return failure.Unchanged("the updater that is to be replaced is at work (%s)", host.OthersLock).To("try again when it is done")
+}
+
+// holdOthersAgain is holdOthers for a recovery: what it repairs does not wait for long.
+func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duration) {
+	if !t.j.Replaces {
+		return
+	}
+	if err := t.holdOthers(ctx, patience); err != nil {
+		t.Log.Warn("the transaction is closed without the lock of the updater that is replaced", "error", err)
+	}
+}
+
+// releaseOthers gives the lock back.
+func (t *transaction) releaseOthers() {
+	if t.letOthers != nil {
+		t.letOthers()
+		t.letOthers = nil
+	}
+}
+
+// replaceOthers removes the updater that the host had, once a version is proven. It can
+// be cut off anywhere and begun again.
+func (t *transaction) replaceOthers(ctx context.Context) error {
+	if !t.j.Replaces {
+		return nil
+	}
+	if len(t.j.Replaced) == 0 {
+		files, err := t.PlanReplaced()
+		if err != nil {
+			return fmt.Errorf("replace the other updater: %w", err)
+		}
+		if err := t.j.enterReplacing(files); err != nil {
+			return err
+		}
+	}
+	for _, name := range host.ReplacedTimers(t.j.Replaced) {
+		if err := t.agent.StopTimer(ctx, name); err != nil {
+			return fmt.Errorf("stop the other updater: %w", err)
+		}
+	}
+	if err := t.RemoveReplaced(t.j.Replaced); err != nil {
+		return fmt.Errorf("remove the other updater: %w", err)
+	}
+	if err := t.agent.DaemonReload(ctx); err != nil {
+		return err
+	}
+	if _, err := t.InstallUnits(ctx, t.agent); err != nil {
+		return err
+	}
+	t.releaseOthers()
+	t.Log.Info("the other updater is replaced", "files", len(t.j.Replaced))
+	return nil
+}
+
+// bringOthersBack makes an uninstall bring back the updater that was replaced, as far as it
+// is still there. It comes after our own units are gone, whose names it may have.
+func (t *transaction) bringOthersBack(ctx context.Context) error {
+	back, err := t.PutBackReplaced()
+	if err != nil {
+		return fmt.Errorf("put back the updater that was here before: %w", err)
+	}
+	for _, name := range host.ReplacedTimers(back) {
+		if err := t.agent.StartTimer(ctx, name, true); err != nil {
+			return fmt.Errorf("start the updater that was here before: %w", err)
+		}
+		t.Log.Info("the updater that was here before is back", "timer", name)
+	}
+	return nil
+}
+
+// recoverLater has what is left of a transaction closed once the agent has been started:
+// our timer, whose first run does so elsewhere, has its place taken by another updater's.
+func (t *transaction) recoverLater(ctx context.Context) {
+	if !t.j.Replaces || !host.Exists(t.Paths.Journal()) {
+		return
+	}
+	_, _, err := t.agent.RunTransient(ctx, systemd.Transient{
+		Description: "Close the open transaction of the Teleport agent",
+		Argv:        append(append([]string{}, t.Command...), "recover"),
+		RuntimeMax:  switchLimit,
+		After:       t.Paths.AgentUnit(),
+	})
+	if err != nil {
+		t.Log.Warn("the transaction stays open until somebody runs `teleport-updater update`", "error", err)
+	}
+}
+
+// enterReplacing notes what is removed with the phase in which it is.
+func (r *record) enterReplacing(files []state.LinkChange) error {
+	r.Replaced = files
+	return r.enter(replacing)
+}
