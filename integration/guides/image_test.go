@@ -63,7 +63,7 @@ func (b *builder) in(args ...string) string {
 func (b *builder) machine(userData string) *host.Test {
 	b.t.Helper()
 	m := host.MadeForTest(b.t, host.Options{Packages: hostPackages})
-	copyTree(b.t, filepath.Join(b.Dir, "root"), filepath.Join(m.Dir, "root"), "etc", "usr/bin", "usr/lib/systemd", "usr/local", "var/lib/dpkg", "var/lib/systemd", "var/lib/teleport")
+	copyTree(b.t, filepath.Join(b.Dir, "root"), filepath.Join(m.Dir, "root"), "etc", "opt/teleport-update", "usr/bin", "usr/lib/systemd", "usr/local", "var/lib/dpkg", "var/lib/systemd", "var/lib/teleport")
 	m.Write("/var/lib/cloud/seed/nocloud/meta-data", "instance-id: "+m.Name+"\nlocal-hostname: "+m.Name+"\n")
 	m.Write("/var/lib/cloud/seed/nocloud/user-data", userData)
 	return m

@@ -217,7 +217,7 @@ func TestTheNewerUpdatersWordHolds(t *testing.T) {
 		once   string // in both streams together
 	}{
 		{[]string{"status", "--format", "json"}, 0, true, `"state": "pinned"`},
-		{[]string{"verify"}, 0, true, "versions/1.0.0"},
+		{[]string{"verify"}, 0, true, "version 1.0.0: whole"},
 		{[]string{"rollback"}, 1, true, "no previous version"},
 		{[]string{"update", "--no-such-flag"}, 2, true, "--no-such-flag"},
 		{[]string{"update"}, 0, true, "the host is pinned"},
