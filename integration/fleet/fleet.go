@@ -71,10 +71,16 @@ func BuildServer(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(overlay), 0o755); err != nil {
 		return "", err
 	}
-	// Another package's tests may read it at this moment: it is whole at all times.
-	mine := fmt.Sprintf("%s.%d", overlay, os.Getpid())
-	if err := errors.Join(os.WriteFile(mine, data, 0o644), os.Rename(mine, overlay)); err != nil {
-		return "", err
+	// Other tests read it at this moment: it is whole at all times.
+	if now, err := os.ReadFile(overlay); err != nil || !bytes.Equal(now, data) {
+		mine, err := os.CreateTemp(filepath.Dir(overlay), "fleet-clock-")
+		if err != nil {
+			return "", err
+		}
+		_, err = mine.Write(data)
+		if err = errors.Join(err, mine.Close(), os.Rename(mine.Name(), overlay)); err != nil {
+			return "", err
+		}
 	}
 	return host.Build(ctx, host.Program{Name: "teleport-find-of-a-fleet", Package: "./cmd/teleport-find", Overlay: overlay})
 }
