@@ -48,7 +48,7 @@ var exceptions = map[string]string{
 	"versions/save.go save: os.OpenFile":                            "a tarball at a mirror, under a temporary name; synced and renamed by package durable",
 	"versions/save.go save: os.Remove":                              "the same after an error",
 	"versions/staging.go CleanStaging: os.RemoveAll":                "leftovers of downloads",
-	"versions/staging.go removeEmpty: unix.Rmdir":                    "the folder of programs, if it is empty",
+	"versions/staging.go removeEmpty: unix.Rmdir":                   "the folder of programs, if it is empty",
 	"versions/staging.go remove: os.RemoveAll":                      "a tree that failed, or was exchanged and has a temporary name",
 	"versions/staging.go stage: os.MkdirTemp":                       "the folders that a release is unpacked into, before it has a name that counts",
 	"versions/unpack.go Create: .OpenFile":                          "files of a release in its folder; each is synced before the release has a name that counts",
