@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"teleport-update/integration/powercut"
 	"teleport-update/internal/space"
 )
 
@@ -310,34 +309,4 @@ func TestRoomIsLookedForWhereItIsNeeded(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAPowerCutLeavesAWholeVersionInTwoPlacesOrNone(t *testing.T) {
-	d := powercut.New(t, noPowerCuts)
-	tarball := largeRelease("15.1.1", 4<<20)
-	f, _ := testFetcher(t, nil)
-	f.Store.Dir, f.Store.Programs = filepath.Join(d.Dir, "versions"), filepath.Join(d.Dir, "programs")
-	req := FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, tarball)}}
-	progress := f.Progress
-	for _, at := range []int64{1, 3 << 20, int64(len(tarball))} {
-		f.Progress = &cutAt{progress, at, d}
-		if _, err := f.Fetch(context.Background(), req); err == nil {
-			t.Errorf("cut at %d, the fetch succeeded", at)
-		}
-		must(t, d.Restore())
-		if tree, ok, err := f.Store.Lookup(req.Release); err != nil || ok {
-			t.Errorf("cut at %d: there is a version: %+v, %v", at, tree, err)
-		}
-	}
-	f.Progress = progress
-	tree, err := f.Fetch(context.Background(), req)
-	must(t, err)
-	must(t, d.Cut())
-	must(t, d.Restore())
-	found, ok, err := f.Store.Lookup(req.Release)
-	if err != nil || !ok || found != tree {
-		t.Fatalf("after the fetch and a cut: %+v, %v, %v", found, ok, err)
-	}
-	wantWhole(t, found, tarball)
-	wantPrograms(t, f.Store, "15.1.1")
 }
