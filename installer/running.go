@@ -154,13 +154,17 @@ func plural(n int, one, many string) string {
 const restartsOfALoop = 3
 
 // crashed judges an agent by what the last run of the timer saw of it: whether it
-// crashes again and again.
-func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen) bool {
-	fresh := u.NRestarts
+// crashes again and again. Of one that did so already one more restart is enough: this
+// run may have looked between two crashes.
+func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, already bool) bool {
+	fresh, loop := u.NRestarts, uint32(restartsOfALoop)
 	if before != nil && before.Restarts <= u.NRestarts { // else somebody started it since
 		fresh -= before.Restarts
+		if already {
+			loop = 1
+		}
 	}
-	return s == state.AgentFailing || s == state.AgentRunning && fresh >= restartsOfALoop
+	return s == state.AgentFailing || s == state.AgentRunning && fresh >= loop
 }
 
 // givenUp reports whether systemd started an agent again and again, and then no more: it

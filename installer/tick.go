@@ -208,17 +208,23 @@ func (t *tick) observe(ctx context.Context) {
 		return
 	}
 	active, m, now := c.Active(), &t.memory, t.Timestamp()
-	loops := crashed(sight.Unit, sight.State, m.Agent)
+	unstable := m.Unstable != nil && m.Unstable.Release == active
+	loops := crashed(sight.Unit, sight.State, m.Agent, unstable)
 	m.Agent = &state.AgentSeen{Version: active.Version, Restarts: sight.NRestarts}
 	if !loops {
-		m.Unstable = nil
-		t.prove(ctx, c, sight)
+		runs, held := t.holds(c, sight)
+		if !runs || held {
+			m.Unstable = nil // until then it is between two crashes for all one knows
+		}
+		if held {
+			t.prove(ctx, c)
+		}
 		return
 	}
 	if !t.Scheduled {
 		return // the next run of the timer counts
 	}
-	if m.Unstable == nil || m.Unstable.Release != active {
+	if !unstable {
 		m.Unstable = &state.Unstable{Release: active, Since: now}
 	}
 	u := m.Unstable
@@ -228,12 +234,18 @@ func (t *tick) observe(ctx context.Context) {
 	}
 }
 
-// prove takes a version for proven that nobody could watch, once its agent has held for
-// the health window.
-func (t *tick) prove(ctx context.Context, c state.Config, sight transaction.Sight) {
+// holds reports whether the active version's agent runs, and whether it does so for the
+// health window.
+func (t *tick) holds(c state.Config, sight transaction.Sight) (runs, held bool) {
 	v := t.viewOf(sight)
 	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit))
-	if !c.Status.Unproven || sight.State != state.AgentRunning || !v.runs(c.Active()) || v.Since == nil || t.Now().Sub(*v.Since) < window {
+	runs = sight.State == state.AgentRunning && v.runs(c.Active()) && v.Since != nil
+	return runs, runs && t.Now().Sub(*v.Since) >= window
+}
+
+// prove takes a version that nobody could watch for proven: its agent has held.
+func (t *tick) prove(ctx context.Context, c state.Config) {
+	if !c.Status.Unproven {
 		return
 	}
 	err := t.record(ctx, func(now *state.Config) {
@@ -245,5 +257,5 @@ func (t *tick) prove(ctx context.Context, c state.Config, sight transaction.Sigh
 		t.Log.Debug("it could not be recorded that the version is proven", "error", err)
 		return
 	}
-	t.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion, "window", window)
+	t.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion)
 }

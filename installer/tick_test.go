@@ -285,11 +285,11 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS}
 	must(t, c.Save(w.Paths.Config()))
 	var restarts uint32
-	sub := "running"
+	sub, up := "running", 24*time.Hour
 	tick := func() Report {
 		t.Helper()
 		w.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
-			u.NRestarts, u.SubState = restarts, sub
+			u.NRestarts, u.SubState, u.Since = restarts, sub, w.clock.Add(-up)
 			if sub != "running" {
 				u.ActiveState = "activating"
 			}
@@ -315,7 +315,18 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	if must(t, err); !slices.ContainsFunc(found, func(f Finding) bool { return f.Subject == "agent" && !f.OK }) {
 		t.Errorf("verify finds %+v", found)
 	}
-	sub, restarts = "running", 0 // somebody restarted it
+	sub, up, restarts = "running", time.Second, 41
+	if r := tick(); r.Unstable == nil || r.Unstable.Count != 3 {
+		t.Errorf("looked at between two crashes: %+v", r.Unstable)
+	}
+	if r := tick(); r.Unstable == nil || r.Unstable.Count != 3 {
+		t.Errorf("looked at again before the next crash: %+v", r.Unstable)
+	}
+	restarts = 0 // somebody restarted it
+	if r := tick(); r.Unstable == nil {
+		t.Error("stable before the health window is over")
+	}
+	up = time.Hour
 	if r := tick(); r.State != StatePinned || r.Unstable != nil {
 		t.Errorf("at the end: %s, %+v", r.State, r.Unstable)
 	}
