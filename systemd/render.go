@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"teleport-update/internal/layout"
 	"text/template"
@@ -50,11 +51,7 @@ func (u Units) Files() ([]UnitFile, error) {
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"),
 		u.mounts(),
 		"teleport-update-recover.service"}
-	files := []UnitFile{
-		{Name: recoverUnit, WantedBy: "multi-user.target"},
-		{Name: "teleport-update.service"},
-		{Name: timerUnit, WantedBy: "timers.target"},
-	}
+	files := slices.Clone(ownUnits)
 	for i := range files {
 		content := bytes.NewBufferString(mark + "\n")
 		if err := unitTemplates.ExecuteTemplate(content, files[i].Name+".tmpl", values); err != nil {
@@ -69,6 +66,13 @@ const (
 	timerUnit   = "teleport-update.timer"
 	recoverUnit = "teleport-update-recover.service"
 )
+
+// ownUnits have no content yet: that depends on the folders.
+var ownUnits = []UnitFile{
+	{Name: recoverUnit, WantedBy: "multi-user.target"},
+	{Name: "teleport-update.service"},
+	{Name: timerUnit, WantedBy: "timers.target"},
+}
 
 // Timer is the name of the timer among them.
 func (u Units) Timer() string { return timerUnit }
