@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"teleport-update/internal/layout"
 	"text/template"
 	"unicode"
@@ -16,10 +17,13 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-var unitTemplates = template.Must(template.New("").Funcs(template.FuncMap{
-	"quote": quote,
-	"plain": plain,
-}).ParseFS(templateFiles, "templates/*.tmpl"))
+// unitTemplates are parsed where they are needed: hardly a run of the timer writes a unit.
+var unitTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"quote": quote,
+		"plain": plain,
+	}).ParseFS(templateFiles, "templates/*.tmpl"))
+})
 
 // mark is the first line of every unit file of ours. One without it belongs to
 // somebody else and is not touched.
@@ -54,7 +58,7 @@ func (u Units) Files() ([]UnitFile, error) {
 	files := slices.Clone(ownUnits)
 	for i := range files {
 		content := bytes.NewBufferString(mark + "\n")
-		if err := unitTemplates.ExecuteTemplate(content, files[i].Name+".tmpl", values); err != nil {
+		if err := unitTemplates().ExecuteTemplate(content, files[i].Name+".tmpl", values); err != nil {
 			return nil, fmt.Errorf("render %s: %w", files[i].Name, err)
 		}
 		files[i].Content = content.Bytes()
