@@ -11,7 +11,7 @@ import (
 // Whoever goes through many hosts sleeps now and then. The clock of the bubble goes on only
 // while everybody sleeps: to yield the processor does not move it.
 func TestOthersGoOnWhileManyHostsAreGoneThrough(t *testing.T) {
-	const hosts, atMost = 10_000, 2_000
+	const hosts, atMost = 20_000, 5_000
 	table := New(Limits{Hosts: hosts, Words: 10})
 	for i := range hosts {
 		if err := table.Put(&Entry{Host: rollout.Host{ID: id(i)}}); err != nil {
