@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"regexp"
+	"sync"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -20,8 +21,10 @@ var errNoIdentity = errors.New("it names no host and no cluster")
 const maxIdentity = 1 << 20
 
 // hostAndCluster is the name in a certificate of an agent: its host's UUID, and the
-// cluster that it joined.
-var hostAndCluster = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\..+$`)
+// cluster that it joined. It is compiled where it is needed: each run of the timer would do it.
+var hostAndCluster = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\..+$`)
+})
 
 // identified is who an agent is by its database.
 type identified struct {
@@ -52,7 +55,7 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 			return identified{}, errNoIdentity
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil || !hostAndCluster.MatchString(cert.Subject.CommonName) || found.name != "" && found.name != cert.Subject.CommonName {
+		if err != nil || !hostAndCluster().MatchString(cert.Subject.CommonName) || found.name != "" && found.name != cert.Subject.CommonName {
 			return identified{}, errNoIdentity
 		}
 		found.name = cert.Subject.CommonName

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"teleport-update/internal/space"
@@ -195,17 +196,22 @@ func (i *Installer) listFiles(ctx context.Context) ([]byte, error) {
 	return b.Bytes(), errors.Join(errs...)
 }
 
+// They are compiled where they are needed: each run of the timer would do it.
 var (
 	// environmentLine is a line of a unit with those that go on with it.
-	environmentLine = regexp.MustCompile(`(?m)^(\s*(?:Pass|Unset)?Environment\s*=)(?:.*\\\n)*.*$`)
+	environmentLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^(\s*(?:Pass|Unset)?Environment\s*=)(?:.*\\\n)*.*$`)
+	})
 	// secretWord is a flag or a setting whose value nobody else should know.
-	secretWord = regexp.MustCompile(`(?i)([\w.-]*(?:token|password|passwd|secret|credential|private[_-]?key|auth(?:orization)?)[\w.-]*["']?\s*[=:]\s*|--[\w-]*(?:token|password|secret)\s+)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?[^\s,;"']+)`)
+	secretWord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)([\w.-]*(?:token|password|passwd|secret|credential|private[_-]?key|auth(?:orization)?)[\w.-]*["']?\s*[=:]\s*|--[\w-]*(?:token|password|secret)\s+)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?[^\s,;"']+)`)
+	})
 )
 
 // scrub takes out what may be a secret, whoever wrote it.
 func scrub(text []byte) []byte {
-	text = environmentLine.ReplaceAll(text, []byte("$1 (left out)"))
-	text = secretWord.ReplaceAll(text, []byte("${1}(left out)"))
+	text = environmentLine().ReplaceAll(text, []byte("$1 (left out)"))
+	text = secretWord().ReplaceAll(text, []byte("${1}(left out)"))
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
 		b.WriteString(webclient.Redact(line))

@@ -5,7 +5,9 @@ import (
 	"embed"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"teleport-update/internal/layout"
 	"text/template"
 	"unicode"
@@ -15,10 +17,13 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-var unitTemplates = template.Must(template.New("").Funcs(template.FuncMap{
-	"quote": quote,
-	"plain": plain,
-}).ParseFS(templateFiles, "templates/*.tmpl"))
+// unitTemplates are parsed where they are needed: hardly a run of the timer writes a unit.
+var unitTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"quote": quote,
+		"plain": plain,
+	}).ParseFS(templateFiles, "templates/*.tmpl"))
+})
 
 // mark is the first line of every unit file of ours. One without it belongs to
 // somebody else and is not touched.
@@ -50,14 +55,10 @@ func (u Units) Files() ([]UnitFile, error) {
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"),
 		u.mounts(),
 		"teleport-update-recover.service"}
-	files := []UnitFile{
-		{Name: recoverUnit, WantedBy: "multi-user.target"},
-		{Name: "teleport-update.service"},
-		{Name: timerUnit, WantedBy: "timers.target"},
-	}
+	files := slices.Clone(ownUnits)
 	for i := range files {
 		content := bytes.NewBufferString(mark + "\n")
-		if err := unitTemplates.ExecuteTemplate(content, files[i].Name+".tmpl", values); err != nil {
+		if err := unitTemplates().ExecuteTemplate(content, files[i].Name+".tmpl", values); err != nil {
 			return nil, fmt.Errorf("render %s: %w", files[i].Name, err)
 		}
 		files[i].Content = content.Bytes()
@@ -69,6 +70,13 @@ const (
 	timerUnit   = "teleport-update.timer"
 	recoverUnit = "teleport-update-recover.service"
 )
+
+// ownUnits have no content yet: that depends on the folders.
+var ownUnits = []UnitFile{
+	{Name: recoverUnit, WantedBy: "multi-user.target"},
+	{Name: "teleport-update.service"},
+	{Name: timerUnit, WantedBy: "timers.target"},
+}
 
 // Timer is the name of the timer among them.
 func (u Units) Timer() string { return timerUnit }

@@ -106,11 +106,7 @@ func (u Units) Erase() error {
 func (u Units) Folders() []string {
 	u = u.withDefaults()
 	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile()), filepath.Dir(u.ReportFile())}
-	files, err := u.Files()
-	if err != nil {
-		return dirs
-	}
-	for _, f := range files {
+	for _, f := range ownUnits {
 		if f.WantedBy != "" {
 			dirs = append(dirs, filepath.Join(u.ConfigDir, f.WantedBy+".wants"))
 		}

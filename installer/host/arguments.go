@@ -32,7 +32,11 @@ func (h *Host) unitOf(tree versions.Tree) ([]byte, error) {
 func (h *Host) kept(release []byte) []systemd.Argument {
 	before := systemd.UnitArguments(h.hostUnit())
 	if h.HasOriginals() {
-		o, err := h.readOriginals()
+		// The rest has a line for each program, and every run of the timer comes here.
+		var o struct {
+			Arguments []string `json:"arguments"`
+		}
+		err := h.decodeOriginals(&o)
 		if err != nil {
 			h.Log.Warn("the agent's arguments from before the first enable are not known", "error", err)
 		}

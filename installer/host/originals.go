@@ -62,11 +62,17 @@ func (h *Host) WriteOriginals(o Originals) error {
 }
 
 func (h *Host) readOriginals() (o Originals, err error) {
-	data, err := regular.Read(h.originalsFile(), state.MaxJournalSize, regular.NoLink|regular.Sealed)
-	if err == nil {
-		err = json.Unmarshal(data, &o)
-	}
+	err = h.decodeOriginals(&o)
 	return o, err
+}
+
+// decodeOriginals reads what is written down, or the part of it that is asked for.
+func (h *Host) decodeOriginals(into any) error {
+	data, err := regular.Read(h.originalsFile(), state.MaxJournalSize, regular.NoLink|regular.Sealed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
 }
 
 // Originals reads what is written down, where there is no way on without it.

@@ -76,11 +76,24 @@ func LockTelling(ctx context.Context, path string, patience time.Duration, waits
 		}
 		return LockTelling(ctx, path, patience, waits)
 	}
-	// Who holds it is a courtesy to the one who waits; failing to say it is no
-	// reason not to work.
-	_ = os.WriteFile(path, fmt.Appendf(nil, "process %d: %s %s, since %s\n", os.Getpid(),
-		filepath.Base(os.Args[0]), verb(os.Args), time.Now().UTC().Format(time.RFC3339)), 0o600)
+	tellHolder(path)
 	return func() { _ = l.Unlock() }, nil
+}
+
+// tellHolder writes down who holds a lock. That is a courtesy to the one who waits; failing
+// to is no reason not to work. The file is not emptied first: ext4 would begin to write
+// it to the disk at once.
+func tellHolder(path string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	n, err := fmt.Fprintf(f, "process %d: %s %s, since %s\n", os.Getpid(),
+		filepath.Base(os.Args[0]), verb(os.Args), time.Now().UTC().Format(time.RFC3339))
+	if info, statErr := f.Stat(); errors.Join(err, statErr) == nil && info.Size() > int64(n) {
+		_ = f.Truncate(int64(n))
+	}
 }
 
 // verb is the command of a command line: flags of the whole program, and their values,

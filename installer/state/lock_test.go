@@ -106,3 +106,21 @@ func TestTheHolderIsNamedByItsCommand(t *testing.T) {
 		}
 	}
 }
+
+func TestALockHasOneLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "update.lock")
+	for _, before := range []string{"", "process 1: x\n", strings.Repeat("process 1: of a longer line\n", 9)} {
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		unlock, err := Lock(t.Context(), path, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasPrefix(string(text), fmt.Sprintf("process %d: ", os.Getpid())) || strings.Index(string(text), "\n") != len(text)-1 {
+			t.Errorf("after %q the lock has %q, %v", before, text, err)
+		}
+	}
+}

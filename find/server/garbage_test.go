@@ -1,0 +1,53 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/store"
+)
+
+// crowdedStore has many hosts more than are written to it, and calls during with the last
+// of them.
+type crowdedStore struct {
+	store.Store
+	during func()
+}
+
+func (s crowdedStore) Scan(ctx context.Context, prefix string, f func(store.Item) bool) (store.Revision, error) {
+	for i := range manyHosts + 2 {
+		if i == manyHosts+1 {
+			s.during()
+		}
+		if !f(store.Item{Key: hostPrefix + hostUUID(i), Value: []byte("{}"), Revision: 1}) {
+			return 0, fmt.Errorf("host %d was not taken", i)
+		}
+	}
+	return s.Store.Scan(ctx, prefix, f)
+}
+
+// garbage is how much of it may gather, in percent of what lives.
+func garbage() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// The memory of many hosts would be there twice, and is the most while they are read.
+func TestLittleGarbageGathersWithManyHosts(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	w := newStoreWorld(t)
+	var reading uint64
+	r := w.reporting(newClock(), crowdedStore{w.store, func() { reading = garbage() }})
+	if reading > 20 || garbage() > 20 {
+		t.Errorf("%d %% of garbage while %d hosts are read, %d %% after that; want at most 20 %%", reading, r.fleet.Len(), garbage())
+	}
+	r.fleet.table.Forget(func(*fleet.Entry) bool { return true })
+	if err := r.fleet.Tick(t.Context()); err != nil || garbage() != 100 {
+		t.Errorf("%d %% of garbage without a host, %v; want 100 %%", garbage(), err)
+	}
+}
