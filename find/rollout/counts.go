@@ -123,25 +123,25 @@ type counter struct {
 	eligible func() [][]HostID
 }
 
-// place returns the group that a host is in, or why it is in none. A host without a
-// group of its own is in the last one.
-func (c *counter) place(h *Host) (at int, omitted string) {
-	at, known := c.places[h.Group]
+// place returns the group that a host is in, or why it is in none. A host whose group is
+// not known is in the last one.
+func (c *counter) place(h *Host) (at int, known bool, omitted string) {
+	at, known = c.places[h.Group]
 	if !known {
 		if c.r.Spec.Unmatched == Hold {
-			return -1, omitUnmatched
+			return -1, false, omitUnmatched
 		}
 		at = len(c.trials) - 1
 	}
-	return at, h.omitted(c.now)
+	return at, known, h.omitted(c.now)
 }
 
 // maxUnmatched bounds the names of groups that hosts can make up.
 const maxUnmatched = 100
 
 func (c *counter) host(h *Host) {
-	at, omitted := c.place(h)
-	if _, known := c.places[h.Group]; !known && h.Group != "" && omitted != omitAbsent && len(c.places) > 0 {
+	at, known, omitted := c.place(h)
+	if !known && h.Group != "" && omitted != omitAbsent && len(c.places) > 0 {
 		if _, there := c.counts.Unmatched[h.Group]; there || len(c.counts.Unmatched) < maxUnmatched {
 			c.counts.Unmatched[h.Group]++
 		}
@@ -242,7 +242,7 @@ func (c *counter) findEligible() [][]HostID {
 		lists[i] = make([]HostID, 0, n.Present-n.UpToDate)
 	}
 	for h := range c.fleet.All() {
-		if at, omitted := c.place(h); at >= 0 && omitted == "" && h.Version != c.r.Spec.TargetVersion {
+		if at, _, omitted := c.place(h); at >= 0 && omitted == "" && h.Version != c.r.Spec.TargetVersion {
 			lists[at] = append(lists[at], h.ID)
 		}
 	}

@@ -26,8 +26,9 @@ const (
 	seenLife = time.Hour
 	// HostLife is for how long a host is known that does not report.
 	HostLife = 14 * 24 * time.Hour
-	// hostsAtOnce is how many hosts are written together.
-	hostsAtOnce = 256
+	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
+	// are read.
+	hostsAtOnce, changesAtOnce = 256, 1000
 	// flushTime bounds a write for a host, which may have gone meanwhile.
 	flushTime = 10 * time.Second
 )
@@ -105,7 +106,7 @@ func (f *Fleet) Sync(ctx context.Context) error {
 	f.keep.syncing.Lock()
 	defer f.keep.syncing.Unlock()
 	for {
-		items, err := f.opts.Store.Changes(ctx, "agents/", f.keep.since, 1000)
+		items, upTo, err := f.opts.Store.Changes(ctx, "agents/", f.keep.since, changesAtOnce)
 		if err != nil {
 			return err
 		}
@@ -116,15 +117,13 @@ func (f *Fleet) Sync(ctx context.Context) error {
 				f.opts.Log.Error("a host that is in the store cannot be counted, and no group goes on", "error", err)
 			}
 		}
-		if len(items) < 1000 {
+		all := len(items) < changesAtOnce
+		if all {
 			f.synced = f.opts.Clock()
 		}
 		f.mu.Unlock()
-		if len(items) == 0 {
-			return nil
-		}
-		f.keep.since = items[len(items)-1].Revision
-		if len(items) < 1000 {
+		f.keep.since = upTo
+		if all {
 			return nil
 		}
 	}

@@ -27,13 +27,13 @@ func (s *hookedStore) Commit(ctx context.Context, c store.Change) ([]store.Revis
 	return revisions, err
 }
 
-func (s *hookedStore) Changes(ctx context.Context, prefix string, since store.Revision, limit int) ([]store.Item, error) {
-	items, err := s.Store.Changes(ctx, prefix, since, limit)
+func (s *hookedStore) Changes(ctx context.Context, prefix string, since store.Revision, limit int) ([]store.Item, store.Revision, error) {
+	items, upTo, err := s.Store.Changes(ctx, prefix, since, limit)
 	if hook := s.read; hook != nil {
 		s.read = nil
 		hook()
 	}
-	return items, err
+	return items, upTo, err
 }
 
 // attempt is a verdict of its own, of the same second as the others.

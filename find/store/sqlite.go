@@ -85,11 +85,16 @@ func (s *SQLite) Scan(ctx context.Context, prefix string, f func(Item) bool) (at
 }
 
 // Changes implements Store.
-func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, limit int) (items []Item, err error) {
-	err = s.do(ctx, func(c *sqlite3.Conn) error {
+func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, limit int) (items []Item, upTo Revision, err error) {
+	err = s.do(ctx, func(c *sqlite3.Conn) (err error) {
 		items = nil
+		tx := c.Begin()
+		defer tx.End(&err)
+		if upTo, err = revision(c); err != nil || upTo == since {
+			return err
+		}
 		// The plus has SQLite take the index of the revisions: there are few new ones.
-		return query(c, "SELECT key, value, revision FROM resources WHERE revision > ?1 AND +substr(key, 1, ?2) = ?3 ORDER BY revision LIMIT ?4",
+		err = query(c, "SELECT key, value, revision FROM resources WHERE revision > ?1 AND +substr(key, 1, ?2) = ?3 ORDER BY revision LIMIT ?4",
 			func(stmt *sqlite3.Stmt) error {
 				return errors.Join(stmt.BindInt64(1, int64(since)), stmt.BindInt(2, utf8.RuneCountInString(prefix)), stmt.BindText(3, prefix), stmt.BindInt(4, limit))
 			},
@@ -97,8 +102,15 @@ func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, lim
 				items = append(items, itemOf(stmt))
 				return true
 			})
+		if n := len(items); n > 0 && n == limit {
+			upTo = items[n-1].Revision
+		}
+		return err
 	})
-	return items, err
+	if err != nil {
+		return nil, None, err
+	}
+	return items, upTo, nil
 }
 
 // Put implements Store.

@@ -99,6 +99,32 @@ func TestListIsByPrefixAndInOrder(t *testing.T) {
 	}
 }
 
+// Who goes on from the revision that is returned sees every change once, and those of
+// others never again.
+func TestChangesAreSeenOnceAndInOrder(t *testing.T) {
+	s := openStore(t, newPath(t))
+	for _, key := range []string{"b/1", "a/2", "a/1", "b/2", "a/3", "b/3"} {
+		put(t, s, key, "", None)
+	}
+	put(t, s, "a/2", "again", 2)
+	put(t, s, "b/1", "again", 1)
+	since := None
+	for _, step := range []struct {
+		keys string
+		upTo Revision
+	}{{"a/1 a/3", 5}, {"a/2", 8}, {"", 8}} {
+		items, upTo, err := s.Changes(t.Context(), "a/", since, 2)
+		var keys []string
+		for _, item := range items {
+			keys = append(keys, item.Key)
+		}
+		if got := strings.Join(keys, " "); err != nil || got != step.keys || upTo != step.upTo {
+			t.Errorf("since %d: %q up to %d, %v; want %+v", since, got, upTo, err, step)
+		}
+		since = upTo
+	}
+}
+
 func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 	s := openStore(t, newPath(t))
 	for name, key := range map[string]string{"no key": "", "a long key": strings.Repeat("k", MaxKey+1), "control characters": "a\x00b", "bytes": "a\xff"} {

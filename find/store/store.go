@@ -39,8 +39,9 @@ type Store interface {
 	Scan(ctx context.Context, prefix string, f func(Item) bool) (Revision, error)
 	// Changes returns items whose keys start with the prefix and that have changed
 	// since a revision, in the order of their changes, at most limit. What was removed
-	// is not among them.
-	Changes(ctx context.Context, prefix string, since Revision, limit int) ([]Item, error)
+	// is not among them. It also returns the revision up to which these are all, to go
+	// on from: changes of others are not looked at twice.
+	Changes(ctx context.Context, prefix string, since Revision, limit int) ([]Item, Revision, error)
 	// Put sets the value under the key and returns its new revision. based is
 	// the revision of the item that the caller has seen, None where it has
 	// seen that there is none; anything else there is a *ConflictError.
