@@ -261,7 +261,7 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	if problems == nil {
 		problems = w.leftovers()
 		if w.takesOver != "" {
-			problems = append(problems, w.packageIsGone()...)
+			problems = slices.Concat(problems, w.packageIsGone(), w.packagesVersionIsKept())
 		}
 	}
 	if ends := w.endsOn(); problems == nil && !slices.Contains(ends, v) {
