@@ -220,8 +220,8 @@ func (t Transient) properties() []sdbus.Property {
 		set("IgnoreSIGPIPE", true),
 		// The exit code has to be there to be read: a client of the private socket
 		// cannot hold a reference to a unit, and one without references vanishes with
-		// its exit code as soon as it is inactive.
-		set("RemainAfterExit", true),
+		// its exit code as soon as it is inactive. Nobody reads that of one with After.
+		set("RemainAfterExit", t.After == ""),
 		set("OOMScoreAdjust", int32(transientScore)),
 	}
 	if t.After != "" {

@@ -34,6 +34,9 @@ type Host struct {
 	Log     *slog.Logger
 	Program string         // this program's own file, for the copy that the timer runs
 	Labels  selinux.Labels // of SELinux's, for programs
+	// TimerLater leaves the updater's own timer out until another updater is replaced: one
+	// of them is on at a time.
+	TimerLater bool
 }
 
 // configDir is where units are enabled.

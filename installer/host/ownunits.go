@@ -30,7 +30,7 @@ func (h *Host) OwnUnits() systemd.Units {
 		Agent:     h.Paths.AgentUnit(),
 	}
 	// Nothing of ours stops, enables or disables by its name what is theirs.
-	u.RecoveryOnly = Exists(othersDir) && u.OthersTimer()
+	u.RecoveryOnly = h.TimerLater || Exists(othersDir) && u.OthersTimer()
 	return u
 }
 

@@ -92,7 +92,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	j.Packages.Found = t.AgentPackages(ctx)
 	if t.req.Replace && t.OthersHere() {
-		j.Replaces = true
+		j.Replaces, t.TimerLater = true, true
 		if err := t.holdOthers(ctx, state.LockPatience); err != nil {
 			return err
 		}

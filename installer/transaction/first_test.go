@@ -63,3 +63,35 @@ func TestADamagedDatabaseIsPutBackWhenTheTargetFails(t *testing.T) {
 		}
 	}
 }
+
+// Where it cannot be put back, the target keeps all of the pair: the version before would
+// start on the database of the target.
+func TestADamagedDatabaseThatCannotBePutBackKeepsTheTargetWhole(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return downgrade(t, diesLate) }, Downgrade, "stop", 2, false).make(t)
+	const kept = "sqlite.db.damaged-20260101T000000Z"
+	must(t, os.Link(filepath.Join(m.Store.Dir, "1.1.0", "backup", "sqlite.db"), filepath.Join(filepath.Dir(m.db), kept)))
+	m.edit(func(j *state.Journal) { j.Database.Taken, j.Database.Damaged, j.Database.Aside = false, true, kept })
+	stops := 0
+	m.at("stop", func() error {
+		if stops++; stops > 1 {
+			return errNoAnswer
+		}
+		return nil
+	})
+	m.after = func(call string) error {
+		if call == "stop" && stops == 1 {
+			m.startUnit() // somebody starts the target again
+		}
+		return nil
+	}
+	err, _ := m.tick()
+	m.needsPerson(err, "put the damaged database back: stop the agent: ")
+	if err := m.sound(); err != nil {
+		t.Error(err)
+	}
+	m.calm()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.1.0")
+}

@@ -57,6 +57,7 @@ type model struct {
 
 	before, after func(call string) error // of each call: others act here, and calls fail
 	calls         []string
+	timers        func(verb, name string) // told of each start and stop of one
 
 	rows     map[int]row // written by the agent
 	wrong    []string    // what no updater may do
@@ -488,6 +489,13 @@ func (m *model) startUnit() {
 	}
 }
 
+func (m *model) timer(verb, name string) error {
+	if m.timers != nil {
+		m.timers(verb, name)
+	}
+	return nil
+}
+
 func (m *model) Restart(context.Context) error {
 	return m.call("restart", func() error { m.ends(); m.startUnit(); return nil })
 }
@@ -496,8 +504,10 @@ func (m *model) Disable(context.Context) error {
 	return m.call("disable", func() error { m.enabled = false; return nil })
 }
 
-func (m *model) StartTimer(context.Context, string, bool) error { return nil }
-func (m *model) StopTimer(context.Context, string) error        { return nil }
+func (m *model) StartTimer(_ context.Context, name string, _ bool) error {
+	return m.timer("start", name)
+}
+func (m *model) StopTimer(_ context.Context, name string) error { return m.timer("stop", name) }
 func (m *model) Close()                                         {}
 
 func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -239,6 +240,9 @@ func (m *model) settles(o outcome, err error, dead bool) {
 	m.t.Helper()
 	history := fmt.Sprintf("it ended with %v, killed %v, after %q", err, dead, m.calls)
 	m.calm()
+	if asks := []string{"stop", "start", "restart", "prove"}; m.failed && !slices.ContainsFunc(m.calls, func(call string) bool { return slices.Contains(asks, call) }) {
+		m.launch() // by systemd, which restarts what crashed
+	}
 	m.calls = nil
 	if m.down {
 		if err, _ := m.reboot(); err != nil {

@@ -50,6 +50,7 @@ func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duratio
 	if !t.j.Replaces {
 		return
 	}
+	t.TimerLater = true
 	if err := t.holdOthers(ctx, patience); err != nil {
 		t.Log.Warn("the transaction is closed without the lock of the updater that is replaced", "error", err)
 	}
@@ -57,6 +58,7 @@ func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duratio
 
 // releaseOthers gives the lock back.
 func (t *transaction) releaseOthers() {
+	t.TimerLater = false
 	if t.letOthers != nil {
 		t.letOthers()
 		t.letOthers = nil
@@ -89,6 +91,7 @@ func (t *transaction) replaceOthers(ctx context.Context) error {
 	if err := t.agent.DaemonReload(ctx); err != nil {
 		return err
 	}
+	t.TimerLater = false
 	if _, err := t.InstallUnits(ctx, t.agent); err != nil {
 		return err
 	}

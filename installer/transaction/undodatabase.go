@@ -144,7 +144,10 @@ func (u *undoing) canRestore(ctx context.Context) error {
 // may have touched it.
 func (u *undoing) restoreDatabase(ctx context.Context) error {
 	if name := u.j.Database.Aside; name != "" && !u.kept && u.j.reached("reload") {
-		return u.putAsideBack(ctx, name)
+		if err := u.putAsideBack(ctx, name); err != nil {
+			return u.cannotGoBack(ctx, fmt.Errorf("put the damaged database back: %w", err))
+		}
+		return nil
 	}
 	if u.kept || !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
@@ -183,13 +186,10 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 		}
 	}
 	db, err := u.database(ctx)
-	if err == nil {
-		err = db.PutBack(name)
-	}
 	if err != nil {
-		return fmt.Errorf("put the damaged database back: %w", err)
+		return err
 	}
-	return nil
+	return db.PutBack(name)
 }
 
 // moveFirstAside moves a database aside that is there now and was not when the transaction

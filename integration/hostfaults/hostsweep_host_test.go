@@ -39,6 +39,9 @@ func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 		w.save()
 		return w
 	}
+	if c.replaces != nil {
+		return newReplacedHost(t, c)
+	}
 	w := &sweptHost{scene: newScene(t), sweepCase: c}
 	w.Put(w.Program(scenes.Endat), "/root/endat")
 	w.Writes("wal", 20)
@@ -169,7 +172,15 @@ func (w *sweptHost) plant(s release.Spec) versions.Tree {
 func (w *sweptHost) save() {
 	w.T.Helper()
 	const script = `systemctl stop teleport; rm -rf /root/base; mkdir /root/base; cp -a --parents "$@" /root/base`
-	w.Must(append(append([]string{"sh", "-ec", script, "sh"}, sweptDirs...), packageFiles[w.takesOver]...)...)
+	w.Must(append(append([]string{"sh", "-ec", script, "sh"}, sweptDirs...), w.changed()...)...)
+}
+
+// changed is what the case may change beyond sweptDirs.
+func (w *sweptHost) changed() []string {
+	if w.replaces != nil {
+		return w.replaces.changed
+	}
+	return packageFiles[w.takesOver]
 }
 
 // Files are linked, not copied: the updater and systemd replace them, and never
@@ -197,9 +208,13 @@ echo "the agent does not start" >&2; exit 1
 
 func (w *sweptHost) reset() {
 	w.T.Helper()
-	w.Must(append(append(append([]string{"sh", "-ec", resetScript, "sh"}, sweptDirs...), "--"), packageFiles[w.takesOver]...)...)
+	w.Must(append(append(append([]string{"sh", "-ec", resetScript, "sh"}, sweptDirs...), "--"), w.changed()...)...)
 	if w.takesOver != "" {
 		w.process = w.AgentProcess()
+	}
+	if w.replaces != nil {
+		w.Must("rm", "-f", scenes.OthersActed)
+		w.Must("systemctl", "restart", w.replaces.timer)
 	}
 }
 
@@ -207,7 +222,7 @@ func (w *sweptHost) reset() {
 func (w *sweptHost) baseIsIntact() {
 	w.T.Helper()
 	for _, v := range []string{w.from.Version, w.to.Version} {
-		if v == w.from.Version && w.takesOver != "" {
+		if v == w.from.Version && (w.takesOver != "" || w.replaces != nil) {
 			continue // it never was one of the updater's
 		}
 		w.Must("sh", "-ec", "cd /root/base"+programs+"/"+v+" && grep -v '  edition$' /root/base"+store+"/"+v+"/manifest | sha256sum --quiet -c -")

@@ -31,6 +31,9 @@ func (w *sweptHost) whole(m moment) (v string, problems []string) {
 }
 
 func (w *sweptHost) look(m moment) (v string, problems []string) {
+	if w.replaces != nil {
+		return w.lookReplaced()
+	}
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	config, err := w.ReadFile(store + "/updates.yaml")
 	if found := activeVersion.FindSubmatch(config); found != nil {
@@ -105,6 +108,11 @@ func (w *sweptHost) agentIsWhole(v string) (problems []string) {
 		answers[name] = value
 	}
 	program := programs + "/" + v + "/bin/teleport"
+	if w.replaces != nil && v == w.from.Version {
+		program = w.replaces.agent
+		// One that was never stopped runs from a file that was put back.
+		answers["main"], answers["serving"] = strings.TrimSuffix(answers["main"], " (deleted)"), strings.TrimSuffix(answers["serving"], " (deleted)")
+	}
 	for _, want := range [][2]string{{"ActiveState", "active"}, {"main", program}, {"serving", program}, {"failed", ""}, {"switches", ""}} {
 		if got := answers[want[0]]; got != want[1] {
 			problems = append(problems, fmt.Sprintf("%s is %q, not %q", want[0], got, want[1]))

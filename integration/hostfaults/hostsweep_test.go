@@ -56,6 +56,7 @@ type sweepCase struct {
 	// takesOver: the agent was brought by such a package, and what is killed is the
 	// recovery of a first switch that had just been proven.
 	takesOver ospackage.Kind
+	replaces  *origin // the updater that the host has
 	// some and all are the strides in ordinary runs of the tests and in the
 	// campaign, if they are not the usual ones.
 	some, all int64
@@ -226,6 +227,8 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 			return true
 		}
 	}
+	var v string
+	var problems []string
 	if p.reboot {
 		s.reboots.Add(1)
 		if err := w.Kill(); err != nil {
@@ -235,7 +238,7 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 			w.T.Fatal(err)
 		}
 		w.process = ""
-		if _, problems := w.whole(afterBoot); problems != nil {
+		if v, problems = w.whole(afterBoot); problems != nil {
 			broken("after the boot: %s", strings.Join(problems, "; "))
 			return true
 		}
@@ -244,21 +247,21 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 			broken("the recovery ends with %d: %s", r.Code, r.Stderr)
 			return true
 		}
-		if _, problems := w.whole(afterRun); problems != nil {
+		if v, problems = w.whole(afterRun); problems != nil {
 			broken("after the recovery: %s", strings.Join(problems, "; "))
 			return true
 		}
 	}
-	r := w.Try(updater, "update")
+	r := w.Try(append([]string{updater}, w.asksAgain(v)...)...)
 	if codes := w.codes(); !slices.Contains(codes, r.Code) {
 		broken("the next run ends with %d, want one of %v: %s", r.Code, codes, r.Stderr)
 		return true
 	}
-	v, problems := w.whole(afterRun)
+	v, problems = w.whole(afterRun)
 	if problems == nil {
 		problems = w.leftovers()
 		if w.takesOver != "" {
-			problems = append(problems, w.packageIsGone()...)
+			problems = slices.Concat(problems, w.packageIsGone(), w.packagesVersionIsKept())
 		}
 	}
 	if ends := w.endsOn(); problems == nil && !slices.Contains(ends, v) {

@@ -174,3 +174,19 @@ func (w *sweptHost) packageIsGone() (problems []string) {
 	}
 	return problems
 }
+
+// packagesVersionIsKept tells what is missing of the version that the package brought: it
+// is the one to go back to.
+func (w *sweptHost) packagesVersionIsKept() (problems []string) {
+	if !strings.Contains(w.Read(store+"/updates.yaml"), "previous_version: "+scenes.OldVersion) {
+		problems = append(problems, "updates.yaml does not name the package's version as the previous one")
+	}
+	kept := store + "/" + scenes.OldVersion
+	if origin, _ := w.ReadFile(kept + "/origin"); !strings.HasPrefix(string(origin), string(w.takesOver)+" teleport "+scenes.OldVersion) {
+		problems = append(problems, fmt.Sprintf("the version of the package has the origin %q", origin))
+	}
+	if r := w.Try("sh", "-ec", `cd "$1"; [ -s manifest ]; sha256sum --quiet -c manifest`, "sh", kept); r.Code != 0 {
+		problems = append(problems, "the version of the package is not as its manifest says: "+r.Stdout+r.Stderr)
+	}
+	return problems
+}

@@ -53,20 +53,10 @@ func (s *Scene) InstallOwnUpdater(v string, more ...string) {
 	unpacked, bin := s.unpacked(v), OthersDir+"/versions/"+v+"/bin"
 	for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
 		s.Put(filepath.Join(unpacked, name), bin+"/"+name)
-	}
-	s.Check(s.WriteFile(bin+"/teleport-update", []byte(ownUpdater), 0o755))
-	for _, name := range []string{"teleport", "tsh", "tctl", "tbot", "teleport-update"} {
 		s.Must("ln", "-s", bin+"/"+name, LinkDir+"/"+name)
 	}
 	s.Write(PackagesUnit, release.Unit{Restart: "always", RestartDelay: 300 * time.Millisecond}.Text())
-	s.Write(OthersDir+"/update.yaml", "version: v1\nkind: update_config\nspec:\n  enabled: true\n  path: "+LinkDir+"\n"+strings.Join(append(more, ""), "\n")+
-		"status:\n  active:\n    version: "+v+"\n")
-	s.Write("/etc/systemd/system/teleport-update.service", "[Unit]\nDescription=Teleport auto-update service\n[Service]\nType=oneshot\nExecStart="+LinkDir+"/teleport-update update\n")
-	s.Write(OthersTimer, "[Unit]\nDescription=Teleport auto-update timer unit\n[Timer]\nOnActiveSec=1m\nOnUnitActiveSec=5m\n[Install]\nWantedBy=timers.target\n")
-	s.Write("/etc/systemd/system/teleport.service.d/teleport-update.conf", "[Service]\nEnvironment=TELEPORT_UPDATE_CONFIG_FILE="+OthersDir+"/update.yaml\nEnvironment=TELEPORT_UPDATE_INSTALL_DIR=/opt/teleport\n")
-	s.Write("/etc/needrestart/conf.d/teleport-update.conf", "$nrconf{override_rc}{qr(^teleport(_.+)?\\.service)} = 0;\n")
-	s.Must("systemctl", "daemon-reload")
-	s.Must("systemctl", "enable", "--now", "teleport-update.timer")
+	s.AddOwnUpdater(v, more...)
 	s.Must("systemctl", "enable", "--now", "teleport")
 	s.RunsFrom(bin + "/teleport")
 	host.Wait(s.T, Patience, func() error {
@@ -75,6 +65,22 @@ func (s *Scene) InstallOwnUpdater(v string, more ...string) {
 		}
 		return nil
 	})
+}
+
+// AddOwnUpdater brings Teleport's own updater to a host that has an agent.
+func (s *Scene) AddOwnUpdater(v string, more ...string) {
+	s.T.Helper()
+	program := OthersDir + "/versions/" + v + "/bin/teleport-update"
+	s.Check(s.WriteFile(program, []byte(ownUpdater), 0o755))
+	s.Must("ln", "-s", program, LinkDir+"/teleport-update")
+	s.Write(OthersDir+"/update.yaml", "version: v1\nkind: update_config\nspec:\n  enabled: true\n  path: "+LinkDir+"\n"+strings.Join(append(more, ""), "\n")+
+		"status:\n  active:\n    version: "+v+"\n")
+	s.Write("/etc/systemd/system/teleport-update.service", "[Unit]\nDescription=Teleport auto-update service\n[Service]\nType=oneshot\nExecStart="+LinkDir+"/teleport-update update\n")
+	s.Write(OthersTimer, "[Unit]\nDescription=Teleport auto-update timer unit\n[Timer]\nOnActiveSec=1m\nOnUnitActiveSec=5m\n[Install]\nWantedBy=timers.target\n")
+	s.Write("/etc/systemd/system/teleport.service.d/teleport-update.conf", "[Service]\nEnvironment=TELEPORT_UPDATE_CONFIG_FILE="+OthersDir+"/update.yaml\nEnvironment=TELEPORT_UPDATE_INSTALL_DIR=/opt/teleport\n")
+	s.Write("/etc/needrestart/conf.d/teleport-update.conf", "$nrconf{override_rc}{qr(^teleport(_.+)?\\.service)} = 0;\n")
+	s.Must("systemctl", "daemon-reload")
+	s.Must("systemctl", "enable", "--now", "teleport-update.timer")
 }
 
 // UpgradeDeb builds the stand-in for the package of teleport-upgrade (RFD 0109), which

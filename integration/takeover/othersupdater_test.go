@@ -156,6 +156,32 @@ func TestAFailedReplacementLeavesTheOtherUpdaterAsItWas(t *testing.T) {
 	s.othersManage()
 }
 
+// One that comes to a host of ours goes without a switch: the version is the wanted one.
+func TestAnUpdaterThatComesLaterIsReplacedWithoutASwitch(t *testing.T) {
+	s := &scene{scenes.Bare(t, host.Options{})}
+	s.Path = second
+	s.AptRepository(scenes.PackageOf(t, "teleport-update", scenes.PackageOld, "deb"))
+	s.Apt("install", "teleport-update")
+	s.Sound("1.0.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.AddOwnUpdater(scenes.OldVersion)
+	process := s.AgentProcess()
+	s.Fails(1, "managed by another updater (/opt/teleport/default/update.yaml)", second, "enable")
+	s.Must(second, "enable", "--replace-updater")
+	s.Serves("1.0.0")
+	if now := s.AgentProcess(); now != process {
+		t.Errorf("the agent was %s and is %s", process, now)
+	}
+	if there := s.there(); len(there) > 0 {
+		t.Errorf("of the other updater there is %q", there)
+	}
+	s.UpdaterInstalled(scenes.PackageOld)
+	s.Must("systemctl", "start", "teleport-update.service")
+	if s.Exists(scenes.OthersRan) {
+		t.Error("the timer's unit runs the other updater")
+	}
+}
+
 // Cut off before the version is proven, all is as it was; after that, the other updater
 // is gone in the end. Our timer, which would see to it, is not there.
 func TestAReplacementThatIsCutOffEndsWhole(t *testing.T) {

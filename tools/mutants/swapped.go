@@ -37,6 +37,11 @@ var pairs = []pair{
 	{"installer/transaction/commit.go", "finish", "Save", "close"},
 	{"installer/transaction/commit.go", "finish", "LinkUpdater", "close"},
 	{"installer/transaction/commit.go", "reconcile", "noteReconciled", "Repair"},
+
+	// Another updater: its timer is stopped while systemd knows it, and ours is on once
+	// its files are gone.
+	{"installer/transaction/replace.go", "replaceOthers", "StopTimer", "RemoveReplaced"},
+	{"installer/transaction/replace.go", "replaceOthers", "RemoveReplaced", "InstallUnits"},
 	{"installer/host/originals.go", "WriteOriginals", "MkdirAll", "WriteFile"},
 	{"installer/host/originals.go", "Disclaim", "DropSaved", "WriteOriginals"},
 	{"installer/host/host.go", "Repair", "Claim", "Link"},

@@ -1,0 +1,55 @@
+package transaction
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+)
+
+// The timer of another updater is stopped while its files are there, ours is started once
+// they are gone: no run of either meets the other.
+func TestOurTimerIsOnOnceTheOtherUpdaterIsGone(t *testing.T) {
+	all := scenes()
+	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(replacing) })].make(t)
+	theirs, ours := filepath.Join(m.Paths.UnitDir, "timers.target.wants", "theirs.timer"), m.OwnUnits().Timer()
+	var told []string
+	m.timers = func(verb, name string) {
+		if host.Exists(theirs) {
+			name += ", theirs is there"
+		}
+		told = append(told, verb+" "+name)
+	}
+	if err, _ := m.tick(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"stop theirs.timer, theirs is there", "start " + ours}; !slices.Equal(told, want) {
+		t.Errorf("systemd was told %q; want %q", told, want)
+	}
+	m.endsOn("1.1.0")
+}
+
+// What is removed is in the journal before: who goes on with it, and an uninstall, know all
+// of it.
+func TestAReplacementIsInTheJournalBeforeItsFirstChange(t *testing.T) {
+	all := scenes()
+	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(proven) })].make(t)
+	m.edit(func(j *state.Journal) { j.Replaces = true })
+	m.at("daemon-reload", func() error { // the first call after it
+		j, err := load(m.Paths.Journal())
+		must(t, err)
+		if j.Phase != replacing {
+			t.Errorf("the journal says %q", j.Phase)
+		}
+		return nil
+	})
+	if err, _ := m.tick(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(m.calls, "daemon-reload") {
+		t.Error("nothing was replaced")
+	}
+	m.endsOn("1.1.0")
+}
