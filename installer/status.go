@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -274,7 +275,7 @@ func (r Report) Text(w io.Writer) {
 		line("Unproven", "the agent was not running at the switch to this version")
 	}
 	for _, c := range r.Conditions {
-		if c.Type == GroupUnknown || c.Type == RestartPending || c.Type == VersionsLeft {
+		if slices.Contains([]ConditionType{GroupUnknown, TimerOff, RestartPending, VersionsLeft}, c.Type) {
 			line("Note", c.Message)
 		}
 	}

@@ -496,9 +496,10 @@ func (m *model) Disable(context.Context) error {
 	return m.call("disable", func() error { m.enabled = false; return nil })
 }
 
-func (m *model) StartTimer(context.Context, string, bool) error { return nil }
-func (m *model) StopTimer(context.Context, string) error        { return nil }
-func (m *model) Close()                                         {}
+func (m *model) StartTimer(context.Context, string, bool) error   { return nil }
+func (m *model) TimerOff(context.Context, string) (string, error) { return "", nil }
+func (m *model) StopTimer(context.Context, string) error          { return nil }
+func (m *model) Close()                                           {}
 
 func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, nil
