@@ -161,6 +161,10 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		states[r.State] = true
 		for _, c := range r.Conditions {
 			types[c.Type] = true
+			// A repair must not lift a hold; only what tells of a wait says how to end it.
+			if !slices.Contains([]ConditionType{Held, BackingOff, UpdateWaits}, c.Type) && strings.Contains(c.Message, "update --now") {
+				t.Errorf("%s: %s advises what lifts a hold: %s", name, c.Type, c.Message)
+			}
 		}
 		var example strings.Builder
 		r.Text(&example)
