@@ -5,6 +5,8 @@ package operator
 import (
 	"strings"
 	"testing"
+
+	"teleport-update/installer"
 )
 
 // On a host whose timer starts nothing each command says so, and with what the timer comes
@@ -77,5 +79,24 @@ func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
 	}
 	if out := s.Must(updater, "uninstall", "--dry-run"); strings.Contains(out, "served by the agent") {
 		t.Errorf("in another session it says\n%s", out)
+	}
+}
+
+// A run that cannot reach find does what needs none, and has not failed.
+func TestARunWithoutFindRepairsAllTheSame(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Breaks(badGateway)
+	s.Must("rm", linkDir+"/teleport")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the tick ends with %d:\n%s", code, s.Log(""))
+	}
+	if got := strings.TrimSpace(s.Must("readlink", linkDir+"/teleport")); got != programs+"/1.0.0/bin/teleport" {
+		t.Errorf("the link leads to %q", got)
+	}
+	s.StatusIs("waiting")
+	if r := s.Status(); r.Conditions[0].Type != installer.FindUnreachable {
+		t.Errorf("status: %+v", r.Conditions)
 	}
 }
