@@ -93,7 +93,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			u.Command, u.Environment, u.User = []string{"teleport", "start"}, []string{"HTTPS_PROXY=http://proxy"}, strconv.Itoa(os.Getuid())
 		}},
 		"jitter":        {c: enabled(nil), answer: wants12, ticks: state.Ticks{Waiting: &state.Waiting{PID: os.Getpid(), Start: procfs.Host().Process(os.Getpid()).Start, Until: noon.Add(time.Minute)}}},
-		"timer-off":     {c: enabled(nil), answer: wants11, timer: "teleport-update.timer is masked, and no run of the updater starts by itself: `systemctl unmask teleport-update.timer`, then `systemctl enable --now teleport-update.timer`"},
+		"timer-off":     {c: enabled(nil), answer: wants11, timer: "the updater's timer is masked, and no run starts by itself: `systemctl unmask teleport-update.timer`, then `systemctl enable --now teleport-update.timer`"},
 		"group-unknown": {c: enabled(nil), answer: strings.Replace(wants11, `{`, `{"group_unknown":true,`, 1)},
 		"behind":        {c: enabled(nil), answer: wants12},
 		"disabled":      {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},

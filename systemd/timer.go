@@ -34,14 +34,14 @@ func (c *Conn) TimerOff(ctx context.Context, name string) (string, error) {
 }
 
 func (u Unit) off() string {
-	const stops = "no run of the updater starts by itself"
+	const stops = "no run starts by itself"
 	switch {
 	case u.LoadState == "masked":
-		return fmt.Sprintf("%s is masked, and %s: `systemctl unmask %s`, then `systemctl enable --now %s`", u.Name, stops, u.Name, u.Name)
+		return fmt.Sprintf("the updater's timer is masked, and %s: `systemctl unmask %s`, then `systemctl enable --now %s`", stops, u.Name, u.Name)
 	case u.LoadState == "not-found":
-		return fmt.Sprintf("%s is missing, and %s: `teleport-update update` puts it back", u.Name, stops)
+		return fmt.Sprintf("the updater's timer is missing, and %s: `teleport-update update` puts it back", stops)
 	case u.ActiveState != "active":
-		return fmt.Sprintf("%s is stopped, and %s: `systemctl enable --now %s` starts it", u.Name, stops, u.Name)
+		return fmt.Sprintf("the updater's timer is stopped, and %s: `systemctl enable --now %s` starts it", stops, u.Name)
 	}
 	return ""
 }

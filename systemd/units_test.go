@@ -210,10 +210,10 @@ func TestATimerThatStartsNothingIsNamedWithItsRemedy(t *testing.T) {
 		want string
 	}{
 		{Unit{LoadState: "loaded", ActiveState: "active"}, ""},
-		{Unit{LoadState: "masked", ActiveState: "active"}, "x.timer is masked, and no run of the updater starts by itself: `systemctl unmask x.timer`, then `systemctl enable --now x.timer`"},
-		{Unit{LoadState: "loaded", ActiveState: "inactive"}, "x.timer is stopped, and no run of the updater starts by itself: `systemctl enable --now x.timer` starts it"},
-		{Unit{LoadState: "loaded", ActiveState: "failed"}, "x.timer is stopped, and no run of the updater starts by itself: `systemctl enable --now x.timer` starts it"},
-		{Unit{LoadState: "not-found", ActiveState: "inactive"}, "x.timer is missing, and no run of the updater starts by itself: `teleport-update update` puts it back"},
+		{Unit{LoadState: "masked", ActiveState: "active"}, "the updater's timer is masked, and no run starts by itself: `systemctl unmask x.timer`, then `systemctl enable --now x.timer`"},
+		{Unit{LoadState: "loaded", ActiveState: "inactive"}, "the updater's timer is stopped, and no run starts by itself: `systemctl enable --now x.timer` starts it"},
+		{Unit{LoadState: "loaded", ActiveState: "failed"}, "the updater's timer is stopped, and no run starts by itself: `systemctl enable --now x.timer` starts it"},
+		{Unit{LoadState: "not-found", ActiveState: "inactive"}, "the updater's timer is missing, and no run starts by itself: `teleport-update update` puts it back"},
 	} {
 		tc.u.Name = "x.timer"
 		if got := tc.u.off(); got != tc.want {

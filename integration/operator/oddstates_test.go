@@ -12,7 +12,7 @@ import (
 // On a host whose timer starts nothing each command says so, and with what the timer comes
 // back; nothing claims to repair what an administrator wants.
 func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
-	const off = "teleport-update.timer is masked, and no run of the updater starts by itself: `systemctl unmask teleport-update.timer`"
+	const off = "updater's timer is masked, and no run starts by itself: `systemctl unmask teleport-update.timer`"
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
@@ -42,7 +42,7 @@ func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
 	s.Must("systemctl", "mask", "--now", "teleport-update.timer")
 	says("update", "Teleport 1.0.0 is installed. The agent runs it.", off)
 	says("status", "Note:", off)
-	says("verify", "ok   timer: "+off)
+	says("verify", "ok   timer: the "+off)
 	says("pin", "The host stays on it until `teleport-update unpin`.", off)
 	s.Wants("1.1.0")
 	says("status --offline", "pinned")
@@ -50,10 +50,10 @@ func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
 	says("status", "the cluster wants 1.1.0", off)
 	says("unpin", "Teleport 1.0.0 is installed. The agent runs it.", off)
 	says("update --now", "Teleport 1.1.0 is installed. The agent runs it.", off)
-	says("rollback", "Teleport 1.0.0 is installed. The agent runs it.", "the host is held", off)
+	says("rollback", "Teleport 1.0.0 is installed. The agent runs it.", "The host is held", off)
 	s.Must("systemctl", "unmask", "teleport-update.timer")
 	s.Must("systemctl", "stop", "teleport-update.timer")
-	says("status", "teleport-update.timer is stopped")
+	says("status", "the updater's timer is stopped")
 	s.Must("systemctl", "enable", "--now", "teleport-update.timer")
 
 	// What is advised for an agent that differs from its unit does not end the hold.
