@@ -2,9 +2,9 @@
 
 GO      ?= go
 # The version that packages of the commit have, see packaging/version.go.
-COMMITS := v=$$(git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null) || \
-	v=$$(TZ=UTC0 git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0.0.0-git%cd.g%h 2>/dev/null) || v=0.0.0-dev; \
-	[ -z "$$(git status --porcelain --untracked-files=no 2>/dev/null)" ] || v=$$v.dirty; echo "$${v\#v}"
+COMMITS := v=$$(cat packaging/VERSION); \
+	case $$v in *-dev) id=$$(TZ=UTC0 git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=git%cd.g%h 2>/dev/null) && v=$${v%dev}$$id; esac; \
+	[ -z "$$(git status --porcelain --untracked-files=no 2>/dev/null)" ] || case $$v in *-*) v=$$v.dirty;; *) v=$$v-dirty; esac; echo "$$v"
 VERSION ?= $(shell $(COMMITS))
 BIN     := build/bin
 # The command line's own manual generator is not needed in the binaries. The second

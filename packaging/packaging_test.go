@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"teleport-update/internal/version"
 )
 
 func TestVersionsOfPackagesSortLikeThoseOfReleases(t *testing.T) {
@@ -50,13 +53,22 @@ func TestTheVersionIsTheCommits(t *testing.T) {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
-	file := filepath.Join(dir, "f")
-	if err := os.WriteFile(file, []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
+	file, named := filepath.Join(dir, "f"), filepath.Join(dir, "packaging", "VERSION")
+	write := func(path, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	commit := func() {
+		t.Helper()
+		git("add", ".")
+		git("commit", "--quiet", "--no-gpg-sign", "--message", "m")
+	}
+	write(file, "1")
+	write(named, "1.2.3-dev\n")
 	git("init", "--quiet")
-	git("add", "f")
-	git("commit", "--quiet", "--no-gpg-sign", "--message", "m")
+	commit()
 	says := func(pattern string) {
 		t.Helper()
 		v, date, err := Commit(t.Context(), dir)
@@ -81,15 +93,41 @@ func TestTheVersionIsTheCommits(t *testing.T) {
 			t.Errorf("the date is %v; want %v", date, want)
 		}
 	}
-	const commit = `0\.0\.0-git20260102030405\.g[0-9a-f]{12}`
-	says(commit)
-	git("tag", "v1.2.3-rc.1")
-	says(`1\.2\.3-rc\.1`)
-	git("tag", "--delete", "v1.2.3-rc.1")
-	if err := os.WriteFile(file, []byte("2"), 0o644); err != nil {
+	const next = `1\.2\.3-git20260102030405\.g[0-9a-f]{12}`
+	says(next)
+	git("tag", "v7.0.0") // which other clones have not
+	says(next)
+	write(file, "2")
+	says(next + `\.dirty`)
+	write(named, "1.2.3\n")
+	commit()
+	says(`1\.2\.3`)
+	write(file, "3")
+	says(`1\.2\.3-dirty`)
+}
+
+// A release has a section of its own, and what is built after it another version.
+func TestTheChangelogHasTheRelease(t *testing.T) {
+	named, err := os.ReadFile("VERSION")
+	if err != nil {
 		t.Fatal(err)
 	}
-	says(commit + `\.dirty`)
+	changelog, err := os.ReadFile("../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := regexp.MustCompile(`(?m)^## (Unreleased|(\S+) - \d{4}-\d\d-\d\d)$`).FindAllStringSubmatch(string(changelog), -1)
+	if len(sections) == 0 {
+		t.Fatal("the changelog has no section")
+	}
+	at, dev := strings.CutSuffix(strings.TrimSpace(string(named)), developing)
+	first := sections[0]
+	if !dev && first[2] != at {
+		t.Errorf("VERSION is %s, and the changelog begins with %s", at, first[1])
+	}
+	if dev && (first[1] != "Unreleased" || len(sections) > 1 && version.Compare(at, sections[1][2]) <= 0) {
+		t.Errorf("VERSION leads to %s; the changelog has %q", at, sections)
+	}
 }
 
 // What a person types is in the manual and in the completions of each shell.

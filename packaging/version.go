@@ -3,7 +3,9 @@ package packaging
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -11,8 +13,15 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Commit returns the version and the time of what is checked out in a folder:
-// the version of the commit's tag, or one that is older than every release and
+// versionFile names the release that this source is, or with developing at its end the
+// one that it leads to. It is a file, not a tag: clones and archives have no tags.
+const (
+	versionFile = "packaging/VERSION"
+	developing  = "-dev"
+)
+
+// Commit returns the version and the time of what is checked out in a folder: that of
+// a release, or one that is older than the next release, newer than the last one, and
 // grows with the commit's time.
 func Commit(ctx context.Context, dir string) (v string, date time.Time, err error) {
 	git := func(args ...string) (string, error) {
@@ -31,21 +40,26 @@ func Commit(ctx context.Context, dir string) (v string, date time.Time, err erro
 		return "", time.Time{}, err
 	}
 	date = time.Unix(n, 0).UTC()
-	if tag, err := git("describe", "--tags", "--exact-match", "--match", "v[0-9]*"); err == nil {
-		v = strings.TrimPrefix(tag, "v")
-	} else {
-		hash, err := git("rev-parse", "--short=12", "HEAD")
-		if err != nil {
-			return "", time.Time{}, err
-		}
-		v = fmt.Sprintf("0.0.0-git%s.g%s", date.Format("20060102150405"), hash)
+	hash, err := git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return "", time.Time{}, err
 	}
 	changes, err := git("status", "--porcelain", "--untracked-files=no")
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	if changes != "" {
+	named, err := os.ReadFile(filepath.Join(dir, versionFile))
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	v = strings.TrimSpace(string(named))
+	if next, ok := strings.CutSuffix(v, developing); ok {
+		v = fmt.Sprintf("%s-git%s.g%s", next, date.Format("20060102150405"), hash)
+	}
+	if changes != "" && strings.Contains(v, "-") {
 		v += ".dirty"
+	} else if changes != "" {
+		v += "-dirty"
 	}
 	return v, date, checkVersion(v)
 }
