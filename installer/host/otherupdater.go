@@ -157,13 +157,19 @@ func (h *Host) CheckPutBack(b Originals) error {
 }
 
 // PutBackReplaced puts back what is left of an updater that was replaced: what came with
-// a package is not there any more. It returns what.
+// a package is not there any more, and what has come since, as with that updater itself,
+// stays. It returns what.
 func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
 	b, err := h.readOriginals()
 	if err != nil {
 		return nil, nil // there is none, or PutBack said so
 	}
 	for _, c := range b.Replaced {
+		now, err := beforeOf(c.Path)
+		if err != nil || now != (state.Before{}) && now != c.Before {
+			h.Log.Warn("a part of the updater that was here before is not put back: something else is in its place", "file", c.Path)
+			continue
+		}
 		program := c.Path
 		if c.Before.Link != "" {
 			program = c.Before.Link
@@ -174,6 +180,7 @@ func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
 		}
 		back = append(back, c)
 	}
+	back = Begun(back, h.Paths.Original())
 	return back, RevertLinks(back, h.Paths.Original())
 }
 

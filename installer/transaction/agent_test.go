@@ -1,6 +1,8 @@
 package transaction
 
 import (
+	"errors"
+	"reflect"
 	"teleport-update/installer/state"
 	"teleport-update/systemd"
 	"testing"
@@ -52,5 +54,25 @@ func TestHealthWindow(t *testing.T) {
 				t.Errorf("got %v; want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestEachCallOfAnUnreachableSystemdFails(t *testing.T) {
+	why := errors.New("it does not answer")
+	agent := reflect.ValueOf(unreachable{why: why})
+	calls := reflect.TypeFor[Agent]()
+	for n := range calls.NumMethod() {
+		name, call := calls.Method(n).Name, agent.MethodByName(calls.Method(n).Name)
+		if call.Type().NumOut() == 0 || name == "Prove" { // nothing starts at boot
+			continue
+		}
+		var in []reflect.Value
+		for i := range call.Type().NumIn() {
+			in = append(in, reflect.Zero(call.Type().In(i)))
+		}
+		out := call.Call(in)
+		if err, _ := out[len(out)-1].Interface().(error); err != why {
+			t.Errorf("%s ends with %v", name, err)
+		}
 	}
 }

@@ -173,10 +173,14 @@ func packageUnit(digests map[string]string, name string) ([]byte, error) {
 	return nil, errors.New("it has no unit for the agent")
 }
 
-// withPaths returns a unit in which programs have other paths; they come in pairs.
+// withPaths returns a unit in which programs have other paths; they come in pairs. An empty
+// one is not known, as where no systemd runs: each space would be one of it.
 func withPaths(unit []byte, paths []string) []byte {
 	var words []string
 	for pair := range slices.Chunk(paths, 2) {
+		if pair[0] == "" {
+			continue
+		}
 		for _, end := range []string{" ", "\n"} {
 			words = append(words, pair[0]+end, pair[1]+end)
 		}

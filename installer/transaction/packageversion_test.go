@@ -50,7 +50,7 @@ func TestTheAgentOfBeforeIsFoundThoughOurLinksAreInItsPlace(t *testing.T) {
 func TestAPackagesUnitStartsTheLinks(t *testing.T) {
 	unit := "[Service]\nExecStartPre=/opt/t/bin/teleport version\nExecStart=/opt/t/bin/teleport start --fips\nExecReload=/opt/t/bin/teleport-reload\nExecStop=/opt/t/bin/teleport"
 	want := "[Service]\nExecStartPre=/l/teleport version\nExecStart=/l/teleport start --fips\nExecReload=/opt/t/bin/teleport-reload\nExecStop=/opt/t/bin/teleport"
-	if got := withPaths([]byte(unit), []string{"/opt/t/bin/teleport", "/l/teleport", "/opt/t/bin/tsh", "/l/tsh"}); string(got) != want {
+	if got := withPaths([]byte(unit), []string{"/opt/t/bin/teleport", "/l/teleport", "", "/l/teleport", "/opt/t/bin/tsh", "/l/tsh"}); string(got) != want {
 		t.Errorf("the unit is\n%s\nwant\n%s", got, want)
 	}
 }

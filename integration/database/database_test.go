@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,8 +201,8 @@ func TestTheDatabaseIsFoundWhereTheAgentKeepsIt(t *testing.T) {
 func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")
-	// It fails when it was asked long enough whether it is ready: time to take the
-	// backup away.
+	// It fails when it was asked long enough whether it is ready: not before the backup
+	// is taken away.
 	s.Release(release.Spec{Version: "1.1.0", Variant: stamp.NeverReady})
 	s.Writes("wal", 100)
 	s.RunsOn("1.0.0", "--health-window", "1s", "--ready-url", scenes.ReadyURL)
@@ -209,8 +210,10 @@ func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	s.Wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.Reaches(update, "switched")
+	s.Signals(syscall.SIGSTOP)
 	backup := store + "/1.0.0/backup"
 	s.Must("mv", backup, "/root/backup")
+	s.Signals(syscall.SIGCONT)
 	s.Ends(update, 4)
 	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.1.0/bin/teleport") })
 	s.LinkedFiles("1.1.0")

@@ -33,7 +33,7 @@ echo "unit=$(timeout 10 systemctl show teleport.service -p ActiveState --value 2
 echo "link=$(readlink $LINKS/teleport)"
 echo "phase=$(sed -n 's/^ *"phase": "\(.*\)",$/\1/p' $STORE/journal.json 2>/dev/null)"
 echo "active=$(sed -n 's/^ *active_version: *//p' $STORE/updates.yaml 2>/dev/null)"
-echo "database=$(sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db "PRAGMA user_version; PRAGMA integrity_check(1);
+echo "database=$(timeout 60 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db "PRAGMA user_version; PRAGMA integrity_check(1);
 	SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name='rows'; SELECT version || ' ' || count(*) FROM rows GROUP BY version" 2>&1 | tr '\n' ' ')"
 `
 

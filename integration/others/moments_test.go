@@ -21,7 +21,7 @@ const theAction = "ACTION"
 // the database and left.
 const inMidWatch = `for i in $(seq 1 3000); do
 	[ "$(readlink /proc/$(cat $PIDFILE)/exe)" = $PROGRAMS/$NEW/bin/teleport ] && break
-	[ "$(sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version')" = 2 ] && [ $NEW = ` + dies + ` ] && break
+	[ "$(timeout 60 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version')" = 2 ] && [ $NEW = ` + dies + ` ] && break
 	sleep 0.01
 done
 `

@@ -114,7 +114,9 @@ func TestAnUpdaterThatEndsByItselfIsNotRecovered(t *testing.T) {
 	s.Wants("1.1.0")
 	update := s.Background(host.Command{Args: []string{updater, "update"}})
 	s.Watched("1.1.0")
+	s.Signals(syscall.SIGSTOP)
 	s.Must("chmod", "664", store+"/updates.yaml")
+	s.Signals(syscall.SIGCONT)
 	r, err := update.Wait()
 	s.Check(err)
 	if got := s.Phase(); r.Code != 4 || got != "proven" || strings.Contains(r.Stderr, "closing a transaction") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"teleport-update/integration/agent/stamp"
@@ -76,7 +77,15 @@ func TestTeleportsOwnUpdaterIsReplaced(t *testing.T) {
 	run := s.Show("teleport", "InvocationID")
 	enable := s.Background(host.Command{Args: []string{second, "enable", "--replace-updater", "--health-window", "6s"}})
 	s.Reaches(enable, "switched")
+	s.Signals(syscall.SIGSTOP)
 	s.Must("systemctl", "start", "--no-block", "teleport-update.service")
+	host.Wait(t, patience, func() error {
+		if got := s.Show("teleport-update.service", "ActiveState"); got != "activating" {
+			return fmt.Errorf("the run of the other updater is %s", got)
+		}
+		return nil
+	})
+	s.Signals(syscall.SIGCONT)
 	s.Ends(enable, 0)
 	host.Wait(t, patience, func() error {
 		if !s.Exists(scenes.OthersRan) {

@@ -13,22 +13,31 @@ import (
 
 // Offsets in struct seccomp_data, of little-endian machines.
 const (
-	offsetCall = 0
-	offsetArch = 4
-	offsetArgs = 16
+	offsetCall        = 0
+	offsetArch        = 4
+	offsetInstruction = 8
+	offsetArgs        = 16
 )
 
 // cloning are the ioctls that write to a file.
 var cloning = []uint32{unix.FICLONE, unix.FICLONERANGE}
 
+// runtimeWrite is where the Go runtime has its own write, and writeSize how long at most it is.
+// It writes to wake a thread that polls, and why it gives up; on a thread that has the filter and no
+// tracer, the one would fail, and so would the other: the process would end without a word.
+func runtimeWrite() uintptr
+
+const writeSize = 32
+
 // filter hands over the calls in question to the tracer and lets all others
 // pass. Opens that only read pass, too, unless lookups count.
 func filter(calls map[int]signature, lookups bool) []unix.SockFilter {
 	const (
-		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		anyOf = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-		leave = unix.BPF_RET | unix.BPF_K
+		load    = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		atLeast = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+		anyOf   = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+		leave   = unix.BPF_RET | unix.BPF_K
 	)
 	pass := unix.SockFilter{Code: leave, K: unix.SECCOMP_RET_ALLOW}
 	trace := unix.SockFilter{Code: leave, K: unix.SECCOMP_RET_TRACE}
@@ -49,6 +58,17 @@ func filter(calls map[int]signature, lookups bool) []unix.SockFilter {
 		}
 		// What to do about this call, skipped for all others.
 		do := []unix.SockFilter{trace}
+		if nr == unix.SYS_WRITE {
+			begin := uint64(runtimeWrite())
+			do = []unix.SockFilter{
+				{Code: load, K: offsetInstruction + 4},
+				{Code: equal, K: uint32(begin >> 32), Jf: 3},
+				{Code: load, K: offsetInstruction},
+				{Code: atLeast, K: uint32(begin), Jf: 1},
+				{Code: atLeast, K: uint32(begin) + writeSize, Jf: 1},
+				trace, pass,
+			}
+		}
 		if flags, ok := flagsOf[nr]; ok && !lookups {
 			do = []unix.SockFilter{arg(flags), {Code: anyOf, K: writing, Jf: 1}, trace, pass}
 		} else if nr == unix.SYS_IOCTL {

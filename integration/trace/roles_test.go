@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The programs that are traced are this test's own binary in one of these roles.
@@ -17,6 +18,7 @@ var roles = map[string]func() error{
 	"spins": spins,
 	"plain": plain,
 	"chats": chats,
+	"wakes": wakes,
 }
 
 const roleVariable = "TRACE_TEST_ROLE"
@@ -163,4 +165,25 @@ func chats() error {
 		os.Exit(7)
 	}
 	return err
+}
+
+// wakes has the runtime write on a thread that has the filter and nobody who traces it, as that
+// of the tracer: it wakes a thread that polls.
+func wakes() error {
+	r, _, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	go func() { _, _ = r.Read(make([]byte, 1)) }() // so that a thread polls
+	runtime.LockOSThread()
+	if err := install(filter(known(false), false)); err != nil {
+		return err
+	}
+	for n := range 100 {
+		// Each ends before all the others, of which the thread that polls has to know.
+		time.AfterFunc(time.Hour-time.Duration(n)*time.Second, func() {})
+		time.Sleep(time.Millisecond)
+	}
+	print("still here")
+	return nil
 }

@@ -260,6 +260,17 @@ func TestInputOutputAndExitCodePass(t *testing.T) {
 	}
 }
 
+func TestTheRuntimeWritesOnTheThreadOfTheTracer(t *testing.T) {
+	t.Parallel()
+	c := inRole("wakes", t.TempDir())
+	cmd := exec.Command(c.Argv[0])
+	cmd.Env = c.Env
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(out) != "still here" {
+		t.Errorf("ended with %v: %q", err, out)
+	}
+}
+
 func TestARunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
