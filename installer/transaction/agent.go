@@ -224,16 +224,17 @@ type unreachable struct {
 	why error
 }
 
-func (u unreachable) Look(context.Context) (Sight, error)            { return Sight{}, u.why }
-func (u unreachable) Stopping(context.Context) (bool, error)         { return false, u.why }
-func (u unreachable) Stop(context.Context, manner) error             { return u.why }
-func (u unreachable) DaemonReload(context.Context) error             { return u.why }
-func (u unreachable) ResetFailed(context.Context) error              { return u.why }
-func (u unreachable) Start(context.Context) error                    { return u.why }
-func (u unreachable) Restart(context.Context) error                  { return u.why }
-func (u unreachable) Disable(context.Context) error                  { return u.why }
-func (u unreachable) StartTimer(context.Context, string, bool) error { return u.why }
-func (u unreachable) StopTimer(context.Context, string) error        { return u.why }
+func (u unreachable) Look(context.Context) (Sight, error)              { return Sight{}, u.why }
+func (u unreachable) TimerOff(context.Context, string) (string, error) { return "", u.why }
+func (u unreachable) Stopping(context.Context) (bool, error)           { return false, u.why }
+func (u unreachable) Stop(context.Context, manner) error               { return u.why }
+func (u unreachable) DaemonReload(context.Context) error               { return u.why }
+func (u unreachable) ResetFailed(context.Context) error                { return u.why }
+func (u unreachable) Start(context.Context) error                      { return u.why }
+func (u unreachable) Restart(context.Context) error                    { return u.why }
+func (u unreachable) Disable(context.Context) error                    { return u.why }
+func (u unreachable) StartTimer(context.Context, string, bool) error   { return u.why }
+func (u unreachable) StopTimer(context.Context, string) error          { return u.why }
 func (u unreachable) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, u.why
 }
