@@ -12,35 +12,50 @@ func (r Report) Closing(configured bool) string {
 	if r.VersionInstalled == nil {
 		return "No version of Teleport is installed by the updater. `teleport-update enable` installs the one that the cluster wants."
 	}
+	var first ConditionType // none: the host is well
+	if len(r.Conditions) > 0 && r.State != StateIdle {
+		first = r.Conditions[0].Type
+	}
 	say := []string{"Teleport " + *r.VersionInstalled + " is installed."}
-	first := r.State
+	if r.Agent.PID != nil && !slices.ContainsFunc(r.Conditions, func(c Condition) bool { return slices.Contains(agentInDoubt, c.Type) }) {
+		say = append(say, "The agent runs it.")
+	}
+	asked := true // the timer asks the cluster
 	for _, c := range r.Conditions {
-		switch c.Type {
-		case AgentNotStarted:
+		switch {
+		case c.Type == AgentNotStarted:
 			start := "`systemctl enable --now teleport` starts it."
 			if !configured {
 				start = "write /etc/teleport.yaml, then `systemctl enable --now teleport`."
 			}
 			say = append(say, "The agent is not running: "+start)
-		case AgentDown, AgentUnstable, AgentOtherVersion, TransactionOpen, RecordsBroken, GroupUnknown, RestartPending:
+		case c.Type == UpdatesDisabled && c.Type == first:
+			say = append(say, "Updates are off: `teleport-update enable` turns them on.")
+		case c.Type == Pinned && c.Type == first:
+			say = append(say, "The host stays on it until `teleport-update unpin`.")
+		case c.Type == first, slices.Contains(alwaysSaid, c.Type):
 			say = append(say, sentence(c.Message))
 		}
+		asked = asked && c.Type != TimerOff
 	}
-	if (len(say) == 1 || r.State == StateIdle) && r.Agent.PID != nil {
-		say = slices.Insert(say, 1, "The agent runs it.")
-	}
-	switch first {
-	case StateDisabled:
-		say = append(say, "Updates are off: `teleport-update enable` turns them on.")
-	case StatePinned:
-		say = append(say, "The host stays on it until `teleport-update unpin`.")
-	case StateHeld, StateBackingOff, StateFailing:
-		say = append(say, sentence(r.Explanation))
-	case StateIdle:
+	switch {
+	case !asked:
+	case r.State == StateIdle && r.Agent.ActiveState == nil && r.Agent.Error == nil:
+		say = append(say, "The timer follows the cluster once systemd runs on this host.")
+	case r.State == StateIdle:
 		say = append(say, "The timer follows the cluster, and looks every ten minutes.")
+	case first == TargetUnknown:
+		say = append(say, "The next run of the timer asks, `teleport-update update` asks at once.")
 	}
 	return strings.Join(say, " ")
 }
+
+// agentInDoubt are conditions with which nobody can say that the agent runs the
+// version.
+var agentInDoubt = []ConditionType{RecordsBroken, TransactionRunning, TransactionOpen, AgentUnstable, AgentDown, AgentOtherVersion, AgentNotStarted}
+
+// alwaysSaid are conditions that a person hears of after each command, whatever is graver.
+var alwaysSaid = []ConditionType{RecordsBroken, TransactionOpen, AgentUnstable, AgentDown, AgentOtherVersion, TargetNone, GroupUnknown, TimerOff, RestartPending}
 
 // sentence begins with a capital and ends with a stop.
 func sentence(s string) string {

@@ -6,8 +6,9 @@ func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
 	installed := func(s State, c ...Condition) Report {
 		v, pid := "17.2.1", 7
 		r := Report{VersionInstalled: &v, State: s, Conditions: c}
-		if s == StateIdle || s == StatePinned || s == StateHeld || s == StateDisabled {
-			r.Agent.PID = &pid
+		up := "active"
+		if s == StateIdle || s == StatePinned || s == StateHeld || s == StateDisabled || len(c) > 0 && c[0].Type == UpdateWaits {
+			r.Agent.PID, r.Agent.ActiveState = &pid, &up
 		}
 		if len(c) > 0 {
 			r.Explanation = c[0].Message
@@ -31,6 +32,16 @@ func TestACommandEndsWithWhatIsTrueAndWhatComesNext(t *testing.T) {
 		{installed(StateHeld, Condition{Type: Held, Message: "the host is held"}), true, "Teleport 17.2.1 is installed. The agent runs it. The host is held."},
 		{installed(StateDisabled, Condition{Type: UpdatesDisabled, Message: "x"}), true, "Teleport 17.2.1 is installed. The agent runs it. Updates are off: `teleport-update enable` turns them on."},
 		{installed(StateNeedsAttention, Condition{Type: AgentDown, Message: "the agent does not run"}), true, "Teleport 17.2.1 is installed. The agent does not run."},
+		{installed(StateWaiting, Condition{Type: UpdateWaits, Message: "the cluster wants 17.3.0"}), true, "Teleport 17.2.1 is installed. The agent runs it. The cluster wants 17.3.0."},
+		{installed(StateWaiting, Condition{Type: TargetUnknown, Message: "it is not known"}), true,
+			"Teleport 17.2.1 is installed. It is not known. The next run of the timer asks, `teleport-update update` asks at once."},
+		{installed(StateNeedsAttention, Condition{Type: TargetRefused, Message: "refused"}), true, "Teleport 17.2.1 is installed. Refused."},
+		{installed(StateFailing, Condition{Type: RunsFail, Message: "runs fail"}, Condition{Type: Pinned, Message: "x"}), true, "Teleport 17.2.1 is installed. Runs fail."},
+		{installed(StateIdle, Condition{Type: TimerOff, Message: "the timer is masked"}), true, "Teleport 17.2.1 is installed. The agent runs it. The timer is masked."},
+		{installed(StateHeld, Condition{Type: Held, Message: "the host is held"}, Condition{Type: TimerOff, Message: "the timer is masked"}), true,
+			"Teleport 17.2.1 is installed. The agent runs it. The host is held. The timer is masked."},
+		{func() Report { r := installed(StateIdle); r.Agent = AgentReport{}; return r }(), true,
+			"Teleport 17.2.1 is installed. The timer follows the cluster once systemd runs on this host."},
 	} {
 		if got := tc.r.Closing(tc.configured); got != tc.want {
 			t.Errorf("got  %s\nwant %s", got, tc.want)

@@ -41,6 +41,7 @@ const (
 	TargetUnknown      ConditionType = "target_unknown"    // find was never asked
 	TargetNone         ConditionType = "target_none"       // find names no version
 	GroupUnknown       ConditionType = "group_unknown"     // find has groups, and not this host's
+	TimerOff           ConditionType = "timer_off"         // no run starts by itself
 	RestartPending     ConditionType = "restart_pending"   // the agent differs from its unit
 	PackageLeft        ConditionType = "package_left"
 	VersionsLeft       ConditionType = "versions_left" // that nothing needs
@@ -75,6 +76,7 @@ var conditionTypes = []conditionType{
 	{TargetUnknown, StateWaiting, "the cluster has not named a version yet"},
 	{TargetNone, StateIdle, "the cluster names no version: the host stays on the one it has"},
 	{GroupUnknown, StateIdle, "find has groups, and not the one that this host names: the host is treated as one that names no group"},
+	{TimerOff, StateIdle, "the updater's timer is masked or stopped: no run starts by itself, and the host follows the cluster only by `update`"},
 	{RestartPending, StateIdle, "the agent runs with other arguments, variables or as another user than its unit says: a reload keeps those that it was started with"},
 	{PackageLeft, StateIdle, "the package that brought the agent is not removed yet"},
 	{VersionsLeft, StateIdle, "versions that nothing needs cannot be removed and take space"},
@@ -124,6 +126,9 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 		all = append(all, agent.conditions(c.Active(), ticks.Unstable, previousToGoBackTo(c))...)
 		if agent.pending.Is() && c.Spec.ActiveVersion != "" {
 			add(RestartPending, nil, "%s", agent.pending.explained())
+		}
+		if agent.timerOff != "" && c.Spec.Enabled {
+			add(TimerOff, nil, "%s", agent.timerOff)
 		}
 	}
 	if len(c.Status.PackagesLeft) > 0 {

@@ -236,14 +236,12 @@ func (i *Installer) bare() bool {
 
 // Unpin lets the version follow find again.
 func (i *Installer) Unpin(ctx context.Context) error {
-	const notPinned = "the host is not pinned; nothing to do"
 	if i.bare() {
-		i.Log.Info(notPinned)
 		return nil
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		if !c.Spec.Pinned {
-			i.Log.Info(notPinned)
+			i.Log.Info("the host is not pinned; nothing to do")
 			return nil
 		}
 		c.Spec.Pinned = false

@@ -62,6 +62,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		starts  string // the words with which the agent was started
 		ticks   state.Ticks
 		left    string // a version whose removal did not end
+		timer   string // why no run starts
 	}{
 		"never-enabled":    {},
 		"idle":             {c: enabled(nil), answer: wants11},
@@ -92,6 +93,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			u.Command, u.Environment, u.User = []string{"teleport", "start"}, []string{"HTTPS_PROXY=http://proxy"}, strconv.Itoa(os.Getuid())
 		}},
 		"jitter":        {c: enabled(nil), answer: wants12, ticks: state.Ticks{Waiting: &state.Waiting{PID: os.Getpid(), Start: procfs.Host().Process(os.Getpid()).Start, Until: noon.Add(time.Minute)}}},
+		"timer-off":     {c: enabled(nil), answer: wants11, timer: "the updater's timer is masked, and no run starts by itself: `systemctl unmask teleport-update.timer`, then `systemctl enable --now teleport-update.timer`"},
 		"group-unknown": {c: enabled(nil), answer: strings.Replace(wants11, `{`, `{"group_unknown":true,`, 1)},
 		"behind":        {c: enabled(nil), answer: wants12},
 		"disabled":      {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
@@ -127,7 +129,13 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		s.ticks.DataDir, s.ticks.BootID, i.BootID = i.Paths.DataDir, "boot", func() string { return "boot" }
 		i.Paths.RunDir = filepath.Join(root, "run")
 		must(t, s.ticks.Save(i.Paths.Ticks()))
-		i.Connect = sightOf(i, s.agent)
+		look := sightOf(i, s.agent)
+		i.Connect = func(ctx context.Context) (transaction.Agent, error) {
+			a, err := look(ctx)
+			shown := a.(seen)
+			shown.timer = s.timer
+			return shown, err
+		}
 		if s.left != "" {
 			writeFile(t, filepath.Join(i.Paths.Versions(), s.left, "bin", "teleport"), "")
 		}
@@ -153,6 +161,10 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		states[r.State] = true
 		for _, c := range r.Conditions {
 			types[c.Type] = true
+			// A repair must not lift a hold; only what tells of a wait says how to end it.
+			if !slices.Contains([]ConditionType{Held, BackingOff, UpdateWaits}, c.Type) && strings.Contains(c.Message, "update --now") {
+				t.Errorf("%s: %s advises what lifts a hold: %s", name, c.Type, c.Message)
+			}
 		}
 		var example strings.Builder
 		r.Text(&example)
@@ -242,7 +254,10 @@ func sightOf(i *Installer, change func(u *systemd.Unit, executes *string)) func(
 type seen struct {
 	transaction.Agent
 	sight transaction.Sight
+	timer string
 }
+
+func (s seen) TimerOff(context.Context, string) (string, error) { return s.timer, nil }
 
 func (s seen) Look(context.Context) (transaction.Sight, error) { return s.sight, nil }
 func (s seen) Close()                                          {}

@@ -88,7 +88,7 @@ func (i *Installer) pendingIn(sight transaction.Sight) Pending {
 }
 
 func (p Pending) explained() string {
-	return "the agent runs with other settings than its unit has: " + p.String() + ". `teleport-update update --now --restart` restarts it"
+	return "the agent runs with other settings than its unit has: " + p.String() + ". `teleport-update update --restart` restarts it"
 }
 
 // restartAgent restarts an agent that differs from its unit, and watches it. The caller

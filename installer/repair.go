@@ -49,7 +49,11 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 }
 
 func (i *Installer) repairUnits(ctx context.Context) error {
-	problems := i.OwnUnits().Problems()
+	units := i.OwnUnits()
+	for _, p := range units.Overruled() {
+		i.Log.Warn("an administrator's file keeps a unit of the updater's from running", "problem", p)
+	}
+	problems := units.Problems()
 	for _, p := range problems {
 		i.Log.Warn("repairing", "problem", p)
 	}

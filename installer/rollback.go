@@ -63,7 +63,7 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	active := c.Active()
 	switch {
 	case active.Version == "":
-		return version.Release{}, failure.Unchanged("there is no active version to go back from").Refused()
+		return version.Release{}, failure.Unchanged("there is no active version to go back from").To("`teleport-update enable` installs one").Refused()
 	case named == active.Version:
 		return version.Release{}, failure.Unchanged("version %s is active already", named).Refused()
 	case named == c.Status.PreviousVersion && named != "":

@@ -34,18 +34,33 @@ type agentView struct {
 	state   state.AgentState
 	running version.Release // of the process, zero where it is none of the store
 	pending Pending         // what its next start changes
+
+	timerOff string // why no run of the timer starts, and what to do
 }
 
 // viewAgent looks at the agent.
 func (i *Installer) viewAgent(ctx context.Context) agentView {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
-	sight, err := i.look(ctx)
+	agent, err := i.Agent(ctx)
 	if err != nil {
-		text := err.Error()
-		return agentView{AgentReport: AgentReport{Error: &text}, state: state.AgentUnknown}
+		return unseen(err)
 	}
-	return i.viewOf(sight)
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil {
+		return unseen(err)
+	}
+	v := i.viewOf(sight)
+	if v.timerOff, err = agent.TimerOff(ctx, i.OwnUnits().Timer()); err != nil {
+		return unseen(err)
+	}
+	return v
+}
+
+func unseen(err error) agentView {
+	text := err.Error()
+	return agentView{AgentReport: AgentReport{Error: &text}, state: state.AgentUnknown}
 }
 
 func (i *Installer) viewOf(s transaction.Sight) agentView {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -258,15 +259,19 @@ func (r Report) Text(w io.Writer) {
 	}
 	line("State", fmt.Sprintf("%s: %s", r.State, r.Explanation))
 	line("Agent", r.Agent.Text())
-	line("Installed", versionText(r.VersionInstalled, r.EditionInstalled))
-	line("Desired", versionText(r.VersionDesired, r.EditionDesired))
+	none := "none"
+	if slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == RecordsBroken }) {
+		none = "unknown"
+	}
+	line("Installed", versionText(r.VersionInstalled, r.EditionInstalled, none))
+	line("Desired", versionText(r.VersionDesired, r.EditionDesired, "unknown"))
 	if r.DesiredCheckedAt != nil {
 		line("  asked at", r.DesiredCheckedAt.Format(time.RFC3339))
 	}
 	if r.DesiredError != nil {
 		line("  now", *r.DesiredError)
 	}
-	line("Previous", versionText(r.VersionPrevious, r.EditionPrevious))
+	line("Previous", versionText(r.VersionPrevious, r.EditionPrevious, none))
 	line("Proxy", textOr(r.Proxy, "none"))
 	line("Group", textOr(r.Group, "none"))
 	line("Enabled", yesNo(r.UpdatesEnabled))
@@ -274,7 +279,7 @@ func (r Report) Text(w io.Writer) {
 		line("Unproven", "the agent was not running at the switch to this version")
 	}
 	for _, c := range r.Conditions {
-		if c.Type == GroupUnknown || c.Type == RestartPending || c.Type == VersionsLeft {
+		if slices.Contains([]ConditionType{GroupUnknown, TimerOff, RestartPending, VersionsLeft}, c.Type) {
 			line("Note", c.Message)
 		}
 	}
@@ -302,9 +307,9 @@ func (r Report) Text(w io.Writer) {
 	}
 }
 
-func versionText(v, e *string) string {
+func versionText(v, e *string, none string) string {
 	if v == nil {
-		return "unknown"
+		return none
 	}
 	return *v + " (" + textOr(e, "edition unknown") + ")"
 }

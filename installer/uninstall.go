@@ -7,7 +7,6 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
-	"teleport-update/internal/procfs"
 )
 
 // Uninstall takes the updater off the host. The agent goes back to what the
@@ -15,7 +14,7 @@ import (
 // files. Its configuration and its data are never touched, but for what enable's
 // --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
-	if !keepAgent && procfs.Host().SelfIn(i.Paths.AgentUnit()) {
+	if !keepAgent && i.Processes.SelfIn(i.Paths.AgentUnit()) {
 		i.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
 	}
 	return i.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
@@ -41,7 +40,7 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	}
 	lines = append(lines, fmt.Sprintf("Removed: %s with all kept versions and their database backups, the updater's units.", places),
 		"Kept: the agent's configuration and its data.")
-	if !keepAgent && procfs.Host().SelfIn(i.Paths.AgentUnit()) {
+	if !keepAgent && i.Processes.SelfIn(i.Paths.AgentUnit()) {
 		lines = append(lines, "Warning: this shell is served by the agent. It ends when the agent is stopped; the uninstall goes on.")
 	}
 	return lines, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -64,7 +65,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems = append(problems, i.OwnUnits().Problems()...)
+	problems = slices.Concat(problems, i.OwnUnits().Problems(), i.OwnUnits().Overruled())
 	if len(problems) == 0 {
 		// All files are as they should be; a drop-in may still have the last word.
 		if problems, err = i.startProblems(ctx, tree); err != nil {
@@ -111,6 +112,9 @@ func (i *Installer) verifyAgent(ctx context.Context, c state.Config) (all []Find
 	}
 	if v.pending.Is() { // a problem only where the next start would take something from the agent
 		all = append(all, Finding{Subject: "restart pending", OK: len(v.pending.Loses) == 0, Detail: v.pending.explained()})
+	}
+	if v.timerOff != "" && c.Spec.Enabled { // an administrator may want it so
+		all = append(all, Finding{Subject: "timer", OK: true, Detail: v.timerOff})
 	}
 	return all
 }

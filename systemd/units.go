@@ -128,6 +128,29 @@ func (u Units) Problems() []string {
 	return problems
 }
 
+// Overruled tells which unit files of an administrator systemd uses instead, which Write
+// leaves alone. A timer that is masked is no fault: see Conn.TimerOff.
+func (u Units) Overruled() []string {
+	places, err := u.withDefaults().places()
+	if err != nil {
+		return nil // a problem
+	}
+	var all []string
+	for _, p := range places {
+		if _, err := os.Lstat(p.above); err != nil || p.above == p.path() {
+			continue
+		}
+		to, _ := os.Readlink(p.above)
+		switch {
+		case to != os.DevNull:
+			all = append(all, fmt.Sprintf("%s takes precedence over %s: remove it, or turn it into a drop-in, `systemctl edit %s`", p.above, p.path(), p.Name))
+		case p.Name != timerUnit:
+			all = append(all, fmt.Sprintf("%s is masked: `systemctl unmask %s`", p.Name, p.Name))
+		}
+	}
+	return all
+}
+
 // A place is where one unit is and where it is enabled.
 type place struct {
 	UnitFile
@@ -267,9 +290,6 @@ func (p place) problems() []string {
 		problems = append(problems, p.own+" is missing")
 	case !p.written():
 		problems = append(problems, p.own+" is not as this version of teleport-update writes it")
-	}
-	if _, err := os.Lstat(p.above); err == nil && p.above != p.path() {
-		problems = append(problems, fmt.Sprintf("%s takes precedence over %s", p.above, p.path()))
 	}
 	if !p.enabled() {
 		problems = append(problems, fmt.Sprintf("%s is not enabled: %s does not lead to %s", p.Name, p.wants, p.path()))

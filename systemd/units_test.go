@@ -176,16 +176,49 @@ func TestSomebodyElsesUnitIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorsUnitInFrontIsAProblem(t *testing.T) {
+// What an administrator put in front is not repaired, so it is no problem of Write's; a
+// masked timer is what the administrator wants.
+func TestAnAdministratorsUnitInFrontIsNamed(t *testing.T) {
 	units, root := tempUnits(t)
 	if _, err := units.Write(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/dev/null", root+"/etc/teleport-update.timer"); err != nil {
-		t.Fatal(err)
+	for _, tc := range []struct{ name, to, want string }{
+		{"teleport-update.timer", "/dev/null", ""},
+		{"teleport-update-recover.service", "/dev/null", "teleport-update-recover.service is masked: `systemctl unmask teleport-update-recover.service`"},
+		{"teleport-update.timer", "/etc/hosts", root + "/etc/teleport-update.timer takes precedence over " + units.UnitDir + "/teleport-update.timer: remove it"},
+	} {
+		above := filepath.Join(root, "etc", tc.name)
+		if err := os.Symlink(tc.to, above); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(units.Overruled(), "\n"); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s leads to %s: %q; want %q", tc.name, tc.to, got, tc.want)
+		}
+		if problems := units.Problems(); problems != nil {
+			t.Errorf("%s leads to %s: problems %q that Write cannot put right", tc.name, tc.to, problems)
+		}
+		if err := os.Remove(above); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if problems := strings.Join(units.Problems(), "\n"); !strings.Contains(problems, root+"/etc/teleport-update.timer takes precedence over") {
-		t.Errorf("problems %q", problems)
+}
+
+func TestATimerThatStartsNothingIsNamedWithItsRemedy(t *testing.T) {
+	for _, tc := range []struct {
+		u    Unit
+		want string
+	}{
+		{Unit{LoadState: "loaded", ActiveState: "active"}, ""},
+		{Unit{LoadState: "masked", ActiveState: "active"}, "the updater's timer is masked, and no run starts by itself: `systemctl unmask x.timer`, then `systemctl enable --now x.timer`"},
+		{Unit{LoadState: "loaded", ActiveState: "inactive"}, "the updater's timer is stopped, and no run starts by itself: `systemctl enable --now x.timer` starts it"},
+		{Unit{LoadState: "loaded", ActiveState: "failed"}, "the updater's timer is stopped, and no run starts by itself: `systemctl enable --now x.timer` starts it"},
+		{Unit{LoadState: "not-found", ActiveState: "inactive"}, "the updater's timer is missing, and no run starts by itself: `teleport-update update` puts it back"},
+	} {
+		tc.u.Name = "x.timer"
+		if got := tc.u.off(); got != tc.want {
+			t.Errorf("%s, %s: %q; want %q", tc.u.LoadState, tc.u.ActiveState, got, tc.want)
+		}
 	}
 }
 

@@ -55,6 +55,8 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 		{"set-version 15.2.0 -h", 0, "teleport-find set-version VERSION", "15.1.0"},
 		{"disable", 0, "updates are disabled by autoupdate_config", "15.1.0"},
 		{"get autoupdate_config -o yaml", 0, "spec:\n  agents:\n    mode: disabled\n", "15.1.0"},
+		{"get", 0, "\n---\nkind: autoupdate_version\n", "15.1.0"}, // all of them
+		{"get nothing", 2, "get takes one of autoupdate_config, autoupdate_version", "15.1.0"},
 	} {
 		if code, out := a.run("", strings.Fields(step.args)...); code != step.code || !strings.Contains(out, step.says) {
 			t.Errorf("%s: exit code %d\n%s\nwant %d and %s", step.args, code, out, step.code, step.says)

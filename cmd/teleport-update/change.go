@@ -111,7 +111,7 @@ func (a *app) updateCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
-			&cli.BoolFlag{Name: "restart", EnvVars: env("RESTART"), Usage: "with --now: restart the agent if its arguments, variables or user differ from its unit"},
+			&cli.BoolFlag{Name: "restart", EnvVars: env("RESTART"), Usage: "restart the agent if its arguments, variables or user differ from its unit"},
 			&cli.BoolFlag{Name: "skip-backup", EnvVars: env("SKIP_BACKUP"), Usage: "switch even if the database cannot be backed up"},
 		},
 		Action: func(c *cli.Context) error {
@@ -119,8 +119,8 @@ func (a *app) updateCommand() *cli.Command {
 				return err
 			}
 			opts := installer.UpdateOptions{Now: c.Bool("now"), SkipBackup: c.Bool("skip-backup"), Restart: c.Bool("restart")}
-			if opts.Restart && !opts.Now {
-				return usagef("--restart goes with --now: the timer's runs never restart an agent for it")
+			if opts.Restart && a.scheduled() {
+				return usagef("--restart is for a person's command: the timer's runs never restart an agent for it")
 			}
 			if !c.Bool("dry-run") {
 				return a.installer(c).Update(c.Context, opts)

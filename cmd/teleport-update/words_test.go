@@ -50,7 +50,7 @@ func TestNothingIsTurnedOffOnABareHost(t *testing.T) {
 		dir := t.TempDir()
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), []string{appName, "--data-dir", dir, command}, &stdout, &stderr)
-		if left, err := os.ReadDir(dir); code != 0 || err != nil || len(left) > 0 || !strings.Contains(stderr.String(), "never enabled on this host") {
+		if left, err := os.ReadDir(dir); code != 0 || err != nil || len(left) > 0 || !strings.Contains(stderr.String(), "never enabled on this host") || strings.Count(stderr.String(), "\n") != 1 {
 			t.Errorf("%s: exit code %d, leaves %v: %s", command, code, left, stderr.String())
 		}
 	}

@@ -32,6 +32,8 @@ type Agent interface {
 // looker looks at the agent.
 type looker interface {
 	Look(ctx context.Context) (Sight, error)
+	// TimerOff says why a timer starts nothing, and what to do; empty: it does.
+	TimerOff(ctx context.Context, timer string) (string, error)
 	// Stopping reports whether the host is shutting down.
 	Stopping(ctx context.Context) (bool, error)
 }
@@ -195,17 +197,18 @@ func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int,
 // so nobody wants it to run (see AgentState.Wanted), and nothing is proven.
 type absent struct{}
 
-func (absent) Look(context.Context) (Sight, error)            { return Sight{State: state.AgentUnknown}, nil }
-func (absent) Stopping(context.Context) (bool, error)         { return false, nil }
-func (absent) Stop(context.Context, manner) error             { return nil }
-func (absent) DaemonReload(context.Context) error             { return nil }
-func (absent) ResetFailed(context.Context) error              { return nil }
-func (absent) Start(context.Context) error                    { return nil }
-func (absent) Restart(context.Context) error                  { return nil }
-func (absent) Disable(context.Context) error                  { return nil }
-func (absent) StartTimer(context.Context, string, bool) error { return nil }
-func (absent) StopTimer(context.Context, string) error        { return nil }
-func (absent) Close()                                         {}
+func (absent) Look(context.Context) (Sight, error)              { return Sight{State: state.AgentUnknown}, nil }
+func (absent) TimerOff(context.Context, string) (string, error) { return "", nil }
+func (absent) Stopping(context.Context) (bool, error)           { return false, nil }
+func (absent) Stop(context.Context, manner) error               { return nil }
+func (absent) DaemonReload(context.Context) error               { return nil }
+func (absent) ResetFailed(context.Context) error                { return nil }
+func (absent) Start(context.Context) error                      { return nil }
+func (absent) Restart(context.Context) error                    { return nil }
+func (absent) Disable(context.Context) error                    { return nil }
+func (absent) StartTimer(context.Context, string, bool) error   { return nil }
+func (absent) StopTimer(context.Context, string) error          { return nil }
+func (absent) Close()                                           {}
 func (absent) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
 	return health.Outcome{}, systemd.ErrNotRunning
 }
@@ -221,16 +224,17 @@ type unreachable struct {
 	why error
 }
 
-func (u unreachable) Look(context.Context) (Sight, error)            { return Sight{}, u.why }
-func (u unreachable) Stopping(context.Context) (bool, error)         { return false, u.why }
-func (u unreachable) Stop(context.Context, manner) error             { return u.why }
-func (u unreachable) DaemonReload(context.Context) error             { return u.why }
-func (u unreachable) ResetFailed(context.Context) error              { return u.why }
-func (u unreachable) Start(context.Context) error                    { return u.why }
-func (u unreachable) Restart(context.Context) error                  { return u.why }
-func (u unreachable) Disable(context.Context) error                  { return u.why }
-func (u unreachable) StartTimer(context.Context, string, bool) error { return u.why }
-func (u unreachable) StopTimer(context.Context, string) error        { return u.why }
+func (u unreachable) Look(context.Context) (Sight, error)              { return Sight{}, u.why }
+func (u unreachable) TimerOff(context.Context, string) (string, error) { return "", u.why }
+func (u unreachable) Stopping(context.Context) (bool, error)           { return false, u.why }
+func (u unreachable) Stop(context.Context, manner) error               { return u.why }
+func (u unreachable) DaemonReload(context.Context) error               { return u.why }
+func (u unreachable) ResetFailed(context.Context) error                { return u.why }
+func (u unreachable) Start(context.Context) error                      { return u.why }
+func (u unreachable) Restart(context.Context) error                    { return u.why }
+func (u unreachable) Disable(context.Context) error                    { return u.why }
+func (u unreachable) StartTimer(context.Context, string, bool) error   { return u.why }
+func (u unreachable) StopTimer(context.Context, string) error          { return u.why }
 func (u unreachable) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, u.why
 }

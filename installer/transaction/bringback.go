@@ -140,7 +140,8 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 		return err
 	}
 	// One that is enabled and was never started since has yet to come: its mount is late.
-	late := sight.UnitFileState == "enabled" && sight.InvocationID == ""
+	// Of one that is masked nobody knows whether it is enabled.
+	late := sight.InvocationID == "" && (sight.UnitFileState == "enabled" || sight.LoadState == "masked")
 	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped && !late
 	if down {
 		t.Log.Info("the agent stays down: systemd did not start it at this boot")

@@ -43,6 +43,7 @@ type model struct {
 	reachable  bool
 	offline    bool
 	enabled    bool   // the agent is started at boot
+	masked     bool   // and by nobody
 	started    bool   // it was, since the boot
 	unit       string // as systemd has read it; empty: not found
 	main       *process
@@ -241,7 +242,7 @@ func (m *model) reboot() (err error, wasKilled bool) {
 	m.ordered = true
 	err, wasKilled = m.runs(func() error { return m.Recover(m.t.Context(), true) })
 	m.ordered = false
-	if m.enabled && m.unit != "" {
+	if m.enabled && !m.masked && m.unit != "" {
 		m.launch()
 	}
 	return err, wasKilled
@@ -442,6 +443,9 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 			s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 		}
 		s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
+		if m.masked {
+			s.LoadState, s.UnitFileState, s.FragmentPath, s.ExecStart = "masked", "masked", "/dev/null", ""
+		}
 		if m.started {
 			s.InvocationID = fmt.Sprint(m.invocation)
 		}
@@ -484,7 +488,7 @@ func (m *model) Start(context.Context) error {
 }
 
 func (m *model) startUnit() {
-	if m.main == nil && m.unit != "" && !m.ordered {
+	if m.main == nil && m.unit != "" && !m.ordered && !m.masked {
 		m.launch()
 	}
 }
@@ -507,8 +511,9 @@ func (m *model) Disable(context.Context) error {
 func (m *model) StartTimer(_ context.Context, name string, _ bool) error {
 	return m.timer("start", name)
 }
-func (m *model) StopTimer(_ context.Context, name string) error { return m.timer("stop", name) }
-func (m *model) Close()                                         {}
+func (m *model) StopTimer(_ context.Context, name string) error   { return m.timer("stop", name) }
+func (m *model) TimerOff(context.Context, string) (string, error) { return "", nil }
+func (m *model) Close()                                           {}
 
 func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, nil
@@ -520,6 +525,9 @@ func (m *model) Prove(_ context.Context, by health.Means, w health.Watch) (out h
 	verdict := m.call("prove", func() error {
 		if m.unit == "" {
 			return errors.New("systemd reports the unit as not-found")
+		}
+		if m.masked {
+			return errors.New("Unit teleport.service is masked.")
 		}
 		switch {
 		case by == health.Start:

@@ -285,6 +285,26 @@ func TestAnAgentThatIsStillToBeStartedAtBootRunsInTheEnd(t *testing.T) {
 	m.endsOn("1.0.0")
 }
 
+// Somebody masked the agent, which is no wish that it stays down for good: nobody can tell then
+// whether it is enabled.
+func TestAnAgentThatWasMaskedAtBootRunsOnceItIsNot(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.masked = true
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err, _ := m.tick(); err == nil {
+			t.Error("a run with the agent masked ends well")
+		}
+	}
+	m.masked = false
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
 // A transaction that begins while the host shuts down would take the agent for one that a
 // person stopped, and be committed without a watch.
 func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {

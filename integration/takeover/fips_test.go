@@ -74,13 +74,13 @@ func TestAFIPSAgentStaysOne(t *testing.T) {
 	if out := s.Must(updater, "verify"); !strings.Contains(out, "the next start changes the variable A") {
 		t.Errorf("verify says\n%s", out)
 	}
-	s.Fails(2, "--restart goes with --now", updater, "update", "--restart")
+	s.Fails(2, "--restart is for a person's command", "env", "TELEPORT_UPDATE_SCHEDULED=1", updater, "update", "--restart")
 	before := s.PID()
 	s.Must(updater, "update", "--now")
 	if now := s.PID(); now != before {
 		t.Errorf("the agent was %s and is %s, though nobody asked for a restart", before, now)
 	}
-	s.Must(updater, "update", "--now", "--restart")
+	s.Must(updater, "update", "--restart")
 	if now := s.PID(); now == before {
 		t.Error("the agent was not restarted")
 	}
