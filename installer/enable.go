@@ -255,10 +255,14 @@ func (i *Installer) Unpin(ctx context.Context) error {
 // rules of downgrades hold, unless allowDowngrade.
 func (i *Installer) Pin(ctx context.Context, v string, allowDowngrade bool) error {
 	var in *intent
+	none := failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")
+	if !host.Exists(i.Paths.Versions()) {
+		return none // a refusal makes no folder for a lock
+	}
 	err := i.configure(ctx, func(c *state.Config) error {
 		active := c.Active()
 		if active.Version == "" {
-			return failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")
+			return none
 		}
 		if v != "" && v != active.Version {
 			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}}

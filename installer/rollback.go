@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
@@ -26,6 +27,9 @@ func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 }
 
 func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (transaction.Request, error) {
+	if !host.Exists(i.Paths.Versions()) { // a refusal makes no folder for a lock
+		return i.rollbackRequest(ctx, state.EmptyConfig(), opts)
+	}
 	c, unlock, err := i.Open(ctx)
 	if err != nil {
 		return transaction.Request{}, err

@@ -46,11 +46,19 @@ func TestAFlagIsNamedAsItWasTyped(t *testing.T) {
 
 // Nothing is written where there is nothing to turn off.
 func TestNothingIsTurnedOffOnABareHost(t *testing.T) {
-	for _, command := range []string{"unpin", "disable"} {
+	for command, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"unpin":     {0, "never enabled on this host"},
+		"disable":   {0, "never enabled on this host"},
+		"pin 1.0.0": {1, "there is no active version to pin; nothing was changed"},
+		"rollback":  {1, "nothing was changed"},
+	} {
 		dir := t.TempDir()
 		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), []string{appName, "--data-dir", dir, command}, &stdout, &stderr)
-		if left, err := os.ReadDir(dir); code != 0 || err != nil || len(left) > 0 || !strings.Contains(stderr.String(), "never enabled on this host") || strings.Count(stderr.String(), "\n") != 1 {
+		code := run(t.Context(), append([]string{appName, "--data-dir", dir}, strings.Fields(command)...), &stdout, &stderr)
+		if left, err := os.ReadDir(dir); code != want.code || err != nil || len(left) > 0 || !strings.Contains(stderr.String(), want.says) || strings.Count(stderr.String(), "\n") != 1 {
 			t.Errorf("%s: exit code %d, leaves %v: %s", command, code, left, stderr.String())
 		}
 	}
