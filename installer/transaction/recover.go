@@ -264,6 +264,9 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if t.j.Watch.Again || t.j.BootID != t.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
 		return t.undoUnknown(ctx)
 	}
+	if t.runsMasked(sight) {
+		return t.leftOpen(errMasked)
+	}
 	spec, err := t.healthSpec()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
 )
 
 // undoing is a transaction on its way back.
@@ -28,12 +29,23 @@ func (t *transaction) undo(ctx context.Context) error {
 	if err := t.noteIfBooted(ctx); err != nil {
 		return err
 	}
+	if sight, err := t.agent.Look(ctx); err == nil && t.runsMasked(sight) {
+		return errMasked
+	}
 	u := &undoing{transaction: t}
 	if err := u.run(ctx); err != nil {
 		return err
 	}
 	return t.closeUndone(ctx)
 }
+
+// runsMasked reports whether the new version runs, and its unit is masked: once stopped,
+// nobody could start an agent again.
+func (t *transaction) runsMasked(s Sight) bool {
+	return s.LoadState == "masked" && s.Running() && s.runsFrom(t.j.To.ProgramsDir())
+}
+
+var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: `systemctl unmask %[1]s` first", layout.AgentUnit)
 
 // run undoes the steps from the last to the first.
 func (u *undoing) run(ctx context.Context) error {

@@ -305,6 +305,34 @@ func TestAnAgentThatWasMaskedAtBootRunsOnceItIsNot(t *testing.T) {
 	m.endsOn("1.0.0")
 }
 
+// Who is masked cannot be started again, and is not stopped: the new version, of which
+// nobody knows whether it holds, serves on, and is watched once it can be.
+func TestAnAgentThatIsMaskedIsNotStopped(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fate fate
+		ends string
+	}{"holds": {holds, "1.1.0"}, "dies later": {diesLate, "1.0.0"}} {
+		t.Run(name, func(t *testing.T) {
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(tc.fate)) }, Update, "watch", 1, false).make(t)
+			m.masked = true
+			before := m.main.pid
+			for range 3 {
+				if err, _ := m.tick(); err == nil || !strings.Contains(err.Error(), "systemctl unmask") {
+					t.Errorf("a run with the agent masked ends with %v", err)
+				}
+				if m.main == nil || m.main.pid != before {
+					t.Fatal("the agent was stopped")
+				}
+			}
+			m.masked = false
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn(tc.ends)
+		})
+	}
+}
+
 // A transaction that begins while the host shuts down would take the agent for one that a
 // person stopped, and be committed without a watch.
 func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
