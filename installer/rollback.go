@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
