@@ -82,9 +82,9 @@ func (r Row) goal() string {
 	case !r.HasGoal:
 		return ""
 	case r.Value <= r.Goal:
-		return fmt.Sprintf("≤ %g", r.Goal)
+		return fmt.Sprintf("≤ %.4g", r.Goal)
 	}
-	return fmt.Sprintf("**missed: ≤ %g**", r.Goal)
+	return fmt.Sprintf("**missed: ≤ %.4g**", r.Goal)
 }
 
 // suites are those whose campaigns the docs tell of, in that order.
