@@ -90,6 +90,15 @@ func (c *Cluster) Breaks(fault func(w http.ResponseWriter, r *http.Request) bool
 	c.fault = fault
 }
 
+// FindDown is a fault of find alone: releases are still there.
+func FindDown(w http.ResponseWriter, r *http.Request) bool {
+	if !strings.HasSuffix(r.URL.Path, "/webapi/find") {
+		return false
+	}
+	w.WriteHeader(http.StatusBadGateway)
+	return true
+}
+
 func (c *Cluster) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isFind := strings.HasSuffix(r.URL.Path, "/webapi/find")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"teleport-update/installer"
+	"teleport-update/integration/cluster"
 )
 
 // On a host whose timer starts nothing each command says so, and with what the timer comes
@@ -85,15 +86,24 @@ func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
 // A run that cannot reach find does what needs none, and has not failed.
 func TestARunWithoutFindRepairsAllTheSame(t *testing.T) {
 	s := newScene(t)
-	s.Sound("1.0.0")
+	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
-	s.Breaks(badGateway)
+	s.Wants("1.1.0")
+	s.KilledInMidWatch("1.1.0")
+	s.Check(s.Reboot(t.Context()))
+	if got := s.Phase(); got != "restored" {
+		t.Errorf("the journal says %q: the test shows nothing", got)
+	}
+	s.Breaks(cluster.FindDown)
 	s.Must("rm", linkDir+"/teleport")
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the tick ends with %d:\n%s", code, s.Log(""))
 	}
 	if got := strings.TrimSpace(s.Must("readlink", linkDir+"/teleport")); got != programs+"/1.0.0/bin/teleport" {
 		t.Errorf("the link leads to %q", got)
+	}
+	if got := s.Phase(); got != "" {
+		t.Errorf("the journal is open, and says %q", got)
 	}
 	s.StatusIs("waiting")
 	if r := s.Status(); r.Conditions[0].Type != installer.FindUnreachable {

@@ -4,13 +4,13 @@ package operator
 
 import (
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
 	"teleport-update/find"
 	"teleport-update/integration/agent/stamp"
+	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
@@ -39,7 +39,7 @@ func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
 	s.Wants("0.9.0")
 	s.Fails(1, "refused", updater, "update")
 	s.StatusIs("needs_attention")
-	s.Breaks(badGateway)
+	s.Breaks(cluster.FindDown)
 	s.StatusIs("needs_attention") // from what was heard last
 	s.Breaks(nil)
 	s.Must(updater, "disable")
@@ -101,13 +101,4 @@ func TestSetupAndVersion(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.Must(updater, "version", "--format", "json")), &v); err != nil || v.Version == "" || v.Schema == 0 {
 		t.Errorf("version prints %+v: %v", v, err)
 	}
-}
-
-// badGateway is a fault of find alone.
-func badGateway(w http.ResponseWriter, r *http.Request) bool {
-	if !strings.HasSuffix(r.URL.Path, "/webapi/find") {
-		return false
-	}
-	w.WriteHeader(http.StatusBadGateway)
-	return true
 }
