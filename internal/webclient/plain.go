@@ -46,6 +46,11 @@ func plainText(err error) string {
 		text = err.Error()
 	}
 	switch {
+	// These have no types of their own, and the first one passes for the next case.
+	case strings.HasSuffix(text, "timeout awaiting response headers"):
+		return fmt.Sprintf("the server took the request and did not answer within %s", headerTimeout)
+	case strings.HasSuffix(text, "TLS handshake timeout"):
+		return fmt.Sprintf("the TLS handshake took longer than %s", tlsTimeout)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.Is(err, context.Canceled):
@@ -54,11 +59,7 @@ func plainText(err error) string {
 		return "the connection was cut"
 	case errors.Is(err, io.EOF):
 		return "the server closed the connection without an answer"
-	// These have no type of their own.
-	case strings.HasSuffix(text, "timeout awaiting response headers"):
-		return fmt.Sprintf("the server took the request and did not answer within %s", headerTimeout)
-	case strings.HasSuffix(text, "TLS handshake timeout"):
-		return fmt.Sprintf("the TLS handshake took longer than %s", tlsTimeout)
+	// This has no type of its own.
 	case strings.HasSuffix(text, "server gave HTTP response to HTTPS client"), isRecordError(err):
 		return "the server does not speak TLS at this address and port"
 	}

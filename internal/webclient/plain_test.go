@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestPlainError(t *testing.T) {
@@ -73,6 +74,18 @@ func TestTheClientSaysPlainlyWhatABrokenServerDid(t *testing.T) {
 		if e, ok := errors.AsType[*url.Error](err); !ok || e.Err.Error() != tc.want {
 			t.Errorf("%s:\ngot  %v\nwant %s", tc.name, err, tc.want)
 		}
+	}
+}
+
+// It passes for any deadline, and says more than one.
+func TestAServerThatDoesNotAnswerIsToldAsSuch(t *testing.T) {
+	gone := make(chan struct{})
+	address := server(t, func(c net.Conn) { <-gone })
+	defer close(gone)
+	transport := &http.Transport{ResponseHeaderTimeout: time.Millisecond}
+	_, err := (&http.Client{Transport: transport}).Get("http://" + address)
+	if e, ok := errors.AsType[*url.Error](err); !ok || PlainError(e.Err).Error() != "the server took the request and did not answer within 30s" {
+		t.Errorf("it says %v", PlainError(err))
 	}
 }
 
