@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"hash/maphash"
-	"iter"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -51,7 +50,7 @@ func (t *Table) record(at uint32) *record { return &t.chunks[at/chunk][at%chunk]
 // a seed of its own: those who choose their UUIDs cannot make all searches long.
 func (t *Table) search(id rollout.HostID) (slot int, there bool) {
 	mask := len(t.slots) - 1
-	for slot = int(maphash.Bytes(t.seed, id[:])) & mask; ; slot = (slot + 1) & mask {
+	for slot = t.first(id); ; slot = (slot + 1) & mask {
 		at := t.slots[slot]
 		if at == 0 {
 			return slot, false
@@ -60,6 +59,11 @@ func (t *Table) search(id rollout.HostID) (slot int, there bool) {
 			return slot, true
 		}
 	}
+}
+
+// first is the slot where the search for a host begins.
+func (t *Table) first(id rollout.HostID) int {
+	return int(maphash.Bytes(t.seed, id[:])) & (len(t.slots) - 1)
 }
 
 // Get fills in what is known of a host; false where there is none of that id.
@@ -197,10 +201,25 @@ func (t *Table) Each(f func(*Entry) bool) { t.From(0, f) }
 // are the same until hosts are forgotten; those of hosts that are new come last.
 func (t *Table) From(place int, f func(*Entry) bool) (next int) {
 	var e Entry
+	return t.from(place, func(at uint32) bool {
+		t.entry(at, &e)
+		return f(&e)
+	})
+}
+
+// Seen is From for whoever wants no more than when hosts were last seen, and the sequence of that report. That
+// is all it reads.
+func (t *Table) Seen(place int, f func(id *rollout.HostID, last time.Time, sequence uint32) bool) (next int) {
+	return t.from(place, func(at uint32) bool {
+		r := t.record(at)
+		return f(&r.id, moment(r.lastSeen), r.sequence)
+	})
+}
+
+func (t *Table) from(place int, f func(at uint32) bool) (next int) {
 	for ; place < t.count; place++ {
 		pause(place)
-		t.entry(uint32(place), &e)
-		if !f(&e) {
+		if !f(uint32(place)) {
 			return place + 1
 		}
 	}
@@ -217,44 +236,3 @@ func pause(at int) {
 
 // pauseEvery is a millisecond of work: each pause of a process with nothing else to do takes as long.
 const pauseEvery = 4096
-
-// View reads a table that nobody writes to meanwhile. The host that it returns holds
-// until the next one is asked for.
-type View struct {
-	table  *Table
-	host   rollout.Host
-	looked int
-}
-
-// View returns one for one goroutine.
-func (t *Table) View() *View { return &View{table: t} }
-
-var _ rollout.Fleet = (*View)(nil)
-
-// All implements rollout.Fleet.
-func (v *View) All() iter.Seq[*rollout.Host] {
-	return func(yield func(*rollout.Host) bool) {
-		var h rollout.Host
-		for at := range v.table.count {
-			pause(at)
-			v.table.host(uint32(at), v.table.record(uint32(at)), &h)
-			if !yield(&h) {
-				return
-			}
-		}
-	}
-}
-
-// Host implements rollout.Fleet.
-func (v *View) Host(id rollout.HostID) *rollout.Host {
-	v.looked++
-	pause(v.looked)
-	slot, there := v.table.search(id)
-	if !there {
-		return nil
-	}
-	at := v.table.slots[slot] - 1
-	r := v.table.record(at)
-	v.table.host(at, r, &v.host)
-	return &v.host
-}

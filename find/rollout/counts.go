@@ -96,15 +96,15 @@ type CountOptions struct {
 // group that has one that can be read. It is a pure function: what it returns
 // depends on its arguments alone.
 func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) Counts {
-	c := counter{r: r, fleet: fleet, now: opts.Now, places: make(map[string]int, len(r.Status.Groups))}
+	c := counter{r: r, fleet: asLarge(fleet), now: opts.Now, places: make(map[string]int, len(r.Status.Groups))}
 	c.counts = Counts{Complete: opts.Complete, Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int), Unmatched: make(map[string]int)}
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]
 		c.places[g.Name] = i
 		c.trials = append(c.trials, newTrial(r, g, opts))
 	}
-	for h := range fleet.All() {
-		c.host(h)
+	for h, many := range c.fleet.Alike(opts.Now) {
+		c.host(h, many)
 	}
 	c.eligible = sync.OnceValue(c.findEligible)
 	for i := range r.Status.Groups {
@@ -115,7 +115,7 @@ func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) 
 
 type counter struct {
 	r        *Rollout
-	fleet    Fleet
+	fleet    LargeFleet
 	now      time.Time
 	places   map[string]int
 	trials   []trial
@@ -139,20 +139,21 @@ func (c *counter) place(h *Host) (at int, known bool, omitted string) {
 // maxUnmatched bounds the names of groups that hosts can make up.
 const maxUnmatched = 100
 
-func (c *counter) host(h *Host) {
+// host counts hosts that are alike. Several are plain: there is nothing to judge them by.
+func (c *counter) host(h *Host, many int) {
 	at, known, omitted := c.place(h)
 	if !known && h.Group != "" && omitted != omitAbsent && len(c.places) > 0 {
 		if _, there := c.counts.Unmatched[h.Group]; there || len(c.counts.Unmatched) < maxUnmatched {
-			c.counts.Unmatched[h.Group]++
+			c.counts.Unmatched[h.Group] += many
 		}
 	}
 	if at >= 0 && c.r.Status.Groups[at].Plan == nil {
 		c.tally(&c.counts.Groups[at], h, c.trials[at])
 	}
 	if omitted != "" {
-		c.counts.Omitted[omitted]++
+		c.counts.Omitted[omitted] += many
 		if at >= 0 && (omitted == omitNew || omitted == omitAbsent && c.now.Sub(h.LastSeen) < missedFor) {
-			c.counts.Groups[at].Missing++
+			c.counts.Groups[at].Missing += many
 		}
 		return
 	}
@@ -160,16 +161,16 @@ func (c *counter) host(h *Host) {
 		return // there are no groups
 	}
 	n := &c.counts.Groups[at]
-	n.Present++
+	n.Present += many
 	if n.Versions == nil {
 		n.Versions = make(map[Semver]int)
 	}
-	n.Versions[h.Version]++
+	n.Versions[h.Version] += many
 	if h.Version == c.r.Spec.TargetVersion {
-		n.UpToDate++
+		n.UpToDate += many
 	}
 	if h.Unhealthy {
-		n.Unhealthy++
+		n.Unhealthy += many
 	}
 }
 

@@ -279,9 +279,5 @@ func (t *told) picked(q Query) bool {
 }
 
 func (t *told) reached(host string) bool {
-	if t.plan == nil || host == "" || t.last < 0 {
-		return false
-	}
-	place, there := t.plan.Place(ParseHostID(host))
-	return there && place <= t.last
+	return host != "" && t.last >= 0 && t.plan.Within(ParseHostID(host), t.last)
 }

@@ -29,8 +29,10 @@ func (c *counter) flight(g *GroupStatus, n *GroupCounts, plan *Index, t trial) *
 		f.Limit = g.ConfigMaxInFlight.Of(f.Hosts)
 	}
 	down := func(h *Host) bool { return h != nil && h.Unhealthy && h.omitted(c.now) == "" }
-	for i := range min(f.Place+1, f.Hosts) {
-		h := c.fleet.Host(plan.ID(i))
+	admitted := plan.ids[:min(f.Place+1, f.Hosts)]
+	at := -1
+	for h := range c.fleet.Hosts(admitted) {
+		at++
 		state := silent
 		if h != nil {
 			state = h.progress(t)
@@ -39,7 +41,7 @@ func (c *counter) flight(g *GroupStatus, n *GroupCounts, plan *Index, t trial) *
 			state = timedOut
 		}
 		if h == nil {
-			h = &Host{ID: plan.ID(i)}
+			h = &Host{ID: admitted[at]}
 		}
 		n.judge(h, state, h.hasFailed(t))
 		if state.finished() {

@@ -43,16 +43,36 @@ func (x *Index) Place(id HostID) (int, bool) {
 	return int(x.slots[slot]) - 1, there
 }
 
+// Within reports whether a host has a place, and not after another one. Of most hosts that have not had their
+// turn it does not look at the ids, which are seldom in a cache: whatever host is found has a later place.
+func (x *Index) Within(id HostID, last int) bool {
+	if x == nil {
+		return false
+	}
+	for slot := x.first(id); ; {
+		place := int(x.slots[slot]) - 1
+		if place < 0 || place <= last && x.ids[place] == id {
+			return place >= 0
+		}
+		if slot++; slot == len(x.slots) {
+			slot = 0
+		}
+	}
+}
+
 // Bytes returns how much memory the hosts take.
 func (x *Index) Bytes() int { return len(x.ids)*len(HostID{}) + len(x.slots)*4 }
 
-// find returns the slot of a host, or the free one where it belongs. The hash has a
-// seed of its own: those who choose their UUIDs cannot make all searches long.
+// first is the slot where the search for a host begins. The hash has a seed of its own: those who choose their
+// UUIDs cannot make all searches long.
+func (x *Index) first(id HostID) int {
+	return int(maphash.Bytes(x.seed, id[:]) >> 32 * uint64(len(x.slots)) >> 32)
+}
+
+// find returns the slot of a host, or the free one where it belongs.
 func (x *Index) find(id HostID) (slot int, there bool) {
-	size := uint64(len(x.slots))
-	high := maphash.Bytes(x.seed, id[:]) >> 32
-	for slot = int(high * size >> 32); ; slot++ {
-		if slot == int(size) {
+	for slot = x.first(id); ; slot++ {
+		if slot == len(x.slots) {
 			slot = 0
 		}
 		place := x.slots[slot]

@@ -184,14 +184,22 @@ func TestTheIndexFindsEveryPlace(t *testing.T) {
 			if place, there := x.Place(ParseHostID(spelling)); (place != i || !there) && (spelling == host || len(host) == 36) {
 				t.Fatalf("host %s is at %d, %v; want %d", spelling, place, there, i)
 			}
+			for _, last := range []int{-1, 0, i - 1, i, i + 1, i / 2, 2 * i} {
+				if place, there := x.Place(ParseHostID(spelling)); x.Within(ParseHostID(spelling), last) != (there && place <= last) {
+					t.Fatalf("host %s at %d, %v, is within %d: %v", spelling, place, there, last, there && place > last)
+				}
+			}
 		}
 	}
 	for i := range 5000 {
 		if place, there := x.Place(ParseHostID(hostID(fmt.Sprint("stranger ", i)))); there {
 			t.Fatalf("a stranger has place %d", place)
 		}
+		if x.Within(ParseHostID(hostID(fmt.Sprint("stranger ", i))), len(hosts)) {
+			t.Fatal("a stranger is within all")
+		}
 	}
-	if _, there := (*Index)(nil).Place(HostID{}); there {
+	if _, there := (*Index)(nil).Place(HostID{}); there || (*Index)(nil).Within(HostID{}, 1) {
 		t.Error("there is a host in no plan")
 	}
 	if empty, err := NewIndex(nil); err != nil || empty.Len() != 0 {

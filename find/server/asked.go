@@ -36,6 +36,7 @@ type Asked struct {
 	mu    sync.Mutex
 	since time.Time
 	parts [askedParts]askedTime
+	last  *askedTime // that of the question before
 }
 
 type askedTime struct {
@@ -45,7 +46,7 @@ type askedTime struct {
 
 type askedGroup struct {
 	questions int64
-	versions  map[rollout.Semver]int64
+	versions  map[rollout.Semver]*int64
 	hosts     sketch
 }
 
@@ -54,20 +55,15 @@ func NewAsked(clock func() time.Time) *Asked {
 	return &Asked{clock: clock, seed: maphash.MakeSeed(), since: clock()}
 }
 
-// note counts a question and the version that was the answer.
-func (a *Asked) note(q rollout.Query, told string) {
-	now := a.clock()
-	begin := now.Truncate(askedPart)
+// note counts a question and the version that was the answer at a moment.
+func (a *Asked) note(q rollout.Query, told string, now time.Time) {
 	var hash uint64
 	if q.Host != "" {
 		hash = maphash.String(a.seed, q.Host)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	part := &a.parts[int(begin.Unix()/int64(askedPart/time.Second))%askedParts]
-	if !part.begin.Equal(begin) {
-		*part = askedTime{begin: begin, groups: make(map[string]*askedGroup)}
-	}
+	part := a.part(now)
 	g := part.groups[q.Group]
 	if g == nil {
 		name := q.Group
@@ -75,24 +71,49 @@ func (a *Asked) note(q rollout.Query, told string) {
 			name = otherGroups
 		}
 		if g = part.groups[name]; g == nil {
-			g = &askedGroup{versions: make(map[rollout.Semver]int64)}
+			g = &askedGroup{versions: make(map[rollout.Semver]*int64)}
 			part.groups[string([]byte(name))] = g // q is part of a whole request
 		}
 	}
 	g.questions++
-	if _, there := g.versions[rollout.Semver(told)]; there || len(g.versions) < maxAskedVersions {
-		g.versions[rollout.Semver(told)]++
+	n := g.versions[rollout.Semver(told)]
+	if n == nil && len(g.versions) < maxAskedVersions {
+		n = new(int64)
+		g.versions[rollout.Semver(told)] = n
+	}
+	if n != nil {
+		*n++
 	}
 	if q.Host != "" {
 		g.hosts.add(hash)
 	}
 }
 
+// part returns that of a moment. To work out which one it is would take longer than all the rest of a note.
+func (a *Asked) part(now time.Time) *askedTime {
+	if a.last != nil {
+		if into := now.Sub(a.last.begin); into >= 0 && into < askedPart {
+			return a.last
+		}
+	}
+	begin := now.Truncate(askedPart)
+	a.last = &a.parts[int(begin.Unix()/int64(askedPart/time.Second))%askedParts]
+	if !a.last.begin.Equal(begin) {
+		*a.last = askedTime{begin: begin, groups: make(map[string]*askedGroup)}
+	}
+	return a.last
+}
+
 // Summary returns who has asked in the last hour. known says which groups there are.
 func (a *Asked) Summary(known func(group string) bool) AdminAsked {
 	now := a.clock()
 	answer := AdminAsked{Unconfirmed: true, Since: latest(a.since, now.Add(-askedFor)), Groups: []AdminAskedGroup{}, Unknown: make(map[string]int64)}
-	sum := make(map[string]*askedGroup)
+	type total struct {
+		questions int64
+		versions  map[string]int64
+		hosts     sketch
+	}
+	sum := make(map[string]*total)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.parts {
@@ -102,22 +123,19 @@ func (a *Asked) Summary(known func(group string) bool) AdminAsked {
 		for name, g := range a.parts[i].groups {
 			s := sum[name]
 			if s == nil {
-				s = &askedGroup{versions: make(map[rollout.Semver]int64)}
+				s = &total{versions: make(map[string]int64)}
 				sum[name] = s
 			}
 			s.questions += g.questions
 			for v, n := range g.versions {
-				s.versions[v] += n
+				s.versions[string(v)] += *n
 			}
 			s.hosts.merge(&g.hosts)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		g := sum[name]
-		one := AdminAskedGroup{Group: name, Questions: g.questions, Hosts: g.hosts.count(), Versions: make(map[string]int64)}
-		for v, n := range g.versions {
-			one.Versions[string(v)] = n
-		}
+		one := AdminAskedGroup{Group: name, Questions: g.questions, Hosts: g.hosts.count(), Versions: g.versions}
 		answer.Questions += g.questions
 		answer.Groups = append(answer.Groups, one)
 		if name != "" && name != otherGroups && !known(name) {

@@ -18,11 +18,11 @@ func TestWhoAsked(t *testing.T) {
 	known := func(group string) bool { return group == "dev" }
 	for i := range 5000 {
 		for range 1 + i%2 {
-			a.note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.0")
+			a.note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.0", clock.Now())
 		}
 	}
-	a.note(rollout.Query{Group: "dve"}, "17.2.1")
-	a.note(rollout.Query{}, "17.2.1")
+	a.note(rollout.Query{Group: "dve"}, "17.2.1", clock.Now())
+	a.note(rollout.Query{}, "17.2.1", clock.Now())
 	got := a.Summary(known)
 	if !got.Unconfirmed || got.Questions != 7502 || len(got.Groups) != 3 || len(got.Unknown) != 1 || got.Unknown["dve"] != 1 {
 		t.Fatalf("%+v", got)
@@ -37,7 +37,7 @@ func TestWhoAsked(t *testing.T) {
 	// The same hosts again are the same; after an hour they are gone.
 	clock.pass(30 * time.Minute)
 	for i := range 5000 {
-		a.note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.1")
+		a.note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.1", clock.Now())
 	}
 	if again := a.Summary(known).Groups[1]; again.Hosts != dev.Hosts || again.Questions != 12500 {
 		t.Errorf("%+v", again)
@@ -49,6 +49,29 @@ func TestWhoAsked(t *testing.T) {
 	clock.pass(48 * time.Hour)
 	if gone := a.Summary(known); gone.Questions != 0 || len(gone.Groups) != 0 {
 		t.Errorf("%+v", gone)
+	}
+}
+
+// The five minutes of a question are those of its moment, wherever the clock was before.
+func TestAQuestionIsCountedAtItsTime(t *testing.T) {
+	noon := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
+	a := NewAsked(func() time.Time { return noon })
+	want := make(map[time.Time]int64)
+	for i, at := range []time.Duration{0, time.Second, 5*time.Minute - 1, 5 * time.Minute, 9 * time.Minute, 4 * time.Minute, -1, 0, -5 * time.Minute, 11 * time.Minute} {
+		now := noon.Add(at)
+		a.note(rollout.Query{Group: "dev"}, fmt.Sprint(i), now)
+		want[now.Truncate(askedPart)]++
+	}
+	for begin, n := range want {
+		found := int64(0)
+		for _, part := range a.parts {
+			if part.begin.Equal(begin) {
+				found += part.groups["dev"].questions
+			}
+		}
+		if found != n {
+			t.Errorf("%d questions from %v on; want %d", found, begin, n)
+		}
 	}
 }
 
@@ -65,7 +88,7 @@ func TestWhoAskedIsBounded(t *testing.T) {
 	before := heap()
 	for i := range 13 {
 		for j := range 20_000 {
-			a.note(rollout.Query{Group: fmt.Sprint("group ", i, j, strings.Repeat("x", j%400)), Host: fmt.Sprint(j)}, fmt.Sprintf("1.%d.0", j))
+			a.note(rollout.Query{Group: fmt.Sprint("group ", i, j, strings.Repeat("x", j%400)), Host: fmt.Sprint(j)}, fmt.Sprintf("1.%d.0", j), clock.Now())
 		}
 		clock.pass(askedPart)
 	}

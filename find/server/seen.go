@@ -39,11 +39,11 @@ func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 	for i, at := 0, 0; at < hosts; i++ {
 		page := make([]byte, 0, min(hosts-at, seenPerPage)*seenEntry)
 		f.mu.RLock()
-		at = f.table.From(at, func(e *fleet.Entry) bool {
-			if now.Sub(e.LastSeen) <= rollout.PresentFor {
-				page = append(page, e.ID[:]...)
-				page = binary.BigEndian.AppendUint32(page, uint32(e.LastSeen.Unix()))
-				page = binary.BigEndian.AppendUint32(page, e.Sequence)
+		at = f.table.Seen(at, func(id *rollout.HostID, last time.Time, sequence uint32) bool {
+			if now.Sub(last) <= rollout.PresentFor {
+				page = append(page, id[:]...)
+				page = binary.BigEndian.AppendUint32(page, uint32(last.Unix()))
+				page = binary.BigEndian.AppendUint32(page, sequence)
 			}
 			return len(page) < cap(page)
 		})

@@ -36,11 +36,12 @@ type Answerer interface {
 	Answer(group, host string) find.Answer
 }
 
-// QueryAnswerer is an Answerer to which all that hosts send makes a difference; it
-// is asked by AnswerTo alone.
+// QueryAnswerer is an Answerer to which all that hosts send makes a difference, and when; it
+// is asked by AnswerAt alone, at the time of its own clock.
 type QueryAnswerer interface {
 	Answerer
-	AnswerTo(rollout.Query) find.Answer
+	AnswerAt(rollout.Query, time.Time) find.Answer
+	Now() time.Time
 }
 
 // InstallScriptPath is where the install script is served.
@@ -66,9 +67,12 @@ type Options struct {
 
 // New returns the handler of the whole server.
 func New(opts Options) http.Handler {
-	h := &handler{log: opts.Log, asked: opts.Asked, answer: func(q rollout.Query) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
+	h := &handler{log: opts.Log, asked: opts.Asked, now: time.Now, answer: func(q rollout.Query, _ time.Time) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
+	if opts.Asked != nil {
+		h.now = opts.Asked.clock
+	}
 	if answers, ok := opts.Answers.(QueryAnswerer); ok {
-		h.answer = answers.AnswerTo
+		h.now, h.answer = answers.Now, answers.AnswerAt
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/webapi/find", h.find)
@@ -104,7 +108,8 @@ func New(opts Options) http.Handler {
 }
 
 type handler struct {
-	answer  func(rollout.Query) find.Answer
+	now     func() time.Time
+	answer  func(rollout.Query, time.Time) find.Answer
 	bodies  bodies
 	log     *slog.Logger
 	asked   *Asked
@@ -142,9 +147,10 @@ var (
 
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	query := parseQuery(r.URL.RawQuery)
-	answer := h.answer(query)
+	now := h.now() // once: to ask for the time takes longer than to find the answer
+	answer := h.answer(query, now)
 	if h.asked != nil {
-		h.asked.note(query, answer.Version)
+		h.asked.note(query, answer.Version, now)
 	}
 	body, err := h.bodies.get(answer)
 	if err != nil {

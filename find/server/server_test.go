@@ -22,9 +22,11 @@ import (
 // byGroup answers with the group as the version, and notes who asked.
 type byGroup struct{ asked rollout.Query }
 
-func (a *byGroup) Answer(string, string) find.Answer { panic("it is asked by AnswerTo alone") }
+func (a *byGroup) Answer(string, string) find.Answer { panic("it is asked by AnswerAt alone") }
 
-func (a *byGroup) AnswerTo(q rollout.Query) find.Answer {
+func (a *byGroup) Now() time.Time { return time.Time{} }
+
+func (a *byGroup) AnswerAt(q rollout.Query, _ time.Time) find.Answer {
 	a.asked = q
 	return find.Answer{Version: q.Group, Edition: version.Enterprise, AutoUpdate: true, Jitter: 10 * time.Second}
 }

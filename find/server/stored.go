@@ -65,10 +65,16 @@ func (s *Stored) Answer(group, host string) find.Answer {
 	return s.AnswerTo(rollout.Query{Group: group, Host: host})
 }
 
-// AnswerTo implements QueryAnswerer.
-func (s *Stored) AnswerTo(q rollout.Query) find.Answer {
-	return s.current.Load().answer(q, s.opts.Clock(), s.opts.Base.AutoUpdate)
+// AnswerTo is what a host is told now.
+func (s *Stored) AnswerTo(q rollout.Query) find.Answer { return s.AnswerAt(q, s.Now()) }
+
+// AnswerAt implements QueryAnswerer.
+func (s *Stored) AnswerAt(q rollout.Query, now time.Time) find.Answer {
+	return s.current.Load().answer(q, now, s.opts.Base.AutoUpdate)
 }
+
+// Now implements QueryAnswerer.
+func (s *Stored) Now() time.Time { return s.opts.Clock() }
 
 // Age returns for how long nobody has known whether the answers are still those of
 // the store, and why that is; nil where it was read at the last look.
