@@ -13,6 +13,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
 
@@ -45,12 +46,16 @@ func (t *transaction) holdOthers(ctx context.Context, patience time.Duration) er
 	return failure.Unchanged("the updater that is to be replaced is at work (%s)", host.OthersLock).To("try again when it is done")
 }
 
-// holdOthersAgain is holdOthers for a recovery: what it repairs does not wait for long.
+// holdOthersAgain is holdOthers for a recovery: what it repairs does not wait for long, and
+// not at all for somebody who is not root, as that updater is.
 func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duration) {
 	if !t.j.Replaces {
 		return
 	}
 	t.TimerLater = true
+	if procfs.Host().LockedByUsers(host.OthersLock) {
+		patience = 0
+	}
 	if err := t.holdOthers(ctx, patience); err != nil {
 		t.Log.Warn("the transaction is closed without the lock of the updater that is replaced", "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -62,22 +63,44 @@ func (f FS) Calls(pid int, program string) bool {
 // Locked reports whether some process holds the file at path locked by flock(2),
 // without taking the lock: who takes it, if only for an instant, may turn another
 // one away.
-func (f FS) Locked(path string) bool {
+func (f FS) Locked(path string) bool { return len(f.holders(path)) > 0 }
+
+// LockedByUsers is Locked, by processes that are known and of which none is root's: whoever
+// may read a file can lock it.
+func (f FS) LockedByUsers(path string) bool {
+	holders := f.holders(path)
+	return len(holders) > 0 && !slices.ContainsFunc(holders, f.ofRoot)
+}
+
+// ofRoot goes by who began a process: the owner of its folder is root also where it may
+// not be traced.
+func (f FS) ofRoot(pid string) bool {
+	status, _ := os.ReadFile(filepath.Join(f.Proc, pid, "status"))
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Uid:" {
+			return fields[1] == "0"
+		}
+	}
+	return false
+}
+
+// holders are the processes that locked a file.
+func (f FS) holders(path string) (pids []string) {
 	// Locks are listed by the device of the superblock, which is what stat(2) says.
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {
-		return false
+		return nil
 	}
 	locks, err := os.ReadFile(filepath.Join(f.Proc, "locks"))
 	if err != nil {
-		return false
+		return nil
 	}
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
 	for line := range strings.Lines(string(locks)) {
 		fields := strings.Fields(line)
 		if len(fields) >= 6 && fields[1] == "FLOCK" && fields[5] == file {
-			return true
+			pids = append(pids, fields[4])
 		}
 	}
-	return false
+	return pids
 }
