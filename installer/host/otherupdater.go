@@ -128,7 +128,10 @@ func (h *Host) RemoveReplaced(files []state.LinkChange) error {
 		if err != nil {
 			return err
 		}
-		b.Replaced = files
+		// What an earlier replacement put aside stays: that updater is not here any more.
+		b.Replaced = append(slices.DeleteFunc(b.Replaced, func(earlier state.LinkChange) bool {
+			return slices.ContainsFunc(files, func(c state.LinkChange) bool { return c.Path == earlier.Path })
+		}), files...)
 		if err := h.WriteOriginals(b); err != nil {
 			return err
 		}

@@ -59,3 +59,37 @@ func TestWhatHasComeBackSinceIsNoHindranceForPuttingBackTheRest(t *testing.T) {
 		})
 	}
 }
+
+// Another updater may come back after it was replaced, or a second one come: uninstall still
+// knows what the first replacement put aside, and of one file what was there last.
+func TestASecondReplacementKeepsWhatTheFirstPutAside(t *testing.T) {
+	h := testHost(t)
+	dir := t.TempDir()
+	paths := map[string]string{"first": filepath.Join(dir, "first"), "both": filepath.Join(dir, "both"), "second": filepath.Join(dir, "second")}
+	replace := func(names ...string) {
+		var files []state.LinkChange
+		for _, name := range names {
+			must(t, os.WriteFile(paths[name], []byte(names[0]), 0o600))
+			before, err := beforeOf(paths[name])
+			must(t, err)
+			files = append(files, state.LinkChange{Path: paths[name], Before: before})
+		}
+		for range 2 { // it may be cut off, and begins again
+			must(t, h.RemoveReplaced(files))
+		}
+	}
+	must(t, h.WriteOriginals(Originals{}))
+	replace("first", "both")
+	replace("second", "both")
+	must(t, h.RemoveReplaced(nil)) // asked for once more, with nothing there
+	back, err := h.PutBackReplaced()
+	must(t, err)
+	if len(back) != 3 {
+		t.Errorf("put back %v", back)
+	}
+	for name, want := range map[string]string{"first": "first", "both": "second", "second": "second"} {
+		if got, err := os.ReadFile(paths[name]); err != nil || string(got) != want {
+			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
