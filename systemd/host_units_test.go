@@ -132,6 +132,21 @@ func TestHostUnits(t *testing.T) {
 	}
 
 	noTicks()
+	// One that is masked in a file which systemd has not read yet stays off, too.
+	mask := filepath.Join("/etc/systemd/system", timerUnit)
+	if err := os.Symlink("/dev/null", mask); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.StartTimer(t.Context(), units.Timer(), true); err != nil {
+		t.Errorf("the timer is masked: %v", err)
+	}
+	if u, err := conn.Unit(t.Context(), timerUnit); err != nil || u.ActiveState != "inactive" {
+		t.Errorf("%+v, %v; want a timer that is off", u, err)
+	}
+	if err := errors.Join(os.Remove(mask), conn.DaemonReload(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+
 	// Only an open journal makes the recovery run.
 	journal := root + "/data/versions/journal.json"
 	if err := os.MkdirAll(filepath.Dir(journal), 0o755); err != nil {

@@ -16,6 +16,10 @@ func (c *Conn) StartTimer(ctx context.Context, name string, changed bool) error 
 		if err := c.DaemonReload(ctx); err != nil {
 			return err
 		}
+		// What was just put in its place may be a mask.
+		if timer, err = c.Unit(ctx, name); err != nil {
+			return err
+		}
 	}
 	if timer.LoadState == "masked" || timer.ActiveState == "active" && !changed {
 		return nil
