@@ -59,13 +59,37 @@ func Root(ctx context.Context, suite string, more ...string) (string, error) {
 	}
 	temp := filepath.Join(roots, ".making-"+filepath.Base(dir))
 	defer os.RemoveAll(temp)
-	if err := os.RemoveAll(temp); err != nil {
+	if err := removeHalfMade(temp); err != nil {
 		return "", err
 	}
 	if err := makeRoot(ctx, suite, all, temp); err != nil {
 		return "", fmt.Errorf("make a root of Debian %s: %w", suite, err)
 	}
 	return dir, os.Rename(temp, dir)
+}
+
+// removeHalfMade removes what a run left that was killed: mmdebstrap has the machine's /proc,
+// /sys and /dev mounted there meanwhile, which are not to be removed with it.
+func removeHalfMade(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
+		if at := strings.Fields(line)[1]; strings.HasPrefix(at, real+"/") {
+			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+				return fmt.Errorf("unmount %s: %w", at, err)
+			}
+		}
+	}
+	return os.RemoveAll(dir)
 }
 
 func makeRoot(ctx context.Context, suite string, packages []string, dir string) error {
