@@ -226,3 +226,20 @@ func immutable(path string, on bool) error {
 	}
 	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }
+
+// A run that is killed right after it has moved a file aside must not be the only one that
+// knew of it: the name is in the journal before anything is moved.
+func TestWhatIsMovedAsideIsNamedBefore(t *testing.T) {
+	m := testMachine(t)
+	writeFile(t, m.Paths.Config(), wholeConfig)
+	tr := m.open(t, rollingBack, func(*state.Journal) {})
+	at := filepath.Join(m.Paths.LinkDir, "teleport")
+	writeFile(t, at, "somebody's")
+	to, err := tr.nameAside(at)
+	must(t, err)
+	j, err := state.LoadJournal(m.Paths.Journal())
+	must(t, err)
+	if _, err := os.Lstat(at); err != nil || !slices.Contains(j.Aside, to) {
+		t.Errorf("%s is to be %s, and the journal names %q (%v)", at, to, j.Aside, err)
+	}
+}

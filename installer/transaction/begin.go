@@ -98,12 +98,11 @@ func (t *switching) prepare(ctx context.Context) error {
 		}
 	}
 	j.ClusterReport.Fresh = !t.req.spec().NoClusterReport && !host.Exists(t.OwnUnits().ReportFile())
-	fresh, err := t.InstallUnits(ctx, t.agent)
+	j.OwnUnits.Fresh, err = t.InstallUnits(ctx, t.agent)
 	if err == nil {
 		err = t.suitRescuer(ctx, j)
 	}
 	if err == nil {
-		j.OwnUnits.Fresh = fresh
 		t.awaitMounts(database)
 		t.j = newRecord(t.Paths.Journal(), j)
 		err = t.j.enter(begun)
@@ -113,7 +112,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	err = fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
 	t.forgetMounts()
-	if fresh {
+	if j.OwnUnits.Fresh {
 		err = errors.Join(err, t.RemoveUnits(ctx, t.agent))
 	}
 	return err

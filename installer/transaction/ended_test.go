@@ -60,6 +60,18 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 	}
 }
 
+// updateKilledAt kills an update at one of its calls.
+func (m *model) updateKilledAt(t *testing.T, call int) {
+	m.before = func(string) error {
+		if len(m.calls) > call {
+			panic(killed{})
+		}
+		return nil
+	}
+	m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
+	m.before = nil
+}
+
 // Whatever a switch had done when it was killed, and whoever removes or breaks its journal:
 // one run makes the host one version's again, with its database.
 func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
@@ -80,14 +92,7 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 					t.Run(fmt.Sprintf("it %s/%d %s/%s/boot=%v", f, n, dry.calls[n], how, boot), func(t *testing.T) {
 						t.Parallel()
 						m := host(t)
-						m.before = func(string) error {
-							if len(m.calls) > n {
-								panic(killed{})
-							}
-							return nil
-						}
-						m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
-						m.before = nil
+						m.updateKilledAt(t, n)
 						journal, _ := os.ReadFile(m.Paths.Journal())
 						if err := lose(m.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
 							t.Fatal(err)
@@ -118,5 +123,38 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What is told again is written down before the agent is touched: a run that is killed then
+// leaves a journal to go by.
+func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
+	host := func(t *testing.T) *model {
+		return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: diesLate}})
+	}
+	dry := host(t)
+	dry.runs(func() error { return dry.doSwitch(t.Context(), dry.request(Update)) })
+	for n := range len(dry.calls) {
+		t.Run(fmt.Sprintf("%d %s", n, dry.calls[n]), func(t *testing.T) {
+			t.Parallel()
+			m := host(t)
+			m.updateKilledAt(t, n)
+			if err := os.Remove(m.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			without := ""
+			m.before = func(call string) error {
+				j, err := state.LoadJournal(m.Paths.Journal())
+				must(t, err)
+				if j == nil && call != "look" && without == "" {
+					without = call
+				}
+				if j != nil && without != "" {
+					t.Errorf("%s was called before there was a journal", without)
+				}
+				return nil
+			}
+			m.tick()
+		})
 	}
 }

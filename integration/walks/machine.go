@@ -55,9 +55,12 @@ func filesBefore(v string) map[string]string {
 	return map[string]string{"teleport": b.text("teleport"), "tsh": b.text("tsh"), "other": "somebody's\n"}
 }
 
-func (h *machine) data() string     { return filepath.Join(h.dir, "data") }
-func (h *machine) links() string    { return filepath.Join(h.dir, "bin") }
-func (h *machine) units() string    { return filepath.Join(h.dir, "units") }
+func (h *machine) data() string  { return filepath.Join(h.dir, "data") }
+func (h *machine) links() string { return filepath.Join(h.dir, "bin") }
+func (h *machine) units() string { return filepath.Join(h.dir, "units") }
+
+// programs is where versions have their programs on a host of a test that asks for it.
+func (h *machine) programs() string { return filepath.Join(h.dir, "programs") }
 func (h *machine) scratch() string  { return filepath.Join(h.dir, "scratch") }
 func (h *machine) versions() string { return filepath.Join(h.data(), "versions") }
 func (h *machine) unit() string     { return filepath.Join(h.units(), "teleport.service") }

@@ -184,7 +184,7 @@ func (r *recorder) touch(path string, c trace.Call) {
 // named notes a folder in which a name came or went.
 func (r *recorder) named(path string, c trace.Call) {
 	// An empty folder that outlives an uninstall does no harm.
-	if !r.unsynced(path) && path != r.h.data() && !durable.IsTemp(filepath.Base(path)) && !strings.HasPrefix(filepath.Base(path), ".staging-") {
+	if !r.unsynced(path) && path != r.h.data() && path != r.h.programs() && !durable.IsTemp(filepath.Base(path)) && !strings.HasPrefix(filepath.Base(path), ".staging-") {
 		r.dirty[filepath.Dir(path)] = c.Name + " of " + filepath.Base(path)
 	}
 }
@@ -261,6 +261,8 @@ func (r *recorder) gone(path string) {
 		r.event("remove the store")
 	case name == "data/updater":
 		r.event("remove the updater's copy")
+	case filepath.Dir(path) == r.h.programs() && !told(filepath.Base(path)):
+		r.event("remove the programs of " + filepath.Base(path))
 	case strings.HasPrefix(path, r.h.database()+"-") && !strings.HasSuffix(path, "-shm") && !strings.HasSuffix(path, "-journal"):
 		r.event("drop " + filepath.Base(path))
 	}

@@ -31,6 +31,20 @@ func TestOrderOfTheFirstEnable(t *testing.T) {
 		"journal: switched, backup taken", "journal: proven, backup taken", "put original/before.json", "configuration", "journal removed")
 }
 
+// As on a host whose programs have a folder of their own, which is the default: the record
+// of a version has its name only once what leads to its programs is on stable storage.
+func TestOrderWithProgramsApart(t *testing.T) {
+	s := stage(t, "")
+	s.wants("1.1.0")
+	s.does(args("enable", "--programs-dir", s.h.programs()),
+		"publish 1.1.0", "updater's copy", "updater's units",
+		"journal: begun", "link tctl", "link tsh", "link teleport", "unit", "cluster report",
+		"journal: switched", "journal: proven", "put original/before.json", "configuration", "journal removed")
+	// The journal, which has the rest done after a cut, is the last to go.
+	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes", "unit goes",
+		"cluster report goes", "updater's units go", "remove the updater's copy", "remove the programs of 1.1.0", "remove the store")
+}
+
 func TestOrderOfAnUpdateAndOfGoingBack(t *testing.T) {
 	s := stage(t, "")
 	s.enabled("1.0.0", 1)

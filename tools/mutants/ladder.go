@@ -30,7 +30,7 @@ type rung struct {
 // running systemd makes a difference to, only booted hosts can catch: that is
 // tried before what needs none and takes long.
 var rungs = []rung{
-	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup)/"},
+	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup|installer/host)/"},
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
 	{name: "its package's tests", whole: true},
 	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/transaction/takeover.go", built: true},

@@ -45,7 +45,7 @@ var suites = []suite{
 	{"faults", "make test-faults", func() ([]*test, error) {
 		return []*test{
 			campaign("installer/transaction", "10m", "TestEveryPhaseEachCallEachOutcome"),
-			campaign("integration/hostfaults", "60m", "TestASwitchKilledAtEveryCall|TestAReplacementKilledAtEveryCall|TestPowerCutsOfWholeHosts"),
+			campaign("integration/hostfaults", "60m", "TestASwitchKilledAtEveryCall|TestAReplacementKilledAtEveryCall|TestPowerCutsOfWholeHosts|TestPowerCutsOfReplacements"),
 			campaign("integration/others", "90m", ""),
 			campaign("integration/faults", "40m", ""),
 			campaign("integration/powercut", "40m", "TestAPowerCut"),
