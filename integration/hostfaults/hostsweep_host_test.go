@@ -40,7 +40,7 @@ func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 		return w
 	}
 	if c.replaces != nil {
-		return newReplacedHost(t, c)
+		return newReplacedHost(t, c, host.Options{})
 	}
 	w := &sweptHost{scene: newScene(t), sweepCase: c}
 	w.Put(w.Program(scenes.Endat), "/root/endat")

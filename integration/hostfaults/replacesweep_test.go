@@ -13,6 +13,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/integration/cluster"
+	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
 	"teleport-update/internal/version"
@@ -70,20 +71,24 @@ const upgradesDropIn = "/etc/systemd/system/teleport-upgrade.timer.d/50-never.co
 func TestAReplacementKilledAtEveryCall(t *testing.T) {
 	var points, violations, reboots atomic.Int64
 	for _, o := range []*origin{&teleportsUpdater, &teleportUpgrade} {
-		sweepCase{
-			name: o.name, replaces: o,
-			from: release.Spec{Version: scenes.OldVersion, Schema: 1}, to: release.Spec{Version: "1.0.0", Schema: 1},
-			kind: "enable", always: true, holds: true, some: o.some, all: o.all,
-		}.run(t, &points, &violations, &reboots)
+		o.replacement().run(t, &points, &violations, &reboots)
 	}
 	t.Logf("kill points in replacements of updaters: %d, violations: %d (%d points had a boot of the host instead of a run)",
 		points.Load(), violations.Load(), reboots.Load())
 }
 
+func (o *origin) replacement() sweepCase {
+	return sweepCase{
+		name: o.name, replaces: o,
+		from: release.Spec{Version: scenes.OldVersion, Schema: 1}, to: release.Spec{Version: "1.0.0", Schema: 1},
+		kind: "enable", always: true, holds: true, some: o.some, all: o.all,
+	}
+}
+
 // newReplacedHost brings a host to where the replacement begins.
-func newReplacedHost(t *testing.T, c sweepCase) *sweptHost {
+func newReplacedHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	t.Helper()
-	w := &sweptHost{scene: newScene(t), sweepCase: c}
+	w := &sweptHost{scene: sceneOn(t, o), sweepCase: c}
 	c.replaces.install(w)
 	w.Put(w.Program(scenes.Endat), "/root/endat")
 	w.build(c.to)
