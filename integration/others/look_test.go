@@ -91,7 +91,7 @@ func (s sight) runs(hidden bool) (problems []string) {
 	switch {
 	case v == "":
 		problem("no agent runs: process %q executes %q", s.process, s.program)
-	case s.unit != "active" && s.unit != "":
+	case !s.serves():
 		problem("the agent's unit is %s", s.unit)
 	}
 	switch {
@@ -105,6 +105,9 @@ func (s sight) runs(hidden bool) (problems []string) {
 	}
 	return problems
 }
+
+// serves reports whether an agent runs, as far as systemd can be asked.
+func (s sight) serves() bool { return s.version() != "" && (s.unit == "active" || s.unit == "") }
 
 // settled looks until an agent runs on its own database, or the patience is over: a
 // version that was just started needs its time, also on a busy machine.
