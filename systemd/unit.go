@@ -71,18 +71,26 @@ func (u Unit) Running() bool {
 
 // Idle reports whether the unit neither runs nor fails nor is about to be
 // started: nobody wants the agent to run, so an update leaves it alone
-// (RFD 0169: a version is active "if successful or not enabled").
+// (RFD 0169: a version is active "if successful or not enabled"). One that a
+// stop left as failed is idle, too, unless it was restarted before: then it may as
+// well have come to its limit of starts.
 func (u Unit) Idle() bool {
-	return u.ActiveState == "inactive" && !u.JobPending
+	return (u.ActiveState == "inactive" || u.KilledByAStop() && u.NRestarts == 0) && !u.JobPending
 }
 
 // KilledByAStop reports whether the unit failed because its process was killed, and
 // systemd leaves it at that although it starts the unit again after such an end: then
 // somebody asked for a stop. systemd kills a process at once that it learned of from
-// the PID file and that is no child of its own.
+// the PID file and that is no child of its own, and each one that takes too long.
 func (u Unit) KilledByAStop() bool {
-	again := u.Restart == "always" || u.Restart == "on-failure" || u.Restart == "on-abnormal" || u.Restart == "on-abort"
-	return again && u.ActiveState == "failed" && u.Result == "signal" && u.Exit == ExitStatus{Killed, int32(syscall.SIGKILL)}
+	again := u.Restart == "always" || u.Restart == "on-failure" || u.Restart == "on-abnormal"
+	switch {
+	case u.ActiveState != "failed":
+		return false
+	case u.Result == "signal":
+		return (again || u.Restart == "on-abort") && u.Exit == ExitStatus{Killed, int32(syscall.SIGKILL)}
+	}
+	return again && u.Result == "timeout"
 }
 
 // age is for how long the unit has been in its state.

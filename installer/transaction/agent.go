@@ -99,6 +99,8 @@ func cameFrom(p procfs.Process, dir string) bool {
 // StateOf says what the agent's unit does.
 func StateOf(u systemd.Unit) state.AgentState {
 	switch {
+	case u.Idle():
+		return state.AgentStopped
 	case u.ActiveState == "failed", strings.HasPrefix(u.SubState, "auto-restart"):
 		return state.AgentFailing
 	case u.ActiveState == "active", u.ActiveState == "reloading", u.ActiveState == "activating", u.JobPending:

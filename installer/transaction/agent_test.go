@@ -3,11 +3,20 @@ package transaction
 import (
 	"errors"
 	"reflect"
+	"syscall"
 	"teleport-update/installer/state"
 	"teleport-update/systemd"
 	"testing"
 	"time"
 )
+
+// killedByAStop is what systemd says of an agent after a stop where it learned of the
+// process from the PID file, as after each reload.
+var killedByAStop = systemd.Unit{ActiveState: "failed", SubState: "failed", Restart: "on-failure", Result: "signal",
+	Exit: systemd.ExitStatus{Code: systemd.Killed, Status: int32(syscall.SIGKILL)}}
+
+func restartedBefore(u systemd.Unit) systemd.Unit { u.NRestarts = 1; return u }
+func queued(u systemd.Unit) systemd.Unit          { u.JobPending = true; return u }
 
 func TestStateOf(t *testing.T) {
 	for _, tc := range []struct {
@@ -22,6 +31,11 @@ func TestStateOf(t *testing.T) {
 		{name: "waiting to be restarted", unit: systemd.Unit{ActiveState: "activating", SubState: "auto-restart"}, want: state.AgentFailing},
 		{name: "waiting to be restarted, as systemd 254 puts it", unit: systemd.Unit{ActiveState: "activating", SubState: "auto-restart-queued", JobPending: true}, want: state.AgentFailing},
 		{name: "given up by systemd", unit: systemd.Unit{ActiveState: "failed", SubState: "failed"}, want: state.AgentFailing},
+		{name: "stopped, and killed because a reload had started its process", unit: killedByAStop, want: state.AgentStopped},
+		{name: "stopped, and killed because that took too long", unit: systemd.Unit{ActiveState: "failed", SubState: "failed", Restart: "always", Result: "timeout"}, want: state.AgentStopped},
+		{name: "not started in time, and systemd does not start it again", unit: systemd.Unit{ActiveState: "failed", SubState: "failed", Restart: "on-abort", Result: "timeout"}, want: state.AgentFailing},
+		{name: "killed by a stop, after it had been restarted", unit: restartedBefore(killedByAStop), want: state.AgentFailing},
+		{name: "killed by a stop, about to be started", unit: queued(killedByAStop), want: state.AgentFailing},
 		{name: "stopped", unit: systemd.Unit{ActiveState: "inactive", SubState: "dead"}, want: state.AgentStopped},
 		{name: "being stopped", unit: systemd.Unit{ActiveState: "deactivating", SubState: "stop-sigterm"}, want: state.AgentStopped},
 		{name: "not there", unit: systemd.Unit{LoadState: "not-found", ActiveState: "inactive"}, want: state.AgentStopped},

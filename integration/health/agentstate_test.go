@@ -153,27 +153,56 @@ func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
 }
 
 func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
-	s := newScene(t)
-	s.Sound("1.0.0", "1.1.0", "1.2.0")
-	s.RunsOn("1.0.0")
-	s.Must("systemctl", "stop", "teleport")
-	s.Wants("1.1.0")
-	s.Must(updater, "update")
-	s.Linked("1.1.0")
-	if state := s.Show("teleport", "ActiveState"); state != "inactive" {
-		t.Errorf("the agent is %s", state)
-	}
-	r := s.Status()
-	if !r.Unproven || r.State != installer.StateNeedsAttention || scenes.Text(r.LastResult) != "succeeded" {
-		t.Errorf("status: unproven %v, %s, last result %s", r.Unproven, r.State, scenes.Text(r.LastResult))
-	}
-	s.Must("systemctl", "start", "teleport")
-	s.Serves("1.1.0")
-	s.Wants("1.2.0")
-	s.Must(updater, "update")
-	s.Serves("1.2.0")
-	if r := s.Status(); r.Unproven {
-		t.Error("a version that was watched counts as unproven")
+	for _, left := range []string{"inactive", "failed"} {
+		t.Run("the stop leaves it "+left, func(t *testing.T) {
+			s := newScene(t)
+			s.Sound("1.1.0", "1.2.0")
+			if left == "inactive" {
+				s.Sound("1.0.0")
+				s.RunsOn("1.0.0")
+			} else {
+				// systemd kills a process at once that a reload has started, or one that hangs
+				// in the end.
+				s.Release(release.Spec{Version: "1.0.0", Variant: stamp.HangsOnStop, Unit: release.Unit{StopTimeout: time.Second}})
+				s.RunsOn("1.0.0")
+				before := s.Show("teleport", "MainPID")
+				s.Must("systemctl", "reload", "teleport")
+				host.Wait(t, scenes.Patience, func() error {
+					if now := s.Show("teleport", "MainPID"); now == before || now == "0" {
+						return fmt.Errorf("systemd's main process is %s", now)
+					}
+					return nil
+				})
+			}
+			s.Must("systemctl", "stop", "teleport")
+			stays := func() {
+				t.Helper()
+				if state := s.Show("teleport", "ActiveState"); state != left {
+					t.Errorf("the agent is %s", state)
+				}
+			}
+			stays()
+			s.Wants("1.1.0")
+			s.Must(updater, "update")
+			s.Linked("1.1.0")
+			stays()
+			r := s.Status()
+			if !r.Unproven || r.State != installer.StateNeedsAttention || scenes.Text(r.LastResult) != "succeeded" || r.Unstable != nil {
+				t.Errorf("status: unproven %v, %s, last result %s, unstable %v", r.Unproven, r.State, scenes.Text(r.LastResult), r.Unstable)
+			}
+			if code := s.Tick(); code != 0 {
+				t.Errorf("the next tick ends with %d", code)
+			}
+			stays()
+			s.Must("systemctl", "start", "teleport")
+			s.Serves("1.1.0")
+			s.Wants("1.2.0")
+			s.Must(updater, "update")
+			s.Serves("1.2.0")
+			if r := s.Status(); r.Unproven {
+				t.Error("a version that was watched counts as unproven")
+			}
+		})
 	}
 }
 
