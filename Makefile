@@ -38,11 +38,11 @@ test: needed ## everything: packages, then real hosts (as root; installs what it
 	@$(RUNTESTS) packages hosts
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze zsh fish
+NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze zsh fish mkfs.ext4 mkfs.xfs
 .PHONY: needed
 needed:
 	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
-	  missing=$$(echo "$$missing" | sed s/systemd-analyze/systemd/); \
+	  missing=$$(echo "$$missing" | sed 's/systemd-analyze/systemd/; s/mkfs.ext4/e2fsprogs/; s/mkfs.xfs/xfsprogs/'); \
 	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
 	  echo "*** not everything is tested: apt-get install$$missing"
 

@@ -18,13 +18,6 @@ import (
 // Whether the agent is to run is the operator's to say, also in the middle of a
 // switch and while it is undone.
 
-func (s *scene) down(when string) {
-	s.T.Helper()
-	if state := s.Show("teleport", "ActiveState"); state != "inactive" {
-		s.T.Errorf("%s the agent is %s; want it down", when, state)
-	}
-}
-
 // The next run stops the agent for what it puts back. It is not the one to say
 // that it stays down.
 func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
@@ -38,7 +31,7 @@ func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
 		s.Must("mv", backup, "/root/backup")
 		s.Must("systemctl", "stop", "teleport")
 		s.Ends(update, 4)
-		s.down("after an undoing that failed")
+		s.Down("after an undoing that failed")
 
 		s.Must("mv", "/root/backup", backup)
 		s.Must("systemctl", "start", "teleport")
@@ -97,12 +90,12 @@ func TestAnAgentThatAPersonStopsWhileTheOldVersionIsWatchedStaysStopped(t *testi
 	s.Ends(update, 1)
 	noMore()
 	s.Linked("1.0.0")
-	s.down("after the rollback")
+	s.Down("after the rollback")
 	s.BacksOff("1.1.0", 1, time.Hour)
 	if code := s.Tick(); code != 0 {
 		t.Errorf("the next tick ends with %d", code)
 	}
-	s.down("after the next tick")
+	s.Down("after the next tick")
 }
 
 func TestAnAgentThatAPersonStopsDuringTheBackupStaysStopped(t *testing.T) {
@@ -122,7 +115,7 @@ func TestAnAgentThatAPersonStopsDuringTheBackupStaysStopped(t *testing.T) {
 	s.Must("systemctl", "kill", "--signal=CONT", scenes.SwitchUnits)
 	s.Ends(update, 0)
 	s.Linked("1.1.0")
-	s.down("after the update")
+	s.Down("after the update")
 	if r := s.Status(); !r.Unproven {
 		t.Error("a version that was never seen to run counts as proven")
 	}

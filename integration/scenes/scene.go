@@ -133,6 +133,15 @@ func (s *Scene) Serves(v string) {
 	})
 }
 
+// Down asserts that the agent does not run. systemd calls a stop failed where it had to
+// kill the agent, as it may after a reload.
+func (s *Scene) Down(when string) {
+	s.T.Helper()
+	if state := s.Show("teleport", "ActiveState"); state != "inactive" && state != "failed" {
+		s.T.Errorf("%s the agent is %s; want it down", when, state)
+	}
+}
+
 // Executable is what /proc shows of an agent of a version.
 func (s *Scene) Executable(v string) string {
 	s.T.Helper()
