@@ -27,6 +27,7 @@ type contender struct {
 	address     string // empty while it does not run
 	process     *exec.Cmd
 	rates, p99s []float64
+	costs       []float64 // microseconds of CPU an answer
 }
 
 // children are what this program runs as. Each prints its address once it answers.
@@ -65,6 +66,43 @@ func (c *contender) start(ctx context.Context, hosts int) error {
 	}
 	c.stop()
 	return errors.New("it does not answer")
+}
+
+// used is the CPU time of the contender so far. nginx has its work done by a child, and shows none.
+func (c *contender) used() time.Duration {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.process.Process.Pid))
+	// After the name, which is in parentheses: user and system time are the 12th and 13th.
+	_, after, _ := strings.Cut(string(stat), ") ")
+	var total time.Duration
+	for i, field := range strings.Fields(after) {
+		if n, err := strconv.Atoi(field); err == nil && (i == 11 || i == 12) {
+			total += time.Duration(n) * (time.Second / 100) // USER_HZ is 100 everywhere
+		}
+	}
+	return total
+}
+
+// asked has the contender asked for a while, and notes what came of it.
+func (c *contender) asked(ctx context.Context, asked [][]byte, each time.Duration) error {
+	before := c.used()
+	one, err := ask(ctx, c.address, asked, each)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", c.name, err)
+	}
+	c.rates, c.p99s = append(c.rates, one.rate), append(c.p99s, one.p99.Seconds()*1000)
+	c.costs = append(c.costs, float64((c.used()-before).Microseconds())/float64(one.answers))
+	return nil
+}
+
+// show prints what came of all, the first of which the others are compared with.
+func show(contenders []*contender) {
+	fmt.Printf("  %-20s %12s %8s %10s %8s %12s\n", "", "questions/s", "ratio", "p99 ms", "ratio", "CPU of one")
+	base := contenders[0]
+	for _, c := range contenders {
+		fmt.Printf("  %-20s %12.0f %8.2f %10.2f %8.2f %9.1f µs\n", c.name, median(c.rates), median(c.rates)/median(base.rates),
+			median(c.p99s), median(c.p99s)/median(base.p99s), median(c.costs))
+	}
+	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
 }
 
 // startAll starts what can be measured here, and returns it with what stops it.

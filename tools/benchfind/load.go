@@ -30,8 +30,9 @@ func requests(hosts int) (list [][]byte) {
 
 // sample is what came of asking one contender for a while.
 type sample struct {
-	rate float64 // answers a second
-	p99  time.Duration
+	answers int
+	rate    float64 // answers a second
+	p99     time.Duration
 }
 
 // ask has every connection ask one question after the other. net/http's client
@@ -58,7 +59,7 @@ func ask(ctx context.Context, address string, asked [][]byte, each time.Duration
 		return sample{}, errors.Join(failed, ctx.Err())
 	}
 	slices.Sort(took)
-	return sample{float64(len(took)) / elapsed.Seconds(), took[len(took)*99/100]}, nil
+	return sample{len(took), float64(len(took)) / elapsed.Seconds(), took[len(took)*99/100]}, nil
 }
 
 func askOn(ctx context.Context, address string, asked [][]byte, c int, end time.Time) (took []time.Duration, err error) {

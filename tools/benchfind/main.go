@@ -95,21 +95,14 @@ func measureFind(ctx context.Context, hosts, rounds int, each time.Duration) err
 	asked := requests(hosts)
 	for range rounds {
 		for _, c := range contenders {
-			sample, err := ask(ctx, c.address, asked, each)
-			if err != nil {
-				return fmt.Errorf("ask %s: %w", c.name, err)
+			if err := c.asked(ctx, asked, each); err != nil {
+				return err
 			}
-			c.rates = append(c.rates, sample.rate)
-			c.p99s = append(c.p99s, sample.p99.Seconds()*1000)
 		}
 	}
 	base := contenders[0]
 	fmt.Printf("\nfind, %d hosts in plans, %d connections, medians of %d\n", hosts, connections, rounds)
-	fmt.Printf("  %-20s %12s %8s %10s %8s\n", "", "requests/s", "ratio", "p99 ms", "ratio")
-	for _, c := range contenders {
-		fmt.Printf("  %-20s %12.0f %8.2f %10.2f %8.2f\n", c.name, median(c.rates), median(c.rates)/median(base.rates), median(c.p99s), median(c.p99s)/median(base.p99s))
-	}
-	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
+	show(contenders)
 	var rows []figure.Row
 	for _, c := range contenders[1:] {
 		rows = append(rows, against(base, c)...)

@@ -28,5 +28,10 @@ func against(base, c *contender) []figure.Row {
 	if c.name == "teleport-find" {
 		rate.Goal, rate.HasGoal, p99.Goal, p99.HasGoal = 1/goalRate, true, goalP99, true
 	}
-	return []figure.Row{rate, p99}
+	rows := []figure.Row{rate, p99}
+	if cost := median(c.costs); cost > 0 {
+		rows = append(rows, figure.Row{What: "CPU of an answer: " + c.name + " / constant net/http handler", Value: cost / median(base.costs),
+			Medians: fmt.Sprintf("%.1f µs / %.1f µs", cost, median(base.costs))})
+	}
+	return rows
 }

@@ -202,24 +202,20 @@ func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) 
 				count, err = arrival(arriving, c.address, hosts, &sequence)
 				done <- err
 			}()
-			one, err := ask(ctx, c.address, asked, each)
+			err := c.asked(ctx, asked, each)
 			stop()
 			if err := errors.Join(err, <-done); err != nil {
-				return fmt.Errorf("ask %s: %w", c.name, err)
+				return err
 			}
 			if c == ours {
 				taken, due = taken+float64(count), due+time.Since(began).Seconds()/pollTime.Seconds()*float64(hosts)
 			}
-			c.rates, c.p99s = append(c.rates, one.rate), append(c.p99s, one.p99.Seconds()*1000)
 		}
 	}
 	base := contenders[0]
-	for _, c := range contenders {
-		fmt.Printf("  %-20s %12.0f questions/s %8.2f %10.2f ms p99 %8.2f\n", c.name, median(c.rates), median(c.rates)/median(base.rates), median(c.p99s), median(c.p99s)/median(base.p99s))
-	}
+	show(contenders)
 	fmt.Printf("  %-52s %8.2f of those due\n", "reports taken meanwhile", taken/due)
 	fmt.Printf("  %-52s %8d MB at most (goal: %d)\n", "memory (resident)", memory(ours, "VmHWM"), goalMemory)
-	fmt.Printf("  goals: at least %.2f of the rate, at most %.1f times the p99 of the constant handler\n", goalRate, goalP99)
 	var rows []figure.Row
 	for _, c := range contenders[1:] {
 		rows = append(rows, against(base, c)...)
