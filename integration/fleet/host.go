@@ -73,7 +73,7 @@ func (f *Fleet) Clone(ctx context.Context, of *Host) (*Host, error) {
 	if err := of.PowerOff(ctx); err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{"/etc", "/usr/local", dataDir} {
+	for _, dir := range []string{"/etc", "/usr/local", "/opt", dataDir} {
 		to := filepath.Join(h.Dir, "root", filepath.Dir(dir))
 		if out, err := exec.CommandContext(ctx, "cp", "-a", filepath.Join(of.Dir, "root", dir), to).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("copy %s of %s: %w\n%s", dir, of.Name, err, out)
