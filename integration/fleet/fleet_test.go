@@ -221,6 +221,12 @@ func killed(p *play, before string) string {
 		p.Fatalf("prod is %+v", prod)
 	}
 	admitted := prod.Plan.LastActiveHostIndex
+	// Who was last seen when is written once a minute. The hosts have missed a look before
+	// this hour: who misses two in a row has timed out.
+	for range 2 {
+		p.check(p.Jump(p.Now().Add(time.Minute)))
+		p.check(p.Settle(p.Context()))
+	}
 	p.Kill()
 	p.check(p.Start(p.Context()))
 	p.check(p.Settle(p.Context()))
