@@ -129,7 +129,7 @@ func (r record) checkFile(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, info, err := openOwn(path)
+	f, info, err := openCopied(path)
 	if err != nil {
 		return "", invalid(dir, Damaged, "cannot be used: %v", err)
 	}
@@ -158,7 +158,7 @@ func (r record) file(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	src := source{path: filepath.Join(real, FileName)}
+	src := source{path: filepath.Join(real, FileName), copied: true}
 	switch c, err := src.look(); {
 	case err == ErrNoDatabase:
 		return "", invalid(dir, Incomplete, "is not complete: there is no %s", FileName)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -121,6 +122,10 @@ func copyFile(ctx context.Context, from string, dst *os.File, progress func(done
 		return err
 	}
 	defer src.Close()
+	return copyOpened(ctx, src, info, dst, progress)
+}
+
+func copyOpened(ctx context.Context, src *os.File, info fs.FileInfo, dst *os.File, progress func(done, total int64)) error {
 	for done := int64(0); ; {
 		n, err := io.CopyN(dst, src, copyChunk)
 		done += n

@@ -38,9 +38,15 @@ func Open(path string) (*Database, error) {
 // Close lets go of the folder.
 func (d *Database) Close() error { return d.folder.Close() }
 
-// Knows says what Take found of the backup in dir, as somebody else has it on record:
+// Knows says what Take found of the backup in the folders, as somebody else has it on record:
 // then its backup.yaml, which others may have damaged since, is not asked.
-func (d *Database) Knows(dir string, sum Sum) { d.known = map[string]Sum{dir: sum} }
+// The backup may have a second name in another folder.
+func (d *Database) Knows(sum Sum, dirs ...string) {
+	d.known = map[string]Sum{}
+	for _, dir := range dirs {
+		d.known[dir] = sum
+	}
+}
 
 // record is what there is to know of the backup in dir.
 func (d *Database) record(dir string) (record, error) {

@@ -105,6 +105,8 @@ var roles = map[string]func(args []string) error{
 		fmt.Println(1)
 		return restore(context.Background(), args[1], args[0])
 	},
+	// second name DIR SECOND
+	"second name": func(args []string) error { return GiveSecondName(args[0], args[1]) },
 	// put back DATABASE KEPT
 	"put back": func(args []string) error {
 		return errAt(args[0], func(d *Database) error { return d.PutBack(args[1]) })

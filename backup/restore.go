@@ -258,7 +258,12 @@ func (t target) replace(ctx context.Context, copied string) error {
 
 // fill copies a file, durably, with the mode and owner of the target.
 func (t target) fill(ctx context.Context, temp *os.File, copied string) error {
-	if err := copyFile(ctx, copied, temp, nil); err != nil {
+	src, info, err := openCopied(copied)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if err := copyOpened(ctx, src, info, temp, nil); err != nil {
 		return err
 	}
 	if err := temp.Chown(t.uid, t.gid); err != nil {

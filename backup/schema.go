@@ -153,7 +153,7 @@ func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, e
 		return then, now, err
 	}
 	if then, err = settledSchema(ctx, copied); err != nil {
-		return then, now, fmt.Errorf("read the schema of %s: %w", copied, err)
+		return then, now, invalid(dir, Damaged, "is damaged: read the schema of %s: %v", FileName, err)
 	}
 	src, err := d.source()
 	if err != nil {

@@ -24,8 +24,9 @@ const magic = "SQLite format 3\x00"
 // or is absolute, root's, and free of links: only the last element can be one, and
 // that is never followed.
 type source struct {
-	path  string
-	owner *syscall.Stat_t
+	path   string
+	owner  *syscall.Stat_t
+	copied bool // it is that of a backup
 }
 
 // realDir returns the folder of path, which is root's, absolute and with links
@@ -52,7 +53,11 @@ type condition struct {
 // database, and an error for files that are not what they seem.
 func (s source) look() (condition, error) {
 	var c condition
-	f, info, err := openOwn(s.path)
+	open := openOwn
+	if s.copied {
+		open = openCopied
+	}
+	f, info, err := open(s.path)
 	if isNotExist(err) {
 		return c, ErrNoDatabase
 	}
@@ -210,15 +215,25 @@ func unfinished(journal string) (bool, error) {
 }
 
 // openOwn opens a file of the database for reading, see own.
-func openOwn(path string) (*os.File, fs.FileInfo, error) {
-	if _, err := lstatOwn(path); err != nil {
+func openOwn(path string) (*os.File, fs.FileInfo, error) { return openFile(path, own) }
+
+// openCopied opens the database of a backup, which may have a second name: nobody writes
+// it, no journal belongs to it, and its folder is root's.
+func openCopied(path string) (*os.File, fs.FileInfo, error) { return openFile(path, file) }
+
+func openFile(path string, check func(string, fs.FileInfo) error) (*os.File, fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := check(path, info); err != nil {
 		return nil, nil, err
 	}
 	f, info, err := regular.Open(path, regular.NoLink)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := own(path, info); err != nil {
+	if err := check(path, info); err != nil {
 		f.Close()
 		return nil, nil, err
 	}
@@ -237,6 +252,17 @@ func lstatOwn(path string) (fs.FileInfo, error) {
 // belong to a user who could otherwise have root read or write a file of
 // somebody else's.
 func own(path string, info fs.FileInfo) error {
+	if err := file(path, info); err != nil {
+		return err
+	}
+	if n := info.Sys().(*syscall.Stat_t).Nlink; n > 1 {
+		return fmt.Errorf("%s has %d names (hard links); a database must have one, because its journal is found by name", path, n)
+	}
+	return nil
+}
+
+// file refuses what is not a regular file.
+func file(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
 		return fmt.Errorf("%s is a symbolic link; the database must be in its folder itself", path)
@@ -244,9 +270,6 @@ func own(path string, info fs.FileInfo) error {
 		return fmt.Errorf("%s is a folder, not a database file", path)
 	case !mode.IsRegular():
 		return fmt.Errorf("%s is not a regular file (%s)", path, mode.Type())
-	}
-	if n := info.Sys().(*syscall.Stat_t).Nlink; n > 1 {
-		return fmt.Errorf("%s has %d names (hard links); a database must have one, because its journal is found by name", path, n)
 	}
 	return nil
 }

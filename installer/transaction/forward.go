@@ -180,7 +180,7 @@ func (t *switching) backUp(ctx context.Context) error {
 	if err != nil {
 		return cannotSwitch(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the switch is undone")
 	}
-	db.Knows(t.j.Database.Dir, sum)
+	db.Knows(sum, t.j.Database.Dir)
 	return t.j.noteBackup(sum)
 }
 

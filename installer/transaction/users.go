@@ -48,7 +48,7 @@ func (t *transaction) database(ctx context.Context) (*backup.Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.Knows(d.Dir, backup.Sum{Size: d.Size, CRC32C: d.CRC32C})
+	db.Knows(backup.Sum{Size: d.Size, CRC32C: d.CRC32C}, d.Dir)
 	if err := t.checkFolder(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

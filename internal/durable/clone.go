@@ -114,3 +114,12 @@ func LinkFiles(from, to string) error {
 	}
 	return SyncDir(filepath.Dir(to))
 }
+
+// Link gives the file at from a second name that must not exist yet, and syncs the folder
+// of that. The file must be on stable storage already.
+func Link(from, to string) error {
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(to))
+}

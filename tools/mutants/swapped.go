@@ -86,7 +86,7 @@ var pairs = []pair{
 	{"backup/restore.go", "replace", "fill", "UnlinkNoSync"},
 	{"backup/restore.go", "replace", "UnlinkNoSync", "SyncDir"},
 	{"backup/restore.go", "replace", "SyncDir", "Replace"},
-	{"backup/restore.go", "fill", "copyFile", "Sync"},
+	{"backup/restore.go", "fill", "copyOpened", "Sync"},
 
 	// Files: content and attributes, sync, name, sync.
 	{"internal/durable/durable.go", "replace", "fill", "Sync"},

@@ -1,0 +1,58 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"teleport-update/internal/durable"
+)
+
+// GiveSecondName gives the backup in dir a second name in the folder second, which is
+// made for root only: it outlives the removal of dir, and takes no room. What was in
+// second goes first. When it returns no error, the second name is on stable storage, as
+// the backup has to be. It is impossible where the two are on different file systems, or
+// on one without hard links; then nothing is left in second, and the backup is what it was.
+func GiveSecondName(dir, second string) (err error) {
+	if err := DropSecondName(second); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("give the backup in %s a second name: %w", dir, errors.Join(err, DropSecondName(second)))
+		}
+	}()
+	if err := durable.MkdirAll(second, 0o700); err != nil {
+		return err
+	}
+	// As when it was taken: the file that says that all is there comes last.
+	for _, name := range []string{FileName, metaName} {
+		if err := durable.Link(filepath.Join(dir, name), filepath.Join(second, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropSecondName takes a second name away. That there is none is fine.
+func DropSecondName(second string) error {
+	if _, err := os.Lstat(second); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := durable.RemoveAll(second); err != nil {
+		return fmt.Errorf("remove the second name of a backup, %s: %w", second, err)
+	}
+	return nil
+}
+
+// HasSecondName reports whether second has the database that is backed up in dir.
+func HasSecondName(dir, second string) bool {
+	one, err := os.Lstat(filepath.Join(dir, FileName))
+	if err != nil {
+		return false
+	}
+	other, err := os.Lstat(filepath.Join(second, FileName))
+	return err == nil && os.SameFile(one, other)
+}
