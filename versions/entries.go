@@ -23,7 +23,7 @@ const (
 	Incomplete Kind = "incomplete"
 	// Leftover is what an interrupted removal left under a temporary name.
 	Leftover Kind = "leftover"
-	// Reserved is a folder of ours that is no release: partial, original.
+	// Reserved is a folder of ours that is no release: partial, original, rollback.
 	Reserved Kind = "reserved"
 	// Foreign is everything else: state files, links, names we do not know.
 	Foreign Kind = "foreign"
@@ -135,7 +135,7 @@ func (s *Store) entry(d fs.DirEntry) (Entry, error) {
 	}
 	v, edition, ok := parseFolder(e.Name)
 	switch {
-	case e.Name == partialName || e.Name == originalName:
+	case e.Name == partialName || e.Name == originalName || e.Name == rollbackName:
 		e.Kind = Reserved
 		return e, nil
 	case durable.IsTemp(e.Name):

@@ -18,6 +18,7 @@ import (
 const (
 	partialName  = "partial"
 	originalName = "original"
+	rollbackName = "rollback"
 	editionName  = "edition"
 	digestName   = "sha256"
 	manifestName = "manifest"

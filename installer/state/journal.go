@@ -198,6 +198,9 @@ type Database struct {
 	Folder folder.ID `json:"folder,omitzero"`
 	Dir    string    `json:"dir,omitempty"`   // the folder of the backup that this transaction takes
 	Taken  bool      `json:"taken,omitempty"` // and it is complete
+	// SecondDir is the folder in which the backup has a second name, whatever becomes of
+	// Dir, which is part of a version's; empty where it has none.
+	SecondDir string `json:"second_dir,omitempty"`
 	// Size and CRC32C are the backup's, by which it is known whatever becomes of its
 	// backup.yaml.
 	Size   int64  `json:"size,omitempty"`

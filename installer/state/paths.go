@@ -66,6 +66,10 @@ func (p Paths) Journal() string { return filepath.Join(p.Versions(), "journal.js
 // Original is where things that stood in the way of the first enable are kept.
 func (p Paths) Original() string { return filepath.Join(p.Versions(), "original") }
 
+// Rollback is where the backup of the open transaction has its second name; absent when
+// there is none.
+func (p Paths) Rollback() string { return filepath.Join(p.Versions(), "rollback") }
+
 // AgentUnit is the name of the agent's unit; no other room knows it by heart.
 func (p Paths) AgentUnit() string { return layout.AgentUnit }
 

@@ -8,7 +8,7 @@ import (
 
 // Schema is the schema of the journals and orders that this program writes, and the
 // highest that it can act on. It grows with every change of their form.
-const Schema = 1
+const Schema = 2
 
 // firstSchema is the lowest that any program knows.
 const firstSchema = 1
@@ -35,6 +35,9 @@ type need struct {
 func needs() []need {
 	return []need{
 		// All of the form that was released first is schema 1, and has no rows.
+
+		// A program of schema 1 takes a backup that has two names for a damaged one.
+		{field: "database.second_dir", schema: 2, optional: true},
 	}
 }
 
@@ -117,7 +120,8 @@ func Decode(data []byte, document any) error {
 
 // Fit makes a journal say no more than a program of a schema acts on, by leaving out
 // what is optional. An error names what cannot be left out.
-func (j *Journal) Fit(schema int) error { return j.fit(schema, needs()) }
+// All programs know the first schema, those too that do not say so.
+func (j *Journal) Fit(schema int) error { return j.fit(max(schema, firstSchema), needs()) }
 
 func (j *Journal) fit(schema int, rows []need) error {
 	fields, err := fieldsOf(j)

@@ -140,7 +140,10 @@ func TestARunThatCannotUndoStopsNoAgent(t *testing.T) {
 			},
 		},
 		"the backup is away": {
-			func(t *testing.T, m *model) { must(t, os.Rename(m.Store.Dir+"/1.0.0/backup", m.Store.Dir+"/away")) },
+			func(t *testing.T, m *model) {
+				must(t, os.Rename(m.Store.Dir+"/1.0.0/backup", m.Store.Dir+"/away"))
+				must(t, os.RemoveAll(m.Paths.Rollback()))
+			},
 			func(t *testing.T, m *model) { must(t, os.Rename(m.Store.Dir+"/away", m.Store.Dir+"/1.0.0/backup")) },
 		},
 		"the folder of links is read-only": {readOnly((*model).linkDir), writable((*model).linkDir)},

@@ -84,6 +84,9 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	j := t.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
+	if database.Plan != state.KeepDatabase {
+		j.Database.SecondDir = t.Paths.Rollback()
+	}
 	j.Commit = state.Commit{Spec: t.req.Spec, Held: t.req.Held, SkippedBackup: database.Skipped || database.Damaged}
 	if host.Exists(t.Paths.Config()) {
 		if j.Config, err = t.req.config.Text(); err != nil {

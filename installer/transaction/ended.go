@@ -129,6 +129,9 @@ func (m *Machine) retell(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
+	if second := m.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {
+		j.Database.SecondDir = second
+	}
 	if j.Database.Path, err = m.Database(); err != nil {
 		return nil, err
 	}

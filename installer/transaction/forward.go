@@ -180,8 +180,9 @@ func (t *switching) backUp(ctx context.Context) error {
 	if err != nil {
 		return cannotSwitch(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the switch is undone")
 	}
-	db.Knows(sum, t.j.Database.Dir)
-	return t.j.noteBackup(sum)
+	second := t.giveSecondName()
+	db.Knows(sum, t.j.Database.Dir, second)
+	return t.j.noteBackup(sum, second)
 }
 
 // proxy names the cluster that the database of today belongs to; a new one in

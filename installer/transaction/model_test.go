@@ -127,7 +127,8 @@ func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 		BootID:  func() string { return fmt.Sprint("boot ", m.boots) },
 		Refetch: m.refetch,
 	}
-	writeFile(t, program, "the updater")
+	writeFile(t, program, fmt.Sprintf("#!/bin/sh\necho '{\"schema\": %d}'\n", state.Schema))
+	must(t, os.Chmod(program, 0o755))
 	must(t, os.MkdirAll(filepath.Dir(m.db), 0o700))
 	m.exec("CREATE TABLE rows (n INTEGER)")
 	for v := range all {
@@ -612,6 +613,10 @@ func (m *model) closed() error {
 	if host.Exists(m.Paths.Journal()) {
 		text, _ := os.ReadFile(m.Paths.Journal())
 		err = errors.Join(err, fmt.Errorf("the journal is open:\n%s", text))
+	}
+	// The run that sets a journal aside which it cannot read leaves the rest to the next.
+	if kept, _ := filepath.Glob(m.Paths.Journal() + ".unreadable-*"); kept == nil && host.Exists(m.Paths.Rollback()) {
+		err = errors.Join(err, errors.New("the backup of a transaction that is over has its second name yet"))
 	}
 	if v, _ := m.program(); !m.committedOn(version.Release{Version: v, Edition: version.OSS}) {
 		err = errors.Join(err, fmt.Errorf("version %s is linked, and updates.yaml says otherwise", v))

@@ -35,8 +35,10 @@ func (m *Machine) forgetMounts() {
 }
 
 // close ends the transaction: the journal is removed, and then what is there for its
-// sake.
+// sake. Only the second name of its backup goes first: an older program takes a backup that
+// has two names for a damaged one, and knows by the journal alone that it is to leave it.
 func (t *transaction) close() error {
+	t.dropSecondName()
 	if err := durable.Remove(t.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}

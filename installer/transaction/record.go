@@ -51,8 +51,12 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 	if err != nil {
 		known = err.Error()
 	}
+	second := j.Database.SecondDir
 	if err := j.Fit(schema); err != nil {
 		return failure.Refuse("the recovery at boot could not undo this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
+	}
+	if second != "" && j.Database.SecondDir == "" {
+		m.Log.Info("the backup of the database gets no second name, which the recovery at boot could not use", "because", known)
 	}
 	return nil
 }
@@ -241,10 +245,10 @@ func (r *record) noteReconciled() error {
 }
 
 // noteBackup says that the backup of the database is complete, and how to tell that it
-// is still the one.
-func (r *record) noteBackup(sum backup.Sum) error {
+// is still the one; second is the folder in which it has another name, if it has.
+func (r *record) noteBackup(sum backup.Sum, second string) error {
 	return r.note(aboutDatabase, func(j *state.Journal) {
-		j.Database.Taken, j.Database.Size, j.Database.CRC32C = true, sum.Size, sum.CRC32C
+		j.Database.Taken, j.Database.Size, j.Database.CRC32C, j.Database.SecondDir = true, sum.Size, sum.CRC32C, second
 	})
 }
 

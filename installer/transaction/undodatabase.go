@@ -22,11 +22,11 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	}
 	db, err := u.database(ctx)
 	if err == nil {
-		err = db.CanRestore(u.j.Database.Dir, nil)
+		err = u.canRestoreFor(db, nil)
 	}
 	if isInUse(err) {
 		if err = u.waitUnused(ctx, afterStop); err == nil {
-			err = db.CanRestore(u.j.Database.Dir, nil)
+			err = u.canRestoreFor(db, nil)
 		}
 	}
 	if err != nil {
@@ -65,12 +65,16 @@ func (u *undoing) needNotGoBack(ctx context.Context) bool {
 	return err == nil && same && !u.exchanged()
 }
 
-func (u *undoing) sameSchema(ctx context.Context) (bool, error) {
+func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
 	db, err := u.database(ctx)
 	if err != nil {
 		return false, err
 	}
-	return db.SameSchema(ctx, u.j.Database.Dir)
+	err = u.withBackup(func(dir string) (err error) {
+		same, err = db.SameSchema(ctx, dir)
+		return err
+	})
+	return same, err
 }
 
 // cannotGoBack leaves the new version whole, and has the record say why.
@@ -134,10 +138,15 @@ func (u *undoing) canRestore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := db.CanRestore(u.j.Database.Dir, sight.Group); err != nil {
+	if err := u.canRestoreFor(db, sight.Group); err != nil {
 		return err
 	}
-	return db.CheckWhole(ctx, u.j.Database.Dir)
+	return u.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
+}
+
+// canRestoreFor is CanRestore, with what the agent's processes have open left aside.
+func (u *undoing) canRestoreFor(db *backup.Database, group []int) error {
+	return u.withBackup(func(dir string) error { return db.CanRestore(dir, group) })
 }
 
 // restoreDatabase restores the database that the old version had, if the new one
@@ -229,10 +238,12 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		u.Log.Info("restoring the agent's database", "from", u.j.Database.Dir)
 		var db *backup.Database
 		if db, err = u.database(ctx); err == nil {
-			err = db.Restore(ctx, u.j.Database.Dir)
+			err = u.withBackup(func(dir string) error {
+				u.Log.Info("restoring the agent's database", "from", dir)
+				return db.Restore(ctx, dir)
+			})
 		}
 		if !isInUse(err) || u.boot {
 			break

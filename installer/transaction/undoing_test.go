@@ -56,6 +56,7 @@ func TestADatabaseThatCannotGoBackKeepsTheNewVersionWhole(t *testing.T) {
 	saved := m.Store.Dir + "/1.0.0/backup/sqlite.db"
 	m.at("watch", func() error {
 		must(t, os.Rename(saved, saved+".away"))
+		must(t, os.RemoveAll(m.Paths.Rollback()))
 		m.before = func(call string) error {
 			if v, _ := m.program(); v != "1.1.0" || !strings.Contains(m.unitFile(), "1.1.0") {
 				t.Errorf("at the call %s, %s is linked, with the unit %q", call, v, m.unitFile())

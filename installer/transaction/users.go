@@ -48,7 +48,7 @@ func (t *transaction) database(ctx context.Context) (*backup.Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.Knows(backup.Sum{Size: d.Size, CRC32C: d.CRC32C}, d.Dir)
+	db.Knows(backup.Sum{Size: d.Size, CRC32C: d.CRC32C}, d.Dir, d.SecondDir)
 	if err := t.checkFolder(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -81,7 +81,7 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 	if got.Boot == want.Boot {
 		return fmt.Errorf("the folder of %s is not the one that the switch began with; nothing is changed in it: put the first folder back", db.Path())
 	}
-	backups := []string{t.j.Database.Dir}
+	backups := t.backups()
 	if t.j.Database.Plan == state.RestoreDatabase {
 		backups = append(backups, t.j.To.Dir+"/backup")
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"teleport-update/find"
+	"teleport-update/installer/state"
 	"teleport-update/integration/host"
 	"teleport-update/integration/scenes"
 	"teleport-update/internal/version"
@@ -130,6 +131,8 @@ func (s *scene) closed() {
 func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
 	s := bareScene(t, host.Options{})
 	older, newer := s.stampedUpdater("1.0.0"), s.nextUpdater("2.0.0")
+	const next = state.Schema + 1
+	schema := func(n int) string { return fmt.Sprintf(`"schema": %d`, n) }
 	s.packaged(older)
 	s.carries("1.0.0", newer)
 	s.Sound("1.1.0")
@@ -139,7 +142,8 @@ func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
 	// What the older one must not overlook, the newer one does not begin.
 	s.Write(noveltyFile, "must")
 	before := s.Seen()
-	s.Fails(1, `the recovery at boot could not undo this transaction: acting on it takes schema 2 ["novelty.must"], and /usr/bin/teleport-update knows schema 1`, s.Path, "update", "--now")
+	s.Fails(1, fmt.Sprintf(`the recovery at boot could not undo this transaction: acting on it takes schema %d ["novelty.must"], and /usr/bin/teleport-update knows schema %d`, next, state.Schema),
+		s.Path, "update", "--now")
 	s.Linked("1.0.0")
 	if got := before.Became(s.Seen()); got != scenes.InPeace {
 		t.Errorf("the agent was %s", got)
@@ -149,26 +153,26 @@ func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
 	// older one recovers that at boot.
 	s.Write(noveltyFile, "may ignored")
 	s.KilledInMidWatch("1.1.0")
-	if text, from, novelty := s.journal(); from != 1 || novelty["may"] || !novelty["ignored"] || !strings.Contains(text, `"schema": 2`) {
+	if text, from, novelty := s.journal(); from > state.Schema || novelty["may"] || !novelty["ignored"] || !strings.Contains(text, schema(next)) {
 		t.Errorf("the newer one's journal:\n%s", text)
 	}
 	s.Check(s.Reboot(t.Context()))
 	if got := s.Phase(); got != "restored" {
 		t.Errorf("after the boot the journal says %q", got)
 	}
-	if text, _, novelty := s.journal(); novelty != nil || !strings.Contains(text, `"schema": 1`) {
+	if text, _, novelty := s.journal(); novelty != nil || !strings.Contains(text, schema(state.Schema)) {
 		t.Errorf("it was not the older one that recovered it:\n%s", text)
 	}
 	s.closed()
 
 	// The newer one, with whatever it needs, recovers what the older one began.
 	s.killedByItself()
-	if text, _, _ := s.journal(); !strings.Contains(text, `"schema": 1`) {
+	if text, _, _ := s.journal(); !strings.Contains(text, schema(state.Schema)) {
 		t.Errorf("the older one's journal:\n%s", text)
 	}
 	s.packaged(newer)
 	s.Check(s.Reboot(t.Context()))
-	if text, _, _ := s.journal(); s.Phase() != "restored" || !strings.Contains(text, `"schema": 2`) {
+	if text, _, _ := s.journal(); s.Phase() != "restored" || !strings.Contains(text, schema(next)) {
 		t.Errorf("after the boot the journal is\n%s", text)
 	}
 	s.closed()
@@ -178,7 +182,7 @@ func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
 	s.Write(noveltyFile, "must")
 	s.KilledInMidWatch("1.1.0")
 	open, from, _ := s.journal()
-	if from != 2 {
+	if from != next {
 		t.Errorf("the newer one's journal:\n%s", open)
 	}
 	s.packaged(older)
@@ -191,7 +195,7 @@ func TestUpdatersOfTwoSchemasRescueOneAnother(t *testing.T) {
 	if code := s.Show("teleport-update-recover.service", "ExecMainStatus"); code != "1" {
 		t.Errorf("the recovery ended with %s; want 1", code)
 	}
-	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, "it was written by a newer updater (schema 2, this one knows 1)") ||
+	if log := s.Log("teleport-update-recover.service"); !strings.Contains(log, fmt.Sprintf("it was written by a newer updater (schema %d, this one knows %d)", next, state.Schema)) ||
 		!strings.Contains(log, "the timer's first run has the newer one close it") {
 		t.Errorf("nobody says why:\n%s", log)
 	}

@@ -149,6 +149,9 @@ func (r *recorder) after(c trace.Call) {
 		r.named(c.Path, c)
 	case strings.HasPrefix(name, "link"):
 		r.named(c.To, c)
+		if filepath.Dir(c.To) == filepath.Join(r.h.versions(), "rollback") {
+			r.event("put rollback/" + filepath.Base(c.To))
+		}
 	case strings.HasPrefix(name, "unlink"):
 		delete(r.dirty, c.Path)
 		r.named(c.Path, c)

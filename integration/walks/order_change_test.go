@@ -15,9 +15,10 @@ import (
 
 var (
 	// An update from 1.1.0 and the database of schema 2, in full.
-	backedUp = []string{"journal: begun", "put 1.1.0/backup/sqlite.db", "put 1.1.0/backup/backup.yaml", "journal: begun, backup taken"}
-	linked   = []string{"link fdpass-teleport", "link tbot", "link tctl", "link tsh", "link teleport", "unit"}
-	held     = []string{"journal: switched, backup taken", "journal: proven, backup taken", "put original/before.json", "configuration", "journal removed"}
+	backedUp = []string{"journal: begun", "put 1.1.0/backup/sqlite.db", "put 1.1.0/backup/backup.yaml",
+		"put rollback/sqlite.db", "put rollback/backup.yaml", "journal: begun, backup taken"}
+	linked = []string{"link fdpass-teleport", "link tbot", "link tctl", "link tsh", "link teleport", "unit"}
+	held   = []string{"journal: switched, backup taken", "journal: proven, backup taken", "put original/before.json", "configuration", "remove rollback", "journal removed"}
 )
 
 func TestOrderOfTheFirstEnable(t *testing.T) {
@@ -26,9 +27,9 @@ func TestOrderOfTheFirstEnable(t *testing.T) {
 	s.wants("1.1.0")
 	s.does(args("enable"),
 		"publish 1.1.0", "updater's copy", "updater's units",
-		"journal: begun", "put original/backup/sqlite.db", "put original/backup/backup.yaml", "journal: begun, backup taken",
+		"journal: begun", "put original/backup/sqlite.db", "put original/backup/backup.yaml", "put rollback/sqlite.db", "put rollback/backup.yaml", "journal: begun, backup taken",
 		"put original/tsh-*", "put original/teleport-*", "link tctl", "link tsh", "link teleport", "unit", "cluster report",
-		"journal: switched, backup taken", "journal: proven, backup taken", "put original/before.json", "configuration", "journal removed")
+		"journal: switched, backup taken", "journal: proven, backup taken", "put original/before.json", "configuration", "remove rollback", "journal removed")
 }
 
 // As on a host whose programs have a folder of their own, which is the default: the record
@@ -55,10 +56,10 @@ func TestOrderOfAnUpdateAndOfGoingBack(t *testing.T) {
 	s.does(args("update"), slices.Concat([]string{"publish 2.0.0"}, backedUp, linked, held, []string{"remove 1.0.0"})...)
 	s.agent(3)
 	s.does(args("rollback"),
-		"journal: begun", "put 2.0.0/backup/sqlite.db", "put 2.0.0/backup/backup.yaml", "journal: begun, backup taken",
+		"journal: begun", "put 2.0.0/backup/sqlite.db", "put 2.0.0/backup/backup.yaml", "put rollback/sqlite.db", "put rollback/backup.yaml", "journal: begun, backup taken",
 		"link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport", "unit",
 		"journal: switched, backup taken", "the database is written",
-		"journal: proven, backup taken", "put original/before.json", "configuration", "journal removed")
+		"journal: proven, backup taken", "put original/before.json", "configuration", "remove rollback", "journal removed")
 	s.agent(2)
 	s.does(args("update", "--now", "--skip-backup"), slices.Concat(
 		[]string{"journal: begun", "drop 1.1.0/backup/backup.yaml"}, linked,

@@ -94,7 +94,7 @@ func TestOrderOfAnEnableThatFailsAfterTheConfigurationWasLost(t *testing.T) {
 	s.remove(s.h.config(), inTheWay)
 	s.cutAt("journal: switched, backup taken", "enable")
 	s.does(args("recover"), "journal: rolling_back, backup taken", "unit", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
-		"the database is written", "journal: restored, backup taken", "configuration", "journal removed", "remove 2.0.0")
+		"the database is written", "journal: restored, backup taken", "configuration", "remove rollback", "journal removed", "remove 2.0.0")
 	s.wants("1.1.0")
 	s.must("enable")
 	s.does(args("uninstall"), "configuration", "journal: uninstalling", "link tctl goes", "link teleport goes", "link tsh goes",

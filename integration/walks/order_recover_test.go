@@ -16,14 +16,14 @@ func TestOrderOfUndoing(t *testing.T) {
 	undone := []string{"journal removed", "remove 2.0.0"}
 	for event, want := range map[string][]string{
 		"journal: begun":               {"journal: rolling_back", "journal: restored", "configuration"},
-		"journal: begun, backup taken": {"journal: rolling_back, backup taken", "journal: restored, backup taken", "configuration"},
+		"journal: begun, backup taken": {"journal: rolling_back, backup taken", "journal: restored, backup taken", "configuration", "remove rollback"},
 		"link tsh": {"journal: rolling_back, backup taken", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh",
-			"journal: restored, backup taken", "configuration"},
+			"journal: restored, backup taken", "configuration", "remove rollback"},
 		"unit": {"journal: rolling_back, backup taken", "unit", "link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
-			"journal: restored, backup taken", "configuration"},
+			"journal: restored, backup taken", "configuration", "remove rollback"},
 		"journal: switched, backup taken": {"journal: rolling_back, backup taken", "unit",
 			"link fdpass-teleport goes", "link tbot goes", "link tctl", "link tsh", "link teleport",
-			"the database is written", "journal: restored, backup taken", "configuration"},
+			"the database is written", "journal: restored, backup taken", "configuration", "remove rollback"},
 		"journal: proven, backup taken": nil,
 	} {
 		t.Run(event, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestOrderOfUndoing(t *testing.T) {
 			s.wants("2.0.0")
 			s.cutAt(event, "update")
 			if want == nil {
-				s.does(args("recover"), "put original/before.json", "configuration", "journal removed")
+				s.does(args("recover"), "put original/before.json", "configuration", "remove rollback", "journal removed")
 			} else {
 				s.does(args("recover"), then(want, undone...)...)
 			}
@@ -70,7 +70,7 @@ func TestOrderOfUndoingADowngrade(t *testing.T) {
 	s.cutAt("the database is written", "rollback")
 	s.does(args("recover"),
 		"journal: rolling_back, backup taken", "unit", "link tbot goes", "link tctl", "link tsh", "link teleport",
-		"the database is written", "journal: restored, backup taken", "configuration", "journal removed")
+		"the database is written", "journal: restored, backup taken", "configuration", "remove rollback", "journal removed")
 }
 
 func TestOrderOfUndoingTheFirstEnable(t *testing.T) {
@@ -81,7 +81,7 @@ func TestOrderOfUndoingTheFirstEnable(t *testing.T) {
 	s.does(args("recover"),
 		"journal: rolling_back, backup taken", "unit", "cluster report goes", "link tctl goes", "link tsh", "link teleport",
 		"the database is written", "journal: restored, backup taken",
-		"updater's units go", "remove the updater's copy", "remove 1.1.0", "remove original", "configuration", "journal removed")
+		"updater's units go", "remove the updater's copy", "remove 1.1.0", "remove original", "configuration", "remove rollback", "journal removed")
 }
 
 // The unit was a link.
@@ -109,7 +109,7 @@ func TestOrderOfFinishingWhatWasTakenAway(t *testing.T) {
 	s.wants("1.1.0")
 	s.cutAt("journal: proven, backup taken", "update")
 	s.remove(filepath.Join(s.h.links(), "tsh"), wants)
-	s.does(args("recover"), "put original/before.json", "journal: proven, backup taken", "link tsh", "agent enabled", "configuration", "journal removed")
+	s.does(args("recover"), "put original/before.json", "journal: proven, backup taken", "link tsh", "agent enabled", "configuration", "remove rollback", "journal removed")
 }
 
 // The updater of a version is linked when all else of it is in its place.

@@ -55,6 +55,7 @@ var pairs = []pair{
 	{"installer/transaction/undone.go", "closeUndone", "RemoveUnits", "Save"},
 	{"installer/transaction/undone.go", "closeUndone", "ForgetFirst", "Save"},
 	{"installer/transaction/undone.go", "closeUndone", "Save", "close"},
+	{"installer/transaction/mounts.go", "close", "dropSecondName", "Remove"},
 
 	// Uninstalling: what would be refused changes nothing; updates are off, the journal says so, then the agent's files,
 	// then ours, the journal with them.
