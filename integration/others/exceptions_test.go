@@ -26,7 +26,6 @@ var exceptions = map[string]exception{
 	"a drop-in has the agent start another program":        {"systemd starts what the administrator says", `90-other\.conf|` + unhealthy},
 	"the agent's user is gone":                             {"systemd starts nothing as a user that is not there", unhealthy},
 	"both versions are removed":                            {"there is no program to start", `no longer on disk|not whole|` + unhealthy},
-	"the old version is removed":                           {"the only copy of its database goes with it, and where the new one fails, no program can work with what is there", `no longer on disk|not whole|` + unhealthy},
 	"the data are unmounted":                               {notThere, unhealthy},
 	"the data are read-only":                               {"no agent starts on data that it cannot write", unhealthy},
 	"the data's file system is full":                       {"no agent starts on data that it cannot write", unhealthy},
