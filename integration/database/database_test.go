@@ -213,6 +213,7 @@ func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	s.Signals(syscall.SIGSTOP)
 	backup := store + "/1.0.0/backup"
 	s.Must("mv", backup, "/root/backup")
+	s.Must("rm", "-r", store+"/rollback") // its second name
 	s.Signals(syscall.SIGCONT)
 	s.Ends(update, 4)
 	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.1.0/bin/teleport") })
