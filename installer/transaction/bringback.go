@@ -43,6 +43,10 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 		u.Log.Error("the agent is tried all the same", "error", err)
 	}
 	err := u.watchOld(ctx)
+	if err == nil && u.j.Watch.OldServes {
+		// Its next start is not watched.
+		_, err = u.moveFirstAside(ctx)
+	}
 	if _, fails := errors.AsType[*health.UnhealthyError](err); fails {
 		if moved, moveErr := u.moveFirstAside(ctx); moved || moveErr != nil {
 			if err = moveErr; err == nil {

@@ -35,6 +35,34 @@ func TestAFirstDatabaseOfAVersionThatFailsKeepsTheOldOneFromNothing(t *testing.T
 	}
 }
 
+// Where the old process never stopped serving, nobody sees whether the version could start
+// with that database: it starts as it would have without the switch.
+func TestAFirstDatabaseIsOutOfTheWayOfAnOldProcessThatServesOn(t *testing.T) {
+	for _, schema := range []int{1, 2} {
+		m := upgrade(t, behaviour{schema: schema, fate: dies})
+		m.creates = true
+		others.close(m.db)
+		must(t, os.Remove(m.db))
+		m.look()
+		m.rows, m.wrong = map[int]row{}, nil
+		serving := m.main
+		if err := m.do(Update); err == nil || strings.Contains(err.Error(), "rolling back failed") {
+			t.Errorf("it ends with %v", err)
+		}
+		if m.main != serving {
+			t.Error("the process that served was stopped")
+		}
+		aside, err := filepath.Glob(m.db + ".of-1.1.0-*")
+		if err != nil || len(aside) != 1 {
+			t.Errorf("schema %d: kept aside: %q, %v", schema, aside, err)
+		}
+		m.wrong = nil // the file that it has open was removed before
+		m.ends()
+		m.startUnit()
+		m.endsOn("1.0.0")
+	}
+}
+
 // A rollback that was forced from a damaged database, and whose target fails, gives that
 // one back: the target's is not its own.
 func TestADamagedDatabaseIsPutBackWhenTheTargetFails(t *testing.T) {

@@ -203,7 +203,8 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 
 // moveFirstAside moves a database aside that is there now and was not when the transaction
 // began: the version that failed may have made it, and the one before then cannot start.
-// It reports whether there was one.
+// It reports whether there was one. An old process that never stopped serving does not have
+// it open, and goes on.
 func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	if !u.j.Database.Absent || !u.j.reached("reload") {
 		return false, nil
@@ -212,7 +213,7 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return false, nil
 	}
-	if err == nil {
+	if err == nil && !u.j.Watch.OldServes {
 		err = u.agent.Stop(ctx, atOnce)
 	}
 	var to string
@@ -225,7 +226,7 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("move the database of version %s aside: %w", u.j.To, err)
 	}
-	u.Log.Warn("the version that failed made the first database, with which the one before does not run; it is kept aside", "aside", to)
+	u.Log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside", "aside", to)
 	return true, u.j.noteAside(to)
 }
 
