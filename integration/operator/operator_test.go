@@ -27,13 +27,15 @@ func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
 		s.RunsOn("1.0.0")
 		s.Wants("1.1.0")
 		update := s.MidWatch("1.1.0")
-		backup := store + "/1.0.0/backup"
+		backup, second := store+"/1.0.0/backup", store+"/rollback"
 		s.Must("mv", backup, "/root/backup")
+		s.Must("mv", second, "/root/second")
 		s.Must("systemctl", "stop", "teleport")
 		s.Ends(update, 4)
 		s.Down("after an undoing that failed")
 
 		s.Must("mv", "/root/backup", backup)
+		s.Must("mv", "/root/second", second)
 		s.Must("systemctl", "start", "teleport")
 		s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 		if code := s.Tick(); code != 0 {
