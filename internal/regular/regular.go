@@ -8,6 +8,7 @@
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -75,19 +76,20 @@ func Open(path string, care Care) (*os.File, fs.FileInfo, error) {
 // Read returns the content of a regular file; one of more than limit bytes is an
 // *OddError.
 func Read(path string, limit int64, care Care) ([]byte, error) {
-	f, _, err := Open(path, care)
+	f, info, err := Open(path, care)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
+	// Files of the kernel have a size of 0.
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, err
 	}
-	if int64(len(data)) > limit {
+	if int64(data.Len()) > limit {
 		return nil, &OddError{path, fmt.Sprintf("is larger than %d bytes", limit)}
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 const aLink = "is a symbolic link, not a file of ours; remove it"
