@@ -84,14 +84,15 @@ func (i *Installer) publish(ctx context.Context) {
 		}
 	}
 	if i.Paths.RunDir != "" {
-		data, err := json.MarshalIndent(r.summary(i.Timestamp()), "", "  ")
+		data, err := r.summary(i.Timestamp()).text()
 		if err == nil {
-			err = state.WriteForAll(i.Paths.Summary(), append(data, '\n'))
+			err = state.WriteForAll(i.Paths.Summary(), data)
 		}
 		if err != nil {
 			i.Log.Debug("the summary of status could not be written", "error", err)
 		}
 	}
+	i.settle(ctx, c, r)
 	if dir == "" || !ours {
 		return
 	}
@@ -102,4 +103,10 @@ func (i *Installer) publish(ctx context.Context) {
 	if err != nil {
 		i.Log.Warn("the metrics for node_exporter could not be written", "folder", dir, "error", err)
 	}
+}
+
+// text is the file.
+func (s Summary) text() ([]byte, error) {
+	data, err := json.MarshalIndent(s, "", "  ")
+	return append(data, '\n'), err
 }
