@@ -75,11 +75,12 @@ func (b *bench) build() (err error) {
 type contender struct {
 	name string
 	argv []string
+	env  []string // beside that of this process
 }
 
 // child is the contender that is a function of this program.
 func (b *bench) child(name string, args ...string) contender {
-	return contender{name, append([]string{b.self, name}, args...)}
+	return contender{name, append([]string{b.self, name}, args...), nil}
 }
 
 // interleave runs the contenders in turn and returns the median wall time of
@@ -134,6 +135,9 @@ func (b *bench) command(c contender, dir string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(b.ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
+	if c.env != nil {
+		cmd.Env = append(os.Environ(), c.env...)
+	}
 	return cmd
 }
 

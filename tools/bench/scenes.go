@@ -6,7 +6,7 @@ import (
 )
 
 func (b *bench) update(name, url string) contender {
-	return contender{name, []string{b.fetch, "-dir", "DIR/versions", "-version", releaseVersion, "-url", url}}
+	return contender{name, []string{b.fetch, "-dir", "DIR/versions", "-version", releaseVersion, "-url", url}, nil}
 }
 
 // named is a child under another name than its function's.
@@ -60,7 +60,7 @@ func (b *bench) shell(url string) (contender, error) {
 		}
 	}
 	script := fmt.Sprintf("set -o pipefail; curl -sf %s | tee >(sha256sum > DIR/sum) | tar xz -C DIR; sync -f DIR", url)
-	return contender{"curl | tee | tar; sync", []string{"bash", "-c", script}}, nil
+	return contender{"curl | tee | tar; sync", []string{"bash", "-c", script}, nil}, nil
 }
 
 // linkRate is in MiB/s.

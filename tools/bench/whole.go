@@ -116,7 +116,7 @@ func (s *findServer) stop() {
 // version linked and the configuration written.
 func (b *bench) enable(name string, s *findServer) contender {
 	template := s.url + "/releases/teleport-v{{ .Version }}-{{ .OS }}-{{ .Arch }}-bin.tar.gz"
-	return contender{name, append(b.flags("DIR"), "enable", "--proxy", s.url, "--ca-file", s.ca, "--template", template)}
+	return contender{name, append(b.flags("DIR"), "enable", "--proxy", s.url, "--ca-file", s.ca, "--template", template), nil}
 }
 
 func (b *bench) flags(dir string) []string {
