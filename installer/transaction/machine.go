@@ -55,6 +55,9 @@ type Machine struct {
 	UserPatience time.Duration
 	// BootID tells one boot of the host from another.
 	BootID func() string
+	// AskRescuer asks the program that the recovery at boot runs which journals it can act
+	// on; nil for host.Rescuer.
+	AskRescuer func(context.Context) (program string, schema int, err error)
 }
 
 // ScheduledVariable is set to 1 in the environment of a run that the timer

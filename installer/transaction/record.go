@@ -46,7 +46,11 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 	if err := j.Stamp(j); err != nil || j.ForAll() {
 		return err
 	}
-	program, schema, err := m.Rescuer(ctx)
+	ask := m.AskRescuer
+	if ask == nil {
+		ask = m.Rescuer
+	}
+	program, schema, err := ask(ctx)
 	known := fmt.Sprintf("%s knows schema %d", program, schema)
 	if err != nil {
 		known = err.Error()
