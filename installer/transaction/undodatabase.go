@@ -242,7 +242,9 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 		var db *backup.Database
 		if db, err = u.database(ctx); err == nil {
 			err = u.withBackup(func(dir string) error {
-				u.Log.Info("restoring the agent's database", "from", dir)
+				if host.Exists(dir) {
+					u.Log.Info("restoring the agent's database", "from", dir)
+				}
 				return db.Restore(ctx, dir)
 			})
 		}
