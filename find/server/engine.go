@@ -127,6 +127,7 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 	if err == nil {
 		err = e.purge(ctx, now)
 	}
+	spare()
 	return changed, err
 }
 

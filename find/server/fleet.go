@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -33,8 +32,6 @@ const (
 	maxWords = 10_000
 	// maxErrorKept is how much of the error of a host is kept, in bytes.
 	maxErrorKept = 1000
-	// manyHosts is from how many on their memory counts.
-	manyHosts = 100_000
 	// maxBurst is how many reports of one host are taken in a minute: an update
 	// makes three.
 	maxBurst = 30
@@ -144,16 +141,6 @@ func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now 
 		}
 	}
 	return n
-}
-
-// spare has the garbage of a process with many hosts collected sooner: by itself the
-// runtime lets as much of it gather as there are hosts. Nothing in a host is a
-// pointer, so that a collection costs no more for them.
-func (f *Fleet) spare() {
-	if many := f.table.Len() > manyHosts; many != f.keep.spares {
-		f.keep.spares = many
-		debug.SetGCPercent(map[bool]int{false: 100, true: 20}[many])
-	}
 }
 
 // ErrSecret is the error of a report that does not come from the host that it names.

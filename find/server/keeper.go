@@ -29,6 +29,8 @@ const (
 	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
 	// are read.
 	hostsAtOnce, changesAtOnce = 256, 1000
+	// sparedAfter is how many hosts are read before it is looked what they take.
+	sparedAfter = 10_000
 	// flushTime bounds a write for a host, which may have gone meanwhile.
 	flushTime = 10 * time.Second
 )
@@ -49,7 +51,6 @@ type keeper struct {
 	saved    map[string]store.Revision // of what this process has written
 	lastSave time.Time
 	purged   time.Time
-	spares   bool // see Fleet.spare
 }
 
 // OpenFleet returns the Fleet that is in a store, with the reports that were taken
@@ -61,7 +62,9 @@ func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
 	at, err := opts.Store.Scan(ctx, hostPrefix, func(item store.Item) bool {
 		f.trouble = errors.Join(f.trouble, f.takeItem(item))
-		f.spare()
+		if f.table.Len()%sparedAfter == 0 {
+			spare()
+		}
 		return true
 	})
 	if err != nil {
@@ -187,9 +190,7 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 func (f *Fleet) Tick(ctx context.Context) error {
 	now := f.opts.Clock()
 	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
-	f.mu.RLock()
-	f.spare()
-	f.mu.RUnlock()
+	spare()
 	if err == nil && now.Sub(f.keep.lastSave) >= saveEvery {
 		if _, err = f.readSeen(ctx, now); err == nil {
 			err = f.saveSeen(ctx, now)
