@@ -111,6 +111,7 @@ type handler struct {
 	now     func() time.Time
 	answer  func(rollout.Query, time.Time) find.Answer
 	bodies  bodies
+	date    date
 	log     *slog.Logger
 	asked   *Asked
 	reports *reports
@@ -161,6 +162,7 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header["Content-Type"] = jsonType
 	header["Cache-Control"] = noStore
+	header["Date"] = h.date.of(now)
 	w.Write(body)
 }
 
