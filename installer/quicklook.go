@@ -2,7 +2,6 @@ package installer
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"os"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"teleport-update/find"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -63,9 +61,8 @@ func (i *Installer) lookQuickly(ctx context.Context, s settled) bool {
 	}
 	i.renew(i.Paths.LastAnswer(), s.LastFound, 0o600)
 	i.Log.Info(s.Reason)
-	var b find.Heartbeat
-	if s.Heartbeat != "" && json.Unmarshal([]byte(s.Heartbeat), &b) == nil {
-		i.send(ctx, i.reporter(s.CAFile), s.Question.Proxy, b)
+	if s.Heartbeat != "" {
+		i.sent(ctx, i.reporter(s.CAFile).SendPrepared(ctx, s.Question.Proxy, s.Heartbeat))
 	}
 	i.renew(i.Paths.Summary(), s.Summary, 0o644)
 	return true

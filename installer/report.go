@@ -46,12 +46,11 @@ func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 	} else if host.Exists(i.Paths.Journal()) {
 		b.Outcome = nil // an update is under way, and the last one is not the news
 	}
-	i.send(ctx, r, spec.Proxy, b)
+	i.sent(ctx, r.Send(ctx, spec.Proxy, b))
 }
 
-// send sends a report, and says what became of it where that is worth a word.
-func (i *Installer) send(ctx context.Context, r *report.Reporter, proxy string, b find.Heartbeat) {
-	err := r.Send(ctx, proxy, b)
+// sent says what became of a report where that is worth a word.
+func (i *Installer) sent(ctx context.Context, err error) {
 	_, removed := errors.AsType[*report.RemovedError](err)
 	switch {
 	case removed:

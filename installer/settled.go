@@ -19,7 +19,7 @@ import (
 )
 
 // settledForm begins a settled record, and is another one where a field means something else.
-const settledForm = "teleport-update settled 1"
+const settledForm = "teleport-update settled 2"
 
 // never stands in the place of the time at which a file is written.
 const never = "0001-01-01T00:00:00Z"
@@ -38,7 +38,7 @@ type settled struct {
 	Answer          string
 	Reason          string // what the run said
 
-	Heartbeat string // JSON; empty: the host does not report
+	Heartbeat string // of Reporter.Prepare; empty: the host does not report
 	LastFound string // find.json, which the next run writes with its own time
 	Summary   string // status.json, likewise
 
@@ -162,10 +162,11 @@ func (i *Installer) settled(ctx context.Context, c state.Config, r Report) (s se
 	answer.Time = time.Time{}
 	found, err2 := json.Marshal(answer)
 	s.Summary, s.LastFound = string(summary), string(found)+"\n"
-	if i.reporter(c.Spec.CAFile).Enabled() {
-		var heartbeat []byte
-		heartbeat, err = json.Marshal(i.heartbeat(c, i.calm.specAsked()))
-		s.Heartbeat = string(heartbeat)
+	if reporter := i.reporter(c.Spec.CAFile); reporter.Enabled() {
+		b := i.heartbeat(c, i.calm.specAsked())
+		if s.Heartbeat, err = reporter.Prepare(b); s.Heartbeat == "" && b.HostID != "" {
+			return s, false // it has yet to join
+		}
 	}
 	return s, errors.Join(err, err1, err2) == nil
 }
