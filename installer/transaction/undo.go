@@ -20,6 +20,8 @@ type undoing struct {
 	kept bool
 	// later: whether all is back is for the next run to see.
 	later bool
+	// untouched: the process of before was the agent's yet when it was stopped.
+	untouched bool
 }
 
 // undo is the one door back: it undoes the steps, from the journal alone, and
@@ -126,6 +128,7 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	if err := u.lookFirst(ctx); err != nil {
 		return err
 	}
+	u.untouched = u.oldIsMain(ctx)
 	return u.stopAgent(ctx)
 }
 

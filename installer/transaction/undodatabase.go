@@ -171,6 +171,12 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 			return err
 		}
 	}
+	if u.untouched {
+		if same, err := u.sameSchema(ctx); err == nil && same {
+			u.Log.Info("the old version goes on with its database, which it has written to all the time")
+			return u.j.setRestored(true)
+		}
+	}
 	err := u.stopAndRestore(ctx)
 	if err == nil {
 		return u.j.setRestored(true)
@@ -283,6 +289,19 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 		u.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
 	}
 	return false, u.j.noteOldStopped()
+}
+
+// oldIsMain reports whether the agent is yet the process of before: the reload has brought
+// no other one, or none that lasted. What it wrote since the backup is not to be lost. It
+// is stopped all the same: from outside it looks like one that only sees its sessions to
+// their end.
+func (u *undoing) oldIsMain(ctx context.Context) bool {
+	if u.boot || u.j.Database.Restored || !u.j.Database.Taken || !u.j.reached("reload") || u.exchanged() {
+		return false
+	}
+	sight, err := u.agent.Look(ctx)
+	return err == nil && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID &&
+		!sight.runsFrom(u.j.To.ProgramsDir())
 }
 
 // changedMeanwhile reports whether the database has to be restored although the

@@ -390,6 +390,41 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 	}
 }
 
+// The updater was told to stop when the reload had brought no process as yet, and was killed
+// before it put anything back. The old process has served all the time.
+func TestRowsOfAnOldProcessThatNeverLeftAreKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		schema int
+		kept   bool
+	}{
+		"no other version has touched the database": {0, true},
+		"another one migrated it, and is gone":      {2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "prove", 1, false).make(t)
+			m.edit(func(j *state.Journal) {
+				j.Phase, j.Verdict = rollingBack, state.Verdict{Reason: "it was told to stop", Against: state.AgainstInterruption}
+			})
+			m.write()
+			mine := slices.Max(m.seen.rows)
+			if tc.schema != 0 {
+				m.exec(fmt.Sprintf("PRAGMA user_version=%d", tc.schema))
+			}
+			before := m.main.pid
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn("1.0.0")
+			if kept := slices.Contains(m.seen.rows, mine); kept != tc.kept {
+				t.Errorf("the row of the old process is there: %v", kept)
+			}
+			if m.main.pid == before {
+				t.Error("a process that may be at the end of its sessions is left alone")
+			}
+		})
+	}
+}
+
 // Whatever keeps the old version from being watched, it is started: an agent beats none.
 func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
 	for _, call := range []string{"look", "prove"} {
