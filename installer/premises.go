@@ -35,7 +35,7 @@ const (
 	wholly  care = "whole"   // all that lstat(2) says, but when it was read
 	placed  care = "place"   // a folder on the way: which one it is, and who may write in it
 	listed  care = "names"   // a folder that every run replaces a file in: as placed, and the names there
-	running care = "program" // the file that a link of /proc leads to
+	behind  care = "behind"  // as wholly, of the file that the path leads to where it is a link
 	ofBoot  care = "boot"    // no path: which boot this is
 	ofHost  care = "name"    // no path: the host's name, which is reported
 	process care = "process" // the path is a PID: when the process began, and what it executes
@@ -58,7 +58,7 @@ func (c care) see(path string) (string, error) {
 	}
 	var st unix.Stat_t
 	look := unix.Lstat
-	if c == running {
+	if c == behind {
 		look = unix.Stat
 	}
 	if err := look(path, &st); errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -71,7 +71,7 @@ func (c care) see(path string) (string, error) {
 		seen = append(strconv.AppendUint(seen, n, 36), ' ')
 	}
 	switch c {
-	case wholly, running:
+	case wholly, behind:
 		for _, n := range []int64{int64(st.Nlink), st.Size, st.Ctim.Nano(), st.Mtim.Nano()} {
 			seen = append(strconv.AppendInt(seen, n, 36), ' ')
 		}
@@ -122,12 +122,12 @@ func (i *Installer) premises(c state.Config) ([]premise, error) {
 			l.add(placed, dir)
 		}
 	}
-	l.add(running, "/proc/self/exe")
+	l.add(behind, "/proc/self/exe", p.AgentConfig)
 	l.add(ofBoot, "boot")
 	l.add(ofHost, "hostname")
 	l.walk(tree.Dir)
 	l.walk(tree.ProgramsDir())
-	l.add(wholly, p.Config(), p.Journal(), p.History(), p.Report(), p.Ticks(), p.ClusterConfig(), p.AgentConfig,
+	l.add(wholly, p.Config(), p.Journal(), p.History(), p.Report(), p.Ticks(), p.ClusterConfig(),
 		filepath.Join(p.Versions(), "partial"), filepath.Join(agentDir, "host_uuid"), i.MachineID, c.Spec.CAFile)
 	l.walk(p.Original())
 	l.add(wholly, p.LinkDir)

@@ -263,6 +263,26 @@ func TestAnyChangeMakesTheNextRunAWholeOne(t *testing.T) {
 	}
 }
 
+// The agent's configuration may be a link to where an administrator keeps it: what is
+// written there is what a run goes by.
+func TestAConfigurationBehindALinkIsAPremise(t *testing.T) {
+	h := newCalmHost(t)
+	h.c.Spec.Proxy = ""
+	h.save()
+	kept := filepath.Join(t.TempDir(), "teleport.yaml")
+	writeFile(t, kept, "teleport: {proxy_server: '"+h.w.url+"'}\n")
+	must(t, os.Remove(h.Paths.AgentConfig))
+	must(t, os.Symlink(kept, h.Paths.AgentConfig))
+	h.run()
+	if !h.looks() {
+		t.Fatal("the look does not apply: this test shows nothing")
+	}
+	writeFile(t, kept, "teleport: {proxy_server: 'https://other.example.com'}\n")
+	if h.looks() {
+		t.Error("the agent has another proxy, and the run is no whole one")
+	}
+}
+
 func TestARecordInDoubtIsNotGoneBy(t *testing.T) {
 	h := newCalmHost(t)
 	good := h.record()
