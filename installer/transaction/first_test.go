@@ -63,6 +63,42 @@ func TestAFirstDatabaseIsOutOfTheWayOfAnOldProcessThatServesOn(t *testing.T) {
 	}
 }
 
+// The old process may have made it, or opened it since: then it is what that works with, and
+// the switch is closed all the same.
+func TestAFirstDatabaseThatTheOldProcessOpensStays(t *testing.T) {
+	m := upgrade(t, behaviour{schema: 1, fate: dies})
+	m.creates = true
+	others.close(m.db)
+	must(t, os.Remove(m.db))
+	m.look()
+	m.rows, m.wrong = map[int]row{}, nil
+	serving := m.main
+	m.after = func(call string) error {
+		if _, err := os.Stat(m.db); err == nil {
+			others.open(m.db)
+		}
+		return nil
+	}
+	if err := m.do(Update); err == nil || strings.Contains(err.Error(), "rolling back failed") {
+		t.Errorf("it ends with %v", err)
+	}
+	if m.main != serving {
+		t.Error("the process that served was stopped")
+	}
+	if aside, _ := filepath.Glob(m.db + ".of-1.1.0-*"); len(aside) != 0 {
+		t.Errorf("it was moved away under those who have it open: %q", aside)
+	}
+	for range 2 {
+		if err, _ := m.tick(); err != nil {
+			t.Errorf("the next run: %v", err)
+		}
+	}
+	m.after = nil
+	if m.main != serving {
+		t.Error("the process that served was stopped")
+	}
+}
+
 // A rollback that was forced from a damaged database, and whose target fails, gives that
 // one back: the target's is not its own.
 func TestADamagedDatabaseIsPutBackWhenTheTargetFails(t *testing.T) {

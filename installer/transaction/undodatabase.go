@@ -209,8 +209,8 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 
 // moveFirstAside moves a database aside that is there now and was not when the transaction
 // began: the version that failed may have made it, and the one before then cannot start.
-// It reports whether there was one. An old process that never stopped serving does not have
-// it open, and goes on.
+// It reports whether there was one. An old process that never stopped serving goes on, and
+// keeps one that it has open.
 func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	if !u.j.Database.Absent || !u.j.reached("reload") {
 		return false, nil
@@ -221,6 +221,15 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	}
 	if err == nil && !u.j.Watch.OldServes {
 		err = u.agent.Stop(ctx, atOnce)
+	} else if err == nil && isInUse(db.CheckUnused(nil)) {
+		sight, lookErr := u.agent.Look(ctx)
+		if lookErr != nil {
+			return false, lookErr
+		}
+		if db.CheckUnused(sight.Group) == nil {
+			u.Log.Warn("the agent, which serves on, has the first database open, and keeps it", "database", db.Path())
+			return false, nil
+		}
 	}
 	var to string
 	if err == nil {
