@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,8 +166,11 @@ func readHolder(path string) string {
 	defer f.Close()
 	data, _ := io.ReadAll(io.LimitReader(f, 256))
 	line, _, _ := strings.Cut(string(data), "\n")
-	if line == "" {
+	// Who only looks whether there is anything to do does not say so: then it is the one
+	// before who is named.
+	var pid int
+	if _, err := fmt.Sscanf(line, "process %d:", &pid); err == nil && unix.Kill(pid, 0) == unix.ESRCH {
 		return "unknown"
 	}
-	return line
+	return cmp.Or(line, "unknown")
 }

@@ -46,6 +46,23 @@ func TestALockThatIsHeldNamesItsHolderWhenPatienceEnds(t *testing.T) {
 	unlock()
 }
 
+// A quick look holds the lock and does not write down that it does.
+func TestAProcessThatIsGoneIsNotNamedAsTheHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "update.lock")
+	l := flock.New(path)
+	if ok, err := l.TryLock(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	const none = 4194305 // above all PIDs
+	if err := os.WriteFile(path, fmt.Appendf(nil, "process %d: teleport-update update, since 2026-01-01T00:00:00Z\n", none), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Lock(t.Context(), path, 0)
+	if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Holder != "unknown" {
+		t.Errorf("%v; want an unknown holder", err)
+	}
+}
+
 func TestALockWhoseFileWentAwayMeanwhileIsTakenAnew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "versions")
 	path := filepath.Join(dir, "update.lock")
