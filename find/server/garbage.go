@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 )
@@ -15,15 +16,27 @@ const (
 	garbageMost = 4 << 20
 )
 
+// configured is how much garbage gathers otherwise, in percent of what lives: 100, or what
+// GOGC says.
+var configured = gogc()
+
+const gogcName = "/gc/gogc:percent"
+
+func gogc() uint64 {
+	now := []metrics.Sample{{Name: gogcName}}
+	metrics.Read(now)
+	return now[0].Value.Uint64()
+}
+
 // spare has the garbage of a process with many hosts collected sooner. Nothing in a
 // host or in a plan is a pointer, so that a collection costs no more for them: a
-// fraction of a millisecond.
+// fraction of a millisecond. Where GOGC is off, it stays off.
 func spare() {
-	now := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
+	now := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: gogcName}}
 	metrics.Read(now)
-	percent := uint64(100)
-	if lives := now[0].Value.Uint64(); lives > muchLives {
-		percent = max(1, garbageMost*100/lives)
+	percent := configured
+	if lives := now[0].Value.Uint64(); lives > muchLives && configured <= math.MaxInt32 {
+		percent = min(configured, max(1, garbageMost*100/lives))
 	}
 	if percent != now[1].Value.Uint64() {
 		debug.SetGCPercent(int(percent))

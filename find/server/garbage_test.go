@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"testing"
 
 	"teleport-update/find/store"
@@ -30,13 +29,6 @@ func (s crowdedStore) Scan(ctx context.Context, prefix string, f func(store.Item
 	return s.Store.Scan(ctx, prefix, f)
 }
 
-// garbage is how much of it may gather, in percent of what lives.
-func garbage() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
-
 // The memory of many hosts would be there twice, and is the most while they are read.
 func TestLittleGarbageGathersWithManyHosts(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -45,14 +37,27 @@ func TestLittleGarbageGathersWithManyHosts(t *testing.T) {
 	runtime.GC()
 	const most = garbageMost * 100 / (2 * muchLives)
 	var reading uint64
-	r := w.reporting(newClock(), crowdedStore{w.store, func() { reading = garbage() }})
-	if reading > most || garbage() > most {
-		t.Errorf("%d %% of garbage while hosts are read, %d %% after that; want at most %d %%", reading, garbage(), most)
+	r := w.reporting(newClock(), crowdedStore{w.store, func() { reading = gogc() }})
+	if reading > most || gogc() > most {
+		t.Errorf("%d %% of garbage while hosts are read, %d %% after that; want at most %d %%", reading, gogc(), most)
 	}
 	runtime.KeepAlive(many)
 	many = nil
 	runtime.GC()
-	if err := r.fleet.Tick(t.Context()); err != nil || garbage() != 100 {
-		t.Errorf("%d %% of garbage without so much, %v; want 100 %%", garbage(), err)
+	if err := r.fleet.Tick(t.Context()); err != nil || gogc() != 100 {
+		t.Errorf("%d %% of garbage without so much, %v; want 100 %%", gogc(), err)
+	}
+}
+
+// Without many hosts an administrator has his way.
+func TestWhatGOGCSaysStays(t *testing.T) {
+	defer func(before uint64) { configured = before }(configured)
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	for _, percent := range []int{50, -1} {
+		debug.SetGCPercent(percent)
+		configured = gogc()
+		if spare(); gogc() != configured {
+			t.Errorf("%d %% of garbage; want %d %%", gogc(), configured)
+		}
 	}
 }
