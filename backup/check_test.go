@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -211,5 +212,18 @@ func TestASchemaIsReadUnderTheAgentAndAfterItsDeath(t *testing.T) {
 	must(t, os.Remove(h.db+"-shm"))
 	if same, err := sameSchema(t.Context(), h.db, h.dir); same || !errors.Is(err, errUnsettled) {
 		t.Errorf("before recovery: %v, %v; want that it cannot be told", same, err)
+	}
+}
+
+// What keeps a backup from being read is not always in the backup.
+func TestABackupThatIsNotReadBecauseOfAnInterruptionIsNotDamaged(t *testing.T) {
+	h := newHost(t)
+	makeDB(t, h.db, "", 40, 1)
+	h.take(t, "15.1.0")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := at(h.db, func(d *Database) (bool, error) { return d.SameSchema(ctx, h.dir) })
+	if _, invalid := errors.AsType[*InvalidError](err); invalid || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; want an interruption", err)
 	}
 }

@@ -152,7 +152,9 @@ func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, e
 	if err != nil {
 		return then, now, err
 	}
-	if then, err = settledSchema(ctx, copied); err != nil {
+	if then, err = settledSchema(ctx, copied); err != nil && ctx.Err() != nil {
+		return then, now, explain(ctx, err, copied, copied)
+	} else if err != nil {
 		return then, now, invalid(dir, Damaged, "is damaged: read the schema of %s: %v", FileName, err)
 	}
 	src, err := d.source()
