@@ -183,9 +183,9 @@ func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, alread
 }
 
 // givenUp reports whether systemd started an agent again and again, and then no more: it
-// came to its limit of starts. One that a person stopped is inactive.
+// came to its limit of starts. One that a person stopped is idle.
 func givenUp(u systemd.Unit) bool {
-	return u.ActiveState == "failed" && u.UnitFileState == "enabled" && u.Restart != "no" && u.NRestarts > 0
+	return u.ActiveState == "failed" && !u.Idle() && u.UnitFileState == "enabled" && u.Restart != "no" && u.NRestarts > 0
 }
 
 // startGivenUp gives such an agent one more start in each run of the timer: what it failed

@@ -50,6 +50,7 @@ type Unit struct {
 
 	Exit    ExitStatus    // how the main process ended last
 	ExitPID uint32        // which one that was, where none runs
+	AtOnce  bool          // after that end it came to its state sooner than systemd starts it again
 	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
 	Since   time.Time     // when it became active, or else reached its state, by the clock; zero if that is not known
@@ -72,10 +73,10 @@ func (u Unit) Running() bool {
 // Idle reports whether the unit neither runs nor fails nor is about to be
 // started: nobody wants the agent to run, so an update leaves it alone
 // (RFD 0169: a version is active "if successful or not enabled"). One that a
-// stop left as failed is idle, too, unless it was restarted before: then it may as
-// well have come to its limit of starts.
+// stop left as failed is idle, too. One that was restarted before may as well have come
+// to its limit of starts, which systemd finds when it starts it again.
 func (u Unit) Idle() bool {
-	return (u.ActiveState == "inactive" || u.KilledByAStop() && u.NRestarts == 0) && !u.JobPending
+	return (u.ActiveState == "inactive" || u.KilledByAStop() && (u.NRestarts == 0 || u.AtOnce)) && !u.JobPending
 }
 
 // KilledByAStop reports whether the unit failed because its process was killed, and
@@ -174,6 +175,8 @@ func parseUnit(name string, p map[string]any) Unit {
 		u.Job.path, _ = j[1].(dbus.ObjectPath)
 	}
 	u.JobPending = u.Job.ID != 0
+	ended := limit(property[uint64](p, "ExecMainExitTimestampMonotonic"))
+	u.AtOnce = ended > 0 && u.changed >= ended && u.changed-ended < u.RestartDelay
 	since := property[uint64](p, "StateChangeTimestamp")
 	if u.Running() {
 		since = property[uint64](p, "ActiveEnterTimestamp")

@@ -44,6 +44,28 @@ func TestParseUnit(t *testing.T) {
 	}
 }
 
+// The times are those of a stop that killed an agent, and of one that was killed until
+// systemd gave it up.
+func TestAStopIsToldFromALimitOfStarts(t *testing.T) {
+	for name, w := range map[string]struct {
+		ended, changed uint64
+		idle           bool
+	}{
+		"stopped":              {16396626288, 16396626364, true},
+		"given up":             {16398298535, 16398625678, false},
+		"its end was not seen": {0, 16396626364, false},
+		"it ended afterwards":  {16396626365, 16396626364, false},
+	} {
+		u := parseUnit("teleport.service", map[string]any{
+			"ActiveState": "failed", "SubState": "failed", "Restart": "on-failure", "Result": "signal", "NRestarts": uint32(5), "RestartUSec": uint64(300_000),
+			"ExecMainCode": int32(Killed), "ExecMainStatus": int32(9), "ExecMainExitTimestampMonotonic": w.ended, "StateChangeTimestampMonotonic": w.changed,
+		})
+		if u.Idle() != w.idle {
+			t.Errorf("%s: idle %v; want %v", name, u.Idle(), w.idle)
+		}
+	}
+}
+
 func TestWhatIsRunningAndWhatIsIdle(t *testing.T) {
 	for _, w := range []struct {
 		active, sub   string

@@ -16,6 +16,7 @@ var killedByAStop = systemd.Unit{ActiveState: "failed", SubState: "failed", Rest
 	Exit: systemd.ExitStatus{Code: systemd.Killed, Status: int32(syscall.SIGKILL)}}
 
 func restartedBefore(u systemd.Unit) systemd.Unit { u.NRestarts = 1; return u }
+func downAtOnce(u systemd.Unit) systemd.Unit      { u.AtOnce = true; return u }
 func queued(u systemd.Unit) systemd.Unit          { u.JobPending = true; return u }
 
 func TestStateOf(t *testing.T) {
@@ -35,6 +36,7 @@ func TestStateOf(t *testing.T) {
 		{name: "stopped, and killed because that took too long", unit: systemd.Unit{ActiveState: "failed", SubState: "failed", Restart: "always", Result: "timeout"}, want: state.AgentStopped},
 		{name: "not started in time, and systemd does not start it again", unit: systemd.Unit{ActiveState: "failed", SubState: "failed", Restart: "on-abort", Result: "timeout"}, want: state.AgentFailing},
 		{name: "killed by a stop, after it had been restarted", unit: restartedBefore(killedByAStop), want: state.AgentFailing},
+		{name: "killed by a stop, after it had been restarted, and down at once", unit: downAtOnce(restartedBefore(killedByAStop)), want: state.AgentStopped},
 		{name: "killed by a stop, about to be started", unit: queued(killedByAStop), want: state.AgentFailing},
 		{name: "stopped", unit: systemd.Unit{ActiveState: "inactive", SubState: "dead"}, want: state.AgentStopped},
 		{name: "being stopped", unit: systemd.Unit{ActiveState: "deactivating", SubState: "stop-sigterm"}, want: state.AgentStopped},

@@ -153,9 +153,18 @@ func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
 }
 
 func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
-	for _, left := range []string{"inactive", "failed"} {
-		t.Run("the stop leaves it "+left, func(t *testing.T) {
+	for name, left := range map[string]string{"at the first try": "inactive", "and killed": "failed", "and killed, after a crash": "failed"} {
+		t.Run("stopped "+name, func(t *testing.T) {
 			s := newScene(t)
+			another := func(before string) {
+				t.Helper()
+				host.Wait(t, scenes.Patience, func() error {
+					if now := s.Show("teleport", "MainPID"); now == before || now == "0" {
+						return fmt.Errorf("systemd's main process is %s", now)
+					}
+					return nil
+				})
+			}
 			s.Sound("1.1.0", "1.2.0")
 			if left == "inactive" {
 				s.Sound("1.0.0")
@@ -165,14 +174,14 @@ func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
 				// in the end.
 				s.Release(release.Spec{Version: "1.0.0", Variant: stamp.HangsOnStop, Unit: release.Unit{StopTimeout: time.Second}})
 				s.RunsOn("1.0.0")
+				if strings.HasSuffix(name, "crash") {
+					before := s.Show("teleport", "MainPID")
+					s.Must("kill", "-KILL", before)
+					another(before)
+				}
 				before := s.Show("teleport", "MainPID")
 				s.Must("systemctl", "reload", "teleport")
-				host.Wait(t, scenes.Patience, func() error {
-					if now := s.Show("teleport", "MainPID"); now == before || now == "0" {
-						return fmt.Errorf("systemd's main process is %s", now)
-					}
-					return nil
-				})
+				another(before)
 			}
 			s.Must("systemctl", "stop", "teleport")
 			stays := func() {
@@ -180,6 +189,10 @@ func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
 				if state := s.Show("teleport", "ActiveState"); state != left {
 					t.Errorf("the agent is %s", state)
 				}
+			}
+			stays()
+			if code := s.Tick(); code != 0 {
+				t.Errorf("a tick ends with %d", code)
 			}
 			stays()
 			s.Wants("1.1.0")
