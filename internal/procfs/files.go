@@ -65,8 +65,8 @@ func (f FS) Calls(pid int, program string) bool {
 // one away.
 func (f FS) Locked(path string) bool { return len(f.holders(path)) > 0 }
 
-// LockedByUsers is Locked, by processes that are known and of which none is root's: whoever
-// may read a file can lock it.
+// LockedByUsers is Locked, by processes of which none is known to be root's: whoever may read
+// a file can lock it. Of one that has ended, and left the lock to another, it is not known.
 func (f FS) LockedByUsers(path string) bool {
 	holders := f.holders(path)
 	return len(holders) > 0 && !slices.ContainsFunc(holders, f.ofRoot)
