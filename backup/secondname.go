@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
 )
@@ -45,6 +48,17 @@ func DropSecondName(second string) error {
 		return fmt.Errorf("remove the second name of a backup, %s: %w", second, err)
 	}
 	return nil
+}
+
+// OnlyName reports whether the backup in second has no other name any more, and when it was
+// taken.
+func OnlyName(second string) (taken time.Time, only bool) {
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(second, FileName), &st); err != nil || st.Nlink != 1 {
+		return taken, false
+	}
+	taken, err := Created(second)
+	return taken, err == nil
 }
 
 // HasSecondName reports whether second has the database that is backed up in dir.

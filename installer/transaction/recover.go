@@ -78,7 +78,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	j, err := m.loadOrSetAside(ctx)
 	if err == nil && j == nil {
 		m.forgetMounts() // of one that was killed after its end
-		m.dropSecondName()
+		m.dropLeftover()
 	}
 	if err != nil && !host.Exists(m.Paths.Journal()) {
 		err = errors.Join(err, m.startAgain(ctx))

@@ -34,6 +34,18 @@ func (m *Machine) dropSecondName() {
 	}
 }
 
+// dropLeftover is dropSecondName where there is no journal. A backup that has no other name
+// may be all that is left of a switch whose journal and whose old version somebody removed:
+// it stays as long as such a switch could be told again.
+func (m *Machine) dropLeftover() {
+	dir := m.Paths.Rollback()
+	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < retellWithin {
+		m.Log.Warn("the backup of a switch whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
+		return
+	}
+	m.dropSecondName()
+}
+
 // backups are the folders in which the backup of the transaction has a name.
 func (t *transaction) backups() []string {
 	d := t.j.Database

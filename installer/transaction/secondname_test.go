@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -161,4 +162,25 @@ func TestASecondNameWithoutAJournalGoes(t *testing.T) {
 		t.Error(err)
 	}
 	m.endsOn("1.0.0")
+}
+
+// Somebody removes the version and then the journal: what is left is the only copy of the
+// old version's database, and not for the next run to remove.
+func TestASecondNameThatIsTheOnlyOneStays(t *testing.T) {
+	m := killedInMidWatch(t, holds)
+	must(t, os.RemoveAll(filepath.Join(m.Paths.Versions(), "1.0.0")))
+	must(t, os.Remove(m.Paths.Journal()))
+	only := filepath.Join(m.Paths.Rollback(), "sqlite.db")
+	for _, tc := range []struct {
+		after time.Duration
+		stays bool
+	}{{0, true}, {23 * time.Hour, true}, {25 * time.Hour, false}} {
+		m.Now = func() time.Time { return testNow().Add(tc.after) }
+		if err, _ := m.tick(); err != nil {
+			t.Error(err)
+		}
+		if host.Exists(only) != tc.stays {
+			t.Errorf("after %v the only copy is there: %v", tc.after, !tc.stays)
+		}
+	}
 }
