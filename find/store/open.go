@@ -68,6 +68,11 @@ CREATE TABLE history (
 // is refused. What is not a store, is damaged, or was written by a newer version
 // of this program is an error and stays as it is.
 func OpenSQLite(ctx context.Context, path string) (*SQLite, error) {
+	return openSQLite(ctx, path, "os")
+}
+
+// openSQLite opens the store through SQLite's file system of that name.
+func openSQLite(ctx context.Context, path, vfs string) (*SQLite, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -75,11 +80,11 @@ func OpenSQLite(ctx context.Context, path string) (*SQLite, error) {
 	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
-	conn, file, err := open(ctx, path, true)
+	conn, file, err := open(ctx, path, vfs, true)
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{path: path, conn: conn, file: file}, nil
+	return &SQLite{path: path, vfs: vfs, conn: conn, file: file}, nil
 }
 
 // makeFolder makes the folder if it is missing, and says what is wrong with one
@@ -109,7 +114,7 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-func open(ctx context.Context, path string, mayCreate bool) (conn *sqlite3.Conn, file os.FileInfo, err error) {
+func open(ctx context.Context, path, vfs string, mayCreate bool) (conn *sqlite3.Conn, file os.FileInfo, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the store %s: %w", path, explain(err))
@@ -119,7 +124,7 @@ func open(ctx context.Context, path string, mayCreate bool) (conn *sqlite3.Conn,
 		return nil, nil, err
 	}
 	// The log is as open to others as the file, which is not at all.
-	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"modeof": {path}}.Encode()}
+	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"modeof": {path}, "vfs": {vfs}}.Encode()}
 	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI|sqlite3.OPEN_NOFOLLOW)
 	if err != nil {
 		return nil, nil, err

@@ -22,6 +22,7 @@ import (
 // it again; they belong to it. "sqlite3 FILE .backup COPY" copies it at any time.
 type SQLite struct {
 	path string
+	vfs  string
 
 	mu     sync.Mutex
 	conn   *sqlite3.Conn // nil when the file could not be opened again
@@ -290,6 +291,6 @@ func (s *SQLite) current(ctx context.Context) error {
 		s.conn.Close()
 		s.conn = nil
 	}
-	s.conn, s.file, err = open(ctx, s.path, false)
+	s.conn, s.file, err = open(ctx, s.path, s.vfs, false)
 	return err
 }

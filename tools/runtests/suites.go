@@ -51,6 +51,7 @@ var suites = []suite{
 			campaign("integration/powercut", "40m", "TestAPowerCut"),
 			campaign("integration/walks", "20m", ""),
 			campaign("integration/findfaults", "60m", ""),
+			campaign("find/store", "20m", "TestEveryWriteOfTheStore"),
 			campaign("find/server", "20m", "TestTwoEnginesMakeOneHistory"),
 			campaign("integration/hostile", "15m", ""),
 			campaign("integration/database", "30m", "TestTheDrill"),
