@@ -39,8 +39,38 @@ func (h *history) check(before *Rollout, result Result) string {
 		if problem := h.index(a, b); problem != "" {
 			return problem
 		}
+		// Each change has its time and its reason, and nothing else has.
+		changed := a.State != b.State || (a.Halted == nil) != (b.Halted == nil) || !a.WindowEnd.Equal(b.WindowEnd) // one window may follow the other
+		if same := a.LastUpdateTime.Equal(b.LastUpdateTime) && a.LastUpdateReason == b.LastUpdateReason; !changed && !same {
+			return fmt.Sprintf("group %s has not changed, and has another time or reason of its last change: %s", a.Name, a.LastUpdateReason)
+		}
+		if changed && (!a.LastUpdateTime.Equal(h.now) || !slices.Contains(ownReasons, a.LastUpdateReason)) {
+			return fmt.Sprintf("group %s has changed now, and says at %s because of %q", a.Name, a.LastUpdateTime, a.LastUpdateReason)
+		}
+	}
+	if got, want := after.Status.State, stateOf(after); got != want {
+		return fmt.Sprintf("the rollout is %s; want %s", got, want)
 	}
 	return ""
+}
+
+// ownReasons are those for which the engine changes a group by itself.
+var ownReasons = []Reason{InWindow, CanariesDone, UpdateComplete, NoHosts, WindowClosed, CanaryFailed, CanaryTimedOut, HostsFailed, HostsTimedOut, Expired}
+
+// stateOf is the state that the groups of a rollout give it, as the design says it.
+func stateOf(r *Rollout) State {
+	all := func(state State) bool {
+		return !slices.ContainsFunc(r.Status.Groups, func(g GroupStatus) bool { return g.State != state })
+	}
+	switch {
+	case slices.ContainsFunc(r.Status.Groups, func(g GroupStatus) bool { return g.State == RolledBack }):
+		return RolledBack
+	case len(r.Status.Groups) > 0 && all(Done):
+		return Done
+	case r.Spec.Schedule != Immediate && all(Unstarted):
+		return Unstarted
+	}
+	return Active
 }
 
 func forward(from, to State, strategy Strategy) bool {
@@ -149,7 +179,17 @@ func (h *history) index(a, b *GroupStatus) string {
 			flying++
 		}
 	}
-	if flying > limit {
+	// An agent that is down holds a place, wherever its host is in the plan.
+	down := 0
+	for place := to + 1; place < a.Plan.HostCount; place++ {
+		if host := h.fleet.byID[h.plans[a.Name].ID(place)]; host.Unhealthy && host.omitted(h.now) == "" {
+			down++
+		}
+	}
+	if down > 0 {
+		h.covered["an index grew while agents were down"] = true
+	}
+	if flying += down; flying > limit {
 		return fmt.Sprintf("%d hosts of %s are in flight, of %d at most", flying, a.Name, limit)
 	}
 	return ""
@@ -206,7 +246,7 @@ func (h *history) ask() string {
 		}
 		if before, ok := h.last[g.Name]; ok && mode == Enabled {
 			for id := range yes[g.Name] {
-				if !before[id] && len(before) > 0 {
+				if !before[id] {
 					return fmt.Sprintf("halted group %s admits %s", g.Name, id)
 				}
 			}

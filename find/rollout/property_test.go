@@ -60,7 +60,7 @@ func TestWhatHoldsOfEveryHistory(t *testing.T) {
 			t.Errorf("in %d histories no group came to %s", seen.Load(), reason)
 		}
 	}
-	for _, what := range []string{"an index grew", "an index of several hosts grew", "a halted group was asked", "a closed window was asked", "counts were not complete"} {
+	for _, what := range []string{"an index grew", "an index of several hosts grew", "an index grew while agents were down", "a halted group was asked", "a closed window was asked", "counts were not complete"} {
 		if _, ok := covered.Load(what); !ok {
 			t.Errorf("in %d histories never: %s", seen.Load(), what)
 		}
