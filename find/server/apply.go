@@ -108,6 +108,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	applied := Applied{Answer: next.answer(rollout.Query{}, now, s.opts.Base.AutoUpdate)}
 	var writes []store.Write
 	var written []rollout.Resource
+	var changes []string // for the history
 	for _, r := range list {
 		found := there[r.GetKind()]
 		based := store.Revision(r.GetMetadata().Revision)
@@ -122,12 +123,15 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 			return Applied{}, err
 		}
 		applied.Resources = append(applied.Resources, result)
+		// What cannot be understood may be replaced.
+		before, _ := parseStored(found)
 		if result.Change != Unchanged {
+			if words := changed(before, r); words != "" {
+				changes = append(changes, words)
+			}
 			writes = append(writes, store.Write{Key: r.GetKind(), Value: value, Based: based})
 			written = append(written, result.Resource)
 		}
-		// What cannot be understood may be replaced.
-		before, _ := parseStored(found)
 		s.explain(&applied, r, before, next)
 	}
 	s.conclude(&applied, next, now)
@@ -136,6 +140,9 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	}
 	if len(writes) > 0 {
 		audit := store.Audit{Time: now, Who: cmp.Or(opts.Who, "unknown"), What: "apply", Why: opts.Why}
+		if len(changes) > 0 {
+			audit.What += ": " + strings.Join(changes, "; ")
+		}
 		revisions, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit})
 		if err != nil {
 			return Applied{}, err

@@ -226,7 +226,7 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 			history = append(history, fmt.Sprintf("%s %s: %s (%s)", r.Time.Format("15:04"), r.Who, r.What, r.Why))
 		}
 	}
-	if got, want := strings.Join(history, "\n"), `11:00 uid 0: apply (a release)
+	if got, want := strings.Join(history, "\n"), `11:00 uid 0: apply: start version 17.2.0, target 17.2.1 (a release)
 11:00 engine: a new rollout (new_version) ()
 12:00 engine: dev unstarted → canary (in_window) ()
 12:00 engine: dev canary → active (canaries_done) ()
