@@ -114,7 +114,7 @@ func captureAtOnce(t *testing.T) {
 		t.Errorf("%d items are left of two plans", len(again))
 	}
 	// And two weeks later they are gone.
-	both[0].clock.pass(rollout.PlanLife + time.Minute)
+	both[0].clock.pass(14*24*time.Hour + time.Minute)
 	both[0].tick()
 	if left, _, _ := w.store.List(t.Context(), rollout.KindPlan); len(left) > 0 {
 		t.Errorf("%d items have not expired", len(left))

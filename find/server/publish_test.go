@@ -62,7 +62,11 @@ func TestAServerPublishesItsReport(t *testing.T) {
 	if records, err := w.options.Store.History(t.Context(), 100); err != nil || strings.Contains(keysOf(records), rollout.KindReport) {
 		t.Errorf("the history has %s, %v", keysOf(records), err)
 	}
-	c.pass(rollout.ReportLife + time.Second)
+	c.pass(3 * time.Minute)
+	if _, err := get("find-1"); err != nil {
+		t.Errorf("at three minutes: %v", err)
+	}
+	c.pass(time.Second)
 	if _, err := get("find-1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("after three minutes: %v", err)
 	}

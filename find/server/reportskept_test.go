@@ -252,3 +252,27 @@ func TestHostsThatAreGoneAreForgotten(t *testing.T) {
 	}
 	r.said(1, "dev", "17.2.0", nil)
 }
+
+// A server that nobody has reported to before counts hosts once each has had 25 minutes to report.
+func TestANewServerWaitsForTwoPolls(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 11}"))
+	w.write(regular)
+	r := w.reporting(newClock(), w.store)
+	r.joined(r.token("all"), "dev", 0)
+	r.tick()
+	for _, step := range []struct {
+		pass   time.Duration
+		states string
+	}{{10 * time.Minute, "unstarted"}, {14*time.Minute + 59*time.Second, "unstarted"}, {time.Second, "active"}} {
+		r.clock.pass(step.pass)
+		r.said(0, "dev", "17.2.0", nil)
+		if err := r.fleet.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.tick()
+		if got := r.states(); got != step.states || r.engine.Status().Waiting != (got == "unstarted") {
+			t.Errorf("%s: the group is %s, and the engine waits: %t", r.clock.Now().Format("15:04:05"), got, r.engine.Status().Waiting)
+		}
+	}
+}
