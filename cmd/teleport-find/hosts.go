@@ -20,8 +20,8 @@ func hostsCommand() *cli.Command {
 		Name:      "hosts",
 		Usage:     "list the hosts that report",
 		UsageText: "teleport-find hosts [--group NAME] [--state STATE] [--version V] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `Hosts are listed by their own reports. Their states are cloned, absent, on_target, failed, pinned, disabled, updating, told
-and waiting.`,
+		Description: `Hosts are listed by their own reports. Their states are revoked, cloned, absent, on_target, failed, pinned, disabled,
+updating, told and waiting.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "group", Usage: "only those of the group `NAME`"},
@@ -72,6 +72,9 @@ func askHosts(c *cli.Context) (all server.AdminHosts, err error) {
 		if v := c.String(name); v != "" {
 			query.Set(name, v)
 		}
+	}
+	if v := c.String("version"); v != "" {
+		query.Set("version", strings.TrimPrefix(v, "v")) // as set-version takes it
 	}
 	all.Hosts = []server.AdminHost{}
 	for {

@@ -140,6 +140,10 @@ func (a *admin) hosts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
+	if state := query.Get("state"); query.Has("state") && !slices.Contains(hostStates, HostState(state)) {
+		reply(w, http.StatusBadRequest, AdminError{fmt.Sprintf("state=%.40q is not one of %v", state, hostStates)})
+		return
+	}
 	after, _ := rollout.ParseUUID(query.Get("after"))
 	now, target := a.Stored.opts.Clock(), a.target()
 	answer := AdminHosts{Hosts: []AdminHost{}}

@@ -57,6 +57,8 @@ const (
 	HostWaiting  HostState = "waiting"  // none of these
 )
 
+var hostStates = []HostState{HostRevoked, HostCloned, HostAbsent, HostOnTarget, HostFailed, HostPinned, HostDisabled, HostUpdating, HostTold, HostWaiting}
+
 // AdminEvent is something that happened on the way to a version.
 type AdminEvent struct {
 	Target string    `json:"target"`
