@@ -164,8 +164,7 @@ func (r *trial) inForce(s sight) []string {
 	}
 	result := r.Try(updater, "status", "--format", "text")
 	status := result.Stdout + result.Stderr
-	// What is excused is that no agent runs: one that does has to run on its own database.
-	if x, excused, told := r.excuse(status); excused && told && !s.serves() {
+	if x, excused, told := r.excuse(status); excused && told && (!s.serves() || r.action.name == systemdAway) {
 		r.excused = true
 		return nil
 	} else if excused && strings.Contains(status, " idle: ") {
