@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"teleport-update/health"
@@ -90,6 +91,14 @@ func (s Sight) mainFrom(dir string) bool { return cameFrom(s.Main, dir) }
 
 // runsFrom reports whether the agent executes, or serves by, a program of a folder.
 func (s Sight) runsFrom(dir string) bool { return s.mainFrom(dir) || cameFrom(s.Serving, dir) }
+
+// anyFrom reports whether any process of the agent's executes a program of a folder.
+func (s Sight) anyFrom(dir string) bool {
+	return s.runsFrom(dir) || slices.ContainsFunc(s.Group, func(pid int) bool {
+		p := procfs.Host().Process(pid)
+		return p != nil && cameFrom(*p, dir)
+	})
+}
 
 func cameFrom(p procfs.Process, dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)

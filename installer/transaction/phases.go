@@ -144,7 +144,7 @@ func switchCutOff(j *state.Journal) string {
 		return fmt.Sprintf("the transaction to %s failed and was undone, but the version before is not healthy either (%s); the next run tries it once more", j.To, why)
 	}
 	if why := j.Database.InTheWay; why != "" {
-		return fmt.Sprintf("the transaction to %s failed and is not undone: %s; version %s runs on its own database, and the next run tries again once nothing is in the way", j.To, why, j.To)
+		return fmt.Sprintf("the transaction to %s failed and is not undone: %s; the agent is left as it is, and the next run tries again once nothing is in the way", j.To, why)
 	}
 	return fmt.Sprintf("a transaction to %s was cut off (%s); the next run, or `teleport-update update`, closes it", j.To, j.Phase)
 }

@@ -131,7 +131,7 @@ func TestAProgramThatIsGoneIsFetchedBeforeItGoesBack(t *testing.T) {
 					if err := m.sound(); err != nil {
 						t.Fatal(err)
 					}
-					if d, err := Describe(m.Paths.Journal()); err != nil || !strings.Contains(d.CutOff, "version 1.1.0 runs on its own database") {
+					if d, err := Describe(m.Paths.Journal()); err != nil || !strings.Contains(d.CutOff, "the agent is left as it is") {
 						t.Errorf("status says %+v, %v", d, err)
 					}
 					if m.calls = nil; m.main.version != "1.1.0" {

@@ -20,7 +20,7 @@ type undoing struct {
 	kept bool
 	// later: whether all is back is for the next run to see.
 	later bool
-	// untouched: the process of before was the agent's yet when it was stopped.
+	// untouched: the process of before served on when this began, and was left alone.
 	untouched bool
 }
 
@@ -128,7 +128,9 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	if err := u.lookFirst(ctx); err != nil {
 		return err
 	}
-	u.untouched = u.oldIsMain(ctx)
+	if u.untouched = u.oldIsUntouched(ctx); u.untouched {
+		return nil
+	}
 	return u.stopAgent(ctx)
 }
 

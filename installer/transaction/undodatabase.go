@@ -118,9 +118,9 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 		patience = min(patience, afterStop)
 	}
 	err := u.waitUnused(ctx, patience)
-	if err == nil && before {
+	if err == nil {
 		// What was found only when the agent was down is looked at more closely.
-		err = u.canRestore(ctx)
+		err = u.canRestore(ctx, before)
 	}
 	if err == nil || u.needNotGoBack(ctx) {
 		return nil
@@ -128,8 +128,8 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	return fmt.Errorf("the database cannot go back: %w", err)
 }
 
-// canRestore looks at all that a restore needs, down to the content of the backup.
-func (u *undoing) canRestore(ctx context.Context) error {
+// canRestore looks at all that a restore needs; closely, down to the content of the backup.
+func (u *undoing) canRestore(ctx context.Context, closely bool) error {
 	db, err := u.database(ctx)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (u *undoing) canRestore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := u.canRestoreFor(db, sight.Group); err != nil {
+	if err := u.canRestoreFor(db, sight.Group); err != nil || !closely {
 		return err
 	}
 	return u.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
@@ -171,11 +171,10 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 			return err
 		}
 	}
-	if u.untouched {
-		if same, err := u.sameSchema(ctx); err == nil && same {
-			u.Log.Info("the old version goes on with its database, which it has written to all the time")
-			return u.j.setRestored(true)
-		}
+	if u.untouched && u.oldIsUntouched(ctx) {
+		// Links and unit are back: what is started from now on is the old version.
+		u.Log.Info("the version before has served all the time, and goes on with its database")
+		return u.j.noteOldServes()
 	}
 	err := u.stopAndRestore(ctx)
 	if err == nil {
@@ -300,17 +299,26 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 	return false, u.j.noteOldStopped()
 }
 
-// oldIsMain reports whether the agent is yet the process of before: the reload has brought
-// no other one, or none that lasted. What it wrote since the backup is not to be lost. It
-// is stopped all the same: from outside it looks like one that only sees its sessions to
-// their end.
-func (u *undoing) oldIsMain(ctx context.Context) bool {
+// oldIsUntouched reports whether the process of before serves on, and no other version has
+// done anything to its database: the updater was cut off before the reload brought a
+// process. A process that was relieved, and sees its sessions to their end, is not in
+// the PID file any more.
+func (u *undoing) oldIsUntouched(ctx context.Context) bool {
 	if u.boot || u.j.Database.Restored || !u.j.Database.Taken || !u.j.reached("reload") || u.exchanged() {
 		return false
 	}
 	sight, err := u.agent.Look(ctx)
-	return err == nil && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID &&
-		!sight.runsFrom(u.j.To.ProgramsDir())
+	was := u.j.Agent
+	switch {
+	case err != nil || sight.State != state.AgentRunning || sight.JobPending:
+		return false
+	case sight.MainPID == 0 || sight.MainPID != was.MainPID || sight.InvocationID != was.InvocationID:
+		return false
+	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.j.To.ProgramsDir()):
+		return false
+	}
+	same, err := u.sameSchema(ctx)
+	return err == nil && same
 }
 
 // changedMeanwhile reports whether the database has to be restored although the

@@ -392,7 +392,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 
 // The updater was told to stop when the reload had brought no process as yet, and was killed
 // before it put anything back. The old process has served all the time.
-func TestRowsOfAnOldProcessThatNeverLeftAreKept(t *testing.T) {
+func TestAnOldProcessThatNeverLeftIsLeftAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		schema int
 		kept   bool
@@ -418,8 +418,8 @@ func TestRowsOfAnOldProcessThatNeverLeftAreKept(t *testing.T) {
 			if kept := slices.Contains(m.seen.rows, mine); kept != tc.kept {
 				t.Errorf("the row of the old process is there: %v", kept)
 			}
-			if m.main.pid == before {
-				t.Error("a process that may be at the end of its sessions is left alone")
+			if (m.main.pid == before) != tc.kept {
+				t.Errorf("process %d ran before, and %d does after", before, m.main.pid)
 			}
 		})
 	}

@@ -178,7 +178,7 @@ func withSystemd() (all []action) {
 	)
 	all = []action{
 		{name: "systemd is away for a second", do: away + `setsid sh -c 'sleep 1; ` + back + `' >/dev/null 2>&1 &`, undo: back, live: true},
-		{name: systemdAway, do: away, undo: back, live: true, slow: true},
+		{name: "systemd is away", do: away, undo: back, live: true, slow: true},
 		{name: "systemd executes itself again", do: `systemctl daemon-reexec`, undo: ":", live: true},
 		{name: "systemd reads its units again", do: `systemctl daemon-reload`, undo: ":", live: true},
 		{name: "the agent is masked", do: `systemctl mask teleport`, undo: `systemctl unmask teleport`},

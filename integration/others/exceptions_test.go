@@ -8,9 +8,9 @@ import (
 )
 
 // exception is an action against which no program could help as long as it is in
-// force: then no agent need run, and status has to say something about it. One that runs
-// has to run on its own database, unless nobody could stop it. Once the action is undone
-// there is no exception.
+// force: then no agent need run, and status has to say something about it. One that
+// served soundly before the run serves on, and one that is started has to run on its own
+// database. Once the action is undone there is no exception.
 type exception struct {
 	why  string
 	says string // a pattern of what status says
@@ -19,16 +19,13 @@ type exception struct {
 const (
 	unhealthy = `is not healthy either|is not undone|was cut off|the agent of version \S+ (fails|crashes)|the agent is enabled at boot and does not run`
 	notThere  = "the agent's data are not there"
-
-	// systemdAway is the action against which nobody can stop an agent either.
-	systemdAway = "systemd is away"
 )
 
 // exceptions are by the name of the action, whoever does it.
 var exceptions = map[string]exception{
-	"the agent is masked":                           {"systemd starts nothing that is masked", `mask|` + unhealthy},
-	"a drop-in has the agent start another program": {"systemd starts what the administrator says", `90-other\.conf|` + unhealthy},
-	systemdAway:                                            {"nobody but systemd starts or stops an agent", `unknown: reach systemd`},
+	"the agent is masked":                                  {"systemd starts nothing that is masked", `mask|` + unhealthy},
+	"a drop-in has the agent start another program":        {"systemd starts what the administrator says", `90-other\.conf|` + unhealthy},
+	"systemd is away":                                      {"nobody but systemd starts or stops an agent", `unknown: reach systemd`},
 	"the agent's user is gone":                             {"systemd starts nothing as a user that is not there", unhealthy},
 	"both versions are removed":                            {"there is no program to start", `no longer on disk|not whole|` + unhealthy},
 	"the data are unmounted":                               {notThere, unhealthy},

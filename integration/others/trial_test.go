@@ -22,6 +22,7 @@ type trial struct {
 	excused  bool      // no agent runs while the action is in force, and status says so
 	tried    bool      // a run has tried the version that find insists on
 	isUndone bool
+	was      sight // before the run that is judged, where the action is an exception
 }
 
 func (r *trial) problem(format string, args ...any) {
@@ -61,6 +62,9 @@ func (r *trial) run() {
 	if r.boots {
 		r.Check(r.Kill())
 		r.Check(r.Boot(r.T.Context()))
+	}
+	if _, excused, _ := r.excuse(""); excused && !r.boots {
+		r.was = r.look()
 	}
 	r.judge(whileInForce, r.inForce)
 	if r.foreign != "" {
@@ -164,13 +168,21 @@ func (r *trial) inForce(s sight) []string {
 	}
 	result := r.Try(updater, "status", "--format", "text")
 	status := result.Stdout + result.Stderr
-	if x, excused, told := r.excuse(status); excused && told && (!s.serves() || r.action.name == systemdAway) {
+	if x, excused, told := r.excuse(status); excused && r.servedSoundly() {
+		problems = append(problems, "the agent that served before the run is down: "+r.was.program)
+	} else if excused && told && (!s.serves() || s.process == r.was.process) {
 		r.excused = true
 		return nil
 	} else if excused && strings.Contains(status, " idle: ") {
 		problems = append(problems, "status does not say that "+x.why)
 	}
 	return append(problems, "status says: "+status)
+}
+
+// servedSoundly reports whether an agent served, before the run, that nobody had a reason to stop.
+func (r *trial) servedSoundly() bool {
+	v := r.was.version()
+	return r.was.serves() && r.was.runs(false) == nil && (v == oldVersion || r.to == holds && r.was.phase != "rolling_back")
 }
 
 // forgiving is how long an agent that need not run may take all the same.
