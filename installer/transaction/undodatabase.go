@@ -282,45 +282,6 @@ func (u *undoing) exchanged() bool {
 	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
 }
 
-// sameUnderOld reports whether the old process, which never stopped, is left in
-// peace, with the rows that it wrote since the backup: if nothing it cannot read
-// was done to its database. Else it is stopped, and that is noted first: once the
-// database is restored nothing tells any more that the agent was stopped for it.
-func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
-	same, err := u.sameSchema(ctx)
-	switch {
-	case err == nil && same:
-		return true, nil
-	case err != nil:
-		u.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database", "error", err)
-	default:
-		u.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
-	}
-	return false, u.j.noteOldStopped()
-}
-
-// oldIsUntouched reports whether the process of before serves on, and no other version has
-// done anything to its database: the updater was cut off before the reload brought a
-// process. A process that was relieved, and sees its sessions to their end, is not in
-// the PID file any more.
-func (u *undoing) oldIsUntouched(ctx context.Context) bool {
-	if u.boot || u.j.Database.Restored || !u.j.Database.Taken || !u.j.reached("reload") || u.exchanged() {
-		return false
-	}
-	sight, err := u.agent.Look(ctx)
-	was := u.j.Agent
-	switch {
-	case err != nil || sight.State != state.AgentRunning || sight.JobPending:
-		return false
-	case sight.MainPID == 0 || sight.MainPID != was.MainPID || sight.InvocationID != was.InvocationID:
-		return false
-	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.j.To.ProgramsDir()):
-		return false
-	}
-	same, err := u.sameSchema(ctx)
-	return err == nil && same
-}
-
 // changedMeanwhile reports whether the database has to be restored although the
 // transaction was not noted as made. The links are the new version's before that, and
 // whoever restarts the agent meanwhile starts it. They are the old one's again when
