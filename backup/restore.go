@@ -98,8 +98,8 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 }
 
 // CanRestore looks whether a restore is possible now: the backup is there, the folder
-// can be written, nobody but the processes of except is connected to the database or may
-// write it, and there is room. It costs no more than that, and changes nothing; that the
+// can be written, nothing but a file of the agent's is in the database's place, nobody but
+// the processes of except is connected to it or may write it, and there is room. It costs no more than that, and changes nothing; that the
 // backup is undamaged is for CheckWhole to say. Errors are those of Restore.
 func (d *Database) CanRestore(dir string, except []int) (err error) {
 	defer d.explained(&err)
@@ -118,6 +118,9 @@ func (d *Database) CanRestore(dir string, except []int) (err error) {
 	}
 	if err := unix.Access(filepath.Dir(d.at()), unix.W_OK); err != nil {
 		return fmt.Errorf("write in %s: %w", d.folder.Path(), err)
+	}
+	if _, err := d.target(); err != nil {
+		return err
 	}
 	if err := checkUnused(d.at(), except); err != nil {
 		return err

@@ -172,6 +172,32 @@ func TestARestoreIsRefusedWhileAnyProcessHasTheDatabaseOpen(t *testing.T) {
 	}
 }
 
+// What is no file in the database's place is seen without a look that needs the agent
+// stopped.
+func TestWhatIsInTheDatabasesPlaceIsSeenBeforeARestore(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link":   func(path string) error { return os.Symlink("nowhere", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			makeDB(t, h.db, "", 40, 1)
+			h.take(t, "15.1.0")
+			d, err := Open(h.db)
+			must(t, err)
+			defer d.Close()
+			must(t, d.CanRestore(h.dir, nil))
+			must(t, errors.Join(os.Remove(h.db), put(h.db)))
+			if err := d.CanRestore(h.dir, nil); err == nil {
+				t.Error("it is said that the database can go back")
+			}
+			must(t, os.Remove(h.db))
+			must(t, d.CanRestore(h.dir, nil))
+		})
+	}
+}
+
 func TestAnIncompleteOrDamagedBackupIsNeverRestored(t *testing.T) {
 	tests := map[string]func(t *testing.T, dir string){
 		"no backup.yaml": func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, metaName))) },

@@ -128,7 +128,8 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	return fmt.Errorf("the database cannot go back: %w", err)
 }
 
-// canRestore looks at all that a restore needs; closely, down to the content of the backup.
+// canRestore looks at what a restore needs while the agent runs; closely, down to the
+// content of the backup.
 func (u *undoing) canRestore(ctx context.Context, closely bool) error {
 	db, err := u.database(ctx)
 	if err != nil {
