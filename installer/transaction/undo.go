@@ -47,6 +47,14 @@ func (t *transaction) runsMasked(s Sight) bool {
 	return s.LoadState == "masked" && s.Running() && s.runsFrom(t.j.To.ProgramsDir())
 }
 
+// stopsMasked reports whether an undoing that is about to stop the agent would leave none:
+// it runs the new version, or yet the old one, on a database with which it can go on, and
+// its unit is masked.
+func (u *undoing) stopsMasked(ctx context.Context) bool {
+	s, err := u.agent.Look(ctx)
+	return err == nil && s.LoadState == "masked" && s.Running() && (s.runsFrom(u.j.To.ProgramsDir()) || !u.j.Database.Taken || u.needNotGoBack(ctx))
+}
+
 var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: `systemctl unmask %[1]s` first", layout.AgentUnit)
 
 // run undoes the steps from the last to the first.
@@ -130,6 +138,10 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	}
 	if u.untouched = u.oldIsUntouched(ctx); u.untouched {
 		return nil
+	}
+	if u.stopsMasked(ctx) { // somebody may have masked it since the undoing began
+		u.kept = true
+		return errMasked
 	}
 	return u.stopAgent(ctx)
 }

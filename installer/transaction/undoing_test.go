@@ -334,6 +334,45 @@ func TestAnAgentThatIsMaskedIsNotStopped(t *testing.T) {
 	}
 }
 
+// Nor is an old process that serves on, or a new version whose unit somebody masks once
+// the undoing has begun.
+func TestAnAgentThatIsMaskedIsNotStoppedByAnUndoing(t *testing.T) {
+	for name, call := range map[string]string{"the old process": "prove", "the new version": "watch"} {
+		t.Run(name, func(t *testing.T) {
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(neverReady)) }, Update, call, 1, false).make(t)
+			m.edit(func(j *state.Journal) {
+				j.Phase, j.Verdict = rollingBack, state.Verdict{Reason: "it was told to stop", Against: state.AgainstInterruption}
+			})
+			before, looks := m.main.pid, 0
+			m.at("look", func() error {
+				if looks++; looks == 2 || call == "prove" {
+					m.masked = true
+				}
+				return nil
+			})
+			for range 2 {
+				if err, _ := m.tick(); call == "watch" {
+					m.needsPerson(err, "systemctl unmask")
+				} else if err != nil {
+					t.Error(err) // it is undone without a stop
+				}
+				if m.main == nil || m.main.pid != before {
+					t.Fatal("the agent was stopped")
+				}
+			}
+			if err := m.sound(); err != nil {
+				t.Error(err)
+			}
+			m.calm()
+			m.masked = false
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn("1.0.0")
+		})
+	}
+}
+
 // A transaction that begins while the host shuts down would take the agent for one that a
 // person stopped, and be committed without a watch.
 func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
