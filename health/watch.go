@@ -37,6 +37,9 @@ type Watch struct {
 	// asked without a proxy, redirects do not count, and https is verified. Empty:
 	// not asked.
 	ReadyURL string
+	// CanStart says why the agent would not start again, if that is known: then one that
+	// serves is not stopped for a restart. Nil: it is.
+	CanStart func(context.Context) error
 	Log      *slog.Logger // nil: silent
 	// Tell is told twice a second how the watch goes; nil: nobody is.
 	Tell func(Glance)
@@ -83,6 +86,9 @@ type UnhealthyError struct {
 	// version. It is recognised by the job, or by the process having died of
 	// SIGTERM.
 	Stopped bool
+	// Prevented is why the agent, whose version before serves on, was not restarted, which
+	// says nothing about the version; nil: nothing prevented it.
+	Prevented error
 }
 
 func (e *UnhealthyError) Error() string {
@@ -92,6 +98,8 @@ func (e *UnhealthyError) Error() string {
 	}
 	return text
 }
+
+func (e *UnhealthyError) Unwrap() error { return e.Prevented }
 
 // ErrHostStopping means that the host is shutting down: what happens to the agent
 // then says nothing about its version.
@@ -112,7 +120,8 @@ const (
 	// If a process of the new version was seen and died while the old one serves on,
 	// that is an UnhealthyError with OldServes. If the unit cannot be reloaded, does
 	// not run, or goes down before there is a process of the new version, or if none
-	// takes over, it is restarted and judged by that.
+	// takes over, it is restarted and judged by that. It is not where CanStart knows that
+	// this would leave none.
 	Reload
 	// Running watches what runs now, without touching it: an updater that was
 	// interrupted does not know how far it came. An agent of which no process
@@ -140,7 +149,7 @@ func Prove(ctx context.Context, conn *systemd.Conn, by Means, w Watch) (Outcome,
 	case by == Running:
 		return p.running(ctx)
 	case by == Restart, !p.before.CanReload, !p.before.Running():
-		return p.restart(ctx)
+		return p.restart(ctx, p.before.Running())
 	}
 	return p.reload(ctx)
 }

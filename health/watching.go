@@ -9,7 +9,13 @@ import (
 	"teleport-update/systemd"
 )
 
-func (p *watching) restart(ctx context.Context) (Outcome, error) {
+// restart restarts the agent, of which the version before may serve.
+func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
+	if serves && p.CanStart != nil {
+		if err := p.CanStart(ctx); err != nil {
+			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted, for it would not start again: %v", err), OldServes: true, Prevented: err}
+		}
+	}
 	u, err := p.conn.Unit(ctx, p.Unit)
 	if err != nil {
 		return Outcome{}, p.failure(ctx, err)
@@ -86,8 +92,8 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 		if s.reload.err != nil {
 			reason += ": " + s.reload.err.Error()
 		}
-		p.Log.Warn("the reload did not bring the new version; restarting the agent", "unit", p.Unit, "reason", reason)
-		return p.restart(ctx)
+		p.Log.Warn("the reload did not bring the new version; the agent has to be restarted", "unit", p.Unit, "reason", reason)
+		return p.restart(ctx, v.oldServes)
 	}
 	return p.outcome(ctx, last, v, err)
 }

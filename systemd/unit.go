@@ -32,6 +32,7 @@ type Unit struct {
 	Command          []string // the words of that command, the program first
 	Environment      []string // NAME=VALUE, as the unit names them
 	User             string   // empty: root
+	DynamicUser      bool     // User is made for each run
 	Type             string   // "simple", "notify", …
 	PIDFile          string   // empty if the unit names none
 	CanReload        bool
@@ -143,6 +144,7 @@ func parseUnit(name string, p map[string]any) Unit {
 		DropIns:          property[[]string](p, "DropInPaths"),
 		Environment:      property[[]string](p, "Environment"),
 		User:             property[string](p, "User"),
+		DynamicUser:      property[bool](p, "DynamicUser"),
 		Type:             property[string](p, "Type"),
 		PIDFile:          property[string](p, "PIDFile"),
 		CanReload:        property[bool](p, "CanReload"),

@@ -32,14 +32,23 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		return nil
 	case u.LoadState == "masked":
 		return masked(h.Paths.AgentUnit())
-	case u.FragmentPath == h.Paths.Unit() && len(h.othersDropIns(u)) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir:
-		return failure.Unchanged("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart, strings.Join(h.othersDropIns(u), ", ")).Refused()
+	case h.startsAnother(u):
+		return failure.Unchanged("%w", h.another(u)).Refused()
 	case u.FragmentPath == "" || u.FragmentPath == h.Paths.Unit(), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
 		// A package's unit ranks below ours, and is taken over by it. Everything else
 		// that systemd would prefer is in the way.
 		return nil
 	}
 	return takesPrecedence(u.FragmentPath)
+}
+
+// startsAnother reports whether a drop-in has our unit start what is no link of ours.
+func (h *Host) startsAnother(u systemd.Unit) bool {
+	return u.FragmentPath == h.Paths.Unit() && len(h.othersDropIns(u)) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir
+}
+
+func (h *Host) another(u systemd.Unit) error {
+	return fmt.Errorf("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart, strings.Join(h.othersDropIns(u), ", "))
 }
 
 func masked(unit string) error {

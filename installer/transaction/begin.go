@@ -44,6 +44,11 @@ func (t *switching) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if sight.Running() {
+		if err := t.CheckCanStart(ctx, sight.Unit, database.Path); err != nil {
+			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again: %w", err), State: StaysAsItIs(t.req.config)}).Refused()
+		}
+	}
 	err = t.CheckRoom(database, t.req.tree.BackupDir())
 	if _, full := errors.AsType[*space.Error](err); full && t.DropFailed(t.req.config, t.req.To.Release) {
 		err = t.CheckRoom(database, t.req.tree.BackupDir())

@@ -124,6 +124,9 @@ func (t *switching) stop(ctx context.Context) error {
 	if !t.j.Database.Stop || !t.j.Agent.State.Wanted() {
 		return nil
 	}
+	if err := t.canStart(ctx); err != nil {
+		return err
+	}
 	if err := t.agent.Stop(ctx, inOrder); err != nil {
 		return fmt.Errorf("stop the agent: %w", err)
 	}
@@ -287,6 +290,9 @@ func (t *switching) watch(ctx context.Context) error {
 		}
 		t.Log.Info("the agent was stopped since the transaction began, and stays down", "version", t.req.To.String())
 		return t.j.setAgent(state.AgentStopped)
+	}
+	if sight.Running() && t.j.Agent.State == state.AgentRunning {
+		w.CanStart = t.canStart
 	}
 	by := health.Reload
 	switch {

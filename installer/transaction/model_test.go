@@ -317,7 +317,7 @@ func (m *model) spawn() *process {
 		}
 	}
 	switch now := m.seen; {
-	case !ok, b.fate == diesFirst, now.gone, now.schema > b.schema:
+	case !ok, b.fate == diesFirst, now.gone, now.schema > b.schema, m.configBroken():
 		return nil
 	case now.schema < b.schema:
 		m.exec(fmt.Sprintf("CREATE TABLE s%d (n INTEGER); PRAGMA user_version=%d", b.schema, b.schema))
@@ -326,6 +326,12 @@ func (m *model) spawn() *process {
 		return nil
 	}
 	return &process{pid: 100 + m.pids, version: v, dir: dir}
+}
+
+// configBroken reports whether no agent can read its configuration when it starts.
+func (m *model) configBroken() bool {
+	_, err := host.ReadAgentSettings(m.Paths.AgentConfig)
+	return err != nil
 }
 
 // write is what a running agent does: it adds a row. Those of a version that was put
@@ -536,8 +542,13 @@ func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, err
 
 // Prove is a job and its watch. Others may act in the middle of the watch, which is
 // a call of its own for that.
-func (m *model) Prove(_ context.Context, by health.Means, w health.Watch) (out health.Outcome, err error) {
+func (m *model) Prove(ctx context.Context, by health.Means, w health.Watch) (out health.Outcome, err error) {
 	verdict := m.call("prove", func() error {
+		if by == health.Restart && m.main != nil && w.CanStart != nil {
+			if err := w.CanStart(ctx); err != nil {
+				return &health.UnhealthyError{Reason: "is not restarted: " + err.Error(), OldServes: true, Prevented: err}
+			}
+		}
 		if m.unit == "" {
 			return errors.New("systemd reports the unit as not-found")
 		}

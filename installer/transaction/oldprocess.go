@@ -2,8 +2,12 @@ package transaction
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"teleport-update/backup"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 )
 
 // An old process that never stopped serving is left in peace, with the rows that it wrote
@@ -46,4 +50,24 @@ func (u *undoing) oldIsUntouched(ctx context.Context) bool {
 	}
 	same, err := u.sameSchema(ctx)
 	return err == nil && same
+}
+
+// canStart says why an agent that is stopped now would not come back, or on another
+// database than its own.
+func (t *transaction) canStart(ctx context.Context) error {
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.CheckCanStart(ctx, sight.Unit, t.j.Database.Path); err != nil || !t.j.Database.Taken {
+		return err
+	}
+	db, err := backup.Open(t.j.Database.Path) // not the one that is open: another may be in its place
+	if err == nil {
+		err = errors.Join(t.checkFolder(ctx, db), db.Close())
+	}
+	if err != nil {
+		return &failure.RefusedError{Err: fmt.Errorf("the agent's database is not where it was: %w", err)}
+	}
+	return nil
 }

@@ -156,6 +156,9 @@ func (r *record) setErrorCode(code int) error {
 // found out besides.
 func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {
 	err := r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = u.OldServes })
+	if u.Prevented != nil {
+		return first(err, r.setVerdict(state.AgainstCircumstances, reason))
+	}
 	if err != nil || !u.Stopped {
 		return first(err, r.setVerdict(state.AgainstVersion, reason))
 	}

@@ -42,7 +42,7 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.req.To, cause, err)}
 	}
 	what := "the transaction to version %s failed and was undone: %w; the agent is on %s"
-	if isUnhealthy {
+	if isUnhealthy && unhealthy.Prevented == nil {
 		what = "version %s was not healthy and was rolled back: %w; the agent is on %s"
 	}
 	return fmt.Errorf(what, t.req.To, cause, OrNone(t.req.config.Spec.ActiveVersion))

@@ -25,6 +25,11 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	if err != nil {
 		return err
 	}
+	if sight.Running() {
+		if err := m.CheckCanStart(ctx, sight.Unit, ""); err != nil {
+			return failure.Unchanged("the agent, which runs, would not start again: %w", err)
+		}
+	}
 	if _, err := agent.Prove(ctx, health.Restart, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
 		return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err, c.Active().Short(), m.Paths.AgentUnit())
 	}

@@ -110,6 +110,11 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	if err := u.seeOldThere(ctx); err != nil {
 		return err
 	}
+	if sight, err := u.agent.Look(ctx); err == nil && sight.Running() && sight.runsFrom(u.j.To.ProgramsDir()) {
+		if err := u.canStart(ctx); err != nil {
+			return fmt.Errorf("the version before would not start: %w", err)
+		}
+	}
 	if !u.j.Database.Taken || u.j.Database.Restored {
 		return nil
 	}

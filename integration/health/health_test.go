@@ -35,7 +35,7 @@ const (
 	shortWindow = "the health window is shorter than it takes to see a slow crash loop"
 	takesOver   = "the agent is healthy version=1.1.0 restarted=false"
 	runs        = "the agent is healthy version=1.1.0 restarted=true"
-	noEffect    = "the reload did not bring the new version; restarting the agent"
+	noEffect    = "the reload did not bring the new version; the agent has to be restarted"
 	servesOn    = "the process of the new version died; the version before serves on"
 	diedLater   = "the process of the new version died"
 	exitsWith1  = "the agent exited with status 1"

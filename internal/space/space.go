@@ -16,6 +16,8 @@ import (
 // Free is what a file system has left.
 type Free struct {
 	Bytes int64
+	// RootBytes counts what is reserved for root, too.
+	RootBytes int64
 	// Files is how many more files and folders fit. It counts only where
 	// CountsFiles is set: btrfs, for one, has no such number.
 	Files       int64
@@ -34,7 +36,7 @@ func At(path string) (Free, error) {
 	if err != nil {
 		return Free{}, fmt.Errorf("find out the free space of %s: %w", path, err)
 	}
-	return Free{Bytes: int64(st.Bavail) * st.Bsize, Files: int64(st.Ffree), CountsFiles: st.Files > 0}, nil
+	return Free{Bytes: int64(st.Bavail) * st.Bsize, RootBytes: int64(st.Bfree) * st.Bsize, Files: int64(st.Ffree), CountsFiles: st.Files > 0}, nil
 }
 
 // Error says that a file system has too little room. It matches ENOSPC.

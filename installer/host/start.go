@@ -1,0 +1,89 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
+	"teleport-update/systemd"
+)
+
+// CheckCanStart says what keeps systemd from starting the agent again, as far as that shows
+// without trying: an agent that serves is not to be stopped for a start that is known to
+// fail. Each error is a *failure.RefusedError, for all of these are an administrator's.
+// database is where the agent has its database; empty: it has none.
+func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database string) error {
+	if u.LoadState == "" || u.LoadState == "not-found" {
+		return nil // nobody starts it here
+	}
+	config := h.Paths.AgentConfig
+	now, err := h.Database()
+	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
+	switch {
+	case u.LoadState == "masked":
+		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
+	case h.startsAnother(u):
+		return &failure.RefusedError{Err: h.another(u)}
+	case !u.DynamicUser && !isUser(ctx, u.User):
+		return failure.Refuse("the agent's unit starts it as user %q, whom this host does not know", u.User)
+	case named && !Exists(config):
+		return failure.Refuse("%s, with which the agent's unit starts it, is missing", config)
+	case err != nil:
+		return &failure.RefusedError{Err: err}
+	case database != "" && now != database:
+		return failure.Refuse("%s leads the agent to the database %s, and its own is %s", config, now, database)
+	}
+	dir := filepath.Dir(cmp.Or(database, now))
+	if errors.Is(unix.Access(dir, unix.W_OK), unix.EROFS) {
+		return failure.Refuse("the file system of %s is read-only, and the agent writes there", dir)
+	}
+	free, err := space.At(dir)
+	left := free.Bytes
+	if u.User == "" || u.User == "root" {
+		left = free.RootBytes
+	}
+	if err == nil && left < startRoom {
+		return &failure.RefusedError{Err: &space.Error{Path: dir, Need: startRoom, Free: left}}
+	}
+	return nil
+}
+
+// startRoom is what an agent needs of its data's file system to start, in bytes: less than
+// any does, so that one that could start is not kept from it.
+const startRoom = 256 << 10
+
+// askLimit is how long the host's directory of users may take.
+const askLimit = 10 * time.Second
+
+// isUser reports whether systemd can start something as a user; it also does where nobody
+// can tell. Users that are not in /etc/passwd may be in a directory, which a program
+// without the C library cannot ask itself.
+func isUser(ctx context.Context, name string) bool {
+	if _, err := strconv.Atoi(name); name == "" || err == nil {
+		return true
+	}
+	if _, err := user.Lookup(name); err == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "getent", "passwd", name)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	ended, ok := errors.AsType[*exec.ExitError](cmd.Run())
+	return !ok || ended.ExitCode() != getentUnknown
+}
+
+// getentUnknown is how getent(1) ends for a name that nobody knows.
+const getentUnknown = 2

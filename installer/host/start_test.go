@@ -1,0 +1,95 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/failure"
+	"teleport-update/systemd"
+)
+
+func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		unit   systemd.Unit
+		config string // teleport.yaml; empty: there is none
+		named  bool   // by the unit's command
+		says   string // empty: nothing keeps it
+	}{
+		"nothing":                        {config: "teleport: {}"},
+		"no configuration of its own":    {},
+		"systemd does not know the unit": {unit: systemd.Unit{LoadState: "not-found", User: "no-such-user"}},
+		"no systemd":                     {unit: systemd.Unit{LoadState: "-"}, config: "teleport: ["},
+		"masked":                         {unit: systemd.Unit{LoadState: "masked"}, says: "systemctl unmask teleport.service"},
+		"another program": {unit: systemd.Unit{ExecStart: "/bin/sleep", DropIns: []string{"/etc/systemd/system/teleport.service.d/90-other.conf"}},
+			says: "starts /bin/sleep, which is no link of the updater's: look at /etc/systemd/system/teleport.service.d/90-other.conf"},
+		"its user":                          {unit: systemd.Unit{User: "daemon"}},
+		"a number for a user":               {unit: systemd.Unit{User: "54321"}},
+		"a user that is made for it":        {unit: systemd.Unit{User: "no-such-user", DynamicUser: true}},
+		"its user is gone":                  {unit: systemd.Unit{User: "no-such-user"}, says: `user "no-such-user", whom this host does not know`},
+		"its configuration is gone":         {named: true, says: "teleport.yaml, with which the agent's unit starts it, is missing"},
+		"its configuration is there":        {named: true, config: "teleport: {}"},
+		"its configuration is broken":       {config: "teleport: [", says: "read the agent's configuration"},
+		"its configuration leads elsewhere": {config: "teleport:\n  data_dir: /elsewhere\n", says: "leads the agent to the database /elsewhere/proc/sqlite.db, and its own is "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			u := tc.unit
+			switch u.LoadState {
+			case "":
+				u.LoadState = "loaded"
+			case "-":
+				u.LoadState = ""
+			}
+			u.Name, u.FragmentPath = "teleport.service", h.Paths.Unit()
+			if tc.named {
+				u.Command = []string{"teleport", "start", "--config=" + h.Paths.AgentConfig}
+			}
+			database := filepath.Join(h.Paths.DataDir, "proc/sqlite.db")
+			if tc.config != "" {
+				writeFile(t, h.Paths.AgentConfig, tc.config)
+			}
+			err := h.CheckCanStart(t.Context(), u, database)
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%v; want %q", err, tc.says)
+			}
+			if _, refused := errors.AsType[*failure.RefusedError](err); err != nil && !refused {
+				t.Errorf("%v speaks against the version", err)
+			}
+		})
+	}
+}
+
+// An agent whose file system became read-only, or full, serves on, and would not start.
+func TestAnAgentDoesNotStartOnDataThatItCannotWrite(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags   uintptr
+		options string
+		says    string
+	}{
+		"room":      {0, "size=8m", ""},
+		"read-only": {unix.MS_RDONLY, "size=8m", "is read-only"},
+		"full":      {0, "size=64k", "256.0 KiB needed, 64.0 KiB free"},
+	} {
+		h := testHost(t)
+		proc := filepath.Join(h.Paths.DataDir, "proc")
+		if err := os.MkdirAll(proc, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("tmpfs", proc, "tmpfs", tc.flags, tc.options); err != nil {
+			t.Skipf("mounting needs root: %v", err)
+		}
+		defer unix.Unmount(proc, 0)
+		for _, user := range []string{"", "daemon"} {
+			u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", FragmentPath: h.Paths.Unit(), User: user}
+			err := h.CheckCanStart(t.Context(), u, proc+"/sqlite.db")
+			if (err == nil) != (tc.says == "") || err != nil && (!strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), proc)) {
+				t.Errorf("%s, user %q: %v; want %q", name, user, err, tc.says)
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package transaction
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+)
+
+// breakConfig makes teleport.yaml one with which no agent starts.
+func (m *model) breakConfig()  { writeFile(m.t, m.Paths.AgentConfig, "teleport: [") }
+func (m *model) repairConfig() { must(m.t, os.Remove(m.Paths.AgentConfig)) }
+
+// An agent that would not start again is not stopped for the version before: it serves on,
+// and that is said, until what is in the way is gone.
+func TestAnAgentThatWouldNotStartAgainIsNotStoppedByAnUndoing(t *testing.T) {
+	for name, call := range map[string]string{"the old process": "prove", "the new version": "watch"} {
+		t.Run(name, func(t *testing.T) {
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(neverReady)) }, Update, call, 1, false).make(t)
+			m.edit(func(j *state.Journal) {
+				j.Phase, j.Verdict = rollingBack, state.Verdict{Reason: "it is not ready", Against: state.AgainstVersion}
+			})
+			before := m.main.pid
+			m.breakConfig()
+			for range 3 {
+				if err, _ := m.tick(); call == "watch" {
+					m.needsPerson(err, "would not start: read the agent's configuration")
+				} else if err != nil {
+					t.Error(err) // it is undone without a stop
+				}
+				if m.main == nil || m.main.pid != before {
+					t.Fatal("the agent was stopped")
+				}
+			}
+			if err := m.sound(); err != nil {
+				t.Error(err)
+			}
+			m.repairConfig()
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn("1.0.0")
+		})
+	}
+}
+
+// Nor is one stopped on the way to a new version: for a restart, or for a downgrade. That
+// does not speak against the version.
+func TestAnAgentThatWouldNotStartAgainIsNotStoppedByASwitch(t *testing.T) {
+	forward := func(t *testing.T) *model { return upgrade(t, twoHolds) }
+	back := func(t *testing.T) *model { return downgrade(t, holds) }
+	for name, tc := range map[string]struct {
+		model   func(t *testing.T) *model
+		kind    Kind
+		restart bool
+		call    string // before which the configuration breaks
+		nth     int
+		says    string
+	}{
+		"before the journal":   {forward, Update, false, "look", 1, "the agent's database"},
+		"before the restart":   {forward, Update, true, "prove", 1, "is not restarted"},
+		"before the downgrade": {back, Downgrade, false, "look", 3, "was undone: read the agent's configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := tc.model(t)
+			before, n := m.main.pid, 0
+			m.at(tc.call, func() error {
+				if n++; n == tc.nth {
+					m.breakConfig()
+				}
+				return nil
+			})
+			req := m.request(tc.kind)
+			req.Restart = tc.restart
+			err, _ := m.runs(func() error { return m.doSwitch(t.Context(), req) })
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("it ends with %v; want %q", err, tc.says)
+			}
+			if n < tc.nth {
+				t.Fatalf("there were %d calls of %s", n, tc.call)
+			}
+			if m.main == nil || m.main.pid != before {
+				t.Fatal("the agent was stopped")
+			}
+			if c, err := m.Paths.LoadConfig(); err != nil || c.Status.Failed != nil {
+				t.Errorf("it is held against the version: %+v (%v)", c.Status, err)
+			}
+			m.calm()
+			m.repairConfig()
+			m.endsOn(m.from.Version)
+		})
+	}
+}
