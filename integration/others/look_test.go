@@ -33,15 +33,20 @@ echo "unit=$(timeout 10 systemctl show teleport.service -p ActiveState --value 2
 echo "link=$(readlink $LINKS/teleport)"
 echo "phase=$(sed -n 's/^ *"phase": "\(.*\)",$/\1/p' $STORE/journal.json 2>/dev/null)"
 echo "active=$(sed -n 's/^ *active_version: *//p' $STORE/updates.yaml 2>/dev/null)"
-echo "database=$(timeout 60 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db "PRAGMA user_version; PRAGMA integrity_check(1);
+echo "database=$([ -p $DATA/proc/sqlite.db ] && echo it is a pipe || timeout 60 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db "PRAGMA user_version; PRAGMA integrity_check(1);
 	SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name='rows'; SELECT version || ' ' || count(*) FROM rows GROUP BY version" 2>&1 | tr '\n' ' ')"
 `
 
 // look sees what a host is on.
 func (w *shared) look() sight {
 	w.T.Helper()
+	return seen(w.try("", lookScript).Stdout)
+}
+
+// seen is what a script saw that looked.
+func seen(said string) sight {
 	answers := map[string]string{}
-	for line := range strings.Lines(w.try("", lookScript).Stdout) {
+	for line := range strings.Lines(said) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		answers[name] = strings.TrimSpace(value)
 	}

@@ -5,6 +5,7 @@ package others
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,10 +99,11 @@ var kinds = []struct {
 // It shares no factor with the moments, so that each has its share.
 const part = 27
 
-// chosen are the combinations of this run on hosts of a kind. OTHERS names some by a
-// part of their name, FAULTS_POINTS=FIRST-LAST/STRIDE by their number.
+// chosen are the combinations of this run on hosts of a kind. OTHERS is a pattern of
+// their names, FAULTS_POINTS=FIRST-LAST/STRIDE by their number.
 func chosen(t *testing.T, own bool) (some []combination) {
 	t.Helper()
+	named := regexp.MustCompile(os.Getenv("OTHERS"))
 	first, last, stride := 0, 1<<30, 1
 	if !everything && os.Getenv("OTHERS") == "" {
 		stride = part
@@ -112,7 +114,7 @@ func chosen(t *testing.T, own bool) (some []combination) {
 		}
 	}
 	for n, c := range combinations() {
-		if c.own == own && strings.Contains(c.String(), os.Getenv("OTHERS")) && n >= first && n <= last && (n-first)%stride == 0 {
+		if c.own == own && named.MatchString(c.String()) && n >= first && n <= last && (n-first)%stride == 0 {
 			some = append(some, c)
 		}
 	}
@@ -140,5 +142,9 @@ func (w *shared) meets(c combination, n *counts) {
 		n.violations.Add(1)
 		w.T.Errorf("VIOLATION: %v\n\t%s\nwhat the updater said:\n%s", c, strings.Join(one.problems, "\n\t"), one.said.String())
 	}
-	w.T.Logf("%v: %v", c, time.Since(begun).Round(time.Millisecond))
+	how := ""
+	if one.excused {
+		how = ", an exception"
+	}
+	w.T.Logf("%v: %v%s", c, time.Since(begun).Round(time.Millisecond), how)
 }

@@ -22,7 +22,8 @@ type trial struct {
 	excused  bool      // no agent runs while the action is in force, and status says so
 	tried    bool      // a run has tried the version that find insists on
 	isUndone bool
-	was      sight // before the run that is judged, where the action is an exception
+	then     sight // when the action was done, where it is an exception
+	was      sight // before the run that is judged
 }
 
 func (r *trial) problem(format string, args ...any) {
@@ -36,8 +37,13 @@ func (r *trial) run() {
 		moments = r.fails
 	}
 	var with []moment
+	_, excused, _ := r.excuse("")
+	first := ""
+	if excused {
+		first = "{\n" + lookScript + "} >$ASIDE/then || :\n"
+	}
 	for _, m := range moments {
-		with = append(with, moment{m.at, strings.ReplaceAll(m.script, theAction, r.doing())})
+		with = append(with, moment{m.at, strings.ReplaceAll(m.script, theAction, first+r.doing())})
 	}
 	if r.before != "" {
 		r.script("", r.before)
@@ -63,8 +69,8 @@ func (r *trial) run() {
 		r.Check(r.Kill())
 		r.Check(r.Boot(r.T.Context()))
 	}
-	if _, excused, _ := r.excuse(""); excused && !r.boots {
-		r.was = r.look()
+	if excused && !r.boots {
+		r.then, r.was = seen(r.try("", "cat $ASIDE/then").Stdout), r.look()
 	}
 	r.judge(whileInForce, r.inForce)
 	if r.foreign != "" {
@@ -168,7 +174,9 @@ func (r *trial) inForce(s sight) []string {
 	}
 	result := r.Try(updater, "status", "--format", "text")
 	status := result.Stdout + result.Stderr
-	if x, excused, told := r.excuse(status); excused && r.servedSoundly() {
+	if x, excused, told := r.excuse(status); excused && r.then.soundly() {
+		problems = append(problems, "the agent that served when it was done is down: "+r.then.program)
+	} else if excused && r.was.soundly() {
 		problems = append(problems, "the agent that served before the run is down: "+r.was.program)
 	} else if excused && told && (!s.serves() || s.process == r.was.process) {
 		r.excused = true
@@ -179,11 +187,9 @@ func (r *trial) inForce(s sight) []string {
 	return append(problems, "status says: "+status)
 }
 
-// servedSoundly reports whether an agent served, before the run, that nobody had a reason to stop.
-func (r *trial) servedSoundly() bool {
-	v := r.was.version()
-	return r.was.serves() && r.was.runs(false) == nil && (v == oldVersion || r.to == holds && r.was.phase != "rolling_back")
-}
+// soundly reports whether an agent served that nobody had a reason to stop as long as no
+// other can be started.
+func (s sight) soundly() bool { return s.serves() && s.runs(false) == nil }
 
 // forgiving is how long an agent that need not run may take all the same.
 const forgiving = 4 * time.Second
