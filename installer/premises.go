@@ -180,8 +180,9 @@ func (l *list) walk(dir string) {
 	l.err = errors.Join(l.err, err)
 }
 
-// ofThisRun are variables that systemd gives another value in each run of a timer's unit.
-var ofThisRun = []string{"INVOCATION_ID=", "JOURNAL_STREAM=", "SYSTEMD_EXEC_PID=", "TRIGGER_TIMER_REALTIME_USEC=", "TRIGGER_TIMER_MONOTONIC_USEC="}
+// ofThisRun are variables that systemd gives another value in each run of a timer's unit, and
+// one that a run has put away by the time it leaves a record.
+var ofThisRun = []string{"GOMAXPROCS=", "INVOCATION_ID=", "JOURNAL_STREAM=", "SYSTEMD_EXEC_PID=", "TRIGGER_TIMER_REALTIME_USEC=", "TRIGGER_TIMER_MONOTONIC_USEC="}
 
 // given is a digest of what a run was told from outside: its arguments and its environment.
 func given() string {

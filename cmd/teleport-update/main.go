@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -45,6 +46,7 @@ func main() {
 	if quickLook() {
 		return
 	}
+	takeProcessors()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	os.Args = hideSecrets(os.Args)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
@@ -64,6 +66,18 @@ func quickLook() bool {
 	log, err := newLogger(os.Stderr, nil, "", false)
 	return err == nil && installer.QuickLook(context.Background(), dir, appName+"/"+releaseVersion, log)
 }
+
+// takeProcessors gives a run of the timer, whose unit has it begin with one, all of the
+// processors. What it starts is not to begin so.
+func takeProcessors() {
+	if os.Getenv(transaction.ScheduledVariable) == "1" && os.Getenv(processors) == "1" {
+		os.Unsetenv(processors)
+		runtime.SetDefaultGOMAXPROCS()
+	}
+}
+
+// processors is where Go's runtime looks for how many to use.
+const processors = "GOMAXPROCS"
 
 // settleLimit bounds what is done once a command is through.
 const settleLimit = time.Minute
