@@ -89,6 +89,14 @@ func (d *Database) source() (source, error) {
 	return s, nil
 }
 
+// There returns nil where the database is a file of its own, ErrNoDatabase where there is
+// nothing, and else what stands in its place.
+func (d *Database) There() (err error) {
+	defer d.explained(&err)
+	_, err = d.source()
+	return err
+}
+
 // explained makes an error name the database by the path that people know.
 func (d *Database) explained(err *error) {
 	if *err == nil {

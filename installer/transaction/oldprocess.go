@@ -54,7 +54,10 @@ func (u *undoing) oldIsUntouched(ctx context.Context) bool {
 
 // canStart says why an agent that is stopped now would not come back, or on another
 // database than its own.
-func (t *transaction) canStart(ctx context.Context) error {
+func (t *transaction) canStart(ctx context.Context) error { return t.canStartOn(ctx, false) }
+
+// canStartOn is canStart; where the database is to be restored, it need not be there.
+func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	sight, err := t.agent.Look(ctx)
 	if err != nil {
 		return err
@@ -64,7 +67,13 @@ func (t *transaction) canStart(ctx context.Context) error {
 	}
 	db, err := backup.Open(t.j.Database.Path) // not the one that is open: another may be in its place
 	if err == nil {
-		err = errors.Join(t.checkFolder(ctx, db), db.Close())
+		defer db.Close()
+		err = t.checkFolder(ctx, db)
+	}
+	if err == nil {
+		if err = db.There(); restores && errors.Is(err, backup.ErrNoDatabase) {
+			err = nil
+		}
 	}
 	if err != nil {
 		return &failure.RefusedError{Err: fmt.Errorf("the agent's database is not where it was: %w", err)}

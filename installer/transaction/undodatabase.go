@@ -111,7 +111,7 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 		return err
 	}
 	if sight, err := u.agent.Look(ctx); err == nil && sight.Running() && sight.runsFrom(u.j.To.ProgramsDir()) {
-		if err := u.canStart(ctx); err != nil {
+		if err := u.canStartOn(ctx, true); err != nil {
 			return fmt.Errorf("the version before would not start: %w", err)
 		}
 	}
