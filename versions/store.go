@@ -158,6 +158,27 @@ func (s *Store) Folder(r Release) (Tree, bool, error) {
 	return Tree{}, false, nil
 }
 
+// Unmarked finds a folder with a release's name of which nobody can tell the edition any
+// more; only Dir and Release of the tree are known.
+func (s *Store) Unmarked(r Release) (Tree, bool, error) {
+	if err := r.Check(); err != nil {
+		return Tree{}, false, err
+	}
+	plain, qualified := folders(r)
+	for _, name := range []string{plain, qualified} {
+		e, taken, err := editionAt(filepath.Join(s.Dir, name))
+		if err != nil {
+			return Tree{}, false, fmt.Errorf("look for version %s: %w", r, err)
+		}
+		if taken && e == "" {
+			t := s.treeIn(name)
+			t.Release = r
+			return t, true, nil
+		}
+	}
+	return Tree{}, false, nil
+}
+
 // incompleteError says why a folder with a release's name is not a release.
 type incompleteError struct{ reason string }
 

@@ -189,9 +189,10 @@ func (m *Machine) proxyOf(spec state.Spec) string {
 // would else stay there, and be taken for the one that the version was left with.
 func (m *Machine) backupDir(c state.Config) (string, error) {
 	if active := c.Active(); active.Version != "" {
-		tree, ok, err := m.Store.Folder(active)
-		if ok || err != nil {
-			return tree.BackupDir(), err
+		for _, find := range []func(versions.Release) (versions.Tree, bool, error){m.Store.Folder, m.Store.Unmarked} {
+			if tree, ok, err := find(active); ok || err != nil {
+				return tree.BackupDir(), err
+			}
 		}
 	}
 	return filepath.Join(m.Paths.Original(), "backup"), nil

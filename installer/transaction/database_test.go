@@ -217,17 +217,27 @@ func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
 }
 
 // A backup that an earlier, failed switch took would else be restored when the
-// version is fetched again and gone back to.
+// version is fetched again, or its mark comes back, and gone back to.
 func TestAVersionThatIsNotWholeKeepsItsOwnDatabase(t *testing.T) {
-	for missing, want := range map[string]string{"sha256": "1.1.0/backup", "edition": "original/backup"} {
+	for name, tc := range map[string]struct {
+		harm func(dir string) error
+		want string
+	}{
+		"the digest is gone":    {func(dir string) error { return os.Remove(dir + "/sha256") }, "1.1.0/backup"},
+		"the edition is gone":   {func(dir string) error { return os.Remove(dir + "/edition") }, "1.1.0/backup"},
+		"the edition is broken": {func(dir string) error { return os.WriteFile(dir+"/edition", []byte("{[ broken\n"), 0o644) }, "1.1.0/backup"},
+		"the edition is empty":  {func(dir string) error { return os.WriteFile(dir+"/edition", nil, 0o644) }, "1.1.0/backup"},
+		"it is another edition": {func(dir string) error { return os.WriteFile(dir+"/edition", []byte(version.Enterprise), 0o644) }, "original/backup"},
+		"the folder is gone":    {os.RemoveAll, "original/backup"},
+	} {
 		h := newDatabaseHost(t)
-		if err := os.Remove(filepath.Join(h.keeps("1.1.0"), missing)); err != nil {
+		if err := tc.harm(h.keeps("1.1.0")); err != nil {
 			t.Fatal(err)
 		}
 		req := Request{Kind: Update, From: h.config.Active(), To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}}
 		d, err := h.PlanDatabase(t.Context(), h.config, req)
-		if err != nil || d.Dir != filepath.Join(h.Paths.Versions(), want) {
-			t.Errorf("without %s: the backup goes to %s, %v; want %s", missing, d.Dir, err, want)
+		if err != nil || d.Dir != filepath.Join(h.Paths.Versions(), tc.want) {
+			t.Errorf("%s: the backup goes to %s, %v; want %s", name, d.Dir, err, tc.want)
 		}
 	}
 }
