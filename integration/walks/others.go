@@ -26,6 +26,8 @@ type action struct {
 	open bool
 	// held: the updater waits for a while until it is over.
 	held bool
+	// hides: the active version is not known for one.
+	hides bool
 	// seen is what a command may take the host for as long as it is in force, and back what
 	// undoing it makes of a state that came of that.
 	seen func(*walk, *Model)
@@ -118,6 +120,9 @@ func (w *walk) meanwhile(ctx context.Context, c Command, o Other) (string, error
 		return "", fmt.Errorf("read the journal: %w", err)
 	}
 	next := w.mayBe(a, c, phase)
+	if phase != "" && !w.open {
+		w.beforeCut = w.may
+	}
 	if w.open = phase != ""; w.open {
 		w.note += ", " + phase
 		w.may = next
@@ -163,6 +168,9 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 					e = e.clone()
 					by.back(w, m, e)
 					next = append(next, e)
+					if by.hides {
+						next = append(next, e.withoutBackup(m.Active))
+					}
 				}
 			}
 		}
@@ -171,6 +179,17 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 		m.Touched, m.Removing = true, true
 	}
 	return unlike(next)
+}
+
+// withoutBackup has the version that was left have none: what could not be told for a
+// version then has its database kept with what was there before all versions.
+func (m *Model) withoutBackup(r Release) *Model {
+	c := m.clone()
+	if t := c.tree(r); t != nil && r != c.Active {
+		t.Backup = nil
+		c.Trees[r] = *t
+	}
+	return c
 }
 
 // unnoted are the states of a switch that was cut off and whose journal cannot be read:

@@ -76,7 +76,7 @@ func holding(path string, flags int, program []string) (undo func() error, err e
 func takenAway(suffix, how string) action {
 	a := action{name: Other("sqlite.db" + suffix + " is " + how)}
 	a.do = func(w *walk) (func() error, error) {
-		path, away := w.database()+suffix, w.elsewhere("database")
+		path, away := w.database()+suffix, filepath.Join(w.data(), "away")
 		if err := os.Rename(path, away); err != nil {
 			return nil, nil
 		}
@@ -90,12 +90,14 @@ func takenAway(suffix, how string) action {
 			if err != nil {
 				return err
 			}
-			now, err := os.Lstat(w.database())
-			outgrown := err == nil && (suffix == "" || now.ModTime().After(info.ModTime()))
-			if _, err := os.Lstat(path); how == "removed" || err == nil || outgrown || suffix != "" && now == nil {
-				err = os.Remove(away)
-			} else {
+			now, gone := os.Lstat(w.database())
+			_, free := os.Lstat(path)
+			// What the database outgrew would be another harm.
+			fits := free != nil && (suffix == "" || gone == nil && !now.ModTime().After(info.ModTime()))
+			if how == "renamed" && fits {
 				err = os.Rename(away, path)
+			} else {
+				err = os.Remove(away)
 			}
 			if err != nil {
 				return err

@@ -133,7 +133,8 @@ func withMarkers() (all []action) {
 			}
 			for _, h := range harms {
 				all = append(all, action{
-					name: Other(fmt.Sprintf("%s of the %s version %s", filepath.Base(file), which, h.name)),
+					hides: which == "active" && !h.same,
+					name:  Other(fmt.Sprintf("%s of the %s version %s", filepath.Base(file), which, h.name)),
 					do: func(w *walk) (func() error, error) {
 						r := w.may[0].release(which)
 						if t := w.may[0].tree(r); t == nil || t.Damage != Whole || w.folder(r) == "" {
@@ -197,7 +198,7 @@ func withTrees() (all []action) {
 		gone := func(_ *walk, m *Model) { delete(m.Trees, m.release(which)) }
 		back := func(w *walk, was, end *Model) { w.bringBack(was.release(which), was, end) }
 		all = append(all, action{
-			name: Other("the " + which + " version is removed"), seen: gone, back: back,
+			name: Other("the " + which + " version is removed"), hides: which == "active", seen: gone, back: back,
 			do: func(w *walk) (func() error, error) { return w.moveVersions(which) },
 		}, action{
 			name: Other("the " + which + " version cannot be executed"), back: back,
@@ -222,8 +223,8 @@ func withTrees() (all []action) {
 		})
 	}
 	return append(all, action{
-		name: "both versions are removed",
-		do:   func(w *walk) (func() error, error) { return w.moveVersions("active", "previous") },
+		name: "both versions are removed", hides: true,
+		do: func(w *walk) (func() error, error) { return w.moveVersions("active", "previous") },
 		seen: func(_ *walk, m *Model) {
 			delete(m.Trees, m.Active)
 			delete(m.Trees, m.Previous)

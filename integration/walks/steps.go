@@ -133,7 +133,7 @@ type Options struct {
 // Plan makes the steps of a walk from a seed. They do not depend on anything
 // else.
 func Plan(seed uint64, o Options) (agentBefore string, steps []Step) {
-	p := planner{rand: rand.New(rand.NewPCG(seed, 0x77616c6b)), o: o, turn: int(seed % 1000 * 3)}
+	p := planner{rand: rand.New(rand.NewPCG(seed, 0x77616c6b)), o: o, turn: int(seed % 1000 * 5)}
 	p.out = quiet()
 	p.out.Target = pick(p.rand, Releases()[:4])
 	if p.rand.IntN(4) == 0 {
@@ -257,6 +257,9 @@ func (p *planner) command(c Command) {
 // a few walks have all.
 func (p *planner) other(c Command, open bool) Other {
 	names := suitable(c, open)
+	if open {
+		return pick(p.rand, names)
+	}
 	for range actions {
 		p.turn++
 		if next := actions[p.turn%len(actions)].name; slices.Contains(names, next) {

@@ -283,8 +283,11 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 	for _, m := range next {
 		m.Touched, m.Removing = true, true
 	}
+	wasOpen := w.open
 	if w.open = phase != ""; w.open {
-		w.beforeCut = w.may
+		if !wasOpen {
+			w.beforeCut = w.may
+		}
 		w.note += ", " + phase
 		w.may = unlike(next)
 		return "", nil
