@@ -28,6 +28,8 @@ type action struct {
 	held bool
 	// hides: the active version is not known for one.
 	hides bool
+	// blames: a switch that it stops counts as a failure of the version.
+	blames bool
 	// seen is what a command may take the host for as long as it is in force, and back what
 	// undoing it makes of a state that came of that.
 	seen func(*walk, *Model)
@@ -94,13 +96,9 @@ func (w *walk) meanwhile(ctx context.Context, c Command, o Other) (string, error
 	if a.held && Patient > 0 {
 		defer time.AfterFunc(Patient, func() { _ = undo() }).Stop()
 	}
-	began := time.Now()
 	r, err := w.run(ctx, c.Scheduled, 0, c.args()...)
 	if err != nil {
 		return "", err
-	}
-	if took := time.Since(began); took > time.Second {
-		fmt.Fprintf(os.Stderr, "SLOW %v %s: %v\n", c, o, took)
 	}
 	w.tally.Commands++
 	w.tally.done(o)
@@ -164,12 +162,23 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 			}
 			for _, e := range ends {
 				next = append(next, e)
+				if by.blames {
+					blamed := &attempt{Model: e.clone(), out: &w.out}
+					blamed.fail(w.out.Shelves[w.out.Target].Build)
+					again := blamed.clone()
+					again.Last = &Last{w.out.Target, "failed"}
+					next = append(next, blamed.Model, again)
+				}
 				if by.back != nil {
 					e = e.clone()
 					by.back(w, m, e)
 					next = append(next, e)
 					if by.hides {
-						next = append(next, e.withoutBackup(m.Active))
+						next = append(next, e.withBackup(m.Active, nil))
+						if t := m.tree(m.Active); t != nil {
+							// A fault that is open: the one of an earlier time stays valid.
+							next = append(next, e.withBackup(m.Active, t.Backup))
+						}
 					}
 				}
 			}
@@ -181,12 +190,12 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 	return unlike(next)
 }
 
-// withoutBackup has the version that was left have none: what could not be told for a
-// version then has its database kept with what was there before all versions.
-func (m *Model) withoutBackup(r Release) *Model {
+// withBackup has the version that was left have another, or none: what could not be told
+// for a version has its database kept with what was there before all versions.
+func (m *Model) withBackup(r Release, b *Backup) *Model {
 	c := m.clone()
 	if t := c.tree(r); t != nil && r != c.Active {
-		t.Backup = nil
+		t.Backup = b
 		c.Trees[r] = *t
 	}
 	return c

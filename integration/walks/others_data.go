@@ -22,13 +22,13 @@ func (h *machine) mountData() (unmount func() error, err error) {
 // withTheData does something to the file system that holds the data.
 func withTheData() []action {
 	return []action{
-		{name: "the data are read-only", do: func(w *walk) (func() error, error) {
+		{name: "the data are read-only", blames: true, do: func(w *walk) (func() error, error) {
 			remount := func(flags uintptr) error {
 				return unix.Mount("", w.data(), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV|flags, "")
 			}
 			return func() error { return remount(0) }, remount(unix.MS_RDONLY)
 		}},
-		{name: "the data's file system is full", do: func(w *walk) (func() error, error) {
+		{name: "the data's file system is full", blames: true, do: func(w *walk) (func() error, error) {
 			resize := func(blocks uint64) error {
 				return unix.Mount("", w.data(), "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("nr_blocks=%d", blocks))
 			}

@@ -1,6 +1,7 @@
 package walks
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -104,7 +105,11 @@ func (w *walk) replace(path string, t thing) (undo func() error, err error) {
 			return os.RemoveAll(path)
 		}
 		if !t.whole {
-			return nil
+			kept, err := filepath.Glob(path + ".aside-*")
+			for _, link := range kept {
+				err = errors.Join(err, os.Remove(link))
+			}
+			return err
 		}
 		kept, err := w.kept()
 		if err == nil && kept == "" {
@@ -130,6 +135,9 @@ func (w *walk) kept() (found string, err error) {
 	journal, _ := os.ReadFile(w.journal())
 	if strings.Contains(string(before)+string(journal), strconv.Quote(filepath.Base(found))) {
 		return found, nil
+	}
+	if whole := filepath.Dir(found); strings.Contains(filepath.Base(whole), ".aside-") {
+		return found, os.RemoveAll(whole) // a folder
 	}
 	return found, os.Remove(found)
 }
