@@ -204,13 +204,19 @@ func (m *Model) withBackup(r Release, b *Backup) *Model {
 // unnoted are the states of a switch that was cut off and whose journal cannot be read:
 // nothing counts it, and status asks to look at the agent.
 func (w *walk) unnoted() (all []*Model) {
-	for _, m := range w.beforeCut {
-		for _, is := range append([]*Model{m}, w.may...) {
+	add := func(m *Model) {
+		told, linked := m.clone(), m.clone()
+		told.Last = &Last{m.Active, "interrupted"}
+		// What was amiss before may have been put right by then.
+		linked.Missing, linked.UnitEdited, linked.Last = nil, false, told.Last
+		all = append(all, m, told, linked)
+	}
+	for _, is := range w.may {
+		add(is.clone())
+		for _, m := range w.beforeCut {
 			u := m.clone()
 			u.Database, u.Trees, u.Active, u.Previous = is.Database, is.Trees, is.Active, is.Previous
-			told := u.clone()
-			told.Last = &Last{u.Active, "interrupted"}
-			all = append(all, u, told)
+			add(u)
 		}
 	}
 	return all
