@@ -62,9 +62,9 @@ func actionOf(o Other) action {
 	return actions[slices.IndexFunc(actions, func(a action) bool { return a.name == o })]
 }
 
-// Patient is how long a program goes on using the database while the updater waits for
-// that; 0: as long as the command runs.
-var Patient = 2 * time.Second
+// patience is how long a program goes on using the database while the updater waits for
+// that. That one which never ends is told of and left alone, booted hosts show.
+const patience = 2 * time.Second
 
 // meanwhile runs a command while somebody else acts, and undoes that. What the command
 // makes of it is its own affair, but it ends as a command that was cut off may end, or
@@ -93,8 +93,8 @@ func (w *walk) meanwhile(ctx context.Context, c Command, o Other) (string, error
 		once.Do(func() { err = undone() })
 		return err
 	}
-	if a.held && Patient > 0 {
-		defer time.AfterFunc(Patient, func() { _ = undo() }).Stop()
+	if a.held {
+		defer time.AfterFunc(patience, func() { _ = undo() }).Stop()
 	}
 	r, err := w.run(ctx, c.Scheduled, 0, c.args()...)
 	if err != nil {

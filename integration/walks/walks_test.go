@@ -46,7 +46,7 @@ func TestRandomWalksKeepThePromise(t *testing.T) {
 	if *walksFlag == 0 {
 		*walksFlag = 40
 		if os.Getenv("FAULTS") == "all" {
-			*walksFlag, Patient = 500, 0
+			*walksFlag = 500
 		}
 	}
 	var mu sync.Mutex
