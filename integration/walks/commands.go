@@ -240,7 +240,7 @@ func (a *attempt) uninstall(c Command) int {
 		tree := a.tree(a.Active)
 		plain, unit = maps.Clone(a.Plain), a.Active.Version
 		for _, name := range tree.Build.Files() {
-			if !slices.Contains(a.Missing, name) {
+			if delete(plain, name); !slices.Contains(a.Missing, name) {
 				plain[name] = tree.text(name)
 			}
 		}

@@ -215,7 +215,7 @@ func (w *walk) unnoted() (all []*Model) {
 		add(is.clone())
 		for _, m := range w.beforeCut {
 			u := m.clone()
-			u.Database, u.Trees, u.Active, u.Previous = is.Database, is.Trees, is.Active, is.Previous
+			u.Database, u.Trees, u.Active, u.Previous, u.Recalled = is.Database, is.Trees, is.Active, is.Previous, is.Recalled
 			add(u)
 		}
 	}
