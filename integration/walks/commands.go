@@ -227,6 +227,9 @@ func (a *attempt) pin(c Command) int {
 }
 
 func (a *attempt) uninstall(c Command) int {
+	if c.Keep && a.Active != (Release{}) && !a.tree(a.Active).here() {
+		return 1 // there is nothing to keep
+	}
 	a.Enabled = false
 	a.mark()
 	plain, unit := a.Before.Plain, a.Before.PlainUnit
@@ -235,12 +238,9 @@ func (a *attempt) uninstall(c Command) int {
 		plain, unit = a.Plain, a.PlainUnit
 	case c.Keep:
 		tree := a.tree(a.Active)
-		if !tree.here() {
-			return 1
-		}
 		plain, unit = maps.Clone(a.Plain), a.Active.Version
 		for _, name := range tree.Build.Files() {
-			if !slices.Contains(a.Missing, name) {
+			if delete(plain, name); !slices.Contains(a.Missing, name) {
 				plain[name] = tree.text(name)
 			}
 		}

@@ -64,7 +64,7 @@ func (d *differences) links() {
 	}
 	if t := d.m.tree(d.m.Active); t != nil {
 		for _, name := range t.Build.Files() {
-			if !slices.Contains(d.m.Missing, name) {
+			if delete(want, name); !slices.Contains(d.m.Missing, name) {
 				want[name] = "link to " + filepath.Join(d.h.folder(d.m.Active), "bin", name)
 			}
 		}
@@ -287,6 +287,9 @@ func (d *differences) remains() {
 	for _, e := range entries {
 		if d.m.Removing && e.IsDir() && temporary(e.Name()) {
 			continue
+		}
+		if strings.HasPrefix(e.Name(), "journal.json.unreadable-") {
+			continue // for a person to look at
 		}
 		if !slices.Contains(known, e.Name()) && !slices.ContainsFunc(append(Releases(), newest), func(r Release) bool { return strings.HasPrefix(e.Name(), r.Version) }) {
 			d.add("left behind: versions/%s", e.Name())

@@ -60,18 +60,19 @@ func (h *machine) links() string { return filepath.Join(h.dir, "bin") }
 func (h *machine) units() string { return filepath.Join(h.dir, "units") }
 
 // programs is where versions have their programs on a host of a test that asks for it.
-func (h *machine) programs() string { return filepath.Join(h.dir, "programs") }
-func (h *machine) scratch() string  { return filepath.Join(h.dir, "scratch") }
-func (h *machine) versions() string { return filepath.Join(h.data(), "versions") }
-func (h *machine) unit() string     { return filepath.Join(h.units(), "teleport.service") }
-func (h *machine) config() string   { return filepath.Join(h.versions(), "updates.yaml") }
-func (h *machine) journal() string  { return filepath.Join(h.versions(), "journal.json") }
-func (h *machine) database() string { return filepath.Join(h.data(), "proc", "sqlite.db") }
+func (h *machine) programs() string    { return filepath.Join(h.dir, "programs") }
+func (h *machine) scratch() string     { return filepath.Join(h.dir, "scratch") }
+func (h *machine) versions() string    { return filepath.Join(h.data(), "versions") }
+func (h *machine) unit() string        { return filepath.Join(h.units(), "teleport.service") }
+func (h *machine) config() string      { return filepath.Join(h.versions(), "updates.yaml") }
+func (h *machine) journal() string     { return filepath.Join(h.versions(), "journal.json") }
+func (h *machine) agentConfig() string { return filepath.Join(h.dir, "teleport.yaml") }
+func (h *machine) database() string    { return filepath.Join(h.data(), "proc", "sqlite.db") }
 
 // argv is a command line of the updater for this host.
 func (h *machine) argv(args ...string) []string {
 	argv := []string{h.updater, "--data-dir", h.data(), "--link-dir", h.links(), "--unit-dir", h.units(),
-		"--agent-config", filepath.Join(h.dir, "none.yaml")}
+		"--agent-config", h.agentConfig()}
 	argv = append(argv, args[0])
 	if args[0] == "enable" {
 		argv = append(argv, "--proxy", h.URL, "--template", h.URL+template)

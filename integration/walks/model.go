@@ -145,6 +145,35 @@ func (m *Model) clone() *Model {
 	return &c
 }
 
+// unlike leaves out models that say the same as one before them.
+func unlike(models []*Model) (all []*Model) {
+	said := map[string]bool{}
+	for _, m := range models {
+		if text := m.text(); !said[text] {
+			said[text] = true
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// text is all that a model says.
+func (m *Model) text() string {
+	flat := *m
+	flat.Held, flat.Refused, flat.Failed, flat.Interrupted, flat.Last, flat.Recalled = nil, nil, nil, nil, nil, nil
+	flat.Database, flat.Trees, flat.FailedBefore = nil, nil, nil
+	s := fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v %+v", flat, m.FailedBefore, deref(m.Held), deref(m.Refused), m.Failed, m.Interrupted, m.Last, deref(m.Recalled), m.Database)
+	for _, r := range append(Releases(), newest) {
+		if t := m.tree(r); t != nil {
+			s += fmt.Sprint(r, t.Build, t.Damage, t.Qualified)
+			if b := t.Backup; b != nil {
+				s += fmt.Sprintf("%+v %v %v %v", b.Database, b.Taken, b.Damaged, b.Forced)
+			}
+		}
+	}
+	return s
+}
+
 // tree returns a version on disk, nil if there is none.
 func (m *Model) tree(r Release) *Tree {
 	if t, ok := m.Trees[r]; ok {

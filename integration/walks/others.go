@@ -2,165 +2,258 @@ package walks
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 )
 
 // Other is what somebody else does to a host while a command runs. It is undone
 // after that.
 type Other string
 
-// Others are all that a walk knows.
-var Others = []Other{configWritable, configBroken, databaseRead, folderInTheWay, linkInTheWay}
-
-const (
-	configWritable Other = "updates.yaml may be written by everybody"
-	configBroken   Other = "updates.yaml is broken"
-	databaseRead   Other = "the database is open for reading"
-	folderInTheWay Other = "a folder takes the place of the link tsh"
-	linkInTheWay   Other = "a foreign link takes the place of the link tsh"
-)
-
-// act does it, and returns what undoes it; nil where there is nothing to do it to.
-func (h *machine) act(o Other) (undo func() error, err error) {
-	switch o {
-	case configWritable, configBroken:
-		return h.spoilConfig(o)
-	case databaseRead:
-		if _, err := os.Stat(h.database()); err != nil {
-			return nil, nil
-		}
-		f, err := os.Open(h.database())
-		if err != nil {
-			return nil, err
-		}
-		reader := exec.Command("sleep", "infinity")
-		reader.Stdin = f
-		err = reader.Start()
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		return func() error {
-			err := reader.Process.Kill()
-			_ = reader.Wait()
-			return err
-		}, nil
-	}
-	link := filepath.Join(h.links(), "tsh")
-	if _, err := os.Readlink(link); err != nil {
-		return nil, nil
-	}
-	if err := os.Remove(link); err != nil {
-		return nil, err
-	}
-	if o == folderInTheWay {
-		return func() error { return os.Remove(link) }, os.Mkdir(link, 0o755)
-	}
-	const elsewhere = "/elsewhere/tsh"
-	return func() error {
-		if now, err := os.Readlink(link); err != nil || now != elsewhere {
-			return nil // the updater put its own there
-		}
-		return os.Remove(link)
-	}, os.Symlink(elsewhere, link)
+// action is one of them.
+type action struct {
+	name Other
+	// do does it, and returns what undoes it; nil where there is nothing to do it to.
+	do func(*walk) (undo func() error, err error)
+	// with says which commands it may meet: with others its undoing would itself do harm.
+	with func(Command) bool
+	// open: it needs a switch that was cut off.
+	open bool
+	// held: the updater waits for a while until it is over.
+	held bool
+	// hides: the active version is not known for one.
+	hides bool
+	// blames: a switch that it stops counts as a failure of the version.
+	blames bool
+	// seen is what a command may take the host for as long as it is in force, and back what
+	// undoing it makes of a state that came of that.
+	seen func(*walk, *Model)
+	back func(w *walk, was, end *Model)
 }
 
-// spoilConfig makes updates.yaml one that no command can read. It must still be what
-// it was made when it is undone.
-func (h *machine) spoilConfig(o Other) (undo func() error, err error) {
-	text, err := os.ReadFile(h.config())
-	if err != nil {
-		return nil, nil
+// actions are all that others do. What a family of them has in common is in its
+// function.
+var actions = slices.Concat(inTheWay(), withTheDatabase(), withTheFolder(), withFiles(), withMarkers(), withTrees(), withTheData())
+
+// Others are the names of all.
+func Others() (names []Other) {
+	for _, a := range actions {
+		names = append(names, a.name)
 	}
-	phase, err := h.phase()
-	if err != nil {
-		return nil, err
-	}
-	spoilt, mode := text, os.FileMode(0o600)
-	if o == configWritable {
-		mode = 0o666
-	} else {
-		spoilt = []byte("{[ broken\n")
-	}
-	if err := os.WriteFile(h.config(), spoilt, 0o600); err != nil {
-		return nil, err
-	}
-	return func() error {
-		now, err := os.ReadFile(h.config())
-		if phase == "uninstalling" && (errors.Is(err, fs.ErrNotExist) || err == nil && string(now) != string(spoilt)) {
-			return nil // it went with the rest: ending that takes no more than the journal
-		}
-		if err == nil && string(now) != string(spoilt) {
-			err = fmt.Errorf("updates.yaml, which nobody can read, was written: it holds %q", now)
-		}
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(h.config(), text, 0o600); err != nil {
-			return err
-		}
-		return os.Chmod(h.config(), 0o600)
-	}, os.Chmod(h.config(), mode)
+	return names
 }
+
+// suitable are those that may meet a command.
+func suitable(c Command, open bool) (names []Other) {
+	for _, a := range actions {
+		if a.open == open && (a.with == nil || a.with(c)) {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+func actionOf(o Other) action {
+	return actions[slices.IndexFunc(actions, func(a action) bool { return a.name == o })]
+}
+
+// patience is how long a program goes on using the database while the updater waits for
+// that. That one which never ends is told of and left alone, booted hosts show.
+const patience = 2 * time.Second
 
 // meanwhile runs a command while somebody else acts, and undoes that. What the command
 // makes of it is its own affair, but it ends as a command that was cut off may end, or
 // as one that failed: in no third state.
 func (w *walk) meanwhile(ctx context.Context, c Command, o Other) (string, error) {
-	undo, err := w.act(o)
+	a := actionOf(o)
+	if a.open && !w.open || a.with != nil && !a.with(c) {
+		w.note = " (not then)"
+		return w.command(ctx, c, 0)
+	}
+	undo, err := a.do(w)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", o, err)
 	}
 	if undo == nil {
+		w.note = " (there is nothing to do it to)"
 		return w.command(ctx, c, 0)
+	}
+	before, err := w.snapshot()
+	if err != nil {
+		return "", err
+	}
+	var once sync.Once
+	undone := undo
+	undo = func() (err error) {
+		once.Do(func() { err = undone() })
+		return err
+	}
+	if a.held {
+		defer time.AfterFunc(patience, func() { _ = undo() }).Stop()
 	}
 	r, err := w.run(ctx, c.Scheduled, 0, c.args()...)
 	if err != nil {
 		return "", err
 	}
 	w.tally.Commands++
-	w.tally.Others++
+	w.tally.done(o)
 	w.note += fmt.Sprintf(" (exit code %d)", r.code)
 	if !slices.Contains([]int{0, 1, 4}, r.code) {
 		return fmt.Sprintf("exit code %d\n%s%s", r.code, r.stdout, r.stderr), nil
 	}
+	what, err := w.leftAlone(c, o, r, before)
 	if err := undo(); err != nil {
 		return fmt.Sprintf("%v\n%s", err, r.stderr), nil
 	}
-	if o == folderInTheWay || o == linkInTheWay {
-		if _, err := os.Lstat(filepath.Join(w.links(), "tsh")); err != nil {
-			w.each(func(m *Model) { m.Missing = append(slices.Clone(m.Missing), "tsh") })
-		}
+	if what != "" || err != nil {
+		return what + "\n" + r.stderr, err
 	}
 	phase, err := w.phase()
 	if err != nil {
 		return "", fmt.Errorf("read the journal: %w", err)
 	}
-	if phase != "" {
-		return w.cut(ctx, c, r)
+	next := w.mayBe(a, c, phase)
+	if phase != "" && !w.open {
+		w.beforeCut = w.may
 	}
-	var next []*Model
-	for _, m := range w.may {
-		_, _, a := m.Run(c, &w.out)
-		next = append(next, a.failures(c)...)
-		next = append(next, a.undone...)
-		next = append(next, a.done...)
+	if w.open = phase != ""; w.open {
+		w.note += ", " + phase
+		w.may = next
+		return "", nil
 	}
-	for _, m := range next {
-		m.Touched, m.Removing = true, true
+	// One more run has passed before the host is looked at.
+	if r, err := w.run(ctx, false, 0, "recover"); err != nil || r.code != 0 {
+		return fmt.Sprintf("recover: exit code %d\n%s", r.code, r.stderr), err
 	}
-	w.open = false
-	what, err := w.narrow(ctx, next)
+	what, err = w.narrow(ctx, next)
 	if what != "" {
 		what += "\n" + r.stderr
 	}
 	return what, err
+}
+
+// mayBe are the states that a host can be in after a command which somebody else met,
+// and the undoing of that.
+func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
+	from := w.may
+	if by.open && phase == "" {
+		from = slices.Concat(from, w.unnoted())
+	}
+	for _, m := range from {
+		seen := []*Model{m}
+		if by.seen != nil {
+			one := m.clone()
+			by.seen(w, one)
+			seen = append(seen, one)
+		}
+		for _, one := range seen {
+			end, _, a := one.Run(c, &w.out)
+			ends := slices.Concat(a.undone, a.done)
+			if phase == "" {
+				ends = slices.Concat(ends, a.failures(c), []*Model{end})
+			}
+			if w.open {
+				ends = append(ends, one.clone()) // the switch that was open before
+			}
+			for _, e := range ends {
+				next = append(next, e)
+				if by.blames {
+					blamed := &attempt{Model: e.clone(), out: &w.out}
+					blamed.fail(w.out.Shelves[w.out.Target].Build)
+					again := blamed.clone()
+					again.Last = &Last{w.out.Target, "failed"}
+					next = append(next, blamed.Model, again)
+				}
+				if by.back != nil {
+					e = e.clone()
+					by.back(w, m, e)
+					next = append(next, e)
+					if by.hides {
+						next = append(next, e.withBackup(m.Active, nil))
+						if t := m.tree(m.Active); t != nil {
+							// A fault that is open: the one of an earlier time stays valid.
+							next = append(next, e.withBackup(m.Active, t.Backup))
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, m := range next {
+		m.Touched, m.Removing = true, true
+	}
+	return unlike(next)
+}
+
+// withBackup has the version that was left have another, or none: what could not be told
+// for a version has its database kept with what was there before all versions.
+func (m *Model) withBackup(r Release, b *Backup) *Model {
+	c := m.clone()
+	if t := c.tree(r); t != nil && r != c.Active {
+		t.Backup = b
+		c.Trees[r] = *t
+	}
+	return c
+}
+
+// unnoted are the states of a switch that was cut off and whose journal cannot be read:
+// nothing counts it, and status asks to look at the agent.
+func (w *walk) unnoted() (all []*Model) {
+	add := func(m *Model) {
+		told, linked := m.clone(), m.clone()
+		told.Last = &Last{m.Active, "interrupted"}
+		// What was amiss before may have been put right by then.
+		linked.Missing, linked.UnitEdited, linked.Last = nil, false, told.Last
+		all = append(all, m, told, linked)
+	}
+	for _, is := range w.may {
+		add(is.clone())
+		for _, m := range w.beforeCut {
+			u := m.clone()
+			u.Database, u.Trees, u.Active, u.Previous, u.Recalled = is.Database, is.Trees, is.Active, is.Previous, is.Recalled
+			add(u)
+		}
+	}
+	return all
+}
+
+// mayTouch says what a command that fails may change besides while somebody else is at
+// work, and why.
+var mayTouch = []struct{ name, why string }{
+	{"/data/proc/", "who connects to a database of others makes and removes what lies beside it"},
+	{"/data/versions/original/", "what is in the way is copied before it is known whether it has to go"},
+	{"/data/versions/update.lock", "the first run of all makes it"},
+}
+
+// leftAlone is the demand on a command that fails while somebody else is at work.
+func (w *walk) leftAlone(c Command, o Other, r result, before map[string]string) (string, error) {
+	was := w.may[0]
+	open, err := os.ReadFile(w.journal())
+	if r.code == 0 || c.Name == "uninstall" || w.open || err == nil && len(open) > 0 ||
+		was.Touched || len(was.Missing) > 0 || was.UnitEdited || slices.Contains(repaired(), o) {
+		return "", nil
+	}
+	what, err := w.untouched(before)
+	var lines []string
+	for line := range strings.Lines(what) {
+		if !slices.ContainsFunc(mayTouch, func(m struct{ name, why string }) bool { return strings.Contains(line, m.name) }) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, ""), err
+}
+
+// repaired are actions whose damage a command puts right before it does anything else.
+func repaired() (names []Other) {
+	for _, a := range inTheWay() {
+		names = append(names, a.name)
+	}
+	return names
 }
 
 // failures are the states that a command may leave which failed on the way, with and
@@ -182,3 +275,6 @@ func (a *attempt) failures(c Command) (all []*Model) {
 	}
 	return all
 }
+
+// elsewhere is where somebody keeps what was taken away.
+func (w *walk) elsewhere(name string) string { return filepath.Join(w.scratch(), "away-"+name) }

@@ -3,6 +3,7 @@ package walks
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -132,7 +133,7 @@ type Options struct {
 // Plan makes the steps of a walk from a seed. They do not depend on anything
 // else.
 func Plan(seed uint64, o Options) (agentBefore string, steps []Step) {
-	p := planner{rand: rand.New(rand.NewPCG(seed, 0x77616c6b)), o: o}
+	p := planner{rand: rand.New(rand.NewPCG(seed, 0x77616c6b)), o: o, turn: int(seed % 1000 * 5)}
 	p.out = quiet()
 	p.out.Target = pick(p.rand, Releases()[:4])
 	if p.rand.IntN(4) == 0 {
@@ -154,6 +155,7 @@ type planner struct {
 	o     Options
 	out   Outside
 	steps []Step
+	turn  int // of the actions of others
 }
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
@@ -229,17 +231,42 @@ func (p *planner) command(c Command) {
 	if p.o.Kills && p.chance(3) {
 		for {
 			p.add(Step{Command: new(c), KillAt: 1 + p.rand.IntN(reach[c.Name])})
+			if p.o.Others && p.chance(3) {
+				c = Command{Name: "recover"}
+				p.add(Step{Command: &c, Other: p.other(c, !p.chance(3))})
+				break
+			}
 			if c = (Command{Name: "recover"}); !p.chance(3) {
 				break
 			}
 		}
 		return
 	}
-	if p.o.Others && p.chance(6) {
-		p.add(Step{Command: &c, Other: pick(p.rand, Others)})
+	if p.o.Others && p.chance(2) {
+		other := p.other(c, false)
+		if strings.HasPrefix(string(other), "sqlite.db-") {
+			p.add(Step{Agent: &Agent{Rows: 2, WAL: true, Dies: true}}) // else there is none
+		}
+		p.add(Step{Command: &c, Other: other})
 		return
 	}
 	p.add(Step{Command: &c})
+}
+
+// other takes those in turn that may meet a command, from where this walk begins: so
+// a few walks have all.
+func (p *planner) other(c Command, open bool) Other {
+	names := suitable(c, open)
+	if open {
+		return pick(p.rand, names)
+	}
+	for range actions {
+		p.turn++
+		if next := actions[p.turn%len(actions)].name; slices.Contains(names, next) {
+			return next
+		}
+	}
+	return names[0]
 }
 
 // reach is about how many points a command has when it has something to do.

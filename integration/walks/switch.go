@@ -1,7 +1,6 @@
 package walks
 
 import (
-	"slices"
 	"time"
 
 	"teleport-update/internal/version"
@@ -143,13 +142,8 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	}
 	a.Forced = a.Forced && a.Database != nil && a.Database.Schema > a.Trees[to].Build.Schema()
 	if a.Active == (Release{}) {
+		// What a link replaces is back as soon as a version does not bring it.
 		a.Before.Plain, a.Before.PlainUnit = a.Plain, a.PlainUnit
-		a.Plain = map[string]string{}
-		for name, v := range a.Before.Plain {
-			if !slices.Contains(a.tree(to).Build.Files(), name) {
-				a.Plain[name] = v
-			}
-		}
 		a.PlainUnit = ""
 	}
 	if a.Active != to {

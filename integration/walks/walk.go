@@ -3,6 +3,7 @@ package walks
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,15 @@ type Violation struct {
 // Tally counts what walks did.
 type Tally struct {
 	Commands, Succeeded, Kills, Others, Switches, Restores int
+	Done                                                   map[Other]int // how often somebody else did it
+}
+
+func (t *Tally) done(o Other) {
+	t.Others++
+	if t.Done == nil {
+		t.Done = map[Other]int{}
+	}
+	t.Done[o]++
 }
 
 // Walk replays steps on a fresh host in dir and returns the first violation, nil
@@ -31,6 +41,14 @@ func Walk(ctx context.Context, dir, updater, agentBefore string, steps []Step, t
 		return nil, nil, err
 	}
 	defer h.Close()
+	unmount, err := h.mountData()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, unmount()) }()
+	if err := os.WriteFile(h.agentConfig(), []byte("teleport:\n  data_dir: "+h.data()+"\n"), 0o600); err != nil {
+		return nil, nil, err
+	}
 	first := &Model{Trees: map[Release]Tree{}, Plain: map[string]string{}, PlainUnit: agentBefore}
 	if agentBefore != "" {
 		first.Plain = filesBefore(agentBefore)
@@ -65,6 +83,10 @@ type walk struct {
 	may   []*Model
 	open  bool   // a switch was cut off, and nothing has closed it yet
 	note  string // what became of the step, for the log
+	// What somebody who took files of the database away left of it, for a while and at last.
+	during, left *Database
+	beforeCut    []*Model // the states before the command that was cut off
+	at           string   // the folder of the version that somebody does something to
 }
 
 // step does one step and says what is wrong, if anything.
@@ -261,9 +283,13 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 	for _, m := range next {
 		m.Touched, m.Removing = true, true
 	}
+	wasOpen := w.open
 	if w.open = phase != ""; w.open {
+		if !wasOpen {
+			w.beforeCut = w.may
+		}
 		w.note += ", " + phase
-		w.may = next
+		w.may = unlike(next)
 		return "", nil
 	}
 	what, err := w.narrow(ctx, next)
@@ -288,7 +314,7 @@ func (w *walk) narrow(ctx context.Context, next []*Model) (string, error) {
 	}
 	var best []string
 	var fit []*Model
-	for _, m := range next {
+	for _, m := range unlike(next) {
 		diffs, err := w.compare(m, &w.out, report)
 		if err != nil {
 			return "", err

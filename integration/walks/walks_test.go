@@ -75,6 +75,7 @@ func TestRandomWalksKeepThePromise(t *testing.T) {
 	})
 	t.Logf("random walks: %d (%d commands, %d of them with exit code 0; %d kills, %d with others at work, %d changes of version, %d databases restored), violations: %d",
 		walks, sum.Commands, sum.Succeeded, sum.Kills, sum.Others, sum.Switches, sum.Restores, violations)
+	t.Log(sum.actions())
 	if walks >= 40 && (sum.Kills == 0 || sum.Others == 0 || sum.Restores == 0 || sum.Succeeded < sum.Commands/3) {
 		t.Errorf("these walks show little: %+v", sum)
 	}
@@ -87,6 +88,25 @@ func (t *Tally) add(u Tally) {
 	t.Others += u.Others
 	t.Switches += u.Switches
 	t.Restores += u.Restores
+	if t.Done == nil {
+		t.Done = map[Other]int{}
+	}
+	for o, n := range u.Done {
+		t.Done[o] += n
+	}
+}
+
+// actions tells how often each was done, and which was not.
+func (t *Tally) actions() string {
+	var did, not []string
+	for _, o := range Others() {
+		if n := t.Done[o]; n > 0 {
+			did = append(did, fmt.Sprintf("%d x %s", n, o))
+		} else {
+			not = append(not, string(o))
+		}
+	}
+	return fmt.Sprintf("actions of others: %d of %d kinds\ndone: %s\nnot done: %s", len(did), len(did)+len(not), strings.Join(did, "; "), strings.Join(not, "; "))
 }
 
 // walkOn walks, and cuts a walk that found a violation down to what is needed
