@@ -134,7 +134,7 @@ func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *ve
 
 // fetcher says how and what to fetch.
 func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) (*versions.Fetcher, versions.FetchRequest, error) {
-	req := versions.FetchRequest{Release: t}
+	req := versions.FetchRequest{Release: t, Beside: c.Active()}
 	httpClient, err := i.httpClient(spec.CAFile)
 	if err != nil {
 		return nil, req, err

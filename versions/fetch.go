@@ -84,6 +84,9 @@ type FetchRequest struct {
 	// Active is the release that runs now, if any: the new one will take about
 	// as much.
 	Active *Tree
+	// Beside is the release that the host is on, which keeps its folder also where the mark
+	// of its edition is lost.
+	Beside Release
 	// Extra is how many bytes must stay free beside the release, say for the
 	// backup of the agent's database.
 	Extra int64
@@ -271,7 +274,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req FetchRequest) (_
 	if err := f.stream(d, cancel, at, need-req.Extra, req.Release); err != nil {
 		return Tree{}, err
 	}
-	tree, err := f.Store.publish(at, req.Release, d.digest)
+	tree, err := f.Store.publish(at, req.Release, req.Beside, d.digest)
 	if err != nil {
 		return Tree{}, &localError{space.Explain(err, f.Store.Dir)}
 	}

@@ -92,7 +92,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 	if err := w.seal(at.record, r, originName, a.Origin); err != nil {
 		return Tree{}, err
 	}
-	tree, err := s.publish(at, r, "")
+	tree, err := s.publish(at, r, Release{}, "")
 	tree.Origin = a.Origin
 	return tree, err
 }

@@ -19,8 +19,8 @@ import (
 // Programs that have a place of their own come first: the record makes them a release.
 // Where both exist already, a cut between the two leaves programs, whole, that are not
 // those of the record, and they are damaged to whoever compares.
-func (s *Store) publish(at staging, r Release, digest string) (_ Tree, err error) {
-	final, err := s.place(r)
+func (s *Store) publish(at staging, r, beside Release, digest string) (_ Tree, err error) {
+	final, err := s.place(r, beside)
 	if err != nil {
 		return Tree{}, fmt.Errorf("publish version %s: %w", r, err)
 	}
@@ -85,8 +85,9 @@ func publishPrograms(at staging, tree Tree) (takeBack func() error, err error) {
 
 // place chooses the folder for a release: the one that it is in, else VERSION, or
 // VERSION_EDITION where VERSION is taken by another edition or by something that
-// is no folder.
-func (s *Store) place(r Release) (string, error) {
+// is no folder. A folder of which nobody can tell the edition is that of the release beside
+// which it is, where it has that one's version.
+func (s *Store) place(r, beside Release) (string, error) {
 	plain, qualified := folders(r)
 	free := ""
 	for _, name := range []string{plain, qualified} {
@@ -97,6 +98,7 @@ func (s *Store) place(r Release) (string, error) {
 			return "", err
 		case taken && e == r.Edition:
 			return path, nil
+		case taken && e == "" && name == beside.Version && beside.Edition != r.Edition:
 		case free == "" && (!taken || e == "") && s.mayHold(name):
 			free = path
 		}

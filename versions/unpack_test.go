@@ -283,6 +283,30 @@ func TestEditionsOfOneVersionLieSideBySide(t *testing.T) {
 	}
 }
 
+// Whose mark of the edition is lost keeps its folder: the agent executes what is in it.
+func TestAnotherEditionDoesNotTakeTheFolderOfTheActiveOne(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"emptied": func(path string) error { return os.WriteFile(path, nil, 0o644) },
+		"broken":  func(path string) error { return os.WriteFile(path, []byte("{[ broken"), 0o644) },
+	} {
+		f, _ := testFetcher(t, nil)
+		active := publish(t, f, oss("15.1.1"))
+		if err := spoil(active.Dir + "/edition"); err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct {
+			r    Release
+			want string
+		}{{Release{Version: "15.1.1", Edition: version.Enterprise}, "15.1.1_enterprise"}, {active.Release, "15.1.1"}} {
+			tree, err := f.Fetch(t.Context(), FetchRequest{Release: tc.r, Beside: active.Release, Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
+			if err != nil || filepath.Base(tree.Dir) != tc.want {
+				t.Errorf("%s: %v is in %s, %v; want %s", name, tc.r, tree.Dir, err, tc.want)
+			}
+		}
+	}
+}
+
 func TestAReleaseIsReplacedInTheFolderThatItIsIn(t *testing.T) {
 	f, _ := testFetcher(t, nil)
 	first := publish(t, f, oss("15.1.1"))

@@ -175,10 +175,6 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 					next = append(next, e)
 					if by.hides {
 						next = append(next, e.withBackup(m.Active, nil))
-						if t := m.tree(m.Active); t != nil {
-							// A fault that is open: the one of an earlier time stays valid.
-							next = append(next, e.withBackup(m.Active, t.Backup))
-						}
 					}
 				}
 			}

@@ -236,12 +236,14 @@ func withTrees() (all []action) {
 	})
 }
 
-// moveVersions takes versions away. They come back where nobody has put another.
+// moveVersions takes versions away. They come back where nobody has put another; the active
+// one without the backup of an earlier time, which nobody has a use for who brings back
+// its programs.
 func (w *walk) moveVersions(which ...string) (undo func() error, err error) {
-	moved := map[string]string{}
+	moved, active, of := map[string]string{}, w.folder(w.may[0].Active), map[string]Release{}
 	for _, one := range which {
 		if dir := w.folder(w.may[0].release(one)); dir != "" {
-			moved[dir] = w.elsewhere(filepath.Base(dir))
+			moved[dir], of[dir] = w.elsewhere(filepath.Base(dir)), w.may[0].release(one)
 		}
 	}
 	if len(moved) < len(which) {
@@ -259,7 +261,11 @@ func (w *walk) moveVersions(which ...string) (undo func() error, err error) {
 		var all error
 		for dir, away := range moved {
 			_, there := os.Lstat(dir)
-			if _, enabled := os.Lstat(w.config()); there != nil && enabled == nil {
+			again := w.folder(of[dir]) // under another name
+			if _, enabled := os.Lstat(w.config()); there != nil && enabled == nil && again == "" {
+				if dir == active {
+					all = errors.Join(all, os.RemoveAll(filepath.Join(away, "backup")))
+				}
 				all = errors.Join(all, os.CopyFS(dir, os.DirFS(away)))
 			}
 			all = errors.Join(all, os.RemoveAll(away))
