@@ -103,6 +103,9 @@ func (s *Store) place(r, beside Release) (string, error) {
 			free = path
 		}
 	}
+	if e, taken, err := editionAt(filepath.Join(s.Dir, qualified)); err == nil && taken && e == "" && s.mayHold(qualified) {
+		return filepath.Join(s.Dir, qualified), nil // by its name it is this release's
+	}
 	if free == "" {
 		return "", fmt.Errorf("%s and %s are taken by something else: move them away", filepath.Join(s.Dir, plain), qualified)
 	}

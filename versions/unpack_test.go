@@ -307,6 +307,21 @@ func TestAnotherEditionDoesNotTakeTheFolderOfTheActiveOne(t *testing.T) {
 	}
 }
 
+// A folder whose mark is lost is by its name the one of a release, also where a plainer name is free.
+func TestAReleaseComesBackIntoTheFolderOfItsName(t *testing.T) {
+	f, _ := testFetcher(t, nil)
+	r := Release{Version: "15.1.1", Edition: version.Enterprise}
+	first := publish(t, f, oss("15.1.1"))
+	tree := publish(t, f, r)
+	if err := errors.Join(os.RemoveAll(first.Dir), os.Remove(tree.Dir+"/edition")); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.Fetch(t.Context(), FetchRequest{Release: r, Beside: r, Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
+	if err != nil || again.Dir != tree.Dir {
+		t.Errorf("it comes back into %s, %v; want %s", again.Dir, err, tree.Dir)
+	}
+}
+
 func TestAReleaseIsReplacedInTheFolderThatItIsIn(t *testing.T) {
 	f, _ := testFetcher(t, nil)
 	first := publish(t, f, oss("15.1.1"))

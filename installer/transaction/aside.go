@@ -62,6 +62,22 @@ func (t *transaction) setAsideForUnit() error {
 	return t.setAside([]string{t.Paths.Unit()})
 }
 
+// keepUnit keeps a copy of a unit that somebody wrote over the one of the version before. What
+// stood there before the first version is kept with the originals.
+func (t *transaction) keepUnit() error {
+	if t.j.From == nil {
+		return nil
+	}
+	kept, err := t.KeepForeignUnit()
+	if err != nil {
+		return fmt.Errorf("keep the agent's unit, which somebody wrote: %w", err)
+	}
+	if kept != "" {
+		t.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
+	}
+	return nil
+}
+
 // keptAside is what is there of what was moved out of the way.
 func (t *transaction) keptAside() []string {
 	return slices.DeleteFunc(slices.Clone(t.j.Aside), func(name string) bool { return !host.Exists(name) })

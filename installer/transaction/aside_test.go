@@ -246,3 +246,28 @@ func TestWhatIsMovedAsideIsNamedBefore(t *testing.T) {
 		t.Errorf("%s is to be %s, and the journal names %q (%v)", at, to, j.Aside, err)
 	}
 }
+
+// A unit that somebody wrote over the one of the active version is kept, whichever way the
+// switch goes.
+func TestAUnitThatSomebodyWroteIsKeptByASwitch(t *testing.T) {
+	for f, ends := range map[fate]string{holds: "1.1.0", diesLate: "1.0.0"} {
+		m := upgrade(t, two(f))
+		const theirs = "[Service]\n# somebody's\n"
+		writeFile(t, m.Paths.Unit(), theirs)
+		m.read()
+		if err := m.do(Update); (err == nil) != (f == holds) {
+			t.Errorf("it ends with %v", err)
+		}
+		if v, _ := m.program(); v != ends {
+			t.Errorf("the host is on %s; want %s", v, ends)
+		}
+		kept, err := filepath.Glob(m.Paths.Unit() + ".aside-*")
+		must(t, err)
+		if len(kept) != 1 {
+			t.Fatalf("%s: kept are %q", ends, kept)
+		}
+		if text, err := os.ReadFile(kept[0]); err != nil || string(text) != theirs {
+			t.Errorf("%s holds %q, %v", kept[0], text, err)
+		}
+	}
+}

@@ -213,6 +213,9 @@ func (t *switching) placeUnit(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.keepUnit(); err != nil {
+		return err
+	}
 	if err := t.PlaceUnit(t.req.tree); err != nil {
 		return err
 	}
