@@ -280,4 +280,11 @@ func (a *attempt) repair(thorough bool) (whole bool) {
 	return true
 }
 
-func (a *attempt) relink() { a.Missing, a.UnitEdited = nil, false }
+// relink puts the links right and then the unit; a cut may come between the two.
+func (a *attempt) relink() {
+	if a.UnitEdited && len(a.Missing) > 0 {
+		a.Missing = nil
+		a.mark()
+	}
+	a.Missing, a.UnitEdited = nil, false
+}

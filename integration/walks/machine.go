@@ -262,7 +262,7 @@ var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 // pass lets time go by: every moment that the updater wrote down moves into the
 // past.
 func (h *machine) pass(d time.Duration) error {
-	files := []string{h.config(), filepath.Join(h.versions(), "find.json")}
+	files := []string{h.config(), filepath.Join(h.versions(), "find.json"), filepath.Join(h.versions(), "history.json")}
 	backups, err := filepath.Glob(filepath.Join(h.versions(), "*", "backup", "backup.yaml"))
 	if err != nil {
 		return err

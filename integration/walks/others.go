@@ -22,8 +22,9 @@ type action struct {
 	do func(*walk) (undo func() error, err error)
 	// with says which commands it may meet: with others its undoing would itself do harm.
 	with func(Command) bool
-	// open: it needs a switch that was cut off.
-	open bool
+	// open: it needs a switch that was cut off; closed: it needs that there is none, for
+	// nobody knows which database such a one has kept.
+	open, closed bool
 	// held: the updater waits for a while until it is over.
 	held bool
 	// hides: the active version is not known for one.
@@ -71,7 +72,7 @@ const patience = 2 * time.Second
 // as one that failed: in no third state.
 func (w *walk) meanwhile(ctx context.Context, c Command, o Other) (string, error) {
 	a := actionOf(o)
-	if a.open && !w.open || a.with != nil && !a.with(c) {
+	if a.open && !w.open || a.closed && w.open || a.with != nil && !a.with(c) {
 		w.note = " (not then)"
 		return w.command(ctx, c, 0)
 	}
@@ -173,6 +174,9 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 					e = e.clone()
 					by.back(w, m, e)
 					next = append(next, e)
+					if earlier := w.earlierBackup(m); by.closed && earlier != nil {
+						next = append(next, e.withBackup(m.Active, earlier))
+					}
 					if by.hides {
 						next = append(next, e.withBackup(m.Active, nil))
 					}
@@ -197,6 +201,20 @@ func (m *Model) withBackup(r Release, b *Backup) *Model {
 	return c
 }
 
+// earlierBackup is what the active version has from a switch that was undone; a version that
+// is left without a database keeps it.
+func (w *walk) earlierBackup(m *Model) *Backup {
+	dir := filepath.Join(w.folder(m.Active), "backup")
+	if _, err := os.Stat(filepath.Join(dir, "backup.yaml")); err != nil || m.Database == nil {
+		return nil
+	}
+	got, err := w.read(filepath.Join(dir, "sqlite.db"))
+	if err != nil || got == nil || len(got.Rows) > len(m.Database.Rows) || !slices.Equal(got.Rows, m.Database.Rows[:len(got.Rows)]) {
+		return nil // nobody wrote that
+	}
+	return &Backup{Database: got}
+}
+
 // unnoted are the states of a switch that was cut off and whose journal cannot be read:
 // nothing counts it, and status asks to look at the agent.
 func (w *walk) unnoted() (all []*Model) {
@@ -210,6 +228,9 @@ func (w *walk) unnoted() (all []*Model) {
 	for _, is := range w.may {
 		add(is.clone())
 		for _, m := range w.beforeCut {
+			kept := m.clone() // an uninstall, which is forgotten
+			kept.Enabled = false
+			add(kept)
 			u := m.clone()
 			u.Database, u.Trees, u.Active, u.Previous, u.Recalled = is.Database, is.Trees, is.Active, is.Previous, is.Recalled
 			add(u)

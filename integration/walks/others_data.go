@@ -39,7 +39,7 @@ func withTheData() []action {
 			small = now
 			return func() error { return resize(now.Blocks) }, resize(max(small.Blocks-small.Bfree, 1))
 		}},
-		{name: "the data are not mounted", with: reads, do: func(w *walk) (func() error, error) {
+		{name: "the data are not mounted", with: reads, closed: true, do: func(w *walk) (func() error, error) {
 			away := w.elsewhere("data")
 			if err := os.MkdirAll(away, 0o755); err != nil {
 				return nil, err

@@ -74,7 +74,7 @@ func holding(path string, flags int, program []string) (undo func() error, err e
 // takenAway takes a file of the database away for good, or for a while. Who takes a file from
 // under SQLite takes rows with it: the models are told which.
 func takenAway(suffix, how string) action {
-	a := action{name: Other("sqlite.db" + suffix + " is " + how)}
+	a := action{name: Other("sqlite.db" + suffix + " is " + how), closed: suffix == ""}
 	a.do = func(w *walk) (func() error, error) {
 		path, away := w.database()+suffix, filepath.Join(w.data(), "away")
 		if err := os.Rename(path, away); err != nil {
@@ -154,7 +154,7 @@ func withTheFolder() (all []action) {
 		{"nothing", func(*walk, string) error { return nil }},
 	} {
 		all = append(all, action{
-			name: Other(t.name + " takes the place of proc"),
+			name: Other(t.name + " takes the place of proc"), closed: true,
 			do: func(w *walk) (func() error, error) {
 				proc := filepath.Dir(w.database())
 				away := filepath.Join(w.data(), "away")
