@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"errors"
 	"context"
 	"fmt"
 	"os"
