@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -23,6 +25,11 @@ func TestNothingSetsTheClockOfTheShippedServer(t *testing.T) {
 		if has := bytes.Contains(data, []byte(variable)); has != want {
 			t.Errorf("%s in %s: %t", variable, path, has)
 		}
+	}
+	if out, err := exec.Command(binary(t), "serve", "--help").CombinedOutput(); err != nil {
+		t.Errorf("serve --help: %v", err)
+	} else if found := regexp.MustCompile(`(?i)--([a-z-]*-)?(clock|time|now|date)\b|\$[A-Z_]*_(CLOCK|TIME|NOW|DATE)\b`).Find(out); found != nil {
+		t.Errorf("serve has the flag or the variable %s", found)
 	}
 	a := &admin{t: t, dir: t.TempDir()}
 	file := filepath.Join(a.dir, "clock")
