@@ -83,14 +83,17 @@ const takenAway = "who takes a file from under SQLite takes rows with it"
 func withTheDatabase() (all []action) {
 	for _, file := range []string{"sqlite.db", "sqlite.db-wal", "sqlite.db-shm"} {
 		path := "$DATA/proc/" + file
+		// The locks of a write-ahead log lie in its -shm: an old and a new process with one each
+		// do not see one another.
+		beside := file != "sqlite.db"
 		all = append(all,
 			user(file+" is open for reading", "exec sleep infinity <"+path),
 			user(file+" is open for writing", "exec sleep infinity 3<>"+path),
 			user(file+" is locked", "exec flock -x "+path+" sleep infinity"),
-			action{name: file + " is removed", do: "rm -f " + path, undo: "systemctl restart teleport", hides: true, rowsGo: takenAway, spoils: file == "sqlite.db-wal"},
+			action{name: file + " is removed", do: "rm -f " + path, undo: "systemctl restart teleport", hides: true, rowsGo: takenAway, spoils: beside},
 			// What the database outgrew is not put back: that would be another harm, and SQLite
 			// would believe it.
-			action{name: file + " is renamed", do: fill("[ ! -e P ] || mv P P.moved", "P", path), hides: true, rowsGo: takenAway,
+			action{name: file + " is renamed", do: fill("[ ! -e P ] || mv P P.moved", "P", path), hides: true, rowsGo: takenAway, spoils: beside,
 				undo: fill(`systemctl stop teleport; [ -e P ] || [ ! P.moved -nt $DATA/proc/sqlite.db ] || mv P.moved P; rm -f P.moved; systemctl start teleport`, "P", path)},
 		)
 	}
