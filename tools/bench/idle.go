@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,10 +56,16 @@ func (b *bench) idle() error {
 		contender
 		took *[]time.Duration
 	}{{update, &updates}, {request, &requests}, {reporting, &reports}, {whole, &wholes}}
-	for n := range 4 * b.rounds {
+	for _, c := range []contender{update, reporting} { // each leaves the record that the next ones go by
+		if out, err := b.command(c, b.work).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", c.name, err, out)
+		}
+	}
+	for range 4 * b.rounds {
 		time.Sleep(reportPause)
-		for k := range order {
-			c := order[(n+k)%len(order)]
+		// By chance: a rotation has each of them follow the same one always.
+		for _, k := range rand.Perm(len(order)) {
+			c := order[k]
 			chill()
 			if c.name == whole.name {
 				if err := os.Remove(record); err != nil {
