@@ -43,22 +43,31 @@ func ResolveListen(address string, encrypted bool) (*net.TCPAddr, error) {
 	return addr, nil
 }
 
-// Serve answers requests until ctx ends, then lets those under way finish for a
-// few seconds. A nil config means plain http. It closes the listener.
-func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handler http.Handler, log *slog.Logger) error {
+// WithLimits returns an HTTP server with the limits of this one, and with nothing that answers.
+func WithLimits() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	server := &http.Server{
-		Handler:           handler,
-		TLSConfig:         config,
+	return &http.Server{
 		ReadHeaderTimeout: headerTime,
 		WriteTimeout:      answerTime, // patientWriter extends it
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols,
-		// What arrives here is mostly hosts that do not trust the certificate.
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelInfo),
 	}
+}
+
+// Serve answers requests until ctx ends, then lets those under way finish for a
+// few seconds. A nil config means plain http. It closes the listener.
+func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handler http.Handler, log *slog.Logger) error {
+	server := WithLimits()
+	server.Handler = handler
+	server.TLSConfig = config
+	// What arrives here is mostly hosts that do not trust the certificate.
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelInfo)
+	swept := newSweptListener(listener)
+	ended := make(chan struct{})
+	defer close(ended)
+	go swept.sweepUntil(ended)
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		limited, cancel := context.WithTimeout(context.Background(), shutdownTime)
@@ -73,9 +82,9 @@ func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handl
 	defer stop()
 	var err error
 	if config == nil {
-		err = server.Serve(listener)
+		err = server.Serve(swept)
 	} else {
-		err = server.ServeTLS(listener, "", "")
+		err = server.ServeTLS(swept, "", "")
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
 		return err

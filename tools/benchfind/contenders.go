@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -147,32 +146,25 @@ func constant() (http.Handler, error) {
 	}), nil
 }
 
-// serveConstant has the time limits of the find server: what these cost is no
+// serveConstant is net/http with the time limits of the find server: what these cost is no
 // matter of what is answered.
 func serveConstant(ctx context.Context, _ []string) error {
-	handler, err := constant()
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Println("answers on", listener.Addr())
-	return server.Serve(ctx, listener, nil, handler, slog.New(slog.DiscardHandler))
+	return serveByNetHTTP(ctx, server.WithLimits())
 }
 
 // serveBare is net/http as it is, without any limit.
 func serveBare(ctx context.Context, _ []string) error {
-	handler, err := constant()
-	if err != nil {
+	return serveByNetHTTP(ctx, new(http.Server))
+}
+
+func serveByNetHTTP(ctx context.Context, server *http.Server) (err error) {
+	if server.Handler, err = constant(); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler}
 	context.AfterFunc(ctx, func() { server.Close() })
 	fmt.Println("answers on", listener.Addr())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
