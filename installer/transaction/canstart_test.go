@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -90,5 +91,28 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByASwitch(t *testing.T) {
 			m.repairConfig()
 			m.endsOn(m.from.Version)
 		})
+	}
+}
+
+// Where nothing is found in the place of the database that an agent has open, as after somebody
+// unmounted its data, it is not stopped for a restart: it would not find them either.
+func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	before := m.main.pid
+	path, err := m.Database()
+	must(t, err)
+	must(t, os.RemoveAll(filepath.Dir(path)))
+	must(t, os.Mkdir(filepath.Dir(path), 0o700))
+	req := m.request(Update)
+	req.Restart = true
+	err, _ = m.runs(func() error { return m.doSwitch(t.Context(), req) })
+	if err == nil || !strings.Contains(err.Error(), "the agent has its database open as "+path+" (deleted)") {
+		t.Errorf("it ends with %v", err)
+	}
+	if m.main == nil || m.main.pid != before {
+		t.Fatal("the agent was stopped")
+	}
+	if c, err := m.Paths.LoadConfig(); err != nil || c.Status.Failed != nil {
+		t.Errorf("it is held against the version: %+v (%v)", c.Status, err)
 	}
 }

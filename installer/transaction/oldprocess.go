@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"teleport-update/backup"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/procfs"
 )
 
 // An old process that never stopped serving is left in peace, with the rows that it wrote
@@ -62,8 +65,11 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	if err != nil {
 		return err
 	}
-	if err := t.CheckCanStart(ctx, sight.Unit, t.j.Database.Path); err != nil || !t.j.Database.Taken {
+	if err := t.CheckCanStart(ctx, sight.Unit, t.j.Database.Path); err != nil {
 		return err
+	}
+	if !t.j.Database.Taken {
+		return t.lostDatabase(sight)
 	}
 	db, err := backup.Open(t.j.Database.Path) // not the one that is open: another may be in its place
 	if err == nil {
@@ -77,6 +83,19 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	}
 	if err != nil {
 		return &failure.RefusedError{Err: fmt.Errorf("the agent's database is not where it was: %w", err)}
+	}
+	return nil
+}
+
+// lostDatabase is about an agent without a database: it is not to be stopped while it has one
+// open that it would not find again.
+func (t *transaction) lostDatabase(sight Sight) error {
+	path, err := t.Database()
+	if err != nil || host.Exists(path) {
+		return nil
+	}
+	if was := procfs.Host().OpenElsewhere(sight.Group, filepath.Base(path)); was != "" {
+		return failure.Refuse("the agent has its database open as %s, and nothing is at %s: it was removed, or its file system is not mounted there any more", was, path)
 	}
 	return nil
 }

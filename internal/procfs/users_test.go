@@ -61,3 +61,49 @@ func TestHowAProcessHasAFileOpen(t *testing.T) {
 		t.Errorf("after their end: %+v, %v", users, err)
 	}
 }
+
+// A file that is open is elsewhere once its name leads to it no more.
+func TestWhatIsOpenAndNotInItsPlace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		move      func(path string) error
+		elsewhere string
+	}{
+		"in its place":            {func(string) error { return nil }, ""},
+		"removed":                 {os.Remove, "/db (deleted)"},
+		"renamed with its folder": {func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".away") }, ""},
+		"another in its place": {func(path string) error {
+			other := path + ".new"
+			if err := os.WriteFile(other, nil, 0o600); err != nil {
+				return err
+			}
+			return os.Rename(other, path)
+		}, "/db (deleted)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "proc")
+			path := filepath.Join(dir, "db")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if err := tc.move(path); err != nil {
+				t.Fatal(err)
+			}
+			want := tc.elsewhere
+			if want != "" {
+				want = dir + want
+			}
+			pids := []int{os.Getpid()}
+			if got := Host().OpenElsewhere(pids, "db"); got != want {
+				t.Errorf("it is open as %q; want %q", got, want)
+			}
+			if got := Host().OpenElsewhere(pids, "other"); got != "" {
+				t.Errorf("a file of another name is open as %q", got)
+			}
+		})
+	}
+}
