@@ -1,0 +1,48 @@
+package transaction
+
+import (
+	"slices"
+	"testing"
+
+	"teleport-update/installer/state"
+)
+
+// Systemd that could not be reached at a boot is made to read the old unit by the run after it:
+// the journal keeps that it is owed until it was done, also where that run is killed.
+func TestWhatSystemdWasNotToldOfAtABootItIsToldOnce(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	owed := func() bool {
+		t.Helper()
+		j, err := state.LoadJournal(m.Paths.Journal())
+		must(t, err)
+		return j != nil && j.Agent.ReloadOwed
+	}
+	m.reachable = false
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if !owed() {
+		t.Error("after the boot the journal does not say that a reload is owed")
+	}
+	m.calm()
+	m.calls = nil
+	told := false
+	m.before = func(call string) error {
+		if told {
+			panic(killed{}) // at the call after it
+		}
+		told = call == "daemon-reload"
+		return nil
+	}
+	if _, dead := m.tick(); !dead || !slices.Contains(m.calls, "daemon-reload") {
+		t.Fatalf("killed: %t; after %q", dead, m.calls)
+	}
+	if owed() {
+		t.Error("after the reload the journal says that it is owed")
+	}
+	m.calm()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
