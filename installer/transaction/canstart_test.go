@@ -27,6 +27,11 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByAnUndoing(t *testing.T) {
 			for range 3 {
 				if err, _ := m.tick(); call == "watch" {
 					m.needsPerson(err, "would not start: read the agent's configuration")
+					m.edit(func(j *state.Journal) {
+						if !strings.Contains(j.Database.InTheWay, "would not start") {
+							t.Errorf("for status the journal says %q", j.Database.InTheWay)
+						}
+					})
 				} else if err != nil {
 					t.Error(err) // it is undone without a stop
 				}
