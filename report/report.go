@@ -163,11 +163,17 @@ func (r *Reporter) post(ctx context.Context, client *http.Client, base url.URL, 
 	}
 	sequence := uint32(max(r.Now().Unix()-sequenceEpoch, 1))
 	said, err := send(sequence)
-	if err != nil && said.Sequence >= sequence && said.Sequence < 1<<32-1 {
-		_, err = send(said.Sequence + 1)
+	for tries := 1; tries < sequenceTries && err != nil && said.Sequence >= sequence && said.Sequence < 1<<32-1; tries++ {
+		sequence = said.Sequence + 1
+		said, err = send(sequence)
 	}
 	return err
 }
+
+// sequenceTries is how often a report is sent where its sequence is the reason that it is
+// refused: a copy of this host with the same secret, which the server is to find out about,
+// may take each number first.
+const sequenceTries = 4
 
 // sequenceEpoch is the beginning of 2020.
 const sequenceEpoch = 1577836800

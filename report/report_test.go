@@ -171,11 +171,46 @@ func TestASequenceThatTheServerHasSeenIsRaised(t *testing.T) {
 	if w.paths() != "join heartbeat heartbeat" {
 		t.Errorf("%s", w.paths())
 	}
-	// It is raised once, and not for ever.
+	// Not above what there is.
 	last = 1<<32 - 1
 	w.requests = nil
 	if err := w.send(hostID); err == nil || w.paths() != "heartbeat" {
 		t.Errorf("%s, %v", w.paths(), err)
+	}
+}
+
+// A copy of the host that reports at the same moment takes the next number too.
+func TestASequenceThatACopyTakesFirstIsRaisedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		taken int // by the copy, before the report of this host
+		sent  bool
+	}{{1, true}, {3, true}, {4, false}} {
+		w := newWorld(t)
+		w.enroll()
+		w.sent(hostID)
+		w.requests = nil
+		taken, last := 0, uint32(0)
+		w.answers = func(r request) (int, string) {
+			var b find.Heartbeat
+			if err := json.Unmarshal([]byte(r.body), &b); err != nil {
+				t.Fatal(err)
+			}
+			if taken < tc.taken {
+				taken++
+				last = max(last+1, b.Sequence)
+			}
+			if b.Sequence <= last {
+				said, _ := json.Marshal(find.HeartbeatError{Error: "seen", Sequence: last})
+				return 409, string(said)
+			}
+			return 200, "{}"
+		}
+		if err := w.send(hostID); (err == nil) != tc.sent {
+			t.Errorf("the copy took %d numbers: %v after %s", tc.taken, err, w.paths())
+		}
+		if len(w.requests) != min(tc.taken+1, sequenceTries) {
+			t.Errorf("the copy took %d numbers: %s", tc.taken, w.paths())
+		}
 	}
 }
 
