@@ -45,7 +45,7 @@ func (t *switching) prepare(ctx context.Context) error {
 		return err
 	}
 	if sight.Running() {
-		if err := t.CheckCanStart(ctx, sight.Unit, database.Path); err != nil {
+		if err := t.checkStartsAgain(ctx, sight, database.Path); err != nil {
 			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again: %w", err), State: StaysAsItIs(t.req.config)}).Refused()
 		}
 	}

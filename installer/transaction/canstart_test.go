@@ -1,12 +1,14 @@
 package transaction
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 )
 
 // breakConfig makes teleport.yaml one with which no agent starts.
@@ -99,25 +101,45 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByASwitch(t *testing.T) {
 	}
 }
 
-// Where nothing is found in the place of the database that an agent has open, as after somebody
-// unmounted its data, it is not stopped for a restart: it would not find them either.
+// Where nothing is in the place of the database that an agent has open, it is not stopped: it
+// would not start again on what it serves.
 func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
-	m := upgrade(t, twoHolds)
-	before := m.main.pid
-	path, err := m.Database()
-	must(t, err)
-	must(t, os.RemoveAll(filepath.Dir(path)))
-	must(t, os.Mkdir(filepath.Dir(path), 0o700))
-	req := m.request(Update)
-	req.Restart = true
-	err, _ = m.runs(func() error { return m.doSwitch(t.Context(), req) })
-	if err == nil || !strings.Contains(err.Error(), "the agent has its database open as "+path+" (deleted)") {
-		t.Errorf("it ends with %v", err)
-	}
-	if m.main == nil || m.main.pid != before {
-		t.Fatal("the agent was stopped")
-	}
-	if c, err := m.Paths.LoadConfig(); err != nil || c.Status.Failed != nil {
-		t.Errorf("it is held against the version: %+v (%v)", c.Status, err)
+	for name, tc := range map[string]struct {
+		away func(path string) error
+		open string
+	}{
+		"its file system is unmounted": {func(path string) error {
+			return errors.Join(os.RemoveAll(filepath.Dir(path)), os.Mkdir(filepath.Dir(path), 0o700))
+		}, "sqlite.db (deleted)"},
+		"removed": {os.Remove, "sqlite.db (deleted)"},
+		"renamed": {func(path string) error { return os.Rename(path, path+".old") }, "sqlite.db.old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := upgrade(t, twoHolds)
+			before := m.main.pid
+			path, err := m.Database()
+			must(t, err)
+			must(t, tc.away(path))
+			open := "the agent has its database open as " + filepath.Join(filepath.Dir(path), tc.open) + ","
+			for _, restart := range []bool{false, true} {
+				req := m.request(Update)
+				req.Restart = restart
+				err, _ = m.runs(func() error { return m.doSwitch(t.Context(), req) })
+				if _, refused := errors.AsType[*failure.RefusedError](err); !refused || !strings.Contains(err.Error(), open) {
+					t.Errorf("a restart: %v; it ends with %v", restart, err)
+				}
+			}
+			c, err := m.Paths.LoadConfig()
+			must(t, err)
+			if err := m.RestartActive(t.Context(), c); err == nil || !strings.Contains(err.Error(), open) {
+				t.Errorf("a restart by a person ends with %v", err)
+			}
+			if m.main == nil || m.main.pid != before {
+				t.Fatal("the agent was stopped")
+			}
+			if c.Status.Failed != nil {
+				t.Errorf("it is held against the version: %+v", c.Status)
+			}
+		})
 	}
 }

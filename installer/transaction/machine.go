@@ -58,6 +58,8 @@ type Machine struct {
 	// AskRescuer asks the program that the recovery at boot runs which journals it can act
 	// on; nil for host.Rescuer.
 	AskRescuer func(context.Context) (program string, schema int, err error)
+	// OpenByName finds a file that processes have open; nil for that of procfs.
+	OpenByName func(pids []int, prefix string) string
 }
 
 // ScheduledVariable is set to 1 in the environment of a run that the timer

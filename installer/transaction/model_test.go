@@ -115,6 +115,20 @@ func (m *model) askRescuer(ctx context.Context) (program string, schema int, err
 	return m.Rescuer(ctx)
 }
 
+// openByName leaves out what the other process has open for the models beside this one.
+func (m *model) openByName(pids []int, prefix string) string {
+	for _, pid := range pids {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		for _, file := range files {
+			path, _ := os.Readlink(file)
+			if strings.HasPrefix(path, m.Paths.DataDir) && strings.HasPrefix(filepath.Base(path), prefix) {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
 // newModel is a host that runs a version which was enabled before.
 func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 	t.Helper()
@@ -141,6 +155,7 @@ func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 		Refetch: m.refetch,
 	}
 	m.Machine.AskRescuer = m.askRescuer
+	m.Machine.OpenByName = m.openByName
 	writeFile(t, program, rescuerOfToday)
 	must(t, os.Chmod(program, 0o755))
 	must(t, os.MkdirAll(filepath.Dir(m.db), 0o700))

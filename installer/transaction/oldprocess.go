@@ -65,11 +65,11 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	if err != nil {
 		return err
 	}
+	if !t.j.Database.Taken {
+		return t.checkStartsAgain(ctx, sight, t.j.Database.Path)
+	}
 	if err := t.CheckCanStart(ctx, sight.Unit, t.j.Database.Path); err != nil {
 		return err
-	}
-	if !t.j.Database.Taken {
-		return t.lostDatabase(sight)
 	}
 	db, err := backup.Open(t.j.Database.Path) // not the one that is open: another may be in its place
 	if err == nil {
@@ -87,15 +87,22 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	return nil
 }
 
-// lostDatabase is about an agent without a database: it is not to be stopped while it has one
-// open that it would not find again.
-func (t *transaction) lostDatabase(sight Sight) error {
-	path, err := t.Database()
+// checkStartsAgain is CheckCanStart for an agent of which no backup tells where its database is.
+// It would not start again on the one that it has open where nothing is in that one's place.
+func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database string) error {
+	if err := m.CheckCanStart(ctx, sight.Unit, database); err != nil {
+		return err
+	}
+	path, err := m.Database()
 	if err != nil || host.Exists(path) {
 		return nil
 	}
-	if was := procfs.Host().OpenElsewhere(sight.Group, filepath.Base(path)); was != "" {
-		return failure.Refuse("the agent has its database open as %s, and nothing is at %s: it was removed, or its file system is not mounted there any more", was, path)
+	find := m.OpenByName
+	if find == nil {
+		find = procfs.Host().OpenByName
+	}
+	if open := find(sight.Group, filepath.Base(path)); open != "" {
+		return failure.Refuse("the agent has its database open as %s, and nothing is at %s: it was removed or renamed, its file system is not mounted there, or data_dir was changed; put it back, or restart the agent yourself", open, path)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 		return err
 	}
 	if sight.Running() {
-		if err := m.CheckCanStart(ctx, sight.Unit, ""); err != nil {
+		if err := m.checkStartsAgain(ctx, sight, ""); err != nil {
 			return failure.Unchanged("the agent, which runs, would not start again: %w", err)
 		}
 	}

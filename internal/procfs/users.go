@@ -60,26 +60,17 @@ func (f FS) user(pid int, files []FileID) (u User, uses bool) {
 	return u, uses
 }
 
-// OpenElsewhere returns a file of that name which one of the processes has open, and which is not
-// where the process found it any more: it was removed or renamed, or what it was on is
-// unmounted. Empty: there is none.
-func (f FS) OpenElsewhere(pids []int, name string) string {
+// OpenByName returns the path, as the kernel has it, of a file that one of the processes has open
+// and whose name begins so, wherever it is and whether it is still there. Empty: there is none.
+func (f FS) OpenByName(pids []int, prefix string) string {
 	for _, pid := range pids {
 		descriptors, err := os.ReadDir(f.of(pid, "fd"))
 		if err != nil {
 			continue // it ended
 		}
 		for _, d := range descriptors {
-			link := filepath.Join(f.of(pid, "fd"), d.Name())
-			path, err := os.Readlink(link)
-			if err != nil || filepath.Base(strings.TrimSuffix(path, deleted)) != name {
-				continue
-			}
-			open, err := Identify(link, 0)
-			if err != nil {
-				continue
-			}
-			if now, err := Identify(filepath.Join(f.of(pid, "root"), path), 0); err != nil || now != open {
+			path, err := os.Readlink(filepath.Join(f.of(pid, "fd"), d.Name()))
+			if err == nil && strings.HasPrefix(filepath.Base(path), prefix) {
 				return path
 			}
 		}

@@ -62,25 +62,21 @@ func TestHowAProcessHasAFileOpen(t *testing.T) {
 	}
 }
 
-// A file that is open is elsewhere once its name leads to it no more.
-func TestWhatIsOpenAndNotInItsPlace(t *testing.T) {
+// What was removed or renamed is still found, by the name that it has now.
+func TestWhatAProcessHasOpenByItsName(t *testing.T) {
 	for name, tc := range map[string]struct {
-		move      func(path string) error
-		elsewhere string
+		move func(dir, path string) error
+		want string
 	}{
-		"in its place":            {func(string) error { return nil }, ""},
-		"removed":                 {os.Remove, "/db (deleted)"},
-		"renamed with its folder": {func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".away") }, ""},
-		"another in its place": {func(path string) error {
-			other := path + ".new"
-			if err := os.WriteFile(other, nil, 0o600); err != nil {
-				return err
-			}
-			return os.Rename(other, path)
-		}, "/db (deleted)"},
+		"in its place":            {func(_, _ string) error { return nil }, "proc/db"},
+		"removed":                 {func(_, path string) error { return os.Remove(path) }, "proc/db (deleted)"},
+		"renamed":                 {func(_, path string) error { return os.Rename(path, path+".old") }, "proc/db.old"},
+		"renamed with its folder": {func(dir, _ string) error { return os.Rename(dir, dir+".old") }, "proc.old/db"},
+		"by another name":         {func(dir, path string) error { return os.Rename(path, filepath.Join(dir, "other")) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "proc")
+			root := t.TempDir()
+			dir := filepath.Join(root, "proc")
 			path := filepath.Join(dir, "db")
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
@@ -90,19 +86,15 @@ func TestWhatIsOpenAndNotInItsPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			if err := tc.move(path); err != nil {
+			if err := tc.move(dir, path); err != nil {
 				t.Fatal(err)
 			}
-			want := tc.elsewhere
+			want := tc.want
 			if want != "" {
-				want = dir + want
+				want = filepath.Join(root, want)
 			}
-			pids := []int{os.Getpid()}
-			if got := Host().OpenElsewhere(pids, "db"); got != want {
+			if got := Host().OpenByName([]int{os.Getpid()}, "db"); got != want {
 				t.Errorf("it is open as %q; want %q", got, want)
-			}
-			if got := Host().OpenElsewhere(pids, "other"); got != "" {
-				t.Errorf("a file of another name is open as %q", got)
 			}
 		})
 	}
