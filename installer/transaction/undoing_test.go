@@ -95,6 +95,20 @@ func TestABackupThatProvesDamagedBringsTheNewVersionBack(t *testing.T) {
 	if v, _ := m.program(); v != "1.1.0" {
 		t.Errorf("%s is linked", v)
 	}
+	// It was stopped once for that, and the journal says so: the next runs read the backup first.
+	m.edit(func(j *state.Journal) {
+		if !strings.Contains(j.Database.InTheWay, "is damaged") {
+			t.Errorf("for status the journal says %q", j.Database.InTheWay)
+		}
+	})
+	before := m.main.pid
+	for range 2 {
+		err, _ := m.tick()
+		m.needsPerson(err, "is damaged")
+	}
+	if m.main == nil || m.main.pid != before {
+		t.Error("the agent was stopped again")
+	}
 }
 
 // Somebody who starts the agent again and again (a configuration management, say)
