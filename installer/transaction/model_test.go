@@ -115,15 +115,17 @@ func (m *model) askRescuer(ctx context.Context) (program string, schema int, err
 	return m.Rescuer(ctx)
 }
 
-// openByName leaves out what the other process has open for the models beside this one.
+// openByName looks at the process that has the database open for this model's, and leaves
+// out what it has open for the models beside this one.
 func (m *model) openByName(pids []int, prefix string) string {
-	for _, pid := range pids {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-		for _, file := range files {
-			path, _ := os.Readlink(file)
-			if strings.HasPrefix(path, m.Paths.DataDir) && strings.HasPrefix(filepath.Base(path), prefix) {
-				return path
-			}
+	if m.main == nil || !slices.Contains(pids, m.main.pid) {
+		return ""
+	}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", others.pid))
+	for _, file := range files {
+		path, _ := os.Readlink(file)
+		if strings.HasPrefix(path, m.Paths.DataDir) && strings.HasPrefix(filepath.Base(path), prefix) {
+			return path
 		}
 	}
 	return ""

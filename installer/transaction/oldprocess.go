@@ -101,7 +101,8 @@ func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database st
 	if find == nil {
 		find = procfs.Host().OpenByName
 	}
-	if open := find(sight.Group, filepath.Base(path)); open != "" {
+	// Not all of its group: a session's file of that name says nothing.
+	if open := find([]int{int(sight.MainPID), sight.Serving.PID}, filepath.Base(path)); open != "" {
 		return failure.Refuse("the agent has its database open as %s, and nothing is at %s: it was removed or renamed, its file system is not mounted there, or data_dir was changed; put it back, or restart the agent yourself", open, path)
 	}
 	return nil
