@@ -2,9 +2,6 @@ package installer
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -16,87 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"teleport-update/find"
-	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/installer/transaction"
-	"teleport-update/integration/trace"
 	"teleport-update/internal/procfs"
-	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
-
-// calmHost is a host whose timer has found nothing to do.
-type calmHost struct {
-	*shelf
-	w    *world
-	root string
-}
-
-func newCalmHost(t *testing.T) *calmHost {
-	w, s := newWorld(t), newShelf(t)
-	h := &calmHost{shelf: s, w: w, root: filepath.Dir(s.Paths.DataDir)}
-	w.wants = find.Answer{Version: "1.0.0", Edition: version.OSS}
-	must(t, os.RemoveAll(filepath.Join(s.Paths.Versions(), "1.0.0")))
-	s.Paths.ProgramsDir = filepath.Join(h.root, "programs")
-	s.Store.Programs = s.Paths.ProgramsDir
-	s.has("1.0.0")()
-	writeFile(t, s.Paths.AgentConfig, "teleport: {}\n")
-	writeFile(t, filepath.Join(s.Paths.DataDir, "host_uuid"), "00000001-0000-4000-8000-000000000000\n")
-	must(t, (&state.History{}).Add(state.Switch{Time: noon}, s.Paths.History()))
-	s.c.Spec.Proxy, s.c.Spec.Enabled = w.url, true
-	s.save()
-	h.ready()
-	for range 2 { // the first one links the version
-		h.run()
-	}
-	if _, err := os.Stat(h.Paths.Settled()); err != nil {
-		t.Fatal("a run that found nothing to do left no record: ", err)
-	}
-	return h
-}
-
-// ready makes of an Installer the one that the timer's unit starts.
-func (h *calmHost) ready() {
-	h.Paths.RunDir = filepath.Join(h.root, "run")
-	h.T.Setenv("RUNTIME_DIRECTORY", h.Paths.RunDir)
-	h.Installer.Log = slog.New(slog.NewTextHandler(io.Discard, nil)) // which counts
-	h.Scheduled, h.Now, h.BootID = true, time.Now, procfs.BootID
-	h.Connect = func(context.Context) (transaction.Agent, error) {
-		return noAgent{seen{sight: transaction.Sight{State: state.AgentUnknown}}}, nil
-	}
-}
-
-// noAgent is that of a host without systemd.
-type noAgent struct{ seen }
-
-func (noAgent) DaemonReload(context.Context) error { return nil }
-
-// run is a whole run of the timer.
-func (h *calmHost) run() {
-	h.Helper()
-	log := h.Installer.Log
-	must(h.T, h.Update(h.Context(), UpdateOptions{}))
-	h.Settle(h.Context(), "update")
-	h.Installer.Log = log
-}
-
-func (h *calmHost) looks() bool {
-	return QuickLook(h.Context(), h.Paths.RunDir, "test", slog.New(slog.DiscardHandler))
-}
-
-func (h *calmHost) record() settled {
-	h.Helper()
-	s, ok := loadSettled(h.Paths.Settled())
-	if !ok {
-		h.Fatal("there is no record")
-	}
-	return s
-}
-
-func (h *calmHost) leave(s settled) { must(h.T, state.WriteForRoot(h.Paths.Settled(), s.encode())) }
 
 func TestAQuickLookDoesWhatARunWithNothingToDoDoes(t *testing.T) {
 	h := newCalmHost(t)
@@ -128,102 +48,6 @@ func TestAQuickLookDoesWhatARunWithNothingToDoDoes(t *testing.T) {
 	if a, b := withoutTime(before), withoutTime(after); a != b || strings.Contains(string(before), "1999-") || strings.Contains(string(before), never) {
 		t.Errorf("status.json of a quick look\n%s\nof a whole run\n%s", before, after)
 	}
-}
-
-func withoutTime(summary []byte) string {
-	lines := slices.DeleteFunc(strings.Split(string(summary), "\n"), func(line string) bool { return strings.Contains(line, `"written_at"`) })
-	return strings.Join(lines, "\n")
-}
-
-// change is something that somebody does to a path, and undoes.
-type change struct {
-	name   string
-	do     func(path string) error
-	undo   func(path string) error
-	absent bool // it is for a path where nothing is
-	file   bool // it is for a file alone
-	folder bool // it is for a folder alone
-	placed bool // it is seen of a folder on the way, too
-}
-
-func changes(aside string) []change {
-	nothing := func(string) error { return nil }
-	toggle := func(bit fs.FileMode) func(string) error {
-		return func(path string) error {
-			info, err := os.Stat(path)
-			if err != nil {
-				return err
-			}
-			return os.Chmod(path, info.Mode().Perm()^bit)
-		}
-	}
-	away := func(path string) error { return os.Rename(path, aside) }
-	back := func(path string) error {
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
-		return os.Rename(aside, path)
-	}
-	in := func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) }
-	return []change{
-		{name: "made", do: in, undo: os.Remove, absent: true},
-		{name: "written in its place, of the same length", file: true, undo: nothing, do: func(path string) error {
-			f, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			_, err = f.WriteAt([]byte("x"), 0)
-			return err
-		}},
-		{name: "longer", file: true, do: func(path string) error {
-			info, err := os.Stat(path)
-			if err != nil {
-				return err
-			}
-			return os.Truncate(path, info.Size()+1)
-		}, undo: nothing},
-		{name: "touched, with its old time", do: func(path string) error {
-			info, err := os.Lstat(path)
-			if err != nil {
-				return err
-			}
-			at := unix.NsecToTimespec(info.ModTime().UnixNano())
-			return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
-		}, undo: nothing},
-		{name: "open to others", do: toggle(0o002), undo: toggle(0o002), placed: true},
-		{name: "gone", do: away, undo: func(path string) error { return os.Rename(aside, path) }, placed: true},
-		{name: "a link to what it was", do: func(path string) error {
-			if err := away(path); err != nil {
-				return err
-			}
-			return os.Symlink(aside, path)
-		}, undo: back, placed: true},
-		{name: "another of the same name", do: func(path string) error {
-			if err := away(path); err != nil {
-				return err
-			}
-			return exec.Command("cp", "-a", aside, path).Run()
-		}, undo: back, placed: true},
-		{name: "a new file in it", folder: true, do: func(path string) error { return in(path + "/new") }, undo: func(path string) error { return os.Remove(path + "/new") }},
-	}
-}
-
-func (c change) fits(p premise) bool {
-	info, err := os.Lstat(p.Path)
-	link := err == nil && info.Mode()&fs.ModeSymlink != 0
-	switch {
-	case err != nil || c.absent:
-		_, up := os.Stat(filepath.Dir(p.Path))
-		return err != nil && c.absent && up == nil
-	case p.Care == placed:
-		return c.placed
-	case p.Care == listed:
-		return c.placed || c.folder
-	case link:
-		return !c.file && !c.folder && c.name != "open to others"
-	}
-	return (!c.file || info.Mode().IsRegular()) && (!c.folder || info.IsDir())
 }
 
 // Whatever is done to whatever a run goes by, the next run is a whole one.
@@ -452,81 +276,4 @@ func TestAnAgentThatWasStartedAgainIsAnotherOne(t *testing.T) {
 	if p := (premise{strconv.Itoa(os.Getpid()), process, seen.Seen}); p.holds() {
 		t.Error("another process of that PID is the same")
 	}
-}
-
-// exempt are the paths that a run looks at and that are no premises, with the reason why
-// a look that is up to an hour old will do. A path that ends with a slash is all below it.
-var exempt = map[string]string{
-	"VERSIONS/find.json":            "a cache, which nothing is decided by and each run writes",
-	"VERSIONS/find.json.new":        "the same",
-	"VERSIONS/update.lock":          "taken by the quick look, too",
-	"VERSIONS/fetch.lock":           "looked at for old versions, and with those there is no record",
-	"RUN/":                          "written by the runs themselves; what they decide by is ticks.json, a premise",
-	"UNITS/multi-user.target.wants": "searched for temporary files alone",
-	"UNITS/timers.target.wants":     "searched for temporary files alone",
-	"/etc/ssl/":                     "read whenever a server is verified, as by the quick look",
-	"/etc/localtime":                "of the test's own process, as what follows",
-	"/etc/hosts":                    "of each question to find, as what follows", "/etc/resolv.conf": "", "/etc/nsswitch.conf": "",
-	"/tmp": "", "/dev/null": "",
-}
-
-const roleOfARun = "TEST_CALM_HOST"
-
-// TestEveryPathOfARunIsAPremise traces a whole run that finds nothing to do.
-func TestEveryPathOfARunIsAPremise(t *testing.T) {
-	if root := os.Getenv(roleOfARun); root != "" {
-		h := &calmHost{shelf: &shelf{T: t, Installer: testInstaller(t)}, w: newWorld(t), root: root}
-		h.Installer = New(state.Paths{DataDir: root + "/data", LinkDir: root + "/bin", UnitDir: root + "/units", AgentConfig: root + "/teleport.yaml", ProgramsDir: root + "/programs"}, slog.New(slog.DiscardHandler))
-		h.ready()
-		fmt.Fprintln(os.Stderr, "begin")
-		_, _ = os.Stat(root + "/begin")
-		h.run()
-		_, _ = os.Stat(root + "/end")
-		return
-	}
-	h := newCalmHost(t)
-	must(t, os.Remove(h.Paths.Settled()))
-	looked, within := map[string]bool{}, false
-	self, err := os.Executable()
-	must(t, err)
-	result, err := trace.Run(t.Context(), trace.Command{
-		Argv: []string{self, "-test.run=^TestEveryPathOfARunIsAPremise$"}, Env: append(os.Environ(), roleOfARun+"="+h.root), Lookups: true,
-	}, func(c trace.Call) trace.Action {
-		within = (within || c.Path == h.root+"/begin") && c.Path != h.root+"/end"
-		if within && !c.Exit {
-			looked[c.Path] = true
-		}
-		return trace.GoOn()
-	})
-	must(t, err)
-	premises := map[string]bool{h.root + "/begin": true}
-	for _, p := range h.record().Premises {
-		premises[p.Path] = p.Care != placed || !strings.HasPrefix(p.Path, h.root+"/")
-	}
-	premises[h.Paths.DataDir] = true // whose temporary files alone are searched
-	if len(looked) < 40 {
-		t.Fatalf("the run looked at %d paths: this test shows nothing\n%+v", len(looked), result)
-	}
-	replace := strings.NewReplacer(h.Paths.Versions(), "VERSIONS", h.Paths.RunDir, "RUN", h.Paths.UnitDir, "UNITS")
-	for path := range looked {
-		at := path
-		for !premises[at] && !host.Exists(at) {
-			at = filepath.Dir(at) // a name that comes is seen of its folder
-		}
-		if premises[at] {
-			continue
-		}
-		if name := replace.Replace(path); !exempted(name) {
-			t.Errorf("the run looks at %s, which is neither a premise nor exempt", name)
-		}
-	}
-}
-
-func exempted(name string) bool {
-	for of := range exempt {
-		if name == of || strings.HasSuffix(of, "/") && strings.HasPrefix(name+"/", of) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,108 +2,17 @@ package installer
 
 import (
 	"context"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"teleport-update/find"
 	"teleport-update/installer/state"
-	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
-
-// world is a host whose timer runs, its cluster and its mirror.
-type world struct {
-	*testing.T
-	*Installer
-	clock    time.Time
-	boot     string
-	wants    find.Answer
-	jitter   int             // of find's answers, in seconds
-	status   int             // of find's answers
-	checksum string          // what the mirror announces; empty: nothing is there
-	asked    map[string]bool // the paths that the mirror was asked for
-	url      string
-}
-
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, Installer: testInstaller(t), clock: noon, boot: "boot", status: 200, asked: map[string]bool{}}
-	w.wants = find.Answer{Version: "1.1.0", Edition: version.OSS, AutoUpdate: true}
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/find") {
-			rw.WriteHeader(w.status)
-			fmt.Fprintf(rw, `{"server_edition":%q,"agent_version":%q,"agent_autoupdate":%v,"agent_update_jitter_seconds":%d,"agent_group_unknown":%v}`, w.wants.Edition, w.wants.Version, w.wants.AutoUpdate, w.jitter, w.wants.GroupUnknown)
-			return
-		}
-		w.asked[r.URL.Path] = true
-		switch {
-		case w.checksum == "":
-			http.NotFound(rw, r)
-		case strings.HasSuffix(r.URL.Path, ".sha256"):
-			fmt.Fprintln(rw, w.checksum)
-		default:
-			fmt.Fprint(rw, "no tarball")
-		}
-	}))
-	t.Cleanup(server.Close)
-	w.url = server.URL
-	w.Scheduled, w.Paths.RunDir = true, filepath.Join(filepath.Dir(w.Paths.DataDir), "run")
-	w.Now, w.BootID = func() time.Time { return w.clock }, func() string { return w.boot }
-	w.Jitter = func(time.Duration) time.Duration { return 0 }
-	w.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.ActiveState = "" })
-	w.configure("/a")
-	return w
-}
-
-func (w *world) configure(folder string) {
-	c := state.EmptyConfig()
-	c.Spec.Proxy, c.Spec.Enabled, c.Spec.URLTemplates = w.url, true, []string{w.url + folder + "/{{.Version}}.tar.gz"}
-	writeFile(w.T, w.Paths.Config(), "")
-	must(w.T, c.Save(w.Paths.Config()))
-}
-
-// tick runs once and reports whether the mirror was asked for the tarball.
-func (w *world) tick() (asked bool, err error) {
-	w.Helper()
-	clear(w.asked)
-	err = w.Update(w.Context(), UpdateOptions{})
-	for path := range w.asked {
-		asked = asked || path != "/a/1.1.0.tar.gz.sha256" || w.checksum == ""
-	}
-	return asked, err
-}
-
-func (w *world) state() Report {
-	w.Helper()
-	r, err := w.Status(w.Context(), StatusOptions{})
-	must(w.T, err)
-	validate(w.T, r)
-	return r
-}
-
-// failFor has the timer run every ten minutes, and returns when the mirror was asked.
-func (w *world) failFor(d time.Duration) (asked []int) {
-	w.Helper()
-	for end := w.clock.Add(d); w.clock.Before(end); w.clock = w.clock.Add(10 * time.Minute) {
-		yes, err := w.tick()
-		if yes {
-			asked = append(asked, int(w.clock.Sub(noon)/time.Minute))
-		}
-		if yes != (err != nil) {
-			w.Errorf("minute %v: the mirror was asked: %v, and the run ends with %v", w.clock.Sub(noon), yes, err)
-		}
-	}
-	return asked
-}
 
 func TestAMirrorThatFailsIsAskedLessOften(t *testing.T) {
 	w := newWorld(t)
@@ -167,20 +76,6 @@ func TestWhatEndsTheSpacingOfAMirrorThatFails(t *testing.T) {
 			}
 		})
 	}
-}
-
-// cause changes what the last failure is remembered to depend on.
-func (w *world) cause(change func(*state.Cause)) {
-	m := w.ticks()
-	change(&m.Failing.Cause)
-	must(w.T, m.Save(w.Paths.Ticks()))
-}
-
-func (w *world) locked(do func()) {
-	unlock, err := state.Lock(w.Context(), w.Paths.UpdateLock(), 0)
-	must(w.T, err)
-	do()
-	unlock()
 }
 
 // What the mirror announces for a tarball that is refused is remembered: another one is
@@ -366,87 +261,6 @@ func TestStatusSaysUntilWhenARunWaits(t *testing.T) {
 	must(t, m.Save(w.Paths.Ticks()))
 	if r := w.state(); r.JitterUntil != nil {
 		t.Error("a killed run still waits")
-	}
-}
-
-// starts is an agent that counts how often it is started.
-type starts struct {
-	seen
-	n *int
-}
-
-func (s starts) Start(context.Context) error { *s.n++; return nil }
-
-func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(u *systemd.Unit)
-		person bool
-		want   int
-	}{
-		"at its limit of starts":     {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "failed", 5 }, false, 1},
-		"the same, a person's run":   {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "failed", 5 }, true, 0},
-		"disabled":                   {func(u *systemd.Unit) { u.ActiveState, u.NRestarts, u.UnitFileState = "failed", 5, "disabled" }, false, 0},
-		"never started again":        {func(u *systemd.Unit) { u.ActiveState, u.Restart = "failed", "no" }, false, 0},
-		"a stop that took too long":  {func(u *systemd.Unit) { u.ActiveState, u.Result = "failed", "timeout" }, false, 0},
-		"stopped by a person":        {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "inactive", 5 }, false, 0},
-		"waiting for its next start": {func(u *systemd.Unit) { u.ActiveState, u.SubState, u.NRestarts = "activating", "auto-restart", 5 }, false, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			c := state.EmptyConfig()
-			c.Spec = state.Spec{Proxy: w.url, Enabled: true, ActiveVersion: "1.1.0"}
-			c.Status.ActiveEdition = version.OSS
-			must(t, c.Save(w.Paths.Config()))
-			look := sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.Restart = "on-failure"; tc.change(u) })
-			n := 0
-			w.Connect = func(ctx context.Context) (transaction.Agent, error) {
-				a, err := look(ctx)
-				return starts{a.(seen), &n}, err
-			}
-			w.Scheduled = !tc.person
-			_ = w.beginTick().end(t.Context(), nil)
-			if n != tc.want {
-				t.Errorf("it is started %d times; want %d", n, tc.want)
-			}
-		})
-	}
-}
-
-// A version that was switched to while nobody ran it is proven by an agent that holds.
-func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
-	w := newWorld(t)
-	c := state.EmptyConfig()
-	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
-	c.Status = state.Status{ActiveEdition: version.OSS, Unproven: true}
-	must(t, c.Save(w.Paths.Config()))
-	proven := func() bool {
-		_ = w.beginTick().end(t.Context(), nil)
-		c, err := state.LoadConfig(w.Paths.Config())
-		must(t, err)
-		return !c.Status.Unproven
-	}
-	var started atomic.Pointer[time.Time]
-	started.Store(&noon)
-	change := func(u *systemd.Unit, executes *string) { u.Since = *started.Load() }
-	w.Connect = sightOf(w.Installer, change)
-	for _, step := range []struct {
-		name  string
-		after time.Duration
-		agent func(u *systemd.Unit, executes *string)
-		want  bool
-	}{
-		{"a moment after its start", time.Second, change, false},
-		{"another version", time.Hour, func(u *systemd.Unit, e *string) { change(u, e); *e = "1.0.0" }, false},
-		{"stopped", time.Hour, func(u *systemd.Unit, _ *string) { u.ActiveState, u.SubState = "inactive", "dead" }, false},
-		{"held", time.Minute, change, true},
-	} {
-		w.clock, w.Connect = noon.Add(step.after), sightOf(w.Installer, step.agent)
-		if got := proven(); got != step.want {
-			t.Errorf("%s: proven %v", step.name, got)
-		}
-	}
-	if _, err := os.Stat(w.Paths.Ticks()); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -1,0 +1,144 @@
+package transaction
+
+import (
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+)
+
+// Whether the agent ran is found out once after a boot. Whoever is killed later, with
+// the agent stopped to be started anew, has the next run start it.
+func TestAnUndoingThatIsKilledAfterABootHasTheAgentStarted(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	m.cut("watch", 1, false)
+	if _, dead := m.tick(); !dead {
+		t.Fatalf("the watch of the old version was not killed: %q", m.calls)
+	}
+	m.calm()
+	m.ends()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
+// What a person had started by hand does not come back at boot, and is not for us
+// to start.
+func TestAnAgentThatIsNotStartedAtBootStaysDown(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.enabled = false
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	if m.main != nil {
+		t.Error("the agent was started")
+	}
+	m.startUnit()
+	m.endsOn("1.0.0")
+}
+
+// What is started at boot, and waits for a mount that is late or failed, is still to run.
+func TestAnAgentThatIsStillToBeStartedAtBootRunsInTheEnd(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.ends()
+	m.boots++
+	m.started = false
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
+// Somebody masked the agent, which is no wish that it stays down for good: nobody can tell then
+// whether it is enabled.
+func TestAnAgentThatWasMaskedAtBootRunsOnceItIsNot(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+	m.masked = true
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err, _ := m.tick(); err == nil {
+			t.Error("a run with the agent masked ends well")
+		}
+	}
+	m.masked = false
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
+
+// Who is masked cannot be started again, and is not stopped: the new version, of which
+// nobody knows whether it holds, serves on, and is watched once it can be.
+func TestAnAgentThatIsMaskedIsNotStopped(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fate fate
+		ends string
+	}{"holds": {holds, "1.1.0"}, "dies later": {diesLate, "1.0.0"}} {
+		t.Run(name, func(t *testing.T) {
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(tc.fate)) }, Update, "watch", 1, false).make(t)
+			m.masked = true
+			before := m.main.pid
+			for range 3 {
+				if err, _ := m.tick(); err == nil || !strings.Contains(err.Error(), "systemctl unmask") {
+					t.Errorf("a run with the agent masked ends with %v", err)
+				}
+				if m.main == nil || m.main.pid != before {
+					t.Fatal("the agent was stopped")
+				}
+			}
+			m.masked = false
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn(tc.ends)
+		})
+	}
+}
+
+// Nor is an old process that serves on, or a new version whose unit somebody masks once
+// the undoing has begun.
+func TestAnAgentThatIsMaskedIsNotStoppedByAnUndoing(t *testing.T) {
+	for name, call := range map[string]string{"the old process": "prove", "the new version": "watch"} {
+		t.Run(name, func(t *testing.T) {
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(neverReady)) }, Update, call, 1, false).make(t)
+			m.edit(func(j *state.Journal) {
+				j.Phase, j.Verdict = rollingBack, state.Verdict{Reason: "it was told to stop", Against: state.AgainstInterruption}
+			})
+			before, looks := m.main.pid, 0
+			m.at("look", func() error {
+				if looks++; looks == 2 || call == "prove" {
+					m.masked = true
+				}
+				return nil
+			})
+			for range 2 {
+				if err, _ := m.tick(); call == "watch" {
+					m.needsPerson(err, "systemctl unmask")
+				} else if err != nil {
+					t.Error(err) // it is undone without a stop
+				}
+				if m.main == nil || m.main.pid != before {
+					t.Fatal("the agent was stopped")
+				}
+			}
+			if err := m.sound(); err != nil {
+				t.Error(err)
+			}
+			m.calm()
+			m.masked = false
+			if err, _ := m.tick(); err != nil {
+				t.Error(err)
+			}
+			m.endsOn("1.0.0")
+		})
+	}
+}

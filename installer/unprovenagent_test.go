@@ -1,0 +1,95 @@
+package installer
+
+import (
+	"context"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
+)
+
+// starts is an agent that counts how often it is started.
+type starts struct {
+	seen
+	n *int
+}
+
+func (s starts) Start(context.Context) error { *s.n++; return nil }
+
+func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(u *systemd.Unit)
+		person bool
+		want   int
+	}{
+		"at its limit of starts":     {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "failed", 5 }, false, 1},
+		"the same, a person's run":   {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "failed", 5 }, true, 0},
+		"disabled":                   {func(u *systemd.Unit) { u.ActiveState, u.NRestarts, u.UnitFileState = "failed", 5, "disabled" }, false, 0},
+		"never started again":        {func(u *systemd.Unit) { u.ActiveState, u.Restart = "failed", "no" }, false, 0},
+		"a stop that took too long":  {func(u *systemd.Unit) { u.ActiveState, u.Result = "failed", "timeout" }, false, 0},
+		"stopped by a person":        {func(u *systemd.Unit) { u.ActiveState, u.NRestarts = "inactive", 5 }, false, 0},
+		"waiting for its next start": {func(u *systemd.Unit) { u.ActiveState, u.SubState, u.NRestarts = "activating", "auto-restart", 5 }, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := state.EmptyConfig()
+			c.Spec = state.Spec{Proxy: w.url, Enabled: true, ActiveVersion: "1.1.0"}
+			c.Status.ActiveEdition = version.OSS
+			must(t, c.Save(w.Paths.Config()))
+			look := sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.Restart = "on-failure"; tc.change(u) })
+			n := 0
+			w.Connect = func(ctx context.Context) (transaction.Agent, error) {
+				a, err := look(ctx)
+				return starts{a.(seen), &n}, err
+			}
+			w.Scheduled = !tc.person
+			_ = w.beginTick().end(t.Context(), nil)
+			if n != tc.want {
+				t.Errorf("it is started %d times; want %d", n, tc.want)
+			}
+		})
+	}
+}
+
+// A version that was switched to while nobody ran it is proven by an agent that holds.
+func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
+	w := newWorld(t)
+	c := state.EmptyConfig()
+	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
+	c.Status = state.Status{ActiveEdition: version.OSS, Unproven: true}
+	must(t, c.Save(w.Paths.Config()))
+	proven := func() bool {
+		_ = w.beginTick().end(t.Context(), nil)
+		c, err := state.LoadConfig(w.Paths.Config())
+		must(t, err)
+		return !c.Status.Unproven
+	}
+	var started atomic.Pointer[time.Time]
+	started.Store(&noon)
+	change := func(u *systemd.Unit, executes *string) { u.Since = *started.Load() }
+	w.Connect = sightOf(w.Installer, change)
+	for _, step := range []struct {
+		name  string
+		after time.Duration
+		agent func(u *systemd.Unit, executes *string)
+		want  bool
+	}{
+		{"a moment after its start", time.Second, change, false},
+		{"another version", time.Hour, func(u *systemd.Unit, e *string) { change(u, e); *e = "1.0.0" }, false},
+		{"stopped", time.Hour, func(u *systemd.Unit, _ *string) { u.ActiveState, u.SubState = "inactive", "dead" }, false},
+		{"held", time.Minute, change, true},
+	} {
+		w.clock, w.Connect = noon.Add(step.after), sightOf(w.Installer, step.agent)
+		if got := proven(); got != step.want {
+			t.Errorf("%s: proven %v", step.name, got)
+		}
+	}
+	if _, err := os.Stat(w.Paths.Ticks()); err != nil {
+		t.Error(err)
+	}
+}
