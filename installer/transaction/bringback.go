@@ -23,7 +23,8 @@ func (u *undoing) bringBack(ctx context.Context) error {
 
 func (u *undoing) seeItBack(ctx context.Context) error {
 	if len(u.errs) > 0 {
-		// First: what an agent writes from now on is not to be lost to another restore.
+		// First: what an agent writes from now on is not to be lost to another restore, and
+		// status tells what is in the way.
 		err := u.j.save(&u.j.Journal)
 		if u.j.Agent.State.Wanted() {
 			err = errors.Join(err, u.agent.Start(ctx))

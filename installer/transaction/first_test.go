@@ -35,6 +35,40 @@ func TestAFirstDatabaseOfAVersionThatFailsKeepsTheOldOneFromNothing(t *testing.T
 	}
 }
 
+// Whoever is killed after that move has the next run name what is kept aside.
+func TestAFirstDatabaseThatIsKeptAsideIsNamedAfterAKill(t *testing.T) {
+	m := upgrade(t, behaviour{schema: 2, fate: diesLate})
+	m.creates = true
+	others.close(m.db)
+	must(t, os.Remove(m.db))
+	m.look()
+	m.rows, m.wrong = map[int]row{}, nil
+	aside := func() []string {
+		names, err := filepath.Glob(m.db + ".of-1.1.0-*")
+		must(t, err)
+		return names
+	}
+	m.before = func(string) error {
+		if len(aside()) > 0 {
+			panic(killed{})
+		}
+		return nil
+	}
+	if _, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) }); !dead || len(aside()) != 1 {
+		t.Fatalf("killed: %t; kept aside: %q", dead, aside())
+	}
+	m.calm()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+	c, err := state.LoadConfig(m.Paths.Config())
+	must(t, err)
+	if !strings.Contains(c.Status.LastUpdate.Error, aside()[0]) {
+		t.Errorf("status says %q", c.Status.LastUpdate.Error)
+	}
+}
+
 // Where the old process never stopped serving, nobody sees whether the version could start
 // with that database: it starts as it would have without the switch.
 func TestAFirstDatabaseIsOutOfTheWayOfAnOldProcessThatServesOn(t *testing.T) {

@@ -194,9 +194,10 @@ func (r *record) setNothingServes() error {
 	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
 }
 
-// noteOldServes says that the old process never stopped serving, and is left alone.
-func (r *record) noteOldServes() error {
-	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = true })
+// setOldServes says that the old process never stopped serving, and is left alone. A run
+// that is killed before it is written down finds it out again.
+func (r *record) setOldServes() error {
+	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = true })
 }
 
 // noteOldStopped says that the old process, which never stopped serving, is about

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -45,4 +46,24 @@ func TestWhatSystemdWasNotToldOfAtABootItIsToldOnce(t *testing.T) {
 		t.Error(err)
 	}
 	m.endsOn("1.0.0")
+}
+
+// Nor does it know of a unit that somebody removed from a proven version, and that the recovery at
+// boot wrote again: without the reload there would be nothing to start.
+func TestAProvenUnitThatIsWrittenAtABootIsReadByTheNextRun(t *testing.T) {
+	all := scenes()
+	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(proven) })].make(t)
+	must(t, os.Remove(m.Paths.Unit()))
+	m.reachable = false
+	if err, _ := m.reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if m.unitFile() == "" || m.main != nil {
+		t.Fatalf("after the boot the unit is %q, and %+v runs", m.unitFile(), m.main)
+	}
+	m.calm()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.1.0")
 }

@@ -98,7 +98,7 @@ func (u *undoing) lookFirst(ctx context.Context) error {
 	}
 	// The new version is whole as it is.
 	u.kept = true
-	return errors.Join(err, u.j.noteInTheWay(err.Error()))
+	return errors.Join(err, u.j.setInTheWay(err.Error()))
 }
 
 // whyNotBack is what keeps links, unit or database from going back, as far as that can be
@@ -180,7 +180,7 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	if u.untouched && u.oldIsUntouched(ctx) {
 		// Links and unit are back: what is started from now on is the old version.
 		u.Log.Info("the version before has served all the time, and goes on with its database")
-		return u.j.noteOldServes()
+		return u.j.setOldServes()
 	}
 	err := u.stopAndRestore(ctx)
 	if err == nil {

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -141,4 +142,26 @@ func TestAnAgentThatIsMaskedIsNotStoppedByAnUndoing(t *testing.T) {
 			m.endsOn("1.0.0")
 		})
 	}
+}
+
+// A database that cannot go back at a boot is told of from then on: between the boot and the first
+// run of the timer, status has nothing but the journal to say it from.
+func TestWhatIsInTheWayAtABootStandsInTheJournal(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(neverReady)) }, Update, "watch", 1, false).make(t)
+	saved := m.Store.Dir + "/1.0.0/backup/sqlite.db"
+	must(t, os.Rename(saved, saved+".away"))
+	must(t, os.RemoveAll(m.Paths.Rollback()))
+	if err, _ := m.reboot(); err == nil || !strings.Contains(err.Error(), "the database cannot go back") {
+		t.Errorf("the recovery at boot ends with %v", err)
+	}
+	m.edit(func(j *state.Journal) {
+		if !strings.Contains(j.Database.InTheWay, "cannot go back") {
+			t.Errorf("for status the journal says %q", j.Database.InTheWay)
+		}
+	})
+	must(t, os.Rename(saved+".away", saved))
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
 }
