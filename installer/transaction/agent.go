@@ -164,7 +164,7 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 	return s, nil
 }
 
-// Stop stops the agent.
+// mustReadAgain reports whether systemd has to read its files before it stops the agent.
 //
 // An agent that was reloaded since it was started runs as a process that systemd
 // learned of from the PID file. If its parent, the process before, still lived at
@@ -174,13 +174,18 @@ func (a *realAgent) Look(ctx context.Context) (Sight, error) {
 // the parent lives, or when the process is dead, which it would then wait for in
 // vain: four times the unit's stop timeout, and there is no agent meanwhile. A
 // version that failed may die at any moment, so it is not given this time.
+func (s Sight) mustReadAgain(how manner) bool {
+	learned := s.PIDFile != "" || s.Type != "simple" && s.Type != "exec"
+	return how == inOrder && learned && s.Main.Parent == 1
+}
+
+// Stop stops the agent.
 func (a *realAgent) Stop(ctx context.Context, how manner) error {
 	s, err := a.Look(ctx)
 	if err != nil {
 		return err
 	}
-	learned := s.PIDFile != "" || s.Type != "simple" && s.Type != "exec"
-	if how == inOrder && learned && s.Main.Parent == 1 {
+	if s.mustReadAgain(how) {
 		if err := a.DaemonReload(ctx); err != nil {
 			return err
 		}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"reflect"
 	"syscall"
-	"teleport-update/installer/state"
-	"teleport-update/systemd"
 	"testing"
 	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
 )
 
 // killedByAStop is what systemd says of an agent after a stop where it learned of the
@@ -89,6 +91,32 @@ func TestEachCallOfAnUnreachableSystemdFails(t *testing.T) {
 		out := call.Call(in)
 		if err, _ := out[len(out)-1].Interface().(error); err != why {
 			t.Errorf("%s ends with %v", name, err)
+		}
+	}
+}
+
+// What systemd learned from a PID file while the parent lived it does not wait for, and must
+// look at again; what is dead, or failed and may die, it would wait for in vain.
+func TestWhenSystemdReadsItsFilesBeforeAStop(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		unit    systemd.Unit
+		parent  int
+		how     manner
+		readsIt bool
+	}{
+		{"reloaded, its parent ended", systemd.Unit{Type: "forking", PIDFile: "/run/teleport.pid"}, 1, inOrder, true},
+		{"of type simple with a PID file", systemd.Unit{Type: "simple", PIDFile: "/run/teleport.pid"}, 1, inOrder, true},
+		{"it notifies systemd", systemd.Unit{Type: "notify"}, 1, inOrder, true},
+		{"its parent sees its sessions to their end", systemd.Unit{Type: "forking", PIDFile: "/run/teleport.pid"}, 4711, inOrder, false},
+		{"the process of the PID file is dead", systemd.Unit{Type: "forking", PIDFile: "/run/teleport.pid"}, 0, inOrder, false},
+		{"the version failed, and may die at any moment", systemd.Unit{Type: "forking", PIDFile: "/run/teleport.pid"}, 1, atOnce, false},
+		{"systemd started it", systemd.Unit{Type: "simple"}, 1, inOrder, false},
+		{"systemd executed it", systemd.Unit{Type: "exec"}, 1, inOrder, false},
+	} {
+		s := Sight{Unit: tc.unit, Main: procfs.Process{Parent: tc.parent}}
+		if got := s.mustReadAgain(tc.how); got != tc.readsIt {
+			t.Errorf("%s: %t", tc.name, got)
 		}
 	}
 }

@@ -23,7 +23,9 @@ func (t *transaction) advance(s step) error {
 		if err != nil {
 			return fmt.Errorf("see how the agent is enabled: %w", err)
 		}
-		t.j.setEnabledBy(links)
+		if err := t.j.setEnabledBy(links); err != nil {
+			return err
+		}
 	}
 	return t.j.advance(s)
 }

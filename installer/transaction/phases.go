@@ -54,13 +54,14 @@ func phases() []phase {
 		{
 			name:      "",
 			guarantee: "Nothing was changed.",
+			notes:     []about{aboutAgent}, // of a take-over, which is proven at once
 			next:      []state.Phase{begun, proven, uninstalling},
 		},
 		{
 			name: begun,
 			guarantee: "The database may be being backed up and links being replaced. The agent has not been told; undoing is a matter of files, " +
 				"unless somebody else restarted it by the new links.",
-			notes: []about{aboutDatabase, aboutVerdict},
+			notes: []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
 			next:  []state.Phase{switched, rollingBack},
 			boot:  undoFiles, live: undo,
 			working: atWork, cutOff: switchCutOff,
@@ -93,7 +94,7 @@ func phases() []phase {
 		{
 			name:      proven,
 			guarantee: "The new version is proven: its agent was healthy. From here there is only forward.",
-			notes:     []about{aboutAgent, aboutPackages, aboutAside},
+			notes:     []about{aboutAgent, aboutPackages, aboutAside, aboutReplaced},
 			next:      []state.Phase{replacing},
 			succeeds:  true,
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},

@@ -172,6 +172,12 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 		if filepath.Base(path) == "record.go" {
 			return
 		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if ok && fn.Recv != nil && text(set, fn.Recv.List[0].Type) == "*record" && fn.Name.Name != "reached" {
+				t.Errorf("%s: %s is not beside the other methods of the record", path, fn.Name.Name)
+			}
+		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			if a, ok := n.(*ast.AssignStmt); ok {
 				for _, left := range a.Lhs {
@@ -183,6 +189,22 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// There is one door back: an undoing begins in one place.
+func TestThereIsOneDoorBack(t *testing.T) {
+	var places []string
+	sources(t, ".", func(path string, set *token.FileSet, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.CompositeLit); ok && lit.Type != nil && text(set, lit.Type) == "undoing" {
+				places = append(places, set.Position(lit.Pos()).String())
+			}
+			return true
+		})
+	})
+	if len(places) != 1 {
+		t.Errorf("an undoing begins in %q; want one place", places)
+	}
 }
 
 // TestArchitectureShowsTheTable holds the part of docs/development/architecture.md about

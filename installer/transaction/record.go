@@ -31,6 +31,7 @@ const (
 	aboutDatabase about = "database"
 	aboutPackages about = "packages"
 	aboutAside    about = "aside"
+	aboutReplaced about = "replaced"
 )
 
 // newJournal is the journal of a transaction that begins now.
@@ -60,7 +61,7 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 		return failure.Refuse("the recovery at boot could not undo this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
 	}
 	if second != "" && j.Database.SecondDir == "" {
-		m.Log.Info("the backup of the database gets no second name, which the recovery at boot could not use", "because", known)
+		m.Log.Info("the backup of the database gets no second name, which the recovery at boot could not use", "rescuer", known)
 	}
 	return nil
 }
@@ -116,8 +117,18 @@ func (r *record) advance(s step) error {
 	return nil
 }
 
+// enterReplacing notes what is removed with the phase in which it is.
+func (r *record) enterReplacing(files []state.LinkChange) error {
+	if err := r.set(aboutReplaced, func(j *state.Journal) { j.Replaced = files }); err != nil {
+		return err
+	}
+	return r.enter(replacing)
+}
+
 // setEnabledBy says how the agent is enabled when a version is proven.
-func (r *record) setEnabledBy(links []string) { r.Agent.EnabledBy = links }
+func (r *record) setEnabledBy(links []string) error {
+	return r.set(aboutAgent, func(j *state.Journal) { j.Agent.EnabledBy = links })
+}
 
 // assume is enter without the write, for a disk that has no room for it.
 func (r *record) assume(p state.Phase) { r.Phase = p }
@@ -235,9 +246,13 @@ func (r *record) noteStarted() error {
 // systemd did not start the agent at this boot. A version that was not proven is
 // not tried again.
 func (r *record) noteBoot(id string, down bool) error {
-	r.BootID, r.Watch.OldServes = id, false
+	r.BootID = id
+	err := r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
 	if down {
-		r.Agent.State = state.AgentStopped
+		err = first(err, r.setAgent(state.AgentStopped))
+	}
+	if err != nil {
+		return err
 	}
 	if r.Phase == restored {
 		return r.save(&r.Journal)

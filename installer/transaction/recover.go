@@ -327,8 +327,7 @@ func (t *transaction) undoAtBoot(ctx context.Context) error {
 		return err
 	}
 	t.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
-	u := &undoing{transaction: t, boot: true}
-	if err := u.run(ctx); err != nil {
+	if err := t.undoSteps(ctx, true); err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s at boot: %w; the next run tries again", t.j.To, err)}
 	}
 	if err := t.agent.ResetFailed(ctx); err != nil && !t.j.Agent.ReloadOwed {

@@ -11,7 +11,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"teleport-update/installer/host"
-	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
@@ -136,10 +135,4 @@ func (t *transaction) recoverLater(ctx context.Context) {
 	if err != nil {
 		t.Log.Warn("the transaction stays open until somebody runs `teleport-updater update`", "error", err)
 	}
-}
-
-// enterReplacing notes what is removed with the phase in which it is.
-func (r *record) enterReplacing(files []state.LinkChange) error {
-	r.Replaced = files
-	return r.enter(replacing)
 }

@@ -24,9 +24,8 @@ type undoing struct {
 	untouched bool
 }
 
-// undo is the one door back: it undoes the steps, from the journal alone, and
-// closes the transaction. It can be cut off anywhere and begun again. Whatever
-// fails, each part is tried, and the agent comes last.
+// undo undoes the steps, from the journal alone, and closes the transaction. It can be
+// cut off anywhere and begun again.
 func (t *transaction) undo(ctx context.Context) error {
 	if err := t.noteIfBooted(ctx); err != nil {
 		return err
@@ -34,11 +33,17 @@ func (t *transaction) undo(ctx context.Context) error {
 	if sight, err := t.agent.Look(ctx); err == nil && t.runsMasked(sight) {
 		return errMasked
 	}
-	u := &undoing{transaction: t}
-	if err := u.run(ctx); err != nil {
+	if err := t.undoSteps(ctx, false); err != nil {
 		return err
 	}
 	return t.closeUndone(ctx)
+}
+
+// undoSteps is the one door back, on a host that is up and at boot. Whatever fails, each
+// step is tried, and the agent comes last.
+func (t *transaction) undoSteps(ctx context.Context, boot bool) error {
+	u := &undoing{transaction: t, boot: boot}
+	return u.run(ctx)
 }
 
 // runsMasked reports whether the new version runs, and its unit is masked: once stopped,
@@ -251,21 +256,25 @@ func (u *undoing) seeFilesBack(ctx context.Context) error {
 	return errors.Join(u.putLinksBack(), u.restoreUnit(ctx))
 }
 
-// keepNew is where the pair of program and database cannot go back: the new version
-// gets its unit and its links again, and runs on its own database until the next
-// run. A host never runs a version on a database of another.
 func (u *undoing) keepNew(ctx context.Context) error {
 	u.kept = true
-	tree, ok, err := u.Store.Lookup(u.j.To.Release)
+	return u.placeNew(ctx)
+}
+
+// placeNew is where the pair of program and database cannot go back: the new version
+// gets its unit and its links again, and runs on its own database until the next
+// run. A host never runs a version on a database of another.
+func (t *transaction) placeNew(ctx context.Context) error {
+	tree, ok, err := t.Store.Lookup(t.j.To.Release)
 	if err == nil && !ok {
 		err = errors.New("it is no longer on disk")
 	}
 	if err == nil {
-		err = errors.Join(u.setAsideForLinks(u.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }), u.setAsideForUnit(),
-			u.Place(tree, u.j.Links))
+		err = errors.Join(t.setAsideForLinks(t.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }), t.setAsideForUnit(),
+			t.Place(tree, t.j.Links))
 	}
 	if err != nil {
-		return fmt.Errorf("keep version %s: %w", u.j.To, err)
+		return fmt.Errorf("keep version %s: %w", t.j.To, err)
 	}
-	return u.tellSystemd(ctx)
+	return t.tellSystemd(ctx)
 }

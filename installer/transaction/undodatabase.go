@@ -54,8 +54,7 @@ func (t *transaction) keepPair(ctx context.Context) error {
 	if !t.j.reached("reload") || !host.AgentLinkIsBack(t.j.Links) {
 		return nil
 	}
-	u := &undoing{transaction: t, boot: true}
-	return u.keepNew(ctx)
+	return t.placeNew(ctx)
 }
 
 // needNotGoBack reports whether the old version can go on with the database that is
