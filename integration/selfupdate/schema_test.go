@@ -5,10 +5,6 @@ package selfupdate
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,62 +16,14 @@ import (
 	"teleport-update/systemd"
 )
 
-// noveltyFile says what journals of the next updater say beside what today's do:
-// "ignored", which an older one may overlook; "may", which it must not, and the
-// transaction can do without; "must", which it must not.
+// noveltyFile is what host.NextUpdater reads.
 const noveltyFile = "/etc/novelty"
 
-// nextUpdater is the updater as whoever adds to the journal next makes it: with the
-// next schema, a field, and rows in the table of needs.
 func (s *scene) nextUpdater(v string) string {
 	s.T.Helper()
-	module, err := host.Module()
+	next, err := host.NextUpdater(s.T.TempDir(), v, noveltyFile)
 	s.Check(err)
-	dir, replace := s.T.TempDir(), map[string]string{}
-	for file, edits := range map[string]map[string]func(string) string{
-		"installer/state/schema.go": {
-			`const Schema = (\d+)\n`: func(n string) string {
-				now, _ := strconv.Atoi(n)
-				return fmt.Sprintf("const Schema = %d\n", now+1)
-			},
-			`return \[\]need\{\n()`: func(string) string {
-				return `return []need{{field: "novelty.must", schema: Schema}, {field: "novelty.may", schema: Schema, optional: true},` + "\n"
-			},
-		},
-		"installer/state/journal.go": {
-			"type Journal struct \\{\n()": func(string) string {
-				return "type Journal struct {\nNovelty map[string]bool `json:\"novelty,omitempty\"`\n"
-			},
-		},
-		"installer/transaction/record.go": {
-			`&state\.Journal\{()Head`: func(string) string { return "&state.Journal{Novelty: novelty(), Head" },
-			`"crypto/rand"()\n`:       func(string) string { return "\"crypto/rand\"\n\"os\"\n\"strings\"\n" },
-			`(\z)`: func(string) string {
-				return "func novelty() map[string]bool {\n\tm := map[string]bool{}\n\tdata, _ := os.ReadFile(\"" + noveltyFile +
-					"\")\n\tfor _, word := range strings.Fields(string(data)) {\n\t\tm[word] = true\n\t}\n\treturn m\n}\n"
-			},
-		},
-	} {
-		data, err := os.ReadFile(filepath.Join(module, file))
-		s.Check(err)
-		text := string(data)
-		for what, with := range edits {
-			found := regexp.MustCompile(what).FindAllStringSubmatchIndex(text, -1)
-			if len(found) != 1 {
-				s.T.Fatalf("%s has %q %d times; want it once, to make the next updater of it", file, what, len(found))
-			}
-			f := found[0]
-			text = text[:f[0]] + with(text[f[2]:f[3]]) + text[f[1]:]
-		}
-		changed := filepath.Join(dir, filepath.Base(file))
-		s.Check(os.WriteFile(changed, []byte(text), 0o644))
-		replace[filepath.Join(module, file)] = changed
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	s.Check(err)
-	path := filepath.Join(dir, "overlay.json")
-	s.Check(os.WriteFile(path, overlay, 0o644))
-	return s.Program(host.Program{Name: "teleport-update-next", Package: "./cmd/teleport-update", Version: v, Overlay: path})
+	return s.Program(next)
 }
 
 // packaged puts a program where a package has it, with the package's units.

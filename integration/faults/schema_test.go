@@ -1,0 +1,141 @@
+//go:build hosts
+
+package faults
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"teleport-update/installer/state"
+	"teleport-update/integration/host"
+	"teleport-update/integration/trace"
+)
+
+// What an updater of one schema was killed in, one of another recovers, finishes and goes on
+// from, in each phase: the recovery at boot is that of the package, and the next run that of
+// the package or of the active version. The newer one's journals have a field that the older one
+// does not know.
+func TestAnUpdaterOfAnotherSchemaRescuesEachPhase(t *testing.T) {
+	s := newSweep(t)
+	defer s.report("rescues by another schema")
+	program, err := host.NextUpdater(t.TempDir(), "2.0.0", "/nonexistent/novelty", "ignored")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, err := host.Build(t.Context(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := s.worlds[0].Updater
+	for _, direction := range []struct{ name, writes, rescues string }{
+		{"the newer one rescues the older one's", older, newer},
+		{"the older one rescues the newer one's", newer, older},
+	} {
+		var mu sync.Mutex
+		phases := map[state.Phase]int{}
+		for _, name := range []string{"enable over existing binaries", "downgrade", "uninstall"} {
+			scene, err := SceneNamed(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range s.worlds {
+				if err := w.upgradePackage(direction.writes); err != nil {
+					t.Fatal(err)
+				}
+			}
+			each(s, scene, func(stage *Stage) ([]double, error) {
+				return listRescues(t, stage)
+			}, func(stage *Stage, d double) error {
+				hit, killed, err := stage.killed(t, d)
+				if err != nil || !killed {
+					return err
+				}
+				j, err := state.LoadJournal(filepath.Join(stage.Versions(), "journal.json"))
+				if err != nil {
+					return err
+				}
+				if j != nil {
+					mu.Lock()
+					phases[j.Phase]++
+					mu.Unlock()
+				}
+				s.points.Add(1)
+				if err := stage.upgradePackage(direction.rescues); err != nil {
+					return err
+				}
+				problems, err := stage.aftermath(t.Context(), !d.boot, false)
+				// The updater's own copy is of whoever ran last.
+				problems = slices.DeleteFunc(problems, func(p string) bool { return strings.Contains(p, " updater/teleport-update") })
+				s.violated(scene, direction.name+", "+hit, problems)
+				if err == nil {
+					err = stage.upgradePackage(direction.writes)
+				}
+				return err
+			})
+		}
+		t.Logf("%s: %v", direction.name, phases)
+		for _, p := range []state.Phase{"begun", "switched", "rolling_back", "restored", "proven", "uninstalling"} {
+			if phases[p] == 0 {
+				t.Errorf("%s: none was left in the phase %q: %v", direction.name, p, phases)
+			}
+		}
+	}
+}
+
+// listRescues takes kills all along a run, and for some of them kills all along the recovery, its
+// end among them, which is short.
+func listRescues(t *testing.T, stage *Stage) ([]double, error) {
+	calls, err := stage.count(t.Context(), stage.Args(stage.World))
+	if err != nil {
+		return nil, err
+	}
+	var rescues []double
+	for i, first := range thin(pointsOf(calls), tries(60, 20)) {
+		rescues = append(rescues, double{first: first, boot: i%2 == 0})
+		if i%tries(2, 5) != 1 {
+			continue
+		}
+		d := double{first: first}
+		if _, killed, err := stage.killed(t, d); err != nil {
+			return nil, err
+		} else if !killed || len(stage.Closed()) == 0 {
+			continue // nothing is open
+		}
+		calls, err := stage.count(t.Context(), d.recovery())
+		if err != nil {
+			return nil, err
+		}
+		points := pointsOf(calls)
+		for _, d.second = range append(thin(points, tries(10, 3)), points[max(0, len(points)-8)]) {
+			rescues = append(rescues, d)
+		}
+	}
+	return rescues, nil
+}
+
+// killed is killedTwice, or the first of the two.
+func (s *Stage) killed(t *testing.T, d double) (string, bool, error) {
+	if d.second.index > 0 {
+		return killedTwice(t, s, d)
+	}
+	if err := s.Restore(); err != nil {
+		return "", false, err
+	}
+	var hit trace.Call
+	r, err := trace.Run(t.Context(), s.Command(s.Args(s.World)...), d.first.killAt(&hit))
+	return fmt.Sprintf("killed at %v", hit), r.Killed, err
+}
+
+// upgradePackage has another program in the updater's place, as a package's upgrade does.
+func (w *World) upgradePackage(program string) error {
+	temp := w.Program + ".new"
+	if err := copyFile(program, temp, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(temp, w.Program)
+}
