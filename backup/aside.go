@@ -47,8 +47,8 @@ func (d *Database) SetAside(ctx context.Context, now time.Time) (to string, err 
 
 // MoveAside gives the database, with what lies beside it, another name in its own folder:
 // it is of a version that is gone, and the one that comes makes its own. It returns the
-// new path. The agent must be stopped.
-func (d *Database) MoveAside(why string, now time.Time) (to string, err error) {
+// new path, which note is told first. The agent must be stopped.
+func (d *Database) MoveAside(why string, now time.Time, note func(to string) error) (to string, err error) {
 	defer d.explained(&err)
 	if _, err := d.source(); err != nil {
 		return "", err
@@ -57,7 +57,11 @@ func (d *Database) MoveAside(why string, now time.Time) (to string, err error) {
 		return "", err
 	}
 	to = d.at() + "." + why + "-" + now.UTC().Format("20060102T150405Z")
-	return d.folder.Explain(to), moveAll(d.at(), to)
+	named := d.folder.Explain(to)
+	if err := note(named); err != nil {
+		return "", err
+	}
+	return named, moveAll(d.at(), to)
 }
 
 // PutBack makes what SetAside kept, by the last element of its path, the database again.

@@ -8,8 +8,8 @@
 // machine that was copied, the file is removed, and the host reports no more until
 // it is given another token.
 //
-// A report is for the benefit of others. Sending one is bounded in time and never
-// tried twice; the next one says all that this one would have.
+// A report is for the benefit of others. Sending one is bounded in time, and tried again only
+// where its sequence was taken; the next one says all that this one would have.
 package report
 
 import (
@@ -154,8 +154,8 @@ func (c credential) text(b find.Heartbeat) (string, error) {
 const noSequence = `"sequence":0`
 
 // post sends a text with a sequence. Seconds grow from report to report without being
-// written down. Where they do not, for a second or a clock that was set back, the
-// server says what it has.
+// written down. Where they do not, for a second, a clock that was set back or a copy of this
+// host, the server says what it has.
 func (r *Reporter) post(ctx context.Context, client *http.Client, base url.URL, c credential, text string) error {
 	send := func(sequence uint32) (find.HeartbeatError, error) {
 		body := strings.Replace(text, noSequence, noSequence[:len(noSequence)-1]+strconv.FormatUint(uint64(sequence), 10), 1)

@@ -60,6 +60,14 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	return nil
 }
 
+// LooksElsewhere reports whether the agent's unit tells it to look for its data elsewhere than
+// this program does: a drop-in may name another configuration, or the folder itself.
+func (h *Host) LooksElsewhere(u systemd.Unit) bool {
+	return slices.ContainsFunc(systemd.Arguments(u.Command), func(a systemd.Argument) bool {
+		return a.Name == "--data-dir" || a.Name == "--config" && a.Value != h.Paths.AgentConfig
+	})
+}
+
 // startRoom is what an agent needs of its data's file system to start, in bytes: less than
 // any does, so that one that could start is not kept from it.
 const startRoom = 256 << 10

@@ -93,3 +93,20 @@ func TestAnAgentDoesNotStartOnDataThatItCannotWrite(t *testing.T) {
 		}
 	}
 }
+
+func TestWhereAnAgentLooksForItsData(t *testing.T) {
+	h := testHost(t)
+	for command, elsewhere := range map[string]bool{
+		"teleport start": false,
+		"teleport start --config=" + h.Paths.AgentConfig + " --pid-file=/run/teleport.pid": false,
+		"teleport start -c " + h.Paths.AgentConfig:                                         false,
+		"teleport start --config=/etc/other.yaml":                                          true,
+		"teleport start -c /etc/other.yaml":                                                true,
+		"teleport start --data-dir /data":                                                  true,
+		"teleport start -d":                                                                false,
+	} {
+		if got := h.LooksElsewhere(systemd.Unit{Command: strings.Fields(command)}); got != elsewhere {
+			t.Errorf("%s: %t", command, got)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	if sight.Running() {
 		if err := t.checkStartsAgain(ctx, sight, database.Path); err != nil {
-			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again: %w", err), State: StaysAsItIs(t.req.config)}).Refused()
+			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(t.req.config)}).Refused()
 		}
 	}
 	err = t.CheckRoom(database, t.req.tree.BackupDir())

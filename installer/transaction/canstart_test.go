@@ -108,7 +108,7 @@ func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
 		away func(path string) error
 		open string
 	}{
-		"its file system is unmounted": {func(path string) error {
+		"its folder is another": {func(path string) error {
 			return errors.Join(os.RemoveAll(filepath.Dir(path)), os.Mkdir(filepath.Dir(path), 0o700))
 		}, "sqlite.db (deleted)"},
 		"removed": {os.Remove, "sqlite.db (deleted)"},
@@ -120,7 +120,7 @@ func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
 			path, err := m.Database()
 			must(t, err)
 			must(t, tc.away(path))
-			open := "the agent has its database open as " + filepath.Join(filepath.Dir(path), tc.open) + ","
+			open := "its database is open as " + filepath.Join(filepath.Dir(path), tc.open) + ","
 			for _, restart := range []bool{false, true} {
 				req := m.request(Update)
 				req.Restart = restart
@@ -142,4 +142,19 @@ func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that is told by its unit to look elsewhere has its database there.
+func TestAnAgentWhoseUnitNamesItsDataStartsAgain(t *testing.T) {
+	m := upgrade(t, twoHolds)
+	path, err := m.Database()
+	must(t, err)
+	must(t, os.Rename(path, path+".old")) // which is "elsewhere"
+	sight, err := m.Look(t.Context())
+	must(t, err)
+	if err := m.checkStartsAgain(t.Context(), sight, ""); err == nil {
+		t.Error("it would start on a database that is not there")
+	}
+	sight.Command = []string{"/usr/local/bin/teleport", "start", "--config=/etc/other.yaml"}
+	must(t, m.checkStartsAgain(t.Context(), sight, ""))
 }

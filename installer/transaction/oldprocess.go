@@ -87,14 +87,14 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 	return nil
 }
 
-// checkStartsAgain is CheckCanStart for an agent of which no backup tells where its database is.
-// It would not start again on the one that it has open where nothing is in that one's place.
+// checkStartsAgain is CheckCanStart for an agent of which no backup tells where its database is:
+// with a database open, and nothing where it would look for one, it would start on a new one.
 func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database string) error {
 	if err := m.CheckCanStart(ctx, sight.Unit, database); err != nil {
 		return err
 	}
 	path, err := m.Database()
-	if err != nil || host.Exists(path) {
+	if err != nil || host.Exists(path) || m.LooksElsewhere(sight.Unit) || procfs.Host().Sees(int(sight.MainPID), path) {
 		return nil
 	}
 	find := m.OpenByName
@@ -103,7 +103,7 @@ func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database st
 	}
 	// Not all of its group: a session's file of that name says nothing.
 	if open := find([]int{int(sight.MainPID), sight.Serving.PID}, filepath.Base(path)); open != "" {
-		return failure.Refuse("the agent has its database open as %s, and nothing is at %s: it was removed or renamed, its file system is not mounted there, or data_dir was changed; put it back, or restart the agent yourself", open, path)
+		return failure.Refuse("its database is open as %s, and nothing is at %s: it was removed or renamed, its file system is not mounted there, or data_dir was changed; put it back, and only where data_dir was changed on purpose restart the agent yourself", open, path)
 	}
 	return nil
 }

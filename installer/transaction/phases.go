@@ -105,7 +105,7 @@ func phases() []phase {
 			name: replacing,
 			guarantee: "The new version is proven, and the files of the updater that the host had before are being removed. " +
 				"There is only forward.",
-			notes:    []about{aboutAgent, aboutPackages, aboutAside},
+			notes:    []about{aboutAgent, aboutPackages, aboutAside, aboutReplaced},
 			next:     []state.Phase{replacing},
 			succeeds: true,
 			boot:     recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},

@@ -53,3 +53,25 @@ func TestAReplacementIsInTheJournalBeforeItsFirstChange(t *testing.T) {
 	}
 	m.endsOn("1.1.0")
 }
+
+// Where somebody has removed all of the other updater's files there is nothing to note, and the
+// run that was killed after that is begun again like any other.
+func TestAReplacementOfNothingThatIsKilledGoesOn(t *testing.T) {
+	all := scenes()
+	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(proven) })].make(t)
+	m.edit(func(j *state.Journal) { j.Replaces = true })
+	m.cut("daemon-reload", 1, false)
+	if _, dead := m.tick(); !dead {
+		t.Fatalf("it was not killed: %q", m.calls)
+	}
+	m.edit(func(j *state.Journal) {
+		if j.Phase != replacing || len(j.Replaced) > 0 {
+			t.Errorf("the journal says %q, %v", j.Phase, j.Replaced)
+		}
+	})
+	m.calm()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.1.0")
+}

@@ -27,7 +27,7 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	}
 	if sight.Running() {
 		if err := m.checkStartsAgain(ctx, sight, ""); err != nil {
-			return failure.Unchanged("the agent, which runs, would not start again: %w", err)
+			return failure.Unchanged("the agent, which runs, would not start again as it is: %w", err)
 		}
 	}
 	if _, err := agent.Prove(ctx, health.Restart, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {

@@ -256,6 +256,7 @@ func (u *undoing) seeFilesBack(ctx context.Context) error {
 	return errors.Join(u.putLinksBack(), u.restoreUnit(ctx))
 }
 
+// keepNew is placeNew by an undoing, which moves nothing else from then on.
 func (u *undoing) keepNew(ctx context.Context) error {
 	u.kept = true
 	return u.placeNew(ctx)

@@ -95,7 +95,7 @@ func (u *undoing) lookFirst(ctx context.Context) error {
 	if host.AgentLinkIsBack(u.j.Links) {
 		return u.cannotGoBack(ctx, err)
 	}
-	// The new version is whole as it is.
+	// The new version is whole as it is. seeItBack writes down what is in the way.
 	u.kept = true
 	return errors.Join(err, u.j.setInTheWay(err.Error()))
 }
@@ -237,7 +237,7 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	}
 	var to string
 	if err == nil {
-		to, err = db.MoveAside("of-"+u.j.To.Version, u.Now())
+		to, err = db.MoveAside("of-"+u.j.To.Version, u.Now(), u.j.noteAside)
 	}
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return false, nil
@@ -246,7 +246,7 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 		return false, fmt.Errorf("move the database of version %s aside: %w", u.j.To, err)
 	}
 	u.Log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside", "aside", to)
-	return true, u.j.noteAside(to)
+	return true, nil
 }
 
 // stopAndRestore restores while the agent is down. Somebody may start it in between,

@@ -60,8 +60,16 @@ func (f FS) user(pid int, files []FileID) (u User, uses bool) {
 	return u, uses
 }
 
+// Sees reports whether there is something at a path for a process, which may have mounts of its
+// own.
+func (f FS) Sees(pid int, path string) bool {
+	_, err := os.Lstat(filepath.Join(f.of(pid, "root"), path))
+	return err == nil
+}
+
 // OpenByName returns the path, as the kernel has it, of a file that one of the processes has open
-// and whose name begins so, wherever it is and whether it is still there. Empty: there is none.
+// and whose name begins so, wherever it is and whether it is still there; what SQLite keeps beside
+// a database is left out. Empty: there is none.
 func (f FS) OpenByName(pids []int, prefix string) string {
 	for _, pid := range pids {
 		descriptors, err := os.ReadDir(f.of(pid, "fd"))
@@ -70,13 +78,16 @@ func (f FS) OpenByName(pids []int, prefix string) string {
 		}
 		for _, d := range descriptors {
 			path, err := os.Readlink(filepath.Join(f.of(pid, "fd"), d.Name()))
-			if err == nil && strings.HasPrefix(filepath.Base(path), prefix) {
+			name := strings.TrimSuffix(filepath.Base(path), deleted)
+			if err == nil && strings.HasPrefix(name, prefix) && !slices.ContainsFunc(beside, func(s string) bool { return strings.HasSuffix(name, s) }) {
 				return path
 			}
 		}
 	}
 	return ""
 }
+
+var beside = []string{"-wal", "-shm", "-journal"}
 
 // descriptor reads how a file is open from proc_pid_fdinfo(5). What cannot be read is
 // taken for open for writing.

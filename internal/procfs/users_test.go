@@ -73,6 +73,7 @@ func TestWhatAProcessHasOpenByItsName(t *testing.T) {
 		"renamed":                 {func(_, path string) error { return os.Rename(path, path+".old") }, "proc/db.old"},
 		"renamed with its folder": {func(dir, _ string) error { return os.Rename(dir, dir+".old") }, "proc.old/db"},
 		"by another name":         {func(dir, path string) error { return os.Rename(path, filepath.Join(dir, "other")) }, ""},
+		"beside a database":       {func(dir, path string) error { return os.Rename(path, path+"-wal") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -95,6 +96,9 @@ func TestWhatAProcessHasOpenByItsName(t *testing.T) {
 			}
 			if got := Host().OpenByName([]int{os.Getpid()}, "db"); got != want {
 				t.Errorf("it is open as %q; want %q", got, want)
+			}
+			if sees := Host().Sees(os.Getpid(), path); sees != (name == "in its place") {
+				t.Errorf("the process sees it: %t", sees)
 			}
 		})
 	}
