@@ -122,7 +122,7 @@ func (i *Installer) premises(c state.Config) ([]premise, error) {
 			l.add(placed, dir)
 		}
 	}
-	l.add(behind, "/proc/self/exe", p.AgentConfig)
+	l.add(behind, procfs.Self, p.AgentConfig)
 	l.add(ofBoot, "boot")
 	l.add(ofHost, "hostname")
 	l.walk(tree.Dir)

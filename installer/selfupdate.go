@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"teleport-update/installer/host"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/successor"
 	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
@@ -111,7 +112,7 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 }
 
 func isThisProgram(path string) bool {
-	self, err1 := os.Stat("/proc/self/exe")
+	self, err1 := os.Stat(procfs.Self)
 	other, err2 := os.Stat(path)
 	return err1 == nil && err2 == nil && os.SameFile(self, other)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/versions/archive"
@@ -44,7 +45,7 @@ type Store struct {
 
 // NewStore returns the store in dir, an absolute path.
 func NewStore(dir string) *Store {
-	return &Store{Dir: filepath.Clean(dir), ProcDir: "/proc"}
+	return &Store{Dir: filepath.Clean(dir), ProcDir: procfs.Host().Proc}
 }
 
 // apart reports whether programs have a place of their own.

@@ -3,10 +3,10 @@ package folder
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/procfs"
 )
 
 // ID tells a folder from others, as it is written down. The zero ID is none.
@@ -52,33 +52,6 @@ func (f *Folder) ID(boot string) (ID, error) {
 	if v := system.Fsid.Val; v != [2]int32{} {
 		id.FileSystem = fmt.Sprintf("%08x%08x", uint32(v[0]), uint32(v[1]))
 	}
-	id.Mount, err = f.mount()
+	id.Mount, err = procfs.Host().MountOf(f.dir)
 	return id, err
 }
-
-// mount asks the kernel for the mount that the open folder is on.
-func (f *Folder) mount() (string, error) {
-	about, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(f.dir.Fd())))
-	if err != nil {
-		return "", err
-	}
-	number := ""
-	for line := range strings.Lines(string(about)) {
-		if value, ok := strings.CutPrefix(line, "mnt_id:"); ok {
-			number = strings.TrimSpace(value)
-		}
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 4 && fields[0] == number {
-			return unescaped.Replace(fields[4]), nil
-		}
-	}
-	return "", nil
-}
-
-// unescaped undoes what the kernel does to paths in its table of mounts (proc(5)).
-var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -27,6 +27,9 @@ type FS struct {
 // Host is that of the host.
 func Host() FS { return FS{Proc: "/proc", Cgroups: "/sys/fs/cgroup"} }
 
+// Self is the file that this process executes, whatever became of its name.
+const Self = "/proc/self/exe"
+
 // An ID tells processes apart although PIDs are used again.
 type ID struct {
 	PID   int
