@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 	"teleport-update/internal/procfs"
+	"teleport-update/internal/regular"
 	"teleport-update/internal/successor"
 	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
@@ -121,8 +123,10 @@ func isThisProgram(path string) bool {
 func (i *Installer) footprint() (string, error) {
 	sum := sha256.New()
 	for _, path := range []string{i.Paths.Journal(), i.Paths.Config(), i.Paths.Unit()} {
-		data, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		data, err := regular.Read(path, state.MaxJournalSize, 0)
+		if odd, is := errors.AsType[*regular.OddError](err); is {
+			data = []byte(odd.Error()) // the command itself will refuse it, or replace it
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 		fmt.Fprintf(sum, "%s %v %d\n%s\n", path, err == nil, len(data), data)

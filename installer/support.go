@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"teleport-update/internal/regular"
 	"teleport-update/internal/space"
 	"teleport-update/internal/webclient"
 )
@@ -108,7 +109,7 @@ func (i *Installer) supportParts() []part {
 		{"history.json", maxPart, func(context.Context) ([]byte, error) { return json.MarshalIndent(i.History(), "", "  ") }},
 		{"versions.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			text := fmt.Sprintf("teleport-update %s, %s %s/%s\n", i.BuildVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			system, _ := os.ReadFile("/etc/os-release")
+			system, _ := regular.Read("/etc/os-release", 64<<10, 0)
 			more, err := output(ctx, "uname", "-srvm")
 			systemd, err2 := output(ctx, "systemctl", "--version")
 			return append([]byte(text), bytes.Join([][]byte{more, systemd, system}, nil)...), errors.Join(err, err2)

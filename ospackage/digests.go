@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"strings"
+
+	"teleport-update/internal/regular"
 )
 
 // Digests returns what the package's database says of the content of its files, by path:
@@ -45,7 +46,7 @@ func CopyWhole(w io.Writer, path, digest string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path, 0)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
 	"teleport-update/internal/space"
 )
 
@@ -132,7 +133,7 @@ func (d *download) present(path string) (Saved, error) {
 		return Saved{}, nil
 	}
 	line := checksumLine(d.digest, path)
-	if old, err := os.ReadFile(path + checksumSuffix); err != nil || string(old) != line {
+	if old, err := regular.Read(path+checksumSuffix, maxChecksum, 0); err != nil || string(old) != line {
 		if err := durable.WriteFile(path+checksumSuffix, []byte(line), 0o644); err != nil {
 			return Saved{}, err
 		}

@@ -123,6 +123,12 @@ func TestThereIsOneOfEach(t *testing.T) {
 			"internal/folder/folder.go": "a way to what is open already, which nobody reads",
 			"ospackage/fence.go":        "the same, for a mount",
 		}},
+		{"reader of files that others may have put there", "os.ReadFile(", "internal/procfs", map[string]string{
+			"cmd/teleport-find/":          "a person names the file at the command line, and a pipe will do",
+			"internal/golden/":            "files of the checkout, for tests",
+			"packaging/":                  "what builds the packages, from the checkout",
+			"internal/webclient/roots.go": "the certificates of the system, once they were looked at",
+		}},
 		{"question for free space", "unix.Statfs(", "internal/space", nil},
 		{"default of a path", `"/var/lib/teleport"`, "internal/layout", nil},
 		{"way to find an error of a type", "errors.As(", "", nil},

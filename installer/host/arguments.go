@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
+	"teleport-update/internal/regular"
 	"teleport-update/systemd"
 	"teleport-update/versions"
+	"teleport-update/versions/archive"
 )
 
 const fipsFlag = "--fips"
@@ -19,7 +20,7 @@ const fipsFlag = "--fips"
 // unitOf is the unit of a version on this host: the release's, with the arguments that
 // the unit of before the first enable had and the release's has not.
 func (h *Host) unitOf(tree versions.Tree) ([]byte, error) {
-	content, err := os.ReadFile(tree.UnitFile())
+	content, err := regular.Read(tree.UnitFile(), archive.MaxUnit, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
 	}
@@ -66,7 +67,7 @@ func (h *Host) hostUnit() []byte {
 
 // noteArguments writes down, at the first enable, which arguments are kept.
 func (h *Host) noteArguments(o *Originals, tree versions.Tree) {
-	release, err := os.ReadFile(tree.UnitFile())
+	release, err := regular.Read(tree.UnitFile(), archive.MaxUnit, 0)
 	if err != nil {
 		return // nothing can be placed without it
 	}
@@ -82,7 +83,7 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 	if h.HasOriginals() || h.hasOwnCommand() {
 		return nil
 	}
-	content, err := os.ReadFile(tree.UnitFile())
+	content, err := regular.Read(tree.UnitFile(), archive.MaxUnit, 0)
 	if err != nil {
 		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
 	}
@@ -115,8 +116,9 @@ func (h *Host) hasOwnCommand() bool {
 		return false
 	}
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		content, err := regular.Read(file, archive.MaxUnit, 0)
+		// A drop-in that is masked leads to /dev/null, and says nothing.
+		if _, odd := errors.AsType[*regular.OddError](err); err != nil && !odd && !errors.Is(err, fs.ErrNotExist) {
 			return false
 		}
 		if systemd.UnitArguments(content) != nil {

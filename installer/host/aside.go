@@ -68,7 +68,7 @@ func (h *Host) ForeignUnit(before state.UnitFile) bool {
 	known := [][]byte{before.Content}
 	units, _ := filepath.Glob(filepath.Join(h.Paths.Programs(), "*", "etc", "systemd", h.Paths.AgentUnit()))
 	for _, unit := range units {
-		if content, err := os.ReadFile(unit); err == nil {
+		if content, err := regular.Read(unit, archive.MaxUnit, 0); err == nil {
 			known = append(known, content)
 		}
 	}

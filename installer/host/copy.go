@@ -10,9 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
@@ -89,24 +88,21 @@ func (h *Host) copyTo(path string) error {
 	return nil
 }
 
-// sameContent compares two files; one that is not there differs.
+// sameContent compares two files; where there is no file at b, it differs.
 func sameContent(a, b string) (bool, error) {
 	fa, err := os.Open(a)
 	if err != nil {
 		return false, err
 	}
 	defer fa.Close()
-	fb, err := os.OpenFile(b, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+	fb, _, err := regular.Open(b, regular.NoLink)
+	if _, odd := errors.AsType[*regular.OddError](err); odd || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	defer fb.Close()
-	if info, err := fb.Stat(); err != nil || !info.Mode().IsRegular() {
-		return false, err
-	}
 	bufA, bufB := make([]byte, 64<<10), make([]byte, 64<<10)
 	for {
 		n, errA := io.ReadFull(fa, bufA)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -276,7 +275,7 @@ func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(cont
 // removePlaced removes what enable placed and nobody has changed since.
 func (o Originals) removePlaced() error {
 	for _, p := range o.Placed {
-		data, err := os.ReadFile(p.Path)
+		data, err := regular.Read(p.Path, state.MaxConfigSize, 0)
 		if err != nil || digest(data) != p.SHA256 {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
 )
 
 // DropSaved removes the copy of a regular file that stands in its place again.
@@ -162,7 +163,7 @@ func (e *occupiedError) Error() string {
 }
 
 func digestOf(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, _, err := regular.Open(path, regular.NoLink)
 	if err != nil {
 		return "", err
 	}

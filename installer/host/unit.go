@@ -151,7 +151,7 @@ func ReadUnit(path string) (state.UnitFile, error) {
 		err = failure.Unchanged("%s has %d bytes, too many for a unit: move it away", path, info.Size()).Refused()
 	case info.Mode().IsRegular():
 		u.Regular, u.Mode = true, uint32(info.Mode().Perm())
-		u.Content, err = os.ReadFile(path)
+		u.Content, err = regular.Read(path, archive.MaxUnit, regular.NoLink)
 	default:
 		err = refuseUnit(path)
 	}

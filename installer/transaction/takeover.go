@@ -12,7 +12,9 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/layout"
+	"teleport-update/internal/regular"
 	"teleport-update/ospackage"
+	"teleport-update/versions/archive"
 	"time"
 )
 
@@ -157,7 +159,7 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 	}
 	var unit []byte
 	for _, dir := range slices.Backward(layout.PackageUnitDirs) {
-		if content, err := os.ReadFile(filepath.Join(dir, t.Paths.AgentUnit())); err == nil {
+		if content, err := regular.Read(filepath.Join(dir, t.Paths.AgentUnit()), archive.MaxUnit, 0); err == nil {
 			unit = content
 		}
 	}
