@@ -205,10 +205,8 @@ func (p Plan) Text(w io.Writer) {
 	case p.Bytes < 0:
 		line("Download", p.Download+", of unknown size")
 	default:
-		line("Download", fmt.Sprintf("%s, %s", p.Download, megabytes(p.Bytes)))
+		line("Download", fmt.Sprintf("%s, %s", p.Download, space.Format(p.Bytes)))
 	}
-	line("Space", fmt.Sprintf("%s needed, %s free", megabytes(p.Need), megabytes(p.Free)))
+	line("Space", fmt.Sprintf("%s needed, %s free", space.Format(p.Need), space.Format(p.Free)))
 	fmt.Fprintln(w, "Nothing was changed.")
 }
-
-func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+999_999)/1_000_000) }

@@ -289,7 +289,7 @@ func TestADryRunForetellsAndChangesNothing(t *testing.T) {
 	s.Wants("1.1.0")
 	forward := "backed up to " + store + "/1.0.0/backup; version 1.1.0 goes on with it"
 	foretells(update, "From:      1.0.0\n", "To:        1.1.0\n", "Database:  "+forward+"\n", "Agent:     reloaded\n",
-		"Download:  "+cluster.ProxyAddress+"/releases/teleport-v1.1.0-linux-amd64-bin.tar.gz, 7 MB\n", "Space:     ", " MB needed, ", " MB free\n", "Nothing was changed.")
+		"Download:  "+cluster.ProxyAddress+"/releases/teleport-v1.1.0-linux-amd64-bin.tar.gz, ", " MiB\nSpace:     ", " MiB needed, ", "iB free\n", "Nothing was changed.")
 	foretells([]string{"update", "--skip-backup"}, "Database:  left as it is, not backed up\n")
 	foretells([]string{"update", "--now"}, "To:        1.1.0\n")
 	run := s.Show("teleport", "InvocationID")
@@ -313,7 +313,7 @@ func TestADryRunForetellsAndChangesNothing(t *testing.T) {
 	s.Wants("1.1.0")
 	foretells(update, "Database:  backed up to "+store+"/1.0.0/backup; then the one that version 1.1.0 had is restored\n", "Agent:     stopped and started\n", "Download:  none")
 	s.Must("truncate", "-s", "0", programs+"/1.1.0/bin/tsh")
-	foretells(update, "Download:  "+cluster.ProxyAddress+"/releases/teleport-v1.1.0-linux-amd64-bin.tar.gz, 7 MB\n")
+	foretells(update, "Download:  "+cluster.ProxyAddress+"/releases/teleport-v1.1.0-linux-amd64-bin.tar.gz, ", " MiB\nSpace:     ")
 	s.Must(updater, "disable")
 	foretells(update, "Nothing would be done: updates are disabled.")
 }
