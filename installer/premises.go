@@ -140,7 +140,7 @@ func (i *Installer) premises(c state.Config) ([]premise, error) {
 	}
 	units := i.OwnUnits()
 	l.walk(filepath.Dir(p.Updater()))
-	l.add(wholly, p.Unit(), "/run/systemd/system", layout.ConfigDir, "/opt/teleport/default", filepath.Join(layout.ConfigDir, units.Timer()))
+	l.add(wholly, p.Unit(), "/run/systemd/system", layout.ConfigDir, layout.TeleportsUpdaterDir, filepath.Join(layout.ConfigDir, units.Timer()))
 	l.add(wholly, units.Folders()...)
 	for _, dir := range append([]string{p.UnitDir, layout.ConfigDir}, layout.PackageUnitDirs...) {
 		l.walk(filepath.Join(dir, p.AgentUnit()+".d"))

@@ -131,6 +131,12 @@ func TestThereIsOneOfEach(t *testing.T) {
 		}},
 		{"question for free space", "unix.Statfs(", "internal/space", nil},
 		{"default of a path", `"/var/lib/teleport"`, "internal/layout", nil},
+		{"default of a path", `"/opt/`, "internal/layout", nil},
+		{"default of a path", `"/usr/lib/systemd/system`, "internal/layout", nil},
+		{"default of a path", `"/lib/systemd/system`, "internal/layout", nil},
+		{"default of a path", `"/etc/systemd/system`, "internal/layout", nil},
+		{"default of a path", `"/usr/local/bin`, "internal/layout", nil},
+		{"default of a path", `"/usr/local/lib/systemd/system`, "internal/layout", nil},
 		{"way to find an error of a type", "errors.As(", "", nil},
 	}
 	found := make([]int, len(once))

@@ -14,10 +14,9 @@ import (
 // Other programs that manage the same agent. Two of them would undo each other's work
 // for ever.
 const (
-	othersDir    = "/opt/teleport/default" // of Teleport's own updater
-	othersConfig = othersDir + "/update.yaml"
+	othersConfig = layout.TeleportsUpdaterDir + "/update.yaml" // of Teleport's own updater
 	// OthersLock is held by whoever changes something there.
-	OthersLock = othersDir + "/update.lock"
+	OthersLock = layout.TeleportsUpdaterDir + "/update.lock"
 )
 
 // otherUpdater is one that can be replaced.
@@ -47,12 +46,12 @@ var traces = []struct {
 	of      *otherUpdater
 }{
 	{othersConfig, &teleportsUpdater},
-	{"/opt/teleport/*/update.yaml", nil},
+	{layout.TeleportsDir + "/*/update.yaml", nil},
 	{layout.ConfigDir + "/teleport-update.service", nil},
 	{layout.ConfigDir + "/teleport-update_*.service", nil},
 	{layout.ConfigDir + "/teleport-upgrade.timer", &teleportUpgrade},
-	{"/lib/systemd/system/teleport-upgrade.timer", &teleportUpgrade},
-	{"/usr/lib/systemd/system/teleport-upgrade.timer", &teleportUpgrade},
+	{layout.OldPackageUnitDir + "/teleport-upgrade.timer", &teleportUpgrade},
+	{layout.PackageUnitDir + "/teleport-upgrade.timer", &teleportUpgrade},
 }
 
 // CheckOthers refuses a host that another updater manages. With replace it refuses only
@@ -105,7 +104,7 @@ func (h *Host) PlanReplaced() ([]state.LinkChange, error) {
 		if err != nil {
 			return nil, err
 		}
-		if path == filepath.Join(layout.LinkDir, UpdaterName) && !strings.HasPrefix(before.Link, "/opt/teleport/") {
+		if path == filepath.Join(layout.LinkDir, UpdaterName) && !strings.HasPrefix(before.Link, layout.TeleportsDir+"/") {
 			continue
 		}
 		changes = append(changes, state.LinkChange{Path: path, Before: before})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"teleport-update/internal/durable"
+	"teleport-update/internal/layout"
 	"teleport-update/systemd"
 )
 
@@ -30,7 +31,7 @@ func (h *Host) OwnUnits() systemd.Units {
 		Agent:     h.Paths.AgentUnit(),
 	}
 	// Nothing of ours stops, enables or disables by its name what is theirs.
-	u.RecoveryOnly = h.TimerLater || Exists(othersDir) && u.OthersTimer()
+	u.RecoveryOnly = h.TimerLater || Exists(layout.TeleportsUpdaterDir) && u.OthersTimer()
 	return u
 }
 

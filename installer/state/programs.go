@@ -5,18 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"teleport-update/internal/layout"
 )
 
-// agentTrees is where Teleport's own packages and updater have their programs. An agent
-// that runs from there takes itself for one of theirs.
-const agentTrees = "/opt/teleport"
-
-// CheckProgramsDir says what is wrong with a folder for programs, by its name.
+// CheckProgramsDir says what is wrong with a folder for programs, by its name. An agent
+// that runs from the folder of Teleport's own packages and updater takes itself for one
+// of theirs.
 func CheckProgramsDir(dir string) error {
 	switch {
 	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/":
 		return fmt.Errorf("%q is not the clean absolute path of a folder", dir)
-	case dir == agentTrees || strings.HasPrefix(dir, agentTrees+"/"):
+	case dir == layout.TeleportsDir || strings.HasPrefix(dir, layout.TeleportsDir+"/"):
 		return fmt.Errorf("%s is for Teleport's own packages and updater: name another folder", dir)
 	}
 	return nil

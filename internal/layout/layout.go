@@ -22,7 +22,15 @@ const (
 	AgentRunDir = "/run/teleport-update-agent"
 	// AgentUnit is the systemd unit of the agent.
 	AgentUnit = "teleport.service"
+	// TeleportsDir is where Teleport's own packages and updater have their programs,
+	// TeleportsUpdaterDir what that updater knows of this host.
+	TeleportsDir        = "/opt/teleport"
+	TeleportsUpdaterDir = TeleportsDir + "/default"
+	// PackageUnitDir is where packages have their units. OldPackageUnitDir is its name of
+	// before /lib became a link, and another folder on hosts where it is none.
+	PackageUnitDir    = "/usr/lib/systemd/system"
+	OldPackageUnitDir = "/lib/systemd/system"
 )
 
 // PackageUnitDirs are where packages have their units.
-var PackageUnitDirs = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
+var PackageUnitDirs = []string{PackageUnitDir, OldPackageUnitDir}
