@@ -1,33 +1,44 @@
 // Package versions keeps the releases of the agent on one host: it fetches
-// them, checks them, unpacks them beside one another, links one of them, and
-// removes what nothing needs any more.
+// them, checks them, unpacks them beside one another, and removes what nothing
+// needs any more. What is linked and started is for the package installer/host.
 //
 // # What is on disk
 //
-// Everything lives in one folder, DATA/versions:
+// What says that a release is here, and its database, lie in DATA/versions
+// (Store.Dir):
 //
-//	15.1.1/              one release, complete from the moment it has this name
-//	  bin/               what may be linked
-//	  etc/systemd/teleport.service
+//	15.1.1/              the record of one release, complete from the moment it has this name
 //	  edition            one word: oss, enterprise, enterprise-fips
-//	  manifest           the SHA-256 of each file above, as "sha256sum -c" reads it
-//	  sha256             the digest of the tarball: written last
+//	  manifest           the SHA-256 of each file of the release, as "sha256sum -c" reads it
+//	  sha256             the digest of the tarball, written last; or
+//	  origin             of which package's agent it is a copy, see Store.Adopt
+//	  bin, etc           links to the programs, where these have a place of their own
 //	  backup/            the agent's database as this version left it; not ours
 //	15.1.1_enterprise/   the same version in another edition
-//	partial/             downloads that may be continued, trees not finished
-//	original/            what stood where our links are now
+//	partial/             downloads that may be continued, records not finished
+//	original/, rollback/ of the transaction; these and all other names are
+//	                     somebody else's, and never touched
 //
-// A folder is a release when its name is VERSION or VERSION_EDITION and
-// sha256, edition and manifest are in it. Every other name is somebody else's
-// and is never touched.
+// What is executed lies in a folder of the same name in Store.Programs,
+// /opt/teleport-update as a rule, which everybody may enter:
+//
+//	15.1.1/
+//	  bin/               what may be linked
+//	  etc/systemd/       the agent's unit, or one for each edition
+//
+// Without Store.Programs, bin and etc are folders of the record. A record makes a release when its name is VERSION or VERSION_EDITION and edition,
+// manifest, and sha256 or origin are in it.
 //
 // # What a crash can leave
 //
-// A tree is built in partial/.staging-*, whose every file and folder is on
-// stable storage before sha256 is written, and sha256 before the tree gets its
-// final name in one rename. So a tree under its final name is whole after a
-// power cut at any instant. Staging folders and kept downloads that a crash
-// leaves behind are removed by the next fetch.
+// A release is built in folders .staging-*, in partial/ and beside the programs. Every file
+// and folder of it is on stable storage before sha256 is written; then the programs
+// get their final name in one rename, and after them the record. So a release is whole
+// after a power cut at any instant. Where both replace others of their name, a cut
+// between the two leaves whole programs that are not those of the record, and
+// [Tree.Verify] says so. The next fetch removes staging folders that a crash left, and goes on
+// with the download that was worth keeping. A removal takes the record first: programs without one are
+// no release, and [Store.Retain] goes on with them.
 //
 // # What a release may hold
 //
@@ -44,6 +55,8 @@
 //
 // # Locks
 //
-// The package takes none. [Fetcher.Fetch] needs the caller to keep other fetches
-// out; [ApplyLinks], [RevertLinks] and [Store.Retain] other transactions.
+// [Fetcher.Fetch] needs the caller to keep other fetches out, [Store.Adopt],
+// [Store.Discard] and [Store.Retain] other transactions. A [Claim] is a shared flock(2) on
+// a record's folder: it keeps Retain from a release that a command has found or fetched and no
+// journal names yet. [Fetcher.Save] locks the file that it downloads into.
 package versions
