@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,18 +33,36 @@ func TestLogLinesHaveOneVoice(t *testing.T) {
 	}
 }
 
+var unchanged = regexp.MustCompile(`nothing (was|is) (changed|done|stopped)`)
+
+// unchangedParts say it of a part of the host in the middle of a transaction, and why. Of
+// the whole host the type of an error says it.
+var unchangedParts = map[string]string{
+	"nothing is done in it, for its file system may be mounted later": "the folder of the database, while the rest is undone",
+	"nothing is changed in it: put the first folder back":             "the same",
+	"nothing is done in it: put the first folder back, or wait":       "the same",
+	"nothing was stopped: `systemctl unmask":                          "the agent, while links and unit may go back",
+}
+
 // What state the host is in is said by the type of an error, which knows whether
 // something was changed, and not written into its text.
 func TestNoErrorSaysByItselfThatNothingWasChanged(t *testing.T) {
 	said := 0
+	excepted := map[string]bool{}
 	sources(t, func(room string, files *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && len(logged(call)) > 0 {
 				return false
 			}
 			text, ok := n.(*ast.BasicLit)
-			if !ok || !strings.Contains(text.Value, "nothing was changed") {
+			if !ok || !unchanged.MatchString(text.Value) {
 				return true
+			}
+			for part := range unchangedParts {
+				if strings.Contains(text.Value, part) {
+					excepted[part] = true
+					return true
+				}
 			}
 			// The server has no host to speak of: its state is that of its store.
 			server := room == "find" || strings.Contains(files.Position(text.Pos()).Filename, "teleport-find")
@@ -53,8 +72,8 @@ func TestNoErrorSaysByItselfThatNothingWasChanged(t *testing.T) {
 			return true
 		})
 	})
-	if said == 0 {
-		t.Error("nobody says it: this test shows nothing")
+	if said == 0 || len(excepted) != len(unchangedParts) {
+		t.Errorf("%d say it, and of the exceptions only %v", said, excepted)
 	}
 }
 
@@ -97,6 +116,9 @@ func TestABrokenLogLineIsSeen(t *testing.T) {
 		{`m.Log.Warn("the version is active.")`, []string{"ends with a stop"}},
 		{`s.log.Error("gone!", "err", err)`, []string{"ends with a stop", `the key "err"`}},
 		{`log.Error("gone", "cause", closeErr)`, []string{`the key "cause"`}},
+		{`log.Warn("it stays refused", "reason", refusal)`, []string{`the key "reason"`}},
+		{`log.Warn("it stays refused", "why", t.cause)`, []string{`the key "why"`}},
+		{`log.Info("The version "+"is active.")`, []string{"begins with a capital", "ends with a stop"}},
 		{`log.Debug("gone", "Version", v)`, []string{`the key "Version"`}},
 		{`log.Log(ctx, slog.LevelInfo, "Gone")`, []string{"begins with a capital"}},
 		{`log.InfoContext(ctx, "Gone.", "why", err)`, []string{"begins with a capital", "ends with a stop", `the key "why"`}},
@@ -168,7 +190,7 @@ func lastName(x ast.Expr) string {
 }
 
 func voice(args []ast.Expr) (problems []string) {
-	if message, ok := literal(args[0]); ok {
+	if message, ok := joined(args[0]); ok && message != "" {
 		first := strings.Fields(message + " ")[0]
 		if unicode.IsUpper(rune(first[0])) && (len(first) == 1 || first != strings.ToUpper(first)) {
 			problems = append(problems, strconv.Quote(message)+" begins with a capital")
@@ -178,21 +200,12 @@ func voice(args []ast.Expr) (problems []string) {
 		}
 	}
 	for i := 1; i+1 < len(args); i += 2 {
-		key, ok := literal(args[i])
+		key, ok := joined(args[i])
 		name := lastName(args[i+1])
-		isError := strings.HasPrefix(name, "err") || strings.HasSuffix(name, "Err")
+		isError := strings.HasPrefix(name, "err") || strings.HasSuffix(name, "Err") || name == "refusal" || name == "cause"
 		if ok && (key == "err" || isError && key != "error" || key != strings.ToLower(key)) {
 			problems = append(problems, "an attribute has the key "+strconv.Quote(key))
 		}
 	}
 	return problems
-}
-
-func literal(x ast.Expr) (string, bool) {
-	lit, ok := x.(*ast.BasicLit)
-	if !ok || lit.Kind != token.STRING {
-		return "", false
-	}
-	text, err := strconv.Unquote(lit.Value)
-	return text, err == nil && text != ""
 }

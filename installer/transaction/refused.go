@@ -73,7 +73,7 @@ func (t *switching) recordRefused(cause error) error {
 func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal error) error {
 	known := c.Status.Refused
 	if known.Is(r) && m.Scheduled {
-		m.Log.Warn("the transaction stays refused", "version", r.Version, "reason", refusal)
+		m.Log.Warn("the transaction stays refused", "version", r.Version, "error", refusal)
 		if known.Reason == refusal.Error() {
 			return nil
 		}
