@@ -67,10 +67,11 @@ test-rollouts: ## 100,000 random histories of rollouts, and 1,000 of two engines
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./tools/mutants
 
-lint: needed ## formatting, vet, staticcheck, shell scripts
+lint: needed ## formatting, vet, staticcheck, shell scripts, subjects of commits
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
+	@long=$$(git log --no-merges --format=%s 9b4eb5b..HEAD 2>/dev/null | grep -E '^.{73}'); [ -z "$$long" ] || { echo "subjects of more than 72 characters: $$long"; exit 1; }
 	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh
 
 demo: ## the whole story on a real host, step by step (as root)
@@ -94,7 +95,7 @@ bench-backup: ## database backups against the sqlite3 shell
 	$(GO) run ./tools/bench -only backup
 
 figures: ## measure, and write what was measured into docs/development/figures.json and the docs; BENCH=0: take what others left
-	@[ "$(BENCH)" = 0 ] || { $(GO) run ./tools/bench && $(GO) run ./tools/bench -only backup; }
+	@[ "$(BENCH)" = 0 ] || $(MAKE) -j1 bench bench-backup bench-find
 	$(GO) run ./tools/figures
 
 fuzz: ## each fuzz target for a minute
