@@ -39,7 +39,7 @@ func newCalmHost(t *testing.T) *calmHost {
 	s.has("1.0.0")()
 	writeFile(t, s.Paths.AgentConfig, "teleport: {}\n")
 	writeFile(t, filepath.Join(s.Paths.DataDir, "host_uuid"), "00000001-0000-4000-8000-000000000000\n")
-	must(t, (&state.History{}).Add(state.Switch{Time: noon}, s.Paths.History()))
+	must(t, (&state.History{}).Add(state.Ended{Time: noon}, s.Paths.History()))
 	s.c.Spec.Proxy, s.c.Spec.Enabled = w.url, true
 	s.save()
 	h.ready()

@@ -18,10 +18,10 @@ import (
 // History is the last switches of this host, the newest last.
 func (i *Installer) History() state.History { return state.LoadHistory(i.Paths.History()) }
 
-// noteSwitch adds the switch that updates.yaml tells of to the history, if it is not
+// noteEnded adds the transaction that updates.yaml tells of to the history, if it is not
 // there: the command that made it may have been killed, and a recovery has closed it.
 // It returns what it added.
-func (i *Installer) noteSwitch(command string) (added *state.Switch) {
+func (i *Installer) noteEnded(command string) (added *state.Ended) {
 	c, err := i.Paths.LoadConfig()
 	last := c.Status.LastUpdate
 	if err != nil || last == nil || last.Result == state.FailedEarly && last.Transaction == "" || host.Exists(i.Paths.Journal()) {
@@ -29,10 +29,10 @@ func (i *Installer) noteSwitch(command string) (added *state.Switch) {
 	}
 	h := i.History()
 	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
-	if slices.ContainsFunc(h.Switches, func(s state.Switch) bool { return s.Time.Equal(last.Time) && s.To == to }) {
+	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to }) {
 		return nil
 	}
-	s := state.Switch{Time: last.Time, Cause: command, By: i.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
+	s := state.Ended{Time: last.Time, Cause: command, By: i.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
 	if last.Result == state.Succeeded {
 		s.From = c.Previous()
 	}
@@ -61,13 +61,13 @@ func (i *Installer) who() string {
 
 // WriteHistory prints switches for a person, the newest last.
 func WriteHistory(w io.Writer, h state.History) error {
-	if len(h.Switches) == 0 {
+	if len(h.Ended) == 0 {
 		_, err := fmt.Fprintln(w, "This host has not switched to a version yet.")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TIME\tCAUSE\tBY\tFROM\tTO\tRESULT\tTOOK\tERROR")
-	for _, s := range h.Switches {
+	for _, s := range h.Ended {
 		from := "-"
 		if s.From.Version != "" {
 			from = s.From.Short()

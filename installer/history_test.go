@@ -42,7 +42,7 @@ func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
 	switched(t, i, state.LastUpdate{Time: noon.Add(-time.Minute), Target: "1.3.0", TargetEdition: version.OSS, Result: state.Interrupt, Error: "cut"}, "1.1.0", "1.0.0")
 	i.Settle(t.Context(), "status")
 
-	h := i.History().Switches
+	h := i.History().Ended
 	if len(h) != 3 {
 		t.Fatalf("there are %+v", h)
 	}
@@ -76,12 +76,12 @@ func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
 		switched(t, i, state.LastUpdate{Time: noon.Add(time.Duration(n) * time.Minute), Target: "1.1.0", TargetEdition: version.OSS, Result: state.Succeeded}, "1.1.0", "1.0.0")
 		i.Settle(t.Context(), "update")
 	}
-	h := i.History().Switches
+	h := i.History().Ended
 	if len(h) != state.HistoryLength || !h[0].Time.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("%d switches, the first at %v", len(h), h[0].Time)
 	}
 	writeFile(t, i.Paths.History(), "no JSON")
-	if h := i.History(); h.Switches == nil || len(h.Switches) != 0 {
+	if h := i.History(); h.Ended == nil || len(h.Ended) != 0 {
 		t.Errorf("of a file that is none: %+v", h)
 	}
 }

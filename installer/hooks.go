@@ -31,7 +31,7 @@ const (
 //
 // They are in /etc, not below the data folder: they are an administrator's configuration,
 // and stay when the updater goes.
-func (i *Installer) runHooks(ctx context.Context, s state.Switch) {
+func (i *Installer) runHooks(ctx context.Context, s state.Ended) {
 	if i.Paths.Hooks == "" || i.Now().Sub(s.Time) > hookNews {
 		return
 	}
@@ -75,7 +75,7 @@ func isHook(name string) bool {
 	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~")
 }
 
-func hookEnvironment(s state.Switch) []string {
+func hookEnvironment(s state.Ended) []string {
 	env := []string{"PATH=" + rootPath}
 	for _, variable := range os.Environ() {
 		// What this run was told is not for a run that a hook may begin.

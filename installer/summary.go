@@ -50,9 +50,9 @@ func (r Report) summary(now time.Time) Summary {
 // Settle is for the end of a command that may have changed something: the history has
 // the switch that was made, everybody may read how the host is, and hooks are run.
 func (i *Installer) Settle(ctx context.Context, command string) {
-	var added *state.Switch
+	var added *state.Ended
 	if i.storeIsOurs() {
-		added = i.noteSwitch(command)
+		added = i.noteEnded(command)
 	}
 	i.publish(ctx)
 	if added != nil {

@@ -12,8 +12,8 @@ import (
 // HistoryLength is how many switches are remembered.
 const HistoryLength = 100
 
-// Switch is one change of the version that was tried, and what became of it.
-type Switch struct {
+// Ended is a transaction that has ended, and what became of it.
+type Ended struct {
 	Time   time.Time       `json:"time"`           // when it ended
 	Cause  string          `json:"cause"`          // the command, or "recovery"
 	By     string          `json:"by"`             // "timer", or the user who gave the command
@@ -29,7 +29,7 @@ type Switch struct {
 // History is history.json: the last switches, the newest last. Nothing is decided by it,
 // so that it is not synced.
 type History struct {
-	Switches []Switch `json:"switches"`
+	Ended []Ended `json:"switches"`
 }
 
 // LoadHistory returns what is remembered; nothing where it cannot be read.
@@ -37,16 +37,16 @@ func LoadHistory(path string) (h History) {
 	if data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed); err != nil || json.Unmarshal(data, &h) != nil {
 		h = History{}
 	}
-	if h.Switches == nil {
-		h.Switches = []Switch{} // JSON readers loop over it
+	if h.Ended == nil {
+		h.Ended = []Ended{} // JSON readers loop over it
 	}
 	return h
 }
 
-// Add appends a switch and writes the history. The oldest ones go.
-func (h *History) Add(s Switch, path string) error {
-	h.Switches = append(h.Switches, s)
-	h.Switches = slices.Clone(h.Switches[max(0, len(h.Switches)-HistoryLength):])
+// Add appends an ended transaction and writes the history. The oldest ones go.
+func (h *History) Add(e Ended, path string) error {
+	h.Ended = append(h.Ended, e)
+	h.Ended = slices.Clone(h.Ended[max(0, len(h.Ended)-HistoryLength):])
 	data, err := json.MarshalIndent(h, "", " ")
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (h *History) Add(s Switch, path string) error {
 // LastSuccess is when a version was last changed with success, nil if that is not
 // remembered.
 func (h History) LastSuccess() *time.Time {
-	for _, s := range slices.Backward(h.Switches) {
+	for _, s := range slices.Backward(h.Ended) {
 		if s.Result == Succeeded {
 			return &s.Time
 		}

@@ -36,8 +36,8 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 		return from, made, false
 	}
 	// An older updates.yaml that somebody put back does not have the outcome.
-	ended := func(s state.Switch) bool { return !made.After(s.Time) }
-	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Paths.History()).Switches, ended)
+	ended := func(s state.Ended) bool { return !made.After(s.Time) }
+	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Paths.History()).Ended, ended)
 }
 
 // retold is the record of such a switch, written again. A journal that cannot be read is

@@ -37,7 +37,7 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 		{name: "updates.yaml is an older one, and the history has the outcome", last: -time.Minute, do: func(h *databaseHost) {
 			migrated(h)
 			history := state.History{}
-			must(t, history.Add(state.Switch{Time: noon.Add(-time.Minute), To: version.Release{Version: "1.2.0", Edition: version.OSS}, Result: state.Succeeded}, h.Paths.History()))
+			must(t, history.Add(state.Ended{Time: noon.Add(-time.Minute), To: version.Release{Version: "1.2.0", Edition: version.OSS}, Result: state.Succeeded}, h.Paths.History()))
 		}},
 		{name: "the backup was not finished", last: -time.Minute, do: func(h *databaseHost) {
 			migrated(h)
