@@ -50,7 +50,7 @@ func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
 // switchOver has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) switchOver(ctx context.Context, r transaction.Request) error {
 	end := i.tellBeginning(ctx, r)
-	err := i.DoTransient(ctx, transaction.Order{Switch: &r}, "Switch the Teleport agent to "+r.To.String())
+	err := i.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
 	end()
 	i.tell(ctx, nil)
 	return err

@@ -49,8 +49,8 @@ type Request struct {
 // journal does.
 type Order struct {
 	state.Head
-	Switch    *Request         `json:"switch,omitempty"`
-	Uninstall *state.Uninstall `json:"uninstall,omitempty"`
+	Transaction *Request         `json:"switch,omitempty"`
+	Uninstall   *state.Uninstall `json:"uninstall,omitempty"`
 }
 
 // ReadOrder reads what another process of this program asks for. A
@@ -65,7 +65,7 @@ func ReadOrder(r io.Reader) (Order, error) {
 	if newer, ok := errors.AsType[*state.NewerError](err); ok {
 		return Order{}, failure.Unchanged("an older teleport-update took the place of this one during the transaction: %v", newer).To("run the command again").Refused()
 	}
-	if err == nil && (o.Switch == nil) == (o.Uninstall == nil) {
+	if err == nil && (o.Transaction == nil) == (o.Uninstall == nil) {
 		err = errors.New("it asks for nothing, or for two things at once")
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (m *Machine) Do(ctx context.Context, o Order) error {
 	if o.Uninstall != nil {
 		return m.uninstall(ctx, *o.Uninstall)
 	}
-	return m.doSwitch(ctx, *o.Switch)
+	return m.doSwitch(ctx, *o.Transaction)
 }
 
 // checked is a request that nothing speaks against, as of now: only check makes

@@ -22,7 +22,7 @@ func TestWhatJSONHasNotStaysInUpdatesYAML(t *testing.T) {
 	r := m.request(Pin)
 	r.Spec = &c.Spec
 	r.Spec.Pinned = true
-	asked, err := json.Marshal(Order{Switch: &r})
+	asked, err := json.Marshal(Order{Transaction: &r})
 	must(t, err)
 	order, err := ReadOrder(bytes.NewReader(asked))
 	must(t, err)

@@ -142,7 +142,7 @@ func TestAJournalWithAnUnknownStepIsNotActedOn(t *testing.T) {
 func TestAnOrderOfAnotherSchema(t *testing.T) {
 	order := func(schema, readableFrom int) string {
 		var fields map[string]any
-		data, err := json.Marshal(Order{Switch: &Request{Kind: Update}})
+		data, err := json.Marshal(Order{Transaction: &Request{Kind: Update}})
 		must(t, err)
 		must(t, json.Unmarshal(data, &fields))
 		by(schema, readableFrom)(fields)
@@ -151,7 +151,7 @@ func TestAnOrderOfAnotherSchema(t *testing.T) {
 		return string(data)
 	}
 	for _, text := range []string{order(state.Schema-1, state.Schema-1), order(state.Schema+1, state.Schema)} {
-		if o, err := ReadOrder(strings.NewReader(text)); err != nil || o.Switch == nil || o.Switch.Kind != Update {
+		if o, err := ReadOrder(strings.NewReader(text)); err != nil || o.Transaction == nil || o.Transaction.Kind != Update {
 			t.Errorf("%s: %+v, %v", text, o, err)
 		}
 	}

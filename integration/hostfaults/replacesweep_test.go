@@ -100,7 +100,7 @@ func newReplacedHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	}
 	request.To.Edition, request.To.Dir, request.To.Programs = version.OSS, store+"/"+c.to.Version, programs+"/"+c.to.Version
 	request.Spec.Health.Window = state.Duration(100e6)
-	data, err := json.Marshal(transaction.Order{Switch: &request})
+	data, err := json.Marshal(transaction.Order{Transaction: &request})
 	w.Check(err)
 	w.request = string(data)
 	w.rows = w.Grows(5)

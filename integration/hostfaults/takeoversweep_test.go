@@ -73,7 +73,7 @@ func newTakenHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	request.To.Version, request.To.Edition, request.To.SHA256, request.To.Dir = c.to.Version, version.OSS, tree.SHA256, store+"/"+c.to.Version
 	request.To.Programs = programs + "/" + c.to.Version
 	request.Spec.Health.Window = state.Duration(c.window)
-	data, err := json.Marshal(transaction.Order{Switch: &request})
+	data, err := json.Marshal(transaction.Order{Transaction: &request})
 	w.Check(err)
 	if r := w.endAt(point{before: "kept-0"}, string(data), "switch"); !r.Killed || w.Phase() != "proven" || w.packageState() != "installed" {
 		t.Fatalf("the switch was to be killed before the take-over, and is %q: %+v", w.Phase(), r)
