@@ -200,7 +200,7 @@ func (t *tick) spacing(n int) time.Duration {
 }
 
 // observe looks at the agent at the end of a run: whether it crashes again and again
-// since the last one, and whether a version that nobody could watch holds now.
+// since the last one, and whether a version that nobody could watch is healthy now.
 func (t *tick) observe(ctx context.Context) {
 	c, err := t.Paths.LoadConfig()
 	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Paths.RunDir == "" || host.Exists(t.Paths.Journal()) {
@@ -215,11 +215,11 @@ func (t *tick) observe(ctx context.Context) {
 	loops := crashed(sight.Unit, sight.State, m.Agent, unstable)
 	m.Agent = &state.AgentSeen{Version: active.Version, Restarts: sight.NRestarts}
 	if !loops {
-		runs, held := t.holds(c, sight)
-		if !runs || held {
+		runs, healthy := t.healthy(c, sight)
+		if !runs || healthy {
 			m.Unstable = nil // until then it is between two crashes for all one knows
 		}
-		if held {
+		if healthy {
 			t.prove(ctx, c)
 		}
 		return
@@ -237,16 +237,16 @@ func (t *tick) observe(ctx context.Context) {
 	}
 }
 
-// holds reports whether the active version's agent runs, and whether it does so for the
-// health window.
-func (t *tick) holds(c state.Config, sight transaction.Sight) (runs, held bool) {
+// healthy reports whether the active version's agent runs, and whether it has done so for
+// the health window.
+func (t *tick) healthy(c state.Config, sight transaction.Sight) (runs, healthy bool) {
 	v := t.viewOf(sight)
 	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit))
 	runs = sight.State == state.AgentRunning && v.runs(c.Active()) && v.Since != nil
 	return runs, runs && t.Now().Sub(*v.Since) >= window
 }
 
-// prove takes a version that nobody could watch for proven: its agent has held.
+// prove takes a version that nobody could watch for proven: its agent was healthy.
 func (t *tick) prove(ctx context.Context, c state.Config) {
 	if !c.Status.Unproven {
 		return

@@ -133,7 +133,7 @@ func (s AgentState) Wanted() bool { return s == AgentRunning || s == AgentFailin
 type Watch struct {
 	Again     bool   `json:"again,omitempty"`      // recovery has watched the new version once
 	OldServes bool   `json:"old_serves,omitempty"` // the old process never stopped serving
-	OldFails  string `json:"old_fails,omitempty"`  // the old version is back and was tried: why it does not hold
+	OldFails  string `json:"old_fails,omitempty"`  // the old version is back and was tried: why it is not healthy
 	// Over: the old version is back and was watched. What is left is to write down
 	// how the transaction ended, which is not possible as yet.
 	Over bool `json:"over,omitempty"`

@@ -27,7 +27,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	}
 	if sight.State == state.AgentStopped {
 		// By a person, or just now by the shutdown of the host: then nobody could say
-		// whether the new version holds.
+		// whether the new version is healthy.
 		if stopping, err := t.agent.Stopping(ctx); err != nil {
 			return err
 		} else if stopping {

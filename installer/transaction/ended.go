@@ -66,8 +66,8 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 	return r, r.enter(next)
 }
 
-// retell makes the record of such a switch again. Where links still lead to a version that
-// no outcome names, that is watched once more, and what does not hold is undone, as after
+// retell makes the record of such a transaction again. Where links still lead to a version that
+// no outcome names, that is watched once more, and undone if it is not healthy, as after
 // any other cut. Where they are back and the agent is down, the rest of an undoing is left,
 // whatever the version was called: it is told as a switch to the active one. Nil where
 // there is no such switch.

@@ -55,11 +55,11 @@ func (t *switching) run(ctx context.Context) error {
 		return t.recordRefused(err)
 	}
 	t.Log.Info("switching", "from", NameOr(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(), "database", string(t.j.Database.Plan))
-	held, err := t.forward(ctx)
+	isProven, err := t.forward(ctx)
 	switch {
 	case err == nil:
 		return nil
-	case held:
+	case isProven:
 		// From here there is only forward: the next run commits it.
 		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is healthy, but could not be committed: %w; the next run tries again, see `teleport-update status`", t.req.To, err)}
 	case errors.Is(err, health.ErrHostStopping):
@@ -71,9 +71,9 @@ func (t *switching) run(ctx context.Context) error {
 	return t.abandon(ctx, err)
 }
 
-// forward takes the steps and commits. An error means undo, unless held says that
-// the version is proven.
-func (t *switching) forward(ctx context.Context) (held bool, err error) {
+// forward takes the steps and commits. An error means undo, unless isProven
+// says that the version is.
+func (t *switching) forward(ctx context.Context) (isProven bool, err error) {
 	for _, s := range steps() {
 		began := t.Now()
 		err := s.do(t, ctx)
@@ -81,12 +81,12 @@ func (t *switching) forward(ctx context.Context) (held bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		held = s.enters == proven
+		isProven = s.enters == proven
 		if err := t.advance(s); err != nil {
-			return held, err
+			return isProven, err
 		}
 	}
-	return held, t.finish(context.WithoutCancel(ctx))
+	return isProven, t.finish(context.WithoutCancel(ctx))
 }
 
 // note adds what a step took to what the history tells of a switch: the agent is down
@@ -189,7 +189,7 @@ func (t *switching) backUp(ctx context.Context) error {
 }
 
 // proxy names the cluster that the database of today belongs to; a new one in
-// the request only holds once it is committed.
+// the request only counts once it is committed.
 func (t *switching) proxy() string {
 	if p := t.proxyOf(t.req.config.Spec); p != "" {
 		return p
@@ -271,7 +271,7 @@ func (t *switching) exchangeDatabase(ctx context.Context) error {
 	return err
 }
 
-// watch makes the agent run the new version and watches it hold. An agent that
+// watch makes the agent run the new version and watches its health. An agent that
 // nobody wants to run is left alone: the version counts as active, unproven.
 func (t *switching) watch(ctx context.Context) error {
 	if !t.j.Agent.State.Wanted() {

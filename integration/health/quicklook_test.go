@@ -24,7 +24,7 @@ func TestARunAfterNothingChangedIsShort(t *testing.T) {
 	}
 	settled := func(after string) {
 		t.Helper()
-		// A version counts as unproven until its agent has held for the health window.
+		// A version counts as unproven until its agent was healthy through the health window.
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
 			if !whole() {
 				return
