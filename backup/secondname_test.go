@@ -17,7 +17,7 @@ func TestASecondNameIsGivenInTheOrderThatSurvivesAPowerCut(t *testing.T) {
 	parent := t.TempDir()
 	second := filepath.Join(parent, "rollback")
 	must(t, os.Mkdir(second, 0o755))
-	must(t, os.WriteFile(filepath.Join(second, FileName), []byte("of another switch"), 0o600))
+	must(t, os.WriteFile(filepath.Join(second, FileName), []byte("of another transaction"), 0o600))
 	got := calls(t, parent, "second name", h.dir, second)
 	first, err := filepath.Rel(parent, h.dir)
 	must(t, err)

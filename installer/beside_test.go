@@ -17,7 +17,7 @@ import (
 )
 
 // A find server that takes a report and never answers does not hold the update up that the report is of,
-// and hears nothing more when the update is over. What is told after a switch ends in its time.
+// and hears nothing more when the update is over. What is told after a transaction ends in its time.
 func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
 	i := testInstaller(t)
 	var stalls atomic.Bool

@@ -69,7 +69,7 @@ var conditionTypes = []conditionType{
 	{Pinned, StatePinned, "a person pinned the host to a version"},
 	{Held, StateHeld, "a rollback by hand holds the host: it does not switch to the version that the cluster wants"},
 	{BackingOff, StateBackingOff, "the version that the cluster wants failed here and waits for its next attempt"},
-	{TargetRefused, StateNeedsAttention, "the switch to the version that the cluster wants is refused: it would put the host at risk"},
+	{TargetRefused, StateNeedsAttention, "the update to the version that the cluster wants is refused: it would put the host at risk"},
 	{FindUnreachable, StateWaiting, "the proxy's find endpoint, which names the version, cannot be reached, for less than an hour so far"},
 	{AgentNotStarted, StateWaiting, "the agent has not been started yet"},
 	{UpdateWaits, StateWaiting, "the cluster wants another version; a run of the timer switches to it once it is this host's turn"},
@@ -80,7 +80,7 @@ var conditionTypes = []conditionType{
 	{RestartPending, StateIdle, "the agent runs with other arguments, variables or as another user than its unit says: a reload keeps those that it was started with"},
 	{PackageLeft, StateIdle, "the package that brought the agent is not removed yet"},
 	{VersionsLeft, StateIdle, "versions that nothing needs cannot be removed and take space"},
-	{Unproven, StateIdle, "the agent was not running at the switch; a run of the timer proves the version once the agent was healthy for the health window"},
+	{Unproven, StateIdle, "the agent was not running when the host switched to the version; a run of the timer proves the version once the agent was healthy for the health window"},
 }
 
 func gravity(t ConditionType) int {
@@ -138,7 +138,7 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 		add(VersionsLeft, nil, "%s", r.oldVersionsLeft)
 	}
 	if c.Status.Unproven {
-		add(Unproven, lastTime(c), "the agent was not running at the switch to version %s", c.Spec.ActiveVersion)
+		add(Unproven, lastTime(c), "the agent was not running when the host switched to version %s", c.Spec.ActiveVersion)
 	}
 	if !c.Spec.Enabled {
 		add(UpdatesDisabled, nil, "updates are disabled; `teleport-update enable` turns them on")

@@ -77,7 +77,7 @@ func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
 	return i.carryOut(ctx, in)
 }
 
-// carryOut puts the release of an intent on disk and has the switch made.
+// carryOut puts the release of an intent on disk and has the transaction made.
 func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	tree, release, err := i.obtain(ctx, in.wanted)
 	if err != nil {

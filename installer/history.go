@@ -15,7 +15,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// History is the last switches of this host, the newest last.
+// History is the last transactions of this host, the newest last.
 func (i *Installer) History() state.History { return state.LoadHistory(i.Paths.History()) }
 
 // noteEnded adds the transaction that updates.yaml tells of to the history, if it is not
@@ -45,7 +45,7 @@ func (i *Installer) noteEnded(command string) (added *state.Ended) {
 		s.Took["download"] = state.Duration(i.downloadTook.Round(time.Millisecond))
 	}
 	if err := h.Add(s, i.Paths.History()); err != nil {
-		i.Log.Debug("the switch could not be added to the history", "error", err)
+		i.Log.Debug("the transaction could not be added to the history", "error", err)
 		return nil // or each run would take it for news
 	}
 	return &s
@@ -59,7 +59,7 @@ func (i *Installer) who() string {
 	return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), fmt.Sprintf("uid %d", os.Getuid()))
 }
 
-// WriteHistory prints switches for a person, the newest last.
+// WriteHistory prints transactions for a person, the newest last.
 func WriteHistory(w io.Writer, h state.History) error {
 	if len(h.Ended) == 0 {
 		_, err := fmt.Fprintln(w, "This host has not switched to a version yet.")

@@ -14,7 +14,7 @@ import (
 
 func oss(v string) version.Release { return version.Release{Version: v, Edition: version.OSS} }
 
-// switched writes an updates.yaml that tells of a switch.
+// switched writes an updates.yaml that tells of a transaction.
 func switched(t *testing.T, i *Installer, last state.LastUpdate, active, previous string) {
 	t.Helper()
 	c := state.EmptyConfig()
@@ -78,7 +78,7 @@ func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
 	}
 	h := i.History().Ended
 	if len(h) != state.HistoryLength || !h[0].Time.Equal(noon.Add(5*time.Minute)) {
-		t.Errorf("%d switches, the first at %v", len(h), h[0].Time)
+		t.Errorf("%d transactions, the first at %v", len(h), h[0].Time)
 	}
 	writeFile(t, i.Paths.History(), "no JSON")
 	if h := i.History(); h.Ended == nil || len(h.Ended) != 0 {

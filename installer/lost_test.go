@@ -12,7 +12,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// A switch that nothing tells of any more left a database of another version: the host is
+// A transaction that nothing tells of any more left a database of another version: the host is
 // not idle.
 func TestStatusTellsOfASwitchThatWasLost(t *testing.T) {
 	i := testInstaller(t)
@@ -42,7 +42,7 @@ func TestStatusTellsOfASwitchThatWasLost(t *testing.T) {
 		return r.State == StateNeedsAttention && strings.Contains(r.Explanation, "its journal is gone")
 	}
 	if lost() {
-		t.Error("a switch is told of, and the database is as it was")
+		t.Error("a transaction is told of, and the database is as it was")
 	}
 	exec("CREATE TABLE migrated (n INTEGER); PRAGMA user_version=2")
 	if !lost() {

@@ -156,7 +156,7 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 	}
 	r.LastSuccess = i.History().LastSuccess()
 	if r.LastSuccess == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Result == state.Succeeded {
-		r.LastSuccess = r.UpdateTimeLast // of a switch that no history has
+		r.LastSuccess = r.UpdateTimeLast // of a transaction that no history has
 	}
 	i.reportDesired(ctx, c, opts, &r)
 	broken := i.reportTransaction(&r)
@@ -164,7 +164,7 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 		if err := i.CheckNeverEnabled(); err != nil {
 			settled := "nothing updates it before `teleport-update enable`"
 			if c.Spec.Enabled && !c.Spec.Pinned {
-				settled = "the next switch to the version that the cluster wants repairs it: `teleport-update update`, or the timer's next run"
+				settled = "the next update to the version that the cluster wants repairs it: `teleport-update update`, or the timer's next run"
 			}
 			broken = fmt.Errorf("%s names no active version, but the updater may have installed the agent: %w; %s", i.Paths.Config(), err, settled)
 		}
@@ -276,7 +276,7 @@ func (r Report) Text(w io.Writer) {
 	line("Group", textOr(r.Group, "none"))
 	line("Enabled", yesNo(r.UpdatesEnabled))
 	if r.Unproven {
-		line("Unproven", "the agent was not running at the switch to this version")
+		line("Unproven", "the agent was not running when the host switched to this version")
 	}
 	for _, c := range r.Conditions {
 		if slices.Contains([]ConditionType{GroupUnknown, TimerOff, RestartPending, VersionsLeft}, c.Type) {

@@ -48,7 +48,7 @@ func (r Report) summary(now time.Time) Summary {
 }
 
 // Settle is for the end of a command that may have changed something: the history has
-// the switch that was made, everybody may read how the host is, and hooks are run.
+// the transaction that was made, everybody may read how the host is, and hooks are run.
 func (i *Installer) Settle(ctx context.Context, command string) {
 	var added *state.Ended
 	if i.storeIsOurs() {

@@ -100,7 +100,7 @@ func (a *app) supportCommand() *cli.Command {
 
 func (a *app) historyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: fmt.Sprintf("the last %d switches: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError,
+		Name: "history", Usage: fmt.Sprintf("the last %d changes of version: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError,
 		Flags: []cli.Flag{formatFlag("", "json or text; default: text on a terminal, json elsewhere")},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {

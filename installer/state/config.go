@@ -70,7 +70,7 @@ func (s *Spec) KeepUnknown(of Spec) {
 type HealthSpec struct {
 	Window   Duration `yaml:"window,omitempty" json:"window,omitzero"`
 	ReadyURL string   `yaml:"ready_url,omitempty" json:"ready_url,omitempty"`
-	// RollbackWindow is for how long after its switch a version that crashes again and
+	// RollbackWindow is for how long after its transaction a version that crashes again and
 	// again is left for the one before, by the timer's run; 0 means never.
 	RollbackWindow Duration `yaml:"rollback_window,omitempty" json:"rollback_window,omitzero"`
 	Unknown        unknown  `yaml:",inline" json:"-"`

@@ -9,7 +9,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// HistoryLength is how many switches are remembered.
+// HistoryLength is how many transactions are remembered.
 const HistoryLength = 100
 
 // Ended is a transaction that has ended, and what became of it.
@@ -26,7 +26,7 @@ type Ended struct {
 	Took map[string]Duration `json:"took,omitempty"`
 }
 
-// History is history.json: the last switches, the newest last. Nothing is decided by it,
+// History is history.json: the last transactions, the newest last. Nothing is decided by it,
 // so that it is not synced.
 type History struct {
 	Ended []Ended `json:"switches"`

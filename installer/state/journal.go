@@ -186,7 +186,7 @@ type DatabasePlan string
 
 const (
 	KeepDatabase    DatabasePlan = "keep"    // there is none, or a person said to skip the backup
-	BackupDatabase  DatabasePlan = "backup"  // back up before the switch
+	BackupDatabase  DatabasePlan = "backup"  // back up before the transaction
 	RestoreDatabase DatabasePlan = "restore" // stop, back up, restore the target's own backup
 )
 
@@ -210,7 +210,7 @@ type Database struct {
 	// InTheWay is why it cannot go back as yet.
 	InTheWay string `json:"in_the_way,omitempty"`
 	// Stop: the agent is stopped before the backup and started again after the
-	// switch, instead of being told to hand over (RFD 0169 §Downgrades).
+	// transaction, instead of being told to hand over (RFD 0169 §Downgrades).
 	Stop    bool `json:"stop,omitempty"`
 	Skipped bool `json:"skipped,omitempty"` // a person said not to back it up
 	Damaged bool `json:"damaged,omitempty"` // it cannot be backed up, and a person insisted

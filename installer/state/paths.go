@@ -90,7 +90,7 @@ func (p Paths) FetchLock() string { return filepath.Join(p.Versions(), "fetch.lo
 // LastAnswer is what find said last.
 func (p Paths) LastAnswer() string { return filepath.Join(p.Versions(), "find.json") }
 
-// History is the last switches.
+// History is the last transactions.
 func (p Paths) History() string { return filepath.Join(p.Versions(), "history.json") }
 
 // Report is the secret with which the host reports to a find server; absent where it

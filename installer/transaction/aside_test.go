@@ -248,7 +248,7 @@ func TestWhatIsMovedAsideIsNamedBefore(t *testing.T) {
 }
 
 // A unit that somebody wrote over the one of the active version is kept, whichever way the
-// switch goes.
+// transaction goes.
 func TestAUnitThatSomebodyWroteIsKeptByASwitch(t *testing.T) {
 	for f, ends := range map[fate]string{holds: "1.1.0", diesLate: "1.0.0"} {
 		m := upgrade(t, two(f))

@@ -204,7 +204,7 @@ const DatabaseMargin = 8 << 20
 
 // RoomFor is how many bytes a transaction takes: for the backup, and for putting one
 // back, the target's in dir or, should the transaction fail, the one just taken. A
-// switch that there is no room to undo must not begin.
+// transaction that there is no room to undo must not begin.
 func RoomFor(d state.Database, dir string) (take, restore int64, err error) {
 	take, err = sizeOf(d.Path)
 	if errors.Is(err, backup.ErrNoDatabase) || d.Plan == state.KeepDatabase && err == nil {

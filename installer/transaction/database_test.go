@@ -216,7 +216,7 @@ func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
 	}
 }
 
-// A backup that an earlier, failed switch took would else be restored when the
+// A backup that an earlier, failed transaction took would else be restored when the
 // version is fetched again, or its mark comes back, and gone back to.
 func TestAVersionThatIsNotWholeKeepsItsOwnDatabase(t *testing.T) {
 	for name, tc := range map[string]struct {

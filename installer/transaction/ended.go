@@ -14,15 +14,15 @@ import (
 	"teleport-update/versions"
 )
 
-// A switch whose journal somebody removed, or broke, is told by its backup: that is younger
-// than the last outcome, for each switch that ends writes down how, in updates.yaml and in
+// A transaction whose journal somebody removed, or broke, is told by its backup: that is younger
+// than the last outcome, for each transaction that ends writes down how, in updates.yaml and in
 // the history.
 
-// retellWithin is how long ago the backup of such a switch may have been taken: an older
+// retellWithin is how long ago the backup of such a transaction may have been taken: an older
 // one is no database to go back to without a journal that says so.
 const retellWithin = 24 * time.Hour
 
-// begunFrom returns the active version and when its backup was taken, if a switch from it
+// begunFrom returns the active version and when its backup was taken, if a transaction from it
 // was begun that has no outcome. What cannot be read tells nothing.
 func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time, ok bool) {
 	from, ok, err := m.Active(c)
@@ -40,12 +40,12 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Paths.History()).Ended, ended)
 }
 
-// retold is the record of such a switch, written again. A journal that cannot be read is
+// retold is the record of such a transaction, written again. A journal that cannot be read is
 // kept aside for it, and nothing that it says is believed.
 func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) {
 	r, err := m.retell(ctx)
 	if err != nil {
-		m.Log.Warn("the journal of a switch is lost and cannot be written again", "error", err)
+		m.Log.Warn("the journal of a transaction is lost and cannot be written again", "error", err)
 	}
 	if err != nil || r == nil {
 		return nil, nil
@@ -57,7 +57,7 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 		}
 		r.Aside = append(r.Aside, aside)
 	}
-	m.Log.Warn("the journal of a switch is lost; it is written again from what the switch left", "from", r.From.String(), "to", r.To.String())
+	m.Log.Warn("the journal of a transaction is lost; it is written again from what the transaction left", "from", r.From.String(), "to", r.To.String())
 	next := switched
 	if r.To == *r.From {
 		next = rollingBack
@@ -69,8 +69,8 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 // retell makes the record of such a transaction again. Where links still lead to a version that
 // no outcome names, that is watched once more, and undone if it is not healthy, as after
 // any other cut. Where they are back and the agent is down, the rest of an undoing is left,
-// whatever the version was called: it is told as a switch to the active one. Nil where
-// there is no such switch.
+// whatever the version was called: it is told as a transaction to the active one. Nil where
+// there is no such transaction.
 func (m *Machine) retell(ctx context.Context) (*record, error) {
 	c, err := m.Paths.LoadConfig()
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *Machine) retell(ctx context.Context) (*record, error) {
 	j.From, j.To, j.Agent, j.Reached = new(TreeOf(from)), TreeOf(to), sight.asFound(), "reload"
 	down := sight.State == state.AgentStopped && sight.UnitFileState == "enabled"
 	if down || sight.State == state.AgentFailing {
-		j.Agent.State = state.AgentRunning // before the switch, as far as anybody knows
+		j.Agent.State = state.AgentRunning // before the transaction, as far as anybody knows
 	}
 	if to.Release == from.Release {
 		changed := m.CheckEnded(ctx, c) != nil
@@ -146,7 +146,7 @@ func (m *Machine) retell(ctx context.Context) (*record, error) {
 	return newRecord(m.Paths.Journal(), j), nil
 }
 
-// CheckEnded says that such a switch cannot be told any more, since the links are back,
+// CheckEnded says that such a transaction cannot be told any more, since the links are back,
 // and the agent's database is another version's: one that is as it was backed up is the
 // active version's.
 func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
@@ -166,7 +166,7 @@ func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
 	if same, err := db.SameSchema(ctx, from.BackupDir()); err != nil || same {
 		return nil
 	}
-	return fmt.Errorf("a switch from version %s was begun and its journal is gone: the agent's database %s was changed by another version since the backup in %s; "+
-		"the next run closes the switch, unless the backup is older than a day; where the agent does not start then, stop it and put the backup in the database's place, without the -wal and -shm of the other one",
+	return fmt.Errorf("a transaction from version %s was begun and its journal is gone: the agent's database %s was changed by another version since the backup in %s; "+
+		"the next run closes the transaction, unless the backup is older than a day; where the agent does not start then, stop it and put the backup in the database's place, without the -wal and -shm of the other one",
 		from.Release.Short(), db.Path(), from.BackupDir())
 }

@@ -14,7 +14,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-// A switch whose journal somebody removed is told by what it left.
+// A transaction whose journal somebody removed is told by what it left.
 func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 	migrated := func(h *databaseHost) {
 		c, err := sqlite3.Open(h.path())
@@ -54,7 +54,7 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 			tc.do(h)
 			err := h.CheckEnded(t.Context(), h.config)
 			if told := err != nil && strings.Contains(err.Error(), h.path()) && strings.Contains(err.Error(), "its journal is gone"); told != tc.told || err != nil && !told {
-				t.Errorf("it says %v; want a word on the switch: %v", err, tc.told)
+				t.Errorf("it says %v; want a word on the transaction: %v", err, tc.told)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func (m *model) updateKilledAt(t *testing.T, call int) {
 	m.before = nil
 }
 
-// Whatever a switch had done when it was killed, and whoever removes or breaks its journal:
+// Whatever a transaction had done when it was killed, and whoever removes or breaks its journal:
 // one run makes the host one version's again, with its database.
 func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 	lose := map[string]func(path string) error{

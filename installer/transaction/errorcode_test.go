@@ -14,7 +14,7 @@ func TestACauseIsTheBitThatClustersKnow(t *testing.T) {
 	for want, cause := range map[int]error{
 		0: errors.New("something else"),
 		1: fmt.Errorf("back up the database: %w", &space.Error{Path: "/"}),
-		2: fmt.Errorf("switch: %w", reload),
+		2: fmt.Errorf("transaction: %w", reload),
 		3: errors.Join(reload, &space.Error{Path: "/"}),
 	} {
 		if got := ErrorCode(cause); got != want {

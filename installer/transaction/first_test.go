@@ -70,7 +70,7 @@ func TestAFirstDatabaseThatIsKeptAsideIsNamedAfterAKill(t *testing.T) {
 }
 
 // Where the old process never stopped serving, nobody sees whether the version could start
-// with that database: it starts as it would have without the switch.
+// with that database: it starts as it would have without the transaction.
 func TestAFirstDatabaseIsOutOfTheWayOfAnOldProcessThatServesOn(t *testing.T) {
 	for _, schema := range []int{1, 2} {
 		m := upgrade(t, behaviour{schema: schema, fate: dies})
@@ -98,7 +98,7 @@ func TestAFirstDatabaseIsOutOfTheWayOfAnOldProcessThatServesOn(t *testing.T) {
 }
 
 // The old process may have made it, or opened it since: then it is what that works with, and
-// the switch is closed all the same.
+// the transaction is closed all the same.
 func TestAFirstDatabaseThatTheOldProcessOpensStays(t *testing.T) {
 	m := upgrade(t, behaviour{schema: 1, fate: dies})
 	m.creates = true

@@ -89,7 +89,7 @@ func (t *switching) forward(ctx context.Context) (isProven bool, err error) {
 	return isProven, t.finish(context.WithoutCancel(ctx))
 }
 
-// note adds what a step took to what the history tells of a switch: the agent is down
+// note adds what a step took to what the history tells of a transaction: the agent is down
 // from its stop to the watch, which begins with its start.
 func (t *switching) note(s step, d time.Duration) {
 	part := "downtime"
@@ -163,7 +163,7 @@ func (t *switching) backUp(ctx context.Context) error {
 	stopped := t.j.Database.Stop || t.j.Agent.State == state.AgentStopped
 	if stopped {
 		if err := t.waitUnused(ctx, afterStop); err != nil {
-			return cannotSwitch(err, t.req.Request, "the switch is undone")
+			return cannotSwitch(err, t.req.Request, "the transaction is undone")
 		}
 	}
 	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
@@ -181,7 +181,7 @@ func (t *switching) backUp(ctx context.Context) error {
 		return errors.New(cannotBackUp(err, t.j.Database.Path, t.req.Request).Error())
 	}
 	if err != nil {
-		return cannotSwitch(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the switch is undone")
+		return cannotSwitch(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the transaction is undone")
 	}
 	second := t.giveSecondName()
 	db.Knows(sum, t.j.Database.Dir, second)
@@ -266,7 +266,7 @@ func (t *switching) exchangeDatabase(ctx context.Context) error {
 	}
 	err = fmt.Errorf("restore the database that version %s had: %w", t.req.To, err)
 	if isInUse(err) {
-		return errors.Join(cannotSwitch(err, t.req.Request, "the switch is undone"), t.j.setUntouched())
+		return errors.Join(cannotSwitch(err, t.req.Request, "the transaction is undone"), t.j.setUntouched())
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 func TestAnOrderHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", Order{}) }
 
-// goldenJournals are a real journal of each phase, as a switch that was cut off there
+// goldenJournals are a real journal of each phase, as a transaction that was cut off there
 // left it.
 func goldenJournals(t *testing.T) map[string]string {
 	t.Helper()

@@ -145,7 +145,7 @@ func TestNothingButTheTableDecidesOnPhases(t *testing.T) {
 				switch n := n.(type) {
 				case *ast.CaseClause:
 					if slices.ContainsFunc(n.List, phase) {
-						t.Errorf("%s %s: a switch over phases", path, fn.Name.Name)
+						t.Errorf("%s %s: a transaction over phases", path, fn.Name.Name)
 					}
 				case *ast.BinaryExpr:
 					if phase(n.X) || phase(n.Y) {

@@ -71,7 +71,7 @@ func scenes() []scene {
 	return []scene{
 		cutOff("begun", sound, Update, "daemon-reload", 1, false),
 		cutOff("begun, the agent is stopped", back(holds), Downgrade, "stop", 1, true),
-		{"begun, restarted early", func(t *testing.T) *model {
+		{"begun, restarted midway", func(t *testing.T) *model {
 			m := cutOff("", sound, Update, "daemon-reload", 1, true).make(t)
 			m.ends()
 			m.startUnit() // by links that are the new version's already

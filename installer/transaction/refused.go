@@ -67,7 +67,7 @@ func (t *switching) recordRefused(cause error) error {
 	return errors.Join(cause, c.Save(t.Paths.Config()))
 }
 
-// ReportRefusal makes a refused switch an error the first time and a log line
+// ReportRefusal makes a refused transaction an error the first time and a log line
 // from then on: the timer would otherwise fail every ten minutes for as long as
 // the cluster wants it.
 func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal error) error {

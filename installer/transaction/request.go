@@ -12,7 +12,7 @@ import (
 	"teleport-update/versions"
 )
 
-// Kind says what a switch is for; it decides which changes of the configuration,
+// Kind says what a transaction is for; it decides which changes of the configuration,
 // made while the version was being fetched, call it off.
 type Kind string
 
@@ -27,7 +27,7 @@ const (
 // Automatic kinds stop being wanted when a person disables or pins.
 func (k Kind) Automatic() bool { return k == Update || k == Downgrade }
 
-// Request is a switch that a command asks for. Until the version is on disk, only
+// Request is a transaction that a command asks for. Until the version is on disk, only
 // its name is known of To.
 type Request struct {
 	Kind       Kind            `json:"kind"`
@@ -91,7 +91,7 @@ type checked struct {
 }
 
 // check looks again, under the lock, at what was decided before the version was
-// fetched. Without an error, ok is false where the switch is not wanted any more;
+// fetched. Without an error, ok is false where the transaction is not wanted any more;
 // the log says why.
 func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err error) {
 	to, active := r.To.Release, c.Active()

@@ -12,7 +12,7 @@ import (
 // own, as long as the transaction is open.
 
 // giveSecondName returns the folder in which the backup has its second name now, before
-// the journal says that there is a backup. Without one the switch goes on: it takes
+// the journal says that there is a backup. Without one the transaction goes on: it takes
 // somebody who removes the backup to need it.
 func (t *transaction) giveSecondName() (second string) {
 	d := t.j.Database
@@ -20,7 +20,7 @@ func (t *transaction) giveSecondName() (second string) {
 		return ""
 	}
 	if err := backup.GiveSecondName(d.Dir, d.SecondDir); err != nil {
-		t.Log.Warn("whoever removes the version before while this switch is open takes the only backup of its database", "error", err)
+		t.Log.Warn("whoever removes the version before while this transaction is open takes the only backup of its database", "error", err)
 		return ""
 	}
 	return d.SecondDir
@@ -30,17 +30,17 @@ func (t *transaction) giveSecondName() (second string) {
 // takes room that the next backup may need, so each run without a journal tries again.
 func (m *Machine) dropSecondName() {
 	if err := backup.DropSecondName(m.Paths.Rollback()); err != nil {
-		m.Log.Warn("a leftover of a switch stays", "error", err)
+		m.Log.Warn("a leftover of a transaction stays", "error", err)
 	}
 }
 
 // dropLeftover is dropSecondName where there is no journal. A backup that has no other name
-// may be all that is left of a switch whose journal and whose old version somebody removed:
-// it stays as long as such a switch could be told again.
+// may be all that is left of a transaction whose journal and whose old version somebody removed:
+// it stays as long as such a transaction could be told again.
 func (m *Machine) dropLeftover() {
 	dir := m.Paths.Rollback()
 	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < retellWithin {
-		m.Log.Warn("the backup of a switch whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
+		m.Log.Warn("the backup of a transaction whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
 		return
 	}
 	m.dropSecondName()

@@ -22,7 +22,7 @@ func (m *model) removed() {
 	must(m.t, os.RemoveAll(filepath.Join(m.Paths.Versions(), m.from.Version)))
 }
 
-// Somebody removes the version before while the switch is open, in each phase: its program
+// Somebody removes the version before while the transaction is open, in each phase: its program
 // is fetched again, and its database is there under its second name.
 func TestAVersionThatIsRemovedIsGoneBackToAllTheSame(t *testing.T) {
 	all := scenes()
@@ -129,7 +129,7 @@ func TestAnOlderRescuerGetsABackupThatItCanUse(t *testing.T) {
 	}
 }
 
-// Without hard links a switch goes on, and says what that means.
+// Without hard links a transaction goes on, and says what that means.
 func TestABackupThatGetsNoSecondNameIsSaidToHaveNone(t *testing.T) {
 	m := killedInMidWatch(t, diesLate)
 	j, err := load(m.Paths.Journal())

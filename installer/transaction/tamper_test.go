@@ -22,13 +22,13 @@ func killedInMidWatch(t *testing.T, f fate) *model {
 	must(t, c.Save(m.Paths.Config()))
 	m.cut("watch", 1, false)
 	if err, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) }); !dead {
-		t.Fatalf("the switch was not killed: %v", err)
+		t.Fatalf("the transaction was not killed: %v", err)
 	}
 	m.calm()
 	return m
 }
 
-// What an open switch needs of its backup is in its record.
+// What an open transaction needs of its backup is in its record.
 func TestABackupIsRestoredWhateverBecomesOfItsRecordBesideIt(t *testing.T) {
 	for name, tamper := range map[string]func(t *testing.T, dir string){
 		"broken": func(t *testing.T, dir string) {
@@ -159,7 +159,7 @@ func TestAnotherProgramInTheAgentsPlaceIsNotTheVersionBefore(t *testing.T) {
 	m.endsOn("1.0.0")
 }
 
-// The watch of an open switch is what its record says, or shorter.
+// The watch of an open transaction is what its record says, or shorter.
 func TestAWatchIsAsItWasWhenTheSwitchBegan(t *testing.T) {
 	const another = "http://127.0.0.1:1/another"
 	m := killedInMidWatch(t, holds)

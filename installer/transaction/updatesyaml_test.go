@@ -192,7 +192,7 @@ func TestAnUninstallGoesOnWithoutUpdatesYAML(t *testing.T) {
 	}
 }
 
-// The refusal of a switch is recorded in the file as it is, and not over one that
+// The refusal of a transaction is recorded in the file as it is, and not over one that
 // somebody is at work on.
 func TestARefusalIsNotWrittenOverAFileThatCannotBeRead(t *testing.T) {
 	m := upgrade(t, twoHolds)

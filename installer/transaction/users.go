@@ -75,11 +75,11 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 		return err
 	}
 	if want.Mount != "" && got.Mount != want.Mount {
-		return fmt.Errorf("the folder of %s is on %s, and was on %s when the switch began; nothing is done in it, for its file system may be mounted later: %w",
+		return fmt.Errorf("the folder of %s is on %s, and was on %s when the transaction began; nothing is done in it, for its file system may be mounted later: %w",
 			db.Path(), got.Mount, want.Mount, backup.ErrNoDatabase)
 	}
 	if got.Boot == want.Boot {
-		return fmt.Errorf("the folder of %s is not the one that the switch began with; nothing is changed in it: put the first folder back", db.Path())
+		return fmt.Errorf("the folder of %s is not the one that the transaction began with; nothing is changed in it: put the first folder back", db.Path())
 	}
 	backups := t.backups()
 	if t.j.Database.Plan == state.RestoreDatabase {
