@@ -196,7 +196,7 @@ func TestTheDatabaseIsFoundWhereTheAgentKeepsIt(t *testing.T) {
 	s.Refused("half a configuration", []string{"find the agent's database", "/etc/teleport.yaml", "nothing was changed"}, updater, "update", "--now")
 }
 
-// When undoing a switch fails too, some agent runs until the next run succeeds: here
+// When undoing a transaction fails too, some agent runs until the next run succeeds: here
 // the new version, whole, on its own database, for the old one's cannot go back.
 func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	s := newScene(t)

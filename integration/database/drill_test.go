@@ -35,7 +35,7 @@ type drill struct {
 	rows           int64 // committed, in all lives of all versions
 	base           int64 // the last row of 1.0.0 that was counted
 	slowest        time.Duration
-	switches       int
+	transactions   int
 }
 
 // A host whose agent writes a thousand rows a second goes to a new version,
@@ -83,18 +83,18 @@ func TestTheDrill(t *testing.T) {
 	}
 	d.Whole("the database in the end", d.Live(), 1)
 	took := time.Since(begun)
-	t.Logf("%d rounds, %d switches, %d backups of %d MB in all, each sound; %d rows committed, %.0f a second; %.1f s in all, %.1f s a switch, the slowest %.1f s",
-		rounds, d.switches, d.backups, d.bytes>>20, d.rows, float64(d.rows)/took.Seconds(), took.Seconds(), took.Seconds()/float64(d.switches), d.slowest.Seconds())
+	t.Logf("%d rounds, %d transactions, %d backups of %d MB in all, each sound; %d rows committed, %.0f a second; %.1f s in all, %.1f s a transaction, the slowest %.1f s",
+		rounds, d.transactions, d.backups, d.bytes>>20, d.rows, float64(d.rows)/took.Seconds(), took.Seconds(), took.Seconds()/float64(d.transactions), d.slowest.Seconds())
 }
 
-// timed runs one switch.
+// timed runs one transaction.
 func (d *drill) timed(code int, args ...string) {
 	d.T.Helper()
 	r := d.Try(args...)
 	if r.Code != code {
 		d.T.Fatalf("%q: exit code %d, want %d\n%s%s", args, r.Code, code, r.Stdout, r.Stderr)
 	}
-	d.switches++
+	d.transactions++
 	d.slowest = max(d.slowest, r.Took)
 }
 

@@ -40,7 +40,7 @@ func TestPowerCutsOfWholeHosts(t *testing.T) {
 						return
 					}
 				}
-				t.Logf("cut while the switch was %v", c.where)
+				t.Logf("cut while the transaction was %v", c.where)
 			})
 		}
 	})
@@ -65,7 +65,7 @@ type cutHost struct {
 	*sweptHost
 	random *rand.Rand
 	turn   int
-	where  map[string]int // how far the switch had come
+	where  map[string]int // how far the transaction had come
 }
 
 const failing = "1.2.0"
@@ -86,7 +86,7 @@ func newCutHost(t *testing.T, random *rand.Rand, turn int) *cutHost {
 	return c
 }
 
-// round begins a switch, cuts the power in the middle of it, and sees what
+// round begins a transaction, cuts the power in the middle of it, and sees what
 // becomes of the host. It reports whether all is well.
 func (c *cutHost) round() bool {
 	c.T.Helper()
@@ -115,7 +115,7 @@ func (c *cutHost) round() bool {
 		c.T.Fatal(err)
 	}
 	broken := func(format string, args ...any) bool {
-		c.T.Errorf("VIOLATION: %s to %s, cut %s (the switch was %s): %s", c.from.Version, c.to.Version, plan, cutAt, fmt.Sprintf(format, args...))
+		c.T.Errorf("VIOLATION: %s to %s, cut %s (the transaction was %s): %s", c.from.Version, c.to.Version, plan, cutAt, fmt.Sprintf(format, args...))
 		return false
 	}
 	if _, problems := c.whole(afterBoot); problems != nil {
@@ -144,7 +144,7 @@ func (c *cutHost) round() bool {
 	return true
 }
 
-// awaitMoment waits for a phase of the switch, and a little longer, both by
+// awaitMoment waits for a phase of the transaction, and a little longer, both by
 // chance; or for its end, if that comes first.
 func (c *cutHost) awaitMoment(update *host.Process) (plan, phase string) {
 	c.T.Helper()

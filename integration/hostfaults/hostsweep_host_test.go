@@ -20,17 +20,17 @@ import (
 	"teleport-update/versions"
 )
 
-// sweptHost is a host that is put back to where a switch begins, again and again.
+// sweptHost is a host that is put back to where a transaction begins, again and again.
 type sweptHost struct {
 	*scene
 	sweepCase
-	request string // of the switch, as its standard input
+	request string // of the transaction, as its standard input
 	rows    int64  // that the agent had committed by then
 	cut     int    // the call after which it is killed, once known; see cutAfter
 	process string // of the agent, where it must not change
 }
 
-// What is saved and put back: all that a switch may change.
+// What is saved and put back: all that a transaction may change.
 var sweptDirs = []string{"/usr/local/bin", "/usr/local/lib/systemd", "/etc/systemd/system", "/var/lib/teleport", programs}
 
 func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
@@ -64,7 +64,7 @@ func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 	if c.prepare != nil {
 		c.prepare(w)
 	}
-	// From now on, what the switch goes to is what the case says.
+	// From now on, what the transaction goes to is what the case says.
 	w.build(c.to)
 	tree := w.plant(c.to)
 	w.Wants(c.to.Version)
@@ -230,7 +230,7 @@ func (w *sweptHost) baseIsIntact() {
 }
 
 const (
-	afterRun  moment = "no switch is open"
+	afterRun  moment = "no transaction is open"
 	afterBoot moment = "one may be open, with all files in their place"
 )
 

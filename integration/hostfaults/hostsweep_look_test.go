@@ -51,7 +51,7 @@ func (w *sweptHost) look(m moment) (v string, problems []string) {
 		m = afterRun
 	}
 	if m == afterBoot {
-		// Which version it is on, updates.yaml says only once the switch is closed.
+		// Which version it is on, updates.yaml says only once the transaction is closed.
 		if v = w.from.Version; w.Phase() == "proven" {
 			v = w.to.Version
 		}
@@ -135,7 +135,7 @@ func (w *sweptHost) agentIsWhole(v string) (problems []string) {
 }
 
 // least is how many rows the database of a version must have: those that were
-// committed when the switch began, or, after one that restores a database, those
+// committed when the transaction began, or, after one that restores a database, those
 // that it had.
 func (w *sweptHost) least(v string) int64 {
 	if v == w.to.Version && w.prepare != nil {

@@ -39,22 +39,22 @@ const entriesOnly = 2
 // host, and what follows is tried with a model of an agent.
 const ordinary = 5
 
-// sweepCase is one switch on a host whose agent runs, to be killed at every call.
+// sweepCase is one transaction on a host whose agent runs, to be killed at every call.
 type sweepCase struct {
 	name     string
 	from, to release.Spec
 	kind     string // of the request
 	window   time.Duration
 	always   bool // in every run of the tests, not only in the campaign
-	holds    bool // the switch succeeds if nobody cuts it off
-	// prepare brings a host, which runs the older of the two, to where the switch
+	holds    bool // the transaction succeeds if nobody cuts it off
+	// prepare brings a host, which runs the older of the two, to where the transaction
 	// begins.
 	prepare func(w *sweptHost)
-	// cutAfter: the switch is killed once systemd has done this, always, and the
+	// cutAfter: the transaction is killed once systemd has done this, always, and the
 	// recovery is what is killed at every call.
 	cutAfter string
 	// takesOver: the agent was brought by such a package, and what is killed is the
-	// recovery of a first switch that had just been proven.
+	// recovery of a first transaction that had just been proven.
 	takesOver ospackage.Kind
 	replaces  *origin // the updater that the host has
 	// some and all are the strides in ordinary runs of the tests and in the
@@ -87,7 +87,7 @@ func sweepCases() []sweepCase {
 	}
 }
 
-// The real switch on a running host, killed before and after every call that
+// The real transaction on a running host, killed before and after every call that
 // changes something. The next run, or the next boot and the run after it, ends on
 // one whole version, and the run after that where the cluster wants the host.
 func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
@@ -192,7 +192,7 @@ func (s *sweep) onHost(t *testing.T) {
 	w.baseIsIntact()
 }
 
-// killAt tries one point, and reports whether the switch came so far.
+// killAt tries one point, and reports whether the transaction came so far.
 func (s *sweep) killAt(w *sweptHost, n int64) bool {
 	p := pointOf(n)
 	w.reset()
@@ -339,7 +339,7 @@ func (w *sweptHost) cutCall() int {
 			}
 		}
 		if w.cut == 0 {
-			w.T.Fatalf("the switch never asks for %s", w.cutAfter)
+			w.T.Fatalf("the transaction never asks for %s", w.cutAfter)
 		}
 		w.reset()
 	}

@@ -1,6 +1,6 @@
 //go:build hosts
 
-// Package hostfaults kills the updater at every call on running hosts, and cuts the power of whole hosts: switches,
+// Package hostfaults kills the updater at every call on running hosts, and cuts the power of whole hosts: transactions,
 // recoveries and take-overs of packages. docs/development/reliability.md has its figures.
 package hostfaults
 

@@ -76,7 +76,7 @@ func newTakenHost(t *testing.T, c sweepCase, o host.Options) *sweptHost {
 	data, err := json.Marshal(transaction.Order{Transaction: &request})
 	w.Check(err)
 	if r := w.endAt(point{before: "kept-0"}, string(data), "switch"); !r.Killed || w.Phase() != "proven" || w.packageState() != "installed" {
-		t.Fatalf("the switch was to be killed before the take-over, and is %q: %+v", w.Phase(), r)
+		t.Fatalf("the transaction was to be killed before the take-over, and is %q: %+v", w.Phase(), r)
 	}
 	w.rows = w.Grows(5)
 	return w

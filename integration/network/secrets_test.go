@@ -103,7 +103,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	s.run(0, updater, "verify")
 	s.Breaks(nil)
 
-	// While a switch runs, in its own unit, everybody can look at it.
+	// While a transaction runs, in its own unit, everybody can look at it.
 	s.Wants("1.3.0")
 	s.Configure(strings.Replace(s.Read(store+"/updates.yaml"), "window: 1s", "window: "+scenes.Longer, 1))
 	update := s.Background(host.Command{Args: command("update")})
@@ -111,7 +111,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	host.Wait(t, patience, func() error {
 		unit = strings.Fields(s.Must("systemctl", "list-units", "--plain", "--no-legend", "teleport-update-switch-*") + " none")[0]
 		if unit == "none" || s.Phase() == "" {
-			return fmt.Errorf("no switch is running")
+			return fmt.Errorf("no transaction is running")
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // Whether the agent is to run is the operator's to say, also in the middle of a
-// switch and while it is undone.
+// transaction and while it is undone.
 
 // The next run stops the agent for what it puts back. It is not the one to say
 // that it stays down.

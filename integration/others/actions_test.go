@@ -12,7 +12,7 @@ type action struct {
 	// beside the data, AWAY, and in KILLED whether the updater does not go on. undo is run
 	// by root, whatever is left of what do did.
 	do, undo string
-	// before is done before the switch begins, and undone with all the rest.
+	// before is done before the transaction begins, and undone with all the rest.
 	before string
 	// foreign is a file of the actor's, which holds what FOREIGN says: it stays in its
 	// place, or is saved and named.

@@ -36,13 +36,13 @@ const (
 // schemas are what a database has that belongs to a version.
 var schemas = map[string]int{oldVersion: 1, holds: 2, dies: 2, unready: 2}
 
-// shared is one host that is put back to where a switch begins, again and again.
+// shared is one host that is put back to where a transaction begins, again and again.
 type shared struct {
 	*scenes.Scene
 	own   bool              // the agent runs as a user of its own
 	env   []string          // where things are, for scripts
 	saved []string          // what a combination may change, and what is put back after it
-	rows  int               // of the old version, when a switch begins
+	rows  int               // of the old version, when a transaction begins
 	trees map[string]string // digests of the trees
 	wants atomic.Value      // what find wants; empty, what is active
 }
@@ -208,7 +208,7 @@ func (w *shared) reset() {
 	w.script("", resetScript, w.saved...)
 }
 
-// request is the order of a switch, as its second half reads it.
+// request is the order of a transaction, as its second half reads it.
 func (w *shared) request(to string) string {
 	w.T.Helper()
 	data, err := json.Marshal(map[string]any{"switch": map[string]any{
@@ -240,7 +240,7 @@ func (w *shared) begin(to string, moments []moment, kill bool, env ...string) (s
 		return r.Stderr, fmt.Errorf("endat printed %q: %w", r.Stdout, err)
 	}
 	if len(report.Held) != len(moments) {
-		return r.Stderr, fmt.Errorf("the switch to %s came to %v only", to, report.Held)
+		return r.Stderr, fmt.Errorf("the transaction to %s came to %v only", to, report.Held)
 	}
 	return r.Stderr, nil
 }

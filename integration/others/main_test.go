@@ -4,7 +4,7 @@
 // management copies a file, a backup reads the database, a mount goes away, systemd is not there for a moment, the
 // agent's own user means harm. Whatever they do, and whenever, an agent runs on the database that belongs to it.
 //
-// Combinations are found, not listed: each moment of a switch, with a version that holds and one that fails, meets
+// Combinations are found, not listed: each moment of a transaction, with a version that is healthy and one that fails, meets
 // each action. Whoever adds an action adds one entry to a table. docs/development/reliability.md has the figures.
 package others
 

@@ -5,10 +5,10 @@ package others
 // moment is when something is done to a host, as endat knows moments, and what.
 type moment struct{ at, script string }
 
-// phase is where a switch is held while others act.
+// phase is where a transaction is held while others act.
 type phase struct {
 	name string
-	// holds and fails say how a switch to a version that holds, and to one that fails,
+	// holds and fails say how a transaction to a version that holds, and to one that fails,
 	// comes there: empty, that it never does. The action takes the place of ACTION.
 	holds, fails []moment
 	boots        bool // the host loses all of its processes there, and boots
@@ -29,7 +29,7 @@ done
 // A version that holds is put back when the updater is told to stop.
 var stopped = moment{"message:ReloadUnit", inMidWatch + "kill -TERM $PROGRAM\n"}
 
-// phases are where a switch may be.
+// phases are where a transaction may be.
 var phases = []phase{
 	{name: "begun", holds: []moment{{"phase:begun", theAction}}, fails: []moment{{"phase:begun", theAction}}},
 	{name: "switched", holds: []moment{{"phase:switched", theAction}}, fails: []moment{{"phase:switched", theAction}}},

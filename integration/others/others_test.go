@@ -16,7 +16,7 @@ import (
 // tests has.
 var everything = os.Getenv("FAULTS") == "all"
 
-// combination is one moment of a switch, one version and one action.
+// combination is one moment of a transaction, one version and one action.
 type combination struct {
 	phase
 	action
@@ -60,7 +60,7 @@ func combinations() (all []combination) {
 // counts are what a sweep saw.
 type counts struct{ tried, excused, open, violations atomic.Int64 }
 
-// Whatever others do to a host, and whenever in a switch: after one run of the updater an
+// Whatever others do to a host, and whenever in a transaction: after one run of the updater an
 // agent runs on the database that belongs to it, while the action is in force and once
 // it is undone; more runs leave it in peace; and nothing of the others' is lost.
 func TestWhateverOthersDoAnAgentRunsOnItsOwnDatabase(t *testing.T) {

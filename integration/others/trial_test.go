@@ -57,7 +57,7 @@ func (r *trial) run() {
 		as = "--uid=agent"
 	}
 	said, err := r.begin(r.to, with, r.kills, "KILLED="+killed, "AS="+as)
-	r.hear(fmt.Sprintf("switch, %v", time.Since(begun)), said)
+	r.hear(fmt.Sprintf("transaction, %v", time.Since(begun)), said)
 	if err != nil {
 		r.problem("%v", err)
 		return

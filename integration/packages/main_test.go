@@ -2,7 +2,7 @@
 
 // Package packages holds the built packages to what distributions ask of them, and
 // proves what they do on hosts: installed, upgraded, removed and purged by apt and
-// dnf, in the middle of a switch, in an image.
+// dnf, in the middle of a transaction, in an image.
 package packages
 
 import (

@@ -39,17 +39,17 @@ func packageInMidSwitch(t *testing.T, m manager) {
 		t.Helper()
 		s.RunsFrom(programs + "/" + v + "/bin/teleport")
 		if s.Exists(store + "/journal.json") {
-			t.Error("the switch is not finished")
+			t.Error("the transaction is not finished")
 		}
 	}
 
-	// An upgrade leaves a switch alone. It may take longer than the watch does, so
+	// An upgrade leaves a transaction alone. It may take longer than the watch does, so
 	// that one pauses; what would stop it would wake it.
 	update := begin("1.1.0", scenes.Packaged, "update")
 	s.Must("systemctl", "kill", "--signal=STOP", scenes.SwitchUnits)
 	m.run(s, "upgrade")
 	if !s.Exists(store + "/journal.json") {
-		t.Fatal("the switch was over before the upgrade was: the test shows nothing")
+		t.Fatal("the transaction was over before the upgrade was: the test shows nothing")
 	}
 	s.Must("systemctl", "kill", "--signal=CONT", scenes.SwitchUnits)
 	if r, err := update.Wait(); err != nil || r.Code != 0 {
@@ -81,7 +81,7 @@ func packageAfterACut(t *testing.T, m manager) {
 		r := m.try(s, "remove", "teleport-update")
 		said := r.Stdout + r.Stderr
 		if r.Code == 0 || !strings.Contains(said, "a transaction is open") || !strings.Contains(said, "newer updater") {
-			t.Errorf("exit code %d of a removal with an open switch:\n%s%s", r.Code, r.Stdout, r.Stderr)
+			t.Errorf("exit code %d of a removal with an open transaction:\n%s%s", r.Code, r.Stdout, r.Stderr)
 		}
 	})
 	s.UpdaterInstalled(scenes.PackageOld)
@@ -99,7 +99,7 @@ func packageAfterACut(t *testing.T, m manager) {
 		t.Fatal(err)
 	}
 	if !s.Exists(store + "/journal.json") {
-		t.Fatal("the switch left no journal: the test shows nothing")
+		t.Fatal("the transaction left no journal: the test shows nothing")
 	}
 	m.run(s, "remove", "teleport-update")
 	if s.Exists(scenes.Packaged) || s.Exists(store+"/journal.json") {

@@ -146,7 +146,7 @@ func TestASwitchThatIsKilledInAnyPhase(t *testing.T) {
 			noMore()
 			s.Ends(update, 1)
 			if s.Phase() == "" {
-				t.Fatal("the journal is gone, although the switch was killed")
+				t.Fatal("the journal is gone, although the transaction was killed")
 			}
 
 			s.Tick()
@@ -167,7 +167,7 @@ func TestACommandThatIsInterruptedLeavesTheSwitchAlone(t *testing.T) {
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", scenes.Longer)
 	s.Wants("1.1.0")
-	// To a file, which the switch may keep open longer than the command.
+	// To a file, which the transaction may keep open longer than the command.
 	update := s.Background(host.Command{Args: []string{"sh", "-c", "exec " + updater + " update >/tmp/said 2>&1"}})
 	s.Watched("1.1.0")
 	goOn := s.Pauses()
@@ -177,7 +177,7 @@ func TestACommandThatIsInterruptedLeavesTheSwitchAlone(t *testing.T) {
 	s.Ends(update, 1)
 	if said := s.Read("/tmp/said"); !strings.Contains(said, "Switch the Teleport agent to 1.1.0: this goes on in teleport-update-switch-") ||
 		!strings.Contains(said, "(interrupt signal received)") {
-		t.Errorf("the command does not say that the switch goes on:\n%s", said)
+		t.Errorf("the command does not say that the transaction goes on:\n%s", said)
 	}
 	goOn()
 	s.Closed()
@@ -205,7 +205,7 @@ func TestAPowerCutWithoutTheRepairAtBoot(t *testing.T) {
 
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	if code := s.Tick(); code != 0 {
-		t.Errorf("the tick that closes the switch ends with %d", code)
+		t.Errorf("the tick that closes the transaction ends with %d", code)
 	}
 	s.Serves("1.0.0")
 	s.Lost(rows, "1.0.0")

@@ -34,7 +34,7 @@ func TestAnUpdaterThatIsKilledBetweenStopAndStartIsRecoveredAtOnce(t *testing.T)
 	for s.Phase() == "" || s.Exists("/sys/fs/cgroup/system.slice/teleport.service") {
 		select {
 		case <-update.Done():
-			t.Fatal("the switch ended without a stop of the agent")
+			t.Fatal("the transaction ended without a stop of the agent")
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -153,7 +153,7 @@ func TestAPowerOffInMidWatchIsLeftToTheNextBoot(t *testing.T) {
 	s.Serves("1.0.0")
 }
 
-// What is removed of an older switch that ended is not taken for one that was killed,
+// What is removed of an older transaction that ended is not taken for one that was killed,
 // even while another run is at work.
 func TestTheRemovalOfAnEndedSwitchWaitsForNobody(t *testing.T) {
 	s := byItself(t)

@@ -1,6 +1,6 @@
 //go:build hosts
 
-// Package recovery proves that a switch which was killed, interrupted or cut off by a boot is brought to an end: by the
+// Package recovery proves that a transaction which was killed, interrupted or cut off by a boot is brought to an end: by the
 // next run, or by the recovery at boot before the agent starts.
 package recovery
 

@@ -90,7 +90,7 @@ func TestAProvenVersionEndsWholeWhateverIsTakenAway(t *testing.T) {
 	}
 }
 
-// provenSince makes the journal of a switch that was killed in mid-watch that of
+// provenSince makes the journal of a transaction that was killed in mid-watch that of
 // one which was killed right after it.
 func (s *scene) provenSince(enabled bool) {
 	s.T.Helper()

@@ -13,10 +13,10 @@ import (
 	"teleport-update/internal/version"
 )
 
-// early is a host whose agent somebody restarted in the middle of a switch, by
+// restartedMidway is a host whose agent somebody restarted in the middle of a transaction, by
 // links that were the new version's already; the updater was killed before it
 // could note that they are.
-func early(t *testing.T, schema int) *scene {
+func restartedMidway(t *testing.T, schema int) *scene {
 	s := newScene(t)
 	s.Release(release.Spec{Version: "1.0.0", Schema: 1})
 	s.Release(release.Spec{Version: "1.1.0", Schema: schema})
@@ -46,25 +46,25 @@ func (s *scene) undone() {
 
 func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *testing.T) {
 	t.Run("by a reload", func(t *testing.T) {
-		s := early(t, 2)
+		s := restartedMidway(t, 2)
 		s.undone()
 		s.SameRows("1.0.0", s.Saved("1.0.0").Last)
 	})
 	t.Run("by a restart", func(t *testing.T) {
-		s := early(t, 2)
+		s := restartedMidway(t, 2)
 		s.Must("systemctl", "restart", "teleport")
 		s.serving("1.1.0")
 		s.undone()
 		s.SameRows("1.0.0", s.Saved("1.0.0").Last)
 	})
 	t.Run("by a restart, and is down again", func(t *testing.T) {
-		s := early(t, 2)
+		s := restartedMidway(t, 2)
 		s.Must("systemctl", "kill", "--kill-whom=all", "-s", "KILL", "teleport")
 		s.Must("systemctl", "stop", "teleport")
 		s.undone()
 	})
 	t.Run("before a reboot", func(t *testing.T) {
-		s := early(t, 2)
+		s := restartedMidway(t, 2)
 		if err := s.Reboot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 		s.undone()
 	})
 	t.Run("before a power cut, and the database cannot be read at once", func(t *testing.T) {
-		s := early(t, 2)
+		s := restartedMidway(t, 2)
 		if err := s.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 		s.undone()
 	})
 	t.Run("and left the database as it was, but for its rows", func(t *testing.T) {
-		s := early(t, 1)
+		s := restartedMidway(t, 1)
 		s.Grows(s.Saved("1.0.0").Last + 20)
 		s.undone()
 		if live := s.Live(); live.ByVersion["1.1.0"] == 0 {

@@ -14,7 +14,7 @@ import (
 	"teleport-update/integration/scenes"
 )
 
-// Who closes a switch in a shell that the agent serves is in the agent's own
+// Who closes a transaction in a shell that the agent serves is in the agent's own
 // control group: were it the shell's command that waits for the agent to stop, the
 // agent would wait for it, and be down until the timer's next run.
 func TestARecoveryOutlivesTheShellThatTheAgentRuns(t *testing.T) {
@@ -28,7 +28,7 @@ func TestARecoveryOutlivesTheShellThatTheAgentRuns(t *testing.T) {
 			s.killedInSecondWatch()
 			r := s.diesInSession(command)
 			if n := strings.Count(r.Stderr, "closing a transaction that was cut off"); n != 1 {
-				t.Errorf("the shell is told %d times that a switch is closed:\n%s", n, r.Stderr)
+				t.Errorf("the shell is told %d times that a transaction is closed:\n%s", n, r.Stderr)
 			}
 			s.Closed()
 			s.Serves("1.0.0")

@@ -40,7 +40,7 @@ func TestAShutdownInMidWatchIsUndoneAtBootAndNotBlamed(t *testing.T) {
 	// The next tick closes it; this cluster does not want anything just now.
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	if code := s.Tick(); code != 0 {
-		t.Errorf("the tick that closes the switch ends with %d", code)
+		t.Errorf("the tick that closes the transaction ends with %d", code)
 	}
 	s.Serves("1.0.0")
 	if r := s.Status(); scenes.Text(r.LastResult) != "interrupted" || r.FailedVersion != nil || r.FailedAttempts != nil {
@@ -65,7 +65,7 @@ func TestAnAgentThatIsNotEnabledStaysDownAfterAShutdownInMidWatch(t *testing.T) 
 
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	if code := s.Tick(); code != 0 {
-		t.Errorf("the tick that closes the switch ends with %d", code)
+		t.Errorf("the tick that closes the transaction ends with %d", code)
 	}
 	s.Linked("1.0.0")
 	if got := s.Show("teleport", "ActiveState"); got != "inactive" {

@@ -24,7 +24,7 @@ func TestTheThirdInterruptionOfAVersionIsAFailure(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		s.Wants("1.1.0")
 		update := s.MidWatch("1.1.0")
-		// A person's Ctrl-C reaches the switch as SIGINT, a shutdown as SIGTERM.
+		// A person's Ctrl-C reaches the transaction as SIGINT, a shutdown as SIGTERM.
 		signal := []string{"INT", "TERM"}[n%2]
 		s.Must("systemctl", "kill", "--signal="+signal, scenes.SwitchUnits)
 		s.Ends(update, 1)
@@ -135,7 +135,7 @@ func TestWhatIsMountedLateIsRecoveredBeforeTheAgentStarts(t *testing.T) {
 			s.Whole("the database", s.Live(), 1)
 			s.Updates("1.1.0")
 
-			// Without an open switch, too, the agent is there once the mount is.
+			// Without an open transaction, too, the agent is there once the mount is.
 			if err := s.Reboot(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestARecoveryThatIsKilledAtBoot(t *testing.T) {
 	s.Must("rm", "-r", "/etc/systemd/system/teleport-update-recover.service.d")
 	s.Wants("1.0.0")
 	if code := s.Tick(); code != 0 {
-		t.Errorf("the tick that closes the switch ends with %d", code)
+		t.Errorf("the tick that closes the transaction ends with %d", code)
 	}
 	s.Serves("1.0.0")
 	s.Whole("the database", s.Live(), 1)

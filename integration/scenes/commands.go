@@ -8,7 +8,7 @@ import (
 	"teleport-update/integration/host"
 )
 
-// Endat is the program that ends a switch at one of its calls.
+// Endat is the program that ends a transaction at one of its calls.
 var Endat = host.Program{Name: "endat", Package: "./integration/trace/endat"}
 
 // EndatReport is what endat prints.
@@ -32,7 +32,7 @@ func (s *Scene) KilledBefore(path string, args ...string) {
 	}
 }
 
-// Switching waits until a switch to a version has been begun, and the agent may
+// Switching waits until a transaction to a version has been begun, and the agent may
 // be told any moment.
 func (s *Scene) Switching(v string) {
 	s.T.Helper()
@@ -44,12 +44,12 @@ func (s *Scene) Switching(v string) {
 	})
 }
 
-// Switched asserts how often a switch to a version was begun.
+// Switched asserts how often a transaction to a version was begun.
 func (s *Scene) Switched(times int, v string) {
 	s.T.Helper()
 	log := s.Told()
 	if n := strings.Count(log, " to="+v+" database="); n != times {
-		s.T.Errorf("there were %d switches to %s; want %d:\n%s", n, v, times, log)
+		s.T.Errorf("there were %d transactions to %s; want %d:\n%s", n, v, times, log)
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 	"teleport-update/integration/host"
 )
 
-// Switches that are caught in the middle of something. Nothing here may depend on
+// Transactions that are caught in the middle of something. Nothing here may depend on
 // how fast the test is: a busy machine may let it wait for seconds.
 
 const (
 	SwitchUnits = "teleport-update-switch-*"
-	// Longer is a window for a switch that is made to pause in its watch, and goes on
+	// Longer is a window for a transaction that is made to pause in its watch, and goes on
 	// to its end.
 	Longer = "8s"
 )
@@ -41,7 +41,7 @@ func (s *Scene) WatchesLast() (noMore func()) {
 	return func() { set(before) }
 }
 
-// MidWatch begins a switch to a version and returns in the middle of its watch,
+// MidWatch begins a transaction to a version and returns in the middle of its watch,
 // which does not end by itself.
 func (s *Scene) MidWatch(v string) (update *host.Process) {
 	s.T.Helper()
@@ -52,17 +52,17 @@ func (s *Scene) MidWatch(v string) (update *host.Process) {
 	return update
 }
 
-// Pauses makes a switch that has to go on later stand still where it is.
+// Pauses makes a transaction that has to go on later stand still where it is.
 func (s *Scene) Pauses() (goOn func()) {
 	s.T.Helper()
 	s.Must("systemctl", "kill", "--signal=STOP", SwitchUnits)
 	if s.Phase() == "" {
-		s.T.Fatal("the switch was over before it could be made to pause: the test shows nothing")
+		s.T.Fatal("the transaction was over before it could be made to pause: the test shows nothing")
 	}
 	return func() { s.Must("systemctl", "kill", "--signal=CONT", SwitchUnits) }
 }
 
-// KilledInMidWatch begins an update and kills the switch while it watches the
+// KilledInMidWatch begins an update and kills the transaction while it watches the
 // version.
 func (s *Scene) KilledInMidWatch(v string) {
 	s.T.Helper()
@@ -73,11 +73,11 @@ func (s *Scene) KilledInMidWatch(v string) {
 		s.T.Fatal(err)
 	}
 	if r.Code != 1 || !strings.Contains(r.Stderr, "this was cut off: ") || !strings.Contains(r.Stderr, "was killed by SIGKILL") {
-		s.T.Errorf("exit code %d; want 1, and that the switch was killed:\n%s", r.Code, r.Stderr)
+		s.T.Errorf("exit code %d; want 1, and that the transaction was killed:\n%s", r.Code, r.Stderr)
 	}
 }
 
-// Phase is how far an open switch has come, "" if none is open.
+// Phase is how far an open transaction has come, "" if none is open.
 func (s *Scene) Phase() string {
 	s.T.Helper()
 	data, err := s.ReadFile(Store + "/journal.json")
@@ -97,13 +97,13 @@ func (s *Scene) Reaches(update *host.Process, phase string) {
 	for s.Phase() != phase {
 		select {
 		case <-update.Done():
-			s.T.Fatalf("the switch ended without the phase %s", phase)
+			s.T.Fatalf("the transaction ended without the phase %s", phase)
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// Signals sends a signal to the switch from outside of the host. That takes no
+// Signals sends a signal to the transaction from outside of the host. That takes no
 // time: beginning a systemctl may take longer than a phase lasts.
 func (s *Scene) Signals(signal syscall.Signal) {
 	s.T.Helper()
@@ -124,18 +124,18 @@ func (s *Scene) Signals(signal syscall.Signal) {
 		}
 	}
 	if sent == 0 {
-		s.T.Fatal("no switch is at work")
+		s.T.Fatal("no transaction is at work")
 	}
 }
 
 // Heavy makes the agent's database so large that what copies it, at the beginning
-// of a switch and in an undoing, takes long enough to be seen.
+// of a transaction and in an undoing, takes long enough to be seen.
 func (s *Scene) Heavy() {
 	s.T.Helper()
 	s.Must("sqlite3", "-cmd", ".timeout 10000", LiveFile, "CREATE TABLE other (data BLOB); INSERT INTO other VALUES (zeroblob(100000000))")
 }
 
-// EditJournal changes the record of the open switch.
+// EditJournal changes the record of the open transaction.
 func (s *Scene) EditJournal(edit func(j map[string]any)) {
 	s.T.Helper()
 	var j map[string]any
@@ -152,7 +152,7 @@ func (s *Scene) EditJournal(edit func(j map[string]any)) {
 	}
 }
 
-// Closed waits until no transaction is open and no switch runs.
+// Closed waits until no transaction is open and no unit is at work on one.
 func (s *Scene) Closed() {
 	s.T.Helper()
 	host.Wait(s.T, Patience, func() error {
@@ -161,7 +161,7 @@ func (s *Scene) Closed() {
 		}
 		running := s.Must("systemctl", "list-units", "--plain", "--no-legend", "--state=running", "teleport-update-switch-*")
 		if running != "" {
-			return fmt.Errorf("a switch is still at work: %s", running)
+			return fmt.Errorf("a transaction is still at work: %s", running)
 		}
 		return nil
 	})

@@ -63,14 +63,14 @@ func Bare(t *testing.T, o host.Options) *Scene {
 	s.Write("/etc/teleport.yaml", "teleport:\n  diag_addr: 127.0.0.1:3000\n")
 	// Ticks come when the test says so: see Tick.
 	s.Write("/etc/systemd/system/teleport-update.timer.d/50-never.conf", "[Timer]\nOnCalendar=\nOnCalendar=2099-01-01\n")
-	// A switch that is killed stays open until the test says so: see RecoversKilled.
+	// A transaction that is killed stays open until the test says so: see RecoversKilled.
 	s.Write(noRecovery, "[Service]\nExecStopPost=\n")
 	return s
 }
 
 const noRecovery = "/etc/systemd/system/teleport-update-switch-.service.d/50-no-recovery.conf"
 
-// RecoversKilled has systemd recover a switch that is killed, as on any host.
+// RecoversKilled has systemd recover a transaction that is killed, as on any host.
 func (s *Scene) RecoversKilled() {
 	s.T.Helper()
 	s.Must("rm", noRecovery)

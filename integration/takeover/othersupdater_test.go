@@ -156,7 +156,7 @@ func TestAFailedReplacementLeavesTheOtherUpdaterAsItWas(t *testing.T) {
 	s.othersManage()
 }
 
-// One that comes to a host of ours goes without a switch: the version is the wanted one.
+// One that comes to a host of ours goes without a transaction: the version is the wanted one.
 func TestAnUpdaterThatComesLaterIsReplacedWithoutASwitch(t *testing.T) {
 	s := &scene{scenes.Bare(t, host.Options{})}
 	s.Path = second

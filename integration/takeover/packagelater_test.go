@@ -55,7 +55,7 @@ func TestAPackageThatComesLaterIsRememberedUntilItIsGone(t *testing.T) {
 		}
 	}
 
-	// The take-over is a switch that begins with the version proven.
+	// The take-over is a transaction that begins with the version proven.
 	comes()
 	s.KilledBefore("kept-0", "enable")
 	if got := s.Phase(); got != "proven" {

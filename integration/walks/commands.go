@@ -19,9 +19,9 @@ const (
 type attempt struct {
 	*Model
 	out *Outside
-	// trail are the states that a cut could leave while no switch is open.
+	// trail are the states that a cut could leave while no transaction is open.
 	trail []*Model
-	// undone and done are how switches that were cut off can end.
+	// undone and done are how transactions that were cut off can end.
 	undone, done []*Model
 }
 

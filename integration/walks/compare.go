@@ -27,7 +27,7 @@ func (h *machine) compare(m *Model, out *Outside, r installer.Report) (diffs []s
 	d.config()
 	d.status(out, r)
 	if !m.Touched {
-		d.remains()
+		d.leftovers()
 	}
 	return d.list, d.err
 }
@@ -77,7 +77,7 @@ func (d *differences) links() {
 	for _, e := range entries {
 		path := filepath.Join(d.h.links(), e.Name())
 		if temporary(e.Name()) {
-			continue // see remains
+			continue // see leftovers
 		}
 		if e.Type()&fs.ModeSymlink != 0 {
 			target, _ := os.Readlink(path)
@@ -273,8 +273,8 @@ func deref(r *Release) Release {
 	return *r
 }
 
-// remains are what no command may leave behind.
-func (d *differences) remains() {
+// leftovers are what no command may leave behind.
+func (d *differences) leftovers() {
 	if _, err := os.Stat(d.h.versions()); errors.Is(err, fs.ErrNotExist) {
 		return
 	}

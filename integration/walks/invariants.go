@@ -71,7 +71,7 @@ func (w *walk) untouched(before map[string]string) (string, error) {
 // newest is a version that no walk knows, but its end.
 var newest = Release{Version: "3.0.0", Edition: version.OSS}
 
-// wayBack checks the invariants of RFD 0169 §Downgrades after a switch: what was
+// wayBack checks the invariants of RFD 0169 §Downgrades after a transaction: what was
 // just done can be reversed exactly.
 func (w *walk) wayBack(ctx context.Context, c Command, was *Model) (string, error) {
 	m := w.may[0]
@@ -89,7 +89,7 @@ func (w *walk) wayBack(ctx context.Context, c Command, was *Model) (string, erro
 		want = "none to back up"
 	}
 	if r.code != 0 || !strings.Contains(r.stdout, want) {
-		return fmt.Sprintf("the switch from %s to %s cannot be reversed exactly: exit code %d\n%s%s", was.Active, m.Active, r.code, r.stdout, r.stderr), nil
+		return fmt.Sprintf("the transaction from %s to %s cannot be reversed exactly: exit code %d\n%s%s", was.Active, m.Active, r.code, r.stdout, r.stderr), nil
 	}
 	return "", nil
 }

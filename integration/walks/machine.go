@@ -115,7 +115,7 @@ func (h *machine) run(ctx context.Context, scheduled bool, at int, args ...strin
 	return result{code: t.ExitCode, killed: killed, stdout: string(t.Stdout), stderr: string(t.Stderr)}, err
 }
 
-// phase is how far an open switch came; empty if none is open.
+// phase is how far an open transaction came; empty if none is open.
 func (h *machine) phase() (string, error) {
 	data, err := os.ReadFile(h.journal())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -83,7 +83,7 @@ type Failed struct {
 	Next     time.Duration // on the model's clock
 }
 
-// Interrupted counts how often a switch to a release was cut off.
+// Interrupted counts how often a transaction to a release was cut off.
 type Interrupted struct {
 	Release Release
 	Count   int
@@ -127,7 +127,7 @@ type Model struct {
 	UnitEdited bool
 
 	// Touched: a command was cut off since the last one that ended, so there may
-	// be remains.
+	// be leftovers.
 	Touched bool
 	// Removing: the removal of a version was perhaps cut off; what is left of it
 	// goes with the next version.

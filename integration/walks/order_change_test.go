@@ -131,7 +131,7 @@ func TestOrderOfTheUpdatersOwnLink(t *testing.T) {
 		"put original/before.json", "configuration", "link teleport-update", "journal removed")
 }
 
-// What stands in the way of a switch before its journal is open is told by status,
+// What stands in the way of a transaction before its journal is open is told by status,
 // too, and not only by the command that nobody may have watched.
 func TestOrderOfASwitchThatCannotBegin(t *testing.T) {
 	// The updater's own link is the last that is made, long after the agent's.

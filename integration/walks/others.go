@@ -22,14 +22,14 @@ type action struct {
 	do func(*walk) (undo func() error, err error)
 	// with says which commands it may meet: with others its undoing would itself do harm.
 	with func(Command) bool
-	// open: it needs a switch that was cut off; closed: it needs that there is none, for
+	// open: it needs a transaction that was cut off; closed: it needs that there is none, for
 	// nobody knows which database such a one has kept.
 	open, closed bool
 	// held: the updater waits for a while until it is over.
 	held bool
 	// hides: the active version is not known for one.
 	hides bool
-	// blames: a switch that it stops counts as a failure of the version.
+	// blames: a transaction that it stops counts as a failure of the version.
 	blames bool
 	// seen is what a command may take the host for as long as it is in force, and back what
 	// undoing it makes of a state that came of that.
@@ -159,7 +159,7 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 				ends = slices.Concat(ends, a.failures(c), []*Model{end})
 			}
 			if w.open {
-				ends = append(ends, one.clone()) // the switch that was open before
+				ends = append(ends, one.clone()) // the transaction that was open before
 			}
 			for _, e := range ends {
 				next = append(next, e)
@@ -201,7 +201,7 @@ func (m *Model) withBackup(r Release, b *Backup) *Model {
 	return c
 }
 
-// earlierBackup is what the active version has from a switch that was undone; a version that
+// earlierBackup is what the active version has from a transaction that was undone; a version that
 // is left without a database keeps it.
 func (w *walk) earlierBackup(m *Model) *Backup {
 	dir := filepath.Join(w.folder(m.Active), "backup")
@@ -215,7 +215,7 @@ func (w *walk) earlierBackup(m *Model) *Backup {
 	return &Backup{Database: got}
 }
 
-// unnoted are the states of a switch that was cut off and whose journal cannot be read:
+// unnoted are the states of a transaction that was cut off and whose journal cannot be read:
 // nothing counts it, and status asks to look at the agent.
 func (w *walk) unnoted() (all []*Model) {
 	add := func(m *Model) {

@@ -91,7 +91,7 @@ func withFiles() (all []action) {
 			config.with = reads
 		}
 		if !h.same {
-			// An old journal that comes back after another switch would undo that.
+			// An old journal that comes back after another transaction would undo that.
 			journal.with = func(c Command) bool { return c.Name == "recover" || c.Name == "verify" }
 		}
 		all = append(all, config, journal, action{

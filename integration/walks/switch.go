@@ -9,7 +9,7 @@ import (
 // newSpec is the part of the configuration that is committed with a version.
 type newSpec struct{ enabled, pinned bool }
 
-// databasePlan is what a switch does with the database.
+// databasePlan is what a transaction does with the database.
 type databasePlan struct {
 	backUp  bool
 	outdate bool // the backup of the version that is left would miss rows
@@ -123,7 +123,7 @@ func (a *attempt) fail(b Build) {
 	a.Failed, a.Interrupted = &f, nil
 }
 
-// commit is the switch itself. Cut off, it is undone or done, nothing between.
+// commit is the transaction itself. Cut off, it is undone or done, nothing between.
 func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	p, _ := a.plan(to, c)
 	a.undo(to)
@@ -161,7 +161,7 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 	a.done = append(a.done, a.clone())
 }
 
-// undo notes the state in which a switch to a version ends that is cut off.
+// undo notes the state in which a transaction to a version ends that is cut off.
 func (a *attempt) undo(to Release) {
 	u := &attempt{Model: a.clone(), out: a.out}
 	build := u.Trees[to].Build

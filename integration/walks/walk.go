@@ -21,8 +21,8 @@ type Violation struct {
 
 // Tally counts what walks did.
 type Tally struct {
-	Commands, Succeeded, Kills, Others, Switches, Restores int
-	Done                                                   map[Other]int // how often somebody else did it
+	Commands, Succeeded, Kills, Others, Transactions, Restores int
+	Done                                                       map[Other]int // how often somebody else did it
 }
 
 func (t *Tally) done(o Other) {
@@ -81,7 +81,7 @@ type walk struct {
 	tally *Tally
 	out   Outside
 	may   []*Model
-	open  bool   // a switch was cut off, and nothing has closed it yet
+	open  bool   // a transaction was cut off, and nothing has closed it yet
 	note  string // what became of the step, for the log
 	// What somebody who took files of the database away left of it, for a while and at last.
 	during, left *Database
@@ -248,7 +248,7 @@ func (w *walk) command(ctx context.Context, c Command, killAt int) (string, erro
 
 func (w *walk) count(before, after *Model) {
 	if before.Active != after.Active {
-		w.tally.Switches++
+		w.tally.Transactions++
 		if t := before.tree(after.Active); t != nil && t.Backup != nil && after.Database == t.Backup.Database {
 			w.tally.Restores++
 		}
@@ -278,7 +278,7 @@ func (w *walk) cut(ctx context.Context, c Command, r result) (string, error) {
 		}
 	}
 	if len(next) == 0 {
-		return fmt.Sprintf("a switch is open, phase %s, that nothing asked for\n%s", phase, r.stderr), nil
+		return fmt.Sprintf("a transaction is open, phase %s, that nothing asked for\n%s", phase, r.stderr), nil
 	}
 	for _, m := range next {
 		m.Touched, m.Removing = true, true

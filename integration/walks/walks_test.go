@@ -74,7 +74,7 @@ func TestRandomWalksKeepThePromise(t *testing.T) {
 		}
 	})
 	t.Logf("random walks: %d (%d commands, %d of them with exit code 0; %d kills, %d with others at work, %d changes of version, %d databases restored), violations: %d",
-		walks, sum.Commands, sum.Succeeded, sum.Kills, sum.Others, sum.Switches, sum.Restores, violations)
+		walks, sum.Commands, sum.Succeeded, sum.Kills, sum.Others, sum.Transactions, sum.Restores, violations)
 	t.Log(sum.actions())
 	if walks >= 40 && (sum.Kills == 0 || sum.Others == 0 || sum.Restores == 0 || sum.Succeeded < sum.Commands/3) {
 		t.Errorf("these walks show little: %+v", sum)
@@ -86,7 +86,7 @@ func (t *Tally) add(u Tally) {
 	t.Succeeded += u.Succeeded
 	t.Kills += u.Kills
 	t.Others += u.Others
-	t.Switches += u.Switches
+	t.Transactions += u.Transactions
 	t.Restores += u.Restores
 	if t.Done == nil {
 		t.Done = map[Other]int{}
