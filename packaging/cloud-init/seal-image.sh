@@ -81,7 +81,7 @@ done
 programs=$(sed -n "s/^ *programs_dir: *[\"']*\([^\"']*\).*/\1/p" "$root/var/lib/teleport/versions/updates.yaml" 2>/dev/null || :)
 programs=${programs:-/opt/teleport-update}
 stays_inside "$programs"
-[ ! -e "$root/var/lib/teleport/versions/journal.json" ] || fail "a switch of the agent's version was cut off: run \"teleport-update recover\" in the image"
+[ ! -e "$root/var/lib/teleport/versions/journal.json" ] || fail "a change of the agent's version was cut off: run \"teleport-update recover\" in the image"
 
 # Empty, not "uninitialized": the latter is a first boot to systemd, which would
 # then enable every unit that the distribution's presets do not exclude.
