@@ -86,7 +86,7 @@ const (
 	anewLimit = 2
 )
 
-// judge decides whether an agent holds, one sample after the other. It watches
+// judge decides whether an agent is healthy, one sample after the other. It watches
 // one process, the subject: after a restart the main process, after a reload the
 // one that takes over from the old one.
 type judge struct {

@@ -1,4 +1,4 @@
-// Package health tells whether a version of the agent holds.
+// Package health tells whether a version of the agent is healthy.
 //
 // What a job of systemd reports says nothing about that: a service that dies at
 // once has been started successfully as far as its job is concerned. So the unit,
@@ -19,14 +19,14 @@ import (
 	"teleport-update/systemd"
 )
 
-// Watch says what has to hold, and for how long.
+// Watch says what has to be so, and for how long.
 type Watch struct {
 	Unit string // "teleport.service"
 	// Dir is the version's folder, …/versions/15.1.1: what the agent executes has
 	// to be inside. Empty: whatever it executes will do, where an agent that is
 	// not of any version's folder is put back.
 	Dir string
-	// Window is how long the agent has to hold. Zero: 30 s or MinWindow, whichever
+	// Window is how long the agent has to be healthy. Zero: 30 s or MinWindow, whichever
 	// is longer. A shorter one may end before a failure can show. Time in which the
 	// host stood still, so that nobody could look, does not count.
 	Window time.Duration
@@ -54,7 +54,7 @@ type Glance struct {
 // tellEvery is how often Tell is called.
 const tellEvery = 500 * time.Millisecond
 
-// Outcome is how an agent came to hold.
+// Outcome is how an agent became healthy.
 type Outcome struct {
 	// Restarted: it was restarted, by demand or because a reload had no effect.
 	Restarted bool
@@ -130,7 +130,7 @@ const (
 )
 
 // Prove brings the agent to run, and watches it: each is one call, because the
-// watch listens before the job is asked for. The error is nil if the agent held:
+// watch listens before the job is asked for. The error is nil if the agent was healthy:
 // through the whole window the unit was running, its main process stayed the same
 // and executed from Dir, and systemd did not have to restart it. Exiting with 0 is
 // a failure too.
@@ -196,5 +196,5 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 	return p, nil
 }
 
-// DefaultWindow is how long an agent has to hold where nobody said how long.
+// DefaultWindow is how long an agent has to be healthy where nobody said how long.
 func DefaultWindow(u systemd.Unit) time.Duration { return max(defaultWindow, MinWindow(u)) }

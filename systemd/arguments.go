@@ -8,7 +8,7 @@ import (
 // An Argument of the agent's command line, as in "--config /etc/teleport.yaml".
 type Argument struct {
 	Name  string   // long where there is a long one
-	Value string   // empty for a switch
+	Value string   // empty for a flag without one
 	Words []string // as they stand in the command
 }
 

@@ -28,7 +28,7 @@ func TestOurUnitsKeepTheirForm(t *testing.T) {
 	}
 }
 
-// Packages look for switches by the name of their units, and an older updater removes
+// Packages look for transactions by the name of their units, and an older updater removes
 // what a newer one left of them.
 func TestThePrefixOfTransientUnitsKeepsItsForm(t *testing.T) {
 	if transientPrefix != "teleport-update-switch-" {

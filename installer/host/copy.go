@@ -19,7 +19,7 @@ import (
 
 // The fixed copy is what the timer and the recovery run where no package brought the
 // updater. It is the rescuer, so it is no program that has yet to show that it can make
-// a switch: see PromoteCopy. The one that it was before stays beside it.
+// a transaction: see PromoteCopy. The one that it was before stays beside it.
 
 // FormerUpdater is the fixed copy of before the present one.
 func (h *Host) FormerUpdater() string { return h.Paths.Updater() + ".before" }
@@ -34,7 +34,7 @@ func (h *Host) hasCopy() bool {
 	return ok && u.Ours
 }
 
-// PromoteCopy makes the running program the fixed copy, once it has finished a switch or
+// PromoteCopy makes the running program the fixed copy, once it has finished a transaction or
 // a person installs it, and keeps the one that was the copy before. One that is older
 // than the copy is left where it is; so is a host whose updater is a package's.
 func (h *Host) PromoteCopy(ctx context.Context) error {

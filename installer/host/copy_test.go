@@ -13,7 +13,7 @@ func (noTimer) StartTimer(context.Context, string, bool) error { return nil }
 func (noTimer) StopTimer(context.Context, string) error        { return nil }
 func (noTimer) DaemonReload(context.Context) error             { return nil }
 
-// The rescuer must not be a program that has yet to show that it can make a switch.
+// The rescuer must not be a program that has yet to show that it can make a transaction.
 func TestTheRescuerStaysUntilTheNextOneHasFinishedASwitch(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("what root trusts is root's")
@@ -55,7 +55,7 @@ func TestTheRescuerStaysUntilTheNextOneHasFinishedASwitch(t *testing.T) {
 	}
 	is(h.Paths.Updater(), second)
 	is(h.FormerUpdater(), first)
-	if err := h.PromoteCopy(t.Context()); err != nil { // the next switch of the same one
+	if err := h.PromoteCopy(t.Context()); err != nil { // the next transaction of the same one
 		t.Fatal(err)
 	}
 	is(h.FormerUpdater(), first)

@@ -57,7 +57,7 @@ func TestWhatStoodThereIsKnownForAsLongAsANameIsOurs(t *testing.T) {
 	}
 	has("after the first enable")
 
-	// Of what a later switch changes, a name that was ours stays as it was, and a
+	// Of what a later transaction changes, a name that was ours stays as it was, and a
 	// link of ours is nothing that stood there before.
 	later := []state.LinkChange{
 		change("tsh", state.Before{Saved: "tsh-2"}), change("tctl", state.Before{Link: filepath.Join(i.Paths.Versions(), "1.0.0/bin/tctl")}),
@@ -69,7 +69,7 @@ func TestWhatStoodThereIsKnownForAsLongAsANameIsOurs(t *testing.T) {
 		}
 	}
 	want[path("teleport")] = state.Before{}
-	has("after a later switch")
+	has("after a later transaction")
 
 	if err := i.Disclaim(tree); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 )
 
 // Agent is the agent of this host, as far as transactions have to do with it: to
-// look at it, to change it, to prove that it holds. It is real where systemd runs,
+// look at it, to change it, to prove that it is healthy. It is real where systemd runs,
 // absent where there is none, and unreachable where systemd does not answer.
 type Agent interface {
 	looker
@@ -55,7 +55,7 @@ type prover interface {
 	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
 }
 
-// starter brings the agent to run where nothing hangs on whether it holds.
+// starter brings the agent to run where nothing hangs on whether it is healthy.
 type starter interface {
 	Start(ctx context.Context) error
 	Restart(ctx context.Context) error

@@ -9,7 +9,7 @@ import (
 	"teleport-update/installer/state"
 )
 
-// bringBack sees the old version run, where it ran before, and watches it hold.
+// bringBack sees the old version run, where it ran before, and watches whether it is healthy.
 // After an undoing that failed, and that the next run begins again, it only sees
 // that some agent runs: some agent beats none, as it does at boot.
 func (u *undoing) bringBack(ctx context.Context) error {

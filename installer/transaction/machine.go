@@ -7,7 +7,7 @@
 // unit and its database; once the new version is proven, it says how to finish.
 // Whoever takes the update lock first closes a journal it finds (see Open).
 //
-// A version is proven when the agent held for the health window. What is not
+// A version is proven when the agent was healthy for the health window. What is not
 // proven is undone, and remembered, so that the timer does not try it again at
 // once.
 //
@@ -216,7 +216,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 }
 
 // Retain removes what nothing needs any more; the version that failed last stays for
-// its next attempt. Failing to is a warning: it must not make a transaction that held
+// its next attempt. Failing to is a warning: it must not make a transaction that succeeded
 // look like one that did not.
 func (m *Machine) Retain(c state.Config) { m.retain(m.Needed(c)) }
 

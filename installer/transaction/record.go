@@ -217,7 +217,7 @@ func (r *record) noteOldStopped() error {
 	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
 }
 
-// noteOldFails says that the old version, put back, does not hold, and why.
+// noteOldFails says that the old version, put back, is not healthy, and why.
 func (r *record) noteOldFails(reason string) error {
 	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.OldFails = reason })
 }
