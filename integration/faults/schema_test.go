@@ -95,9 +95,9 @@ func listRescues(t *testing.T, stage *Stage) ([]double, error) {
 		return nil, err
 	}
 	var rescues []double
-	for i, first := range thin(pointsOf(calls), tries(60, 20)) {
+	for i, first := range thin(pointsOf(calls), tries(40, 20)) {
 		rescues = append(rescues, double{first: first, boot: i%2 == 0})
-		if i%tries(2, 5) != 1 {
+		if i%tries(4, 5) != 1 {
 			continue
 		}
 		d := double{first: first}
@@ -111,7 +111,7 @@ func listRescues(t *testing.T, stage *Stage) ([]double, error) {
 			return nil, err
 		}
 		points := pointsOf(calls)
-		for _, d.second = range append(thin(points, tries(10, 3)), points[max(0, len(points)-8)]) {
+		for _, d.second = range append(thin(points, tries(6, 3)), points[max(0, len(points)-8)]) {
 			rescues = append(rescues, d)
 		}
 	}
