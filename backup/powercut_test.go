@@ -88,9 +88,10 @@ func TestARestoreSurvivesAPowerCutAndABrokenOneIsAllOldOrAllNew(t *testing.T) {
 }
 
 // A boot may give the disk of the agent's data another device number: its folder is
-// known all the same, by the file system, or by the tables of the database.
+// known all the same, by the file system: a database whose restore was cut off cannot be read
+// by then. Its tables tell of others.
 func TestTheSameDiskIsKnownUnderAnotherDeviceNumberAfterAPowerCut(t *testing.T) {
-	for kind, byNumber := range map[powercut.Kind]bool{powercut.Ext4: true, powercut.XFS: false} {
+	for _, kind := range []powercut.Kind{powercut.Ext4, powercut.XFS} {
 		t.Run(string(kind), func(t *testing.T) {
 			powercut.Require(t, noPowerCuts)
 			powercut.Require(t, powercut.Available(kind, powercut.Ext4))
@@ -123,8 +124,8 @@ func TestTheSameDiskIsKnownUnderAnotherDeviceNumberAfterAPowerCut(t *testing.T) 
 			if before.Device == after.Device {
 				t.Fatalf("the device has the same number, %d: this test shows nothing", after.Device)
 			}
-			if got := after.Same(before); got != byNumber {
-				t.Errorf("%+v is %+v: %v; want %v", after, before, got, byNumber)
+			if !after.Same(before) || after.Differs(before) {
+				t.Errorf("%+v is not known as %+v", after, before)
 			}
 			if known, err := db.DescendsFrom(t.Context(), h.dir); known != SameTables || err != nil {
 				t.Errorf("its database is not known: %v", err)

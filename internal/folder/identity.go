@@ -3,6 +3,7 @@ package folder
 import (
 	"fmt"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -15,9 +16,9 @@ type ID struct {
 	Boot   string `json:"boot"`
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
-	// FileSystem is the kernel's number of the file system (f_fsid of statfs(2)), in
-	// hexadecimal. Many file systems keep it for good (ext4, btrfs), some make it from
-	// the device number (XFS), and some have none.
+	// FileSystem tells the file system from others for good, in hexadecimal: the kernel's
+	// number of it (f_fsid of statfs(2)), and the UUID of XFS, which makes that number from
+	// the device. Some have none.
 	FileSystem string `json:"file_system,omitempty"`
 	// Mount is where the file system is mounted; empty where the kernel does not say.
 	Mount string `json:"mount,omitempty"`
@@ -49,9 +50,25 @@ func (f *Folder) ID(boot string) (ID, error) {
 	if err != nil {
 		return ID{}, &os.PathError{Op: "statfs", Path: f.path, Err: err}
 	}
-	if v := system.Fsid.Val; v != [2]int32{} {
+	if uuid, ok := xfsUUID(int(f.dir.Fd()), int64(system.Type)); ok {
+		id.FileSystem = uuid
+	} else if v := system.Fsid.Val; v != [2]int32{} {
 		id.FileSystem = fmt.Sprintf("%08x%08x", uint32(v[0]), uint32(v[1]))
 	}
 	id.Mount, err = procfs.Host().MountOf(f.dir)
 	return id, err
+}
+
+// xfsUUID asks for the UUID of an XFS, as its programs do (ioctl_xfs_fsgeometry(2)).
+func xfsUUID(fd int, kind int64) (string, bool) {
+	const (
+		magic    = 0x58465342
+		geometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1, see xfs_fs.h
+	)
+	var geom [112]byte // struct xfs_fsop_geom_v1, with the UUID at 64
+	if kind != magic {
+		return "", false
+	}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), geometry, uintptr(unsafe.Pointer(&geom)))
+	return fmt.Sprintf("%x", geom[64:80]), errno == 0
 }
