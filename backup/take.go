@@ -207,6 +207,6 @@ func prepareDir(dir string) (destination, error) {
 // undo takes back a folder that was made for nothing.
 func (f destination) undo() {
 	if f.made {
-		os.Remove(f.path) // only when empty
+		_ = durable.RemoveEmpty(f.path)
 	}
 }

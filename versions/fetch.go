@@ -288,16 +288,14 @@ func (f *Fetcher) clean(dir, digest string) {
 	if err != nil {
 		return
 	}
+	leftovers := f.Store.stagedPrograms()
 	for _, e := range entries {
-		if strings.TrimSuffix(e.Name(), filepath.Ext(e.Name())) == digest {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			f.Log.Debug("cannot remove a leftover of a download", "error", err)
+		if strings.TrimSuffix(e.Name(), filepath.Ext(e.Name())) != digest {
+			leftovers = append(leftovers, filepath.Join(dir, e.Name()))
 		}
 	}
-	for _, path := range f.Store.stagedPrograms() {
-		if err := os.RemoveAll(path); err != nil {
+	for _, path := range leftovers {
+		if err := durable.RemoveTemp(path); err != nil {
 			f.Log.Debug("cannot remove a leftover of a download", "error", err)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"teleport-update/internal/durable"
 	"teleport-update/internal/space"
 	"teleport-update/internal/trust"
@@ -60,16 +58,16 @@ func (s *Store) makePrograms() error {
 
 // remove takes away what is left of the folders. If it cannot, the next fetch does.
 func (at staging) remove() {
-	_ = os.RemoveAll(at.record)
+	_ = durable.RemoveTemp(at.record)
 	if at.programs != at.record && at.programs != "" {
-		_ = os.RemoveAll(at.programs)
+		_ = durable.RemoveTemp(at.programs)
 		removeEmpty(filepath.Dir(at.programs))
 	}
 }
 
 // removeEmpty takes away the folder of programs where nothing is in it: a host that has
 // no version is as it was before the first one. A link is an administrator's, and stays.
-func removeEmpty(programs string) { _ = unix.Rmdir(programs) }
+func removeEmpty(programs string) { _ = durable.RemoveEmpty(programs) }
 
 // HasStaging reports whether there are trees and downloads that a fetch has only
 // while it is at work, or leaves when it is cut off.
@@ -80,7 +78,7 @@ func (s *Store) HasStaging() bool { return len(s.staging()) > 0 }
 func (s *Store) CleanStaging() error {
 	var errs []error
 	for _, path := range s.staging() {
-		errs = append(errs, os.RemoveAll(path))
+		errs = append(errs, durable.RemoveTemp(path))
 	}
 	return errors.Join(errs...)
 }

@@ -82,7 +82,7 @@ func (h *Host) copyTo(path string) error {
 		return err
 	}
 	if err := durable.CopyFile(path, from, 0o755); err != nil {
-		_ = os.Remove(filepath.Dir(path)) // where it was made for the copy
+		_ = durable.RemoveEmpty(filepath.Dir(path)) // where it was made for the copy
 		return err
 	}
 	return nil

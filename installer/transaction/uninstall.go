@@ -3,7 +3,6 @@ package transaction
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -121,7 +120,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 		return fmt.Errorf("remove the version store: %w; run the command again", err)
 	}
 	// Empty where no agent ever ran; anything in it is the agent's.
-	_ = os.Remove(t.Paths.DataDir)
+	_ = durable.RemoveEmpty(t.Paths.DataDir)
 	t.Log.Info("the updater is uninstalled", "agent_kept", t.keepsAgent())
 	return nil
 }

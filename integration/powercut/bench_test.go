@@ -184,7 +184,7 @@ func (b *bench) judge(t *testing.T) (problems []string, err error) {
 	}{
 		{"the boot", func() []string { return []string{"recover", "--boot"} }, b.bootable, b.bootable},
 		{"the recovery", func() []string { return []string{"recover"} }, recovered, recovered},
-		{"the next run", b.next, b.converged, b.lasting},
+		{"the next run", b.next, b.converged, b.converged},
 	} {
 		found, err := b.run(t, s.args()...)
 		if err != nil {
@@ -199,19 +199,11 @@ func (b *bench) judge(t *testing.T) (problems []string, err error) {
 	return problems, nil
 }
 
-// converged is Converged, but for leftovers of downloads: the removal of a file
-// there is not worth a sync, so a cut may bring it back until the next download.
+// converged is Converged, but for kept downloads: the removal of one is not worth a
+// sync, so a cut may bring it back until the next download.
 func (b *bench) converged() []string {
 	return slices.DeleteFunc(b.Converged(), func(p string) bool {
-		return strings.Contains(p, "versions/partial/")
-	})
-}
-
-// lasting is converged after one more cut, which may bring back temporary files
-// that were removed: the run after that removes them again.
-func (b *bench) lasting() []string {
-	return slices.DeleteFunc(b.converged(), func(p string) bool {
-		return strings.Contains(p, "/.tmp-") || strings.Contains(p, " .tmp-")
+		return strings.Contains(p, "versions/partial/") && !strings.Contains(p, "/.staging-")
 	})
 }
 

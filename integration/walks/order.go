@@ -186,8 +186,11 @@ func (r *recorder) touch(path string, c trace.Call) {
 
 // named notes a folder in which a name came or went.
 func (r *recorder) named(path string, c trace.Call) {
-	// An empty folder that outlives an uninstall does no harm.
-	if !r.unsynced(path) && path != r.h.data() && path != r.h.programs() && !durable.IsTemp(filepath.Base(path)) && !strings.HasPrefix(filepath.Base(path), ".staging-") {
+	// A name that stands for nothing whole may be lost, and may not come back: nobody
+	// may be left to remove it.
+	base := filepath.Base(path)
+	goes := strings.HasPrefix(c.Name, "unlink")
+	if !r.unsynced(path) && (goes || !durable.IsTemp(base) && !strings.HasPrefix(base, ".staging-")) {
 		r.dirty[filepath.Dir(path)] = c.Name + " of " + filepath.Base(path)
 	}
 }

@@ -151,7 +151,7 @@ func Remove(path string) error {
 
 // RemoveAll removes path and all it holds. The name goes first, in one durable
 // rename to a temporary one, so that a crash in the middle never leaves half a
-// tree under a name that means a whole one.
+// tree under a name that means a whole one. A power cut after it brings nothing back.
 func RemoveAll(path string) error {
 	temp := tempName(path)
 	if err := os.Rename(path, temp); err != nil {
@@ -163,7 +163,33 @@ func RemoveAll(path string) error {
 	if err := SyncDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return os.RemoveAll(temp)
+	return RemoveTemp(temp)
+}
+
+// RemoveTemp removes a file, or a tree, whose name stands for nothing whole: it may go
+// in any order. A power cut after it does not bring it back, for whoever removes it may
+// be the last who knows that it is nobody's. One that is not there is fine.
+func RemoveTemp(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// RemoveEmpty removes a folder that has nothing in it, durably. One that has, and a
+// link, stay; neither is an error, nor is one that is not there.
+func RemoveEmpty(dir string) error {
+	err := unix.Rmdir(dir)
+	switch {
+	case err == nil:
+		return SyncDir(filepath.Dir(dir))
+	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENOENT):
+		return nil
+	}
+	return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 }
 
 // Rename moves a file or tree to a new name that must not exist yet, and syncs
@@ -269,7 +295,7 @@ func cleanTemp(dir string, which func(fs.DirEntry) bool) error {
 	}
 	for _, e := range entries {
 		if IsTemp(e.Name()) && which(e) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			if err := RemoveTemp(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}

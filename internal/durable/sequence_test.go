@@ -67,9 +67,21 @@ var sequences = map[string]struct {
 		func() error { return Remove("missing") },
 		[]string{"unlinkat missing", "fsync ."},
 	},
-	"RemoveAll takes the name away for good before anything in the tree": {
+	"RemoveAll takes the name away for good before anything in the tree, and that for good, too": {
 		func() error { return RemoveAll("t") },
-		[]string{"rename t .tmp-t", "fsync .", "unlinkat .tmp-t", "unlinkat .tmp-t/file", "unlinkat .tmp-t"},
+		[]string{"rename t .tmp-t", "fsync .", "unlinkat .tmp-t", "unlinkat .tmp-t/file", "unlinkat .tmp-t", "fsync ."},
+	},
+	"RemoveTemp syncs the folder after": {
+		func() error { return RemoveTemp("t") },
+		[]string{"unlinkat t", "unlinkat t/file", "unlinkat t", "fsync ."},
+	},
+	"RemoveEmpty syncs the folder that it was in": {
+		func() error { return RemoveEmpty("d") },
+		[]string{"unlinkat d", "fsync ."},
+	},
+	"RemoveEmpty of what is not empty changes nothing": {
+		func() error { return RemoveEmpty("t") },
+		[]string{"unlinkat t"},
 	},
 	"Rename syncs the new folder before the old one": {
 		func() error { return Rename("t", "d/new") },
