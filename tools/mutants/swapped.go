@@ -94,7 +94,7 @@ var pairs = []pair{
 	{"internal/durable/durable.go", "replace", "Sync", "Rename"},
 	{"internal/durable/durable.go", "replace", "Rename", "SyncDir"},
 	{"internal/durable/durable.go", "Remove", "UnlinkNoSync", "SyncDir"},
-	{"internal/durable/durable.go", "RemoveAll", "SyncDir", "RemoveAll"},
+	{"internal/durable/durable.go", "RemoveAll", "SyncDir", "RemoveTemp"},
 	{"internal/durable/clone.go", "LinkFiles", "Link", "SyncDir:to"},
 
 	// A unit is enabled once its file is there, and disabled before that goes.
