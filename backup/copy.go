@@ -233,7 +233,7 @@ func examine(ctx context.Context, f *os.File) (problems, crc string, err error) 
 	var wait sync.WaitGroup
 	var sumErr error
 	wait.Go(func() { crc, sumErr = sum(ctx, f) })
-	problems, err = quickCheck(ctx, f.Name())
+	problems, err = settled(ctx, f.Name(), quickCheckOn)
 	wait.Wait()
 	return problems, crc, errors.Join(err, sumErr)
 }

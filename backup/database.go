@@ -60,6 +60,15 @@ func (d *Database) record(dir string) (record, error) {
 	return record{Sum: sum}, nil
 }
 
+// copied is the path of the database in the backup in dir, see record.file.
+func (d *Database) copied(dir string) (string, error) {
+	r, err := d.record(dir)
+	if err != nil {
+		return "", err
+	}
+	return r.file(dir)
+}
+
 // Path is where the database was found, without links.
 func (d *Database) Path() string { return filepath.Join(d.folder.Path(), d.name) }
 

@@ -71,37 +71,6 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 	return found, nil
 }
 
-// identity is that of the agent's database, running or not.
-func (s source) identity(ctx context.Context) (found identified, err error) {
-	err = s.read(ctx,
-		func(condition) error {
-			c, err := connectLive(ctx, s.path)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			found, err = identity(c)
-			return err
-		},
-		func(c condition) error {
-			if c.unsettled() {
-				return errUnsettled
-			}
-			found, err = settledIdentity(ctx, s.path)
-			return err
-		})
-	return found, err
-}
-
-func settledIdentity(ctx context.Context, path string) (identified, error) {
-	c, err := connectSettled(ctx, path)
-	if err != nil {
-		return identified{}, err
-	}
-	defer c.Close()
-	return identity(c)
-}
-
 // sameAgent reports whether a copy and the agent's database of today are of one host in
 // one cluster, by what the cluster certified. What cannot be told is not the same.
 func (d *Database) sameAgent(ctx context.Context, copied string) bool {
@@ -109,10 +78,10 @@ func (d *Database) sameAgent(ctx context.Context, copied string) bool {
 	if err != nil {
 		return false
 	}
-	now, err := src.identity(ctx)
+	now, err := query(ctx, src, identity)
 	if err != nil {
 		return false
 	}
-	then, err := settledIdentity(ctx, copied)
+	then, err := settled(ctx, copied, identity)
 	return err == nil && then.name == now.name
 }

@@ -25,46 +25,37 @@ var errLocked = errors.New("locked by another process")
 // mode, from removing the WAL and its index. In WAL mode it hinders no reader
 // and no writer. It returns errLocked instead of waiting.
 func lockShared(path string) (io.Closer, error) {
-	f, err := openLock(path)
-	if err != nil {
-		return nil, err
-	}
 	// The pending byte first, and not for long: one that holds it waits for
 	// readers to leave.
-	for _, l := range []unix.Flock_t{
-		{Type: unix.F_RDLCK, Start: pendingByte, Len: 1},
-		{Type: unix.F_RDLCK, Start: sharedFirst, Len: sharedSize},
-		{Type: unix.F_UNLCK, Start: pendingByte, Len: 1},
-	} {
-		if err := setLock(f, l); err != nil {
-			f.Close()
-			return nil, err
-		}
-	}
-	return f, nil
+	return lock(path,
+		unix.Flock_t{Type: unix.F_RDLCK, Start: pendingByte, Len: 1},
+		unix.Flock_t{Type: unix.F_RDLCK, Start: sharedFirst, Len: sharedSize},
+		unix.Flock_t{Type: unix.F_UNLCK, Start: pendingByte, Len: 1})
 }
 
 // lockExclusive keeps everybody out; it is had only when nobody reads or writes
 // and, in WAL mode, nobody is connected. It returns errLocked instead of
 // waiting.
 func lockExclusive(path string) (io.Closer, error) {
-	f, err := openLock(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := setLock(f, unix.Flock_t{Type: unix.F_WRLCK, Start: pendingByte, Len: allSize}); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return lock(path, unix.Flock_t{Type: unix.F_WRLCK, Start: pendingByte, Len: allSize})
 }
 
-// openLock opens the file for writing, because a write lock asks for that;
+// lock opens the file for writing, because a write lock asks for that;
 // nothing is ever written through it. Closing it releases the locks: they are
 // locks of the open file, not of the process, and do not touch those of
 // connections in this process.
-func openLock(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func lock(path string, locks ...unix.Flock_t) (io.Closer, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range locks {
+		if err := setLock(f, l); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
 }
 
 func setLock(f *os.File, l unix.Flock_t) error {

@@ -43,7 +43,7 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	want, err := settledSchema(ctx, copied)
+	want, err := settled(ctx, copied, readSchema)
 	if err != nil {
 		return invalid(dir, Damaged, "is damaged: %v", err)
 	}
@@ -104,11 +104,7 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 func (d *Database) CanRestore(dir string, except []int) (err error) {
 	defer d.explained(&err)
 	defer contain(&err)
-	rec, err := d.record(dir)
-	if err != nil {
-		return err
-	}
-	copied, err := rec.file(dir)
+	copied, err := d.copied(dir)
 	if err != nil {
 		return err
 	}
@@ -166,10 +162,7 @@ func (d *Database) target() (target, error) {
 // ones, each with a little around every page, and the growth of the file.
 func (t target) hasRoom(size int64) (bool, error) {
 	c, err := source{path: t.path}.look()
-	if errors.Is(err, ErrNoDatabase) {
-		return false, nil
-	}
-	if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
+	if _, corrupt := errors.AsType[*CorruptError](err); corrupt || errors.Is(err, ErrNoDatabase) {
 		return false, nil
 	}
 	if err != nil {
@@ -299,14 +292,14 @@ func (t target) verify(ctx context.Context, want schema) error {
 	if c.unsettled() {
 		return errUnsettled
 	}
-	problems, err := quickCheck(ctx, t.path)
+	problems, err := settled(ctx, t.path, quickCheckOn)
 	if err != nil {
 		return explain(ctx, err, t.path, filepath.Dir(t.path))
 	}
 	if problems != "" {
 		return &CorruptError{Path: t.path, Detail: problems}
 	}
-	got, err := settledSchema(ctx, t.path)
+	got, err := settled(ctx, t.path, readSchema)
 	if err != nil {
 		return err
 	}

@@ -275,7 +275,7 @@ func TestAResultThatIsNotTheBackupIsNoticed(t *testing.T) {
 	h := newHost(t)
 	makeDB(t, h.db, "", 2000, 1)
 	h.take(t, "15.1.0")
-	want, err := settledSchema(t.Context(), h.copied())
+	want, err := settled(t.Context(), h.copied(), readSchema)
 	must(t, err)
 	result := target{path: h.db}
 	must(t, result.verify(t.Context(), want))

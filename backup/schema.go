@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ncruces/go-sqlite3"
 )
 
 // errUnsettled says that a database cannot be read before it is recovered,
@@ -23,7 +25,7 @@ func (d *Database) Probe(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = src.schema(ctx)
+	_, err = query(ctx, src, readSchema)
 	if errors.Is(err, errUnsettled) {
 		return nil
 	}
@@ -40,24 +42,10 @@ func (d *Database) Inspect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var problems string
-	err = src.read(ctx,
-		func(condition) error {
-			c, err := connectLive(ctx, src.path)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			problems, err = quickCheckOn(c)
-			return err
-		},
-		func(c condition) error {
-			if c.unsettled() {
-				return nil
-			}
-			problems, err = quickCheck(ctx, src.path)
-			return err
-		})
+	problems, err := query(ctx, src, quickCheckOn)
+	if errors.Is(err, errUnsettled) {
+		return nil
+	}
 	if err == nil && problems != "" {
 		err = &CorruptError{Path: src.path, Detail: problems}
 	}
@@ -109,15 +97,11 @@ func (d *Database) DescendsFrom(ctx context.Context, dir string) (Descent, error
 func (d *Database) sameCertificates(ctx context.Context, dir string) (_ Descent, err error) {
 	defer d.explained(&err)
 	defer contain(&err)
-	r, err := d.record(dir)
+	copied, err := d.copied(dir)
 	if err != nil {
 		return NoDescent, err
 	}
-	copied, err := r.file(dir)
-	if err != nil {
-		return NoDescent, err
-	}
-	then, err := settledIdentity(ctx, copied)
+	then, err := settled(ctx, copied, identity)
 	if errors.Is(err, errNoIdentity) {
 		return SameTables, nil
 	}
@@ -128,7 +112,7 @@ func (d *Database) sameCertificates(ctx context.Context, dir string) (_ Descent,
 	if err != nil {
 		return NoDescent, err
 	}
-	now, err := src.identity(ctx)
+	now, err := query(ctx, src, identity)
 	switch {
 	case errors.Is(err, errNoIdentity):
 		return NoDescent, nil
@@ -144,15 +128,11 @@ func (d *Database) sameCertificates(ctx context.Context, dir string) (_ Descent,
 func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, err error) {
 	defer d.explained(&err)
 	defer contain(&err)
-	r, err := d.record(dir)
+	copied, err := d.copied(dir)
 	if err != nil {
 		return then, now, err
 	}
-	copied, err := r.file(dir)
-	if err != nil {
-		return then, now, err
-	}
-	if then, err = settledSchema(ctx, copied); err != nil && ctx.Err() != nil {
+	if then, err = settled(ctx, copied, readSchema); err != nil && ctx.Err() != nil {
 		return then, now, explain(ctx, err, copied, copied)
 	} else if err != nil {
 		return then, now, invalid(dir, Damaged, "is damaged: read the schema of %s: %v", FileName, err)
@@ -161,14 +141,14 @@ func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, e
 	if err != nil {
 		return then, now, err
 	}
-	if now, err = src.schema(ctx); err != nil {
+	if now, err = query(ctx, src, readSchema); err != nil {
 		err = fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
 	}
 	return then, now, err
 }
 
-// schema reads the schema of the agent's database, running or not.
-func (s source) schema(ctx context.Context) (found schema, err error) {
+// query asks the agent's database, running or not, within one read transaction.
+func query[T any](ctx context.Context, s source, ask func(*sqlite3.Conn) (T, error)) (found T, err error) {
 	err = s.read(ctx,
 		func(condition) error {
 			c, err := connectLive(ctx, s.path)
@@ -179,14 +159,14 @@ func (s source) schema(ctx context.Context) (found schema, err error) {
 			if err := c.Exec("BEGIN"); err != nil {
 				return err
 			}
-			found, err = readSchema(c)
+			found, err = ask(c)
 			return err
 		},
 		func(c condition) error {
 			if c.unsettled() {
 				return errUnsettled
 			}
-			found, err = settledSchema(ctx, s.path)
+			found, err = settled(ctx, s.path, ask)
 			return err
 		})
 	return found, err

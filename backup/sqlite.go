@@ -69,17 +69,18 @@ func fileURI(path, query string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
 
-// quickCheck runs SQLite's quick_check on a database that nobody writes. It
-// returns what is wrong with it, or an empty string.
-func quickCheck(ctx context.Context, path string) (problems string, err error) {
+// settled asks a database that nobody writes.
+func settled[T any](ctx context.Context, path string, ask func(*sqlite3.Conn) (T, error)) (found T, err error) {
 	c, err := connectSettled(ctx, path)
 	if err != nil {
-		return "", err
+		return found, err
 	}
 	defer c.Close()
-	return quickCheckOn(c)
+	return ask(c)
 }
 
+// quickCheckOn runs SQLite's quick_check. It returns what is wrong with the database, or
+// an empty string.
 func quickCheckOn(c *sqlite3.Conn) (problems string, err error) {
 	stmt, _, err := c.Prepare(fmt.Sprintf("PRAGMA quick_check(%d)", maxProblems))
 	if err != nil {
@@ -130,13 +131,4 @@ func readSchema(c *sqlite3.Conn) (schema, error) {
 	}
 	sum.Sum(s.objects[:0])
 	return s, objects.Err()
-}
-
-func settledSchema(ctx context.Context, path string) (schema, error) {
-	c, err := connectSettled(ctx, path)
-	if err != nil {
-		return schema{}, err
-	}
-	defer c.Close()
-	return readSchema(c)
 }

@@ -60,27 +60,29 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (sum Sum, err error)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
 	defer cancel()
 
-	dir, err := prepareDir(r.Dir)
+	dir, made, err := prepareDir(r.Dir)
 	if err != nil {
 		return sum, err
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("back up the agent's database: %w", errors.Join(err, durable.CleanTemp(dir.path)))
-			dir.undo()
+			err = fmt.Errorf("back up the agent's database: %w", errors.Join(err, durable.CleanTemp(dir)))
+			if made {
+				_ = durable.RemoveEmpty(dir)
+			}
 		}
 	}()
-	if err := checkSpace(dir.path, size); err != nil {
+	if err := checkSpace(dir, size); err != nil {
 		return sum, err
 	}
-	temp, err := durable.CreateTemp(filepath.Join(dir.path, FileName))
+	temp, err := durable.CreateTemp(filepath.Join(dir, FileName))
 	if err != nil {
 		return sum, err
 	}
 	defer temp.Close()
 	rec, err := fill(ctx, src, temp, r.Progress)
 	if err != nil {
-		return sum, explain(ctx, err, src.path, dir.path)
+		return sum, explain(ctx, err, src.path, dir)
 	}
 	rec.Meta = r.Meta
 	if err := temp.Chown(int(src.owner.Uid), int(src.owner.Gid)); err != nil {
@@ -91,7 +93,7 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (sum Sum, err error)
 	if err := temp.Sync(); err != nil {
 		return sum, err
 	}
-	if err := publish(temp.Name(), dir.path, rec); err != nil {
+	if err := publish(temp.Name(), dir, rec); err != nil {
 		return sum, err
 	}
 	return rec.Sum, nil
@@ -179,34 +181,19 @@ func timeLimit(size int64) time.Duration {
 	return 2*time.Minute + time.Duration(size>>22)*time.Second
 }
 
-// destination is the backup folder; absolute and free of links, as SQLite is given
-// paths in it.
-type destination struct {
-	path string
-	made bool
-}
-
-func prepareDir(dir string) (destination, error) {
-	var f destination
+// prepareDir makes the backup folder, where it has to be made, and returns its path:
+// absolute and free of links, as SQLite is given paths in it.
+func prepareDir(dir string) (path string, made bool, err error) {
 	var st unix.Stat_t
-	f.made = unix.Stat(dir, &st) == unix.ENOENT
+	made = unix.Stat(dir, &st) == unix.ENOENT
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
-		return f, fmt.Errorf("make the backup folder: %w", err)
+		return "", false, fmt.Errorf("make the backup folder: %w", err)
 	}
 	if err := checkDir(dir); err != nil {
-		return f, err
+		return "", false, err
 	}
-	path, err := realDir(filepath.Join(dir, FileName))
-	if err != nil {
-		return f, fmt.Errorf("find the backup folder: %w", err)
+	if path, err = realDir(filepath.Join(dir, FileName)); err != nil {
+		return "", false, fmt.Errorf("find the backup folder: %w", err)
 	}
-	f.path = path
-	return f, durable.CleanTemp(path)
-}
-
-// undo takes back a folder that was made for nothing.
-func (f destination) undo() {
-	if f.made {
-		_ = durable.RemoveEmpty(f.path)
-	}
+	return path, made, durable.CleanTemp(path)
 }
