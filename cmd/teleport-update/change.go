@@ -24,7 +24,7 @@ import (
 
 func (a *app) enableCommand() *cli.Command {
 	return &cli.Command{
-		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError,
+		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError, Before: noArguments,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "proxy", EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
 			&cli.StringFlag{Name: "group", EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
@@ -42,9 +42,6 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.BoolFlag{Name: "replace-updater", EnvVars: env("REPLACE_UPDATER"), Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			opts := installer.EnableOptions{
 				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
 				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
@@ -107,7 +104,7 @@ func checkEnable(o *installer.EnableOptions) error {
 
 func (a *app) updateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "update", Usage: "do what the timer does: switch to the version that the cluster wants", OnUsageError: onUsageError,
+		Name: "update", Usage: "do what the timer does: switch to the version that the cluster wants", OnUsageError: onUsageError, Before: noArguments,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
@@ -115,9 +112,6 @@ func (a *app) updateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "skip-backup", EnvVars: env("SKIP_BACKUP"), Usage: "switch even if the database cannot be backed up"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			opts := installer.UpdateOptions{Now: c.Bool("now"), SkipBackup: c.Bool("skip-backup"), Restart: c.Bool("restart")}
 			if opts.Restart && a.scheduled() {
 				return usagef("--restart is for a person's command: the timer's runs never restart an agent for it")
@@ -219,16 +213,13 @@ func setSwitch(c *cli.Context, arg string) error {
 
 func (a *app) uninstallCommand() *cli.Command {
 	return &cli.Command{
-		Name: "uninstall", Usage: "put the host back as it was before the first enable", OnUsageError: onUsageError,
+		Name: "uninstall", Usage: "put the host back as it was before the first enable", OnUsageError: onUsageError, Before: noArguments,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
 			&cli.BoolFlag{Name: "yes", EnvVars: env("YES"), Usage: "do not ask on a terminal"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			i, keep := a.installer(c), c.Bool("keep-agent")
 			asks := !c.Bool("yes") && isTerminal(os.Stdin) && isTerminal(os.Stderr)
 			if !c.Bool("dry-run") && !asks {

@@ -264,10 +264,7 @@ func runDir(dataDir string) string {
 }
 
 func (a *app) simple(name, usage string, do func(*installer.Installer, ctx) error) *cli.Command {
-	return &cli.Command{Name: name, Usage: usage, OnUsageError: onUsageError, Action: func(c *cli.Context) error {
-		if err := noArguments(c); err != nil {
-			return err
-		}
+	return &cli.Command{Name: name, Usage: usage, OnUsageError: onUsageError, Before: noArguments, Action: func(c *cli.Context) error {
 		return do(a.installer(c), c.Context)
 	}}
 }

@@ -19,15 +19,12 @@ import (
 
 func (a *app) statusCommand() *cli.Command {
 	return &cli.Command{
-		Name: "status", Usage: "what runs here, what the cluster wants, and why nothing happens", OnUsageError: onUsageError,
+		Name: "status", Usage: "what runs here, what the cluster wants, and why nothing happens", OnUsageError: onUsageError, Before: noArguments,
 		Flags: []cli.Flag{
 			formatFlag("", "json, text or openmetrics; default: text on a terminal, json elsewhere"),
 			&cli.BoolFlag{Name: "offline", EnvVars: env("OFFLINE"), Usage: "do not ask the cluster for its version"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			format, err := a.format(c, "json", "text", "openmetrics")
 			if err != nil {
 				return err
@@ -51,11 +48,8 @@ func (a *app) statusCommand() *cli.Command {
 
 func (a *app) verifyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "verify", Usage: "check every kept version, the links and the units", OnUsageError: onUsageError,
+		Name: "verify", Usage: "check every kept version, the links and the units", OnUsageError: onUsageError, Before: noArguments,
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			a.readOnly = true
 			findings, err := a.installer(c).Verify(c.Context)
 			if err != nil {
@@ -71,12 +65,9 @@ func (a *app) verifyCommand() *cli.Command {
 
 func (a *app) supportCommand() *cli.Command {
 	return &cli.Command{
-		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError,
+		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError, Before: noArguments,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder", Usage: "where the file goes; - is stdout"}},
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			a.readOnly = true
 			path := c.String("output")
 			if path == "-" {
@@ -100,12 +91,9 @@ func (a *app) supportCommand() *cli.Command {
 
 func (a *app) historyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: fmt.Sprintf("the last %d changes of version: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError,
+		Name: "history", Usage: fmt.Sprintf("the last %d changes of version: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError, Before: noArguments,
 		Flags: []cli.Flag{formatFlag("", "json or text; default: text on a terminal, json elsewhere")},
 		Action: func(c *cli.Context) error {
-			if err := noArguments(c); err != nil {
-				return err
-			}
 			format, err := a.format(c, "json", "text")
 			if err != nil {
 				return err
@@ -137,11 +125,11 @@ func (a *app) versionCommand() *cli.Command {
 		Name: "version", Usage: "the version of this program", OnUsageError: onUsageError,
 		Flags: []cli.Flag{formatFlag("text", "json or text")},
 		Action: func(c *cli.Context) error {
-			asJSON, err := wantsJSON(c)
-			if err != nil {
-				return err
+			format := c.String("format")
+			if format != "json" && format != "text" {
+				return usagef("--format %q is neither json nor text", format)
 			}
-			return a.printVersion(asJSON)
+			return a.printVersion(format == "json")
 		},
 	}
 }
@@ -157,17 +145,6 @@ func (a *app) printVersion(asJSON bool) error {
 
 func formatFlag(value, usage string) cli.Flag {
 	return &cli.StringFlag{Name: "format", Value: value, EnvVars: env("FORMAT"), Usage: usage}
-}
-
-func wantsJSON(c *cli.Context) (bool, error) {
-	switch f := c.String("format"); f {
-	case "json":
-		return true, nil
-	case "text":
-		return false, nil
-	default:
-		return false, usagef("--format %q is neither json nor text", f)
-	}
 }
 
 func (a *app) printJSON(v any) error {
