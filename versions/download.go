@@ -269,12 +269,10 @@ func (f *Fetcher) pause(ctx context.Context, tries int) error {
 	wait := f.Patience.Backoff << min(tries-1, 16)
 	wait = min(wait, f.Patience.MaxBackoff)
 	wait = time.Duration(float64(wait) * (0.5 + f.Patience.Random()))
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(wait):
 		return nil
 	}
 }

@@ -111,7 +111,7 @@ func FuzzNamedVersions(f *testing.F) {
 	f.Add("Teleport v15.1.1 git:v15.1.1-0-g go1.22\n")
 	f.Add("Teleport Enterprise v16.0.0-rc.1 x\nTeleport v\nTeleport v1\n")
 	f.Fuzz(func(t *testing.T, out string) {
-		for v := range namedVersions(out) {
+		for _, v := range namedVersions(out) {
 			if clean, err := version.Parse(v); err != nil || clean != v {
 				t.Errorf("%q was taken for a version", v)
 			}

@@ -2,15 +2,12 @@ package versions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"teleport-update/internal/durable"
-	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 )
 
@@ -99,22 +96,8 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 
 // adoptInto makes the folders for it, under names that retention removes: other commands
 // may be fetching meanwhile, and clear away what they take for their own.
-func (s *Store) adoptInto() (at staging, err error) {
-	if at.record, err = durable.MkdirTemp(filepath.Join(s.Dir, originName)); err != nil {
-		return staging{}, space.Explain(err, s.Dir)
-	}
-	if at.programs = at.record; !s.apart() {
-		return at, nil
-	}
-	if err := errors.Join(os.Chmod(at.record, 0o755), s.makePrograms()); err != nil {
-		return at, err
-	}
-	programs, err := durable.MkdirTemp(filepath.Join(s.Programs, originName))
-	if err != nil {
-		return at, space.Explain(err, s.Programs)
-	}
-	at.programs = programs
-	return at, nil
+func (s *Store) adoptInto() (staging, error) {
+	return s.stageIn(s.Dir, func(dir string) (string, error) { return durable.MkdirTemp(filepath.Join(dir, originName)) })
 }
 
 func (w *treeWriter) copy(ctx context.Context, f AdoptedFile) error {

@@ -3,6 +3,7 @@ package versions
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"teleport-update/internal/space"
@@ -52,12 +53,7 @@ func (d *download) tooSlow() error {
 // others reports whether there is a mirror after the current one that is not known to
 // be slow.
 func (d *download) others() bool {
-	for _, m := range d.mirrors[1:] {
-		if !m.slow {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.mirrors[1:], func(m mirror) bool { return !m.slow })
 }
 
 // putLast leaves a slow mirror for the next one. It has its turn again after the

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,7 +35,7 @@ const (
 func (t Tree) Smoke(ctx context.Context) error {
 	program := t.Binary(agentName)
 	out, err := askVersion(ctx, program)
-	if err == nil && !namesVersion(out, t.Release.Version) {
+	if err == nil && !slices.Contains(namedVersions(out), t.Release.Version) {
 		err = fmt.Errorf("%q does not name that version%s", program+" version", excerpt(out))
 	}
 	return err
@@ -48,8 +48,8 @@ func ProgramVersion(ctx context.Context, program string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for v := range namedVersions(out) {
-		return v, nil
+	if named := namedVersions(out); len(named) > 0 {
+		return named[0], nil
 	}
 	return "", fmt.Errorf("%q names no version%s", program+" version", excerpt(out))
 }
@@ -108,32 +108,20 @@ func runVersion(ctx context.Context, program string) (string, error) {
 	}
 }
 
-// namesVersion looks for "Teleport … v15.1.1 …", the version a word of its own.
-func namesVersion(out, wanted string) bool {
-	for v := range namedVersions(out) {
-		if v == wanted {
-			return true
+// namedVersions are those that lines as "Teleport … v15.1.1 …" name, each a word of its own.
+func namedVersions(out string) (named []string) {
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] != "Teleport" {
+			continue
 		}
-	}
-	return false
-}
-
-// namedVersions yields every version that a line about Teleport names.
-func namedVersions(out string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for line := range strings.Lines(out) {
-			words := strings.Fields(line)
-			if len(words) == 0 || words[0] != "Teleport" {
-				continue
-			}
-			for _, w := range words[1:] {
-				v, err := version.Parse(w)
-				if err == nil && w == "v"+v && !yield(v) {
-					return
-				}
+		for _, w := range words[1:] {
+			if v, err := version.Parse(w); err == nil && w == "v"+v {
+				named = append(named, v)
 			}
 		}
 	}
+	return named
 }
 
 func excerpt(out string) string {

@@ -20,10 +20,14 @@ const stagingPrefix = ".staging-"
 type staging struct{ record, programs string }
 
 // stage makes the folders for a release. What an error leaves is for remove.
-func (s *Store) stage(r Release) (at staging, err error) {
-	dir := s.PartialDir()
-	if at.record, err = os.MkdirTemp(dir, stagingPrefix+r.Version+"-"); err != nil {
-		return at, space.Explain(err, dir)
+func (s *Store) stage(r Release) (staging, error) {
+	return s.stageIn(s.PartialDir(), func(dir string) (string, error) { return os.MkdirTemp(dir, stagingPrefix+r.Version+"-") })
+}
+
+// stageIn makes the folder of a record in records, and that of programs in their place.
+func (s *Store) stageIn(records string, mkdir func(dir string) (string, error)) (at staging, err error) {
+	if at.record, err = mkdir(records); err != nil {
+		return staging{}, space.Explain(err, records)
 	}
 	if at.programs = at.record; !s.apart() {
 		return at, nil
@@ -34,8 +38,8 @@ func (s *Store) stage(r Release) (at staging, err error) {
 	if err := s.makePrograms(); err != nil {
 		return at, err
 	}
-	if at.programs, err = os.MkdirTemp(s.Programs, stagingPrefix+r.Version+"-"); err != nil {
-		return at, space.Explain(err, s.Programs)
+	if at.programs, err = mkdir(s.Programs); err != nil {
+		return staging{record: at.record}, space.Explain(err, s.Programs)
 	}
 	return at, nil
 }

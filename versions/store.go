@@ -139,29 +139,14 @@ func (s *Store) Lookup(r Release) (Tree, bool, error) {
 
 // Folder finds the folder that a release is in, whole or not; only Dir and
 // Release of the tree are known.
-func (s *Store) Folder(r Release) (Tree, bool, error) {
-	if err := r.Check(); err != nil {
-		return Tree{}, false, err
-	}
-	plain, qualified := folders(r)
-	for _, name := range []string{plain, qualified} {
-		dir := filepath.Join(s.Dir, name)
-		e, _, err := editionAt(dir)
-		if err != nil {
-			return Tree{}, false, fmt.Errorf("look for version %s: %w", r, err)
-		}
-		if e == r.Edition {
-			t := s.treeIn(name)
-			t.Release = r
-			return t, true, nil
-		}
-	}
-	return Tree{}, false, nil
-}
+func (s *Store) Folder(r Release) (Tree, bool, error) { return s.marked(r, r.Edition) }
 
 // Unmarked finds a folder with a release's name of which nobody can tell the edition any
 // more; only Dir and Release of the tree are known.
-func (s *Store) Unmarked(r Release) (Tree, bool, error) {
+func (s *Store) Unmarked(r Release) (Tree, bool, error) { return s.marked(r, "") }
+
+// marked finds a folder with a release's name and this edition.
+func (s *Store) marked(r Release, edition version.Edition) (Tree, bool, error) {
 	if err := r.Check(); err != nil {
 		return Tree{}, false, err
 	}
@@ -171,7 +156,7 @@ func (s *Store) Unmarked(r Release) (Tree, bool, error) {
 		if err != nil {
 			return Tree{}, false, fmt.Errorf("look for version %s: %w", r, err)
 		}
-		if taken && e == "" {
+		if taken && e == edition {
 			t := s.treeIn(name)
 			t.Release = r
 			return t, true, nil

@@ -146,20 +146,11 @@ func partOf(resp *http.Response, m mirror, offset int64, v validator) (*part, er
 // parseContentRange reads "bytes 5-9/10" or "bytes 5-9/*".
 func parseContentRange(s string) (start, total int64, ok bool) {
 	s, ok = strings.CutPrefix(s, "bytes ")
-	if !ok {
-		return 0, 0, false
-	}
-	span, whole, ok := strings.Cut(s, "/")
-	if !ok {
-		return 0, 0, false
-	}
-	first, last, ok := strings.Cut(span, "-")
-	if !ok {
-		return 0, 0, false
-	}
+	span, whole, _ := strings.Cut(s, "/")
+	first, last, _ := strings.Cut(span, "-")
 	start, err1 := strconv.ParseInt(first, 10, 64)
 	end, err2 := strconv.ParseInt(last, 10, 64)
-	if err1 != nil || err2 != nil || start < 0 || end < start {
+	if !ok || err1 != nil || err2 != nil || start < 0 || end < start {
 		return 0, 0, false
 	}
 	if whole == "*" {

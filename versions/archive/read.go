@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"io"
 )
@@ -147,10 +148,7 @@ type zeroTail struct {
 
 func (z *zeroTail) Read(p []byte) (int, error) {
 	n, err := z.r.Read(p)
-	tail := 0
-	for tail < n && p[n-1-tail] == 0 {
-		tail++
-	}
+	tail := n - len(bytes.TrimRight(p[:n], "\x00"))
 	if tail == n {
 		z.zeros += int64(n)
 	} else {
