@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -25,14 +26,10 @@ func Arguments(words []string) (all []Argument) {
 	for words = words[n+1:]; len(words) > 0; {
 		a := Argument{Words: words[:1]}
 		name, value, joined := strings.Cut(words[0], "=")
-		flag := strings.HasPrefix(words[0], "-")
-		if !flag {
+		if !strings.HasPrefix(words[0], "-") {
 			name, value, joined = words[0], "", true
 		}
-		a.Name, a.Value = name, value
-		if long, ok := shortFlags[name]; ok {
-			a.Name = long
-		}
+		a.Name, a.Value = cmp.Or(shortFlags[name], name), value
 		if !joined && len(words) > 1 && !strings.HasPrefix(words[1], "-") && !strings.HasPrefix(words[1], "$") {
 			a.Value, a.Words = words[1], words[:2]
 		}
@@ -73,10 +70,7 @@ func WithArguments(unit []byte, more []Argument) []byte {
 	if !ok || len(more) == 0 {
 		return unit
 	}
-	extended := strings.TrimRight(line, " \t")
-	for _, a := range more {
-		extended += " " + strings.Join(a.Words, " ")
-	}
+	extended := strings.TrimRight(line, " \t") + " " + strings.Join(Texts(more), " ")
 	return []byte(strings.Replace(string(unit), line, extended, 1))
 }
 

@@ -82,10 +82,7 @@ func (d dialer) dial(ctx context.Context) (*Conn, error) {
 		case !time.Now().Before(giveUp):
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(redialPause):
-		}
+		sleep(ctx, nil, redialPause)
 	}
 }
 
@@ -127,10 +124,7 @@ func do[T any](ctx context.Context, c *Conn, call func(context.Context, *link) (
 		if !errors.Is(err, ErrBroken) || ctx.Err() != nil || time.Now().After(giveUp) {
 			return value, err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(redialPause):
-		}
+		sleep(ctx, nil, redialPause)
 	}
 }
 

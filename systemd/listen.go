@@ -171,11 +171,9 @@ func (l *Listener) Wait(ctx context.Context, pause time.Duration) {
 }
 
 func sleep(ctx context.Context, wake <-chan struct{}, pause time.Duration) {
-	over := time.NewTimer(pause)
-	defer over.Stop()
 	select {
 	case <-wake:
-	case <-over.C:
+	case <-time.After(pause):
 	case <-ctx.Done():
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	sdbus "github.com/coreos/go-systemd/v22/dbus"
 
@@ -24,15 +25,7 @@ func (u Units) Present() bool {
 
 func (u Units) some(is func(place) bool) bool {
 	places, err := u.withDefaults().places()
-	if err != nil {
-		return false
-	}
-	for _, p := range places {
-		if is(p) {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(places, is)
 }
 
 // Disable removes the links that enable a unit, as "systemctl disable" does. A

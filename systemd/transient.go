@@ -82,11 +82,10 @@ func (c *Conn) RunTransient(ctx context.Context, t Transient) (exitCode int, err
 		name = transientPrefix + strings.ToLower(rand.Text()[:10]) + ".service"
 	}
 	job, err := once(ctx, c, func(ctx context.Context, l *link) (PendingJob, error) {
-		if t.After != "" {
-			id, err := l.api.StartTransientUnitContext(ctx, name, "fail", t.properties(), nil)
-			return PendingJob{VerbStart, name, uint32(id), nil}, err
+		var result chan string
+		if t.After == "" {
+			result = make(chan string, 1)
 		}
-		result := make(chan string, 1)
 		id, err := l.api.StartTransientUnitContext(ctx, name, "fail", t.properties(), result)
 		return PendingJob{VerbStart, name, uint32(id), result}, err
 	})

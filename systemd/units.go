@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,20 +39,11 @@ type Units struct {
 }
 
 func (u Units) withDefaults() Units {
-	for _, d := range []struct {
-		field *string
-		usual string
-	}{
-		{&u.UnitDir, layout.UnitDir},
-		{&u.ConfigDir, layout.ConfigDir},
-		{&u.LinkDir, layout.LinkDir},
-		{&u.DataDir, layout.DataDir},
-		{&u.Agent, layout.AgentUnit},
-	} {
-		if *d.field == "" {
-			*d.field = d.usual
-		}
-	}
+	u.UnitDir = cmp.Or(u.UnitDir, layout.UnitDir)
+	u.ConfigDir = cmp.Or(u.ConfigDir, layout.ConfigDir)
+	u.LinkDir = cmp.Or(u.LinkDir, layout.LinkDir)
+	u.DataDir = cmp.Or(u.DataDir, layout.DataDir)
+	u.Agent = cmp.Or(u.Agent, layout.AgentUnit)
 	if u.PackageDirs == nil {
 		u.PackageDirs = layout.PackageUnitDirs
 	}
@@ -116,8 +108,7 @@ func (u Units) Folders() []string {
 
 // Problems tells what is not as Write would leave it, nothing if all is well.
 func (u Units) Problems() []string {
-	u = u.withDefaults()
-	places, err := u.places()
+	places, err := u.withDefaults().places()
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -188,11 +179,9 @@ func (u Units) places() ([]place, error) {
 				p.packaged = path
 			}
 		}
-		p.present, err = readUnit(p.own)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if p.present, p.foreign, err = readReport(p.own); err != nil {
 			return nil, err
 		}
-		p.foreign = p.present != nil && !bytes.HasPrefix(p.present, []byte(mark+"\n"))
 		if f.WantedBy != "" {
 			p.wants = filepath.Join(u.ConfigDir, f.WantedBy+".wants", f.Name)
 		}
