@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -58,7 +59,10 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 			return failure.Unchanged("%w", err)
 		}
 	}
-	err = i.enable(ctx, opts)
+	in, err := i.considerEnable(ctx, opts)
+	if err == nil && in != nil {
+		err = i.carryOut(ctx, in)
+	}
 	i.tellShell()
 	if err != nil {
 		return err
@@ -67,14 +71,6 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return err
 	}
 	return i.enroll(ctx, reportToken)
-}
-
-func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
-	in, err := i.considerEnable(ctx, opts)
-	if in == nil || err != nil {
-		return err
-	}
-	return i.carryOut(ctx, in)
 }
 
 // carryOut puts the release of an intent on disk and has the transaction made.
@@ -187,24 +183,15 @@ func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec)
 }
 
 func (o EnableOptions) apply(s state.Spec) state.Spec {
-	set := func(field *string, value string) {
-		if value != "" {
-			*field = value
-		}
-	}
-	set(&s.Proxy, o.Proxy)
-	set(&s.Group, o.Group)
-	set(&s.CAFile, o.CAFile)
-	set(&s.Health.ReadyURL, o.ReadyURL)
-	set(&s.TextfileDir, o.TextfileDir)
+	s.Proxy = cmp.Or(o.Proxy, s.Proxy)
+	s.Group = cmp.Or(o.Group, s.Group)
+	s.CAFile = cmp.Or(o.CAFile, s.CAFile)
+	s.TextfileDir = cmp.Or(o.TextfileDir, s.TextfileDir)
+	s.Health.ReadyURL = cmp.Or(o.ReadyURL, s.Health.ReadyURL)
+	s.Health.Window = cmp.Or(state.Duration(o.HealthWindow), s.Health.Window)
+	s.Health.RollbackWindow = cmp.Or(state.Duration(o.RollbackWindow), s.Health.RollbackWindow)
 	if len(o.Templates) > 0 {
 		s.URLTemplates = o.Templates
-	}
-	if o.HealthWindow != 0 {
-		s.Health.Window = state.Duration(o.HealthWindow)
-	}
-	if o.RollbackWindow != 0 {
-		s.Health.RollbackWindow = state.Duration(o.RollbackWindow)
 	}
 	if o.NoClusterReport != nil {
 		s.NoClusterReport = *o.NoClusterReport

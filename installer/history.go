@@ -68,17 +68,13 @@ func WriteHistory(w io.Writer, h state.History) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TIME\tCAUSE\tBY\tFROM\tTO\tRESULT\tTOOK\tERROR")
 	for _, s := range h.Ended {
-		from := "-"
-		if s.From.Version != "" {
-			from = s.From.Short()
-		}
 		var took []string
 		for _, part := range []string{"download", "backup", "downtime", "watch"} {
 			if d := s.Took[part].Std(); d > 0 {
 				took = append(took, part+" "+d.String())
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), s.Cause, cmp.Or(s.By, "-"), from, s.To.Short(), s.Result, cmp.Or(strings.Join(took, ", "), "-"), s.Error)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), s.Cause, cmp.Or(s.By, "-"), cmp.Or(s.From.Short(), "-"), s.To.Short(), s.Result, cmp.Or(strings.Join(took, ", "), "-"), s.Error)
 	}
 	return table.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -67,12 +68,8 @@ func (i *Installer) runHooks(ctx context.Context, s state.Ended) {
 
 // isHook leaves out what editors and packages leave beside a file.
 func isHook(name string) bool {
-	for _, part := range []string{".dpkg-", ".rpm", ".ucf-"} {
-		if strings.Contains(name, part) {
-			return false
-		}
-	}
-	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~")
+	packages := func(part string) bool { return strings.Contains(name, part) }
+	return !slices.ContainsFunc([]string{".dpkg-", ".rpm", ".ucf-"}, packages) && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~")
 }
 
 func hookEnvironment(s state.Ended) []string {

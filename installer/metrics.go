@@ -46,12 +46,10 @@ func (r Report) OpenMetrics(w io.Writer) error {
 }
 
 func allStates() (all []State) {
-	seen := map[State]bool{}
 	for _, c := range conditionTypes {
-		if !seen[c.State] {
+		if !slices.Contains(all, c.State) {
 			all = append(all, c.State)
 		}
-		seen[c.State] = true
 	}
 	return all
 }

@@ -68,11 +68,7 @@ func (i *Installer) pendingIn(sight transaction.Sight) Pending {
 	if sight.State != state.AgentRunning || len(sight.Command) == 0 {
 		return Pending{}
 	}
-	pid := sight.Serving.PID
-	if pid == 0 {
-		pid = sight.Main.PID
-	}
-	started, ok := i.Processes.Started(pid)
+	started, ok := i.Processes.Started(cmp.Or(sight.Serving.PID, sight.Main.PID))
 	if !ok {
 		return Pending{}
 	}

@@ -17,7 +17,11 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 	if allow {
 		return nil
 	}
-	for _, program := range i.preexistingAgents(starts) {
+	// Where an agent that is not ours may be, the likeliest first.
+	for _, program := range []string{starts, filepath.Join(i.Paths.LinkDir, host.AgentName), "/usr/bin/teleport"} {
+		if program == "" || !host.Exists(program) {
+			continue
+		}
 		v, err := versions.ProgramVersion(ctx, program)
 		if err != nil {
 			i.Log.Debug("the version of the installed agent is not known", "program", program, "error", err)
@@ -30,16 +34,4 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 		return nil
 	}
 	return nil
-}
-
-// preexistingAgents lists where an agent that is not ours may be, the likeliest
-// first.
-func (i *Installer) preexistingAgents(starts string) []string {
-	var present []string
-	for _, p := range []string{starts, filepath.Join(i.Paths.LinkDir, host.AgentName), "/usr/bin/teleport"} {
-		if p != "" && host.Exists(p) {
-			present = append(present, p)
-		}
-	}
-	return present
 }

@@ -1,7 +1,6 @@
 package installer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -77,5 +76,5 @@ func closedToOthers(ctx context.Context, linkDir string, names []string) ([]stri
 	if err != nil {
 		return nil, fmt.Errorf("look at the programs as a user without rights: %w", err)
 	}
-	return strings.Fields(string(bytes.TrimSpace(out))), nil
+	return strings.Fields(string(out)), nil
 }

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -74,10 +75,7 @@ func (i *Installer) viewOf(s transaction.Sight) agentView {
 	if !s.Since.IsZero() {
 		v.Since = new(s.Since.Truncate(time.Second))
 	}
-	process := s.Serving
-	if process.PID == 0 {
-		process = s.Main
-	}
+	process := cmp.Or(s.Serving, s.Main)
 	if process.PID == 0 || s.State == state.AgentStopped {
 		return v
 	}

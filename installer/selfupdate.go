@@ -96,10 +96,7 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 		return none, false // the command itself will say so
 	}
 	tree, ok, err := i.Active(c)
-	if !ok || err != nil {
-		return none, false
-	}
-	if isThisProgram(tree.Binary(host.UpdaterName)) {
+	if !ok || err != nil || isThisProgram(tree.Binary(host.UpdaterName)) {
 		return none, false
 	}
 	u, ok := tree.Updater()

@@ -274,7 +274,7 @@ func (r Report) Text(w io.Writer) {
 	line("Previous", versionText(r.VersionPrevious, r.EditionPrevious, none))
 	line("Proxy", textOr(r.Proxy, "none"))
 	line("Group", textOr(r.Group, "none"))
-	line("Enabled", yesNo(r.UpdatesEnabled))
+	line("Enabled", map[bool]string{true: "yes", false: "no"}[r.UpdatesEnabled])
 	if r.Unproven {
 		line("Unproven", "the agent was not running when the host switched to this version")
 	}
@@ -319,13 +319,6 @@ func textOr(s *string, other string) string {
 		return other
 	}
 	return *s
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 func describeLeft(left []state.PackageLeft) string {
