@@ -57,21 +57,12 @@ func ReadToken(file string) (string, error) {
 // report, which needs a host_uuid; until then the token is kept. A secret of before is
 // forgotten.
 func (r *Reporter) Enroll(token, proxy string) error {
-	proxy, err := address(proxy)
+	base, err := find.ParseProxy(proxy)
 	if err != nil {
 		return err
 	}
-	c := credential{Version: credentialVersion, Proxy: proxy, Token: token, Machine: r.machine(), Secret: rand.Text() + rand.Text()}
+	c := credential{Version: credentialVersion, Proxy: base.String(), Token: token, Machine: r.machine(), Secret: rand.Text() + rand.Text()}
 	return r.save(c)
-}
-
-// address is that of a find server as all its spellings are kept.
-func address(proxy string) (string, error) {
-	u, err := find.ParseProxy(proxy)
-	if err != nil {
-		return "", err
-	}
-	return u.String(), nil
 }
 
 func (r *Reporter) save(c credential) error {
@@ -102,11 +93,7 @@ func (r *Reporter) load() (c credential, err error) {
 
 // Forget has the host report no more.
 func (r *Reporter) Forget() error {
-	err := durable.Remove(r.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return durable.Remove(r.File)
 }
 
 // machine is a digest of the machine-id; empty where there is none.

@@ -266,11 +266,7 @@ func SyncFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // CleanTemp removes what an interrupted change left in dir. The caller must

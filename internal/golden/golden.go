@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -64,12 +65,8 @@ func Folder(t testing.TB, dir string, names ...string) {
 		t.Error(err)
 	}
 	for _, e := range entries {
-		known := false
-		for _, name := range names {
-			known = known || name == e.Name()
-		}
 		switch path := filepath.Join(dir, e.Name()); {
-		case known:
+		case slices.Contains(names, e.Name()):
 		case *update:
 			if err := os.Remove(path); err != nil {
 				t.Error(err)

@@ -16,9 +16,6 @@ type Started struct {
 // Started returns that of a process; ok is false where it is gone, or may not be looked
 // at.
 func (f FS) Started(pid int) (s Started, ok bool) {
-	if pid <= 0 {
-		return s, false
-	}
 	command, err := os.ReadFile(f.of(pid, "cmdline"))
 	if err != nil {
 		return s, false

@@ -41,6 +41,7 @@ func plainText(err error) string {
 	if e, ok := errors.AsType[tls.AlertError](err); ok {
 		return "the server ended the TLS handshake: " + strings.TrimPrefix(e.Error(), "tls: ")
 	}
+	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -60,7 +61,7 @@ func plainText(err error) string {
 	case errors.Is(err, io.EOF):
 		return "the server closed the connection without an answer"
 	// This has no type of its own.
-	case strings.HasSuffix(text, "server gave HTTP response to HTTPS client"), isRecordError(err):
+	case strings.HasSuffix(text, "server gave HTTP response to HTTPS client"), notTLS:
 		return "the server does not speak TLS at this address and port"
 	}
 	return ""
@@ -75,11 +76,6 @@ func Unreached(err error) bool {
 		return false
 	}
 	return op.Op == "dial"
-}
-
-func isRecordError(err error) bool {
-	_, ok := errors.AsType[tls.RecordHeaderError](err)
-	return ok
 }
 
 func plainOp(e *net.OpError) string {

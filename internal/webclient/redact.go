@@ -104,9 +104,6 @@ func redactText(s string) string {
 }
 
 func redactQuery(query string) string {
-	if query == "" {
-		return ""
-	}
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
 		name, _, ok := strings.Cut(part, "=")
