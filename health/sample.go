@@ -26,10 +26,6 @@ type sampler struct {
 	unitRead systemd.Unit // by the last sample
 }
 
-func newSampler(conn *systemd.Conn, unit, dir string) *sampler {
-	return &sampler{Listener: conn.Listen(unit), conn: conn, unit: unit, proc: procfs.Host(), dir: dir}
-}
-
 // sample reads the processes first and systemd's view after them: a process that
 // is gone has been reported to systemd by then, or will be seen gone again. It
 // costs systemd about 1.5 ms.
@@ -53,11 +49,8 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	if err := s.readUnit(ctx, &next); err != nil {
 		return sample{}, err
 	}
-	if next.unit.MainPID != 0 {
-		if p := s.proc.Process(int(next.unit.MainPID)); p != nil {
-			main := seen(*p, s.dir)
-			next.main = &main
-		}
+	if p := s.proc.Process(int(next.unit.MainPID)); p != nil {
+		next.main = new(seen(*p, s.dir))
 	}
 	if err := s.CatchUp(ctx); err != nil {
 		return sample{}, err

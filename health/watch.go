@@ -9,6 +9,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ func Prove(ctx context.Context, conn *systemd.Conn, by Means, w Watch) (Outcome,
 	}
 	switch {
 	case by == Start:
-		return p.start(ctx)
+		return p.act(ctx, systemd.VerbStart)
 	case by == Running:
 		return p.running(ctx)
 	case by == Restart, !p.before.CanReload, !p.before.Running():
@@ -169,9 +170,7 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 			return nil, fmt.Errorf("watch %s: %w", w.Unit, err)
 		}
 	}
-	if w.Log == nil {
-		w.Log = slog.New(slog.DiscardHandler)
-	}
+	w.Log = cmp.Or(w.Log, slog.New(slog.DiscardHandler))
 	p := &watching{Watch: w, conn: conn}
 	if w.ReadyURL != "" {
 		if p.rules.readyURL, err = readyName(w.ReadyURL); err != nil {
@@ -184,14 +183,8 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 	if p.before.LoadState != "loaded" {
 		return nil, fmt.Errorf("watch %s: systemd reports the unit as %s", w.Unit, p.before.LoadState)
 	}
-	p.rules.window = w.Window
-	if p.rules.window == 0 {
-		p.rules.window = DefaultWindow(p.before)
-	}
-	p.rules.reloadLimit = w.ReloadLimit
-	if p.rules.reloadLimit == 0 {
-		p.rules.reloadLimit = defaultReloadLimit
-	}
+	p.rules.window = cmp.Or(w.Window, DefaultWindow(p.before))
+	p.rules.reloadLimit = cmp.Or(w.ReloadLimit, defaultReloadLimit)
 	p.rules.startLimit = systemd.JobLimit(p.before)
 	return p, nil
 }

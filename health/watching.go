@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
 
@@ -28,10 +29,6 @@ func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 	if err := p.conn.Stop(ctx, p.Unit); err != nil {
 		return Outcome{}, p.failure(ctx, err)
 	}
-	return p.start(ctx)
-}
-
-func (p *watching) start(ctx context.Context) (Outcome, error) {
 	return p.act(ctx, systemd.VerbStart)
 }
 
@@ -137,9 +134,7 @@ func (p *watching) startReload(ctx context.Context) *reloading {
 }
 
 func (p *watching) sampler(group bool) *sampler {
-	s := newSampler(p.conn, p.Unit, p.Dir)
-	s.group = group
-	return s
+	return &sampler{Listener: p.conn.Listen(p.Unit), conn: p.conn, unit: p.Unit, proc: procfs.Host(), dir: p.Dir, group: group}
 }
 
 // observe samples until the judge has decided.
