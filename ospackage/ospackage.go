@@ -38,7 +38,7 @@ const (
 )
 
 // A Kind of package is what its database belongs to.
-type Kind string
+type Kind = string
 
 const (
 	Deb Kind = "deb" // of dpkg

@@ -55,16 +55,13 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 	t := file.Teleport
 	proxy := t.ProxyServer
 	if proxy == "" {
+		first := &t.AuthServers
+		for first.Kind == yaml.SequenceNode && len(first.Content) > 0 {
+			first = first.Content[0]
+		}
 		auth := t.AuthServer
-		for n := &t.AuthServers; auth == "" && n != nil; {
-			switch {
-			case n.Kind == yaml.ScalarNode:
-				auth, n = n.Value, nil
-			case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
-				n = n.Content[0]
-			default:
-				n = nil
-			}
+		if auth == "" && first.Kind == yaml.ScalarNode {
+			auth = first.Value
 		}
 		proxy = proxyBeside(auth)
 	}

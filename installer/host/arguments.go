@@ -87,11 +87,12 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 	if err != nil {
 		return fmt.Errorf("read the unit of version %s: %w", tree.Release.Version, err)
 	}
-	missing, contradicting := systemd.Missing(systemd.UnitArguments(h.hostUnit()), systemd.UnitArguments(content))
+	release := systemd.UnitArguments(content)
+	missing, contradicting := systemd.Missing(systemd.UnitArguments(h.hostUnit()), release)
 	const settle = "write the whole command into a drop-in (`systemctl edit teleport`: ExecStart=, then ExecStart=%s/teleport start …), then run the command again"
 	if len(contradicting) > 0 {
 		return failure.Unchanged("the agent is started with %s, and version %s says otherwise in its unit: %s",
-			strings.Join(systemd.Texts(contradicting), " "), tree.Release.Short(), commandLine(content)).To(settle, h.Paths.LinkDir).Refused()
+			strings.Join(systemd.Texts(contradicting), " "), tree.Release.Short(), strings.Join(systemd.Texts(release), " ")).To(settle, h.Paths.LinkDir).Refused()
 	}
 	for _, a := range missing {
 		if a.Name == fipsFlag && !tree.Release.Edition.FIPS() {
@@ -105,16 +106,9 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 	return nil
 }
 
-func commandLine(unit []byte) string {
-	return strings.Join(systemd.Texts(systemd.UnitArguments(unit)), " ")
-}
-
 // hasOwnCommand reports whether a drop-in of an administrator's says what is started.
 func (h *Host) hasOwnCommand() bool {
-	files, err := filepath.Glob(filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "*.conf"))
-	if err != nil {
-		return false
-	}
+	files, _ := filepath.Glob(filepath.Join(h.configDir(), h.Paths.AgentUnit()+".d", "*.conf"))
 	for _, file := range files {
 		content, err := regular.Read(file, archive.MaxUnit, 0)
 		// A drop-in that is masked leads to /dev/null, and says nothing.

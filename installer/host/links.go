@@ -23,8 +23,7 @@ func PlanLinks(linkDir string, to versions.Tree, original map[string]state.Befor
 	if err != nil {
 		return nil, err
 	}
-	store := storeOf(to)
-	ours, err := store.LinksInto(linkDir)
+	ours, err := storeOf(to).LinksInto(linkDir)
 	if err != nil {
 		return nil, fmt.Errorf("plan links: %w", err)
 	}

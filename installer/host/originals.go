@@ -203,8 +203,7 @@ func (h *Host) Disclaim(tree versions.Tree) error {
 	// The updater's own link outlives a version that brings none.
 	names = append(names, UpdaterName)
 	gone := func(l state.LinkChange) bool {
-		dir, name := filepath.Split(l.Path)
-		return filepath.Clean(dir) == filepath.Clean(h.Paths.LinkDir) && !slices.Contains(names, name)
+		return filepath.Dir(l.Path) == filepath.Clean(h.Paths.LinkDir) && !slices.Contains(names, filepath.Base(l.Path))
 	}
 	if !slices.ContainsFunc(b.Links, gone) {
 		return nil

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,10 +173,7 @@ func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
 			h.Log.Warn("a part of the updater that was here before is not put back: something else is in its place", "file", c.Path)
 			continue
 		}
-		program := c.Path
-		if c.Before.Link != "" {
-			program = c.Before.Link
-		}
+		program := cmp.Or(c.Before.Link, c.Path)
 		if leads := Exists(program) || b.putsBack(program); c.Before.Saved == "" && !leads {
 			h.Log.Warn("a part of the updater that was here before is not put back: what it leads to is gone", "link", c.Path, "target", c.Before.Link)
 			continue
@@ -187,10 +185,5 @@ func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
 }
 
 func (b Originals) putsBack(path string) bool {
-	for _, c := range b.Replaced {
-		if c.Path == path && c.Before.Saved != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Replaced, func(c state.LinkChange) bool { return c.Path == path && c.Before.Saved != "" })
 }

@@ -20,8 +20,7 @@ import (
 func LeavePlainFiles(linkDir string, t versions.Tree) error {
 	links, err := linksOf(t, linkDir)
 	if errors.Is(err, fs.ErrNotExist) && t.Programs != "" {
-		store := storeOf(t)
-		if left, linkErr := store.LinksInto(linkDir); linkErr == nil && len(left) == 0 {
+		if left, linkErr := storeOf(t).LinksInto(linkDir); linkErr == nil && len(left) == 0 {
 			return nil
 		}
 	}

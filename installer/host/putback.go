@@ -71,7 +71,7 @@ func (h *Host) PlainUnit(ctx context.Context, b *Originals) error {
 		return err
 	}
 	for _, p := range packages {
-		if slices.ContainsFunc(b.Packages, func(q state.Package) bool { return q.Kind == string(p.Kind) && q.Name == p.Name }) {
+		if slices.ContainsFunc(b.Packages, func(q state.Package) bool { return q.Kind == p.Kind && q.Name == p.Name }) {
 			return nil // it is here, still or again
 		}
 	}

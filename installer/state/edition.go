@@ -66,9 +66,6 @@ func (p Paths) editionAt(folder string) version.Edition {
 	if err != nil {
 		return ""
 	}
-	e, err := version.ParseEdition(strings.TrimSuffix(string(word), "\n"))
-	if err != nil {
-		return ""
-	}
+	e, _ := version.ParseEdition(strings.TrimSuffix(string(word), "\n"))
 	return e
 }

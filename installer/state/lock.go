@@ -26,7 +26,6 @@ const LockPatience = 60 * time.Second
 
 // BusyError says that another updater holds a lock. Nothing was changed.
 type BusyError struct {
-	Lock   string // path
 	Holder string // who, as far as it said
 }
 
@@ -66,7 +65,7 @@ func LockTelling(ctx context.Context, path string, patience time.Duration, waits
 		return nil, cannotLock(path, err)
 	}
 	if !ok {
-		return nil, &BusyError{Lock: path, Holder: readHolder(path)}
+		return nil, &BusyError{Holder: readHolder(path)}
 	}
 	if info, err := l.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(cannotLock(path, errors.New("it is not a regular file")), l.Unlock())

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,10 +54,7 @@ func (p Paths) InPlace(asked string) Paths {
 // the one that the agent's link leads into, else the one that was asked for.
 func (p Paths) linkedPrograms(active, asked string) string {
 	target, _ := os.Readlink(filepath.Join(p.LinkDir, "teleport"))
-	folder := p.linked(active)
-	if folder == "" {
-		folder = active
-	}
+	folder := cmp.Or(p.linked(active), active)
 	usual := Paths{DataDir: p.DataDir}.Programs()
 	if info, err := os.Lstat(filepath.Join(usual, folder, "bin")); err == nil && info.IsDir() {
 		return ""
