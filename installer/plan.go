@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,7 +193,7 @@ func (p Plan) Text(w io.Writer) {
 			fmt.Fprintf(w, "%-10s %s\n", name+":", value)
 		}
 	}
-	line("From", transaction.NameOr(p.From, "none"))
+	line("From", cmp.Or(p.From, "none"))
 	line("To", p.To)
 	line("Database", p.Database)
 	line("Agent", p.Agent)

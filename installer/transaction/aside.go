@@ -45,13 +45,8 @@ const aside = ".aside-"
 // setAsideForLinks makes way for links that are to lead to what they led to before, or to
 // what they are to lead to, as far as goes says that there is one.
 func (t *transaction) setAsideForLinks(links []state.LinkChange, goes func(state.LinkChange) bool) error {
-	var places []state.LinkChange
-	for _, c := range links {
-		if goes(c) {
-			places = append(places, c)
-		}
-	}
-	return t.setAside(host.Foreign(places))
+	stays := func(c state.LinkChange) bool { return !goes(c) }
+	return t.setAside(host.Foreign(slices.DeleteFunc(slices.Clone(links), stays)))
 }
 
 // setAsideForUnit makes way for the agent's unit.

@@ -15,14 +15,14 @@ import (
 func (u *undoing) bringBack(ctx context.Context) error {
 	err := u.seeItBack(ctx)
 	_, unhealthy := errors.AsType[*health.UnhealthyError](err)
-	if err == nil || unhealthy || errors.Is(err, health.ErrHostStopping) || len(u.errs) > 0 || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
+	if err == nil || unhealthy || errors.Is(err, health.ErrHostStopping) || u.err != nil || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
 		return err
 	}
 	return errors.Join(err, u.agent.Start(ctx))
 }
 
 func (u *undoing) seeItBack(ctx context.Context) error {
-	if len(u.errs) > 0 {
+	if u.err != nil {
 		// First: what an agent writes from now on is not to be lost to another restore, and
 		// status tells what is in the way.
 		err := u.j.save(&u.j.Journal)

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,15 +105,9 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.PromoteCopy(ctx); err != nil {
 		t.Log.Warn("the timer and the recovery go on with an older updater", "error", err)
 	}
-	t.Log.Info("version is active", "version", t.j.To.String(), "previous", NameOr(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
+	t.Log.Info("version is active", "version", t.j.To.String(), "previous", cmp.Or(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	t.Retain(c)
 	return nil
-}
-
-// finishAgain goes on with a commit that was cut off.
-func (t *transaction) finishAgain(ctx context.Context) error {
-	t.tellClosing()
-	return t.finish(ctx)
 }
 
 // warnOfClosedFolders tells who cannot run the programs: somebody closed a folder above

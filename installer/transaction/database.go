@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,14 +34,14 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 		return d, err
 	}
 	switch err := m.probe(ctx, d.Path); {
-	case isRefused(err):
+	case is[*failure.RefusedError](err):
 		return d, err
 	case errors.Is(err, backup.ErrNoDatabase):
 		d.Absent = true
 		return d, nil // nothing to protect
 	case err == nil && (back || !req.SkipBackup):
 		d.Plan = state.BackupDatabase
-	case isCorrupt(err) && req.mayLoseBackup():
+	case is[*backup.CorruptError](err) && req.mayLoseBackup():
 		d.Damaged = true
 	case req.SkipBackup && !back:
 		d.Skipped = true
@@ -108,11 +109,6 @@ func (m *Machine) checkDataDir(db *backup.Database, path string) error {
 	return nil
 }
 
-func isRefused(err error) bool {
-	_, ok := errors.AsType[*failure.RefusedError](err)
-	return ok
-}
-
 // Inspect looks for damage inside a database that is to be backed up.
 func Inspect(ctx context.Context, d *state.Database, req Request) error {
 	if d.Plan == state.KeepDatabase {
@@ -123,7 +119,7 @@ func Inspect(ctx context.Context, d *state.Database, req Request) error {
 		err = db.Inspect(ctx)
 		db.Close()
 	}
-	if isCorrupt(err) && req.mayLoseBackup() {
+	if is[*backup.CorruptError](err) && req.mayLoseBackup() {
 		d.Plan, d.Damaged = state.KeepDatabase, true
 		return nil
 	}
@@ -133,8 +129,9 @@ func Inspect(ctx context.Context, d *state.Database, req Request) error {
 	return nil
 }
 
-func isCorrupt(err error) bool {
-	_, ok := errors.AsType[*backup.CorruptError](err)
+// is reports whether an error is, or wraps, one of a type.
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
 	return ok
 }
 
@@ -168,10 +165,7 @@ func (r Request) wayOut() string {
 // specOf is the configuration that the transaction leaves, as far as proxy and backup
 // go.
 func (m *Machine) specOf(c state.Config, req Request) state.Spec {
-	spec := c.Spec
-	if req.Spec != nil {
-		spec = *req.Spec
-	}
+	spec := *cmp.Or(req.Spec, &c.Spec)
 	spec.Proxy = m.proxyOf(spec)
 	return spec
 }
@@ -288,10 +282,7 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 		return failure.Unchanged("going back to version %s is refused: %s", to.Short(), m.WhyNotKept(to)).
 			To("%srun `teleport-update %s`, which keeps today's database", otherwise, insist).Refused()
 	}
-	maxAge := spec.Backup.MaxAge.Std()
-	if maxAge == 0 {
-		maxAge = state.DefaultMaxAge
-	}
+	maxAge := cmp.Or(spec.Backup.MaxAge.Std(), state.DefaultMaxAge)
 	want := backup.Want{Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now()}
 	if path, err := m.Database(); err == nil {
 		if db, err := backup.Open(path); err == nil {

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,8 @@ type switching struct {
 	req checked
 }
 
-// NeedsBootError is a transaction that the shutdown of the host cut off.
-type NeedsBootError struct{}
-
-func (*NeedsBootError) Error() string {
-	return "the host is shutting down: the transaction is undone at the next boot"
-}
+// errNeedsBoot is a transaction that the shutdown of the host cut off.
+var errNeedsBoot = errors.New("the host is shutting down: the transaction is undone at the next boot")
 
 // doSwitch is a transaction from lock to unlock.
 func (m *Machine) doSwitch(ctx context.Context, r Request) error {
@@ -43,7 +40,7 @@ func (m *Machine) doSwitch(ctx context.Context, r Request) error {
 	if err != nil || !ok {
 		return err
 	}
-	t := switching{&transaction{Machine: m, agent: agent}, req}
+	t := switching{&transaction{Machine: m, agent: agent, took: map[string]time.Duration{}}, req}
 	defer t.closeDatabase()
 	defer t.releaseOthers()
 	return t.run(ctx)
@@ -54,7 +51,7 @@ func (t *switching) run(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return t.recordRefused(err)
 	}
-	t.Log.Info("switching", "from", NameOr(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(), "database", string(t.j.Database.Plan))
+	t.Log.Info("switching", "from", cmp.Or(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(), "database", string(t.j.Database.Plan))
 	isProven, err := t.forward(ctx)
 	switch {
 	case err == nil:
@@ -66,7 +63,7 @@ func (t *switching) run(ctx context.Context) error {
 		// Says nothing about the version. The journal stays; the next boot
 		// puts the old version back before the agent starts.
 		t.Log.Warn("the host is shutting down in the middle of the transaction; it is undone at the next boot", "version", t.req.To.String())
-		return &NeedsBootError{}
+		return errNeedsBoot
 	}
 	return t.abandon(ctx, err)
 }
@@ -99,20 +96,14 @@ func (t *switching) note(s step, d time.Duration) {
 	case !t.j.Database.Stop || !t.j.Agent.State.Wanted():
 		return
 	}
-	if t.took == nil {
-		t.took = map[string]time.Duration{}
-	}
 	t.took[part] += d
 }
 
 // durations are those that are long enough to tell.
 func (t *transaction) durations() map[string]state.Duration {
-	var all map[string]state.Duration
+	all := map[string]state.Duration{}
 	for part, d := range t.took {
 		if d = d.Round(time.Millisecond); d > 0 {
-			if all == nil {
-				all = map[string]state.Duration{}
-			}
 			all[part] = state.Duration(d)
 		}
 	}
@@ -175,7 +166,7 @@ func (t *switching) backUp(ctx context.Context) error {
 			t.Log.Info("backing up the agent's database", "done", done, "total", total)
 		},
 	})
-	if isCorrupt(err) {
+	if is[*backup.CorruptError](err) {
 		// No refusal to be repeated at each tick: finding this out takes a
 		// download and a whole backup, so the version backs off.
 		return errors.New(cannotBackUp(err, t.j.Database.Path, t.req.Request).Error())
@@ -191,10 +182,7 @@ func (t *switching) backUp(ctx context.Context) error {
 // proxy names the cluster that the database of today belongs to; a new one in
 // the request only counts once it is committed.
 func (t *switching) proxy() string {
-	if p := t.proxyOf(t.req.config.Spec); p != "" {
-		return p
-	}
-	return t.req.spec().Proxy
+	return cmp.Or(t.proxyOf(t.req.config.Spec), t.req.spec().Proxy)
 }
 
 // relink makes the links the new version's. The updater's own waits for the commit.
@@ -265,7 +253,7 @@ func (t *switching) exchangeDatabase(ctx context.Context) error {
 		return nil
 	}
 	err = fmt.Errorf("restore the database that version %s had: %w", t.req.To, err)
-	if isInUse(err) {
+	if is[*backup.InUseError](err) {
 		return errors.Join(cannotSwitch(err, t.req.Request, "the transaction is undone"), t.j.setUntouched())
 	}
 	return err
@@ -317,9 +305,5 @@ func (t *switching) watch(ctx context.Context) error {
 // watchOf describes the health watch of a version in dir: for as long as a person
 // said, else long enough to see it fail again and again.
 func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
-	w := health.Watch{Dir: dir, Window: spec.Window.Std(), ReadyURL: spec.ReadyURL}
-	if w.Window == 0 {
-		w.Window = health.DefaultWindow(s.Unit)
-	}
-	return w
+	return health.Watch{Dir: dir, Window: cmp.Or(spec.Window.Std(), health.DefaultWindow(s.Unit)), ReadyURL: spec.ReadyURL}
 }

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"teleport-update/backup"
 	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 	"teleport-update/ospackage"
 	"teleport-update/versions"
@@ -34,7 +36,7 @@ func (t *transaction) keepPackageVersion(ctx context.Context) *version.Release {
 	}
 	program := t.programBefore()
 	for _, found := range t.j.Packages.Found {
-		p := asPackage(found)
+		p := ospackage.Package(found)
 		kept, err := t.keptFrom(p)
 		if kept == nil && err == nil {
 			kept, err = t.keepFrom(ctx, p, program)
@@ -49,7 +51,7 @@ func (t *transaction) keepPackageVersion(ctx context.Context) *version.Release {
 	return nil
 }
 
-func originOf(p ospackage.Package) string { return string(p.Kind) + " " + p.String() }
+func originOf(p ospackage.Package) string { return p.Kind + " " + p.String() }
 
 // keptFrom is what an earlier run kept, which was cut off before it could note that.
 func (t *transaction) keptFrom(p ospackage.Package) (*version.Release, error) {
@@ -122,10 +124,7 @@ func (t *transaction) completePackageVersion(dir string, r version.Release) erro
 
 // programBefore is what the agent's unit led to before the links were ours.
 func (t *transaction) programBefore() string {
-	path := t.j.Agent.Program
-	if path == "" {
-		path = filepath.Join(t.Paths.LinkDir, host.AgentName)
-	}
+	path := cmp.Or(t.j.Agent.Program, filepath.Join(t.Paths.LinkDir, host.AgentName))
 	for range 8 { // as links may lead round
 		target := ""
 		if n := t.changed(path); n >= 0 {
@@ -153,12 +152,7 @@ func (t *transaction) copyBefore(path string) string {
 }
 
 func (t *transaction) changed(path string) int {
-	for n, l := range t.j.Links {
-		if l.Path == path {
-			return n
-		}
-	}
-	return -1
+	return slices.IndexFunc(t.j.Links, func(c state.LinkChange) bool { return c.Path == path })
 }
 
 // packageUnit is the agent's unit as a package brought it.

@@ -46,10 +46,18 @@ type recovery struct {
 	do   func(*transaction, context.Context) error
 }
 
+// closing is a recovery that tells of it first.
+func closing(name string, do func(*transaction, context.Context) error) recovery {
+	return recovery{name, func(t *transaction, ctx context.Context) error {
+		t.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
+		return do(t, ctx)
+	}}
+}
+
 // phases is the table. The first row is a transaction that is not written down yet.
 func phases() []phase {
 	undoFiles := recovery{"puts links, unit and database back; the first tick sees the agent run", (*transaction).undoAtBoot}
-	undo := recovery{"undoes it", (*transaction).undoInterrupted}
+	undo := closing("undoes it", (*transaction).undoUnknown)
 	return []phase{
 		{
 			name:      "",
@@ -72,7 +80,7 @@ func phases() []phase {
 			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
 			next:      []state.Phase{proven, rollingBack},
 			boot:      undoFiles,
-			live:      recovery{"watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain},
+			live:      closing("watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain),
 			working:   atWork, cutOff: switchCutOff,
 		},
 		{
@@ -80,7 +88,7 @@ func phases() []phase {
 			guarantee: "The old version is being put back.",
 			notes:     []about{aboutAgent, aboutWatch, aboutDatabase, aboutAside},
 			next:      []state.Phase{rollingBack, restored},
-			boot:      undoFiles, live: recovery{"undoes it", (*transaction).undoAgain},
+			boot:      undoFiles, live: closing("undoes it", (*transaction).undoAndTell),
 			working: atWork, cutOff: switchCutOff,
 		},
 		{
@@ -88,7 +96,7 @@ func phases() []phase {
 			guarantee: "Links, unit and database are the old version's again; what is left is to see the agent run. The database is not touched any more: " +
 				"it may hold rows written since.",
 			notes: []about{aboutAgent, aboutWatch, aboutVerdict, aboutAside},
-			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: recovery{"sees the old version run, and closes it", (*transaction).undoAgain},
+			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: closing("sees the old version run, and closes it", (*transaction).undoAndTell),
 			working: atWork, cutOff: switchCutOff,
 		},
 		{
@@ -98,7 +106,7 @@ func phases() []phase {
 			next:      []state.Phase{replacing},
 			succeeds:  true,
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
-			live:      recovery{"commits it", (*transaction).finishAgain},
+			live:      closing("commits it", (*transaction).finish),
 			working:   atWork, cutOff: switchCutOff,
 		},
 		{
@@ -109,7 +117,7 @@ func phases() []phase {
 			next:     []state.Phase{replacing},
 			succeeds: true,
 			boot:     recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
-			live:     recovery{"goes on with it, and commits the version", (*transaction).finishAgain},
+			live:     closing("goes on with it, and commits the version", (*transaction).finish),
 			working:  atWork, cutOff: switchCutOff,
 		},
 		{

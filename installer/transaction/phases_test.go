@@ -120,7 +120,7 @@ func TestNothingButTheTableDecidesOnPhases(t *testing.T) {
 	allowed := map[string]string{
 		"advance":          "how the agent is enabled is written down with the version that is proven",
 		"forward":          "the same",
-		"run":              "an undoing that has put all back goes on with the agent",
+		"undoSteps":        "an undoing that has put all back goes on with the agent",
 		"due":              "the same",
 		"enterRollingBack": "what is on a disk that is full still says begun, which means the same",
 		"noteBoot":         "a version that was not proven is not tried again after a boot",

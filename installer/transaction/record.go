@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -166,49 +167,27 @@ func (r *record) setErrorCode(code int) error {
 // setUnhealthy is setVerdict for a version that was not healthy, with what its watch
 // found out besides.
 func (r *record) setUnhealthy(reason string, u *health.UnhealthyError) error {
-	err := r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = u.OldServes })
+	err := r.setOldServes(u.OldServes)
 	if u.Prevented != nil {
-		return first(err, r.setVerdict(state.AgainstCircumstances, reason))
+		return cmp.Or(err, r.setVerdict(state.AgainstCircumstances, reason))
 	}
 	if err != nil || !u.Stopped {
-		return first(err, r.setVerdict(state.AgainstVersion, reason))
+		return cmp.Or(err, r.setVerdict(state.AgainstVersion, reason))
 	}
 	// A person stopped the agent in the middle of the watch: nothing is known about
 	// the version, and starting it again is that person's.
-	return first(r.setAgent(state.AgentStopped), r.setVerdict(state.AgainstInterruption, reason))
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(r.setAgent(state.AgentStopped), r.setVerdict(state.AgainstInterruption, reason))
 }
 
 // noteSecondWatch says that a recovery watches the new version: once.
-func (r *record) noteSecondWatch() error {
-	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = true })
-}
-
-// forgetSecondWatch says that it came to nothing, through nobody's fault.
-func (r *record) forgetSecondWatch() error {
-	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = false })
-}
-
-// setNothingServes says that the host was booted: no process of before is there.
-func (r *record) setNothingServes() error {
-	if !r.Watch.OldServes {
-		return nil
-	}
-	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
+func (r *record) noteSecondWatch(yes bool) error {
+	return r.note(aboutWatch, func(j *state.Journal) { j.Watch.Again = yes })
 }
 
 // setOldServes says that the old process never stopped serving, and is left alone. A run
 // that is killed before it is written down finds it out again.
-func (r *record) setOldServes() error {
-	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = true })
+func (r *record) setOldServes(yes bool) error {
+	return r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = yes })
 }
 
 // noteOldStopped says that the old process, which never stopped serving, is about
@@ -247,9 +226,9 @@ func (r *record) noteStarted() error {
 // not tried again.
 func (r *record) noteBoot(id string, down bool) error {
 	r.BootID = id
-	err := r.set(aboutWatch, func(j *state.Journal) { j.Watch.OldServes = false })
+	err := r.setOldServes(false)
 	if down {
-		err = first(err, r.setAgent(state.AgentStopped))
+		err = cmp.Or(err, r.setAgent(state.AgentStopped))
 	}
 	if err != nil {
 		return err

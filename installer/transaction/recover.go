@@ -214,16 +214,6 @@ func (m *Machine) unreadableName() string {
 	return m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
 }
 
-func (t *transaction) tellClosing() {
-	t.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
-}
-
-// undoInterrupted undoes a transaction of which nothing but the interruption is known.
-func (t *transaction) undoInterrupted(ctx context.Context) error {
-	t.tellClosing()
-	return t.undoUnknown(ctx)
-}
-
 func (t *transaction) undoUnknown(ctx context.Context) error {
 	if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
 		return err
@@ -231,17 +221,11 @@ func (t *transaction) undoUnknown(ctx context.Context) error {
 	return t.undoAndTell(ctx)
 }
 
-// undoAgain goes on with an undoing that was cut off.
-func (t *transaction) undoAgain(ctx context.Context) error {
-	t.tellClosing()
-	return t.undoAndTell(ctx)
-}
-
 // undoAndTell is not cut short by what cut the transaction short.
 func (t *transaction) undoAndTell(ctx context.Context) error {
 	err := t.undo(context.WithoutCancel(ctx))
 	if errors.Is(err, health.ErrHostStopping) {
-		return &NeedsBootError{}
+		return errNeedsBoot
 	}
 	if err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s: %w; the next run tries again", t.j.To, err)}
@@ -257,7 +241,6 @@ func (t *transaction) undoAndTell(ctx context.Context) error {
 // watchAgain gives a transaction that was cut off while the new version ran a second
 // watch, once: the cut says nothing about the version.
 func (t *transaction) watchAgain(ctx context.Context) error {
-	t.tellClosing()
 	sight, err := t.agent.Look(ctx)
 	if err != nil {
 		return err
@@ -273,7 +256,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return err
 	}
 	// It is watched once more and not again, so all that the watch needs is at hand.
-	if err := t.j.noteSecondWatch(); err != nil {
+	if err := t.j.noteSecondWatch(true); err != nil {
 		return err
 	}
 	w := watchOf(t.j.To.ProgramsDir(), spec, sight)
@@ -288,11 +271,11 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		}
 		return t.finish(ctx)
 	case errors.Is(err, health.ErrHostStopping):
-		return &NeedsBootError{}
+		return errNeedsBoot
 	case ctx.Err() != nil:
 		return fmt.Errorf("close the transaction to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
 	case outOfReach(err):
-		return errors.Join(t.leftOpen(err), t.j.forgetSecondWatch())
+		return errors.Join(t.leftOpen(err), t.j.noteSecondWatch(false))
 	case !isUnhealthy:
 		return err
 	}
@@ -323,7 +306,7 @@ func (t *transaction) undoAtBoot(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.j.setNothingServes(); err != nil {
+	if err := t.j.setOldServes(false); err != nil {
 		return err
 	}
 	t.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))

@@ -36,7 +36,7 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 	t.Log.Warn("rolling back", "version", t.req.To.String(), "error", cause)
 	err = errors.Join(err, t.undo(context.WithoutCancel(ctx)))
 	if errors.Is(err, health.ErrHostStopping) {
-		return &NeedsBootError{}
+		return errNeedsBoot
 	}
 	if err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.req.To, cause, err)}
@@ -86,12 +86,4 @@ func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal err
 		return err
 	}
 	return refusal
-}
-
-// NameOr is a name, or another word where there is none.
-func NameOr(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,8 +132,5 @@ func (m *Machine) overtaken(err error) error {
 
 // spec is the configuration that holds once the version is committed.
 func (r checked) spec() state.Spec {
-	if r.Spec != nil {
-		return *r.Spec
-	}
-	return r.config.Spec
+	return *cmp.Or(r.Spec, &r.config.Spec)
 }

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"errors"
 
 	"teleport-update/backup"
@@ -65,9 +66,7 @@ func (t *transaction) withBackup(do func(dir string) error) error {
 		if _, invalid := errors.AsType[*backup.InvalidError](err); !invalid {
 			return err
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return first
 }

@@ -174,7 +174,7 @@ func TestAShutdownInMidWatchIsUndoneAtTheNextBoot(t *testing.T) {
 		return nil
 	}
 	err := m.do(Update)
-	if _, boot := errors.AsType[*NeedsBootError](err); !boot {
+	if !errors.Is(err, errNeedsBoot) {
 		t.Errorf("it ends with %v", err)
 	}
 	m.before = nil

@@ -60,20 +60,20 @@ func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (
 	if err != nil {
 		t.Log.Warn("it is not known whether a package of the agent is installed", "error", err)
 		for _, p := range t.j.Packages.Found {
-			installed = append(installed, asPackage(p))
+			installed = append(installed, ospackage.Package(p))
 		}
 	}
 	for _, p := range t.j.Packages.Found {
 		// Its version may have changed meanwhile.
-		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return string(q.Kind) == p.Kind && q.Name == p.Name })
+		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return q.Kind == p.Kind && q.Name == p.Name })
 		if n < 0 {
-			if err := asPackage(p).Settle(ctx, t.fence()); err != nil {
+			if err := ospackage.Package(p).Settle(ctx, t.fence()); err != nil {
 				t.Log.Warn("the package is removed, but dpkg did not finish; apt may ask for `dpkg --configure -a`", "package", p.String(), "error", err)
 			}
 			continue
 		}
 		if err := t.purge(ctx, installed[n]); err != nil {
-			left = append(left, leftBehind(written(installed[n : n+1])[0], err, known, t.Timestamp()))
+			left = append(left, leftBehind(state.Package(installed[n]), err, known, t.Timestamp()))
 		}
 	}
 	if err := t.putBackKept(); err != nil {
@@ -128,7 +128,7 @@ func leftBehind(p state.Package, err error, known []state.PackageLeft, now time.
 func (t *transaction) saveFromPackages(ctx context.Context) error {
 	var own []string
 	for _, p := range t.j.Packages.Found {
-		files, err := asPackage(p).Files(ctx)
+		files, err := ospackage.Package(p).Files(ctx)
 		if err != nil {
 			t.Log.Warn("the package's files are not known; some of them may stay", "package", p.String(), "error", err)
 		}
@@ -251,7 +251,7 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 		return nil
 	}
 	for _, p := range packages {
-		if err := asPackage(p).Locked(); err != nil {
+		if err := ospackage.Package(p).Locked(); err != nil {
 			m.Log.Warn("the package cannot be removed now; a later run tries again", "package", p.String(), "error", err)
 			c.Status.PackagesLeft = []state.PackageLeft{leftBehind(p, err, c.Status.PackagesLeft, m.Timestamp())}
 			return c.Save(m.Paths.Config())
@@ -314,15 +314,11 @@ func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 	return err
 }
 
-// written is packages as they are written down, asPackage the opposite.
+// written is packages as they are written down.
 func written(packages []ospackage.Package) []state.Package {
 	var all []state.Package
 	for _, p := range packages {
-		all = append(all, state.Package{Kind: string(p.Kind), Name: p.Name, Version: p.Version})
+		all = append(all, state.Package(p))
 	}
 	return all
-}
-
-func asPackage(p state.Package) ospackage.Package {
-	return ospackage.Package{Kind: ospackage.Kind(p.Kind), Name: p.Name, Version: p.Version}
 }

@@ -14,8 +14,8 @@ import (
 // undoing is a transaction on its way back.
 type undoing struct {
 	*transaction
-	boot bool // files only: the agent has not been started yet
-	errs []error
+	boot bool  // files only: the agent has not been started yet
+	err  error // all that failed
 	// kept: the database could not go back, so the new version stays whole.
 	kept bool
 	// later: whether all is back is for the next run to see.
@@ -43,7 +43,24 @@ func (t *transaction) undo(ctx context.Context) error {
 // step is tried, and the agent comes last.
 func (t *transaction) undoSteps(ctx context.Context, boot bool) error {
 	u := &undoing{transaction: t, boot: boot}
-	return u.run(ctx)
+	if u.j.Phase != restored {
+		u.err = u.enterRollingBack()
+	}
+	for _, s := range slices.Backward(steps()) {
+		if !u.due(s) {
+			continue
+		}
+		err := s.undo(u, ctx)
+		if u.boot && errors.Is(err, errTooSoon) {
+			u.Log.Warn("the next run checks whether the database is the old version's", "error", err)
+			u.later, err = true, nil
+		}
+		u.err = errors.Join(u.err, err)
+		if s.leaves != "" && u.err == nil && !u.later {
+			u.err = u.j.enter(s.leaves)
+		}
+	}
+	return u.err
 }
 
 // runsMasked reports whether the new version runs, and its unit is masked: once stopped,
@@ -62,46 +79,14 @@ func (u *undoing) stopsMasked(ctx context.Context) bool {
 
 var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: `systemctl unmask %[1]s` first", layout.AgentUnit)
 
-// run undoes the steps from the last to the first.
-func (u *undoing) run(ctx context.Context) error {
-	if u.j.Phase != restored {
-		u.fail(u.enterRollingBack())
-	}
-	for _, s := range slices.Backward(steps()) {
-		if !u.due(s) {
-			continue
-		}
-		err := s.undo(u, ctx)
-		if u.boot && errors.Is(err, errTooSoon) {
-			u.Log.Warn("the next run checks whether the database is the old version's", "error", err)
-			u.later, err = true, nil
-		}
-		u.fail(err)
-		if s.leaves != "" && len(u.errs) == 0 && !u.later {
-			u.fail(u.j.enter(s.leaves))
-		}
-	}
-	return errors.Join(u.errs...)
-}
-
 // due reports whether a step is to be undone: each where nothing was restored yet
 // and the journal can say that something is; at the end, and in every way out, the
 // agent.
 func (u *undoing) due(s step) bool {
-	agent := s.name == steps()[0].name
-	switch {
-	case s.undo == nil, u.boot && s.live:
+	if s.undo == nil || u.boot && s.live {
 		return false
-	case u.j.Phase != rollingBack:
-		return agent
 	}
-	return true
-}
-
-func (u *undoing) fail(err error) {
-	if err != nil {
-		u.errs = append(u.errs, err)
-	}
+	return u.j.Phase == rollingBack || s.name == steps()[0].name
 }
 
 // enterRollingBack does without the write where the disk has no room for it, or

@@ -24,7 +24,7 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	if err == nil {
 		err = u.canRestoreFor(db, nil)
 	}
-	if isInUse(err) {
+	if is[*backup.InUseError](err) {
 		if err = u.waitUnused(ctx, afterStop); err == nil {
 			err = u.canRestoreFor(db, nil)
 		}
@@ -179,7 +179,7 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	if u.untouched && u.oldIsUntouched(ctx) {
 		// Links and unit are back: what is started from now on is the old version.
 		u.Log.Info("the version before has served all the time, and goes on with its database")
-		return u.j.setOldServes()
+		return u.j.setOldServes(true)
 	}
 	err := u.stopAndRestore(ctx)
 	if err == nil {
@@ -225,7 +225,7 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	}
 	if err == nil && !u.j.Watch.OldServes {
 		err = u.agent.Stop(ctx, atOnce)
-	} else if err == nil && isInUse(db.CheckUnused(nil)) {
+	} else if err == nil && is[*backup.InUseError](db.CheckUnused(nil)) {
 		sight, lookErr := u.agent.Look(ctx)
 		if lookErr != nil {
 			return false, lookErr
@@ -267,7 +267,7 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 				return db.Restore(ctx, dir)
 			})
 		}
-		if !isInUse(err) || u.boot {
+		if !is[*backup.InUseError](err) || u.boot {
 			break
 		}
 		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {

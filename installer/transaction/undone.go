@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -9,7 +10,7 @@ import (
 
 // reason is why the transaction is undone.
 func (t *transaction) reason() string {
-	return NameOr(t.j.Verdict.Reason, "the transaction was interrupted")
+	return cmp.Or(t.j.Verdict.Reason, "the transaction was interrupted")
 }
 
 // closeUndone records how the transaction ended and removes the journal.
