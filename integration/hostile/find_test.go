@@ -174,5 +174,21 @@ func findCases() []hostile {
 			cases = append(cases, c)
 		}
 	}
-	return cases
+	return append(cases, unnamedCases()...)
+}
+
+// unnamedCases are answers with an empty version, by which a server that knows of none says
+// so. A host then has nothing to do, whatever else the answer holds; only a first enable has
+// nothing to go on with.
+func unnamedCases() []hostile {
+	empty := `{"server_edition":"oss","agent_version":"","agent_autoupdate":true}`
+	hides := `{"edition":"oss","agent_version":"","auto_update":{"agent_version":"1.1.0","agent_auto_update":true}}`
+	idle := func(name, answer string) hostile {
+		c := refusedAnswer(name, answer, "the cluster names no version for this host")
+		c.code = done
+		return c
+	}
+	bare := refusedAnswer("the version is empty, at the first enable", empty, "and there is none on it; nothing was changed: set a version in the cluster")
+	bare.bare, bare.run = true, []string{"enable", "--proxy", "$PROXY", "--template", "$TEMPLATE", "--ca-file", "$CA"}
+	return []hostile{idle("the version is empty", empty), idle("an empty flat version hides a nested one", hides), bare}
 }

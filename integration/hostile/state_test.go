@@ -206,6 +206,11 @@ func journalCases() []hostile {
 		cases = append(cases, hostile{name: "the journal is noise, for " + strings.Join(command, " "), code: person, run: command, says: unreadable,
 			given: func(w *world) { w.write(w.store("journal.json"), "\x00", 0o600) }})
 	}
+	// A field that another updater added is no reason to leave a host in the middle: what is
+	// known of the journal is acted on, and the update goes on.
+	more := is("has an unknown field", strings.Replace(journalText, `"commit"`, `"command": "reboot", "commit"`, 1), "the transaction was undone")
+	more.code, more.becomes = done, "1.1.0"
+	cases = append(cases, more)
 	for i := range cases {
 		cases[i].may = []string{"data/versions/journal.json", "data/versions/journal.json.unreadable-*"}
 	}

@@ -3,7 +3,7 @@
 // ratios to a design. A goal is the most that a ratio to a bound of the same run
 // should be; a goal that is missed is printed as missed and fails nothing.
 //
-//	go run ./tools/bench [-rounds N] [-dir DIR] [-only PARTS]
+//	go run ./tools/bench [-rounds N] [-dir DIR] [-only PARTS] [-small]
 //
 // The parts are whole updates against other designs, on a limited link and on a
 // limited disk (see scenes.go), the whole program (whole.go), a run that finds
@@ -17,7 +17,8 @@
 // It wants curl, tar, coreutils and the sqlite3 shell; root for the slow disk (a
 // blkio or io cgroup) and for the booted host; and no systemd that runs, for the
 // whole updater works in folders that systemd does not know. What cannot be
-// measured is said. The figures are left for `make figures`.
+// measured is said. The figures are left for `make figures`, but for those of a small
+// release, which is for a look at whether all of it runs: -small -rounds 1.
 package main
 
 import (
@@ -102,6 +103,7 @@ func run(ctx context.Context) error {
 	dir := flag.String("dir", filepath.Join("build", "bench"), "where the release is kept and the work is done")
 	only := flag.String("only", "designs,link,disk,updater,idle,downtime", "`PARTS` to measure; backup is one, too")
 	size := flag.Int64("size", 1000, "size of the database to back up, in MB")
+	small := flag.Bool("small", false, "take a release of one program, and leave no figures")
 	flag.Parse()
 	if flag.NArg() > 0 || *rounds < 1 {
 		return errors.New("see -help")
@@ -116,6 +118,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if *small {
+		base = filepath.Join(base, "small")
+	}
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		return err
 	}
@@ -124,7 +129,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	b := &bench{ctx: ctx, rounds: *rounds, work: work, base: base, size: *size << 20}
+	b := &bench{ctx: ctx, rounds: *rounds, work: work, base: base, size: *size << 20, small: *small}
 	if err := b.build(); err != nil {
 		return err
 	}
@@ -145,7 +150,8 @@ func run(ctx context.Context) error {
 	for _, r := range reports {
 		r.print(os.Stdout)
 		// A part of a table would take the place of a whole one.
-		if slices.ContainsFunc(parts, func(p part) bool { return p.table == r.name && !slices.Contains(wanted, p.name) }) || len(r.skipped) > 0 {
+		if slices.ContainsFunc(parts, func(p part) bool { return p.table == r.name && !slices.Contains(wanted, p.name) }) || len(r.skipped) > 0 || *small {
+			fmt.Printf("\nThe table of %s is not left for `make figures`.\n", r.name)
 			continue
 		}
 		f := figure.Figures{Benchmarks: map[string]figure.Benchmark{r.name: r.Benchmark}}

@@ -25,6 +25,7 @@ type bench struct {
 	base   string // where the release is kept
 	work   string
 	size   int64 // of the database, in bytes
+	small  bool  // a quick look
 
 	report *report // of the part that runs
 
@@ -40,7 +41,7 @@ func (b *bench) serve() (err error) {
 	if b.server != nil {
 		return nil
 	}
-	if b.in, err = prepare(b.ctx, b.base); err != nil {
+	if b.in, err = prepare(b.ctx, b.base, b.small); err != nil {
 		return err
 	}
 	b.server, err = serve(b.in)

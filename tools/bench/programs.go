@@ -39,8 +39,9 @@ type inputs struct {
 
 const releaseVersion = "15.1.1"
 
-// prepare builds the release in dir unless an earlier run did.
-func prepare(ctx context.Context, dir string) (inputs, error) {
+// prepare builds the release in dir unless an earlier run did. A small one is of one
+// program for one machine.
+func prepare(ctx context.Context, dir string, small bool) (inputs, error) {
 	in := inputs{
 		plain: filepath.Join(dir, "release.tar"),
 		gzip:  filepath.Join(dir, "release.tar.gz"),
@@ -48,7 +49,7 @@ func prepare(ctx context.Context, dir string) (inputs, error) {
 	}
 	if _, err := os.Stat(in.zstd + ".sha256"); err != nil {
 		fmt.Fprintln(os.Stderr, "building a release of real programs; this takes some minutes once")
-		programs, err := buildPrograms(ctx, filepath.Join(dir, "programs"))
+		programs, err := buildPrograms(ctx, filepath.Join(dir, "programs"), small)
 		if err != nil {
 			return in, err
 		}
@@ -78,14 +79,21 @@ func prepare(ctx context.Context, dir string) (inputs, error) {
 	return in, nil
 }
 
-func buildPrograms(ctx context.Context, dir string) ([]string, error) {
+func buildPrograms(ctx context.Context, dir string, small bool) ([]string, error) {
 	var programs []string
+	machines, commands, tools := machines, commands, tools
+	if small {
+		machines, commands, tools = machines[:1], nil, nil
+	}
 	for _, machine := range machines {
 		arch, level, _ := strings.Cut(machine, "/")
 		for _, list := range []struct {
 			flags    []string
 			packages []string
 		}{{[]string{"-tags=urfave_cli_no_docs"}, ours}, {nil, commands}, {[]string{"-modfile=tools.mod"}, tools}} {
+			if len(list.packages) == 0 {
+				continue
+			}
 			out := filepath.Join(dir, strings.ReplaceAll(machine, "/", "-"))
 			args := append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", out + "/"}, list.flags...)
 			cmd := exec.CommandContext(ctx, "go", append(args, list.packages...)...)

@@ -59,7 +59,11 @@ func (r *report) ratio(what string, a time.Duration, g goal, bounds ...bound) {
 	}
 	medians := told(a) + " / " + texts[0]
 	if len(texts) > 1 {
-		medians = fmt.Sprintf("%s / the larger of %s", told(a), strings.Join(texts, ", "))
+		word := "larger"
+		if len(texts) > 2 {
+			word = "largest"
+		}
+		medians = fmt.Sprintf("%s / the %s of %s", told(a), word, strings.Join(texts, ", "))
 	}
 	r.Rows = append(r.Rows, figure.Row{What: what, Medians: medians, Value: a.Seconds() / largest.took.Seconds(), Goal: g.most, HasGoal: g.any})
 }

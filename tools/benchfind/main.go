@@ -13,8 +13,9 @@
 // reports arrive evenly in ten minutes while it is asked; so do the constant handler and nginx
 // get them.
 //
-// The engine is measured by itself: a plan for a million hosts, with its pages in a
-// store, and ticks over a million hosts.
+// The engine is measured by itself, each in turns with its bound
+// (bounds.go): a plan for a million hosts, with its pages in a store, and ticks over
+// a million hosts. For a quick look: -hosts 20000 -rounds 1 -seconds 0.2.
 package main
 
 import (
@@ -34,13 +35,14 @@ import (
 	"teleport-update/tools/internal/figure"
 )
 
-// goals are ratios and bounds of the design.
+// Goals: ratios, but for memory. That of the rate is the least; all others are the most.
 const (
 	goalRate    = 0.90
 	goalP99     = 1.5
-	goalTick    = 1.0 // seconds of CPU
-	goalPlan    = 3.0 // seconds
+	goalPlan    = 4.0 // to plainPlan
+	goalTick    = 6.0 // to pass
 	goalPerHost = 26  // bytes
+	goalMemory  = 250 // MB, for a million hosts
 )
 
 func main() {

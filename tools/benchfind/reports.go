@@ -225,9 +225,6 @@ func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) 
 	return record("find-reports", hosts, rounds, rows...)
 }
 
-// goalMemory is in megabytes, for a million hosts.
-const goalMemory = 250
-
 // memory reads a line of what Linux says of a process, in megabytes.
 func memory(c *contender, name string) int {
 	data, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.process.Process.Pid), "status"))

@@ -14,6 +14,8 @@ import (
 
 // execute runs go test and shows what it says. The code is go test's.
 func (t *test) execute(signals <-chan os.Signal, show *screen) (code int, interrupted bool, err error) {
+	begun := time.Now()
+	defer func() { t.took = time.Since(begun) }()
 	args := append([]string{"test", "-json"}, t.flags...)
 	for _, p := range t.parts {
 		args = append(args, p.pkg)

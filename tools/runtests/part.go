@@ -45,6 +45,9 @@ func (p *part) is(name string) bool {
 	return name == "" || name == p.pkg || name == p.name || strings.HasSuffix(p.name, "/"+name) || path.Base(p.name) == name
 }
 
+// cached reports whether go test knew the result and ran nothing.
+func (p *part) cached() bool { return strings.HasSuffix(p.closing, "(cached)") }
+
 // event is one line of go test -json: see `go doc test2json`.
 type event struct {
 	Time        time.Time

@@ -183,3 +183,59 @@ func TestTheSlowestTestsAreNamed(t *testing.T) {
 		t.Errorf("the slowest are\n%s\nwant\n%s", got, want)
 	}
 }
+
+// What `make test` takes is what a person waits for all of it. Parts run two at a
+// time, so their sum is another figure.
+func TestTheTimeOfAWholeTargetIsThatOfItsWall(t *testing.T) {
+	t.Chdir("../..")
+	t.Setenv("FAULTS", "")
+	t.Setenv("FAULTS_POINTS", "")
+	all := func() (tests []*test, hosts suite) {
+		t.Helper()
+		for _, s := range suites[:2] {
+			list, err := s.tests()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range list {
+				one.suite, one.took = s.name, 10*time.Minute
+				for _, p := range one.parts {
+					p.ended = true
+				}
+			}
+			tests, hosts = append(tests, list...), s
+		}
+		tests[0].parts[0].took, tests[0].parts[1].closing = 3*time.Minute, "ok  \tteleport-update/x\t(cached)"
+		tests[1].parts[0].took, tests[1].parts[1].took = 11*time.Minute, 9*time.Minute
+		tests[1].parts[0].figures = []string{"kill points: 12, violations: 0"}
+		return tests, hosts
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(tests []*test) []*test
+		says   string // how the line begins; empty where there is none
+	}{
+		{"all of it ran", func(tests []*test) []*test { return tests }, "took: 20 min, in parts 23 min (beside the code 3, "},
+		{"the hosts alone ran", func(tests []*test) []*test { return tests[1:] }, ""},
+		{"one part was left out", func(tests []*test) []*test { tests[0].parts = tests[0].parts[1:]; return tests }, ""},
+		{"a part did not end", func(tests []*test) []*test { tests[1].parts[2].ended = false; return tests }, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tests, hosts := all()
+			f := hosts.measured(tc.change(tests))
+			if f.Campaigns[0].Line != "kill points: 12, violations: 0" {
+				t.Errorf("the first line is %q", f.Campaigns[0].Line)
+			}
+			got := ""
+			for _, c := range f.Campaigns[1:] {
+				got += c.Line
+			}
+			if !strings.HasPrefix(got, tc.says) || (tc.says == "") != (got == "") {
+				t.Errorf("how long it took is told as %q; want %q", got, tc.says)
+			}
+			if tc.says != "" && !strings.HasSuffix(got, ", cached: 1 parts)") {
+				t.Errorf("%q does not tell of the part that was cached", got)
+			}
+		})
+	}
+}

@@ -76,7 +76,7 @@ func (s *screen) done(p *part) {
 	switch {
 	case !p.ok:
 		how = "FAIL " + seconds(p.took)
-	case strings.HasSuffix(p.closing, "(cached)"):
+	case p.cached():
 		how = "ok (cached)"
 	}
 	if n := len(p.skipped); n > 0 {

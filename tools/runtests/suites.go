@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // test is one call of go test.
@@ -16,6 +17,7 @@ type test struct {
 	flags   []string // of go test
 	faults  bool     // whole campaigns
 	warning string
+	took    time.Duration // all of it; its parts run side by side
 }
 
 // suite says what is run under a name.

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The goals in the docs are those that a run is held to.
+func TestTheDocsNameTheGoalsOfFind(t *testing.T) {
+	data, err := os.ReadFile("../../docs/development/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(data), "## Goals\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := strings.Split(table, "\n| ")
+	for what, want := range map[string]string{
+		"find, constant net/http handler / teleport-find: questions": fmt.Sprintf("%.4g", 1/goalRate),
+		"find: p99":           fmt.Sprintf("%g", goalP99),
+		"find: a plan":        fmt.Sprintf("%g", goalPlan),
+		"find: CPU of a tick": fmt.Sprintf("%g", goalTick),
+		"find: memory of":     fmt.Sprintf("%d B; %d MB", goalPerHost, goalMemory),
+	} {
+		found := false
+		for _, row := range rows {
+			found = found || strings.HasPrefix(row, what) && strings.HasSuffix(strings.TrimSpace(row), "| "+want+" |")
+		}
+		if !found {
+			t.Errorf("no goal of %s for %q in:\n%s", want, what, table)
+		}
+	}
+}
+
+// The bound of a tick counts each host once, and looks up those that are in flight.
+func TestThePassCountsEveryHost(t *testing.T) {
+	p := newPass(1000)
+	p.cpu()
+	all, looked := 0, 0
+	for _, c := range p.counts {
+		all, looked = all+c[1], looked+c[0]
+	}
+	if all != 1000 || looked != 1000/inFlight {
+		t.Errorf("it counted %d hosts and looked up %d; want 1000 and %d", all, looked, 1000/inFlight)
+	}
+}
