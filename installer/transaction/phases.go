@@ -69,7 +69,7 @@ func phases() []phase {
 		{
 			name:      switched,
 			guarantee: "Links and unit are the new version's. The agent may run either version and may have changed the database.",
-			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
+			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch, aboutAside},
 			next:      []state.Phase{proven, rollingBack},
 			boot:      undoFiles,
 			live:      recovery{"watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain},
