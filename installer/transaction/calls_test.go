@@ -195,3 +195,23 @@ func TestARowListsWhatIsNotedInItsPhase(t *testing.T) {
 		}
 	}
 }
+
+// What a step needs of the journal to be undone is what its row says. What every undoing
+// has is in no row.
+func TestAStepIsUndoneFromWhatItsRowNames(t *testing.T) {
+	always := []string{"id", "started", "boot_id", "phase", "from", "to", "verdict", "aside"}
+	program := functions(t)
+	for _, s := range steps() {
+		if s.undo == nil {
+			if len(s.needs) > 0 {
+				t.Errorf("%s has no undo, and needs %v", s.name, s.needs)
+			}
+			continue
+		}
+		_, reads := reach(t, program, []string{nameOfValue(s.undo)})
+		maps.DeleteFunc(reads, func(part string, _ bool) bool { return slices.Contains(always, part) })
+		if got, want := slices.Sorted(maps.Keys(reads)), slices.Sorted(slices.Values(s.needs)); !slices.Equal(got, want) {
+			t.Errorf("%s is undone from %q, and its row names %q", s.name, got, want)
+		}
+	}
+}
