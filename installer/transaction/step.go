@@ -52,13 +52,13 @@ type step struct {
 // every way out.
 func steps() []step {
 	return []step{
-		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "cluster_report", "database", "reached"}, live: true,
+		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached"}, live: true,
 			do: (*switching).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
 		{name: "backup", needs: []string{"database", "agent", "watch", "reached", "links", "unit"}, leaves: restored,
 			do: (*switching).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
 		{name: "links", needs: []string{"links", "unit"},
 			do: (*switching).relink, undo: (*undoing).revertLinks, back: "put the links back"},
-		{name: "unit", needs: []string{"unit", "cluster_report"},
+		{name: "unit", needs: []string{"unit", "config"},
 			do: (*switching).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
 		{name: "reload", do: (*switching).reload, enters: switched},
 		{name: "database", needs: []string{"database", "reached", "links", "unit"},
