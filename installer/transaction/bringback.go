@@ -25,7 +25,7 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	if len(u.errs) > 0 {
 		// First: what an agent writes from now on is not to be lost to another restore, and
 		// status tells what is in the way.
-		err := u.j.save(&u.j.Journal)
+		err := u.j.flush()
 		if u.j.Agent.State.Wanted() {
 			err = errors.Join(err, u.agent.Start(ctx))
 		}

@@ -29,9 +29,11 @@ type phase struct {
 	// guarantee is what holds from the moment at which the phase is on stable
 	// storage.
 	guarantee string
-	notes     []about       // records that may be set
-	next      []state.Phase // that may be entered
-	succeeds  bool          // updates.yaml may name its success
+	// notes are the records that may be set. Beside them, advance writes down the step that is
+	// done, and noteBoot the boot of today, in whatever phase.
+	notes    []about
+	next     []state.Phase // that may be entered
+	succeeds bool          // updates.yaml may name its success
 	// boot is what the recovery does before the agent starts, live what it does on a
 	// host that is up.
 	boot, live recovery
@@ -46,7 +48,8 @@ type recovery struct {
 	do   func(*transaction, context.Context) error
 }
 
-// phases is the table. The first row is a transaction that is not written down yet.
+// phases is the table. The first row is a transaction that is not written down yet, or whose
+// journal is lost and written again.
 func phases() []phase {
 	undoFiles := recovery{"puts links, unit and database back; the first tick sees the agent run", (*transaction).undoAtBoot}
 	undo := recovery{"undoes it", (*transaction).undoInterrupted}
@@ -55,7 +58,7 @@ func phases() []phase {
 			name:      "",
 			guarantee: "Nothing was changed.",
 			notes:     []about{aboutAgent}, // of a take-over, which is proven at once
-			next:      []state.Phase{begun, proven, uninstalling},
+			next:      []state.Phase{begun, switched, rollingBack, proven, uninstalling},
 		},
 		{
 			name: begun,

@@ -149,8 +149,11 @@ func (r *record) note(what about, change func(*state.Journal)) error {
 	if err := r.set(what, change); err != nil {
 		return err
 	}
-	return r.save(&r.Journal)
+	return r.flush()
 }
+
+// flush writes down what was set, without an entry.
+func (r *record) flush() error { return r.save(&r.Journal) }
 
 // setVerdict says why the transaction is undone. It is written down when that
 // begins.
@@ -255,7 +258,7 @@ func (r *record) noteBoot(id string, down bool) error {
 		return err
 	}
 	if r.Phase == restored {
-		return r.save(&r.Journal)
+		return r.flush()
 	}
 	return r.enter(rollingBack)
 }
