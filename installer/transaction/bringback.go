@@ -25,7 +25,7 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 	if u.err != nil {
 		// First: what an agent writes from now on is not to be lost to another restore, and
 		// status tells what is in the way.
-		err := u.j.save(&u.j.Journal)
+		err := u.j.flush()
 		if u.j.Agent.State.Wanted() {
 			err = errors.Join(err, u.agent.Start(ctx))
 		}
@@ -135,7 +135,8 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 
 // noteIfBooted finds out, before anything is stopped here, whether an agent ran that
 // is down since a reboot: what a person had started by hand does not come back
-// at boot, and is not for us to start.
+// at boot, and is not for us to start. An error is that nobody knows what the agent does: a disk
+// that has no room for the note keeps nothing from being undone.
 func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if t.j.BootID == t.BootID() {
 		return nil
@@ -151,7 +152,10 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if down {
 		t.Log.Info("the agent stays down: systemd did not start it at this boot")
 	}
-	return t.j.noteBoot(t.BootID(), down)
+	if err := t.j.noteBoot(t.BootID(), down); err != nil {
+		t.Log.Warn("the transaction is undone although its journal cannot be written now", "error", err)
+	}
+	return nil
 }
 
 // noteIfStarted notes that an agent which was stopped, when the transaction began or by a

@@ -43,11 +43,11 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 // retold is the record of such a transaction, written again. A journal that cannot be read is
 // kept aside for it, and nothing that it says is believed.
 func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) {
-	r, err := m.retell(ctx)
+	j, err := m.retell(ctx)
 	if err != nil {
 		m.Log.Warn("the journal of a transaction is lost and cannot be written again", "error", err)
 	}
-	if err != nil || r == nil {
+	if err != nil || j == nil {
 		return nil, nil
 	}
 	if unreadable {
@@ -55,23 +55,23 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 		if err := durable.Rename(m.Paths.Journal(), aside); err != nil {
 			return nil, fmt.Errorf("keep the unreadable journal aside: %w", err)
 		}
-		r.Aside = append(r.Aside, aside)
+		j.Aside = append(j.Aside, aside)
 	}
-	m.Log.Warn("the journal of a transaction is lost; it is written again from what the transaction left", "from", r.From.String(), "to", r.To.String())
+	m.Log.Warn("the journal of a transaction is lost; it is written again from what the transaction left", "from", j.From.String(), "to", j.To.String())
 	next := switched
-	if r.To == *r.From {
+	if j.To == *j.From {
 		next = rollingBack
 	}
-	r.assume(begun)
+	r := newRecord(m.Paths.Journal(), j)
 	return r, r.enter(next)
 }
 
-// retell makes the record of such a transaction again. Where links still lead to a version that
+// retell makes the journal of such a transaction again. Where links still lead to a version that
 // no outcome names, that is watched once more, and undone if it is not healthy, as after
 // any other cut. Where they are back and the agent is down, the rest of an undoing is left,
 // whatever the version was called: it is told as a transaction to the active one. Nil where
 // there is no such transaction.
-func (m *Machine) retell(ctx context.Context) (*record, error) {
+func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 	c, err := m.Paths.LoadConfig()
 	if err != nil {
 		return nil, nil // whoever needs the file says so
@@ -143,7 +143,7 @@ func (m *Machine) retell(ctx context.Context) (*record, error) {
 	if err := m.suitRescuer(ctx, j); err != nil {
 		return nil, err
 	}
-	return newRecord(m.Paths.Journal(), j), nil
+	return j, nil
 }
 
 // CheckEnded says that such a transaction cannot be told any more, since the links are back,

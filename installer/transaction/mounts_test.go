@@ -69,6 +69,41 @@ func TestARecoveryAtBootLooksWhetherTheDataAreThere(t *testing.T) {
 	}
 }
 
+// Somebody had put the agent's link back by the time of the boot, and a file in the place of another
+// link. The new version, whose database is not mounted yet, keeps its links and its unit.
+func TestARecoveryAtBootKeepsThePairWhateverIsInAPlaceOfTheLinks(t *testing.T) {
+	m := killedInMidWatch(t, holds)
+	j, err := load(m.Paths.Journal())
+	must(t, err)
+	proc, tsh := filepath.Dir(m.db), filepath.Join(m.Paths.LinkDir, "tsh")
+	for _, c := range j.Links {
+		switch filepath.Base(c.Path) {
+		case "teleport":
+			must(t, os.Remove(c.Path))
+			must(t, os.Symlink(c.Before.Link, c.Path))
+		case "tsh":
+			must(t, os.Remove(tsh))
+			writeFile(t, tsh, "another's")
+		}
+	}
+	m.ends()
+	must(t, os.Rename(proc, proc+".not-mounted"))
+	m.boots++
+	if err := m.Recover(t.Context(), true); err != nil {
+		t.Errorf("the recovery ends with %v", err)
+	}
+	if v, _ := m.program(); v != "1.1.0" || !strings.Contains(m.unitFile(), "1.1.0") {
+		t.Errorf("%s is linked, with the unit %q", v, m.unitFile())
+	}
+	must(t, os.Rename(proc+".not-mounted", proc))
+	m.read()
+	m.launch()
+	m.settles(outcome{}, errors.New("at boot"), false)
+	if kept, _ := filepath.Glob(tsh + ".aside-*"); len(kept) != 1 {
+		t.Errorf("the file is kept as %v", kept)
+	}
+}
+
 func fmt0(n int) string { return " " + string(rune('0'+n)) }
 
 // pair is what a version and its database are.

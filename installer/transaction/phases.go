@@ -29,9 +29,11 @@ type phase struct {
 	// guarantee is what holds from the moment at which the phase is on stable
 	// storage.
 	guarantee string
-	notes     []about       // records that may be set
-	next      []state.Phase // that may be entered
-	succeeds  bool          // updates.yaml may name its success
+	// notes are the records that may be set. Beside them, advance writes down the step that is
+	// done, and noteBoot the boot of today, in whatever phase.
+	notes    []about
+	next     []state.Phase // that may be entered
+	succeeds bool          // updates.yaml may name its success
 	// boot is what the recovery does before the agent starts, live what it does on a
 	// host that is up.
 	boot, live recovery
@@ -46,24 +48,17 @@ type recovery struct {
 	do   func(*transaction, context.Context) error
 }
 
-// closing is a recovery that tells of it first.
-func closing(name string, do func(*transaction, context.Context) error) recovery {
-	return recovery{name, func(t *transaction, ctx context.Context) error {
-		t.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
-		return do(t, ctx)
-	}}
-}
-
-// phases is the table. The first row is a transaction that is not written down yet.
+// phases is the table. The first row is a transaction that is not written down yet, or whose
+// journal is lost and written again.
 func phases() []phase {
 	undoFiles := recovery{"puts links, unit and database back; the first tick sees the agent run", (*transaction).undoAtBoot}
-	undo := closing("undoes it", (*transaction).undoUnknown)
+	undo := recovery{"undoes it", (*transaction).undoUnknown}
 	return []phase{
 		{
 			name:      "",
 			guarantee: "Nothing was changed.",
 			notes:     []about{aboutAgent}, // of a take-over, which is proven at once
-			next:      []state.Phase{begun, proven, uninstalling},
+			next:      []state.Phase{begun, switched, rollingBack, proven, uninstalling},
 		},
 		{
 			name: begun,
@@ -77,10 +72,10 @@ func phases() []phase {
 		{
 			name:      switched,
 			guarantee: "Links and unit are the new version's. The agent may run either version and may have changed the database.",
-			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
+			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch, aboutAside},
 			next:      []state.Phase{proven, rollingBack},
 			boot:      undoFiles,
-			live:      closing("watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain),
+			live:      recovery{"watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain},
 			working:   atWork, cutOff: switchCutOff,
 		},
 		{
@@ -88,7 +83,7 @@ func phases() []phase {
 			guarantee: "The old version is being put back.",
 			notes:     []about{aboutAgent, aboutWatch, aboutDatabase, aboutAside},
 			next:      []state.Phase{rollingBack, restored},
-			boot:      undoFiles, live: closing("undoes it", (*transaction).undoAndTell),
+			boot:      undoFiles, live: recovery{"undoes it", (*transaction).undoAndTell},
 			working: atWork, cutOff: switchCutOff,
 		},
 		{
@@ -96,7 +91,7 @@ func phases() []phase {
 			guarantee: "Links, unit and database are the old version's again; what is left is to see the agent run. The database is not touched any more: " +
 				"it may hold rows written since.",
 			notes: []about{aboutAgent, aboutWatch, aboutVerdict, aboutAside},
-			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: closing("sees the old version run, and closes it", (*transaction).undoAndTell),
+			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: recovery{"sees the old version run, and closes it", (*transaction).undoAndTell},
 			working: atWork, cutOff: switchCutOff,
 		},
 		{
@@ -106,7 +101,7 @@ func phases() []phase {
 			next:      []state.Phase{replacing},
 			succeeds:  true,
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
-			live:      closing("commits it", (*transaction).finish),
+			live:      recovery{"commits it", (*transaction).finish},
 			working:   atWork, cutOff: switchCutOff,
 		},
 		{
@@ -117,7 +112,7 @@ func phases() []phase {
 			next:     []state.Phase{replacing},
 			succeeds: true,
 			boot:     recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
-			live:     closing("goes on with it, and commits the version", (*transaction).finish),
+			live:     recovery{"goes on with it, and commits the version", (*transaction).finish},
 			working:  atWork, cutOff: switchCutOff,
 		},
 		{

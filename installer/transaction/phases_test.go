@@ -39,10 +39,16 @@ func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
 	}
 }
 
+// abouts are all records that a row may list, by the names of their constants.
+var abouts = map[string]about{
+	"aboutVerdict": aboutVerdict, "aboutAgent": aboutAgent, "aboutWatch": aboutWatch, "aboutDatabase": aboutDatabase,
+	"aboutPackages": aboutPackages, "aboutAside": aboutAside, "aboutReplaced": aboutReplaced,
+}
+
 func TestNothingIsNotedThatTheTableDoesNotList(t *testing.T) {
 	m := testMachine(t)
 	for _, row := range phases() {
-		for _, what := range []about{aboutVerdict, aboutAgent, aboutWatch, aboutDatabase, aboutPackages, aboutAside} {
+		for _, what := range abouts {
 			tr := m.open(t, begun, nil)
 			tr.j.Phase = row.name
 			changed := false
@@ -178,17 +184,56 @@ func TestOnlyTheRecordIsWrittenInByItself(t *testing.T) {
 				t.Errorf("%s: %s is not beside the other methods of the record", path, fn.Name.Name)
 			}
 		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if a, ok := n.(*ast.AssignStmt); ok {
-				for _, left := range a.Lhs {
-					if strings.Contains(text(set, left), ".j.") {
-						t.Errorf("%s: %s", path, text(set, a))
+		for _, d := range f.Decls {
+			records := recordsOf(set, d)
+			ast.Inspect(d, func(n ast.Node) bool {
+				var written []ast.Expr
+				switch n := n.(type) {
+				case *ast.AssignStmt:
+					written = n.Lhs
+				case *ast.IncDecStmt:
+					written = []ast.Expr{n.X}
+				case *ast.CallExpr:
+					if strings.HasSuffix(text(set, n.Fun), ".j.save") {
+						t.Errorf("%s: %s", path, text(set, n))
 					}
 				}
-			}
-			return true
-		})
+				for _, left := range written {
+					name, _, field := strings.Cut(text(set, left), ".")
+					if strings.Contains(text(set, left), ".j.") || field && records[name] {
+						t.Errorf("%s: %s", path, text(set, n))
+					}
+				}
+				return true
+			})
+		}
 	})
+}
+
+// recordsOf are the variables of a function that are records: its parameters and results, and what
+// it has of those that make one.
+func recordsOf(set *token.FileSet, d ast.Decl) map[string]bool {
+	found := map[string]bool{}
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			for _, name := range n.Names {
+				found[name.Name] = found[name.Name] || text(set, n.Type) == "*record"
+			}
+		case *ast.AssignStmt:
+			call, ok := n.Rhs[0].(*ast.CallExpr)
+			if !ok {
+				break
+			}
+			of := text(set, call.Fun)
+			of = of[strings.LastIndex(of, ".")+1:]
+			if name, ok := n.Lhs[0].(*ast.Ident); ok && slices.Contains([]string{"newRecord", "load", "loadOrSetAside", "retold"}, of) {
+				found[name.Name] = true
+			}
+		}
+		return true
+	})
+	return found
 }
 
 // There is one door back: an undoing begins in one place.

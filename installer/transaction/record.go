@@ -79,12 +79,24 @@ func load(path string) (*record, error) {
 		return nil, err
 	}
 	if _, ok := phaseOf(j.Phase); !ok || j.Phase == "" {
-		return nil, &state.JournalError{Reason: fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase)}
+		return nil, unknown(j, fmt.Sprintf("the journal %s names an unknown phase %q", path, j.Phase))
 	}
 	if j.Reached != "" && !slices.ContainsFunc(steps(), func(s step) bool { return s.name == j.Reached }) {
-		return nil, &state.JournalError{Reason: fmt.Sprintf("the journal %s names an unknown step %q", path, j.Reached)}
+		return nil, unknown(j, fmt.Sprintf("the journal %s names an unknown step %q", path, j.Reached))
 	}
 	return newRecord(path, j), nil
+}
+
+// unknown is a journal that says what this program does not know. A newer program that did not
+// say who may read it is able to act on it all the same: it is not kept aside.
+func unknown(j *state.Journal, what string) error {
+	if j.Schema <= state.Schema {
+		return &state.JournalError{Reason: what}
+	}
+	head := j.Head
+	head.ReadableFrom = head.Schema
+	newer := &state.NewerError{Head: head}
+	return &state.JournalError{Reason: fmt.Sprintf("%s: %v", what, newer), Newer: newer}
 }
 
 // enter writes a phase down, durably, before what it stands for is done. After an
@@ -150,8 +162,11 @@ func (r *record) note(what about, change func(*state.Journal)) error {
 	if err := r.set(what, change); err != nil {
 		return err
 	}
-	return r.save(&r.Journal)
+	return r.flush()
 }
+
+// flush writes down what was set, without an entry.
+func (r *record) flush() error { return r.save(&r.Journal) }
 
 // setVerdict says why the transaction is undone. It is written down when that
 // begins.
@@ -234,7 +249,7 @@ func (r *record) noteBoot(id string, down bool) error {
 		return err
 	}
 	if r.Phase == restored {
-		return r.save(&r.Journal)
+		return r.flush()
 	}
 	return r.enter(rollingBack)
 }

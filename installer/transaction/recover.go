@@ -96,6 +96,9 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	defer t.closeDatabase()
 	t.holdOthersAgain(ctx, state.LockPatience)
 	defer t.releaseOthers()
+	if j.Uninstall == nil { // which tells its own story
+		t.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
+	}
 	return row.live.do(t, ctx)
 }
 

@@ -1,7 +1,6 @@
 package transaction
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -302,7 +301,7 @@ func TestASystemdThatDoesNotAnswer(t *testing.T) {
 			m.boots++
 			m.ends()
 			m.failed = false
-			if err, _ := m.runs(func() error { return m.Recover(t.Context(), true) }); err != nil && s.name != "uninstalling" {
+			if err, _ := m.runs(func() error { return m.Recover(t.Context(), true) }); err != nil {
 				t.Errorf("the boot ends with %v", err)
 			}
 			m.startUnit() // by the unit that systemd has in memory
@@ -322,38 +321,4 @@ func (m *model) files() string {
 	unit, _ := os.ReadFile(m.Paths.Unit())
 	v, _ := m.program()
 	return fmt.Sprintf("%s %s %s %s %+v", j, c, unit, v, m.readDatabase())
-}
-
-// What a step needs of the journal to be undone is what its row says: the rest may
-// be missing.
-func TestAStepIsUndoneFromWhatItsRowNames(t *testing.T) {
-	always := []string{"schema", "readable_from", "id", "started", "boot_id", "phase", "from", "to", "verdict", "own_units"}
-	for _, s := range scenes() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			m := s.make(t)
-			data, err := os.ReadFile(m.Paths.Journal())
-			must(t, err)
-			var fields, kept map[string]json.RawMessage
-			must(t, json.Unmarshal(data, &fields))
-			kept = map[string]json.RawMessage{}
-			needs := always
-			for _, s := range steps() {
-				needs = append(needs, s.needs...)
-			}
-			for _, name := range needs {
-				if v, ok := fields[name]; ok {
-					kept[name] = v
-				}
-			}
-			for _, name := range []string{"uninstall"} {
-				kept[name] = fields[name]
-			}
-			if data, err = json.Marshal(kept); err == nil {
-				err = os.WriteFile(m.Paths.Journal(), data, 0o600)
-			}
-			must(t, err)
-			m.settles(outcome{}, nil, true)
-		})
-	}
 }

@@ -137,6 +137,33 @@ func TestAJournalWithAnUnknownStepIsNotActedOn(t *testing.T) {
 	}
 }
 
+// A phase or a step of a newer program is its own, also where that did not say who may read its
+// journal: nothing is done, and nothing is kept aside.
+func TestAPhaseOrAStepOfANewerProgramIsLeftToIt(t *testing.T) {
+	for _, field := range []string{"phase", "reached"} {
+		for _, boot := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/boot=%v", field, boot), func(t *testing.T) {
+				m := killedInMidWatch(t, holds)
+				m.rewrite(func(fields map[string]any) {
+					fields["schema"], fields["readable_from"], fields[field] = state.Schema+1, 1, "leap"
+				})
+				before := m.files()
+				m.calls = nil
+				err := m.Recover(t.Context(), boot)
+				if err == nil || !strings.Contains(err.Error(), "newer updater") || !strings.Contains(err.Error(), fmt.Sprintf("(schema %d, this one knows %d)", state.Schema+1, state.Schema)) {
+					t.Errorf("it ends with %v", err)
+				}
+				if after := m.files(); after != before || len(m.calls) > 0 {
+					t.Errorf("%s became %s, calls %q", before, after, m.calls)
+				}
+				if _, err := load(m.Paths.Journal()); err == nil || !strings.Contains(err.Error(), "unknown "+map[string]string{"phase": "phase", "reached": "step"}[field]+` "leap"`) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+	}
+}
+
 // An upgrade of the package may exchange the program between the two halves of a
 // command.
 func TestAnOrderOfAnotherSchema(t *testing.T) {

@@ -170,13 +170,34 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 	if err == nil {
 		err = host.RestoreUnit(u.j.Unit)
 	}
-	if err == nil && u.j.ClusterReport.Fresh {
-		_, err = u.ReportToCluster(false)
+	if err == nil {
+		err = u.restoreReport()
 	}
 	if err != nil {
 		err = fmt.Errorf("put the agent's unit back: %w", err)
 	}
 	return errors.Join(err, u.tellSystemd(ctx))
+}
+
+// restoreReport has the agent report to its cluster what the configuration before said, or
+// nothing, if it said so or there was no version before. What the agent does not report is
+// no reason to leave the old version waiting.
+func (u *undoing) restoreReport() error {
+	c, err := u.found()
+	if err == nil && (c.Spec.ActiveVersion == "" || c.Spec.NoClusterReport) {
+		_, err = u.ReportToCluster(false)
+		return err
+	}
+	if err == nil {
+		_, err = u.ReportToCluster(true)
+	}
+	if err == nil {
+		err = u.WriteClusterConfig(c, c.Spec.Pinned || c.Status.Held != nil)
+	}
+	if err != nil {
+		u.Log.Warn("the agent may not report its updates to its cluster", "error", err)
+	}
+	return nil
 }
 
 // tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,

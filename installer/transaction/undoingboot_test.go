@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -25,6 +26,50 @@ func TestAnUndoingThatIsKilledAfterABootHasTheAgentStarted(t *testing.T) {
 		t.Error(err)
 	}
 	m.endsOn("1.0.0")
+}
+
+// The journal cannot be written at the moment at which the boot is noted: the transaction is undone
+// all the same, or, where even that is not written down, an agent runs in the end.
+func TestADiskThatIsFullAfterABootKeepsNoAgentDown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		times  int
+		begun  bool
+		undone bool
+	}{
+		"once":                     {times: 1, undone: true},
+		"for good":                 {times: 1000},
+		"for good, and only begun": {times: 1000, begun: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := "watch"
+			if tc.begun {
+				at = "daemon-reload"
+			}
+			m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, at, 1, false).make(t)
+			m.ends()
+			m.boots++ // systemd started no agent, for its mount is late, and no recovery ran
+			m.started = false
+			j, err := load(m.Paths.Journal())
+			must(t, err)
+			save, failed := j.save, 0
+			j.save = func(j *state.Journal) error {
+				if failed++; failed <= tc.times {
+					return errors.New("no room")
+				}
+				return save(j)
+			}
+			tr := &transaction{Machine: m.Machine, agent: m, j: j}
+			err, _ = m.runs(func() error { return tr.undo(t.Context()) })
+			tr.closeDatabase()
+			if tc.undone != (err == nil) && !tc.begun {
+				t.Errorf("it ends with %v", err)
+			}
+			if m.main == nil {
+				t.Errorf("no agent runs; it ended with %v, after %q", err, m.calls)
+			}
+			m.settles(outcome{}, err, true)
+		})
+	}
 }
 
 // What a person had started by hand does not come back at boot, and is not for us

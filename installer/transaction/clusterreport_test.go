@@ -1,0 +1,68 @@
+package transaction
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/state"
+)
+
+// What the agent reports to its cluster after a transaction that failed is what it reported
+// before: whether it reports, and which version is active.
+func TestATransactionThatIsUndoneLeavesTheReportToTheClusterAsItWas(t *testing.T) {
+	for name, tc := range map[string]struct{ before, asked bool }{
+		"it reported, and goes on":       {true, true},
+		"it reported, and was to end":    {true, false},
+		"it did not report, and was to":  {false, true},
+		"it did not report, and goes on": {false, false},
+	} {
+		for _, cut := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				m := upgrade(t, two(diesLate))
+				c, err := m.Paths.LoadConfig()
+				must(t, err)
+				c.Spec.NoClusterReport = !tc.before
+				must(t, c.Save(m.Paths.Config()))
+				_, err = m.ReportToCluster(tc.before)
+				must(t, err)
+				must(t, m.WriteClusterConfig(c, false))
+				before := m.reports()
+				if tc.before != strings.Contains(before, "version: 1.0.0") {
+					t.Fatalf("before, the agent reads %q: this test shows nothing", before)
+				}
+				r := m.request(Enable)
+				r.Spec = new(c.Spec)
+				r.Spec.NoClusterReport = !tc.asked
+				during := ""
+				m.at("watch", func() error {
+					m.before, during = nil, m.reports()
+					if cut {
+						panic(killed{})
+					}
+					return nil
+				})
+				m.runs(func() error { return m.doSwitch(t.Context(), r) })
+				if tc.asked != strings.Contains(during, "version: 1.1.0") {
+					t.Errorf("in the watch, the agent reads %q", during)
+				}
+				if cut {
+					m.edit(func(j *state.Journal) { j.Watch.Again = true })
+					if err, _ := m.reboot(); err != nil {
+						t.Error(err)
+					}
+				}
+				if after := m.reports(); after != before {
+					t.Errorf("before, the agent read %q, and after it %q", before, after)
+				}
+			})
+		}
+	}
+}
+
+// reports are the files by which the agent reports to its cluster.
+func (m *model) reports() string {
+	dropIn, _ := os.ReadFile(m.OwnUnits().ReportFile())
+	config, _ := os.ReadFile(m.Paths.ClusterConfig())
+	return string(dropIn) + string(config)
+}
