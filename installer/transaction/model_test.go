@@ -43,6 +43,7 @@ type model struct {
 	unit       string // as systemd has read it; empty: not found
 	main       *process
 	failed     bool // the agent died, or could not be started
+	crashes    int  // starts in a row that failed
 	invocation int
 	pids       int
 
@@ -263,7 +264,7 @@ func (m *model) tick() (error, bool) {
 // reboot is a boot with its recovery.
 func (m *model) reboot() (err error, wasKilled bool) {
 	m.ends()
-	m.failed, m.down, m.started = false, false, false
+	m.failed, m.crashes, m.down, m.started = false, 0, false, false
 	m.boots++
 	m.read()
 	m.ordered = true

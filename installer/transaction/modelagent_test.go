@@ -26,18 +26,6 @@ func (m *model) program() (v, dir string) {
 	return string(text), filepath.Dir(filepath.Dir(path))
 }
 
-// launch starts a process by the links.
-func (m *model) launch() {
-	m.invocation++
-	m.failed, m.started = false, true
-	p := m.spawn()
-	if p == nil {
-		m.failed = true
-		return
-	}
-	m.runsNow(p)
-}
-
 func (m *model) runsNow(p *process) {
 	m.main = p
 	others.open(m.db)
@@ -175,5 +163,3 @@ func (m *model) read() {
 	text, _ := os.ReadFile(m.Paths.Unit())
 	m.unit = string(text)
 }
-
-// Agent.

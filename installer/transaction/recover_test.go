@@ -241,7 +241,7 @@ func (m *model) settles(o outcome, err error, dead bool) {
 	history := fmt.Sprintf("it ended with %v, killed %v, after %q", err, dead, m.calls)
 	m.calm()
 	if asks := []string{"stop", "start", "restart", "prove"}; m.failed && !slices.ContainsFunc(m.calls, func(call string) bool { return slices.Contains(asks, call) }) {
-		m.launch() // by systemd, which restarts what crashed
+		m.crashLoop() // by systemd, which restarts what crashed
 	}
 	m.calls = nil
 	if m.down {
