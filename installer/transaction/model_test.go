@@ -42,8 +42,9 @@ type model struct {
 	started    bool   // it was, since the boot
 	unit       string // as systemd has read it; empty: not found
 	main       *process
-	failed     bool // the agent died, or could not be started
-	crashes    int  // starts in a row that failed
+	draining   []*process // relieved by reloads, each the parent of the next, the last of main
+	failed     bool       // the agent died, or could not be started
+	crashes    int        // starts in a row that failed
 	invocation int
 	pids       int
 
@@ -86,6 +87,7 @@ const (
 
 type process struct {
 	pid     int
+	parent  int
 	version string
 	dir     string // of what it executes
 }

@@ -32,11 +32,11 @@ func (m *model) runsNow(p *process) {
 	m.write()
 }
 
-// ends is the end of the agent's process.
+// ends is the end of the agent's processes: systemd lets none outlive the main one.
 func (m *model) ends() {
 	if m.main != nil {
 		others.close(m.db)
-		m.main = nil
+		m.main, m.draining = nil, nil
 	}
 }
 
@@ -64,7 +64,7 @@ func (m *model) spawn() *process {
 	if b.fate == dies {
 		return nil
 	}
-	return &process{pid: 100 + m.pids, version: v, dir: dir}
+	return &process{pid: 100 + m.pids, parent: 1, version: v, dir: dir}
 }
 
 // configBroken reports whether no agent can read its configuration when it starts.

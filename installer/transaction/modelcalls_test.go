@@ -48,7 +48,7 @@ func (m *model) call(name string, do func() error) error {
 func (m *model) Look(context.Context) (s Sight, err error) {
 	err = m.call("look", func() error {
 		s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
-			FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", CanReload: true}
+			FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", PIDFile: "/run/teleport.pid", CanReload: true}
 		if m.unit == "" {
 			s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 		}
@@ -62,8 +62,9 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 		switch {
 		case m.main != nil:
 			s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
-			s.Group = []int{others.pid}
-			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Exe: m.main.dir + "/bin/teleport"}
+			s.Group = []int{others.pid} // whichever of its processes has files open
+			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Parent: m.main.parent, Exe: m.main.dir + "/bin/teleport"}
+			s.Serving = s.Main
 		case m.failed && m.atStartLimit():
 			s.ActiveState, s.SubState, s.Result = "failed", "failed", "exit-code"
 		case m.failed:
@@ -152,12 +153,11 @@ func (m *model) Prove(ctx context.Context, by health.Means, w health.Watch) (out
 			m.resetFailed()
 			return m.restartUnit()
 		case by == health.Reload:
-			next := m.spawn()
-			if next == nil {
+			before := m.main
+			must(m.t, m.reloadUnit())
+			if m.main == before {
 				return &health.UnhealthyError{Reason: "was reloaded, and the process of the new version died", OldServes: true}
 			}
-			m.ends()
-			m.runsNow(next)
 		}
 		return nil
 	})

@@ -64,6 +64,31 @@ func (m *model) stopUnit() {
 	m.failed = m.failed && m.atStartLimit()
 }
 
+// reloadUnit is a reload job: the agent starts its next process by the links, which takes over
+// by the PID file and leaves the one before to drain its sessions. One that dies before that
+// leaves all as it was, and the job is done all the same.
+func (m *model) reloadUnit() error {
+	if m.main == nil {
+		return errors.New("Job type reload is not applicable for unit teleport.service.")
+	}
+	next := m.spawn()
+	if next == nil {
+		return nil
+	}
+	next.parent = m.main.pid
+	m.draining = append(m.draining, m.main)
+	m.runsNow(next)
+	return nil
+}
+
+// drained is the end of the last session of the processes that were relieved: their child has
+// the host's first process for its parent.
+func (m *model) drained() {
+	if len(m.draining) > 0 {
+		m.draining, m.main.parent = nil, 1
+	}
+}
+
 // resetFailed has systemd forget the crashes; a start that it waits to make it makes still.
 func (m *model) resetFailed() {
 	m.failed = m.failed && !m.atStartLimit()

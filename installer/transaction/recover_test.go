@@ -146,6 +146,8 @@ func outcomes() []outcome {
 		{name: "the updater is killed after it", after: kill},
 		{name: "somebody restarts the agent before it", before: act(func(m *model) { stop(m); m.startUnit() })},
 		{name: "somebody starts the agent after it", after: act(func(m *model) { m.startUnit() })},
+		{name: "somebody reloads the agent before it", before: act(func(m *model) { m.reloadUnit() })},
+		{name: "its last sessions end before it", before: act((*model).drained)},
 		{name: "a person stops the agent before it", before: act(stop), down: true},
 		{name: "the agent is killed before it", before: act(func(m *model) { m.ends(); m.failed = true })},
 		{name: "somebody has systemd read its files before it", before: act(func(m *model) { m.read() })},
