@@ -185,12 +185,17 @@ func (a *realAgent) Stop(ctx context.Context, how manner) error {
 	if err != nil {
 		return err
 	}
+	return s.stop(ctx, how, a.DaemonReload, func(ctx context.Context) error { return a.Conn.Stop(ctx, a.unit) })
+}
+
+// stop stops the agent that was seen, by what systemd is told for that.
+func (s Sight) stop(ctx context.Context, how manner, readAgain, stopUnit func(context.Context) error) error {
 	if s.mustReadAgain(how) {
-		if err := a.DaemonReload(ctx); err != nil {
+		if err := readAgain(ctx); err != nil {
 			return err
 		}
 	}
-	return a.Conn.Stop(ctx, a.unit)
+	return stopUnit(ctx)
 }
 
 func (a *realAgent) ResetFailed(ctx context.Context) error { return a.Conn.ResetFailed(ctx, a.unit) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 
 	"teleport-update/health"
 	"teleport-update/internal/layout"
@@ -46,37 +47,44 @@ func (m *model) call(name string, do func() error) error {
 }
 
 func (m *model) Look(context.Context) (s Sight, err error) {
-	err = m.call("look", func() error {
-		s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
-			FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", PIDFile: "/run/teleport.pid", CanReload: true}
-		if m.unit == "" {
-			s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
-		}
-		s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
-		if m.masked {
-			s.LoadState, s.UnitFileState, s.FragmentPath, s.ExecStart = "masked", "masked", "/dev/null", ""
-		}
-		if m.started {
-			s.InvocationID = fmt.Sprint(m.invocation)
-		}
-		switch {
-		case m.main != nil:
-			s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
-			s.Group = []int{others.pid} // whichever of its processes has files open
-			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Parent: m.main.parent, Exe: m.main.dir + "/bin/teleport"}
-			s.Serving = s.Main
-		case m.failed && m.atStartLimit():
-			s.ActiveState, s.SubState, s.Result = "failed", "failed", "exit-code"
-		case m.failed:
-			s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
-		}
-		s.State = StateOf(s.Unit)
-		return nil
-	})
+	err = m.call("look", func() error { s = m.sight(); return nil })
 	if err != nil {
 		return Sight{}, err
 	}
 	return s, nil
+}
+
+// sight is what systemd and the host's processes show.
+func (m *model) sight() (s Sight) {
+	s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
+		FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", PIDFile: "/run/teleport.pid",
+		CanReload: true, Restart: "on-failure"}
+	if m.unit == "" {
+		s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
+	}
+	s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
+	if m.masked {
+		s.LoadState, s.UnitFileState, s.FragmentPath, s.ExecStart = "masked", "masked", "/dev/null", ""
+	}
+	if m.started {
+		s.InvocationID = fmt.Sprint(m.invocation)
+	}
+	switch {
+	case m.main != nil:
+		s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
+		s.Group = []int{others.pid} // whichever of its processes has files open
+		s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Parent: m.main.parent, Exe: m.main.dir + "/bin/teleport"}
+		s.Serving = s.Main
+	case m.failed && m.atStartLimit():
+		s.ActiveState, s.SubState, s.Result = "failed", "failed", "exit-code"
+	case m.failed:
+		s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
+	case m.cutShort:
+		s.ActiveState, s.SubState, s.Result = "failed", "failed", "signal"
+		s.Exit = systemd.ExitStatus{Code: systemd.Killed, Status: int32(syscall.SIGKILL)}
+	}
+	s.State = StateOf(s.Unit)
+	return s
 }
 
 func (m *model) Stopping(context.Context) (down bool, err error) {
@@ -84,12 +92,17 @@ func (m *model) Stopping(context.Context) (down bool, err error) {
 	return down, err
 }
 
-func (m *model) Stop(context.Context, manner) error {
-	return m.call("stop", func() error { m.stopUnit(); return nil })
+func (m *model) Stop(ctx context.Context, how manner) error {
+	return m.call("stop", func() error {
+		do := func(job func()) func(context.Context) error {
+			return func(context.Context) error { job(); return nil }
+		}
+		return m.sight().stop(ctx, how, do(m.readUnits), do(m.stopUnit))
+	})
 }
 
 func (m *model) DaemonReload(context.Context) error {
-	return m.call("daemon-reload", func() error { m.read(); return nil })
+	return m.call("daemon-reload", func() error { m.readUnits(); return nil })
 }
 
 func (m *model) ResetFailed(context.Context) error {
@@ -184,8 +197,7 @@ func (m *model) judge(w health.Watch) error {
 	case w.Dir != "" && m.main.dir != w.Dir:
 		return &health.UnhealthyError{Reason: "executes another version", OldServes: true}
 	case fate == diesLate:
-		m.ends()
-		m.failed = true
+		m.dies()
 		return unhealthy("died and was restarted by systemd")
 	case fate == neverReady && w.ReadyURL != "":
 		return unhealthy("is not ready")

@@ -16,7 +16,7 @@ func (m *model) atStartLimit() bool { return m.crashes >= startLimit }
 // launch starts a process by the links.
 func (m *model) launch() {
 	m.invocation++
-	m.failed, m.started = false, true
+	m.failed, m.started, m.cutShort, m.awaited = false, true, false, false
 	p := m.spawn()
 	if p == nil {
 		m.failed = true
@@ -55,12 +55,16 @@ func (m *model) startUnit() error {
 // restartUnit is a restart job.
 func (m *model) restartUnit() error {
 	m.ends()
+	m.awaited = false
 	return m.startUnit()
 }
 
-// stopUnit is a stop job. A unit that was given up stays failed.
+// stopUnit is a stop job. A unit that was given up stays failed, and so does one whose main
+// process is killed at once, as each is that systemd takes for no child of its own.
 func (m *model) stopUnit() {
+	m.cutShort = m.cutShort || m.main != nil && m.main.foreign
 	m.ends()
+	m.awaited = false
 	m.failed = m.failed && m.atStartLimit()
 }
 
@@ -75,7 +79,7 @@ func (m *model) reloadUnit() error {
 	if next == nil {
 		return nil
 	}
-	next.parent = m.main.pid
+	next.parent, next.learned, next.foreign = m.main.pid, true, true
 	m.draining = append(m.draining, m.main)
 	m.runsNow(next)
 	return nil
@@ -89,8 +93,31 @@ func (m *model) drained() {
 	}
 }
 
+// dies is the end of the main process before systemd does anything about it.
+func (m *model) dies() {
+	if m.main != nil {
+		m.awaited = m.main.learned
+		m.ends()
+		m.failed = true
+	}
+}
+
+// readUnits is a daemon-reload: systemd looks again whose child the main process is, and where
+// that is dead, and was learned of from the PID file, it waits for it in vain, with no agent. A
+// version that is no good may die while systemd reads.
+func (m *model) readUnits() {
+	m.read()
+	if m.main != nil && m.main.parent == 1 {
+		m.main.foreign = false
+	}
+	mayDie := m.main != nil && m.main.learned && m.main.version == m.to.Version && m.versions[m.main.version].fate == neverReady
+	if m.awaited || mayDie {
+		m.wrong = append(m.wrong, "systemd was made to read its files while the main process was dead: it waits for it, and there is no agent")
+	}
+}
+
 // resetFailed has systemd forget the crashes; a start that it waits to make it makes still.
 func (m *model) resetFailed() {
 	m.failed = m.failed && !m.atStartLimit()
-	m.crashes = 0
+	m.crashes, m.cutShort = 0, false
 }
