@@ -4,6 +4,33 @@ import "errors"
 
 // The systemd of the model: the agent's unit, its jobs and its processes, by itself. What the
 // updater asks of it is in modelcalls_test.go.
+//
+// What systemd was seen to do, on Debian 12 with systemd 252, and where the model has it:
+//
+//	it exits at once; the job is done       launch, failed; TestASwitchEndsWithAnAgentOnADatabaseOfItsOwn
+//	it exits with 0, and stays down         not here: a failure like each other to the judge (health)
+//	of type notify, it dies before it is    not here: the job fails, and so does the watch (health)
+//	  ready
+//	what the unit starts is not there       spawn finds no version, and the start is one that failed
+//	a crash loop to the start limit         crashes, crashLoop; TestAVersionThatCrashedToTheStartLimitIsUndone,
+//	                                        TestTheRecoveryBeforeTheAgentHasSystemdForgetItsCrashes
+//	a reload, and the PID file names the    reloadUnit, draining; TestAnUpdateLeavesTheProcessBeforeToItsSessions,
+//	  next process                          TestAnUndoingStopsWhatDrains
+//	a reload, and the next process crashed  reloadUnit; TestAReloadOfTheModelThatBringsNothing,
+//	                                        TestAnOldProcessThatServesOn
+//	a reload of a stopped unit              reloadUnit; TestAReloadOfTheModelThatBringsNothing
+//	a stop of what ignores it               cutShort tells of the process that a stop killed, which is the
+//	                                        same to the machine; of the timeout: TestStateOf
+//	a stop of a process of the PID file     foreign, cutShort; TestAnAgentThatWasReloadedIsGivenItsTimeToEnd
+//	a daemon-reload with such a one dead    awaited, readUnits; TestAVersionThatFailedIsStoppedAtOnce,
+//	                                        TestAVersionThatDiedAfterAReloadIsStoppedBeforeSystemdReadsItsFiles
+//	the updater is killed after it asked    cut, with after; "the updater is killed after it" of outcomes
+//	  for a restart: systemd ends it
+//	an enablement that pins the link's      not here: the unit is a file (installer/host); enabled is only
+//	  target, or is lost by a power cut     whether a boot starts the agent
+//	a unit on a mount that comes late       unit is empty at the boot; started, in Look's InvocationID
+//	none runs, or none answers              booted, reachable; TestAnImageBuildThatIsCutOff,
+//	                                        TestASystemdThatDoesNotAnswer
 
 // startLimit is how many starts in a row may fail: then systemd starts the unit no more, for
 // nobody, until it is told to forget that it failed.
