@@ -24,10 +24,13 @@ type Agent interface {
 	prover
 	starter
 	host.Timer
-	// RunTransient runs this program in a unit of its own; ran is false where there
-	// are no units.
-	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
+	runner
 	Close()
+}
+
+// runner runs this program in a unit of its own; ran is false where there are no units.
+type runner interface {
+	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
 }
 
 // looker looks at the agent.
@@ -240,11 +243,9 @@ func (absent) RunTransient(context.Context, systemd.Transient) (int, bool, error
 // unreachable is the agent where systemd runs and does not answer. It is only for
 // the recovery at boot, which puts files back all the same: on a host that is up,
 // whoever cannot ask has to come back. Each call fails.
-type unreachable struct {
-	absent
-	why error
-}
+type unreachable struct{ why error }
 
+func (unreachable) Close()                                             {}
 func (u unreachable) Look(context.Context) (Sight, error)              { return Sight{}, u.why }
 func (u unreachable) TimerOff(context.Context, string) (string, error) { return "", u.why }
 func (u unreachable) Stopping(context.Context) (bool, error)           { return false, u.why }
@@ -256,6 +257,9 @@ func (u unreachable) Restart(context.Context) error                    { return 
 func (u unreachable) Disable(context.Context) error                    { return u.why }
 func (u unreachable) StartTimer(context.Context, string, bool) error   { return u.why }
 func (u unreachable) StopTimer(context.Context, string) error          { return u.why }
+func (u unreachable) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
+	return health.Outcome{}, u.why
+}
 func (u unreachable) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, u.why
 }
