@@ -24,10 +24,13 @@ type Agent interface {
 	prover
 	starter
 	host.Timer
-	// RunTransient runs this program in a unit of its own; ran is false where there
-	// are no units.
-	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
+	runner
 	Close()
+}
+
+// runner runs this program in a unit of its own; ran is false where there are no units.
+type runner interface {
+	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
 }
 
 // looker looks at the agent.
@@ -185,12 +188,17 @@ func (a *realAgent) Stop(ctx context.Context, how manner) error {
 	if err != nil {
 		return err
 	}
+	return s.stop(ctx, how, a.DaemonReload, func(ctx context.Context) error { return a.Conn.Stop(ctx, a.unit) })
+}
+
+// stop stops the agent that was seen, by what systemd is told for that.
+func (s Sight) stop(ctx context.Context, how manner, readAgain, stopUnit func(context.Context) error) error {
 	if s.mustReadAgain(how) {
-		if err := a.DaemonReload(ctx); err != nil {
+		if err := readAgain(ctx); err != nil {
 			return err
 		}
 	}
-	return a.Conn.Stop(ctx, a.unit)
+	return stopUnit(ctx)
 }
 
 func (a *realAgent) ResetFailed(ctx context.Context) error { return a.Conn.ResetFailed(ctx, a.unit) }
@@ -235,11 +243,9 @@ func (absent) RunTransient(context.Context, systemd.Transient) (int, bool, error
 // unreachable is the agent where systemd runs and does not answer. It is only for
 // the recovery at boot, which puts files back all the same: on a host that is up,
 // whoever cannot ask has to come back. Each call fails.
-type unreachable struct {
-	absent
-	why error
-}
+type unreachable struct{ why error }
 
+func (unreachable) Close()                                             {}
 func (u unreachable) Look(context.Context) (Sight, error)              { return Sight{}, u.why }
 func (u unreachable) TimerOff(context.Context, string) (string, error) { return "", u.why }
 func (u unreachable) Stopping(context.Context) (bool, error)           { return false, u.why }
@@ -251,6 +257,9 @@ func (u unreachable) Restart(context.Context) error                    { return 
 func (u unreachable) Disable(context.Context) error                    { return u.why }
 func (u unreachable) StartTimer(context.Context, string, bool) error   { return u.why }
 func (u unreachable) StopTimer(context.Context, string) error          { return u.why }
+func (u unreachable) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
+	return health.Outcome{}, u.why
+}
 func (u unreachable) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
 	return 0, false, u.why
 }

@@ -81,8 +81,8 @@ func TestEachCallOfAnUnreachableSystemdFails(t *testing.T) {
 	calls := reflect.TypeFor[Agent]()
 	for n := range calls.NumMethod() {
 		name, call := calls.Method(n).Name, agent.MethodByName(calls.Method(n).Name)
-		if call.Type().NumOut() == 0 || name == "Prove" { // nothing starts at boot
-			continue
+		if call.Type().NumOut() == 0 {
+			continue // Close
 		}
 		var in []reflect.Value
 		for i := range call.Type().NumIn() {

@@ -42,7 +42,11 @@ type model struct {
 	started    bool   // it was, since the boot
 	unit       string // as systemd has read it; empty: not found
 	main       *process
-	failed     bool // the agent died, or could not be started
+	draining   []*process // relieved by reloads, each the parent of the next, the last of main
+	failed     bool       // the agent died, or could not be started
+	crashes    int        // starts in a row that failed
+	cutShort   bool       // it was killed by a stop, with no time to end
+	awaited    bool       // it died, was learned of from the PID file, and systemd does not know
 	invocation int
 	pids       int
 
@@ -85,6 +89,9 @@ const (
 
 type process struct {
 	pid     int
+	parent  int
+	learned bool // systemd has it from the PID file
+	foreign bool // and takes it for no child of its own, since its parent lived then
 	version string
 	dir     string // of what it executes
 }
@@ -129,6 +136,19 @@ func (m *model) openByName(pids []int, prefix string) string {
 // newModel is a host that runs a version which was enabled before.
 func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 	t.Helper()
+	m := newHost(t, from, to, all)
+	m.enable()
+	m.readUnits()
+	_, err := m.InstallUnits(t.Context(), m)
+	must(t, err)
+	m.launch()
+	m.calls = nil
+	return m
+}
+
+// newHost is one on which nothing was enabled yet, with versions in its store.
+func newHost(t *testing.T, from, to string, all map[string]behaviour) *model {
+	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	paths := state.Paths{
@@ -160,26 +180,26 @@ func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 	for v := range all {
 		m.release(v)
 	}
+	t.Cleanup(m.ends)
+	return m
+}
+
+// enable makes the version to begin with the active one, as the first enable did.
+func (m *model) enable() {
+	m.t.Helper()
 	tree, ok, err := m.Store.Lookup(m.from)
-	must(t, err)
+	must(m.t, err)
 	if !ok {
-		t.Fatal("the version to begin with is not in the store")
+		m.t.Fatal("the version to begin with is not in the store")
 	}
 	links, err := m.PlanLinks(tree)
-	must(t, err)
-	must(t, m.Place(tree, links))
-	must(t, m.WriteOriginals(host.Originals{Links: links, Unit: state.UnitFile{Path: paths.Unit()}}))
+	must(m.t, err)
+	must(m.t, m.Place(tree, links))
+	must(m.t, m.WriteOriginals(host.Originals{Links: links, Unit: state.UnitFile{Path: m.Paths.Unit()}}))
 	c := state.EmptyConfig()
-	c.Spec = state.Spec{Proxy: "proxy", Enabled: true, ActiveVersion: from, Health: state.HealthSpec{ReadyURL: readyURL}}
+	c.Spec = state.Spec{Proxy: "proxy", Enabled: true, ActiveVersion: m.from.Version, Health: state.HealthSpec{ReadyURL: readyURL}}
 	c.Status.ActiveEdition = version.OSS
-	must(t, c.Save(paths.Config()))
-	must(t, m.DaemonReload(t.Context()))
-	_, err = m.InstallUnits(t.Context(), m)
-	must(t, err)
-	t.Cleanup(m.ends)
-	m.launch()
-	m.calls = nil
-	return m
+	must(m.t, c.Save(m.Paths.Config()))
 }
 
 // release puts a version into the store.
@@ -263,7 +283,7 @@ func (m *model) tick() (error, bool) {
 // reboot is a boot with its recovery.
 func (m *model) reboot() (err error, wasKilled bool) {
 	m.ends()
-	m.failed, m.down, m.started = false, false, false
+	m.failed, m.crashes, m.down, m.started, m.cutShort, m.awaited = false, 0, false, false, false, false
 	m.boots++
 	m.read()
 	m.ordered = true

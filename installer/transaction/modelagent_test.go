@@ -26,29 +26,17 @@ func (m *model) program() (v, dir string) {
 	return string(text), filepath.Dir(filepath.Dir(path))
 }
 
-// launch starts a process by the links.
-func (m *model) launch() {
-	m.invocation++
-	m.failed, m.started = false, true
-	p := m.spawn()
-	if p == nil {
-		m.failed = true
-		return
-	}
-	m.runsNow(p)
-}
-
 func (m *model) runsNow(p *process) {
 	m.main = p
 	others.open(m.db)
 	m.write()
 }
 
-// ends is the end of the agent's process.
+// ends is the end of the agent's processes: systemd lets none outlive the main one.
 func (m *model) ends() {
 	if m.main != nil {
 		others.close(m.db)
-		m.main = nil
+		m.main, m.draining = nil, nil
 	}
 }
 
@@ -76,7 +64,7 @@ func (m *model) spawn() *process {
 	if b.fate == dies {
 		return nil
 	}
-	return &process{pid: 100 + m.pids, version: v, dir: dir}
+	return &process{pid: 100 + m.pids, parent: 1, version: v, dir: dir}
 }
 
 // configBroken reports whether no agent can read its configuration when it starts.
@@ -175,5 +163,3 @@ func (m *model) read() {
 	text, _ := os.ReadFile(m.Paths.Unit())
 	m.unit = string(text)
 }
-
-// Agent.

@@ -1,196 +1,150 @@
 package transaction
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"path/filepath"
+import "errors"
 
-	"teleport-update/health"
-	"teleport-update/internal/layout"
-	"teleport-update/internal/procfs"
-	"teleport-update/systemd"
-)
+// The systemd of the model: the agent's unit, its jobs and its processes, by itself. What the
+// updater asks of it is in modelcalls_test.go.
+//
+// What systemd was seen to do, on Debian 12 with systemd 252, and where the model has it:
+//
+//	it exits at once; the job is done       launch, failed; TestASwitchEndsWithAnAgentOnADatabaseOfItsOwn
+//	it exits with 0, and stays down         not here: a failure like each other to the judge (health)
+//	of type notify, it dies before it is    not here: the job fails, and so does the watch (health)
+//	  ready
+//	what the unit starts is not there       spawn finds no version, and the start is one that failed
+//	a crash loop to the start limit         crashes, crashLoop; TestAVersionThatCrashedToTheStartLimitIsUndone,
+//	                                        TestTheRecoveryBeforeTheAgentHasSystemdForgetItsCrashes
+//	a reload, and the PID file names the    reloadUnit, draining; TestAnUpdateLeavesTheProcessBeforeToItsSessions,
+//	  next process                          TestAnUndoingStopsWhatDrains
+//	a reload, and the next process crashed  reloadUnit; TestAReloadOfTheModelThatBringsNothing,
+//	                                        TestAnOldProcessThatServesOn
+//	a reload of a stopped unit              reloadUnit; TestAReloadOfTheModelThatBringsNothing
+//	a stop of what ignores it               cutShort tells of the process that a stop killed, which is the
+//	                                        same to the machine; of the timeout: TestStateOf
+//	a stop of a process of the PID file     foreign, cutShort; TestAnAgentThatWasReloadedIsGivenItsTimeToEnd
+//	a daemon-reload with such a one dead    awaited, readUnits; TestAVersionThatFailedIsStoppedAtOnce,
+//	                                        TestAVersionThatDiedAfterAReloadIsStoppedBeforeSystemdReadsItsFiles
+//	the updater is killed after it asked    cut, with after; "the updater is killed after it" of outcomes
+//	  for a restart: systemd ends it
+//	an enablement that pins the link's      not here: the unit is a file (installer/host); enabled is only
+//	  target, or is lost by a power cut     whether a boot starts the agent
+//	a unit on a mount that comes late       unit is empty at the boot; started, in Look's InvocationID
+//	none runs, or none answers              booted, reachable; TestAnImageBuildThatIsCutOff,
+//	                                        TestASystemdThatDoesNotAnswer
 
-// What systemd does in the model, and the calls by which others come between.
+// startLimit is how many starts in a row may fail: then systemd starts the unit no more, for
+// nobody, until it is told to forget that it failed.
+const startLimit = 5
 
-func (m *model) connect(context.Context) (Agent, error) {
-	switch {
-	case !m.booted:
-		return absent{}, nil
-	case !m.reachable:
-		return nil, fmt.Errorf("%w: the socket is gone", systemd.ErrUnreachable)
+var errStartLimit = errors.New("start-limit-hit")
+
+func (m *model) atStartLimit() bool { return m.crashes >= startLimit }
+
+// launch starts a process by the links.
+func (m *model) launch() {
+	m.invocation++
+	m.failed, m.started, m.cutShort, m.awaited = false, true, false, false
+	p := m.spawn()
+	if p == nil {
+		m.failed = true
+		m.crashes++
+		return
 	}
-	return m, nil
+	m.runsNow(p)
 }
 
-// call is one call: others act before it and after it, and either of that may keep
-// it from being answered.
-func (m *model) call(name string, do func() error) error {
-	m.look()
-	m.calls = append(m.calls, name)
-	if m.before != nil {
-		if err := m.before(name); err != nil {
-			return err
-		}
-	}
-	err := do()
-	if m.after != nil {
-		if lost := m.after(name); lost != nil {
-			return lost
-		}
-	}
-	return err
-}
-
-func (m *model) Look(context.Context) (s Sight, err error) {
-	err = m.call("look", func() error {
-		s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
-			FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", CanReload: true}
-		if m.unit == "" {
-			s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
-		}
-		s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
-		if m.masked {
-			s.LoadState, s.UnitFileState, s.FragmentPath, s.ExecStart = "masked", "masked", "/dev/null", ""
-		}
-		if m.started {
-			s.InvocationID = fmt.Sprint(m.invocation)
-		}
-		switch {
-		case m.main != nil:
-			s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
-			s.Group = []int{others.pid}
-			s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Exe: m.main.dir + "/bin/teleport"}
-		case m.failed:
-			s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
-		}
-		s.State = StateOf(s.Unit)
-		return nil
-	})
-	if err != nil {
-		return Sight{}, err
-	}
-	return s, nil
-}
-
-func (m *model) Stopping(context.Context) (down bool, err error) {
-	err = m.call("stopping", func() error { down = m.down; return nil })
-	return down, err
-}
-
-func (m *model) Stop(context.Context, manner) error {
-	return m.call("stop", func() error { m.ends(); m.failed = false; return nil })
-}
-
-func (m *model) DaemonReload(context.Context) error {
-	return m.call("daemon-reload", func() error { m.read(); return nil })
-}
-
-func (m *model) ResetFailed(context.Context) error {
-	return m.call("reset-failed", func() error { m.failed = false; return nil })
-}
-
-func (m *model) Start(context.Context) error {
-	return m.call("start", func() error { m.startUnit(); return nil })
-}
-
-func (m *model) startUnit() {
-	if m.main == nil && m.unit != "" && !m.ordered && !m.masked {
+// crashLoop is systemd, which starts what crashed again, until it runs or is given up.
+func (m *model) crashLoop() {
+	for m.failed && !m.atStartLimit() {
 		m.launch()
 	}
 }
 
-func (m *model) timer(verb, name string) error {
-	if m.timers != nil {
-		m.timers(verb, name)
+// startUnit is a start job, whoever asks for it. An agent that dies at once was started.
+func (m *model) startUnit() error {
+	switch {
+	case m.main != nil:
+		return nil
+	case m.unit == "":
+		return errors.New("Unit teleport.service not found.")
+	case m.masked:
+		return errors.New("Unit teleport.service is masked.")
+	case m.ordered:
+		return nil // it waits
+	case m.atStartLimit():
+		m.failed = true
+		return errStartLimit
 	}
+	m.launch()
 	return nil
 }
 
-func (m *model) Restart(context.Context) error {
-	return m.call("restart", func() error { m.ends(); m.startUnit(); return nil })
+// restartUnit is a restart job.
+func (m *model) restartUnit() error {
+	m.ends()
+	m.awaited = false
+	return m.startUnit()
 }
 
-func (m *model) Disable(context.Context) error {
-	return m.call("disable", func() error { m.enabled = false; return nil })
+// stopUnit is a stop job. A unit that was given up stays failed, and so does one whose main
+// process is killed at once, as each is that systemd takes for no child of its own.
+func (m *model) stopUnit() {
+	m.cutShort = m.cutShort || m.main != nil && m.main.foreign
+	m.ends()
+	m.awaited = false
+	m.failed = m.failed && m.atStartLimit()
 }
 
-func (m *model) StartTimer(_ context.Context, name string, _ bool) error {
-	return m.timer("start", name)
-}
-
-func (m *model) StopTimer(_ context.Context, name string) error { return m.timer("stop", name) }
-
-func (m *model) TimerOff(context.Context, string) (string, error) { return "", nil }
-
-func (m *model) Close() {}
-
-func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
-	return 0, false, nil
-}
-
-// Prove is a job and its watch. Others may act in the middle of the watch, which is
-// a call of its own for that.
-func (m *model) Prove(ctx context.Context, by health.Means, w health.Watch) (out health.Outcome, err error) {
-	verdict := m.call("prove", func() error {
-		if by == health.Restart && m.main != nil && w.CanStart != nil {
-			if err := w.CanStart(ctx); err != nil {
-				return &health.UnhealthyError{Reason: "is not restarted: " + err.Error(), OldServes: true, Prevented: err}
-			}
-		}
-		if m.unit == "" {
-			return errors.New("systemd reports the unit as not-found")
-		}
-		if m.masked {
-			return errors.New("Unit teleport.service is masked.")
-		}
-		switch {
-		case by == health.Start:
-			m.startUnit()
-		case by == health.Restart, by == health.Reload && m.main == nil:
-			m.ends()
-			m.startUnit()
-			out.Restarted = true
-		case by == health.Reload:
-			next := m.spawn()
-			if next == nil {
-				return &health.UnhealthyError{Reason: "was reloaded, and the process of the new version died", OldServes: true}
-			}
-			m.ends()
-			m.runsNow(next)
-		}
-		return nil
-	})
-	if verdict != nil {
-		return health.Outcome{}, verdict
-	}
-	return out, m.call("watch", func() error { return m.judge(w) })
-}
-
-func (m *model) judge(w health.Watch) error {
-	unhealthy := func(reason string) error { return &health.UnhealthyError{Reason: reason} }
-	if m.down {
-		return health.ErrHostStopping
-	}
-	if m.main == nil && !m.failed {
-		return &health.UnhealthyError{Reason: "was stopped by somebody else", Stopped: true}
-	}
+// reloadUnit is a reload job: the agent starts its next process by the links, which takes over
+// by the PID file and leaves the one before to drain its sessions. One that dies before that
+// leaves all as it was, and the job is done all the same.
+func (m *model) reloadUnit() error {
 	if m.main == nil {
-		return unhealthy("exited with status 1")
+		return errors.New("Job type reload is not applicable for unit teleport.service.")
 	}
-	fate := m.versions[m.main.version].fate
-	switch {
-	case w.Dir != "" && m.main.dir != w.Dir:
-		return &health.UnhealthyError{Reason: "executes another version", OldServes: true}
-	case fate == diesLate:
+	next := m.spawn()
+	if next == nil {
+		return nil
+	}
+	next.parent, next.learned, next.foreign = m.main.pid, true, true
+	m.draining = append(m.draining, m.main)
+	m.runsNow(next)
+	return nil
+}
+
+// drained is the end of the last session of the processes that were relieved: their child has
+// the host's first process for its parent.
+func (m *model) drained() {
+	if len(m.draining) > 0 {
+		m.draining, m.main.parent = nil, 1
+	}
+}
+
+// dies is the end of the main process before systemd does anything about it.
+func (m *model) dies() {
+	if m.main != nil {
+		m.awaited = m.main.learned
 		m.ends()
 		m.failed = true
-		return unhealthy("died and was restarted by systemd")
-	case fate == neverReady && w.ReadyURL != "":
-		return unhealthy("is not ready")
 	}
-	return nil
 }
 
-// What must be so.
+// readUnits is a daemon-reload: systemd looks again whose child the main process is, and where
+// that is dead, and was learned of from the PID file, it waits for it in vain, with no agent. A
+// version that is no good may die while systemd reads.
+func (m *model) readUnits() {
+	m.read()
+	if m.main != nil && m.main.parent == 1 {
+		m.main.foreign = false
+	}
+	mayDie := m.main != nil && m.main.learned && m.main.version == m.to.Version && m.versions[m.main.version].fate == neverReady
+	if m.awaited || mayDie {
+		m.wrong = append(m.wrong, "systemd was made to read its files while the main process was dead: it waits for it, and there is no agent")
+	}
+}
+
+// resetFailed has systemd forget the crashes; a start that it waits to make it makes still.
+func (m *model) resetFailed() {
+	m.failed = m.failed && !m.atStartLimit()
+	m.crashes, m.cutShort = 0, false
+}

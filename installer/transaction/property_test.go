@@ -101,7 +101,7 @@ func randomHost(t *testing.T, r *rand.Rand) {
 		m.startUnit()
 	}
 	if !host.Exists(m.Paths.Journal()) && m.main == nil && m.failed {
-		m.startUnit() // systemd does, after its pause
+		m.crashLoop() // systemd does, after its pause
 	}
 	c, err := m.Paths.LoadConfig()
 	must(t, err)

@@ -145,6 +145,8 @@ func outcomes() []outcome {
 		{name: "the updater is killed after it", after: kill},
 		{name: "somebody restarts the agent before it", before: act(func(m *model) { stop(m); m.startUnit() })},
 		{name: "somebody starts the agent after it", after: act(func(m *model) { m.startUnit() })},
+		{name: "somebody reloads the agent before it", before: act(func(m *model) { m.reloadUnit() })},
+		{name: "its last sessions end before it", before: act((*model).drained)},
 		{name: "a person stops the agent before it", before: act(stop), down: true},
 		{name: "the agent is killed before it", before: act(func(m *model) { m.ends(); m.failed = true })},
 		{name: "somebody has systemd read its files before it", before: act(func(m *model) { m.read() })},
@@ -240,7 +242,7 @@ func (m *model) settles(o outcome, err error, dead bool) {
 	history := fmt.Sprintf("it ended with %v, killed %v, after %q", err, dead, m.calls)
 	m.calm()
 	if asks := []string{"stop", "start", "restart", "prove"}; m.failed && !slices.ContainsFunc(m.calls, func(call string) bool { return slices.Contains(asks, call) }) {
-		m.launch() // by systemd, which restarts what crashed
+		m.crashLoop() // by systemd, which restarts what crashed
 	}
 	m.calls = nil
 	if m.down {

@@ -77,7 +77,7 @@ func (m *Machine) recoverTransient(ctx context.Context) error {
 
 // runTransient runs a command of this program in a transient unit and follows it;
 // ran is false where there are none.
-func (m *Machine) runTransient(ctx context.Context, agent Agent, description string, stdin *os.File, command string) (ran bool, err error) {
+func (m *Machine) runTransient(ctx context.Context, agent runner, description string, stdin *os.File, command string) (ran bool, err error) {
 	code, ran, err := agent.RunTransient(ctx, systemd.Transient{
 		Description: description,
 		Argv:        append(append([]string{}, m.Command...), command),

@@ -1,0 +1,209 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"teleport-update/health"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
+	"teleport-update/systemd"
+)
+
+// What the updater asks of systemd in the model, and the calls by which others come between.
+// Each does what realAgent does: systemd.Conn and health.Prove forget the crashes before each
+// start (host tests of theirs hold that).
+
+func (m *model) connect(context.Context) (Agent, error) {
+	switch {
+	case !m.booted:
+		return absent{}, nil
+	case !m.reachable:
+		return nil, fmt.Errorf("%w: the socket is gone", systemd.ErrUnreachable)
+	}
+	return m, nil
+}
+
+// call is one call: others act before it and after it, and either of that may keep
+// it from being answered.
+func (m *model) call(name string, do func() error) error {
+	m.look()
+	m.calls = append(m.calls, name)
+	if m.before != nil {
+		if err := m.before(name); err != nil {
+			return err
+		}
+	}
+	err := do()
+	if m.after != nil {
+		if lost := m.after(name); lost != nil {
+			return lost
+		}
+	}
+	return err
+}
+
+func (m *model) Look(context.Context) (s Sight, err error) {
+	err = m.call("look", func() error { s = m.sight(); return nil })
+	if err != nil {
+		return Sight{}, err
+	}
+	return s, nil
+}
+
+// sight is what systemd and the host's processes show.
+func (m *model) sight() (s Sight) {
+	s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
+		FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", PIDFile: "/run/teleport.pid",
+		CanReload: true, Restart: "on-failure"}
+	if m.unit == "" {
+		s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
+	}
+	s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
+	if m.masked {
+		s.LoadState, s.UnitFileState, s.FragmentPath, s.ExecStart = "masked", "masked", "/dev/null", ""
+	}
+	if m.started {
+		s.InvocationID = fmt.Sprint(m.invocation)
+	}
+	switch {
+	case m.main != nil:
+		s.ActiveState, s.SubState, s.MainPID = "active", "running", uint32(m.main.pid)
+		s.Group = []int{others.pid} // whichever of its processes has files open
+		s.Main = procfs.Process{ID: procfs.ID{PID: m.main.pid}, Parent: m.main.parent, Exe: m.main.dir + "/bin/teleport"}
+		s.Serving = s.Main
+	case m.failed && m.atStartLimit():
+		s.ActiveState, s.SubState, s.Result = "failed", "failed", "exit-code"
+	case m.failed:
+		s.ActiveState, s.SubState, s.Result = "activating", "auto-restart", "exit-code"
+	case m.cutShort:
+		s.ActiveState, s.SubState, s.Result = "failed", "failed", "signal"
+		s.Exit = systemd.ExitStatus{Code: systemd.Killed, Status: int32(syscall.SIGKILL)}
+	}
+	s.State = StateOf(s.Unit)
+	return s
+}
+
+func (m *model) Stopping(context.Context) (down bool, err error) {
+	err = m.call("stopping", func() error { down = m.down; return nil })
+	return down, err
+}
+
+func (m *model) Stop(ctx context.Context, how manner) error {
+	return m.call("stop", func() error {
+		do := func(job func()) func(context.Context) error {
+			return func(context.Context) error { job(); return nil }
+		}
+		return m.sight().stop(ctx, how, do(m.readUnits), do(m.stopUnit))
+	})
+}
+
+func (m *model) DaemonReload(context.Context) error {
+	return m.call("daemon-reload", func() error { m.readUnits(); return nil })
+}
+
+func (m *model) ResetFailed(context.Context) error {
+	return m.call("reset-failed", func() error { m.resetFailed(); return nil })
+}
+
+func (m *model) Start(context.Context) error {
+	return m.call("start", func() error { m.resetFailed(); return m.startUnit() })
+}
+
+func (m *model) timer(verb, name string) error {
+	if m.timers != nil {
+		m.timers(verb, name)
+	}
+	return nil
+}
+
+func (m *model) Restart(context.Context) error {
+	return m.call("restart", func() error { m.resetFailed(); return m.restartUnit() })
+}
+
+func (m *model) Disable(context.Context) error {
+	return m.call("disable", func() error { m.enabled = false; return nil })
+}
+
+func (m *model) StartTimer(_ context.Context, name string, _ bool) error {
+	return m.timer("start", name)
+}
+
+func (m *model) StopTimer(_ context.Context, name string) error { return m.timer("stop", name) }
+
+func (m *model) TimerOff(context.Context, string) (string, error) { return "", nil }
+
+func (m *model) Close() {}
+
+func (m *model) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
+	return 0, false, nil
+}
+
+// Prove is a job and its watch. Others may act in the middle of the watch, which is
+// a call of its own for that.
+func (m *model) Prove(ctx context.Context, by health.Means, w health.Watch) (out health.Outcome, err error) {
+	verdict := m.call("prove", func() error {
+		if by == health.Restart && m.main != nil && w.CanStart != nil {
+			if err := w.CanStart(ctx); err != nil {
+				return &health.UnhealthyError{Reason: "is not restarted: " + err.Error(), OldServes: true, Prevented: err}
+			}
+		}
+		if m.unit == "" {
+			return errors.New("systemd reports the unit as not-found")
+		}
+		if m.masked {
+			return errors.New("Unit teleport.service is masked.")
+		}
+		switch {
+		case by == health.Start:
+			m.resetFailed()
+			return m.startUnit()
+		case by == health.Restart, by == health.Reload && m.main == nil:
+			out.Restarted = true
+			m.resetFailed()
+			return m.restartUnit()
+		case by == health.Reload:
+			before := m.main
+			must(m.t, m.reloadUnit())
+			if m.main == before {
+				return &health.UnhealthyError{Reason: "was reloaded, and the process of the new version died", OldServes: true}
+			}
+		}
+		return nil
+	})
+	if verdict != nil {
+		return health.Outcome{}, verdict
+	}
+	return out, m.call("watch", func() error { return m.judge(w) })
+}
+
+func (m *model) judge(w health.Watch) error {
+	unhealthy := func(reason string) error { return &health.UnhealthyError{Reason: reason} }
+	if m.down {
+		return health.ErrHostStopping
+	}
+	if m.main == nil && !m.failed {
+		return &health.UnhealthyError{Reason: "was stopped by somebody else", Stopped: true}
+	}
+	if m.main == nil {
+		m.crashLoop() // faster than anybody undoes anything
+		return unhealthy("exited with status 1")
+	}
+	fate := m.versions[m.main.version].fate
+	switch {
+	case w.Dir != "" && m.main.dir != w.Dir:
+		return &health.UnhealthyError{Reason: "executes another version", OldServes: true}
+	case fate == diesLate:
+		m.dies()
+		return unhealthy("died and was restarted by systemd")
+	case fate == neverReady && w.ReadyURL != "":
+		return unhealthy("is not ready")
+	}
+	m.crashes = 0 // the window is longer than that of the limit
+	return nil
+}
+
+// What must be so.
