@@ -88,7 +88,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 		return err
 	}
 	in.Request.To = transaction.TreeOf(tree)
-	return i.switchOver(ctx, in.Request)
+	return i.transact(ctx, in.Request)
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {

@@ -110,7 +110,7 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 		}
 	}
 	in.Request.To = transaction.TreeOf(tree)
-	return i.switchOver(ctx, in.Request)
+	return i.transact(ctx, in.Request)
 }
 
 // consider is the part of a tick under the update lock: recover, repair, ask,
