@@ -79,11 +79,11 @@ func (i *Installer) enable(ctx context.Context, opts EnableOptions) error {
 
 // carryOut puts the release of an intent on disk and has the transaction made.
 func (i *Installer) carryOut(ctx context.Context, in *intent) error {
-	tree, release, err := i.obtain(ctx, in.wanted)
+	tree, unclaim, err := i.obtain(ctx, in.wanted)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
-	defer release()
+	defer unclaim()
 	if err := i.CheckArguments(tree); err != nil {
 		return err
 	}
