@@ -113,7 +113,7 @@ func setAside(ctx context.Context, from, to string, uid, gid int) error {
 		return err
 	}
 	defer f.Close()
-	return target{mode: info.Mode().Perm(), uid: uid, gid: gid}.fill(ctx, f, from)
+	return place{mode: info.Mode().Perm(), uid: uid, gid: gid}.fill(ctx, f, from)
 }
 
 // Outdate makes the backup in dir one that is not complete, durably, because the

@@ -205,7 +205,7 @@ func TestAFileThatIsReplacedIsFirstMadeWholeWithoutItsWAL(t *testing.T) {
 	h := newHost(t)
 	old := spoilt["in the place of a file with a WAL"](t, h.db)
 	must(t, os.Remove(h.db+"-shm"))
-	target{path: h.db}.fold()
+	place{path: h.db}.fold()
 	wantFiles(t, filepath.Dir(h.db), "sqlite.db")
 	if got := inspect(t, h.db); got != old {
 		t.Errorf("the file alone holds %v; want %v", got, old)

@@ -47,7 +47,7 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return invalid(dir, Damaged, "is damaged: %v", err)
 	}
-	t, err := d.target()
+	t, err := d.place()
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (d *Database) CanRestore(dir string, except []int) (err error) {
 	if err := unix.Access(filepath.Dir(d.at()), unix.W_OK); err != nil {
 		return fmt.Errorf("write in %s: %w", d.folder.Path(), err)
 	}
-	if _, err := d.target(); err != nil {
+	if _, err := d.place(); err != nil {
 		return err
 	}
 	if err := checkUnused(d.at(), except); err != nil {
@@ -124,8 +124,8 @@ func (d *Database) CanRestore(dir string, except []int) (err error) {
 	return checkSpace(filepath.Dir(d.at()), info.Size())
 }
 
-// A target is where a database is restored to.
-type target struct {
+// A place is where a database is restored to.
+type place struct {
 	path   string
 	exists bool
 	mode   fs.FileMode
@@ -133,10 +133,10 @@ type target struct {
 	gid    int
 }
 
-// target looks at what is there to be restored to. Where there is nothing, the
+// place looks at what is there to be restored to. Where there is nothing, the
 // folder's owner gets the file.
-func (d *Database) target() (target, error) {
-	t := target{path: d.at(), mode: 0o600}
+func (d *Database) place() (place, error) {
+	t := place{path: d.at(), mode: 0o600}
 	info, err := lstatOwn(t.path)
 	switch {
 	case err == nil:
@@ -147,11 +147,11 @@ func (d *Database) target() (target, error) {
 		t.uid, t.gid, err = d.folder.Owner()
 	}
 	if err != nil {
-		return target{}, err
+		return place{}, err
 	}
 	for _, suffix := range sidecars {
 		if _, err := lstatOwn(t.path + suffix); err != nil && !isNotExist(err) {
-			return target{}, err
+			return place{}, err
 		}
 	}
 	return t, nil
@@ -160,7 +160,7 @@ func (d *Database) target() (target, error) {
 // hasRoom reports whether there is a database to overwrite, and room for the
 // transaction that does so: a WAL with the new pages or a journal with the old
 // ones, each with a little around every page, and the growth of the file.
-func (t target) hasRoom(size int64) (bool, error) {
+func (t place) hasRoom(size int64) (bool, error) {
 	c, err := source{path: t.path}.look()
 	if _, corrupt := errors.AsType[*CorruptError](err); corrupt || errors.Is(err, ErrNoDatabase) {
 		return false, nil
@@ -183,7 +183,7 @@ func (t target) hasRoom(size int64) (bool, error) {
 // the WAL index in memory instead of in a file, and ends a transaction by
 // synced zeros at the start of the journal, so that a journal whose removal was
 // lost in a power cut has no force.
-func (t target) open() (*sqlite3.Conn, error) {
+func (t place) open() (*sqlite3.Conn, error) {
 	return connect(context.Background(), t.path, sqlite3.OPEN_READWRITE, url.Values{
 		"_pragma": {
 			"locking_mode(exclusive)",
@@ -196,7 +196,7 @@ func (t target) open() (*sqlite3.Conn, error) {
 
 // overwrite writes the pages of the backup over those of the database, in one
 // transaction.
-func (t target) overwrite(copied string) error {
+func (t place) overwrite(copied string) error {
 	c, err := t.open()
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (t target) overwrite(copied string) error {
 // file could not be read with them either, and nothing is lost. The other
 // order, new file first, would let a crash put the old WAL or journal on the
 // new file, whose pages SQLite would then take back without a word.
-func (t target) replace(ctx context.Context, copied string) error {
+func (t place) replace(ctx context.Context, copied string) error {
 	temp, err := durable.CreateTemp(t.path)
 	if err != nil {
 		return err
@@ -252,8 +252,8 @@ func (t target) replace(ctx context.Context, copied string) error {
 	return durable.Replace(temp.Name(), t.path)
 }
 
-// fill copies a file, durably, with the mode and owner of the target.
-func (t target) fill(ctx context.Context, temp *os.File, copied string) error {
+// fill copies a file, durably, with the mode and owner of the place.
+func (t place) fill(ctx context.Context, temp *os.File, copied string) error {
 	src, info, err := openCopied(copied)
 	if err != nil {
 		return err
@@ -273,7 +273,7 @@ func (t target) fill(ctx context.Context, temp *os.File, copied string) error {
 
 // fold makes the database whole without sidecars, where that is possible:
 // a journal is rolled back, a WAL taken over.
-func (t target) fold() {
+func (t place) fold() {
 	if c, err := t.open(); err == nil {
 		// An error means that there is nothing to save, see replace.
 		c.Exec("PRAGMA journal_mode=delete")
@@ -283,7 +283,7 @@ func (t target) fold() {
 
 // verify makes sure that the database is sound, is the one that was restored,
 // and is on stable storage.
-func (t target) verify(ctx context.Context, want schema) error {
+func (t place) verify(ctx context.Context, want schema) error {
 	src := source{path: t.path}
 	c, err := src.look()
 	if err != nil {
@@ -314,7 +314,7 @@ func (t target) verify(ctx context.Context, want schema) error {
 
 // cleanTemp removes copies that an interrupted restore left. The folder is the
 // agent's, so only names that no one else gives are taken.
-func (t target) cleanTemp() error {
+func (t place) cleanTemp() error {
 	dir := filepath.Dir(t.path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -332,7 +332,7 @@ func (t target) cleanTemp() error {
 
 // inUse names who has the database open, after a lock has shown that somebody
 // has.
-func (t target) inUse() error {
+func (t place) inUse() error {
 	if err := checkUnused(t.path, nil); err != nil {
 		return err
 	}

@@ -277,7 +277,7 @@ func TestAResultThatIsNotTheBackupIsNoticed(t *testing.T) {
 	h.take(t, "15.1.0")
 	want, err := settled(t.Context(), h.copied(), readSchema)
 	must(t, err)
-	result := target{path: h.db}
+	result := place{path: h.db}
 	must(t, result.verify(t.Context(), want))
 	later(t, h.db)
 	if err := result.verify(t.Context(), want); err == nil {

@@ -75,16 +75,16 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 
 // carryOut puts the release of an intent on disk and has the transaction made.
 func (i *Installer) carryOut(ctx context.Context, in *intent) error {
-	tree, release, err := i.obtain(ctx, in.wanted)
+	tree, unclaim, err := i.obtain(ctx, in.wanted)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
-	defer release()
+	defer unclaim()
 	if err := i.CheckArguments(tree); err != nil {
 		return err
 	}
 	in.Request.To = transaction.TreeOf(tree)
-	return i.switchOver(ctx, in.Request)
+	return i.transact(ctx, in.Request)
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {

@@ -54,7 +54,7 @@ func (t *tick) goBack(ctx context.Context) {
 		return
 	}
 	t.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
-	if err := t.switchOver(ctx, req); err != nil {
+	if err := t.transact(ctx, req); err != nil {
 		t.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return
 	}

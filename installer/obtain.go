@@ -30,8 +30,8 @@ func (e *SmokeError) Unwrap() error { return e.Err }
 // obtain puts a version on disk, whole and able to run; nothing live is
 // touched. A version that is there already is checked against its manifest and
 // fetched again only when it is damaged, or known to be published again, so a
-// return to it needs no network. Until it is released, no other command removes it.
-func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, release func(), err error) {
+// return to it needs no network. Until it is unclaimed, no other command removes it.
+func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, unclaim func(), err error) {
 	unlock, err := i.WaitLock(ctx, i.Paths.FetchLock())
 	if err != nil {
 		return versions.Tree{}, nil, err
@@ -40,9 +40,9 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, rele
 	var claim versions.Claim
 	tree, err := i.obtainLocked(ctx, w, &claim)
 	if err != nil {
-		claim.Release()
+		claim.End()
 	}
-	return tree, claim.Release, err
+	return tree, claim.End, err
 }
 
 func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.Claim) (versions.Tree, error) {
@@ -78,7 +78,7 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 		began := i.Now()
 		tree, err = i.fetch(ctx, w, replace, claim)
 		if _, full := errors.AsType[*space.Error](err); full {
-			claim.Release()
+			claim.End()
 			dropped := false
 			i.makeRoom(ctx, func(c state.Config) { dropped = i.DropFailed(c) })
 			if dropped {
@@ -114,9 +114,9 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 
 // refetch is obtain for the very release that was on disk. The journal keeps it there.
 func (i *Installer) refetch(ctx context.Context, c state.Config, t state.Tree) error {
-	_, release, err := i.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256})
+	_, unclaim, err := i.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256})
 	if err == nil {
-		release()
+		unclaim()
 	}
 	return err
 }

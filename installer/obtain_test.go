@@ -54,11 +54,11 @@ func (s *shelf) obtains(v string) (versions.Tree, func(), error) {
 	return s.obtain(s.Context(), wanted{Release: version.Release{Version: v, Edition: version.OSS}, Config: s.c, Spec: s.c.Spec})
 }
 
-func (s *shelf) has(v string) (release func()) {
+func (s *shelf) has(v string) (unclaim func()) {
 	s.Helper()
-	_, release, err := s.obtains(v)
+	_, unclaim, err := s.obtains(v)
 	must(s.T, err)
-	return release
+	return unclaim
 }
 
 // failed has a version that is on disk count as failed.
@@ -92,7 +92,7 @@ func TestACommandLeavesWhatAnotherOneHasFetched(t *testing.T) {
 	s := newShelf(t)
 	s.publish("1.1.0")
 	s.publish("1.2.0")
-	release := s.has("1.1.0")
+	unclaim := s.has("1.1.0")
 	other := *s
 	done := other.has("1.2.0") // makes room first
 	s.kept("1.0.0", "1.1.0", "1.2.0")
@@ -102,7 +102,7 @@ func TestACommandLeavesWhatAnotherOneHasFetched(t *testing.T) {
 	s.tidy(t.Context())
 	s.kept("1.0.0", "1.1.0")
 	found := other.has("1.1.0") // on disk
-	release()
+	unclaim()
 	s.tidy(t.Context())
 	s.kept("1.0.0", "1.1.0")
 	found()
@@ -146,9 +146,9 @@ func TestAnotherReleaseOfThatNameIsFetched(t *testing.T) {
 	s.has("1.1.0")()
 	s.failed("1.1.0")
 	s.publish("1.1.0", tarball.Item{Name: "teleport/tbot", Data: "mended"})
-	tree, release, err := s.obtains("1.1.0")
+	tree, unclaim, err := s.obtains("1.1.0")
 	must(t, err)
-	release()
+	unclaim()
 	if data, err := os.ReadFile(tree.Binary("tbot")); err != nil || string(data) != "mended" {
 		t.Errorf("the release that failed is taken for the one that is published now: %q, %v", data, err)
 	}

@@ -66,11 +66,11 @@ func (i *Installer) repairUnits(ctx context.Context) error {
 // fetchAgain brings back an active version that is damaged, and links what it
 // brings. Nothing is switched.
 func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
-	_, release, err := i.obtain(ctx, damaged)
+	_, unclaim, err := i.obtain(ctx, damaged)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, damaged, err)
 	}
-	defer release()
+	defer unclaim()
 	c, unlock, err := i.Open(ctx)
 	if err != nil {
 		return err

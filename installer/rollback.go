@@ -24,7 +24,7 @@ func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 	if err != nil {
 		return err
 	}
-	return i.switchOver(ctx, req)
+	return i.transact(ctx, req)
 }
 
 func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (transaction.Request, error) {

@@ -47,8 +47,8 @@ func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
 	return agent.Look(ctx)
 }
 
-// switchOver has a transaction made, in a unit of its own where systemd runs.
-func (i *Installer) switchOver(ctx context.Context, r transaction.Request) error {
+// transact has a transaction made, in a unit of its own where systemd runs.
+func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	end := i.tellBeginning(ctx, r)
 	err := i.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
 	end()

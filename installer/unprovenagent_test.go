@@ -56,7 +56,7 @@ func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
 	}
 }
 
-// A version that was switched to while nobody ran it is proven by an agent that holds.
+// A version that was switched to while nobody ran it is proven by an agent that is healthy.
 func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 	w := newWorld(t)
 	c := state.EmptyConfig()

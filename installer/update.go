@@ -94,11 +94,11 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	if err := i.waitJitter(ctx, in, opts); err != nil {
 		return err
 	}
-	tree, release, err := i.obtain(ctx, in.wanted)
+	tree, unclaim, err := i.obtain(ctx, in.wanted)
 	if err != nil {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
-	defer release()
+	defer unclaim()
 	if i.Now().Sub(asked) > answerHoldsFor {
 		again, _, err := i.consider(ctx, opts)
 		if err != nil {
@@ -110,7 +110,7 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 		}
 	}
 	in.Request.To = transaction.TreeOf(tree)
-	return i.switchOver(ctx, in.Request)
+	return i.transact(ctx, in.Request)
 }
 
 // consider is the part of a tick under the update lock: recover, repair, ask,

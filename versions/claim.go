@@ -41,13 +41,13 @@ func (c *Claim) Take(dir string) error {
 	if err != nil {
 		return err
 	}
-	c.Release()
+	c.End()
 	c.folder = folder
 	return nil
 }
 
-// Release ends the claim.
-func (c *Claim) Release() {
+// End ends the claim.
+func (c *Claim) End() {
 	if c.folder != nil {
 		c.folder.Close()
 		c.folder = nil

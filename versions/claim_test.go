@@ -70,7 +70,7 @@ func TestAReleaseIsClaimedFromTheMomentItCanBeFound(t *testing.T) {
 		}
 		must(t, claim.Take(tree.Dir)) // in place of the first one
 	}
-	claim.Release()
+	claim.End()
 	if names := keptNames(t, f.Store, needed); slices.Contains(names, "1.1.0") {
 		t.Errorf("a claim that was released keeps its version: %v are left", names)
 	}

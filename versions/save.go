@@ -113,17 +113,17 @@ func (d *download) save(path string) (_ Saved, err error) {
 
 // present looks whether the tarball is there, and mends its checksum file.
 func (d *download) present(path string) (Saved, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, _, err := regular.Open(path, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Saved{}, nil
+	}
+	if _, odd := errors.AsType[*regular.OddError](err); odd {
+		return Saved{}, fmt.Errorf("%s is in the way: it is not a regular file", path)
 	}
 	if err != nil {
 		return Saved{}, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return Saved{}, fmt.Errorf("%s is in the way: it is not a regular file", path)
-	}
 	sum := sha256.New()
 	size, err := io.Copy(sum, f)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func saveTarball(t *testing.T, f *Fetcher, dir string, servers ...*releaseServer) (Saved, error) {
@@ -44,6 +46,17 @@ func names(t *testing.T, dir string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+func TestAPipeInTheTarballsPlaceIsNamed(t *testing.T) {
+	s := serve(t, largeRelease("15.1.1", 1<<20))
+	f, _ := testFetcher(t, s.Client())
+	dir := t.TempDir()
+	path := filepath.Join(dir, "teleport.tar.gz")
+	must(t, unix.Mkfifo(path, 0o644))
+	if _, err := saveTarball(t, f, dir, s); err == nil || !strings.Contains(err.Error(), path+" is in the way: it is not a regular file") {
+		t.Errorf("error %v; want one that names what is in the way", err)
+	}
 }
 
 func TestASavedTarballIsNotDownloadedAgain(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/webclient"
 )
 
@@ -117,6 +118,9 @@ func newSocketClient(socket string) *http.Client {
 		},
 	}}
 }
+
+// unwritten is what an error says of the server's store.
+const unwritten failure.State = "nothing was written"
 
 // refusal is what the server says when it does not do something.
 type refusal struct {
@@ -219,10 +223,11 @@ func (a *adminClient) do(ctx context.Context, method, path string, data []byte) 
 		}
 		return nil, fmt.Errorf("%s answers %s: is that the %s of a find server?", a.at, resp.Status, what)
 	}
+	answer := &refusal{resp.StatusCode, said.Error}
 	if method != http.MethodGet && resp.StatusCode < 500 {
-		said.Error += "; nothing was written"
+		return nil, &failure.Error{What: answer, State: unwritten}
 	}
-	return nil, &refusal{resp.StatusCode, said.Error}
+	return nil, answer
 }
 
 func (a *adminClient) explain(err error) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/failure"
 )
 
 const changesUsage = `Asks the server on this machine, over its admin socket. The change is in force at once.`
@@ -178,8 +180,8 @@ it has not changed since that revision.`,
 				return err
 			}
 			result, err := newAdminClient(c).put(c.Context, list, c.Bool("dry-run"), false, c.String("reason"))
-			if refused(err, http.StatusPreconditionFailed) {
-				return fmt.Errorf(`%w: change what "teleport-find get" prints now, or apply it without metadata.revision`, err)
+			if f, ok := errors.AsType[*failure.Error](err); ok && refused(err, http.StatusPreconditionFailed) {
+				return f.To(`change what "teleport-find get" prints now, or apply it without metadata.revision`)
 			}
 			if err != nil {
 				return err
@@ -196,9 +198,9 @@ func readResources(c *cli.Context) ([]rollout.Resource, error) {
 	}
 	list, err := readFile(c, name)
 	if err != nil {
-		err = fmt.Errorf("%w; nothing was written", err)
+		return nil, &failure.Error{What: err, State: unwritten}
 	}
-	return list, err
+	return list, nil
 }
 
 // readFile reads resources; - is the standard input.

@@ -178,7 +178,7 @@ func (h *history) log(format string, args ...any) {
 	h.steps = append(h.steps, h.now.Format("Mon 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// run returns what does not hold, with all that led to it.
+// run returns which property is broken, with all that led to it.
 func (h *history) run() (problem string) {
 	dead := 0 // steps for which the engine is
 	for range 30 {

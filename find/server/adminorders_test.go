@@ -16,7 +16,7 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 	w := newStoreWorld(t)
 	clock := newClock()
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 4, canary_count: 1}, {name: prod, days: ['*'], start_hour: 14, max_in_flight: 1}"))
-	w.write(regular)
+	w.write(scheduled)
 	c := w.control(clock, w.store)
 	for i := range 4 {
 		c.report(i, []string{"dev", "prod"}[i/2], "17.2.0", nil)
@@ -81,7 +81,7 @@ func TestTheWayBackToTheNewestRelease(t *testing.T) {
 	if status, body := a.do("DELETE", version, ""); status != 404 || !strings.Contains(body, "there is no autoupdate_version in the store") {
 		t.Errorf("without a version: %d %s", status, body)
 	}
-	w.write(regular)
+	w.write(scheduled)
 	c.tick()
 	if got := c.stored.AnswerTo(rollout.Query{}).Version; got != "17.2.0" {
 		t.Fatalf("hosts are told %s", got)
@@ -115,7 +115,7 @@ func TestTheWayBackToTheNewestRelease(t *testing.T) {
 		if status, body := a.do("GET", "/v1/resources/autoupdate_agent_rollout", ""); status != 404 {
 			t.Errorf("its rollout is still there: %s", body)
 		}
-		if status, body := a.do("PUT", "/v1/resources", regular); status != 200 {
+		if status, body := a.do("PUT", "/v1/resources", scheduled); status != 200 {
 			t.Fatalf("%d %s", status, body)
 		}
 	}

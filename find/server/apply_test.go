@@ -151,9 +151,9 @@ func TestApplySaysWhatFollows(t *testing.T) {
 		{"a mode and a version", []string{suspended}, enabled + "\n---\n" + immediate, nil, nil, 0},
 		{"groups, before there is a rollout", []string{immediate}, groups, nil, nil, 0},
 		{"groups, while there is one", []string{enabled, immediate, rolloutOfIt}, groups, nil, []string{"these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular"}, 0},
-		{"a regular version without groups", []string{enabled}, regular, nil, nil, 1},
-		{"a regular version with groups", []string{groups}, regular, nil, nil, 0},
-		{"a suspended group", []string{regular}, strings.Replace(groups, "mode: enabled", "mode: suspended", 1), nil, []string{"no host updates by itself, and no group goes on"}, 0},
+		{"a regular version without groups", []string{enabled}, scheduled, nil, nil, 1},
+		{"a regular version with groups", []string{groups}, scheduled, nil, nil, 0},
+		{"a suspended group", []string{scheduled}, strings.Replace(groups, "mode: enabled", "mode: suspended", 1), nil, []string{"no host updates by itself, and no group goes on"}, 0},
 		{"a timeout that sound hosts exceed", []string{enabled, immediate}, strings.Replace(groups, "start_hour: 4", "start_hour: 4, timeout_seconds: 30, jitter_seconds: 60", 1), nil, nil, 1},
 		{"groups that are there already", []string{immediate, groups}, groups, nil, nil, 0},
 		{"a version that is not among the releases", []string{enabled}, immediate, []string{"teleport-v17.2.0-linux-amd64-bin.tar.gz"}, nil, 1},
@@ -234,7 +234,7 @@ func TestApplyOfARegularVersionSaysWhenGroupsStart(t *testing.T) {
 	w := newStoreWorld(t)
 	w.options.Clock = func() time.Time { return time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC) }
 	const groups = "{name: dev, days: ['*'], start_hour: 13}, {name: prod, days: [Wed, Fri, Sun], start_hour: 4, jitter_seconds: 5}"
-	applied, err := w.open().Apply(t.Context(), parseAll(t, regular+"\n---\n"+strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: ["+groups+"]}", 1)), ApplyOptions{})
+	applied, err := w.open().Apply(t.Context(), parseAll(t, scheduled+"\n---\n"+strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: ["+groups+"]}", 1)), ApplyOptions{})
 	if err != nil || len(applied.Groups) != 2 || len(applied.Warnings) > 0 {
 		t.Fatalf("%+v, %v", applied, err)
 	}

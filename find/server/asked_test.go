@@ -104,7 +104,7 @@ func TestWhoAskedIsBounded(t *testing.T) {
 func TestQuestionsMoveNothing(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
-	w.write(regular)
+	w.write(scheduled)
 	r := w.reporting(newClock(), w.store)
 	asked := NewAsked(r.clock.Now)
 	r.handler = New(Options{Answers: r.stored, Fleet: r.fleet, Asked: asked, Log: w.options.Log})

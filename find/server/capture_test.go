@@ -20,7 +20,7 @@ func TestWorkedExamples(t *testing.T) {
 func captureAtOnce(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: prod, days: ['*'], start_hour: 12, max_in_flight: 10%}"))
-	w.write(regular)
+	w.write(scheduled)
 	var both []*control
 	var met sync.WaitGroup
 	met.Add(2)
@@ -125,7 +125,7 @@ func TestAPlanThatCannotBeReadAdmitsNobody(t *testing.T) {
 	w := newStoreWorld(t)
 	clock := newClock()
 	w.write(enabledGroups("{name: prod, days: ['*'], start_hour: 12, max_in_flight: 100%}"))
-	w.write(regular)
+	w.write(scheduled)
 	c := w.control(clock, w.store)
 	hosts := func() (told int) {
 		for i := range 3000 {

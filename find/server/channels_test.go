@@ -336,7 +336,7 @@ func TestAChannelFollowsTheStore(t *testing.T) {
 	told("")
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
 	told("15.1.0") // the newest release, which hosts are told
-	w.write(regular)
+	w.write(scheduled)
 	c.tick()
 	told("17.2.0")
 	if window, ok := c.stored.Window("dev"); !ok || strings.Join(window.OnCalendar(), "") != "*-*-* 12:00,10,20,30,40,50:00 UTC" {

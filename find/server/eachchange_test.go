@@ -239,7 +239,7 @@ func (s *tale) configured(mode string) func() error {
 func (s *tale) wanted(start, target string) func() error {
 	return func() error {
 		s.target[1] = rollout.Semver(target)
-		text := strings.NewReplacer("17.2.0", start, "17.2.1", target).Replace(regular)
+		text := strings.NewReplacer("17.2.0", start, "17.2.1", target).Replace(scheduled)
 		if target == "17.2.2" { // at any hour
 			text = strings.Replace(text, "agents: {", "agents: {schedule: critical, ", 1)
 		}

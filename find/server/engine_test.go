@@ -147,7 +147,7 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 			t.Fatalf("%s: the groups are %s; want %s\n%s", clock.Now().Format("Mon 15:04:05"), got, states, w.log.String())
 		}
 	}
-	apply(regular)
+	apply(scheduled)
 	if told := hosts(c); told > 0 || c.stored.AnswerTo(rollout.Query{}).Version != "17.2.0" {
 		t.Errorf("before the rollout has begun, %d hosts are told to update", told)
 	}
@@ -241,7 +241,7 @@ func TestATickWithoutChangeWritesNothing(t *testing.T) {
 	w := newStoreWorld(t)
 	clock := newClock()
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 11, max_in_flight: 1}"))
-	w.write(regular)
+	w.write(scheduled)
 	c := w.control(clock, w.store)
 	for i := range 5 {
 		c.report(i, "dev", "17.2.0", nil)
@@ -273,12 +273,12 @@ func TestATickWithoutChangeWritesNothing(t *testing.T) {
 
 // Whoever sees resources that others change meanwhile writes nothing.
 func TestAStepIsBasedOnAllThatItWasComputedFrom(t *testing.T) {
-	for name, change := range map[string]string{"the config": suspended, "the version": strings.Replace(regular, "17.2.1", "17.3.0", 1)} {
+	for name, change := range map[string]string{"the config": suspended, "the version": strings.Replace(scheduled, "17.2.1", "17.3.0", 1)} {
 		t.Run(name, func(t *testing.T) {
 			w := newStoreWorld(t)
 			clock := newClock()
 			w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
-			w.write(regular)
+			w.write(scheduled)
 			c := w.control(clock, w.store)
 			c.tick()
 			clock.pass(time.Hour)
@@ -310,7 +310,7 @@ func (f inventoryFunc) Counts(r *rollout.Rollout, plans map[string]*rollout.Inde
 func TestAnOrderIsADryRunOrIsWrittenOrIsRefused(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
-	w.write(regular)
+	w.write(scheduled)
 	c := w.control(newClock(), w.store)
 	c.tick()
 	order := rollout.Order{Verb: rollout.StartUpdate, Groups: []string{"dev"}, Who: "uid 7"}

@@ -15,7 +15,7 @@ import (
 func TestHostileResourcesChangeNothing(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
-	w.write(regular)
+	w.write(scheduled)
 	stored := w.open()
 	a := newAdminSocket(t, AdminOptions{Stored: stored, Log: w.options.Log})
 	config := func(agents string) string {

@@ -16,7 +16,7 @@ func TestAWindowEndsWithoutTheStore(t *testing.T) {
 	w := newStoreWorld(t)
 	clock := newClock()
 	w.write(strings.Replace(enabledGroups("{name: dev, days: ['*'], start_hour: 11}"), "mode: enabled", "mode: enabled, strategy: time-based, maintenance_window_duration: 2h", 1))
-	w.write(regular)
+	w.write(scheduled)
 	c := w.control(clock, w.store)
 	c.tick()
 	c.tick()
@@ -72,7 +72,7 @@ func TestRunTicksWhenItIsTold(t *testing.T) {
 		defer close(done)
 		c.engine.Run(ctx, ticks)
 	}()
-	w.write(regular)
+	w.write(scheduled)
 	ticks <- time.Time{} // the second tick at the earliest, which begins the rollout
 	ticks <- time.Time{} // and this one sees it
 	<-looks

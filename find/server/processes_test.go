@@ -24,7 +24,7 @@ import (
 func TestEnginesInProcessesOfTheirOwn(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: a, days: ['*'], start_hour: 4, max_in_flight: 7}, {name: b, days: ['*'], start_hour: 4, canary_count: 3}, {name: c, days: ['*'], start_hour: 4, max_in_flight: 50%}"))
-	w.write(strings.Replace(regular, "agents: {", "agents: {schedule: critical, ", 1)) // at any hour
+	w.write(strings.Replace(scheduled, "agents: {", "agents: {schedule: critical, ", 1)) // at any hour
 	start := func() *exec.Cmd {
 		self, err := os.Executable()
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 func TestARestartForgetsNothing(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12, max_failed_before_halt: 0%}"))
-	w.write(regular)
+	w.write(scheduled)
 	r := w.reporting(newClock(), w.store)
 	token := r.token("all")
 	hosts := []int{0, 1, 2, 3}
@@ -257,7 +257,7 @@ func TestHostsThatAreGoneAreForgotten(t *testing.T) {
 func TestANewServerWaitsForTwoPolls(t *testing.T) {
 	w := newStoreWorld(t)
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 11}"))
-	w.write(regular)
+	w.write(scheduled)
 	r := w.reporting(newClock(), w.store)
 	r.joined(r.token("all"), "dev", 0)
 	r.tick()

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/find"
 	"teleport-update/internal/version"
 )
@@ -54,7 +56,9 @@ func TestStaticRefusesToStart(t *testing.T) {
 	}{
 		{"no file", StaticOptions{Base: base, GroupsFile: "/nonexistent/groups.yaml", Log: log}, "no such file"},
 		{"an error in the file", StaticOptions{Base: base, GroupsFile: writeFile(t, "g: {edition: gold}"), Log: log}, "gold"},
-		{"a file without end", StaticOptions{Base: base, GroupsFile: "/dev/zero", Log: log}, "larger"},
+		{"a file without end", StaticOptions{Base: base, GroupsFile: "/dev/zero", Log: log}, "not a regular file"},
+		{"a file that is too long", StaticOptions{Base: base, GroupsFile: writeFile(t, strings.Repeat("#", maxWatched+1)), Log: log}, "larger"},
+		{"a pipe", StaticOptions{Base: base, GroupsFile: pipe(t, filepath.Join(t.TempDir(), "pipe")), Log: log}, "not a regular file"},
 		{"an answer that cannot be served", StaticOptions{Base: find.Answer{Version: "15.1.1"}, Log: log}, "edition"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -137,6 +141,17 @@ func TestWatchTakesUpEdits(t *testing.T) {
 		edit(t, path, "g: {agent_version: 15.2.0}")
 		after(2*time.Second, "15.2.0")
 		errorLines(2)
+
+		// Nobody writes into it: a reader would wait for ever.
+		if err := os.Rename(pipe(t, path+".pipe"), path); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Minute, "15.2.0")
+		errorLines(3)
+
+		edit(t, path, "g: {agent_version: 15.3.0}")
+		after(2*time.Second, "15.3.0")
+		errorLines(3)
 	})
 }
 
@@ -200,6 +215,14 @@ func writeFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "groups.yaml")
 	truncate(t, path, content)
+	return path
+}
+
+func pipe(t *testing.T, path string) string {
+	t.Helper()
+	if err := unix.Mkfifo(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	return path
 }
 

@@ -22,7 +22,7 @@ const (
 	suspended = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: suspended}}"
 	disabled  = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: disabled}}"
 	unset     = "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {strategy: time-based}}"
-	regular   = "kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {start_version: 17.2.0, target_version: 17.2.1}}"
+	scheduled = "kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {start_version: 17.2.0, target_version: 17.2.1}}"
 )
 
 // unsaid is what hosts are told while nobody has said that they are to update.
@@ -59,7 +59,7 @@ func TestWhatHostsAreToldFromTheStore(t *testing.T) {
 		{"an edition that is given", []string{immediate}, ent, version.FIPS, both, answer("17.2.1", version.FIPS, false)},
 		{"the edition that the releases have of it", []string{immediate}, base, "", both[1:], answer("17.2.1", version.Enterprise, false)},
 		{"a version that is not among the releases", []string{immediate}, ent, "", []string{"teleport-ent-v15.1.0-linux-amd64-bin.tar.gz"}, answer("17.2.1", version.Enterprise, false)},
-		{"a regular version that somebody else wrote", []string{regular, enabled}, base, "", nil, answer("17.2.0", version.OSS, false)},
+		{"a regular version that somebody else wrote", []string{scheduled, enabled}, base, "", nil, answer("17.2.0", version.OSS, false)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newStoreWorld(t)
@@ -344,7 +344,7 @@ func TestAHostIsToldThatItsGroupIsUnknown(t *testing.T) {
 		{enabled, "b", false},
 	} {
 		w := newStoreWorld(t)
-		w.write(regular)
+		w.write(scheduled)
 		w.write(tc.config)
 		if got := w.open().AnswerTo(rollout.Query{Group: tc.group}).GroupUnknown; got != tc.want {
 			t.Errorf("group %q: unknown is %v; want %v, by\n%s", tc.group, got, tc.want, tc.config)

@@ -126,7 +126,7 @@ func newDuel(t *testing.T, w *storeWorld, r *rand.Rand, i uint64) *duel {
 	}
 	w.write(enabledGroups(strings.TrimSuffix(text, ", ")))
 	v := fmt.Sprintf("18.%d.0", i)
-	w.write(strings.NewReplacer("17.2.0", "17.0.0", "17.2.1", v).Replace(regular))
+	w.write(strings.NewReplacer("17.2.0", "17.0.0", "17.2.1", v).Replace(scheduled))
 	var err error
 	if d.initial, err = resources(t.Context(), w.other); err != nil {
 		t.Fatal(err)

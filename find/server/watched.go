@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
 	"time"
+
+	"teleport-update/internal/regular"
 )
 
 // maxWatched is more than thousands of groups or channels need.
@@ -31,15 +34,15 @@ func (w *watched) read() ([]byte, error) {
 }
 
 func readFile(path string) ([]byte, fileID, error) {
-	f, err := os.Open(path)
+	before, statErr := os.Stat(path)
+	f, info, err := regular.Open(path, 0)
+	if _, odd := errors.AsType[*regular.OddError](err); odd && statErr == nil {
+		return nil, identify(before), err // it is told of once
+	}
 	if err != nil {
 		return nil, fileID{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fileID{}, err
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxWatched+1))
 	if err == nil && len(data) > maxWatched {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxWatched)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
 )
 
@@ -158,12 +158,10 @@ func isStillThere(l *flock.Flock) bool {
 }
 
 func readHolder(path string) string {
-	f, err := os.Open(path)
+	data, err := regular.Read(path, 4<<10, regular.NoLink)
 	if err != nil {
 		return "unknown"
 	}
-	defer f.Close()
-	data, _ := io.ReadAll(io.LimitReader(f, 256))
 	line, _, _ := strings.Cut(string(data), "\n")
 	// Who only looks whether there is anything to do does not say so: then it is the one
 	// before who is named.

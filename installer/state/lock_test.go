@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 )
 
 func TestALockThatIsHeldNamesItsHolderWhenPatienceEnds(t *testing.T) {
@@ -44,6 +45,16 @@ func TestALockThatIsHeldNamesItsHolderWhenPatienceEnds(t *testing.T) {
 		t.Fatalf("a lock that was given back cannot be taken: %v", err)
 	}
 	unlock()
+}
+
+func TestAPipeInPlaceOfTheLockHoldsNobodyUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "update.lock")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if holder := readHolder(path); holder != "unknown" {
+		t.Errorf("the holder is %q", holder)
+	}
 }
 
 // A quick look holds the lock and does not write down that it does.

@@ -123,7 +123,7 @@ func TestAnAgentThatWasMaskedAtBootRunsOnceItIsNot(t *testing.T) {
 }
 
 // Who is masked cannot be started again, and is not stopped: the new version, of which
-// nobody knows whether it holds, serves on, and is watched once it can be.
+// nobody knows whether it is healthy, serves on, and is watched once it can be.
 func TestAnAgentThatIsMaskedIsNotStopped(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fate fate

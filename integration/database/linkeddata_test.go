@@ -26,7 +26,7 @@ func TestADataFolderThatIsALink(t *testing.T) {
 	s.Updates("1.1.0")
 	s.Must(updater, "verify")
 
-	// What was cut off in the middle of the watch is watched once more, and holds.
+	// What was cut off in the middle of the watch is watched once more, and is healthy.
 	s.Wants("1.2.0")
 	update := s.MidWatch("1.2.0")
 	s.Must("systemctl", "kill", "--signal=KILL", scenes.SwitchUnits)

@@ -92,7 +92,7 @@ func TestAVersionThatFailedWaitsForItsNextAttempt(t *testing.T) {
 		t.Errorf("on disk are %v once another version is proven", got)
 	}
 	if r := s.Status(); r.State != installer.StateIdle || r.FailedVersion != nil || r.FailedAttempts != nil || r.NextAttempt != nil {
-		t.Errorf("status after a version that holds: %+v", r)
+		t.Errorf("status after a healthy version: %+v", r)
 	}
 }
 

@@ -23,11 +23,11 @@ type healthCase struct {
 	drop     string // more lines for the agent's unit
 	readyURL string
 
-	holds  bool // the new version serves in the end, else the old one
-	effect scenes.Effect
-	result state.Result // default: rolled back, or succeeded if it holds
-	says   []string     // in the journal, to whoever asks why
-	silent []string     // not in the journal
+	healthy bool // the new version serves in the end, else the old one
+	effect  scenes.Effect
+	result  state.Result // default: rolled back, or succeeded if it is healthy
+	says    []string     // in the journal, to whoever asks why
+	silent  []string     // not in the journal
 }
 
 // What the journal says, in parts.
@@ -58,7 +58,7 @@ func healthCases() []healthCase {
 	slowStop := release.Unit{NoReload: true, StopTimeout: time.Second}
 	return []healthCase{
 		// The new version, when the old one hands over to it.
-		{name: "sound", holds: true, effect: scenes.HandedOver, says: []string{takesOver, shortWindow}, silent: []string{noEffect}},
+		{name: "sound", healthy: true, effect: scenes.HandedOver, says: []string{takesOver, shortWindow}, silent: []string{noEffect}},
 		{name: "unrunnable", new: like(stamp.Unrunnable), effect: scenes.InPeace, result: state.FailedEarly,
 			says: []string{"version 1.1.0", "on this host", "this release cannot run"}, silent: []string{notTouched}},
 		{name: "exits at start", new: like(stamp.ExitsAtStart), effect: scenes.InPeace, says: []string{servesOn}, silent: []string{restoring}},
@@ -67,11 +67,11 @@ func healthCases() []healthCase {
 			says: []string{diedLater, ownDatabase, restoring}},
 		{name: "crashes after two seconds", new: like(stamp.CrashLoops), effect: scenes.Restarted, says: []string{restoring}},
 		{name: "crashes after two seconds, old one drains", old: like(stamp.Drains), new: like(stamp.CrashLoops), effect: scenes.Restarted, says: []string{restoring}},
-		{name: "never ready, and nobody asks", new: like(stamp.NeverReady), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "never ready, and nobody asks", new: like(stamp.NeverReady), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
 		{name: "never ready, with a ready URL", new: like(stamp.NeverReady), readyURL: scenes.ReadyURL, effect: scenes.Restarted,
 			says: []string{"the agent is not ready: http://127.0.0.1:3000/readyz answers 503"}},
-		{name: "sound, with a ready URL", readyURL: scenes.ReadyURL, holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
-		{name: "hangs on stop", new: like(stamp.HangsOnStop), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "sound, with a ready URL", readyURL: scenes.ReadyURL, healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "hangs on stop", new: like(stamp.HangsOnStop), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
 		{name: "hangs on stop, and has to go", new: in(release.Unit{StopTimeout: time.Second}, stamp.HangsOnStop), readyURL: "http://127.0.0.1:3999/", effect: scenes.Restarted,
 			says: []string{"the agent is not ready: http://127.0.0.1:3999/ does not answer", restoring}},
 		{name: "dies on reload", new: like(stamp.DiesOnReload), effect: scenes.InPeace, says: []string{servesOn}, silent: []string{restoring}},
@@ -82,37 +82,37 @@ func healthCases() []healthCase {
 		// systemd follows the PID file to a process that is not its child.
 		{name: "handover dies late, systemd has followed it", new: like(stamp.HandoverDiesLate), drop: scenes.UntilTakenOver, effect: scenes.Restarted,
 			says: []string{diedLater}, silent: []string{servesOn}},
-		{name: "ignores the next reload", new: like(stamp.IgnoresReload), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
-		{name: "would execute itself", new: like(stamp.ReexecutesItself), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
-		{name: "would drain", new: like(stamp.Drains), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "ignores the next reload", new: like(stamp.IgnoresReload), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "would execute itself", new: like(stamp.ReexecutesItself), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "would drain", new: like(stamp.Drains), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
 
 		// The old version, which is told to hand over.
-		{name: "old one ignores the reload", old: like(stamp.IgnoresReload), holds: true, effect: scenes.Restarted, says: []string{noEffect, runs}},
-		{name: "old one executes itself again", old: like(stamp.ReexecutesItself), holds: true, effect: scenes.Restarted, says: []string{noEffect, runs}},
+		{name: "old one ignores the reload", old: like(stamp.IgnoresReload), healthy: true, effect: scenes.Restarted, says: []string{noEffect, runs}},
+		{name: "old one executes itself again", old: like(stamp.ReexecutesItself), healthy: true, effect: scenes.Restarted, says: []string{noEffect, runs}},
 		{name: "old one ignores the reload, new one exits", old: like(stamp.IgnoresReload), new: in(release.Unit{RestartDelay: pause}, stamp.ExitsAtStart), effect: scenes.Restarted,
 			says: []string{noEffect, exitsWith1}},
-		{name: "old one drains", old: like(stamp.Drains), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
-		{name: "old one dies while the new one starts", new: like(stamp.HandoverDies), holds: true, effect: scenes.Restarted, says: []string{noEffect, runs},
+		{name: "old one drains", old: like(stamp.Drains), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "old one dies while the new one starts", new: like(stamp.HandoverDies), healthy: true, effect: scenes.Restarted, says: []string{noEffect, runs},
 			drop: "ExecReload=/bin/sh -c 'until pgrep -P $MAINPID; do sleep 0.02; done; sleep 0.2; kill -KILL $MAINPID'"},
-		{name: "old one hangs on stop", old: like(stamp.HangsOnStop), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "old one hangs on stop", old: like(stamp.HangsOnStop), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
 
 		// Units that cannot reload, and other kinds.
-		{name: "no reload, sound", old: in(restarts, stamp.Sound), new: in(restarts, stamp.Sound), holds: true, effect: scenes.Restarted, says: []string{runs}},
-		{name: "no reload any more, sound", new: in(restarts, stamp.Sound), holds: true, effect: scenes.Restarted, says: []string{runs}},
+		{name: "no reload, sound", old: in(restarts, stamp.Sound), new: in(restarts, stamp.Sound), healthy: true, effect: scenes.Restarted, says: []string{runs}},
+		{name: "no reload any more, sound", new: in(restarts, stamp.Sound), healthy: true, effect: scenes.Restarted, says: []string{runs}},
 		{name: "no reload, exits at start", new: in(restarts, stamp.ExitsAtStart), effect: scenes.Restarted, says: []string{exitsWith1, restoring}},
 		{name: "no reload, exits with 0", new: in(restarts, stamp.ExitsZero), effect: scenes.Restarted, says: []string{exitsWith0}},
 		{name: "no reload, migrates, then exits", new: release.Spec{Variant: stamp.MigratesThenExits, Schema: 2, Unit: restarts}, effect: scenes.Restarted,
 			says: []string{exitsWith1, restoring}},
 		{name: "no reload, crashes after two seconds", new: in(restarts, stamp.CrashLoops), effect: scenes.Restarted, says: []string{exitsWith1, aboutTo}},
-		{name: "no reload, handover dies", new: in(restarts, stamp.HandoverDies), holds: true, effect: scenes.Restarted, says: []string{runs}},
+		{name: "no reload, handover dies", new: in(restarts, stamp.HandoverDies), healthy: true, effect: scenes.Restarted, says: []string{runs}},
 		{name: "no reload, dies on reload", new: in(restarts, stamp.DiesOnReload), effect: scenes.Restarted, says: []string{exitsWith1}},
-		{name: "no reload, old one hangs on stop", old: in(slowStop, stamp.HangsOnStop), new: in(slowStop, stamp.Sound), holds: true, effect: scenes.Restarted,
+		{name: "no reload, old one hangs on stop", old: in(slowStop, stamp.HangsOnStop), new: in(slowStop, stamp.Sound), healthy: true, effect: scenes.Restarted,
 			says: []string{runs}},
-		{name: "notify, sound", old: in(notify, stamp.Sound), new: in(notify, stamp.Sound), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "notify, sound", old: in(notify, stamp.Sound), new: in(notify, stamp.Sound), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
 		{name: "notify, exits at start", old: in(notify, stamp.Sound), new: in(notify, stamp.ExitsAtStart), effect: scenes.InPeace, says: []string{servesOn}},
 		{name: "notify, no reload, exits at start", new: in(release.Unit{Type: "notify", NoReload: true, RestartDelay: pause}, stamp.ExitsAtStart), effect: scenes.Restarted,
 			says: []string{"the agent did not start: it exited with status 1"}},
-		{name: "restart always, sound", old: in(always, stamp.Sound), new: in(always, stamp.Sound), holds: true, effect: scenes.HandedOver, says: []string{takesOver}},
+		{name: "restart always, sound", old: in(always, stamp.Sound), new: in(always, stamp.Sound), healthy: true, effect: scenes.HandedOver, says: []string{takesOver}},
 		{name: "restart always, no reload, exits with 0", new: in(release.Unit{Restart: "always", NoReload: true, RestartDelay: pause}, stamp.ExitsZero), effect: scenes.Restarted,
 			says: []string{exitsWith0, aboutTo}},
 	}
@@ -143,7 +143,7 @@ func TestTheHealthWatchDecides(t *testing.T) {
 			r := s.Try(updater, "update")
 
 			serving, code := "1.0.0", 1
-			if c.holds {
+			if c.healthy {
 				serving, code = "1.1.0", 0
 			}
 			if r.Code != code {
@@ -181,10 +181,10 @@ func (s *scene) explains(c healthCase, r host.Result) {
 	if scenes.Text(got.LastTarget) != "1.1.0" {
 		s.T.Errorf("status: the last target is %s", scenes.Text(got.LastTarget))
 	}
-	if c.holds {
+	if c.healthy {
 		if got.State != installer.StateIdle || scenes.Text(got.LastResult) != string(state.Succeeded) || got.LastError != nil ||
 			got.FailedVersion != nil || got.FailedAttempts != nil || got.NextAttempt != nil || got.Unproven {
-			s.T.Errorf("status after an update that holds: %+v", got)
+			s.T.Errorf("status after an update to a healthy version: %+v", got)
 		}
 		return
 	}

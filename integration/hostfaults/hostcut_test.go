@@ -97,7 +97,7 @@ func (c *cutHost) round() bool {
 	if c.turn++; c.turn%3 == 0 {
 		other = release.Spec{Version: failing, Schema: 3}
 	}
-	c.to, c.holds, c.kind = other, other.Version != failing, "update"
+	c.to, c.healthy, c.kind = other, other.Version != failing, "update"
 	c.rows = c.Grows(0)
 	c.Wants(c.to.Version)
 
@@ -138,7 +138,7 @@ func (c *cutHost) round() bool {
 	if problems != nil {
 		return broken("after the next run: %s", strings.Join(problems, "; "))
 	}
-	if c.holds {
+	if c.healthy {
 		c.from = c.to
 	}
 	return true
@@ -149,7 +149,7 @@ func (c *cutHost) round() bool {
 func (c *cutHost) awaitMoment(update *host.Process) (plan, phase string) {
 	c.T.Helper()
 	phases := []string{"", "begun", "switched", "proven"}
-	if !c.holds {
+	if !c.healthy {
 		phases = []string{"begun", "switched", "rolling_back", "restored"}
 	}
 	until := phases[c.random.IntN(len(phases))]

@@ -55,7 +55,7 @@ func newSweptHost(t *testing.T, c sweepCase) *sweptHost {
 		w.build(release.Spec{Version: "1.1.0", Schema: 2})
 	}
 	more := []string{"--health-window", c.window.String()}
-	if !c.holds {
+	if !c.healthy {
 		// A short window is over before a busy machine gets round to let a version
 		// fail. That it is not ready shows in any case.
 		more = append(more, "--ready-url", scenes.ReadyURL)

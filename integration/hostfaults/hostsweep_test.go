@@ -46,7 +46,7 @@ type sweepCase struct {
 	kind     string // of the request
 	window   time.Duration
 	always   bool // in every run of the tests, not only in the campaign
-	holds    bool // the transaction succeeds if nobody cuts it off
+	healthy  bool // the transaction succeeds if nobody cuts it off
 	// prepare brings a host, which runs the older of the two, to where the transaction
 	// begins.
 	prepare func(w *sweptHost)
@@ -71,18 +71,18 @@ func sweepCases() []sweepCase {
 	dies.Variant = stamp.ExitsAtStart // but was sound when it left its database
 	forth := func(w *sweptHost) { w.Updates("1.1.0") }
 	return []sweepCase{
-		{name: "update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, always: true, holds: true},
+		{name: "update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, always: true, healthy: true},
 		{name: "update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, always: true},
-		{name: "downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth, all: entriesOnly},
+		{name: "downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, healthy: true, prepare: forth, all: entriesOnly},
 		{name: "downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: forth},
-		{name: "roll-forward", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, all: entriesOnly, prepare: func(w *sweptHost) {
+		{name: "roll-forward", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, healthy: true, all: entriesOnly, prepare: func(w *sweptHost) {
 			forth(w)
 			w.Updates("1.0.0") // a rollback by hand would hold 1.1.0 back
 		}},
-		{name: "rollback", from: v2, to: v1, kind: "rollback", window: 100 * time.Millisecond, holds: true, prepare: forth, all: entriesOnly},
-		{name: "recovery of an update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, holds: true, cutAfter: "ReloadUnit"},
+		{name: "rollback", from: v2, to: v1, kind: "rollback", window: 100 * time.Millisecond, healthy: true, prepare: forth, all: entriesOnly},
+		{name: "recovery of an update", from: v1, to: v2, kind: "update", window: 100 * time.Millisecond, healthy: true, cutAfter: "ReloadUnit"},
 		{name: "recovery of an update to a version that fails", from: v1, to: migratesAndDies, kind: "update", window: 500 * time.Millisecond, cutAfter: "StopUnit"},
-		{name: "recovery of a downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, holds: true, prepare: forth, cutAfter: "StopUnit"},
+		{name: "recovery of a downgrade", from: v2, to: v1, kind: "downgrade", window: 100 * time.Millisecond, healthy: true, prepare: forth, cutAfter: "StopUnit"},
 		{name: "recovery of a downgrade to a version that fails", from: v2, to: dies, kind: "downgrade", window: time.Second, prepare: forth, cutAfter: "StartUnit"},
 	}
 }
@@ -104,7 +104,7 @@ func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
 			each = append(each, fmt.Sprintf("%s %d", c.name, n))
 		}
 	}
-	t.Logf("kill points by switch: %s; violations: %d", strings.Join(each, ", "), violations.Load())
+	t.Logf("kill points by transaction: %s; violations: %d", strings.Join(each, ", "), violations.Load())
 	t.Logf("kill points on hosts: %d, and in recoveries: %d, violations: %d (%d points had a boot of the host instead of a run)",
 		points.Load(), doubles.Load(), violations.Load(), reboots.Load())
 }
@@ -275,7 +275,7 @@ func (s *sweep) killAt(w *sweptHost, n int64) bool {
 
 // codes are the exit codes that the next ordinary run may have.
 func (c sweepCase) codes() []int {
-	if c.holds {
+	if c.healthy {
 		return []int{0}
 	}
 	// It tries and fails, or the version backs off already.
@@ -287,7 +287,7 @@ func (c sweepCase) endsOn() []string {
 	switch {
 	case c.kind == "rollback": // the cluster wants what it wanted, and a person did not say again
 		return []string{c.from.Version, c.to.Version}
-	case c.holds:
+	case c.healthy:
 		return []string{c.to.Version}
 	}
 	return []string{c.from.Version}

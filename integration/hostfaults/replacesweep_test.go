@@ -81,7 +81,7 @@ func (o *origin) replacement() sweepCase {
 	return sweepCase{
 		name: o.name, replaces: o,
 		from: release.Spec{Version: scenes.OldVersion, Schema: 1}, to: release.Spec{Version: "1.0.0", Schema: 1},
-		kind: "enable", always: true, holds: true, some: o.some, all: o.all,
+		kind: "enable", always: true, healthy: true, some: o.some, all: o.all,
 	}
 }
 

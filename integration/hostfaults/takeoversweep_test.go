@@ -40,7 +40,7 @@ func takeOver(name string, kind ospackage.Kind) sweepCase {
 	return sweepCase{
 		name: name, takesOver: kind,
 		from: release.Spec{Version: scenes.OldVersion, Schema: 1}, to: release.Spec{Version: "1.0.0", Schema: 1},
-		kind: "enable", window: 100 * time.Millisecond, holds: true,
+		kind: "enable", window: 100 * time.Millisecond, healthy: true,
 	}
 }
 

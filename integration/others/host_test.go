@@ -28,13 +28,13 @@ import (
 // The versions of a host: the one that it is on, and those that it may go to.
 const (
 	oldVersion = "1.0.0"
-	holds      = "1.1.0"
+	healthy    = "1.1.0"
 	dies       = "1.2.0" // it migrates the database and exits
 	unready    = "1.3.0" // it serves, and is never ready
 )
 
 // schemas are what a database has that belongs to a version.
-var schemas = map[string]int{oldVersion: 1, holds: 2, dies: 2, unready: 2}
+var schemas = map[string]int{oldVersion: 1, healthy: 2, dies: 2, unready: 2}
 
 // shared is one host that is put back to where a transaction begins, again and again.
 type shared struct {
@@ -81,7 +81,7 @@ func newShared(t *testing.T, own bool) *shared {
 	w.Enable("--health-window", "1500ms", "--ready-url", scenes.ReadyURL)
 	w.Must("systemctl", "enable", "--now", "teleport")
 	for _, s := range []release.Spec{
-		{Version: holds}, {Version: dies, Variant: stamp.MigratesThenExits}, {Version: unready, Variant: stamp.NeverReady},
+		{Version: healthy}, {Version: dies, Variant: stamp.MigratesThenExits}, {Version: unready, Variant: stamp.NeverReady},
 	} {
 		// Its unit is another than the old version's.
 		s.Schema, s.Unit.StopTimeout, s.Unit.RestartDelay = schemas[s.Version], 30*time.Second, restartDelay

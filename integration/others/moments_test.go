@@ -8,10 +8,10 @@ type moment struct{ at, script string }
 // phase is where a transaction is held while others act.
 type phase struct {
 	name string
-	// holds and fails say how a transaction to a version that holds, and to one that fails,
+	// healthy and fails say how a transaction to a healthy version, and to one that fails,
 	// comes there: empty, that it never does. The action takes the place of ACTION.
-	holds, fails []moment
-	boots        bool // the host loses all of its processes there, and boots
+	healthy, fails []moment
+	boots          bool // the host loses all of its processes there, and boots
 }
 
 // theAction stands in a script for what the actor does.
@@ -26,16 +26,16 @@ const inMidWatch = `for i in $(seq 1 3000); do
 done
 `
 
-// A version that holds is put back when the updater is told to stop.
+// A healthy version is put back when the updater is told to stop.
 var stopped = moment{"message:ReloadUnit", inMidWatch + "kill -TERM $PROGRAM\n"}
 
 // phases are where a transaction may be.
 var phases = []phase{
-	{name: "begun", holds: []moment{{"phase:begun", theAction}}, fails: []moment{{"phase:begun", theAction}}},
-	{name: "switched", holds: []moment{{"phase:switched", theAction}}, fails: []moment{{"phase:switched", theAction}}},
-	{name: "in mid-watch", holds: []moment{{"message:ReloadUnit", inMidWatch + theAction}}, fails: []moment{{"message:ReloadUnit", inMidWatch + theAction}}},
-	{name: "rolling back", holds: []moment{stopped, {"phase:rolling_back", theAction}}, fails: []moment{{"phase:rolling_back", theAction}}},
-	{name: "restored", holds: []moment{stopped, {"phase:restored", theAction}}, fails: []moment{{"phase:restored", theAction}}},
-	{name: "proven", holds: []moment{{"phase:proven", theAction}}},
-	{name: "at boot", boots: true, holds: []moment{{"message:ReloadUnit", inMidWatch + theAction}}, fails: []moment{{"message:ReloadUnit", inMidWatch + theAction}}},
+	{name: "begun", healthy: []moment{{"phase:begun", theAction}}, fails: []moment{{"phase:begun", theAction}}},
+	{name: "switched", healthy: []moment{{"phase:switched", theAction}}, fails: []moment{{"phase:switched", theAction}}},
+	{name: "in mid-watch", healthy: []moment{{"message:ReloadUnit", inMidWatch + theAction}}, fails: []moment{{"message:ReloadUnit", inMidWatch + theAction}}},
+	{name: "rolling back", healthy: []moment{stopped, {"phase:rolling_back", theAction}}, fails: []moment{{"phase:rolling_back", theAction}}},
+	{name: "restored", healthy: []moment{stopped, {"phase:restored", theAction}}, fails: []moment{{"phase:restored", theAction}}},
+	{name: "proven", healthy: []moment{{"phase:proven", theAction}}},
+	{name: "at boot", boots: true, healthy: []moment{{"message:ReloadUnit", inMidWatch + theAction}}, fails: []moment{{"message:ReloadUnit", inMidWatch + theAction}}},
 }

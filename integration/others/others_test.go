@@ -40,11 +40,11 @@ func (c combination) String() string {
 func combinations() (all []combination) {
 	for a, act := range actions() {
 		for p, ph := range phases {
-			for v, moments := range [][]moment{ph.holds, ph.fails} {
+			for v, moments := range [][]moment{ph.healthy, ph.fails} {
 				if moments == nil || ph.boots && act.live {
 					continue
 				}
-				c := combination{phase: ph, action: act, to: holds, kills: ph.boots || (a+p+v)%2 == 1, insists: (a+p+v)%3 == 0}
+				c := combination{phase: ph, action: act, to: healthy, kills: ph.boots || (a+p+v)%2 == 1, insists: (a+p+v)%3 == 0}
 				if v == 1 {
 					if c.to = dies; act.serves {
 						c.to = unready

@@ -32,8 +32,8 @@ func (r *trial) problem(format string, args ...any) {
 
 func (r *trial) run() {
 	r.T.Helper()
-	moments := r.holds
-	if r.to != holds {
+	moments := r.healthy
+	if r.to != healthy {
 		moments = r.fails
 	}
 	var with []moment
@@ -200,7 +200,7 @@ func (r *trial) undone(s sight) []string {
 	if s.phase != "" {
 		problems = append(problems, "a transaction is open, "+s.phase)
 	}
-	if v := s.version(); v != oldVersion && v != "" && r.to != holds {
+	if v := s.version(); v != oldVersion && v != "" && r.to != healthy {
 		problems = append(problems, "the agent is on "+v+", which fails")
 	}
 	if s.link != programs+"/"+s.version()+"/bin/teleport" {

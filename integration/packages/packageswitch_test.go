@@ -35,7 +35,7 @@ func packageInMidSwitch(t *testing.T, m manager) {
 		s.Watched(v)
 		return p
 	}
-	holds := func(v string) {
+	finished := func(v string) {
 		t.Helper()
 		s.RunsFrom(programs + "/" + v + "/bin/teleport")
 		if s.Exists(store + "/journal.json") {
@@ -55,13 +55,13 @@ func packageInMidSwitch(t *testing.T, m manager) {
 	if r, err := update.Wait(); err != nil || r.Code != 0 {
 		t.Errorf("the update ended with %d, %v:\n%s", r.Code, err, r.Stderr)
 	}
-	holds("1.1.0")
+	finished("1.1.0")
 	s.UpdaterInstalled(scenes.PackageNew)
 
 	// A removal waits for it, and gives up the run that follows it.
 	begin("1.2.0", "systemctl", "start", "teleport-update.service")
 	m.run(s, "remove", "teleport-update")
-	holds("1.2.0")
+	finished("1.2.0")
 	if s.Exists(scenes.Packaged) {
 		t.Error("the package is still there")
 	}

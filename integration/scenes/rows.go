@@ -157,7 +157,7 @@ func (s *Scene) SaidLast(pid string) int64 {
 	return last
 }
 
-// Updates brings the host to a version that holds.
+// Updates brings the host to a healthy version.
 func (s *Scene) Updates(v string) {
 	s.T.Helper()
 	s.Wants(v)

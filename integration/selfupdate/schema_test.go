@@ -50,7 +50,7 @@ func (s *scene) journal() (text string, readableFrom int, novelty map[string]boo
 	return text, j.ReadableFrom, j.Novelty
 }
 
-// killedByItself is KilledInMidWatch of a switch that the package's updater makes,
+// killedByItself is KilledInMidWatch of a transaction that the package's updater makes,
 // though the active version has a newer one.
 func (s *scene) killedByItself() {
 	s.T.Helper()

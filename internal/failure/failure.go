@@ -15,8 +15,8 @@ type Error struct {
 	Fix   string // what to do; empty where What says it, or nothing helps but waiting
 }
 
-// State is what state a failure leaves the host in. The zero State is that of a
-// failure before the first change.
+// State is what state a failure leaves the host in, or the store of a find server. The
+// zero State is that of a failure before the first change.
 type State string
 
 // Unchanged begins an error that is met before the first change. What happened is
