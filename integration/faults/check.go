@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"teleport-update/internal/layout"
 )
 
 // Stage is a World in which a scene is prepared, and known how it ends when
@@ -29,7 +31,10 @@ type saved struct {
 
 // folders are those of the host, by the names that they are saved under.
 func (w *World) folders() map[string]string {
-	return map[string]string{"data": w.Data, "programs": w.Programs, "links": w.Links, "units": w.Units}
+	return map[string]string{
+		"data": w.Data, "programs": w.Programs, "links": w.Links, "units": w.Units,
+		"others": w.below(layout.TeleportsDir), "config": w.below(layout.ConfigDir),
+	}
 }
 
 // Reset makes the host an empty one.
@@ -75,7 +80,7 @@ func (w *World) Play(ctx context.Context, scene Scene) (*Stage, error) {
 	if s.Again == nil {
 		s.Again = func(*Stage, State) []string { return scene.Args(w) }
 	}
-	if err := w.Reset(); err != nil {
+	if err := errors.Join(w.put(scene.Usual), w.Reset()); err != nil {
 		return fail(err)
 	}
 	if err := scene.Prepare(ctx, w); err != nil {
@@ -149,10 +154,11 @@ func (s *Stage) Whole() []string {
 		return []string{"the host cannot be read: " + err.Error()}
 	}
 	if len(s.Closed()) > 0 && got.Active == s.Before.Active {
-		// What is proven is committed by the next run.
-		got.Active = s.After.Active
-		if got != s.After {
-			got.Active = s.Before.Active
+		// What is proven is committed by the next run, once it has removed another updater.
+		proven := got
+		proven.Active, proven.Links = s.After.Active, withoutOthers(got.Links)
+		if proven == s.After {
+			got = proven
 		}
 	}
 	if got != s.Before && got != s.After {

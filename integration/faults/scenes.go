@@ -19,6 +19,9 @@ type Scene struct {
 	Again func(s *Stage, got State) []string
 	From  string // the version that the host is on before, "" for none
 	To    string // and after; "" for none
+	// Usual has the updater see the host's folders where an ordinary host has them,
+	// which takes root: another updater is looked for nowhere else.
+	Usual bool
 }
 
 // Scenes are all scenes that need no watch of a running agent.

@@ -29,6 +29,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/server"
 	"teleport-update/integration/trace"
+	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
 )
 
@@ -36,8 +37,8 @@ import (
 type Options struct {
 	Updater string // the built program
 	Dir     string // an empty folder for the World's own things
-	// Where the host's folders are: below Dir if empty. They may be on file
-	// systems of their own.
+	// Where the host's folders are: below Dir if empty, as an ordinary host has them
+	// below its root. They may be on file systems of their own.
 	Data, Programs, Links, Units string
 }
 
@@ -50,6 +51,7 @@ type World struct {
 	server     *http.Server
 	files      *server.Releases
 	address    string
+	usual      bool   // as Scene.Usual
 	bootID     string // the file that has the host's boot id
 	prefix     []string
 	attributes *syscall.SysProcAttr
@@ -64,9 +66,9 @@ func New(ctx context.Context, o Options) (*World, error) {
 	for _, d := range []struct {
 		field *string
 		name  string
-	}{{&o.Data, "data"}, {&o.Programs, "programs"}, {&o.Links, "links"}, {&o.Units, "units"}} {
+	}{{&o.Data, layout.DataDir}, {&o.Programs, "programs"}, {&o.Links, layout.LinkDir}, {&o.Units, layout.UnitDir}} {
 		if *d.field == "" {
-			*d.field = filepath.Join(o.Dir, "host", d.name)
+			*d.field = filepath.Join(o.Dir, root, d.name)
 		}
 	}
 	w := &World{
@@ -195,7 +197,12 @@ func (w *World) Enable() []string {
 // Command is a run of the updater in this World.
 func (w *World) Command(args ...string) trace.Command {
 	argv := append([]string{}, w.prefix...)
-	argv = append(argv, w.Program, "--data-dir", w.Data, "--programs-dir", w.Programs, "--link-dir", w.Links, "--unit-dir", w.Units, "--agent-config", w.AgentConfig)
+	if w.usual {
+		argv = append(argv, w.inUsualPlaces()...)
+	} else {
+		argv = append(argv, w.Program, "--data-dir", w.Data, "--link-dir", w.Links, "--unit-dir", w.Units, "--agent-config", w.AgentConfig)
+	}
+	argv = append(argv, "--programs-dir", w.Programs)
 	return trace.Command{
 		Argv: append(argv, args...),
 		Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "NO_PROXY=127.0.0.1"},
