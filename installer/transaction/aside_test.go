@@ -76,7 +76,7 @@ func TestWhatSomebodyPutsInTheWayIsKeptAside(t *testing.T) {
 							}
 							return nil
 						})
-						err, _ := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
+						err, _ := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
 						if !cut && (err == nil) != (tc.ends == "1.1.0") {
 							t.Errorf("it ends with %v", err)
 						}

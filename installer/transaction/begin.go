@@ -14,7 +14,7 @@ import (
 
 // prepare looks at everything that can stand in the way, changes nothing but
 // the updater's own units, and opens the journal.
-func (t *switching) prepare(ctx context.Context) error {
+func (t *advancing) prepare(ctx context.Context) error {
 	sight, err := t.agent.Look(ctx)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (t *switching) prepare(ctx context.Context) error {
 	if database.Stop && sight.State.Wanted() {
 		// Before the agent is stopped in vain.
 		if err := t.waitUnused(ctx, t.UserPatience); err != nil {
-			return cannotSwitch(err, t.req.Request, StaysAsItIs(t.req.config))
+			return cannotBegin(err, t.req.Request, StaysAsItIs(t.req.config))
 		}
 	}
 	var from *state.Tree

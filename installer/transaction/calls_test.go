@@ -140,7 +140,7 @@ func TestARowListsWhatIsNotedInItsPhase(t *testing.T) {
 			}
 			before = before && s.enters == ""
 		}
-		return append(all, "switching.abandon", "transaction.advance")
+		return append(all, "advancing.abandon", "transaction.advance")
 	}
 	var back []string
 	for _, s := range steps() {

@@ -81,7 +81,7 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByASwitch(t *testing.T) {
 			})
 			req := m.request(tc.kind)
 			req.Restart = tc.restart
-			err, _ := m.runs(func() error { return m.doSwitch(t.Context(), req) })
+			err, _ := m.runs(func() error { return m.transact(t.Context(), req) })
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("it ends with %v; want %q", err, tc.says)
 			}
@@ -124,7 +124,7 @@ func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
 			for _, restart := range []bool{false, true} {
 				req := m.request(Update)
 				req.Restart = restart
-				err, _ = m.runs(func() error { return m.doSwitch(t.Context(), req) })
+				err, _ = m.runs(func() error { return m.transact(t.Context(), req) })
 				if _, refused := errors.AsType[*failure.RefusedError](err); !refused || !strings.Contains(err.Error(), open) {
 					t.Errorf("a restart: %v; it ends with %v", restart, err)
 				}

@@ -42,7 +42,7 @@ func TestATransactionThatIsUndoneLeavesTheReportToTheClusterAsItWas(t *testing.T
 					}
 					return nil
 				})
-				m.runs(func() error { return m.doSwitch(t.Context(), r) })
+				m.runs(func() error { return m.transact(t.Context(), r) })
 				if tc.asked != strings.Contains(during, "version: 1.1.0") {
 					t.Errorf("in the watch, the agent reads %q", during)
 				}

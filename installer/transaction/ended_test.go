@@ -68,7 +68,7 @@ func (m *model) updateKilledAt(t *testing.T, call int) {
 		}
 		return nil
 	}
-	m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
+	m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
 	m.before = nil
 }
 
@@ -85,7 +85,7 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 			return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: f}})
 		}
 		dry := host(t)
-		dry.runs(func() error { return dry.doSwitch(t.Context(), dry.request(Update)) })
+		dry.runs(func() error { return dry.transact(t.Context(), dry.request(Update)) })
 		for n := range len(dry.calls) {
 			for how, lose := range lose {
 				for _, boot := range []bool{false, true} {
@@ -133,7 +133,7 @@ func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
 		return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: diesLate}})
 	}
 	dry := host(t)
-	dry.runs(func() error { return dry.doSwitch(t.Context(), dry.request(Update)) })
+	dry.runs(func() error { return dry.transact(t.Context(), dry.request(Update)) })
 	for n := range len(dry.calls) {
 		t.Run(fmt.Sprintf("%d %s", n, dry.calls[n]), func(t *testing.T) {
 			t.Parallel()

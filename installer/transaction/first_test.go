@@ -54,7 +54,7 @@ func TestAFirstDatabaseThatIsKeptAsideIsNamedAfterAKill(t *testing.T) {
 		}
 		return nil
 	}
-	if _, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) }); !dead || len(aside()) != 1 {
+	if _, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead || len(aside()) != 1 {
 		t.Fatalf("killed: %t; kept aside: %q", dead, aside())
 	}
 	m.calm()

@@ -55,7 +55,7 @@ func TestAFirstEnableTakesOverWhatRunsOrLeavesIt(t *testing.T) {
 	for _, f := range []fate{holds, diesFirst, dies, diesLate, neverReady} {
 		t.Run(string(f), func(t *testing.T) {
 			m := firstEnable(t, f)
-			err, _ := m.runs(func() error { return m.doSwitch(t.Context(), m.firstRequest()) })
+			err, _ := m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) })
 			if (err == nil) != (f == holds) || m.committedOn(m.to) != (f == holds) {
 				t.Errorf("it ends with %v, and the version is active: %t", err, m.committedOn(m.to))
 			}
@@ -70,7 +70,7 @@ func TestAFirstEnableTakesOverWhatRunsOrLeavesIt(t *testing.T) {
 func TestAFirstEnableThatIsCutOff(t *testing.T) {
 	for _, f := range []fate{holds, diesLate} {
 		dry := firstEnable(t, f)
-		dry.runs(func() error { return dry.doSwitch(t.Context(), dry.firstRequest()) })
+		dry.runs(func() error { return dry.transact(t.Context(), dry.firstRequest()) })
 		for n, call := range dry.calls {
 			for _, boot := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/boot=%v/%d %s", f, boot, n, call), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAFirstEnableThatIsCutOff(t *testing.T) {
 					m := firstEnable(t, f)
 					m.calls = nil
 					m.meets(n, outcome{after: func(*model) error { panic(killed{}) }})
-					if _, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.firstRequest()) }); !dead {
+					if _, dead := m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) }); !dead {
 						t.Fatalf("it was not killed: %q", m.calls)
 					}
 					m.calm()

@@ -15,8 +15,8 @@ import (
 	"teleport-update/internal/failure"
 )
 
-// switching is a transaction on its way to a new version.
-type switching struct {
+// advancing is a transaction on its way to a new version.
+type advancing struct {
 	*transaction
 	req checked
 }
@@ -24,8 +24,8 @@ type switching struct {
 // errNeedsBoot is a transaction that the shutdown of the host cut off.
 var errNeedsBoot = errors.New("the host is shutting down: the transaction is undone at the next boot")
 
-// doSwitch is a transaction from lock to unlock.
-func (m *Machine) doSwitch(ctx context.Context, r Request) error {
+// transact is a transaction from lock to unlock.
+func (m *Machine) transact(ctx context.Context, r Request) error {
 	c, unlock, err := m.Open(ctx)
 	if err != nil {
 		return err
@@ -40,14 +40,14 @@ func (m *Machine) doSwitch(ctx context.Context, r Request) error {
 	if err != nil || !ok {
 		return err
 	}
-	t := switching{&transaction{Machine: m, agent: agent, took: map[string]time.Duration{}}, req}
+	t := advancing{&transaction{Machine: m, agent: agent, took: map[string]time.Duration{}}, req}
 	defer t.closeDatabase()
 	defer t.releaseOthers()
 	return t.run(ctx)
 }
 
 // run does it all: prepare, the steps, commit; or, from the journal on, undo.
-func (t *switching) run(ctx context.Context) error {
+func (t *advancing) run(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return t.recordRefused(err)
 	}
@@ -70,7 +70,7 @@ func (t *switching) run(ctx context.Context) error {
 
 // forward takes the steps and commits. An error means undo, unless isProven
 // says that the version is.
-func (t *switching) forward(ctx context.Context) (isProven bool, err error) {
+func (t *advancing) forward(ctx context.Context) (isProven bool, err error) {
 	for _, s := range steps() {
 		began := t.Now()
 		err := s.do(t, ctx)
@@ -88,7 +88,7 @@ func (t *switching) forward(ctx context.Context) (isProven bool, err error) {
 
 // note adds what a step took to what the history tells of a transaction: the agent is down
 // from its stop to the watch, which begins with its start.
-func (t *switching) note(s step, d time.Duration) {
+func (t *advancing) note(s step, d time.Duration) {
 	part := "downtime"
 	switch {
 	case s.name == "backup" || s.name == "watch":
@@ -111,7 +111,7 @@ func (t *transaction) durations() map[string]state.Duration {
 }
 
 // stop stops the agent, where the plan for the database says so.
-func (t *switching) stop(ctx context.Context) error {
+func (t *advancing) stop(ctx context.Context) error {
 	if !t.j.Database.Stop || !t.j.Agent.State.Wanted() {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (t *switching) stop(ctx context.Context) error {
 	return nil
 }
 
-func (t *switching) backUp(ctx context.Context) error {
+func (t *advancing) backUp(ctx context.Context) error {
 	switch d := t.j.Database; {
 	case d.Skipped:
 		t.Log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path)
@@ -154,7 +154,7 @@ func (t *switching) backUp(ctx context.Context) error {
 	stopped := t.j.Database.Stop || t.j.Agent.State == state.AgentStopped
 	if stopped {
 		if err := t.waitUnused(ctx, afterStop); err != nil {
-			return cannotSwitch(err, t.req.Request, "the transaction is undone")
+			return cannotBegin(err, t.req.Request, "the transaction is undone")
 		}
 	}
 	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
@@ -172,7 +172,7 @@ func (t *switching) backUp(ctx context.Context) error {
 		return errors.New(cannotBackUp(err, t.j.Database.Path, t.req.Request).Error())
 	}
 	if err != nil {
-		return cannotSwitch(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the transaction is undone")
+		return cannotBegin(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the transaction is undone")
 	}
 	second := t.giveSecondName()
 	db.Knows(sum, t.j.Database.Dir, second)
@@ -181,19 +181,19 @@ func (t *switching) backUp(ctx context.Context) error {
 
 // proxy names the cluster that the database of today belongs to; a new one in
 // the request only counts once it is committed.
-func (t *switching) proxy() string {
+func (t *advancing) proxy() string {
 	return cmp.Or(t.proxyOf(t.req.config.Spec), t.req.spec().Proxy)
 }
 
 // relink makes the links the new version's. The updater's own waits for the commit.
-func (t *switching) relink(context.Context) error {
+func (t *advancing) relink(context.Context) error {
 	if err := t.Link(t.j.Links); err != nil {
 		return fmt.Errorf("link version %s: %w", t.req.To, err)
 	}
 	return nil
 }
 
-func (t *switching) placeUnit(context.Context) error {
+func (t *advancing) placeUnit(context.Context) error {
 	now, err := host.ReadUnit(t.Paths.Unit())
 	if err == nil && !host.SameUnit(now, t.j.Unit) {
 		err = failure.Refuse("%s changed since the transaction was planned", t.Paths.Unit())
@@ -214,7 +214,7 @@ func (t *switching) placeUnit(context.Context) error {
 // placeReport has the agent report to its cluster from its next start on, or not. What
 // the agent reads then is there before, for it reads that when it connects, and the start
 // may be one of ours. No version is worth less for it.
-func (t *switching) placeReport() {
+func (t *advancing) placeReport() {
 	c := t.req.config
 	c.Spec = t.req.spec()
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.req.To.Version, t.req.To.Edition
@@ -229,7 +229,7 @@ func (t *switching) placeReport() {
 
 // reload makes systemd read the unit, and makes sure that it will start the new
 // version.
-func (t *switching) reload(ctx context.Context) error {
+func (t *advancing) reload(ctx context.Context) error {
 	if err := t.agent.DaemonReload(ctx); err != nil {
 		return &reloadError{fmt.Errorf("make systemd read the new unit: %w", err)}
 	}
@@ -241,7 +241,7 @@ func (t *switching) reload(ctx context.Context) error {
 }
 
 // exchangeDatabase puts the database in the place that the new version had.
-func (t *switching) exchangeDatabase(ctx context.Context) error {
+func (t *advancing) exchangeDatabase(ctx context.Context) error {
 	if t.j.Database.Plan != state.RestoreDatabase {
 		return nil
 	}
@@ -254,14 +254,14 @@ func (t *switching) exchangeDatabase(ctx context.Context) error {
 	}
 	err = fmt.Errorf("restore the database that version %s had: %w", t.req.To, err)
 	if is[*backup.InUseError](err) {
-		return errors.Join(cannotSwitch(err, t.req.Request, "the transaction is undone"), t.j.setUntouched())
+		return errors.Join(cannotBegin(err, t.req.Request, "the transaction is undone"), t.j.setUntouched())
 	}
 	return err
 }
 
 // watch makes the agent run the new version and watches its health. An agent that
 // nobody wants to run is left alone: the version counts as active, unproven.
-func (t *switching) watch(ctx context.Context) error {
+func (t *advancing) watch(ctx context.Context) error {
 	if !t.j.Agent.State.Wanted() {
 		return nil
 	}

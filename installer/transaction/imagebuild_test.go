@@ -54,7 +54,7 @@ func TestAnImageBuildThatIsCutOff(t *testing.T) {
 					}
 					return testNow()
 				}
-				_, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
+				_, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
 				ended = !dead
 				m.Now = testNow
 				was := ""

@@ -12,7 +12,7 @@ import (
 // awaitMounts has the recovery at boot wait for the file system that the agent's
 // database is on, where that may be mounted late. It is a help and no guard: the
 // recovery looks for itself, see awaits.
-func (t *switching) awaitMounts(d state.Database) {
+func (t *advancing) awaitMounts(d state.Database) {
 	// The unit itself waits for what the data folder is on.
 	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.Paths.DataDir) {
 		return

@@ -67,7 +67,7 @@ func phases() []phase {
 			notes: []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
 			next:  []state.Phase{switched, rollingBack},
 			boot:  undoFiles, live: undo,
-			working: atWork, cutOff: switchCutOff,
+			working: atWork, cutOff: transactionCutOff,
 		},
 		{
 			name:      switched,
@@ -76,7 +76,7 @@ func phases() []phase {
 			next:      []state.Phase{proven, rollingBack},
 			boot:      undoFiles,
 			live:      recovery{"watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain},
-			working:   atWork, cutOff: switchCutOff,
+			working:   atWork, cutOff: transactionCutOff,
 		},
 		{
 			name:      rollingBack,
@@ -84,7 +84,7 @@ func phases() []phase {
 			notes:     []about{aboutAgent, aboutWatch, aboutDatabase, aboutAside},
 			next:      []state.Phase{rollingBack, restored},
 			boot:      undoFiles, live: recovery{"undoes it", (*transaction).undoAndTell},
-			working: atWork, cutOff: switchCutOff,
+			working: atWork, cutOff: transactionCutOff,
 		},
 		{
 			name: restored,
@@ -92,7 +92,7 @@ func phases() []phase {
 				"it may hold rows written since.",
 			notes: []about{aboutAgent, aboutWatch, aboutVerdict, aboutAside},
 			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: recovery{"sees the old version run, and closes it", (*transaction).undoAndTell},
-			working: atWork, cutOff: switchCutOff,
+			working: atWork, cutOff: transactionCutOff,
 		},
 		{
 			name:      proven,
@@ -102,7 +102,7 @@ func phases() []phase {
 			succeeds:  true,
 			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
 			live:      recovery{"commits it", (*transaction).finish},
-			working:   atWork, cutOff: switchCutOff,
+			working:   atWork, cutOff: transactionCutOff,
 		},
 		{
 			name: replacing,
@@ -113,7 +113,7 @@ func phases() []phase {
 			succeeds: true,
 			boot:     recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
 			live:     recovery{"goes on with it, and commits the version", (*transaction).finish},
-			working:  atWork, cutOff: switchCutOff,
+			working:  atWork, cutOff: transactionCutOff,
 		},
 		{
 			name: uninstalling,
@@ -143,7 +143,7 @@ func atWork(j *state.Journal) string {
 	return fmt.Sprintf("switching to %s (%s) since %s", j.To, j.Phase, timeOf(j))
 }
 
-func switchCutOff(j *state.Journal) string {
+func transactionCutOff(j *state.Journal) string {
 	if why := j.Watch.OldFails; why != "" {
 		return fmt.Sprintf("the transaction to %s failed and was undone, but the version before is not healthy either (%s); the next run tries it once more", j.To, why)
 	}

@@ -76,7 +76,7 @@ func randomHost(t *testing.T, r *rand.Rand) {
 				if m.committedOn(m.to) {
 					return nil
 				}
-				return m.doSwitch(t.Context(), m.request(kind))
+				return m.transact(t.Context(), m.request(kind))
 			})
 		}
 		story = append(story, fmt.Sprintf("ended %v, killed %v, after %v", err, dead, m.calls))

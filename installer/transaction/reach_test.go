@@ -25,7 +25,7 @@ func TestASystemdThatIsLostInTheMiddle(t *testing.T) {
 				if host.Exists(m.Paths.Journal()) {
 					return m.tick()
 				}
-				return m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) })
+				return m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
 			}
 			dry := make(t)
 			do(dry)

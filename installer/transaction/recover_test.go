@@ -45,7 +45,7 @@ func cutOff(name string, make func(*testing.T) *model, kind Kind, call string, n
 		t.Helper()
 		m := make(t)
 		m.cut(call, nth, after)
-		if err, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(kind)) }); !dead {
+		if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(kind)) }); !dead {
 			t.Fatalf("the transaction was not killed at %s %d: %v; calls %q", call, nth, err, m.calls)
 		}
 		m.calm()

@@ -13,7 +13,7 @@ import (
 
 // abandon undoes what was done, and tells why. The undoing must not be cut short by
 // what cut the transaction short.
-func (t *switching) abandon(ctx context.Context, cause error) error {
+func (t *advancing) abandon(ctx context.Context, cause error) error {
 	if outOfReach(cause) && ctx.Err() == nil {
 		return t.leftOpen(cause)
 	}
@@ -49,7 +49,7 @@ func (t *switching) abandon(ctx context.Context, cause error) error {
 }
 
 // recordRefused notes a transaction that ended before its journal was open.
-func (t *switching) recordRefused(cause error) error {
+func (t *advancing) recordRefused(cause error) error {
 	c, err := t.Paths.LoadConfig()
 	if err != nil {
 		return errors.Join(cause, err)

@@ -129,7 +129,7 @@ func (t *transaction) recoverLater(ctx context.Context) {
 	_, _, err := t.agent.RunTransient(ctx, systemd.Transient{
 		Description: "Close the open transaction of the Teleport agent",
 		Argv:        append(append([]string{}, t.Command...), "recover"),
-		RuntimeMax:  switchLimit,
+		RuntimeMax:  unitLimit,
 		After:       t.Paths.AgentUnit(),
 	})
 	if err != nil {

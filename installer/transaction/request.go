@@ -80,7 +80,7 @@ func (m *Machine) Do(ctx context.Context, o Order) error {
 	if o.Uninstall != nil {
 		return m.uninstall(ctx, *o.Uninstall)
 	}
-	return m.doSwitch(ctx, *o.Transaction)
+	return m.transact(ctx, *o.Transaction)
 }
 
 // checked is a request that nothing speaks against, as of now: only check makes

@@ -47,7 +47,7 @@ func TestAVersionThatFailedGivesWayToABackup(t *testing.T) {
 	now := func() error {
 		req := m.request(Update)
 		req.Now = true
-		return m.doSwitch(t.Context(), req)
+		return m.transact(t.Context(), req)
 	}
 	attempt := func() {
 		t.Helper()

@@ -99,7 +99,7 @@ func TestATooOldRescuerHarmsNothing(t *testing.T) {
 					if boot {
 						return m.Recover(t.Context(), true)
 					}
-					return errors.Join(m.Recover(t.Context(), false), m.doSwitch(t.Context(), m.request(Update)), m.uninstall(t.Context(), state.Uninstall{}))
+					return errors.Join(m.Recover(t.Context(), false), m.transact(t.Context(), m.request(Update)), m.uninstall(t.Context(), state.Uninstall{}))
 				})
 				m.ordered = false
 				if err == nil {

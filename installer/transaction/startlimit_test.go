@@ -16,7 +16,7 @@ func TestAVersionThatCrashedToTheStartLimitIsUndone(t *testing.T) {
 	})
 	req := m.request(Update)
 	req.Restart = true
-	if err, _ := m.runs(func() error { return m.doSwitch(t.Context(), req) }); err == nil || !reached {
+	if err, _ := m.runs(func() error { return m.transact(t.Context(), req) }); err == nil || !reached {
 		t.Errorf("it ends with %v; the start limit was reached: %t", err, reached)
 	}
 	m.endsOn("1.0.0")
@@ -30,7 +30,7 @@ func TestTheRecoveryBeforeTheAgentHasSystemdForgetItsCrashes(t *testing.T) {
 	m.cut("stop", 1, false)
 	req := m.request(Update)
 	req.Restart = true
-	if _, dead := m.runs(func() error { return m.doSwitch(t.Context(), req) }); !dead || !m.atStartLimit() {
+	if _, dead := m.runs(func() error { return m.transact(t.Context(), req) }); !dead || !m.atStartLimit() {
 		t.Fatalf("killed: %t, after %d crashes", dead, m.crashes)
 	}
 	m.calm()

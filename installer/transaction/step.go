@@ -13,7 +13,7 @@ type step struct {
 	// needs are the parts of the journal, by their names there, that undoing the step reads,
 	// after a crash in another process. What each undoing reads is in no row.
 	needs []string
-	do    func(*switching, context.Context) error
+	do    func(*advancing, context.Context) error
 	// undo is nil where nothing has to be undone. It can be cut off anywhere and be
 	// made again. back says what it does.
 	undo func(*undoing, context.Context) error
@@ -53,18 +53,18 @@ type step struct {
 func steps() []step {
 	return []step{
 		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached"}, live: true,
-			do: (*switching).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
+			do: (*advancing).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
 		{name: "backup", needs: []string{"database", "agent", "watch", "reached", "links", "unit"}, leaves: restored,
-			do: (*switching).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
+			do: (*advancing).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
 		{name: "links", needs: []string{"links", "unit"},
-			do: (*switching).relink, undo: (*undoing).revertLinks, back: "put the links back"},
+			do: (*advancing).relink, undo: (*undoing).revertLinks, back: "put the links back"},
 		{name: "unit", needs: []string{"unit", "config"},
-			do: (*switching).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
-		{name: "reload", do: (*switching).reload, enters: switched},
+			do: (*advancing).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
+		{name: "reload", do: (*advancing).reload, enters: switched},
 		{name: "database", needs: []string{"database", "reached", "links", "unit"},
-			do: (*switching).exchangeDatabase, undo: (*undoing).checkDatabase, back: "look whether the database can go back"},
+			do: (*advancing).exchangeDatabase, undo: (*undoing).checkDatabase, back: "look whether the database can go back"},
 		{name: "watch", needs: []string{"agent", "watch", "reached", "database", "links", "unit", "config"}, enters: proven, live: true,
-			do: (*switching).watch, undo: (*undoing).stopNew, back: "stop the new version"},
+			do: (*advancing).watch, undo: (*undoing).stopNew, back: "stop the new version"},
 	}
 }
 

@@ -21,7 +21,7 @@ func killedInMidWatch(t *testing.T, f fate) *model {
 	c.Status.LastUpdate = &state.LastUpdate{Time: m.Now(), Target: "1.0.0", Result: state.Succeeded}
 	must(t, c.Save(m.Paths.Config()))
 	m.cut("watch", 1, false)
-	if err, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) }); !dead {
+	if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 		t.Fatalf("the transaction was not killed: %v", err)
 	}
 	m.calm()
@@ -229,7 +229,7 @@ func TestWhatOthersChangeOnceAllIsBackIsPutBackAgain(t *testing.T) {
 			m := upgrade(t, two(diesLate))
 			link := filepath.Join(m.Paths.LinkDir, "teleport")
 			m.cut("prove", 2, false)
-			if err, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) }); !dead {
+			if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 				t.Fatalf("the undoing was not killed: %v", err)
 			}
 			m.calm()
@@ -263,7 +263,7 @@ func TestWhatOthersChangeOnceAllIsBackIsPutBackAgain(t *testing.T) {
 func TestAnAgentIsStartedOnceAnUnreadableJournalIsSetAside(t *testing.T) {
 	m := upgrade(t, two(diesLate))
 	m.cut("prove", 2, false)
-	if err, dead := m.runs(func() error { return m.doSwitch(t.Context(), m.request(Update)) }); !dead {
+	if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 		t.Fatalf("the undoing was not killed: %v", err)
 	}
 	m.calm()

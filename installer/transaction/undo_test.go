@@ -93,7 +93,7 @@ func TestAnEnableThatFailsKeepsWhatAnEarlierOneSaved(t *testing.T) {
 		},
 		"refused": func(t *testing.T, i *Machine) {
 			full := errors.New("no room")
-			tr := switching{&transaction{Machine: i}, checked{}}
+			tr := advancing{&transaction{Machine: i}, checked{}}
 			tr.req.To.Release = version.Release{Version: "2.0.0", Edition: version.OSS}
 			tr.req.config = state.EmptyConfig()
 			if err := tr.recordRefused(full); !errors.Is(err, full) {

@@ -42,7 +42,7 @@ func (m *model) inMidWatch(do func(path string) error, cut bool) (error, bool) {
 		}
 		return nil
 	})
-	return m.runs(func() error { return m.doSwitch(m.t.Context(), m.request(Update)) })
+	return m.runs(func() error { return m.transact(m.t.Context(), m.request(Update)) })
 }
 
 // everywhere tries it whatever the version does, and whether the updater was killed.

@@ -129,9 +129,9 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 	}
 }
 
-// cannotSwitch makes a refusal of an error that says who uses the database: that says
+// cannotBegin makes a refusal of an error that says who uses the database: that says
 // nothing about the version. Other errors stay as they are.
-func cannotSwitch(err error, req Request, now failure.State) error {
+func cannotBegin(err error, req Request, now failure.State) error {
 	if !is[*backup.InUseError](err) {
 		return err
 	}

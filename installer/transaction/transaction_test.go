@@ -27,7 +27,7 @@ func downgrade(t *testing.T, f fate) *model {
 }
 
 func (m *model) do(kind Kind) error {
-	err, _ := m.runs(func() error { return m.doSwitch(m.t.Context(), m.request(kind)) })
+	err, _ := m.runs(func() error { return m.transact(m.t.Context(), m.request(kind)) })
 	return err
 }
 
