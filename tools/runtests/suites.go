@@ -48,8 +48,8 @@ var suites = []suite{
 		return []*test{
 			campaign("installer/transaction", "10m", "TestEveryPhaseEachCallEachOutcome"),
 			campaign("integration/hostfaults", "60m", "TestASwitchKilledAtEveryCall|TestAReplacementKilledAtEveryCall|TestPowerCutsOfWholeHosts|TestPowerCutsOfReplacements"),
-			campaign("integration/others", "90m", ""),
-			campaign("integration/faults", "40m", ""),
+			campaign("integration/others", "150m", ""),
+			campaign("integration/faults", "60m", ""),
 			campaign("integration/powercut", "40m", "TestAPowerCut"),
 			campaign("integration/walks", "20m", ""),
 			campaign("integration/findfaults", "60m", ""),
