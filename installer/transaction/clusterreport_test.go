@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 )
 
@@ -56,6 +57,27 @@ func TestATransactionThatIsUndoneLeavesTheReportToTheClusterAsItWas(t *testing.T
 					t.Errorf("before, the agent read %q, and after it %q", before, after)
 				}
 			})
+		}
+	}
+}
+
+// Where updates.yaml was lost, the drop-in of the time before is there at an enable that is the
+// first, by all that can be told.
+func TestAFirstEnableThatIsUndoneLeavesTheReportAsItWas(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		m := firstEnable(t, diesLate)
+		if there {
+			_, err := m.InstallUnits(t.Context(), m)
+			must(t, err)
+			_, err = m.ReportToCluster(true)
+			must(t, err)
+		}
+		m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) })
+		if err := m.firstEnded(); err != nil || m.committedOn(m.to) {
+			t.Fatalf("it is not undone: %v", err)
+		}
+		if host.Exists(m.OwnUnits().ReportFile()) != there {
+			t.Errorf("the agent reported: %t, and now the opposite", there)
 		}
 	}
 }

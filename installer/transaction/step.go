@@ -52,13 +52,13 @@ type step struct {
 // every way out.
 func steps() []step {
 	return []step{
-		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached"}, live: true,
+		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached", "cluster_report"}, live: true,
 			do: (*advancing).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
 		{name: "backup", needs: []string{"database", "agent", "watch", "reached", "links", "unit"}, leaves: restored,
 			do: (*advancing).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
 		{name: "links", needs: []string{"links", "unit"},
 			do: (*advancing).relink, undo: (*undoing).revertLinks, back: "put the links back"},
-		{name: "unit", needs: []string{"unit", "config"},
+		{name: "unit", needs: []string{"unit", "config", "cluster_report"},
 			do: (*advancing).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
 		{name: "reload", do: (*advancing).reload, enters: switched},
 		{name: "database", needs: []string{"database", "reached", "links", "unit"},

@@ -180,12 +180,14 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 }
 
 // restoreReport has the agent report to its cluster what the configuration before said, or
-// nothing, if it said so or there was no version before. What the agent does not report is
-// no reason to leave the old version waiting.
+// nothing, if it said so. Where there was no version before, it takes away what came with this
+// transaction. What the agent does not report is no reason to leave the old version waiting.
 func (u *undoing) restoreReport() error {
 	c, err := u.found()
 	if err == nil && (c.Spec.ActiveVersion == "" || c.Spec.NoClusterReport) {
-		_, err = u.ReportToCluster(false)
+		if c.Spec.NoClusterReport || u.j.ClusterReport.Fresh {
+			_, err = u.ReportToCluster(false)
+		}
 		return err
 	}
 	if err == nil {
