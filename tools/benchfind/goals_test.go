@@ -2,34 +2,22 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"testing"
+
+	"teleport-update/tools/internal/figure"
 )
 
 // The goals in the docs are those that a run is held to.
 func TestTheDocsNameTheGoalsOfFind(t *testing.T) {
-	data, err := os.ReadFile("../../docs/development/performance.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(data), "## Goals\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	rows := strings.Split(table, "\n| ")
-	for what, want := range map[string]string{
+	unnamed, err := figure.UnnamedGoals("../../docs/development/performance.md", map[string]string{
 		"find, constant net/http handler / teleport-find: questions": fmt.Sprintf("%.4g", 1/goalRate),
 		"find: p99":           fmt.Sprintf("%g", goalP99),
 		"find: a plan":        fmt.Sprintf("%g", goalPlan),
 		"find: CPU of a tick": fmt.Sprintf("%g", goalTick),
 		"find: memory of":     fmt.Sprintf("%d B; %d MB", goalPerHost, goalMemory),
-	} {
-		found := false
-		for _, row := range rows {
-			found = found || strings.HasPrefix(row, what) && strings.HasSuffix(strings.TrimSpace(row), "| "+want+" |")
-		}
-		if !found {
-			t.Errorf("no goal of %s for %q in:\n%s", want, what, table)
-		}
+	})
+	if err != nil || len(unnamed) > 0 {
+		t.Errorf("the docs do not name these goals: %q, %v", unnamed, err)
 	}
 }
 
