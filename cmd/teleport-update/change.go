@@ -24,7 +24,7 @@ import (
 
 func (a *app) enableCommand() *cli.Command {
 	return &cli.Command{
-		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError, Before: noArguments,
+		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "proxy", EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
 			&cli.StringFlag{Name: "group", EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
@@ -104,7 +104,7 @@ func checkEnable(o *installer.EnableOptions) error {
 
 func (a *app) updateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "update", Usage: "do what the timer does: switch to the version that the cluster wants", OnUsageError: onUsageError, Before: noArguments,
+		Name: "update", Usage: "do what the timer does: switch to the version that the cluster wants", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
@@ -213,7 +213,7 @@ func setSwitch(c *cli.Context, arg string) error {
 
 func (a *app) uninstallCommand() *cli.Command {
 	return &cli.Command{
-		Name: "uninstall", Usage: "put the host back as it was before the first enable", OnUsageError: onUsageError, Before: noArguments,
+		Name: "uninstall", Usage: "put the host back as it was before the first enable", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "keep-agent", EnvVars: env("KEEP_AGENT"), Usage: "leave the agent, as plain files"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},

@@ -73,17 +73,17 @@ func (a *app) commands() *cli.App {
 			cli.HelpFlag, // which is left out where there is a command of that name
 		},
 		Commands: []*cli.Command{
-			a.enableCommand(),
+			bare(a.enableCommand()),
 			a.simple("disable", "stop updating; the agent and its version stay", (*installer.Installer).Disable),
-			a.updateCommand(),
+			bare(a.updateCommand()),
 			a.pinCommand(),
 			a.simple("unpin", "follow the cluster again", (*installer.Installer).Unpin),
 			a.rollbackCommand(),
-			a.statusCommand(),
-			a.verifyCommand(),
-			a.historyCommand(),
-			a.supportCommand(),
-			a.uninstallCommand(),
+			bare(a.statusCommand()),
+			bare(a.verifyCommand()),
+			bare(a.historyCommand()),
+			bare(a.supportCommand()),
+			bare(a.uninstallCommand()),
 			a.versionCommand(),
 			a.helpCommand(),
 			hidden(a.simple("setup", "write the updater's own units where no package did", (*installer.Installer).Setup)),
@@ -264,7 +264,7 @@ func runDir(dataDir string) string {
 }
 
 func (a *app) simple(name, usage string, do func(*installer.Installer, ctx) error) *cli.Command {
-	return &cli.Command{Name: name, Usage: usage, OnUsageError: onUsageError, Before: noArguments, Action: func(c *cli.Context) error {
+	return bare(&cli.Command{Name: name, Usage: usage, OnUsageError: onUsageError, Action: func(c *cli.Context) error {
 		return do(a.installer(c), c.Context)
-	}}
+	}})
 }

@@ -104,6 +104,7 @@ func TestExitCodes(t *testing.T) {
 		{name: "an unknown command", args: []string{"upgrade"}, code: 2, stderr: `there is no command "upgrade"`},
 		{name: "an unknown flag", args: []string{"update", "--noww"}, code: 2, stderr: "--noww"},
 		{name: "a word too many", args: []string{"disable", "now"}, code: 2, stderr: "takes no argument"},
+		{name: "a command's help, as a word", args: []string{"enable", "help"}, stdout: "teleport-update enable - install"},
 		{name: "a version that is none", args: []string{"pin", "latest"}, code: 2, stderr: "latest"},
 		{name: "a format that is none", args: []string{"status", "--format", "yaml"}, code: 2, stderr: "is none of json, text"},
 	} {

@@ -149,10 +149,14 @@ func asTyped(text string, args []string) string {
 	return text
 }
 
-// noArguments refuses words that a command would otherwise ignore.
-func noArguments(c *cli.Context) error {
-	if c.NArg() > 0 {
-		return usagef("%s takes no argument, found %q", c.Command.Name, c.Args().First())
+// bare is a command that takes no arguments. Its help, as in "enable help", is another command.
+func bare(c *cli.Command) *cli.Command {
+	action := c.Action
+	c.Action = func(c *cli.Context) error {
+		if c.NArg() > 0 {
+			return usagef("%s takes no argument, found %q", c.Command.Name, c.Args().First())
+		}
+		return action(c)
 	}
-	return nil
+	return c
 }

@@ -19,7 +19,7 @@ import (
 
 func (a *app) statusCommand() *cli.Command {
 	return &cli.Command{
-		Name: "status", Usage: "what runs here, what the cluster wants, and why nothing happens", OnUsageError: onUsageError, Before: noArguments,
+		Name: "status", Usage: "what runs here, what the cluster wants, and why nothing happens", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			formatFlag("", "json, text or openmetrics; default: text on a terminal, json elsewhere"),
 			&cli.BoolFlag{Name: "offline", EnvVars: env("OFFLINE"), Usage: "do not ask the cluster for its version"},
@@ -48,7 +48,7 @@ func (a *app) statusCommand() *cli.Command {
 
 func (a *app) verifyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "verify", Usage: "check every kept version, the links and the units", OnUsageError: onUsageError, Before: noArguments,
+		Name: "verify", Usage: "check every kept version, the links and the units", OnUsageError: onUsageError,
 		Action: func(c *cli.Context) error {
 			a.readOnly = true
 			findings, err := a.installer(c).Verify(c.Context)
@@ -65,7 +65,7 @@ func (a *app) verifyCommand() *cli.Command {
 
 func (a *app) supportCommand() *cli.Command {
 	return &cli.Command{
-		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError, Before: noArguments,
+		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder", Usage: "where the file goes; - is stdout"}},
 		Action: func(c *cli.Context) error {
 			a.readOnly = true
@@ -91,7 +91,7 @@ func (a *app) supportCommand() *cli.Command {
 
 func (a *app) historyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: fmt.Sprintf("the last %d changes of version: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError, Before: noArguments,
+		Name: "history", Usage: fmt.Sprintf("the last %d changes of version: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError,
 		Flags: []cli.Flag{formatFlag("", "json or text; default: text on a terminal, json elsewhere")},
 		Action: func(c *cli.Context) error {
 			format, err := a.format(c, "json", "text")

@@ -177,7 +177,6 @@ type OwnUnits struct {
 }
 
 // ClusterReport is about what makes the agent report to its cluster.
-// It is written for older programs: an undoing of today goes by Config.
 type ClusterReport struct {
 	Fresh bool `json:"fresh,omitempty"` // it came with this transaction
 }

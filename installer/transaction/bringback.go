@@ -135,8 +135,8 @@ func (t *transaction) healthSpec() (state.HealthSpec, error) {
 
 // noteIfBooted finds out, before anything is stopped here, whether an agent ran that
 // is down since a reboot: what a person had started by hand does not come back
-// at boot, and is not for us to start. An error is that nobody knows what the agent does: a disk
-// that has no room for the note keeps nothing from being undone.
+// at boot, and is not for us to start. An agent that runs is left alone until there is room for
+// the note: without it, each run would stop it, and restore its database, as if it were the first.
 func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if t.j.BootID == t.BootID() {
 		return nil
@@ -152,10 +152,12 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 	if down {
 		t.Log.Info("the agent stays down: systemd did not start it at this boot")
 	}
-	if err := t.j.noteBoot(t.BootID(), down); err != nil {
-		t.Log.Warn("the transaction is undone although its journal cannot be written now", "error", err)
+	err = t.j.noteBoot(t.BootID(), down)
+	if err != nil && sight.State != state.AgentRunning {
+		t.Log.Warn("that the host was booted cannot be written into the journal now", "error", err)
+		return nil
 	}
-	return nil
+	return err
 }
 
 // noteIfStarted notes that an agent which was stopped, when the transaction began or by a

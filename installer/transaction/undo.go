@@ -170,36 +170,30 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 	if err == nil {
 		err = host.RestoreUnit(u.j.Unit)
 	}
-	if err == nil {
-		err = u.restoreReport()
-	}
+	u.restoreReport()
 	if err != nil {
 		err = fmt.Errorf("put the agent's unit back: %w", err)
 	}
 	return errors.Join(err, u.tellSystemd(ctx))
 }
 
-// restoreReport has the agent report to its cluster what the configuration before said, or
-// nothing, if it said so. Where there was no version before, it takes away what came with this
-// transaction. What the agent does not report is no reason to leave the old version waiting.
-func (u *undoing) restoreReport() error {
+// restoreReport has the agent report to its cluster what it did before: nothing, if the
+// configuration said so, or if what has it report came with this transaction. What the agent does
+// not report is no reason to leave the old version waiting.
+func (u *undoing) restoreReport() {
 	c, err := u.found()
-	if err == nil && (c.Spec.ActiveVersion == "" || c.Spec.NoClusterReport) {
-		if c.Spec.NoClusterReport || u.j.ClusterReport.Fresh {
-			_, err = u.ReportToCluster(false)
+	switch {
+	case err != nil:
+	case c.Spec.NoClusterReport, u.j.ClusterReport.Fresh:
+		_, err = u.ReportToCluster(false)
+	case c.Spec.ActiveVersion != "":
+		if _, err = u.ReportToCluster(true); err == nil {
+			err = u.WriteClusterConfig(c, c.Spec.Pinned || c.Status.Held != nil)
 		}
-		return err
-	}
-	if err == nil {
-		_, err = u.ReportToCluster(true)
-	}
-	if err == nil {
-		err = u.WriteClusterConfig(c, c.Spec.Pinned || c.Status.Held != nil)
 	}
 	if err != nil {
-		u.Log.Warn("the agent may not report its updates to its cluster", "error", err)
+		u.Log.Warn("the agent may not report its updates to its cluster as it did before", "error", err)
 	}
-	return nil
 }
 
 // tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,

@@ -72,6 +72,29 @@ func TestADiskThatIsFullAfterABootKeepsNoAgentDown(t *testing.T) {
 	}
 }
 
+// An agent that runs is not stopped at each run for an undoing that cannot be noted, nor is its
+// database restored again over what it wrote.
+func TestADiskThatIsFullAfterABootLeavesAnAgentThatRunsAlone(t *testing.T) {
+	for _, phase := range []state.Phase{switched, rollingBack} {
+		m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
+		m.ends()
+		m.edit(func(j *state.Journal) { j.Phase = phase })
+		m.boots++ // no recovery ran
+		m.launch()
+		j, err := load(m.Paths.Journal())
+		must(t, err)
+		j.save = func(*state.Journal) error { return errors.New("no room") }
+		tr := &transaction{Machine: m.Machine, agent: m, j: j}
+		runs := m.main
+		err, _ = m.runs(func() error { return tr.undo(t.Context()) })
+		tr.closeDatabase()
+		if err == nil || m.main != runs {
+			t.Errorf("%s: it ends with %v, after %q", phase, err, m.calls)
+		}
+		m.settles(outcome{}, err, true)
+	}
+}
+
 // What a person had started by hand does not come back at boot, and is not for us
 // to start.
 func TestAnAgentThatIsNotStartedAtBootStaysDown(t *testing.T) {
