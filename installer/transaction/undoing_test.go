@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/systemd"
 )
 
 // at calls do before each call of a name.
@@ -226,6 +228,20 @@ func TestAVersionIsWatchedAgainOnce(t *testing.T) {
 			m.endsOn(tc.ends)
 		})
 	}
+}
+
+// A second watch that systemd left in the middle says nothing about the version, which is
+// watched again.
+func TestASecondWatchThatLosesSystemdIsMadeAgain(t *testing.T) {
+	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, true).make(t)
+	m.at("watch", func() error { return fmt.Errorf("%w: the socket is gone", systemd.ErrUnreachable) })
+	err, _ := m.tick()
+	m.needsPerson(err, "is left open")
+	m.calm()
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.1.0")
 }
 
 // From the moment a second watch has proven the version, there is only forward.
