@@ -6,6 +6,4 @@ package main
 var equivalent = map[string]string{
 	"installer/transaction/ended.go retold: journal write removed: r.enter(next)": "whatever goes on with the record notes something in it, and so writes it, before it touches the agent " +
 		"(TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone); until then the next run tells the transaction again",
-	"installer/transaction/record.go noteBoot: journal write removed: r.enter(rollingBack)": "undoing.run enters the phase, and so writes the record, before its first step; " +
-		"until then the next run notes the boot again",
 }
