@@ -71,14 +71,12 @@ const (
 
 // Violation is one rule that an archive breaks.
 type Violation struct {
-	Rule  string // its word in the list above
-	Entry string // the name of the entry that breaks it; empty where none does by itself
-	Text  string // what is wrong, for a person
+	Rule string // its word in the list above
+	Text string // what is wrong, for a person
 }
 
 func (v *Violation) Error() string { return "release archive refused: " + v.Text }
 
-// violation is one that no entry breaks by itself.
 func violation(rule, format string, args ...any) *Violation {
 	return &Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
 }

@@ -80,12 +80,13 @@ func whyNot(err error) error {
 // needs and that breaks no rule goes to the sink.
 func (a *reader) entry(e entry, content io.Reader) error {
 	sound := true
-	for _, r := range entryRules {
-		if text := r.says(a, e); text != "" {
-			sound = false
-			if err := a.note(&Violation{Rule: r.name, Entry: e.Name, Text: text}); err != nil {
-				return err
-			}
+	for _, r := range a.rules(e) {
+		if !r.broken {
+			continue
+		}
+		sound = false
+		if err := a.note(&Violation{Rule: r.name, Text: r.text}); err != nil {
+			return err
 		}
 	}
 	a.remember(e)

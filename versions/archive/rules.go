@@ -10,70 +10,38 @@ import (
 	"unicode"
 )
 
-// rule is one that each entry has to keep. It says in what way an entry breaks it,
-// after those that a has seen; nothing where it does not.
+// rule is one that each entry has to keep, as it is for one entry.
 type rule struct {
-	name string
-	says func(a *reader, e entry) string
+	name   string
+	broken bool
+	text   string // in what way the entry breaks it
 }
 
-// entryRules are looked at in this order, each whatever the others say.
-var entryRules = []rule{
-	{"sparse", func(_ *reader, e entry) string {
-		return when(e.sparse(), "entry %.80q is a sparse file", e.Name)
-	}},
-	{"kind", func(_ *reader, e entry) string {
-		return when(e.kind == other, "entry %.80q is neither a file nor a folder but %s", e.Name, e.typeName())
-	}},
-	{"mode", func(_ *reader, e entry) string {
+// rules are those for an entry, after those that a has seen; each counts whatever
+// the others say.
+func (a *reader) rules(e entry) []rule {
+	before := a.seen[e.path]
+	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
+	return []rule{
+		{"sparse", e.sparse(), fmt.Sprintf("entry %.80q is a sparse file", e.Name)},
+		{"kind", e.kind == other, fmt.Sprintf("entry %.80q is neither a file nor a folder but %s", e.Name, e.typeName())},
 		// The raw bits, not those of FileInfo: they are what a careless
 		// extractor would apply.
-		return when(e.kind == file && e.Mode&0o7000 != 0, "entry %.80q has mode %#o: no setuid, setgid or sticky files", e.Name, e.Mode)
-	}},
-	{"name-length", func(_ *reader, e entry) string {
-		return when(len(e.Name) > MaxNameLength, "entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)
-	}},
-	{"depth", func(_ *reader, e entry) string {
-		return when(strings.Count(e.trimmed(), "/") >= MaxDepth, "entry %.80q lies more than %d folders deep", e.Name, MaxDepth)
-	}},
-	{"name", func(_ *reader, e entry) string {
-		return when(e.path == "", "entry %.80q has a name that is not clean and relative", e.Name)
-	}},
-	{"characters", func(_ *reader, e entry) string {
-		odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
-		return when(strings.ContainsFunc(e.Name, odd), "entry %.80q has a control character or a backslash in its name", e.Name)
-	}},
-	{"top", func(_ *reader, e entry) string {
-		return when(e.path != "" && !tops[e.top], "entry %.80q is not in a folder teleport or teleport-ent", e.Name)
-	}},
-	{"one-top", func(a *reader, e entry) string {
-		return when(tops[e.top] && a.top != "" && a.top != e.top, "it has two top folders, %s and %s", a.top, e.top)
-	}},
-	{"top-file", func(_ *reader, e entry) string {
-		return when(e.kind == file && tops[e.path], "its top folder %q is a file", e.Name)
-	}},
-	{"below-file", func(a *reader, e entry) string {
-		return when(a.belowFile(e), "entry %.80q lies below a file", e.Name)
-	}},
-	{"twice", func(a *reader, e entry) string {
-		before := a.seen[e.path]
-		return when(before > implied || before == implied && e.kind != folder, "entry %.80q comes twice", e.Name)
-	}},
-	{"size", func(a *reader, e entry) string {
-		return when(e.kind != folder && e.Size > a.limits.File, "entry %.80q is of %d bytes, more than %d", e.Name, e.Size, a.limits.File)
-	}},
-	{"unit-size", func(_ *reader, e entry) string {
+		{"mode", e.kind == file && e.Mode&0o7000 != 0, fmt.Sprintf("entry %.80q has mode %#o: no setuid, setgid or sticky files", e.Name, e.Mode)},
+		{"name-length", len(e.Name) > MaxNameLength, fmt.Sprintf("entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)},
+		{"depth", strings.Count(e.trimmed(), "/") >= MaxDepth, fmt.Sprintf("entry %.80q lies more than %d folders deep", e.Name, MaxDepth)},
+		{"name", e.path == "", fmt.Sprintf("entry %.80q has a name that is not clean and relative", e.Name)},
+		{"characters", strings.ContainsFunc(e.Name, odd), fmt.Sprintf("entry %.80q has a control character or a backslash in its name", e.Name)},
+		{"top", e.path != "" && !tops[e.top], fmt.Sprintf("entry %.80q is not in a folder teleport or teleport-ent", e.Name)},
+		{"one-top", tops[e.top] && a.top != "" && a.top != e.top, fmt.Sprintf("it has two top folders, %s and %s", a.top, e.top)},
+		{"top-file", e.kind == file && tops[e.path], fmt.Sprintf("its top folder %q is a file", e.Name)},
+		{"below-file", a.belowFile(e), fmt.Sprintf("entry %.80q lies below a file", e.Name)},
+		{"twice", before > implied || before == implied && e.kind != folder, fmt.Sprintf("entry %.80q comes twice", e.Name)},
+		{"size", e.kind != folder && e.Size > a.limits.File, fmt.Sprintf("entry %.80q is of %d bytes, more than %d", e.Name, e.Size, a.limits.File)},
 		// It is held in memory, and in the journal of the transaction that
 		// replaces it.
-		return when(e.kind != folder && (e.rel == unitInside || e.rel == fipsInside) && e.Size > MaxUnit, "it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))
-	}},
-}
-
-func when(broken bool, format string, args ...any) string {
-	if !broken {
-		return ""
+		{"unit-size", e.kind != folder && (e.rel == unitInside || e.rel == fipsInside) && e.Size > MaxUnit, fmt.Sprintf("it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))},
 	}
-	return fmt.Sprintf(format, args...)
 }
 
 // tops are the names that the top folder may have.
