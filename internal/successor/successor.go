@@ -68,13 +68,13 @@ func Run(ctx context.Context, c Command) (Ending, error) {
 	}
 	defer r.Close()
 	defer w.Close()
-	id, err := identify(w)
+	info, err := w.Stat()
 	if err != nil {
 		return Ending{}, err
 	}
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), variable+"="+id)
+	cmd.Env = append(os.Environ(), variable+"="+identity(info.Sys().(*syscall.Stat_t)))
 	cmd.ExtraFiles = []*os.File{w}
 	if err := cmd.Start(); err != nil {
 		return Ending{}, err
@@ -189,8 +189,8 @@ func current() *Successor {
 		return nil
 	}
 	s := &Successor{}
-	var st unix.Stat_t
-	if unix.Fstat(pipeFD, &st) == nil && identity(st) == id {
+	var st syscall.Stat_t
+	if syscall.Fstat(pipeFD, &st) == nil && identity(&st) == id {
 		unix.CloseOnExec(pipeFD)
 		s.pipe = os.NewFile(pipeFD, "predecessor")
 	}
@@ -210,16 +210,4 @@ func (s *Successor) say(b byte) {
 	}
 }
 
-func identify(f *os.File) (string, error) {
-	var st unix.Stat_t
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return "", err
-	}
-	if cerr := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); cerr != nil {
-		err = cerr
-	}
-	return identity(st), err
-}
-
-func identity(st unix.Stat_t) string { return fmt.Sprintf("%d:%d", st.Dev, st.Ino) }
+func identity(st *syscall.Stat_t) string { return fmt.Sprintf("%d:%d", st.Dev, st.Ino) }
