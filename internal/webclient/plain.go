@@ -20,6 +20,9 @@ import (
 // The client's own errors have been through it; what reading a body returns has
 // not.
 func PlainError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if text := plainText(err); text != "" {
 		return &reworded{text: text, err: err}
 	}
@@ -42,11 +45,7 @@ func plainText(err error) string {
 		return "the server ended the TLS handshake: " + strings.TrimPrefix(e.Error(), "tls: ")
 	}
 	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch {
+	switch text := err.Error(); {
 	// These have no types of their own, and the first one passes for the next case.
 	case strings.HasSuffix(text, "timeout awaiting response headers"):
 		return fmt.Sprintf("the server took the request and did not answer within %s", headerTimeout)

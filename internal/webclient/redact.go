@@ -87,20 +87,15 @@ func redactURLErrors(text string, err error) string {
 // redactText is for what is no URL. A password may hold any character, so
 // nothing before the last "@" can be told from one.
 func redactText(s string) string {
-	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok {
-		scheme, rest = "", s
+	begin, rest := "", s
+	if scheme, after, ok := strings.Cut(s, "://"); ok {
+		begin, rest = scheme+"://", after
 	}
-	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		rest = rest[i+1:]
-	}
+	rest = rest[strings.LastIndexByte(rest, '@')+1:]
 	if i := strings.IndexAny(rest, "?#"); i >= 0 {
 		rest = rest[:i]
 	}
-	if ok {
-		return scheme + "://" + rest
-	}
-	return rest
+	return begin + rest
 }
 
 func redactQuery(query string) string {

@@ -57,7 +57,7 @@ func New(opts Options) (*http.Client, error) {
 		}
 	}
 	return &http.Client{
-		Transport:     &guard{transport: newWidening(extra), userAgent: opts.UserAgent},
+		Transport:     &guard{newWidening(extra), opts.UserAgent},
 		CheckRedirect: checkRedirect,
 	}, nil
 }
@@ -114,7 +114,7 @@ func loopback(host string) bool {
 
 // guard sees each request of a client, those of redirects included.
 type guard struct {
-	transport *widening
+	*widening
 	userAgent string
 }
 
@@ -129,11 +129,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context()) // a RoundTripper must not change its caller's
 		req.Header.Set("User-Agent", g.userAgent)
 	}
-	resp, err := g.transport.RoundTrip(req)
+	resp, err := g.widening.RoundTrip(req)
 	return resp, PlainError(err)
 }
-
-func (g *guard) CloseIdleConnections() { g.transport.CloseIdleConnections() }
 
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	// net/http would tell the next server the address of this one, with the
