@@ -28,12 +28,7 @@ type Free struct {
 // will be on the file system of the nearest folder above that is.
 func At(path string) (Free, error) {
 	var st unix.Statfs_t
-	err := unix.Statfs(path, &st)
-	for at := path; err == unix.ENOENT && at != filepath.Dir(at); {
-		at = filepath.Dir(at)
-		err = unix.Statfs(at, &st)
-	}
-	if err != nil {
+	if err := nearest(path, func(at string) error { return unix.Statfs(at, &st) }); err != nil {
 		return Free{}, fmt.Errorf("find out the free space of %s: %w", path, err)
 	}
 	return Free{Bytes: int64(st.Bavail) * st.Bsize, RootBytes: int64(st.Bfree) * st.Bsize, Files: int64(st.Ffree), CountsFiles: st.Files > 0}, nil
@@ -101,12 +96,18 @@ func SameFileSystem(a, b string) bool {
 
 func device(path string) (uint64, error) {
 	var st unix.Stat_t
-	err := unix.Stat(path, &st)
+	err := nearest(path, func(at string) error { return unix.Stat(at, &st) })
+	return uint64(st.Dev), err
+}
+
+// nearest looks at a path, or at the nearest folder above it that is there.
+func nearest(path string, look func(at string) error) error {
+	err := look(path)
 	for err == unix.ENOENT && path != filepath.Dir(path) {
 		path = filepath.Dir(path)
-		err = unix.Stat(path, &st)
+		err = look(path)
 	}
-	return uint64(st.Dev), err
+	return err
 }
 
 // Format writes a number of bytes for a person, as in 4.0 MiB.
