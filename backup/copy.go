@@ -125,7 +125,7 @@ func copyFile(ctx context.Context, from string, dst *os.File, progress func(done
 	return copyOpened(ctx, src, info, dst, progress)
 }
 
-func copyOpened(ctx context.Context, src *os.File, info fs.FileInfo, dst *os.File, progress func(done, total int64)) error {
+func copyOpened(ctx context.Context, src io.Reader, info fs.FileInfo, dst io.Writer, progress func(done, total int64)) error {
 	for done := int64(0); ; {
 		n, err := io.CopyN(dst, src, copyChunk)
 		done += n
@@ -251,21 +251,8 @@ func sum(ctx context.Context, f *os.File) (string, error) {
 		return "", err
 	}
 	hash := crc32.New(castagnoli)
-	content := io.NewSectionReader(f, 0, info.Size())
-	buf := make([]byte, 256<<10)
-	for {
-		n, err := content.Read(buf)
-		hash.Write(buf[:n])
-		if err == io.EOF {
-			return hex.EncodeToString(hash.Sum(nil)), nil
-		}
-		if err != nil {
-			return "", err
-		}
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-	}
+	err = copyOpened(ctx, io.NewSectionReader(f, 0, info.Size()), info, hash, nil)
+	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
 func queryInt(c *sqlite3.Conn, query string) (int64, error) {
