@@ -63,7 +63,7 @@ func (v folderVFS) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.Fil
 	}
 	if err = settleFile(f, path, name.Database(), fresh); err != nil {
 		f.Close()
-		return nil, flags, err
+		return nil, flags, vfs.SystemError(err, sqlite3.CANTOPEN)
 	}
 	return f, flags, nil
 }
@@ -84,31 +84,28 @@ func settleFile(f vfs.File, path, database string, fresh bool) error {
 		Chmod(fs.FileMode) error
 	})
 	if !ok {
-		return vfs.SystemError(fmt.Errorf("the driver of SQLite has no file for %s", path), sqlite3.CANTOPEN)
+		return fmt.Errorf("the driver of SQLite has no file for %s", path)
 	}
 	opened, err := file.Stat()
 	if err != nil {
-		return vfs.SystemError(err, sqlite3.CANTOPEN)
+		return err
 	}
 	// One look at the name tells both that it leads to this file and that the file has
 	// no other name: two looks could be deceived by a name that comes and goes.
 	named, err := lstatOwn(path)
 	if err != nil || !os.SameFile(opened, named) {
-		return vfs.SystemError(fmt.Errorf("%s was replaced: %v", path, err), sqlite3.CANTOPEN)
+		return fmt.Errorf("%s was replaced: %v", path, err)
 	}
 	if !fresh {
 		return nil
 	}
 	like, err := lstatOwn(database)
 	if err != nil {
-		return vfs.SystemError(err, sqlite3.CANTOPEN)
+		return err
 	}
 	owner := like.Sys().(*syscall.Stat_t)
 	if err := file.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
-		return vfs.SystemError(err, sqlite3.CANTOPEN)
+		return err
 	}
-	if err := file.Chmod(like.Mode().Perm()); err != nil {
-		return vfs.SystemError(err, sqlite3.CANTOPEN)
-	}
-	return nil
+	return file.Chmod(like.Mode().Perm())
 }
