@@ -18,31 +18,26 @@ var errUnsettled = errors.New("the journal of an interrupted write lies beside i
 // at the cost of reading its schema: nil, ErrNoDatabase, or a *CorruptError.
 // It changes nothing. Damage further inside shows only when the backup is
 // taken.
-func (d *Database) Probe(ctx context.Context) (err error) {
-	defer d.explained(&err)
-	defer contain(&err)
-	src, err := d.source()
-	if err != nil {
-		return err
-	}
-	_, err = query(ctx, src, readSchema)
-	if errors.Is(err, errUnsettled) {
-		return nil
-	}
-	return explain(ctx, err, src.path, src.path)
+func (d *Database) Probe(ctx context.Context) error {
+	return d.inspect(ctx, func(c *sqlite3.Conn) (problems string, err error) {
+		_, err = readSchema(c)
+		return "", err
+	})
 }
 
 // Inspect is Probe at the cost of reading the whole database: it runs SQLite's
 // quick_check. It changes nothing; with a rollback journal, the agent's writes
 // wait meanwhile. What has to be recovered first is not looked into.
-func (d *Database) Inspect(ctx context.Context) (err error) {
+func (d *Database) Inspect(ctx context.Context) error { return d.inspect(ctx, quickCheckOn) }
+
+func (d *Database) inspect(ctx context.Context, check func(*sqlite3.Conn) (problems string, err error)) (err error) {
 	defer d.explained(&err)
 	defer contain(&err)
 	src, err := d.source()
 	if err != nil {
 		return err
 	}
-	problems, err := query(ctx, src, quickCheckOn)
+	problems, err := query(ctx, src, check)
 	if errors.Is(err, errUnsettled) {
 		return nil
 	}
