@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"syscall"
 
 	"teleport-update/internal/folder"
 	"teleport-update/internal/space"
@@ -86,16 +85,11 @@ func (d *Database) at() string { return d.folder.At(d.name) }
 
 // source looks the database up; ErrNoDatabase when there is none.
 func (d *Database) source() (source, error) {
-	s := source{path: d.at()}
-	info, err := lstatOwn(s.path)
+	info, err := lstatOwn(d.at())
 	if isNotExist(err) {
-		return source{}, ErrNoDatabase
+		err = ErrNoDatabase
 	}
-	if err != nil {
-		return source{}, err
-	}
-	s.owner = info.Sys().(*syscall.Stat_t)
-	return s, nil
+	return source{path: d.at(), info: info}, err
 }
 
 // There returns nil where the database is a file of its own, ErrNoDatabase where there is

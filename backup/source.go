@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +24,7 @@ const magic = "SQLite format 3\x00"
 // that is never followed.
 type source struct {
 	path   string
-	owner  *syscall.Stat_t
+	info   fs.FileInfo
 	copied bool // it is that of a backup
 }
 
@@ -41,12 +40,11 @@ func realDir(path string) (string, error) {
 
 // condition is how the files of a database lie there at one moment.
 type condition struct {
-	size     int64 // of the database file, bytes
-	pageSize int64 // bytes; 0 for an empty file
-	walSize  int64
-	wal      bool // SQLite would open it in WAL mode
-	index    bool // both the WAL and its index are there
-	journal  bool // a rollback journal that is not finished
+	size    int64 // of the database file, bytes
+	walSize int64
+	wal     bool // SQLite would open it in WAL mode
+	index   bool // both the WAL and its index are there
+	journal bool // a rollback journal that is not finished
 }
 
 // look reads the condition. It returns a *CorruptError for what cannot be a
@@ -67,26 +65,19 @@ func (s source) look() (condition, error) {
 	defer f.Close()
 	c.size = info.Size()
 
-	var present [len(sidecars)]bool
-	for i, suffix := range sidecars {
-		info, err := lstatOwn(s.path + suffix)
-		if isNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return c, err
-		}
-		present[i] = true
-		switch suffix {
-		case "-wal":
-			c.walSize = info.Size()
-		case "-journal":
-			if c.journal, err = unfinished(s.path + suffix); err != nil {
-				return c, err
-			}
-		}
+	if c.journal, err = unfinished(s.path + "-journal"); err != nil {
+		return c, err
 	}
-	c.wal, c.index = present[1], present[1] && present[2]
+	wal, err := lstatOwn(s.path + "-wal")
+	if err == nil {
+		c.wal, c.walSize = true, wal.Size()
+	} else if !isNotExist(err) {
+		return c, err
+	}
+	if _, err = lstatOwn(s.path + "-shm"); err != nil && !isNotExist(err) {
+		return c, err
+	}
+	c.index = c.wal && err == nil
 
 	if c.size == 0 {
 		if c.walSize > 0 {
@@ -101,10 +92,6 @@ func (s source) look() (condition, error) {
 	}
 	if string(header[:len(magic)]) != magic {
 		return c, &CorruptError{Path: s.path, Detail: "it has no header of an SQLite database"}
-	}
-	c.pageSize = int64(binary.BigEndian.Uint16(header[16:]))
-	if c.pageSize == 1 {
-		c.pageSize = 1 << 16
 	}
 	c.wal = c.wal || header[19] == 2
 	return c, nil

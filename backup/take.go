@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +86,8 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (sum Sum, err error)
 		return sum, explain(ctx, err, src.path, dir)
 	}
 	rec.Meta = r.Meta
-	if err := temp.Chown(int(src.owner.Uid), int(src.owner.Gid)); err != nil {
+	owner := src.info.Sys().(*syscall.Stat_t)
+	if err := temp.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
 		return sum, err
 	}
 	// Last, when most of it is on the disk already: a long sync would make the
@@ -164,11 +166,7 @@ func (d *Database) Size() (_ int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	info, err := os.Lstat(src.path)
-	if err != nil {
-		return 0, err
-	}
-	size := info.Size()
+	size := src.info.Size()
 	if info, err := os.Lstat(src.path + "-wal"); err == nil {
 		size += info.Size()
 	}
