@@ -3,8 +3,10 @@ package versions
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +15,12 @@ import (
 // LinksInto returns the links of a folder that lead into the store, whether
 // what they lead to exists or not. A folder that is not there has none.
 func (s *Store) LinksInto(dir string) ([]string, error) {
+	links, err := s.linksInto(dir)
+	return slices.Sorted(maps.Keys(links)), err
+}
+
+// linksInto is LinksInto with the entry of the store that each link leads into.
+func (s *Store) linksInto(dir string) (map[string]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -20,42 +28,36 @@ func (s *Store) LinksInto(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var links []string
+	links := make(map[string]string)
 	for _, e := range entries {
 		if e.Type()&fs.ModeSymlink == 0 {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		name, err := s.versionOfLink(path)
+		target, err := os.Readlink(path)
+		if err != nil {
+			return nil, err
+		}
+		name, err := s.versionOfTarget(path, target)
 		if err != nil {
 			return nil, err
 		}
 		if name != "" {
-			links = append(links, path)
+			links[path] = name
 		}
 	}
 	return links, nil
 }
 
-// versionOfLink returns the entry of the store that a link leads into, by
-// what it says and by where it ends; empty for a link that leads elsewhere.
-func (s *Store) versionOfLink(path string) (string, error) {
-	target, err := os.Readlink(path)
-	if err != nil {
-		return "", err
-	}
-	return s.versionOfTarget(path, target)
-}
-
-// versionOfTarget is versionOfLink for a link that need not be at path any more.
+// versionOfTarget returns the entry of the store that a link leads into, by
+// what it says and by where it ends; empty for a link that leads elsewhere. The link
+// need not be at path any more.
 func (s *Store) versionOfTarget(path, target string) (string, error) {
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(filepath.Dir(path), target)
 	}
-	for _, dir := range s.places() {
-		if name := entryOf(target, dir); name != "" {
-			return name, nil
-		}
+	if name := entryOf(target, s.places()...); name != "" {
+		return name, nil
 	}
 	// The folder may have two names, of which the link uses the other.
 	end, err := filepath.EvalSymlinks(target)
@@ -66,12 +68,7 @@ func (s *Store) versionOfTarget(path, target string) (string, error) {
 		return "", nil // dangling, or a circle: not into anything that exists
 	}
 	dirs, err := s.realPlaces()
-	for _, dir := range dirs {
-		if name := entryOf(end, dir); name != "" {
-			return name, nil
-		}
-	}
-	return "", err
+	return entryOf(end, dirs...), err
 }
 
 // realPlaces are the places without links on the way, as the kernel names what runs
@@ -90,15 +87,16 @@ func (s *Store) realPlaces() (dirs []string, err error) {
 	return dirs, nil
 }
 
-// entryOf returns the first name of path below dir, empty for a path that is
-// not below it.
-func entryOf(path, dir string) string {
-	rel, err := filepath.Rel(dir, filepath.Clean(path))
-	if err != nil || rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
-		return ""
+// entryOf returns the first name of path below the first of the folders that it is
+// below, empty for a path that is below none.
+func entryOf(path string, dirs ...string) string {
+	for _, dir := range dirs {
+		if rel, err := filepath.Rel(dir, path); err == nil && rel != "." && filepath.IsLocal(rel) {
+			name, _, _ := strings.Cut(rel, "/")
+			return name
+		}
 	}
-	name, _, _ := strings.Cut(rel, "/")
-	return name
+	return ""
 }
 
 // Holds reports whether a link at path, which need not be there any more, leads

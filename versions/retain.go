@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -141,17 +142,11 @@ func (s *Store) InUse(linkDirs []string) ([]string, error) {
 func (s *Store) linked(dirs []string) ([]string, error) {
 	var names []string
 	for _, dir := range dirs {
-		links, err := s.LinksInto(dir)
+		links, err := s.linksInto(dir)
 		if err != nil {
 			return nil, err
 		}
-		for _, link := range links {
-			name, err := s.versionOfLink(link)
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, name)
-		}
+		names = slices.AppendSeq(names, maps.Values(links))
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil

@@ -1,8 +1,8 @@
 package versions
 
 import (
+	"cmp"
 	"path/filepath"
-	"strings"
 )
 
 // ReleaseOf says of which release a file is, by where it lies in the store, as the
@@ -14,9 +14,7 @@ func (s *Store) ReleaseOf(file string) (Release, bool) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = real
 		}
-		if inside, ok := strings.CutPrefix(file, dir+"/"); ok {
-			name, _, _ = strings.Cut(inside, "/")
-		}
+		name = cmp.Or(entryOf(file, dir), name)
 	}
 	v, edition, ok := parseFolder(name)
 	if !ok {
