@@ -99,12 +99,12 @@ func (s *Store) place(r, beside Release) (string, error) {
 		case taken && e == r.Edition:
 			return path, nil
 		case taken && e == "" && name == beside.Version && beside.Edition != r.Edition:
-		case free == "" && (!taken || e == "") && s.mayHold(name):
+		case !s.mayHold(name):
+		case taken && e == "" && name == qualified:
+			return path, nil // by its name it is this release's
+		case free == "" && (!taken || e == ""):
 			free = path
 		}
-	}
-	if e, taken, err := editionAt(filepath.Join(s.Dir, qualified)); err == nil && taken && e == "" && s.mayHold(qualified) {
-		return filepath.Join(s.Dir, qualified), nil // by its name it is this release's
 	}
 	if free == "" {
 		return "", fmt.Errorf("%s and %s are taken by something else: move them away", filepath.Join(s.Dir, plain), qualified)
