@@ -27,12 +27,10 @@ type source interface {
 // sources are told by the scheme of a URL. Another one is a file of its own and its
 // line here.
 var sources = map[string]source{
-	"https": web{},
-	"http":  web{},
-	"file":  folder{},
+	"file": folder{},
 }
 
-// sourceOf leaves a scheme that nobody knows to web, which refuses it.
+// sourceOf leaves all other schemes to web, which refuses those that nobody knows.
 func sourceOf(u *url.URL) source {
 	if s, ok := sources[u.Scheme]; ok {
 		return s
