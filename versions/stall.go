@@ -16,7 +16,6 @@ var errStalled = errors.New("the server sends too little")
 type watch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
-	every  time.Duration
 
 	mu     sync.Mutex
 	gauge  stallGauge
@@ -29,11 +28,11 @@ type watch struct {
 // newWatch starts to watch; cancel is called with errStalled when the window
 // passes with fewer bytes than floor.
 func newWatch(window time.Duration, floor int64, cancel context.CancelCauseFunc) *watch {
-	w := &watch{cancel: cancel, every: window / gaugeMarks, gauge: stallGauge{window: window, floor: floor}}
+	w := &watch{cancel: cancel, gauge: stallGauge{window: window, floor: floor}}
 	w.mu.Lock() // the first tick may come before the timer is noted
 	defer w.mu.Unlock()
 	w.since = time.Now()
-	w.timer = time.AfterFunc(w.every, w.tick)
+	w.timer = time.AfterFunc(window/gaugeMarks, w.tick)
 	return w
 }
 
@@ -51,7 +50,7 @@ func (w *watch) tick() {
 		w.cancel(errStalled)
 		return
 	}
-	w.timer.Reset(w.every)
+	w.timer.Reset(w.gauge.window / gaugeMarks)
 }
 
 // wait counts the time until the returned function is called, with the bytes
@@ -71,11 +70,13 @@ func (w *watch) wait() func(n int) {
 	}
 }
 
+// end ends the request, too.
 func (w *watch) end() {
 	w.mu.Lock()
 	w.ended = true
 	w.mu.Unlock()
 	w.timer.Stop()
+	w.cancel(nil)
 }
 
 // gaugeMarks is how many steps the sliding window has.
@@ -113,7 +114,6 @@ type watchedBody struct {
 	ctx   context.Context
 	body  io.ReadCloser
 	watch *watch
-	stop  context.CancelCauseFunc
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
@@ -128,6 +128,5 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 
 func (b *watchedBody) Close() error {
 	b.watch.end()
-	b.stop(nil)
 	return b.body.Close()
 }

@@ -27,7 +27,7 @@ func (web) check(u *url.URL) error {
 }
 
 func (web) size(ctx context.Context, f *Fetcher, m mirror) (int64, error) {
-	resp, err := f.ask(ctx, http.MethodHead, m, nil)
+	resp, err := f.ask(ctx, http.MethodHead, m, http.Header{})
 	if err != nil {
 		return -1, err
 	}
@@ -48,11 +48,10 @@ func (web) open(ctx context.Context, f *Fetcher, m mirror, offset int64, v valid
 			err = fmt.Errorf("%s: %w", m.name, context.Cause(ctx))
 		}
 		w.end()
-		cancel(nil)
 		return nil, err
 	}
 	w.wait()(0)
-	p.body = &watchedBody{ctx: ctx, body: p.body, watch: w, stop: cancel}
+	p.body = &watchedBody{ctx: ctx, body: p.body, watch: w}
 	return p, nil
 }
 
@@ -81,9 +80,7 @@ func (f *Fetcher) ask(ctx context.Context, method string, m mirror, header http.
 	if err != nil {
 		return nil, webclient.RedactError(err)
 	}
-	if header != nil {
-		req.Header = header
-	}
+	req.Header = header
 	req.Header.Set("Accept-Encoding", "identity")
 	resp, err := f.HTTP.Do(req)
 	if err != nil {
