@@ -129,30 +129,21 @@ func (s *Store) HasBesides(versions ...string) bool {
 }
 
 func (s *Store) entry(d fs.DirEntry) (Entry, error) {
-	e := Entry{Name: d.Name(), Kind: Foreign}
-	if !d.IsDir() {
-		return e, nil
-	}
-	v, edition, ok := parseFolder(e.Name)
+	name := d.Name()
+	v, edition, ok := parseFolder(name)
 	switch {
-	case e.Name == partialName || e.Name == originalName || e.Name == rollbackName:
-		e.Kind = Reserved
-		return e, nil
-	case durable.IsTemp(e.Name):
-		e.Kind = Leftover
-		return e, nil
+	case !d.IsDir():
+		return Entry{Name: name, Kind: Foreign}, nil
+	case name == partialName || name == originalName || name == rollbackName:
+		return Entry{Name: name, Kind: Reserved}, nil
+	case durable.IsTemp(name):
+		return Entry{Name: name, Kind: Leftover}, nil
 	case !ok:
-		return e, nil
+		return Entry{Name: name, Kind: Foreign}, nil
 	}
-	tree, err := s.readTree(e.Name)
+	tree, err := s.readTree(name)
 	if incomplete, ok := errors.AsType[*incompleteError](err); ok {
-		e.Kind, e.Why = Incomplete, incomplete.reason
-		e.Release = Release{Version: v, Edition: edition}
-		return e, nil
+		return Entry{Name: name, Kind: Incomplete, Release: Release{Version: v, Edition: edition}, Why: incomplete.reason}, nil
 	}
-	if err != nil {
-		return e, err
-	}
-	e.Kind, e.Release, e.Tree = Complete, tree.Release, tree
-	return e, nil
+	return Entry{Name: name, Kind: Complete, Release: tree.Release, Tree: tree}, err
 }
