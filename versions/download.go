@@ -228,11 +228,7 @@ func (d *download) retry(err error) error {
 		d.f.Log.Warn("the download was interrupted; continuing", "url", d.mirrors[0].name, "received", d.offset, "attempt", d.tries, "error", err)
 		return d.f.pause(d.ctx, d.tries)
 	}
-	return d.nextMirror(err)
-}
-
-// nextMirror leaves the current mirror for good.
-func (d *download) nextMirror(err error) error {
+	// It is left for good.
 	d.failed.add(d.mirrors[0], err)
 	d.mirrors = d.mirrors[1:]
 	return d.turnTo(err)
