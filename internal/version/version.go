@@ -26,9 +26,8 @@ func Parse(s string) (string, error) {
 	if len(v) > MaxLength {
 		return "", fmt.Errorf("version %.20q… is longer than %d characters", v, MaxLength)
 	}
-	core, _, _ := strings.Cut(v, "+")
-	core, _, _ = strings.Cut(core, "-")
-	if !semver.IsValid("v"+v) || strings.Count(core, ".") != 2 {
+	// What may be missing is filled in by Canonical, which leaves the build out.
+	if semver.Canonical("v"+v)+semver.Build("v"+v) != "v"+v {
 		return "", fmt.Errorf("version %q is not a semantic version (want MAJOR.MINOR.PATCH)", s)
 	}
 	return v, nil
