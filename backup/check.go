@@ -154,7 +154,7 @@ func (r record) checkFile(ctx context.Context, dir string) (string, error) {
 // file returns the path of the database as SQLite takes it, after making sure
 // that it is there and stands alone.
 func (r record) file(dir string) (string, error) {
-	real, err := realDir(filepath.Join(dir, FileName))
+	real, err := realDir(dir)
 	if err != nil {
 		return "", err
 	}

@@ -145,7 +145,7 @@ func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, e
 // query asks the agent's database, running or not, within one read transaction.
 func query[T any](ctx context.Context, s source, ask func(*sqlite3.Conn) (T, error)) (found T, err error) {
 	err = s.read(ctx,
-		func(condition) error {
+		func() error {
 			c, err := connectLive(ctx, s.path)
 			if err != nil {
 				return err

@@ -28,10 +28,9 @@ type source struct {
 	copied bool // it is that of a backup
 }
 
-// realDir returns the folder of path, which is root's, absolute and with links
-// resolved.
-func realDir(path string) (string, error) {
-	dir, err := filepath.Abs(filepath.Dir(path))
+// realDir returns a folder, which is root's, absolute and with links resolved.
+func realDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +115,7 @@ var errAgain = errors.New("the owner of the database changed while it was opened
 // online, which uses a read-only connection and its locks, or atRest, which
 // runs while an exclusive lock keeps everybody else out. Neither finds itself
 // making a file in the agent's folder.
-func (s source) read(ctx context.Context, online, atRest func(condition) error) error {
+func (s source) read(ctx context.Context, online func() error, atRest func(condition) error) error {
 	limit := time.Now().Add(busyTimeout)
 	for {
 		err := s.readNow(online, atRest)
@@ -134,7 +133,7 @@ func (s source) read(ctx context.Context, online, atRest func(condition) error) 
 	}
 }
 
-func (s source) readNow(online, atRest func(condition) error) error {
+func (s source) readNow(online func() error, atRest func(condition) error) error {
 	c, err := s.look()
 	if err != nil {
 		return err
@@ -160,7 +159,7 @@ func (s source) readNow(online, atRest func(condition) error) error {
 		}
 	}
 	if !c.wal {
-		return online(c)
+		return online()
 	}
 	// The last one to leave takes the WAL and its index along, and a read-only
 	// connection would make new ones and leave them. The lock keeps that last
@@ -179,7 +178,7 @@ func (s source) readNow(online, atRest func(condition) error) error {
 	if c.wal && !c.index {
 		return errAgain
 	}
-	return online(c)
+	return online()
 }
 
 // unfinished reports whether a rollback journal is in force. One that is

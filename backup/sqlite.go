@@ -39,13 +39,6 @@ func connect(ctx context.Context, path string, flags sqlite3.OpenFlag, query str
 	return c, nil
 }
 
-// connectSettled opens a database that nobody writes and that needs no
-// recovery. Immutable means that no lock is taken and no file is made beside
-// it, whatever its journal mode is.
-func connectSettled(ctx context.Context, path string) (*sqlite3.Conn, error) {
-	return connect(ctx, path, sqlite3.OPEN_READONLY, "immutable=1")
-}
-
 // connectLive opens a database that the agent may be writing, for reading only.
 func connectLive(ctx context.Context, path string) (*sqlite3.Conn, error) {
 	c, err := connect(ctx, path, sqlite3.OPEN_READONLY, "")
@@ -69,9 +62,11 @@ func fileURI(path, query string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
 
-// settled asks a database that nobody writes.
+// settled asks a database that nobody writes and that needs no recovery. Immutable
+// means that no lock is taken and no file is made beside it, whatever its journal
+// mode is.
 func settled[T any](ctx context.Context, path string, ask func(*sqlite3.Conn) (T, error)) (found T, err error) {
-	c, err := connectSettled(ctx, path)
+	c, err := connect(ctx, path, sqlite3.OPEN_READONLY, "immutable=1")
 	if err != nil {
 		return found, err
 	}

@@ -105,7 +105,7 @@ func (d *Database) Take(ctx context.Context, r TakeRequest) (sum Sum, err error)
 func fill(ctx context.Context, src source, temp *os.File, progress func(done, total int64)) (record, error) {
 	recovery := false
 	err := src.read(ctx,
-		func(condition) error {
+		func() error {
 			return copyOnline(ctx, src.path, temp, progress)
 		},
 		func(c condition) error {
@@ -190,7 +190,7 @@ func prepareDir(dir string) (path string, made bool, err error) {
 	if err := checkDir(dir); err != nil {
 		return "", false, err
 	}
-	if path, err = realDir(filepath.Join(dir, FileName)); err != nil {
+	if path, err = realDir(dir); err != nil {
 		return "", false, fmt.Errorf("find the backup folder: %w", err)
 	}
 	return path, made, durable.CleanTemp(path)
