@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -63,11 +64,7 @@ func copyOnline(ctx context.Context, path string, dst *os.File, progress func(do
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := b.Close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = cmp.Or(err, b.Close()) }()
 	for {
 		done, err := b.Step(int(copyChunk / pageSize))
 		if err != nil || done {
@@ -110,10 +107,7 @@ func copySidecar(ctx context.Context, from, to string) error {
 	if err = copyFile(ctx, from, dst, nil); isNotExist(err) {
 		err = os.Remove(to)
 	}
-	if e := dst.Close(); err == nil {
-		err = e
-	}
-	return err
+	return cmp.Or(err, dst.Close())
 }
 
 func copyFile(ctx context.Context, from string, dst *os.File, progress func(done, total int64)) error {
@@ -189,10 +183,8 @@ func recoverCopy(ctx context.Context, path string) (err error) {
 		return err
 	}
 	err = c.Exec("SELECT count(*) FROM sqlite_schema")
-	if e := c.Close(); err == nil { // checkpoints, as the last one to leave
-		err = e
-	}
-	if err != nil {
+	// To close it checkpoints, as the last one to leave.
+	if err = cmp.Or(err, c.Close()); err != nil {
 		return err
 	}
 	return dropFinished(path)

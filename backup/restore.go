@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,10 +203,7 @@ func (t place) overwrite(copied string) error {
 		return err
 	}
 	err = c.Restore("main", fileURI(copied, "immutable=1"))
-	if e := c.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err = cmp.Or(err, c.Close()); err != nil {
 		return err
 	}
 	return dropFinished(t.path)

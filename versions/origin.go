@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -66,10 +67,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 			err = w.copy(ctx, f)
 		}
 	}
-	if local := w.finish(); err == nil {
-		err = local
-	}
-	if err != nil {
+	if err = cmp.Or(err, w.finish()); err != nil {
 		return Tree{}, err
 	}
 	r := Release{Edition: a.Edition}
