@@ -63,10 +63,7 @@ func OnlyName(second string) (taken time.Time, only bool) {
 
 // HasSecondName reports whether second has the database that is backed up in dir.
 func HasSecondName(dir, second string) bool {
-	one, err := os.Lstat(filepath.Join(dir, FileName))
-	if err != nil {
-		return false
-	}
-	other, err := os.Lstat(filepath.Join(second, FileName))
-	return err == nil && os.SameFile(one, other)
+	one, err1 := os.Lstat(filepath.Join(dir, FileName))
+	other, err2 := os.Lstat(filepath.Join(second, FileName))
+	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
