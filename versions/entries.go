@@ -145,5 +145,8 @@ func (s *Store) entry(d fs.DirEntry) (Entry, error) {
 	if incomplete, ok := errors.AsType[*incompleteError](err); ok {
 		return Entry{Name: name, Kind: Incomplete, Release: Release{Version: v, Edition: edition}, Why: incomplete.reason}, nil
 	}
-	return Entry{Name: name, Kind: Complete, Release: tree.Release, Tree: tree}, err
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{Name: name, Kind: Complete, Release: tree.Release, Tree: tree}, nil
 }
