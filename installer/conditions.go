@@ -84,20 +84,13 @@ var conditionTypes = []conditionType{
 }
 
 func gravity(t ConditionType) int {
-	for n, c := range conditionTypes {
-		if c.Type == t {
-			return n
-		}
-	}
-	return len(conditionTypes)
+	return slices.IndexFunc(conditionTypes, func(c conditionType) bool { return c.Type == t })
 }
 
 // sumUp puts the gravest condition first, and makes the state of it.
 func sumUp(all []Condition) (sorted []Condition, s State, explanation string) {
-	sorted = slices.SortedStableFunc(slices.Values(all), func(a, b Condition) int { return cmp.Compare(gravity(a.Type), gravity(b.Type)) })
-	if sorted == nil {
-		sorted = []Condition{} // JSON readers loop over it
-	}
+	sorted = append([]Condition{}, all...) // never nil: JSON readers loop over it
+	slices.SortStableFunc(sorted, func(a, b Condition) int { return cmp.Compare(gravity(a.Type), gravity(b.Type)) })
 	if len(sorted) > 0 {
 		if s = conditionTypes[gravity(sorted[0].Type)].State; s != StateIdle || sorted[0].Type == TargetNone {
 			return sorted, s, sorted[0].Message
