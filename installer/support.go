@@ -17,7 +17,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"teleport-update/internal/regular"
@@ -71,18 +70,16 @@ type part struct {
 func (p part) within(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, partPatience)
 	defer cancel()
-	type made struct {
-		text []byte
-		err  error
-	}
-	done := make(chan made, 1)
+	var text []byte
+	var err error
+	done := make(chan struct{})
 	go func() {
-		text, err := p.make(ctx)
-		done <- made{text, err}
+		defer close(done)
+		text, err = p.make(ctx)
 	}()
 	select {
-	case m := <-done:
-		return m.text, m.err
+	case <-done:
+		return text, err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("no answer within %s", partPatience)
 	}
@@ -197,22 +194,18 @@ func (i *Installer) listFiles(ctx context.Context) ([]byte, error) {
 	return b.Bytes(), errors.Join(errs...)
 }
 
-// They are compiled where they are needed: each run of the timer would do it.
-var (
+const (
 	// environmentLine is a line of a unit with those that go on with it.
-	environmentLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^(\s*(?:Pass|Unset)?Environment\s*=)(?:.*\\\n)*.*$`)
-	})
+	environmentLine = `(?m)^(\s*(?:Pass|Unset)?Environment\s*=)(?:.*\\\n)*.*$`
 	// secretWord is a flag or a setting whose value nobody else should know.
-	secretWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)([\w.-]*(?:token|password|passwd|secret|credential|private[_-]?key|auth(?:orization)?)[\w.-]*["']?\s*[=:]\s*|--[\w-]*(?:token|password|secret)\s+)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?[^\s,;"']+)`)
-	})
+	secretWord = `(?i)([\w.-]*(?:token|password|passwd|secret|credential|private[_-]?key|auth(?:orization)?)[\w.-]*["']?\s*[=:]\s*|--[\w-]*(?:token|password|secret)\s+)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?[^\s,;"']+)`
 )
 
 // scrub takes out what may be a secret, whoever wrote it.
 func scrub(text []byte) []byte {
-	text = environmentLine().ReplaceAll(text, []byte("$1 (left out)"))
-	text = secretWord().ReplaceAll(text, []byte("${1}(left out)"))
+	// They are compiled where they are needed: each run of the timer would do it.
+	text = regexp.MustCompile(environmentLine).ReplaceAll(text, []byte("$1 (left out)"))
+	text = regexp.MustCompile(secretWord).ReplaceAll(text, []byte("${1}(left out)"))
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
 		b.WriteString(webclient.Redact(line))
