@@ -67,9 +67,14 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	}
 	problems = slices.Concat(problems, i.OwnUnits().Problems(), i.OwnUnits().Overruled())
 	if len(problems) == 0 {
-		// All files are as they should be; a drop-in may still have the last word.
-		if problems, err = i.startProblems(ctx, tree); err != nil {
+		// All files are as they should be; a drop-in may still keep systemd, where it runs,
+		// from starting the version.
+		sight, err := i.look(ctx)
+		if err != nil {
 			return nil, err
+		}
+		if err := i.CheckStarts(sight.Unit, tree); err != nil {
+			problems = []string{err.Error()}
 		}
 	}
 	for _, p := range problems {
@@ -149,17 +154,4 @@ func (i *Installer) roleOf(c state.Config, t versions.Tree) string {
 		return "whole, kept for its next attempt"
 	}
 	return "whole"
-}
-
-// startProblems says what keeps systemd, where it runs, from starting a version
-// whose links and unit are in their places.
-func (i *Installer) startProblems(ctx context.Context, tree versions.Tree) ([]string, error) {
-	sight, err := i.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := i.CheckStarts(sight.Unit, tree); err != nil {
-		return []string{err.Error()}, nil
-	}
-	return nil, nil
 }
