@@ -25,7 +25,9 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 	if err != nil {
 		return find.Answer{}, err
 	}
-	i.remember(spec, answer)
+	if err := i.lastAnswer(spec, answer).Save(i.Paths.LastAnswer()); err != nil {
+		i.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
+	}
 	if answer.GroupUnknown && !i.Scheduled { // else status says it
 		i.Log.Warn(unknownGroup(spec.Group))
 	}
@@ -88,13 +90,11 @@ func (i *Installer) announced(ctx context.Context, c state.Config, t version.Rel
 	return f.Checksum(ctx, t, req.Sources)
 }
 
-func (i *Installer) remember(spec state.Spec, a find.Answer) {
-	answer := state.LastAnswer{
+// lastAnswer is an answer of find as it is written down.
+func (i *Installer) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
+	return &state.LastAnswer{
 		Time: i.Timestamp(), Proxy: spec.Proxy, Group: spec.Group,
 		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown,
-	}
-	if err := answer.Save(i.Paths.LastAnswer()); err != nil {
-		i.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
 	}
 }
 

@@ -87,7 +87,7 @@ func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, r
 		return p, err
 	}
 	p.Database = describeDatabase(db, req)
-	if err := i.planAgent(ctx, db, req.Restart, &p); err != nil {
+	if p.Agent, err = i.planAgent(ctx, db, req.Restart); err != nil {
 		return p, err
 	}
 	return p, i.planRoom(ctx, c, spec, req, db, &p)
@@ -152,32 +152,29 @@ func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spe
 }
 
 // planAgent says what would happen to the agent.
-func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bool, p *Plan) error {
+func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bool) (string, error) {
 	sight, err := i.look(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if sight.State == state.AgentUnknown {
-		p.Agent = "not restarted: systemd is not running"
-		return nil
+		return "not restarted: systemd is not running", nil
 	}
 	if err := i.CheckOthers(false); err != nil {
-		return err
+		return "", err
 	}
 	if err := i.CheckUnit(sight.Unit); err != nil {
-		return err
+		return "", err
 	}
 	switch {
 	case !sight.State.Wanted():
-		p.Agent = "not running, and not started"
+		return "not running, and not started", nil
 	case db.Stop:
-		p.Agent = "stopped and started"
+		return "stopped and started", nil
 	case restart, sight.State == state.AgentFailing, !sight.CanReload:
-		p.Agent = "restarted"
-	default:
-		p.Agent = "reloaded"
+		return "restarted", nil
 	}
-	return nil
+	return "reloaded", nil
 }
 
 // Text writes the plan for a person, as far as it is known.
@@ -188,11 +185,7 @@ func (p Plan) Text(w io.Writer) {
 	if p.To == "" {
 		return
 	}
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%-10s %s\n", name+":", value)
-		}
-	}
+	line := lines(w, "%-10s %s\n")
 	line("From", cmp.Or(p.From, "none"))
 	line("To", p.To)
 	line("Database", p.Database)

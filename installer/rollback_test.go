@@ -21,7 +21,7 @@ func TestARollbackHoldsBackWhatWouldUndoIt(t *testing.T) {
 			i := testInstaller(t)
 			if tc.heard != "" {
 				writeFile(t, i.Paths.LastAnswer(), "")
-				i.remember(c.Spec, find.Answer{Version: tc.heard, Edition: version.OSS})
+				must(t, i.lastAnswer(c.Spec, find.Answer{Version: tc.heard, Edition: version.OSS}).Save(i.Paths.LastAnswer()))
 			}
 			if got := i.heldBy(c, to); got.Version != tc.want || got.Edition != version.OSS {
 				t.Errorf("holds back %s (%s); want %s", got.Version, got.Edition, tc.want)

@@ -72,9 +72,7 @@ func (i *Installer) viewOf(s transaction.Sight) agentView {
 	restarts := int(s.NRestarts)
 	v.ActiveState, v.SubState, v.Restarts = known(s.ActiveState), known(s.SubState), &restarts
 	v.EnabledAtBoot = enabledAtBoot(s.UnitFileState)
-	if !s.Since.IsZero() {
-		v.Since = new(s.Since.Truncate(time.Second))
-	}
+	v.Since = known(s.Since.Truncate(time.Second))
 	process := cmp.Or(s.Serving, s.Main)
 	if process.PID == 0 || s.State == state.AgentStopped {
 		return v

@@ -14,7 +14,6 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
-	"teleport-update/internal/version"
 )
 
 // Status of find is asked for no longer than this: status must answer.
@@ -137,6 +136,7 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 		UpdatesEnabled:   c.Spec.Enabled,
 		Pinned:           c.Spec.Pinned,
 		Unproven:         c.Status.Unproven,
+		PackageLeft:      known(describeLeft(c.Status.PackagesLeft)),
 	}
 	if u := c.Status.LastUpdate; u != nil {
 		r.UpdateTimeLast, r.LastResult = &u.Time, known(string(u.Result))
@@ -150,9 +150,6 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 	}
 	if x := c.Status.Refused; x != nil {
 		r.RefusedVersion, r.RefusedReason = &x.Version, &x.Reason
-	}
-	if len(c.Status.PackagesLeft) > 0 {
-		r.PackageLeft = known(describeLeft(c.Status.PackagesLeft))
 	}
 	r.LastSuccess = i.History().LastSuccess()
 	if r.LastSuccess == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Result == state.Succeeded {
@@ -178,10 +175,7 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 		r.JitterUntil = &w.Until
 	}
 	if f := ticks.Failing; f != nil {
-		r.Failing = &FailingReport{Count: f.Count, First: f.First, Last: f.Last, Error: f.Error}
-		if !f.NextAttempt.IsZero() {
-			r.Failing.NextAttempt = &f.NextAttempt
-		}
+		r.Failing = &FailingReport{Count: f.Count, First: f.First, Last: f.Last, NextAttempt: known(f.NextAttempt), Error: f.Error}
 	}
 	if r.OpenTransaction == nil {
 		r.oldVersionsLeft = i.oldVersionsLeft(c)
@@ -199,32 +193,24 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 		return // never enabled, and nothing to ask
 	}
 	r.Proxy, r.Group = known(spec.Proxy), known(spec.Group)
-	err := errors.New("the cluster was not asked")
-	var answer find.Answer
+	answer, err := find.Answer{}, errors.New("the cluster was not asked")
 	if !opts.Offline {
 		ctx, cancel := context.WithTimeout(ctx, statusPatience)
 		defer cancel()
-		answer, err = i.askQuietly(ctx, spec)
+		if answer, err = i.askQuietly(ctx, spec); err != nil {
+			r.DesiredError = known(err.Error())
+		}
 	}
-	if err == nil {
-		now, jitter := i.Timestamp(), int(answer.Jitter/time.Second)
-		r.wants(version.Release{Version: answer.Version, Edition: answer.Edition})
-		r.UpdateTimeJitter, r.DesiredCheckedAt, r.groupUnknown = &jitter, &now, answer.GroupUnknown
+	a := i.lastAnswer(spec, answer)
+	if err != nil {
+		a = i.recall(spec)
+	}
+	if a == nil {
 		return
 	}
-	if !opts.Offline {
-		r.DesiredError = known(err.Error())
-	}
-	if a := i.recall(spec); a != nil {
-		r.wants(a.Release)
-		r.UpdateTimeJitter, r.DesiredCheckedAt, r.groupUnknown = &a.Jitter, &a.Time, a.GroupUnknown
-	}
-}
-
-// wants says what find names; nothing where it names no version.
-func (r *Report) wants(w version.Release) {
-	if w.Version != "" {
-		r.VersionDesired, r.EditionDesired = known(w.Version), known(string(w.Edition))
+	r.UpdateTimeJitter, r.DesiredCheckedAt, r.groupUnknown = &a.Jitter, &a.Time, a.GroupUnknown
+	if a.Version != "" { // else find names no version
+		r.VersionDesired, r.EditionDesired = known(a.Version), known(string(a.Edition))
 	}
 }
 
@@ -245,18 +231,18 @@ func (i *Installer) reportTransaction(r *Report) (broken error) {
 	return nil
 }
 
-func known(s string) *string {
-	if s == "" {
+// known is nil for the zero value.
+func known[V comparable](v V) *V {
+	var zero V
+	if v == zero {
 		return nil
 	}
-	return &s
+	return &v
 }
 
 // Text writes the report for a person.
 func (r Report) Text(w io.Writer) {
-	line := func(name string, value any) {
-		fmt.Fprintf(w, "%-15s %v\n", name+":", value)
-	}
+	line := lines(w, "%-15s %v\n")
 	line("State", fmt.Sprintf("%s: %s", r.State, r.Explanation))
 	line("Agent", r.Agent.Text())
 	none := "none"
@@ -265,12 +251,8 @@ func (r Report) Text(w io.Writer) {
 	}
 	line("Installed", versionText(r.VersionInstalled, r.EditionInstalled, none))
 	line("Desired", versionText(r.VersionDesired, r.EditionDesired, "unknown"))
-	if r.DesiredCheckedAt != nil {
-		line("  asked at", r.DesiredCheckedAt.Format(time.RFC3339))
-	}
-	if r.DesiredError != nil {
-		line("  now", *r.DesiredError)
-	}
+	line("  asked at", timeText(r.DesiredCheckedAt))
+	line("  now", textOr(r.DesiredError, ""))
 	line("Previous", versionText(r.VersionPrevious, r.EditionPrevious, none))
 	line("Proxy", textOr(r.Proxy, "none"))
 	line("Group", textOr(r.Group, "none"))
@@ -286,18 +268,12 @@ func (r Report) Text(w io.Writer) {
 	if r.LastResult != nil {
 		line("Last update", fmt.Sprintf("%s, to %s, at %s", *r.LastResult, textOr(r.LastTarget, "?"), r.UpdateTimeLast.Format(time.RFC3339)))
 	}
-	if r.LastSuccess != nil {
-		line("  success", r.LastSuccess.Format(time.RFC3339))
-	}
-	if r.LastError != nil {
-		line("  error", *r.LastError)
-	}
+	line("  success", timeText(r.LastSuccess))
+	line("  error", textOr(r.LastError, ""))
 	if r.FailedVersion != nil {
 		line("Failed", fmt.Sprintf("%s, %d %s; next attempt at %s", *r.FailedVersion, *r.FailedAttempts, plural(*r.FailedAttempts, "time", "times"), r.NextAttempt.Format(time.RFC3339)))
 	}
-	if r.PackageLeft != nil {
-		line("Package left", *r.PackageLeft)
-	}
+	line("Package left", textOr(r.PackageLeft, ""))
 	if o := r.OpenTransaction; o != nil {
 		what := textOr(o.From, "nothing") + " to " + o.To
 		if o.To == "" {
@@ -305,6 +281,23 @@ func (r Report) Text(w io.Writer) {
 		}
 		line("Transaction", fmt.Sprintf("%s, phase %s, since %s", what, o.Phase, o.Since.Format(time.RFC3339)))
 	}
+}
+
+// lines writes a name and a value on each line, the values one below the other. A value
+// that is empty is left out.
+func lines(w io.Writer, format string) func(name, value string) {
+	return func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, format, name+":", value)
+		}
+	}
+}
+
+func timeText(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Format(time.RFC3339)
 }
 
 func versionText(v, e *string, none string) string {
