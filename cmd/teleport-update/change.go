@@ -23,32 +23,27 @@ import (
 )
 
 func (a *app) enableCommand() *cli.Command {
+	var opts installer.EnableOptions
 	return &cli.Command{
 		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "proxy", EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
-			&cli.StringFlag{Name: "group", EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
+			&cli.StringFlag{Name: "proxy", Destination: &opts.Proxy, EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
+			&cli.StringFlag{Name: "group", Destination: &opts.Group, EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
 			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
-			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
-			&cli.StringFlag{Name: "ready-url", EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
-			&cli.DurationFlag{Name: "health-window", EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, longer for an agent that systemd restarts slowly", Usage: "how long the agent must be healthy"},
-			&cli.DurationFlag{Name: "rollback-window", EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "how long after an update a version that crashes again and again is rolled back by itself, with the database from before the update"},
-			&cli.StringFlag{Name: "textfile-dir", EnvVars: env("TEXTFILE_DIR"), Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
-			&cli.StringFlag{Name: "token-file", EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
-			&cli.StringFlag{Name: "report-token-file", EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
+			&cli.StringFlag{Name: "ca-file", Destination: &opts.CAFile, EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
+			&cli.StringFlag{Name: "ready-url", Destination: &opts.ReadyURL, EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
+			&cli.DurationFlag{Name: "health-window", Destination: &opts.HealthWindow, EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, longer for an agent that systemd restarts slowly", Usage: "how long the agent must be healthy"},
+			&cli.DurationFlag{Name: "rollback-window", Destination: &opts.RollbackWindow, EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "how long after an update a version that crashes again and again is rolled back by itself, with the database from before the update"},
+			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"), Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
+			&cli.StringFlag{Name: "token-file", Destination: &opts.TokenFile, EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
+			&cli.StringFlag{Name: "report-token-file", Destination: &opts.ReportTokenFile, EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
 			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its updates to its cluster; =false lets it report again"},
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder", Usage: "where the programs of versions go; on a host that has none yet"},
-			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
-			&cli.BoolFlag{Name: "replace-updater", EnvVars: env("REPLACE_UPDATER"), Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
+			&cli.BoolFlag{Name: "allow-downgrade", Destination: &opts.AllowDowngrade, EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
+			&cli.BoolFlag{Name: "replace-updater", Destination: &opts.ReplaceUpdater, EnvVars: env("REPLACE_UPDATER"), Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
 		},
 		Action: func(c *cli.Context) error {
-			opts := installer.EnableOptions{
-				Proxy: c.String("proxy"), Group: c.String("group"), Templates: c.StringSlice("template"),
-				CAFile: c.String("ca-file"), ReadyURL: c.String("ready-url"), HealthWindow: c.Duration("health-window"), RollbackWindow: c.Duration("rollback-window"),
-				AllowDowngrade: c.Bool("allow-downgrade"), ReplaceUpdater: c.Bool("replace-updater"), TokenFile: c.String("token-file"),
-				ReportTokenFile: c.String("report-token-file"), TextfileDir: c.String("textfile-dir"),
-				ProgramsDir: asked(c),
-			}
+			opts.Templates, opts.ProgramsDir = c.StringSlice("template"), asked(c)
 			if c.IsSet("no-cluster-report") {
 				opts.NoClusterReport = new(c.Bool("no-cluster-report"))
 			}
@@ -119,10 +114,7 @@ func (a *app) updateCommand() *cli.Command {
 			if !c.Bool("dry-run") {
 				return a.installer(c).Update(c.Context, opts)
 			}
-			a.readOnly = true
-			plan, err := a.installer(c).UpdatePlan(c.Context, opts)
-			plan.Text(a.stdout)
-			return err
+			return a.printPlan(a.installer(c).UpdatePlan(c.Context, opts))
 		},
 	}
 }
@@ -159,12 +151,16 @@ func (a *app) rollbackCommand() *cli.Command {
 			if !c.Bool("dry-run") {
 				return a.installer(c).Rollback(c.Context, opts)
 			}
-			a.readOnly = true
-			plan, err := a.installer(c).RollbackPlan(c.Context, opts)
-			plan.Text(a.stdout)
-			return err
+			return a.printPlan(a.installer(c).RollbackPlan(c.Context, opts))
 		},
 	}
+}
+
+// printPlan ends a command that only says what it would do.
+func (a *app) printPlan(plan installer.Plan, err error) error {
+	a.readOnly = true
+	plan.Text(a.stdout)
+	return err
 }
 
 // versionArgument reads the one word that a command takes. Flags may follow it,
