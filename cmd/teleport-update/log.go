@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -37,15 +37,15 @@ func newLogger(stderr io.Writer, terminal *terminal, format string, debug bool) 
 	case "json":
 		h = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
 	case "", "text":
-		h = &lineHandler{out: &lineWriter{w: stderr, priorities: toJournal}, level: level}
+		h = &lineHandler{out: (&lineWriter{w: stderr, priorities: toJournal}).line, level: level}
 	default:
 		return nil, fmt.Errorf("--log-format %q is neither text nor json", format)
 	}
 	if terminal != nil {
-		h = &lineHandler{out: terminal, level: level}
+		h = &lineHandler{out: terminal.line, level: level}
 	}
 	if !toJournal && journal.Enabled() {
-		h = slog.NewMultiHandler(h, &lineHandler{out: journalWriter{}, level: level})
+		h = slog.NewMultiHandler(h, &lineHandler{out: tellJournal, level: level})
 	}
 	return slog.New(h), nil
 }
@@ -68,9 +68,7 @@ func (a *app) fail(err error) {
 }
 
 // lineSink takes what becomes one line.
-type lineSink interface {
-	line(level slog.Level, message string, attrs []slog.Attr)
-}
+type lineSink func(level slog.Level, message string, attrs []slog.Attr)
 
 // lineHandler makes one line of a record.
 type lineHandler struct {
@@ -87,7 +85,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
-	h.out.line(r.Level, oneLine(r.Message), attrs)
+	h.out(r.Level, oneLine(r.Message), attrs)
 	return nil
 }
 
@@ -132,40 +130,37 @@ type lineWriter struct {
 }
 
 func (l *lineWriter) line(level slog.Level, message string, attrs []slog.Attr) {
-	var b bytes.Buffer
-	switch {
-	case l.priorities:
-		fmt.Fprintf(&b, "<%d>", priority(level))
-	case level >= slog.LevelError:
-		b.WriteString("error: ")
-	case level >= slog.LevelWarn:
-		b.WriteString("warning: ")
-	case level < slog.LevelInfo:
-		b.WriteString("debug: ")
+	prefix := mannerOf(level).prefix
+	if l.priorities {
+		prefix = fmt.Sprintf("<%d>", mannerOf(level).priority)
 	}
-	b.WriteString(flat(message, attrs))
-	b.WriteByte('\n')
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.w.Write(b.Bytes())
+	fmt.Fprintf(l.w, "%s%s\n", prefix, flat(message, attrs))
 }
 
-type journalWriter struct{}
-
-func (journalWriter) line(level slog.Level, message string, attrs []slog.Attr) {
-	_ = journal.Send(flat(message, attrs), priority(level), map[string]string{"SYSLOG_IDENTIFIER": appName})
+func tellJournal(level slog.Level, message string, attrs []slog.Attr) {
+	_ = journal.Send(flat(message, attrs), mannerOf(level).priority, map[string]string{"SYSLOG_IDENTIFIER": appName})
 }
 
-func priority(level slog.Level) journal.Priority {
-	switch {
-	case level >= slog.LevelError:
-		return journal.PriErr
-	case level >= slog.LevelWarn:
-		return journal.PriWarning
-	case level >= slog.LevelInfo:
-		return journal.PriInfo
-	}
-	return journal.PriDebug
+// manner is how a line of a level is told: to a pipe, to systemd's journal and to a person.
+type manner struct {
+	from     slog.Level
+	prefix   string
+	priority journal.Priority
+	mark     mark
+}
+
+// manners are all there are, the gravest first.
+var manners = []manner{
+	{slog.LevelError, "error: ", journal.PriErr, markError},
+	{slog.LevelWarn, "warning: ", journal.PriWarning, markWarning},
+	{slog.LevelInfo, "", journal.PriInfo, markStep},
+	{math.MinInt, "debug: ", journal.PriDebug, markStep},
+}
+
+func mannerOf(level slog.Level) manner {
+	return manners[slices.IndexFunc(manners, func(m manner) bool { return level >= m.from })]
 }
 
 func isTerminal(f *os.File) bool {

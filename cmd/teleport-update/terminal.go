@@ -56,14 +56,7 @@ var (
 )
 
 func (t *terminal) line(level slog.Level, message string, attrs []slog.Attr) {
-	m := markStep
-	switch {
-	case level >= slog.LevelError:
-		m = markError
-	case level >= slog.LevelWarn:
-		m = markWarning
-	}
-	t.print(m, t.now().Format("15:04:05 "), t.sentence(message, attrs))
+	t.print(mannerOf(level).mark, t.now().Format("15:04:05 "), t.sentence(message, attrs))
 }
 
 // ofMachines are attributes that say nothing to a person who did not ask for more.
