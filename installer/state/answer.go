@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
 
@@ -34,12 +33,8 @@ func (a LastAnswer) Save(path string) error {
 // LoadAnswer returns the last answer of find for a proxy and a group, nil if it is
 // not known.
 func LoadAnswer(path, proxy, group string) *LastAnswer {
-	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
-	if err != nil {
-		return nil
-	}
 	var a LastAnswer
-	if json.Unmarshal(data, &a) != nil || a.Proxy != proxy || a.Group != group {
+	if !load(path, &a) || a.Proxy != proxy || a.Group != group {
 		return nil
 	}
 	return &a

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
 
@@ -34,7 +33,7 @@ type History struct {
 
 // LoadHistory returns what is remembered; nothing where it cannot be read.
 func LoadHistory(path string) (h History) {
-	if data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed); err != nil || json.Unmarshal(data, &h) != nil {
+	if !load(path, &h) {
 		h = History{}
 	}
 	if h.Ended == nil {

@@ -98,17 +98,9 @@ type Unstable struct {
 // LoadTicks returns what the runs of the timer remember for a data folder and a boot:
 // nothing where another wrote it, or it cannot be read.
 func LoadTicks(path, dataDir, bootID string) Ticks {
-	nothing := Ticks{DataDir: dataDir, BootID: bootID}
-	if path == "" || bootID == "" {
-		return nothing
-	}
-	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
-	if err != nil {
-		return nothing
-	}
 	var t Ticks
-	if json.Unmarshal(data, &t) != nil || t.DataDir != dataDir || t.BootID != bootID {
-		return nothing
+	if path == "" || bootID == "" || !load(path, &t) || t.DataDir != dataDir || t.BootID != bootID {
+		return Ticks{DataDir: dataDir, BootID: bootID}
 	}
 	return t
 }
@@ -154,6 +146,12 @@ func inRun(path string, data []byte, mode os.FileMode) error {
 		return err
 	}
 	return replace(path, data, mode)
+}
+
+// load reads a file of JSON that nobody but root wrote, and reports whether it could.
+func load(path string, into any) bool {
+	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
+	return err == nil && json.Unmarshal(data, into) == nil
 }
 
 // replace puts a file in its place whole, and does not sync it.
