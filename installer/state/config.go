@@ -192,10 +192,7 @@ func (c Config) check() error {
 		"spec.active_version":     c.Spec.ActiveVersion,
 		"status.previous_version": c.Status.PreviousVersion,
 	} {
-		if v == "" {
-			continue
-		}
-		if clean, err := version.Parse(v); err != nil || clean != v {
+		if v != "" && !isVersion(v) {
 			return fmt.Errorf("%s: %q is not a version", field, v)
 		}
 	}
@@ -208,14 +205,17 @@ func (c Config) check() error {
 		"status.active_edition":   c.Status.ActiveEdition,
 		"status.previous_edition": c.Status.PreviousEdition,
 	} {
-		if e == "" {
-			continue
-		}
-		if _, err := version.ParseEdition(string(e)); err != nil {
+		if _, err := version.ParseEdition(string(e)); err != nil && e != "" {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
 	return nil
+}
+
+// isVersion reports whether a text is a version as it is written down.
+func isVersion(text string) bool {
+	clean, err := version.Parse(text)
+	return err == nil && clean == text
 }
 
 // Save writes updates.yaml durably. Templates may carry credentials, so only

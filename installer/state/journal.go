@@ -308,10 +308,7 @@ func LoadJournal(path string) (*Journal, error) {
 		return nil, &JournalError{Reason: fmt.Sprintf("the journal %s cannot be read: %v", path, err), Newer: newer}
 	}
 	for _, t := range []*Tree{&j.To, j.From} {
-		if t == nil || t.Version == "" {
-			continue
-		}
-		if clean, err := version.Parse(t.Version); err != nil || clean != t.Version {
+		if t != nil && t.Version != "" && !isVersion(t.Version) {
 			return nil, &JournalError{Reason: fmt.Sprintf("the journal %s names %.40q, which is not a version", path, t.Version)}
 		}
 	}

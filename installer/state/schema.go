@@ -133,7 +133,8 @@ func (j *Journal) fit(schema int, rows []need) error {
 		switch {
 		case n.schema <= schema || !n.in(fields):
 		case n.optional:
-			n.leaveOut(fields)
+			in, name := n.find(fields)
+			delete(in, name)
 			fields["readable_from"] = firstSchema
 		default:
 			stays = append(stays, n.String())
@@ -180,9 +181,4 @@ func (n need) in(fields map[string]any) bool {
 	in, name := n.find(fields)
 	value, ok := in[name]
 	return ok && (n.value == "" || value == n.value)
-}
-
-func (n need) leaveOut(fields map[string]any) {
-	in, name := n.find(fields)
-	delete(in, name)
 }
