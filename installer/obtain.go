@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"teleport-update/installer/state"
@@ -77,7 +78,7 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 		i.makeRoom(ctx, i.Retain)
 		began := i.Now()
 		tree, err = i.fetch(ctx, w, replace, claim)
-		if _, full := errors.AsType[*space.Error](err); full {
+		if failure.Is[*space.Error](err) {
 			claim.End()
 			dropped := false
 			i.makeRoom(ctx, func(c state.Config) { dropped = i.DropFailed(c) })
@@ -192,6 +193,39 @@ func (i *Installer) tidy(ctx context.Context) {
 	i.makeRoom(ctx, i.Retain)
 }
 
+// hasOldVersions reports whether there are folders of versions that may not be needed.
+func (i *Installer) hasOldVersions(needed versions.Needed) bool {
+	names := []string{needed.Failed.Version}
+	for _, r := range needed.Releases {
+		names = append(names, r.Version)
+	}
+	return i.Store.HasBesides(names...)
+}
+
+// oldVersionsLeft says which versions stay on disk although nothing needs them, and why;
+// empty where there are none. The next run removes a whole one without being asked: that
+// is not worth a word.
+func (i *Installer) oldVersionsLeft(c state.Config) string {
+	needed := i.Needed(c)
+	if c.Spec.ActiveVersion == "" || !i.hasOldVersions(needed) && !i.Store.HasLeftovers() {
+		return ""
+	}
+	verdicts, err := i.Store.Judge(needed)
+	if err != nil {
+		return fmt.Sprintf("old versions stay on disk: %v", err)
+	}
+	var left []string
+	for _, v := range verdicts {
+		if !v.Keep && v.Entry.Kind != versions.Complete {
+			left = append(left, v.Entry.Name)
+		}
+	}
+	if left == nil {
+		return ""
+	}
+	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update` says what is in the way", strings.Join(left, ", "), i.Store.Dir)
+}
+
 // templates parses what was configured; nothing configured means the vendor's
 // own place.
 func templates(configured []string) ([]*versions.Template, error) {
@@ -214,7 +248,7 @@ func templates(configured []string) ([]*versions.Template, error) {
 // release that does not run counts against its version; a failed download is
 // tried again at the next tick.
 func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause error) error {
-	if _, busy := errors.AsType[*state.BusyError](cause); busy {
+	if failure.Is[*state.BusyError](cause) {
 		return cause
 	}
 	stays := transaction.StaysAsItIs(w.Config)

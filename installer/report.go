@@ -2,7 +2,6 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/report"
@@ -51,9 +51,8 @@ func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 
 // sent says what became of a report where that is worth a word.
 func (i *Installer) sent(ctx context.Context, err error) {
-	_, removed := errors.AsType[*report.RemovedError](err)
 	switch {
-	case removed:
+	case failure.Is[*report.RemovedError](err):
 		i.Log.Warn("this host does not report any more", "error", err)
 	case err != nil && ctx.Err() == nil:
 		i.Log.Info("the report did not reach the find server; the next run reports again", "error", err)

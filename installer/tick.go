@@ -124,10 +124,9 @@ func (t *tick) tellReason(err error) {
 // yet.
 func (t *tick) judge(ctx context.Context, err error) error {
 	m, now := &t.memory, t.Timestamp()
-	_, busy := errors.AsType[*state.BusyError](err)
 	unreachable, noFind := errors.AsType[*unreachableError](err)
 	switch {
-	case busy, ctx.Err() != nil:
+	case failure.Is[*state.BusyError](err), ctx.Err() != nil:
 		return err // says nothing about the host
 	case t.Paths.RunDir == "":
 		return err // nobody remembers
@@ -157,20 +156,14 @@ func (t *tick) judge(ctx context.Context, err error) error {
 
 // explained reports whether an error has a place of its own in status.
 func explained(err error) bool {
-	_, refused := errors.AsType[*failure.RefusedError](err)
-	_, person := errors.AsType[*failure.NeedsPersonError](err)
-	_, elsewhere := errors.AsType[*transaction.ExitError](err)
-	_, smoke := errors.AsType[*SmokeError](err)
-	return refused || person || elsewhere || smoke
+	return failure.Is[*failure.RefusedError](err) || failure.Is[*failure.NeedsPersonError](err) ||
+		failure.Is[*transaction.ExitError](err) || failure.Is[*SmokeError](err)
 }
 
 // failed counts one more run that failed. Only fetching is spaced: all else costs
 // nobody else anything.
 func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time, err error) *state.Failing {
-	f := &state.Failing{First: now}
-	if before != nil {
-		*f = *before
-	}
+	f := cmp.Or(before, &state.Failing{First: now})
 	f.Count, f.Last, f.Error = f.Count+1, now, err.Error()
 	f.Cause, f.NextAttempt = state.Cause{}, time.Time{}
 	if t.fetches == nil {

@@ -2,7 +2,6 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -132,7 +131,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, nil, err
 	}
 	whole, err := i.repair(ctx, c, !i.Scheduled)
-	if _, refused := errors.AsType[*failure.RefusedError](err); err != nil && !refused {
+	if err != nil && !failure.Is[*failure.RefusedError](err) {
 		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
 	}
 	if err != nil {
@@ -182,7 +181,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		i.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}
 	_, err = i.PlanDatabase(ctx, c, in.Request)
-	if _, refused := errors.AsType[*failure.RefusedError](err); refused {
+	if failure.Is[*failure.RefusedError](err) {
 		return nil, nil, i.ReportRefusal(&c, d.Target, err)
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -267,7 +266,7 @@ func (a *app) switchCommand() *cli.Command {
 		Name: "switch", Usage: "the second half of another command, in a unit of its own", OnUsageError: onUsageError,
 		Action: func(c *cli.Context) error {
 			order, err := transaction.ReadOrder(os.Stdin)
-			if _, refused := errors.AsType[*failure.RefusedError](err); refused {
+			if failure.Is[*failure.RefusedError](err) {
 				return err
 			}
 			if err != nil {

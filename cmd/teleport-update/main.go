@@ -105,7 +105,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if exit, ok := errors.AsType[*transaction.ExitError](err); ok {
 		return exit.Code // it explained itself
 	}
-	if is[usageError](err) {
+	if failure.Is[usageError](err) {
 		fmt.Fprintf(stderr, "%s: %s; see `%s --help`\n", appName, asTyped(err.Error(), args), appName)
 		return exitUsage
 	}
@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	a.fail(err)
-	if is[*failure.NeedsPersonError](err) {
+	if failure.Is[*failure.NeedsPersonError](err) {
 		return exitNeedsPerson
 	}
 	return exitFailed
@@ -123,13 +123,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // isDecision tells an end that the program means from one that may be due to a
 // fault of its own, after which an older updater may do better.
 func isDecision(err error) bool {
-	return err == nil || is[usageError](err) || is[*transaction.ExitError](err) || is[*state.BusyError](err) ||
-		is[*failure.NeedsPersonError](err) || is[*failure.RefusedError](err)
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
+	return err == nil || failure.Is[usageError](err) || failure.Is[*transaction.ExitError](err) || failure.Is[*state.BusyError](err) ||
+		failure.Is[*failure.NeedsPersonError](err) || failure.Is[*failure.RefusedError](err)
 }
 
 const appName = "teleport-update"

@@ -5,6 +5,7 @@ package failure
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 )
 
@@ -69,4 +70,10 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // Refuse returns a *RefusedError.
 func Refuse(format string, args ...any) error {
 	return &RefusedError{fmt.Errorf(format, args...)}
+}
+
+// Is reports whether an error is of a kind, or wraps one that is.
+func Is[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
 }
