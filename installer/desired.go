@@ -11,13 +11,18 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
+	"teleport-update/internal/webclient"
 )
 
 // announcePatience bounds a look at checksums: others wait for the lock.
 const announcePatience = 20 * time.Second
+
+// httpsPort is what a person means who names only the host of a proxy.
+const httpsPort = 443
 
 // ask asks find what this host should run, and remembers the answer.
 func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, error) {
@@ -36,6 +41,41 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 
 func unknownGroup(name string) string {
 	return fmt.Sprintf("find has no group %q, and treats this host as one that names no group: `teleport-update enable --group NAME` corrects the name, or somebody adds the group on the server", name)
+}
+
+// askFirst asks find for enable, which may not know the port of the proxy: who names
+// only a host means 443, and an agent's configuration 3080. The other of the two is tried
+// where nothing answers at the first. Any answer and a certificate that is not trusted are
+// the proxy's word. The address that answered is in spec then, with its port: it is what
+// the timer asks from then on.
+func (i *Installer) askFirst(ctx context.Context, spec *state.Spec, byAgent bool) (find.Answer, error) {
+	bare, first, second := spec.Proxy, httpsPort, host.ProxyPort
+	if byAgent {
+		agent, err := host.ReadAgentSettings(i.Paths.AgentConfig)
+		if err != nil {
+			return find.Answer{}, err
+		}
+		bare, first, second = agent.Bare, second, first
+	}
+	address, portless := find.WithPort(bare, first)
+	if !portless {
+		return i.ask(ctx, *spec)
+	}
+	spec.Proxy = address
+	answer, err := i.ask(ctx, *spec)
+	if err != nil && webclient.Unreached(err) {
+		other := *spec
+		other.Proxy, _ = find.WithPort(bare, second)
+		var again error
+		if answer, again = i.ask(ctx, other); again != nil {
+			return answer, fmt.Errorf("%w; and at the other port of proxies: %w", err, again)
+		}
+		spec.Proxy = other.Proxy
+	} else if err != nil {
+		return answer, err
+	}
+	i.Log.Info("the proxy answered, and is asked at this address from now on", "proxy", spec.Proxy)
+	return answer, nil
 }
 
 // askQuietly asks find and leaves no trace.
