@@ -83,12 +83,7 @@ func (i *Installer) seeReport(ctx context.Context, spec state.Spec) error {
 	if !changed {
 		return nil
 	}
-	agent, err := i.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	return agent.DaemonReload(ctx)
+	return i.reloadUnits(ctx)
 }
 
 // settleReport writes what the agent reports to its cluster: a host that is held, or

@@ -2,10 +2,10 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
 
@@ -32,7 +32,7 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 		check = tree.Verify
 	}
 	err = check(ctx)
-	if _, damaged := errors.AsType[*versions.DamagedError](err); damaged {
+	if failure.Is[*versions.DamagedError](err) {
 		i.Log.Error("the active version is damaged; it is fetched again", "version", c.Spec.ActiveVersion, "error", err)
 		return false, nil
 	}
@@ -101,10 +101,5 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	if err := i.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("repair the updater's link: %w", err)
 	}
-	agent, err := i.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	return agent.DaemonReload(ctx)
+	return i.reloadUnits(ctx)
 }

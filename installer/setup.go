@@ -47,6 +47,16 @@ func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
 	return agent.Look(ctx)
 }
 
+// reloadUnits has systemd read its files again.
+func (i *Installer) reloadUnits(ctx context.Context) error {
+	agent, err := i.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	return agent.DaemonReload(ctx)
+}
+
 // transact has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	end := i.tellBeginning(ctx, r)
