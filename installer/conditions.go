@@ -131,7 +131,7 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 		add(VersionsLeft, nil, "%s", r.oldVersionsLeft)
 	}
 	if c.Status.Unproven {
-		add(Unproven, lastTime(c), "the agent was not running when the host switched to version %s", c.Spec.ActiveVersion)
+		add(Unproven, r.UpdateTimeLast, "the agent was not running when the host switched to version %s", c.Spec.ActiveVersion)
 	}
 	if !c.Spec.Enabled {
 		add(UpdatesDisabled, nil, "updates are disabled; `teleport-update enable` turns them on")
@@ -150,41 +150,31 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 		add(Pinned, nil, "pinned to %s; `teleport-update unpin` lets it follow the cluster again", c.Spec.ActiveVersion)
 		return all
 	}
-	return append(all, aboutTarget(c, r, desired, now)...)
+	aboutTarget(add, c, r, desired, now)
+	return all
 }
 
 // aboutTarget says why what find wants is not active.
-func aboutTarget(c state.Config, r Report, desired version.Release, now time.Time) []Condition {
-	one := func(t ConditionType, since *time.Time, format string, args ...any) []Condition {
-		return []Condition{{t, since, fmt.Sprintf(format, args...)}}
-	}
+func aboutTarget(add func(t ConditionType, since *time.Time, format string, args ...any), c state.Config, r Report, desired version.Release, now time.Time) {
 	h, f := c.Status.Held, c.Status.FailureOf(desired)
 	switch {
 	case h != nil && (desired.Version == "" || h.Version == desired.Version && h.Edition == desired.Edition):
-		return one(Held, &h.Since, "the host is held since a rollback by hand, and does not switch to version %s; `teleport-update update --now` releases it", h.Version)
+		add(Held, &h.Since, "the host is held since a rollback by hand, and does not switch to version %s; `teleport-update update --now` releases it", h.Version)
 	case desired.Version != "" && f.BackingOff(desired, now):
-		return one(BackingOff, lastTime(c), "version %s failed %d %s; next attempt at %s, `teleport-update update --now` tries at once",
+		add(BackingOff, r.UpdateTimeLast, "version %s failed %d %s; next attempt at %s, `teleport-update update --now` tries at once",
 			f.Version, f.Attempts, plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))
 	case c.Status.Refused.Is(desired):
-		return one(TargetRefused, nil, "%s", c.Status.Refused.Reason)
+		add(TargetRefused, nil, "%s", c.Status.Refused.Reason)
 	case desired.Version == "" && r.DesiredCheckedAt != nil:
-		return one(TargetNone, nil, namesNoVersion)
+		add(TargetNone, nil, namesNoVersion)
 	case desired.Version == "":
-		return one(TargetUnknown, nil, "the version that the cluster wants is not known: %s", textOr(r.DesiredError, "it has not been asked yet"))
+		add(TargetUnknown, nil, "the version that the cluster wants is not known: %s", textOr(r.DesiredError, "it has not been asked yet"))
 	case desired != c.Active() && r.JitterUntil != nil:
-		return one(UpdateWaits, nil, "the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at once. `teleport-update update --now` switches now",
+		add(UpdateWaits, nil, "the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at once. `teleport-update update --now` switches now",
 			desired.Short(), r.JitterUntil.Format(time.RFC3339))
 	case desired != c.Active():
-		return one(UpdateWaits, nil, "the cluster wants %s; a run of the timer switches to it once it is this host's turn", desired.Short())
+		add(UpdateWaits, nil, "the cluster wants %s; a run of the timer switches to it once it is this host's turn", desired.Short())
 	}
-	return nil
-}
-
-func lastTime(c state.Config) *time.Time {
-	if c.Status.LastUpdate == nil {
-		return nil
-	}
-	return &c.Status.LastUpdate.Time
 }
 
 // previousToGoBackTo is the version that a rollback without a name goes back to.
