@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -33,10 +34,7 @@ func (r Report) OpenMetrics(w io.Writer) error {
 	if r.Agent.Restarts != nil {
 		m.gauge("teleport_update_agent_restarts", "Restarts by systemd since somebody started the agent.", strconv.Itoa(*r.Agent.Restarts))
 	}
-	failing := 0
-	if r.Failing != nil {
-		failing = r.Failing.Count
-	}
+	failing := cmp.Or(r.Failing, &FailingReport{}).Count
 	m.gauge("teleport_update_failing_runs", "Runs of the timer that failed, in a row.", strconv.Itoa(failing))
 	m.time("teleport_update_last_attempt_timestamp_seconds", "When the last attempt to change the version ended.", r.UpdateTimeLast)
 	m.time("teleport_update_last_success_timestamp_seconds", "When a version was last changed with success.", r.LastSuccess)

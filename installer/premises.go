@@ -112,7 +112,7 @@ func (i *Installer) premises(c state.Config) ([]premise, error) {
 	}
 	tree, ok, err := i.Active(c)
 	if err != nil || !ok {
-		return nil, errors.Join(err, errNotWhole)
+		return nil, errors.Join(err, errors.New("the active version is not whole"))
 	}
 	l := list{seen: map[string]bool{}}
 	for _, dir := range []string{p.Versions(), p.Programs()} {
@@ -147,8 +147,6 @@ func (i *Installer) premises(c state.Config) ([]premise, error) {
 	}
 	return l.all, l.err
 }
-
-var errNotWhole = errors.New("the active version is not whole")
 
 // list collects premises, each path once: the first care for it is the one that counts.
 type list struct {

@@ -86,8 +86,11 @@ func (p part) within(ctx context.Context) ([]byte, error) {
 }
 
 func (i *Installer) supportParts() []part {
-	agent, ours := i.Paths.AgentUnit(), []string{"teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"}
-	units := append([]string{agent}, ours...)
+	units := []string{i.Paths.AgentUnit(), "teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"}
+	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd"}
+	for _, u := range units {
+		systemdsJournal = append(systemdsJournal, "-u", u)
+	}
 	shows := []string{"show", "--no-pager", "-p", "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPath,DropInPaths,ExecMainStatus,NRestarts,MainPID,NeedDaemonReload"}
 	return []part{
 		{"status.json", maxPart, func(ctx context.Context) ([]byte, error) {
@@ -112,7 +115,7 @@ func (i *Installer) supportParts() []part {
 			return append([]byte(text), bytes.Join([][]byte{more, systemd, system}, nil)...), errors.Join(err, err2)
 		}},
 		command("journal-updater.txt", maxJournal, "journalctl", "--no-pager", "-o", "short-iso", "-n", "10000", "-t", "teleport-update"),
-		command("journal-systemd.txt", maxJournal, append([]string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd"}, unitFlags(units)...)...),
+		command("journal-systemd.txt", maxJournal, systemdsJournal...),
 		command("units.txt", maxPart, append([]string{"systemctl", "cat", "--no-pager"}, units...)...),
 		command("unit-states.txt", maxPart, append(append([]string{"systemctl"}, shows...), units...)...),
 		command("timers.txt", maxPart, "systemctl", "list-timers", "--all", "--no-pager", "teleport-update.timer"),
@@ -120,13 +123,6 @@ func (i *Installer) supportParts() []part {
 		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return i.describeSpace() }},
 		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return i.listFiles(ctx) }},
 	}
-}
-
-func unitFlags(units []string) (flags []string) {
-	for _, u := range units {
-		flags = append(flags, "-u", u)
-	}
-	return flags
 }
 
 func command(name string, most int, argv ...string) part {
