@@ -60,8 +60,7 @@ func (i *Installer) viewAgent(ctx context.Context) agentView {
 }
 
 func unseen(err error) agentView {
-	text := err.Error()
-	return agentView{AgentReport: AgentReport{Error: &text}, state: state.AgentUnknown}
+	return agentView{AgentReport: AgentReport{Error: new(err.Error())}, state: state.AgentUnknown}
 }
 
 func (i *Installer) viewOf(s transaction.Sight) agentView {
@@ -69,10 +68,8 @@ func (i *Installer) viewOf(s transaction.Sight) agentView {
 	if s.State == state.AgentUnknown {
 		return v
 	}
-	restarts := int(s.NRestarts)
-	v.ActiveState, v.SubState, v.Restarts = known(s.ActiveState), known(s.SubState), &restarts
-	v.EnabledAtBoot = enabledAtBoot(s.UnitFileState)
-	v.Since = known(s.Since.Truncate(time.Second))
+	v.ActiveState, v.SubState, v.Restarts = known(s.ActiveState), known(s.SubState), new(int(s.NRestarts))
+	v.EnabledAtBoot, v.Since = enabledAtBoot(s.UnitFileState), known(s.Since.Truncate(time.Second))
 	process := cmp.Or(s.Serving, s.Main)
 	if process.PID == 0 || s.State == state.AgentStopped {
 		return v

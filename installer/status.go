@@ -117,11 +117,8 @@ type StatusOptions struct {
 // time when.
 func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, error) {
 	c, err := i.Paths.LoadConfig()
-	if errors.Is(err, os.ErrPermission) {
-		if i.Paths.RunDir != "" {
-			err = fmt.Errorf("%w; everybody may read %s", err, i.Paths.Summary())
-		}
-		return Report{}, err
+	if errors.Is(err, os.ErrPermission) && i.Paths.RunDir != "" {
+		err = fmt.Errorf("%w; everybody may read %s", err, i.Paths.Summary())
 	}
 	if err != nil {
 		return Report{}, err
