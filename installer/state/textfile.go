@@ -36,11 +36,9 @@ func WriteTextfile(dir string, data []byte) error {
 	return replace(filepath.Join(dir, textfile), data, 0o644)
 }
 
-// RemoveTextfile removes the metrics, if there are any.
+// RemoveTextfile removes the metrics, if there are any. An empty dir is no folder, and
+// has none.
 func RemoveTextfile(dir string) error {
-	if dir == "" {
-		return nil
-	}
 	err := CheckTextfileDir(dir)
 	if err == nil {
 		err = os.Remove(filepath.Join(dir, textfile))
