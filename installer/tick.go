@@ -185,10 +185,7 @@ func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time,
 
 // spacing is how long a mirror is left alone, shorter by up to a quarter at random.
 func (t *tick) spacing(n int) time.Duration {
-	d := longestSpacing
-	if n < 3 {
-		d = firstSpacing << n
-	}
+	d := min(firstSpacing<<min(n, 3), longestSpacing)
 	return d - t.Jitter(d/4)
 }
 
