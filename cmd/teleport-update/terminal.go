@@ -86,11 +86,7 @@ func (t *terminal) sentence(message string, attrs []slog.Attr) string {
 
 // say ends a command.
 func (t *terminal) say(well bool, text string) {
-	m := markDone
-	if !well {
-		m = markWarning
-	}
-	t.print(m, "", text)
+	t.print(map[bool]mark{true: markDone, false: markWarning}[well], "", text)
 }
 
 func (t *terminal) print(m mark, when, text string) {
