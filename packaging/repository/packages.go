@@ -24,9 +24,9 @@ type pkg struct {
 	version string // semver
 	size    int64
 	sha256  string
-	arch    string // as its own kind calls it
-	control string // of a deb
-	rpm     *rpmInfo
+	arch    string      // as its own kind calls it
+	control string      // of a deb
+	rpm     *xmlPackage // what an rpm says of itself
 	// unsigned is the digest of what a signature of an rpm covers, or of all of a
 	// deb: it is the same whoever signs.
 	unsigned string

@@ -46,91 +46,74 @@ var (
 
 type relationTags struct{ names, flags, versions uint32 }
 
-// rpmInfo is what dnf's index tells of a package.
-type rpmInfo struct {
-	Name, Arch           string
-	Version              evr
-	Summary, Description string
-	Packager, URL        string
-	License, Vendor      string
-	Group, BuildHost     string
-	SourceRPM            string
-	BuildTime            uint64
-	InstalledSize        uint64
-	ArchiveSize          uint64 // of the payload, unpacked
-	HeaderStart          int
-	HeaderEnd            int
-	Provides, Requires   []relation
-	Conflicts, Obsoletes []relation
-	Recommends, Suggests []relation
-	Files                []rpmFile
-}
-
-type evr struct{ Epoch, Ver, Rel string }
-
-type relation struct {
-	Name, Flags string // as in "teleport", "GE"; no flags: any version
-	Version     evr
-	Pre         bool // needed by a script of the package
-}
-
-type rpmFile struct{ Path, Kind string } // Kind is "", "dir" or "ghost"
-
-func describe(p *rpm) *rpmInfo {
+// describe is what dnf's first index tells of a package, with all of its files: all
+// that the package itself says.
+func describe(p *rpm) *xmlPackage {
 	h := p.header
-	return &rpmInfo{
-		Name: h.text(tagName), Arch: h.text(tagArch),
-		Version: evr{strconv.FormatUint(h.number(tagEpoch), 10), h.text(tagVersion), h.text(tagRelease)},
-		Summary: h.text(tagSummary), Description: h.text(tagDescription),
-		Packager: h.text(tagPackager), URL: h.text(tagURL), License: h.text(tagLicense), Vendor: h.text(tagVendor),
-		Group: h.text(tagGroup), BuildHost: h.text(tagBuildHost), SourceRPM: h.text(tagSourceRPM),
-		BuildTime: h.number(tagBuildTime), InstalledSize: h.number(tagSize), ArchiveSize: p.signature.number(sigPayloadSize),
-		HeaderStart: p.start, HeaderEnd: p.end,
-		Provides: h.relations(provides), Requires: h.relations(requires), Conflicts: h.relations(conflicts),
-		Obsoletes: h.relations(obsoletes), Recommends: h.relations(recommends), Suggests: h.relations(suggests),
-		Files: h.files(),
+	built := h.number(tagBuildTime)
+	return &xmlPackage{
+		Kind: "rpm", Name: h.text(tagName), Arch: h.text(tagArch),
+		Version: xmlVersion{strconv.FormatUint(h.number(tagEpoch), 10), h.text(tagVersion), h.text(tagRelease)},
+		Summary: h.text(tagSummary), Description: h.text(tagDescription), Packager: h.text(tagPackager), URL: h.text(tagURL),
+		// The file's own time would make the index of the same packages another one.
+		Time: xmlTime{built, built},
+		Size: xmlSize{Installed: h.number(tagSize), Archive: p.signature.number(sigPayloadSize)},
+		Format: xmlFormat{
+			License: h.text(tagLicense), Vendor: h.text(tagVendor), Group: h.text(tagGroup), BuildHost: h.text(tagBuildHost), SourceRPM: h.text(tagSourceRPM),
+			HeaderRange: xmlRange{p.start, p.end},
+			Provides:    h.relations(provides), Requires: h.relations(requires), Conflicts: h.relations(conflicts),
+			Obsoletes: h.relations(obsoletes), Suggests: h.relations(suggests), Recommends: h.relations(recommends),
+			Files: h.files(),
+		},
 	}
 }
 
 // relations leaves out what rpm itself has to be able to do, as createrepo does,
 // and what was said already.
-func (h *rpmHeader) relations(tags relationTags) (all []relation) {
+func (h *rpmHeader) relations(tags relationTags) *xmlEntries {
 	const less, greater, equal, script = 1 << 1, 1 << 2, 1 << 3, 1<<6 | 1<<9 | 1<<10
 	flags, versions := h.numbers(tags.flags), h.texts(tags.versions)
+	var all []xmlEntry
 	for i, name := range h.texts(tags.names) {
 		if strings.HasPrefix(name, "rpmlib(") || i >= len(flags) || i >= len(versions) {
 			continue
 		}
-		r := relation{Name: name, Pre: tags == requires && flags[i]&script != 0}
+		r := xmlEntry{Name: name}
+		if tags == requires && flags[i]&script != 0 {
+			r.Pre = "1"
+		}
 		r.Flags = map[uint64]string{less: "LT", greater: "GT", equal: "EQ", less | equal: "LE", greater | equal: "GE"}[flags[i]&(less|greater|equal)]
 		if r.Flags != "" {
-			r.Version = parseEVR(versions[i])
+			r.Epoch, r.Ver, r.Rel = parseEVR(versions[i])
 		}
 		if !slices.Contains(all, r) {
 			all = append(all, r)
 		}
 	}
-	return all
+	if all == nil {
+		return nil
+	}
+	return &xmlEntries{all}
 }
 
 // parseEVR reads [EPOCH:]VERSION[-RELEASE].
-func parseEVR(s string) evr {
-	v := evr{Epoch: "0"}
-	if epoch, rest, ok := strings.Cut(s, ":"); ok {
-		v.Epoch, s = epoch, rest
+func parseEVR(s string) (epoch, version, release string) {
+	epoch, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		epoch, rest = "0", s
 	}
-	v.Ver, v.Rel, _ = strings.Cut(s, "-")
-	return v
+	version, release, _ = strings.Cut(rest, "-")
+	return epoch, version, release
 }
 
-func (h *rpmHeader) files() (all []rpmFile) {
+func (h *rpmHeader) files() (all []xmlFile) {
 	const ghost, formatMask, folder = 1 << 6, 0o170000, 0o040000
 	dirs, indexes, modes, flags := h.texts(tagDirNames), h.numbers(tagDirIndexes), h.numbers(tagFileModes), h.numbers(tagFileFlags)
 	for i, base := range h.texts(tagBaseNames) {
 		if i >= len(indexes) || i >= len(modes) || indexes[i] >= uint64(len(dirs)) {
 			continue
 		}
-		f := rpmFile{Path: path.Join(dirs[indexes[i]], base)}
+		f := xmlFile{Path: path.Join(dirs[indexes[i]], base)}
 		switch {
 		case modes[i]&formatMask == folder:
 			f.Kind = "dir"

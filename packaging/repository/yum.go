@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,9 +42,9 @@ func yumIndexes(packages []*pkg, arch string) ([]yumIndex, error) {
 			continue
 		}
 		primary.Packages = append(primary.Packages, xmlPackageOf(p))
-		entry := xmlList{ID: p.sha256, Name: p.name, Arch: p.arch, Version: xmlVersion(p.rpm.Version)}
+		entry := xmlList{ID: p.sha256, Name: p.name, Arch: p.arch, Version: p.rpm.Version}
 		other.Packages = append(other.Packages, entry)
-		entry.Files = xmlFiles(p.rpm.Files, false)
+		entry.Files = p.rpm.Format.Files
 		lists.Packages = append(lists.Packages, entry)
 	}
 	primary.Count, lists.Count, other.Count = len(primary.Packages), len(lists.Packages), len(other.Packages)
@@ -116,45 +117,14 @@ func parsePrimary(text []byte, arch string) (map[string]string, error) {
 	return digests, nil
 }
 
+// xmlPackageOf is an rpm in the first index, which also tells of the file. Of the files
+// in it that index has those that others may require by their path, so that most hosts
+// need not fetch the second.
 func xmlPackageOf(p *pkg) xmlPackage {
-	r := p.rpm
-	return xmlPackage{
-		Kind: "rpm", Name: r.Name, Arch: r.Arch, Version: xmlVersion(r.Version), Checksum: xmlChecksum{"sha256", "YES", p.sha256},
-		Summary: r.Summary, Description: r.Description, Packager: r.Packager, URL: r.URL,
-		// The file's own time would make the index of the same packages another one.
-		Time: xmlTime{r.BuildTime, r.BuildTime}, Size: xmlSize{p.size, r.InstalledSize, r.ArchiveSize}, Location: xmlLocation{path.Base(p.path)},
-		Format: xmlFormat{
-			License: r.License, Vendor: r.Vendor, Group: r.Group, BuildHost: r.BuildHost, SourceRPM: r.SourceRPM,
-			HeaderRange: xmlRange{r.HeaderStart, r.HeaderEnd},
-			Provides:    xmlRelations(r.Provides), Requires: xmlRelations(r.Requires), Conflicts: xmlRelations(r.Conflicts),
-			Obsoletes: xmlRelations(r.Obsoletes), Suggests: xmlRelations(r.Suggests), Recommends: xmlRelations(r.Recommends),
-			Files: xmlFiles(r.Files, true),
-		},
-	}
-}
-
-func xmlRelations(all []relation) *xmlEntries {
-	if len(all) == 0 {
-		return nil
-	}
-	entries := &xmlEntries{}
-	for _, r := range all {
-		e := xmlEntry{Name: r.Name, Flags: r.Flags, Epoch: r.Version.Epoch, Ver: r.Version.Ver, Rel: r.Version.Rel}
-		if r.Pre {
-			e.Pre = "1"
-		}
-		entries.Entries = append(entries.Entries, e)
-	}
-	return entries
-}
-
-// xmlFiles is all files, or those that others may require by their path, which are
-// in the first index so that most hosts need not fetch the second.
-func xmlFiles(files []rpmFile, primary bool) (all []xmlFile) {
-	for _, f := range files {
-		if !primary || strings.HasPrefix(f.Path, "/etc/") || strings.Contains(f.Path, "bin/") || f.Path == "/usr/lib/sendmail" {
-			all = append(all, xmlFile{f.Kind, f.Path})
-		}
-	}
-	return all
+	x := *p.rpm
+	x.Checksum, x.Size.Package, x.Location = xmlChecksum{"sha256", "YES", p.sha256}, p.size, xmlLocation{path.Base(p.path)}
+	x.Format.Files = slices.DeleteFunc(slices.Clone(x.Format.Files), func(f xmlFile) bool {
+		return !strings.HasPrefix(f.Path, "/etc/") && !strings.Contains(f.Path, "bin/") && f.Path != "/usr/lib/sendmail"
+	})
+	return x
 }

@@ -82,17 +82,18 @@ type xmlEntries struct {
 	Entries []xmlEntry `xml:"rpm:entry"`
 }
 
+// xmlEntry is a relation to another package, as in "teleport", "GE".
 type xmlEntry struct {
 	Name  string `xml:"name,attr"`
-	Flags string `xml:"flags,attr,omitempty"`
+	Flags string `xml:"flags,attr,omitempty"` // none: any version
 	Epoch string `xml:"epoch,attr,omitempty"`
 	Ver   string `xml:"ver,attr,omitempty"`
 	Rel   string `xml:"rel,attr,omitempty"`
-	Pre   string `xml:"pre,attr,omitempty"`
+	Pre   string `xml:"pre,attr,omitempty"` // needed by a script of the package
 }
 
 type xmlFile struct {
-	Kind string `xml:"type,attr,omitempty"`
+	Kind string `xml:"type,attr,omitempty"` // "", "dir" or "ghost"
 	Path string `xml:",chardata"`
 }
 
