@@ -2,7 +2,8 @@ package repository
 
 import (
 	"fmt"
-	"path/filepath"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,24 +71,13 @@ func (o *Options) repodata(packages []*pkg, arch string, date time.Time) (map[st
 
 // names reports whether a client that reads the new indexes asks for a file.
 func (c *content) names(name string) bool {
-	for _, p := range c.packages {
-		if p.path == name {
-			return true
-		}
-	}
-	for _, i := range c.indexes {
-		if i.byHash() == name {
-			return true
-		}
-	}
 	for arch, files := range c.yum {
-		for f := range files {
-			if filepath.Join(yumFolder, arch, repodata, f) == name {
-				return true
-			}
+		if file, ok := strings.CutPrefix(name, path.Join(yumFolder, arch, repodata)+"/"); ok {
+			return files[file] != nil
 		}
 	}
-	return false
+	return slices.ContainsFunc(c.packages, func(p *pkg) bool { return p.path == name }) ||
+		slices.ContainsFunc(c.indexes, func(i aptIndex) bool { return i.byHash() == name })
 }
 
 // configuration is what hosts need besides the key.

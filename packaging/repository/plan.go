@@ -1,8 +1,8 @@
 package repository
 
 import (
+	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +38,7 @@ const (
 func plan(now tree, before *published, next *content, date time.Time, grace time.Duration) (all []change) {
 	put := func(name string, data []byte) { all = append(all, change{verb: write, path: name, data: data}) }
 
-	for _, name := range keysOf(next.plain) {
+	for _, name := range slices.Sorted(maps.Keys(next.plain)) {
 		put(name, next.plain[name])
 	}
 	for _, p := range next.packages {
@@ -84,16 +84,8 @@ func isPackage(name string) bool {
 // tree is the files of a folder with the times of their last changes.
 type tree map[string]time.Time
 
-func (t tree) files() []string { return keysOf(t) }
+func (t tree) files() []string { return slices.Sorted(maps.Keys(t)) }
 
 func (t tree) packages() []string {
 	return slices.DeleteFunc(t.files(), func(name string) bool { return !isPackage(name) })
-}
-
-func keysOf[V any](m map[string]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, filepath.ToSlash(k))
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -89,9 +90,7 @@ func (r *reader) apt() error {
 		if err != nil {
 			return err
 		}
-		for name, digest := range parseIndex(index) {
-			r.found.packages[name] = digest
-		}
+		maps.Copy(r.found.packages, parseIndex(index))
 	}
 	return nil
 }
@@ -140,9 +139,7 @@ func (r *reader) yum(arch string) error {
 	if err != nil {
 		return err
 	}
-	for name, digest := range packages {
-		r.found.packages[name] = digest
-	}
+	maps.Copy(r.found.packages, packages)
 	return nil
 }
 

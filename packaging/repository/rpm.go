@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // An rpm is a lead of 96 bytes, which nobody reads, a signature header that is
@@ -43,6 +44,9 @@ const (
 	typeArray  = 8
 	typeI18N   = 9
 )
+
+// widths are the sizes of integers in bytes, by their types.
+var widths = map[uint32]int{typeInt8: 1, typeInt16: 2, typeInt32: 4, typeInt64: 8}
 
 // Tags of the signature header.
 const (
@@ -149,14 +153,10 @@ func (h *rpmHeader) extent(e rpmEntry) ([]byte, error) {
 	rest := h.store[e.Offset:]
 	size := 0
 	switch e.Type {
-	case typeInt8, typeBytes:
+	case typeBytes:
 		size = int(e.Count)
-	case typeInt16:
-		size = int(e.Count) * 2
-	case typeInt32:
-		size = int(e.Count) * 4
-	case typeInt64:
-		size = int(e.Count) * 8
+	case typeInt8, typeInt16, typeInt32, typeInt64:
+		size = int(e.Count) * widths[e.Type]
 	case typeString, typeArray, typeI18N:
 		for range e.Count {
 			n := bytes.IndexByte(rest[size:], 0)
@@ -208,19 +208,16 @@ func (h *rpmHeader) text(tag uint32) string {
 // numbers returns the integers of a tag, nil where it is not there.
 func (h *rpmHeader) numbers(tag uint32) (all []uint64) {
 	e, data := h.find(tag)
-	for range e.Count {
-		switch e.Type {
-		case typeInt8:
-			all, data = append(all, uint64(data[0])), data[1:]
-		case typeInt16:
-			all, data = append(all, uint64(binary.BigEndian.Uint16(data))), data[2:]
-		case typeInt32:
-			all, data = append(all, uint64(binary.BigEndian.Uint32(data))), data[4:]
-		case typeInt64:
-			all, data = append(all, binary.BigEndian.Uint64(data)), data[8:]
-		default:
-			return nil
+	width, ok := widths[e.Type]
+	if !ok {
+		return nil
+	}
+	for digits := range slices.Chunk(data, width) {
+		var n uint64
+		for _, digit := range digits {
+			n = n<<8 | uint64(digit)
 		}
+		all = append(all, n)
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package repository
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"slices"
 )
 
@@ -51,17 +52,12 @@ type rpmValue struct {
 // signatureHeader writes the values in the order of their tags, after the entry
 // for the region, which points to a copy of itself at the end of the store.
 func signatureHeader(values map[uint32]rpmValue) []byte {
-	var tags []uint32
-	for tag := range values {
-		tags = append(tags, tag)
-	}
-	slices.Sort(tags)
+	tags := slices.Sorted(maps.Keys(values))
 	entries := make([]rpmEntry, 1, len(tags)+1)
 	var store []byte
 	for _, tag := range tags {
 		v := values[tag]
-		align := map[uint32]int{typeInt16: 2, typeInt32: 4, typeInt64: 8}[v.kind]
-		for align > 0 && len(store)%align > 0 {
+		for align := widths[v.kind]; align > 0 && len(store)%align > 0; {
 			store = append(store, 0)
 		}
 		entries = append(entries, rpmEntry{tag, v.kind, uint32(len(store)), v.count})

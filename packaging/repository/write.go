@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,10 +80,9 @@ func (c change) carryOut(path string, now time.Time) error {
 
 // understandable says what to do where the file system cannot do it.
 func understandable(err error) error {
-	for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.EXDEV, unix.EMLINK} {
-		if errors.Is(err, e) {
-			return fmt.Errorf("%w; this file system cannot exchange a folder in one step, as FAT and NFS cannot: publish on another one, and copy the folder", err)
-		}
+	unable := []error{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.EXDEV, unix.EMLINK}
+	if slices.ContainsFunc(unable, func(e error) bool { return errors.Is(err, e) }) {
+		return fmt.Errorf("%w; this file system cannot exchange a folder in one step, as FAT and NFS cannot: publish on another one, and copy the folder", err)
 	}
 	return err
 }
@@ -119,7 +120,7 @@ func exchangeFolder(path string, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range keysOf(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := put(filepath.Join(aside, name), files[name]); err != nil {
 			return err
 		}
