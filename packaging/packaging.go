@@ -100,8 +100,13 @@ func (o Options) pack(ctx context.Context, nfpm, stage, program, name, arch, for
 	cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", name)
 	cmd.Dir = stage
 	cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version), "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
+	return run(cmd, "nfpm")
+}
+
+// run also tells what a program that fails says.
+func run(cmd *exec.Cmd, doing string) error {
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("nfpm: %w\n%s", err, text)
+		return fmt.Errorf("%s: %w\n%s", doing, err, text)
 	}
 	return nil
 }
@@ -124,8 +129,5 @@ func nfpmTool(ctx context.Context, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-o", path, "github.com/goreleaser/nfpm/v2/cmd/nfpm")
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build nfpm: %w\n%s", err, text)
-	}
-	return path, nil
+	return path, run(cmd, "build nfpm")
 }

@@ -41,10 +41,7 @@ func (o Options) compile(ctx context.Context, path, program, arch string) error 
 		"-ldflags=-s -w -X main.releaseVersion="+o.Version+" -X main.version="+o.Version, "-o", path, "./cmd/"+program)
 	cmd.Dir = o.Module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", program, err, text)
-	}
-	return nil
+	return run(cmd, "build "+program)
 }
 
 // stageUnits writes the units that the updater itself writes where there is no

@@ -41,7 +41,7 @@ func main() {
 // command is what the command line says.
 type command struct {
 	packages, key, gpgKey, passphraseFile, newKey, userID string
-	previous, withdraw                                    list
+	previous                                              list
 	options                                               repository.Options
 }
 
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&c.options.URL, "url", "", "`URL` where hosts will find the folder: writes their configuration into it")
 	flags.DurationVar(&c.options.ValidFor, "valid-for", 0, "`time` for which hosts take the repository, as in 720h (default: for ever)")
 	flags.IntVar(&c.options.Keep, "keep", 0, "`number` of versions of each package to keep (default: all)")
-	flags.Var(&c.withdraw, "withdraw", "`version` to publish no longer; may be repeated")
+	flags.Var((*list)(&c.options.Withdraw), "withdraw", "`version` to publish no longer; may be repeated")
 	flags.DurationVar(&c.options.Grace, "grace", 0, "`time` for which files stay that are published no longer (default: a week)")
 	flags.StringVar(&c.newKey, "new-key", "", "make a key, write it to this `file`, print its public part, and do nothing else")
 	flags.StringVar(&c.userID, "user-id", "teleport-update packages", "whose key --new-key makes, as in \"`NAME` <name@example.com>\"")
@@ -78,7 +78,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if c.options.Now, err = now(); err != nil {
 		return err
 	}
-	c.options.Withdraw = c.withdraw
 	if c.newKey != "" {
 		return c.makeKey(stdout, stderr)
 	}
