@@ -1,11 +1,9 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,33 +88,13 @@ func (h *Host) copyTo(path string) error {
 
 // sameContent compares two files; where there is no file at b, it differs.
 func sameContent(a, b string) (bool, error) {
-	fa, err := os.Open(a)
+	ours, err := digestOf(a, 0)
 	if err != nil {
 		return false, err
 	}
-	defer fa.Close()
-	fb, _, err := regular.Open(b, regular.NoLink)
+	theirs, err := digestOf(b, regular.NoLink)
 	if _, odd := errors.AsType[*regular.OddError](err); odd || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	defer fb.Close()
-	bufA, bufB := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		n, errA := io.ReadFull(fa, bufA)
-		m, errB := io.ReadFull(fb, bufB)
-		if !bytes.Equal(bufA[:n], bufB[:m]) {
-			return false, nil
-		}
-		switch ended := errors.Is(errA, io.EOF) || errors.Is(errA, io.ErrUnexpectedEOF); {
-		case ended:
-			return errors.Is(errB, io.EOF) || errors.Is(errB, io.ErrUnexpectedEOF), nil
-		case errA != nil:
-			return false, errA
-		case errB != nil:
-			return false, errB
-		}
-	}
+	return ours == theirs, err
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
 
@@ -42,7 +43,7 @@ func TestNoPipeIsWaitedFor(t *testing.T) {
 			}
 			return err
 		}, ""},
-		"a program in the place of a link": {filepath.Join(h.Paths.LinkDir, "teleport"), func(path string) error { _, err := digestOf(path); return err }, "is not a regular file"},
+		"a program in the place of a link": {filepath.Join(h.Paths.LinkDir, "teleport"), func(path string) error { _, err := digestOf(path, regular.NoLink); return err }, "is not a regular file"},
 		"the agent's unit":                 {h.Paths.Unit(), func(path string) error { _, err := ReadUnit(path); return err }, "is neither a file nor a link"},
 		"the unit of a version": {filepath.Join(h.Paths.Versions(), "2.0.0/etc/systemd/teleport.service"), func(string) error {
 			other := tree

@@ -147,7 +147,7 @@ func beforeOf(path string) (state.Before, error) {
 		target, err := os.Readlink(path)
 		return state.Before{Link: target}, err
 	case info.Mode().IsRegular():
-		digest, err := digestOf(path)
+		digest, err := digestOf(path, regular.NoLink)
 		return state.Before{Saved: filepath.Base(path) + "-" + digest[:min(len(digest), 16)]}, err
 	case info.IsDir():
 		return state.Before{}, &occupiedError{path, "a folder"}
@@ -162,8 +162,8 @@ func (e *occupiedError) Error() string {
 	return fmt.Sprintf("%s is %s, and a link must go there: move it away", e.path, e.what)
 }
 
-func digestOf(path string) (string, error) {
-	f, _, err := regular.Open(path, regular.NoLink)
+func digestOf(path string, care regular.Care) (string, error) {
+	f, _, err := regular.Open(path, care)
 	if err != nil {
 		return "", err
 	}
