@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -65,14 +66,11 @@ func (h *Host) ForeignUnit(before state.UnitFile) bool {
 	if err != nil {
 		return true // no unit is so large
 	}
-	known := [][]byte{before.Content}
 	units, _ := filepath.Glob(filepath.Join(h.Paths.Programs(), "*", "etc", "systemd", h.Paths.AgentUnit()))
-	for _, unit := range units {
-		if content, err := regular.Read(unit, archive.MaxUnit, 0); err == nil {
-			known = append(known, content)
-		}
-	}
-	return !slices.ContainsFunc(known, func(k []byte) bool { return string(k) == string(now) })
+	return !bytes.Equal(now, before.Content) && !slices.ContainsFunc(units, func(unit string) bool {
+		content, err := regular.Read(unit, archive.MaxUnit, 0)
+		return err == nil && bytes.Equal(content, now)
+	})
 }
 
 // KeepForeignUnit keeps a copy of the agent's unit where it is of no version, and returns
@@ -104,7 +102,7 @@ func SetAside(path, to string) error {
 func CanRevert(changes []state.LinkChange, unit state.UnitFile) error {
 	var dirs []string
 	for _, c := range changes {
-		if now, err := beforeOf(c.Path); err != nil || now != c.Before {
+		if !isBack(c) {
 			dirs = append(dirs, filepath.Dir(c.Path))
 		}
 	}

@@ -79,10 +79,9 @@ func planChanges(want map[string]string) ([]state.LinkChange, error) {
 		if err != nil {
 			return nil, fmt.Errorf("plan links: %w", err)
 		}
-		if before == (state.Before{Link: target}) {
-			continue
+		if before != (state.Before{Link: target}) {
+			changes = append(changes, state.LinkChange{Path: path, Target: target, Before: before})
 		}
-		changes = append(changes, state.LinkChange{Path: path, Target: target, Before: before})
 	}
 	slices.SortFunc(changes, func(a, b state.LinkChange) int { return compareNames(a.Path, b.Path) })
 	return changes, nil
@@ -171,13 +170,7 @@ func Begun(changes []state.LinkChange, originalDir string) []state.LinkChange {
 // AgentLinkIsBack reports whether what stood in the place of the agent's own link
 // before the changes stands there: that link decides which version is started.
 func AgentLinkIsBack(changes []state.LinkChange) bool {
-	for _, c := range changes {
-		if filepath.Base(c.Path) == AgentName {
-			now, err := beforeOf(c.Path)
-			return err == nil && now == c.Before
-		}
-	}
-	return true
+	return !slices.ContainsFunc(changes, func(c state.LinkChange) bool { return filepath.Base(c.Path) == AgentName && !isBack(c) })
 }
 
 // CheckLinks says what is wrong with the links of a tree, a sentence each;

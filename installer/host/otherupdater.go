@@ -117,12 +117,7 @@ func (h *Host) PlanReplaced() ([]state.LinkChange, error) {
 // them. What stands in their places by now is not theirs: it can be cut off anywhere
 // and begun again.
 func (h *Host) RemoveReplaced(files []state.LinkChange) error {
-	var theirs []state.LinkChange
-	for _, c := range files {
-		if now, err := beforeOf(c.Path); err == nil && now == c.Before {
-			theirs = append(theirs, c)
-		}
-	}
+	theirs := slices.DeleteFunc(slices.Clone(files), func(c state.LinkChange) bool { return !isBack(c) })
 	if h.HasOriginals() {
 		b, err := h.Originals()
 		if err != nil {

@@ -20,10 +20,7 @@ import (
 // DropSaved removes the copy of a regular file that stands in its place again.
 // Where something else stands by now, the copy stays: there is no other.
 func DropSaved(c state.LinkChange, originalDir string) error {
-	if c.Before.Saved == "" {
-		return nil
-	}
-	if now, err := beforeOf(c.Path); err != nil || now != c.Before {
+	if c.Before.Saved == "" || !isBack(c) {
 		return nil
 	}
 	err := durable.Remove(filepath.Join(originalDir, c.Before.Saved))
@@ -133,6 +130,13 @@ func syncFolders(changes []state.LinkChange) error {
 		}
 	}
 	return nil
+}
+
+// isBack reports whether what stood in a place before a change stands there, again or
+// still.
+func isBack(c state.LinkChange) bool {
+	now, err := beforeOf(c.Path)
+	return err == nil && now == c.Before
 }
 
 // beforeOf says what stands at a path now.
