@@ -20,8 +20,8 @@ type sampler struct {
 	dir    string  // resolved: /proc shows paths without links
 	group  bool    // look at all processes of the unit
 	sights *sights // nil: nobody looks in between
-	reload *reloading
-	ready  *prober // nil without a ready URL
+	reload reloading
+	ready  prober // asks nobody without a ready URL
 
 	unitRead systemd.Unit // by the last sample
 }
@@ -55,10 +55,8 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	if err := s.CatchUp(ctx); err != nil {
 		return sample{}, err
 	}
-	next.otherJobs = s.OtherJobs(s.reload.jobID())
-	if s.ready != nil {
-		next.ready = s.ready.answer()
-	}
+	next.otherJobs = s.OtherJobs(s.reload.id)
+	next.ready = s.ready.answer()
 	next.now = time.Now()
 	next.took = next.now.Sub(began)
 	return next, nil
@@ -86,7 +84,7 @@ func (s *sampler) readUnit(ctx context.Context, next *sample) error {
 	return err
 }
 
-// reloading is a reload job that runs while samples are taken.
+// reloading is a reload job that runs while samples are taken; the zero one is none.
 type reloading struct {
 	id     uint32
 	done   <-chan error
@@ -94,17 +92,7 @@ type reloading struct {
 	err    error
 }
 
-func (r *reloading) jobID() uint32 {
-	if r == nil {
-		return 0
-	}
-	return r.id
-}
-
 func (r *reloading) poll() reloadJob {
-	if r == nil {
-		return reloadDone
-	}
 	if r.status == reloadPending {
 		select {
 		case r.err = <-r.done:

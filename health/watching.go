@@ -120,17 +120,14 @@ func (p *watching) running(ctx context.Context) (Outcome, error) {
 	return p.outcome(ctx, last, v, err)
 }
 
-func (p *watching) startReload(ctx context.Context) *reloading {
-	done := make(chan error, 1)
-	r := &reloading{done: done, status: reloadPending}
+func (p *watching) startReload(ctx context.Context) reloading {
 	job, err := p.conn.QueueJob(ctx, systemd.VerbReload, p.Unit)
 	if err != nil {
-		done <- err
-		return r
+		return reloading{status: reloadFailed, err: err}
 	}
-	r.id = job.ID
+	done := make(chan error, 1)
 	go func() { done <- p.conn.WaitJob(ctx, job, p.rules.startLimit) }()
-	return r
+	return reloading{id: job.ID, done: done, status: reloadPending}
 }
 
 func (p *watching) sampler(group bool) *sampler {
@@ -142,7 +139,6 @@ func (p *watching) observe(ctx context.Context, s *sampler, j *judge) (sample, v
 	if p.ReadyURL != "" {
 		asking, cancel := context.WithCancel(ctx)
 		defer cancel()
-		s.ready = &prober{}
 		go s.ready.run(asking, p.ReadyURL)
 	}
 	hurry, told := time.Now(), time.Time{}
