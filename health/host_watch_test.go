@@ -239,7 +239,11 @@ func TestHostStopOfAProcessThatIgnoresIt(t *testing.T) {
 	if err := a.conn.Stop(t.Context(), a.unit); err != nil {
 		t.Errorf("stop what is stopped: %v", err)
 	}
-	if err := a.conn.Reload(t.Context(), a.unit); err == nil {
+	job, err := a.conn.QueueJob(t.Context(), systemd.VerbReload, a.unit)
+	if err == nil {
+		err = a.conn.WaitJob(t.Context(), job, time.Minute)
+	}
+	if err == nil {
 		t.Error("a stopped unit was reloaded")
 	} else if _, ok := errors.AsType[*systemd.JobError](err); !ok {
 		t.Errorf("%T; want a *JobError", err)

@@ -139,13 +139,10 @@ func once[T any](ctx context.Context, c *Conn, call func(context.Context, *link)
 		return zero, err
 	}
 	value, err := call(ctx, l)
-	if err != nil {
-		if !l.api.Connected() {
-			err = fmt.Errorf("%w: %w", ErrBroken, err)
-		}
-		return zero, err
+	if err != nil && !l.api.Connected() {
+		err = fmt.Errorf("%w: %w", ErrBroken, err)
 	}
-	return value, nil
+	return value, err
 }
 
 var (
@@ -232,15 +229,13 @@ func (d dialer) link(ctx context.Context) (*link, error) {
 	defer cancel()
 	var private error
 	if os.Geteuid() == 0 {
-		address := "unix:path=" + dbus.EscapeBusAddressValue(filepath.Join(d.root, "run/systemd/private"))
-		l, err := connect(ctx, address, false)
+		l, err := connect(ctx, filepath.Join(d.root, "run/systemd/private"), false)
 		if err == nil {
 			return l, nil
 		}
 		private = fmt.Errorf("connect to its private socket: %w", err)
 	}
-	address := "unix:path=" + dbus.EscapeBusAddressValue(filepath.Join(d.root, "run/dbus/system_bus_socket"))
-	l, err := connect(ctx, address, true)
+	l, err := connect(ctx, filepath.Join(d.root, "run/dbus/system_bus_socket"), true)
 	if err != nil {
 		return nil, errors.Join(private, fmt.Errorf("connect to the system bus: %w", err))
 	}
@@ -249,7 +244,7 @@ func (d dialer) link(ctx context.Context) (*link, error) {
 
 // connect runs beside its caller, because neither the dialling nor the handshake
 // can be interrupted.
-func connect(ctx context.Context, address string, hello bool) (*link, error) {
+func connect(ctx context.Context, socket string, hello bool) (*link, error) {
 	type result struct {
 		link *link
 		err  error
@@ -258,13 +253,12 @@ func connect(ctx context.Context, address string, hello bool) (*link, error) {
 	go func() {
 		l := &link{hub: &signalHub{listeners: map[*Listener]bool{}}}
 		var err error
-		l.api, err = sdbus.NewConnection(func() (*dbus.Conn, error) {
-			var err error
+		l.api, err = sdbus.NewConnection(func() (_ *dbus.Conn, err error) {
 			if l.calls == nil {
-				l.calls, err = open(address, hello)
+				l.calls, err = open(socket, hello)
 				return l.calls, err
 			}
-			l.signals, err = open(address, hello, dbus.WithSignalHandler(l.hub))
+			l.signals, err = open(socket, hello, dbus.WithSignalHandler(l.hub))
 			return l.signals, err
 		})
 		if err == nil && hello {
@@ -289,8 +283,8 @@ func connect(ctx context.Context, address string, hello bool) (*link, error) {
 	}
 }
 
-func open(address string, hello bool, options ...dbus.ConnOption) (*dbus.Conn, error) {
-	conn, err := dbus.Dial(address, options...)
+func open(socket string, hello bool, options ...dbus.ConnOption) (*dbus.Conn, error) {
+	conn, err := dbus.Dial("unix:path="+dbus.EscapeBusAddressValue(socket), options...)
 	if err != nil {
 		return nil, err
 	}

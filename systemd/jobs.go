@@ -69,11 +69,6 @@ func (c *Conn) Restart(ctx context.Context, unit string) error {
 	return c.runJob(ctx, VerbRestart, unit)
 }
 
-// Reload reloads a running unit and waits for the job.
-func (c *Conn) Reload(ctx context.Context, unit string) error {
-	return c.runJob(ctx, VerbReload, unit)
-}
-
 // ResetFailed forgets that a unit failed and how often it was restarted.
 func (c *Conn) ResetFailed(ctx context.Context, unit string) error {
 	_, err := do(ctx, c, func(ctx context.Context, l *link) (struct{}, error) {

@@ -24,7 +24,7 @@ func (u Units) Present() bool {
 }
 
 func (u Units) some(is func(place) bool) bool {
-	places, err := u.withDefaults().places()
+	places, err := u.places()
 	return err == nil && slices.ContainsFunc(places, is)
 }
 

@@ -12,7 +12,6 @@ import (
 // Rescuer is the program that the recovery at boot runs: by the unit file that systemd
 // uses, whoever brought it.
 func (u Units) Rescuer() (program string, err error) {
-	u = u.withDefaults()
 	places, err := u.places()
 	if err != nil {
 		return "", err

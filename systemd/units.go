@@ -57,7 +57,7 @@ func (u Units) withDefaults() Units {
 // A file in UnitDir that is not the updater's own is an error; nothing is changed
 // then.
 func (u Units) Write() (changed bool, err error) {
-	places, err := u.withDefaults().places()
+	places, err := u.places()
 	if err != nil {
 		return false, err
 	}
@@ -79,7 +79,7 @@ func (u Units) Write() (changed bool, err error) {
 // Erase disables the units and removes those that Write wrote; somebody else's
 // files of these names stay.
 func (u Units) Erase() error {
-	places, err := u.withDefaults().places()
+	places, err := u.places()
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (u Units) Folders() []string {
 
 // Problems tells what is not as Write would leave it, nothing if all is well.
 func (u Units) Problems() []string {
-	places, err := u.withDefaults().places()
+	places, err := u.places()
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -122,7 +122,7 @@ func (u Units) Problems() []string {
 // Overruled tells which unit files of an administrator systemd uses instead, which Write
 // leaves alone. A timer that is masked is no fault: see Conn.TimerOff.
 func (u Units) Overruled() []string {
-	places, err := u.withDefaults().places()
+	places, err := u.places()
 	if err != nil {
 		return nil // a problem
 	}
@@ -162,6 +162,7 @@ func (p place) path() string {
 }
 
 func (u Units) places() ([]place, error) {
+	u = u.withDefaults()
 	files, err := u.Files()
 	if err != nil {
 		return nil, err
