@@ -138,13 +138,10 @@ func (h *Host) hasUnitOf(tree versions.Tree) (bool, error) {
 func ReadUnit(path string) (state.UnitFile, error) {
 	u := state.UnitFile{Path: path}
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return u, nil
-	}
-	if err != nil {
-		return u, err
-	}
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return u, nil
+	case err != nil:
 	case info.Mode()&fs.ModeSymlink != 0:
 		u.Target, err = os.Readlink(path)
 	case info.Mode().IsRegular() && info.Size() > archive.MaxUnit:
