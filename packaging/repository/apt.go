@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 )
@@ -111,11 +110,4 @@ func zipped(data []byte) []byte {
 	w.Write(data)
 	w.Close()
 	return b.Bytes()
-}
-
-// sorted is the order of an index: by path, so the same packages give the same
-// bytes.
-func sorted(packages []*pkg) []*pkg {
-	slices.SortFunc(packages, func(a, b *pkg) int { return strings.Compare(a.path, b.path) })
-	return packages
 }

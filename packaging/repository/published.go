@@ -136,11 +136,8 @@ func (r *reader) yum(arch string) error {
 		return err
 	}
 	packages, err := parsePrimary(index, arch)
-	if err != nil {
-		return err
-	}
 	maps.Copy(r.found.packages, packages)
-	return nil
+	return err
 }
 
 func (r *reader) saw(date time.Time) {

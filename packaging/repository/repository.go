@@ -34,6 +34,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
@@ -226,7 +227,9 @@ func (o *Options) packages(before *published) (all []*pkg, report *Report, err e
 			return nil, nil, fmt.Errorf("there is no version %s to withdraw", v)
 		}
 	}
-	all = sorted(newest(all, o.Keep))
+	all = newest(all, o.Keep)
+	// The order of an index is by path, so the same packages give the same bytes.
+	slices.SortFunc(all, func(a, b *pkg) int { return strings.Compare(a.path, b.path) })
 	if len(all) == 0 {
 		return nil, nil, errors.New("there is no package to publish")
 	}
