@@ -91,7 +91,7 @@ func (c *Conn) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	c.link.close()
+	c.link.api.Close()
 }
 
 // Stopping reports whether the host is shutting down.
@@ -166,7 +166,7 @@ func (c *Conn) connected(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
-	c.link.close()
+	c.link.api.Close()
 	c.link = l
 	return l, nil
 }
@@ -180,8 +180,6 @@ type link struct {
 	hub     *signalHub
 }
 
-func (l *link) close() { l.api.Close() }
-
 // get returns a property that is a string.
 func (l *link) get(ctx context.Context, path dbus.ObjectPath, iface, name string) (string, error) {
 	var value dbus.Variant
@@ -192,12 +190,6 @@ func (l *link) get(ctx context.Context, path dbus.ObjectPath, iface, name string
 	}
 	text, _ := value.Value().(string)
 	return text, nil
-}
-
-// catchUp returns when all signals were heard that systemd sent before: its answer
-// comes after them, as long as it is asked where they are sent to.
-func (l *link) catchUp(ctx context.Context) error {
-	return l.signals.Object("org.freedesktop.systemd1", managerPath).CallWithContext(ctx, "org.freedesktop.DBus.Peer.Ping", 0).Err
 }
 
 // A dialer connects to the systemd whose files are under root.
@@ -264,7 +256,7 @@ func connect(ctx context.Context, socket string, hello bool) (*link, error) {
 		if err == nil && hello {
 			// Without this the bus carries no signals for a client that only polls.
 			if err = l.api.Subscribe(); err != nil {
-				l.close()
+				l.api.Close()
 				err = fmt.Errorf("subscribe to systemd's signals: %w", err)
 			}
 		}
@@ -276,7 +268,7 @@ func connect(ctx context.Context, socket string, hello bool) (*link, error) {
 	case <-ctx.Done():
 		go func() {
 			if r := <-done; r.err == nil {
-				r.link.close()
+				r.link.api.Close()
 			}
 		}()
 		return nil, context.Cause(ctx)

@@ -143,9 +143,13 @@ func (l *Listener) IgnoreUntil(own uint32) {
 }
 
 // CatchUp returns when everything was heard that happened before. Signals come on
-// a connection of their own, so a state that was read may be ahead of them.
+// a connection of their own, so a state that was read may be ahead of them. systemd's
+// answer comes after all that it sent before, as long as it is asked where they are sent
+// to.
 func (l *Listener) CatchUp(ctx context.Context) error {
-	_, err := do(ctx, l.conn, func(ctx context.Context, link *link) (struct{}, error) { return struct{}{}, link.catchUp(ctx) })
+	_, err := do(ctx, l.conn, func(ctx context.Context, link *link) (struct{}, error) {
+		return struct{}{}, link.signals.Object("org.freedesktop.systemd1", managerPath).CallWithContext(ctx, "org.freedesktop.DBus.Peer.Ping", 0).Err
+	})
 	return err
 }
 

@@ -30,8 +30,7 @@ func LeavePlainFiles(linkDir string, t versions.Tree) error {
 	if t.HasUpdater() {
 		links[filepath.Join(linkDir, UpdaterName)] = t.Binary(UpdaterName)
 	}
-	paths := slices.SortedFunc(maps.Keys(links), compareNames)
-	for _, path := range paths {
+	for _, path := range slices.SortedFunc(maps.Keys(links), compareNames) {
 		target := links[path]
 		if now, err := os.Readlink(path); err != nil || now != target {
 			continue // somebody else has changed it
