@@ -86,7 +86,11 @@ func (t *terminal) sentence(message string, attrs []slog.Attr) string {
 
 // say ends a command.
 func (t *terminal) say(well bool, text string) {
-	t.print(map[bool]mark{true: markDone, false: markWarning}[well], "", text)
+	m := markDone
+	if !well {
+		m = markWarning
+	}
+	t.print(m, "", text)
 }
 
 func (t *terminal) print(m mark, when, text string) {
