@@ -2,10 +2,12 @@ package find
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"teleport-update/internal/version"
@@ -17,41 +19,36 @@ func decode(body []byte) (Answer, error) {
 		return Answer{}, fmt.Errorf("not the JSON of a find endpoint (%w)", plainSyntax(err))
 	}
 	settings, autoUpdateName := top, "agent_autoupdate"
-	if top["agent_version"] == nil {
-		if settings, err = top.object("auto_update"); err != nil {
-			return Answer{}, err
+	const nested = "auto_update"
+	if top["agent_version"] == nil && top[nested] != nil {
+		if settings, err = readObject(top[nested]); err != nil {
+			return Answer{}, fmt.Errorf("%s: %w", nested, err)
 		}
 		autoUpdateName = "agent_auto_update"
 	}
 	if settings["agent_version"] == nil {
 		return Answer{}, errors.New("there is no agent_version in it")
 	}
-	var a Answer
-	text, err := settings.text("agent_version")
+	agent, err := settings.text("agent_version")
 	if err != nil {
 		return Answer{}, err
 	}
-	if text != "" { // else the cluster names none
-		if a.Version, err = version.Parse(text); err != nil {
+	if agent != "" { // else the cluster names none
+		if agent, err = version.Parse(agent); err != nil {
 			return Answer{}, fmt.Errorf("agent_version: %w", err)
 		}
 	}
-	if a.AutoUpdate, err = settings.flag(autoUpdateName); err != nil {
+	autoUpdate, err1 := settings.flag(autoUpdateName)
+	jitter, err2 := settings.seconds("agent_update_jitter_seconds")
+	groupUnknown, err3 := top.flag("agent_group_unknown")
+	build, err4 := edition(top)
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return Answer{}, err
 	}
-	if a.Jitter, err = settings.seconds("agent_update_jitter_seconds"); err != nil {
-		return Answer{}, err
+	if agent == "" { // the rest says nothing without a version
+		return Answer{Edition: build, GroupUnknown: groupUnknown}, nil
 	}
-	if a.GroupUnknown, err = top.flag("agent_group_unknown"); err != nil {
-		return Answer{}, err
-	}
-	if a.Edition, err = edition(top); err != nil {
-		return Answer{}, err
-	}
-	if a.Version == "" {
-		a = Answer{Edition: a.Edition, GroupUnknown: a.GroupUnknown} // the rest says nothing without a version
-	}
-	return a, nil
+	return Answer{Version: agent, Edition: build, AutoUpdate: autoUpdate, Jitter: jitter, GroupUnknown: groupUnknown}, nil
 }
 
 func edition(top object) (version.Edition, error) {
@@ -69,12 +66,9 @@ func edition(top object) (version.Edition, error) {
 	if top["edition"] == nil {
 		return "", errors.New("there is neither server_edition nor edition in it")
 	}
-	text, err := top.text("edition")
-	if err != nil {
-		return "", err
-	}
-	fips, err := top.flag("fips")
-	if err != nil {
+	text, err1 := top.text("edition")
+	fips, err2 := top.flag("fips")
+	if err := cmp.Or(err1, err2); err != nil {
 		return "", err
 	}
 	switch {
@@ -106,32 +100,29 @@ func readObject(data []byte) (object, error) {
 	if first != json.Delim('{') {
 		return nil, errors.New("it is not an object")
 	}
-	seen := make(map[string]bool)
 	members := make(object)
 	for decoder.More() {
 		token, err := decoder.Token()
 		if err != nil {
-			return nil, noEOF(err)
+			return nil, err
 		}
 		name := token.(string) // the decoder has made sure
-		if seen[name] {
+		if _, seen := members[name]; seen {
 			return nil, fmt.Errorf("%.40q appears twice", name)
 		}
-		seen[name] = true
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
-			return nil, noEOF(err)
+			return nil, err
 		}
-		if string(value) != "null" {
-			members[name] = value
-		}
+		members[name] = value
 	}
 	if _, err := decoder.Token(); err != nil { // the closing brace
-		return nil, noEOF(err)
+		return nil, err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return nil, errors.New("more follows after the object")
 	}
+	maps.DeleteFunc(members, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	return members, nil
 }
 
@@ -141,29 +132,10 @@ func plainSyntax(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("invalid from byte %d on", syntax.Offset)
 	}
-	if err == io.ErrUnexpectedEOF {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return errors.New("it ends in the middle")
 	}
 	return err
-}
-
-func noEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// object returns an empty one when there is none of that name.
-func (o object) object(name string) (object, error) {
-	if o[name] == nil {
-		return nil, nil
-	}
-	inner, err := readObject(o[name])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return inner, nil
 }
 
 func (o object) text(name string) (string, error) { return member[string](o, name, "a string") }
