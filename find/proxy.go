@@ -52,11 +52,9 @@ func parseProxy(s string) (*url.URL, error) {
 	if err := checkHost(host); err != nil {
 		return nil, err
 	}
-	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
-		port = ""
-	}
+	standard := scheme == "https" && port == "443" || scheme == "http" && port == "80"
 	u := &url.URL{Scheme: scheme, Host: host}
-	if port != "" {
+	if port != "" && !standard {
 		u.Host += ":" + port
 	}
 	if err := webclient.CheckURL(u); err != nil {
@@ -85,10 +83,7 @@ func WithPort(address string, port int) (with string, ok bool) {
 // splitPort keeps the brackets of an IPv6 address.
 func splitPort(address string) (host, port string, err error) {
 	colon := strings.LastIndexByte(address, ':')
-	if colon < strings.LastIndexByte(address, ']') {
-		colon = -1 // it is inside the brackets
-	}
-	if colon < 0 {
+	if colon < 0 || colon < strings.LastIndexByte(address, ']') { // or it is inside the brackets
 		return address, "", nil
 	}
 	host, port = address[:colon], address[colon+1:]
