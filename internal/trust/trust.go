@@ -69,6 +69,9 @@ func walk(path string) (fs.FileInfo, error) {
 	rest, at, links := split(path), "/", 0
 	info, err := os.Lstat(at)
 	for err == nil {
+		if !Ours(info) { // only root asks
+			return nil, fmt.Errorf("%s belongs to another user", at)
+		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if links++; links > maxLinks {
 				return nil, errors.New("too many links on the way")
@@ -77,13 +80,9 @@ func walk(path string) (fs.FileInfo, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := owner(at, info); err != nil {
-				return nil, err
-			}
+			at = filepath.Dir(at)
 			if filepath.IsAbs(target) {
 				at = "/"
-			} else {
-				at = filepath.Dir(at)
 			}
 			rest = append(split(target), rest...)
 		} else if err := onlyRoot(at, info); err != nil {
@@ -103,20 +102,10 @@ func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-func owner(path string, info fs.FileInfo) error {
-	if !Ours(info) { // only root asks
-		return fmt.Errorf("%s belongs to another user", path)
-	}
-	return nil
-}
-
-// onlyRoot says whether anybody but root could change a file, or exchange
-// what is in a folder. In a sticky folder (as /tmp) nobody can exchange what
+// onlyRoot says whether anybody but root could change a file of root's, or exchange
+// what is in a folder of root's. In a sticky folder (as /tmp) nobody can exchange what
 // belongs to another.
 func onlyRoot(path string, info fs.FileInfo) error {
-	if err := owner(path, info); err != nil {
-		return err
-	}
 	mode := info.Mode()
 	if info.IsDir() && mode&fs.ModeSticky != 0 {
 		return nil
