@@ -71,10 +71,8 @@ func plainText(err error) string {
 // error and an HTTP proxy's refusal are none of that.
 func Unreached(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved || !ok {
-		return false
-	}
-	return op.Op == "dial"
+	_, unresolved := errors.AsType[*net.DNSError](err)
+	return ok && op.Op == "dial" && !unresolved
 }
 
 func plainOp(e *net.OpError) string {

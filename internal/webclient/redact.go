@@ -23,11 +23,8 @@ func Redact(s string) string {
 	s, query, hasQuery := strings.Cut(s, "?")
 	if u.User != nil {
 		before, rest, _ := strings.Cut(s, "//")
-		authority, path, hasPath := strings.Cut(rest, "/")
-		s = before + "//" + authority[strings.LastIndexByte(authority, '@')+1:]
-		if hasPath {
-			s += "/" + path
-		}
+		authority, _, _ := strings.Cut(rest, "/")
+		s = before + "//" + rest[strings.LastIndexByte(authority, '@')+1:]
 	}
 	if hasQuery {
 		s += "?" + redactQuery(query)

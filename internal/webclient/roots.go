@@ -42,13 +42,7 @@ func newWidening(extra []*x509.Certificate) *widening {
 	if pem := bundle(); pem != "" {
 		w.add(func() (*x509.CertPool, error) { return bundled(pem) }, extra)
 	}
-	w.add(func() (*x509.CertPool, error) {
-		roots, err := x509.SystemCertPool()
-		if err != nil {
-			return nil, fmt.Errorf("read the system's CA certificates: %w", err)
-		}
-		return roots, nil
-	}, extra)
+	w.add(x509.SystemCertPool, extra)
 	return w
 }
 
@@ -79,8 +73,8 @@ func bundled(name string) (*x509.CertPool, error) {
 func (w *widening) add(load func() (*x509.CertPool, error), extra []*x509.Certificate) {
 	w.levels = append(w.levels, sync.OnceValues(func() (*http.Transport, error) {
 		roots, err := load()
-		if err != nil {
-			return nil, err
+		if err != nil { // of the widest level: the others skip what they cannot read
+			return nil, fmt.Errorf("read the system's CA certificates: %w", err)
 		}
 		for _, cert := range extra {
 			roots.AddCert(cert)
