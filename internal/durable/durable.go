@@ -319,11 +319,9 @@ func tempName(path string) string {
 }
 
 func syncBoth(a, b string) error {
-	if err := SyncDir(filepath.Dir(b)); err != nil {
+	err := SyncDir(filepath.Dir(b))
+	if err != nil || filepath.Dir(a) == filepath.Dir(b) {
 		return err
-	}
-	if filepath.Dir(a) == filepath.Dir(b) {
-		return nil
 	}
 	return SyncDir(filepath.Dir(a))
 }
