@@ -21,10 +21,7 @@ func (f FS) Group(controlGroup string) []Process {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		pids, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-		if err != nil {
-			return nil
-		}
+		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		for _, field := range strings.Fields(string(pids)) {
 			pid, err := strconv.Atoi(field)
 			if err != nil {
