@@ -61,8 +61,7 @@ func (r *Reporter) Enroll(token, proxy string) error {
 	if err != nil {
 		return err
 	}
-	c := credential{Version: credentialVersion, Proxy: base.String(), Token: token, Machine: r.machine(), Secret: rand.Text() + rand.Text()}
-	return r.save(c)
+	return r.save(credential{Version: credentialVersion, Proxy: base.String(), Token: token, Machine: r.machine(), Secret: rand.Text() + rand.Text()})
 }
 
 func (r *Reporter) save(c credential) error {

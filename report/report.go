@@ -95,7 +95,7 @@ func (r *Reporter) Send(ctx context.Context, proxy string, b find.Heartbeat) err
 	}
 	defer client.CloseIdleConnections()
 	if c.Token != "" {
-		if err := r.join(ctx, client, *base, &c, b); err != nil {
+		if err := r.join(ctx, client, &c, b); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (r *Reporter) Send(ctx context.Context, proxy string, b find.Heartbeat) err
 	if err != nil {
 		return err
 	}
-	return r.post(ctx, client, *base, c, text)
+	return r.post(ctx, client, c, text)
 }
 
 // Prepare returns a report for SendPrepared; none where the host has not joined.
@@ -136,7 +136,7 @@ func (r *Reporter) SendPrepared(ctx context.Context, proxy, text string) error {
 	if err != nil {
 		return err
 	}
-	return r.post(ctx, client, *base, c, text)
+	return r.post(ctx, client, c, text)
 }
 
 func (c credential) strange(asked *url.URL) error {
@@ -156,10 +156,10 @@ const noSequence = `"sequence":0`
 // post sends a text with a sequence. Seconds grow from report to report without being
 // written down. Where they do not, for a second, a clock that was set back or a copy of this
 // host, the server says what it has.
-func (r *Reporter) post(ctx context.Context, client *http.Client, base url.URL, c credential, text string) error {
+func (r *Reporter) post(ctx context.Context, client *http.Client, c credential, text string) error {
 	send := func(sequence uint32) (find.HeartbeatError, error) {
 		body := strings.Replace(text, noSequence, noSequence[:len(noSequence)-1]+strconv.FormatUint(uint64(sequence), 10), 1)
-		return post(ctx, client, base, find.HeartbeatPath, c.Secret, []byte(body))
+		return post(ctx, client, c.Proxy+find.HeartbeatPath, c.Secret, []byte(body))
 	}
 	sequence := uint32(max(r.Now().Unix()-sequenceEpoch, 1))
 	said, err := send(sequence)
@@ -185,12 +185,12 @@ func (r *Reporter) remove(why string) error {
 	return &RemovedError{why}
 }
 
-func (r *Reporter) join(ctx context.Context, client *http.Client, base url.URL, c *credential, b find.Heartbeat) error {
+func (r *Reporter) join(ctx context.Context, client *http.Client, c *credential, b find.Heartbeat) error {
 	sum := sha256.Sum256([]byte(c.Secret))
 	j := find.Join{HostID: b.HostID, SecretHash: hex.EncodeToString(sum[:]), Group: b.Group, Hostname: b.Hostname}
 	body, err := json.Marshal(j)
 	if err == nil {
-		_, err = post(ctx, client, base, find.JoinPath, c.Token, body)
+		_, err = post(ctx, client, c.Proxy+find.JoinPath, c.Token, body)
 	}
 	if err != nil {
 		return err
@@ -211,9 +211,7 @@ func (r *Reporter) client() (*http.Client, error) {
 }
 
 // post sends a body with a secret. What the server says beside 200 is an error.
-func post(ctx context.Context, client *http.Client, u url.URL, path, secret string, body []byte) (said find.HeartbeatError, err error) {
-	u.Path = path
-	where := u.String()
+func post(ctx context.Context, client *http.Client, where, secret string, body []byte) (said find.HeartbeatError, err error) {
 	defer func() {
 		if err != nil {
 			err = webclient.RedactError(fmt.Errorf("report to %s: %w", where, err))
