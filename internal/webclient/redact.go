@@ -68,15 +68,13 @@ func redactURLErrors(text string, err error) string {
 		text = strings.ReplaceAll(text, strconv.Quote(e.URL), strconv.Quote(clean))
 		text = strings.ReplaceAll(text, e.URL, clean)
 	}
-	switch e := err.(type) {
-	case interface{ Unwrap() []error }:
-		for _, err := range e.Unwrap() {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
 			text = redactURLErrors(text, err)
 		}
-	default:
-		if err := errors.Unwrap(err); err != nil {
-			text = redactURLErrors(text, err)
-		}
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return redactURLErrors(text, inner)
 	}
 	return text
 }
