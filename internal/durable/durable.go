@@ -242,14 +242,11 @@ func MkdirAll(path string, mode fs.FileMode) error {
 		}
 		return SyncDir(filepath.Dir(path))
 	case errors.Is(err, fs.ErrExist):
-		info, statErr := os.Stat(path)
-		if statErr != nil {
-			return statErr
+		info, err := os.Stat(path)
+		if err == nil && !info.IsDir() {
+			err = &fs.PathError{Op: "mkdir", Path: path, Err: unix.ENOTDIR}
 		}
-		if !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: path, Err: unix.ENOTDIR}
-		}
-		return nil
+		return err
 	}
 	return err
 }
