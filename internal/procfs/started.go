@@ -16,16 +16,10 @@ type Started struct {
 // Started returns that of a process; ok is false where it is gone, or may not be looked
 // at.
 func (f FS) Started(pid int) (s Started, ok bool) {
-	command, err := os.ReadFile(f.of(pid, "cmdline"))
-	if err != nil {
-		return s, false
-	}
-	environment, err := os.ReadFile(f.of(pid, "environ"))
-	if err != nil {
-		return s, false
-	}
-	info, err := os.Stat(f.of(pid, ""))
-	if err != nil {
+	command, err1 := os.ReadFile(f.of(pid, "cmdline"))
+	environment, err2 := os.ReadFile(f.of(pid, "environ"))
+	info, err3 := os.Stat(f.of(pid, ""))
+	if err1 != nil || err2 != nil || err3 != nil {
 		return s, false
 	}
 	return Started{Command: fieldsOf(command), Environment: fieldsOf(environment), UID: int(info.Sys().(*syscall.Stat_t).Uid)}, true
