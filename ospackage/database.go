@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"teleport-update/internal/procfs"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/procfs"
 )
 
 const (
@@ -51,7 +52,7 @@ func installedDebs(ctx context.Context) ([]Package, error) {
 	}
 	out, err := run(ctx, askLimit, nil, append([]string{dpkgQuery, "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"}, names...)...)
 	// It ends with 1 when it does not know one of them.
-	if code, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || code.ExitCode() != 1) {
+	if !answered(err, 1) {
 		return nil, fmt.Errorf("ask dpkg for packages of the agent: %w", err)
 	}
 	var found []Package
@@ -65,6 +66,13 @@ func installedDebs(ctx context.Context) ([]Package, error) {
 	return found, nil
 }
 
+// answered reports whether a query came to its end, with an exit code of most at the most.
+// One that was killed has said nothing, or half of it.
+func answered(err error, most int) bool {
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	return err == nil || ok && ended.Exited() && ended.ExitCode() <= most
+}
+
 func installedRPMs(ctx context.Context) ([]Package, error) {
 	// Asking makes a database where there is none.
 	if !exists(rpm) || !hasRPMs() {
@@ -72,7 +80,7 @@ func installedRPMs(ctx context.Context) ([]Package, error) {
 	}
 	out, err := run(ctx, askLimit, nil, append([]string{rpm, "-q", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\n"}, names...)...)
 	// It ends with how many of them it does not know.
-	if code, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || code.ExitCode() > len(names)) {
+	if !answered(err, len(names)) {
 		return nil, fmt.Errorf("ask rpm for packages of the agent: %w", err)
 	}
 	var found []Package
