@@ -50,7 +50,7 @@ func (t *advancing) prepare(ctx context.Context) error {
 		}
 	}
 	err = t.CheckRoom(database, t.req.tree.BackupDir())
-	if _, full := errors.AsType[*space.Error](err); full && t.DropFailed(t.req.config, t.req.To.Release) {
+	if failure.Is[*space.Error](err) && t.DropFailed(t.req.config, t.req.To.Release) {
 		err = t.CheckRoom(database, t.req.tree.BackupDir())
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"teleport-update/health"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 )
 
 // bringBack sees the old version run, where it ran before, and watches whether it is healthy.
@@ -14,8 +15,7 @@ import (
 // that some agent runs: some agent beats none, as it does at boot.
 func (u *undoing) bringBack(ctx context.Context) error {
 	err := u.seeItBack(ctx)
-	_, unhealthy := errors.AsType[*health.UnhealthyError](err)
-	if err == nil || unhealthy || errors.Is(err, health.ErrHostStopping) || u.err != nil || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
+	if err == nil || failure.Is[*health.UnhealthyError](err) || errors.Is(err, health.ErrHostStopping) || u.err != nil || u.j.Watch.OldServes || !u.j.Agent.State.Wanted() {
 		return err
 	}
 	return errors.Join(err, u.agent.Start(ctx))
@@ -48,7 +48,7 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 		// Its next start is not watched.
 		_, err = u.moveFirstAside(ctx)
 	}
-	if _, fails := errors.AsType[*health.UnhealthyError](err); fails {
+	if failure.Is[*health.UnhealthyError](err) {
 		if moved, moveErr := u.moveFirstAside(ctx); moved || moveErr != nil {
 			if err = moveErr; err == nil {
 				err = u.watchOld(ctx)

@@ -34,14 +34,14 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 		return d, err
 	}
 	switch err := m.probe(ctx, d.Path); {
-	case is[*failure.RefusedError](err):
+	case failure.Is[*failure.RefusedError](err):
 		return d, err
 	case errors.Is(err, backup.ErrNoDatabase):
 		d.Absent = true
 		return d, nil // nothing to protect
 	case err == nil && (back || !req.SkipBackup):
 		d.Plan = state.BackupDatabase
-	case is[*backup.CorruptError](err) && req.mayLoseBackup():
+	case failure.Is[*backup.CorruptError](err) && req.mayLoseBackup():
 		d.Damaged = true
 	case req.SkipBackup && !back:
 		d.Skipped = true
@@ -119,7 +119,7 @@ func Inspect(ctx context.Context, d *state.Database, req Request) error {
 		err = db.Inspect(ctx)
 		db.Close()
 	}
-	if is[*backup.CorruptError](err) && req.mayLoseBackup() {
+	if failure.Is[*backup.CorruptError](err) && req.mayLoseBackup() {
 		d.Plan, d.Damaged = state.KeepDatabase, true
 		return nil
 	}
@@ -127,12 +127,6 @@ func Inspect(ctx context.Context, d *state.Database, req Request) error {
 		return cannotBackUp(err, d.Path, req)
 	}
 	return nil
-}
-
-// is reports whether an error is, or wraps, one of a type.
-func is[T error](err error) bool {
-	_, ok := errors.AsType[T](err)
-	return ok
 }
 
 // cannotBackUp says which file is in the way of a transaction, and what to do.

@@ -313,7 +313,7 @@ func TestAConfigurationOfAnotherUsersNamesOnlyThatUsersDatabase(t *testing.T) {
 			must(t, os.Chown(h.Paths.AgentConfig, tc.config, 0))
 			must(t, os.Chown(filepath.Dir(path), tc.folder, 0))
 			d, err := h.PlanDatabase(t.Context(), h.config, Request{Kind: Update, From: h.config.Active(), To: TreeOf(versions.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}})})
-			if refused := is[*failure.RefusedError](err); refused != tc.refused || !refused && (err != nil || d.Plan != state.BackupDatabase || d.Path != path) {
+			if refused := failure.Is[*failure.RefusedError](err); refused != tc.refused || !refused && (err != nil || d.Plan != state.BackupDatabase || d.Path != path) {
 				t.Errorf("%+v, %v", d, err)
 			}
 		})

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/failure"
 )
 
 // ErrorCode is the cause of a failure as clusters know it: see state.LastUpdate.
@@ -11,7 +13,7 @@ func ErrorCode(cause error) (code int) {
 	if errors.Is(cause, unix.ENOSPC) {
 		code |= 1
 	}
-	if _, ok := errors.AsType[*reloadError](cause); ok {
+	if failure.Is[*reloadError](cause) {
 		code |= 2
 	}
 	return code

@@ -166,7 +166,7 @@ func (t *advancing) backUp(ctx context.Context) error {
 			t.Log.Info("backing up the agent's database", "done", done, "total", total)
 		},
 	})
-	if is[*backup.CorruptError](err) {
+	if failure.Is[*backup.CorruptError](err) {
 		// No refusal to be repeated at each tick: finding this out takes a
 		// download and a whole backup, so the version backs off.
 		return errors.New(cannotBackUp(err, t.j.Database.Path, t.req.Request).Error())
@@ -253,7 +253,7 @@ func (t *advancing) exchangeDatabase(ctx context.Context) error {
 		return nil
 	}
 	err = fmt.Errorf("restore the database that version %s had: %w", t.req.To, err)
-	if is[*backup.InUseError](err) {
+	if failure.Is[*backup.InUseError](err) {
 		return errors.Join(cannotBegin(err, t.req.Request, "the transaction is undone"), t.j.setUntouched())
 	}
 	return err

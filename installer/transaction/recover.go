@@ -58,7 +58,7 @@ func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
 		return err // the next boot puts the files back
 	}
 	unlock, err := state.Lock(ctx, m.Paths.UpdateLock(), 0)
-	if _, busy := errors.AsType[*state.BusyError](err); busy {
+	if failure.Is[*state.BusyError](err) {
 		return nil
 	}
 	if err != nil {

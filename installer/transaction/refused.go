@@ -19,14 +19,14 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 	}
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
 	var err error
-	switch _, refused := errors.AsType[*failure.RefusedError](cause); {
+	switch {
 	case ctx.Err() != nil:
 		// Says more than which call could not be ended any more.
 		cause = fmt.Errorf("the updater was told to stop in the middle of it (%w)", context.Cause(ctx))
 		err = t.j.setVerdict(state.AgainstInterruption, cause.Error())
 	case isUnhealthy:
 		err = t.j.setUnhealthy(cause.Error(), unhealthy)
-	case refused:
+	case failure.Is[*failure.RefusedError](cause):
 		// What an administrator's files prevent says nothing about the version.
 		err = t.j.setVerdict(state.AgainstCircumstances, cause.Error())
 	default:
@@ -54,7 +54,7 @@ func (t *advancing) recordRefused(cause error) error {
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	if _, refused := errors.AsType[*failure.RefusedError](cause); refused && t.req.Kind.Automatic() {
+	if failure.Is[*failure.RefusedError](cause) && t.req.Kind.Automatic() {
 		return t.ReportRefusal(&c, t.req.To.Release, cause)
 	}
 	c.Status.LastUpdate = &state.LastUpdate{

@@ -2,9 +2,9 @@ package transaction
 
 import (
 	"cmp"
-	"errors"
 
 	"teleport-update/backup"
+	"teleport-update/internal/failure"
 )
 
 // The backup that an open transaction goes back to is in the folder of the version that
@@ -63,7 +63,7 @@ func (t *transaction) withBackup(do func(dir string) error) error {
 	var first error
 	for _, dir := range t.backups() {
 		err := do(dir)
-		if _, invalid := errors.AsType[*backup.InvalidError](err); !invalid {
+		if !failure.Is[*backup.InvalidError](err) {
 			return err
 		}
 		first = cmp.Or(first, err)

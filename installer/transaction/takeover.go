@@ -8,14 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
+
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/regular"
 	"teleport-update/ospackage"
 	"teleport-update/versions/archive"
-	"time"
 )
 
 // removeAgain is how long the timer leaves alone a package whose own scripts, or
@@ -117,7 +119,7 @@ func leftBehind(p state.Package, err error, known []state.PackageLeft, now time.
 		}
 	}
 	l := state.PackageLeft{Package: p, Since: since, Error: err.Error()}
-	if _, locked := errors.AsType[*ospackage.LockedError](err); !locked {
+	if !failure.Is[*ospackage.LockedError](err) {
 		l.NextAttempt = now.Add(removeAgain)
 	}
 	return l

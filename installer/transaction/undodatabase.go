@@ -8,6 +8,7 @@ import (
 	"teleport-update/backup"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 )
 
 // errTooSoon says that something can be told once the agent has been started.
@@ -24,7 +25,7 @@ func (u *undoing) checkDatabase(ctx context.Context) error {
 	if err == nil {
 		err = u.canRestoreFor(db, nil)
 	}
-	if is[*backup.InUseError](err) {
+	if failure.Is[*backup.InUseError](err) {
 		if err = u.waitUnused(ctx, afterStop); err == nil {
 			err = u.canRestoreFor(db, nil)
 		}
@@ -225,7 +226,7 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	}
 	if err == nil && !u.j.Watch.OldServes {
 		err = u.agent.Stop(ctx, atOnce)
-	} else if err == nil && is[*backup.InUseError](db.CheckUnused(nil)) {
+	} else if err == nil && failure.Is[*backup.InUseError](db.CheckUnused(nil)) {
 		sight, lookErr := u.agent.Look(ctx)
 		if lookErr != nil {
 			return false, lookErr
@@ -267,7 +268,7 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 				return db.Restore(ctx, dir)
 			})
 		}
-		if !is[*backup.InUseError](err) || u.boot {
+		if !failure.Is[*backup.InUseError](err) || u.boot {
 			break
 		}
 		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {

@@ -115,7 +115,7 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 		if err != nil {
 			sight.Group = nil // at boot nobody runs yet
 		}
-		if err := db.CheckUnused(sight.Group); !is[*backup.InUseError](err) || !time.Now().Before(limit) {
+		if err := db.CheckUnused(sight.Group); !failure.Is[*backup.InUseError](err) || !time.Now().Before(limit) {
 			return err
 		} else if !told {
 			told = true
@@ -132,7 +132,7 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 // cannotBegin makes a refusal of an error that says who uses the database: that says
 // nothing about the version. Other errors stay as they are.
 func cannotBegin(err error, req Request, now failure.State) error {
-	if !is[*backup.InUseError](err) {
+	if !failure.Is[*backup.InUseError](err) {
 		return err
 	}
 	return (&failure.Error{
