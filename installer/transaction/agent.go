@@ -19,10 +19,31 @@ import (
 // look at it, to change it, to prove that it is healthy. It is real where systemd runs,
 // absent where there is none, and unreachable where systemd does not answer.
 type Agent interface {
-	looker
-	changer
-	prover
-	starter
+	// Look looks at the agent.
+	Look(ctx context.Context) (Sight, error)
+	// TimerOff says why a timer starts nothing, and what to do; empty: it does.
+	TimerOff(ctx context.Context, timer string) (string, error)
+	// Stopping reports whether the host is shutting down.
+	Stopping(ctx context.Context) (bool, error)
+
+	// Stop returns when the agent is down.
+	Stop(ctx context.Context, how manner) error
+	// DaemonReload makes systemd read the unit.
+	DaemonReload(ctx context.Context) error
+	// ResetFailed has systemd forget that the agent failed before.
+	ResetFailed(ctx context.Context) error
+
+	// Prove brings the agent to run and watches it, in one call, as health.Prove
+	// does, and with its errors.
+	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
+
+	// Start and Restart bring the agent to run where nothing hangs on whether it is
+	// healthy.
+	Start(ctx context.Context) error
+	Restart(ctx context.Context) error
+	// Disable takes away the links by which it is started at boot.
+	Disable(ctx context.Context) error
+
 	host.Timer
 	runner
 	Close()
@@ -31,39 +52,6 @@ type Agent interface {
 // runner runs this program in a unit of its own; ran is false where there are no units.
 type runner interface {
 	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
-}
-
-// looker looks at the agent.
-type looker interface {
-	Look(ctx context.Context) (Sight, error)
-	// TimerOff says why a timer starts nothing, and what to do; empty: it does.
-	TimerOff(ctx context.Context, timer string) (string, error)
-	// Stopping reports whether the host is shutting down.
-	Stopping(ctx context.Context) (bool, error)
-}
-
-// changer changes what is to run.
-type changer interface {
-	// Stop returns when the agent is down.
-	Stop(ctx context.Context, how manner) error
-	// DaemonReload makes systemd read the unit.
-	DaemonReload(ctx context.Context) error
-	// ResetFailed has systemd forget that the agent failed before.
-	ResetFailed(ctx context.Context) error
-}
-
-// prover brings the agent to run and watches it, in one call, as health.Prove
-// does, and with its errors.
-type prover interface {
-	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
-}
-
-// starter brings the agent to run where nothing hangs on whether it is healthy.
-type starter interface {
-	Start(ctx context.Context) error
-	Restart(ctx context.Context) error
-	// Disable takes away the links by which it is started at boot.
-	Disable(ctx context.Context) error
 }
 
 // manner is how an agent is stopped.
@@ -216,50 +204,40 @@ func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int,
 	return code, true, err
 }
 
+// untold is an agent that nobody can look at or tell anything: each call ends with why,
+// which is nil where there is nobody to tell.
+type untold struct{ why error }
+
+func (untold) Close()                                             {}
+func (u untold) Look(context.Context) (Sight, error)              { return Sight{}, u.why }
+func (u untold) TimerOff(context.Context, string) (string, error) { return "", u.why }
+func (u untold) Stopping(context.Context) (bool, error)           { return false, u.why }
+func (u untold) Stop(context.Context, manner) error               { return u.why }
+func (u untold) DaemonReload(context.Context) error               { return u.why }
+func (u untold) ResetFailed(context.Context) error                { return u.why }
+func (u untold) Start(context.Context) error                      { return u.why }
+func (u untold) Restart(context.Context) error                    { return u.why }
+func (u untold) Disable(context.Context) error                    { return u.why }
+func (u untold) StartTimer(context.Context, string, bool) error   { return u.why }
+func (u untold) StopTimer(context.Context, string) error          { return u.why }
+func (u untold) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
+	return health.Outcome{}, u.why
+}
+func (u untold) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
+	return 0, false, u.why
+}
+
 // absent is the agent where no systemd runs: an image build, a chroot, a plain
 // container. Files are changed there, and nobody is told. Nothing is known of it,
 // so nobody wants it to run (see AgentState.Wanted), and nothing is proven.
-type absent struct{}
+type absent struct{ untold }
 
-func (absent) Look(context.Context) (Sight, error)              { return Sight{State: state.AgentUnknown}, nil }
-func (absent) TimerOff(context.Context, string) (string, error) { return "", nil }
-func (absent) Stopping(context.Context) (bool, error)           { return false, nil }
-func (absent) Stop(context.Context, manner) error               { return nil }
-func (absent) DaemonReload(context.Context) error               { return nil }
-func (absent) ResetFailed(context.Context) error                { return nil }
-func (absent) Start(context.Context) error                      { return nil }
-func (absent) Restart(context.Context) error                    { return nil }
-func (absent) Disable(context.Context) error                    { return nil }
-func (absent) StartTimer(context.Context, string, bool) error   { return nil }
-func (absent) StopTimer(context.Context, string) error          { return nil }
-func (absent) Close()                                           {}
+func (absent) Look(context.Context) (Sight, error) { return Sight{State: state.AgentUnknown}, nil }
 func (absent) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
 	return health.Outcome{}, systemd.ErrNotRunning
-}
-func (absent) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
-	return 0, false, nil
 }
 
 // unreachable is the agent where systemd runs and does not answer. It is only for
 // the recovery at boot, which puts files back all the same: on a host that is up,
 // whoever cannot ask has to come back. Each call fails.
-type unreachable struct{ why error }
-
-func (unreachable) Close()                                             {}
-func (u unreachable) Look(context.Context) (Sight, error)              { return Sight{}, u.why }
-func (u unreachable) TimerOff(context.Context, string) (string, error) { return "", u.why }
-func (u unreachable) Stopping(context.Context) (bool, error)           { return false, u.why }
-func (u unreachable) Stop(context.Context, manner) error               { return u.why }
-func (u unreachable) DaemonReload(context.Context) error               { return u.why }
-func (u unreachable) ResetFailed(context.Context) error                { return u.why }
-func (u unreachable) Start(context.Context) error                      { return u.why }
-func (u unreachable) Restart(context.Context) error                    { return u.why }
-func (u unreachable) Disable(context.Context) error                    { return u.why }
-func (u unreachable) StartTimer(context.Context, string, bool) error   { return u.why }
-func (u unreachable) StopTimer(context.Context, string) error          { return u.why }
-func (u unreachable) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
-	return health.Outcome{}, u.why
-}
-func (u unreachable) RunTransient(context.Context, systemd.Transient) (int, bool, error) {
-	return 0, false, u.why
-}
+type unreachable struct{ untold }
