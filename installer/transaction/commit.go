@@ -102,9 +102,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.close(); err != nil {
 		return err
 	}
-	if err := t.PromoteCopy(ctx); err != nil {
-		t.Log.Warn("the timer and the recovery go on with an older updater", "error", err)
-	}
+	t.warn(t.PromoteCopy(ctx), "the timer and the recovery go on with an older updater")
 	t.Log.Info("version is active", "version", t.j.To.String(), "previous", cmp.Or(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
 	t.Retain(c)
 	return nil

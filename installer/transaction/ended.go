@@ -44,9 +44,7 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 // kept aside for it, and nothing that it says is believed.
 func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) {
 	j, err := m.retell(ctx)
-	if err != nil {
-		m.Log.Warn("the journal of a transaction is lost and cannot be written again", "error", err)
-	}
+	m.warn(err, "the journal of a transaction is lost and cannot be written again")
 	if err != nil || j == nil {
 		return nil, nil
 	}

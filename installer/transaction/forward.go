@@ -222,9 +222,7 @@ func (t *advancing) placeReport() {
 	if err == nil {
 		err = t.WriteClusterConfig(c, c.Spec.Pinned || t.j.Commit.Held != nil)
 	}
-	if err != nil {
-		t.Log.Warn("the agent may not report its updates to its cluster", "error", err)
-	}
+	t.warn(err, "the agent may not report its updates to its cluster")
 }
 
 // reload makes systemd read the unit, and makes sure that it will start the new

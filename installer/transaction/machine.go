@@ -124,6 +124,13 @@ func (m *Machine) Agent(ctx context.Context) (Agent, error) {
 	return agent, nil
 }
 
+// warn logs an error that keeps nothing from going on; nil is none.
+func (m *Machine) warn(err error, what string, attributes ...any) {
+	if err != nil {
+		m.Log.Warn(what, append(attributes, "error", err)...)
+	}
+}
+
 // Timestamp is the time as it is written down.
 func (m *Machine) Timestamp() time.Time { return m.Now().UTC().Truncate(time.Second) }
 
@@ -210,9 +217,7 @@ func (m *Machine) cleanUp(ctx context.Context) {
 			unlock()
 		}
 	}
-	if err != nil {
-		m.Log.Warn("some leftovers of an interrupted command could not be removed", "error", err)
-	}
+	m.warn(err, "some leftovers of an interrupted command could not be removed")
 }
 
 // Retain removes what nothing needs any more; the version that failed last stays for
@@ -252,9 +257,7 @@ func (m *Machine) retain(needed versions.Needed) (removed bool) {
 		}
 	}
 	verdicts, err := m.Store.Retain(needed)
-	if err != nil {
-		m.Log.Warn("some old versions could not be removed", "error", err)
-	}
+	m.warn(err, "some old versions could not be removed")
 	for _, v := range verdicts {
 		if !v.Keep {
 			m.Log.Info("removed a version that nothing needs", "folder", v.Entry.Name, "reason", v.Reason)

@@ -17,9 +17,8 @@ func (t *advancing) awaitMounts(d state.Database) {
 	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.Paths.DataDir) {
 		return
 	}
-	if err := t.OwnUnits().AwaitMounts(d.Path, t.db.Path()); err != nil {
-		t.Log.Warn("at a boot, a recovery of this transaction may come before the agent's data, and leave them to the first tick", "error", err)
-	}
+	t.warn(t.OwnUnits().AwaitMounts(d.Path, t.db.Path()),
+		"at a boot, a recovery of this transaction may come before the agent's data, and leave them to the first tick")
 }
 
 func isAbove(dir, path string) bool {
@@ -29,9 +28,7 @@ func isAbove(dir, path string) bool {
 
 // forgetMounts has the boots after the transaction wait for nothing.
 func (m *Machine) forgetMounts() {
-	if err := m.OwnUnits().ForgetMounts(); err != nil {
-		m.Log.Warn("boots may wait for the agent's data as if a transaction were open", "error", err)
-	}
+	m.warn(m.OwnUnits().ForgetMounts(), "boots may wait for the agent's data as if a transaction were open")
 }
 
 // close ends the transaction: the journal is removed, and then what is there for its

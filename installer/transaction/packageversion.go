@@ -41,9 +41,7 @@ func (t *transaction) keepPackageVersion(ctx context.Context) *version.Release {
 		if kept == nil && err == nil {
 			kept, err = t.keepFrom(ctx, p, program)
 		}
-		if err != nil {
-			t.Log.Warn("the version that the package brought is not kept: there is no previous version to go back to", "package", p.String(), "error", err)
-		}
+		t.warn(err, "the version that the package brought is not kept: there is no previous version to go back to", "package", p.String())
 		if kept != nil {
 			return kept
 		}

@@ -55,9 +55,7 @@ func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duratio
 	if procfs.Host().LockedByUsers(host.OthersLock) {
 		patience = 0
 	}
-	if err := t.holdOthers(ctx, patience); err != nil {
-		t.Log.Warn("the transaction is closed without the lock of the updater that is replaced", "error", err)
-	}
+	t.warn(t.holdOthers(ctx, patience), "the transaction is closed without the lock of the updater that is replaced")
 }
 
 // releaseOthers gives the lock back.
@@ -132,7 +130,5 @@ func (t *transaction) recoverLater(ctx context.Context) {
 		RuntimeMax:  unitLimit,
 		After:       t.Paths.AgentUnit(),
 	})
-	if err != nil {
-		t.Log.Warn("the transaction stays open until somebody runs `teleport-updater update`", "error", err)
-	}
+	t.warn(err, "the transaction stays open until somebody runs `teleport-updater update`")
 }

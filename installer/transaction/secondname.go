@@ -30,9 +30,7 @@ func (t *transaction) giveSecondName() (second string) {
 // dropSecondName removes the second name once no transaction needs it. What is left of it
 // takes room that the next backup may need, so each run without a journal tries again.
 func (m *Machine) dropSecondName() {
-	if err := backup.DropSecondName(m.Paths.Rollback()); err != nil {
-		m.Log.Warn("a leftover of a transaction stays", "error", err)
-	}
+	m.warn(backup.DropSecondName(m.Paths.Rollback()), "a leftover of a transaction stays")
 }
 
 // dropLeftover is dropSecondName where there is no journal. A backup that has no other name

@@ -35,10 +35,12 @@ func (m *Machine) AgentPackages(ctx context.Context) []state.Package {
 		return nil
 	}
 	packages, err := ospackage.Installed(ctx)
-	if err != nil {
-		m.Log.Warn("it is not known whether a package of the agent is installed; it is left alone", "error", err)
+	m.warn(err, "it is not known whether a package of the agent is installed; it is left alone")
+	var all []state.Package
+	for _, p := range packages {
+		all = append(all, state.Package(p))
 	}
-	return written(packages)
+	return all
 }
 
 // takeOver removes the packages of an open transaction whose version is proven.
@@ -69,9 +71,8 @@ func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (
 		// Its version may have changed meanwhile.
 		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return q.Kind == p.Kind && q.Name == p.Name })
 		if n < 0 {
-			if err := ospackage.Package(p).Settle(ctx, t.fence()); err != nil {
-				t.Log.Warn("the package is removed, but dpkg did not finish; apt may ask for `dpkg --configure -a`", "package", p.String(), "error", err)
-			}
+			t.warn(ospackage.Package(p).Settle(ctx, t.fence()),
+				"the package is removed, but dpkg did not finish; apt may ask for `dpkg --configure -a`", "package", p.String())
 			continue
 		}
 		if err := t.purge(ctx, installed[n]); err != nil {
@@ -131,9 +132,7 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 	var own []string
 	for _, p := range t.j.Packages.Found {
 		files, err := ospackage.Package(p).Files(ctx)
-		if err != nil {
-			t.Log.Warn("the package's files are not known; some of them may stay", "package", p.String(), "error", err)
-		}
+		t.warn(err, "the package's files are not known; some of them may stay", "package", p.String())
 		for _, f := range files {
 			if dir := filepath.Dir(f); dir == t.Paths.LinkDir || dir == t.Paths.UnitDir {
 				own = append(own, f)
@@ -314,13 +313,4 @@ func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 		*c = now
 	}
 	return err
-}
-
-// written is packages as they are written down.
-func written(packages []ospackage.Package) []state.Package {
-	var all []state.Package
-	for _, p := range packages {
-		all = append(all, state.Package(p))
-	}
-	return all
 }

@@ -191,9 +191,7 @@ func (u *undoing) restoreReport() {
 			err = u.WriteClusterConfig(c, c.Spec.Pinned || c.Status.Held != nil)
 		}
 	}
-	if err != nil {
-		u.Log.Warn("the agent may not report its updates to its cluster as it did before", "error", err)
-	}
+	u.warn(err, "the agent may not report its updates to its cluster as it did before")
 }
 
 // tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,

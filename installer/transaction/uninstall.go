@@ -109,9 +109,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 			return err
 		}
 	}
-	if err := state.RemoveTextfile(c.Spec.TextfileDir); err != nil {
-		t.Log.Warn("the metrics for node_exporter stay", "folder", c.Spec.TextfileDir, "error", err)
-	}
+	t.warn(state.RemoveTextfile(c.Spec.TextfileDir), "the metrics for node_exporter stay", "folder", c.Spec.TextfileDir)
 	// First: the journal, which has this done again after a cut, is in the other folder.
 	if err := t.Store.RemovePrograms(); err != nil {
 		return fmt.Errorf("remove the programs of versions: %w; run the command again", err)
