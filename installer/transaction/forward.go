@@ -35,15 +35,13 @@ func (m *Machine) transact(ctx context.Context, r Request) error {
 	if err != nil {
 		return err
 	}
-	defer agent.Close()
+	t := &transaction{Machine: m, agent: agent, took: map[string]time.Duration{}}
+	defer t.letGo()
 	req, ok, err := m.check(c, r)
 	if err != nil || !ok {
 		return err
 	}
-	t := advancing{&transaction{Machine: m, agent: agent, took: map[string]time.Duration{}}, req}
-	defer t.closeDatabase()
-	defer t.releaseOthers()
-	return t.run(ctx)
+	return (&advancing{t, req}).run(ctx)
 }
 
 // run does it all: prepare, the steps, commit; or, from the journal on, undo.

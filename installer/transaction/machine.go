@@ -79,6 +79,13 @@ type transaction struct {
 	letOthers func()
 }
 
+// letGo gives back what a transaction holds, whatever became of it.
+func (t *transaction) letGo() {
+	t.releaseOthers()
+	t.closeDatabase()
+	t.agent.Close()
+}
+
 // config reads the configuration while the transaction is open, for what is to be
 // written there: no agent may wait for a file that people edit. One that is lost
 // is as the transaction found it. Where it cannot be read it is never overwritten, a

@@ -90,12 +90,10 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer agent.Close()
 	row, _ := phaseOf(j.Phase)
 	t := &transaction{Machine: m, agent: agent, j: j}
-	defer t.closeDatabase()
+	defer t.letGo()
 	t.holdOthersAgain(ctx, state.LockPatience)
-	defer t.releaseOthers()
 	if j.Uninstall == nil { // which tells its own story
 		t.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
 	}
@@ -120,12 +118,10 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer agent.Close()
 	row, _ := phaseOf(j.Phase)
 	t := &transaction{Machine: m, agent: agent, j: j}
-	defer t.closeDatabase()
+	defer t.letGo()
 	t.holdOthersAgain(ctx, 0)
-	defer t.releaseOthers()
 	err = row.boot.do(t, ctx)
 	t.recoverLater(ctx)
 	return err

@@ -266,7 +266,8 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	if err != nil {
 		return err
 	}
-	defer agent.Close()
+	t := &transaction{Machine: m, agent: agent}
+	defer t.letGo()
 	sight, err := agent.Look(ctx)
 	if err != nil {
 		return err
@@ -278,8 +279,7 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	if err := m.suitRescuer(ctx, j); err != nil {
 		return fmt.Errorf("%w; %s", err, StaysAsItIs(c))
 	}
-	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
-	defer t.releaseOthers()
+	t.j = newRecord(m.Paths.Journal(), j)
 	if replace {
 		if err := t.holdOthers(ctx, state.LockPatience); err != nil {
 			return err
