@@ -3,7 +3,6 @@ package transaction
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"teleport-update/health"
 	"teleport-update/installer/state"
@@ -112,10 +111,7 @@ func (u *undoing) watchOld(ctx context.Context) error {
 		u.Log.Warn("the agent fails as it did before the transaction", "error", err)
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the old version was put back but is not healthy: %w", err)
-	}
-	return nil
+	return wrap(err, "the old version was put back but is not healthy: %w")
 }
 
 // healthSpec is how the versions of this transaction are watched: what an open one needs

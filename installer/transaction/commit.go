@@ -228,8 +228,5 @@ func (t *transaction) startReconciled(ctx context.Context) error {
 		return err
 	}
 	t.Log.Warn("starting the agent, which is down since its files were taken away", "version", t.j.To.String())
-	if err := t.agent.Start(ctx); err != nil {
-		return fmt.Errorf("start version %s: %w", t.j.To, err)
-	}
-	return nil
+	return wrap(t.agent.Start(ctx), "start version %s: %w", t.j.To)
 }

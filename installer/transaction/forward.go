@@ -116,10 +116,7 @@ func (t *advancing) stop(ctx context.Context) error {
 	if err := t.canStart(ctx); err != nil {
 		return err
 	}
-	if err := t.agent.Stop(ctx, inOrder); err != nil {
-		return fmt.Errorf("stop the agent: %w", err)
-	}
-	return nil
+	return wrap(t.agent.Stop(ctx, inOrder), "stop the agent: %w")
 }
 
 func (t *advancing) backUp(ctx context.Context) error {
@@ -185,10 +182,7 @@ func (t *advancing) proxy() string {
 
 // relink makes the links the new version's. The updater's own waits for the commit.
 func (t *advancing) relink(context.Context) error {
-	if err := t.Link(t.j.Links); err != nil {
-		return fmt.Errorf("link version %s: %w", t.req.To, err)
-	}
-	return nil
+	return wrap(t.Link(t.j.Links), "link version %s: %w", t.req.To)
 }
 
 func (t *advancing) placeUnit(context.Context) error {

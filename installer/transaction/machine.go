@@ -23,6 +23,7 @@ package transaction
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -129,6 +130,14 @@ func (m *Machine) Agent(ctx context.Context) (Agent, error) {
 		return nil, failure.Unchanged("reach systemd: %w", err)
 	}
 	return agent, nil
+}
+
+// wrap is fmt.Errorf with the error as its last operand, and nil for nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format, append(args, err)...)
 }
 
 // warn logs an error that keeps nothing from going on; nil is none.

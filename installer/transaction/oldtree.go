@@ -37,8 +37,5 @@ func (u *undoing) seeOldThere(ctx context.Context) error {
 	if err == nil && !startable(*u.j.From) {
 		err = errors.New("what was fetched is no program")
 	}
-	if err != nil {
-		return fmt.Errorf("version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.j.From, u.j.From.ProgramsDir(), err)
-	}
-	return nil
+	return wrap(err, "version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.j.From, u.j.From.ProgramsDir())
 }

@@ -33,8 +33,5 @@ func (m *Machine) outdated(j *record) bool {
 func (m *Machine) setOutdatedAside(j *record) error {
 	to := fmt.Sprintf("%s.outdated-%s", j.path, m.Now().UTC().Format("20060102T150405Z"))
 	m.Log.Warn("the journal is of a transaction that another one followed; it is kept aside, and nothing is done by it", "to", j.To.String(), "begun", j.Started, "aside", to)
-	if err := durable.Rename(j.path, to); err != nil {
-		return fmt.Errorf("keep the outdated journal aside: %w", err)
-	}
-	return nil
+	return wrap(durable.Rename(j.path, to), "keep the outdated journal aside: %w")
 }

@@ -171,10 +171,7 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 		err = host.RestoreUnit(u.j.Unit)
 	}
 	u.restoreReport()
-	if err != nil {
-		err = fmt.Errorf("put the agent's unit back: %w", err)
-	}
-	return errors.Join(err, u.tellSystemd(ctx))
+	return errors.Join(wrap(err, "put the agent's unit back: %w"), u.tellSystemd(ctx))
 }
 
 // restoreReport has the agent report to its cluster what it did before: nothing, if the
@@ -239,11 +236,7 @@ func (u *undoing) putLinksBack() error {
 	// What stands under a name that nothing had before is not in the way.
 	foreign := host.Foreign(begun)
 	begun = slices.DeleteFunc(begun, func(c state.LinkChange) bool { return !wasThere(c) && slices.Contains(foreign, c.Path) })
-	err = errors.Join(err, host.RevertLinks(begun, u.Paths.Original()))
-	if err != nil {
-		return fmt.Errorf("put the links back: %w", err)
-	}
-	return nil
+	return wrap(errors.Join(err, host.RevertLinks(begun, u.Paths.Original())), "put the links back: %w")
 }
 
 // seeFilesBack puts links and unit back once more, where others changed them since: the

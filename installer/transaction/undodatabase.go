@@ -275,10 +275,7 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 			break // it is not the agent that has it open
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("restore the database from %s: %w", u.j.Database.Dir, err)
-	}
-	return nil
+	return wrap(err, "restore the database from %s: %w", u.j.Database.Dir)
 }
 
 // exchanged reports whether the database may be that of the version that failed, and
