@@ -8,6 +8,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/versions"
 )
 
 // uninstall takes the updater off the host. The agent goes back to what the first
@@ -57,38 +58,38 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 // CheckUninstall says what keeps the host from being what it is to be without the
 // updater. It changes nothing.
 func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall) error {
-	if c.Spec.ActiveVersion != "" {
-		return (&transaction{Machine: m, j: &record{Journal: state.Journal{Uninstall: &u}}}).checkRelease(ctx, c)
-	}
-	// All of the store goes, and nothing is put in the place of links into it.
-	if err := m.CheckNeverEnabled(); err != nil {
-		return failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Paths.Config(), err).
-			To("`teleport-update enable` first, then uninstall").Refused()
-	}
-	return nil
-}
-
-func (t *transaction) keepsAgent() bool { return t.j.Uninstall != nil && t.j.Uninstall.KeepAgent }
-
-// checkRelease says what keeps the agent from being made what it is to be without
-// the updater.
-func (t *transaction) checkRelease(ctx context.Context, c state.Config) error {
-	if !t.keepsAgent() {
-		o, err := t.Originals()
-		if err == nil {
-			err = t.PlainUnit(ctx, &o)
+	switch {
+	case c.Spec.ActiveVersion == "":
+		// All of the store goes, and nothing is put in the place of links into it.
+		if err := m.CheckNeverEnabled(); err != nil {
+			return failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Paths.Config(), err).
+				To("`teleport-update enable` first, then uninstall").Refused()
 		}
-		if err == nil {
-			err = t.CheckPutBack(o)
-		}
+		return nil
+	case u.KeepAgent:
+		_, err := m.toKeep(c)
 		return err
 	}
-	_, ok, err := t.Active(c)
-	if err == nil && !ok {
-		err = failure.Unchanged("version %s is not whole on disk, so there is nothing to keep", c.Spec.ActiveVersion).To("`teleport-update enable` repairs it")
+	o, err := m.Originals()
+	if err == nil {
+		err = m.PlainUnit(ctx, &o)
+	}
+	if err == nil {
+		err = m.CheckPutBack(o)
 	}
 	return err
 }
+
+// toKeep is the version whose agent stays on the host.
+func (m *Machine) toKeep(c state.Config) (versions.Tree, error) {
+	tree, ok, err := m.Active(c)
+	if err == nil && !ok {
+		err = failure.Unchanged("version %s is not whole on disk, so there is nothing to keep", c.Spec.ActiveVersion).To("`teleport-update enable` repairs it")
+	}
+	return tree, err
+}
+
+func (t *transaction) keepsAgent() bool { return t.j.Uninstall != nil && t.j.Uninstall.KeepAgent }
 
 // finishUninstall can be cut off anywhere and begun again.
 func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error {
@@ -136,10 +137,7 @@ func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
 	if !t.keepsAgent() {
 		return t.PutBack(ctx)
 	}
-	if err := t.checkRelease(ctx, c); err != nil {
-		return err
-	}
-	tree, _, err := t.Active(c)
+	tree, err := t.toKeep(c)
 	if err != nil {
 		return err
 	}
