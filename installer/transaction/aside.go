@@ -64,13 +64,10 @@ func (t *transaction) keepUnit() error {
 		return nil
 	}
 	kept, err := t.KeepForeignUnit()
-	if err != nil {
-		return fmt.Errorf("keep the agent's unit, which somebody wrote: %w", err)
-	}
-	if kept != "" {
+	if err == nil && kept != "" {
 		t.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
 	}
-	return nil
+	return wrap(err, "keep the agent's unit, which somebody wrote: %w")
 }
 
 // keptAside is what is there of what was moved out of the way.

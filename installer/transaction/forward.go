@@ -239,10 +239,7 @@ func (t *advancing) exchangeDatabase(ctx context.Context) error {
 	if err == nil {
 		err = db.Restore(ctx, t.req.tree.BackupDir())
 	}
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("restore the database that version %s had: %w", t.req.To, err)
+	err = wrap(err, "restore the database that version %s had: %w", t.req.To)
 	if failure.Is[*backup.InUseError](err) {
 		return errors.Join(cannotBegin(err, t.req.Request, "the transaction is undone"), t.j.setUntouched())
 	}

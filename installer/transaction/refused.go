@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +83,5 @@ func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal err
 	}
 	c.Status.Refused = &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error()}
 	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly, Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
-	if err := c.Save(m.Paths.Config()); err != nil {
-		return err
-	}
-	return refusal
+	return cmp.Or(c.Save(m.Paths.Config()), refusal)
 }

@@ -194,15 +194,22 @@ func (u *undoing) restoreReport() {
 // tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,
 // the first tick does.
 func (t *transaction) tellSystemd(ctx context.Context) error {
-	err := t.agent.DaemonReload(ctx)
-	if err == nil {
-		return nil
-	}
-	if _, gone := t.agent.(unreachable); gone {
-		t.Log.Warn("systemd cannot be reached; the next run makes it read the unit", "error", err)
+	later, err := t.reloadOrLeave(ctx)
+	if later {
 		return t.j.noteReloadOwed(true)
 	}
-	return fmt.Errorf("make systemd read the old unit: %w", err)
+	return wrap(err, "make systemd read the old unit: %w")
+}
+
+// reloadOrLeave makes systemd read its files, or leaves that for later where it cannot be
+// reached.
+func (t *transaction) reloadOrLeave(ctx context.Context) (later bool, err error) {
+	err = t.agent.DaemonReload(ctx)
+	if _, gone := t.agent.(unreachable); gone {
+		t.Log.Warn("systemd cannot be reached; the next run makes it read the unit", "error", err)
+		return true, nil
+	}
+	return false, err
 }
 
 // settleReload makes systemd read what it could not be told of at boot.

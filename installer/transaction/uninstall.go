@@ -194,11 +194,7 @@ func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	if err := t.releaseFiles(ctx, c); err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", failure.In("the uninstall is not finished", err))}
 	}
-	err = t.agent.DaemonReload(ctx)
-	if _, gone := t.agent.(unreachable); gone {
-		// Files go back without it, and the rest of the uninstall has it read them.
-		t.Log.Warn("systemd cannot be reached; the next run makes it read the unit", "error", err)
-		return nil
-	}
+	// Files go back without systemd, and the rest of the uninstall has it read them.
+	_, err = t.reloadOrLeave(ctx)
 	return err
 }
