@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -73,13 +72,4 @@ func (t *transaction) keepUnit() error {
 // keptAside is what is there of what was moved out of the way.
 func (t *transaction) keptAside() []string {
 	return slices.DeleteFunc(slices.Clone(t.j.Aside), func(name string) bool { return !host.Exists(name) })
-}
-
-// tellAside has status name what is kept aside.
-func (t *transaction) tellAside(s *state.Status) {
-	kept := t.keptAside()
-	if len(kept) == 0 || s.LastUpdate == nil {
-		return
-	}
-	s.LastUpdate.Error = strings.TrimPrefix(fmt.Sprintf("%s; the file that was put in its way is kept as %s", s.LastUpdate.Error, strings.Join(kept, ", ")), "; ")
 }

@@ -84,8 +84,7 @@ func (t *transaction) finish(ctx context.Context) error {
 		t.commitTo(&c)
 	}
 	if fresh || lost {
-		tellLost(&c.Status, lost)
-		t.tellAside(&c.Status)
+		t.tellBesides(c.Status.LastUpdate, lost)
 	}
 	if fresh || lost || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
 		c.Status.PackagesLeft = left

@@ -115,11 +115,19 @@ func (t *transaction) found() (state.Config, error) {
 
 const lostConfig = "updates.yaml was missing or empty and is written again from what the transaction began with"
 
-// tellLost has status say that the configuration was lost and written again.
-func tellLost(s *state.Status, lost bool) {
-	if lost && s.LastUpdate != nil {
-		s.LastUpdate.Error = strings.TrimPrefix(s.LastUpdate.Error+"; "+lostConfig, "; ")
+// tellBesides has status say of the last transaction that the configuration was lost and
+// written again, and name what is kept aside.
+func (t *transaction) tellBesides(last *state.LastUpdate, lost bool) {
+	if last == nil {
+		return
 	}
+	if lost {
+		last.Error += "; " + lostConfig
+	}
+	if kept := t.keptAside(); len(kept) > 0 {
+		last.Error = fmt.Sprintf("%s; the file that was put in its way is kept as %s", last.Error, strings.Join(kept, ", "))
+	}
+	last.Error = strings.TrimPrefix(last.Error, "; ")
 }
 
 // Agent connects to the agent on a host that is up. Not to reach systemd is no

@@ -21,8 +21,7 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 	}
 	if last := c.Status.LastUpdate; last == nil || t.j.ID == "" || last.Transaction != t.j.ID {
 		t.recordUndone(&c.Status)
-		tellLost(&c.Status, lost)
-		t.tellAside(&c.Status)
+		t.tellBesides(c.Status.LastUpdate, lost)
 	}
 	if t.j.OwnUnits.Fresh {
 		if err := t.RemoveUnits(ctx, t.agent); err != nil {
