@@ -59,7 +59,10 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	if from == "" || version.Compare(to.Version, from) == 0 {
 		return d, nil // a first enable, or another edition of the same version
 	}
-	switch err := m.checkBackup(ctx, m.specOf(c, req), req); {
+	// The configuration that the transaction leaves, as far as proxy and backup go.
+	spec := *cmp.Or(req.Spec, &c.Spec)
+	spec.Proxy = m.proxyOf(spec)
+	switch err := m.checkBackup(ctx, spec, req); {
 	case err == nil:
 		// Backward, the database that the version had; and forward again onto a
 		// version that was left, if it is that exact version's and still valid
@@ -154,14 +157,6 @@ func (r Request) wayOut() string {
 		return mend + ", or go back without a backup of it by `teleport-update rollback " + r.To.Version + " --force`"
 	}
 	return mend
-}
-
-// specOf is the configuration that the transaction leaves, as far as proxy and backup
-// go.
-func (m *Machine) specOf(c state.Config, req Request) state.Spec {
-	spec := *cmp.Or(req.Spec, &c.Spec)
-	spec.Proxy = m.proxyOf(spec)
-	return spec
 }
 
 // proxyOf names the cluster of a database: the configured one, or the agent's

@@ -78,10 +78,8 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 	if age := m.Now().Sub(made); !ok || age < 0 || age > retellWithin {
 		return nil, nil
 	}
-	program, err := filepath.EvalSymlinks(filepath.Join(m.Paths.LinkDir, host.AgentName))
-	if err != nil {
-		return nil, nil
-	}
+	// A link that leads nowhere leads to no release.
+	program, _ := filepath.EvalSymlinks(filepath.Join(m.Paths.LinkDir, host.AgentName))
 	release, ok := m.Store.ReleaseOf(program)
 	if !ok {
 		return nil, nil

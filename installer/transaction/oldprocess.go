@@ -51,8 +51,7 @@ func (u *undoing) oldIsUntouched(ctx context.Context) bool {
 	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.j.To.ProgramsDir()):
 		return false
 	}
-	same, err := u.sameSchema(ctx)
-	return err == nil && same
+	return u.needNotGoBack(ctx)
 }
 
 // canStart says why an agent that is stopped now would not come back, or on another

@@ -179,14 +179,14 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 		return failure.Unchanged("%w", bad).To("%v", err)
 	}
 	problems := []string{"no version was active yet"}
-	if tree, ok, err := m.Active(c); err != nil {
-		return failure.Unchanged("%w", bad).To("%v", err)
-	} else if ok {
-		if problems, err = m.Problems(tree); err != nil {
-			return failure.Unchanged("%w", bad).To("%v", err)
-		}
+	tree, ok, err := m.Active(c)
+	if ok {
+		problems, err = m.Problems(tree)
 	} else if v := c.Spec.ActiveVersion; v != "" {
 		problems = []string{"version " + v + " is not whole on disk"}
+	}
+	if err != nil {
+		return failure.Unchanged("%w", bad).To("%v", err)
 	}
 	if len(problems) > 0 {
 		e := failure.Unchanged("%w", bad).To("%s; once the links in %s and the unit %s are those of the version that is to run, remove the journal",

@@ -136,9 +136,13 @@ func (u *undoing) stopNew(ctx context.Context) error {
 	return u.stopAgent(ctx)
 }
 
-// stopAgent stops the agent for what is to be put back. An undoing that was begun
-// before may have brought the old version back already, which goes on then.
+// stopAgent stops the agent for what is to be put back; at boot none was started yet. An
+// undoing that was begun before may have brought the old version back already, which goes
+// on then.
 func (u *undoing) stopAgent(ctx context.Context) error {
+	if u.boot {
+		return nil
+	}
 	sight, err := u.agent.Look(ctx)
 	if back := u.j.Database.Restored || !u.j.Database.Taken && host.AgentLinkIsBack(u.j.Links); err == nil && back {
 		if !sight.runsFrom(u.j.To.ProgramsDir()) {

@@ -200,10 +200,8 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 // putAsideBack gives the version before its database back, damaged as it was: the one in
 // its place is of the version that failed.
 func (u *undoing) putAsideBack(ctx context.Context, name string) error {
-	if !u.boot {
-		if err := u.stopAgent(ctx); err != nil {
-			return err
-		}
+	if err := u.stopAgent(ctx); err != nil {
+		return err
 	}
 	db, err := u.database(ctx)
 	if err != nil {
@@ -254,10 +252,8 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 // or have started it since it was stopped first.
 func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 	for range 3 {
-		if !u.boot {
-			if err := u.stopAgent(ctx); err != nil {
-				return err
-			}
+		if err := u.stopAgent(ctx); err != nil {
+			return err
 		}
 		var db *backup.Database
 		if db, err = u.database(ctx); err == nil {

@@ -110,11 +110,9 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 	}
 	told := false
 	for limit := time.Now().Add(min(patience, t.UserPatience)); ; {
-		// The agent may have been restarted since.
-		sight, err := t.agent.Look(ctx)
-		if err != nil {
-			sight.Group = nil // at boot nobody runs yet
-		}
+		// The agent may have been restarted since. Where it cannot be looked at, at boot,
+		// nobody runs yet.
+		sight, _ := t.agent.Look(ctx)
 		if err := db.CheckUnused(sight.Group); !failure.Is[*backup.InUseError](err) || !time.Now().Before(limit) {
 			return err
 		} else if !told {
