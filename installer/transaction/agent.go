@@ -19,31 +19,10 @@ import (
 // look at it, to change it, to prove that it is healthy. It is real where systemd runs,
 // absent where there is none, and unreachable where systemd does not answer.
 type Agent interface {
-	// Look looks at the agent.
-	Look(ctx context.Context) (Sight, error)
-	// TimerOff says why a timer starts nothing, and what to do; empty: it does.
-	TimerOff(ctx context.Context, timer string) (string, error)
-	// Stopping reports whether the host is shutting down.
-	Stopping(ctx context.Context) (bool, error)
-
-	// Stop returns when the agent is down.
-	Stop(ctx context.Context, how manner) error
-	// DaemonReload makes systemd read the unit.
-	DaemonReload(ctx context.Context) error
-	// ResetFailed has systemd forget that the agent failed before.
-	ResetFailed(ctx context.Context) error
-
-	// Prove brings the agent to run and watches it, in one call, as health.Prove
-	// does, and with its errors.
-	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
-
-	// Start and Restart bring the agent to run where nothing hangs on whether it is
-	// healthy.
-	Start(ctx context.Context) error
-	Restart(ctx context.Context) error
-	// Disable takes away the links by which it is started at boot.
-	Disable(ctx context.Context) error
-
+	looker
+	changer
+	prover
+	starter
 	host.Timer
 	runner
 	Close()
@@ -52,6 +31,39 @@ type Agent interface {
 // runner runs this program in a unit of its own; ran is false where there are no units.
 type runner interface {
 	RunTransient(ctx context.Context, t systemd.Transient) (code int, ran bool, err error)
+}
+
+// looker looks at the agent.
+type looker interface {
+	Look(ctx context.Context) (Sight, error)
+	// TimerOff says why a timer starts nothing, and what to do; empty: it does.
+	TimerOff(ctx context.Context, timer string) (string, error)
+	// Stopping reports whether the host is shutting down.
+	Stopping(ctx context.Context) (bool, error)
+}
+
+// changer changes what is to run.
+type changer interface {
+	// Stop returns when the agent is down.
+	Stop(ctx context.Context, how manner) error
+	// DaemonReload makes systemd read the unit.
+	DaemonReload(ctx context.Context) error
+	// ResetFailed has systemd forget that the agent failed before.
+	ResetFailed(ctx context.Context) error
+}
+
+// prover brings the agent to run and watches it, in one call, as health.Prove
+// does, and with its errors.
+type prover interface {
+	Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error)
+}
+
+// starter brings the agent to run where nothing hangs on whether it is healthy.
+type starter interface {
+	Start(ctx context.Context) error
+	Restart(ctx context.Context) error
+	// Disable takes away the links by which it is started at boot.
+	Disable(ctx context.Context) error
 }
 
 // manner is how an agent is stopped.
