@@ -43,18 +43,23 @@ func writeFile(t *testing.T, path, content string) {
 }
 
 func TestAJournalThatCannotBeActedOnStopsEverything(t *testing.T) {
-	for name, tc := range map[string]struct{ content, want string }{
-		"cut off":         {`{"schema": 1, "phase": "swi`, "cannot be read"},
-		"empty":           {``, "cannot be read"},
-		"newer":           {`{"schema": 99, "phase": "teleported", "new": 1}`, "newer updater"},
-		"unknown phase":   {`{"schema": 1, "phase": "teleported"}`, "unknown phase"},
-		"another's words": {`{"schema": 1, "phase": 7}`, "cannot be read"},
+	const update = "`teleport-update update`"
+	for name, tc := range map[string]struct{ content, want, advice string }{
+		"cut off":         {`{"schema": 1, "phase": "swi`, "cannot be read", update},
+		"empty":           {``, "cannot be read", update},
+		"newer":           {`{"schema": 99, "phase": "teleported", "new": 1}`, "newer updater", "upgrade teleport-update"},
+		"unknown phase":   {`{"schema": 1, "phase": "teleported"}`, "unknown phase", update},
+		"another's words": {`{"schema": 1, "phase": 7}`, "cannot be read", update},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			writeFile(t, i.Paths.Journal(), tc.content)
 			writeFile(t, i.Paths.Config(), wholeConfig)
-			err := i.Update(context.Background(), UpdateOptions{})
+			r, err := i.Status(context.Background(), StatusOptions{Offline: true})
+			if err != nil || r.State != StateNeedsAttention || !strings.Contains(r.Explanation, tc.want) || !strings.Contains(r.Explanation, tc.advice) {
+				t.Errorf("status is %s: %s (%v); want what is wrong, and %q", r.State, r.Explanation, err, tc.advice)
+			}
+			err = i.Update(context.Background(), UpdateOptions{})
 			if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v; want a NeedsPersonError with %q", err, tc.want)
 			}

@@ -213,6 +213,9 @@ func (i *Installer) reportDesired(ctx context.Context, c state.Config, opts Stat
 
 func (i *Installer) reportTransaction(r *Report) (broken error) {
 	j, err := transaction.Describe(i.Paths.Journal())
+	if bad, ok := errors.AsType[*state.JournalError](err); ok && bad.Newer == nil { // else it says what to do
+		return fmt.Errorf("%w; the next run, or `teleport-update update`, goes on where it can, and says what to do where it cannot", err)
+	}
 	if err != nil || j == nil {
 		return err
 	}
