@@ -123,7 +123,7 @@ func (s *step) tooManyTimedOut() bool {
 }
 
 func (s *step) complete() bool {
-	return s.g.InitialCount > 0 && s.enoughUpdated() && enough(s.n.Present, s.config.threshold(), s.g.InitialCount) && s.exhausted()
+	return s.g.InitialCount > 0 && s.exhausted() && enough(s.n.UpToDate, s.config.threshold(), max(s.g.InitialCount, s.n.Present))
 }
 
 func (s *step) enoughUpdated() bool { return enough(s.n.UpToDate, s.config.threshold(), s.n.Present) }
@@ -133,7 +133,7 @@ func (s *step) exhausted() bool {
 }
 
 func (s *step) shrunk() bool {
-	return s.g.InitialCount > 0 && s.enoughUpdated() && !enough(s.n.Present, s.config.threshold(), s.g.InitialCount) && s.exhausted()
+	return s.g.InitialCount > 0 && s.exhausted() && s.enoughUpdated() && !enough(s.n.UpToDate, s.config.threshold(), s.g.InitialCount)
 }
 
 func (s *step) heldBack() bool {
@@ -182,7 +182,8 @@ func (s *step) lostMessage() string {
 }
 
 func (s *step) shrunkMessage() string {
-	return fmt.Sprintf("fewer than %d %% of the %d hosts at the start are present: the server cannot tell whether the others are gone or broken", s.config.threshold(), s.g.InitialCount)
+	return fmt.Sprintf("enough of the hosts that report are on %s, but these are fewer than %d %% of the %d hosts at the start: "+
+		"the server cannot tell whether the others are gone or broken", s.r.Spec.TargetVersion, s.config.threshold(), s.g.InitialCount)
 }
 
 func (s *step) slowMessage() string {

@@ -253,7 +253,7 @@ func (v *sight) updating(o *Outlook) {
 // ends whatever its hosts do.
 func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 	config, name := g.config(), excerpt(g.Name)
-	switch least := percentOf(config.threshold(), max(g.PresentCount, percentOf(config.threshold(), g.InitialCount))); {
+	switch least := percentOf(config.threshold(), max(g.PresentCount, g.InitialCount)); {
 	case g.State == Canarying:
 		ready := 0
 		for _, c := range g.Canaries {

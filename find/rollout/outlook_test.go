@@ -88,7 +88,7 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.alive(names[:5]...)
 			w.now = w.now.Add(10 * time.Minute)
 			w.tick()
-		}, "stalled", "fewer than 90 % of the 10 hosts at the start are present: the server cannot tell whether the others are gone or broken.", "mark-done dev; rollback dev", ""},
+		}, "stalled", "enough of the hosts that report are on 17.2.1, but these are fewer than 90 % of the 10 hosts at the start: the server cannot tell whether the others are gone or broken.", "mark-done dev; rollback dev", ""},
 		{"rolled back by hand", regular(dev, prod), func(w *world) {
 			w.add("dev", 2, "17.2.0")
 			w.begin("Mon 10:30")

@@ -7,7 +7,7 @@ import (
 )
 
 func rowsOfActiveGroups(row rowTest) {
-	row("active (halt-on-error)", "present ≥ thr × initial and up_to_date ≥ thr × present, plan exhausted, not halted", "done",
+	row("active (halt-on-error)", "up_to_date ≥ thr × max(initial, present), plan exhausted, not halted", "done",
 		func(t *testing.T, in func(string) *world) {
 			for _, tc := range []struct {
 				more                  string
@@ -16,9 +16,12 @@ func rowsOfActiveGroups(row rowTest) {
 			}{
 				{"", 0, 90, 0, "done"},
 				{"", 0, 89, 0, "active"},
-				{"", 10, 81, 0, "done"},
+				{"", 10, 90, 0, "done"},
+				{"", 10, 89, 0, "active?Stalled"},
+				{"", 10, 81, 0, "active?Stalled"}, // 90 % of 90 % are not 90 %
 				{"", 10, 80, 0, "active"},
 				{"", 11, 89, 0, "active?Stalled"},
+				{", max_timeout_before_halt: 20%", 20, 64, 0, "active?Stalled"},
 				{"", 0, 90, 10, "done"}, // a plain group tolerates them
 				{", max_timeout_before_halt: 20%", 0, 80, 0, "done"},
 				{", max_timeout_before_halt: 20%", 0, 79, 0, "active"},
@@ -76,7 +79,7 @@ func rowsOfActiveGroups(row rowTest) {
 			w.want("done")
 		})
 
-	row("active", "up to date ≥ thr × present, but present < thr × initial", "condition Stalled: never done by itself; names mark-done",
+	row("active", "up to date ≥ thr × present, but below thr × initial", "condition Stalled: never done by itself; names mark-done",
 		func(t *testing.T, in func(string) *world) {
 			w := in(regular("{name: a, "+everyDay+"}", "{name: b, "+everyDay+"}"))
 			hosts := w.add("a", 10, "17.2.0")
@@ -203,4 +206,31 @@ func rowsOfActiveGroups(row rowTest) {
 			w.tick()
 			w.want("done")
 		})
+}
+
+// Whether a group is done does not depend on the order in which the server has lost
+// sight of silent hosts.
+func TestDoneDoesNotDependOnWhoAgedOutFirst(t *testing.T) {
+	for gone := range 21 {
+		for _, first := range []string{"those on the target", "the others"} {
+			w := newWorld(t, regular("{name: a, "+everyDay+"}"))
+			hosts := w.add("a", 100, "17.2.0")
+			w.begin("Mon 10:00")
+			w.tick()
+			for _, h := range hosts[:89] {
+				w.update(h, "17.2.1")
+			}
+			leave := hosts[100-gone:]
+			if first == "those on the target" {
+				leave = hosts[:gone]
+			}
+			w.now = w.now.Add(24 * time.Minute)
+			w.alive(leave...)
+			w.now = w.now.Add(2 * time.Minute)
+			w.tick()
+			if w.group("a").State == Done {
+				t.Errorf("%d of 100 hosts are gone, %s: the group is done, and at most 89 hosts are on the target", gone, first)
+			}
+		}
+	}
 }

@@ -139,7 +139,8 @@ var transitions = []transition{
 	},
 	{
 		from: Active, under: HaltOnError, counts: true,
-		when:  "90 % of the hosts at the start are present, and 90 % of those present are on the target (guarded: 100 % less both limits); with a plan, all its hosts have had their turn",
+		when:  "at least 90 % of the hosts at the start, and of those present, are on the target (guarded: 100 % less both limits); " +
+			"with a plan, all its hosts have had their turn",
 		holds: (*step).complete,
 		to:    Done, reason: UpdateComplete, apply: (*step).finish,
 	},
@@ -196,7 +197,7 @@ var conditions = []condition{
 	},
 	{
 		kind: Stalled, from: Active, under: HaltOnError,
-		when:    "enough of the hosts that are present are on the target, but fewer hosts are present than 90 % of those at the start",
+		when:    "enough of the hosts that are present are on the target, but they are fewer than 90 % of those at the start (guarded: 100 % less both limits)",
 		holds:   (*step).shrunk,
 		message: (*step).shrunkMessage,
 		moved:   "mark-done, once the missing hosts are accounted for",
