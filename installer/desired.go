@@ -81,23 +81,11 @@ func (i *Installer) askFirst(ctx context.Context, spec *state.Spec, byAgent bool
 // askQuietly asks find and leaves no trace.
 func (i *Installer) askQuietly(ctx context.Context, spec state.Spec) (find.Answer, error) {
 	question := find.Request{Proxy: spec.Proxy, Group: spec.Group, Host: i.hostUUID(), UpdateID: i.updateID(spec)}
-	answer, err := i.put(ctx, spec.CAFile, question)
-	if i.calm != nil {
-		i.calm.found.Question, i.calm.found.CAFile, i.calm.found.Answer = question, spec.CAFile, answerText(answer)
-	}
-	return answer, err
-}
-
-// answerText is all that an answer says.
-func answerText(a find.Answer) string { return fmt.Sprintf("%+v", a) }
-
-// put asks find one question.
-func (i *Installer) put(ctx context.Context, caFile string, question find.Request) (find.Answer, error) {
-	httpClient, err := i.httpClient(caFile)
+	httpClient, err := i.httpClient(spec.CAFile)
 	if err != nil {
 		return find.Answer{}, err
 	}
-	i.asked.Store(&askedWith{httpClient, caFile})
+	i.asked.Store(&askedWith{httpClient, spec.CAFile})
 	client := find.Client{HTTP: httpClient}
 	return client.Ask(ctx, question)
 }

@@ -54,7 +54,6 @@ type Installer struct {
 	HookLimit time.Duration // how long one hook may take
 
 	asked atomic.Pointer[askedWith]
-	calm  *calm // nil: this run leaves no settled record
 }
 
 // askedWith is what find was last asked with. A report goes over the same connection: a handshake costs more than

@@ -92,7 +92,6 @@ func (i *Installer) publish(ctx context.Context) {
 			i.Log.Debug("the summary of status could not be written", "error", err)
 		}
 	}
-	i.settle(ctx, c, r)
 	if dir == "" || !ours {
 		return
 	}

@@ -92,9 +92,6 @@ func (t *tick) end(ctx context.Context, err error) error {
 	} else if err == nil {
 		t.memory.Failing, t.memory.Unreachable = nil, nil
 	}
-	if err != nil && t.calm != nil {
-		t.calm.found.Reason = ""
-	}
 	if t.Scheduled || err == nil {
 		t.observe(ctx)
 		t.goBack(ctx)

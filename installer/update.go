@@ -56,7 +56,6 @@ type intent struct {
 // updates are enabled, find wants it now, and the version is not held, pinned
 // or backing off.
 func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
-	i.beginCalm()
 	t := i.beginTick()
 	return t.end(ctx, t.update(ctx, opts))
 }
@@ -169,9 +168,6 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		if tree, ok, err := i.Active(c); err == nil && ok && d.Target == tree.Release && tree.Origin != "" {
 			i.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
 			damaged = &wanted{Release: d.Target, Config: c, Spec: spec, Retried: true}
-		}
-		if i.calm != nil && damaged == nil && d.Target == c.Active() {
-			i.calm.found.Reason = d.Reason
 		}
 		return nil, damaged, nil
 	}

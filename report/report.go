@@ -106,39 +106,6 @@ func (r *Reporter) Send(ctx context.Context, proxy string, b find.Heartbeat) err
 	return r.post(ctx, client, c, text)
 }
 
-// Prepare returns a report for SendPrepared; none where the host has not joined.
-func (r *Reporter) Prepare(b find.Heartbeat) (text string, err error) {
-	c, err := r.load()
-	if err != nil || c.Token != "" || b.HostID == "" {
-		return "", err
-	}
-	return c.text(b)
-}
-
-// SendPrepared sends what Prepare has returned, in a fraction of the time that Send
-// takes. The caller sees to it that since then neither File nor MachineID nor the
-// host_uuid have changed, and ends soon: the connection stays open.
-func (r *Reporter) SendPrepared(ctx context.Context, proxy, text string) error {
-	c, err := r.load()
-	if err != nil {
-		return err
-	}
-	base, err := find.ParseProxy(proxy)
-	if err != nil {
-		return err
-	}
-	if c.Proxy != base.String() {
-		return c.strange(base)
-	}
-	ctx, cancel := context.WithTimeout(ctx, Limit)
-	defer cancel()
-	client, err := r.client()
-	if err != nil {
-		return err
-	}
-	return r.post(ctx, client, c, text)
-}
-
 func (c credential) strange(asked *url.URL) error {
 	return fmt.Errorf("the token for reports was given for %s, and find is asked at %s: nothing is sent there", c.Proxy, asked)
 }

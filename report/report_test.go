@@ -128,45 +128,6 @@ func TestASequenceThatACopyTakesFirstIsRaisedAgain(t *testing.T) {
 	}
 }
 
-// A run with nothing new sends what one before has prepared: all of it is the same but
-// the sequence, which is told once even where a name looks like it.
-func TestAPreparedReportIsTheOneThatWouldBeSent(t *testing.T) {
-	w := newWorld(t)
-	b := find.Heartbeat{HostID: hostID, Hostname: noSequence, Group: `\` + noSequence, Version: "17.2.0", Outcome: &find.Outcome{Target: "17.2.0", State: "succeeded"}}
-	w.enroll()
-	if text, err := w.r.Prepare(b); text != "" || err != nil {
-		t.Errorf("a host that has not joined has %q prepared, %v", text, err)
-	}
-	w.sent(hostID)
-	last := uint32(0)
-	w.answers = func(r request) (int, string) {
-		var b find.Heartbeat
-		if err := json.Unmarshal([]byte(r.body), &b); err != nil || b.Sequence <= last {
-			said, _ := json.Marshal(find.HeartbeatError{Error: "seen", Sequence: last})
-			return 409, string(said)
-		}
-		last = b.Sequence
-		return 200, "{}"
-	}
-	text, err := w.r.Prepare(b)
-	w.requests = nil
-	if err := errors.Join(err, w.r.Send(t.Context(), w.server.URL, b)); err != nil {
-		t.Fatal(err)
-	}
-	last--
-	if err := w.r.SendPrepared(t.Context(), w.server.URL, text); err != nil || w.paths() != "heartbeat heartbeat" || w.requests[0] != w.requests[1] {
-		t.Errorf("%v, %+v", err, w.requests)
-	}
-	// In the same second.
-	if err := w.r.SendPrepared(t.Context(), w.server.URL, text); err != nil || len(w.requests) != 4 {
-		t.Errorf("%v, %+v", err, w.requests)
-	}
-	other := newWorld(t)
-	if err := w.r.SendPrepared(t.Context(), other.server.URL, text); err == nil || len(other.requests) != 0 {
-		t.Errorf("another server is sent %+v, %v", other.requests, err)
-	}
-}
-
 func TestASecretOfAnotherHostIsRemoved(t *testing.T) {
 	for name, change := range map[string]func(w *world) (host string){
 		"another host_uuid": func(w *world) string { return "22222222-0000-4000-8000-000000000000" },

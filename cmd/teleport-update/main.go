@@ -10,18 +10,15 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/installer"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/layout"
 	"teleport-update/internal/successor"
 )
 
@@ -43,41 +40,12 @@ func main() {
 	log.SetOutput(io.Discard)
 	// Modes are what this program says, whoever started it.
 	syscall.Umask(0o022)
-	if quickLook() {
-		return
-	}
-	takeProcessors()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	os.Args = hideSecrets(os.Args)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
-
-// quickLook is a run of the timer that finds everything as the last one left it; see
-// installer.QuickLook. It goes by the environment of the timer's unit alone: to read the
-// command line takes as long as the look itself. A signal may end it at any time: there is
-// nothing to put back.
-func quickLook() bool {
-	dir := os.Getenv("RUNTIME_DIRECTORY")
-	if os.Getenv(transaction.ScheduledVariable) != "1" || dir == "" || strings.Contains(dir, layout.AgentRunDir) || isTerminal(os.Stderr) {
-		return false
-	}
-	log, err := newLogger(os.Stderr, nil, "", false)
-	return err == nil && installer.QuickLook(context.Background(), dir, appName+"/"+releaseVersion, log)
-}
-
-// takeProcessors gives a run of the timer, whose unit has it begin with one, all of the
-// processors. What it starts is not to begin so.
-func takeProcessors() {
-	if os.Getenv(transaction.ScheduledVariable) == "1" && os.Getenv(processors) == "1" {
-		os.Unsetenv(processors)
-		runtime.SetDefaultGOMAXPROCS()
-	}
-}
-
-// processors is where Go's runtime looks for how many to use.
-const processors = "GOMAXPROCS"
 
 // settleLimit bounds what is done once a command is through.
 const settleLimit = time.Minute

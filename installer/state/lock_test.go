@@ -57,7 +57,7 @@ func TestAPipeInPlaceOfTheLockHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A quick look holds the lock and does not write down that it does.
+// Who holds a lock may not have written down yet that it does.
 func TestAProcessThatIsGoneIsNotNamedAsTheHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "update.lock")
 	l := flock.New(path)

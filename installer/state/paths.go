@@ -100,10 +100,6 @@ func (p Paths) Report() string { return filepath.Join(p.Versions(), "report.json
 // Ticks is what the timer's runs remember of this boot; empty where they do not.
 func (p Paths) Ticks() string { return p.inRun("ticks.json") }
 
-// Settled is what a run of the timer leaves that found nothing to do; empty where none is
-// left.
-func (p Paths) Settled() string { return p.inRun("settled.json") }
-
 // Summary is what everybody may read of status; empty where it is not written.
 func (p Paths) Summary() string { return p.inRun("status.json") }
 

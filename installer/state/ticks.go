@@ -5,14 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/regular"
-	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
 )
 
@@ -120,26 +116,6 @@ func (t Ticks) Save(path string) error {
 
 // WriteForAll writes a file of /run that everybody may read.
 func WriteForAll(path string, data []byte) error { return inRun(path, data, 0o644) }
-
-// WriteForRoot writes a file of /run that only root may read.
-func WriteForRoot(path string, data []byte) error { return inRun(path, data, 0o600) }
-
-// Renew writes a file that is there already and has a time in it that is another now. Where
-// nothing else can have changed in length it is written in its place, in one call: a new
-// file and a rename cost more than all the rest of a run with nothing to do.
-func Renew(path string, data []byte, mode os.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return replace(path, data, mode)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != mode || !trust.Ours(info) || info.Size() != int64(len(data)) || info.Sys().(*syscall.Stat_t).Nlink != 1 {
-		return replace(path, data, mode)
-	}
-	_, err = f.WriteAt(data, 0)
-	return err
-}
 
 func inRun(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -29,8 +29,6 @@ var exceptions = map[string]string{
 	"installer/state/ticks.go replace: os.Remove":               "the same, and a cache: losing it costs nothing, and ticks should not cost a sync",
 	"installer/state/ticks.go replace: os.Rename":               "the same",
 	"installer/state/ticks.go replace: os.OpenFile":             "the same",
-	"installer/state/ticks.go Renew: os.OpenFile":               "the same",
-	"installer/settled.go settle: os.Remove":                    "in memory",
 	"cmd/teleport-update/report.go supportCommand: os.OpenFile": "a file for a ticket, where a person wants it",
 	"cmd/teleport-update/report.go supportCommand: os.Remove":   "the same after an error",
 	"installer/state/textfile.go RemoveTextfile: os.Remove":     "metrics, which the next run would write again",

@@ -49,14 +49,12 @@ func (b *bench) idle() error {
 		return err
 	}
 	request := contender{"one request", []string{least, find.url + "/v1/webapi/find", find.ca}, nil}
-	whole := contender{"the whole look", update.argv, update.env}
-	record := filepath.Join(strings.TrimPrefix(update.env[0], "RUNTIME_DIRECTORY="), "settled.json")
-	var updates, reports, requests, wholes []time.Duration
+	var updates, reports, requests []time.Duration
 	order := []struct {
 		contender
 		took *[]time.Duration
-	}{{update, &updates}, {request, &requests}, {reporting, &reports}, {whole, &wholes}}
-	for _, c := range []contender{update, reporting} { // each leaves the record that the next ones go by
+	}{{update, &updates}, {request, &requests}, {reporting, &reports}}
+	for _, c := range []contender{update, reporting} { // the first run of a boot has more to write
 		if out, err := b.command(c, b.work).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", c.name, err, out)
 		}
@@ -67,11 +65,6 @@ func (b *bench) idle() error {
 		for _, k := range rand.Perm(len(order)) {
 			c := order[k]
 			chill()
-			if c.name == whole.name {
-				if err := os.Remove(record); err != nil {
-					return err
-				}
-			}
 			cmd := b.command(c.contender, b.work)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("%s: %w\n%s", c.name, err, out)
@@ -82,7 +75,6 @@ func (b *bench) idle() error {
 	}
 	b.report.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, bound{took: median(requests)})
 	b.report.ratio("nothing to do, and a report: CPU / that of the same program making its one request", median(reports), goalIdleCPU, bound{took: median(requests)})
-	b.report.ratio("the same once an hour, where no record can be gone by and one is left", median(wholes), none, bound{took: median(requests)})
 	for _, row := range []struct {
 		what string
 		contender
@@ -132,7 +124,7 @@ func (b *bench) idleHost(name string, find *findServer, flags ...string) (conten
 		return contender{}, err
 	}
 	// As the timer's unit starts it.
-	env := []string{"RUNTIME_DIRECTORY=" + run, transaction.ScheduledVariable + "=1", "GOMAXPROCS=1"}
+	env := []string{"RUNTIME_DIRECTORY=" + run, transaction.ScheduledVariable + "=1"}
 	return contender{name, append(b.flags(dir), "update"), env}, os.WriteFile(id, []byte("00000001-0000-4000-8000-000000000000\n"), 0o644)
 }
 
