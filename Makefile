@@ -1,6 +1,9 @@
 # One place for the commands of this repository; `make help` lists them.
 
 GO      ?= go
+# The toolchain of go.mod, for everything that make runs: its library has no hole that is known and on our
+# paths. The line in go.mod alone is ignored if the environment says GOTOOLCHAIN=local.
+export GOTOOLCHAIN := $(shell sed -n 's/^toolchain //p' go.mod)
 # The version that packages of the commit have, see packaging/version.go.
 COMMITS := v=$$(cat packaging/VERSION); \
 	case $$v in *-dev) id=$$(TZ=UTC0 git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=git%cd.g%h 2>/dev/null) && v=$${v%dev}$$id; esac; \

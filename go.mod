@@ -2,6 +2,8 @@ module teleport-update
 
 go 1.26.0
 
+toolchain go1.27.3
+
 require (
 	github.com/ProtonMail/go-crypto v1.5.2
 	github.com/coreos/go-systemd/v22 v22.7.0

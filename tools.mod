@@ -2,6 +2,8 @@ module teleport-update
 
 go 1.26.0
 
+toolchain go1.27.3
+
 tool (
 	github.com/goreleaser/nfpm/v2/cmd/nfpm
 	honnef.co/go/tools/cmd/staticcheck

@@ -129,11 +129,14 @@ func readObject(data []byte) (object, error) {
 // plainSyntax says what encoding/json finds wrong without its terms: the answer
 // itself is quoted anyway.
 func plainSyntax(err error) error {
-	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Errorf("invalid from byte %d on", syntax.Offset)
-	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	syntax, isSyntax := errors.AsType[*json.SyntaxError](err)
+	// From Go 1.27 on, the end of the text between two tokens is a syntax error.
+	endsEarly := isSyntax && syntax.Error() == "unexpected end of JSON input"
+	switch {
+	case endsEarly || err == io.EOF || err == io.ErrUnexpectedEOF:
 		return errors.New("it ends in the middle")
+	case isSyntax:
+		return fmt.Errorf("invalid from byte %d on", syntax.Offset)
 	}
 	return err
 }

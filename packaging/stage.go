@@ -37,10 +37,14 @@ func (o Options) stage(ctx context.Context, dir, program, arch string) error {
 
 // compile builds a program that runs on a host of any age: static, without paths.
 func (o Options) compile(ctx context.Context, path, program, arch string) error {
+	toolchain, err := Toolchain(o.Module)
+	if err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=urfave_cli_no_docs,"+versions.StampTag(o.Version),
 		"-ldflags=-s -w -X main.releaseVersion="+o.Version+" -X main.version="+o.Version, "-o", path, "./cmd/"+program)
 	cmd.Dir = o.Module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOTOOLCHAIN="+toolchain)
 	return run(cmd, "build "+program)
 }
 

@@ -260,8 +260,10 @@ func jsonNode(decoder *json.Decoder, depth int) (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil
 }
 
+// unexpected tells the end of the text inside of a value. From Go 1.27 on, some of them are syntax errors.
 func unexpected(err error) error {
-	if err == io.EOF {
+	syntax, ok := errors.AsType[*json.SyntaxError](err)
+	if err == io.EOF || ok && syntax.Error() == "unexpected end of JSON input" {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -22,13 +22,6 @@ const (
 // cloning are the ioctls that write to a file.
 var cloning = []uint32{unix.FICLONE, unix.FICLONERANGE}
 
-// runtimeWrite is where the Go runtime has its own write, and writeSize how long at most it is.
-// It writes to wake a thread that polls, and why it gives up; on a thread that has the filter and no
-// tracer, the one would fail, and so would the other: the process would end without a word.
-func runtimeWrite() uintptr
-
-const writeSize = 32
-
 // filter hands over the calls in question to the tracer and lets all others
 // pass. Opens that only read pass, too, unless lookups count.
 func filter(calls map[int]signature, lookups bool) []unix.SockFilter {
@@ -65,7 +58,7 @@ func filter(calls map[int]signature, lookups bool) []unix.SockFilter {
 				{Code: equal, K: uint32(begin >> 32), Jf: 3},
 				{Code: load, K: offsetInstruction},
 				{Code: atLeast, K: uint32(begin), Jf: 1},
-				{Code: atLeast, K: uint32(begin) + writeSize, Jf: 1},
+				{Code: atLeast, K: uint32(begin) + runtimeWriteSize, Jf: 1},
 				trace, pass,
 			}
 		}

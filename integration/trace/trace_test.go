@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -261,6 +262,9 @@ func TestInputOutputAndExitCodePass(t *testing.T) {
 }
 
 func TestTheRuntimeWritesOnTheThreadOfTheTracer(t *testing.T) {
+	if f := runtime.FuncForPC(runtimeWrite()); f == nil || f.Name() != runtimeWriteName {
+		t.Fatalf("%s is not found in this program, but %v", runtimeWriteName, f)
+	}
 	t.Parallel()
 	c := inRole("wakes", t.TempDir())
 	cmd := exec.Command(c.Argv[0])
