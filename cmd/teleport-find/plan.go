@@ -33,7 +33,7 @@ func planCommand() *cli.Command {
 				if err != nil {
 					return err
 				}
-				starts, err := askStarts(c)
+				starts, warnings, err := askStarts(c)
 				if err != nil {
 					return err
 				}
@@ -51,6 +51,9 @@ func planCommand() *cli.Command {
 				t := newTable("GROUP", "STATE", "STARTS AT THE EARLIEST", "HOSTS", "AT A TIME")
 				for _, s := range starts {
 					t.row(s.Name, string(s.State), s.words(), hostWords(s), s.AtATime)
+				}
+				for _, warning := range warnings {
+					fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", printable(warning))
 				}
 				return t.print(c.App.Writer)
 			},
@@ -84,31 +87,31 @@ func hostWords(s groupStart) string {
 	return fmt.Sprint(s.Present)
 }
 
-func askStarts(c *cli.Context) ([]groupStart, error) {
+func askStarts(c *cli.Context) (starts []groupStart, warnings []string, err error) {
 	client := newAdminClient(c)
-	starts := []groupStart{}
+	starts = []groupStart{}
 	if c.String("file") != "" {
 		list, err := readResources(c)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		result, err := client.put(c.Context, list, true, false, "")
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, g := range result.Groups {
 			starts = append(starts, groupStart{rollout.GroupOverview{Name: g.Group, State: g.State, Starts: g.Starts, Waits: g.Waits}, ""})
 		}
-		return starts, nil
+		return starts, result.Warnings, nil
 	}
 	var now server.AdminOverview
 	if err := client.ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, g := range now.Groups {
 		starts = append(starts, groupStart{g, atATime(g)})
 	}
-	return starts, nil
+	return starts, now.Warnings, nil
 }
 
 func atATime(g rollout.GroupOverview) string {

@@ -29,6 +29,9 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 	if s.Target != "" {
 		text += fmt.Sprintf("\n%s → %s, schedule %s, strategy %s, updates %s\n", s.Start, s.Target, s.Schedule, s.Strategy, s.Mode)
 	}
+	for _, warning := range s.Warnings {
+		text += "warning: " + printable(warning) + "\n"
+	}
 	for _, problem := range []string{s.Server.StoreError, s.Server.EngineError} {
 		if problem != "" {
 			text += fmt.Sprintf("\nthe store cannot be used, and hosts are told what they were told %s ago: %s\n",

@@ -81,7 +81,8 @@ var outlooks = []outlook{
 	{"halted", "a group is halted", func(v *sight) bool { return v.first(isHalted) != nil }, (*sight).halted},
 	{"stalled", "a group has a condition", func(v *sight) bool { return v.first(isPointedOut) != nil }, (*sight).stalled},
 	{"rolledback", "a group was rolled back", func(v *sight) bool { return v.first(in(RolledBack)) != nil }, (*sight).rolledBack},
-	{"done", "all groups are done", func(v *sight) bool { return v.Rollout.Status.State == Done }, (*sight).done},
+	{"done", "all groups are done, and at least 90 % of the hosts of each are on the version (guarded: 100 % less both limits)", (*sight).allUpdated, (*sight).done},
+	{"over", "all groups are done, and too few hosts of a group are on the version, or none of them reports", (*sight).allDone, (*sight).over},
 	{"counting", "the server started less than 25 minutes ago, and a group would go on or start before these are over", (*sight).heldUp, (*sight).counting},
 	{"updating", "a group is canary or active", func(v *sight) bool { return v.first(in(Canarying, Active)) != nil }, (*sight).updating},
 	{"waiting", "none of these: the turn of the next group has not come", func(*sight) bool { return true }, (*sight).waiting},
@@ -171,10 +172,7 @@ func (v *sight) behind(g *GroupStatus) string {
 	if len(names) == 0 {
 		return ""
 	}
-	if len(names) > maxNamed {
-		names = append(names[:maxNamed], "…")
-	}
-	return ", and no host of " + strings.Join(names, ", ")
+	return ", and no host of " + some(names)
 }
 
 // helps are the commands by which a person moves a group that has a condition.
@@ -204,10 +202,6 @@ func (v *sight) rolledBack(o *Outlook) {
 		o.Sentence = fmt.Sprintf("%s were rolled back: their hosts are told to go back to %s.", strings.Join(names, ", "), v.Rollout.Spec.StartVersion)
 	}
 	o.Commands = []string{"set-version VERSION", "start-update " + shellWord(list[0].Name), "reset"}
-}
-
-func (v *sight) done(o *Outlook) {
-	o.Sentence = fmt.Sprintf("Version %s is rolled out to all groups.", v.target)
 }
 
 func (v *sight) heldUp() bool {
@@ -253,6 +247,7 @@ func (v *sight) updating(o *Outlook) {
 // ends whatever its hosts do.
 func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 	config, name := g.config(), excerpt(g.Name)
+	on, are := ofHosts(g.UpToDateCount, g.PresentCount), areOf(g.PresentCount)
 	switch least := percentOf(config.threshold(), max(g.PresentCount, g.InitialCount)); {
 	case g.State == Canarying:
 		ready := 0
@@ -263,9 +258,9 @@ func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 		}
 		return fmt.Sprintf("%d of %d canaries of %s are on %s; the group goes on when all of them are.", ready, len(g.Canaries), name, v.target), time.Time{}
 	case v.Rollout.Spec.Strategy == TimeBased && g.WindowEnd.IsZero():
-		return fmt.Sprintf("%d of %d hosts of %s are on %s, and the others are told to update.", g.UpToDateCount, g.PresentCount, name, v.target), time.Time{}
+		return fmt.Sprintf("%s of %s %s on %s, and the others are told to update.", on, name, are, v.target), time.Time{}
 	case v.Rollout.Spec.Strategy == TimeBased:
-		return fmt.Sprintf("%d of %d hosts of %s are on %s; the others are told to update until %s.", g.UpToDateCount, g.PresentCount, name, v.target, Clock(g.WindowEnd)), g.WindowEnd
+		return fmt.Sprintf("%s of %s %s on %s; the others are told to update until %s.", on, name, are, v.target, Clock(g.WindowEnd)), g.WindowEnd
 	case g.InitialCount == 0:
 		w, inside := windowAt(g.ConfigDays, g.ConfigStartHour, startTime, g.StartTime)
 		if !inside || v.Rollout.Spec.AnyHour {
@@ -275,10 +270,10 @@ func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 	case g.InitialCount < 0:
 		return fmt.Sprintf("The hosts of %s are told to update; they are not counted yet.", name), time.Time{}
 	case g.Plan != nil:
-		return fmt.Sprintf("%d of %d hosts of %s are on %s, and %d update now; the group is done when %d are, and all have had their turn.",
-			g.UpToDateCount, g.PresentCount, name, v.target, g.InFlightCount, least), time.Time{}
+		return fmt.Sprintf("%s of %s %s on %s, and %d update now; the group is done when %d are, and all have had their turn.",
+			on, name, are, v.target, g.InFlightCount, least), time.Time{}
 	default:
-		return fmt.Sprintf("%d of %d hosts of %s are on %s; the group is done when %d are.", g.UpToDateCount, g.PresentCount, name, v.target, least), time.Time{}
+		return fmt.Sprintf("%s of %s %s on %s; the group is done when %d are.", on, name, are, v.target, least), time.Time{}
 	}
 }
 

@@ -95,7 +95,44 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.tick()
 			w.order(Order{Verb: Rollback})
 		}, "rolledback", "dev was rolled back: its hosts are told to go back to 17.2.0.", "set-version VERSION; start-update dev; reset", ""},
-		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "done", "Version 17.2.1 is rolled out to all groups.", "", ""},
+		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "over", "All groups are done; no host reports, and the server cannot tell whether any is on 17.2.1.", "reset", ""},
+		{"all hosts updated", regular(dev), func(w *world) {
+			w.add("dev", 10, "17.2.1")
+			w.begin("Mon 10:30")
+			w.tick()
+			w.pass(time.Minute)
+		}, "done", "10 of 10 hosts of all groups are on 17.2.1.", "", ""},
+		{"one host, updated", regular(dev), func(w *world) {
+			w.add("dev", 1, "17.2.1")
+			w.begin("Mon 10:30")
+			w.tick()
+			w.pass(time.Minute)
+		}, "done", "1 of 1 host of all groups is on 17.2.1.", "", ""},
+		{"the windows of a release that every host rolls back", "strategy: time-based, " + regular(dev, "{name: prod, days: [Mon], start_hour: 10}"), func(w *world) {
+			names := append(w.add("dev", 5, "17.2.0"), w.add("prod", 10, "17.2.0")...)
+			w.begin("Mon 10:30")
+			w.tick()
+			for _, name := range names {
+				w.poll(name)
+				w.fail(name)
+			}
+			w.pass(time.Hour)
+		}, "over", "Windows are over; 0 of 15 hosts are on 17.2.1, 15 failed. The next window of dev begins at Tue 2025-06-03 10:00 UTC.", "start-update dev", "Tue 10:00"},
+		{"a group that was marked done", regular(dev), func(w *world) {
+			names := w.add("dev", 10, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+			w.poll(names[0])
+			w.fail(names[0])
+			w.tick()
+			w.order(Order{Verb: MarkDone, Groups: []string{"dev"}})
+		}, "over", "All groups are done; 0 of 10 hosts are on 17.2.1, 1 failed. The others are told to update.", "reset", ""},
+		{"groups whose hosts have no token", regular(dev, "{name: prod, "+everyDay+"}"), func(w *world) {
+			w.add("dev", 10, "17.2.1")
+			w.begin("Mon 10:00")
+			w.tick()
+			w.pass(2 * time.Hour)
+		}, "over", "All groups are done; 10 of 10 hosts are on 17.2.1. No host of prod reports.", "reset", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t, tc.agents)

@@ -11,6 +11,8 @@ type Overview struct {
 	Strategy Strategy        `json:"strategy,omitempty"`
 	Mode     Mode            `json:"mode"`
 	Groups   []GroupOverview `json:"groups,omitempty"`
+	// Warnings are those of Foresee.
+	Warnings []string `json:"warnings,omitempty"`
 	// Omitted and Unmatched are those of Counts.
 	Omitted   map[string]int `json:"omitted,omitempty"`
 	Unmatched map[string]int `json:"unmatched,omitempty"`
@@ -59,6 +61,8 @@ func Survey(s Scene) Overview {
 	}
 	if r == nil || !r.Of(s.Version) {
 		r, n = NewRollout(s.Config, s.Version, s.Now), Counts{}
+	} else {
+		o.Warnings = Foresee(s)
 	}
 	o.Start, o.Target, o.Schedule, o.Strategy = r.Spec.StartVersion, r.Spec.TargetVersion, r.Spec.Schedule, r.Spec.Strategy
 	o.Mode = EffectiveMode(s.Config, s.Version)

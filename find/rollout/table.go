@@ -139,7 +139,7 @@ var transitions = []transition{
 	},
 	{
 		from: Active, under: HaltOnError, counts: true,
-		when:  "at least 90 % of the hosts at the start, and of those present, are on the target (guarded: 100 % less both limits); " +
+		when: "at least 90 % of the hosts at the start, and of those present, are on the target (guarded: 100 % less both limits); " +
 			"with a plan, all its hosts have had their turn",
 		holds: (*step).complete,
 		to:    Done, reason: UpdateComplete, apply: (*step).finish,

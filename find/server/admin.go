@@ -202,6 +202,9 @@ func (a *admin) put(w http.ResponseWriter, r *http.Request) {
 	result := AdminResult{
 		Notes: applied.Notes, Warnings: applied.Warnings, Answer: adminAnswer(applied.Answer),
 	}
+	if a.Engine != nil {
+		result.Warnings = append(result.Warnings, a.Engine.Foresee(applied.Scene)...)
+	}
 	for _, g := range applied.Groups {
 		result.Groups = append(result.Groups, AdminGroup{Group: g.Group, State: g.State, AdminAnswer: adminAnswer(g.Answer), Starts: g.At, Waits: g.Waits})
 	}

@@ -33,6 +33,8 @@ type Applied struct {
 	Groups   []GroupAnswer // what hosts of the groups are told, where there are any
 	Notes    []string      // what follows, in words for a person
 	Warnings []string      // what is probably not meant
+	// Scene is what there is then, without counts: those of the store are of another rollout.
+	Scene rollout.Scene
 }
 
 // GroupAnswer is what the hosts of a group are told, and when their turn comes.
@@ -278,6 +280,7 @@ func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
 
 // conclude notes what follows from all of them.
 func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
+	a.Scene = rollout.Scene{Config: n.config, Version: n.version, Rollout: n.rollout, Now: now}
 	mode := rollout.EffectiveMode(n.config, n.version)
 	switch {
 	case n.version != nil && mode != rollout.Enabled && n.version.Spec.Agents.Schedule == rollout.Immediate:

@@ -163,6 +163,18 @@ func (e *Engine) scene(ctx context.Context) (rollout.Scene, error) {
 	return scene, nil
 }
 
+// Foresee returns the warnings of rollout.Foresee for a scene that comes without counts.
+func (e *Engine) Foresee(s rollout.Scene) []string {
+	if s.Version == nil {
+		return nil
+	}
+	if s.Rollout == nil || !s.Rollout.Of(s.Version) {
+		s.Rollout = rollout.NewRollout(s.Config, s.Version, s.Now)
+	}
+	s.Counts = e.opts.Inventory.Counts(s.Rollout, nil, s.Now)
+	return rollout.Foresee(s)
+}
+
 // seen is all that a change is computed from.
 type seen struct {
 	config   *rollout.Config

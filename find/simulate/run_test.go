@@ -90,7 +90,7 @@ func TestSimulations(t *testing.T) {
 		},
 		{
 			"a plain group without hosts is done after its hour", `schedules: {regular: [{name: dev, start_hour: 13}]}`, map[string]int{"dev": 0}, nil,
-			"Mon 13:00 dev unstarted>active; Mon 14:00 dev active>done", "all groups are done", "done", "0",
+			"Mon 13:00 dev unstarted>active; Mon 14:00 dev active>done", "all groups are done", "over", "0",
 		},
 		{
 			"hosts of no group are in the last one", `schedules: {regular: [{name: dev, start_hour: 13}]}`, map[string]int{"": 10}, nil,

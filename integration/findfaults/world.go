@@ -269,7 +269,7 @@ func (w *world) look(ctx context.Context) (done bool, err error) {
 			}
 		}
 	}
-	return o.Word == "done", w.note(o)
+	return o.Word == "done" || o.Word == "over", w.note(o)
 }
 
 var ranks = map[rollout.State]int{rollout.Unstarted: 0, rollout.Canarying: 1, rollout.Active: 2, rollout.Done: 3}

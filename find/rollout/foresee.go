@@ -1,0 +1,150 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+)
+
+// Foresee returns what a person should know of a rollout before its groups have their
+// turn: that nobody reports, or that a plan cannot come to its end in time. A rollout
+// that is not of the version is taken for the new one, and the counts must be of
+// that. It is a pure function.
+func Foresee(s Scene) (list []string) {
+	r := s.Rollout
+	if s.Version == nil {
+		return nil
+	}
+	if r == nil || !r.Of(s.Version) {
+		r = NewRollout(s.Config, s.Version, s.Now)
+	}
+	if len(r.Status.Groups) == 0 || len(s.Counts.Groups) != len(r.Status.Groups) {
+		return nil
+	}
+	list = append(list, nobodyReports(r, s.Counts)...)
+	for i := range r.Status.Groups {
+		g := &r.Status.Groups[i]
+		if words := tooSlow(r, g, &s.Counts.Groups[i], moment(s.Now)); words != "" {
+			list = append(list, fmt.Sprintf("group %s: %s", excerpt(g.Name), words))
+		}
+	}
+	return list
+}
+
+// nobodyReports names groups that will be done without having shown anything. A
+// server that does not know all hosts yet says so of none at all only: hosts that
+// have joined may be on their way.
+func nobodyReports(r *Rollout, n Counts) []string {
+	const help = "give hosts a token by which they report (tokens add)"
+	known, waiting := 0, 0
+	for _, count := range n.Omitted {
+		known += count
+	}
+	var without []string
+	for i := range n.Groups {
+		known += n.Groups[i].Present
+		g := &r.Status.Groups[i]
+		if g.State == Done {
+			continue
+		}
+		waiting++
+		if n.Groups[i].Present == 0 && n.Groups[i].Missing == 0 {
+			without = append(without, excerpt(g.Name))
+		}
+	}
+	switch {
+	case waiting == 0:
+	case known == 0:
+		return []string{"no host reports: each group is done when its hour is over, and the server cannot tell whether any host has updated; " + help}
+	case n.Complete && len(without) > 0:
+		return []string{fmt.Sprintf("no host of %s reports: the group is done when its hour is over, and nothing shows whether its hosts have updated; %s", some(without), help)}
+	}
+	return nil
+}
+
+// hostTime is how long a host holds its place in flight, as a rule: until its next
+// poll, and through an update.
+const hostTime = pollInterval
+
+// pace is how a plan goes on.
+type pace struct {
+	left  int       // hosts that have not finished
+	until time.Time // when the last one is expected to have
+	limit time.Time // when the plan ends, whatever its hosts do
+}
+
+// paceOf is the pace of a plan that has begun or, from a moment, of one that has not.
+// It is false where nothing can be said.
+func paceOf(r *Rollout, g *GroupStatus, n *GroupCounts, begin time.Time) (p pace, ok bool) {
+	if g.ConfigMaxInFlight == nil || g.Halted != nil || begin.IsZero() {
+		return p, false
+	}
+	config := g.config()
+	each := hostTime + config.jitter()/2
+	whole, finished, now := n.Present-n.UpToDate, 0, begin
+	if g.Plan != nil {
+		whole, finished, begin = g.Plan.HostCount, g.Plan.LastActiveHostIndex+1-g.InFlightCount, g.Plan.StartTime
+		if n.Flight != nil {
+			finished = g.Plan.LastActiveHostIndex + 1 - n.Flight.InFlight
+		}
+	}
+	places := g.ConfigMaxInFlight.Of(whole)
+	if p.left = whole - finished; p.left <= 0 || places <= 0 {
+		return p, false
+	}
+	rounds := (p.left + places - 1) / places
+	p.until = now.Add(time.Duration(rounds) * each)
+	if elapsed := now.Sub(begin); finished > 0 && elapsed >= 3*each {
+		p.until = now.Add(time.Duration(float64(elapsed) / float64(finished) * float64(p.left)))
+	}
+	p.limit = begin.Add(expiry)
+	switch {
+	case !g.WindowEnd.IsZero() && g.State == Active:
+		p.limit = g.WindowEnd
+	case r.Spec.Strategy == TimeBased && !r.Spec.AnyHour:
+		if w, inside := windowAt(g.ConfigDays, g.ConfigStartHour, time.Duration(r.Spec.Window), begin); inside {
+			p.limit = w.to
+		}
+	}
+	return p, true
+}
+
+// tooSlow is empty where a plan can come to its end in time.
+func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
+	begin := now
+	switch {
+	case g.State == Active:
+	case g.State == Unstarted && r.Spec.Strategy == TimeBased && !r.Spec.AnyHour:
+		begin = nextWindow(g.ConfigDays, g.ConfigStartHour, time.Duration(r.Spec.Window), now)
+	case g.State == Unstarted && !r.Spec.AnyHour:
+		begin = nextWindow(g.ConfigDays, g.ConfigStartHour, startTime, now)
+	case g.State != Unstarted:
+		return ""
+	}
+	p, ok := paceOf(r, g, n, begin)
+	if !ok || !p.until.After(p.limit) {
+		return ""
+	}
+	const raise = "a larger max_in_flight is faster"
+	words := fmt.Sprintf("%s, so many at a time as max_in_flight %s allows, take about %s", hosts(p.left), g.ConfigMaxInFlight, roughly(p.until.Sub(begin)))
+	if g.State == Active {
+		words = fmt.Sprintf("at this pace its plan takes until %s", Clock(p.until))
+	}
+	if r.Spec.Strategy == TimeBased && !r.Spec.AnyHour {
+		if g.State == Active {
+			return fmt.Sprintf("%s, and its window ends at %s: the hosts that are left wait for the next window; %s", words, Clock(p.limit), raise)
+		}
+		return fmt.Sprintf("%s, and its window is %s long: the hosts that are left wait for the next windows; %s", words, roughly(time.Duration(r.Spec.Window)), raise)
+	}
+	if g.State == Active {
+		return fmt.Sprintf("%s, and it expires at %s, 24 hours after its start: the group is halted then; %s", words, Clock(p.limit), raise)
+	}
+	return fmt.Sprintf("%s, and a plan expires 24 hours after its start: the group will be halted then; %s", words, raise)
+}
+
+// roughly is a duration for people.
+func roughly(d time.Duration) string {
+	if d < 2*time.Hour {
+		return fmt.Sprintf("%d minutes", int(d.Round(time.Minute)/time.Minute))
+	}
+	return fmt.Sprintf("%d hours", int(d.Round(time.Hour)/time.Hour))
+}

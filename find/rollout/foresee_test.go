@@ -1,0 +1,57 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What people should know before it happens: that nobody reports, and that a plan
+// cannot end in time.
+func TestWhatIsForeseen(t *testing.T) {
+	plan := func(limit string) string { return "{name: prod, " + everyDay + ", max_in_flight: " + limit + "}" }
+	for _, tc := range []struct {
+		name, agents string
+		act          func(w *world)
+		want         []string
+	}{
+		{"nobody has ever reported", regular("{name: dev, " + everyDay + "}"), func(w *world) {}, []string{"no host reports: each group is done when its hour is over"}},
+		{"nobody has ever reported, and the server has just started", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.counted = false }, []string{"no host reports: "}},
+		{"a server that has just started, and knows hosts", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.add("dev", 2, "17.2.0"); w.pass(time.Hour, "dev-0", "dev-1"); w.counted = false }, nil},
+		{"one group reports", regular("{name: dev, "+everyDay+"}", "{name: prod, "+everyDay+"}"), func(w *world) { w.add("dev", 2, "17.2.0") }, []string{"no host of prod reports: "}},
+		{"all report", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.add("dev", 2, "17.2.0") }, nil},
+		{"a plan that takes too long", regular(plan("1")), func(w *world) { w.add("prod", 200, "17.2.0") },
+			[]string{"group prod: 200 hosts, so many at a time as max_in_flight 1 allows, take about 33 hours, and a plan expires 24 hours after its start"}},
+		{"a plan that ends in time", regular(plan("10%")), func(w *world) { w.add("prod", 200, "17.2.0") }, nil},
+		{"hosts that are on the version already", regular(plan("1")), func(w *world) { w.add("prod", 200, "17.2.1") }, nil},
+		{"a plan that takes longer than its window", "strategy: time-based, " + regular(plan("10%")), func(w *world) { w.add("prod", 200, "17.2.0") },
+			[]string{"group prod: 200 hosts, so many at a time as max_in_flight 10% allows, take about 100 minutes, and its window is 60 minutes long: the hosts that are left wait for the next windows"}},
+		{"a plan on its way, at the pace of its hosts", regular(plan("1")), func(w *world) {
+			names := w.add("prod", 10, "17.2.0")
+			w.begin("Mon 10:00")
+			w.tick()
+			w.pass(5 * time.Hour) // in which one of them updates
+			w.update(w.inOrder("prod")[0], "17.2.1")
+			w.alive(names...)
+			w.tick()
+		}, []string{"group prod: at this pace its plan takes until Wed 2025-06-04 12:00 UTC, and it expires at Tue 2025-06-03 10:00 UTC, 24 hours after its start"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, tc.agents)
+			tc.act(w)
+			s := w.scene()
+			if s.Rollout == nil {
+				s.Counts = Count(NewRollout(w.config, w.version, w.now), w.fleet, nil, CountOptions{Complete: w.counted, Now: w.now})
+			}
+			got := Foresee(s)
+			if len(got) != len(tc.want) {
+				t.Fatalf("foreseen: %q; want %q", got, tc.want)
+			}
+			for i := range got {
+				if !strings.Contains(got[i], tc.want[i]) {
+					t.Errorf("foreseen: %s; want %s", got[i], tc.want[i])
+				}
+			}
+		})
+	}
+}

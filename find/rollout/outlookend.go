@@ -1,0 +1,114 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What is said of a rollout whose groups are all done. Done is a state of the engine:
+// a window that is over, an hour without hosts and a person's mark-done end in it,
+// too. What people are told comes from the counts.
+
+// allUpdated reports whether every group is done and the version has come to it.
+func (v *sight) allUpdated() bool {
+	return v.allDone() && v.first(func(g *GroupStatus) bool { return !g.updated() }) == nil
+}
+
+func (v *sight) allDone() bool { return v.Rollout.Status.State == Done }
+
+// updated reports whether there are hosts in the group, and enough of them on the
+// target.
+func (g *GroupStatus) updated() bool {
+	config := g.config()
+	return g.PresentCount > 0 && enough(g.UpToDateCount, max(1, config.threshold()), g.PresentCount)
+}
+
+// total is the hosts of all groups.
+type total struct {
+	present, upToDate, failed int
+	without                   []string // groups in which no host reports
+}
+
+func (v *sight) total() (t total) {
+	for i := range v.groups {
+		g := &v.groups[i]
+		t.present += g.PresentCount
+		t.upToDate += g.UpToDateCount
+		// Some that failed have come to the target later.
+		t.failed += min(g.FailedCount, max(0, g.PresentCount-g.UpToDateCount))
+		if g.PresentCount == 0 {
+			t.without = append(t.without, excerpt(g.Name))
+		}
+	}
+	return t
+}
+
+func (v *sight) done(o *Outlook) {
+	t := v.total()
+	o.Sentence = fmt.Sprintf("%s of all groups %s on %s.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target)
+	if t.failed > 0 {
+		o.Sentence = fmt.Sprintf("%s of all groups %s on %s; %d failed.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target, t.failed)
+	}
+}
+
+// over is done without the hosts being updated.
+func (v *sight) over(o *Outlook) {
+	t := v.total()
+	timed := v.Rollout.Spec.Strategy == TimeBased && !v.Rollout.Spec.AnyHour
+	o.Sentence = "All groups are done; "
+	if timed {
+		o.Sentence = "Windows are over; "
+	}
+	switch {
+	case t.present == 0:
+		o.Sentence += fmt.Sprintf("no host reports, and the server cannot tell whether any is on %s.", v.target)
+	case t.failed > 0:
+		o.Sentence += fmt.Sprintf("%s %s on %s, %d failed.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target, t.failed)
+	default:
+		o.Sentence += fmt.Sprintf("%s %s on %s.", ofHosts(t.upToDate, t.present), areOf(t.present), v.target)
+	}
+	if t.present > 0 && len(t.without) > 0 {
+		o.Sentence += fmt.Sprintf(" No host of %s reports.", some(t.without))
+	}
+	behind := v.first(func(g *GroupStatus) bool { return !g.updated() })
+	if !timed {
+		if t.upToDate < t.present {
+			o.Sentence += " The others are told to update."
+		}
+		o.Commands = []string{"reset"}
+		return
+	}
+	for _, start := range Preview(v.Config, v.Version, v.Rollout, v.Now) {
+		if start.Group == behind.Name && start.Waits == "" {
+			o.At = start.At
+			o.Sentence += fmt.Sprintf(" The next window of %s begins at %s.", excerpt(behind.Name), Clock(start.At))
+		}
+	}
+	o.Commands = []string{"start-update " + shellWord(behind.Name)}
+}
+
+// some names the first ones of a list.
+func some(names []string) string {
+	if len(names) > maxNamed {
+		names = append(slices.Clone(names[:maxNamed]), "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// hosts is a number of hosts in words.
+func hosts(n int) string {
+	if n == 1 {
+		return "1 host"
+	}
+	return fmt.Sprintf("%d hosts", n)
+}
+
+func ofHosts(part, whole int) string { return fmt.Sprintf("%d of %s", part, hosts(whole)) }
+
+func areOf(whole int) string {
+	if whole == 1 {
+		return "is"
+	}
+	return "are"
+}
