@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -50,7 +51,9 @@ server's own machine only.`,
 					return tellToken(c, made, made.Token, "access token "+made.Name, "with the role "+string(made.Role))
 				},
 			},
-			revokeOne[server.AdminAccess](group, "/v1/access/", "revoke an access token", "access token %s %%s revoked"),
+			revokeOne[server.AdminAccess](group, "/v1/access/", "revoke an access token", func(_ *cli.Context, name string) (url.Values, string) {
+				return nil, "access token " + name + " %s revoked"
+			}),
 		},
 		Action: func(c *cli.Context) error {
 			if err := addOrRevoke(c); err != nil {

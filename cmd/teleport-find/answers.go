@@ -70,7 +70,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 		resources.Close()
 		return nil, err
 	}
-	fleet, err := server.OpenFleet(c.Context, server.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Log: log})
+	fleet, err := server.OpenFleet(c.Context, server.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
 	if err != nil {
 		resources.Close()
 		return nil, err

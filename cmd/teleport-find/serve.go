@@ -130,7 +130,11 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer answers.close()
-	answers.asked = server.NewAsked(now)
+	named := func(string) bool { return false }
+	if answers.stored != nil {
+		named = answers.stored.Named
+	}
+	answers.asked = server.NewAsked(now, named)
 	if answers.channels, err = newChannels(c, answers.Answerer, log); err != nil {
 		return err
 	}

@@ -39,6 +39,9 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 			break
 		}
 	}
+	for _, line := range s.Server.Full {
+		text += "\n" + printable(line) + "\n"
+	}
 	if _, err := io.WriteString(w, text); err != nil {
 		return err
 	}

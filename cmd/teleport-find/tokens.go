@@ -21,16 +21,17 @@ func tokensCommand() *cli.Command {
 		Usage: "list, make and revoke the tokens that hosts join with, so that they can report",
 		Description: `A host that is to report gets a token by "teleport-update enable --report-token-file FILE". It joins with it once, and
 reports with a secret of its own from then on.`,
-		UsageText:    group + "[-o table|json|yaml] | add NAME [--group G]… [--expires D] | revoke NAME",
+		UsageText:    group + "[-o table|json|yaml] | add NAME [--group G]… [--expires D] [--hosts N] | revoke NAME [--hosts]",
 		OnUsageError: onUsageError, HideHelpCommand: true,
 		Flags: []cli.Flag{outputFlag("table"), adminSocketFlag()},
 		Subcommands: []*cli.Command{
 			{
 				Name: "add", Usage: "make a token, and print it: it is kept nowhere", OnUsageError: onUsageError,
-				UsageText: group + "add NAME [--group G]… [--expires DURATION] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+				UsageText: group + "add NAME [--group G]… [--expires DURATION] [--hosts N] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 				Flags: append([]cli.Flag{
 					&cli.StringSliceFlag{Name: "group", Usage: "`NAME` of a group whose hosts may join with it, may be repeated (default: all)"},
 					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it expires, such as 24h (default: never)"},
+					&cli.IntFlag{Name: "hosts", Value: server.UsualHosts, Usage: "`NUMBER` of hosts that may have joined with it; a host counts until it is forgotten or revoked"},
 				}, changeFlags()...),
 				Action: func(c *cli.Context) error {
 					name, err := oneWord(c, "the name of the new token")
@@ -38,15 +39,17 @@ reports with a secret of its own from then on.`,
 						return err
 					}
 					var made server.AdminToken
-					request := server.AdminTokenRequest{Name: name, Groups: c.StringSlice("group"), ExpiresIn: c.String("expires")}
+					request := server.AdminTokenRequest{Name: name, Groups: c.StringSlice("group"), ExpiresIn: c.String("expires"), MaxHosts: c.Int("hosts")}
+					if request.MaxHosts < 1 {
+						return usageErrorf("--hosts %d is not a number from 1 on", request.MaxHosts)
+					}
 					if err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/tokens?"+changeQuery(c), request, &made); err != nil {
 						return err
 					}
 					return tellToken(c, made, made.Token, "token "+made.Name, "for hosts of "+groupsOf(made))
 				},
 			},
-			revokeOne[server.AdminTokens](group, "/v1/tokens/", "revoke a join token; hosts that have joined go on reporting",
-				"token %s %%s revoked; hosts that have joined with it go on reporting (\"teleport-find revoke ID\" ends that for one)"),
+			revokeTokenCommand(group),
 		},
 		Action: func(c *cli.Context) error {
 			if err := addOrRevoke(c); err != nil {
@@ -55,7 +58,7 @@ reports with a secret of its own from then on.`,
 			return show(c, "/v1/tokens", func(w io.Writer, list server.AdminTokens) error {
 				t := newTable("TOKEN", "FOR", "EXPIRES", "HOSTS", "CREATED", "BY")
 				for _, one := range list.Tokens {
-					t.row(one.Name, groupsOf(one), expiry(one.Expires), fmt.Sprint(one.Hosts), one.Created.UTC().Format(time.DateTime), one.By)
+					t.row(one.Name, groupsOf(one), expiry(one.Expires), hostsOf(one), one.Created.UTC().Format(time.DateTime), one.By)
 				}
 				return t.print(w)
 			})
@@ -64,7 +67,7 @@ reports with a secret of its own from then on.`,
 }
 
 // revokeOne revokes the token of a name, and prints what Left there is, or in a table what was done.
-func revokeOne[Left any](group, path, usage, done string) *cli.Command {
+func revokeOne[Left any](group, path, usage string, done func(c *cli.Context, name string) (query url.Values, done string)) *cli.Command {
 	return &cli.Command{
 		Name: "revoke", Usage: usage, OnUsageError: onUsageError,
 		UsageText: group + "revoke NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
@@ -75,12 +78,25 @@ func revokeOne[Left any](group, path, usage, done string) *cli.Command {
 				return err
 			}
 			var left Left
-			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path+url.PathEscape(name)+"?"+changeQuery(c), nil, &left); err != nil {
+			query, text := done(c, name)
+			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path+url.PathEscape(name)+"?"+changeQuery(c)+"&"+query.Encode(), nil, &left); err != nil {
 				return err
 			}
-			return tellDone(c, left, fmt.Sprintf(done, name))
+			return tellDone(c, left, text)
 		},
 	}
+}
+
+func revokeTokenCommand(group string) *cli.Command {
+	revoke := revokeOne[server.AdminTokens](group, "/v1/tokens/", "revoke a join token; without --hosts, hosts that have joined go on reporting", func(c *cli.Context, name string) (url.Values, string) {
+		if c.Bool("hosts") {
+			return url.Values{"hosts": {"true"}}, "token " + name + " %s revoked, with the hosts that have joined with it"
+		}
+		return nil, "token " + name + " %s revoked; hosts that have joined with it go on reporting (--hosts removes them)"
+	})
+	revoke.UsageText = group + "revoke NAME [--hosts] [--reason TEXT] [--dry-run] [-o table|json|yaml]"
+	revoke.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "hosts", Usage: "remove the hosts that have joined with it, too: they do not report, and are not counted, until they join again"}}, revoke.Flags...)
+	return revoke
 }
 
 // addOrRevoke is wordsOf, of a command that lists what its subcommands change.
@@ -102,7 +118,7 @@ func expiry(t time.Time) string {
 func revokeCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "revoke",
-		Usage:        "refuse the reports of a host until it joins again",
+		Usage:        "remove a host: its reports are refused until it joins again",
 		UsageText:    "teleport-find revoke ID [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description:  `ID is the UUID in the host's /var/lib/teleport/host_uuid. A machine that was installed again, or copied, cannot join before this.`,
 		OnUsageError: onUsageError,
@@ -116,7 +132,7 @@ func revokeCommand() *cli.Command {
 			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/hosts/"+url.PathEscape(id)+"?"+changeQuery(c), nil, &host); err != nil {
 				return err
 			}
-			return tellDone(c, host, "the secret of host "+host.ID+" %s revoked, and it does not report any more; \"teleport-update enable --report-token-file FILE\" on it lets it join again")
+			return tellDone(c, host, "host "+host.ID+" %s revoked, and it does not report any more; \"teleport-update enable --report-token-file FILE\" on it lets it join again")
 		},
 	}
 }
@@ -151,6 +167,14 @@ func tellDone(c *cli.Context, left any, text string) error {
 	}
 	_, err := fmt.Fprintf(c.App.Writer, text+end+"\n", was)
 	return err
+}
+
+// hostsOf is how many hosts have joined with a token, and how many may.
+func hostsOf(t server.AdminToken) string {
+	if t.MaxHosts == 0 {
+		return fmt.Sprint(t.Hosts)
+	}
+	return fmt.Sprintf("%d of %d", t.Hosts, t.MaxHosts)
 }
 
 func groupsOf(t server.AdminToken) string {

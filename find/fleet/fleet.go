@@ -4,12 +4,15 @@
 //
 // All strings that many hosts share (groups, versions, errors) are kept once, and
 // times in whole seconds. Nothing in a record is a pointer, so that a collection of
-// garbage does not look at a million of them. What hosts can make up is bounded:
-// a Put that would go beyond a bound fails, and changes nothing.
+// garbage does not look at a million of them.
+//
+// What hosts can make up is bounded. A word is kept while a record has it; beyond the limit a new word becomes
+// Other, in the record of the host that has brought it, and in no other. Words that the operator has named are
+// kept whatever hosts make up, and a verdict is kept whatever its words.
 package fleet
 
 import (
-	"errors"
+	"slices"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -35,17 +38,61 @@ type Entry struct {
 	Revision int64
 }
 
-// ErrFull says that hosts have made up more different words, or are more, than there
-// is room for.
-var ErrFull = errors.New("the table of hosts is full")
-
-// Limits bound what a table holds.
+// Limits bound what a table holds. How many hosts it has is for whoever lets them in.
 type Limits struct {
-	Hosts int
 	// Words bounds how many different groups, versions, editions, architectures and
-	// errors there are, each; never more than 65,535.
+	// errors there are, each; at most 65,533.
 	Words int
+	// Named reports whether a group or a version is one that the operator has named: there is room for it
+	// beyond the limit. It must not block. Nil: none is.
+	Named func(word string) bool
 }
+
+// Kind says what a word is.
+type Kind string
+
+// The words that hosts report. Errors are kept in the same way, but no host is held to them.
+const (
+	Group   Kind = "groups"
+	Version Kind = "versions"
+	Edition Kind = "editions"
+	Arch    Kind = "architectures"
+)
+
+// Kinds are all of them.
+var Kinds = []Kind{Group, Version, Edition, Arch}
+
+func (t *Table) of(kind Kind) *words {
+	switch kind {
+	case Group:
+		return t.groups
+	case Version:
+		return t.versions
+	case Edition:
+		return t.editions
+	}
+	return t.archs
+}
+
+// Knows reports whether there is room for a word because another host has it, or because the operator has
+// named it.
+func (t *Table) Knows(kind Kind, word string) bool { return t.of(kind).knows(word) }
+
+// HasRoom reports whether there is room for a word that nobody has yet.
+func (t *Table) HasRoom(kind Kind) bool { return t.of(kind).hasRoom() }
+
+// Fill returns how many different words of a kind there are, and how many there may be of those that nobody has
+// named.
+func (t *Table) Fill(kind Kind) (used, limit int) { return t.of(kind).used(), t.limits.Words }
+
+// JoinedBy returns how many of the hosts have joined by a token.
+func (t *Table) JoinedBy(token string) int { return t.tokens.records(token) }
+
+// isEdition and isArch are what programs of this make report: no host's word competes with them.
+func isEdition(s string) bool {
+	return slices.Contains([]string{"oss", "enterprise", "enterprise-fips"}, s)
+}
+func isArch(s string) bool { return slices.Contains([]string{"amd64", "arm64"}, s) }
 
 // record is an Entry without a pointer. Words and the name are places in the
 // table's own lists.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -47,12 +46,15 @@ func random(r *rand.Rand, i int) Entry {
 // A table says what a map of entries would.
 func TestATableIsLikeAMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	table, model := New(Limits{Hosts: 100_000, Words: 1000}), make(map[rollout.HostID]Entry)
+	table, model := New(Limits{Words: 1000}), make(map[rollout.HostID]Entry)
 	for step := range 30_000 {
-		e := random(r, r.IntN(3000))
-		if err := table.Put(&e); err != nil {
-			t.Fatal(err)
+		if step%10 == 9 {
+			one := id(r.IntN(3000))
+			table.Remove(one)
+			delete(model, one)
 		}
+		e := random(r, r.IntN(3000))
+		table.Put(&e)
 		model[e.ID] = e
 		if step%5000 == 4999 {
 			gone := func(e *Entry) bool { return e.ID[0] == 0 && e.ID[3]%7 == 3 }
@@ -104,63 +106,113 @@ func TestATableIsLikeAMap(t *testing.T) {
 	}
 }
 
-// What hosts make up is bounded, and a verdict is kept whatever its words.
+// What hosts make up is bounded, a word that the operator has named is kept all the same, and so is a verdict.
 func TestATableIsBounded(t *testing.T) {
-	table := New(Limits{Hosts: 10, Words: 5})
-	put := func(i int, edit func(*Entry)) error {
-		e := Entry{Host: rollout.Host{ID: id(i), Group: "dev", Version: "17.2.0", Hostname: fmt.Sprint(i)}}
-		if edit != nil {
-			edit(&e)
-		}
-		return table.Put(&e)
+	table := New(Limits{Words: 5, Named: func(word string) bool { return word == "prod" || word == "17.2.1" }})
+	put := func(i int, edit func(*Entry)) (kept Entry) {
+		e := Entry{Host: rollout.Host{ID: id(i), Group: "dev", Version: "17.2.0", Edition: "oss", Arch: "amd64", Hostname: fmt.Sprint(i)}}
+		edit(&e)
+		table.Put(&e)
+		table.Get(id(i), &kept)
+		return kept
 	}
-	for i := range 10 {
-		if err := put(i, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := put(10, nil); !errors.Is(err, ErrFull) {
-		t.Errorf("one host more: %v", err)
-	}
-	full := 0
+	others := 0
 	for i := range 100 {
-		if put(1, func(e *Entry) { e.Group = fmt.Sprint("group ", i) }) != nil {
-			full++
+		kept := put(i, func(e *Entry) {
+			e.Group, e.Edition, e.Arch = fmt.Sprint("group ", i), fmt.Sprint("edition ", i), fmt.Sprint("arch ", i)
+			e.Version, e.Told.Target, e.Begun.Target = "1.0.0", rollout.Semver(fmt.Sprint("2.0.", i)), rollout.Semver(fmt.Sprint("3.0.", i))
+			e.Failed = rollout.Failure{Event: rollout.Event{Target: rollout.Semver(fmt.Sprint("4.0.", i)), At: noon}, Error: fmt.Sprint("error ", i), Outcome: noon}
+		})
+		if kept.Group == Other {
+			others++
+		}
+		if kept.Failed.Target == "" || kept.Failed.Error == "" || !kept.Failed.At.Equal(noon) {
+			t.Fatalf("the verdict of host %d is %+v", i, kept.Failed)
 		}
 	}
-	var e Entry
-	if table.Get(id(1), &e); full != 96 || e.Group != "group 3" {
-		t.Errorf("%d names of groups were refused, and the last is %s", full, e.Group)
+	if others != 95 {
+		t.Errorf("%d groups became %s; want 95", others, Other)
 	}
-	for i := range 100 {
-		failed := func(e *Entry) {
-			e.Failed = rollout.Failure{Event: rollout.Event{Target: "17.2.1", At: noon}, Error: fmt.Sprint("error ", i), Outcome: noon}
-		}
-		if err := put(2, failed); err != nil {
-			t.Fatal(err)
-		}
-		if table.Get(id(2), &e); e.Failed.Target != "17.2.1" || e.Failed.Error == "" {
-			t.Fatalf("%+v", e.Failed)
+	for _, kind := range Kinds {
+		if used, limit := table.Fill(kind); used != limit || table.HasRoom(kind) {
+			t.Errorf("%d of %d %s are kept", used, limit, kind)
 		}
 	}
-	if e.Failed.Error != manyErrors {
-		t.Errorf("%q", e.Failed.Error)
+	honest := put(200, func(e *Entry) {
+		e.Group, e.Version, e.Told.Target, e.Begun.Target = "prod", "17.2.1", "17.2.1", "17.2.1"
+		e.Edition, e.Arch = "enterprise-fips", "arm64"
+		e.Failed = rollout.Failure{Event: rollout.Event{Target: "17.2.1", At: noon}, Error: "boom", Outcome: noon}
+	})
+	words := fmt.Sprint(honest.Group, honest.Version, honest.Told.Target, honest.Begun.Target, honest.Failed.Target, honest.Edition, honest.Arch)
+	if strings.Contains(words, Other) {
+		t.Errorf("what the operator has named is kept as %s", words)
 	}
-	// What nobody says any more makes room.
-	table.Forget(func(*Entry) bool { return false })
-	if err := put(1, func(e *Entry) { e.Group = "another" }); err != nil {
-		t.Error(err)
+	if strange := put(201, func(e *Entry) { e.Version = "18.0.0" }); strange.Version != Other || strange.Group != Other {
+		t.Errorf("a host beyond the limit is kept as %+v", strange.Host)
+	}
+	// What nobody says any more makes room at once.
+	table.Remove(id(0))
+	table.Remove(id(1))
+	if kept := put(201, func(e *Entry) { e.Group, e.Version = "another", "18.0.0" }); kept.Group != "another" || kept.Version != "18.0.0" {
+		t.Errorf("%+v", kept.Host)
+	}
+}
+
+// Each word is there as long as a record has it, and no longer: after all hosts are gone, or say the same,
+// nothing else is left.
+func TestWordsGoWithTheirRecords(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	table := New(Limits{Words: 1000})
+	for range 20_000 {
+		i := r.IntN(200)
+		e := random(r, i)
+		e.Group, e.Version = fmt.Sprint("group ", r.IntN(500)), rollout.Semver(fmt.Sprint("1.0.", r.IntN(500)))
+		e.Begun.Target, e.Token = rollout.Semver(fmt.Sprint("2.0.", r.IntN(100))), fmt.Sprint("token ", r.IntN(9))
+		if r.IntN(10) == 0 {
+			table.Remove(e.ID)
+		} else {
+			table.Put(&e)
+		}
+		if r.IntN(2000) == 0 {
+			table.Forget(func(*Entry) bool { return r.IntN(3) == 0 })
+		}
+	}
+	want := make(map[string]int)
+	table.Each(func(e *Entry) bool {
+		want["group "+e.Group]++
+		want["token "+e.Token]++
+		for _, v := range []rollout.Semver{e.Version, e.Told.Target, e.Begun.Target, e.Failed.Target} {
+			want["version "+string(v)]++
+		}
+		want["error "+e.Failed.Error]++
+		return true
+	})
+	for name, w := range map[string]*words{"group": table.groups, "token": table.tokens, "version": table.versions, "error": table.errors} {
+		for word, place := range w.places {
+			if got := int(w.uses[place]); place > otherPlace && got != want[name+" "+word] {
+				t.Errorf("%s %q has %d records; want %d", name, word, got, want[name+" "+word])
+			}
+		}
+	}
+	for i := range 200 {
+		table.Remove(id(i))
+	}
+	for name, w := range map[string]*words{"group": table.groups, "token": table.tokens, "version": table.versions, "edition": table.editions, "arch": table.archs, "error": table.errors} {
+		if w.used() != 0 || len(w.free) != len(w.list)-2 {
+			t.Errorf("of %d places of %s %d words are left, and %d places are free", len(w.list), name, w.used(), len(w.free))
+		}
+	}
+	if table.Len() != 0 || len(table.failures) != 0 || len(table.chunks) != 0 {
+		t.Errorf("%d hosts, %d failures and %d chunks are left", table.Len(), len(table.failures), len(table.chunks))
 	}
 }
 
 // Hosts that change their names do not fill the memory.
 func TestNamesThatChangeAreDropped(t *testing.T) {
-	table := New(Limits{Hosts: 1000, Words: 10})
+	table := New(Limits{Words: 10})
 	for i := range 200_000 {
 		e := Entry{Host: rollout.Host{ID: id(i % 100), Hostname: fmt.Sprintf("%0250d", i)}}
-		if err := table.Put(&e); err != nil {
-			t.Fatal(err)
-		}
+		table.Put(&e)
 	}
 	if got := table.names.size(); got > 3<<20 {
 		t.Errorf("the names take %d bytes", got)
@@ -181,15 +233,13 @@ func TestTheMemoryOfAHost(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	table := New(Limits{Hosts: hosts, Words: 1000})
+	table := New(Limits{Words: 1000})
 	for i := range hosts {
 		e := Entry{Host: rollout.Host{
 			ID: id(i), UpdaterID: id(i), Hostname: fmt.Sprintf("ip-10-%d-%d.internal", i/256, i%256), Group: fmt.Sprint("group-", i%20), Version: "17.2.0",
 			Edition: "enterprise", Arch: "amd64", FirstSeen: noon, LastSeen: noon,
 		}, Token: "web"}
-		if err := table.Put(&e); err != nil {
-			t.Fatal(err)
-		}
+		table.Put(&e)
 	}
 	took := float64(heap()-before) / hosts
 	t.Logf("MEASURED: %.0f bytes a host", took)

@@ -5,35 +5,99 @@ import (
 	"unsafe"
 )
 
-// words keeps each of some strings once. The place 0 is that of the empty string.
+// Other stands for a word that there is no room for: a group, a version, an edition or an architecture that
+// hosts have made up beyond the limit.
+const Other = "(other)"
+
+// words keeps each of some strings once, as long as a record has it. The place 0 is that of the empty string,
+// the place 1 that of what stands for the words that there is no room for; both are always there.
 type words struct {
 	places map[string]uint16
 	list   []string
+	uses   []uint32 // how many records have the word
+	free   []uint16 // places that nothing has
 	limit  int
+	// named reports whether a word is one that the operator has named: there is room for it beyond the limit.
+	named func(string) bool
 }
 
-func newWords(limit int) *words {
-	return &words{places: map[string]uint16{"": 0}, list: []string{""}, limit: min(limit, math.MaxUint16)}
+const otherPlace = 1
+
+func newWords(limit int, other string, named func(string) bool) *words {
+	return &words{places: map[string]uint16{"": 0, other: otherPlace}, list: []string{"", other}, uses: []uint32{1, 1}, limit: limit, named: named}
 }
 
-// place returns that of a word, which is added where it is missing; false where
-// there is no room for it.
-func (w *words) place(s string) (uint16, bool) {
-	if at, there := w.places[s]; there {
-		return at, true
+// used returns how many different words there are, without the two that are always there.
+func (w *words) used() int { return len(w.places) - 2 }
+
+// knows reports whether a word is there, or will be if it is asked for.
+func (w *words) knows(s string) bool {
+	_, there := w.places[s]
+	return there || w.hasPlace() && w.named(s)
+}
+
+// hasRoom reports whether there is room for a word that nobody has named.
+func (w *words) hasRoom() bool { return w.used() < w.limit && w.hasPlace() }
+
+func (w *words) hasPlace() bool { return len(w.free) > 0 || len(w.list) <= math.MaxUint16 }
+
+// exchange returns the place of a word that a record has now, instead of the one in the place before. That is
+// the place of Other for a word that there is no room for.
+func (w *words) exchange(before uint16, s string) uint16 {
+	if w.list[before] == s {
+		return before
 	}
-	if len(w.list) > w.limit {
-		return 0, false
+	w.drop(before)
+	at, there := w.places[s]
+	switch {
+	case there:
+	case w.hasRoom() || w.hasPlace() && w.named(s):
+		at = w.add(s)
+	default:
+		at = otherPlace
 	}
-	// A copy of its own: what is given may be part of a whole request.
+	if at > otherPlace {
+		w.uses[at]++
+	}
+	return at
+}
+
+// add gives a word a place. It copies the word: what is given may be part of a whole request.
+func (w *words) add(s string) (at uint16) {
 	s = string([]byte(s))
-	at := uint16(len(w.list))
+	if last := len(w.free) - 1; last >= 0 {
+		at = w.free[last]
+		w.free, w.list[at] = w.free[:last], s
+	} else {
+		at = uint16(len(w.list))
+		w.list, w.uses = append(w.list, s), append(w.uses, 0)
+	}
 	w.places[s] = at
-	w.list = append(w.list, s)
-	return at, true
+	return at
+}
+
+// drop notes that a record does not have a word any more. The last one makes room for another word.
+func (w *words) drop(place uint16) {
+	if place <= otherPlace {
+		return
+	}
+	if w.uses[place]--; w.uses[place] == 0 {
+		delete(w.places, w.list[place])
+		w.list[place] = ""
+		w.free = append(w.free, place)
+	}
 }
 
 func (w *words) at(place uint16) string { return w.list[place] }
+
+// records returns how many records have a word.
+func (w *words) records(s string) int {
+	at, there := w.places[s]
+	if !there || at <= otherPlace {
+		return 0
+	}
+	return int(w.uses[at])
+}
 
 // names keeps strings that few hosts share, one after the other: a byte for the
 // length, then the string. The place 0 is that of the empty string. They are in blocks: one

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"hash/maphash"
+	"math"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -35,10 +36,15 @@ func New(limits Limits) *Table {
 func (t *Table) clear() {
 	t.chunks, t.count, t.slots = nil, 0, make([]uint32, 64)
 	t.names, t.failures = names{}, make(map[uint32]failure)
-	for _, w := range []**words{&t.groups, &t.tokens, &t.versions, &t.editions, &t.archs, &t.errors} {
-		*w = newWords(t.limits.Words)
+	limit, named := t.limits.Words, t.limits.Named
+	if named == nil {
+		named = func(string) bool { return false }
 	}
-	t.errors.place(manyErrors)
+	t.groups, t.versions = newWords(limit, Other, named), newWords(limit, Other, named)
+	t.editions, t.archs = newWords(limit, Other, isEdition), newWords(limit, Other, isArch)
+	t.errors = newWords(limit, manyErrors, func(string) bool { return false })
+	// People make tokens, and not more of them than there is room for.
+	t.tokens = newWords(math.MaxUint16, Other, func(string) bool { return true })
 }
 
 // Len returns how many hosts there are.
@@ -101,68 +107,118 @@ func (t *Table) host(at uint32, r *record, into *rollout.Host) {
 	}
 }
 
-// Put keeps an entry, in the place of the one of the same id. After ErrFull nothing
-// has changed.
-func (t *Table) Put(e *Entry) error {
+// Put keeps an entry, in the place of the one of the same id. Words that there is no room for become Other.
+func (t *Table) Put(e *Entry) {
+	at, there := t.placeOf(e.ID)
+	var before record
+	if there {
+		before = *t.record(at)
+	}
 	r := record{
 		id: e.ID, updater: e.UpdaterID, secret: e.Secret, revision: e.Revision, boots: e.Boots, sequence: e.Sequence,
 		firstSeen: seconds(e.FirstSeen), lastSeen: seconds(e.LastSeen), toldAt: seconds(e.Told.At), begunAt: seconds(e.Begun.At), alternated: seconds(e.Alternated),
 		flags: flag(e.Pinned, pinned) | flag(e.Disabled, disabled) | flag(e.Unhealthy, unhealthy) | flag(e.Cloned, cloned), burst: e.Burst,
+
+		group: t.groups.exchange(before.group, e.Group), token: t.tokens.exchange(before.token, e.Token),
+		version: t.versions.exchange(before.version, string(e.Version)),
+		told:    t.versions.exchange(before.told, string(e.Told.Target)),
+		begun:   t.versions.exchange(before.begun, string(e.Begun.Target)),
+		edition: t.editions.exchange(before.edition, e.Edition), arch: t.archs.exchange(before.arch, e.Arch),
+		name: t.names.replace(before.name, e.Hostname),
 	}
-	var f failure
-	fits := true
-	word := func(w *words, s string) uint16 {
-		place, ok := w.place(s)
-		fits = fits && ok
-		return place
-	}
-	r.group, r.token = word(t.groups, e.Group), word(t.tokens, e.Token)
-	r.version, r.told, r.begun = word(t.versions, string(e.Version)), word(t.versions, string(e.Told.Target)), word(t.versions, string(e.Begun.Target))
-	r.edition, r.arch = word(t.editions, e.Edition), word(t.archs, e.Arch)
-	if e.Failed.Target != "" {
+	if t.putFailure(at, e.Failed) {
 		r.flags |= hasFailed
-		f = failure{outcome: e.Failed.Outcome.UnixNano(), at: seconds(e.Failed.At), target: word(t.versions, string(e.Failed.Target))}
-		if text, ok := t.errors.place(e.Failed.Error); ok {
-			f.text = text
-		} else {
-			// A verdict is never refused for its words.
-			f.text = word(t.errors, manyErrors)
-		}
 	}
-	slot, there := t.search(e.ID)
-	if !fits || !there && t.count >= t.limits.Hosts {
-		return ErrFull
-	}
-	var at uint32
-	if there {
-		at = t.slots[slot] - 1
-		r.name = t.record(at).name
-	} else {
-		at = uint32(t.count)
-		if t.count%chunk == 0 {
-			t.chunks = append(t.chunks, new([chunk]record))
-		}
-		t.count++
-		t.slots[slot] = at + 1
-	}
-	r.name = t.names.replace(r.name, e.Hostname)
 	*t.record(at) = r
-	if r.flags&hasFailed != 0 {
-		t.failures[at] = f
-	} else {
-		delete(t.failures, at)
-	}
 	if t.count*4 > len(t.slots)*3 {
 		t.grow()
 	}
 	if t.names.wasted > t.names.size()/2 && t.names.wasted > 1<<20 {
 		t.Forget(func(*Entry) bool { return false })
 	}
-	return nil
 }
 
-// manyErrors stands for the errors of hosts that there is no room for. Its place is
-// taken when the table is made.
+// placeOf returns the place of the record of a host. Where there is none it is made.
+func (t *Table) placeOf(id rollout.HostID) (at uint32, there bool) {
+	slot, there := t.search(id)
+	if there {
+		return t.slots[slot] - 1, true
+	}
+	at = uint32(t.count)
+	if t.count%chunk == 0 {
+		t.chunks = append(t.chunks, new([chunk]record))
+	}
+	t.count++
+	t.slots[slot] = at + 1
+	return at, false
+}
+
+// putFailure keeps the failure of the record in a place, and reports whether there is one.
+func (t *Table) putFailure(at uint32, f rollout.Failure) bool {
+	before := t.failures[at] // zeros where there is none
+	target, text := t.versions.exchange(before.target, string(f.Target)), t.errors.exchange(before.text, f.Error)
+	if f.Target == "" {
+		t.errors.drop(text)
+		delete(t.failures, at)
+		return false
+	}
+	t.failures[at] = failure{outcome: f.Outcome.UnixNano(), at: seconds(f.At), target: target, text: text}
+	return true
+}
+
+// Remove forgets one host; it does nothing where there is none of that id. The host in the last place takes its place.
+func (t *Table) Remove(id rollout.HostID) {
+	slot, there := t.search(id)
+	if !there {
+		return
+	}
+	at, last := t.slots[slot]-1, uint32(t.count-1)
+	t.dropWords(at)
+	t.unlink(slot)
+	if at != last {
+		moved, _ := t.search(t.record(last).id)
+		t.slots[moved] = at + 1
+		*t.record(at) = *t.record(last)
+		if f, has := t.failures[last]; has {
+			t.failures[at] = f
+			delete(t.failures, last)
+		}
+	}
+	*t.record(last) = record{}
+	t.count--
+	if t.count%chunk == 0 {
+		t.chunks = t.chunks[:len(t.chunks)-1]
+	}
+}
+
+// dropWords lets go of all that a record shares with others.
+func (t *Table) dropWords(at uint32) {
+	r := t.record(at)
+	t.groups.drop(r.group)
+	t.tokens.drop(r.token)
+	for _, place := range []uint16{r.version, r.told, r.begun} {
+		t.versions.drop(place)
+	}
+	t.editions.drop(r.edition)
+	t.archs.drop(r.arch)
+	r.name = t.names.replace(r.name, "")
+	t.putFailure(at, rollout.Failure{})
+}
+
+// unlink frees a slot. Those after it move up as far as their own searches begin before it.
+func (t *Table) unlink(slot int) {
+	mask := len(t.slots) - 1
+	for next := (slot + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
+		first := t.first(t.record(t.slots[next] - 1).id)
+		if (next-first)&mask >= (next-slot)&mask {
+			t.slots[slot] = t.slots[next]
+			slot = next
+		}
+	}
+	t.slots[slot] = 0
+}
+
+// manyErrors stands for the errors of hosts that there is no room for: a verdict is kept whatever its words.
 const manyErrors = "(too many different errors are kept already)"
 
 func (t *Table) grow() {
@@ -185,7 +241,7 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 			forgotten++
 			continue
 		}
-		t.Put(&e) // for which there was room before
+		t.Put(&e)
 		if (at+1)%chunk == 0 {
 			old.chunks[at/chunk] = nil // the table is not to be there twice
 		}

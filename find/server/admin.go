@@ -86,6 +86,8 @@ type AdminStatus struct {
 	EngineError string    `json:"engine_error,omitempty"`
 	// Waiting says that no group goes on until hosts have had time to report.
 	Waiting bool `json:"waiting_for_reports"`
+	// Full says which bounds on what hosts make up are reached, or nearly so, and what follows.
+	Full []string `json:"full,omitempty"`
 }
 
 // AdminError says why something was not done.
@@ -112,10 +114,11 @@ type AdminError struct {
 //	GET /v1/counts               an AdminCounts
 //	GET /v1/hosts                an AdminHosts; parameters group, state, version, after, limit
 //	GET /v1/hosts/ID             an AdminHost
-//	DELETE /v1/hosts/ID          revokes the secret of a host, which may join again then
+//	DELETE /v1/hosts/ID          removes a host, which may join again then
 //	GET /v1/tokens               an AdminTokens
 //	POST /v1/tokens              makes the token of an AdminTokenRequest; an AdminToken
-//	DELETE /v1/tokens/NAME       revokes a token: nobody joins by it any more
+//	DELETE /v1/tokens/NAME       revokes a token: nobody joins by it any more; with hosts=true
+//	                             the hosts that have joined by it are removed, too
 //	GET /v1/access               an AdminAccess; over the socket only, as the next two
 //	POST /v1/access              makes the token of an AdminAccessRequest; an AdminAccessToken
 //	DELETE /v1/access/NAME       revokes it
@@ -246,6 +249,9 @@ func (a *admin) serverStatus() (status AdminStatus) {
 	status.SnapshotAge = age.Seconds()
 	if err != nil {
 		status.StoreError = err.Error()
+	}
+	if a.Fleet != nil {
+		status.Full = a.Fleet.Full()
 	}
 	if a.Engine != nil {
 		engine := a.Engine.Status()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -239,11 +240,12 @@ func stateOf(e *fleet.Entry, target rollout.Semver, now time.Time) HostState {
 func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
 	id, ok := rollout.ParseUUID(r.PathValue("id"))
 	err := error(store.ErrNotFound)
+	var removed fleet.Entry
 	if ok {
-		err = a.Fleet.RevokeHost(r.Context(), id, a.audit(r), dryRun(r))
+		removed, err = a.Fleet.RevokeHost(r.Context(), id, a.audit(r), dryRun(r))
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("no host %.60q has joined, or its secret was revoked before", r.PathValue("id"))})
+		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("no host %.60q has joined, or it was revoked before", r.PathValue("id"))})
 		return
 	}
 	if err != nil {
@@ -251,9 +253,10 @@ func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !dryRun(r) {
-		a.Log.Info("the secret of a host was revoked", "host", id.String(), "by", peer(r.Context()))
+		a.Log.Info("a host was revoked", "host", id.String(), "by", peer(r.Context()))
+		removed.Secret = [16]byte{}
 	}
-	a.host(w, r)
+	reply(w, http.StatusOK, adminHost(&removed, a.target(), a.Stored.opts.Clock()))
 }
 
 func (a *admin) tokens(w http.ResponseWriter, _ *http.Request) {
@@ -279,7 +282,11 @@ func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *admin) revokeToken(w http.ResponseWriter, r *http.Request) {
-	if a.revoke(w, r, "join token", a.Fleet.RevokeToken) {
+	revoke := func(ctx context.Context, name string, audit store.Audit, dryRun bool) error {
+		_, err := a.Fleet.RevokeToken(ctx, name, r.URL.Query().Get("hosts") == "true", audit, dryRun)
+		return err
+	}
+	if a.revoke(w, r, "join token", revoke) {
 		a.tokens(w, r)
 	}
 }

@@ -84,7 +84,9 @@ type AdminToken struct {
 	Created time.Time `json:"created"`          //
 	By      string    `json:"created_by"`       // such as "uid 0"
 	Hosts   int       `json:"hosts"`            // that joined by it and are known
-	Token   string    `json:"token,omitempty"`  // in the answer to POST alone: it is kept nowhere
+	// MaxHosts is how many hosts may have joined by it; 0: as many as there is room for, of a token of before.
+	MaxHosts int    `json:"max_hosts,omitempty"`
+	Token    string `json:"token,omitempty"` // in the answer to POST alone: it is kept nowhere
 }
 
 // AdminTokenRequest asks for a new join token.
@@ -92,6 +94,7 @@ type AdminTokenRequest struct {
 	Name      string   `json:"name" yaml:"name"`
 	Groups    []string `json:"groups,omitempty" yaml:"groups"`
 	ExpiresIn string   `json:"expires_in,omitempty" yaml:"expires_in"` // a duration such as 24h; empty: never
+	MaxHosts  int      `json:"max_hosts,omitempty" yaml:"max_hosts"`   // that may have joined by it; 0: 100,000
 }
 
 // AdminHistory is who changed what, the newest first.

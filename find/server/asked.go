@@ -31,6 +31,7 @@ const (
 // Its memory is bounded: about a kilobyte for a group and five minutes.
 type Asked struct {
 	clock func() time.Time
+	named func(group string) bool
 	seed  maphash.Seed
 
 	mu    sync.Mutex
@@ -50,9 +51,13 @@ type askedGroup struct {
 	hosts     sketch
 }
 
-// NewAsked returns one that has counted nothing yet.
-func NewAsked(clock func() time.Time) *Asked {
-	return &Asked{clock: clock, seed: maphash.MakeSeed(), since: clock()}
+// NewAsked returns one that has counted nothing yet. named reports whether a group is one that the operator has
+// named: it is counted by itself, whatever others make up. It must not block; nil: none is.
+func NewAsked(clock func() time.Time, named func(group string) bool) *Asked {
+	if named == nil {
+		named = func(string) bool { return false }
+	}
+	return &Asked{clock: clock, named: named, seed: maphash.MakeSeed(), since: clock()}
 }
 
 // note counts a question and the version that was the answer at a moment.
@@ -67,7 +72,7 @@ func (a *Asked) note(q rollout.Query, told string, now time.Time) {
 	g := part.groups[q.Group]
 	if g == nil {
 		name := q.Group
-		if len(name) > longestGroup || len(part.groups) >= maxAskedGroups {
+		if crowded := len(part.groups) >= maxAskedGroups; len(name) > longestGroup || crowded && !a.named(name) {
 			name = otherGroups
 		}
 		if g = part.groups[name]; g == nil {

@@ -14,7 +14,7 @@ import (
 
 func TestWhoAsked(t *testing.T) {
 	clock := newClock()
-	a := NewAsked(clock.Now)
+	a := NewAsked(clock.Now, nil)
 	known := func(group string) bool { return group == "dev" }
 	for i := range 5000 {
 		for range 1 + i%2 {
@@ -55,7 +55,7 @@ func TestWhoAsked(t *testing.T) {
 // The five minutes of a question are those of its moment, wherever the clock was before.
 func TestAQuestionIsCountedAtItsTime(t *testing.T) {
 	noon := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
-	a := NewAsked(func() time.Time { return noon })
+	a := NewAsked(func() time.Time { return noon }, nil)
 	want := make(map[time.Time]int64)
 	for i, at := range []time.Duration{0, time.Second, 5*time.Minute - 1, 5 * time.Minute, 9 * time.Minute, 4 * time.Minute, -1, 0, -5 * time.Minute, 11 * time.Minute} {
 		now := noon.Add(at)
@@ -78,7 +78,7 @@ func TestAQuestionIsCountedAtItsTime(t *testing.T) {
 // Whoever asks in a million names takes no more memory than who asks in some hundreds.
 func TestWhoAskedIsBounded(t *testing.T) {
 	clock := newClock()
-	a := NewAsked(clock.Now)
+	a := NewAsked(clock.Now, nil)
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -106,7 +106,7 @@ func TestQuestionsMoveNothing(t *testing.T) {
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
 	w.write(scheduled)
 	r := w.reporting(newClock(), w.store)
-	asked := NewAsked(r.clock.Now)
+	asked := NewAsked(r.clock.Now, nil)
 	r.handler = New(Options{Answers: r.stored, Fleet: r.fleet, Asked: asked, Log: w.options.Log})
 	before := r.everything()
 	for i := range 100 {

@@ -136,7 +136,7 @@ func tell(t *testing.T, at int, after bool) *tale {
 		})
 	}
 	s.until(func() error {
-		err := s.r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(taleHosts-1)), store.Audit{Who: "uid 0"}, false)
+		_, err := s.r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(taleHosts-1)), store.Audit{Who: "uid 0"}, false)
 		s.revoked = s.revoked || err == nil
 		return err
 	})

@@ -30,6 +30,9 @@ const (
 	MaxHosts = 2_000_000
 	// maxWords bounds how many different groups, versions and errors hosts make up.
 	maxWords = 10_000
+	// maxCoined is how many words that nobody else has one host may bring in an hour: an update that a
+	// rollout has not named makes two.
+	maxCoined = 12
 	// maxErrorKept is how much of the error of a host is kept, in bytes.
 	maxErrorKept = 1000
 	// maxBurst is how many reports of one host are taken in a minute: an update
@@ -44,7 +47,10 @@ type FleetOptions struct {
 	Clock func() time.Time
 	// Jitter is what hosts are told where their group has none of its own.
 	Jitter time.Duration
-	Log    *slog.Logger
+	// Named reports whether a group or a version is one that the configuration or the rollout has named:
+	// whatever hosts make up, there is room for it. It must not block; nil: none is.
+	Named func(word string) bool
+	Log   *slog.Logger
 }
 
 // Fleet is an Inventory: the hosts that have joined, and their last reports. All of
@@ -68,6 +74,7 @@ type Fleet struct {
 	// trouble is why a host of the store is not among these. Nobody knows what it
 	// would say, so that nothing is complete.
 	trouble error
+	coined  coined
 
 	keep keeper
 }
@@ -80,7 +87,7 @@ func NewFleet(started time.Time, jitter time.Duration) *Fleet {
 
 func newFleet(opts FleetOptions, started time.Time) *Fleet {
 	return &Fleet{
-		opts: opts, table: fleet.New(fleet.Limits{Hosts: MaxHosts, Words: maxWords}), covered: started,
+		opts: opts, table: fleet.New(fleet.Limits{Words: maxWords, Named: opts.Named}), covered: started,
 		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64),
 	}
 }
@@ -192,11 +199,10 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 		if b.Outcome != nil {
 			b.Outcome.Error = oneLine(b.Outcome.Error)
 		}
+		f.fit(&b, &before, now)
 		e.Take(b, now)
 	}
-	if err := f.table.Put(&e); err != nil {
-		return id, false, err
-	}
+	f.table.Put(&e)
 	if f.opts.Store != nil && matters(before, e) {
 		f.changes++
 		f.dirty[id] = f.changes

@@ -19,7 +19,7 @@ func TestHostileReportsChangeNothing(t *testing.T) {
 	r := w.reporting(newClock(), w.store)
 	token, devToken := r.token("all"), r.token("dev-only", "dev")
 	revoked := r.token("old")
-	if err := r.fleet.RevokeToken(t.Context(), "old", store.Audit{Who: "uid 0"}, false); err != nil {
+	if _, err := r.fleet.RevokeToken(t.Context(), "old", false, store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
 	expired, err := r.fleet.AddToken(t.Context(), AdminTokenRequest{Name: "short", ExpiresIn: "1s"}, store.Audit{Who: "uid 0"}, false)
@@ -31,7 +31,7 @@ func TestHostileReportsChangeNothing(t *testing.T) {
 	r.joined(devToken, "dev", 3)
 	r.said(0, "dev", "17.2.0", nil)
 	r.said(1, "dev", "17.2.0", nil)
-	if err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(2)), store.Audit{Who: "uid 0"}, false); err != nil {
+	if _, err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(2)), store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
 	beat := func(fields string) string { return `{"host_id":"` + hostUUID(0) + `","sequence":7,` + fields + `}` }

@@ -15,6 +15,9 @@ import (
 
 // hostItem is a host as it is kept. Times are in seconds.
 type hostItem struct {
+	// Removed says that people have removed the host. The item tells the other servers of the store, has no more
+	// than what the host had failed at, should it join again, and expires.
+	Removed    bool       `json:"removed,omitempty"`
 	Secret     string     `json:"secret_sha256_half,omitempty"` // empty: it may not report
 	Token      string     `json:"token,omitempty"`
 	UpdaterID  string     `json:"updater_id,omitempty"`
@@ -63,7 +66,7 @@ func encodeHost(e *fleet.Entry) []byte {
 		Token: e.Token, Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
 		Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
 		FirstSeen: unix(e.FirstSeen), LastSeen: unix(e.LastSeen), Sequence: e.Sequence, Boots: e.Boots, Alternated: unix(e.Alternated),
-		Told: event(e.Told), Begun: event(e.Begun), Failed: event(e.Failed.Event),
+		Told: event(e.Told), Begun: event(e.Begun), Failed: failureItem(e.Failed),
 	}
 	if e.Secret != [16]byte{} {
 		item.Secret = hex.EncodeToString(e.Secret[:])
@@ -71,14 +74,26 @@ func encodeHost(e *fleet.Entry) []byte {
 	if e.UpdaterID != (rollout.HostID{}) {
 		item.UpdaterID = e.UpdaterID.String()
 	}
-	if item.Failed != nil {
-		item.Failed.Error, item.Failed.Outcome = e.Failed.Error, e.Failed.Outcome
-	}
 	value, _ := json.Marshal(item) // which has nothing that cannot be written
 	return value
 }
 
-func decodeHost(item store.Item) (e fleet.Entry, err error) {
+// removedHost is the item of a host that people have removed.
+func removedHost(failed rollout.Failure) []byte {
+	value, _ := json.Marshal(hostItem{Removed: true, Failed: failureItem(failed)})
+	return value
+}
+
+func failureItem(f rollout.Failure) *eventItem {
+	if f.Target == "" {
+		return nil
+	}
+	return &eventItem{Target: string(f.Target), At: f.At.Unix(), Error: f.Error, Outcome: f.Outcome}
+}
+
+// decodeHost returns a host; removed says that people have removed it, and that what it had failed at is all
+// there is.
+func decodeHost(item store.Item) (e fleet.Entry, removed bool, err error) {
 	var h hostItem
 	id, ok := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix))
 	err = json.Unmarshal(item.Value, &h)
@@ -90,7 +105,7 @@ func decodeHost(item store.Item) (e fleet.Entry, err error) {
 		err = errors.New("it is not a host")
 	}
 	if err != nil {
-		return e, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)
+		return e, false, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)
 	}
 	unix := func(s int64) time.Time {
 		if s == 0 {
@@ -114,7 +129,7 @@ func decodeHost(item store.Item) (e fleet.Entry, err error) {
 		e.Failed.Error, e.Failed.Outcome = h.Failed.Error, h.Failed.Outcome
 	}
 	e.Token, e.Sequence, e.Boots, e.Alternated, e.Revision = h.Token, h.Sequence, h.Boots, unix(h.Alternated), int64(item.Revision)
-	return e, nil
+	return e, h.Removed, nil
 }
 
 // merge is what is known of a host by a server that has heard of it, and by another

@@ -43,6 +43,7 @@ const (
 // a minute, for all hosts together.
 type keeper struct {
 	joining  sync.Mutex // one host after the other
+	joined   joinRate
 	flushing sync.Mutex
 	syncing  sync.Mutex
 	since    store.Revision // up to which the store was read
@@ -139,21 +140,28 @@ func (f *Fleet) takeItem(item store.Item) error {
 	case !strings.HasPrefix(item.Key, hostPrefix):
 		return nil
 	}
-	theirs, err := decodeHost(item)
+	theirs, removed, err := decodeHost(item)
 	if err != nil {
 		return err
 	}
 	var ours fleet.Entry
-	if f.table.Get(theirs.ID, &ours) {
-		if ours.Revision >= theirs.Revision {
-			return nil // a newer one was written since this one was read
-		}
+	known := f.table.Get(theirs.ID, &ours)
+	if known && ours.Revision >= theirs.Revision {
+		return nil // a newer one was written since this one was read
+	}
+	if removed {
+		f.table.Remove(theirs.ID)
+		delete(f.dirty, theirs.ID)
+		return nil
+	}
+	if known {
 		theirs = merge(ours, theirs, f.dirty[theirs.ID] != 0)
 		if theirs.Secret != ours.Secret {
 			delete(f.dirty, theirs.ID)
 		}
 	}
-	return f.table.Put(&theirs)
+	f.table.Put(&theirs)
+	return nil
 }
 
 // Run keeps the store and this server at one, until ctx ends: changes of others are

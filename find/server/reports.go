@@ -166,21 +166,22 @@ func isJSON(contentType string) bool {
 }
 
 // statusOf is the status of an error of a join or a report. What is none of these is
-// the store's, or there is no room for more.
+// the store's.
 func statusOf(err error) int {
 	_, body := errors.AsType[*bodyError](err)
 	_, scope := errors.AsType[*ScopeError](err)
 	_, late := errors.AsType[*SequenceError](err)
+	_, full := errors.AsType[*FullError](err)
 	switch {
 	case body:
 		return http.StatusBadRequest
 	case errors.Is(err, ErrToken), errors.Is(err, ErrSecret):
 		return http.StatusUnauthorized
-	case scope:
+	case scope, full:
 		return http.StatusForbidden
 	case errors.Is(err, ErrKnown), late:
 		return http.StatusConflict
-	case errors.Is(err, errBurst):
+	case errors.Is(err, errBurst), errors.Is(err, errJoins):
 		return http.StatusTooManyRequests
 	}
 	return http.StatusServiceUnavailable

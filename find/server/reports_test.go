@@ -31,11 +31,11 @@ type reportWorld struct {
 // reporting starts one on the world's store, as after a restart.
 func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
 	w.t.Helper()
-	f, err := OpenFleet(w.t.Context(), FleetOptions{Store: s, Clock: c.Now, Log: w.options.Log})
+	r := &reportWorld{control: w.control(c, s), w: w, secrets: make(map[int]string), last: make(map[int]uint32)}
+	f, err := OpenFleet(w.t.Context(), FleetOptions{Store: s, Clock: c.Now, Named: r.stored.Named, Log: w.options.Log})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r := &reportWorld{control: w.control(c, s), w: w, secrets: make(map[int]string), last: make(map[int]uint32)}
 	r.fleet = f
 	r.engine = NewEngine(EngineOptions{Stored: r.stored, Inventory: f, Log: w.options.Log})
 	r.handler = New(Options{Answers: r.stored, Fleet: f, Log: w.options.Log})
@@ -190,7 +190,7 @@ func TestASecondJoin(t *testing.T) {
 	if status, _ := r.joins(0, token, "another secret of the host", "dev"); status != http.StatusConflict {
 		t.Errorf("a second join: %d", status)
 	}
-	if err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0", Why: "disk exchanged"}, false); err != nil {
+	if _, err := r.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0", Why: "disk exchanged"}, false); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := r.says(0, "dev", "17.2.0", nil); status != http.StatusUnauthorized {

@@ -143,10 +143,10 @@ func TestTwoServersKnowTheSameHosts(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if err := a.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0"}, false); err != nil {
+	if _, err := a.fleet.RevokeHost(t.Context(), rollout.ParseHostID(hostUUID(0)), store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.fleet.RevokeToken(t.Context(), "all", store.Audit{Who: "uid 0"}, false); err != nil {
+	if _, err := a.fleet.RevokeToken(t.Context(), "all", false, store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := b.joins(5, token, secretOf(5), "dev"); status != http.StatusUnauthorized {

@@ -30,6 +30,7 @@ type snapshot struct {
 	// before is in the answers.
 	unclear error
 	broken  map[string]error // groups whose plan cannot be read
+	named   map[string]bool  // groups and versions of these resources
 }
 
 // answer is what a host is told at a moment.
@@ -117,6 +118,28 @@ func parseStored(item store.Item) (rollout.Resource, error) {
 	return list[0], nil
 }
 
+// names returns the groups and versions of these resources.
+func (n *snapshot) names() map[string]bool {
+	named := map[string]bool{n.base.Version: true}
+	if n.config != nil {
+		schedules := n.config.Spec.Agents.Schedules
+		for _, g := range slices.Concat(schedules.Regular, schedules.Critical) {
+			named[g.Name] = true
+		}
+	}
+	if n.version != nil {
+		named[string(n.version.Spec.Agents.StartVersion)] = true
+		named[string(n.version.Spec.Agents.TargetVersion)] = true
+	}
+	if n.rollout != nil {
+		named[string(n.rollout.Spec.StartVersion)], named[string(n.rollout.Spec.TargetVersion)] = true, true
+		for i := range n.rollout.Status.Groups {
+			named[n.rollout.Status.Groups[i].Name] = true
+		}
+	}
+	return named
+}
+
 func (n *snapshot) put(r rollout.Resource) {
 	switch r := r.(type) {
 	case *rollout.Config:
@@ -131,6 +154,7 @@ func (n *snapshot) put(r rollout.Resource) {
 // decide sets what hosts are told with these resources.
 func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 	n.base = s.opts.Base
+	n.named = n.names()
 	if n.config != nil {
 		n.base.ToolsAutoUpdate = n.config.Spec.Tools.Mode == rollout.ToolsEnabled
 	}

@@ -163,6 +163,10 @@ func (s *Stored) report(before, n *snapshot) {
 	}
 }
 
+// Named reports whether a group or a version is one that the configuration, the version or the rollout of the
+// store has named.
+func (s *Stored) Named(word string) bool { return s.current.Load().named[word] }
+
 // editionsOf are those of the versions that hosts are told.
 func (s *Stored) editionsOf(n *snapshot) map[rollout.Semver]version.Edition {
 	if n.find == nil {

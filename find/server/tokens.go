@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,6 +29,9 @@ const (
 type token struct {
 	issued
 	Groups []string `json:"groups,omitempty"`
+	// MaxHosts is how many hosts may have joined by it; 0: as many as there is room for, of a token that an
+	// earlier version has made.
+	MaxHosts int `json:"max_hosts,omitempty"`
 
 	revision store.Revision
 }
@@ -121,18 +125,28 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	}
 	e := fleet.Entry{Host: rollout.Host{ID: id, FirstSeen: now}}
 	f.mu.RLock()
-	known, full := f.table.Get(id, &e), f.table.Len() >= MaxHosts
+	known := f.table.Get(id, &e)
 	f.mu.RUnlock()
 	switch {
 	case known && e.Secret == [16]byte(hash):
 		return nil
 	case known && e.Secret != [16]byte{}:
 		return ErrKnown
-	case !known && full:
-		return fleet.ErrFull
+	}
+	// Nothing is written of a host that there is no room for.
+	if err := f.mayJoin(name, t, known, e.Token == name, now); err != nil {
+		return err
+	}
+	if !known {
+		if err := f.removedBefore(ctx, &e); err != nil {
+			return err
+		}
 	}
 	// What a host that comes back has said before stays: its failure above all.
-	e.Secret, e.Token, e.Group, e.Hostname, e.Sequence = [16]byte(hash), name, j.Group, j.Hostname, 0
+	e.Secret, e.Token, e.Hostname, e.Sequence = [16]byte(hash), name, j.Hostname, 0
+	f.mu.Lock()
+	e.Group = f.fitWord(fleet.Group, j.Group, e.Group, id, now)
+	f.mu.Unlock()
 	// The token must be as it was when it was looked at.
 	revisions, err := f.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{
 		{Key: tokenPrefix + name, Based: t.revision, Do: store.Keep},
@@ -144,22 +158,19 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	e.Revision = int64(revisions[1])
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.table.Put(&e)
+	f.keep.joined.note(name, now)
+	f.table.Put(&e)
+	return nil
 }
 
 // Tokens returns the join tokens, in the order of their names.
 func (f *Fleet) Tokens() []AdminToken {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	hosts := make(map[string]int)
-	f.table.Each(func(e *fleet.Entry) bool {
-		hosts[e.Token]++
-		return true
-	})
 	list := []AdminToken{}
 	for _, name := range slices.Sorted(maps.Keys(f.tokens)) {
 		if t := f.tokens[name]; t.Hash != "" {
-			list = append(list, AdminToken{Name: name, Groups: t.Groups, Expires: t.Expires, Created: t.Created, By: t.By, Hosts: hosts[name]})
+			list = append(list, AdminToken{Name: name, Groups: t.Groups, MaxHosts: t.MaxHosts, Expires: t.Expires, Created: t.Created, By: t.By, Hosts: f.table.JoinedBy(name)})
 		}
 	}
 	return list
@@ -183,11 +194,13 @@ func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.A
 		return AdminToken{}, refusef("the token %s exists already: revoke it, or choose another name", r.Name)
 	case bad || len(r.Groups) > 1000:
 		return AdminToken{}, refusef("the groups of a token are at most 1000 names of at most 200 bytes")
+	case r.MaxHosts < 0 || r.MaxHosts > MaxHosts:
+		return AdminToken{}, refusef("a token is for 1 to %d hosts, not for %d", MaxHosts, r.MaxHosts)
 	case count >= maxTokens:
 		return AdminToken{}, refusef("there are %d tokens already, with those that were revoked", count)
 	}
-	t := token{issued: kept, Groups: r.Groups}
-	made := AdminToken{Name: r.Name, Groups: t.Groups, Expires: t.Expires, Created: t.Created, By: t.By}
+	t := token{issued: kept, Groups: r.Groups, MaxHosts: cmp.Or(r.MaxHosts, UsualHosts)}
+	made := AdminToken{Name: r.Name, Groups: t.Groups, MaxHosts: t.MaxHosts, Expires: t.Expires, Created: t.Created, By: t.By}
 	if dryRun {
 		return made, nil
 	}
@@ -197,26 +210,6 @@ func (f *Fleet) AddToken(ctx context.Context, r AdminTokenRequest, audit store.A
 		return AdminToken{}, err
 	}
 	return made, nil
-}
-
-// RevokeToken has nobody join by a token any more; hosts that have joined by it go on
-// reporting, in its groups. store.ErrNotFound where there is none.
-func (f *Fleet) RevokeToken(ctx context.Context, name string, audit store.Audit, dryRun bool) error {
-	if err := f.Sync(ctx); err != nil {
-		return err
-	}
-	f.mu.RLock()
-	t := f.tokens[name]
-	f.mu.RUnlock()
-	if t.Hash == "" {
-		return store.ErrNotFound
-	}
-	if dryRun {
-		return nil
-	}
-	t.Hash = ""
-	audit.What = "tokens revoke " + name
-	return f.writeToken(ctx, name, t, t.revision, audit)
 }
 
 func (f *Fleet) writeToken(ctx context.Context, name string, t token, based store.Revision, audit store.Audit) error {
@@ -233,42 +226,6 @@ func (f *Fleet) writeToken(ctx context.Context, name string, t token, based stor
 	defer f.mu.Unlock()
 	f.tokens[name] = t
 	return nil
-}
-
-// RevokeHost has the server take no report of a host any more, until it joins again
-// with a token. store.ErrNotFound where it is not known.
-func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit, dryRun bool) error {
-	audit.What = "revoke " + id.String()
-	for attempt := 1; ; attempt++ {
-		if err := f.Sync(ctx); err != nil {
-			return err
-		}
-		var e fleet.Entry
-		f.mu.RLock()
-		known := f.table.Get(id, &e)
-		f.mu.RUnlock()
-		if !known || e.Secret == [16]byte{} {
-			return store.ErrNotFound
-		}
-		if dryRun {
-			return nil
-		}
-		e.Secret, e.Cloned, e.Boots = [16]byte{}, false, [3]uint32{}
-		revisions, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{
-			{Key: hostKey(id), Value: encodeHost(&e), Based: store.Revision(e.Revision)},
-		}})
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < attempts {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		e.Revision = int64(revisions[0])
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.dirty, id)
-		return f.table.Put(&e)
-	}
 }
 
 func refusef(format string, args ...any) error { return &RefusedError{fmt.Errorf(format, args...)} }

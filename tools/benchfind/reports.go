@@ -98,7 +98,7 @@ func serveReports(ctx context.Context, args []string) error {
 	// It started long enough ago to know all hosts: else no group begins.
 	age := rollout.PresentFor
 	clock := func() time.Time { return time.Now().Add(-age) }
-	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: clock, Jitter: time.Minute, Log: log})
+	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: clock, Jitter: time.Minute, Named: s.stored.Named, Log: log})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func serveReports(ctx context.Context, args []string) error {
 	}
 	debug.FreeOSMemory()
 	fmt.Println("answers on", listener.Addr())
-	handler := server.New(server.Options{Answers: s.stored, Fleet: fleet, Asked: server.NewAsked(time.Now), Log: log})
+	handler := server.New(server.Options{Answers: s.stored, Fleet: fleet, Asked: server.NewAsked(time.Now, s.stored.Named), Log: log})
 	return server.Serve(ctx, listener, nil, handler, log)
 }
 
