@@ -26,16 +26,80 @@ fail() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# trusted FILE: nobody but root can change or exchange FILE, by owner and mode of each
+# folder on the way to it and of each link that the way leads through.
+trusted() (
+	PATH=$PATH:/usr/bin:/bin
+	[ "$(id -u)" = 0 ] || exit 0 # others run everything as themselves
+	case $1 in /*) rest=$1 at='' links=0 ;; *) exit 1 ;; esac
+	set -f
+	while :; do
+		# shellcheck disable=SC2046,SC2012 # "mode links owner group …", everywhere alike
+		set -- $(ls -ldn -- "${at:-/}" 2>/dev/null)
+		[ "${3-}" = 0 ] || exit 1
+		shared=no
+		case $1 in
+		l*)
+			links=$((links + 1))
+			[ "$links" -le 40 ] || exit 1
+			target=$(readlink -- "$at") || exit 1
+			case $target in /*) at='' ;; *) at=${at%/*} ;; esac
+			rest=$target/$rest
+			;;
+		d???????w[tT]*) shared=yes ;; # there nobody can exchange what is root's
+		????????w*) exit 1 ;;
+		?????w*+*) exit 1 ;; # an ACL names who may write
+		?????w*) [ "$4" = 0 ] || exit 1 ;;
+		esac
+		while [ "$rest" != "${rest#/}" ]; do rest=${rest#/}; done
+		[ -n "$rest" ] || break
+		name=${rest%%/*} rest=${rest#"${rest%%/*}"}
+		case $name in
+		.) ;;
+		..) at=${at%/*} ;;
+		*) at=$at/$name ;;
+		esac
+	done
+	[ "$shared" = no ]
+)
+
+others='it belongs to another user, or others may write it, a folder above it or a link to it'
+
 # installed prints the updater that is on this host. Others of that name, as
 # Teleport's own releases have one, are in other places.
 installed() {
 	for program in /usr/bin/teleport-update /usr/local/sbin/teleport-update /var/lib/teleport/updater/teleport-update; do
-		if [ -x "$program" ]; then
+		if [ ! -f "$program" ] || [ ! -x "$program" ]; then continue; fi
+		if trusted "$program"; then
 			printf '%s\n' "$program"
 			return
 		fi
+		say "$program is not run as root: $others"
 	done
 	return 1
+}
+
+# over_tls URL: the server is asked over https, or on this host.
+over_tls() {
+	case $1 in
+	[Hh][Tt][Tt][Pp][Ss]://*) return 0 ;;
+	[Hh][Tt][Tt][Pp]://*) ;;
+	*) return 1 ;;
+	esac
+	host=${1#*://}
+	host=${host%%[/?#]*}
+	case $host in
+	\[::1\] | \[::1\]:*) host=${host#\[::1\]} name=localhost ;;
+	*:*) name=${host%%:*} host=:${host#*:} ;;
+	*) name=$host host='' ;;
+	esac
+	case $host in '') ;; :*[!0-9]* | [!:]*) return 1 ;; esac # a port
+	case $name in
+	localhost) ;;
+	127.*[!0-9.]* | 127.*.*.*.* | 127.*..* | 127.*.) return 1 ;;
+	127.*.*.*) ;;
+	*) return 1 ;;
+	esac
 }
 
 # fetch URL FILE
@@ -43,10 +107,10 @@ fetch() {
 	if have curl; then
 		curl --fail --silent --show-error --location --proto-redir =https --retry 3 --connect-timeout 10 \
 			${ca_file:+--cacert "$ca_file"} --output "$2" "$1"
-	elif have wget; then
-		wget -q ${ca_file:+--ca-certificate="$ca_file"} -O "$2" "$1"
+	elif wget --version 2>/dev/null | grep -q 'GNU Wget'; then # others do not verify certificates
+		wget -q --max-redirect=0 ${ca_file:+--ca-certificate="$ca_file"} -O "$2" "$1"
 	else
-		fail "neither curl nor wget is installed: nothing can be downloaded"
+		fail "neither curl nor GNU wget is installed: nothing can be downloaded"
 	fi
 }
 
@@ -79,6 +143,10 @@ architecture() {
 
 download_and_install() {
 	[ -n "$server" ] || fail "no server is named: name it with --server URL"
+	if [ -n "$ca_file" ]; then
+		case $ca_file in /*) ;; *) ca_file=$(pwd -P)/$ca_file ;; esac
+		trusted "$ca_file" || fail "$ca_file cannot say whom to trust: it is not there, or $others; nothing was installed"
+	fi
 	architecture
 	if have apt-get && have dpkg; then
 		manager=apt-get kind=deb
@@ -118,6 +186,7 @@ download_and_install() {
 	zypper) zypper --non-interactive install --allow-unsigned-rpm "$dir/$name" </dev/null >&2 ;;
 	*)
 		mkdir -p /usr/local/sbin
+		trusted /usr/local/sbin || fail "nothing is installed into /usr/local/sbin: $others"
 		cp "$dir/$name" /usr/local/sbin/.teleport-update.new
 		chmod 755 /usr/local/sbin/.teleport-update.new
 		sync
@@ -162,6 +231,8 @@ main() {
 		[ "$argument" = --server ] || set -- "$@" "$argument"
 	done
 	server=${server%/}
+	[ -z "$server" ] || over_tls "$server" ||
+		fail "--server $server: want https://HOST[:PORT]; plain http could be anybody's answer, and is for this host's own addresses only"
 	[ -n "$proxy" ] || [ -z "$server" ] || set -- --proxy "$server" "$@"
 	if [ -z "$template" ] && [ "$releases" = yes ]; then
 		set -- --template "$server/releases/"'teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}-{{.OS}}-{{.Arch}}{{if .FIPS}}-fips{{end}}-bin.tar.gz' "$@"
@@ -174,7 +245,7 @@ main() {
 		say "teleport-update is installed already, as $updater"
 	else
 		download_and_install
-		updater=$(installed) || fail "the package was installed, but teleport-update is not found"
+		updater=$(installed) || fail "the package was installed, but no teleport-update is found that root may run"
 		say "teleport-update is installed, as $updater"
 	fi
 	"$updater" enable "$@" </dev/null

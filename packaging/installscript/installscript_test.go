@@ -107,6 +107,53 @@ func TestAScriptThatIsCutAnywhereRunsNothing(t *testing.T) {
 	}
 }
 
+// What a server over plain http sends, anybody on the way may have sent; and root would
+// run it. The script says so before it looks at the host.
+func TestPlainHTTPIsForThisHostAlone(t *testing.T) {
+	taken := []string{
+		"https://find.example.com", "https://find.example.com:3080/", "HTTPS://find.example.com", "https://[2001:db8::1]:443",
+		"http://127.0.0.1:3080", "http://127.8.9.10", "http://localhost", "http://localhost:80/", "http://[::1]", "http://[::1]:3080",
+	}
+	refused := []string{
+		"http://find.example.com", "HTTP://find.example.com", "find.example.com", "find.example.com:3080", "//find.example.com", "ftp://127.0.0.1",
+		"http://127.0.0.1.example.com", "http://127.example.com", "http://localhost.example.com", "http://127.0.0.1@example.com", "http://localhost:80@example.com",
+		"http://127.0.0.1:80:example.com", "http://[::1].example.com", "http://[::1]@example.com", "http://example.com#@127.0.0.1", "http://example.com?x=127.0.0.1",
+		"http://", "http://127.", "http://127...1", "http://127.0.0.1.5", "http://[::]", "http://0.0.0.0", "http://10.0.0.1", `http://example.com\@127.0.0.1`,
+	}
+	// The script goes on to ask what the host is, and ends there.
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "uname"), []byte("#!/bin/sh\necho Other\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range shells(t) {
+		t.Run(name, func(t *testing.T) {
+			shell, err := exec.LookPath(args[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			says := func(server string) string {
+				cmd := exec.Command(shell, append(args[1:], "install.sh", "--server", server)...)
+				cmd.Env = []string{"PATH=" + bin}
+				out, err := cmd.CombinedOutput()
+				if err == nil {
+					t.Errorf("%s: it does not end", server)
+				}
+				return string(out)
+			}
+			for _, server := range taken {
+				if out := says(server); strings.Contains(out, "--server") {
+					t.Errorf("%s: %s", server, out)
+				}
+			}
+			for _, server := range refused {
+				if out := says(server); !strings.Contains(out, "--server "+strings.TrimSuffix(server, "/")) || !strings.Contains(out, "want https://") {
+					t.Errorf("%s: %s", server, out)
+				}
+			}
+		})
+	}
+}
+
 func TestTheScriptIsInOrder(t *testing.T) {
 	for name, args := range shells(t) {
 		if out, err := exec.Command(args[0], append(args[1:], "-n", "install.sh")...).CombinedOutput(); err != nil {
