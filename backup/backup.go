@@ -41,28 +41,10 @@
 package backup
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"time"
 
-	"github.com/ncruces/go-sqlite3"
-	"golang.org/x/sys/unix"
-
-	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 )
-
-// The files of a backup folder.
-const (
-	FileName = "sqlite.db"
-	metaName = "backup.yaml"
-)
-
-// sidecars are what SQLite may keep beside a database. They belong to that one
-// file.
-var sidecars = [...]string{"-journal", "-wal", "-shm"}
 
 // Meta says what a backup is a backup of.
 type Meta struct {
@@ -74,49 +56,4 @@ type Meta struct {
 	Edition version.Edition
 	// Created is when the backup was taken.
 	Created time.Time
-}
-
-// ErrNoDatabase says that the host has no agent database.
-var ErrNoDatabase = errors.New("the host has no agent database")
-
-// A CorruptError says that the agent's database is damaged, or is no SQLite
-// database at all, so that no backup of it is possible.
-type CorruptError struct {
-	Path   string // of the database
-	Detail string // what SQLite says
-}
-
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s is damaged or not an SQLite database: %s", e.Path, e.Detail)
-}
-
-// explain turns what SQLite reports while it works on the agent's database at
-// path into an error that says what it means here. Room is needed in dir.
-func explain(ctx context.Context, err error, path, dir string) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && errors.Is(err, sqlite3.INTERRUPT):
-		return context.Cause(ctx)
-	case errors.Is(err, sqlite3.NOTADB), errors.Is(err, sqlite3.CORRUPT):
-		return &CorruptError{Path: path, Detail: err.Error()}
-	case errors.Is(err, sqlite3.FULL), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return space.Explain(unix.ENOSPC, dir)
-	case errors.Is(err, sqlite3.BUSY):
-		return fmt.Errorf("%s stayed locked by another process for %s: %w", path, busyTimeout, err)
-	}
-	if _, named := errors.AsType[*fs.PathError](err); named {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
-
-// contain turns a panic into an error. The SQLite library panics where the C
-// one would crash or return "out of memory", and what makes it do so is the
-// content of a file that somebody else wrote: a reason to refuse, not to die in
-// the middle of a transaction.
-func contain(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("the SQLite library gave up: %v", r)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -29,35 +28,6 @@ type Want struct {
 	// address is of the same cluster where both name the same host and cluster: a
 	// proxy may have got another name.
 	Live *Database
-}
-
-// A Reason says why a backup is not the one that is wanted.
-type Reason string
-
-const (
-	Missing      Reason = "missing"         // there is no backup
-	Incomplete   Reason = "incomplete"      // it was cut off, see Outdate too
-	OtherProxy   Reason = "other proxy"     // it belongs to another cluster
-	OtherVersion Reason = "other version"   // another version wrote the database
-	OtherEdition Reason = "other edition"   // another edition of the version did
-	TooOld       Reason = "too old"         // it is older than Want.MaxAge
-	FromFuture   Reason = "from the future" // it was taken after Want.Now
-	Damaged      Reason = "damaged"         // it is not what was written, or others can write it
-)
-
-// An InvalidError says that a backup must not be restored, and why.
-type InvalidError struct {
-	Dir    string // of the backup
-	Reason Reason
-	detail string
-}
-
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("the database backup in %s %s", e.Dir, e.detail)
-}
-
-func invalid(dir string, reason Reason, format string, args ...any) *InvalidError {
-	return &InvalidError{Dir: dir, Reason: reason, detail: fmt.Sprintf(format, args...)}
 }
 
 // Check tells whether the backup in dir is the one that is wanted, complete and
@@ -120,54 +90,6 @@ func inDays(d time.Duration) string {
 		return fmt.Sprintf("%d days", d/(24*time.Hour))
 	}
 	return d.Round(time.Second).String()
-}
-
-// checkFile compares the database with what was noted about it, lets SQLite
-// check it, and returns its path.
-func (r record) checkFile(ctx context.Context, dir string) (string, error) {
-	path, err := r.file(dir)
-	if err != nil {
-		return "", err
-	}
-	f, info, err := openCopied(path)
-	if err != nil {
-		return "", invalid(dir, Damaged, "cannot be used: %v", err)
-	}
-	defer f.Close()
-	if r.CRC32C != "" && info.Size() != r.Size {
-		return "", invalid(dir, Damaged, "is damaged: %s has %d bytes, and had %d when it was made", FileName, info.Size(), r.Size)
-	}
-	problems, crc, err := examine(ctx, f)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return "", context.Cause(ctx)
-	case err != nil:
-		return "", invalid(dir, Damaged, "is damaged: %v", err)
-	case problems != "":
-		return "", invalid(dir, Damaged, "is damaged: %s", problems)
-	case r.CRC32C != "" && crc != r.CRC32C:
-		return "", invalid(dir, Damaged, "is damaged: the checksum of %s is not the one it had when it was made", FileName)
-	}
-	return path, nil
-}
-
-// file returns the path of the database as SQLite takes it, after making sure
-// that it is there and stands alone.
-func (r record) file(dir string) (string, error) {
-	real, err := realDir(dir)
-	if err != nil {
-		return "", err
-	}
-	src := source{path: filepath.Join(real, FileName), copied: true}
-	switch c, err := src.look(); {
-	case err == ErrNoDatabase:
-		return "", invalid(dir, Incomplete, "is not complete: there is no %s", FileName)
-	case err != nil:
-		return "", invalid(dir, Damaged, "cannot be used: %v", err)
-	case c.unsettled():
-		return "", invalid(dir, Damaged, "was written to later: a journal lies beside %s", FileName)
-	}
-	return src.path, nil
 }
 
 // canonicalProxy makes the spellings of one address equal.

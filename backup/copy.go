@@ -3,31 +3,13 @@ package backup
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
-	"io/fs"
 	"os"
-	"sync"
 
 	"github.com/ncruces/go-sqlite3"
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/durable"
-)
-
-const (
-	// copyChunk is how much is copied between two looks at the context, bytes.
-	copyChunk = 8 << 20
-
-	// settleChunk is how much of a copy is on its way to the disk at once, bytes.
-	settleChunk = 1 << 20
-
-	// progressAbove is the size from which a copy takes long enough to be
-	// watched, bytes.
-	progressAbove = 100 << 20
 )
 
 // copyOnline copies the pages of the database into the empty file dst through
@@ -119,53 +101,6 @@ func copyFile(ctx context.Context, from string, dst *os.File, progress func(done
 	return copyOpened(ctx, src, info, dst, progress)
 }
 
-func copyOpened(ctx context.Context, src io.Reader, info fs.FileInfo, dst io.Writer, progress func(done, total int64)) error {
-	for done := int64(0); ; {
-		n, err := io.CopyN(dst, src, copyChunk)
-		done += n
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		tell(progress, done, info.Size())
-	}
-}
-
-// tell says how far a copy is that takes long enough to be watched.
-func tell(progress func(done, total int64), done, total int64) {
-	if progress != nil && total > progressAbove {
-		progress(min(done, total), total)
-	}
-}
-
-// settle brings a file to the disk a little at a time, so that the agent, which
-// syncs meanwhile, waits behind little. For the same reason it is not begun
-// while pages are copied: the agent's WAL grows until that is done, and so does
-// the wait of the commit that has to checkpoint it. Errors are the following
-// sync's to tell.
-func settle(ctx context.Context, f *os.File) {
-	info, err := f.Stat()
-	if err != nil {
-		return
-	}
-	for at := int64(0); at < info.Size() && ctx.Err() == nil; at += settleChunk {
-		unix.SyncFileRange(int(f.Fd()), at, settleChunk, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-	}
-}
-
-// writeBack lets the disk begin to write what the file has in memory. It is only
-// a hint: whoever syncs the file later has less to wait for.
-func writeBack(f *os.File) {
-	if f != nil {
-		unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
-	}
-}
-
 // recoverCopy lets SQLite roll back or take over what a copied journal or WAL
 // holds, and leaves the file alone and whole. The journal is somebody else's, so
 // SQLite is kept to the folder: it removes the super-journal that a journal names.
@@ -217,45 +152,4 @@ func dropFinished(path string) error {
 		}
 	}
 	return nil
-}
-
-// examine reads a copy twice, side by side: for what SQLite's quick_check finds
-// wrong, and for its checksum.
-func examine(ctx context.Context, f *os.File) (problems, crc string, err error) {
-	var wait sync.WaitGroup
-	var sumErr error
-	wait.Go(func() { crc, sumErr = sum(ctx, f) })
-	problems, err = settled(ctx, f.Name(), quickCheckOn)
-	wait.Wait()
-	return problems, crc, errors.Join(err, sumErr)
-}
-
-// castagnoli is the polynomial that processors compute themselves.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sum returns the file's CRC-32C in hexadecimal. It is there to notice a disk
-// that lost or changed something, not an enemy, who could as well write a new
-// sum beside it: a cryptographic digest would only take longer, on processors
-// without instructions for it longer than all the rest.
-func sum(ctx context.Context, f *os.File) (string, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	hash := crc32.New(castagnoli)
-	err = copyOpened(ctx, io.NewSectionReader(f, 0, info.Size()), info, hash, nil)
-	return hex.EncodeToString(hash.Sum(nil)), err
-}
-
-func queryInt(c *sqlite3.Conn, query string) (int64, error) {
-	stmt, _, err := c.Prepare(query)
-	if err != nil {
-		return 0, err
-	}
-	defer stmt.Close()
-	var n int64
-	if stmt.Step() {
-		n = stmt.ColumnInt64(0)
-	}
-	return n, stmt.Err()
 }

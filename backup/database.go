@@ -100,6 +100,14 @@ func (d *Database) There() (err error) {
 	return err
 }
 
+// CheckUnused returns an *InUseError when a process other than this one and the ones
+// excepted is connected to the database, or has it or one of its sidecars open for
+// writing. It takes no lock, so that it can be asked while the agent runs.
+func (d *Database) CheckUnused(except []int) (err error) {
+	defer d.explained(&err)
+	return checkUnused(d.at(), except)
+}
+
 // explained makes an error name the database by the path that people know.
 func (d *Database) explained(err *error) {
 	if *err == nil {

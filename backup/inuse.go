@@ -30,14 +30,6 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is open in another process (%s); it must be stopped", e.Path, strings.Join(who, ", "))
 }
 
-// CheckUnused returns an *InUseError when a process other than this one and the ones
-// excepted is connected to the database, or has it or one of its sidecars open for
-// writing. It takes no lock, so that it can be asked while the agent runs.
-func (d *Database) CheckUnused(except []int) (err error) {
-	defer d.explained(&err)
-	return checkUnused(d.at(), except)
-}
-
 // checkUnused asks the kernel who has the files open. A lock would not tell: with a
 // rollback journal, a connection that is idle holds none. Who only reads the files,
 // and holds no lock, is no connection that a restore could mislead.

@@ -10,10 +10,6 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// errUnsettled says that a database cannot be read before it is recovered,
-// which is not for a reader to do.
-var errUnsettled = errors.New("the journal of an interrupted write lies beside it: the agent recovers it when it starts")
-
 // Probe tells whether a backup of the database looks possible,
 // at the cost of reading its schema: nil, ErrNoDatabase, or a *CorruptError.
 // It changes nothing. Damage further inside shows only when the backup is
@@ -140,29 +136,4 @@ func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, e
 		err = fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
 	}
 	return then, now, err
-}
-
-// query asks the agent's database, running or not, within one read transaction.
-func query[T any](ctx context.Context, s source, ask func(*sqlite3.Conn) (T, error)) (found T, err error) {
-	err = s.read(ctx,
-		func() error {
-			c, err := connectLive(ctx, s.path)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if err := c.Exec("BEGIN"); err != nil {
-				return err
-			}
-			found, err = ask(c)
-			return err
-		},
-		func(c condition) error {
-			if c.unsettled() {
-				return errUnsettled
-			}
-			found, err = settled(ctx, s.path, ask)
-			return err
-		})
-	return found, err
 }

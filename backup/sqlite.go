@@ -7,21 +7,14 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/internal/folder"
 )
 
-const (
-	// busyTimeout is how long a lock that another process holds is waited for.
-	// Teleport itself waits as long.
-	busyTimeout = 10 * time.Second
-
-	// maxProblems is how many findings of a check are told.
-	maxProblems = 5
-)
+// maxProblems is how many findings of a check are told.
+const maxProblems = 5
 
 // connect opens the database file at path, which must be absolute and free of
 // links, or lead through an open folder. Work on it ends with INTERRUPT when ctx
@@ -60,18 +53,6 @@ func fileURI(path, query string) string {
 		query = strings.TrimPrefix(query+"&vfs="+vfsName, "&")
 	}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
-}
-
-// settled asks a database that nobody writes and that needs no recovery. Immutable
-// means that no lock is taken and no file is made beside it, whatever its journal
-// mode is.
-func settled[T any](ctx context.Context, path string, ask func(*sqlite3.Conn) (T, error)) (found T, err error) {
-	c, err := connect(ctx, path, sqlite3.OPEN_READONLY, "immutable=1")
-	if err != nil {
-		return found, err
-	}
-	defer c.Close()
-	return ask(c)
 }
 
 // quickCheckOn runs SQLite's quick_check. It returns what is wrong with the database, or
@@ -126,4 +107,17 @@ func readSchema(c *sqlite3.Conn) (schema, error) {
 	}
 	sum.Sum(s.objects[:0])
 	return s, objects.Err()
+}
+
+func queryInt(c *sqlite3.Conn, query string) (int64, error) {
+	stmt, _, err := c.Prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	defer stmt.Close()
+	var n int64
+	if stmt.Step() {
+		n = stmt.ColumnInt64(0)
+	}
+	return n, stmt.Err()
 }
