@@ -24,6 +24,7 @@ import (
 	"teleport-update/internal/webclient"
 	"teleport-update/report"
 	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 // Installer carries what every command needs. All fields but Terminal are set
@@ -32,7 +33,7 @@ type Installer struct {
 	*transaction.Machine
 	// Terminal is where downloads draw a bar, and a watch its countdown; nil means log
 	// lines instead.
-	Terminal versions.Screen
+	Terminal fetch.Screen
 	// BuildVersion is what this program's build was stamped with; empty means
 	// that nobody knows, and no other updater is newer.
 	BuildVersion string

@@ -14,6 +14,7 @@ import (
 	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 // SmokeError is a release that was unpacked but does not run here. It counts
@@ -134,8 +135,8 @@ func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *ve
 }
 
 // fetcher says how and what to fetch.
-func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) (*versions.Fetcher, versions.FetchRequest, error) {
-	req := versions.FetchRequest{Release: t, Beside: c.Active()}
+func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) (*fetch.Fetcher, fetch.Request, error) {
+	req := fetch.Request{Release: t, Beside: c.Active()}
 	httpClient, err := i.httpClient(spec.CAFile)
 	if err != nil {
 		return nil, req, err
@@ -152,9 +153,9 @@ func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) 
 		return nil, req, err
 	}
 	req.Extra = take + restore
-	f := versions.NewFetcher(i.Store, httpClient, i.Log)
+	f := fetch.New(i.Store, httpClient, i.Log)
 	if i.Terminal != nil {
-		f.Progress = versions.NewBar(i.Terminal)
+		f.Progress = fetch.NewBar(i.Terminal)
 	}
 	if tree, ok, err := i.Active(c); err == nil && ok {
 		req.Active = &tree
@@ -228,13 +229,13 @@ func (i *Installer) oldVersionsLeft(c state.Config) string {
 
 // templates parses what was configured; nothing configured means the vendor's
 // own place.
-func templates(configured []string) ([]*versions.Template, error) {
+func templates(configured []string) ([]*fetch.Template, error) {
 	if len(configured) == 0 {
-		configured = []string{versions.DefaultTemplate}
+		configured = []string{fetch.DefaultTemplate}
 	}
-	var sources []*versions.Template
+	var sources []*fetch.Template
 	for _, text := range configured {
-		t, err := versions.ParseTemplate(text)
+		t, err := fetch.ParseTemplate(text)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 // Finding is one thing that verify looked at.
@@ -128,7 +129,7 @@ func (i *Installer) verifyAgent(ctx context.Context, c state.Config) (all []Find
 // root may exchange a release.
 func exposed(spec state.Spec) (all []string) {
 	for _, text := range spec.URLTemplates {
-		t, err := versions.ParseTemplate(text)
+		t, err := fetch.ParseTemplate(text)
 		if err != nil {
 			continue // a run that uses it says so
 		}

@@ -16,12 +16,12 @@ import (
 	"teleport-update/internal/space"
 )
 
-// testApart fetches into a store whose programs have a place of their own.
-func testApart(t *testing.T) *Fetcher {
+// testApart is a store whose programs have a place of their own.
+func testApart(t *testing.T) *Store {
 	t.Helper()
-	f, _ := testFetcher(t, nil)
-	f.Store.Programs = filepath.Join(t.TempDir(), "opt", "programs")
-	return f
+	s := testStore(t)
+	s.Programs = filepath.Join(t.TempDir(), "opt", "programs")
+	return s
 }
 
 // wantPrograms fails unless these are the names in the place of programs.
@@ -40,16 +40,14 @@ func wantPrograms(t *testing.T, s *Store, want ...string) {
 
 func TestProgramsGoToTheirOwnPlaceAndTheRecordStays(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
-	f := testApart(t)
-	must(t, os.MkdirAll(filepath.Dir(f.Store.Dir), 0o700))
-	tarball := soundTarball("15.1.1")
-	tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, tarball)}})
-	must(t, err)
-	wantWhole(t, tree, tarball)
-	if want := f.Store.Programs + "/15.1.1"; tree.Programs != want || tree.Binary("tsh") != want+"/bin/tsh" || tree.Dir != f.Store.Dir+"/15.1.1" {
+	s := testApart(t)
+	must(t, os.MkdirAll(filepath.Dir(s.Dir), 0o700))
+	tree := publish(t, s, oss("15.1.1"))
+	wantWhole(t, tree, soundTarball("15.1.1"))
+	if want := s.Programs + "/15.1.1"; tree.Programs != want || tree.Binary("tsh") != want+"/bin/tsh" || tree.Dir != s.Dir+"/15.1.1" {
 		t.Errorf("the tree is %+v", tree)
 	}
-	for _, path := range []string{f.Store.Programs, tree.Programs, tree.Binary(""), tree.Binary("tsh"), filepath.Dir(tree.UnitFile())} {
+	for _, path := range []string{s.Programs, tree.Programs, tree.Binary(""), tree.Binary("tsh"), filepath.Dir(tree.UnitFile())} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o755 {
 			t.Errorf("%s: %v, %v; want mode 0755", path, info, err)
 		}
@@ -68,11 +66,11 @@ func TestProgramsGoToTheirOwnPlaceAndTheRecordStays(t *testing.T) {
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("a person finds %v: %s", err, out)
 	}
-	found, ok, err := f.Store.Lookup(oss("15.1.1"))
+	found, ok, err := s.Lookup(oss("15.1.1"))
 	if err != nil || !ok || found != tree {
 		t.Errorf("found %+v, %v, %v", found, ok, err)
 	}
-	wantPrograms(t, f.Store, "15.1.1")
+	wantPrograms(t, s, "15.1.1")
 }
 
 func TestADamagedVersionInTwoPlacesIsReplacedAndKeepsItsBackup(t *testing.T) {
@@ -85,19 +83,19 @@ func TestADamagedVersionInTwoPlacesIsReplacedAndKeepsItsBackup(t *testing.T) {
 		"others may write there": func(t Tree) error { return os.Chmod(t.Programs, 0o777) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := testApart(t)
-			tree := publish(t, f, oss("15.1.1"))
+			s := testApart(t)
+			tree := publish(t, s, oss("15.1.1"))
 			must(t, os.MkdirAll(tree.BackupDir(), 0o700))
 			must(t, os.WriteFile(tree.BackupDir()+"/sqlite.db", []byte("rows"), 0o600))
 			must(t, damage(tree))
 			_, damaged := errors.AsType[*DamagedError](tree.Verify(context.Background()))
-			if _, ok, _ := f.Store.Lookup(oss("15.1.1")); ok && !damaged {
+			if _, ok, _ := s.Lookup(oss("15.1.1")); ok && !damaged {
 				t.Error("the damage is not seen")
 			}
-			if _, err := tree.size(); err != nil {
+			if _, err := tree.Size(); err != nil {
 				t.Errorf("its size cannot be told, so that nothing is fetched: %v", err)
 			}
-			again := publish(t, f, oss("15.1.1"))
+			again := publish(t, s, oss("15.1.1"))
 			if again != tree {
 				t.Errorf("the tree is %+v; want %+v", again, tree)
 			}
@@ -105,8 +103,8 @@ func TestADamagedVersionInTwoPlacesIsReplacedAndKeepsItsBackup(t *testing.T) {
 			if data, err := os.ReadFile(tree.BackupDir() + "/sqlite.db"); err != nil || string(data) != "rows" {
 				t.Errorf("the backup holds %q, %v", data, err)
 			}
-			wantPrograms(t, f.Store, "15.1.1")
-			if left, _ := os.ReadDir(f.Store.PartialDir()); len(left) > 0 {
+			wantPrograms(t, s, "15.1.1")
+			if left, _ := os.ReadDir(s.PartialDir()); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -115,12 +113,11 @@ func TestADamagedVersionInTwoPlacesIsReplacedAndKeepsItsBackup(t *testing.T) {
 
 // What a removal or a publishing leaves that was cut off between the two places.
 func TestProgramsWithoutARecordGoUnlessTheyAreNeeded(t *testing.T) {
-	f := testApart(t)
-	s := f.Store
+	s := testApart(t)
 	s.ProcDir = fakeProc(t)
 	links := t.TempDir()
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"} {
-		publish(t, f, oss(v))
+		publish(t, s, oss(v))
 	}
 	must(t, os.RemoveAll(s.Dir+"/1.1.0"))
 	must(t, os.RemoveAll(s.Dir+"/1.2.0"))
@@ -168,36 +165,33 @@ func TestProgramsWithoutARecordGoUnlessTheyAreNeeded(t *testing.T) {
 
 // An administrator may have the programs on another disk, and a link there.
 func TestALinkToTheFolderOfProgramsStays(t *testing.T) {
-	f := testApart(t)
+	s := testApart(t)
 	disk := t.TempDir()
-	must(t, os.MkdirAll(filepath.Dir(f.Store.Programs), 0o755))
-	must(t, os.Symlink(disk, f.Store.Programs))
-	tree := publish(t, f, oss("15.1.1"))
+	must(t, os.MkdirAll(filepath.Dir(s.Programs), 0o755))
+	must(t, os.Symlink(disk, s.Programs))
+	tree := publish(t, s, oss("15.1.1"))
 	if _, err := os.Stat(filepath.Join(disk, "15.1.1", "bin", "teleport")); err != nil {
 		t.Error(err)
 	}
-	must(t, f.Store.Discard(tree, nil))
-	if to, err := os.Readlink(f.Store.Programs); err != nil || to != disk {
+	must(t, s.Discard(tree, nil))
+	if to, err := os.Readlink(s.Programs); err != nil || to != disk {
 		t.Errorf("the link leads to %q, %v", to, err)
 	}
 }
 
 func TestAHostWithoutAVersionHasNoFolderOfPrograms(t *testing.T) {
-	for name, come := range map[string]func(*Fetcher) error{
-		"the download fails": func(f *Fetcher) error {
-			_, err := f.Fetch(context.Background(), FetchRequest{Release: oss("1.1.0"), Sources: []*Template{onDisk(t, soundTarball("1.1.0")[:500])}})
-			if err == nil {
-				return errors.New("a fetch of half a tarball succeeded")
-			}
+	for name, come := range map[string]func(*testing.T, *Store) error{
+		"the build is given up": func(t *testing.T, s *Store) error {
+			build(t, s, oss("1.1.0"), soundTarball("1.1.0")).Discard()
 			return nil
 		},
-		"the version is of no use": func(f *Fetcher) error { return f.Store.Discard(publish(t, f, oss("1.1.0")), nil) },
+		"the version is of no use": func(t *testing.T, s *Store) error { return s.Discard(publish(t, s, oss("1.1.0")), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := testApart(t)
-			f.Store.ProcDir = fakeProc(t)
-			must(t, come(f))
-			if _, err := os.Lstat(f.Store.Programs); !errors.Is(err, fs.ErrNotExist) {
+			s := testApart(t)
+			s.ProcDir = fakeProc(t)
+			must(t, come(t, s))
+			if _, err := os.Lstat(s.Programs); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the folder of programs stays: %v", err)
 			}
 		})
@@ -207,11 +201,11 @@ func TestAHostWithoutAVersionHasNoFolderOfPrograms(t *testing.T) {
 // In the record, bin is a link for people. Whoever makes it lead elsewhere has root run,
 // measure and remove nothing by it.
 func TestTheLinkForPeopleIsFollowedByNobody(t *testing.T) {
-	f := testApart(t)
-	f.Store.ProcDir = fakeProc(t)
-	publish(t, f, oss("1.0.0"))
-	tree := publish(t, f, oss("1.1.0"))
-	before, err := tree.size()
+	s := testApart(t)
+	s.ProcDir = fakeProc(t)
+	publish(t, s, oss("1.0.0"))
+	tree := publish(t, s, oss("1.1.0"))
+	before, err := tree.Size()
 	must(t, err)
 	evil := t.TempDir()
 	must(t, os.WriteFile(evil+"/teleport", make([]byte, 1<<20), 0o777))
@@ -220,13 +214,13 @@ func TestTheLinkForPeopleIsFollowedByNobody(t *testing.T) {
 
 	must(t, tree.Verify(context.Background()))
 	must(t, tree.Smoke(context.Background()))
-	if size, err := tree.size(); err != nil || size != before {
+	if size, err := tree.Size(); err != nil || size != before {
 		t.Errorf("the size is %d, %v; want %d", size, err, before)
 	}
 	if names, err := tree.Binaries(); err != nil || !slices.Contains(names, "tsh") {
 		t.Errorf("the programs are %q, %v", names, err)
 	}
-	_, err = f.Store.Retain(Needed{Releases: []Release{oss("1.0.0")}})
+	_, err = s.Retain(Needed{Releases: []Release{oss("1.0.0")}})
 	must(t, err)
 	if _, err := os.Stat(tree.Dir); err == nil {
 		t.Error("the version stays")
@@ -237,51 +231,54 @@ func TestTheLinkForPeopleIsFollowedByNobody(t *testing.T) {
 }
 
 func TestProgramsTakeTheNameFromOnesWithoutARecord(t *testing.T) {
-	f := testApart(t)
-	must(t, os.MkdirAll(f.Store.Programs+"/15.1.1/bin", 0o755))
-	must(t, os.WriteFile(f.Store.Programs+"/15.1.1/bin/stranger", nil, 0o755))
-	tree := publish(t, f, oss("15.1.1"))
+	s := testApart(t)
+	must(t, os.MkdirAll(s.Programs+"/15.1.1/bin", 0o755))
+	must(t, os.WriteFile(s.Programs+"/15.1.1/bin/stranger", nil, 0o755))
+	tree := publish(t, s, oss("15.1.1"))
 	wantWhole(t, tree, soundTarball("15.1.1"))
-	wantPrograms(t, f.Store, "15.1.1")
+	wantPrograms(t, s, "15.1.1")
 }
 
 func TestWhatIsNoFolderIsNotReplacedByPrograms(t *testing.T) {
-	f := testApart(t)
-	must(t, os.MkdirAll(f.Store.Programs, 0o755))
-	must(t, os.WriteFile(f.Store.Programs+"/15.1.1", []byte("somebody's"), 0o644))
-	if tree := publish(t, f, oss("15.1.1")); filepath.Base(tree.Programs) != "15.1.1_oss" {
+	s := testApart(t)
+	must(t, os.MkdirAll(s.Programs, 0o755))
+	must(t, os.WriteFile(s.Programs+"/15.1.1", []byte("somebody's"), 0o644))
+	if tree := publish(t, s, oss("15.1.1")); filepath.Base(tree.Programs) != "15.1.1_oss" {
 		t.Errorf("the tree is %+v", tree)
 	}
 
 	// Of a version that is here: the record stays what it is, for its programs come first.
-	tree := publish(t, f, oss("15.1.0"))
+	tree := publish(t, s, oss("15.1.0"))
 	must(t, os.Rename(tree.Programs, tree.Programs+"-moved"))
 	must(t, os.Symlink(tree.Programs+"-moved", tree.Programs))
 	before, err := os.Stat(tree.Dir)
 	must(t, err)
-	_, err = f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.0"), Sources: []*Template{onDisk(t, soundTarball("15.1.0"))}, Replace: true})
+	b := build(t, s, oss("15.1.0"), soundTarball("15.1.0"))
+	_, err = b.Publish(Release{}, digestHex(nil))
+	b.Discard()
 	if err == nil || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("error %v", err)
 	}
 	if after, err := os.Stat(tree.Dir); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the record was exchanged without its programs (%v)", err)
 	}
-	wantPrograms(t, f.Store, "15.1.0", "15.1.0-moved", "15.1.1", "15.1.1_oss")
+	wantPrograms(t, s, "15.1.0", "15.1.0-moved", "15.1.1", "15.1.1_oss")
 }
 
 func TestAPlaceOfProgramsThatOthersMayWriteIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root trusts nobody else")
 	}
-	f := testApart(t)
-	must(t, os.MkdirAll(f.Store.Programs, 0o755))
-	must(t, os.Chmod(f.Store.Programs, 0o777))
-	_, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
+	s := testApart(t)
+	must(t, os.MkdirAll(s.Programs, 0o755))
+	must(t, os.Chmod(s.Programs, 0o777))
+	must(t, os.MkdirAll(s.PartialDir(), 0o755))
+	_, err := s.Begin(oss("15.1.1"))
 	if err == nil || !strings.Contains(err.Error(), "give it to root alone") {
 		t.Errorf("error %v", err)
 	}
-	wantNothingLeft(t, f.Store)
-	wantPrograms(t, f.Store)
+	wantNothingLeft(t, s)
+	wantPrograms(t, s)
 }
 
 func TestRoomIsLookedForWhereItIsNeeded(t *testing.T) {
@@ -295,14 +292,14 @@ func TestRoomIsLookedForWhereItIsNeeded(t *testing.T) {
 		"the record's place is too small for programs only": {func(s *Store) string { return s.Dir }, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := testApart(t)
-			dir := tc.mount(f.Store)
+			s := testApart(t)
+			dir := tc.mount(s)
 			must(t, os.MkdirAll(dir, 0o755))
 			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2M,mode=755"); err != nil {
 				t.Skipf("no file system of our own: %v", err)
 			}
 			t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
-			_, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Extra: tc.extra, Sources: []*Template{onDisk(t, largeRelease("15.1.1", 4<<20))}})
+			_, err := s.CheckRoom(16<<20+tc.extra, tc.extra)
 			full, ok := errors.AsType[*space.Error](err)
 			if ok != tc.full || !ok && err != nil || ok && !strings.HasPrefix(full.Path, dir) {
 				t.Errorf("error %v; want a *space.Error of %s: %v", err, dir, tc.full)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,26 +51,6 @@ func (c *Claim) End() {
 		c.folder.Close()
 		c.folder = nil
 	}
-}
-
-// removeUnclaimed removes a release that no command claims.
-func (s *Store) removeUnclaimed(name string) (claimed bool, err error) {
-	dir := filepath.Join(s.Dir, name)
-	folder, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB)
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			return true, err // a fetch has just exchanged it
-		}
-		return s.remove(name) // programs alone
-	case err != nil:
-		return false, err
-	}
-	// Held until the folder has lost its name: who waits for it then sees that.
-	defer folder.Close()
-	return s.remove(name)
 }
 
 func lockFolder(dir string, how int) (*os.File, error) {

@@ -1,13 +1,11 @@
 package versions
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -18,10 +16,10 @@ import (
 
 // A claim is another process's, which may be killed.
 func TestWhatACommandClaimsStaysUntilTheCommandEnds(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	f.Store.ProcDir = fakeProc(t)
-	publish(t, f, oss("1.0.0"))
-	tree := publish(t, f, oss("1.1.0"))
+	s := testStore(t)
+	s.ProcDir = fakeProc(t)
+	publish(t, s, oss("1.0.0"))
+	tree := publish(t, s, oss("1.1.0"))
 	needed := Needed{Releases: []Release{oss("1.0.0")}}
 
 	claim := exec.Command("flock", "--shared", "--no-fork", tree.Dir, "sleep", "infinity")
@@ -33,45 +31,35 @@ func TestWhatACommandClaimsStaysUntilTheCommandEnds(t *testing.T) {
 			folder.Close()
 		}
 	}
-	if names := keptNames(t, f.Store, needed); !slices.Contains(names, "1.1.0") {
+	if names := keptNames(t, s, needed); !slices.Contains(names, "1.1.0") {
 		t.Fatalf("a claimed version was removed: %v are left", names)
 	}
 	must(t, claim.Process.Kill())
 	claim.Wait()
-	if names := keptNames(t, f.Store, needed); slices.Contains(names, "1.1.0") {
+	if names := keptNames(t, s, needed); slices.Contains(names, "1.1.0") {
 		t.Errorf("a killed command keeps its version: %v are left", names)
 	}
 }
 
 func TestAReleaseIsClaimedFromTheMomentItCanBeFound(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	f.Store.ProcDir = fakeProc(t)
-	publish(t, f, oss("1.0.0"))
+	s := testStore(t)
+	s.ProcDir = fakeProc(t)
+	publish(t, s, oss("1.0.0"))
 	needed := Needed{Releases: []Release{oss("1.0.0")}}
 	var claim Claim
-	staged := false
-	f.Progress = whileReceiving{f.Progress, func() {
-		trees, _ := filepath.Glob(filepath.Join(f.Store.PartialDir(), stagingPrefix+"*"))
-		for _, dir := range trees {
-			folder, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB)
-			if staged = err != nil; !staged {
-				folder.Close()
-			}
-		}
-	}}
-	tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("1.1.0"), Sources: []*Template{onDisk(t, soundTarball("1.1.0"))}, Claim: &claim})
+	data := soundTarball("1.1.0")
+	b := build(t, s, oss("1.1.0"), data)
+	must(t, claim.Take(b.Dir()))
+	tree, err := b.Publish(Release{}, digestHex(data))
 	must(t, err)
-	if !staged {
-		t.Error("the release could be found before it was claimed")
-	}
 	for range 2 {
-		if names := keptNames(t, f.Store, needed); !slices.Contains(names, "1.1.0") {
-			t.Fatalf("what was just fetched is removed: %v are left", names)
+		if names := keptNames(t, s, needed); !slices.Contains(names, "1.1.0") {
+			t.Fatalf("what was just published is removed: %v are left", names)
 		}
 		must(t, claim.Take(tree.Dir)) // in place of the first one
 	}
 	claim.End()
-	if names := keptNames(t, f.Store, needed); slices.Contains(names, "1.1.0") {
+	if names := keptNames(t, s, needed); slices.Contains(names, "1.1.0") {
 		t.Errorf("a claim that was released keeps its version: %v are left", names)
 	}
 	if err := claim.Take(tree.Dir); !errors.Is(err, fs.ErrNotExist) {
@@ -79,18 +67,10 @@ func TestAReleaseIsClaimedFromTheMomentItCanBeFound(t *testing.T) {
 	}
 }
 
-// whileReceiving does something whenever bytes have come.
-type whileReceiving struct {
-	Progress
-	do func()
-}
-
-func (w whileReceiving) Update(have, total int64) { w.do(); w.Progress.Update(have, total) }
-
 // Everybody who may read a version's folder can lock it, and must not stop updates by that.
 func TestAFolderThatSomebodyKeepsLockedStopsNobody(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	tree := publish(t, f, oss("1.1.0"))
+	s := testStore(t)
+	tree := publish(t, s, oss("1.1.0"))
 	theirs, err := lockFolder(tree.Dir, unix.LOCK_EX)
 	must(t, err)
 	defer theirs.Close()
@@ -108,8 +88,8 @@ func TestAFolderThatSomebodyKeepsLockedStopsNobody(t *testing.T) {
 // Who waits for a folder that is being removed must not take what has its inode for a
 // version.
 func TestAFolderThatLostItsNameIsNotClaimed(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	tree := publish(t, f, oss("1.1.0"))
+	s := testStore(t)
+	tree := publish(t, s, oss("1.1.0"))
 	removal, err := lockFolder(tree.Dir, unix.LOCK_EX)
 	must(t, err)
 	took := make(chan error)

@@ -1,6 +1,7 @@
-// Package versions keeps the releases of the agent on one host: it fetches
-// them, checks them, unpacks them beside one another, and removes what nothing
-// needs any more. What is linked and started is for the package installer/host.
+// Package versions keeps the releases of the agent on one host: it has them
+// built beside one another, checks them, and removes what nothing needs any more. Where they
+// come from is for the package versions/fetch, what is linked and started for the package
+// installer/host.
 //
 // # What is on disk
 //
@@ -26,8 +27,8 @@
 //	  bin/               what may be linked
 //	  etc/systemd/       the agent's unit, or one for each edition
 //
-// Without Store.Programs, bin and etc are folders of the record. A record makes a release when its name is VERSION or VERSION_EDITION and edition,
-// manifest, and sha256 or origin are in it.
+// Without Store.Programs, bin and etc are folders of the record. A record makes a release when
+// its name is VERSION or VERSION_EDITION and edition, manifest, and sha256 or origin are in it.
 //
 // # What a crash can leave
 //
@@ -42,10 +43,8 @@
 //
 // # What a release may hold
 //
-// A tarball is read once, as a stream, and trusted with nothing: package archive has
-// the rules, and says which of its files come into the tree. They get mode 0755 or
-// 0644 and, when root runs this, root as their owner, whatever the archive and the
-// umask say.
+// Package archive says which files of a tarball come into the tree. They get mode 0755 or
+// 0644 and, when root runs this, root as their owner, whatever the archive and the umask say.
 //
 // # What is executed and linked
 //
@@ -55,8 +54,8 @@
 //
 // # Locks
 //
-// [Fetcher.Fetch] needs the caller to keep other fetches out, [Store.Adopt],
+// [Store.Begin] and [Store.RemoveUnfinished] need the caller to keep fetches out, [Store.Adopt],
 // [Store.Discard] and [Store.Retain] other transactions. A [Claim] is a shared flock(2) on
 // a record's folder: it keeps Retain from a release that a command has found or fetched and no
-// journal names yet. [Fetcher.Save] locks the file that it downloads into.
+// journal names yet.
 package versions

@@ -94,7 +94,8 @@ func (s *Store) listPrograms() (entries []Entry, err error) {
 		case durable.IsTemp(d.Name()):
 			entries = append(entries, Entry{Name: d.Name(), Kind: Leftover})
 		case ok:
-			entries = append(entries, Entry{Name: d.Name(), Kind: Incomplete, Release: Release{Version: v, Edition: edition}, Why: "programs without a record"})
+			r := Release{Version: v, Edition: edition}
+			entries = append(entries, Entry{Name: d.Name(), Kind: Incomplete, Release: r, Why: "programs without a record"})
 		}
 	}
 	return entries, nil

@@ -19,13 +19,13 @@ func TestDiscardLeavesWhatIsInUse(t *testing.T) {
 		"nobody can tell": {func(s *Store, _ string) { s.ProcDir = "/nonexistent" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, _ := testFetcher(t, nil)
-			tree := publish(t, f, oss("1.0.0"))
-			f.Store.ProcDir = fakeProc(t)
+			s := testStore(t)
+			tree := publish(t, s, oss("1.0.0"))
+			s.ProcDir = fakeProc(t)
 			links := t.TempDir()
-			tc.use(f.Store, links)
-			err := f.Store.Discard(tree, []string{links})
-			if _, here, _ := f.Store.Lookup(oss("1.0.0")); here == tc.gone || tc.gone != (err == nil) {
+			tc.use(s, links)
+			err := s.Discard(tree, []string{links})
+			if _, here, _ := s.Lookup(oss("1.0.0")); here == tc.gone || tc.gone != (err == nil) {
 				t.Errorf("still here: %v, error %v", here, err)
 			}
 		})
@@ -55,24 +55,24 @@ func TestWhatIsInUseIsLinkedOrRuns(t *testing.T) {
 		"run":    {func(s *Store, _ string) { must(t, os.Symlink(s.Dir+"/1.0.0/bin/teleport", s.ProcDir+"/7/exe")) }, []string{"1.0.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, _ := testFetcher(t, nil)
-			publish(t, f, oss("1.0.0"))
-			f.Store.ProcDir = fakeProc(t)
+			s := testStore(t)
+			publish(t, s, oss("1.0.0"))
+			s.ProcDir = fakeProc(t)
 			links := t.TempDir()
-			tc.use(f.Store, links)
-			if got, err := f.Store.InUse([]string{links}); err != nil || !slices.Equal(got, tc.want) {
+			tc.use(s, links)
+			if got, err := s.InUse([]string{links}); err != nil || !slices.Equal(got, tc.want) {
 				t.Errorf("got %q, %v; want %q", got, err, tc.want)
 			}
 		})
 	}
 	t.Run("nobody can tell", func(t *testing.T) {
-		f, _ := testFetcher(t, nil)
-		f.Store.ProcDir = "/nonexistent"
-		if used, err := f.Store.InUse(nil); err != nil || len(used) > 0 {
+		s := testStore(t)
+		s.ProcDir = "/nonexistent"
+		if used, err := s.InUse(nil); err != nil || len(used) > 0 {
 			t.Errorf("without a version: %q, %v; want nothing", used, err)
 		}
-		publish(t, f, oss("1.0.0"))
-		if _, err := f.Store.InUse(nil); err == nil {
+		publish(t, s, oss("1.0.0"))
+		if _, err := s.InUse(nil); err == nil {
 			t.Error("no error; what runs is not known")
 		}
 	})
@@ -91,15 +91,15 @@ func TestProcessesAreFoundByWhatTheyExecute(t *testing.T) {
 		"a thread of the kernel":    {func(s *Store) string { return "" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, _ := testFetcher(t, nil)
-			publish(t, f, oss("1.0.0"))
-			f.Store.ProcDir = fakeProc(t)
-			if exe := tc.exe(f.Store); exe != "" {
-				must(t, os.Symlink(exe, f.Store.ProcDir+"/7/exe"))
+			s := testStore(t)
+			publish(t, s, oss("1.0.0"))
+			s.ProcDir = fakeProc(t)
+			if exe := tc.exe(s); exe != "" {
+				must(t, os.Symlink(exe, s.ProcDir+"/7/exe"))
 			}
-			entries, err := f.Store.List()
+			entries, err := s.List()
 			must(t, err)
-			got, err := f.Store.running(entries)
+			got, err := s.running(entries)
 			if err != nil || !slices.Equal(got, tc.want) {
 				t.Errorf("running: %q, %v; want %q", got, err, tc.want)
 			}

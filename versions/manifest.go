@@ -52,7 +52,8 @@ func parseManifest(r io.Reader) ([]sum, error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		digest, name, ok := strings.Cut(lines.Text(), "  ")
-		if !ok || !isDigest(digest) || !fs.ValidPath(name) || name == "." || seen[name] {
+		clean := fs.ValidPath(name) && name != "."
+		if !ok || !IsDigest(digest) || !clean || seen[name] {
 			return nil, fmt.Errorf("line %d was not written by teleport-update", len(sums)+1)
 		}
 		seen[name] = true

@@ -72,8 +72,8 @@ func TestVerifyFindsEveryDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, _ := testFetcher(t, nil)
-			tree := publish(t, f, oss("15.1.1"))
+			s := testStore(t)
+			tree := publish(t, s, oss("15.1.1"))
 			tc.damage(t, tree)
 			err := tree.Verify(context.Background())
 			damaged, ok := errors.AsType[*DamagedError](err)
@@ -94,8 +94,8 @@ func TestVerifySeesAnotherOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to others")
 	}
-	f, _ := testFetcher(t, nil)
-	tree := publish(t, f, oss("15.1.1"))
+	s := testStore(t)
+	tree := publish(t, s, oss("15.1.1"))
 	must(t, os.Chown(tree.Binary("tsh"), 1234, 0))
 	must(t, os.Chown(tree.Dir+"/etc/systemd", 1234, 0))
 	damaged, ok := errors.AsType[*DamagedError](tree.Verify(context.Background()))
@@ -105,8 +105,8 @@ func TestVerifySeesAnotherOwner(t *testing.T) {
 }
 
 func TestVerifyStopsWhenItIsCancelled(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	tree := publish(t, f, oss("15.1.1"))
+	s := testStore(t)
+	tree := publish(t, s, oss("15.1.1"))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := tree.Verify(ctx); !errors.Is(err, context.Canceled) {

@@ -12,9 +12,6 @@ import (
 	"teleport-update/internal/version"
 )
 
-// originName is the file of a tree that has Origin, in the place of sha256.
-const originName = "origin"
-
 // Adoption is an agent of this host, which no tarball brought, as it becomes a tree.
 type Adoption struct {
 	Origin  string // of Tree
@@ -46,7 +43,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 	for _, f := range a.Files {
 		need += f.Size
 	}
-	if _, err := s.checkRoom(need, a.Extra); err != nil {
+	if _, err := s.CheckRoom(need, a.Extra); err != nil {
 		return Tree{}, err
 	}
 	at, err := s.adoptInto()
@@ -84,7 +81,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption) (_ Tree, err error) {
 	if err := a.Complete(at.record, r); err != nil {
 		return Tree{}, err
 	}
-	if err := w.seal(at.record, r, originName, a.Origin); err != nil {
+	if err := seal(at.record, r, w.sums, originName, a.Origin); err != nil {
 		return Tree{}, err
 	}
 	tree, err := s.publish(at, r, Release{}, "")

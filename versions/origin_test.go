@@ -37,27 +37,27 @@ func adoption(script string) Adoption {
 }
 
 func TestAnAdoptedAgentIsAVersionUntilItsReleaseIsWanted(t *testing.T) {
-	t.Run("in one place", func(t *testing.T) { adoptAndFetch(t, "") })
-	t.Run("with its programs apart", func(t *testing.T) { adoptAndFetch(t, filepath.Join(t.TempDir(), "programs")) })
+	t.Run("in one place", func(t *testing.T) { adoptAndPublish(t, "") })
+	t.Run("with its programs apart", func(t *testing.T) { adoptAndPublish(t, filepath.Join(t.TempDir(), "programs")) })
 }
 
-func adoptAndFetch(t *testing.T, programs string) {
-	f, _ := testFetcher(t, nil)
+func adoptAndPublish(t *testing.T, programs string) {
+	s := testStore(t)
 	if programs != "" {
-		f.Store.Programs = programs
+		s.Programs = programs
 	}
-	tree, err := f.Store.Adopt(t.Context(), adoption(tarball.Agent("15.1.1")))
+	tree, err := s.Adopt(t.Context(), adoption(tarball.Agent("15.1.1")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, ok, err := f.Store.Lookup(oss("15.1.1"))
+	found, ok, err := s.Lookup(oss("15.1.1"))
 	if err != nil || !ok || found != tree || found.Origin != testOrigin || found.SHA256 != "" {
 		t.Errorf("it is found as %+v, %v, %v; want %+v", found, ok, err, tree)
 	}
 	if err := errors.Join(found.Verify(t.Context()), found.Smoke(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if _, err := f.Store.Adopt(t.Context(), adoption(tarball.Agent("15.1.1"))); err == nil || !strings.Contains(err.Error(), "has a folder already") {
+	if _, err := s.Adopt(t.Context(), adoption(tarball.Agent("15.1.1"))); err == nil || !strings.Contains(err.Error(), "has a folder already") {
 		t.Errorf("a second one: %v", err)
 	}
 	must(t, os.WriteFile(tree.Binary("tsh"), []byte("another"), 0o755))
@@ -65,12 +65,8 @@ func adoptAndFetch(t *testing.T, programs string) {
 		t.Error("its manifest says nothing about a program that was changed")
 	}
 
-	tarball := soundTarball("15.1.1")
-	release, err := f.Fetch(t.Context(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, tarball)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantWhole(t, release, tarball)
+	release := publish(t, s, oss("15.1.1"))
+	wantWhole(t, release, soundTarball("15.1.1"))
 	if _, err := os.Lstat(filepath.Join(release.Dir, originName)); !errors.Is(err, fs.ErrNotExist) || release.Dir != tree.Dir {
 		t.Errorf("the release is in %s, and its origin: %v", release.Dir, err)
 	}
@@ -92,43 +88,43 @@ func TestWhatCannotBeAdoptedLeavesNothing(t *testing.T) {
 		"it has a name that leads outside": {func(a *Adoption) { a.Files[1].Name = "../outside" }, "escapes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, _ := testFetcher(t, nil)
+			s := testStore(t)
 			a := adoption(tarball.Agent("15.1.1"))
 			tc.spoil(&a)
-			if _, err := f.Store.Adopt(t.Context(), a); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := s.Adopt(t.Context(), a); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v; want %q in it", err, tc.want)
 			}
-			wantNothingLeft(t, f.Store)
+			wantNothingLeft(t, s)
 		})
 	}
-	f, _ := testFetcher(t, nil)
+	s := testStore(t)
 	a := adoption(tarball.Agent("15.1.1"))
 	a.Files[1].Size = 1 << 60
-	_, err := f.Store.Adopt(t.Context(), a)
+	_, err := s.Adopt(t.Context(), a)
 	if _, full := errors.AsType[*space.Error](err); !full {
 		t.Errorf("more than the disk holds: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := f.Store.Adopt(ctx, adoption(tarball.Agent("15.1.1"))); !errors.Is(err, context.Canceled) {
+	if _, err := s.Adopt(ctx, adoption(tarball.Agent("15.1.1"))); !errors.Is(err, context.Canceled) {
 		t.Errorf("after an interruption: %v", err)
 	}
-	wantNothingLeft(t, f.Store)
+	wantNothingLeft(t, s)
 }
 
 // A crash leaves what retention removes and nobody takes for a version.
 func TestAnAdoptionThatIsCutOffLeavesALeftover(t *testing.T) {
-	f, _ := testFetcher(t, nil)
+	s := testStore(t)
 	a := adoption(tarball.Agent("15.1.1"))
 	a.Complete = func(string, Release) error {
-		entries, err := f.Store.List()
+		entries, err := s.List()
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Kind == Reserved })
 		if err != nil || len(entries) == 0 || slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind != Leftover }) {
 			t.Errorf("in the middle of it the store has %+v, %v", entries, err)
 		}
 		return nil
 	}
-	if _, err := f.Store.Adopt(t.Context(), a); err != nil {
+	if _, err := s.Adopt(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 }

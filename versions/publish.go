@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"teleport-update/internal/durable"
-	"teleport-update/internal/version"
 )
 
 // publish gives a finished staging tree its final name. A tree that has the
@@ -117,24 +116,4 @@ func (s *Store) place(r, beside Release) (string, error) {
 func (s *Store) mayHold(name string) bool {
 	info, err := os.Lstat(filepath.Join(s.Programs, name))
 	return !s.apart() || err != nil || info.IsDir()
-}
-
-// editionAt returns the edition of the release at path; none if it is a folder of
-// which nobody can tell any more. Not taken means that nothing is there.
-func editionAt(path string) (e version.Edition, taken bool, err error) {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false, nil
-	}
-	if err != nil || !info.IsDir() {
-		return "no folder", true, err
-	}
-	word, err := readMarker(filepath.Join(path, editionName), 64)
-	if err != nil && !isIncomplete(err) {
-		return "", true, err
-	}
-	if e, err = version.ParseEdition(word); err != nil {
-		e = ""
-	}
-	return e, true, nil
 }

@@ -1,24 +1,20 @@
 package versions
 
 import (
-	"context"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"teleport-update/integration/tarball"
 	"teleport-update/internal/version"
+	"teleport-update/versions/archive"
 )
-
-func largeRelease(version string, size int) []byte { return tarball.Large(version, size) }
 
 // soundTarball is a release with everything that a real one has, and more.
 func soundTarball(version string, more ...tarball.Item) []byte {
@@ -30,51 +26,42 @@ func digestHex(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// testFetcher fetches into a new store; its log goes to the buffer.
-func testFetcher(t *testing.T, client *http.Client) (*Fetcher, *lockedBuffer) {
+func testStore(t *testing.T) *Store {
 	t.Helper()
-	log := new(lockedBuffer)
-	store := NewStore(filepath.Join(t.TempDir(), "versions"))
-	f := NewFetcher(store, client, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	f.Patience.Tries = 3
-	f.Patience.Backoff = time.Millisecond
-	f.Patience.MaxBackoff = 4 * time.Millisecond
-	return f, log
-}
-
-// onDisk puts a tarball and its checksum into a folder and returns the
-// template that finds it.
-func onDisk(t *testing.T, tarball []byte) *Template {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "release.tar")
-	if err := os.WriteFile(path, tarball, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".sha256", []byte(strings.ToUpper(digestHex(tarball))+"  release.tar\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return mustTemplate(t, "file://"+path)
-}
-
-func mustTemplate(t *testing.T, text string) *Template {
-	t.Helper()
-	template, err := ParseTemplate(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return template
+	return NewStore(filepath.Join(t.TempDir(), "versions"))
 }
 
 func oss(v string) Release { return Release{Version: v, Edition: version.OSS} }
 
-// publish fetches a sound release from a file.
-func publish(t *testing.T, f *Fetcher, r Release) Tree {
+// build puts the files of a tarball into the store, but does not publish them.
+func build(t *testing.T, s *Store, r Release, tarball []byte) *Build {
 	t.Helper()
-	tree, err := f.Fetch(context.Background(), FetchRequest{Release: r, Sources: []*Template{onDisk(t, soundTarball(r.Version))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(s.PartialDir(), 0o755))
+	b, err := s.Begin(r)
+	must(t, err)
+	must(t, b.Fill(1<<20, func(to archive.Sink) error {
+		return archive.Unpack(bytes.NewReader(tarball), archive.DefaultLimits(), to, func() {})
+	}))
+	return b
+}
+
+// publish puts a sound release into the store, as a fetch does.
+func publish(t *testing.T, s *Store, r Release) Tree {
+	t.Helper()
+	data := soundTarball(r.Version)
+	tree, err := build(t, s, r, data).Publish(Release{}, digestHex(data))
+	must(t, err)
 	return tree
+}
+
+func wantWhole(t *testing.T, tree Tree, tarball []byte) {
+	t.Helper()
+	if tree.SHA256 != digestHex(tarball) {
+		t.Errorf("the tree says %s; want %s", tree.SHA256, digestHex(tarball))
+	}
+	if err := tree.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // contents returns every file below dir as "path mode content", and every

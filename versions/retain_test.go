@@ -93,15 +93,15 @@ func TestClassify(t *testing.T) {
 }
 
 func TestAVersionThatIsTriedAgainStaysWithoutItsBackup(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	f.Store.ProcDir = fakeProc(t)
-	publish(t, f, oss("1.0.0"))
-	tree := publish(t, f, oss("1.1.0"))
+	s := testStore(t)
+	s.ProcDir = fakeProc(t)
+	publish(t, s, oss("1.0.0"))
+	tree := publish(t, s, oss("1.1.0"))
 	must(t, os.Mkdir(tree.BackupDir(), 0o700))
 	must(t, os.WriteFile(filepath.Join(tree.BackupDir(), "sqlite.db"), nil, 0o600))
 	needed := Needed{Releases: []Release{oss("1.0.0")}, Failed: tree.Release, FailedSHA256: tree.SHA256}
 	for range 2 {
-		if names := keptNames(t, f.Store, needed); !slices.Contains(names, "1.1.0") {
+		if names := keptNames(t, s, needed); !slices.Contains(names, "1.1.0") {
 			t.Fatalf("the version that is tried again is removed: %v are left", names)
 		}
 	}
@@ -131,11 +131,10 @@ func keptNames(t *testing.T, s *Store, needed Needed) []string {
 }
 
 func TestRetainKeepsWhatIsNeededAndRemovesTheRest(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	s := f.Store
+	s := testStore(t)
 	links, units := t.TempDir(), t.TempDir()
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0", "1.7.0"} {
-		publish(t, f, oss(v))
+		publish(t, s, oss(v))
 	}
 	must(t, os.Symlink(s.Dir+"/1.2.0/bin/tsh", links+"/tsh"))
 	must(t, os.Symlink("/bin/sh", links+"/sh"))
@@ -198,16 +197,16 @@ func TestNothingIsRemovedWhenSomethingCannotBeDetermined(t *testing.T) {
 		"a file as link folder": func(t *testing.T, s *Store, n *Needed) { n.LinkDirs = []string{"/etc/passwd"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, _ := testFetcher(t, nil)
-			publish(t, f, oss("1.0.0"))
-			publish(t, f, oss("1.1.0"))
+			s := testStore(t)
+			publish(t, s, oss("1.0.0"))
+			publish(t, s, oss("1.1.0"))
 			needed := Needed{Releases: []Release{oss("1.1.0")}}
-			tc(t, f.Store, &needed)
-			_, err := f.Store.Retain(needed)
+			tc(t, s, &needed)
+			_, err := s.Retain(needed)
 			if err == nil || !strings.Contains(err.Error(), "nothing was removed") {
 				t.Errorf("error %v; want one that says that nothing was removed", err)
 			}
-			if _, ok, err := f.Store.Lookup(oss("1.0.0")); !ok || err != nil {
+			if _, ok, err := s.Lookup(oss("1.0.0")); !ok || err != nil {
 				t.Errorf("1.0.0 is gone (%v)", err)
 			}
 		})
@@ -222,9 +221,9 @@ func TestAHiddenProcessKeepsNothingButWhatItIsCalled(t *testing.T) {
 	}
 	for name, wanted := range map[string][]string{"chromium": {"1.1.0", "partial"}, "teleport": {"1.0.0", "1.1.0", "partial"}} {
 		t.Run(name, func(t *testing.T) {
-			f, _ := testFetcher(t, nil)
-			publish(t, f, oss("1.0.0"))
-			publish(t, f, oss("1.1.0"))
+			s := testStore(t)
+			publish(t, s, oss("1.0.0"))
+			publish(t, s, oss("1.1.0"))
 			program := filepath.Join(t.TempDir(), name)
 			data, err := os.ReadFile("/bin/sleep")
 			must(t, err)
@@ -233,14 +232,14 @@ func TestAHiddenProcessKeepsNothingButWhatItIsCalled(t *testing.T) {
 			must(t, cmd.Start())
 			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 			pid := strconv.Itoa(cmd.Process.Pid)
-			f.Store.ProcDir = t.TempDir()
-			must(t, os.Symlink("/proc/"+pid, filepath.Join(f.Store.ProcDir, pid)))
+			s.ProcDir = t.TempDir()
+			must(t, os.Symlink("/proc/"+pid, filepath.Join(s.ProcDir, pid)))
 
-			withoutPtrace(t, func() { _, err = f.Store.Retain(Needed{Releases: []Release{oss("1.1.0")}}) })
+			withoutPtrace(t, func() { _, err = s.Retain(Needed{Releases: []Release{oss("1.1.0")}}) })
 			if hidden := name == "teleport"; (err != nil) != hidden || hidden && !strings.Contains(err.Error(), "process "+pid+" calls itself teleport") {
 				t.Errorf("error %v", err)
 			}
-			entries, err := os.ReadDir(f.Store.Dir)
+			entries, err := os.ReadDir(s.Dir)
 			must(t, err)
 			var left []string
 			for _, e := range entries {
@@ -278,24 +277,24 @@ func withoutPtrace(t *testing.T, f func()) {
 }
 
 func TestWhatCannotBeRemovedIsNotSaidToBe(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	publish(t, f, oss("1.0.0"))
-	publish(t, f, oss("1.1.0"))
-	f.Store.ProcDir = fakeProc(t)
+	s := testStore(t)
+	publish(t, s, oss("1.0.0"))
+	publish(t, s, oss("1.1.0"))
+	s.ProcDir = fakeProc(t)
 	// A name with no room for the temporary one that a removal begins with.
 	stuck := ".tmp-" + strings.Repeat("a", 235) + "-ABCDEFGH"
-	must(t, os.Mkdir(filepath.Join(f.Store.Dir, stuck), 0o755))
-	verdicts, err := f.Store.Retain(Needed{Releases: []Release{oss("1.1.0")}})
+	must(t, os.Mkdir(filepath.Join(s.Dir, stuck), 0o755))
+	verdicts, err := s.Retain(Needed{Releases: []Release{oss("1.1.0")}})
 	if err == nil {
 		t.Fatal("the removal did not fail")
 	}
 	for _, v := range verdicts {
-		_, err := os.Lstat(filepath.Join(f.Store.Dir, v.Entry.Name))
+		_, err := os.Lstat(filepath.Join(s.Dir, v.Entry.Name))
 		if here := err == nil; here != v.Keep {
 			t.Errorf("%.20s is there: %v; the verdict says %v (%s)", v.Entry.Name, here, v.Keep, v.Reason)
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(f.Store.Dir, "1.0.0")); err == nil {
+	if _, err := os.Lstat(filepath.Join(s.Dir, "1.0.0")); err == nil {
 		t.Error("1.0.0 stays because another version could not be removed")
 	}
 }

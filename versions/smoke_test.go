@@ -14,9 +14,10 @@ import (
 // treeWith publishes a release whose teleport is that script.
 func treeWith(t *testing.T, script string) Tree {
 	t.Helper()
-	f, _ := testFetcher(t, nil)
+	s := testStore(t)
 	items := append(tarball.Without(tarball.Sound("15.1.1"), "teleport/teleport"), tarball.Item{Name: "teleport/teleport", Data: script})
-	tree, err := f.Fetch(context.Background(), FetchRequest{Release: oss("15.1.1"), Sources: []*Template{onDisk(t, tarball.Gzip(tarball.Of(items...)))}})
+	data := tarball.Gzip(tarball.Of(items...))
+	tree, err := build(t, s, oss("15.1.1"), data).Publish(Release{}, digestHex(data))
 	must(t, err)
 	return tree
 }

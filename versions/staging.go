@@ -97,9 +97,9 @@ func (s *Store) staging() []string {
 	}
 	for _, e := range entries {
 		path := filepath.Join(s.PartialDir(), e.Name())
-		digest, isPart := strings.CutSuffix(path, partSuffix)
+		digest, isPart := strings.CutSuffix(path, PartSuffix)
 		if isPart {
-			_, err := os.Lstat(digest + noteSuffix)
+			_, err := os.Lstat(digest + NoteSuffix)
 			isPart = errors.Is(err, fs.ErrNotExist)
 		}
 		if isPart || strings.HasPrefix(e.Name(), stagingPrefix) {

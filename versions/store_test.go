@@ -9,15 +9,14 @@ import (
 )
 
 func TestEveryEntryHasItsKind(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	s := f.Store
+	s := testStore(t)
 	if entries, err := s.List(); err != nil || entries != nil {
 		t.Errorf("a folder that is not there: %v, %v", entries, err)
 	}
-	publish(t, f, oss("15.1.1"))
-	publish(t, f, Release{Version: "15.1.1", Edition: version.FIPS})
+	publish(t, s, oss("15.1.1"))
+	publish(t, s, Release{Version: "15.1.1", Edition: version.FIPS})
 	spoil := func(v string, how func(dir string) error) {
-		must(t, how(publish(t, f, oss(v)).Dir))
+		must(t, how(publish(t, s, oss(v)).Dir))
 	}
 	spoil("1.0.0", func(dir string) error { return os.Remove(dir + "/sha256") })
 	spoil("1.0.1", func(dir string) error { return os.Remove(dir + "/edition") })
@@ -95,20 +94,20 @@ func TestEveryEntryHasItsKind(t *testing.T) {
 }
 
 func TestLookupTakesCompleteTreesOnly(t *testing.T) {
-	f, _ := testFetcher(t, nil)
-	tree := publish(t, f, oss("15.1.1"))
-	if got, ok, err := f.Store.Lookup(oss("15.1.1")); err != nil || !ok || got != tree {
+	s := testStore(t)
+	tree := publish(t, s, oss("15.1.1"))
+	if got, ok, err := s.Lookup(oss("15.1.1")); err != nil || !ok || got != tree {
 		t.Errorf("Lookup: %+v, %v, %v", got, ok, err)
 	}
-	if _, ok, err := f.Store.Lookup(Release{Version: "15.1.1", Edition: version.Enterprise}); ok || err != nil {
+	if _, ok, err := s.Lookup(Release{Version: "15.1.1", Edition: version.Enterprise}); ok || err != nil {
 		t.Errorf("another edition: %v, %v", ok, err)
 	}
 	must(t, os.Remove(tree.Dir+"/sha256"))
-	if _, ok, err := f.Store.Lookup(oss("15.1.1")); ok || err != nil {
+	if _, ok, err := s.Lookup(oss("15.1.1")); ok || err != nil {
 		t.Errorf("without sha256: %v, %v", ok, err)
 	}
 	for _, r := range []Release{{Version: "../15.1.1", Edition: version.OSS}, {Version: "15.1.1"}, {}} {
-		if _, ok, err := f.Store.Lookup(r); ok || err == nil {
+		if _, ok, err := s.Lookup(r); ok || err == nil {
 			t.Errorf("%+v: %v, %v; want an error", r, ok, err)
 		}
 	}

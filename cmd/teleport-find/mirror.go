@@ -18,6 +18,7 @@ import (
 	releases "teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 func mirrorCommand() *cli.Command {
@@ -126,18 +127,18 @@ func mirror(c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 
-	fetcher := versions.NewFetcher(nil, client, log) // nothing is unpacked
+	fetcher := fetch.New(nil, client, log) // nothing is unpacked
 	if f, ok := c.App.ErrWriter.(*os.File); ok && isTerminal(f) {
-		fetcher.Progress = versions.NewBar(versions.Terminal{File: f})
+		fetcher.Progress = fetch.NewBar(fetch.Terminal{File: f})
 	}
 	var failed []error
 	for _, w := range list {
 		name := server.Name(w.release.Version, w.release.Edition, hostOS, w.arch)
-		var from []*versions.Template
+		var from []*fetch.Template
 		for _, t := range sources {
 			from = append(from, t.For(hostOS, w.arch))
 		}
-		saved, err := fetcher.Save(ctx, versions.SaveRequest{Release: w.release, Sources: from, Path: filepath.Join(dir, name)})
+		saved, err := fetcher.Save(ctx, fetch.SaveRequest{Release: w.release, Sources: from, Path: filepath.Join(dir, name)})
 		if ctx.Err() != nil {
 			return errors.New("interrupted; the same command goes on where this one ended")
 		}
@@ -219,13 +220,13 @@ func wantedBy(c *cli.Context, words []string) (list []wanted, err error) {
 	return list, nil
 }
 
-func mirrorSources(c *cli.Context) (sources []*versions.Template, err error) {
+func mirrorSources(c *cli.Context) (sources []*fetch.Template, err error) {
 	texts := *c.Generic("template").(*lines)
 	if len(texts) == 0 {
-		texts = []string{versions.DefaultTemplate}
+		texts = []string{fetch.DefaultTemplate}
 	}
 	for _, text := range texts {
-		t, err := versions.ParseTemplate(text)
+		t, err := fetch.ParseTemplate(text)
 		if err != nil {
 			return nil, fmt.Errorf("--template: %w", err)
 		}

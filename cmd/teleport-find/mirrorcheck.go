@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/server"
-	"teleport-update/versions"
 	"teleport-update/versions/archive"
+	"teleport-update/versions/fetch"
 )
 
 // checkMirror says of each tarball whether hosts would take it: of those that are
@@ -27,7 +27,7 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 	}
 	refused := 0
 	for _, path := range paths {
-		found, err := versions.CheckArchive(path, archive.DefaultLimits())
+		found, err := fetch.CheckArchive(path, archive.DefaultLimits())
 		if err != nil {
 			log.Error("not checked to the end", "file", path, "error", err)
 		}

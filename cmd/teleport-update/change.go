@@ -18,7 +18,7 @@ import (
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
-	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 func (a *app) enableCommand() *cli.Command {
@@ -62,7 +62,7 @@ func checkEnable(o *installer.EnableOptions) error {
 		}
 	}
 	for _, t := range o.Templates {
-		if _, err := versions.ParseTemplate(t); err != nil {
+		if _, err := fetch.ParseTemplate(t); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,9 @@ type house struct {
 var houses = []house{
 	{"cmd/teleport-update", [][]string{
 		{"internal"},
-		{"find", "installer/state", "ospackage", "systemd", "versions"},
+		{"versions/archive"},
+		{"versions"},
+		{"find", "installer/state", "ospackage", "systemd", "versions/fetch"},
 		{"backup", "health", "installer/host", "report"},
 		{"installer/transaction"},
 		{"installer"},
@@ -30,7 +32,9 @@ var houses = []house{
 	}, 30},
 	{"cmd/teleport-find", [][]string{
 		{"internal"},
-		{"find", "versions"},
+		{"versions/archive"},
+		{"versions"},
+		{"find", "versions/fetch"},
 		{"find/rollout", "find/store", "packaging/installscript", "packaging/repository"},
 		{"find/fleet", "find/simulate"},
 		{"find/server"},

@@ -11,13 +11,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 // terminal shows a person the steps, a line each with a mark and the time, and below
 // them one line that a download or a watch draws again and again.
 type terminal struct {
-	versions.Screen
+	fetch.Screen
 	now   func() time.Time
 	plain bool // it knows nothing but lines of ASCII
 	color bool
@@ -34,7 +34,7 @@ func terminalOf(stderr any, debug bool) *terminal {
 		return nil
 	}
 	plain := slices.Contains([]string{"", "dumb"}, os.Getenv("TERM"))
-	return &terminal{Screen: versions.Terminal{File: f}, now: time.Now, plain: plain, color: !plain && os.Getenv("NO_COLOR") == "", debug: debug}
+	return &terminal{Screen: fetch.Terminal{File: f}, now: time.Now, plain: plain, color: !plain && os.Getenv("NO_COLOR") == "", debug: debug}
 }
 
 // Write takes a line that is drawn again: it begins with a carriage return.

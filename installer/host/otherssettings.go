@@ -10,7 +10,7 @@ import (
 	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
 	"teleport-update/internal/version"
-	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 // defaultBaseURL is where Teleport's own updater gets releases from that was told nothing.
@@ -59,8 +59,8 @@ func parseOthersSettings(data []byte) (s OthersSettings, err error) {
 	}
 	s = OthersSettings{Proxy: file.Spec.Proxy, Group: file.Spec.Group, Pinned: file.Spec.Pinned}
 	if url := file.Spec.BaseURL; url != "" {
-		s.Template = strings.TrimSuffix(url, "/") + strings.TrimPrefix(versions.DefaultTemplate, defaultBaseURL)
-		if _, err := versions.ParseTemplate(s.Template); err != nil {
+		s.Template = strings.TrimSuffix(url, "/") + strings.TrimPrefix(fetch.DefaultTemplate, defaultBaseURL)
+		if _, err := fetch.ParseTemplate(s.Template); err != nil {
 			return s, failure.Unchanged("the base_url of the other updater is not taken over: %w", err).To("name the URL of releases with --template")
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"teleport-update/internal/version"
-	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 func TestTheSettingsOfTeleportsOwnUpdaterAreRead(t *testing.T) {
@@ -19,7 +19,7 @@ func TestTheSettingsOfTeleportsOwnUpdaterAreRead(t *testing.T) {
 			text: head + "spec:\n  proxy: example.teleport.sh:443\n  path: /usr/local/bin\n  group: staging\n  base_url: https://mirror.example.com/teleport/\n  enabled: true\n  pinned: true\n" +
 				"status:\n  id_file: /tmp/teleport-update.id\n  active:\n    version: 17.3.1\n    flags: [Enterprise, FIPS]\n",
 			want: OthersSettings{Proxy: "example.teleport.sh:443", Group: "staging", Pinned: true, Active: version.Release{Version: "17.3.1", Edition: version.FIPS},
-				Template: strings.Replace(versions.DefaultTemplate, "https://cdn.teleport.dev", "https://mirror.example.com/teleport", 1)},
+				Template: strings.Replace(fetch.DefaultTemplate, "https://cdn.teleport.dev", "https://mirror.example.com/teleport", 1)},
 		},
 		"the community's edition, from the usual place": {
 			text: head + "spec:\n  proxy: example.com\nstatus:\n  active: {version: 17.3.1}\n",

@@ -18,6 +18,7 @@ import (
 	"teleport-update/integration/scenes"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 // sweptHost is a host that is put back to where a transaction begins, again and again.
@@ -101,15 +102,15 @@ func (c *trees) fetch(w *sweptHost, s release.Spec) versions.Tree {
 	if tree, ok := c.all[s.Version]; ok {
 		return tree
 	}
-	source, err := versions.ParseTemplate("file://" + filepath.Join(w.Releases, release.Name(s.Version, version.OSS)))
+	source, err := fetch.ParseTemplate("file://" + filepath.Join(w.Releases, release.Name(s.Version, version.OSS)))
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	kept := versions.NewStore(filepath.Join(c.dir, "store"))
 	kept.Programs = filepath.Join(c.dir, "programs")
-	f := versions.NewFetcher(kept, nil, slog.New(slog.DiscardHandler))
-	tree, err := f.Fetch(w.T.Context(), versions.FetchRequest{
-		Release: versions.Release{Version: s.Version, Edition: version.OSS}, Sources: []*versions.Template{source},
+	f := fetch.New(kept, nil, slog.New(slog.DiscardHandler))
+	tree, err := f.Fetch(w.T.Context(), fetch.Request{
+		Release: versions.Release{Version: s.Version, Edition: version.OSS}, Sources: []*fetch.Template{source},
 	})
 	if err != nil {
 		w.T.Fatal(err)

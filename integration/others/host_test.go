@@ -23,6 +23,7 @@ import (
 	"teleport-update/integration/scenes"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 // The versions of a host: the one that it is on, and those that it may go to.
@@ -134,13 +135,13 @@ func (w *shared) answer(_ http.ResponseWriter, r *http.Request) bool {
 // plant puts a version into the store of the host as a fetch would.
 func (w *shared) plant(v string) {
 	w.T.Helper()
-	source, err := versions.ParseTemplate("file://" + filepath.Join(w.Releases, release.Name(v, version.OSS)))
+	source, err := fetch.ParseTemplate("file://" + filepath.Join(w.Releases, release.Name(v, version.OSS)))
 	w.Check(err)
 	dir := w.T.TempDir()
 	kept := versions.NewStore(filepath.Join(dir, "store"))
 	kept.Programs = filepath.Join(dir, "programs")
-	f := versions.NewFetcher(kept, nil, slog.New(slog.DiscardHandler))
-	tree, err := f.Fetch(w.T.Context(), versions.FetchRequest{Release: versions.Release{Version: v, Edition: version.OSS}, Sources: []*versions.Template{source}})
+	f := fetch.New(kept, nil, slog.New(slog.DiscardHandler))
+	tree, err := f.Fetch(w.T.Context(), fetch.Request{Release: versions.Release{Version: v, Edition: version.OSS}, Sources: []*fetch.Template{source}})
 	w.Check(err)
 	w.trees[v] = tree.SHA256
 	for from, to := range map[string]string{tree.Dir: store, tree.Programs: programs} {

@@ -55,7 +55,8 @@ func (e *expander) read(p []byte) (int, error) {
 			return 0, violation("trailing", "something follows the compressed data")
 		}
 	case errors.Is(err, zstd.ErrWindowSizeExceeded):
-		err = violation("window", "its zstd window is larger than %s; compress it at level 19 or below, without --long", space.Format(MaxZstdWindow))
+		err = violation("window", "its zstd window is larger than %s; compress it at level 19 or below, without --long",
+			space.Format(MaxZstdWindow))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = violation("cut", "it ends in the middle of the compressed data")
 	case err != nil:

@@ -21,26 +21,31 @@ type rule struct {
 // the others say.
 func (a *reader) rules(e entry) []rule {
 	before := a.seen[e.path]
+	unit := e.rel == unitInside || e.rel == fipsInside
 	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
 	return []rule{
 		{"sparse", e.sparse(), fmt.Sprintf("entry %.80q is a sparse file", e.Name)},
 		{"kind", e.kind == other, fmt.Sprintf("entry %.80q is neither a file nor a folder but %s", e.Name, e.typeName())},
 		// The raw bits, not those of FileInfo: they are what a careless
 		// extractor would apply.
-		{"mode", e.kind == file && e.Mode&0o7000 != 0, fmt.Sprintf("entry %.80q has mode %#o: no setuid, setgid or sticky files", e.Name, e.Mode)},
+		{"mode", e.kind == file && e.Mode&0o7000 != 0,
+			fmt.Sprintf("entry %.80q has mode %#o: no setuid, setgid or sticky files", e.Name, e.Mode)},
 		{"name-length", len(e.Name) > MaxNameLength, fmt.Sprintf("entry %.80q… has a name of more than %d bytes", e.Name, MaxNameLength)},
 		{"depth", strings.Count(e.trimmed(), "/") >= MaxDepth, fmt.Sprintf("entry %.80q lies more than %d folders deep", e.Name, MaxDepth)},
 		{"name", e.path == "", fmt.Sprintf("entry %.80q has a name that is not clean and relative", e.Name)},
-		{"characters", strings.ContainsFunc(e.Name, odd), fmt.Sprintf("entry %.80q has a control character or a backslash in its name", e.Name)},
+		{"characters", strings.ContainsFunc(e.Name, odd),
+			fmt.Sprintf("entry %.80q has a control character or a backslash in its name", e.Name)},
 		{"top", e.path != "" && !tops[e.top], fmt.Sprintf("entry %.80q is not in a folder teleport or teleport-ent", e.Name)},
 		{"one-top", tops[e.top] && a.top != "" && a.top != e.top, fmt.Sprintf("it has two top folders, %s and %s", a.top, e.top)},
 		{"top-file", e.kind == file && tops[e.path], fmt.Sprintf("its top folder %q is a file", e.Name)},
 		{"below-file", a.belowFile(e), fmt.Sprintf("entry %.80q lies below a file", e.Name)},
 		{"twice", before > implied || before == implied && e.kind != folder, fmt.Sprintf("entry %.80q comes twice", e.Name)},
-		{"size", e.kind != folder && e.Size > a.limits.File, fmt.Sprintf("entry %.80q is of %d bytes, more than %d", e.Name, e.Size, a.limits.File)},
+		{"size", e.kind != folder && e.Size > a.limits.File,
+			fmt.Sprintf("entry %.80q is of %d bytes, more than %d", e.Name, e.Size, a.limits.File)},
 		// It is held in memory, and in the journal of the transaction that
 		// replaces it.
-		{"unit-size", e.kind != folder && (e.rel == unitInside || e.rel == fipsInside) && e.Size > MaxUnit, fmt.Sprintf("it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))},
+		{"unit-size", e.kind != folder && unit && e.Size > MaxUnit,
+			fmt.Sprintf("it has a unit of %d bytes, more than %d", e.Size, int64(MaxUnit))},
 	}
 }
 

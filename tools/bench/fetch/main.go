@@ -15,6 +15,7 @@ import (
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 	"teleport-update/versions"
+	"teleport-update/versions/fetch"
 )
 
 func main() {
@@ -29,7 +30,7 @@ func run() error {
 	url := flag.String("url", "", "the tarball")
 	v := flag.String("version", "", "its version")
 	flag.Parse()
-	source, err := versions.ParseTemplate(*url)
+	source, err := fetch.ParseTemplate(*url)
 	if err != nil {
 		return err
 	}
@@ -37,10 +38,10 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	f := versions.NewFetcher(versions.NewStore(*dir), client, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	_, err = f.Fetch(context.Background(), versions.FetchRequest{
+	f := fetch.New(versions.NewStore(*dir), client, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	_, err = f.Fetch(context.Background(), fetch.Request{
 		Release: versions.Release{Version: *v, Edition: version.OSS},
-		Sources: []*versions.Template{source},
+		Sources: []*fetch.Template{source},
 	})
 	if err != nil {
 		return err

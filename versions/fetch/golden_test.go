@@ -1,0 +1,11 @@
+package fetch
+
+import (
+	"testing"
+
+	"teleport-update/internal/golden"
+)
+
+func TestTheNoteOfAKeptDownloadHasNamesInOneSpelling(t *testing.T) {
+	golden.Tags(t, "json", keptNote{})
+}

@@ -1,0 +1,184 @@
+package fetch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+	"teleport-update/internal/space"
+	"teleport-update/internal/trust"
+	"teleport-update/versions"
+)
+
+// keepBytes is how much of a download is received before it is judged slow or
+// fast.
+const keepBytes = 8 << 20
+
+// keeper writes a download to partial/ as well, for the next run to continue
+// if this one does not get through. One that proves fast is not worth the
+// writes: its file goes away after the first bytes, before the kernel has put
+// them on the disk. (Those bytes could wait in memory instead; they would be a
+// third of what an update may use.)
+//
+// Nothing here is synced, and nothing that fails here fails the download: what
+// is read back is checked with all the rest.
+type keeper struct {
+	log   *slog.Logger
+	path  string        // partial/DIGEST.part
+	after time.Duration // slower than this for keepBytes is slow
+	need  int64         // bytes that the release itself will take
+
+	f       *os.File // nil: nothing is kept
+	have    int64    // bytes of an earlier run, not yet replayed
+	size    int64
+	started time.Time
+	slow    bool // decided: worth keeping
+	note    keptNote
+}
+
+// keptNote is partial/DIGEST.json.
+type keptNote struct {
+	Total  int64  `json:"total"`  // bytes of the whole tarball; -1 when not known
+	Source string `json:"source"` // the SHA-256 of the URL, which may hold a secret
+	validator
+}
+
+func openKeeper(dir, digest string, after time.Duration, log *slog.Logger) *keeper {
+	k := &keeper{log: log, path: filepath.Join(dir, digest+versions.PartSuffix), after: after, note: keptNote{Total: -1}}
+	f, err := os.OpenFile(k.path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return k
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || !trust.Ours(info) {
+		f.Close()
+		return k
+	}
+	k.f, k.have, k.size = f, info.Size(), info.Size()
+	if k.have > 0 {
+		k.slow = true
+		if data, err := regular.Read(k.notePath(), 64<<10, regular.NoLink); err == nil && json.Unmarshal(data, &k.note) != nil {
+			k.note = keptNote{Total: -1}
+		}
+	}
+	return k
+}
+
+func (k *keeper) notePath() string {
+	return strings.TrimSuffix(k.path, versions.PartSuffix) + versions.NoteSuffix
+}
+
+// replay reads what an earlier run kept; 0 and nil when all of it was read.
+func (k *keeper) replay(p []byte) (int, error) {
+	if k == nil || k.f == nil || k.have == 0 {
+		return 0, nil
+	}
+	n, err := k.f.Read(p[:min(int64(len(p)), k.have)])
+	k.have -= int64(n)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF // somebody cut it while we read
+	}
+	return n, err
+}
+
+// write keeps what was received.
+func (k *keeper) write(p []byte) {
+	if k == nil || k.f == nil {
+		return
+	}
+	if k.started.IsZero() {
+		k.started = time.Now()
+	}
+	if _, err := k.f.Write(p); err != nil {
+		k.drop()
+		return
+	}
+	k.size += int64(len(p))
+	switch {
+	case k.slow:
+	case time.Since(k.started) > k.after:
+		k.slow = true
+		if free, err := space.At(filepath.Dir(k.path)); err != nil || free.Bytes < k.need+max(k.note.Total, 0) {
+			k.drop()
+			return
+		}
+		k.save()
+	case k.size >= keepBytes:
+		k.drop()
+	}
+}
+
+// describe notes where the bytes come from.
+func (k *keeper) describe(at place, v validator, total int64) {
+	if k == nil {
+		return
+	}
+	note := keptNote{Total: total, Source: sourceID(at), validator: v}
+	if note == k.note {
+		return
+	}
+	k.note = note
+	if k.slow && k.f != nil {
+		k.save()
+	}
+}
+
+// known returns what an earlier run knew of the tarball at a mirror.
+func (k *keeper) known(at place) (v validator, total int64) {
+	if k.have > 0 && k.note.Source == sourceID(at) {
+		return k.note.validator, k.note.Total
+	}
+	return validator{}, -1
+}
+
+func (k *keeper) save() {
+	data, err := json.Marshal(k.note)
+	if err == nil {
+		err = durable.WriteFile(k.notePath(), data, 0o600)
+	}
+	if err != nil {
+		k.log.Debug("cannot keep the download", "error", err)
+		k.drop()
+	}
+}
+
+// end leaves what was kept to the next run.
+func (k *keeper) end() {
+	if k.size == 0 {
+		k.drop()
+	} else if k.f != nil {
+		k.f.Close()
+		k.f = nil
+	}
+}
+
+// drop keeps nothing, now or later.
+func (k *keeper) drop() {
+	if k.f != nil {
+		k.f.Close()
+		k.f = nil
+	}
+	k.have = 0
+	for _, path := range []string{k.path, k.notePath()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			k.log.Debug("cannot remove a kept download", "error", err)
+		}
+	}
+}
+
+func sourceID(at place) string {
+	id := sha256.Sum256([]byte(at.url.String()))
+	return hex.EncodeToString(id[:])
+}

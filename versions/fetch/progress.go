@@ -1,0 +1,186 @@
+package fetch
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/space"
+)
+
+// Progress is told how a download goes. Its methods are called in this order
+// and never at the same time.
+type Progress interface {
+	// Start begins a download; what names it.
+	Start(what string)
+	// Update says how many bytes of the tarball are here, and how many it has
+	// (-1 when nobody knows): from the first bytes on that were not kept by an
+	// earlier run. It is called often and must be quick.
+	Update(done, total int64)
+	// End ends the download, whether it succeeded or not.
+	End()
+}
+
+// rate measures bytes per second over the last seconds. What was there when it began does
+// not count.
+type rate struct {
+	lastTime  time.Time
+	lastBytes int64
+	smooth    float64 // bytes per second
+}
+
+func (r *rate) update(now time.Time, done int64) {
+	if r.lastTime.IsZero() || done < r.lastBytes { // begun, or begun again at another mirror
+		r.lastTime, r.lastBytes = now, done
+		return
+	}
+	elapsed := now.Sub(r.lastTime).Seconds()
+	if elapsed < 0.1 {
+		return
+	}
+	current := float64(done-r.lastBytes) / elapsed
+	if r.smooth == 0 {
+		r.smooth = current
+	}
+	// A weight that forgets within about five seconds, however often this runs.
+	weight := min(elapsed/5, 1)
+	r.smooth += weight * (current - r.smooth)
+	r.lastTime, r.lastBytes = now, done
+}
+
+// left says how long the rest will take, empty when nobody can tell.
+func (r *rate) left(done, total int64) string {
+	if total < done || r.smooth < 1 {
+		return ""
+	}
+	rest := time.Duration(float64(total-done) / r.smooth * float64(time.Second))
+	if rest > 99*time.Hour {
+		return ""
+	}
+	return rest.Round(time.Second).String()
+}
+
+// bar draws one line on a terminal.
+type bar struct {
+	out   io.Writer
+	width func() int
+	now   func() time.Time
+
+	what        string
+	rate        rate
+	drawn       time.Time
+	done, total int64
+}
+
+// Screen is a terminal on which a line can be drawn again.
+type Screen interface {
+	io.Writer
+	Width() int // of a line
+}
+
+// Terminal is a Screen of nothing else than a terminal's file.
+type Terminal struct{ *os.File }
+
+// NewBar returns a progress bar for a terminal.
+func NewBar(terminal Screen) Progress {
+	return &bar{out: terminal, width: terminal.Width, now: time.Now}
+}
+
+func (b *bar) Start(what string) {
+	*b = bar{out: b.out, width: b.width, now: b.now, what: what, total: -1}
+}
+
+func (b *bar) Update(done, total int64) {
+	now := b.now()
+	b.rate.update(now, done)
+	b.done, b.total = done, total
+	if now.Sub(b.drawn) < 100*time.Millisecond {
+		return
+	}
+	b.drawn = now
+	fmt.Fprint(b.out, "\r", b.line(), "\x1b[K")
+}
+
+func (b *bar) End() {
+	if !b.drawn.IsZero() {
+		fmt.Fprint(b.out, "\r", b.line(), "\x1b[K\n")
+	}
+}
+
+// line is never as wide as the terminal, so that it does not wrap.
+func (b *bar) line() string {
+	numbers := space.Format(b.done)
+	if b.total > 0 {
+		numbers = fmt.Sprintf("%3d%% of %s", 100*b.done/b.total, space.Format(b.total))
+	}
+	numbers += fmt.Sprintf("  %s/s", space.Format(int64(b.rate.smooth)))
+	if left := b.rate.left(b.done, b.total); left != "" && b.done < b.total {
+		numbers += "  " + left + " left"
+	}
+	width := b.width() - 1
+	cells := width - len(b.what) - len(numbers) - 6
+	if b.total <= 0 || cells < 5 {
+		line := b.what + "  " + numbers
+		return line[:min(len(line), max(width, 0))]
+	}
+	cells = min(cells, 40)
+	full := int(int64(cells) * min(b.done, b.total) / b.total)
+	return fmt.Sprintf("%s  [%s%s]  %s", b.what, strings.Repeat("=", full), strings.Repeat(" ", cells-full), numbers)
+}
+
+// Width is that of the terminal, 80 where it does not say.
+func (t Terminal) Width() int {
+	size, err := unix.IoctlGetWinsize(int(t.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 {
+		return 80
+	}
+	return int(size.Col)
+}
+
+// stepLog writes a log line each tenth of a download, but not more often than
+// every two seconds, and at least twice a minute.
+type stepLog struct {
+	log *slog.Logger
+	now func() time.Time
+
+	what   string
+	rate   rate
+	logged time.Time
+	tenth  int64
+}
+
+// NewStepLog returns a progress that is a few lines of a log.
+func NewStepLog(log *slog.Logger) Progress { return &stepLog{log: log, now: time.Now} }
+
+func (s *stepLog) Start(what string) {
+	*s = stepLog{log: s.log, now: s.now, what: what, logged: s.now()}
+}
+
+func (s *stepLog) Update(done, total int64) {
+	now := s.now()
+	s.rate.update(now, done)
+	since := now.Sub(s.logged)
+	var tenth int64
+	if total > 0 {
+		tenth = 10 * done / total
+	}
+	if since < 30*time.Second && (tenth == s.tenth || since < 2*time.Second) {
+		return
+	}
+	s.logged, s.tenth = now, tenth
+	attrs := []any{"version", s.what, "received", space.Format(done), "rate", space.Format(int64(s.rate.smooth)) + "/s"}
+	if total > 0 {
+		attrs = append(attrs, "percent", 100*done/total)
+	}
+	if left := s.rate.left(done, total); left != "" {
+		attrs = append(attrs, "left", left)
+	}
+	s.log.Info("downloading", attrs...)
+}
+
+func (s *stepLog) End() {}

@@ -1,0 +1,174 @@
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/regular"
+	"teleport-update/internal/space"
+	"teleport-update/versions"
+)
+
+// savedFiles is how many files a Save may make: the tarball and what lies beside it, each
+// for a moment under two names.
+const savedFiles = 8
+
+// SaveRequest says which tarball to keep as a file, and where.
+type SaveRequest struct {
+	Release versions.Release
+	// Sources make the URLs to try, the primary first.
+	Sources []*Template
+	// Path is the tarball's; its checksum goes beside it, at Path plus ".sha256",
+	// in the form of sha256sum(1). The folder must be there.
+	Path string
+}
+
+// Saved is what Save left.
+type Saved struct {
+	SHA256 string // 64 lower-case hex digits
+	Size   int64  // bytes of the tarball
+	// Present says that the tarball was there already and is the announced one.
+	Present bool
+}
+
+// Save brings a release's tarball and its checksum into a folder, from where
+// hosts can be served. The tarball carries its name only when it is whole,
+// matches the checksum that the source announces, and is on stable storage; one
+// that is there and matches is not downloaded again, one that does not match is
+// replaced. What an interrupted Save received stays beside it, under a name
+// that begins with a dot, and the next one continues it.
+//
+// Mirrors, attempts and errors are those of Fetch.
+func (f *Fetcher) Save(ctx context.Context, req SaveRequest) (Saved, error) {
+	if err := req.Release.Check(); err != nil {
+		return Saved{}, fmt.Errorf("save: %w", err)
+	}
+	from := Request{Release: req.Release, Sources: req.Sources}
+	mirrors, err := f.mirrorsOf(req.Release, req.Sources)
+	if err != nil {
+		return Saved{}, err
+	}
+	f.Progress.Start(filepath.Base(req.Path))
+	defer f.Progress.End()
+
+	return fromMirrors(ctx, f, "save", from, mirrors, func(d *download) (Saved, error) { return d.save(req.Path) })
+}
+
+// save writes the download to path by way of a file that is named after its
+// digest, so that it is never continued with another tarball's bytes.
+func (d *download) save(path string) (_ Saved, err error) {
+	defer d.close()
+	switch saved, err := d.present(path); {
+	case err != nil:
+		return Saved{}, local(err)
+	case saved.Present:
+		return saved, nil
+	}
+	dir := filepath.Dir(path)
+	temp := filepath.Join(dir, "."+d.digest+".part")
+	part, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return Saved{}, local(space.Explain(err, dir))
+	}
+	defer part.Close()
+	defer func() {
+		if _, again := errors.AsType[*restartError](err); again {
+			os.Remove(temp) // what is there does not fit what the server has
+		}
+	}()
+	// Two that write one file would spoil it for both.
+	if err := unix.Flock(int(part.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return Saved{}, local(fmt.Errorf("%s is being written by another process: %w", temp, err))
+	}
+	sum := sha256.New()
+	if d.offset, err = io.Copy(sum, part); err != nil {
+		return Saved{}, local(err)
+	}
+	d.furthest, d.stitched = d.offset, d.offset > 0
+	if hex.EncodeToString(sum.Sum(nil)) != d.digest {
+		if err := d.connect(); err != nil {
+			return Saved{}, err
+		}
+		if err := space.Check(dir, max(d.total-d.offset, 0), savedFiles); err != nil {
+			return Saved{}, local(err)
+		}
+		if _, err := io.Copy(io.MultiWriter(localWriter{part}, sum), d); err != nil {
+			return Saved{}, err
+		}
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != d.digest {
+		os.Remove(temp)
+		return Saved{}, &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
+	}
+	if err := publishFile(part, path, d.digest); err != nil {
+		return Saved{}, local(space.Explain(err, dir))
+	}
+	return Saved{SHA256: d.digest, Size: d.offset}, nil
+}
+
+// present looks whether the tarball is there, and mends its checksum file.
+func (d *download) present(path string) (Saved, error) {
+	f, _, err := regular.Open(path, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Saved{}, nil
+	}
+	if _, odd := errors.AsType[*regular.OddError](err); odd {
+		return Saved{}, fmt.Errorf("%s is in the way: it is not a regular file", path)
+	}
+	if err != nil {
+		return Saved{}, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	size, err := io.Copy(sum, f)
+	if err != nil {
+		return Saved{}, err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != d.digest {
+		return Saved{}, nil
+	}
+	line := checksumLine(d.digest, path)
+	if old, err := regular.Read(path+checksumSuffix, maxChecksum, 0); err != nil || string(old) != line {
+		if err := durable.WriteFile(path+checksumSuffix, []byte(line), 0o644); err != nil {
+			return Saved{}, err
+		}
+	}
+	return Saved{SHA256: d.digest, Size: size, Present: true}, nil
+}
+
+func checksumLine(digest, path string) string {
+	return digest + "  " + filepath.Base(path) + "\n"
+}
+
+// publishFile gives the tarball its name. An old checksum goes first: beside the
+// new tarball it would be wrong, and a missing one only makes hosts wait.
+func publishFile(part *os.File, path, digest string) error {
+	if err := errors.Join(part.Chmod(0o644), part.Sync(), durable.UnlinkNoSync(path+checksumSuffix)); err != nil {
+		return err
+	}
+	if err := durable.Replace(part.Name(), path); err != nil {
+		return err
+	}
+	return durable.WriteFile(path+checksumSuffix, []byte(checksumLine(digest, path)), 0o644)
+}
+
+// localWriter marks the trouble of this host as such.
+type localWriter struct{ f *os.File }
+
+func (w localWriter) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	if err != nil {
+		err = local(space.Explain(err, filepath.Dir(w.f.Name())))
+	}
+	return n, err
+}
