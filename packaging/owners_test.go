@@ -68,7 +68,11 @@ var scripts = map[string]script{
 	"teleport-find/rpm/post":     {args: []string{"2"}},
 	"teleport-find/rpm/preun":    {args: []string{"0"}},
 	"teleport-find/rpm/postun":   {args: []string{"0"}},
-	"cloud-init/seal-image.sh":   {args: []string{"/mnt/image"}},
+	"cloud-init/seal-image.sh": {
+		args: []string{"/mnt/image"}, after: "mkdir -p /mnt/image/etc",
+		also: []string{"/mnt/image/usr/bin/teleport-update", "/mnt/image/var/lib/teleport/updater/teleport-update", "/usr/bin/teleport-update"},
+		runs: []string{"/mnt/image/usr/bin/teleport-update", "/mnt/image/var/lib/teleport/updater/teleport-update", "/usr/bin/teleport-update"},
+	},
 }
 
 // planted is what stands at a path. Shell code puts it there; P is the path, D a folder
@@ -146,7 +150,7 @@ func TestNoScriptBelievesAnotherUsersFiles(t *testing.T) {
 						continue // it is only looked at
 					}
 					dirs := []string{filepath.Dir(p)}
-					if strings.Contains(plant, "$D") {
+					if strings.Contains(plant, "chown 1234 $D") {
 						dirs = foldersAbove(p)
 					}
 					for _, d := range dirs {

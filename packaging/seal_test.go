@@ -7,8 +7,46 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// built is the folder of the updater that reader has built, if it has.
+var built string
+
+// reader is the updater, which reads what the script cannot.
+var reader = sync.OnceValues(func() (string, error) {
+	var err error
+	if built, err = os.MkdirTemp("", "seal-image"); err != nil {
+		return "", err
+	}
+	program := filepath.Join(built, "teleport-update")
+	return program, run(exec.Command("go", "build", "-o", program, "teleport-update/cmd/teleport-update"), "build the updater")
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// seal runs the script on an image that has the updater.
+func seal(t *testing.T, root string) (string, error) {
+	t.Helper()
+	program, err := reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if place := filepath.Join(root, "usr/bin/teleport-update"); os.MkdirAll(filepath.Dir(place), 0o755) == nil {
+		if err := os.Link(program, place); err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "cloud-init/seal-image.sh", root).CombinedOutput()
+	return string(out), err
+}
 
 // An image with a secret in it is refused, however the secret is written.
 func TestAnImageWithATokenIsRefused(t *testing.T) {
@@ -46,6 +84,9 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 		"the secret of a registration":        {config: "teleport:\n  join_params: {method: iam, token_name: x, bound_keypair: {registration_secret: secret}}\n", says: holds},
 		"the file that it names":              {config: "teleport:\n  auth_token: /etc/teleport-join\n", files: []string{"etc/teleport-join"}, says: inFile},
 		"the file that flow style names":      {config: "teleport: {join_params: {method: token, token_name: /etc/teleport-join}}\n", files: []string{"etc/teleport-join"}, says: inFile},
+		"compact JSON":                        {config: `{"teleport":{"auth_token":"secret"}}`, says: holds},
+		"a static token":                      {config: "auth_service:\n  tokens: [\"node:secret\"]\n", says: holds},
+		"no YAML":                             {config: "teleport: [", says: "may hold a token"},
 		"the file that cloud-init would make": {files: []string{"etc/teleport-token"}, says: inFile},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +109,7 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 			for _, f := range tc.files {
 				write(f, "secret\n")
 			}
-			out, err := exec.CommandContext(t.Context(), "sh", "cloud-init/seal-image.sh", root).CombinedOutput()
+			out, err := seal(t, root)
 			if tc.says == "" {
 				if err != nil {
 					t.Errorf("%v: %s", err, out)
@@ -78,7 +119,7 @@ func TestAnImageWithATokenIsRefused(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(string(out), tc.says) {
+			if err == nil || !strings.Contains(out, tc.says) {
 				t.Errorf("got %v: %s; want %q", err, out, tc.says)
 			}
 			if id, err := os.ReadFile(filepath.Join(root, "etc/machine-id")); string(id) != "of this machine\n" || err != nil {
@@ -133,8 +174,8 @@ func TestNothingIsRemovedThroughALinkOutOfTheImage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			out, err := exec.CommandContext(t.Context(), "sh", "cloud-init/seal-image.sh", root).CombinedOutput()
-			if tc.refused != (err != nil) || tc.refused && !strings.Contains(string(out), "leads out of the image") {
+			out, err := seal(t, root)
+			if tc.refused != (err != nil) || tc.refused && !strings.Contains(out, "leads out of the image") {
 				t.Errorf("got %v: %s; want refused %v", err, out, tc.refused)
 			}
 			for _, f := range files {
@@ -146,5 +187,56 @@ func TestNothingIsRemovedThroughALinkOutOfTheImage(t *testing.T) {
 				t.Errorf("%s is left in the image", tc.left)
 			}
 		})
+	}
+}
+
+// What the agent and the updater know of the machine goes, and all that a machine of the
+// image needs stays, whatever the folders hold by now.
+func TestNothingOfTheMachineIsInTheImage(t *testing.T) {
+	root := t.TempDir()
+	const data, kept, gone = "var/lib/teleport/", "stays", "of this machine"
+	files := map[string]string{
+		"etc/machine-id": gone, "etc/teleport-update/webhook.url": gone, "etc/teleport-update/hooks/on-failure.d/webhook.sh": kept,
+		data + "host_uuid": gone, data + "proc/sqlite.db": gone, data + "proc/sqlite.db-wal": gone, data + "token": gone, data + "log/upload/x": gone,
+		data + "storage/backend.db": gone, data + ".hidden": gone, data + "updater/teleport-update": kept,
+		data + "versions/updates.yaml": kept, data + "versions/history.json": gone, data + "versions/report.json": gone, data + "versions/find.json": gone,
+		data + "versions/update.lock": gone, data + "versions/partial/x": gone, data + "versions/rollback/sqlite.db": gone, data + "versions/.new": gone,
+		data + "versions/1.0.0/sha256": kept, data + "versions/1.0.0/backup/sqlite.db": gone, data + "versions/1.1.0_enterprise/manifest": kept,
+		data + "versions/1.1.0_enterprise/backup/backup.yaml": gone, data + "versions/original/before.json": kept, data + "versions/original/backup/sqlite.db": gone,
+		"opt/teleport-update/1.0.0/bin/teleport": kept, "opt/teleport-update/.staging-1/x": gone, "run/teleport-update/ticks.json": gone,
+		"srv/agent/host_uuid": gone, "srv/agent/proc/sqlite.db": gone,
+	}
+	write := func(name, text string) {
+		t.Helper()
+		name = filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range files {
+		write(name, text)
+	}
+	write("etc/teleport.yaml", "teleport: {data_dir: /srv/agent, auth_token: /etc/join}\n")
+	write(data+"versions/1.0.0/aside.db", "SQLite format 3\x00")
+	if out, err := seal(t, root); err == nil || !strings.Contains(out, "aside.db holds an agent's identity") {
+		t.Errorf("an image with a database in an unknown place: %v, %s", err, out)
+	}
+	for name, text := range files {
+		write(name, text)
+	}
+	if err := os.Remove(filepath.Join(root, data+"versions/1.0.0/aside.db")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := seal(t, root); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, text := range files {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if text == kept && (err != nil || string(got) != kept) {
+			t.Errorf("%s is lost: %v", name, err)
+		}
+		if text == gone && err == nil && len(got) > 0 {
+			t.Errorf("%s is in the image", name)
+		}
 	}
 }

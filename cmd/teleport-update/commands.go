@@ -89,6 +89,7 @@ func (a *app) commands() *cli.App {
 			hidden(a.simple("setup", "write the updater's own units where no package did", (*installer.Installer).Setup)),
 			hidden(a.recoverCommand()),
 			hidden(a.switchCommand()),
+			hidden(bare(a.imageCommand())),
 		},
 	}
 	for _, c := range append(app.Commands, &cli.Command{Flags: app.Flags}) {

@@ -41,7 +41,7 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 	}
 	golden.Folder(t, filepath.Join("testdata", "help"), files...)
 	golden.Reference(t, filepath.Join("..", "..", "docs", "teleport-update.md"), appName, said)
-	if !slices.Equal(hidden, []string{"setup", "recover", "switch"}) {
+	if !slices.Equal(hidden, []string{"setup", "recover", "switch", "image"}) {
 		t.Errorf("the hidden commands are %q", hidden)
 	}
 }

@@ -24,7 +24,7 @@ var houses = []house{
 		{"internal"},
 		{"versions/archive"},
 		{"versions"},
-		{"find", "installer/state", "ospackage", "systemd", "versions/fetch"},
+		{"find", "installer/image", "installer/state", "ospackage", "systemd", "versions/fetch"},
 		{"backup", "health", "installer/host", "report"},
 		{"installer/transaction"},
 		{"installer"},

@@ -1,0 +1,101 @@
+package image
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"teleport-update/internal/layout"
+)
+
+// unitDirs are where systemd looks for units.
+var unitDirs = []string{layout.ConfigDir, layout.UnitDir, layout.PackageUnitDir, layout.OldPackageUnitDir}
+
+var (
+	// tokenFlag is an argument with a secret, of "teleport start" and of "tbot start".
+	tokenFlag = regexp.MustCompile(`--?(?:token|registration-secret)(?:"?'?[=\s]+"?'?|["',\s]+)([^\s"',\]]+)`)
+	// configFlag is an argument that names a configuration.
+	configFlag = regexp.MustCompile(`(?:--config|-c)[=\s]+["']?([^\s"']+)`)
+	// variable is one of the environment that holds a secret.
+	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_KEY)=["']?([^\s"']+)`)
+	// configVariable is one that names a configuration.
+	configVariable = regexp.MustCompile(`\b(?:TELEPORT_CONFIG_FILE|TBOT_CONFIG_PATH|TBOT_CONFIG)=["']?([^\s"']+)`)
+	comment        = regexp.MustCompile(`(?m)^\s*[#;].*$`)
+	environment    = regexp.MustCompile(`(?m)^\s*EnvironmentFile\s*=\s*-?(\S+)`)
+)
+
+// units looks at the units and drop-ins that start agents or bots, at the files with
+// their environment, and at what the updater keeps of a unit that was there before.
+func (l *look) units() error {
+	paths := []string{"/etc/default/teleport", "/etc/sysconfig/teleport", "/etc/default/tbot", "/etc/sysconfig/tbot"}
+	var errs []error
+	for _, dir := range unitDirs {
+		units, err := l.glob(dir + "/*.service")
+		drops, err2 := l.glob(dir + "/*.service.d")
+		for _, d := range drops {
+			more, err := l.glob(d + "/*.conf")
+			units, errs = append(units, more...), append(errs, err)
+		}
+		paths, errs = append(paths, units...), append(errs, err, err2)
+	}
+	kept, err := l.glob(filepath.Join(layout.DataDir, "versions", "original", "*"))
+	paths, errs = append(paths, kept...), append(errs, err)
+	named := map[string]bool{} // by a unit, as its environment
+	for i := 0; i < len(paths); i++ {
+		data, err := l.readAny(paths[i])
+		if err != nil || !named[paths[i]] && !starts(paths[i], data) {
+			errs = append(errs, err)
+			continue
+		}
+		text := comment.ReplaceAllString(strings.ReplaceAll(string(data), "\\\n", " "), "")
+		for _, m := range environment.FindAllStringSubmatch(text, -1) {
+			if !named[m[1]] {
+				named[m[1]] = true
+				paths = append(paths, m[1])
+			}
+		}
+		for _, config := range []*regexp.Regexp{configFlag, configVariable} {
+			for _, m := range config.FindAllStringSubmatch(text, -1) {
+				if filepath.IsAbs(m[1]) {
+					l.config = append(l.config, m[1])
+				}
+			}
+		}
+		for _, secret := range []*regexp.Regexp{tokenFlag, variable} {
+			for _, m := range secret.FindAllStringSubmatch(text, -1) {
+				errs = append(errs, l.value(filepath.Join(l.root, paths[i]), m[1]))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readAny reads a file; of what is none, a folder, a mask or a link that leads nowhere on
+// an image, nothing.
+func (l *look) readAny(path string) ([]byte, error) {
+	at, err := l.resolve(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(at); err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	return l.read(path)
+}
+
+// starts reports whether a file has a part in starting an agent or a bot.
+func starts(path string, data []byte) bool {
+	for _, word := range []string{"teleport", "tbot"} {
+		if strings.Contains(path, word) || bytes.Contains(data, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
