@@ -37,15 +37,17 @@ func outcome(b *rollout.Heartbeat, state rollout.OutcomeState, target, text stri
 // has named is kept as it was said.
 func TestWordsOfOthersCostNoReport(t *testing.T) {
 	for place, edit := range map[string]func(b *rollout.Heartbeat, word string){
-		"group":         func(b *rollout.Heartbeat, word string) { b.Group = word },
-		"version":       func(b *rollout.Heartbeat, word string) { b.Version = rollout.Semver(word) },
-		"told":          func(b *rollout.Heartbeat, word string) { b.Told = rollout.Semver(word) },
-		"begun":         func(b *rollout.Heartbeat, word string) { outcome(b, rollout.OutcomeStarted, word, "") },
-		"failed":        func(b *rollout.Heartbeat, word string) { outcome(b, rollout.OutcomeFailed, word, "x") },
-		"error":         func(b *rollout.Heartbeat, word string) { outcome(b, rollout.OutcomeFailed, "17.2.1", word) },
-		"edition":       func(b *rollout.Heartbeat, word string) { b.Edition = word },
-		"architecture":  func(b *rollout.Heartbeat, word string) { b.Arch = word },
-		"all of a kind": func(b *rollout.Heartbeat, word string) { b.Group, b.Version, b.Edition = word, rollout.Semver(word), word },
+		"group":        func(b *rollout.Heartbeat, word string) { b.Group = word },
+		"version":      func(b *rollout.Heartbeat, word string) { b.Version = rollout.Semver(word) },
+		"told":         func(b *rollout.Heartbeat, word string) { b.Told = rollout.Semver(word) },
+		"begun":        func(b *rollout.Heartbeat, word string) { outcome(b, rollout.OutcomeStarted, word, "") },
+		"failed":       func(b *rollout.Heartbeat, word string) { outcome(b, rollout.OutcomeFailed, word, "x") },
+		"error":        func(b *rollout.Heartbeat, word string) { outcome(b, rollout.OutcomeFailed, "17.2.1", word) },
+		"edition":      func(b *rollout.Heartbeat, word string) { b.Edition = word },
+		"architecture": func(b *rollout.Heartbeat, word string) { b.Arch = word },
+		"all of a kind": func(b *rollout.Heartbeat, word string) {
+			b.Group, b.Version, b.Edition = word, rollout.Semver(word), word
+		},
 	} {
 		t.Run(place, func(t *testing.T) {
 			w := newStoreWorld(t)
@@ -92,7 +94,9 @@ func TestAWordWithoutRoomIsWrittenOnce(t *testing.T) {
 	w := newStoreWorld(t)
 	r := w.reporting(newClock(), w.store)
 	r.joined(r.token("all"), "dev", 0)
-	r.crowd(func(b *rollout.Heartbeat, word string) { b.Version, b.Told = rollout.Semver(word), rollout.Semver(word) })
+	r.crowd(func(b *rollout.Heartbeat, word string) {
+		b.Version, b.Told = rollout.Semver(word), rollout.Semver(word)
+	})
 	edit := func(b *find.Heartbeat) {
 		b.Told = "16.4.8"
 		b.Outcome = &find.Outcome{Target: "16.4.9", State: "failed", Error: "x", Time: noon}
