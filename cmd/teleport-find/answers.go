@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find"
+	"teleport-update/find/rollout"
 	"teleport-update/find/server"
 	"teleport-update/find/store"
 	releases "teleport-update/internal/version"
@@ -28,7 +29,9 @@ type answers struct {
 	Reload func() error
 	close  func() error
 
-	path   string         // of the store that is used
+	path   string      // of the store that is used
+	store  store.Store // nil: none is
+	log    *slog.Logger
 	stored *server.Stored // nil: it is not the store
 	engine *server.Engine // nil likewise
 	fleet  *server.Fleet  // nil likewise
@@ -76,9 +79,9 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 		return nil, err
 	}
 	return &answers{
-		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, stored: stored, fleet: fleet,
+		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, store: resources, log: log, stored: stored, fleet: fleet,
 		access: server.NewAccess(resources, now),
-		engine: server.NewEngine(server.EngineOptions{Stored: stored, Inventory: fleet, Log: log}),
+		engine: server.NewEngine(server.EngineOptions{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log}),
 	}, nil
 }
 
@@ -100,17 +103,25 @@ func (a *answers) run(ctx context.Context) (wait func()) {
 	every(server.TickEvery, a.engine.Run)
 	every(server.SyncEvery, a.fleet.Run)
 	hostname, _ := os.Hostname()
-	every(time.Minute, (&server.Publisher{Name: server.ServerName(hostname), Stored: a.stored, Fleet: a.fleet}).Run)
+	every(time.Minute, a.publisher(server.ServerName(hostname)).Run)
 	return func() {
 		stop()
 		running.Wait()
 	}
 }
 
+// publisher writes what hosts report to this server into the store.
+func (a *answers) publisher(name string) *server.Publisher {
+	return &server.Publisher{
+		Name: name, Store: a.store, Clock: now, Plans: a.stored.Plans(), Fleet: a.fleet, Log: a.log,
+		Rollout: func() *rollout.Rollout { return a.stored.Resources().Rollout },
+	}
+}
+
 // admin serves the admin API on its socket, and over TCP to those who have a token, as far as it is asked
 // for, until ctx ends. The function it returns waits for that.
 func (a *answers) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
-	options := server.AdminOptions{Stored: a.stored, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Frozen: a.frozen, Log: log}
+	options := server.AdminOptions{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Frozen: a.frozen, Log: log}
 	handler := server.NewAdmin(options)
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"iter"
+	"slices"
 	"sync"
 	"time"
 )
@@ -42,6 +43,16 @@ type GroupCounts struct {
 	// where it has been forgotten.
 	Eligible func() []HostID
 	Look     func(HostID) (Host, bool)
+}
+
+// Detached returns the counts without their functions, for whoever keeps them longer than the fleet stays as it
+// is.
+func (n Counts) Detached() Counts {
+	n.Groups = slices.Clone(n.Groups)
+	for i := range n.Groups {
+		n.Groups[i].Eligible, n.Groups[i].Look = nil, nil
+	}
+	return n
 }
 
 // Problem is a host that something is wrong with, as an example for people.

@@ -26,7 +26,7 @@ func newAccessWorld(t *testing.T) *accessWorld {
 	c := newClock()
 	r := w.reporting(c, w.options.Store)
 	a := &accessWorld{reportWorld: r, access: NewAccess(w.options.Store, c.Now), tokens: make(map[Role]string)}
-	api := NewAdmin(AdminOptions{Stored: r.stored, Engine: r.engine, Fleet: r.fleet, Access: a.access, Log: w.options.Log})
+	api := NewAdmin(AdminOptions{Stored: r.stored, Store: w.store, Engine: r.engine, Fleet: r.fleet, Access: a.access, Log: w.options.Log})
 	srv := httptest.NewServer(RequireAccess(a.access, api))
 	t.Cleanup(srv.Close)
 	a.url = srv.URL

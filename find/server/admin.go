@@ -23,6 +23,8 @@ const maxResource = 1 << 20
 type AdminOptions struct {
 	// Stored is what can be read and changed.
 	Stored *Stored
+	// Store has the history.
+	Store store.Store
 	// Engine steps the rollout, also right after a change.
 	Engine *Engine
 	// Fleet is the hosts that report; nil: none do.

@@ -17,7 +17,7 @@ import (
 
 func TestTheAdminAPI(t *testing.T) {
 	w := newStoreWorld(t)
-	a := newAdminSocket(t, AdminOptions{Stored: w.open(), Log: w.options.Log})
+	a := newAdminSocket(t, AdminOptions{Stored: w.open(), Store: w.store, Log: w.options.Log})
 	const all, version, config = "/v1/resources", "/v1/resources/autoupdate_version", "/v1/resources/autoupdate_config"
 	for _, step := range []struct {
 		name, method, path, body string

@@ -48,7 +48,7 @@ func (a *admin) asked(w http.ResponseWriter, _ *http.Request) {
 	}
 	groups := make(map[string]bool)
 	if a.Frozen == "" {
-		if current := a.Stored.current.Load().rollout; current != nil {
+		if current := a.Stored.Resources().Rollout; current != nil {
 			for i := range current.Status.Groups {
 				groups[current.Status.Groups[i].Name] = true
 			}
@@ -59,7 +59,7 @@ func (a *admin) asked(w http.ResponseWriter, _ *http.Request) {
 
 // audit says who makes a request, and why.
 func (a *admin) audit(r *http.Request) store.Audit {
-	return store.Audit{Time: a.Stored.opts.Clock(), Who: peer(r.Context()), Why: r.URL.Query().Get("reason")}
+	return store.Audit{Time: a.Stored.Now(), Who: peer(r.Context()), Why: r.URL.Query().Get("reason")}
 }
 
 func (a *admin) history(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func (a *admin) history(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	records, err := a.Stored.opts.Store.History(r.Context(), limit)
+	records, err := a.Store.History(r.Context(), limit)
 	if err != nil {
 		fail(w, "history", err)
 		return
@@ -100,13 +100,13 @@ func number(w http.ResponseWriter, r *http.Request, name string, usual, limit in
 }
 
 func (a *admin) counts(w http.ResponseWriter, r *http.Request) {
-	now := a.Stored.opts.Clock()
+	now := a.Stored.Now()
 	answer := AdminCounts{Hosts: a.Fleet.Len(), Groups: []AdminGroupCount{}}
-	current := a.Stored.current.Load().rollout
+	current := a.Stored.Resources().Rollout
 	if current == nil {
 		current = new(rollout.Rollout)
 	}
-	plans, _, err := a.Stored.plans.load(r.Context(), current)
+	plans, _, err := a.Stored.Plans().Load(r.Context(), current)
 	if err != nil {
 		fail(w, "plan", err)
 		return
@@ -146,10 +146,10 @@ func (a *admin) hosts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	after, _ := rollout.ParseUUID(query.Get("after"))
-	now, target := a.Stored.opts.Clock(), a.target()
+	now, target := a.Stored.Now(), a.target()
 	answer := AdminHosts{Hosts: []AdminHost{}}
 	var found []rollout.HostID
-	a.Fleet.each(func(e *fleet.Entry) {
+	a.Fleet.Each(func(e *fleet.Entry) {
 		if query.Has("group") && e.Group != query.Get("group") || query.Has("version") && string(e.Version) != query.Get("version") ||
 			query.Has("state") && string(stateOf(e, target, now)) != query.Get("state") {
 			return
@@ -161,7 +161,7 @@ func (a *admin) hosts(w http.ResponseWriter, r *http.Request) {
 	})
 	slices.SortFunc(found, func(x, y rollout.HostID) int { return bytes.Compare(x[:], y[:]) })
 	for _, id := range found[:min(limit, len(found))] {
-		if e, ok := a.Fleet.entry(id); ok {
+		if e, ok := a.Fleet.Entry(id); ok {
 			answer.Hosts = append(answer.Hosts, adminHost(&e, target, now))
 		}
 	}
@@ -173,20 +173,20 @@ func (a *admin) hosts(w http.ResponseWriter, r *http.Request) {
 
 // target is the version that hosts are being brought to.
 func (a *admin) target() rollout.Semver {
-	if current := a.Stored.current.Load(); current.version != nil {
-		return current.version.Spec.Agents.TargetVersion
+	if version := a.Stored.Resources().Version; version != nil {
+		return version.Spec.Agents.TargetVersion
 	}
 	return ""
 }
 
 func (a *admin) host(w http.ResponseWriter, r *http.Request) {
 	id, _ := rollout.ParseUUID(r.PathValue("id"))
-	e, ok := a.Fleet.entry(id)
+	e, ok := a.Fleet.Entry(id)
 	if !ok {
 		reply(w, http.StatusNotFound, AdminError{fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
 		return
 	}
-	reply(w, http.StatusOK, adminHost(&e, a.target(), a.Stored.opts.Clock()))
+	reply(w, http.StatusOK, adminHost(&e, a.target(), a.Stored.Now()))
 }
 
 func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) AdminHost {
@@ -256,7 +256,7 @@ func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
 		a.Log.Info("a host was revoked", "host", id.String(), "by", peer(r.Context()))
 		removed.Secret = [16]byte{}
 	}
-	reply(w, http.StatusOK, adminHost(&removed, a.target(), a.Stored.opts.Clock()))
+	reply(w, http.StatusOK, adminHost(&removed, a.target(), a.Stored.Now()))
 }
 
 func (a *admin) tokens(w http.ResponseWriter, _ *http.Request) {
@@ -289,21 +289,4 @@ func (a *admin) revokeToken(w http.ResponseWriter, r *http.Request) {
 	if a.revoke(w, r, "join token", revoke) {
 		a.tokens(w, r)
 	}
-}
-
-// each calls f for every host.
-func (f *Fleet) each(do func(*fleet.Entry)) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	f.table.Each(func(e *fleet.Entry) bool {
-		do(e)
-		return true
-	})
-}
-
-func (f *Fleet) entry(id rollout.HostID) (e fleet.Entry, ok bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	ok = f.table.Get(id, &e)
-	return e, ok
 }

@@ -57,7 +57,7 @@ func (a *admin) order(w http.ResponseWriter, r *http.Request) {
 	for _, s := range result.Steps {
 		answer.Steps = append(answer.Steps, AdminStep{s.Group, s.From, s.To, s.Halted, s.Reason, s.Message})
 	}
-	scene, err := a.Engine.scene(r.Context())
+	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
 		fail(w, "", err)
 		return
@@ -77,7 +77,7 @@ func (a *admin) overview(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return
 	}
-	scene, err := a.Engine.scene(r.Context())
+	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
 		fail(w, "", err)
 		return
@@ -107,7 +107,7 @@ func (s *Stored) Why(q rollout.Query) AdminWhy {
 	why := AdminWhy{AdminAnswer: adminAnswer(a), JitterSeconds: int(a.Jitter / time.Second)}
 	if n.find == nil {
 		why.Reasons = []string{"No version is set: hosts are told the newest release that there was when the server started, if there was one."}
-		if mode := rollout.EffectiveMode(n.config, nil); mode != rollout.Enabled {
+		if mode := rollout.EffectiveMode(n.Config, nil); mode != rollout.Enabled {
 			why.Reasons = append(why.Reasons, fmt.Sprintf("Updates are %s.", mode))
 		}
 		return why

@@ -23,7 +23,7 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 	}
 	clock.pass(2 * time.Minute)
 	c.tick()
-	a := newAdminSocket(t, AdminOptions{Stored: c.stored, Engine: c.engine, Log: w.options.Log})
+	a := newAdminSocket(t, AdminOptions{Stored: c.stored, Store: w.store, Engine: c.engine, Log: w.options.Log})
 	const orders = "/v1/orders"
 	for _, step := range []struct {
 		name, method, path, body string
@@ -76,7 +76,7 @@ func TestTheWayBackToTheNewestRelease(t *testing.T) {
 	clock := newClock()
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 4}"))
 	c := w.control(clock, w.store)
-	a := newAdminSocket(t, AdminOptions{Stored: c.stored, Engine: c.engine, Log: w.options.Log})
+	a := newAdminSocket(t, AdminOptions{Stored: c.stored, Store: w.store, Engine: c.engine, Log: w.options.Log})
 	const version = "/v1/resources/autoupdate_version"
 	if status, body := a.do("DELETE", version, ""); status != 404 || !strings.Contains(body, "there is no autoupdate_version in the store") {
 		t.Errorf("without a version: %d %s", status, body)

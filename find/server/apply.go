@@ -234,6 +234,12 @@ func (s *Stored) Get(ctx context.Context, kind, name string) (rollout.Resource, 
 	return r, err
 }
 
+// isOld reports whether a resource is a report that says nothing any more.
+func (s *Stored) isOld(r rollout.Resource) bool {
+	report, ok := r.(*rollout.Report)
+	return ok && s.opts.Clock().Sub(report.Spec.Timestamp) > rollout.ReportLife
+}
+
 // plan returns the plan of a group without its hosts, and how far it has come.
 func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, error) {
 	item, err := s.opts.Store.Get(ctx, rollout.PlanKey(group))
@@ -247,7 +253,7 @@ func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, erro
 	}
 	plan := r.(*rollout.PlanResource)
 	plan.Spec.Hosts, plan.Spec.NextPage = nil, ""
-	if current := s.current.Load().rollout; current != nil {
+	if current := s.current.Load().Rollout; current != nil {
 		for _, g := range current.Status.Groups {
 			if g.Name == group && g.Plan != nil && g.Plan.StartTime.Equal(plan.Spec.StartTime) {
 				plan.Status = &rollout.PlanStatus{LastActiveHostIndex: g.Plan.LastActiveHostIndex, FailedHostCount: g.FailedCount, TimeoutHostCount: g.TimedOutCount}
@@ -266,10 +272,10 @@ func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
 	a.Warnings = append(a.Warnings, config.Warnings()...)
 	old, _ := before.(*rollout.Config)
 	paths := rollout.Waiting(old, config)
-	if n.version != nil && n.rollout != nil && n.rollout.Of(n.version) && len(paths) > 0 {
+	if n.Version != nil && n.Rollout != nil && n.Rollout.Of(n.Version) && len(paths) > 0 {
 		a.Notes = append(a.Notes, "these wait for the next rollout, which another version or a reset begins: "+strings.Join(paths, ", "))
 	}
-	if n.version == nil && config.Spec.Agents.Mode == rollout.Enabled {
+	if n.Version == nil && config.Spec.Agents.Mode == rollout.Enabled {
 		note := "no version is set, and there was no release when the server started"
 		if a.Answer.Version != "" {
 			note = "no version is set: hosts are told the newest release that there was when the server started"
@@ -280,14 +286,14 @@ func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
 
 // conclude notes what follows from all of them.
 func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
-	a.Scene = rollout.Scene{Config: n.config, Version: n.version, Rollout: n.rollout, Now: now}
-	mode := rollout.EffectiveMode(n.config, n.version)
+	a.Scene = rollout.Scene{Config: n.Config, Version: n.Version, Rollout: n.Rollout, Now: now}
+	mode := rollout.EffectiveMode(n.Config, n.Version)
 	switch {
-	case n.version != nil && mode != rollout.Enabled && n.version.Spec.Agents.Schedule == rollout.Immediate:
+	case n.Version != nil && mode != rollout.Enabled && n.Version.Spec.Agents.Schedule == rollout.Immediate:
 		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: new hosts install the version, and no host updates by itself", mode, modeOf(n)))
-	case n.version != nil && mode != rollout.Enabled:
+	case n.Version != nil && mode != rollout.Enabled:
 		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: no host updates by itself, and no group goes on", mode, modeOf(n)))
-	case n.version != nil && !s.opts.Base.AutoUpdate:
+	case n.Version != nil && !s.opts.Base.AutoUpdate:
 		a.Notes = append(a.Notes, "the server was started with --autoupdate=false: no host updates by itself")
 	}
 	if n.unclear != nil {
@@ -300,7 +306,7 @@ func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 		return
 	}
 	spec := n.find.Rollout().Spec
-	for _, start := range rollout.Preview(n.config, n.version, n.rollout, now) {
+	for _, start := range rollout.Preview(n.Config, n.Version, n.Rollout, now) {
 		a.Groups = append(a.Groups, GroupAnswer{start, n.answer(rollout.Query{Group: start.Group}, now, s.opts.Base.AutoUpdate)})
 	}
 	if len(a.Groups) == 0 && spec.Schedule != rollout.Immediate {
@@ -318,11 +324,11 @@ func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 
 // modeOf says where the mode comes from.
 func modeOf(n *snapshot) string {
-	mode := rollout.EffectiveMode(n.config, n.version)
+	mode := rollout.EffectiveMode(n.Config, n.Version)
 	switch {
-	case n.version.Spec.Agents.Mode == mode:
+	case n.Version.Spec.Agents.Mode == mode:
 		return " by " + rollout.KindVersion
-	case n.config != nil && n.config.Spec.Agents.Mode == mode:
+	case n.Config != nil && n.Config.Spec.Agents.Mode == mode:
 		return " by " + rollout.KindConfig
 	}
 	return `, because no mode is set ("teleport-find enable" does)`

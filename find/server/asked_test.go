@@ -119,7 +119,7 @@ func TestQuestionsMoveNothing(t *testing.T) {
 	if n := r.fleet.Counts(new(rollout.Rollout), nil, r.clock.Now()); len(n.Groups) != 0 || r.fleet.Len() != 0 {
 		t.Errorf("%+v", n)
 	}
-	a := newAdminSocket(t, AdminOptions{Stored: r.stored, Engine: r.engine, Fleet: r.fleet, Asked: asked, Log: w.options.Log})
+	a := newAdminSocket(t, AdminOptions{Stored: r.stored, Store: w.store, Engine: r.engine, Fleet: r.fleet, Asked: asked, Log: w.options.Log})
 	if status, body := a.do("GET", "/v1/asked", ""); status != 200 || !strings.Contains(body, `"unconfirmed":true`) || !strings.Contains(body, `"questions":100`) {
 		t.Errorf("%d %s", status, body)
 	}

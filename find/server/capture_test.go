@@ -41,12 +41,12 @@ func captureAtOnce(t *testing.T) {
 		}
 		c.clock.pass(2 * time.Minute)
 		var once sync.Once
-		c.engine.opts.Inventory = inventoryFunc(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts {
+		c.counting(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
 			once.Do(func() {
 				met.Done()
 				met.Wait() // both have seen the same state
 			})
-			return c.fleet.Counts(r, plans, now)
+			c.fleet.Counting(r, plans, now, do)
 		})
 	}
 	done := make(chan error)

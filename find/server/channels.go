@@ -239,7 +239,8 @@ func (c *Channels) List(ctx context.Context) (list []AdminChannel) {
 
 // Maintenance answers with the window of the group that is asked for, as lines for
 // OnCalendar= of a systemd timer.
-func Maintenance(groups GroupSource) http.Handler {
+func (c *Channels) Maintenance() http.Handler {
+	groups := c.opts.Groups
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		if kind := query.Get("kind"); kind != "" && kind != "systemd_timer" {

@@ -29,11 +29,23 @@ const (
 
 // EngineOptions are the parts of an Engine.
 type EngineOptions struct {
-	// Stored has the store and the clock, and answers hosts by what the engine
-	// writes.
-	Stored    *Stored
+	Store store.Store
+	Clock func() time.Time
+	// Plans are those of the store.
+	Plans     *Plans
 	Inventory Inventory
-	Log       *slog.Logger
+	// Written is called after each change: hosts are answered by it from then on. Nil: nobody needs to know.
+	Written func(ctx context.Context) error
+	Log     *slog.Logger
+}
+
+// Inventory is what the engine counts by.
+type Inventory interface {
+	// Counting calls f with what hosts report, for a rollout and those of its plans that can be read. Nothing that
+	// hosts report changes before f returns: it must not take long, nor keep the functions of the counts.
+	Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, f func(rollout.Counts))
+	// CompleteAt is when every host has had time to report.
+	CompleteAt() time.Time
 }
 
 // Engine steps the rollout that is in the store. Any number of servers may run one
@@ -44,9 +56,8 @@ type EngineOptions struct {
 // then, and hosts of a window that ends are told to stay, which is for the Snapshot
 // to see to.
 type Engine struct {
-	opts  EngineOptions
-	store store.Store
-	wake  chan struct{}
+	opts EngineOptions
+	wake chan struct{}
 
 	mu     sync.Mutex
 	status EngineStatus
@@ -61,12 +72,15 @@ type EngineStatus struct {
 	// Waiting says that hosts have not had time to report since the server
 	// started, and that no group goes on.
 	Waiting bool
-	Counts  rollout.Counts
+	Counts  rollout.Counts // without their functions
 }
 
 // NewEngine returns an engine that does nothing until it is run or ticked.
 func NewEngine(opts EngineOptions) *Engine {
-	return &Engine{opts: opts, store: opts.Stored.opts.Store, wake: make(chan struct{}, 1)}
+	if opts.Written == nil {
+		opts.Written = func(context.Context) error { return nil }
+	}
+	return &Engine{opts: opts, wake: make(chan struct{}, 1)}
 }
 
 // Wake has Run tick at once, after a change of the resources.
@@ -111,7 +125,7 @@ func (e *Engine) Run(ctx context.Context, ticks <-chan time.Time) {
 // Tick looks once, and reports whether something was written. A tick that changes
 // nothing writes nothing.
 func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
-	now := e.opts.Stored.opts.Clock()
+	now := e.opts.Clock()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -150,17 +164,13 @@ func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollo
 	return last, err
 }
 
-// scene is what there is now, for people.
-func (e *Engine) scene(ctx context.Context) (rollout.Scene, error) {
-	s, err := e.look(ctx)
-	if err != nil {
-		return rollout.Scene{}, err
-	}
-	scene := rollout.Scene{Config: s.config, Version: s.version, Rollout: s.rollout, Counts: s.counts, Now: s.now}
-	if known, ok := e.opts.Inventory.(interface{ CompleteAt() time.Time }); ok {
-		scene.CompleteAt = known.CompleteAt()
-	}
-	return scene, nil
+// Scene is what there is now, for people.
+func (e *Engine) Scene(ctx context.Context) (scene rollout.Scene, err error) {
+	err = e.look(ctx, func(s seen) {
+		scene = rollout.Scene{Config: s.config, Version: s.version, Rollout: s.rollout, Counts: s.counts.Detached(), Now: s.now}
+	})
+	scene.CompleteAt = e.opts.Inventory.CompleteAt()
+	return scene, err
 }
 
 // Foresee returns the warnings of rollout.Foresee for a scene that comes without counts.
@@ -171,7 +181,7 @@ func (e *Engine) Foresee(s rollout.Scene) []string {
 	if s.Rollout == nil || !s.Rollout.Of(s.Version) {
 		s.Rollout = rollout.NewRollout(s.Config, s.Version, s.Now)
 	}
-	s.Counts = e.opts.Inventory.Counts(s.Rollout, nil, s.Now)
+	e.opts.Inventory.Counting(s.Rollout, nil, s.Now, func(n rollout.Counts) { s.Counts = n.Detached() })
 	return rollout.Foresee(s)
 }
 
@@ -185,28 +195,34 @@ type seen struct {
 	now      time.Time
 }
 
-func (e *Engine) look(ctx context.Context) (s seen, err error) {
-	items, err := resources(ctx, e.store)
+// look calls f with all that there is now. The functions of the counts hold until f returns.
+func (e *Engine) look(ctx context.Context, f func(seen)) error {
+	n, err := ReadResources(ctx, e.opts.Store)
 	if err != nil {
-		return s, err
+		return err
 	}
-	n, err := parseAllStored(items)
-	if err != nil {
-		return s, err
-	}
-	s = seen{config: n.config, version: n.version, rollout: n.rollout, revision: n.revision, now: e.opts.Stored.opts.Clock()}
+	s := seen{config: n.Config, version: n.Version, rollout: n.Rollout, revision: n.Revisions, now: e.opts.Clock()}
 	if s.rollout == nil {
-		return s, nil
+		f(s)
+		return nil
 	}
-	plans, _, err := e.opts.Stored.plans.load(ctx, s.rollout)
+	plans, _, err := e.opts.Plans.Load(ctx, s.rollout)
 	if err != nil {
-		return s, err
+		return err
 	}
-	s.counts = e.opts.Inventory.Counts(s.rollout, plans, s.now)
+	e.opts.Inventory.Counting(s.rollout, plans, s.now, func(n rollout.Counts) {
+		s.counts = n
+		f(s)
+	})
+	e.noteCounts(s.counts.Detached())
+	return nil
+}
+
+func (e *Engine) noteCounts(n rollout.Counts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.status.Counts = s.counts
-	if waiting := !s.counts.Complete; waiting != e.status.Waiting {
+	e.status.Counts = n
+	if waiting := !n.Complete; waiting != e.status.Waiting {
 		e.status.Waiting = waiting
 		if waiting {
 			e.opts.Log.Info("no group goes on until hosts have had time to report to this server", "time", rollout.PresentFor)
@@ -214,18 +230,23 @@ func (e *Engine) look(ctx context.Context) (s seen, err error) {
 			e.opts.Log.Info("hosts have had time to report, and groups go on")
 		}
 	}
-	return s, nil
 }
 
 // apply computes a change from what there is, and writes it where all of that is
 // still so; else it starts over. step also says what the change is called.
 func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (rollout.Result, string, error)) (changed bool, err error) {
 	for attempt := 1; ; attempt++ {
-		s, err := e.look(ctx)
-		if err != nil {
-			return false, err
+		var s seen
+		var result rollout.Result
+		var what string
+		var refused error
+		err := e.look(ctx, func(now seen) {
+			s = now
+			result, what, refused = step(now)
+		})
+		if err == nil {
+			err = refused
 		}
-		result, what, err := step(s)
 		if err != nil || result.Rollout == s.rollout {
 			return false, err
 		}
@@ -246,8 +267,8 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		e.mu.Lock()
 		e.status.LastWrite = s.now
 		e.mu.Unlock()
-		// It is written; should the reading fail, Watch goes on with it.
-		e.opts.Stored.Refresh(ctx)
+		// It is written; should the reading fail, who watches the store goes on with it.
+		_ = e.opts.Written(ctx)
 		return true, nil
 	}
 }
@@ -266,30 +287,30 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 		{Key: rollout.KindVersion, Based: s.revision[rollout.KindVersion], Do: store.Keep},
 		{Key: rollout.KindRollout, Value: value, Based: s.revision[rollout.KindRollout]},
 	}}
-	plans := e.opts.Stored.plans
-	var ready []*prepared
+	plans := e.opts.Plans
+	var ready []*Prepared
 	defer func() {
 		for _, p := range ready {
 			if err != nil {
-				err = errors.Join(err, plans.drop(p))
-			} else if old := plans.dropOld(ctx, p); old != nil {
+				err = errors.Join(err, plans.Drop(p))
+			} else if old := plans.DropOld(ctx, p); old != nil {
 				e.opts.Log.Warn("pages that nobody needs stay until they expire", "error", old)
 			}
 		}
 	}()
 	for _, plan := range result.Plans {
-		p, err := plans.prepare(ctx, plan, s.now)
+		p, err := plans.Prepare(ctx, plan, s.now)
 		if err != nil {
 			return err
 		}
 		ready = append(ready, p)
-		change.Writes = append(change.Writes, p.head)
+		change.Writes = append(change.Writes, p.Head)
 	}
-	if _, err = e.store.Commit(ctx, change); err != nil {
+	if _, err = e.opts.Store.Commit(ctx, change); err != nil {
 		return err
 	}
 	for _, p := range ready {
-		plans.keep(&next, p.plan)
+		plans.Keep(&next, p)
 	}
 	return nil
 }
@@ -305,7 +326,7 @@ func (e *Engine) purge(ctx context.Context, now time.Time) error {
 	if !due {
 		return nil
 	}
-	removed, err := e.store.Purge(ctx, now)
+	removed, err := e.opts.Store.Purge(ctx, now)
 	if removed > 0 {
 		e.opts.Log.Info("removed what has expired", "items", removed)
 	}

@@ -42,6 +42,14 @@ type control struct {
 	fleet  *Fleet
 	stored *Stored
 	engine *Engine
+	driven EngineOptions
+}
+
+// counting has the engine count by something else from now on.
+func (c *control) counting(f inventoryFunc) {
+	options := c.driven
+	options.Inventory = f
+	c.engine = NewEngine(options)
 }
 
 // control opens a server on the world's store.
@@ -54,7 +62,8 @@ func (w *storeWorld) control(c *clock, s store.Store) *control {
 		w.t.Fatal(err)
 	}
 	fleet := NewFleet(c.Now().Add(-rollout.PresentFor), options.Base.Jitter)
-	return &control{t: w.t, clock: c, fleet: fleet, stored: stored, engine: NewEngine(EngineOptions{Stored: stored, Inventory: fleet, Log: options.Log})}
+	driven := EngineOptions{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: options.Log}
+	return &control{t: w.t, clock: c, fleet: fleet, stored: stored, engine: NewEngine(driven), driven: driven}
 }
 
 func hostUUID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
@@ -187,7 +196,8 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 	// Another server goes on, once hosts have had time to report to it.
 	first := c
 	c = w.control(clock, w.other)
-	c.fleet.covered = clock.Now()
+	c.fleet = NewFleet(clock.Now(), 0)
+	c.counting(c.fleet.Counting)
 	hosts(c)
 	c.tick()
 	if plan := c.rollout().Status.Groups[1].Plan; plan.LastActiveHostIndex != -1 || !c.engine.Status().Waiting {
@@ -283,11 +293,11 @@ func TestAStepIsBasedOnAllThatItWasComputedFrom(t *testing.T) {
 			c.tick()
 			clock.pass(time.Hour)
 			times := 0
-			c.engine.opts.Inventory = inventoryFunc(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts {
+			c.counting(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
 				if times++; times == 1 {
 					w.write(change) // after the engine has looked
 				}
-				return c.fleet.Counts(r, plans, now)
+				c.fleet.Counting(r, plans, now, do)
 			})
 			c.tick()
 			if times != 2 {
@@ -301,11 +311,13 @@ func TestAStepIsBasedOnAllThatItWasComputedFrom(t *testing.T) {
 	}
 }
 
-type inventoryFunc func(*rollout.Rollout, map[string]*rollout.Index, time.Time) rollout.Counts
+type inventoryFunc func(*rollout.Rollout, map[string]*rollout.Index, time.Time, func(rollout.Counts))
 
-func (f inventoryFunc) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts {
-	return f(r, plans, now)
+func (f inventoryFunc) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
+	f(r, plans, now, do)
 }
+
+func (f inventoryFunc) CompleteAt() time.Time { return time.Time{} }
 
 func TestAnOrderIsADryRunOrIsWrittenOrIsRefused(t *testing.T) {
 	w := newStoreWorld(t)

@@ -18,13 +18,6 @@ import (
 	"teleport-update/find/store"
 )
 
-// Inventory is what the engine counts by.
-type Inventory interface {
-	// Counts returns what hosts report, for a rollout and those of its plans that
-	// can be read.
-	Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts
-}
-
 const (
 	// MaxHosts is how many hosts a server knows at most.
 	MaxHosts = 2_000_000
@@ -53,7 +46,7 @@ type FleetOptions struct {
 	Log   *slog.Logger
 }
 
-// Fleet is an Inventory: the hosts that have joined, and their last reports. All of
+// Fleet is the hosts that have joined, and their last reports. All of
 // it is in memory; what must outlast the process is also in the store, and other
 // servers with the same store know it some seconds later. Its methods may be called
 // from several goroutines at once.
@@ -127,27 +120,38 @@ func (f *Fleet) Len() int {
 	return f.table.Len()
 }
 
-// Counts implements Inventory. They are not complete either while the store cannot
-// be read: hosts may report to other servers.
-func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts {
+// Counts returns what hosts report, for a rollout and those of its plans that can be read. They are not complete
+// either while the store cannot be read: hosts may report to other servers.
+func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) (n rollout.Counts) {
+	f.Counting(r, plans, now, func(counted rollout.Counts) { n = counted.Detached() })
+	return n
+}
+
+// Counting calls do with the counts, whose functions hold until do returns: no host is taken up meanwhile.
+func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	complete := f.trouble == nil && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || now.Sub(f.synced) <= rollout.ReportLife)
-	n := rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now})
-	for i := range n.Groups {
-		eligible, look := n.Groups[i].Eligible, n.Groups[i].Look
-		n.Groups[i].Eligible = func() []rollout.HostID {
-			f.mu.RLock()
-			defer f.mu.RUnlock()
-			return eligible()
-		}
-		n.Groups[i].Look = func(id rollout.HostID) (rollout.Host, bool) {
-			f.mu.RLock()
-			defer f.mu.RUnlock()
-			return look(id)
-		}
-	}
-	return n
+	inTime := now.Sub(f.synced) <= rollout.ReportLife
+	complete := f.trouble == nil && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || inTime)
+	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
+}
+
+// Each calls do for every host. Nobody reports meanwhile.
+func (f *Fleet) Each(do func(*fleet.Entry)) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	f.table.Each(func(e *fleet.Entry) bool {
+		do(e)
+		return true
+	})
+}
+
+// Entry returns what is known of a host; false where it is not known.
+func (f *Fleet) Entry(id rollout.HostID) (e fleet.Entry, ok bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ok = f.table.Get(id, &e)
+	return e, ok
 }
 
 // ErrSecret is the error of a report that does not come from the host that it names.

@@ -17,7 +17,7 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
 	w.write(scheduled)
 	stored := w.open()
-	a := newAdminSocket(t, AdminOptions{Stored: stored, Log: w.options.Log})
+	a := newAdminSocket(t, AdminOptions{Stored: stored, Store: w.store, Log: w.options.Log})
 	config := func(agents string) string {
 		return "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: enabled, " + agents + "}}"
 	}

@@ -218,7 +218,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 func (f *Fleet) forget(ctx context.Context, now time.Time) error {
 	old := func(e *fleet.Entry) bool { return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife }
 	var writes []store.Write
-	f.each(func(e *fleet.Entry) {
+	f.Each(func(e *fleet.Entry) {
 		if old(e) && e.Revision != 0 {
 			writes = append(writes, store.Write{Key: hostKey(e.ID), Based: store.Revision(e.Revision), Do: store.Remove})
 		}

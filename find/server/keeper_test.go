@@ -46,8 +46,8 @@ func attempt(n int) func(*find.Heartbeat) {
 // verdictOf is what the server knows of the first host, and what it knows after a kill.
 func (r *reportWorld) verdictOf(t *testing.T) (now, afterKill string) {
 	id := rollout.ParseHostID(hostUUID(0))
-	known, _ := r.fleet.entry(id)
-	kept, _ := r.again(r.w.other).fleet.entry(id)
+	known, _ := r.fleet.Entry(id)
+	kept, _ := r.again(r.w.other).fleet.Entry(id)
 	return known.Failed.Error, kept.Failed.Error
 }
 

@@ -57,18 +57,18 @@ func (d *duel) history() string {
 
 // follows computes a rollout once more, from what there was.
 func (d *duel) follows(before map[string]store.Item, item store.Item, wr written) string {
-	n, err := parseAllStored(slices.Collect(maps.Values(before)))
+	n, err := ParseResources(slices.Collect(maps.Values(before)))
 	if err != nil {
 		return err.Error()
 	}
 	next := parseAll(d.t, string(item.Value))[0].(*rollout.Rollout)
 	var result rollout.Result
 	if o := wr.from.order; o != nil {
-		result, err = o.Apply(n.config, n.version, n.rollout, wr.from.counts, wr.change.Audit.Time)
-	} else if n.rollout == nil || !n.rollout.Of(n.version) {
-		result = rollout.Next(n.config, n.version, n.rollout, rollout.Counts{}, next.Status.StartTime)
+		result, err = o.Apply(n.Config, n.Version, n.Rollout, wr.from.counts, wr.change.Audit.Time)
+	} else if n.Rollout == nil || !n.Rollout.Of(n.Version) {
+		result = rollout.Next(n.Config, n.Version, n.Rollout, rollout.Counts{}, next.Status.StartTime)
 	} else {
-		result = rollout.Next(n.config, n.version, n.rollout, wr.from.counts, wr.from.now)
+		result = rollout.Next(n.Config, n.Version, n.Rollout, wr.from.counts, wr.from.now)
 	}
 	if err != nil {
 		return err.Error()
@@ -78,7 +78,7 @@ func (d *duel) follows(before map[string]store.Item, item store.Item, wr written
 	if err != nil || !bytes.Equal(again, item.Value) {
 		return fmt.Sprintf("it is not what comes of the one before (%v):\n%s\n%s", err, item.Value, again)
 	}
-	return legal(n.rollout, next, wr)
+	return legal(n.Rollout, next, wr)
 }
 
 // legal compares a rollout with the one before.

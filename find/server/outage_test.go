@@ -34,7 +34,7 @@ func TestAWindowEndsWithoutTheStore(t *testing.T) {
 	if age, err := c.stored.Age(); age != time.Hour || err == nil || c.engine.Status().Err == nil {
 		t.Errorf("the age is %s, %v", age, err)
 	}
-	a := newAdminSocket(t, AdminOptions{Stored: c.stored, Engine: c.engine, Log: w.options.Log})
+	a := newAdminSocket(t, AdminOptions{Stored: c.stored, Store: w.store, Engine: c.engine, Log: w.options.Log})
 	if status, body := a.do("GET", "/v1/status", ""); status != 200 || !strings.Contains(body, `"snapshot_age_seconds":3600,"store_error":"the store`) || !strings.Contains(body, `"engine_error":"the store`) {
 		t.Errorf("%d %s", status, body)
 	}
@@ -62,9 +62,9 @@ func TestRunTicksWhenItIsTold(t *testing.T) {
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
 	c := w.control(newClock(), w.store)
 	looks := make(chan bool, 100)
-	c.engine.opts.Inventory = inventoryFunc(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts {
+	c.counting(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
 		looks <- true
-		return c.fleet.Counts(r, plans, now)
+		c.fleet.Counting(r, plans, now, do)
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ticks, done := make(chan time.Time), make(chan bool)

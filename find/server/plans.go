@@ -13,9 +13,9 @@ import (
 	"teleport-update/find/store"
 )
 
-// plans are the plans of groups that are in the store, with those that are in use
+// Plans are the plans of groups that are in the store, with those that are in use
 // kept in memory. A plan never changes: what was read once is not read again.
-type plans struct {
+type Plans struct {
 	store store.Store
 
 	mu     sync.Mutex
@@ -26,6 +26,9 @@ type loadedPlan struct {
 	id    planID
 	index *rollout.Index
 }
+
+// NewPlans returns the plans of a store.
+func NewPlans(s store.Store) *Plans { return &Plans{store: s} }
 
 // planID tells the plans of a group apart.
 type planID struct {
@@ -39,9 +42,10 @@ func idOf(r *rollout.Rollout, g *rollout.GroupStatus) planID {
 	return planID{r.Spec.TargetVersion, r.Status.StartTime, g.Plan.StartTime, g.Plan.HostCount}
 }
 
-// keep notes a plan that was just written: to read it again would take longer than
+// Keep notes a plan that was just written: to read it again would take longer than
 // to write it.
-func (p *plans) keep(r *rollout.Rollout, plan *rollout.Plan) {
+func (p *Plans) Keep(r *rollout.Rollout, ready *Prepared) {
+	plan := ready.plan
 	at := slices.IndexFunc(r.Status.Groups, func(g rollout.GroupStatus) bool { return g.Name == plan.Group })
 	index, err := rollout.NewIndex(plan.Hosts)
 	if at < 0 || err != nil {
@@ -59,9 +63,9 @@ func (p *plans) keep(r *rollout.Rollout, plan *rollout.Plan) {
 // disk is synced once, and other writers wait for tenths of a second.
 const pagesAtOnce = 128
 
-// load returns the plan of every active group that has one, and why those that are
+// Load returns the plan of every active group that has one, and why those that are
 // missing cannot be read. An error is of the store: the plans may be sound.
-func (p *plans) load(ctx context.Context, r *rollout.Rollout) (found map[string]*rollout.Index, broken map[string]error, err error) {
+func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]*rollout.Index, broken map[string]error, err error) {
 	found, broken = make(map[string]*rollout.Index), make(map[string]error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +97,7 @@ func (p *plans) load(ctx context.Context, r *rollout.Rollout) (found map[string]
 }
 
 // read returns why the plan is broken, or the error of the store.
-func (p *plans) read(ctx context.Context, group string, id planID) (plan loadedPlan, broken, err error) {
+func (p *Plans) read(ctx context.Context, group string, id planID) (plan loadedPlan, broken, err error) {
 	get := func(key string) ([]byte, error) {
 		item, failed := p.store.Get(ctx, key)
 		if failed != nil && !errors.Is(failed, store.ErrNotFound) {
@@ -116,22 +120,22 @@ func (p *plans) read(ctx context.Context, group string, id planID) (plan loadedP
 	return plan, broken, err
 }
 
-// prepared is a plan of which all pages but the head are in the store.
-type prepared struct {
+// Prepared is a plan of which all pages but the head are in the store.
+type Prepared struct {
 	plan  *rollout.Plan
-	head  store.Write
+	Head  store.Write   // is for whoever writes the rollout
 	pages []store.Write // written, with their revisions in Based
 	old   []string      // the pages of the plan that this one replaces
 }
 
-// prepare writes the pages of a plan, from the last one on. The head is for the
+// Prepare writes the pages of a plan, from the last one on. The head is for the
 // caller to write together with the rollout.
-func (p *plans) prepare(ctx context.Context, plan *rollout.Plan, now time.Time) (*prepared, error) {
+func (p *Plans) Prepare(ctx context.Context, plan *rollout.Plan, now time.Time) (*Prepared, error) {
 	pages, err := plan.Pages(rand.Uint64)
 	if err != nil {
 		return nil, err
 	}
-	ready := &prepared{plan: plan}
+	ready := &Prepared{plan: plan}
 	old, err := p.store.Get(ctx, rollout.PlanKey(plan.Group))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
@@ -149,7 +153,7 @@ func (p *plans) prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 		isHead := page.Name == ""
 		if isHead {
 			write.Based = old.Revision
-			ready.head = write
+			ready.Head = write
 		} else {
 			some = append(some, write)
 		}
@@ -158,7 +162,7 @@ func (p *plans) prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 		}
 		revisions, err := p.store.Commit(ctx, store.Change{Writes: some})
 		if err != nil {
-			return nil, errors.Join(err, p.drop(ready))
+			return nil, errors.Join(err, p.Drop(ready))
 		}
 		for i, w := range some {
 			w.Based, w.Value = revisions[i], nil
@@ -173,9 +177,9 @@ func (p *plans) prepare(ctx context.Context, plan *rollout.Plan, now time.Time) 
 // end.
 const dropTime = 10 * time.Second
 
-// drop removes the pages again, since the head was not written. What is left behind
+// Drop removes the pages again, since the head was not written. What is left behind
 // expires.
-func (p *plans) drop(ready *prepared) error {
+func (p *Plans) Drop(ready *Prepared) error {
 	if len(ready.pages) == 0 {
 		return nil
 	}
@@ -190,8 +194,8 @@ func (p *plans) drop(ready *prepared) error {
 	return nil
 }
 
-// dropOld removes the pages of the plan that was replaced.
-func (p *plans) dropOld(ctx context.Context, ready *prepared) error {
+// DropOld removes the pages of the plan that was replaced.
+func (p *Plans) DropOld(ctx context.Context, ready *Prepared) error {
 	for _, name := range ready.old {
 		item, err := p.store.Get(ctx, rollout.PageKey(name))
 		if errors.Is(err, store.ErrNotFound) {

@@ -14,7 +14,7 @@ import (
 // The number of a rollout means nothing in the plan of another.
 func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 	w := newStoreWorld(t)
-	p := &plans{store: w.store}
+	p := NewPlans(w.store)
 	start := time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 	sound := rollout.Plan{Group: "prod", StartTime: start, Version: "17.2.1", Schedule: rollout.Regular, Hosts: []rollout.HostID{rollout.ParseHostID(hostUUID(1)), rollout.ParseHostID(hostUUID(2))}}
 	reference := func() *rollout.Rollout {
@@ -46,7 +46,7 @@ func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 		plan := sound
 		tc.edit(&plan)
 		write(plan)
-		found, broken, err := p.load(t.Context(), reference())
+		found, broken, err := p.Load(t.Context(), reference())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 	counted := &countingStore{Store: w.store}
 	p.store = counted
 	for range 3 {
-		if _, _, err := p.load(t.Context(), reference()); err != nil {
+		if _, _, err := p.Load(t.Context(), reference()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,10 +69,10 @@ func TestAPlanOfAnotherRolloutIsNone(t *testing.T) {
 	}
 	done := reference()
 	done.Status.Groups[0].State = rollout.Done
-	if _, _, err := p.load(t.Context(), done); err != nil || len(p.loaded) > 0 {
+	if _, _, err := p.Load(t.Context(), done); err != nil || len(p.loaded) > 0 {
 		t.Errorf("the plan of a group that is done is kept: %v, %v", p.loaded, err)
 	}
-	if _, broken, err := p.load(t.Context(), nil); err != nil || len(broken) > 0 {
+	if _, broken, err := p.Load(t.Context(), nil); err != nil || len(broken) > 0 {
 		t.Errorf("no rollout: %v, %v", broken, err)
 	}
 }

@@ -105,7 +105,7 @@ func runEngine(path string) error {
 		return err
 	}
 	fleet := NewFleet(began.Add(-rollout.PresentFor), 0)
-	engine := NewEngine(EngineOptions{Stored: stored, Inventory: fleet, Log: log})
+	engine := NewEngine(EngineOptions{Store: s, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log})
 	hosts := make([]rollout.Heartbeat, 60)
 	for i := range hosts {
 		hosts[i] = rollout.Heartbeat{HostID: hostUUID(i), Group: []string{"a", "b", "c"}[i%3], Version: "17.2.0"}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -16,9 +17,14 @@ const publishEvery = time.Minute
 // Publisher writes the resource autoupdate_agent_report of a server: what the hosts run that it
 // knows, group by group. It is for people and their programs; no rollout goes by it.
 type Publisher struct {
-	Name   string // of the server
-	Stored *Stored
-	Fleet  *Fleet
+	Name  string // of the server
+	Store store.Store
+	Clock func() time.Time
+	Plans *Plans
+	// Rollout returns the one that is under way; nil for none.
+	Rollout func() *rollout.Rollout
+	Fleet   Reported
+	Log     *slog.Logger
 
 	last time.Time
 }
@@ -33,18 +39,18 @@ func (p *Publisher) Run(ctx context.Context, ticks <-chan time.Time) {
 		case <-ticks:
 		}
 		if err := p.Publish(ctx); err != nil && ctx.Err() == nil {
-			p.Stored.opts.Log.Debug("the report of this server was not written", "error", err)
+			p.Log.Debug("the report of this server was not written", "error", err)
 		}
 	}
 }
 
 // Publish writes the report, where there is something to report and the last one is a minute old.
 func (p *Publisher) Publish(ctx context.Context) error {
-	now, current := p.Stored.opts.Clock(), p.Stored.current.Load().rollout
+	now, current := p.Clock(), p.Rollout()
 	if now.Sub(p.last) < publishEvery || current == nil || p.Fleet.Len() == 0 {
 		return nil
 	}
-	plans, _, err := p.Stored.plans.load(ctx, current)
+	plans, _, err := p.Plans.Load(ctx, current)
 	if err != nil {
 		return err
 	}
@@ -54,7 +60,7 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	}
 	write := store.Write{Key: rollout.ReportKey(p.Name), Value: value, Expires: now.Add(rollout.ReportLife)}
 	for attempt := 1; ; attempt++ {
-		_, err := p.Stored.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{write}})
+		_, err := p.Store.Commit(ctx, store.Change{Writes: []store.Write{write}})
 		conflict, ok := errors.AsType[*store.ConflictError](err)
 		if !ok || attempt == attempts {
 			if err == nil {
@@ -66,10 +72,10 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	}
 }
 
-// isOld reports whether a resource is a report that says nothing any more.
-func (s *Stored) isOld(r rollout.Resource) bool {
-	report, ok := r.(*rollout.Report)
-	return ok && s.opts.Clock().Sub(report.Spec.Timestamp) > rollout.ReportLife
+// Reported is what hosts report.
+type Reported interface {
+	Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts
+	Len() int
 }
 
 // ServerName makes the name of a server out of that of its machine.

@@ -17,7 +17,7 @@ func TestAServerPublishesItsReport(t *testing.T) {
 	w.write(strings.Replace(immediate, "schedule: immediate", "schedule: regular", 1))
 	c := newClock()
 	r := w.reporting(c, w.options.Store)
-	p := &Publisher{Name: "find-1", Stored: r.stored, Fleet: r.fleet}
+	p := r.publisher("find-1")
 	get := func(name string) (*rollout.Report, error) {
 		one, err := r.stored.Get(t.Context(), rollout.KindReport, name)
 		if err != nil {
@@ -54,8 +54,8 @@ func TestAServerPublishesItsReport(t *testing.T) {
 	c.pass(time.Second)
 	publish(p)
 	// Another one of the same machine, or the same after a restart.
-	publish(&Publisher{Name: "find-1", Stored: r.stored, Fleet: r.fleet})
-	publish(&Publisher{Name: "find-2", Stored: r.stored, Fleet: r.fleet})
+	publish(r.publisher("find-1"))
+	publish(r.publisher("find-2"))
 	if all, err := r.stored.All(t.Context()); err != nil || strings.Count(kindsOf(all), rollout.KindReport) != 2 {
 		t.Errorf("there are %s, %v", kindsOf(all), err)
 	}
@@ -100,4 +100,9 @@ func TestTheNameOfAServer(t *testing.T) {
 			t.Errorf("%q: %v", got, err)
 		}
 	}
+}
+
+func (r *reportWorld) publisher(name string) *Publisher {
+	rollout := func() *rollout.Rollout { return r.stored.Resources().Rollout }
+	return &Publisher{Name: name, Store: r.w.store, Clock: r.clock.Now, Plans: r.stored.Plans(), Rollout: rollout, Fleet: r.fleet, Log: r.w.options.Log}
 }

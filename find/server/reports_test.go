@@ -37,7 +37,8 @@ func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
 		w.t.Fatal(err)
 	}
 	r.fleet = f
-	r.engine = NewEngine(EngineOptions{Stored: r.stored, Inventory: f, Log: w.options.Log})
+	r.driven.Inventory = f
+	r.engine = NewEngine(r.driven)
 	r.handler = New(Options{Answers: r.stored, Fleet: f, Log: w.options.Log})
 	return r
 }
@@ -127,7 +128,7 @@ func (r *reportWorld) said(i int, group, v string, edit func(*find.Heartbeat)) {
 func (r *reportWorld) everything() string {
 	r.t.Helper()
 	var text strings.Builder
-	r.fleet.each(func(e *fleet.Entry) { fmt.Fprintf(&text, "%+v\n", *e) })
+	r.fleet.Each(func(e *fleet.Entry) { fmt.Fprintf(&text, "%+v\n", *e) })
 	items, at, err := r.w.other.List(context.Background(), "")
 	if err != nil {
 		r.t.Fatal(err)
@@ -202,7 +203,7 @@ func TestASecondJoin(t *testing.T) {
 	}
 	r.last[0] = 0
 	r.said(0, "dev", "17.2.0", nil)
-	e, _ := r.fleet.entry(rollout.ParseHostID(hostUUID(0)))
+	e, _ := r.fleet.Entry(rollout.ParseHostID(hostUUID(0)))
 	if e.Failed.Error != "it broke" {
 		t.Errorf("the verdict is gone with the secret: %+v", e)
 	}
@@ -222,7 +223,7 @@ func TestAClonedSecret(t *testing.T) {
 	boot := func(b, v string) *fleet.Entry {
 		r.clock.pass(5 * time.Minute)
 		r.said(0, "dev", v, func(h *find.Heartbeat) { h.BootID = b })
-		e, _ := r.fleet.entry(id)
+		e, _ := r.fleet.Entry(id)
 		return &e
 	}
 	for _, b := range []string{"a", "a", "b", "c", "d", "d", "e"} {
@@ -248,7 +249,7 @@ func TestAClonedSecret(t *testing.T) {
 	for _, b := range []string{"x", "y", "z", "x"} { // three of them
 		boot(b, "17.2.1")
 	}
-	if e, _ := r.fleet.entry(id); !e.Cloned {
+	if e, _ := r.fleet.Entry(id); !e.Cloned {
 		t.Error("three hosts with one secret are not seen")
 	}
 }

@@ -65,8 +65,8 @@ func TestARestartForgetsNothing(t *testing.T) {
 	first := r.fleet
 	r = r.again(w.store)
 	for _, i := range hosts {
-		before, _ = first.entry(rollout.ParseHostID(hostUUID(i)))
-		after, _ = r.fleet.entry(rollout.ParseHostID(hostUUID(i)))
+		before, _ = first.Entry(rollout.ParseHostID(hostUUID(i)))
+		after, _ = r.fleet.Entry(rollout.ParseHostID(hostUUID(i)))
 		if matters(before, after) {
 			t.Errorf("%+v\n%+v", before, after)
 		}
@@ -107,7 +107,7 @@ func TestAShortRestartNeedsNoWait(t *testing.T) {
 			t.Errorf("after %s the counts are complete: %t", tc.away, n.Complete)
 		}
 		// The second host could not report while nobody was there.
-		if e, _ := r.fleet.entry(rollout.ParseHostID(hostUUID(1))); tc.complete && e.Omitted(r.clock.Now()) != "" {
+		if e, _ := r.fleet.Entry(rollout.ParseHostID(hostUUID(1))); tc.complete && e.Omitted(r.clock.Now()) != "" {
 			t.Errorf("after %s a host is %s", tc.away, e.Omitted(r.clock.Now()))
 		}
 		// What was replayed from before is still refused.
@@ -138,7 +138,7 @@ func TestTwoServersKnowTheSameHosts(t *testing.T) {
 	b.said(0, "dev", "17.2.2", nil) // which does not know of it yet
 	sync(a)
 	for _, r := range []*reportWorld{a, b} {
-		e, ok := r.fleet.entry(rollout.ParseHostID(hostUUID(0)))
+		e, ok := r.fleet.Entry(rollout.ParseHostID(hostUUID(0)))
 		if !ok || e.Failed.Error != "it broke" || e.Version != "17.2.2" {
 			t.Errorf("%+v", e)
 		}
@@ -164,7 +164,7 @@ func TestTwoServersKnowTheSameHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if e, _ := b.fleet.entry(rollout.ParseHostID(hostUUID(1))); !e.LastSeen.Equal(clock.Now()) || e.Sequence != 1 {
+	if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(1))); !e.LastSeen.Equal(clock.Now()) || e.Sequence != 1 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -192,7 +192,7 @@ func TestAReportThatCannotBeKeptIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = r.again(w.other)
-	if e, _ := r.fleet.entry(rollout.ParseHostID(hostUUID(0))); e.Failed.Error != "it broke" {
+	if e, _ := r.fleet.Entry(rollout.ParseHostID(hostUUID(0))); e.Failed.Error != "it broke" {
 		t.Errorf("%+v", e)
 	}
 }

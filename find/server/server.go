@@ -87,7 +87,7 @@ func New(opts Options) http.Handler {
 	if opts.Channels != nil {
 		mux.Handle("GET /v1/{path...}", opts.Channels)
 		mux.Handle("GET "+ChannelPath+"{path...}", opts.Channels)
-		mux.Handle("GET /v1/webapi/maintenance", Maintenance(opts.Channels.opts.Groups))
+		mux.Handle("GET /v1/webapi/maintenance", opts.Channels.Maintenance())
 	}
 	if opts.InstallScript != nil {
 		mux.HandleFunc("GET "+InstallScriptPath, func(w http.ResponseWriter, _ *http.Request) {

@@ -17,11 +17,7 @@ import (
 
 // snapshot is all that hosts are answered from. It is never changed.
 type snapshot struct {
-	items    []store.Item // what all the rest is made of
-	config   *rollout.Config
-	version  *rollout.Version
-	rollout  *rollout.Rollout
-	revision map[string]store.Revision // of each of these that is there
+	Resources
 
 	find     *rollout.Snapshot // nil: no version is set, and base is the answer
 	base     find.Answer
@@ -50,6 +46,24 @@ func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.A
 	return a
 }
 
+// Resources are those of the store at one moment, as far as they are there.
+type Resources struct {
+	items     []store.Item // what all the rest is made of
+	Config    *rollout.Config
+	Version   *rollout.Version
+	Rollout   *rollout.Rollout
+	Revisions map[string]store.Revision // of each of these that is there
+}
+
+// ReadResources returns what is in a store now.
+func ReadResources(ctx context.Context, s store.Store) (Resources, error) {
+	items, err := resources(ctx, s)
+	if err != nil {
+		return Resources{}, err
+	}
+	return ParseResources(items)
+}
+
 // kept are the resources that a snapshot is made of.
 var kept = []string{rollout.KindConfig, rollout.KindVersion, rollout.KindRollout}
 
@@ -75,10 +89,11 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 		if before != nil && !again && reflect.DeepEqual(items, before.items) {
 			return before, nil
 		}
-		next, err := parseAllStored(items)
+		parsed, err := ParseResources(items)
 		if err != nil {
 			return nil, err
 		}
+		next := &snapshot{Resources: parsed}
 		if err := s.decide(ctx, next); err != nil {
 			return nil, err
 		}
@@ -93,15 +108,16 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 	}
 }
 
-func parseAllStored(items []store.Item) (*snapshot, error) {
-	n := &snapshot{items: items, revision: make(map[string]store.Revision)}
+// ParseResources returns resources that were read from a store.
+func ParseResources(items []store.Item) (Resources, error) {
+	n := Resources{items: items, Revisions: make(map[string]store.Revision)}
 	for _, item := range items {
 		r, err := parseStored(item)
 		if err != nil {
-			return nil, err
+			return Resources{}, err
 		}
 		n.put(r)
-		n.revision[item.Key] = item.Revision
+		n.Revisions[item.Key] = item.Revision
 	}
 	return n, nil
 }
@@ -121,33 +137,33 @@ func parseStored(item store.Item) (rollout.Resource, error) {
 // names returns the groups and versions of these resources.
 func (n *snapshot) names() map[string]bool {
 	named := map[string]bool{n.base.Version: true}
-	if n.config != nil {
-		schedules := n.config.Spec.Agents.Schedules
+	if n.Config != nil {
+		schedules := n.Config.Spec.Agents.Schedules
 		for _, g := range slices.Concat(schedules.Regular, schedules.Critical) {
 			named[g.Name] = true
 		}
 	}
-	if n.version != nil {
-		named[string(n.version.Spec.Agents.StartVersion)] = true
-		named[string(n.version.Spec.Agents.TargetVersion)] = true
+	if n.Version != nil {
+		named[string(n.Version.Spec.Agents.StartVersion)] = true
+		named[string(n.Version.Spec.Agents.TargetVersion)] = true
 	}
-	if n.rollout != nil {
-		named[string(n.rollout.Spec.StartVersion)], named[string(n.rollout.Spec.TargetVersion)] = true, true
-		for i := range n.rollout.Status.Groups {
-			named[n.rollout.Status.Groups[i].Name] = true
+	if n.Rollout != nil {
+		named[string(n.Rollout.Spec.StartVersion)], named[string(n.Rollout.Spec.TargetVersion)] = true, true
+		for i := range n.Rollout.Status.Groups {
+			named[n.Rollout.Status.Groups[i].Name] = true
 		}
 	}
 	return named
 }
 
-func (n *snapshot) put(r rollout.Resource) {
+func (n *Resources) put(r rollout.Resource) {
 	switch r := r.(type) {
 	case *rollout.Config:
-		n.config = r
+		n.Config = r
 	case *rollout.Version:
-		n.version = r
+		n.Version = r
 	case *rollout.Rollout:
-		n.rollout = r
+		n.Rollout = r
 	}
 }
 
@@ -155,22 +171,22 @@ func (n *snapshot) put(r rollout.Resource) {
 func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 	n.base = s.opts.Base
 	n.named = n.names()
-	if n.config != nil {
-		n.base.ToolsAutoUpdate = n.config.Spec.Tools.Mode == rollout.ToolsEnabled
+	if n.Config != nil {
+		n.base.ToolsAutoUpdate = n.Config.Spec.Tools.Mode == rollout.ToolsEnabled
 	}
-	if n.version == nil {
+	if n.Version == nil {
 		// The mode holds for the version of the releases too.
-		n.base.AutoUpdate = n.base.AutoUpdate && rollout.EffectiveMode(n.config, nil) == rollout.Enabled
+		n.base.AutoUpdate = n.base.AutoUpdate && rollout.EffectiveMode(n.Config, nil) == rollout.Enabled
 		n.base, err = served(n.base)
 		return err
 	}
-	n.base.ToolsVersion = string(n.version.Spec.Tools.TargetVersion)
-	plans, broken, err := s.plans.load(ctx, n.rollout)
+	n.base.ToolsVersion = string(n.Version.Spec.Tools.TargetVersion)
+	plans, broken, err := s.plans.Load(ctx, n.Rollout)
 	if err != nil {
 		return err
 	}
 	n.broken = broken
-	n.find = rollout.NewSnapshot(n.config, n.version, n.rollout, plans)
+	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, plans)
 	n.editions = make(map[rollout.Semver]version.Edition)
 	spec := n.find.Rollout().Spec
 	for _, v := range []rollout.Semver{spec.TargetVersion, spec.StartVersion} {

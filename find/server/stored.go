@@ -38,7 +38,7 @@ type StoredOptions struct {
 // to lose the ability to change an answer, and nothing else.
 type Stored struct {
 	opts    StoredOptions
-	plans   *plans
+	plans   *Plans
 	current atomic.Pointer[snapshot]
 
 	refreshing sync.Mutex
@@ -51,7 +51,7 @@ func NewStored(ctx context.Context, opts StoredOptions) (*Stored, error) {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	s := &Stored{opts: opts, plans: &plans{store: opts.Store}}
+	s := &Stored{opts: opts, plans: NewPlans(opts.Store)}
 	if err := s.Refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (s *Stored) report(before, n *snapshot) {
 	if before == nil || !slices.Equal(before.lines(), n.lines()) {
 		for _, l := range n.lines() {
 			s.opts.Log.Info("answer", "group", l.group, "agent_version", l.version, "autoupdate", l.update,
-				"edition", s.editionsOf(n)[rollout.Semver(l.version)], "jitter", n.base.Jitter, "from_store", n.version != nil)
+				"edition", s.editionsOf(n)[rollout.Semver(l.version)], "jitter", n.base.Jitter, "from_store", n.Version != nil)
 		}
 		for v, e := range s.editionsOf(n) {
 			if s.lacks(string(v), e) {
@@ -162,6 +162,12 @@ func (s *Stored) report(before, n *snapshot) {
 		}
 	}
 }
+
+// Plans returns the plans of the store.
+func (s *Stored) Plans() *Plans { return s.plans }
+
+// Resources returns the resources that hosts are answered by now. Nobody may change them.
+func (s *Stored) Resources() Resources { return s.current.Load().Resources }
 
 // Named reports whether a group or a version is one that the configuration, the version or the rollout of the
 // store has named.

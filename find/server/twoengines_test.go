@@ -134,14 +134,15 @@ func newDuel(t *testing.T, w *storeWorld, r *rand.Rand, i uint64) *duel {
 	clock := newClock()
 	for _, s := range []*store.SQLite{w.store, w.other} {
 		c := w.control(clock, recorder{s, d})
-		c.engine.opts.Inventory = inventoryFunc(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts {
-			n := c.fleet.Counts(r, plans, now)
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			looked := d.last[s]
-			looked.counts, looked.now = n, now
-			d.last[s] = looked
-			return n
+		c.counting(func(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
+			c.fleet.Counting(r, plans, now, func(n rollout.Counts) {
+				d.mu.Lock()
+				looked := d.last[s]
+				looked.counts, looked.now = n, now
+				d.last[s] = looked
+				d.mu.Unlock()
+				do(n)
+			})
 		})
 		d.servers = append(d.servers, c)
 	}

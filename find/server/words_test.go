@@ -71,13 +71,13 @@ func TestWordsOfOthersCostNoReport(t *testing.T) {
 				if status, said := r.says(0, "dev", "17.2.0", honest); status != http.StatusOK {
 					t.Errorf("%s: %d %s", name, status, said.Error)
 				}
-				e, _ := r.fleet.entry(rollout.ParseHostID(hostUUID(0)))
+				e, _ := r.fleet.Entry(rollout.ParseHostID(hostUUID(0)))
 				words := fmt.Sprint(e.Group, e.Told.Target, e.Begun.Target, e.Failed.Target, e.Edition, e.Arch)
 				if strings.Contains(words, fleet.Other) || e.Version == fleet.Other && name != "a version of its own" {
 					t.Errorf("%s: it is kept as %+v", name, e)
 				}
 			}
-			if e, _ := r.fleet.entry(rollout.ParseHostID(hostUUID(0))); e.Failed.Target != "17.2.1" || e.Failed.Error == "" {
+			if e, _ := r.fleet.Entry(rollout.ParseHostID(hostUUID(0))); e.Failed.Target != "17.2.1" || e.Failed.Error == "" {
 				t.Errorf("the verdict is kept as %+v", e.Failed)
 			}
 			r.joined(token, "prod", 1)
@@ -123,7 +123,7 @@ func TestAHostBringsFewNewWords(t *testing.T) {
 				r.clock.pass(time.Minute) // for more reports than a minute has
 			}
 			r.said(i, "dev", fmt.Sprintf("%d.0.%d", i+1, n), nil)
-			if e, _ := r.fleet.entry(rollout.ParseHostID(hostUUID(i))); e.Version != fleet.Other {
+			if e, _ := r.fleet.Entry(rollout.ParseHostID(hostUUID(i))); e.Version != fleet.Other {
 				versions++
 			}
 		}
@@ -246,7 +246,7 @@ func TestRevokingATokenWithItsHosts(t *testing.T) {
 	b.joined(other, "dev", 1)
 	b.last[1] = 0
 	b.said(1, "dev", "17.2.4", nil)
-	if e, _ := b.fleet.entry(rollout.ParseHostID(hostUUID(1))); e.Token != "other" {
+	if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(1))); e.Token != "other" {
 		t.Errorf("%+v", e)
 	}
 }

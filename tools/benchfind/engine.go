@@ -86,7 +86,7 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 		}
 		s.fleet.Take(rollout.Heartbeat{HostID: hostID(i), Hostname: "host", Group: group, Version: "17.2.0", Edition: "oss", Arch: "amd64"}, now.Add(-2*time.Minute))
 	}
-	s.engine = server.NewEngine(server.EngineOptions{Stored: s.stored, Inventory: s.fleet, Log: log})
+	s.engine = server.NewEngine(server.EngineOptions{Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log})
 	_, err = s.engine.Tick(ctx) // the rollout begins
 	return s, err
 }

@@ -110,7 +110,7 @@ func serveReports(ctx context.Context, args []string) error {
 	if err := fleet.Tick(ctx); err != nil { // which writes who was seen
 		return err
 	}
-	engine := server.NewEngine(server.EngineOptions{Stored: s.stored, Inventory: fleet, Log: log})
+	engine := server.NewEngine(server.EngineOptions{Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: fleet, Written: s.stored.Refresh, Log: log})
 	for range 2 { // the plans are captured, and the first hosts are told to update
 		if _, err := engine.Tick(ctx); err != nil {
 			return err
