@@ -18,6 +18,8 @@ type Build struct {
 	release Release
 	at      staging
 	sums    []sum
+	// signature is kept in the record, see Sign.
+	signature []byte
 }
 
 // Begin makes the folders in which a release is built. Store.PartialDir must be there.
@@ -49,11 +51,18 @@ func (b *Build) Fill(ahead int64, fill func(archive.Sink) error) error {
 	return err
 }
 
+// Sign has the record keep a signature over the tarball's digest, as its file is: who wants to
+// run the release later has it verified by the keys of that day. Call it before Publish.
+func (b *Build) Sign(signature []byte) { b.signature = signature }
+
 // Publish completes the release, which came from the tarball with that SHA-256, and gives it
 // its name. A release that has the name changes places with it, see publish; beside is the
 // release that keeps its folder also where the mark of its edition is lost. The error is a
 // *HostError.
 func (b *Build) Publish(beside Release, sha256 string) (Tree, error) {
+	if err := writeSignature(b.at.record, b.signature); err != nil {
+		return Tree{}, err
+	}
 	err := seal(b.at.record, b.release, b.sums, digestName, sha256)
 	if err != nil {
 		return Tree{}, err

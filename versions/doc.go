@@ -13,6 +13,7 @@
 //	  manifest           the SHA-256 of each file of the release, as "sha256sum -c" reads it
 //	  sha256             the digest of the tarball, written last; or
 //	  origin             of which package's agent it is a copy, see Store.Adopt
+//	  signature          over that digest, where the release came with one
 //	  bin, etc           links to the programs, where these have a place of their own
 //	  backup/            the agent's database as this version left it; not ours
 //	15.1.1_enterprise/   the same version in another edition

@@ -18,14 +18,16 @@ const (
 	rollbackName = "rollback"
 	editionName  = "edition"
 	digestName   = "sha256"
-	originName   = "origin" // in the place of sha256, see Adopt
-	manifestName = "manifest"
-	backupName   = "backup"
-	binName      = archive.Programs
-	etcName      = "etc"
-	unitName     = archive.Unit
-	agentName    = "teleport"
-	updaterName  = "teleport-update"
+	// signatureName is a file of the record of a release that was fetched with a signature.
+	signatureName = "signature"
+	originName    = "origin" // in the place of sha256, see Adopt
+	manifestName  = "manifest"
+	backupName    = "backup"
+	binName       = archive.Programs
+	etcName       = "etc"
+	unitName      = archive.Unit
+	agentName     = "teleport"
+	updaterName   = "teleport-update"
 )
 
 // What is kept of a download, in Store.PartialDir, is a file named after the digest of its

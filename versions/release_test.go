@@ -40,7 +40,8 @@ func build(t *testing.T, s *Store, r Release, tarball []byte) *Build {
 	b, err := s.Begin(r)
 	must(t, err)
 	must(t, b.Fill(1<<20, func(to archive.Sink) error {
-		return archive.Unpack(bytes.NewReader(tarball), archive.DefaultLimits(), to, func() {})
+		_, err := archive.Unpack(bytes.NewReader(tarball), archive.DefaultLimits(), to, func() {})
+		return err
 	}))
 	return b
 }

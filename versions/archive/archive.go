@@ -49,7 +49,7 @@
 //   - examples/systemd/teleport.service goes to etc/systemd/, and
 //     examples/systemd/fips/teleport.service, where it is there, to etc/systemd/teleport-fips.service.
 //
-// The rest (VERSION, LICENSE, README, examples) is read, checked and dropped.
+// The rest (LICENSE, README, examples) is read, checked and dropped; VERSION is in the [Label].
 package archive
 
 import (
@@ -88,14 +88,22 @@ type Sink interface {
 	Create(name string, mode fs.FileMode, size int64) (io.WriteCloser, error)
 }
 
+// Label is what an archive says of itself. It proves nothing by itself: where the archive is
+// signed, it tells for which release.
+type Label struct {
+	Top     string // the top folder: teleport, or teleport-ent for the enterprise editions
+	Version string // what the file VERSION in it holds, without white space around; empty: none
+}
+
 // Unpack reads a compressed archive to the end of r. The error is a *Violation, the
 // one that r returned, or one of the sink. After a *Violation, r is not read to its
 // end and what the sink got is worth nothing. Where the reading ends before r, stop is
 // called, which has to end a Read of r that waits; r is not read any more once
 // Unpack has returned.
-func Unpack(r io.Reader, limits Limits, to Sink, stop func()) error {
+func Unpack(r io.Reader, limits Limits, to Sink, stop func()) (Label, error) {
 	a := newReader(limits, to, func(v *Violation) error { return v })
-	return a.run(r, stop)
+	err := a.run(r, stop)
+	return Label{Top: a.top, Version: a.version}, err
 }
 
 // Check reads a compressed archive to the end of r and returns every violation, in

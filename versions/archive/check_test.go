@@ -182,7 +182,7 @@ func wantSame(t *testing.T, data []byte, limits Limits) []*Violation {
 		t.Errorf("Check: %v", err)
 	}
 	m := &memory{t: t, files: make(map[string]*memoryFile)}
-	err = Unpack(iotest.HalfReader(bytes.NewReader(data)), limits, m, func() {})
+	_, err = Unpack(iotest.HalfReader(bytes.NewReader(data)), limits, m, func() {})
 	switch v, refused := errors.AsType[*Violation](err); {
 	case err != nil && !refused:
 		t.Errorf("Unpack: %v", err)
@@ -275,7 +275,7 @@ func TestAnErrorOfTheReaderIsNoViolation(t *testing.T) {
 			if found, err := Check(reader(), DefaultLimits()); err != why || len(found) > 0 {
 				t.Errorf("Check after %d bytes: %v, %v", cut, found, err)
 			}
-			if err := Unpack(reader(), DefaultLimits(), nowhere{}, func() {}); err != why {
+			if _, err := Unpack(reader(), DefaultLimits(), nowhere{}, func() {}); err != why {
 				t.Errorf("Unpack after %d bytes: %v", cut, err)
 			}
 		}
@@ -295,7 +295,7 @@ func TestARefusalEndsAReadThatWaits(t *testing.T) {
 		}
 	}()
 	stopped := false
-	err := Unpack(r, DefaultLimits(), nowhere{}, func() {
+	_, err := Unpack(r, DefaultLimits(), nowhere{}, func() {
 		stopped = true
 		r.CloseWithError(errors.New("stopped"))
 	})

@@ -20,6 +20,7 @@ type reader struct {
 
 	entries int
 	top     string
+	version string
 	seen    map[string]entryKind
 	agent   bool
 	unit    bool
@@ -93,6 +94,9 @@ func (a *reader) entry(e entry, content io.Reader) error {
 	name, mode, needed := e.destination()
 	a.agent = a.agent || name == Agent
 	a.unit = a.unit || name == Unit
+	if sound && e.kind == file && e.rel == "VERSION" {
+		return a.readVersion(content)
+	}
 	if !needed || !sound {
 		return nil
 	}
@@ -105,6 +109,15 @@ func (a *reader) entry(e entry, content io.Reader) error {
 		return whyNot(err)
 	}
 	return f.Close()
+}
+
+// maxVersion is how much of the file VERSION is read, in bytes.
+const maxVersion = 256
+
+func (a *reader) readVersion(content io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(content, maxVersion))
+	a.version = string(bytes.TrimSpace(text))
+	return whyNot(err)
 }
 
 // padding reads what follows the archive, which must be zeros, to the end of the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 
 	"teleport-update/internal/space"
 	"teleport-update/internal/webclient"
@@ -22,6 +23,8 @@ const progressMade = 64 << 10
 type download struct {
 	f       *Fetcher
 	ctx     context.Context
+	tarball Tarball
+	proof   Proof
 	digest  string
 	expect  string   // the checksum that the caller insists on; may be empty
 	mirrors []mirror // the current one first, then those not tried yet
@@ -42,9 +45,10 @@ type download struct {
 // begin finds the first mirror that announces a checksum.
 func (f *Fetcher) begin(ctx context.Context, mirrors []mirror, expect string, failed *failures) (*download, error) {
 	for len(mirrors) > 0 {
-		digest, err := f.announced(ctx, mirrors[0], expect)
+		d := &download{f: f, ctx: ctx, expect: expect, mirrors: mirrors, failed: failed, total: -1}
+		err := d.announce(ctx)
 		if err == nil {
-			return &download{f: f, ctx: ctx, digest: digest, expect: expect, mirrors: mirrors, failed: failed, total: -1}, nil
+			return d, nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -53,6 +57,17 @@ func (f *Fetcher) begin(ctx context.Context, mirrors []mirror, expect string, fa
 		mirrors = mirrors[1:]
 	}
 	return nil, failed
+}
+
+// announce learns of the current mirror which tarball it has, and whether that is allowed.
+func (d *download) announce(ctx context.Context) (err error) {
+	m := d.mirrors[0]
+	if d.digest, err = d.f.announced(ctx, m, d.expect); err != nil {
+		return err
+	}
+	d.tarball = Tarball{Release: d.failed.release, OS: m.os, Arch: m.arch, Name: path.Base(m.url.Path), SHA256: d.digest, Size: -1}
+	d.proof, err = d.f.admit(ctx, m, d.tarball)
+	return err
 }
 
 func (d *download) Read(p []byte) (int, error) {

@@ -31,6 +31,9 @@ func unusable(format string, args ...any) error {
 // permanent reports whether trying the same mirror again is of no use.
 func permanent(err error) bool {
 	_, useless := errors.AsType[*unusableError](err)
+	if _, oversized := errors.AsType[*OversizedError](err); oversized {
+		return true
+	}
 	return useless || permanentOfWeb(err) || errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrPermission)
 }
 

@@ -19,6 +19,8 @@ type Fetcher struct {
 	Progress Progress // is told how the download goes
 	Limits   archive.Limits
 	Patience Patience
+	// Verifier says by whom tarballs are allowed; nil: whoever announces them.
+	Verifier Verifier
 }
 
 // Patience says how long a server is given.

@@ -58,9 +58,14 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req Request) (_ vers
 		return versions.Tree{}, local(err)
 	}
 	f.Log.Info("downloading", "version", req.Release.Version, "edition", req.Release.Edition, "url", d.mirrors[0].name, "bytes", d.total)
-	if err := f.stream(d, cancel, b, need-req.Extra); err != nil {
+	says, err := f.stream(d, cancel, b, need-req.Extra)
+	if err != nil {
 		return versions.Tree{}, err
 	}
+	if err := d.confirm(says); err != nil {
+		return versions.Tree{}, err
+	}
+	b.Sign(d.proof.Signature)
 	return b.Publish(req.Beside, d.digest)
 }
 
@@ -83,16 +88,27 @@ func (f *Fetcher) openKept(d *download) error {
 }
 
 // stream receives a download into a release that is being built.
-func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, b *versions.Build, ahead int64) error {
+func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, b *versions.Build, ahead int64) (says archive.Label, err error) {
 	sum := sha256.New()
-	err := b.Fill(ahead, func(to archive.Sink) error {
-		return archive.Unpack(io.TeeReader(d, sum), f.Limits, to, func() { cancel(errStopped) })
+	err = b.Fill(ahead, func(to archive.Sink) (err error) {
+		says, err = archive.Unpack(io.TeeReader(d, sum), f.Limits, to, func() { cancel(errStopped) })
+		return err
 	})
 	if err != nil {
-		return err
+		return says, err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != d.digest {
-		return &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
+		return says, &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
 	}
-	return nil
+	return says, nil
+}
+
+// confirm asks the verifier about a tarball that is here, whole.
+func (d *download) confirm(says archive.Label) error {
+	if d.f.Verifier == nil {
+		return nil
+	}
+	d.tarball.Size = d.offset
+	d.stitched = false // its digest is right: another download of it would be the same
+	return d.f.Verifier.Confirm(d.tarball, d.proof, says)
 }

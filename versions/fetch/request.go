@@ -43,7 +43,9 @@ func (f *Fetcher) mirrorsOf(r versions.Release, sources []*Template) ([]mirror, 
 		if err != nil {
 			return nil, err
 		}
-		mirrors = append(mirrors, newMirror(u, through))
+		m := newMirror(u, through)
+		m.os, m.arch = source.os, source.arch
+		mirrors = append(mirrors, m)
 	}
 	return mirrors, nil
 }

@@ -55,7 +55,9 @@ func schemeOf(u *url.URL) scheme {
 type mirror struct {
 	place
 	source source
-	slow   bool // it was left for one that may be faster
+	// os and arch are of the hosts that its tarball is for.
+	os, arch string
+	slow     bool // it was left for one that may be faster
 }
 
 func newMirror(u *url.URL, r reach) mirror {

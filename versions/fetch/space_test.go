@@ -69,7 +69,7 @@ func TestAFullFileSystemIsSaidSoAndLeftAsItWas(t *testing.T) {
 			b, err := f.Store.Begin(oss("15.1.1"))
 			must(t, err)
 			d := testDownload(t, f, largeRelease("15.1.1", 4<<20))
-			err = f.stream(d, func(error) {}, b, 1<<30)
+			_, err = f.stream(d, func(error) {}, b, 1<<30)
 			b.Discard()
 			full, ok := errors.AsType[*space.Error](err)
 			if !ok || full.Inodes != tc.inodes {

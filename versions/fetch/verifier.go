@@ -1,0 +1,97 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"teleport-update/versions"
+	"teleport-update/versions/archive"
+)
+
+// besidePatience is how long a file beside a tarball may take: it has some hundred bytes.
+const besidePatience = 30 * time.Second
+
+// Tarball is what a Verifier is asked about.
+type Tarball struct {
+	Release  versions.Release
+	OS, Arch string // of the host that it is for, as Go names them
+	Name     string // the last part of its URL
+	SHA256   string // 64 hex digits in lower case
+	Size     int64  // in bytes; -1 until it has come
+}
+
+// Proof is why a tarball may be used, as far as that is known before it comes.
+type Proof struct {
+	// By names who allows it: a key, or a rule of the host's policy. Empty: nobody was asked.
+	By string
+	// Signature is the signature that was found good, as its file is; nil where there is none.
+	Signature []byte
+}
+
+// Beside reads a file that lies beside the tarball: that with its name and a suffix. The error
+// matches ErrNotFound where the mirror has none, and is an *OversizedError where it has more
+// than limit bytes.
+type Beside func(suffix string, limit int64) ([]byte, error)
+
+// Verifier says by whom a tarball is allowed. Mirrors announce checksums, but a mirror that was
+// taken over announces its own: what they say proves only that nothing was damaged on the way.
+type Verifier interface {
+	// Admit is asked once a mirror has announced a tarball, and before it is received. An
+	// error leaves this mirror for the next.
+	Admit(t Tarball, beside Beside) (Proof, error)
+	// Confirm is asked when the tarball is here, whole, with that digest, and before anything
+	// of it has a name that somebody could execute.
+	Confirm(t Tarball, p Proof, says archive.Label) error
+}
+
+// OversizedError is a file that is longer than its kind may be.
+type OversizedError struct {
+	URL   string // as it may be logged
+	Limit int64  // in bytes
+}
+
+func (e *OversizedError) Error() string {
+	return fmt.Sprintf("%s has more than %d bytes", e.URL, e.Limit)
+}
+
+// admit asks the verifier about what a mirror announces.
+func (f *Fetcher) admit(ctx context.Context, m mirror, t Tarball) (Proof, error) {
+	if f.Verifier == nil {
+		return Proof{}, nil
+	}
+	return f.Verifier.Admit(t, f.beside(ctx, m))
+}
+
+// beside reads files beside the tarball of a mirror, with as many attempts as Patience allows.
+func (f *Fetcher) beside(ctx context.Context, m mirror) Beside {
+	return func(suffix string, limit int64) ([]byte, error) {
+		at := m.beside(suffix)
+		for try := 1; ; try++ {
+			data, err := f.readBeside(ctx, at, limit)
+			if err == nil || permanent(err) || try >= f.Patience.Tries {
+				return data, err
+			}
+			f.Log.Warn("reading a file beside the tarball failed; trying again", "url", at.name, "attempt", try, "error", err)
+			if err := f.pause(ctx, try); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (f *Fetcher) readBeside(ctx context.Context, at mirror, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, besidePatience, errors.New("the server sends it too slowly"))
+	defer cancel()
+	data, more, err := at.read(ctx, limit)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	case more:
+		return nil, &OversizedError{URL: at.name, Limit: limit}
+	}
+	return data, nil
+}
