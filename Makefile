@@ -74,6 +74,7 @@ lint: needed ## formatting, vet, staticcheck, shell scripts, subjects of commits
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
+	$(GO) test -run "TestNothingElseWritesToATerminal|TestWaysAreFound" ./internal/console
 	@long=$$(git log --no-merges --format=%s 9b4eb5b..HEAD 2>/dev/null | grep -E '^.{73}'); [ -z "$$long" ] || { echo "subjects of more than 72 characters: $$long"; exit 1; }
 	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh
 

@@ -12,6 +12,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/console"
 	"teleport-update/internal/version"
 )
 
@@ -74,7 +75,14 @@ func WriteHistory(w io.Writer, h state.History) error {
 				took = append(took, part+" "+d.String())
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), s.Cause, cmp.Or(s.By, "-"), cmp.Or(s.From.Short(), "-"), s.To.Short(), s.Result, cmp.Or(strings.Join(took, ", "), "-"), s.Error)
+		cells := []string{
+			s.Time.Format(time.RFC3339), string(s.Cause), cmp.Or(s.By, "-"), cmp.Or(s.From.Short(), "-"), s.To.Short(), string(s.Result),
+			cmp.Or(strings.Join(took, ", "), "-"), s.Error,
+		}
+		for i := range cells {
+			cells[i] = console.Line(cells[i])
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()
 }

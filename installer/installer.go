@@ -108,7 +108,7 @@ func (i *Installer) drawWatch(g health.Glance) {
 		return
 	}
 	text := fmt.Sprintf("  watching the agent: %s, %s left", g.Agent, g.Left.Round(time.Second))
-	fmt.Fprint(i.Terminal, "\r", text[:max(min(len(text), i.Terminal.Width()-1), 0)], "\x1b[K")
+	i.Terminal.Draw(text[:max(min(len(text), i.Terminal.Width()-1), 0)])
 }
 
 func (i *Installer) httpClient(caFile string) (*http.Client, error) {

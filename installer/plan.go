@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/versions"
@@ -180,7 +181,7 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 // Text writes the plan for a person, as far as it is known.
 func (p Plan) Text(w io.Writer) {
 	if p.Nothing != "" {
-		fmt.Fprintf(w, "Nothing would be done: %s.\n", p.Nothing)
+		fmt.Fprintf(w, "Nothing would be done: %s.\n", console.Line(p.Nothing))
 	}
 	if p.To == "" {
 		return

@@ -13,6 +13,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/console"
 	"teleport-update/internal/procfs"
 )
 
@@ -288,7 +289,7 @@ func (r Report) Text(w io.Writer) {
 func lines(w io.Writer, format string) func(name, value string) {
 	return func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, format, name+":", value)
+			fmt.Fprintf(w, format, name+":", console.Line(value))
 		}
 	}
 }

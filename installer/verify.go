@@ -9,6 +9,7 @@ import (
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/console"
 	"teleport-update/versions"
 	"teleport-update/versions/fetch"
 )
@@ -95,7 +96,7 @@ func WriteFindings(w io.Writer, findings []Finding) (problems int) {
 			mark = "BAD "
 			problems++
 		}
-		fmt.Fprintf(w, "%s %s: %s\n", mark, f.Subject, f.Detail)
+		fmt.Fprintf(w, "%s %s: %s\n", mark, console.Line(f.Subject), console.Line(f.Detail))
 	}
 	return problems
 }

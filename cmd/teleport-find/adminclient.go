@@ -21,6 +21,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/webclient"
 )
@@ -221,7 +222,7 @@ func (a *adminClient) do(ctx context.Context, method, path string, data []byte) 
 		if a.token != "" {
 			what = "admin API"
 		}
-		return nil, fmt.Errorf("%s answers %s: is that the %s of a find server?", a.at, resp.Status, what)
+		return nil, fmt.Errorf("%s answers %s: is that the %s of a find server?", a.at, console.Excerpt(resp.Status, 60), what)
 	}
 	answer := &refusal{resp.StatusCode, said.Error}
 	if method != http.MethodGet && resp.StatusCode < 500 {

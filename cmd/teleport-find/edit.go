@@ -9,6 +9,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/console"
 )
 
 // edit changes a resource, or begins one. Should somebody else change it at the
@@ -65,13 +66,13 @@ func tell(c *cli.Context, result server.AdminResult) error {
 		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.AdminAnswer), turnWords(g))
 	}
 	for _, note := range result.Notes {
-		text += "note: " + note + "\n"
+		text += "note: " + console.Line(note) + "\n"
 	}
 	if _, err := io.WriteString(c.App.Writer, text); err != nil {
 		return err
 	}
 	for _, warning := range result.Warnings {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", warning)
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", console.Line(warning))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/console"
 )
 
 func hostsCommand() *cli.Command {
@@ -162,9 +163,9 @@ func askWhy(c *cli.Context, id string) (hostWhy, error) {
 }
 
 func whyText(h hostWhy) string {
-	text := fmt.Sprintf("host %s is told %s\n\nbecause:\n", printable(h.ID), strings.Replace(toldWords(h.AdminAnswer), "they are", "it is", 1))
+	text := fmt.Sprintf("host %s is told %s\n\nbecause:\n", console.Line(h.ID), strings.Replace(toldWords(h.AdminAnswer), "they are", "it is", 1))
 	for _, reason := range h.Reasons {
-		text += "  - " + printable(reason) + "\n"
+		text += "  - " + console.Line(reason) + "\n"
 	}
 	if h.Row != "" {
 		text += "  - The rule is: " + h.Row + ".\n"
@@ -191,7 +192,7 @@ func whyText(h hostWhy) string {
 	text += "\nIt has reported:\n"
 	for _, l := range lines {
 		if l[1] != "" {
-			text += fmt.Sprintf("  %-12s %s\n", l[0], printable(l[1]))
+			text += fmt.Sprintf("  %-12s %s\n", l[0], console.Line(l[1]))
 		}
 	}
 	return text

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
+	"teleport-update/internal/console"
 	"teleport-update/internal/journald"
 )
 
@@ -22,15 +24,18 @@ import (
 var version = "0.0.0-dev"
 
 func main() {
+	// What libraries print past our log may quote what somebody sent.
+	log.SetOutput(console.To(os.Stderr))
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
+	out, problems := console.To(stdout), console.To(stderr)
 	app := &cli.App{
 		Name:            "teleport-find",
 		Usage:           "tells hosts which version of the Teleport agent to run, and serves the releases",
-		Writer:          stdout,
-		ErrWriter:       stderr,
+		Writer:          out,
+		ErrWriter:       problems,
 		HideVersion:     true,
 		HideHelpCommand: true,
 		OnUsageError:    onUsageError,
@@ -89,11 +94,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil || errors.Is(err, errHelp) {
 		return 0
 	}
-	fmt.Fprintf(stderr, "teleport-find: %v\n", err)
+	complain(problems, err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		return 2
 	}
 	return 1
+}
+
+// complain says an error.
+func complain(w io.Writer, err error) {
+	fmt.Fprintf(w, "teleport-find: %s\n", console.Line(err.Error()))
 }
 
 // spelled turns what people try first into the words of this program: "--version", "help"
@@ -134,7 +144,7 @@ func newLog(c *cli.Context) (*slog.Logger, error) {
 	}
 	switch format := c.String("log-format"); format {
 	case "text":
-		if journald.Reads(c.App.ErrWriter) {
+		if journald.Reads(console.To(c.App.ErrWriter).File()) {
 			opts.ReplaceAttr = withoutTime
 		}
 		return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil

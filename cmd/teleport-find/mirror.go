@@ -11,9 +11,9 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"teleport-update/find/server"
+	"teleport-update/internal/console"
 	"teleport-update/internal/durable"
 	releases "teleport-update/internal/version"
 	"teleport-update/internal/webclient"
@@ -128,8 +128,8 @@ func mirror(c *cli.Context) error {
 	defer stop()
 
 	fetcher := fetch.New(nil, client, log) // nothing is unpacked
-	if f, ok := c.App.ErrWriter.(*os.File); ok && isTerminal(f) {
-		fetcher.Progress = fetch.NewBar(fetch.Terminal{File: f})
+	if screen := console.To(c.App.ErrWriter); screen.Terminal() {
+		fetcher.Progress = fetch.NewBar(screen)
 	}
 	var failed []error
 	for _, w := range list {
@@ -233,9 +233,4 @@ func mirrorSources(c *cli.Context) (sources []*fetch.Template, err error) {
 		sources = append(sources, t)
 	}
 	return sources, nil
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -39,18 +38,15 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 		if _, err := os.Lstat(path + ".sha256"); !named && errors.Is(err, fs.ErrNotExist) {
 			lines = append(lines, "it has no checksum file; hosts that read the folder themselves need one")
 		}
-		checked, text := mirrored{File: path, Is: "ok", Problems: lines}, path+": ok"
+		checked, text := mirrored{File: path, Is: "ok", Problems: lines}, []string{path + ": ok"}
 		if err != nil || len(lines) > 0 {
 			refused++
-			checked.Is, text = "refused", ""
+			checked.Is, text = "refused", nil // without a line, the log has why
 			for _, line := range lines {
-				text += path + ": " + line + "\n"
+				text = append(text, path+": "+line)
 			}
 		}
-		if text = strings.TrimSuffix(text, "\n"); text == "" && c.String("output") == "table" {
-			continue // the log has why
-		}
-		if err := printItem(c, checked, text); err != nil {
+		if err := printItem(c, checked, text...); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/console"
 )
 
 // orderCommands are what people can have groups do, whatever the schedule says.
@@ -94,11 +95,11 @@ func orderText(result server.AdminOrderResult, dryRun bool) string {
 		case s.Group == "":
 			text += fmt.Sprintf("the rollout %s a new one, and %s\n", is, s.To)
 		case s.Halted:
-			text += fmt.Sprintf("%s %s halted: %s\n", printable(s.Group), is, printable(s.Message))
+			text += fmt.Sprintf("%s %s halted: %s\n", console.Line(s.Group), is, console.Line(s.Message))
 		case s.From == s.To:
-			text += fmt.Sprintf("%s %s %s, from its beginning\n", printable(s.Group), is, s.To)
+			text += fmt.Sprintf("%s %s %s, from its beginning\n", console.Line(s.Group), is, s.To)
 		default:
-			text += fmt.Sprintf("%s %s %s, and was %s\n", printable(s.Group), is, s.To, s.From)
+			text += fmt.Sprintf("%s %s %s, and was %s\n", console.Line(s.Group), is, s.To, s.From)
 		}
 	}
 	if dryRun {

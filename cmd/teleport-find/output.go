@@ -8,8 +8,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"teleport-update/internal/console"
 
 	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
@@ -68,13 +69,17 @@ func printAs[T any](c *cli.Context, value T, table func(io.Writer, T) error) err
 	return printValue(c, value)
 }
 
-// printItem prints one of several values as soon as it is known: a line of text, a line of JSON, or an item of a list
+// printItem prints one of several values as soon as it is known: lines of text, a line of JSON, or an item of a list
 // in YAML.
-func printItem(c *cli.Context, value any, text string) error {
+func printItem(c *cli.Context, value any, lines ...string) error {
 	switch c.String("output") {
 	case "table":
-		_, err := fmt.Fprintln(c.App.Writer, text)
-		return err
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(c.App.Writer, console.Line(line)); err != nil {
+				return err
+			}
+		}
+		return nil
 	case "yaml":
 		return printValue(c, []any{value})
 	}
@@ -105,6 +110,9 @@ func yamlOf(data []byte) ([]byte, error) {
 	var plain func(*yaml.Node)
 	plain = func(n *yaml.Node) {
 		n.Style = 0
+		if strings.ContainsFunc(n.Value, func(r rune) bool { return !console.Printable(r) }) {
+			n.Style = yaml.DoubleQuotedStyle // where the output may escape it
+		}
 		for _, child := range n.Content {
 			plain(child)
 		}
@@ -126,7 +134,7 @@ func newTable(head ...string) *table { return &table{rows: [][]string{head}} }
 
 func (t *table) row(cells ...string) {
 	for i := range cells {
-		cells[i] = printable(cells[i])
+		cells[i] = console.Line(cells[i])
 	}
 	t.rows = append(t.rows, cells)
 }
@@ -159,14 +167,4 @@ func (t *table) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
-}
-
-// printable keeps what hosts say of themselves from driving the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Cf, r) {
-			return ' '
-		}
-		return r
-	}, s)
 }

@@ -9,6 +9,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/internal/console"
 )
 
 func planCommand() *cli.Command {
@@ -53,7 +54,7 @@ func planCommand() *cli.Command {
 					t.row(s.Name, string(s.State), s.words(), hostWords(s), s.AtATime)
 				}
 				for _, warning := range warnings {
-					fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", printable(warning))
+					fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", console.Line(warning))
 				}
 				return t.print(c.App.Writer)
 			},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/server"
+	"teleport-update/internal/console"
 )
 
 func statusCommand() *cli.Command {
@@ -130,8 +130,8 @@ func watchStatus(ctx context.Context, c *cli.Context, group string) error {
 	client := newAdminClient(c)
 	ticker := time.NewTicker(c.Duration("every"))
 	defer ticker.Stop()
-	out, isFile := c.App.Writer.(*os.File)
-	clear := isFile && isTerminal(out) && c.String("output") == "table"
+	out := console.To(c.App.Writer)
+	clear := out.Terminal() && c.String("output") == "table"
 	var before []byte
 	for {
 		s, err := askStatus(ctx, client, group)
@@ -149,14 +149,14 @@ func watchStatus(ctx context.Context, c *cli.Context, group string) error {
 		if !bytes.Equal(before, now) {
 			switch {
 			case clear:
-				fmt.Fprint(out, "\x1b[H\x1b[2J")
+				out.Clear()
 			case before != nil && c.String("output") == "table":
 				fmt.Fprintln(c.App.Writer)
 			case before != nil && c.String("output") == "yaml":
 				fmt.Fprintln(c.App.Writer, "---")
 			}
 			if err != nil {
-				fmt.Fprintf(c.App.ErrWriter, "teleport-find: %v\n", err)
+				complain(c.App.ErrWriter, err)
 			} else if err := printStatus(c, s); err != nil {
 				return err
 			}

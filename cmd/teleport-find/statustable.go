@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
+	"teleport-update/internal/console"
 	releases "teleport-update/internal/version"
 )
 
 // outlookText is the word, the sentence and the commands.
 func outlookText(o rollout.Outlook) string {
-	text := fmt.Sprintf("%s: %s\n", o.Word, printable(o.Sentence))
+	text := fmt.Sprintf("%s: %s\n", o.Word, console.Line(o.Sentence))
 	for _, command := range o.Commands {
-		text += "    teleport-find " + printable(command) + "\n"
+		text += "    teleport-find " + console.Line(command) + "\n"
 	}
 	return text
 }
@@ -30,17 +31,17 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 		text += fmt.Sprintf("\n%s → %s, schedule %s, strategy %s, updates %s\n", s.Start, s.Target, s.Schedule, s.Strategy, s.Mode)
 	}
 	for _, warning := range s.Warnings {
-		text += "warning: " + printable(warning) + "\n"
+		text += "warning: " + console.Line(warning) + "\n"
 	}
 	for _, problem := range []string{s.Server.StoreError, s.Server.EngineError} {
 		if problem != "" {
 			text += fmt.Sprintf("\nthe store cannot be used, and hosts are told what they were told %s ago: %s\n",
-				(time.Duration(s.Server.SnapshotAge) * time.Second), printable(problem))
+				(time.Duration(s.Server.SnapshotAge) * time.Second), console.Line(problem))
 			break
 		}
 	}
 	for _, line := range s.Server.Full {
-		text += "\n" + printable(line) + "\n"
+		text += "\n" + console.Line(line) + "\n"
 	}
 	if _, err := io.WriteString(w, text); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"teleport-update/installer"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
@@ -216,7 +217,7 @@ func (a *app) uninstallCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			i, keep := a.installer(c), c.Bool("keep-agent")
-			asks := !c.Bool("yes") && isTerminal(os.Stdin) && isTerminal(os.Stderr)
+			asks := !c.Bool("yes") && console.IsTerminal(os.Stdin) && a.stderr.Terminal()
 			if !c.Bool("dry-run") && !asks {
 				return i.Uninstall(c.Context, keep)
 			}
@@ -230,7 +231,7 @@ func (a *app) uninstallCommand() *cli.Command {
 				a.readOnly, out = true, a.stdout
 			}
 			for _, line := range lines {
-				fmt.Fprintln(out, line)
+				fmt.Fprintln(out, console.Line(line))
 			}
 			if c.Bool("dry-run") {
 				fmt.Fprintln(out, "Nothing was changed.")

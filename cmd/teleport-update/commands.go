@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/console"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/successor"
@@ -24,7 +24,7 @@ import (
 // app is one run of the program.
 type app struct {
 	args           []string // the whole command line
-	stdout, stderr io.Writer
+	stdout, stderr *console.Output
 	log            *slog.Logger
 	terminal       *terminal // nil where stderr is none, or a format of the log was asked for
 	readOnly       bool      // whatever it ends with, another updater has no part in it

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math"
@@ -14,8 +13,8 @@ import (
 	"sync"
 
 	"github.com/coreos/go-systemd/v22/journal"
-	"golang.org/x/sys/unix"
 
+	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/journald"
 )
@@ -26,12 +25,12 @@ type ctx = context.Context
 // for; lines of key=value or JSON for a machine; and lines with a priority where
 // systemd's journal reads them. A run that the journal does not read tells it as well,
 // so that one place has the whole history of the host, whoever started what.
-func newLogger(stderr io.Writer, terminal *terminal, format string, debug bool) (*slog.Logger, error) {
+func newLogger(stderr *console.Output, terminal *terminal, format string, debug bool) (*slog.Logger, error) {
 	level := slog.LevelInfo
 	if debug {
 		level = slog.LevelDebug
 	}
-	toJournal := journald.Reads(stderr)
+	toJournal := journald.Reads(stderr.File())
 	var h slog.Handler
 	switch format {
 	case "json":
@@ -53,7 +52,7 @@ func newLogger(stderr io.Writer, terminal *terminal, format string, debug bool) 
 // fail prints the one error that ends a command.
 func (a *app) fail(err error) {
 	if a.log == nil {
-		fmt.Fprintf(a.stderr, "%s: %v\n", appName, err)
+		fmt.Fprintf(a.stderr, "%s: %s\n", appName, console.Line(err.Error()))
 		return
 	}
 	text := err.Error()
@@ -85,7 +84,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
-	h.out(r.Level, oneLine(r.Message), attrs)
+	h.out(r.Level, console.Line(r.Message), attrs)
 	return nil
 }
 
@@ -110,22 +109,11 @@ func flat(message string, attrs []slog.Attr) string {
 	return b.String()
 }
 
-func valueText(a slog.Attr) string { return oneLine(fmt.Sprint(a.Value.Resolve().Any())) }
-
-// oneLine keeps what came from outside from starting a line of its own.
-func oneLine(s string) string {
-	s = strings.ReplaceAll(s, "\n", "; ") // errors that were joined
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
-}
+func valueText(a slog.Attr) string { return console.Line(fmt.Sprint(a.Value.Resolve().Any())) }
 
 type lineWriter struct {
 	mu         sync.Mutex
-	w          io.Writer
+	w          *console.Output
 	priorities bool
 }
 
@@ -161,9 +149,4 @@ var manners = []manner{
 
 func mannerOf(level slog.Level) manner {
 	return manners[slices.IndexFunc(manners, func(m manner) bool { return level >= m.from })]
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

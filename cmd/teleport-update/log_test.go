@@ -11,12 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/internal/console"
+
 	"golang.org/x/sys/unix"
 )
 
 func TestALogLineIsOneLineWhateverItCarries(t *testing.T) {
 	var out bytes.Buffer
-	log, err := newLogger(&out, nil, "text", false)
+	log, err := newLogger(console.To(&out), nil, "text", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,7 @@ func TestALogLineIsOneLineWhateverItCarries(t *testing.T) {
 func TestLevels(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		var out bytes.Buffer
-		log, err := newLogger(&out, nil, "text", debug)
+		log, err := newLogger(console.To(&out), nil, "text", debug)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +51,7 @@ func TestLevels(t *testing.T) {
 
 func TestJSONLogsAreOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
-	log, err := newLogger(&out, nil, "json", false)
+	log, err := newLogger(console.To(&out), nil, "json", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func TestJSONLogsAreOneObjectALine(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &record); err != nil || record["version"] != "1.0.0" || record["msg"] != "hello" {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
-	if _, err := newLogger(&out, nil, "xml", false); err == nil {
+	if _, err := newLogger(console.To(&out), nil, "xml", false); err == nil {
 		t.Error("an unknown format is taken")
 	}
 }
@@ -74,7 +76,7 @@ func TestTheJournalGetsPriorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", st.Dev, st.Ino))
-	log, err := newLogger(f, nil, "text", true)
+	log, err := newLogger(console.To(f), nil, "text", true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/successor"
 )
@@ -56,7 +57,7 @@ type usageError struct{ error }
 func (u usageError) Unwrap() error { return u.error }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{args: args, stdout: stdout, stderr: stderr, predecessor: successor.Current()}
+	a := &app{args: args, stdout: console.To(stdout), stderr: console.To(stderr), predecessor: successor.Current()}
 	err := a.commands().RunContext(ctx, args)
 	if a.settle != nil && !a.readOnly {
 		// Whatever ended the command, how the host is has to be told.
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exit.Code // it explained itself
 	}
 	if failure.Is[usageError](err) {
-		fmt.Fprintf(stderr, "%s: %s; see `%s --help`\n", appName, asTyped(err.Error(), args), appName)
+		fmt.Fprintf(a.stderr, "%s: %s; see `%s --help`\n", appName, console.Line(asTyped(err.Error(), args)), appName)
 		return exitUsage
 	}
 	if busy, ok := errors.AsType[*state.BusyError](err); ok && a.scheduled() {

@@ -71,7 +71,11 @@ func (a *app) supportCommand() *cli.Command {
 			a.readOnly = true
 			path := c.String("output")
 			if path == "-" {
-				return a.installer(c).Support(c.Context, a.stdout)
+				out, err := a.stdout.Binary()
+				if err != nil {
+					return failure.Unchanged("%w", err)
+				}
+				return a.installer(c).Support(c.Context, out)
 			}
 			if path == "" {
 				path = "teleport-update-support-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
@@ -111,8 +115,8 @@ func (a *app) historyCommand() *cli.Command {
 // format is the one that was asked for, or text on a terminal and JSON elsewhere.
 func (a *app) format(c *cli.Context, known ...string) (string, error) {
 	format := c.String("format")
-	if f, ok := a.stdout.(*os.File); format == "" {
-		format = map[bool]string{true: "text", false: "json"}[ok && isTerminal(f)]
+	if format == "" {
+		format = map[bool]string{true: "text", false: "json"}[a.stdout.Terminal()]
 	}
 	if !slices.Contains(known, format) {
 		return "", usagef("--format %q is none of %s", format, strings.Join(known, ", "))

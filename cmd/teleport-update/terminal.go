@@ -1,58 +1,46 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
-	"teleport-update/versions/fetch"
+	"teleport-update/internal/console"
 )
 
 // terminal shows a person the steps, a line each with a mark and the time, and below
 // them one line that a download or a watch draws again and again.
 type terminal struct {
-	fetch.Screen
+	*console.Output
 	now   func() time.Time
 	plain bool // it knows nothing but lines of ASCII
 	color bool
 	debug bool
-
-	mu    sync.Mutex
-	drawn bool // the last line is one that is drawn again
 }
 
 // terminalOf returns nil where stderr is none.
-func terminalOf(stderr any, debug bool) *terminal {
-	f, ok := stderr.(*os.File)
-	if !ok || !isTerminal(f) {
+func terminalOf(stderr *console.Output, debug bool) *terminal {
+	if !stderr.Terminal() {
 		return nil
 	}
 	plain := slices.Contains([]string{"", "dumb"}, os.Getenv("TERM"))
-	return &terminal{Screen: fetch.Terminal{File: f}, now: time.Now, plain: plain, color: !plain && os.Getenv("NO_COLOR") == "", debug: debug}
-}
-
-// Write takes a line that is drawn again: it begins with a carriage return.
-func (t *terminal) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.drawn = !bytes.HasSuffix(p, []byte("\n"))
-	return t.Screen.Write(p)
+	return &terminal{Output: stderr, now: time.Now, plain: plain, color: !plain && os.Getenv("NO_COLOR") == "", debug: debug}
 }
 
 // mark stands before a line.
-type mark struct{ sign, plain, color string }
+type mark struct {
+	sign, plain string
+	color       console.Color
+}
 
 var (
-	markStep    = mark{"›", "-", "36"}
-	markDone    = mark{"✓", "+", "32"}
-	markWarning = mark{"!", "!", "33"}
-	markError   = mark{"✗", "x", "31"}
+	markStep    = mark{"›", "-", console.Cyan}
+	markDone    = mark{"✓", "+", console.Green}
+	markWarning = mark{"!", "!", console.Yellow}
+	markError   = mark{"✗", "x", console.Red}
 )
 
 func (t *terminal) line(level slog.Level, message string, attrs []slog.Attr) {
@@ -99,17 +87,12 @@ func (t *terminal) print(m mark, when, text string) {
 		sign = m.plain
 	}
 	indent := len("x ") + len(when)
-	lines := wrap(text, max(t.Width()-1-indent, 20))
+	lines := wrap(console.Line(text), max(t.Width()-1-indent, 20))
+	color := console.NoColor
 	if t.color {
-		sign = "\x1b[" + m.color + "m" + sign + "\x1b[0m"
+		color = m.color
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.drawn {
-		fmt.Fprint(t.Screen, "\r\x1b[K")
-		t.drawn = false
-	}
-	fmt.Fprintf(t.Screen, "%s %s%s\n", sign, when, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+	t.Marked(sign, color, when+strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
 }
 
 // wrap breaks a text at spaces. A word that is longer than a line stays whole, and so

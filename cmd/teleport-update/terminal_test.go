@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/internal/console"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -67,16 +69,16 @@ func TestAPersonSeesSteps(t *testing.T) {
 			t.Setenv("TERM", tc.term)
 			t.Setenv("NO_COLOR", tc.noColor)
 			slave, shown := openPTY(t, tc.width)
-			term := terminalOf(slave, tc.debug)
+			term := terminalOf(console.To(slave), tc.debug)
 			term.now = func() time.Time { return time.Date(2026, 1, 2, 4, 5, 6, 0, time.UTC) }
-			log, err := newLogger(io.Discard, term, "", tc.debug)
+			log, err := newLogger(console.To(io.Discard), term, "", tc.debug)
 			if err != nil {
 				t.Fatal(err)
 			}
 			log.Info("watching the agent", "version", "1.1.0", "unit", "teleport.service")
 			log.Debug("noise")
 			if !term.plain {
-				fmt.Fprint(term, "\r  30s left\x1b[K")
+				term.Draw("  30s left")
 			}
 			log.Warn("the mirror fails", "attempt", 2, "retried", true, "given_up", false, "error", errors.New("404"))
 			log.Log(t.Context(), slog.LevelError, "it failed")

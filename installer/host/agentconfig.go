@@ -11,6 +11,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/installer/state"
+	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/trust"
@@ -65,8 +66,35 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		}
 		proxy = proxyBeside(auth)
 	}
+	for _, v := range []struct {
+		name, value string
+		limit       int
+	}{{"upgrade_group", t.UpgradeGroup, maxGroup}, {"data_dir", t.DataDir, maxFolder}, {"proxy_server or auth_server", proxy, maxAddress}} {
+		if err := plainWords(v.value, v.limit); err != nil {
+			return AgentSettings{}, fmt.Errorf("read the agent's configuration %s: teleport.%s %w", path, v.name, err)
+		}
+	}
 	address, _ := find.WithPort(proxy, ProxyPort)
 	return AgentSettings{Proxy: address, Bare: proxy, Group: t.UpgradeGroup, DataDir: t.DataDir}, nil
+}
+
+// How many bytes of a setting are taken: the agent's user may have written the file, and its
+// words come into errors, the history and status.
+const (
+	maxGroup   = 200
+	maxFolder  = 1024
+	maxAddress = 512
+)
+
+// plainWords refuses what is no name, path or address for a person to read.
+func plainWords(s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("is longer than %d bytes: %q", limit, console.Excerpt(s, 40))
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !console.Printable(r) }) {
+		return fmt.Errorf("has characters that cannot be printed: %q", console.Excerpt(s, 40))
+	}
+	return nil
 }
 
 // Ports of Teleport's.

@@ -4,16 +4,15 @@ package journald
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// Reads compares a stream with the one that systemd announced to the program.
-func Reads(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
+// Reads compares a stream with the one that systemd announced to the program. It is nil if it is
+// no file.
+func Reads(f *os.File) bool {
+	if f == nil {
 		return false
 	}
 	var st unix.Stat_t

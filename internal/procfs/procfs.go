@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"teleport-update/internal/console"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -82,11 +84,14 @@ func (f FS) Process(pid int) *Process {
 	return &p
 }
 
-// Name is what a process calls itself, for a person.
+// Name is what a process calls itself, for a person. Whoever runs it chose the words.
 func (f FS) Name(pid int) string {
 	name, _ := os.ReadFile(f.of(pid, "comm"))
-	return strings.TrimSpace(string(name))
+	return strings.TrimSpace(console.Excerpt(strings.TrimSpace(string(name)), maxName))
 }
+
+// maxName is how many characters a kernel keeps of it, and some more.
+const maxName = 32
 
 func (f FS) of(pid int, name string) string { return filepath.Join(f.Proc, strconv.Itoa(pid), name) }
 

@@ -10,12 +10,14 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"teleport-update/internal/console"
 )
 
 // PlainError returns an error with the same chain whose text says in an
 // operator's words what went wrong in an exchange with a server, and what to do
-// where that is known. An error that it has no better words for stays as it is,
-// and nil stays nil.
+// where that is known. An error that it has no better words for keeps its own, as one line of
+// bounded length, and nil stays nil.
 //
 // The client's own errors have been through it; what reading a body returns has
 // not.
@@ -23,11 +25,23 @@ func PlainError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := plainText(err); text != "" {
+	is := err.Error()
+	text := plainText(err)
+	if text == "" {
+		text = is
+	}
+	if text = console.Excerpt(text, maxErrorText); text != is {
 		return &reworded{text: text, err: err}
 	}
 	return err
 }
+
+// How many characters of an exchange a text has at most, and of what a server made up of them: the
+// names in a certificate that nobody vouches for, the words behind a status code.
+const (
+	maxErrorText   = 600
+	maxServersText = 200
+)
 
 func plainText(err error) string {
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -109,7 +123,7 @@ func whyUnresolved(e *net.DNSError) string {
 
 // whyUntrusted adds the cause that is the likeliest by far.
 func whyUntrusted(err error) string {
-	text := strings.ReplaceAll(err.Error(), "x509: ", "")
+	text := console.Excerpt(strings.ReplaceAll(err.Error(), "x509: ", ""), maxServersText)
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return text + "; if that is a private CA, trust it with `teleport-update enable --ca-file`"
 	}

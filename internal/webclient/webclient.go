@@ -21,6 +21,8 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"teleport-update/internal/console"
 )
 
 const (
@@ -151,5 +153,5 @@ func checkConnect(_ context.Context, proxy *url.URL, connect *http.Request, resp
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return fmt.Errorf("the HTTP proxy %s refused the connection to %s: %s", Redact(proxy.String()), connect.Host, resp.Status)
+	return fmt.Errorf("the HTTP proxy %s refused the connection to %s: %s", Redact(proxy.String()), connect.Host, console.Excerpt(resp.Status, maxServersText))
 }

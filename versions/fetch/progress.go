@@ -2,13 +2,9 @@ package fetch
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/space"
 )
@@ -67,9 +63,8 @@ func (r *rate) left(done, total int64) string {
 
 // bar draws one line on a terminal.
 type bar struct {
-	out   io.Writer
-	width func() int
-	now   func() time.Time
+	out Screen
+	now func() time.Time
 
 	what        string
 	rate        rate
@@ -79,20 +74,18 @@ type bar struct {
 
 // Screen is a terminal on which a line can be drawn again.
 type Screen interface {
-	io.Writer
-	Width() int // of a line
+	Draw(line string) // the next line takes its place
+	Keep(line string) // the next line begins below it
+	Width() int       // of a line
 }
-
-// Terminal is a Screen of nothing else than a terminal's file.
-type Terminal struct{ *os.File }
 
 // NewBar returns a progress bar for a terminal.
 func NewBar(terminal Screen) Progress {
-	return &bar{out: terminal, width: terminal.Width, now: time.Now}
+	return &bar{out: terminal, now: time.Now}
 }
 
 func (b *bar) Start(what string) {
-	*b = bar{out: b.out, width: b.width, now: b.now, what: what, total: -1}
+	*b = bar{out: b.out, now: b.now, what: what, total: -1}
 }
 
 func (b *bar) Update(done, total int64) {
@@ -103,12 +96,12 @@ func (b *bar) Update(done, total int64) {
 		return
 	}
 	b.drawn = now
-	fmt.Fprint(b.out, "\r", b.line(), "\x1b[K")
+	b.out.Draw(b.line())
 }
 
 func (b *bar) End() {
 	if !b.drawn.IsZero() {
-		fmt.Fprint(b.out, "\r", b.line(), "\x1b[K\n")
+		b.out.Keep(b.line())
 	}
 }
 
@@ -122,7 +115,7 @@ func (b *bar) line() string {
 	if left := b.rate.left(b.done, b.total); left != "" && b.done < b.total {
 		numbers += "  " + left + " left"
 	}
-	width := b.width() - 1
+	width := b.out.Width() - 1
 	cells := width - len(b.what) - len(numbers) - 6
 	if b.total <= 0 || cells < 5 {
 		line := b.what + "  " + numbers
@@ -131,15 +124,6 @@ func (b *bar) line() string {
 	cells = min(cells, 40)
 	full := int(int64(cells) * min(b.done, b.total) / b.total)
 	return fmt.Sprintf("%s  [%s%s]  %s", b.what, strings.Repeat("=", full), strings.Repeat(" ", cells-full), numbers)
-}
-
-// Width is that of the terminal, 80 where it does not say.
-func (t Terminal) Width() int {
-	size, err := unix.IoctlGetWinsize(int(t.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Col == 0 {
-		return 80
-	}
-	return int(size.Col)
 }
 
 // stepLog writes a log line each tenth of a download, but not more often than

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"teleport-update/internal/console"
 	"teleport-update/internal/webclient"
 )
 
@@ -33,7 +34,7 @@ func (w web) size(ctx context.Context, at place) (int64, error) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return -1, &statusError{url: at.name, code: resp.StatusCode, status: resp.Status}
+		return -1, &statusError{url: at.name, code: resp.StatusCode, status: console.Excerpt(resp.Status, 60)}
 	}
 	return resp.ContentLength, nil
 }
@@ -129,7 +130,7 @@ func partOf(resp *http.Response, at place, offset int64, v validator) (*part, er
 		}
 		return nil, errChanged
 	default:
-		return nil, &statusError{url: at.name, code: resp.StatusCode, status: resp.Status}
+		return nil, &statusError{url: at.name, code: resp.StatusCode, status: console.Excerpt(resp.Status, 60)}
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, unusable("%s sends the tarball with Content-Encoding %.20q, so it would not match its checksum; "+
