@@ -37,15 +37,15 @@ var exceptions = map[string]string{
 	"ospackage/fence.go show: os.Create":                        "the same",
 	"ospackage/fence.go show: os.Mkdir":                         "the same",
 	"ospackage/fence.go show: os.Symlink":                       "the same",
-	"versions/archive/read.go entry: .Create":                   "of a sink, see versions/unpack.go",
-	"versions/keep.go drop: os.Remove":                          "a kept download, which is only used if the digest of the whole proves right",
-	"versions/keep.go openKeeper: os.OpenFile":                  "the same",
-	"versions/origin.go copy: .Create":                          "files of a tree in its folder, see versions/unpack.go",
-	"versions/save.go save: os.OpenFile":                        "a tarball at a mirror, under a temporary name; synced and renamed by package durable",
-	"versions/save.go save: os.Remove":                          "the same after an error",
+	"versions/archive/read.go entry: .Create":                   "of a sink, see versions/writer.go",
+	"versions/fetch/keep.go drop: os.Remove":                    "a kept download, which is only used if the digest of the whole proves right",
+	"versions/fetch/keep.go openKeeper: os.OpenFile":            "the same",
+	"versions/origin.go copy: .Create":                          "files of a tree in its folder, see versions/writer.go",
+	"versions/fetch/save.go save: os.OpenFile":                  "a tarball at a mirror, under a temporary name; synced and renamed by package durable",
+	"versions/fetch/save.go save: os.Remove":                    "the same after an error",
 	"versions/staging.go stage: os.MkdirTemp":                   "the folders that a release is unpacked into, before it has a name that counts",
-	"versions/unpack.go Create: .OpenFile":                      "files of a release in its folder; each is synced before the release has a name that counts",
-	"versions/unpack.go folder: .Mkdir":                         "the same for its folders",
+	"versions/writer.go Create: .OpenFile":                      "files of a release in its folder; each is synced before the release has a name that counts",
+	"versions/writer.go folder: .Mkdir":                         "the same for its folders",
 }
 
 // Calls of package os and of the kernel that change names or contents.
