@@ -17,7 +17,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION:v%=%) -X main.version=$(VERSION:v%=%)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages repository test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint demo recording bench bench-find bench-backup figures fuzz clean
+.PHONY: help build packages repository publishers test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint demo recording bench bench-find bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -26,12 +26,21 @@ build: ## build both programs into build/bin
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-update ./cmd/teleport-update
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/teleport-find ./cmd/teleport-find
 
-packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages
-	$(GO) run ./packaging/mkpackages
+# Who signs: the rpms when they are built, and the repository.
+SIGNER = $(if $(KEY),--key '$(KEY)') $(if $(GPG_KEY),--gpg-key '$(GPG_KEY)') $(if $(PASSPHRASE_FILE),--passphrase-file '$(PASSPHRASE_FILE)')
+packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages (KEY=FILE or GPG_KEY=FINGERPRINT signs the rpms)
+	$(GO) run ./packaging/mkpackages $(SIGNER)
 
-repository: packages ## signed apt and yum repositories of the packages, in build/repository (KEY=FILE or GPG_KEY=FINGERPRINT, URL=…)
+repository: publishers packages ## signed apt and yum repositories of the packages, in build/repository (KEY=FILE or GPG_KEY=FINGERPRINT, URL=…)
 	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/mkrepository ./packaging/mkrepository
-	$(BIN)/mkrepository $(if $(KEY),--key '$(KEY)') $(if $(GPG_KEY),--gpg-key '$(GPG_KEY)') $(if $(URL),--url '$(URL)') $(REPOSITORY_FLAGS)
+	$(BIN)/mkrepository $(SIGNER) $(if $(URL),--url '$(URL)') $(REPOSITORY_FLAGS)
+
+# Before a minute is spent on packages; mkrepository looks, too.
+PUBLISHERS := apt-ftparchive createrepo_c rpmkeys
+IN_PACKAGES := s/apt-ftparchive/apt-utils/; s/createrepo_c/createrepo-c/; s/rpmkeys/rpm/; s/systemd-analyze/systemd/; s/mkfs.ext4/e2fsprogs/; s/mkfs.xfs/xfsprogs/
+publishers:
+	@missing=; for t in $(PUBLISHERS); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
+	  [ -z "$$missing" ] || { echo "make repository needs$$missing: apt-get install$$(echo "$$missing" | sed '$(IN_PACKAGES)')"; exit 1; }
 
 # Runs go test and shows what runs and how far it is. PART=NAME runs one part, as in
 # PART=backup or PART=database; V=1 shows all that the tests print.
@@ -41,11 +50,11 @@ test: needed ## everything: packages, then real hosts (as root; installs what it
 	@$(RUNTESTS) packages hosts
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
-NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze zsh fish mkfs.ext4 mkfs.xfs
+NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze zsh fish mkfs.ext4 mkfs.xfs $(PUBLISHERS)
 .PHONY: needed
 needed:
 	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
-	  missing=$$(echo "$$missing" | sed 's/systemd-analyze/systemd/; s/mkfs.ext4/e2fsprogs/; s/mkfs.xfs/xfsprogs/'); \
+	  missing=$$(echo "$$missing" | sed '$(IN_PACKAGES)'); \
 	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
 	  echo "*** not everything is tested: apt-get install$$missing"
 
@@ -73,6 +82,7 @@ test-mutants: ## remove each sync and journal write, swap each pair of steps: is
 lint: needed ## formatting, vet, staticcheck, shell scripts, subjects of commits
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
+	$(GO) vet -modfile=tools.mod ./packaging/pack/pack.go
 	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
 	$(GO) test -run "TestNothingElseWritesToATerminal|TestWaysAreFound" ./internal/console
 	@long=$$(git log --no-merges --format=%s 9b4eb5b..HEAD 2>/dev/null | grep -E '^.{73}'); [ -z "$$long" ] || { echo "subjects of more than 72 characters: $$long"; exit 1; }

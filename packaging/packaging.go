@@ -7,7 +7,8 @@
 //
 // A package is a function of the commit: programs are built without paths and
 // without the version control's stamp, and every time in it is the commit's. Two
-// builds give the same bytes, wherever they are made.
+// builds give the same bytes, wherever they are made. The signature of an rpm is also a
+// function of the key, unless gpg makes it.
 package packaging
 
 import (
@@ -18,6 +19,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"teleport-update/packaging/signing"
 )
 
 // Options say what to build.
@@ -29,6 +32,9 @@ type Options struct {
 	Arch     []string  // of Go: "amd64", "arm64"
 	Formats  []string  // "deb", "rpm", "program": the bare one, for hosts without a package manager
 	Programs []string  // nil: both
+	// Key signs the rpms, with the date of the packages or, if the key is newer, with
+	// that of the key. None: they are not signed, and no repository takes them.
+	Key signing.Key
 }
 
 // The programs that have a package; it has the name of the program.
@@ -43,9 +49,17 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Programs are built in that folder, and paths must mean the same there.
+	// Programs are built in that folder, packages in another: paths must mean the same there.
 	if o.Module, err = filepath.Abs(o.Module); err != nil {
 		return nil, err
+	}
+	for _, path := range []*string{&o.Key.File, &o.Key.PassphraseFile} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, err
@@ -53,13 +67,13 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	if o.Programs == nil {
 		o.Programs = programs
 	}
-	nfpm, err := nfpmTool(ctx, o.Module)
+	tool, err := packTool(ctx, o.Module)
 	if err != nil {
 		return nil, err
 	}
 	for _, program := range o.Programs {
 		for _, arch := range o.Arch {
-			built, err := o.buildOne(ctx, nfpm, out, program, arch)
+			built, err := o.buildOne(ctx, tool, out, program, arch)
 			if err != nil {
 				return nil, fmt.Errorf("package %s for %s: %w", program, arch, err)
 			}
@@ -69,7 +83,7 @@ func Build(ctx context.Context, o Options) (paths []string, err error) {
 	return paths, nil
 }
 
-func (o Options) buildOne(ctx context.Context, nfpm, out, program, arch string) (paths []string, err error) {
+func (o Options) buildOne(ctx context.Context, tool, out, program, arch string) (paths []string, err error) {
 	// The folder's name is in none of the files: it may be another each time.
 	stage, err := os.MkdirTemp(out, ".stage-")
 	if err != nil {
@@ -81,7 +95,7 @@ func (o Options) buildOne(ctx context.Context, nfpm, out, program, arch string) 
 	}
 	for _, format := range o.Formats {
 		name := fileName(program, o.Version, arch, format)
-		if err := o.pack(ctx, nfpm, stage, program, name, arch, format); err != nil {
+		if err := o.pack(ctx, tool, stage, program, name, arch, format); err != nil {
 			return nil, err
 		}
 		path := filepath.Join(out, name)
@@ -93,14 +107,16 @@ func (o Options) buildOne(ctx context.Context, nfpm, out, program, arch string) 
 	return paths, nil
 }
 
-func (o Options) pack(ctx context.Context, nfpm, stage, program, name, arch, format string) error {
+func (o Options) pack(ctx context.Context, tool, stage, program, name, arch, format string) error {
 	if format == "program" {
 		return os.Link(filepath.Join(stage, program), filepath.Join(stage, name))
 	}
-	cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", name)
+	cmd := exec.CommandContext(ctx, tool, "--packager", format, "--target", name,
+		"--key", o.Key.File, "--passphrase-file", o.Key.PassphraseFile, "--gpg-key", o.Key.GPG)
 	cmd.Dir = stage
-	cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version), "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
-	return run(cmd, "nfpm")
+	cmd.Env = append(os.Environ(), "ARCH="+arch, "VERSION="+packageVersion(o.Version),
+		"SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Date.Unix(), 10))
+	return run(cmd, "pack")
 }
 
 // run also tells what a program that fails says.
@@ -123,11 +139,17 @@ func fileName(program, version, arch, format string) string {
 	return fmt.Sprintf("%s_%s_%s.deb", program, packageVersion(version), arch)
 }
 
-// nfpmTool builds the tool, which runs in another folder than the module's.
-func nfpmTool(ctx context.Context, module string) (string, error) {
-	path := filepath.Join(module, "build", "tools", "nfpm")
-	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-o", path, "github.com/goreleaser/nfpm/v2/cmd/nfpm")
+// packTool builds the program that makes packages, which runs in another folder than
+// the module's.
+func packTool(ctx context.Context, module string) (string, error) {
+	path := filepath.Join(module, "build", "tools", "pack")
+	return path, BuildPack(ctx, module, path)
+}
+
+// BuildPack builds the program that makes one package of an nfpm.yaml, as a file.
+func BuildPack(ctx context.Context, module, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-o", path, "./packaging/pack/pack.go")
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return path, run(cmd, "build nfpm")
+	return run(cmd, "build pack")
 }

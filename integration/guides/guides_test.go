@@ -110,9 +110,12 @@ func newScene(t *testing.T, blocks []block) *scene {
 			image = true
 		}
 	}
-	if image {
+	switch {
+	case image:
 		s.Test = builderIn(t, w).Test
-	} else {
+	case kind == publishing:
+		s.Test = siteOn(t, w, host.Options{Packages: slices.Concat(hostPackages, publishingPackages)}).Test
+	default:
 		s.Test = siteIn(t, w).Test
 	}
 	s.Put(program(t, host.Find()), "/usr/bin/teleport-find")
@@ -135,7 +138,7 @@ func newScene(t *testing.T, blocks []block) *scene {
 	s.check(s.WriteFile("/usr/local/sbin/ssh", []byte("#!/bin/sh\nshift\nexec \"$@\"\n"), 0o755))
 	s.Write(work+"/host_vars/web-1.example.com.yml", "ansible_connection: local\nansible_python_interpreter: /usr/bin/python3\nteleport_watch_seconds: 3\n")
 	switch kind {
-	case "":
+	case "", publishing:
 	case "with the package teleport":
 		s.installTeleportPackage()
 	default:
@@ -181,6 +184,9 @@ func (s *scene) block(b block, terminal bool) {
 	if name, ok := b.mark("file"); ok {
 		s.file(b, name)
 	}
+	if m := makeRepositoryLine.FindStringSubmatch(b.text); m != nil {
+		s.makesPackages(m[1])
+	}
 	if !b.isRun() {
 		return
 	}
@@ -211,6 +217,9 @@ func (s *scene) block(b block, terminal bool) {
 		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.text, r.Stdout, r.Stderr)
 	}
 }
+
+// makeRepositoryLine names the key.
+var makeRepositoryLine = regexp.MustCompile(`(?m)^make repository KEY=(\S+)`)
 
 func (s *scene) file(b block, name string) {
 	s.t.Helper()

@@ -3,6 +3,7 @@
 package guides
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"teleport-update/find/server"
 	"teleport-update/integration/host"
 	"teleport-update/packaging/repository"
+	"teleport-update/packaging/signing"
 )
 
 // publisher is the program that makes repositories.
@@ -22,7 +24,7 @@ var publisher = host.Program{Name: "mkrepository", Package: "./packaging/mkrepos
 // repositoryOf is a repository of the updater's packages, for find.example.com.
 func repositoryOf(t *testing.T) string {
 	t.Helper()
-	repositoryOnce.Do(func() { repositoryDir, repositoryErr = makeRepository(packages(t)) })
+	repositoryOnce.Do(func() { repositoryDir, repositoryErr = makeRepository(t.Context(), packages(t)) })
 	check(t, repositoryErr)
 	return repositoryDir
 }
@@ -33,7 +35,7 @@ var (
 	repositoryErr  error
 )
 
-func makeRepository(packages string) (string, error) {
+func makeRepository(ctx context.Context, packages string) (string, error) {
 	dir := filepath.Join(module, "build", "test", "guides-repository")
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
@@ -41,11 +43,7 @@ func makeRepository(packages string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	key := filepath.Join(dir, "secret.asc")
-	if _, err := repository.NewKey(key, "Example Inc. <ops@example.com>", nil, time.Now()); err != nil {
-		return "", err
-	}
-	signer, err := repository.OpenKey(key, nil, time.Now)
+	signer, err := signing.OpenKey(packagesKey, nil, time.Now)
 	if err != nil {
 		return "", err
 	}
@@ -57,8 +55,24 @@ func makeRepository(packages string) (string, error) {
 		}
 		o.Packages = append(o.Packages, found...)
 	}
-	_, err = repository.Build(o)
+	_, err = repository.Build(ctx, o)
 	return o.Dir, err
+}
+
+// publishing is what the machine has on which repositories are made.
+const publishing = "with apt-utils, createrepo-c and rpm"
+
+var publishingPackages = []string{"apt-utils", "createrepo-c", "rpm"}
+
+// makesPackages does what "make repository" does first, where there is a compiler: it
+// builds the packages and signs them, with the key that the guide has made.
+func (s *scene) makesPackages(key string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	secret := filepath.Join(dir, "secret.asc")
+	s.check(os.WriteFile(secret, []byte(s.Read(work+"/"+key)), 0o600))
+	s.check(buildPackages(s.t.Context(), filepath.Join(dir, "packages"), secret))
+	s.copyIn(filepath.Join(dir, "packages"), work+"/build/packages")
 }
 
 // offersRepository puts it into the world.

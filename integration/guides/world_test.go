@@ -3,6 +3,7 @@
 package guides
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 	"teleport-update/internal/version"
 	"teleport-update/packaging"
 	"teleport-update/packaging/installscript"
+	"teleport-update/packaging/signing"
 )
 
 const (
@@ -190,16 +192,31 @@ var (
 	packagesErr  error
 )
 
+// packagesKey is the file with the key that has signed them.
+var packagesKey = filepath.Join(module, "build", "test", "guides-key", "secret.asc")
+
 func makePackages(t *testing.T) (string, error) {
 	dir := filepath.Join(module, "build", "test", "guides-packages")
-	if err := os.RemoveAll(dir); err != nil {
+	for _, old := range []string{dir, filepath.Dir(packagesKey)} {
+		if err := os.RemoveAll(old); err != nil {
+			return "", err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(packagesKey), 0o755); err != nil {
 		return "", err
 	}
-	_, err := packaging.Build(t.Context(), packaging.Options{
-		Module: module, Out: dir, Version: "1.2.3", Date: time.Unix(1700000000, 0),
+	if _, err := signing.NewKey(packagesKey, "Example Inc. <ops@example.com>", nil, time.Now()); err != nil {
+		return "", err
+	}
+	return dir, buildPackages(t.Context(), dir, packagesKey)
+}
+
+func buildPackages(ctx context.Context, dir, key string) error {
+	_, err := packaging.Build(ctx, packaging.Options{
+		Module: module, Out: dir, Version: "1.2.3", Date: time.Unix(1700000000, 0), Key: signing.Key{File: key},
 		Arch: []string{runtime.GOARCH}, Formats: []string{"deb", "rpm", "program"}, Programs: []string{"teleport-update", "teleport-find"},
 	})
-	return dir, err
+	return err
 }
 
 // site is a host that knows the world's names and trusts its CA.

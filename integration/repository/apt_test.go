@@ -91,7 +91,7 @@ func (s *site) refusesOfApt() {
 			s.other(dir, s.key.secret, "--valid-for", "1h")
 		}, 100, "is expired"},
 		{"wrongly signed", func(dir string) {
-			s.other(dir, keyNumber(s.t, 1).secret)
+			s.other(dir, keyNumber(s.t, 1).secret, "--packages", updatersBy(s.t, "1.0.0", 1))
 		}, 100, "NO_PUBKEY|Missing key"},
 		{"unsigned", func(dir string) {
 			check(s.t, os.Remove(filepath.Join(dir, suite+"InRelease")))

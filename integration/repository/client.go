@@ -51,7 +51,7 @@ func (l looker) apt() (packages []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(release, "\nAcquire-By-Hash: yes\n") {
+	if !strings.Contains("\n"+release, "\nAcquire-By-Hash: yes\n") {
 		return nil, errors.New("indexes are not there by their digests")
 	}
 	_, list, _ := strings.Cut(release, "\nSHA256:\n")

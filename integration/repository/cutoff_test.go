@@ -60,13 +60,32 @@ func (p *publication) copyTo(dir string) {
 	}
 }
 
+// changes is where a call of a publication may change what is published: what the
+// programs do that it runs, in a folder of their own, may come in any order.
+type changes struct {
+	dir string
+	n   int
+}
+
+// count numbers the call, from 1 on, if it is one of them.
+func (c *changes) count(call *trace.Call) bool {
+	below, inside := strings.CutPrefix(call.Path, c.dir)
+	if call.Exit || !inside || strings.HasPrefix(below, "/.stage") {
+		return false
+	}
+	c.n++
+	call.Index = c.n
+	return true
+}
+
 // calls lists the calls of a whole publication by which it changes something.
 func (p *publication) calls() (all []trace.Call) {
 	p.t.Helper()
 	dir := filepath.Join(p.t.TempDir(), "repository")
 	p.copyTo(dir)
+	counted := changes{dir: dir}
 	r, err := trace.Run(p.t.Context(), p.command(dir), func(c trace.Call) trace.Action {
-		if !c.Exit {
+		if counted.count(&c) {
 			all = append(all, c)
 		}
 		return trace.GoOn()
@@ -87,8 +106,9 @@ func (p *publication) command(dir string) trace.Command {
 func (p *publication) cutAt(dir string, n int) (at trace.Call) {
 	p.t.Helper()
 	p.copyTo(dir)
+	counted := changes{dir: dir}
 	_, err := trace.Run(p.t.Context(), p.command(dir), func(c trace.Call) trace.Action {
-		if c.Index == n && !c.Exit {
+		if counted.count(&c) && c.Index == n {
 			at = c
 			return trace.Kill()
 		}

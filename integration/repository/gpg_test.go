@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"teleport-update/packaging/signing"
 )
 
 // home is one of gpg's own, with an agent that ends with the test.
@@ -62,13 +64,14 @@ func TestTheKeyMayBeGPGs(t *testing.T) {
 	s.key.keyring = filepath.Join(h.dir, "trusted.gpg")
 	check(t, os.WriteFile(s.key.keyring, []byte(h.gpg("--export", "agent@example.com")), 0o600))
 	s.env = []string{"GNUPGHOME=" + h.dir}
-	s.publish("--gpg-key", "agent@example.com", "--packages", standIns(t, "1.0.0"), "--valid-for", "48h")
+	signed := Options{Key: signing.Key{GPG: "agent@example.com"}, Env: s.env}
+	s.publish("--gpg-key", "agent@example.com", "--packages", otherStandIns(t, "1.0.0", signed), "--valid-for", "48h")
 	s.offers("1.0.0")
 	// The same key from a file, without gpg.
-	s.publish("--key", h.file("agent@example.com"), "--packages", standIns(t, "1.1.0"))
+	s.publish("--key", h.file("agent@example.com"), "--packages", otherStandIns(t, "1.1.0", signed))
 	s.offers("1.0.0", "1.1.0")
 	s.refuses("gpg knows no key", "--gpg-key", "nobody@example.com")
-	s.env = append(s.env, "PATH=/nonexistent")
+	s.env = append(s.env, "PATH="+without(t, "gpg"))
 	s.refuses("gpg is not installed", "--gpg-key", "agent@example.com")
 }
 

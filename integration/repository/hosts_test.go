@@ -3,6 +3,7 @@
 package repository
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 
 	"teleport-update/integration/host"
 	"teleport-update/packaging"
+	"teleport-update/packaging/signing"
 )
 
 func TestMain(m *testing.M) {
@@ -75,18 +77,26 @@ func damage(t *testing.T, dir, pattern string) {
 	}
 }
 
-// updaters is a folder with the real packages of a version, for this machine.
+// updaters is a folder with the real packages of a version, for this machine, signed
+// by the first key.
 func updaters(t testing.TB, version string) string {
 	t.Helper()
+	return updatersBy(t, version, 0)
+}
+
+func updatersBy(t testing.TB, version string, number int) string {
+	t.Helper()
+	key := keyNumber(t, number)
 	updatersOnce.Lock()
 	defer updatersOnce.Unlock()
 	dir, err := world()
 	check(t, err)
-	dir = filepath.Join(dir, "updaters-"+version)
+	dir = filepath.Join(dir, fmt.Sprintf("updaters-%s-%d", version, number))
 	if _, err := os.Stat(dir); err != nil {
 		_, err := packaging.Build(t.Context(), packaging.Options{
 			Module: module, Out: dir + ".new", Version: version, Date: time.Unix(1700000000, 0),
 			Arch: []string{runtime.GOARCH}, Formats: []string{"deb", "rpm"}, Programs: []string{"teleport-update"},
+			Key: signing.Key{File: key.secret},
 		})
 		check(t, err)
 		check(t, os.Rename(dir+".new", dir))
@@ -120,11 +130,4 @@ func (s *site) says(r host.Result, code int, want ...string) {
 			s.t.Errorf("%q is not said:\n%s", w, said)
 		}
 	}
-}
-
-func modified(t *testing.T, path string) time.Time {
-	t.Helper()
-	info, err := os.Stat(path)
-	check(t, err)
-	return info.ModTime()
 }

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+
+	"teleport-update/packaging/signing"
 )
 
 func TestVersionsAddUpAndGo(t *testing.T) {
@@ -103,16 +106,16 @@ func TestOnlyPackagesThatAreWholeArePublished(t *testing.T) {
 	dir := t.TempDir()
 	s.refuses("no debs and no rpms", "--packages", dir)
 	check(t, os.WriteFile(filepath.Join(dir, "x.deb"), []byte("!<arch>\n"), 0o644))
-	s.refuses("no control.tar.gz", "--packages", dir)
+	s.refuses("dpkg-deb: exit status", "--packages", dir)
 	check(t, os.Remove(filepath.Join(dir, "x.deb")))
 	rpm, err := os.ReadFile(filepath.Join(standIns(t, "1.1.0"), "standin-1.1.0-amd64.rpm"))
 	check(t, err)
 	at := bytes.Index(rpm, []byte("a stand-in"))
 	for what, damaged := range map[string][]byte{
-		"payload does not match": slices.Concat(rpm[:len(rpm)-1], []byte{^rpm[len(rpm)-1]}),
-		"header does not match":  slices.Concat(rpm[:at], []byte{^rpm[at]}, rpm[at+1:]),
-		"not an rpm":             rpm[1:],
-		"truncated":              rpm[:200],
+		"Payload SHA256 digest: BAD": slices.Concat(rpm[:len(rpm)-1], []byte{^rpm[len(rpm)-1]}),
+		"Header SHA256 digest: BAD":  slices.Concat(rpm[:at], []byte{^rpm[at]}, rpm[at+1:]),
+		"rpm: exit status":           rpm[1:],
+		"signature hdr blob":         rpm[:200],
 	} {
 		check(t, os.WriteFile(filepath.Join(dir, "x.rpm"), damaged, 0o644))
 		s.refuses(what, "--packages", dir)
@@ -127,12 +130,85 @@ func TestAPublishedVersionNeverChanges(t *testing.T) {
 	s.publish("--packages", standIns(t, "1.0.0"))
 	for _, format := range []string{"deb", "rpm"} {
 		dir := t.TempDir()
-		check(t, os.CopyFS(dir, os.DirFS(otherStandIns(t, "1.0.0", Options{Comment: "made once more"}))))
+		check(t, os.CopyFS(dir, os.DirFS(otherStandIns(t, "1.0.0", Options{Comment: "made once more", Key: signing.Key{File: s.key.secret}}))))
 		for _, arch := range Architectures {
 			check(t, os.Remove(filepath.Join(dir, "standin-1.0.0-"+arch+"."+map[string]string{"deb": "rpm", "rpm": "deb"}[format])))
 		}
 		s.refuses("was published with another content", "--packages", dir)
 	}
+	s.offers("1.0.0")
+}
+
+// A repository without a signature in its rpms would be one that hosts refuse.
+func TestOnlyRPMsThatATrustedKeySignedArePublished(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.publish("--packages", standIns(t, "1.0.0"))
+	const refusal = "not signed by the key given"
+	s.refuses(refusal, "--packages", otherStandIns(t, "1.1.0", Options{}))
+	s.refuses(refusal, "--packages", standInsBy(t, "1.1.0", 1))
+	s.publish("--packages", standInsBy(t, "1.1.0", 1), "--previous-key", keyNumber(t, 1).public)
+	s.offers("1.0.0", "1.1.0")
+	// What is published already stays as it is, whoever has signed the same once more.
+	rpm := "yum/x86_64/teleport-update-1.1.0-1.x86_64.rpm"
+	before := s.read(rpm)
+	says := s.publish("--packages", standIns(t, "1.1.0"))
+	if !strings.Contains(says, ", 0 of them new,") || s.read(rpm) != before {
+		t.Errorf("the same, signed by another key:\n%s", says)
+	}
+}
+
+// The same packages and the same key give the same bytes: a signature is no exception.
+func TestTwoBuildsOfAnRPMAreTheSame(t *testing.T) {
+	t.Parallel()
+	o := Options{Key: signing.Key{File: keyNumber(t, 0).secret}}
+	one, two := otherStandIns(t, "1.0.0", o), otherStandIns(t, "1.0.0", o)
+	if visible(t, one) != visible(t, two) {
+		t.Error("two builds differ")
+	}
+	if visible(t, one) == visible(t, otherStandIns(t, "1.0.0", Options{})) {
+		t.Error("the key changes nothing: nothing is signed")
+	}
+}
+
+func TestMissingProgramsAreNamed(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.publish("--packages", standIns(t, "1.0.0"))
+	for _, missing := range []struct{ program, pkg string }{
+		{"apt-ftparchive", "apt-utils"}, {"createrepo_c", "createrepo-c"}, {"rpmkeys", "rpm"},
+	} {
+		s.env = []string{"PATH=" + without(t, missing.program)}
+		s.refuses("not installed: "+missing.program+"; nothing was published: apt-get install "+missing.pkg, "--packages", standIns(t, "1.1.0"))
+	}
+	s.env = []string{"PATH=/nonexistent"}
+	s.refuses("apt-get install apt-utils createrepo-c dpkg rpm", "--packages", standIns(t, "1.1.0"))
+}
+
+// without is a folder with all that a publication runs but one.
+func without(t *testing.T, missing string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"apt-ftparchive", "createrepo_c", "dpkg-deb", "rpm", "rpmkeys"} {
+		program, err := exec.LookPath(name)
+		check(t, err)
+		if name != missing {
+			check(t, os.Symlink(program, filepath.Join(dir, name)))
+		}
+	}
+	return dir
+}
+
+// What is gone or damaged cannot be published, and its version can be withdrawn.
+func TestADamagedVersionCanBeWithdrawn(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.publish("--packages", standIns(t, "1.0.0"))
+	s.publish("--packages", standIns(t, "1.1.0"))
+	check(t, os.Remove(filepath.Join(s.dir, "apt/pool/teleport-update_1.1.0_amd64.deb")))
+	s.write("yum/x86_64/teleport-update-1.1.0-1.x86_64.rpm", "damaged")
+	s.refuses("or --withdraw its version")
+	s.publish("--withdraw", "1.1.0")
 	s.offers("1.0.0")
 }
 
@@ -143,7 +219,7 @@ func TestOnlyWhatATrustedKeySignedStaysPublished(t *testing.T) {
 	s.publish("--packages", standIns(t, "1.0.0"))
 	foreign := newShelf(t)
 	foreign.key = keyNumber(t, 1)
-	foreign.publish("--packages", standIns(t, "9.0.0"))
+	foreign.publish("--packages", standInsBy(t, "9.0.0", 1))
 
 	// Laid beside what is published, even with a signature of another key.
 	for _, name := range []string{"apt/pool/teleport-update_9.0.0_amd64.deb", "yum/x86_64/teleport-update-9.0.0-1.x86_64.rpm"} {
@@ -185,7 +261,7 @@ func TestAKeyFollowsAnother(t *testing.T) {
 	s.publish("--packages", standIns(t, "1.0.0"))
 	next := keyNumber(t, 1)
 	s.refuses("is not signed by the key given", "--key", next.secret)
-	s.publish("--key", next.secret, "--previous-key", s.key.public, "--packages", standIns(t, "1.1.0"))
+	s.publish("--key", next.secret, "--previous-key", s.key.public, "--packages", standInsBy(t, "1.1.0", 1))
 	s.key = next
 	s.offers("1.0.0", "1.1.0")
 	// Hosts get both: the rpm of before is signed with the one of before.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"teleport-update/packaging/signing"
 )
 
 // Architectures of the stand-ins, as Go names them.
@@ -37,33 +39,19 @@ contents:
   - {src: program, dst: /etc/default/teleport-update, type: config, file_info: {mode: 0644, mtime: 2026-01-02T03:04:05Z}}
   - {dst: /usr/share/teleport-update, type: dir, file_info: {mode: 0755, mtime: 2026-01-02T03:04:05Z}}
 scripts: {postinstall: post}
-%[3]srpm: {summary: a stand-in, buildhost: localhost, packager: nobody <nobody@example.com>, group: Tests}
+rpm: {summary: a stand-in, buildhost: localhost, packager: nobody <nobody@example.com>, group: Tests}
 `
-
-// relations are of all kinds, and cannot be met.
-const relations = `overrides:
-  rpm: {depends: [/bin/sh, "glibc >= 2.0", "updater = 1:2.0-3"], conflicts: ["other < 3"], replaces: [former], suggests: ["man-db > 2"]}
-`
-
-// NFPM builds the tool that makes packages, as a file.
-func NFPM(ctx context.Context, module, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-modfile=tools.mod", "-o", path, "github.com/goreleaser/nfpm/v2/cmd/nfpm")
-	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build nfpm: %w\n%s", err, out)
-	}
-	return nil
-}
 
 // Options are what may differ between stand-ins of one version.
 type Options struct {
-	Comment   string // in the program
-	Relations bool   // to packages that no host has
+	Comment string      // in the program
+	Key     signing.Key // signs the rpms
+	Env     []string    // of gpg
 }
 
-// StandIns makes a deb and an rpm of a version for each architecture in dir.
+// StandIns makes, with the program that packages are made by, a deb and an rpm of a version for each architecture in dir.
 // packageVersion is written as packages do, with "~" in place of the first "-".
-func StandIns(ctx context.Context, nfpm, dir, packageVersion string, o Options) error {
+func StandIns(ctx context.Context, pack, dir, packageVersion string, o Options) error {
 	stage, err := os.MkdirTemp("", "stand-in-")
 	if err != nil {
 		return err
@@ -76,26 +64,23 @@ func StandIns(ctx context.Context, nfpm, dir, packageVersion string, o Options) 
 		return err
 	}
 	program := "#!/bin/sh\necho teleport-update " + packageVersion + " \"(stand-in)\"\n# " + o.Comment + "\n"
-	related := ""
-	if o.Relations {
-		related = relations
-	}
 	for name, text := range map[string]string{"program": program, "post": "#!/bin/sh\nexit 0\n"} {
 		if err := os.WriteFile(filepath.Join(stage, name), []byte(text), 0o755); err != nil {
 			return err
 		}
 	}
 	for _, arch := range Architectures {
-		if err := os.WriteFile(filepath.Join(stage, "nfpm.yaml"), fmt.Appendf(nil, standIn, arch, packageVersion, related), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(stage, "nfpm.yaml"), fmt.Appendf(nil, standIn, arch, packageVersion), 0o644); err != nil {
 			return err
 		}
 		for _, format := range []string{"deb", "rpm"} {
 			name := fmt.Sprintf("standin-%s-%s.%s", packageVersion, arch, format)
-			cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", filepath.Join(dir, name))
+			cmd := exec.CommandContext(ctx, pack, "--packager", format, "--target", filepath.Join(dir, name),
+				"--key", o.Key.File, "--gpg-key", o.Key.GPG)
 			cmd.Dir = stage
-			cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1767323045")
+			cmd.Env = append(append(os.Environ(), o.Env...), "SOURCE_DATE_EPOCH=1767323045")
 			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("nfpm: %w\n%s", err, out)
+				return fmt.Errorf("pack: %w\n%s", err, out)
 			}
 		}
 	}

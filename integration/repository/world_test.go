@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+
+	"teleport-update/packaging"
+	"teleport-update/packaging/signing"
 )
 
 const module = "../.."
@@ -53,32 +56,39 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-var nfpmOnce = sync.OnceValues(func() (string, error) {
+var packOnce = sync.OnceValues(func() (string, error) {
 	dir, err := world()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "nfpm")
-	return path, NFPM(context.Background(), module, path)
+	path := filepath.Join(dir, "pack")
+	return path, packaging.BuildPack(context.Background(), module, path)
 })
 
-func nfpm(t testing.TB) string {
+// pack is the program that makes packages.
+func pack(t testing.TB) string {
 	t.Helper()
-	path, err := nfpmOnce()
+	path, err := packOnce()
 	check(t, err)
 	return path
 }
 
-// standIns is a folder with the stand-ins of a version.
+// standIns is a folder with the stand-ins of a version, signed by the first key.
 func standIns(t testing.TB, version string) string {
 	t.Helper()
+	return standInsBy(t, version, 0)
+}
+
+func standInsBy(t testing.TB, version string, number int) string {
+	t.Helper()
+	key := keyNumber(t, number)
 	standInsOnce.Lock()
 	defer standInsOnce.Unlock()
 	dir, err := world()
 	check(t, err)
-	dir = filepath.Join(dir, "packages-"+version)
+	dir = filepath.Join(dir, fmt.Sprintf("packages-%s-%d", version, number))
 	if _, err := os.Stat(dir); err != nil {
-		check(t, StandIns(context.Background(), nfpm(t), dir+".new", version, Options{}))
+		check(t, StandIns(context.Background(), pack(t), dir+".new", version, Options{Key: signing.Key{File: key.secret}}))
 		check(t, os.Rename(dir+".new", dir))
 	}
 	return dir
@@ -167,6 +177,6 @@ func tryIn(t testing.TB, env []string, at time.Time, args ...string) (stdout, st
 func otherStandIns(t testing.TB, version string, o Options) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "packages")
-	check(t, StandIns(context.Background(), nfpm(t), dir, version, o))
+	check(t, StandIns(context.Background(), pack(t), dir, version, o))
 	return dir
 }

@@ -4,11 +4,12 @@
 //	mkrepository --new-key repository.key > repository.asc
 //	mkrepository --key repository.key --url https://packages.example.com
 //
-// It needs no other program, unless the key is gpg's, and no network.
+// The rpms are signed already, as mkpackages does with the same key. It needs
+// apt-ftparchive, createrepo_c, dpkg-deb and rpm, gpg only for a key of gpg's, and no
+// network.
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -22,7 +23,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
+
 	"teleport-update/packaging/repository"
+	"teleport-update/packaging/signing"
 )
 
 func main() {
@@ -40,9 +44,10 @@ func main() {
 
 // command is what the command line says.
 type command struct {
-	packages, key, gpgKey, passphraseFile, newKey, userID string
-	previous                                              list
-	options                                               repository.Options
+	packages, newKey, userID string
+	key                      signing.Key
+	previous                 list
+	options                  repository.Options
 }
 
 // list is a flag that may be repeated.
@@ -57,10 +62,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	flags.StringVar(&c.options.Dir, "to", "build/repository", "`folder` of the repository; made, or added to")
 	flags.StringVar(&c.packages, "packages", "build/packages", "`folder` with debs and rpms to add; empty: none")
-	flags.StringVar(&c.key, "key", "", "`file` with the secret key to sign with")
-	flags.StringVar(&c.gpgKey, "gpg-key", "", "`fingerprint` of a key of gpg's to sign with, in place of --key")
-	flags.StringVar(&c.passphraseFile, "passphrase-file", "", "`file` whose first line opens the key of --key, or protects that of --new-key")
-	flags.Var(&c.previous, "previous-key", "`file` with a public key that has signed what is published; hosts get it too; may be repeated")
+	flags.StringVar(&c.key.File, "key", "", "`file` with the secret key to sign with")
+	flags.StringVar(&c.key.GPG, "gpg-key", "", "`fingerprint` of a key of gpg's to sign with, in place of --key")
+	flags.StringVar(&c.key.PassphraseFile, "passphrase-file", "",
+		"`file` whose first line opens the key of --key, or protects that of --new-key")
+	flags.Var(&c.previous, "previous-key",
+		"`file` with a public key that has signed what is published; hosts get it too; may be repeated")
 	flags.StringVar(&c.options.URL, "url", "", "`URL` where hosts will find the folder: writes their configuration into it")
 	flags.DurationVar(&c.options.ValidFor, "valid-for", 0, "`time` for which hosts take the repository, as in 720h (default: for ever)")
 	flags.IntVar(&c.options.Keep, "keep", 0, "`number` of versions of each package to keep (default: all)")
@@ -99,104 +106,84 @@ func now() (time.Time, error) {
 }
 
 func (c *command) makeKey(stdout, stderr io.Writer) error {
-	passphrase, err := c.passphrase()
+	passphrase, err := c.key.Passphrase()
 	if err != nil {
 		return err
 	}
-	entity, err := repository.NewKey(c.newKey, c.userID, passphrase, c.options.Now)
+	entity, err := signing.NewKey(c.newKey, c.userID, passphrase, c.options.Now)
 	if err != nil {
 		return err
 	}
-	public, err := repository.PublicKey(entity)
+	public, err := signing.PublicKeys(openpgp.EntityList{entity})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "%s holds the secret key: keep it, and a copy, where no server is\nfingerprint: %s\n", c.newKey, repository.Fingerprint(entity))
+	fmt.Fprintf(stderr, "%s holds the secret key: keep it, and a copy, where no server is\nfingerprint: %s\n", c.newKey,
+		signing.Fingerprint(entity))
 	_, err = stdout.Write(public)
 	return err
 }
 
-func (c *command) passphrase() ([]byte, error) {
-	if c.passphraseFile == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(c.passphraseFile)
-	if err != nil {
-		return nil, err
-	}
-	line, _, _ := bytes.Cut(data, []byte("\n"))
-	if line = bytes.TrimSuffix(line, []byte("\r")); len(line) == 0 {
-		return nil, fmt.Errorf("the first line of %s is empty", c.passphraseFile)
-	}
-	return line, nil
-}
-
 func (c *command) publish(ctx context.Context, stdout io.Writer) (err error) {
-	if c.options.Signer, err = c.signer(ctx); err != nil {
+	if c.options.Signer, err = c.key.Open(ctx, func() time.Time { return c.options.Now }); err != nil {
 		return err
 	}
 	if err := c.apart(); err != nil {
 		return err
 	}
 	for _, file := range c.previous {
-		keys, err := repository.ReadKeys(file)
+		keys, err := signing.ReadKeys(file)
 		if err != nil {
 			return err
 		}
 		c.options.Trusted = append(c.options.Trusted, keys...)
 	}
-	if c.packages != "" {
-		entries, err := os.ReadDir(c.packages)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if ext := filepath.Ext(e.Name()); ext == ".deb" || ext == ".rpm" {
-				c.options.Packages = append(c.options.Packages, filepath.Join(c.packages, e.Name()))
-			}
-		}
-		if len(c.options.Packages) == 0 {
-			return fmt.Errorf("there are no debs and no rpms in %s: run \"make packages\", or say --packages '' to sign again what is published", c.packages)
-		}
+	if c.options.Packages, err = packagesIn(c.packages); err != nil {
+		return err
 	}
-	report, err := repository.Build(c.options)
+	report, err := repository.Build(ctx, c.options)
 	if err != nil {
 		return err
 	}
 	return c.print(stdout, report)
 }
 
-func (c *command) signer(ctx context.Context) (repository.Signer, error) {
-	switch {
-	case c.key != "" && c.gpgKey != "":
-		return nil, errors.New("--key and --gpg-key name two keys: one signs")
-	case c.gpgKey != "":
-		return repository.AskGPG(ctx, c.gpgKey, c.options.Now)
-	case c.key != "":
-		passphrase, err := c.passphrase()
-		if err != nil {
-			return nil, err
-		}
-		return repository.OpenKey(c.key, passphrase, func() time.Time { return c.options.Now })
+// packagesIn lists the packages in a folder; without one there are none.
+func packagesIn(folder string) (files []string, err error) {
+	if folder == "" {
+		return nil, nil
 	}
-	return nil, errors.New("which key signs? Say --key FILE or --gpg-key FINGERPRINT; --new-key FILE makes one")
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext == ".deb" || ext == ".rpm" {
+			files = append(files, filepath.Join(folder, e.Name()))
+		}
+	}
+	if files == nil {
+		return nil, fmt.Errorf(
+			"there are no debs and no rpms in %s: run \"make packages\", or say --packages '' to sign again what is published", folder)
+	}
+	return files, nil
 }
 
 // apart keeps the secret key out of what a server gets.
 func (c *command) apart() error {
-	if c.key == "" {
+	if c.key.File == "" {
 		return nil
 	}
 	dir, err := filepath.Abs(c.options.Dir)
 	if err != nil {
 		return err
 	}
-	key, err := filepath.Abs(c.key)
+	key, err := filepath.Abs(c.key.File)
 	if err != nil {
 		return err
 	}
 	if rel, err := filepath.Rel(dir, key); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("the secret key %s is in the repository, which a server gets: move it elsewhere", c.key)
+		return fmt.Errorf("the secret key %s is in the repository, which a server gets: move it elsewhere", c.key.File)
 	}
 	return nil
 }
@@ -218,8 +205,8 @@ func (c *command) print(w io.Writer, r *repository.Report) error {
 	}
 	fmt.Fprintf(&b, "%d packages, %d of them new, are published in %s\n", len(r.Packages), len(r.Added), c.options.Dir)
 	key := c.options.Signer.Public()
-	fmt.Fprintf(&b, "the key: %s\n", repository.Fingerprint(key))
-	if end := repository.Expires(key, c.options.Now); !end.IsZero() {
+	fmt.Fprintf(&b, "the key: %s\n", signing.Fingerprint(key))
+	if end := signing.Expires(key, c.options.Now); !end.IsZero() {
 		fmt.Fprintf(&b, "the key ends on %s: hosts refuse the repository from then on\n", end.UTC().Format(time.RFC3339))
 	}
 	if !r.ValidUntil.IsZero() {

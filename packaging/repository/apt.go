@@ -3,8 +3,10 @@ package repository
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -33,44 +35,103 @@ func (i aptIndex) byHash() string {
 
 func (i aptIndex) sha256() string { return hexSum(i.data) }
 
+// ftparchive is a run of apt-ftparchive that knows of no digest but SHA-256.
+func (s *stage) ftparchive(args ...string) program {
+	digests := []string{"-o", "APT::FTPArchive::MD5=false", "-o", "APT::FTPArchive::SHA1=false", "-o", "APT::FTPArchive::SHA512=false"}
+	return program{dir: s.path(aptFolder), args: append(append([]string{"apt-ftparchive"}, digests...), args...)}
+}
+
 // aptIndexes describes the debs, once for each architecture, which may have none.
-func aptIndexes(packages []*pkg) (all []aptIndex) {
+func (s *stage) aptIndexes(ctx context.Context, packages []*pkg) (all []aptIndex, err error) {
 	for _, arch := range architectures {
-		var list bytes.Buffer
-		for _, p := range packages {
-			if p.rpm != nil || p.arch != arch.deb {
-				continue
-			}
-			fmt.Fprintf(&list, "%sFilename: %s\nSize: %d\nSHA256: %s\n\n", p.control, strings.TrimPrefix(p.path, aptFolder+"/"), p.size, p.sha256)
+		list, err := s.ftparchive("--arch", arch.deb, "packages", strings.TrimPrefix(aptPool, aptFolder+"/")).output(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := compare(parseIndex(list), of(packages, false, arch.deb)); err != nil {
+			return nil, fmt.Errorf("apt-ftparchive's index for %s: %w", arch.deb, err)
 		}
 		name := path.Join(component, "binary-"+arch.deb, "Packages")
-		all = append(all, aptIndex{name, list.Bytes()}, aptIndex{name + ".gz", zipped(list.Bytes())})
+		for _, i := range []aptIndex{{name, list}, {name + ".gz", zipped(list)}} {
+			if err := os.WriteFile(s.path(path.Join(aptSuite, i.name)), i.data, 0o644); err != nil {
+				return nil, err
+			}
+			all = append(all, i)
+		}
 	}
-	return all
+	return all, nil
 }
 
-// release is the file that is signed for apt; with a time that is not zero, apt
-// refuses it from then on.
-func release(indexes []aptIndex, date, validUntil time.Time) []byte {
-	const layout = "Mon, 02 Jan 2006 15:04:05 UTC"
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "Origin: %s\nLabel: %[1]s\nSuite: stable\nCodename: stable\nDate: %s\n", origin, date.UTC().Format(layout))
-	if !validUntil.IsZero() {
-		fmt.Fprintf(&b, "Valid-Until: %s\n", validUntil.UTC().Format(layout))
+// of returns the packages of one kind for one architecture.
+func of(packages []*pkg, rpms bool, arch string) (some []*pkg) {
+	for _, p := range packages {
+		if p.isRPM == rpms && p.arch == arch {
+			some = append(some, p)
+		}
 	}
-	var names []string
+	return some
+}
+
+// release is the file that is signed for apt. apt refuses the repository once it has
+// been valid for so long; 0: never.
+func (s *stage) release(ctx context.Context, indexes []aptIndex, date time.Time, validFor time.Duration) ([]byte, error) {
+	var archs []string
 	for _, a := range architectures {
-		names = append(names, a.deb)
+		archs = append(archs, a.deb)
 	}
-	fmt.Fprintf(&b, "Architectures: %s\nComponents: %s\nAcquire-By-Hash: yes\nDescription: the updater of Teleport agents\nSHA256:\n", strings.Join(names, " "), component)
-	for _, i := range indexes {
-		fmt.Fprintf(&b, " %s %d %s\n", i.sha256(), len(i.data), i.name)
+	const layout = "Mon, 02 Jan 2006 15:04:05 UTC"
+	fields := [][2]string{
+		{"Origin", origin}, {"Label", origin}, {"Suite", "stable"}, {"Codename", "stable"},
+		{"Date", date.UTC().Format(layout)}, {"Architectures", strings.Join(archs, " ")}, {"Components", component},
+		{"Acquire-By-Hash", "yes"}, {"Description", "the updater of Teleport agents"},
 	}
-	return b.Bytes()
+	if validFor > 0 {
+		// The time alone would count from the clock; the field alone is not written.
+		fields = append(fields, [2]string{"ValidTime", "1"}, [2]string{"Valid-Until", date.Add(validFor).UTC().Format(layout)})
+	}
+	var args []string
+	for _, f := range fields {
+		args = append(args, "-o", "APT::FTPArchive::Release::"+f[0]+"="+f[1])
+	}
+	run := s.ftparchive(append(args, "release", strings.TrimPrefix(aptSuite, aptFolder+"/"))...)
+	text, err := run.output(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRelease(text, indexes, date, validFor); err != nil {
+		return nil, fmt.Errorf("apt-ftparchive's Release: %w", err)
+	}
+	return text, nil
 }
 
-// parseRelease returns what release was made from: the digests of the indexes by
-// their names.
+// checkRelease wants what was asked for: an apt-ftparchive of another version may know
+// less.
+func checkRelease(text []byte, indexes []aptIndex, date time.Time, validFor time.Duration) error {
+	digests, dated, err := parseRelease(text)
+	if err != nil {
+		return err
+	}
+	if !dated.Equal(date) {
+		return fmt.Errorf("its date is %s, not %s", dated, date)
+	}
+	if until := field(string(text), "Valid-Until"); validFor > 0 || until != "" {
+		end, err := time.Parse(time.RFC1123, until)
+		if err != nil || !end.Equal(date.Add(validFor)) {
+			return fmt.Errorf("it is valid until %q, not until %s", until, date.Add(validFor))
+		}
+	}
+	for _, i := range indexes {
+		if digests[i.name] != i.sha256() {
+			return fmt.Errorf("it does not name %s as it is", i.name)
+		}
+	}
+	if len(digests) != len(indexes) {
+		return fmt.Errorf("it names %d indexes, not %d", len(digests), len(indexes))
+	}
+	return nil
+}
+
+// parseRelease returns the digests of the indexes by their names.
 func parseRelease(text []byte) (digests map[string]string, date time.Time, err error) {
 	date, err = time.Parse(time.RFC1123, field(string(text), "Date"))
 	if err != nil {
@@ -79,8 +140,11 @@ func parseRelease(text []byte) (digests map[string]string, date time.Time, err e
 	_, list, _ := strings.Cut(string(text), "\nSHA256:\n")
 	digests = make(map[string]string)
 	for line := range strings.Lines(list) {
+		if !strings.HasPrefix(line, " ") {
+			break // the next field
+		}
 		fields := strings.Fields(line)
-		if !strings.HasPrefix(line, " ") || len(fields) != 3 {
+		if len(fields) != 3 {
 			return nil, time.Time{}, fmt.Errorf("its line %q is not understood", strings.TrimSpace(line))
 		}
 		digests[fields[2]] = fields[0]
@@ -101,6 +165,16 @@ func parseIndex(text []byte) map[string]string {
 		}
 	}
 	return digests
+}
+
+// field returns the first line of a field of a control paragraph.
+func field(paragraph, name string) string {
+	for line := range strings.Lines(paragraph) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // zipped compresses without a name or a time.

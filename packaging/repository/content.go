@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+
+	"teleport-update/packaging/signing"
 )
 
 // keyFile is where hosts get the key.
@@ -24,14 +27,18 @@ type content struct {
 	yum map[string]map[string][]byte
 }
 
-func (o *Options) content(packages []*pkg, report *Report) (*content, error) {
+func (o *Options) content(ctx context.Context, s *stage, packages []*pkg, date time.Time) (*content, error) {
 	c := &content{packages: packages, plain: configuration(o.URL), yum: make(map[string]map[string][]byte)}
 	var err error
-	if c.plain[keyFile], err = publicKeys(o.keys()); err != nil {
+	if c.plain[keyFile], err = signing.PublicKeys(o.keys()); err != nil {
 		return nil, err
 	}
-	c.indexes = aptIndexes(packages)
-	c.release = release(c.indexes, report.Date, report.ValidUntil)
+	if c.indexes, err = s.aptIndexes(ctx, packages); err != nil {
+		return nil, err
+	}
+	if c.release, err = s.release(ctx, c.indexes, date, o.ValidFor); err != nil {
+		return nil, err
+	}
 	if c.inRelease, err = o.Signer.Clearsigned(c.release); err != nil {
 		return nil, err
 	}
@@ -39,33 +46,26 @@ func (o *Options) content(packages []*pkg, report *Report) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.releaseGPG = armored(openpgp.SignatureType, signature)
+	c.releaseGPG = signing.Armored(openpgp.SignatureType, signature)
 	for _, arch := range architectures {
-		if c.yum[arch.rpm], err = o.repodata(packages, arch.rpm, report.Date); err != nil {
+		if c.yum[arch.rpm], err = o.repodata(ctx, s, packages, arch.rpm, date); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
-func (o *Options) repodata(packages []*pkg, arch string, date time.Time) (map[string][]byte, error) {
-	indexes, err := yumIndexes(packages, arch)
-	if err != nil {
-		return nil, err
-	}
-	text, err := repomd(indexes, date)
+func (o *Options) repodata(ctx context.Context, s *stage, packages []*pkg, arch string, date time.Time) (map[string][]byte, error) {
+	files, err := s.yumIndexes(ctx, packages, arch, date)
 	if err != nil {
 		return nil, err
 	}
 	// dnf knows no end of a repository, but that of a signature.
-	signature, err := o.Signer.Detached(text, o.ValidFor)
+	signature, err := o.Signer.Detached(files[repomdName], o.ValidFor)
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{repomdName: text, repomdName + ".asc": armored(openpgp.SignatureType, signature)}
-	for _, i := range indexes {
-		files[i.name()] = i.data
-	}
+	files[repomdName+".asc"] = signing.Armored(openpgp.SignatureType, signature)
 	return files, nil
 }
 

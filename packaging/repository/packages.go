@@ -1,12 +1,14 @@
 package repository
 
 import (
+	"context"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"teleport-update/internal/version"
 )
@@ -22,100 +24,108 @@ type pkg struct {
 	path    string // in the repository
 	name    string
 	version string // semver
-	size    int64
+	arch    string // as its own kind calls it
 	sha256  string
-	arch    string      // as its own kind calls it
-	control string      // of a deb
-	rpm     *xmlPackage // what an rpm says of itself
-	// unsigned is the digest of what a signature of an rpm covers, or of all of a
-	// deb: it is the same whoever signs.
+	// unsigned is the digest of an rpm's header, which holds that of its payload, or of
+	// all of a deb: it is the same whoever signs, and whether anybody does.
 	unsigned string
-	// content is nil for what is in the repository already.
-	content []byte
+	built    time.Time // of an rpm
+	isRPM    bool
+	isNew    bool   // it is not in the repository yet
+	file     string // where it is now
 }
 
-// readPackage reads a deb or an rpm and gives it the path that it has in the
-// repository, which follows from what it holds, not from its name.
-func readPackage(file string) (*pkg, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
+// readPackage reads what a deb or an rpm says of itself, with dpkg-deb or rpm, and
+// gives it the path that it has in the repository: this follows from what it holds, not
+// from its name.
+func (s *stage) readPackage(ctx context.Context, file string) (*pkg, error) {
+	p := &pkg{isRPM: filepath.Ext(file) == ".rpm", file: file}
+	var err error
+	if p.sha256, err = sumOfFile(file); err != nil {
 		return nil, err
 	}
-	p := &pkg{}
-	if filepath.Ext(file) == ".rpm" {
-		err = p.fromRPM(data)
+	if p.isRPM {
+		err = s.readRPM(ctx, p, file)
 	} else {
-		err = p.fromDeb(data)
+		err = readDeb(ctx, p, file)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("package %s: %w", file, err)
+	if err == nil {
+		err = p.check()
 	}
-	return p, nil
+	return p, err
 }
 
-func (p *pkg) fromDeb(data []byte) (err error) {
-	if p.control, err = readControl(data); err != nil {
+func readDeb(ctx context.Context, p *pkg, file string) error {
+	out, err := program{args: []string{"dpkg-deb", "--show", "--showformat=${Package}\t${Version}\t${Architecture}", file}}.output(ctx)
+	if err != nil {
 		return err
 	}
-	p.name, p.arch = field(p.control, "Package"), field(p.control, "Architecture")
-	v := field(p.control, "Version")
-	p.path = path.Join(aptPool, fmt.Sprintf("%s_%s_%s.deb", p.name, v, p.arch))
-	p.setContent(data)
+	fields := strings.Split(string(out), "\t")
+	if len(fields) != 3 {
+		return fmt.Errorf("dpkg-deb says %q of it, which is not understood", out)
+	}
+	p.name, p.version, p.arch = fields[0], fields[1], fields[2]
+	p.path = path.Join(aptPool, fmt.Sprintf("%s_%s_%s.deb", p.name, p.version, p.arch))
 	p.unsigned = p.sha256
-	return p.check(v)
-}
-
-func (p *pkg) fromRPM(data []byte) error {
-	parsed, err := parseRPM(data)
-	if err != nil {
-		return err
-	}
-	p.rpm = describe(parsed)
-	p.name, p.arch = p.rpm.Name, p.rpm.Arch
-	p.path = path.Join(yumFolder, p.arch, fmt.Sprintf("%s-%s-%s.%s.rpm", p.name, p.rpm.Version.Ver, p.rpm.Version.Rel, p.arch))
-	p.setContent(data)
-	p.unsigned = hexSum(parsed.content())
-	return p.check(p.rpm.Version.Ver)
-}
-
-// setContent also describes the bytes.
-func (p *pkg) setContent(data []byte) {
-	p.content, p.size, p.sha256 = data, int64(len(data)), hexSum(data)
-}
-
-// sign signs an rpm; a deb is signed by the index that names it.
-func (p *pkg) sign(key Signer) error {
-	if p.rpm == nil {
-		return nil
-	}
-	parsed, err := parseRPM(p.content)
-	if err != nil {
-		return err
-	}
-	signed, err := parsed.signed(key)
-	if err != nil {
-		return err
-	}
-	if parsed, err = parseRPM(signed); err != nil {
-		return err
-	}
-	p.rpm = describe(parsed)
-	p.setContent(signed)
 	return nil
 }
 
-// check also sets the version: as semver writes it, see package packaging.
-func (p *pkg) check(v string) (err error) {
+func (s *stage) readRPM(ctx context.Context, p *pkg, file string) error {
+	const format = `%{NAME}\t%{VERSION}\t%{RELEASE}\t%{ARCH}\t%{SHA256HEADER}\t%{BUILDTIME}`
+	out, err := s.rpm("rpm", "--query", "--package", "--nosignature", "--queryformat", format, file).output(ctx)
+	if err != nil {
+		return err
+	}
+	fields := strings.Split(string(out), "\t")
+	if len(fields) != 6 {
+		return fmt.Errorf("rpm says %q of it, which is not understood", out)
+	}
+	p.name, p.version, p.arch, p.unsigned = fields[0], fields[1], fields[3], fields[4]
+	p.path = path.Join(yumFolder, p.arch, fmt.Sprintf("%s-%s-%s.%s.rpm", p.name, p.version, fields[2], p.arch))
+	if len(p.unsigned) != len(p.sha256) {
+		return fmt.Errorf("its header has no sha256 (rpm says %s): it was not built by make packages", p.unsigned)
+	}
+	built, err := strconv.ParseInt(fields[5], 10, 64)
+	p.built = time.Unix(built, 0)
+	return err
+}
+
+// check also writes the version as semver does.
+func (p *pkg) check() (err error) {
 	if !slices.Contains(names, p.name) {
 		return fmt.Errorf("it is %q; the repository takes only %s", p.name, strings.Join(names, " and "))
 	}
 	for _, a := range architectures {
-		if p.arch == a.deb && p.rpm == nil || p.arch == a.rpm && p.rpm != nil {
-			p.version, err = version.Parse(strings.Replace(v, "~", "-", 1))
+		known := a.deb
+		if p.isRPM {
+			known = a.rpm
+		}
+		if p.arch == known {
+			p.version, err = semver(p.version)
 			return err
 		}
 	}
 	return fmt.Errorf("it is for %q, an architecture that the repository does not have", p.arch)
+}
+
+// semver is the version that a package's is written for, see package packaging.
+func semver(v string) (string, error) { return version.Parse(strings.Replace(v, "~", "-", 1)) }
+
+// versionIn returns the version that the path of a package has, as its own kind writes
+// it: what is damaged cannot be asked.
+func versionIn(name string) string {
+	base := path.Base(name)
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(base, n+"_"); ok {
+			v, _, _ := strings.Cut(rest, "_")
+			return v
+		}
+		if rest, ok := strings.CutPrefix(base, n+"-"); ok {
+			v, _, _ := strings.Cut(rest, "-")
+			return v
+		}
+	}
+	return ""
 }
 
 // newest drops all but so many versions of each package; 0 keeps all.

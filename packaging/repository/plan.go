@@ -14,6 +14,7 @@ type change struct {
 	verb verb
 	path string // of a file in the repository, or of a folder to exchange
 	data []byte // to write
+	from string // the file to write instead, if it is not empty
 	// files are what a folder gets besides what is in it already.
 	files map[string][]byte
 }
@@ -42,8 +43,8 @@ func plan(now tree, before *published, next *content, date time.Time, grace time
 		put(name, next.plain[name])
 	}
 	for _, p := range next.packages {
-		if p.content != nil && before.packages[p.path] == "" {
-			put(p.path, p.content)
+		if p.isNew {
+			all = append(all, change{verb: write, path: p.path, from: p.file})
 		}
 	}
 	for _, i := range next.indexes {

@@ -16,7 +16,11 @@ var (
 // aPublication replaces 1.0.0, which is published, by 1.1.0; 0.9.0 is not named any
 // more since a while.
 func aPublication() (now tree, before *published, next *content) {
-	const old, newer, gone = aptPool + "/teleport-update_1.0.0_amd64.deb", aptPool + "/teleport-update_1.1.0_amd64.deb", aptPool + "/teleport-update_0.9.0_amd64.deb"
+	const (
+		old   = aptPool + "/teleport-update_1.0.0_amd64.deb"
+		newer = aptPool + "/teleport-update_1.1.0_amd64.deb"
+		gone  = aptPool + "/teleport-update_0.9.0_amd64.deb"
+	)
 	index := aptIndex{"main/binary-amd64/Packages", []byte("Package: x\n")}
 	now = tree{
 		old: today.Add(-100 * day), gone: today.Add(-8 * day),
@@ -30,7 +34,8 @@ func aPublication() (now tree, before *published, next *content) {
 	}
 	before = &published{packages: map[string]string{old: "0"}, indexes: map[string]bool{aptSuite + "/main/binary-amd64/by-hash/SHA256/0": true}}
 	next = &content{
-		plain: map[string][]byte{keyFile: []byte("key")}, packages: []*pkg{{path: newer, arch: "amd64", content: []byte("1.1.0")}}, indexes: []aptIndex{index},
+		plain:    map[string][]byte{keyFile: []byte("key")},
+		packages: []*pkg{{path: newer, arch: "amd64", isNew: true}}, indexes: []aptIndex{index},
 		release: []byte("release"), releaseGPG: []byte("signature"), inRelease: []byte("signed"),
 		yum: map[string]map[string][]byte{"x86_64": {repomdName: []byte("repomd")}, "aarch64": {repomdName: []byte("repomd")}},
 	}

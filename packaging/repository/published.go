@@ -1,11 +1,8 @@
 package repository
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,11 +14,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 
 	"teleport-update/internal/failure"
-)
-
-const (
-	repodata   = "repodata"
-	repomdName = "repomd.xml"
+	"teleport-update/packaging/signing"
 )
 
 // published is what clients are told by indexes that a trusted key has signed.
@@ -71,7 +64,7 @@ func (r *reader) apt() error {
 	if err != nil {
 		return err
 	}
-	text, err := verifyClearsigned(r.keys, signed, r.now)
+	text, err := signing.VerifyClearsigned(r.keys, signed, r.now)
 	if err != nil {
 		return notOurs(err)
 	}
@@ -108,34 +101,26 @@ func (r *reader) yum(arch string) error {
 	if err != nil {
 		return err
 	}
-	binary, err := unarmored(signature)
+	binary, err := signing.Unarmored(signature)
 	if err != nil {
 		return fmt.Errorf("its signature: %w", err)
 	}
-	if err := verify(r.keys, text, binary, r.now); err != nil {
+	if err := signing.Verify(r.keys, text, binary, r.now); err != nil {
 		return notOurs(err)
 	}
-	names, primary, date, err := parseRepomd(text)
+	m, err := parseRepomd(text)
 	if err != nil {
 		return err
 	}
-	r.saw(date)
-	for _, name := range names {
-		r.found.indexes[path.Join(folder, name)] = true
+	r.saw(m.date())
+	for _, i := range m.Data {
+		r.found.indexes[path.Join(folder, i.name())] = true
 	}
-	compressed, err := r.digested(path.Join(folder, path.Base(primary.Location.Href)), primary.Checksum.Sum)
+	primary, err := r.digested(path.Join(folder, m.primary().name()), m.primary().Checksum)
 	if err != nil {
 		return err
 	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(compressed))
-	if err != nil {
-		return err
-	}
-	index, err := io.ReadAll(unzipped)
-	if err != nil {
-		return err
-	}
-	packages, err := parsePrimary(index, arch)
+	packages, err := parsePrimary(primary, arch)
 	maps.Copy(r.found.packages, packages)
 	return err
 }
@@ -159,5 +144,6 @@ func (r *reader) digested(name, digest string) ([]byte, error) {
 }
 
 func notOurs(err error) error {
-	return failure.Unchanged("it is not signed by the key given (%w): name the key that has signed it with --previous-key, or publish into another folder", err)
+	return failure.Unchanged(
+		"it is not signed by the key given (%w): name the key that has signed it with --previous-key, or publish into another folder", err)
 }

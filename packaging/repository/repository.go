@@ -1,5 +1,7 @@
 // Package repository makes the apt and yum repositories of this project's packages,
-// and signs them.
+// and signs them. apt-ftparchive and createrepo_c write the indexes, dpkg-deb and rpm
+// say what a package is, and rpmkeys whether it is whole and signed by the key: rpms
+// were signed when they were built.
 //
 //	teleport-update.asc              the public key, and those before it
 //	teleport-update.sources, .repo   what hosts are configured with, where the address is known
@@ -29,18 +31,18 @@ package repository
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/gofrs/flock"
 
 	"teleport-update/internal/durable"
+	"teleport-update/packaging/signing"
 )
 
 // Options say what to publish.
@@ -49,7 +51,7 @@ type Options struct {
 	Dir string
 	// Packages are the files to add to what is published.
 	Packages []string
-	Signer   Signer
+	Signer   signing.Signer
 	// Trusted are keys that have signed what is published, besides the signer's.
 	// Hosts get them too.
 	Trusted openpgp.EntityList
@@ -80,10 +82,30 @@ type Report struct {
 	Unpublished []string
 }
 
+func newReport(packages []*pkg, before *published, date time.Time) *Report {
+	r := &Report{Date: date}
+	for _, p := range packages {
+		r.Packages = append(r.Packages, p.path)
+		if before.packages[p.path] == "" {
+			r.Added = append(r.Added, p.path)
+		}
+	}
+	for name := range before.packages {
+		if !slices.Contains(r.Packages, name) {
+			r.Dropped = append(r.Dropped, name)
+		}
+	}
+	slices.Sort(r.Dropped)
+	return r
+}
+
 // Build publishes the packages. After an error, hosts see what they saw before, or
 // all of the new one.
-func Build(o Options) (*Report, error) {
+func Build(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if err := checkPrograms(); err != nil {
 		return nil, err
 	}
 	if err := durable.MkdirAll(o.Dir, 0o755); err != nil {
@@ -106,15 +128,20 @@ func Build(o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	packages, report, err := o.packages(before)
+	s, err := newStage(ctx, o.Dir, o.keys())
 	if err != nil {
 		return nil, err
 	}
-	report.Date = date
+	defer s.remove()
+	packages, err := o.packages(ctx, s, before)
+	if err != nil {
+		return nil, err
+	}
+	report := newReport(packages, before, date)
 	if o.ValidFor > 0 {
 		report.ValidUntil = date.Add(o.ValidFor)
 	}
-	next, err := o.content(packages, report)
+	next, err := o.content(ctx, s, packages, date)
 	if err != nil {
 		return nil, err
 	}
@@ -139,12 +166,19 @@ func (o *Options) check() error {
 	}
 	if o.URL != "" {
 		u, err := url.Parse(o.URL)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || !ofFolder(u) {
 			return fmt.Errorf("URL %q is not one of a folder: write it as in https://packages.example.com", o.URL)
 		}
 	}
-	o.Signer = checked{o.Signer, o.Now}
+	o.Signer = signing.Checked(o.Signer, o.Now)
 	return nil
+}
+
+// ofFolder reports whether files may be below a URL.
+func ofFolder(u *url.URL) bool {
+	web := u.Scheme == "https" || u.Scheme == "http"
+	bare := u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	return web && bare && u.Host != ""
 }
 
 func (o *Options) keys() openpgp.EntityList {
@@ -171,81 +205,6 @@ func (o *Options) date(before *published) (time.Time, error) {
 		return before.date.Add(time.Second), nil
 	}
 	return o.Now, nil
-}
-
-// packages is what will be published: what is, and what is added to it.
-func (o *Options) packages(before *published) (all []*pkg, report *Report, err error) {
-	report = &Report{}
-	withdrawn := make(map[string]bool)
-	for _, v := range o.Withdraw {
-		withdrawn[v] = false
-	}
-	wanted := func(p *pkg) bool {
-		if _, ok := withdrawn[p.version]; ok {
-			withdrawn[p.version] = true
-			return false
-		}
-		return true
-	}
-	was := make(map[string]*pkg)
-	for name, digest := range before.packages {
-		p, err := readPackage(filepath.Join(o.Dir, name))
-		if err == nil && (p.path != name || p.sha256 != digest) {
-			err = errors.New("it is not the one that was published")
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s, which is published: %w; put it back, or --withdraw its version", name, err)
-		}
-		p.content = nil
-		was[p.path] = p
-		if wanted(p) {
-			all = append(all, p)
-		}
-	}
-	for _, file := range o.Packages {
-		p, err := readPackage(file)
-		if err != nil {
-			return nil, nil, err
-		}
-		if !wanted(p) {
-			continue
-		}
-		if old := was[p.path]; old != nil {
-			if old.unsigned != p.unsigned {
-				return nil, nil, fmt.Errorf("%s was published with another content, and hosts may have it: build it with a higher version", p.path)
-			}
-			continue
-		}
-		if err := p.sign(o.Signer); err != nil {
-			return nil, nil, fmt.Errorf("sign %s: %w", file, err)
-		}
-		was[p.path] = p
-		all = append(all, p)
-	}
-	for v, found := range withdrawn {
-		if !found {
-			return nil, nil, fmt.Errorf("there is no version %s to withdraw", v)
-		}
-	}
-	all = newest(all, o.Keep)
-	// The order of an index is by path, so the same packages give the same bytes.
-	slices.SortFunc(all, func(a, b *pkg) int { return strings.Compare(a.path, b.path) })
-	if len(all) == 0 {
-		return nil, nil, errors.New("there is no package to publish")
-	}
-	for _, p := range all {
-		report.Packages = append(report.Packages, p.path)
-		if before.packages[p.path] == "" {
-			report.Added = append(report.Added, p.path)
-		}
-	}
-	for name := range before.packages {
-		if !slices.Contains(report.Packages, name) {
-			report.Dropped = append(report.Dropped, name)
-		}
-	}
-	slices.Sort(report.Dropped)
-	return all, report, nil
 }
 
 // lock keeps a second run out until this one ends.

@@ -66,7 +66,14 @@ func carryOut(dir string, changes []change, now time.Time) error {
 func (c change) carryOut(path string, now time.Time) error {
 	switch c.verb {
 	case write:
-		return put(path, c.data)
+		data := c.data
+		if c.from != "" {
+			var err error
+			if data, err = os.ReadFile(c.from); err != nil {
+				return err
+			}
+		}
+		return put(path, data)
 	case mark:
 		if err := os.Chtimes(path, now, now); err != nil {
 			return err
@@ -82,7 +89,8 @@ func (c change) carryOut(path string, now time.Time) error {
 func understandable(err error) error {
 	unable := []error{unix.EPERM, unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.EXDEV, unix.EMLINK}
 	if slices.ContainsFunc(unable, func(e error) bool { return errors.Is(err, e) }) {
-		return fmt.Errorf("%w; this file system cannot exchange a folder in one step, as FAT and NFS cannot: publish on another one, and copy the folder", err)
+		return fmt.Errorf(
+			"%w; this file system cannot exchange a folder in one step, as FAT and NFS cannot: publish on another one, and copy the folder", err)
 	}
 	return err
 }

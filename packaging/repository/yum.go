@@ -1,13 +1,16 @@
 package repository
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
+	"compress/gzip"
+	"context"
 	"encoding/xml"
 	"errors"
+	"fmt"
+	"io"
+	"os"
 	"path"
-	"slices"
-	"strings"
+	"strconv"
 	"time"
 )
 
@@ -15,96 +18,121 @@ import (
 // $basearch.
 const yumFolder = "yum"
 
-// yumIndex is one of the files that repomd.xml names. Its name has its digest in
-// it, so it never changes.
-type yumIndex struct {
-	kind string // as in "primary"
-	data []byte // compressed
-	open []byte
-}
+const (
+	repodata   = "repodata"
+	repomdName = "repomd.xml"
+)
 
-func (i yumIndex) name() string {
-	return hexSum(i.data) + "-" + i.kind + ".xml.gz"
-}
-
-func hexSum(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
-// yumIndexes describes the rpms of an architecture, which may have none.
-func yumIndexes(packages []*pkg, arch string) ([]yumIndex, error) {
-	primary := xmlPrimary{Common: "http://linux.duke.edu/metadata/common", RPM: "http://linux.duke.edu/metadata/rpm"}
-	lists := xmlLists{XMLName: xml.Name{Local: "filelists"}, Namespace: "http://linux.duke.edu/metadata/filelists"}
-	other := xmlLists{XMLName: xml.Name{Local: "otherdata"}, Namespace: "http://linux.duke.edu/metadata/other"}
-	for _, p := range packages {
-		if p.rpm == nil || p.arch != arch {
-			continue
-		}
-		primary.Packages = append(primary.Packages, xmlPackageOf(p))
-		entry := xmlList{ID: p.sha256, Name: p.name, Arch: p.arch, Version: p.rpm.Version}
-		other.Packages = append(other.Packages, entry)
-		entry.Files = p.rpm.Format.Files
-		lists.Packages = append(lists.Packages, entry)
+// yumIndexes describes the rpms of an architecture, which may have none: it returns the
+// files of repodata by their names. All but repomd.xml have their digests in their
+// names, and so never change.
+func (s *stage) yumIndexes(ctx context.Context, packages []*pkg, arch string, date time.Time) (map[string][]byte, error) {
+	folder := s.path(path.Join(yumFolder, arch))
+	// gzip is what yum of RHEL 7 reads; databases are for yum before that.
+	run := program{args: []string{
+		"createrepo_c", "--quiet", "--error-exit-val", "--no-database", "--general-compress-type=gz", "--unique-md-filenames",
+		"--checksum=sha256", "--revision=" + strconv.FormatInt(date.Unix(), 10), "--set-timestamp-to-revision", folder,
+	}}
+	if _, err := run.output(ctx); err != nil {
+		return nil, err
 	}
-	primary.Count, lists.Count, other.Count = len(primary.Packages), len(lists.Packages), len(other.Packages)
-	var all []yumIndex
-	for _, index := range []struct {
-		kind  string
-		value any
-	}{{"primary", primary}, {"filelists", lists}, {"other", other}} {
-		text, err := xml.Marshal(index.value)
-		if err != nil {
-			return nil, err
-		}
-		text = append([]byte(xml.Header), append(text, '\n')...)
-		all = append(all, yumIndex{index.kind, zipped(text), text})
-	}
-	return all, nil
-}
-
-// repomd is the file that is signed for dnf.
-func repomd(indexes []yumIndex, date time.Time) ([]byte, error) {
-	m := xmlRepomd{Namespace: "http://linux.duke.edu/metadata/repo", RPM: "http://linux.duke.edu/metadata/rpm", Revision: date.Unix()}
-	for _, i := range indexes {
-		m.Data = append(m.Data, xmlData{
-			Kind: i.kind, Checksum: xmlChecksum{Kind: "sha256", Sum: hexSum(i.data)}, OpenChecksum: xmlChecksum{Kind: "sha256", Sum: hexSum(i.open)},
-			Location: xmlLocation{path.Join("repodata", i.name())}, Timestamp: date.Unix(), Size: len(i.data), OpenSize: len(i.open),
-		})
-	}
-	text, err := xml.MarshalIndent(m, "", "  ")
+	files := make(map[string][]byte)
+	entries, err := os.ReadDir(path.Join(folder, repodata))
 	if err != nil {
 		return nil, err
 	}
-	return append([]byte(xml.Header), append(text, '\n')...), nil
-}
-
-// parseRepomd returns what repomd was made from: the names of the indexes, and the
-// digest of the one that names the packages.
-func parseRepomd(text []byte) (names []string, primary xmlData, date time.Time, err error) {
-	var m xmlRepomd
-	if err := xml.Unmarshal(text, &m); err != nil {
-		return nil, primary, time.Time{}, err
-	}
-	for _, d := range m.Data {
-		names = append(names, path.Base(d.Location.Href))
-		if d.Kind == "primary" {
-			primary = d
+	for _, e := range entries {
+		if files[e.Name()], err = os.ReadFile(path.Join(folder, repodata, e.Name())); err != nil {
+			return nil, err
 		}
 	}
-	if primary.Kind == "" {
-		return nil, primary, time.Time{}, errors.New("it names no index of packages")
+	if err := checkRepomd(files, of(packages, true, arch), arch, date); err != nil {
+		return nil, fmt.Errorf("createrepo_c's %s for %s: %w", repomdName, arch, err)
 	}
-	return names, primary, time.Unix(m.Revision, 0), nil
+	return files, nil
+}
+
+// checkRepomd wants all files to be named, and the packages to be what is published.
+func checkRepomd(files map[string][]byte, packages []*pkg, arch string, date time.Time) error {
+	m, err := parseRepomd(files[repomdName])
+	if err != nil {
+		return err
+	}
+	if !m.date().Equal(date) {
+		return fmt.Errorf("its date is %s, not %s", m.date(), date)
+	}
+	if len(m.Data) != len(files)-1 {
+		return fmt.Errorf("it names %d files, and there are %d", len(m.Data), len(files)-1)
+	}
+	for _, d := range m.Data {
+		if hexSum(files[d.name()]) != d.Checksum {
+			return fmt.Errorf("it does not name %s as it is", d.name())
+		}
+	}
+	named, err := parsePrimary(files[m.primary().name()], arch)
+	if err != nil {
+		return err
+	}
+	return compare(named, packages)
+}
+
+// indexes is what repomd.xml says.
+type indexes struct {
+	Revision int64   `xml:"revision"`
+	Data     []index `xml:"data"`
+}
+
+// index is one of the files that repomd.xml names.
+type index struct {
+	Kind     string   `xml:"type,attr"`
+	Checksum string   `xml:"checksum"`
+	Location location `xml:"location"`
+}
+
+type location struct {
+	Href string `xml:"href,attr"`
+}
+
+func (i index) name() string { return path.Base(i.Location.Href) }
+
+func (m *indexes) date() time.Time { return time.Unix(m.Revision, 0) }
+
+// primary is the one that names the packages; parseRepomd has found it.
+func (m *indexes) primary() (found index) {
+	for _, i := range m.Data {
+		if i.Kind == "primary" {
+			found = i
+		}
+	}
+	return found
+}
+
+func parseRepomd(text []byte) (*indexes, error) {
+	var m indexes
+	if err := xml.Unmarshal(text, &m); err != nil {
+		return nil, err
+	}
+	if m.primary().Kind == "" {
+		return nil, errors.New("it names no index of packages")
+	}
+	return &m, nil
 }
 
 // parsePrimary returns the digests of the packages in an index, by their paths in
 // the repository.
-func parsePrimary(text []byte, arch string) (map[string]string, error) {
+func parsePrimary(compressed []byte, arch string) (map[string]string, error) {
+	unzipped, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(unzipped)
+	if err != nil {
+		return nil, err
+	}
 	var m struct {
 		Packages []struct {
-			Checksum xmlChecksum `xml:"checksum"`
-			Location xmlLocation `xml:"location"`
+			Checksum string   `xml:"checksum"`
+			Location location `xml:"location"`
 		} `xml:"package"`
 	}
 	if err := xml.Unmarshal(text, &m); err != nil {
@@ -112,19 +140,7 @@ func parsePrimary(text []byte, arch string) (map[string]string, error) {
 	}
 	digests := make(map[string]string)
 	for _, p := range m.Packages {
-		digests[path.Join(yumFolder, arch, p.Location.Href)] = p.Checksum.Sum
+		digests[path.Join(yumFolder, arch, p.Location.Href)] = p.Checksum
 	}
 	return digests, nil
-}
-
-// xmlPackageOf is an rpm in the first index, which also tells of the file. Of the files
-// in it that index has those that others may require by their path, so that most hosts
-// need not fetch the second.
-func xmlPackageOf(p *pkg) xmlPackage {
-	x := *p.rpm
-	x.Checksum, x.Size.Package, x.Location = xmlChecksum{"sha256", "YES", p.sha256}, p.size, xmlLocation{path.Base(p.path)}
-	x.Format.Files = slices.DeleteFunc(slices.Clone(x.Format.Files), func(f xmlFile) bool {
-		return !strings.HasPrefix(f.Path, "/etc/") && !strings.Contains(f.Path, "bin/") && f.Path != "/usr/lib/sendmail"
-	})
-	return x
 }

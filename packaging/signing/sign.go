@@ -1,4 +1,8 @@
-package repository
+// Package signing signs packages and repositories with an OpenPGP key, which is in a
+// file or with gpg's agent, and says which keys hosts accept. With a key in a file no
+// other program is needed, and a signature is a function of what is signed, the key
+// and the time.
+package signing
 
 import (
 	"bytes"
@@ -71,35 +75,24 @@ func (s *fileSigner) Clearsigned(text []byte) ([]byte, error) {
 	// find the end of one whose base64 needs no padding.
 	const begin = "-----BEGIN PGP SIGNATURE-----"
 	signed, rest, _ := bytes.Cut(b.Bytes(), []byte(begin))
-	signature, err := unarmored(append([]byte(begin), rest...))
+	signature, err := Unarmored(append([]byte(begin), rest...))
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(signed, armored(openpgp.SignatureType, signature)), nil
+	return slices.Concat(signed, Armored(openpgp.SignatureType, signature)), nil
 }
 
-// isRSA reports whether an RSA key has made a signature.
-func isRSA(signature []byte) (bool, error) {
-	p, err := packet.Read(bytes.NewReader(signature))
-	if err != nil {
-		return false, err
-	}
-	sig, ok := p.(*packet.Signature)
-	if !ok {
-		return false, errors.New("it is not a signature")
-	}
-	return sig.PubKeyAlgo == packet.PubKeyAlgoRSA || sig.PubKeyAlgo == packet.PubKeyAlgoRSASignOnly, nil
-}
-
-// verify checks a detached signature. One whose time is over, or whose key's is,
+// Verify checks a detached signature. One whose time is over, or whose key's is,
 // still tells who has signed.
-func verify(keys openpgp.EntityList, message, signature []byte, now time.Time) error {
-	_, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(message), bytes.NewReader(signature), pgpConfig(func() time.Time { return now }, 0))
+func Verify(keys openpgp.EntityList, message, signature []byte, now time.Time) error {
+	config := pgpConfig(func() time.Time { return now }, 0)
+	_, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(message), bytes.NewReader(signature), config)
 	return ignoreExpiry(err)
 }
 
-// verifyClearsigned returns the text that was signed.
-func verifyClearsigned(keys openpgp.EntityList, data []byte, now time.Time) ([]byte, error) {
+// VerifyClearsigned returns the text that was signed. A signature whose time is over
+// still tells who has signed.
+func VerifyClearsigned(keys openpgp.EntityList, data []byte, now time.Time) ([]byte, error) {
 	block, rest := clearsign.Decode(data)
 	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
 		return nil, errors.New("it is not a clear-signed text")
@@ -115,8 +108,10 @@ func ignoreExpiry(err error) error {
 	return err
 }
 
-// checked looks at each signature before anybody else can: an agent may have
-// another key of that name, and a memory an error.
+// Checked returns a signer that looks at each signature before anybody else can: an
+// agent may have another key of that name, and a memory an error.
+func Checked(s Signer, now time.Time) Signer { return checked{s, now} }
+
 type checked struct {
 	Signer
 	now time.Time
@@ -125,7 +120,7 @@ type checked struct {
 func (c checked) Detached(message []byte, lifetime time.Duration) ([]byte, error) {
 	signature, err := c.Signer.Detached(message, lifetime)
 	if err == nil {
-		err = verify(openpgp.EntityList{c.Public()}, message, signature, c.now)
+		err = Verify(openpgp.EntityList{c.Public()}, message, signature, c.now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
@@ -136,7 +131,7 @@ func (c checked) Detached(message []byte, lifetime time.Duration) ([]byte, error
 func (c checked) Clearsigned(text []byte) ([]byte, error) {
 	signed, err := c.Signer.Clearsigned(text)
 	if err == nil {
-		_, err = verifyClearsigned(openpgp.EntityList{c.Public()}, signed, c.now)
+		_, err = VerifyClearsigned(openpgp.EntityList{c.Public()}, signed, c.now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
@@ -144,7 +139,9 @@ func (c checked) Clearsigned(text []byte) ([]byte, error) {
 	return signed, nil
 }
 
-func armored(kind string, data []byte) []byte {
+// Armored writes binary OpenPGP data as text, with a checksum, which gpgv before 2.4
+// needs. kind is as in openpgp.SignatureType.
+func Armored(kind string, data []byte) []byte {
 	var b bytes.Buffer
 	w, err := armor.EncodeWithChecksumOption(&b, kind, nil, true)
 	if err == nil {
@@ -158,7 +155,8 @@ func armored(kind string, data []byte) []byte {
 	return b.Bytes()
 }
 
-func unarmored(data []byte) ([]byte, error) {
+// Unarmored is the reverse of Armored.
+func Unarmored(data []byte) ([]byte, error) {
 	block, err := armor.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, err

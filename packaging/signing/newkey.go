@@ -1,4 +1,4 @@
-package repository
+package signing
 
 import (
 	"bytes"
@@ -46,7 +46,7 @@ func NewKey(path, userID string, passphrase []byte, now time.Time) (*openpgp.Ent
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.Write(armored(openpgp.PrivateKeyType, secret.Bytes()))
+	_, err = f.Write(Armored(openpgp.PrivateKeyType, secret.Bytes()))
 	if err = cmp.Or(err, f.Sync(), f.Close()); err != nil {
 		os.Remove(path)
 		return nil, fmt.Errorf("write the key: %w", err)

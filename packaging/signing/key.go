@@ -1,4 +1,4 @@
-package repository
+package signing
 
 import (
 	"bytes"
@@ -160,18 +160,13 @@ func Fingerprint(entity *openpgp.Entity) string {
 	return strings.Join(groups, " ")
 }
 
-// publicKeys returns keys without their secret parts, armored.
-func publicKeys(keys openpgp.EntityList) ([]byte, error) {
+// PublicKeys returns keys without their secret parts, armored.
+func PublicKeys(keys openpgp.EntityList) ([]byte, error) {
 	var b bytes.Buffer
 	for _, entity := range keys {
 		if err := entity.Serialize(&b); err != nil {
 			return nil, err
 		}
 	}
-	return armored(openpgp.PublicKeyType, b.Bytes()), nil
-}
-
-// PublicKey returns a key without its secret part, armored.
-func PublicKey(entity *openpgp.Entity) ([]byte, error) {
-	return publicKeys(openpgp.EntityList{entity})
+	return Armored(openpgp.PublicKeyType, b.Bytes()), nil
 }

@@ -1,0 +1,79 @@
+package signing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+)
+
+// Key names the key that signs: one in a file, or one of gpg's.
+type Key struct {
+	File           string // of a secret key
+	PassphraseFile string // its first line opens File; empty: File has no passphrase
+	GPG            string // as gpg's --local-user takes it, best a fingerprint
+}
+
+// Named reports whether there is a key at all.
+func (k Key) Named() bool { return k.File != "" || k.GPG != "" }
+
+// Open returns the key's signer. A signature of a key in a file has the time that now
+// returns; gpg takes that of the clock.
+func (k Key) Open(ctx context.Context, now func() time.Time) (Signer, error) {
+	if k.File != "" && k.GPG != "" {
+		return nil, errors.New("--key and --gpg-key name two keys: one signs")
+	}
+	if k.GPG != "" {
+		return AskGPG(ctx, k.GPG, now())
+	}
+	if k.File == "" {
+		return nil, errors.New("which key signs? Say --key FILE or --gpg-key FINGERPRINT; mkrepository --new-key FILE makes one")
+	}
+	passphrase, err := k.Passphrase()
+	if err != nil {
+		return nil, err
+	}
+	return OpenKey(k.File, passphrase, now)
+}
+
+// Passphrase is the first line of PassphraseFile, nil if there is no such file.
+func (k Key) Passphrase() ([]byte, error) {
+	if k.PassphraseFile == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(k.PassphraseFile)
+	if err != nil {
+		return nil, err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) == 0 {
+		return nil, fmt.Errorf("the first line of %s is empty", k.PassphraseFile)
+	}
+	return line, nil
+}
+
+// Begins returns when a key was made as it is: what it signs before that time is not
+// valid. now is the time at which the key can sign.
+func Begins(entity *openpgp.Entity, now time.Time) time.Time {
+	begins := entity.PrimaryKey.CreationTime
+	later := func(t time.Time) {
+		if t.After(begins) {
+			begins = t
+		}
+	}
+	if self, err := entity.PrimarySelfSignature(); err == nil {
+		later(self.CreationTime)
+	}
+	if key, ok := entity.SigningKey(now); ok {
+		later(key.PublicKey.CreationTime)
+		if key.SelfSignature != nil {
+			later(key.SelfSignature.CreationTime)
+		}
+	}
+	return begins
+}
