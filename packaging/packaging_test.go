@@ -22,7 +22,8 @@ func TestVersionsOfPackagesSortLikeThoseOfReleases(t *testing.T) {
 		t.Skip("there is no dpkg here")
 	}
 	ascending := []string{
-		"0.0.0-git20260101120000.g0123456789ab", "0.0.0-git20260101120001.g000000000000", "1.0.0-alpha.1", "1.0.0-alpha-1.2", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.10.0",
+		"0.0.0-git20260101120000.g0123456789ab", "0.0.0-git20260101120001.g000000000000",
+		"1.0.0-alpha.1", "1.0.0-alpha-1.2", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.10.0",
 	}
 	for i, v := range ascending {
 		if err := checkVersion(v); err != nil {
@@ -216,7 +217,8 @@ func TestBashCompletes(t *testing.T) {
 		"teleport-update pin --":                   "--allow-downgrade --help",
 	} {
 		script := `source ./teleport-update/completions/bash; IFS=' ' read -ra COMP_WORDS <<<"$1"
-			[[ $1 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); cd() { [[ $1 == /var/lib/teleport/versions ]] && builtin cd "$STORE"; }
+			[[ $1 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+			cd() { [[ $1 == /var/lib/teleport/versions ]] && builtin cd "$STORE"; }
 			_teleport_update; echo "${COMPREPLY[*]}"`
 		cmd := exec.Command(bash, "-euc", script, "bash", line)
 		cmd.Env = append(os.Environ(), "STORE="+store)

@@ -44,7 +44,8 @@ func (o Options) compile(ctx context.Context, path, program, arch string) error 
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags=urfave_cli_no_docs,"+versions.StampTag(o.Version),
 		"-ldflags=-s -w -X main.releaseVersion="+o.Version+" -X main.version="+o.Version, "-o", path, "./cmd/"+program)
 	cmd.Dir = o.Module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOTOOLCHAIN="+toolchain)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=",
+		"GOTOOLCHAIN="+toolchain)
 	return run(cmd, "build "+program)
 }
 

@@ -9,7 +9,9 @@ import (
 )
 
 func TestTheAddressIsFilledInWhereItIsSafe(t *testing.T) {
-	for _, address := range []string{"https://find.example.com", "https://find.example.com:3080", "http://127.0.0.1:3080", "https://[2001:db8::1]:443"} {
+	for _, address := range []string{
+		"https://find.example.com", "https://find.example.com:3080", "http://127.0.0.1:3080", "https://[2001:db8::1]:443",
+	} {
 		for _, releases := range []bool{false, true} {
 			filled, err := For(address, releases)
 			if err != nil {
@@ -27,7 +29,8 @@ func TestTheAddressIsFilledInWhereItIsSafe(t *testing.T) {
 	}
 	for _, address := range []string{
 		"", "find.example.com", "ftp://find.example.com", "https://", "https://find.example.com/", "https://find.example.com/a",
-		"https://a'; touch /tmp/x; '", "https://a$(id)", "https://a`id`", "https://a\nid", "https://a b", "https://user:pass@a", "https://a:123456",
+		"https://a'; touch /tmp/x; '", "https://a$(id)", "https://a`id`", "https://a\nid", "https://a b",
+		"https://user:pass@a", "https://a:123456",
 		"https://a:80\n", "https://[::1", `https://a\`, "https://a\"",
 	} {
 		if _, err := For(address, false); err == nil {
@@ -62,7 +65,8 @@ func TestAScriptThatIsCutAnywhereRunsNothing(t *testing.T) {
 	// Every program that the script could begin with leaves a trace, and so ends
 	// it.
 	bin, trace := t.TempDir(), filepath.Join(t.TempDir(), "ran")
-	for _, name := range []string{"uname", "id", "umask", "dpkg", "mktemp", "curl", "wget", "apt-get", "dnf", "yum", "zypper", "sha256sum", "chmod", "cp", "mv", "rm", "mkdir", "sync", "teleport-update"} {
+	for _, name := range strings.Fields(`uname id umask dpkg mktemp curl wget apt-get dnf yum zypper sha256sum chmod cp mv rm mkdir sync
+		teleport-update`) {
 		content := "#!/bin/sh\necho " + name + " >>" + trace + "\nexit 1\n"
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(content), 0o755); err != nil {
 			t.Fatal(err)
@@ -115,10 +119,14 @@ func TestPlainHTTPIsForThisHostAlone(t *testing.T) {
 		"http://127.0.0.1:3080", "http://127.8.9.10", "http://localhost", "http://localhost:80/", "http://[::1]", "http://[::1]:3080",
 	}
 	refused := []string{
-		"http://find.example.com", "HTTP://find.example.com", "find.example.com", "find.example.com:3080", "//find.example.com", "ftp://127.0.0.1",
-		"http://127.0.0.1.example.com", "http://127.example.com", "http://localhost.example.com", "http://127.0.0.1@example.com", "http://localhost:80@example.com",
-		"http://127.0.0.1:80:example.com", "http://[::1].example.com", "http://[::1]@example.com", "http://example.com#@127.0.0.1", "http://example.com?x=127.0.0.1",
-		"http://", "http://127.", "http://127...1", "http://127.0.0.1.5", "http://[::]", "http://0.0.0.0", "http://10.0.0.1", `http://example.com\@127.0.0.1`,
+		"http://find.example.com", "HTTP://find.example.com", "find.example.com", "find.example.com:3080", "//find.example.com",
+		"ftp://127.0.0.1",
+		"http://127.0.0.1.example.com", "http://127.example.com", "http://localhost.example.com", "http://127.0.0.1@example.com",
+		"http://localhost:80@example.com",
+		"http://127.0.0.1:80:example.com", "http://[::1].example.com", "http://[::1]@example.com", "http://example.com#@127.0.0.1",
+		"http://example.com?x=127.0.0.1",
+		"http://", "http://127.", "http://127...1", "http://127.0.0.1.5", "http://[::]", "http://0.0.0.0", "http://10.0.0.1",
+		`http://example.com\@127.0.0.1`,
 	}
 	// The script goes on to ask what the host is, and ends there.
 	bin := t.TempDir()

@@ -32,7 +32,9 @@ func aPublication() (now tree, before *published, next *content) {
 		"yum/x86_64/repodata/0-primary.xml.gz":           today.Add(-8 * day),
 		"somebody's notes":                               today.Add(-1000 * day),
 	}
-	before = &published{packages: map[string]string{old: "0"}, indexes: map[string]bool{aptSuite + "/main/binary-amd64/by-hash/SHA256/0": true}}
+	before = &published{
+		packages: map[string]string{old: "0"}, indexes: map[string]bool{aptSuite + "/main/binary-amd64/by-hash/SHA256/0": true},
+	}
 	next = &content{
 		plain:    map[string][]byte{keyFile: []byte("key")},
 		packages: []*pkg{{path: newer, arch: "amd64", isNew: true}}, indexes: []aptIndex{index},

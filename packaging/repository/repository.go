@@ -198,8 +198,9 @@ const clockTolerance = 10 * time.Second
 // one it has, without a word.
 func (o *Options) date(before *published) (time.Time, error) {
 	if before.date.Sub(o.Now) >= clockTolerance {
-		return time.Time{}, fmt.Errorf("the repository was published at %s, and the clock here says %s: hosts would ignore what is older; set the clock",
-			before.date.UTC().Format(time.RFC3339), o.Now.Format(time.RFC3339))
+		was, is := before.date.UTC().Format(time.RFC3339), o.Now.Format(time.RFC3339)
+		return time.Time{}, fmt.Errorf(
+			"the repository was published at %s, and the clock here says %s: hosts would ignore what is older; set the clock", was, is)
 	}
 	if !before.date.Before(o.Now) {
 		return before.date.Add(time.Second), nil
