@@ -2,8 +2,8 @@
 // that.
 //
 // A program is as trustworthy as everybody who could exchange it: whoever owns
-// or may write the file, a folder on the way to it, or a link that the way
-// leads through. When root asks, all of them must be root alone. For any other
+// or may write, by mode or by ACL, the file, a folder on the way to it, or a link that
+// the way leads through. When root asks, all of them must be root alone. For any other
 // user there is nothing to gain: what they run, they run as themselves.
 package trust
 
@@ -27,7 +27,10 @@ func Executable(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	info, err := walk(path)
+	_, info, err := walk(path)
+	if err == errMissing {
+		err = syscall.ENOENT
+	}
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a regular file")
 	}
@@ -39,63 +42,76 @@ func Executable(path string) error {
 
 // Path returns an error unless nobody but root can change or exchange what is at
 // path, an absolute path to a file or a folder; of a path that is not there yet,
-// as much as there is. In a folder, nobody but root may make a name: a sticky
-// folder will do on the way only. It is nil when the process does not run as
-// root.
+// as much as there is. In the folder that the path ends at, nobody but root may make a
+// name: a sticky folder will do on the way only. It is nil when the process does not
+// run as root.
 func Path(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	info, err := walk(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		for errors.Is(err, fs.ErrNotExist) && path != "/" {
-			path = filepath.Dir(path)
-			_, err = walk(path)
-		}
+	at, info, err := walk(path)
+	if err != nil && err != errMissing {
 		return err
 	}
-	if err == nil && info.IsDir() && info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0 {
-		err = fmt.Errorf("%s can be written by everybody", path)
+	if info.IsDir() {
+		return rootsFolder(at, info)
 	}
-	return err
+	return nil
 }
 
-// walk checks the way to path and everything its links lead through, and returns
-// what it ends at.
-func walk(path string) (fs.FileInfo, error) {
+// errMissing: the way ends at a folder which has not got the next name.
+var errMissing = errors.New("it is not there")
+
+// walk checks the way to path and everything its links lead through. It returns what the
+// way ends at, by a path without links: with errMissing that is the last folder on it.
+func walk(path string) (string, fs.FileInfo, error) {
 	if !filepath.IsAbs(path) {
-		return nil, errors.New("its path is not absolute")
+		return "", nil, errors.New("its path is not absolute")
 	}
 	rest, at, links := split(path), "/", 0
 	info, err := os.Lstat(at)
-	for err == nil {
+	if err != nil {
+		return "", nil, err
+	}
+	for {
 		if !Ours(info) { // only root asks
-			return nil, fmt.Errorf("%s belongs to another user", at)
+			return "", nil, fmt.Errorf("%s belongs to another user", at)
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if links++; links > maxLinks {
-				return nil, errors.New("too many links on the way")
+				return "", nil, errors.New("too many links on the way")
 			}
 			target, err := os.Readlink(at)
 			if err != nil {
-				return nil, err
+				return "", nil, err
 			}
+			// The folder of the link was checked on the way to it, or is now.
 			at = filepath.Dir(at)
 			if filepath.IsAbs(target) {
 				at = "/"
 			}
 			rest = append(split(target), rest...)
-		} else if err := onlyRoot(at, info); err != nil {
-			return nil, err
+			if info, err = os.Lstat(at); err != nil {
+				return "", nil, err
+			}
+		}
+		if err := onlyRoot(at, info); err != nil {
+			return "", nil, err
 		}
 		if len(rest) == 0 {
-			break
+			return at, info, nil
 		}
 		// At this point no link is left in at, so that ".." means the parent.
-		at, rest = filepath.Join(at, rest[0]), rest[1:]
-		info, err = os.Lstat(at)
+		next := filepath.Join(at, rest[0])
+		below, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) {
+			return at, info, errMissing
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		at, info, rest = next, below, rest[1:]
 	}
-	return info, err
 }
 
 func split(path string) []string {
@@ -106,14 +122,41 @@ func split(path string) []string {
 // what is in a folder of root's. In a sticky folder (as /tmp) nobody can exchange what
 // belongs to another.
 func onlyRoot(path string, info fs.FileInfo) error {
-	mode := info.Mode()
-	if info.IsDir() && mode&fs.ModeSticky != 0 {
+	if info.IsDir() && info.Mode()&fs.ModeSticky != 0 {
 		return nil
 	}
-	if mode.Perm()&0o002 != 0 {
+	return onlyRootWrites(path, info)
+}
+
+// rootsFolder says whether anybody but root could make a name in a folder of root's, or
+// could write what root makes there.
+func rootsFolder(path string, info fs.FileInfo) error {
+	if err := onlyRootWrites(path, info); err != nil {
+		return err
+	}
+	writer, err := writerByACL(path, aclDefault)
+	if err == nil && writer != "" {
+		err = fmt.Errorf("what is made in %s can be written by %s, by its default ACL", path, writer)
+	}
+	return err
+}
+
+func onlyRootWrites(path string, info fs.FileInfo) error {
+	mode := info.Mode().Perm()
+	if mode&0o002 != 0 {
 		return fmt.Errorf("%s can be written by everybody", path)
 	}
-	if st := info.Sys().(*syscall.Stat_t); mode.Perm()&0o020 != 0 && st.Gid != 0 {
+	if mode&0o020 == 0 {
+		return nil // nor by an ACL
+	}
+	writer, err := writerByACL(path, aclAccess)
+	if err != nil {
+		return err
+	}
+	if writer != "" {
+		return fmt.Errorf("%s can be written by %s, by its ACL", path, writer)
+	}
+	if st := info.Sys().(*syscall.Stat_t); st.Gid != 0 {
 		return fmt.Errorf("%s can be written by its group", path)
 	}
 	return nil

@@ -134,6 +134,14 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
+func mkdir(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	chmod(t, path, mode)
+}
+
 func symlink(t *testing.T, target, path string) {
 	t.Helper()
 	if err := os.Symlink(target, path); err != nil {
@@ -158,6 +166,30 @@ func TestOnlyWhereNobodyElseCanMakeNamesIsAnythingKept(t *testing.T) {
 		{name: "what is not there yet, in another user's folder", change: func(t *testing.T, dir string) { chown(t, dir, 1234) }, path: "a/b", want: "belongs to another user"},
 		{name: "a folder that everybody may write", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777) }, want: "written by everybody"},
 		{name: "a sticky folder that everybody may write", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, want: "written by everybody"},
+		{name: "what is not there yet, right below a sticky folder", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, path: "a", want: "written by everybody"},
+		{name: "what is not there yet, deep below a sticky folder", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, path: "a/b/c", want: "written by everybody"},
+		{
+			name: "root's link to what is not there yet in a sticky folder",
+			change: func(t *testing.T, dir string) {
+				mkdir(t, dir+"/sticky", 0o777|os.ModeSticky)
+				symlink(t, "sticky/a", dir+"/link")
+			},
+			path: "link", want: "sticky can be written by everybody",
+		},
+		{
+			name: "what is not there yet, below a sticky folder of a group",
+			change: func(t *testing.T, dir string) {
+				mkdir(t, dir+"/sticky", 0o775|os.ModeSticky)
+				if err := os.Chown(dir+"/sticky", 0, 1234); err != nil {
+					t.Fatal(err)
+				}
+			},
+			path: "sticky/a", want: "sticky can be written by its group",
+		},
+		{name: "what is not there yet, in root's folder below a sticky one", change: func(t *testing.T, dir string) {
+			mkdir(t, dir+"/own", 0o755)
+			chmod(t, dir, 0o777|os.ModeSticky)
+		}, path: "own/a"},
 		{name: "a file in a sticky folder", change: func(t *testing.T, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, path: "file"},
 		{name: "another user's file", change: func(t *testing.T, dir string) { chown(t, dir+"/file", 1234) }, path: "file", want: "belongs to another user"},
 		{
