@@ -23,7 +23,7 @@ func query[T any](ctx context.Context, s source, ask func(*sqlite3.Conn) (T, err
 		},
 		func(c condition) error {
 			if c.unsettled() {
-				return errUnsettled
+				return ErrUnsettled
 			}
 			found, err = settled(ctx, s.path, ask)
 			return err

@@ -210,7 +210,7 @@ func TestASchemaIsReadUnderTheAgentAndAfterItsDeath(t *testing.T) {
 		t.Errorf("after a kill: %v, %v; want true", same, err)
 	}
 	must(t, os.Remove(h.db+"-shm"))
-	if same, err := sameSchema(t.Context(), h.db, h.dir); same || !errors.Is(err, errUnsettled) {
+	if same, err := sameSchema(t.Context(), h.db, h.dir); same || !errors.Is(err, ErrUnsettled) {
 		t.Errorf("before recovery: %v, %v; want that it cannot be told", same, err)
 	}
 }

@@ -17,9 +17,9 @@ import (
 // Teleport itself waits as long.
 const busyTimeout = 10 * time.Second
 
-// errUnsettled says that a database cannot be read before it is recovered,
+// ErrUnsettled says that a database cannot be read before it is recovered,
 // which is not for a reader to do.
-var errUnsettled = errors.New("the journal of an interrupted write lies beside it: the agent recovers it when it starts")
+var ErrUnsettled = errors.New("the journal of an interrupted write lies beside it: the agent recovers it when it starts")
 
 // ErrNoDatabase says that the host has no agent database.
 var ErrNoDatabase = errors.New("the host has no agent database")

@@ -288,7 +288,7 @@ func (t place) verify(ctx context.Context, want schema) error {
 		return err
 	}
 	if c.unsettled() {
-		return errUnsettled
+		return ErrUnsettled
 	}
 	problems, err := settled(ctx, t.path, quickCheckOn)
 	if err != nil {

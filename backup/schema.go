@@ -34,7 +34,7 @@ func (d *Database) inspect(ctx context.Context, check func(*sqlite3.Conn) (probl
 		return err
 	}
 	problems, err := query(ctx, src, check)
-	if errors.Is(err, errUnsettled) {
+	if errors.Is(err, ErrUnsettled) {
 		return nil
 	}
 	if err == nil && problems != "" {

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
@@ -30,10 +31,16 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	if err != nil {
 		return nil, err
 	}
-	if err := i.CheckUninstall(ctx, c, state.Uninstall{KeepAgent: keepAgent}); err != nil {
+	database, err := i.CheckUninstall(ctx, c, state.Uninstall{KeepAgent: keepAgent})
+	if err != nil {
 		return nil, err
 	}
 	lines := []string{i.agentAfterUninstall(c, keepAgent)}
+	about, err := i.databaseAfterUninstall(ctx, c, database)
+	if err != nil {
+		return nil, err
+	}
+	lines = append(lines, about...)
 	places := i.Paths.Versions()
 	if programs := i.Paths.Programs(); programs != places {
 		places += " and " + programs
@@ -44,6 +51,20 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 		lines = append(lines, "Warning: this shell is served by the agent. It ends when the agent is stopped; the uninstall goes on.")
 	}
 	return lines, nil
+}
+
+// databaseAfterUninstall says what becomes of the agent's database and of its backups, unless
+// the database stays and no backup differs from it.
+func (i *Installer) databaseAfterUninstall(ctx context.Context, c state.Config, d state.Database) ([]string, error) {
+	if d.Plan == state.RestoreDatabase {
+		return []string{fmt.Sprintf("Database: the agent that was here before cannot read the database of version %s. It gets the backup in %s; the database of today is kept in %s.",
+			c.Spec.ActiveVersion, d.Dir, i.Paths.KeptBackups())}, nil
+	}
+	stays, err := i.BackupsToKeep(ctx)
+	if err != nil || len(stays) == 0 {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("Database: stays as it is. Backups with other tables are moved to %s: %s.", i.Paths.KeptBackups(), strings.Join(stays, ", "))}, nil
 }
 
 func (i *Installer) agentAfterUninstall(c state.Config, keepAgent bool) string {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/regular"
 	"teleport-update/ospackage"
 )
 
@@ -55,6 +57,41 @@ func (b Originals) leaves(program string) bool {
 	}
 	_, err := os.Stat(program)
 	return err == nil
+}
+
+// AgentBefore is the program of the agent that comes back once all is put back, where it is now.
+// comes is false where no agent was here before, as far as is known.
+func (h *Host) AgentBefore(o Originals) (program string, comes bool) {
+	program = filepath.Join(h.Paths.LinkDir, AgentName)
+	units := [][]byte{o.Unit.Content, o.PackageUnit}
+	comes = o.Unit.Regular || o.Unit.Target != "" || len(o.Packages) > 0
+	if h.Usual() {
+		// One of a folder that ranks below ours starts again once ours is gone.
+		for _, dir := range layout.PackageUnitDirs {
+			unit, err := regular.Read(filepath.Join(dir, h.Paths.AgentUnit()), state.MaxConfigSize, 0)
+			comes = comes || err == nil
+			units = append(units, unit)
+		}
+	}
+	for _, unit := range units {
+		if m := execStart.FindSubmatch(unit); m != nil {
+			program = string(m[1])
+			break
+		}
+	}
+	for _, l := range o.Links {
+		switch {
+		case l.Path != program:
+		case l.Before.Saved != "":
+			return filepath.Join(h.Paths.Original(), l.Before.Saved), true
+		case l.Before.Link != "":
+			comes = true
+			if program = l.Before.Link; !filepath.IsAbs(program) {
+				program = filepath.Join(filepath.Dir(l.Path), program)
+			}
+		}
+	}
+	return program, comes
 }
 
 var execStart = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*(\S+)`)

@@ -261,6 +261,9 @@ type KeptFile struct {
 // Uninstall is what a person asked for.
 type Uninstall struct {
 	KeepAgent bool `json:"keep_agent,omitempty"` // it stays, as plain files
+	// KeepsIn is where the database of today is kept if it has to give way to one that the
+	// agent of before can read.
+	KeepsIn string `json:"keeps_in,omitempty"`
 }
 
 // JournalError is a journal that this program cannot act on. Nothing

@@ -15,7 +15,7 @@ func TestAJournalOfANewerUpdaterIsReadIfItSaysSo(t *testing.T) {
 	for content, readable := range map[string]bool{
 		`{"schema": 1, "phase": "begun", "extra": {"x": 1}, "agent": {"more": true}}`: true,
 		`{"schema": 99, "readable_from": 1, "phase": "begun", "extra": 1}`:            true,
-		`{"schema": 99, "readable_from": 3, "phase": "begun"}`:                        false,
+		`{"schema": 99, "readable_from": 9, "phase": "begun"}`:                        false,
 		`{"schema": 99, "phase": "begun"}`:                                            false,
 	} {
 		path := filepath.Join(t.TempDir(), "journal.json")

@@ -70,6 +70,9 @@ func (p Paths) Original() string { return filepath.Join(p.Versions(), "original"
 // there is none.
 func (p Paths) Rollback() string { return filepath.Join(p.Versions(), "rollback") }
 
+// KeptBackups is where backups go that outlive the updater; absent where there are none.
+func (p Paths) KeptBackups() string { return filepath.Join(p.DataDir, "database-backups") }
+
 // AgentUnit is the name of the agent's unit; no other room knows it by heart.
 func (p Paths) AgentUnit() string { return layout.AgentUnit }
 

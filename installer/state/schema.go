@@ -8,7 +8,7 @@ import (
 
 // Schema is the schema of the journals and orders that this program writes, and the
 // highest that it can act on. It grows with every change of their form.
-const Schema = 2
+const Schema = 3
 
 // firstSchema is the lowest that any program knows.
 const firstSchema = 1
@@ -38,6 +38,9 @@ func needs() []need {
 
 		// A program of schema 1 takes a backup that has two names for a damaged one.
 		{field: "database.second_dir", schema: 2, optional: true},
+
+		// A program of schema 2 gives the agent of before a database that it cannot read.
+		{field: "uninstall.keeps_in", schema: 3},
 	}
 }
 

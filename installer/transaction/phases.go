@@ -119,7 +119,8 @@ func phases() []phase {
 			name: uninstalling,
 			guarantee: "Links and unit are being made what the first enable found, and then all of the updater's is removed, the journal with it. " +
 				"There is only forward.",
-			boot: recovery{"puts links and unit in their places", (*transaction).releaseAtBoot}, live: recovery{"goes on with it", (*transaction).uninstallAgain},
+			notes: []about{aboutDatabase, aboutAgent},
+			boot:  recovery{"puts links and unit in their places, and the database that the agent of before can read", (*transaction).releaseAtBoot}, live: recovery{"goes on with it", (*transaction).uninstallAgain},
 			working: func(j *state.Journal) string { return "uninstalling since " + timeOf(j) },
 			cutOff: func(*state.Journal) string {
 				return "an uninstall was cut off; `teleport-update uninstall` goes on with it"

@@ -303,6 +303,21 @@ func (r *record) setRestored(yes bool) error {
 	return r.set(aboutDatabase, func(j *state.Journal) { j.Database.Restored = yes })
 }
 
+// noteRestored is setRestored, durably, for an uninstall.
+func (r *record) noteRestored() error {
+	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Restored = true })
+}
+
+// noteFound says, before an uninstall stops the agent, whether it ran in this boot.
+func (r *record) noteFound(s state.AgentState, boot string) error {
+	return r.note(aboutAgent, func(j *state.Journal) { j.Agent.State, j.BootID = s, boot })
+}
+
+// noteTodayKept says that the database which an uninstall exchanges is backed up.
+func (r *record) noteTodayKept() error {
+	return r.note(aboutDatabase, func(j *state.Journal) { j.Database.Taken = true })
+}
+
 // noteAside says under which name that is kept which is about to be moved out of the way.
 func (r *record) noteAside(name string) error {
 	return r.note(aboutAside, func(j *state.Journal) { j.Aside = append(j.Aside, name) })

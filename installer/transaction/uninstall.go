@@ -28,11 +28,26 @@ func (m *Machine) uninstall(ctx context.Context, u state.Uninstall) error {
 }
 
 func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Agent, u state.Uninstall) error {
-	if err := m.CheckUninstall(ctx, c, u); err != nil {
+	database, err := m.CheckUninstall(ctx, c, u)
+	if err != nil {
 		return err
 	}
 	j := m.newJournal()
 	j.Uninstall = &u
+	t := &transaction{Machine: m, agent: agent}
+	defer t.closeDatabase()
+	if database.Plan == state.RestoreDatabase {
+		j.Database = database
+		u.KeepsIn = m.keptDir(c.Spec.ActiveVersion)
+		sight, err := agent.Look(ctx)
+		if err != nil {
+			return err
+		}
+		j.Agent = sight.asFound()
+		if err := t.canLeave(ctx, c, sight, &j.Database); err != nil {
+			return err
+		}
+	}
 	if err := m.suitRescuer(ctx, j); err != nil {
 		return failure.Unchanged("%w", err)
 	}
@@ -46,7 +61,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	if err := c.Save(m.Paths.Config()); err != nil {
 		return err
 	}
-	t := &transaction{Machine: m, agent: agent, j: newRecord(m.Paths.Journal(), j)}
+	t.j = newRecord(m.Paths.Journal(), j)
 	if c.Spec.ActiveVersion != "" {
 		if err := t.j.enter(uninstalling); err != nil {
 			return err
@@ -56,19 +71,20 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 }
 
 // CheckUninstall says what keeps the host from being what it is to be without the
-// updater. It changes nothing.
-func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall) error {
+// updater, and what becomes of the agent's database. It changes nothing.
+func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Uninstall) (state.Database, error) {
+	keeps := state.Database{Plan: state.KeepDatabase}
 	switch {
 	case c.Spec.ActiveVersion == "":
 		// All of the store goes, and nothing is put in the place of links into it.
 		if err := m.CheckNeverEnabled(); err != nil {
-			return failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Paths.Config(), err).
+			return keeps, failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Paths.Config(), err).
 				To("`teleport-update enable` first, then uninstall").Refused()
 		}
-		return nil
+		return keeps, nil
 	case u.KeepAgent:
 		_, err := m.toKeep(c)
-		return err
+		return keeps, err
 	}
 	o, err := m.Originals()
 	if err == nil {
@@ -77,7 +93,14 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 	if err == nil {
 		err = m.CheckPutBack(o)
 	}
-	return err
+	if err != nil {
+		return keeps, err
+	}
+	program, comes := m.AgentBefore(o)
+	if !comes {
+		return keeps, nil
+	}
+	return m.planLeave(ctx, c, program)
 }
 
 // toKeep is the version whose agent stays on the host.
@@ -95,12 +118,15 @@ func (t *transaction) keepsAgent() bool { return t.j.Uninstall != nil && t.j.Uni
 func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error {
 	// Where it goes on after a cut, updates.yaml may have been lost meanwhile.
 	if c.Spec.ActiveVersion != "" || t.j.Phase == uninstalling {
-		if err := t.releaseFiles(ctx, c); err != nil {
+		if err := t.goBack(ctx, c); err != nil {
 			return err
 		}
 		if err := t.startOriginal(ctx); err != nil {
 			return err
 		}
+	}
+	if err := t.keepBackups(ctx); err != nil {
+		return err
 	}
 	if err := t.RemoveUnits(ctx, t.agent); err != nil {
 		return err
@@ -163,8 +189,8 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 			return fmt.Errorf("stop the agent: %w", err)
 		}
 		return t.agent.Disable(ctx)
-	case sight.State.Wanted():
-		t.Log.Info("restarting the agent as the one that was here before; its database stays as it is now")
+	case sight.State.Wanted(), t.stoppedHere():
+		t.Log.Info("restarting the agent as the one that was here before", "database", string(t.j.Database.Plan))
 		return t.agent.Restart(ctx)
 	}
 	return nil
@@ -191,7 +217,7 @@ func (t *transaction) releaseAtBoot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.releaseFiles(ctx, c); err != nil {
+	if err := t.goBackAtBoot(ctx, c); err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", failure.In("the uninstall is not finished", err))}
 	}
 	// Files go back without systemd, and the rest of the uninstall has it read them.

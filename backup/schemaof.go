@@ -1,0 +1,50 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+)
+
+// A Schema tells the tables of one version's database from those of another: what works
+// on one of two equal schemas works on the other.
+type Schema struct{ schema schema }
+
+// SchemaOf reads the schema of the backup in dir. An *InvalidError says why that is no
+// backup.
+func SchemaOf(ctx context.Context, dir string) (_ Schema, err error) {
+	defer contain(&err)
+	r, err := readRecord(dir)
+	if err != nil {
+		return Schema{}, err
+	}
+	path, err := r.file(dir)
+	if err != nil {
+		return Schema{}, err
+	}
+	found, err := settled(ctx, path, readSchema)
+	if err != nil && ctx.Err() == nil {
+		err = invalid(dir, Damaged, "is damaged: read the schema of %s: %v", FileName, err)
+	}
+	return Schema{found}, err
+}
+
+// Schema reads the schema of the live database; ErrNoDatabase where there is none.
+func (d *Database) Schema(ctx context.Context) (_ Schema, err error) {
+	defer d.explained(&err)
+	defer contain(&err)
+	src, err := d.source()
+	if err != nil {
+		return Schema{}, err
+	}
+	found, err := query(ctx, src, readSchema)
+	if err != nil {
+		err = fmt.Errorf("read the schema of %s: %w", src.path, explain(ctx, err, src.path, src.path))
+	}
+	return Schema{found}, err
+}
+
+// MetaOf is what backup.yaml says the backup in dir is of.
+func MetaOf(dir string) (Meta, error) {
+	r, err := readRecord(dir)
+	return r.Meta, err
+}

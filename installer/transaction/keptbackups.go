@@ -1,0 +1,158 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"teleport-update/backup"
+	"teleport-update/installer/host"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
+)
+
+// The store goes with an uninstall, and each backup in it may be the only database that an
+// agent of its version could ever start with.
+
+// aBackup is one that is complete.
+type aBackup struct {
+	dir    string
+	meta   backup.Meta
+	schema backup.Schema
+}
+
+// completeBackups are the backups of the store, the newest first. What is no backup, or
+// cannot be read as one, is left out; which tells why.
+func (m *Machine) completeBackups(ctx context.Context) (all []aBackup, unread []string, err error) {
+	pattern := filepath.Join(m.Paths.Versions(), "*", "backup")
+	dirs, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, nil, err
+	}
+	// What a transaction left may be the only name of a backup.
+	for _, dir := range append(dirs, m.Paths.Rollback()) {
+		meta, err := backup.MetaOf(dir)
+		if err == nil {
+			b := aBackup{dir: dir, meta: meta}
+			if b.schema, err = backup.SchemaOf(ctx, dir); err == nil {
+				all = append(all, b)
+				continue
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		invalid, ok := errors.AsType[*backup.InvalidError](err)
+		if nothing := ok && (invalid.Reason == backup.Missing || invalid.Reason == backup.Incomplete); !nothing {
+			m.Log.Debug("a backup cannot be read", "backup", dir, "error", err)
+			unread = append(unread, dir)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b aBackup) int { return b.meta.Created.Compare(a.meta.Created) })
+	return all, unread, nil
+}
+
+// keepBackups moves the newest backup of each schema that the database of now has not to where it
+// outlives the updater: no version could be run on it without one.
+func (m *Machine) keepBackups(ctx context.Context) error {
+	stays, err := m.BackupsToKeep(ctx)
+	for _, dir := range stays {
+		to, err := m.moveBackup(dir)
+		if err != nil {
+			return fmt.Errorf("keep the backup in %s: %w; run the command again", dir, err)
+		}
+		m.Log.Info("kept a backup whose tables differ from those of today's database: it is all that an agent of its version could start with", "backup", to)
+	}
+	return err
+}
+
+// BackupsToKeep are the folders of the backups that an uninstall must not delete.
+func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) {
+	all, unread, err := m.completeBackups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there, err := m.liveSchema(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := filepath.Glob(filepath.Join(m.Paths.KeptBackups(), "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range kept {
+		if s, err := backup.SchemaOf(ctx, dir); err == nil {
+			there = append(there, s)
+		}
+	}
+	for _, b := range all {
+		if !slices.Contains(there, b.schema) {
+			there = append(there, b.schema)
+			dirs = append(dirs, b.dir)
+		}
+	}
+	return append(dirs, unread...), nil
+}
+
+// liveSchema is the schema of the agent's database; none where there is no database, or none that
+// any agent could read.
+func (m *Machine) liveSchema(ctx context.Context) ([]backup.Schema, error) {
+	path, err := m.Database()
+	if err != nil {
+		m.Log.Warn("it is not known where the agent's database is; the newest backup of each schema stays", "error", err)
+		return nil, nil
+	}
+	db, err := backup.Open(path)
+	if errors.Is(err, backup.ErrNoDatabase) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	now, err := db.Schema(ctx)
+	unread := errors.Is(err, backup.ErrUnsettled) || failure.Is[*backup.CorruptError](err)
+	if errors.Is(err, backup.ErrNoDatabase) || unread {
+		return nil, nil
+	}
+	return []backup.Schema{now}, err
+}
+
+// keptDir is a free name where backups go that outlive the updater. An earlier uninstall may
+// have left others there.
+func (m *Machine) keptDir(name string) string {
+	dir := filepath.Join(m.Paths.KeptBackups(), name)
+	if !host.Exists(dir) {
+		return dir
+	}
+	return dir + "-" + m.Now().UTC().Format("20060102T150405Z")
+}
+
+// moveBackup moves a backup there; it can be repeated.
+func (m *Machine) moveBackup(dir string) (to string, err error) {
+	name := filepath.Base(filepath.Dir(dir))
+	if name == filepath.Base(m.Paths.Original()) {
+		name = "before-enable"
+	}
+	if err := durable.MkdirAll(m.Paths.KeptBackups(), 0o700); err != nil {
+		return "", err
+	}
+	to = m.keptDir(name)
+	err = durable.Rename(dir, to)
+	if !errors.Is(err, syscall.EXDEV) {
+		return to, err
+	}
+	// Somebody put the store elsewhere and left a link to it.
+	meta, err := backup.MetaOf(dir)
+	if err == nil {
+		err = backup.CopyAs(dir, to, version.Release{Version: meta.Version, Edition: meta.Edition})
+	}
+	if err != nil {
+		return "", errors.Join(err, durable.RemoveAll(to))
+	}
+	return to, durable.RemoveAll(dir)
+}

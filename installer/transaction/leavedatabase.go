@@ -1,0 +1,276 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"teleport-update/backup"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// An uninstall gives the host back the agent of before. Where a version migrated the
+// database since, that agent cannot read it: then the uninstall goes back as a downgrade
+// does, with a backup that the agent of before can read, or it is refused.
+
+// planLeave decides what an uninstall does with the database: nothing, or it is restored
+// from a backup that the agent of before can read. A *failure.Error says that neither is
+// possible.
+func (m *Machine) planLeave(ctx context.Context, c state.Config, program string) (state.Database, error) {
+	d := state.Database{Plan: state.KeepDatabase}
+	var err error
+	if d.Path, err = m.Database(); err != nil {
+		return d, failure.Unchanged("find the agent's database: %w", err).To("repair the file")
+	}
+	switch err := m.probe(ctx, d.Path); {
+	case errors.Is(err, backup.ErrNoDatabase):
+		d.Absent = true
+		return d, nil
+	case failure.Is[*backup.CorruptError](err):
+		return d, nil // no agent of any version can read it
+	case err != nil:
+		return d, err
+	}
+	db, err := backup.Open(d.Path)
+	if err != nil {
+		return d, err
+	}
+	defer db.Close()
+	now, err := db.Schema(ctx)
+	if err != nil {
+		return d, failure.Unchanged("see whether the agent that was here before can read the database: %w", err).To("%s", leaveAgent)
+	}
+	all, _, err := m.completeBackups(ctx)
+	if err != nil {
+		return d, err
+	}
+	first := slices.IndexFunc(all, func(b aBackup) bool { return filepath.Dir(b.dir) == m.Paths.Original() })
+	if first < 0 {
+		return d, m.checkReads(ctx, c, program, now, all)
+	}
+	if all[first].schema == now {
+		return d, nil
+	}
+	return m.restoreFor(ctx, c, db, d, slices.DeleteFunc(all, func(b aBackup) bool { return b.schema != all[first].schema }))
+}
+
+const leaveAgent = "`teleport-update uninstall --keep-agent` leaves the agent of today as plain files"
+
+// restoreFor plans to restore the newest valid one of backups that the agent of before can read.
+func (m *Machine) restoreFor(ctx context.Context, c state.Config, db *backup.Database, d state.Database, readable []aBackup) (state.Database, error) {
+	maxAge := c.Spec.Backup.MaxAge.Std()
+	if maxAge == 0 {
+		maxAge = state.DefaultMaxAge
+	}
+	var why error
+	for _, b := range readable {
+		err := backup.Check(ctx, b.dir, backup.Want{Proxy: m.proxyOf(c.Spec), Version: b.meta.Version, Edition: b.meta.Edition, MaxAge: maxAge, Now: m.Now(), Live: db})
+		if err == nil {
+			d.Plan, d.Stop, d.Dir = state.RestoreDatabase, true, b.dir
+			return d, nil
+		}
+		if !failure.Is[*backup.InvalidError](err) {
+			return d, err
+		}
+		if why == nil {
+			why = err
+		}
+	}
+	return d, failure.Unchanged("version %s changed the agent's database %s, so the agent that was here before cannot run on it, and going back is refused: %v",
+		c.Spec.ActiveVersion, d.Path, why).To("%s", leaveAgent).Refused()
+}
+
+// checkReads refuses to give a database to an agent of before that had none when the first version
+// was enabled, unless it is known to be able to read it: it is as new as the version that
+// is left, or as one that was left with the same schema.
+func (m *Machine) checkReads(ctx context.Context, c state.Config, program string, now backup.Schema, all []aBackup) error {
+	before, err := versions.ProgramVersion(ctx, program)
+	if err == nil {
+		if version.Compare(before, c.Spec.ActiveVersion) >= 0 {
+			return nil
+		}
+		for _, b := range all {
+			if b.schema == now && b.meta.Version != "" && version.Compare(before, b.meta.Version) >= 0 {
+				return nil
+			}
+		}
+	}
+	which := "version " + before
+	if err != nil {
+		which = fmt.Sprintf("whose version is not known (%v)", err)
+	}
+	return failure.Unchanged("the agent's database was made by a version that came with the updater, and the agent that was here before, %s, may not be able to read it", which).
+		To("%s", leaveAgent).Refused()
+}
+
+// canLeave looks, before an uninstall that restores the database begins, at what could keep
+// it from ending well once the agent is stopped.
+func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight, d *state.Database) error {
+	err := t.CheckRoom(*d, d.Dir)
+	if err == nil {
+		err = t.holdDatabase(d)
+	}
+	if err != nil || t.db == nil {
+		return err
+	}
+	if err := t.waitUnused(ctx, t.UserPatience); err != nil {
+		return failure.Unchanged("the uninstall is refused: %w", err).To("end that process, or wait for its end").Refused()
+	}
+	if sight.Running() {
+		if err := t.checkStartsAgain(ctx, sight, d.Path); err != nil {
+			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(c)}).Refused()
+		}
+	}
+	return t.db.CanRestore(d.Dir, sight.Group)
+}
+
+// mustRestore reports whether the database has yet to become the one that the agent of before
+// can read.
+func (t *transaction) mustRestore(ctx context.Context) (bool, error) {
+	if d := t.j.Database; d.Plan != state.RestoreDatabase || d.Restored {
+		return false, nil
+	}
+	db, err := t.database(ctx)
+	if err != nil {
+		return false, err
+	}
+	same, err := db.SameSchema(ctx, t.j.Database.Dir)
+	if err == nil && same {
+		return false, t.j.noteRestored() // by a run that was cut off before it noted that
+	}
+	if err != nil && t.j.Database.Taken && !failure.Is[*backup.InvalidError](err) {
+		// A restore that was cut off left it as it cannot be read. Doing it again ends well.
+		t.Log.Info("the agent's database is restored once more", "error", err)
+		return true, nil
+	}
+	return err == nil, err
+}
+
+// goBack makes links, unit and database what they are to be without the updater. If that
+// fails once the agent is stopped, it runs again as the version that it was.
+func (t *transaction) goBack(ctx context.Context, c state.Config) error {
+	must, err := t.mustRestore(ctx)
+	if err != nil {
+		return errors.Join(err, t.stayOnVersion(ctx, c))
+	}
+	if !must {
+		return t.releaseFiles(ctx, c)
+	}
+	if err := t.waitUnused(ctx, t.UserPatience); err != nil {
+		return err
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if !t.stoppedHere() {
+		if err := t.j.noteFound(sight.State, t.BootID()); err != nil {
+			return err
+		}
+	}
+	if err := t.agent.Stop(ctx, inOrder); err != nil {
+		return errors.Join(fmt.Errorf("stop the agent: %w", err), t.stayOnVersion(ctx, c))
+	}
+	err = t.keepToday(ctx, c)
+	if err == nil {
+		err = t.releaseFiles(ctx, c)
+	}
+	if err == nil {
+		err = t.restoreBefore(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, t.stayOnVersion(ctx, c))
+	}
+	return nil
+}
+
+// keepToday backs up the database that is about to be exchanged, to where it outlives the updater.
+func (t *transaction) keepToday(ctx context.Context, c state.Config) error {
+	if err := t.waitUnused(ctx, afterStop); err != nil {
+		return err
+	}
+	db, err := t.database(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := db.Schema(ctx); err != nil && t.j.Database.Taken {
+		return nil // what is there now is half of a restore
+	}
+	active := c.Active()
+	meta := backup.Meta{Proxy: t.proxyOf(c.Spec), Version: active.Version, Edition: active.Edition, Created: t.Now()}
+	if _, err := db.Take(ctx, backup.TakeRequest{Dir: t.j.Uninstall.KeepsIn, Meta: meta, Stopped: true}); err != nil {
+		return err
+	}
+	return t.j.noteTodayKept()
+}
+
+func (t *transaction) restoreBefore(ctx context.Context) error {
+	db, err := t.database(ctx)
+	if err != nil {
+		return err
+	}
+	t.Log.Info("restoring the database that the agent of before can read", "from", t.j.Database.Dir)
+	if err := db.Restore(ctx, t.j.Database.Dir); err != nil {
+		return err
+	}
+	return t.j.noteRestored()
+}
+
+// stayOnVersion makes the host run the version that it was on, on the database of that version,
+// until the next run goes on with the uninstall.
+func (t *transaction) stayOnVersion(ctx context.Context, c state.Config) error {
+	if must, err := t.mustRestore(ctx); err == nil && !must {
+		return nil // the database is the one of before
+	}
+	err := t.placeActive(c)
+	if err == nil {
+		err = t.agent.DaemonReload(ctx)
+	}
+	if t.stoppedHere() {
+		err = errors.Join(err, t.agent.Start(ctx))
+	}
+	return wrap(err, "keep version %s: %w", c.Spec.ActiveVersion)
+}
+
+func (t *transaction) placeActive(c state.Config) error {
+	tree, err := t.toKeep(c)
+	if err != nil {
+		return err
+	}
+	links, err := t.PlanLinks(tree)
+	if err != nil {
+		return err
+	}
+	return t.Place(tree, links)
+}
+
+// stoppedHere reports whether the agent ran when this uninstall began, and was stopped by it: it
+// is to run in every way out.
+func (t *transaction) stoppedHere() bool {
+	return t.j.Database.Plan == state.RestoreDatabase && t.j.Agent.State.Wanted() && t.j.BootID == t.BootID()
+}
+
+// goBackAtBoot is goBack before the agent starts. What cannot be done yet is left to the first
+// run of the timer, with the version of today whole.
+func (t *transaction) goBackAtBoot(ctx context.Context, c state.Config) error {
+	must, err := t.mustRestore(ctx)
+	if err == nil && !must {
+		return t.releaseFiles(ctx, c)
+	}
+	if err == nil && t.j.Database.Taken {
+		err = t.releaseFiles(ctx, c)
+		if err == nil {
+			err = t.restoreBefore(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	t.Log.Warn("the uninstall goes on with the first run of the timer", "error", err)
+	return t.placeActive(c)
+}

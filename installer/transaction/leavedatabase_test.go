@@ -1,0 +1,176 @@
+package transaction
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/backup"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+)
+
+// migrated is a host whose agent of before was installed by hand, and is replaced by a version
+// that migrated its database.
+func migrated(t *testing.T) *model {
+	t.Helper()
+	m := firstEnable(t, holds)
+	if err, _ := m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) }); err != nil {
+		t.Fatal(err)
+	}
+	if m.seen.schema != 2 {
+		t.Fatalf("the database has schema %d", m.seen.schema)
+	}
+	m.calls = nil
+	return m
+}
+
+func (m *model) leave(u state.Uninstall) (error, bool) {
+	return m.runs(func() error { return m.Do(m.t.Context(), Order{Uninstall: &u}) })
+}
+
+// keptSchemas are those of the backups that outlive the updater, by their folders.
+func (m *model) keptSchemas() map[int]string {
+	m.t.Helper()
+	kept := map[int]string{}
+	dirs, _ := filepath.Glob(filepath.Join(m.Paths.KeptBackups(), "*"))
+	for _, dir := range dirs {
+		live := m.db
+		m.db = filepath.Join(dir, backup.FileName)
+		kept[m.readDatabase().schema] = filepath.Base(dir)
+		m.db = live
+	}
+	return kept
+}
+
+// left says what is wrong after an uninstall that is over: the agent of before runs on a
+// database that it can read, and the one of the version that was left is kept.
+func (m *model) leftToBefore() error {
+	if host.Exists(m.Paths.Versions()) {
+		return errors.New("the store is still there")
+	}
+	if info, err := os.Lstat(filepath.Join(m.Paths.LinkDir, "teleport")); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("what was installed by hand is %v, %w", info, err)
+	}
+	kept := m.keptSchemas()
+	if kept[2] != "1.1.0" || len(kept) != 1 {
+		return fmt.Errorf("the database of the version that was left is not kept: %v", kept)
+	}
+	return m.sound()
+}
+
+func TestAnUninstallAfterAMigrationGoesBackToTheDatabaseOfBefore(t *testing.T) {
+	m := migrated(t)
+	if err, _ := m.leave(state.Uninstall{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.leftToBefore(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever cuts it off, and wherever: an agent runs on its own database after the next run, and
+// the uninstall ends.
+func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
+	dry := migrated(t)
+	dry.leave(state.Uninstall{})
+	cuts := map[string]outcome{
+		"killed before": {before: func(*model) error { panic(killed{}) }},
+		"killed after":  {after: func(*model) error { panic(killed{}) }},
+		"refused":       {before: func(*model) error { return errors.New("not now") }},
+	}
+	for n, call := range dry.calls {
+		for name, o := range cuts {
+			for _, boot := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/boot=%v/%d %s", name, boot, n, call), func(t *testing.T) {
+					t.Parallel()
+					m := migrated(t)
+					m.meets(n, o)
+					m.leave(state.Uninstall{})
+					m.calm()
+					if boot {
+						if err, _ := m.reboot(); err != nil {
+							t.Errorf("the boot ends with %v", err)
+						}
+						if err := m.sound(); err != nil {
+							t.Errorf("after the boot: %v", err)
+						}
+					}
+					if host.Exists(m.Paths.Versions()) {
+						m.tick()
+					}
+					if err := m.sound(); err != nil {
+						t.Errorf("after the next run: %v", err)
+					}
+					if host.Exists(m.Paths.Versions()) { // it was called off
+						if err, _ := m.leave(state.Uninstall{}); err != nil {
+							t.Errorf("again, it ends with %v", err)
+						}
+					}
+					if err := m.leftToBefore(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// No host loses its agent where no backup fits the agent of before.
+func TestAnUninstallIsRefusedWhereTheAgentOfBeforeCouldNotRun(t *testing.T) {
+	original := func(m *model) string { return filepath.Join(m.Paths.Original(), "backup") }
+	for name, spoil := range map[string]func(t *testing.T, m *model){
+		"the backup is gone":    func(t *testing.T, m *model) { must(t, os.RemoveAll(original(m))) },
+		"the backup is damaged": func(t *testing.T, m *model) { must(t, os.Truncate(filepath.Join(original(m), backup.FileName), 4096)) },
+		"the backup is too old": func(_ *testing.T, m *model) { m.Now = func() time.Time { return noon.Add(90 * 24 * time.Hour) } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := migrated(t)
+			spoil(t, m)
+			err, _ := m.leave(state.Uninstall{})
+			if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "--keep-agent") {
+				t.Errorf("it ends with %v; want a refusal that names the way out", err)
+			}
+			if err := m.closed(); err != nil {
+				t.Error(err)
+			}
+			if c, err := m.Paths.LoadConfig(); err != nil || !c.Spec.Enabled {
+				t.Errorf("updates are off, %v", err)
+			}
+		})
+	}
+}
+
+// What an agent of another schema could start with is kept, whatever the agent of after is.
+func TestAnUninstallKeepsTheOnlyBackupOfASchema(t *testing.T) {
+	m := migrated(t)
+	if err, _ := m.leave(state.Uninstall{KeepAgent: true}); err != nil {
+		t.Fatal(err)
+	}
+	if kept := m.keptSchemas(); len(kept) != 1 || kept[1] != "before-enable" || host.Exists(m.Paths.Versions()) {
+		t.Errorf("kept: %v; want the database of before", kept)
+	}
+	if m.main == nil || m.seen.schema != 2 {
+		t.Errorf("the agent is %+v, on schema %d", m.main, m.seen.schema)
+	}
+}
+
+func TestAnUninstallKeepsNoBackupWhoseSchemaIsLive(t *testing.T) {
+	m := firstEnable(t, holds)
+	m.versions["1.1.0"] = one
+	if err, _ := m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) }); err != nil {
+		t.Fatal(err)
+	}
+	rows := len(m.seen.rows)
+	if err, _ := m.leave(state.Uninstall{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.sound(); err != nil || host.Exists(m.Paths.KeptBackups()) || len(m.seen.rows) < rows {
+		t.Errorf("%v; kept: %v; of %d rows %d are left", err, m.keptSchemas(), rows, len(m.seen.rows))
+	}
+}
