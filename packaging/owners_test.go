@@ -108,7 +108,7 @@ END
 cat >stubs/curl <<'END'
 #!/bin/sh
 echo "$0 $*" >>/trace/called
-case $* in *--config*) cat >>/trace/called; id -u >>/trace/ran ;; *find*) echo '{"agent_version": "1.1.0", "agent_auto_update": true}' ;; esac
+case $* in *--config*) cat >>/trace/called; id -u >>/trace/ran ;; *find*) printf '{"agent_version": "%s", "agent_auto_update": true}\n' "${VERSION-1.1.0}" ;; esac
 END
 chmod 755 stubs/*
 `
@@ -123,10 +123,7 @@ func TestNoScriptBelievesAnotherUsersFiles(t *testing.T) {
 	if names := slices.Sorted(maps.Keys(scripts)); !slices.Equal(found, names) {
 		t.Fatalf("the product has the scripts\n%q; the table has\n%q", found, names)
 	}
-	base := t.TempDir()
-	if out, err := exec.Command("sh", "-c", ownersHost, "sh", base).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	base := ownersBase(t)
 	for _, name := range found {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,6 +167,16 @@ func TestNoScriptBelievesAnotherUsersFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ownersBase is what ownersHost lays out.
+func ownersBase(t *testing.T) string {
+	t.Helper()
+	base := t.TempDir()
+	if out, err := exec.Command("sh", "-c", ownersHost, "sh", base).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return base
 }
 
 // productScripts are the shell scripts below packaging.
