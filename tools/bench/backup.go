@@ -62,7 +62,8 @@ func (d database) time() error {
 		shell, shellCPU = append(shell, seconds(s.Seconds)), append(shellCPU, seconds(s.CPU))
 		fmt.Fprintf(os.Stderr, "round %d: ours %.2f s, shell %.2f s\n", round+1, r.Seconds, s.Seconds)
 	}
-	d.report.ratio("backup, checked and synced / sqlite3's .backup, quick_check and sync", median(ours), goalBackup, bound{took: median(shell)})
+	d.report.ratio("backup, checked and synced / sqlite3's .backup, quick_check and sync", median(ours), goalBackup,
+		bound{took: median(shell)})
 	d.report.ratio("the same: processor", median(oursCPU), none, bound{took: median(shellCPU)})
 	d.report.value("backup: peak memory of the whole process", slices.Max(memory), "MiB", goalBackupMem)
 	return nil
@@ -162,7 +163,9 @@ func (d database) writer() error {
 		}
 	}
 	wait := func(r *waits) time.Duration { return time.Duration(median(r.longest) * float64(time.Millisecond)) }
-	d.report.ratio(fmt.Sprintf("longest wait of a writer in WAL mode, %d rows a second: during ours / during the shell's .backup in a read transaction", rowsPerSecond),
+	d.report.ratio(
+		fmt.Sprintf("longest wait of a writer in WAL mode, %d rows a second: during ours / during the shell's .backup in a read transaction",
+			rowsPerSecond),
 		wait(rows[0]), goalWriter, bound{took: wait(rows[1])})
 	for _, row := range rows {
 		d.report.value(fmt.Sprintf("the same %s (worst %.1f ms)", row.name, slices.Max(row.longest)), median(row.longest), "ms", none)

@@ -174,7 +174,8 @@ func makeDatabase(path string, size int64) error {
 	}
 	defer c.Close()
 	if err := c.Exec(`PRAGMA journal_mode=off; PRAGMA synchronous=off;
-		CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, modified INTEGER NOT NULL, expires DATETIME, value BLOB, revision TEXT NOT NULL DEFAULT '');
+		CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, modified INTEGER NOT NULL, expires DATETIME, value BLOB,
+			revision TEXT NOT NULL DEFAULT '');
 		CREATE TABLE events (id INTEGER PRIMARY KEY, type TEXT NOT NULL, created DATETIME NOT NULL, kv_key TEXT NOT NULL, kv_value BLOB);
 		CREATE INDEX kv_expires ON kv (expires);
 		CREATE INDEX events_created ON events (created)`); err != nil {

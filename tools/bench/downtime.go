@@ -80,7 +80,9 @@ func (d *outages) measure() error {
 	r := d.report
 	r.value("update by reload: time without an agent", float64(median(update).Microseconds())/1000, "ms", goalNoDowntime)
 	alone := median(restart) + median(restore) + margin
-	r.ratio(fmt.Sprintf("downgrade with a database of %d MB: time without an agent / a stop and a start alone + the restore + %v", databaseMB, margin),
+	r.ratio(
+		fmt.Sprintf("downgrade with a database of %d MB: time without an agent / a stop and a start alone + the restore + %v",
+			databaseMB, margin),
 		median(downgrade), goalDowntime, bound{took: alone})
 	r.value("the same: a stop and a start alone", float64(median(restart).Milliseconds()), "ms", none)
 	r.value("the same: the restore alone", float64(median(restore).Milliseconds()), "ms", none)
@@ -121,7 +123,10 @@ func (d *outages) change(v string) (time.Duration, error) {
 // of the database of today.
 func (d *outages) restoreAlone() (time.Duration, error) {
 	const copied = "/srv/alone/sqlite.db"
-	if err := d.must("sh", "-c", "rm -rf /srv/alone; mkdir -m 700 /srv/alone && sqlite3 -cmd '.timeout 10000' /var/lib/teleport/proc/sqlite.db '.backup "+copied+"' && sqlite3 "+copied+" 'PRAGMA journal_mode=wal'"); err != nil {
+	const script = "rm -rf /srv/alone; mkdir -m 700 /srv/alone" +
+		" && sqlite3 -cmd '.timeout 10000' /var/lib/teleport/proc/sqlite.db '.backup " + copied + "'" +
+		" && sqlite3 " + copied + " 'PRAGMA journal_mode=wal'"
+	if err := d.must("sh", "-c", script); err != nil {
 		return 0, err
 	}
 	r, err := d.Host.Run(d.ctx, "/root/bench", "restore", "/var/lib/teleport/versions/1.0.0/backup", copied)

@@ -49,32 +49,19 @@ func (b *bench) idle() error {
 		return err
 	}
 	request := contender{"one request", []string{least, find.url + "/v1/webapi/find", find.ca}, nil}
-	var updates, reports, requests []time.Duration
-	order := []struct {
-		contender
-		took *[]time.Duration
-	}{{update, &updates}, {request, &requests}, {reporting, &reports}}
 	for _, c := range []contender{update, reporting} { // the first run of a boot has more to write
 		if out, err := b.command(c, b.work).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", c.name, err, out)
 		}
 	}
-	for range 4 * b.rounds {
-		time.Sleep(reportPause)
-		// By chance: a rotation has each of them follow the same one always.
-		for _, k := range rand.Perm(len(order)) {
-			c := order[k]
-			chill()
-			cmd := b.command(c.contender, b.work)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("%s: %w\n%s", c.name, err, out)
-			}
-			usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-			*c.took = append(*c.took, time.Duration(usage.Utime.Nano()+usage.Stime.Nano()))
-		}
+	cpu, err := b.inTurns([]contender{update, request, reporting})
+	if err != nil {
+		return err
 	}
-	b.report.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, bound{took: median(requests)})
-	b.report.ratio("nothing to do, and a report: CPU / that of the same program making its one request", median(reports), goalIdleCPU, bound{took: median(requests)})
+	updates, reports := cpu[update.name], cpu[reporting.name]
+	one := bound{took: median(cpu[request.name])}
+	b.report.ratio("nothing to do: CPU / that of the same program making its one request", median(updates), goalIdleCPU, one)
+	b.report.ratio("nothing to do, and a report: CPU / that of the same program making its one request", median(reports), goalIdleCPU, one)
 	for _, row := range []struct {
 		what string
 		contender
@@ -86,6 +73,26 @@ func (b *bench) idle() error {
 		b.report.value(row.what, float64(kib)/1024, "MiB", goalIdleMemory)
 	}
 	return find.heardOfOne()
+}
+
+// inTurns returns the CPU of each run, by the names of the contenders.
+func (b *bench) inTurns(contenders []contender) (map[string][]time.Duration, error) {
+	cpu := make(map[string][]time.Duration)
+	for range 4 * b.rounds {
+		time.Sleep(reportPause)
+		// By chance: a rotation has each of them follow the same one always.
+		for _, k := range rand.Perm(len(contenders)) {
+			c := contenders[k]
+			chill()
+			cmd := b.command(c, b.work)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("%s: %w\n%s", c.name, err, out)
+			}
+			usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+			cpu[c.name] = append(cpu[c.name], time.Duration(usage.Utime.Nano()+usage.Stime.Nano()))
+		}
+	}
+	return cpu, nil
 }
 
 // chill has what begins next find none of its own in the processor's caches, as a run of the
@@ -170,7 +177,8 @@ func (b *bench) buildRequest() (program string, err error) {
 		return "", err
 	}
 	// As host.Build builds the updater.
-	cmd := exec.CommandContext(b.ctx, "go", "build", "-overlay="+file, "-trimpath", "-tags=urfave_cli_no_docs", "-ldflags=-s -w -X main.releaseVersion=0.0.0-dev",
+	cmd := exec.CommandContext(b.ctx, "go", "build", "-overlay="+file, "-trimpath", "-tags=urfave_cli_no_docs",
+		"-ldflags=-s -w -X main.releaseVersion=0.0.0-dev",
 		"-o", program, "./cmd/teleport-update")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

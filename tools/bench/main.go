@@ -150,7 +150,8 @@ func run(ctx context.Context) error {
 	for _, r := range reports {
 		r.print(os.Stdout)
 		// A part of a table would take the place of a whole one.
-		if slices.ContainsFunc(parts, func(p part) bool { return p.table == r.name && !slices.Contains(wanted, p.name) }) || len(r.skipped) > 0 || *small {
+		part := slices.ContainsFunc(parts, func(p part) bool { return p.table == r.name && !slices.Contains(wanted, p.name) })
+		if part || len(r.skipped) > 0 || *small {
 			fmt.Printf("\nThe table of %s is not left for `make figures`.\n", r.name)
 			continue
 		}

@@ -65,7 +65,8 @@ func (r *report) ratio(what string, a time.Duration, g goal, bounds ...bound) {
 		}
 		medians = fmt.Sprintf("%s / the %s of %s", told(a), word, strings.Join(texts, ", "))
 	}
-	r.Rows = append(r.Rows, figure.Row{What: what, Medians: medians, Value: a.Seconds() / largest.took.Seconds(), Goal: g.most, HasGoal: g.any})
+	value := a.Seconds() / largest.took.Seconds()
+	r.Rows = append(r.Rows, figure.Row{What: what, Medians: medians, Value: value, Goal: g.most, HasGoal: g.any})
 }
 
 func told(d time.Duration) string {

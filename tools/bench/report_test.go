@@ -13,7 +13,8 @@ func TestARatioIsToTheLargestOfItsBounds(t *testing.T) {
 		value   float64
 	}{
 		{[]bound{{took: 2 * time.Second}}, "3.00 s / 2.00 s", 1.5},
-		{[]bound{{"download", time.Second}, {"decompressing", 3 * time.Second}}, "3.00 s / the larger of download 1.00 s, decompressing 3.00 s", 1},
+		{[]bound{{"download", time.Second}, {"decompressing", 3 * time.Second}},
+			"3.00 s / the larger of download 1.00 s, decompressing 3.00 s", 1},
 		{[]bound{{"bytes / rate", 6 * time.Second}, {"download", time.Second}, {"decompressing", 2 * time.Second}},
 			"3.00 s / the largest of bytes / rate 6.00 s, download 1.00 s, decompressing 2.00 s", 0.5},
 	} {

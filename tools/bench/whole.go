@@ -120,7 +120,10 @@ func (b *bench) enable(name string, s *findServer) contender {
 }
 
 func (b *bench) flags(dir string) []string {
-	return []string{b.updaterPath, "--data-dir", dir + "/data", "--link-dir", dir + "/bin", "--unit-dir", dir + "/unit", "--agent-config", dir + "/teleport.yaml"}
+	return []string{
+		b.updaterPath, "--data-dir", dir + "/data", "--link-dir", dir + "/bin",
+		"--unit-dir", dir + "/unit", "--agent-config", dir + "/teleport.yaml",
+	}
 }
 
 // updater measures the version store alone and the whole program, over https, from
@@ -154,8 +157,9 @@ func (b *bench) updater() error {
 	if err != nil {
 		return err
 	}
-	b.report.ratio("gzip over https: the whole `teleport-update enable` / decompressing", walls["enable"], none, bound{took: walls["decompress"]})
-	b.report.ratio("zstd over https: the whole `teleport-update enable` / decompressing gzip", walls["enable (zstd)"], none, bound{took: walls["decompress"]})
+	decompress := bound{took: walls["decompress"]}
+	b.report.ratio("gzip over https: the whole `teleport-update enable` / decompressing", walls["enable"], none, decompress)
+	b.report.ratio("zstd over https: the whole `teleport-update enable` / decompressing gzip", walls["enable (zstd)"], none, decompress)
 	return b.peaks(map[string]contender{
 		"gzip: peak memory of the whole updater": enableGz,
 		"zstd: peak memory of the whole updater": enableZst,

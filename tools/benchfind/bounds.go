@@ -55,7 +55,8 @@ func (p *pass) cpu() float64 {
 	p.counts = [groups][2]int{}
 	for i := range p.records {
 		r := &p.records[i]
-		if r.flags == 0 && r.told == 0 && r.begun == 0 && r.firstSeen <= 1 && r.lastSeen >= 2 {
+		untouched := r.flags == 0 && r.told == 0 && r.begun == 0
+		if present := r.firstSeen <= 1 && r.lastSeen >= 2; untouched && present {
 			p.counts[r.group][r.version&1]++
 		}
 	}

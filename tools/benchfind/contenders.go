@@ -181,7 +181,8 @@ events { worker_connections 1024; }
 http {
 	access_log off;
 	keepalive_requests 100000000;
-	client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi; uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
+	client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;
+	uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
 	server {
 		listen ADDRESS;
 		location / { default_type application/json; return 200 'BODY'; }
@@ -210,7 +211,8 @@ func serveNginx(ctx context.Context, _ []string) error {
 	address := listener.Addr().String()
 	listener.Close()
 	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, []byte(strings.NewReplacer("DIR", dir, "ADDRESS", address, "BODY", string(answer)).Replace(nginxConf)), 0o644); err != nil {
+	text := strings.NewReplacer("DIR", dir, "ADDRESS", address, "BODY", string(answer)).Replace(nginxConf)
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, program, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))

@@ -84,9 +84,12 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 		if inGroups == groups {
 			group = groupOf(i)
 		}
-		s.fleet.Take(rollout.Heartbeat{HostID: hostID(i), Hostname: "host", Group: group, Version: "17.2.0", Edition: "oss", Arch: "amd64"}, now.Add(-2*time.Minute))
+		report := rollout.Heartbeat{HostID: hostID(i), Hostname: "host", Group: group, Version: "17.2.0", Edition: "oss", Arch: "amd64"}
+		s.fleet.Take(report, now.Add(-2*time.Minute))
 	}
-	s.engine = server.NewEngine(server.EngineOptions{Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log})
+	s.engine = server.NewEngine(server.EngineOptions{
+		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log,
+	})
 	_, err = s.engine.Tick(ctx) // the rollout begins
 	return s, err
 }
@@ -141,7 +144,8 @@ func runEngine(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  %-52s %8.2f s, the bound %.2f s: %.2f times (goal: %.1f)\n", "a plan for all hosts in one group, into the store", plan, plain, plan/plain, goalPlan)
+	fmt.Printf("  %-52s %8.2f s, the bound %.2f s: %.2f times (goal: %.1f)\n",
+		"a plan for all hosts in one group, into the store", plan, plain, plan/plain, goalPlan)
 	perHost, err := measureIndex(hosts)
 	if err != nil {
 		return err
@@ -171,12 +175,13 @@ func runEngine(ctx context.Context, args []string) error {
 		walls, cpus, passes = append(walls, wall), append(cpus, cpu), append(passes, bound.cpu())
 	}
 	tick, least := median(cpus), median(passes)
-	fmt.Printf("  %-52s %8.2f s, %.1f ms of CPU, the bound %.1f ms: %.2f times (goal: %.1f)\n", fmt.Sprintf("a tick over %d groups with plans", groups), median(walls),
-		tick*1000, least*1000, tick/least, goalTick)
+	what := fmt.Sprintf("a tick over %d groups with plans", groups)
+	fmt.Printf("  %-52s %8.2f s, %.1f ms of CPU, the bound %.1f ms: %.2f times (goal: %.1f)\n",
+		what, median(walls), tick*1000, least*1000, tick/least, goalTick)
 	return record("find-engine", hosts, rounds,
 		ratio("a plan for all hosts in one group, into the store / drawing them, and its pages in a file", plan, plain, "s", goalPlan),
 		value("a host in the index of a plan", perHost, "B", goalPerHost),
-		ratio(fmt.Sprintf("a tick over %d groups with plans: CPU / a plain pass over as many records", groups), tick*1000, least*1000, "ms", goalTick))
+		ratio(what+": CPU / a plain pass over as many records", tick*1000, least*1000, "ms", goalTick))
 }
 
 // measurePlan captures plans for all hosts, each in a site of its own, in turns with plain
@@ -227,7 +232,8 @@ func measureIndex(hosts int) (perHost float64, err error) {
 			return 0, errors.New("the index has lost a host")
 		}
 	}
-	fmt.Printf("  %-52s %8.1f bytes (goal: %d), %.0f ns a look-up\n", "a host in the index of a plan", took, goalPerHost, float64(time.Since(began).Nanoseconds())/float64(hosts))
+	lookUp := float64(time.Since(began).Nanoseconds()) / float64(hosts)
+	fmt.Printf("  %-52s %8.1f bytes (goal: %d), %.0f ns a look-up\n", "a host in the index of a plan", took, goalPerHost, lookUp)
 	runtime.KeepAlive(index)
 	return took, nil
 }

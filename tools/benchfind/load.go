@@ -22,8 +22,8 @@ func requests(hosts int) (list [][]byte) {
 	const many = 20_000
 	for i := range min(many, hosts) {
 		host := i * (hosts / min(many, hosts))
-		list = append(list, fmt.Appendf(nil, "GET /v1/webapi/find?host=%s&group=%s HTTP/1.1\r\nHost: find.example.com\r\nAccept: application/json\r\nUser-Agent: teleport-update\r\n\r\n",
-			hostID(host), groupOf(host)))
+		list = append(list, fmt.Appendf(nil, "GET /v1/webapi/find?host=%s&group=%s HTTP/1.1\r\nHost: find.example.com\r\n"+
+			"Accept: application/json\r\nUser-Agent: teleport-update\r\n\r\n", hostID(host), groupOf(host)))
 	}
 	return list
 }

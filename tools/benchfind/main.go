@@ -91,7 +91,8 @@ func run(ctx context.Context) error {
 
 // measureFind asks all contenders in turns.
 func measureFind(ctx context.Context, hosts, rounds int, each time.Duration) error {
-	contenders, stop := startAll(ctx, hosts, &contender{name: "constant net/http", child: "constant"}, &contender{name: "teleport-find", child: "find"},
+	contenders, stop := startAll(ctx, hosts,
+		&contender{name: "constant net/http", child: "constant"}, &contender{name: "teleport-find", child: "find"},
 		&contender{name: "without time limits", child: "bare"}, &contender{name: "nginx", child: "nginx"})
 	defer stop()
 	asked := requests(hosts)

@@ -20,7 +20,8 @@ func value(what string, v float64, unit string, goal float64) figure.Row {
 
 // ratio is a row of what something took against its bound, both in a unit.
 func ratio(what string, took, bound float64, unit string, goal float64) figure.Row {
-	return figure.Row{What: what, Medians: fmt.Sprintf("%.2f %s / %.2f %s", took, unit, bound, unit), Value: took / bound, Goal: goal, HasGoal: true}
+	medians := fmt.Sprintf("%.2f %s / %.2f %s", took, unit, bound, unit)
+	return figure.Row{What: what, Medians: medians, Value: took / bound, Goal: goal, HasGoal: true}
 }
 
 // against compares what a contender does with the constant handler. Of rates, the ratio is

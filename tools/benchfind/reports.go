@@ -62,7 +62,8 @@ func populate(ctx context.Context, args []string) error {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scatter(a), scatter(b)) })
 	for n, i := range order {
 		sum := sha256.Sum256([]byte(secretOf(i)))
-		value := fmt.Sprintf(`{"secret_sha256_half":"%s","token":"web","updater_id":"%s","hostname":"ip-10-%d-%d.internal","group":"%s","version":"17.2.0","edition":"oss","arch":"amd64","first_seen":%d,"last_seen":%d,"boots":[%d,0,0]}`,
+		value := fmt.Sprintf(`{"secret_sha256_half":"%s","token":"web","updater_id":"%s","hostname":"ip-10-%d-%d.internal","group":"%s",`+
+			`"version":"17.2.0","edition":"oss","arch":"amd64","first_seen":%d,"last_seen":%d,"boots":[%d,0,0]}`,
 			hex.EncodeToString(sum[:16]), hostID(i+hosts), i>>8, i&255, groupOf(i), time.Now().Unix()-3600, time.Now().Unix()-120, boot(i))
 		change.Writes = append(change.Writes, store.Write{Key: "agents/host/" + hostID(i), Value: []byte(value)})
 		if len(change.Writes) == 10_000 || n == hosts-1 {
@@ -98,7 +99,9 @@ func serveReports(ctx context.Context, args []string) error {
 	// It started long enough ago to know all hosts: else no group begins.
 	age := rollout.PresentFor
 	clock := func() time.Time { return time.Now().Add(-age) }
-	fleet, err := server.OpenFleet(ctx, server.FleetOptions{Store: s.store, Clock: clock, Jitter: time.Minute, Named: s.stored.Named, Log: log})
+	fleet, err := server.OpenFleet(ctx, server.FleetOptions{
+		Store: s.store, Clock: clock, Jitter: time.Minute, Named: s.stored.Named, Log: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -110,7 +113,9 @@ func serveReports(ctx context.Context, args []string) error {
 	if err := fleet.Tick(ctx); err != nil { // which writes who was seen
 		return err
 	}
-	engine := server.NewEngine(server.EngineOptions{Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: fleet, Written: s.stored.Refresh, Log: log})
+	engine := server.NewEngine(server.EngineOptions{
+		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: fleet, Written: s.stored.Refresh, Log: log,
+	})
 	for range 2 { // the plans are captured, and the first hosts are told to update
 		if _, err := engine.Tick(ctx); err != nil {
 			return err
@@ -160,9 +165,11 @@ func arrival(ctx context.Context, address string, hosts int, sequence *int) (tak
 				case <-time.After(time.Until(began.Add(time.Duration(i) * every))):
 				}
 				host := i * 7919 % hosts
-				body := fmt.Sprintf(`{"host_id":"%s","sequence":%d,"boot_id":"%s","updater_id":"%s","hostname":"ip-10-%d-%d.internal","group":"%s","version":"17.2.0","edition":"oss","arch":"amd64"}`,
+				body := fmt.Sprintf(`{"host_id":"%s","sequence":%d,"boot_id":"%s","updater_id":"%s","hostname":"ip-10-%d-%d.internal",`+
+					`"group":"%s","version":"17.2.0","edition":"oss","arch":"amd64"}`,
 					hostID(host), *sequence, hostID(host), hostID(host+hosts), host>>8, host&255, groupOf(host))
-				if _, failed = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: find.example.com\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				if _, failed = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: find.example.com\r\nAuthorization: Bearer %s\r\n"+
+					"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 					find.HeartbeatPath, secretOf(host), len(body), body); failed != nil {
 					return
 				}
@@ -183,7 +190,8 @@ func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) 
 	fmt.Printf("reports of %d hosts in %s\n", hosts, pollTime)
 	each = max(each, server.TickEvery)
 	ours := &contender{name: "teleport-find", child: "reports"}
-	contenders, stop := startAll(ctx, hosts, &contender{name: "constant net/http", child: "constant"}, ours, &contender{name: "nginx", child: "nginx"})
+	contenders, stop := startAll(ctx, hosts,
+		&contender{name: "constant net/http", child: "constant"}, ours, &contender{name: "nginx", child: "nginx"})
 	defer stop()
 	if ours.address == "" {
 		return errors.New("without the server there is nothing to measure")
