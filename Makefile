@@ -51,12 +51,18 @@ test: needed ## everything: packages, then real hosts (as root; installs what it
 
 # What the tests of packages and lint run, where it is missing. Hosts install theirs.
 NEEDED := sqlite3 shellcheck busybox curl wget gpg gpg-agent gpgv systemd-analyze zsh fish mkfs.ext4 mkfs.xfs $(PUBLISHERS)
+# prometheus is unpacked, and not installed: no service is started.
+PROMETHEUS := build/prometheus/usr/bin
 .PHONY: needed
 needed:
 	@missing=; for t in $(NEEDED); do command -v $$t >/dev/null || missing="$$missing $$t"; done; \
 	  missing=$$(echo "$$missing" | sed '$(IN_PACKAGES)'); \
 	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
 	  echo "*** not everything is tested: apt-get install$$missing"
+	@command -v promtool $(PROMETHEUS)/promtool >/dev/null || \
+	  { mkdir -p build/prometheus && cd build/prometheus && apt-get update -qq && apt-get download -qq prometheus && \
+	    dpkg -x prometheus_*.deb . && rm prometheus_*.deb; } || \
+	  echo "*** alerts are not tested, for promtool cannot be had: apt-get install prometheus"
 
 test-packages: needed ## the packages alone
 	@$(RUNTESTS) packages
