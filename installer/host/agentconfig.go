@@ -133,7 +133,7 @@ func (h *Host) Database() (string, error) {
 }
 
 // ResolveProxy fills in proxy and group: what was said now, else what
-// updates.yaml says, else the agent's own configuration.
+// updates.yaml says, else the agent's own configuration, if nobody but root can change it.
 func (h *Host) ResolveProxy(spec *state.Spec) error {
 	if spec.Proxy != "" && spec.Group != "" {
 		return nil
@@ -154,8 +154,14 @@ func (h *Host) ResolveProxy(spec *state.Spec) error {
 		}
 		spec.Proxy = agent.Proxy
 	}
-	if spec.Group == "" {
-		spec.Group = agent.Group
+	if spec.Group == "" && agent.Group != "" {
+		// The group decides when they run.
+		if err := trust.Path(config); err != nil {
+			h.Log.Warn("the group is not taken from the agent's configuration, and this host counts as one without a group: "+
+				"name the group with `teleport-update enable --group`", "file", config, "error", err)
+		} else {
+			spec.Group = agent.Group
+		}
 	}
 	if spec.Proxy == "" {
 		return failure.Unchanged("no proxy address is known").

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"teleport-update/installer/state"
@@ -45,6 +47,40 @@ func TestProxyAndGroupComeFromTheAgentWhenNotSaid(t *testing.T) {
 				t.Errorf("got %q, %q, %v; want %q, %q", spec.Proxy, spec.Group, err, tc.proxy, tc.group)
 			}
 		})
+	}
+}
+
+// Who can write the agent's configuration steers the host by it, unless root alone can:
+// neither where the host asks is taken from it, nor in which group. Whatever was said
+// otherwise holds.
+func TestAnotherUsersConfigurationSteersNoHost(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to others")
+	}
+	theirs := map[string]func(file string) error{
+		"the file is another user's":   func(file string) error { return os.Chown(file, 1234, 0) },
+		"everybody may write the file": func(file string) error { return os.Chmod(file, 0o666) },
+		"a group may write the file":   func(file string) error { return errors.Join(os.Chown(file, 0, 1234), os.Chmod(file, 0o664)) },
+		"the folder is another user's": func(file string) error { return os.Chown(filepath.Dir(file), 1234, 0) },
+		"a link of another user's leads to a file": func(file string) error {
+			return errors.Join(os.Rename(file, file+".own"), os.Symlink(file+".own", file), os.Lchown(file, 1234, 0))
+		},
+	}
+	for _, names := range []string{"proxy_server: a.example.com", "upgrade_group: prod", "proxy_server: a.example.com\n  upgrade_group: prod"} {
+		for _, said := range []state.Spec{{}, {Proxy: "b.example.com"}, {Group: "dev"}, {Proxy: "b.example.com", Group: "dev"}} {
+			for how, change := range theirs {
+				i := testHost(t)
+				writeFile(t, i.Paths.AgentConfig, "teleport:\n  "+names+"\n")
+				if err := change(i.Paths.AgentConfig); err != nil {
+					t.Fatal(err)
+				}
+				spec := said
+				err := i.ResolveProxy(&spec)
+				if spec.Proxy != said.Proxy || spec.Group != said.Group || (err == nil) != (said.Proxy != "") {
+					t.Errorf("%s, which names %q; said was %q, %q: %q, %q, %v", how, names, said.Proxy, said.Group, spec.Proxy, spec.Group, err)
+				}
+			}
+		}
 	}
 }
 
