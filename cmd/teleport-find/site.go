@@ -59,28 +59,32 @@ func (s *site) tls(c *cli.Context) (config *tls.Config, reload func() error, err
 		}
 		return pair.Config(), pair.Reload, nil
 	case c.Bool("self-signed"):
-		authority, err := s.authority(c)
-		if err != nil {
-			return nil, nil, err
-		}
 		names, err := s.names()
 		if err != nil {
 			return nil, nil, err
 		}
+		authority, err := s.authority(c, names)
+		if err != nil {
+			return nil, nil, err
+		}
+		// A CA that was kept may be of a time when the machine had other addresses.
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return !slices.Contains(s.hostnames, name) && !authority.Permits(name)
+		})
 		config, err := authority.Config(names)
 		return config, nothing, err
 	}
 	return nil, nothing, nil
 }
 
-func (s *site) authority(c *cli.Context) (*server.Authority, error) {
+func (s *site) authority(c *cli.Context, names []string) (*server.Authority, error) {
 	var authority *server.Authority
 	var err error
 	if dir := c.String("state"); dir != "" {
-		authority, err = server.LoadAuthority(dir)
+		authority, err = server.LoadAuthority(dir, names...)
 		s.caFile = filepath.Join(dir, server.AuthorityFile)
 	} else {
-		authority, err = server.NewAuthority()
+		authority, err = server.NewAuthority(names...)
 	}
 	if err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"teleport-update/internal/durable"
@@ -43,8 +45,11 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns an authority that lives as long as the process.
-func NewAuthority() (*Authority, error) {
+// NewAuthority returns an authority that lives as long as the process. Its certificate is
+// good for these names and addresses alone, and for names below them: whoever steals the
+// key can stand in for this server, and for no other that its hosts talk to. Without
+// names it is good for all.
+func NewAuthority(names ...string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -53,6 +58,10 @@ func NewAuthority() (*Authority, error) {
 	template.IsCA = true
 	template.MaxPathLenZero = true
 	template.KeyUsage = x509.KeyUsageCertSign
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	if len(names) > 0 {
+		constrain(template, names)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
@@ -64,13 +73,58 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{cert: cert, key: key}, nil
 }
 
-// LoadAuthority returns the authority kept in dir, or makes one and keeps it
-// there, as ca.pem and ca.key. The certificate is written last: where it is
+// constrain limits a CA to names. Where there are none of a kind, the limit is one that
+// nothing can have: a kind without a limit would be free.
+func constrain(ca *x509.Certificate, names []string) {
+	ca.PermittedDNSDomainsCritical = true
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			ca.PermittedIPRanges = append(ca.PermittedIPRanges, single(ip))
+		} else {
+			ca.PermittedDNSDomains = append(ca.PermittedDNSDomains, domain(name))
+		}
+	}
+	if len(ca.PermittedDNSDomains) == 0 {
+		ca.PermittedDNSDomains = []string{"invalid"} // RFC 2606
+	}
+	if len(ca.PermittedIPRanges) == 0 {
+		ca.PermittedIPRanges = []*net.IPNet{single(net.IPv4zero)}
+	}
+}
+
+func single(ip net.IP) *net.IPNet {
+	if v4 := ip.To4(); v4 != nil {
+		ip = v4
+	}
+	return &net.IPNet{IP: ip, Mask: net.CIDRMask(8*len(ip), 8*len(ip))}
+}
+
+func domain(name string) string { return strings.TrimSuffix(strings.TrimPrefix(name, "*."), ".") }
+
+// Permits reports whether hosts that trust the authority take a certificate with this name
+// or address from it.
+func (a *Authority) Permits(name string) bool {
+	ca := a.cert
+	if len(ca.PermittedDNSDomains) == 0 && len(ca.PermittedIPRanges) == 0 {
+		return true
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		return slices.ContainsFunc(ca.PermittedIPRanges, func(n *net.IPNet) bool { return n.Contains(ip) })
+	}
+	name = strings.ToLower(domain(name))
+	return slices.ContainsFunc(ca.PermittedDNSDomains, func(d string) bool {
+		d = strings.ToLower(d)
+		return name == d || strings.HasSuffix(name, "."+d)
+	})
+}
+
+// LoadAuthority returns the authority kept in dir, or makes one for these names, see
+// NewAuthority, and keeps it there, as ca.pem and ca.key. The certificate is written last: where it is
 // missing, nobody can have trusted it.
-func LoadAuthority(dir string) (*Authority, error) {
+func LoadAuthority(dir string, names ...string) (*Authority, error) {
 	certFile, keyFile := filepath.Join(dir, AuthorityFile), filepath.Join(dir, authorityKey)
 	if _, err := os.Stat(certFile); errors.Is(err, fs.ErrNotExist) {
-		a, err := NewAuthority()
+		a, err := NewAuthority(names...)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +162,8 @@ func (a *Authority) PEM() []byte {
 }
 
 // Config returns a configuration with a new certificate for the names and IP
-// addresses given.
+// addresses given. A name that the authority is not good for is an error: no host would
+// take the certificate.
 func (a *Authority) Config(names []string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -121,6 +176,9 @@ func (a *Authority) Config(names []string) (*tls.Config, error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
+		if !a.Permits(name) {
+			return nil, fmt.Errorf("the CA is for other names than %s: remove its %s and %s, and have hosts trust the new one", name, AuthorityFile, authorityKey)
+		}
 		if ip := net.ParseIP(name); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {

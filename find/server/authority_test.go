@@ -7,9 +7,12 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +62,87 @@ func TestCertificatesOfAnAuthority(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// Whoever has the key of a CA for one server can make certificates, and no host takes one
+// for another name: neither this program's client nor OpenSSL's, which apt and curl use.
+func TestAnAuthorityIsGoodForItsNamesAlone(t *testing.T) {
+	openssl, err := exec.LookPath("openssl")
+	if err != nil {
+		t.Log("NOT TESTED with openssl: it is not installed")
+	}
+	all := []string{"find.example.com", "a.find.example.com", "other.example.com", "example.com", "teleport.dev", "localhost", "127.0.0.1", "::1", "192.0.2.7", "192.0.2.8", "2001:db8::7"}
+	for _, names := range [][]string{
+		{"find.example.com"}, {"192.0.2.7"}, {"2001:db8::7"}, {"localhost", "127.0.0.1", "::1", "find.example.com", "192.0.2.7"}, {"Find.Example.COM."}, {"*.find.example.com"},
+	} {
+		authority, err := NewAuthority(names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(authority.PEM())
+		for _, name := range all {
+			want := permitted(names, name)
+			if _, err := authority.Config([]string{name}); (err == nil) != want {
+				t.Errorf("a CA for %q issues for %s: %v", names, name, err)
+			}
+			// A thief does not ask.
+			thief := &Authority{cert: withoutLimits(authority.cert), key: authority.key}
+			config, err := thief.Config([]string{name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			der := config.Certificates[0].Certificate[0]
+			leaf, err := x509.ParseCertificate(der)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name}); (err == nil) != want {
+				t.Errorf("a certificate for %s of a CA for %q: %v", name, names, err)
+			}
+			if openssl == "" {
+				continue
+			}
+			dir := t.TempDir()
+			ca, cert := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem")
+			truncate(t, ca, string(authority.PEM()))
+			truncate(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+			out, err := exec.Command(openssl, "verify", "-CAfile", ca, "-purpose", "sslserver", cert).CombinedOutput()
+			if (err == nil) != want {
+				t.Errorf("openssl, of a certificate for %s of a CA for %q: %v\n%s", name, names, err, out)
+			}
+		}
+	}
+}
+
+// permitted: a name is one of those, or below one.
+func permitted(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		n = strings.ToLower(strings.Trim(n, "*."))
+		return name == n || net.ParseIP(name) == nil && strings.HasSuffix(name, "."+n)
+	})
+}
+
+// withoutLimits is a certificate whose names are not looked at when it issues.
+func withoutLimits(cert *x509.Certificate) *x509.Certificate {
+	free := *cert
+	free.PermittedDNSDomains, free.PermittedIPRanges = nil, nil
+	return &free
+}
+
+// A CA that an older program made has no limits, and hosts trust it: it stays as it is.
+func TestAnAuthorityOfBeforeIsGoodForAllNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if _, err := LoadAuthority(dir); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := LoadAuthority(dir, "find.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kept.Config([]string{"other.example.com", "192.0.2.7"}); err != nil {
+		t.Error(err)
 	}
 }
 
