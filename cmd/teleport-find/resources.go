@@ -36,9 +36,10 @@ func setVersionCommand() *cli.Command {
 
 It sets spec.agents of the resource autoupdate_version. Without --schedule the version goes from group to group, if
 autoupdate_config has groups, and is for every host at once if it has none; a schedule is for one version, and is not
-kept for the next. Without --start, a version that goes from group to group starts from the last one that came to all
-groups: this is what new hosts install before the turn of their group, and what a rollback goes back to. Hosts that
-have the agent update only when updates are enabled: see "teleport-find enable".
+kept for the next. Without --start, a version that goes from group to group starts from the one that most hosts of the
+groups run or, if nobody reports, from the last one that came to all groups: this is what new hosts install before the
+turn of their group, and what a rollback goes back to. Hosts that have the agent update only when updates are enabled:
+see "teleport-find enable".
 
 --newest removes the version and its rollout: the server answers as with a new store.`,
 		OnUsageError: onUsageError,
@@ -83,7 +84,7 @@ have the agent update only when updates are enabled: see "teleport-find enable".
 				if start != "" {
 					agents.StartVersion = start
 				} else if schedule != rollout.Immediate && target != agents.TargetVersion {
-					if agents.StartVersion, err = reached(c, r.(*rollout.Version)); err != nil {
+					if agents.StartVersion, err = lastRun(c, r.(*rollout.Version)); err != nil {
 						return err
 					}
 				}
@@ -94,9 +95,17 @@ have the agent update only when updates are enabled: see "teleport-find enable".
 	}
 }
 
-// reached is the last version that came to all groups, as far as the server knows.
-func reached(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
+// lastRun is what the next rollout starts from: the version that most hosts run or, if
+// nobody reports, the last one that came to all groups.
+func lastRun(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
 	agents := before.Spec.Agents
+	var now server.AdminOverview
+	if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
+		return "", err
+	}
+	if most, _, _ := rollout.MostRun(now.Groups); most != "" {
+		return most, nil
+	}
 	r, err := newAdminClient(c).get(c.Context, rollout.KindRollout)
 	if refused(err, http.StatusNotFound) {
 		return agents.StartVersion, nil

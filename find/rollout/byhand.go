@@ -34,7 +34,7 @@ type Order struct {
 type order struct {
 	verb       Verb
 	from       []State
-	under      Strategy
+	under      scope
 	force      bool // only with --force
 	halted     bool // groups that are halted too
 	onlyHalted bool
@@ -69,31 +69,49 @@ func (o Order) Apply(c *Config, v *Version, r *Rollout, n Counts, now time.Time)
 	}
 	e := newEngine(r, n, now)
 	e.refresh()
-	list, err := o.steps(e)
+	tasks, err := o.tasks(e)
 	if err != nil {
 		return Result{}, err
 	}
-	for _, s := range list {
-		row, err := o.row(s)
-		if err != nil {
-			return Result{}, err
-		}
-		s.force = o.Force
-		if row.refused != nil {
-			if why := row.refused(s); why != "" {
-				return Result{}, refuse("group %s: %s", excerpt(s.g.Name), why)
-			}
-		}
-		from, times := s.g.State, len(e.out.Steps)
-		row.apply(s)
+	for _, t := range tasks {
+		from, times := t.s.g.State, len(e.out.Steps)
+		t.row.apply(t.s)
 		if len(e.out.Steps) == times {
-			e.out.Steps = append(e.out.Steps, Step{Group: s.g.Name, From: from, To: s.g.State, Reason: s.g.LastUpdateReason})
+			e.out.Steps = append(e.out.Steps, Step{Group: t.s.g.Name, From: from, To: t.s.g.State, Reason: t.s.g.LastUpdateReason})
 		}
 	}
 	if o.Verb == Rollback && len(o.Groups) == 0 {
 		e.stopOthers()
 	}
 	return e.result(r), nil
+}
+
+// task is what an order does with one group.
+type task struct {
+	s   *step
+	row *order
+}
+
+// tasks returns what is to be done with each group, or why it is not.
+func (o Order) tasks(e *engine) (list []task, err error) {
+	steps, err := o.steps(e)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		row, err := o.row(s)
+		if err != nil {
+			return nil, err
+		}
+		s.force = o.Force
+		if row.refused != nil {
+			if why := row.refused(s); why != "" {
+				return nil, refuse("group %s: %s", excerpt(s.g.Name), why)
+			}
+		}
+		list = append(list, task{s, row})
+	}
+	return list, nil
 }
 
 // steps returns the groups that the order is for.
@@ -142,7 +160,7 @@ func (o Order) row(s *step) (*order, error) {
 		}
 		known = true
 		switch {
-		case !slices.Contains(row.from, s.g.State), row.under != "" && row.under != s.r.Spec.Strategy, row.force && !o.Force:
+		case !slices.Contains(row.from, s.g.State), !s.is(s.g.State, row.under), row.force && !o.Force:
 		case halted && !row.halted && !row.onlyHalted, row.onlyHalted && !halted:
 		case row.broken && (s.g.Plan == nil || s.n.Flight != nil):
 		default:
@@ -217,7 +235,7 @@ func (s *step) markDone() {
 	s.move(Done, ManualDone, func(s *step) {
 		s.finish()
 		s.g.Halted, s.g.Conditions = nil, nil
-		if s.r.Spec.Strategy != TimeBased {
+		if !s.r.within(untilClosed) {
 			return
 		}
 		if w, inside := s.window(); inside {

@@ -70,10 +70,11 @@ type CanaryReport struct {
 	OnTarget bool
 	Failed   bool // it failed or was rolled back
 	TimedOut bool // it has said that it was told to update, and its time is over
-	// Lost says that nothing is to be expected of it: it is not present, or was
-	// pinned or disabled.
-	Lost  bool
-	Error string
+	// Lost says that nothing is to be expected of it: it is not present, was pinned
+	// or disabled, or names another group. Silent says that it reports, and has not
+	// said that it was told to update in all the time that it has for the update.
+	Lost, Silent bool
+	Error        string
 }
 
 // Reasons why a host that reports is in no count.
@@ -218,12 +219,12 @@ func (n *GroupCounts) note(h *Host, problem string) {
 
 // group adds what has to be looked up host by host.
 func (c *counter) group(i int, plan *Index) {
-	g, n, t := &c.r.Status.Groups[i], &c.counts.Groups[i], c.trials[i]
+	g, n := &c.r.Status.Groups[i], &c.counts.Groups[i]
 	for _, canary := range g.Canaries {
-		n.Canaries = append(n.Canaries, canaryReport(c.fleet.Host(ParseHostID(canary.HostID)), t, c.now))
+		n.Canaries = append(n.Canaries, c.canaryReport(c.fleet.Host(ParseHostID(canary.HostID)), i))
 	}
 	if g.Plan != nil && plan != nil {
-		n.Flight = c.flight(g, n, plan, t)
+		n.Flight = c.flight(i, plan)
 	}
 	n.Eligible = func() []HostID { return c.eligible()[i] }
 	n.Look = func(id HostID) (Host, bool) {
@@ -235,14 +236,17 @@ func (c *counter) group(i int, plan *Index) {
 	}
 }
 
-func canaryReport(h *Host, t trial, now time.Time) CanaryReport {
+func (c *counter) canaryReport(h *Host, group int) CanaryReport {
 	if h == nil {
 		return CanaryReport{Lost: true}
 	}
-	state, omitted := h.progress(t), h.omitted(now)
+	t := c.trials[group]
+	state, omitted := c.progressOf(h, group), h.omitted(c.now)
+	waits := state == silent || state == underway && !h.wasTold(t)
 	return CanaryReport{
 		OnTarget: state == updated, Failed: h.hasFailed(t) || state == gone, TimedOut: state == timedOut,
-		Lost: omitted != "" && omitted != omitNew, Error: h.Failed.Error,
+		Lost:   state == withdrawn || omitted != "" && omitted != omitNew,
+		Silent: waits && !c.now.Before(t.since.Add(max(t.limit, PresentFor))), Error: h.Failed.Error,
 	}
 }
 

@@ -92,7 +92,7 @@ func tables() []table {
 		if tr.then != "" {
 			then += "; " + tr.then
 		}
-		steps.rows = append(steps.rows, []string{code(tr.from), strategyOf(tr.under), tr.when, then, code(tr.reason)})
+		steps.rows = append(steps.rows, []string{code(tr.from), scopeOf(tr.under), tr.when, then, code(tr.reason)})
 	}
 	points := table{head: []string{"condition", "state", "when", "what helps"}}
 	for _, c := range conditions {
@@ -113,7 +113,7 @@ func tables() []table {
 			of += ", and halted"
 		}
 		if o.under != "" {
-			of += ", " + strategyOf(o.under)
+			of += ", " + scopeOf(o.under)
 		}
 		byHand.rows = append(byHand.rows, []string{code(command), of, o.when, o.then})
 	}
@@ -129,7 +129,7 @@ func tables() []table {
 	return []table{outlook, states, first, steps, points, byHand, answers}
 }
 
-func strategyOf(s Strategy) string {
+func scopeOf(s scope) string {
 	if s == "" {
 		return "any"
 	}

@@ -110,8 +110,8 @@ var FindTable = []FindRow{
 		version: target, update: beforeEnd,
 	},
 	{
-		Mode: "enabled", Group: "done, halt-on-error", Version: "target", Update: "true",
-		holds:   func(v *view) bool { return v.in(Done) && v.strategy == HaltOnError },
+		Mode: "enabled", Group: "done, halt-on-error; done, critical at any hour", Version: "target", Update: "true",
+		holds:   func(v *view) bool { return v.in(Done) && v.untilUpdated },
 		version: target, update: everybody,
 	},
 	{
@@ -130,8 +130,9 @@ var FindTable = []FindRow{
 type view struct {
 	mode     Mode
 	schedule Schedule
-	strategy Strategy
 	group    *GroupStatus // nil for none
+	// untilUpdated is the scope of that name.
+	untilUpdated bool
 }
 
 func (v *view) in(states ...State) bool {
@@ -179,7 +180,7 @@ func NewSnapshot(c *Config, v *Version, r *Rollout, plans map[string]*Index) *Sn
 		r, plans = NewRollout(c, v, time.Time{}), nil
 	}
 	s := &Snapshot{rollout: r, groups: make(map[string]int), hold: r.Spec.Unmatched == Hold}
-	seen := view{mode: EffectiveMode(c, v), schedule: r.Spec.Schedule, strategy: r.Spec.Strategy}
+	seen := view{mode: EffectiveMode(c, v), schedule: r.Spec.Schedule, untilUpdated: r.within(untilUpdated)}
 	for i := range r.Status.Groups {
 		seen.group = &r.Status.Groups[i]
 		s.groups[seen.group.Name] = i

@@ -4,6 +4,8 @@ package rollout
 type Flight struct {
 	Hosts int // of the plan
 	Limit int // of hosts in flight: max_in_flight
+	// Admitted is the place up to which hosts were told to update when it was counted.
+	Admitted int
 	// Place is the largest place of the plan that may be told to update now: the
 	// one with fewer than Limit hosts before it that hold a place in flight.
 	Place int
@@ -15,33 +17,41 @@ type Flight struct {
 	Unhealthy int
 }
 
-// exhausted reports whether the plan, of which hosts up to a place are admitted, has
-// nobody left to wait for.
-func (f *Flight) exhausted(admitted int) bool {
-	return f != nil && admitted >= f.Hosts-1 && f.InFlight == 0
+// progressOf judges a host of the plan or the canaries of a group, nil for one that is
+// not known. A host that names another group by now is told what that group is told.
+func (c *counter) progressOf(h *Host, group int) progress {
+	if h == nil {
+		return silent
+	}
+	state := h.progress(c.trials[group])
+	if state == updated || state == failed {
+		return state
+	}
+	if at, _, _ := c.place(h); at != group {
+		return withdrawn
+	}
+	return state
 }
 
 // flight judges the hosts of a plan in its order, those that are admitted and then
 // those that could be.
-func (c *counter) flight(g *GroupStatus, n *GroupCounts, plan *Index, t trial) *Flight {
-	f := &Flight{Hosts: plan.Len(), Unhealthy: n.Unhealthy, Place: g.Plan.LastActiveHostIndex}
+func (c *counter) flight(at int, plan *Index) *Flight {
+	g, n, t := &c.r.Status.Groups[at], &c.counts.Groups[at], c.trials[at]
+	f := &Flight{Hosts: plan.Len(), Unhealthy: n.Unhealthy, Place: g.Plan.LastActiveHostIndex, Admitted: g.Plan.LastActiveHostIndex}
 	if g.ConfigMaxInFlight != nil {
 		f.Limit = g.ConfigMaxInFlight.Of(f.Hosts)
 	}
 	down := func(h *Host) bool { return h != nil && h.Unhealthy && h.omitted(c.now) == "" }
 	admitted := plan.ids[:min(f.Place+1, f.Hosts)]
-	at := -1
+	place := -1
 	for h := range c.fleet.Hosts(admitted) {
-		at++
-		state := silent
-		if h != nil {
-			state = h.progress(t)
-		}
+		place++
+		state := c.progressOf(h, at)
 		if state == silent && t.complete && (h == nil || !h.present(c.now)) {
 			state = timedOut
 		}
 		if h == nil {
-			h = &Host{ID: admitted[at]}
+			h = &Host{ID: admitted[place]}
 		}
 		n.judge(h, state, h.hasFailed(t))
 		if state.finished() {
@@ -59,10 +69,8 @@ func (c *counter) flight(g *GroupStatus, n *GroupCounts, plan *Index, t trial) *
 	for f.Place+1 < f.Hosts && holding+unhealthy < f.Limit {
 		f.Place++
 		h := c.fleet.Host(plan.ID(f.Place))
-		if h != nil {
-			if state := h.progress(t); state == updated || state == withdrawn {
-				continue
-			}
+		if state := c.progressOf(h, at); state == updated || state == withdrawn {
+			continue
 		}
 		holding++
 		if down(h) {

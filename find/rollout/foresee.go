@@ -6,7 +6,8 @@ import (
 )
 
 // Foresee returns what a person should know of a rollout before its groups have their
-// turn: that nobody reports, or that a plan cannot come to its end in time. A rollout
+// turn: that nobody reports, that hosts are ahead of the start version, or that a
+// plan cannot come to its end in time. A rollout
 // that is not of the version is taken for the new one, and the counts must be of
 // that. It is a pure function.
 func Foresee(s Scene) (list []string) {
@@ -21,6 +22,7 @@ func Foresee(s Scene) (list []string) {
 		return nil
 	}
 	list = append(list, nobodyReports(r, s.Counts)...)
+	list = append(list, newerThanStart(r, s.Counts)...)
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]
 		if words := tooSlow(r, g, &s.Counts.Groups[i], moment(s.Now)); words != "" {
@@ -100,7 +102,7 @@ func paceOf(r *Rollout, g *GroupStatus, n *GroupCounts, begin time.Time) (p pace
 	switch {
 	case !g.WindowEnd.IsZero() && g.State == Active:
 		p.limit = g.WindowEnd
-	case r.Spec.Strategy == TimeBased && !r.Spec.AnyHour:
+	case r.within(untilClosed):
 		if w, inside := windowAt(g.ConfigDays, g.ConfigStartHour, time.Duration(r.Spec.Window), begin); inside {
 			p.limit = w.to
 		}
@@ -113,7 +115,7 @@ func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
 	begin := now
 	switch {
 	case g.State == Active:
-	case g.State == Unstarted && r.Spec.Strategy == TimeBased && !r.Spec.AnyHour:
+	case g.State == Unstarted && r.within(untilClosed):
 		begin = nextWindow(g.ConfigDays, g.ConfigStartHour, time.Duration(r.Spec.Window), now)
 	case g.State == Unstarted && !r.Spec.AnyHour:
 		begin = nextWindow(g.ConfigDays, g.ConfigStartHour, startTime, now)
@@ -129,7 +131,7 @@ func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
 	if g.State == Active {
 		words = fmt.Sprintf("at this pace its plan takes until %s", Clock(p.until))
 	}
-	if r.Spec.Strategy == TimeBased && !r.Spec.AnyHour {
+	if r.within(untilClosed) {
 		if g.State == Active {
 			return fmt.Sprintf("%s, and its window ends at %s: the hosts that are left wait for the next window; %s", words, Clock(p.limit), raise)
 		}

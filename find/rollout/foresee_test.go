@@ -55,3 +55,31 @@ func TestWhatIsForeseen(t *testing.T) {
 		})
 	}
 }
+
+// The next rollout starts from what hosts run, whatever became of the last one.
+func TestTheNextRolloutStartsFromWhatHostsRun(t *testing.T) {
+	group := func(versions map[Semver]int) GroupOverview { return GroupOverview{Versions: versions} }
+	for _, tc := range []struct {
+		groups []GroupOverview
+		want   Semver
+	}{
+		{nil, ""},
+		{[]GroupOverview{group(nil), group(map[Semver]int{"": 9})}, ""},
+		{[]GroupOverview{group(map[Semver]int{"1.1.0": 10}), group(map[Semver]int{"1.1.0": 10, "1.0.0": 1})}, "1.1.0"}, // halted, and all but one updated
+		{[]GroupOverview{group(map[Semver]int{"1.1.0": 2}), group(map[Semver]int{"1.0.0": 20})}, "1.0.0"},              // a few tried it
+		{[]GroupOverview{group(map[Semver]int{"1.9.0": 5, "1.10.0": 5, "1.2.0": 5})}, "1.10.0"},
+	} {
+		if got, _, _ := MostRun(tc.groups); got != tc.want {
+			t.Errorf("%v: %s; want %s", tc.groups, got, tc.want)
+		}
+	}
+	w := newWorld(t, regular("{name: dev, "+everyDay+"}"))
+	w.add("dev", 3, "17.2.0")
+	w.join("ahead", "dev", "17.2.0")
+	w.fleet.named("ahead").Version = "17.3.0"
+	w.begin("Mon 08:00")
+	got := Foresee(w.scene())
+	if len(got) != 1 || !strings.Contains(got[0], "1 host of dev run a version newer than the start version 17.2.0, up to 17.3.0") {
+		t.Errorf("foreseen: %q", got)
+	}
+}

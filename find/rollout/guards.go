@@ -10,6 +10,9 @@ import (
 
 // What holds of a group at its turn.
 
+// is reports whether a row of the tables is for the group as it is.
+func (s *step) is(from State, under scope) bool { return s.g.State == from && s.r.within(under) }
+
 // ready reports whether the groups before are done, and when the last of them was.
 func (s *step) ready() (last time.Time, ok bool) {
 	for _, i := range s.e.before(s.place) {
@@ -42,13 +45,14 @@ func (s *step) mayStart() bool {
 func (s *step) allMissing() bool { return s.n.Present == 0 && s.n.Missing > 0 }
 
 // mayOpen is mayStart of the strategy time-based. A group is opened once in a
-// window: one that somebody has marked done stays done until the next.
+// window: one that somebody has marked done stays done until the next. A window by
+// hand that ends within one of the schedule takes nothing from it.
 func (s *step) mayOpen() bool {
 	if s.r.Spec.AnyHour {
 		return s.g.State == Unstarted
 	}
 	w, inside := s.window()
-	return inside && !w.from.Before(s.g.WindowEnd)
+	return inside && w.to.After(s.g.WindowEnd)
 }
 
 func (s *step) window() (window, bool) {
@@ -95,11 +99,13 @@ func (s *step) canaryWith(holds func(CanaryReport, Canary) bool) (Canary, Canary
 func isFailed(r CanaryReport, _ Canary) bool               { return r.Failed }
 func isTimedOut(r CanaryReport, c Canary) bool             { return r.TimedOut && !c.Success }
 func isLost(r CanaryReport, c Canary) bool                 { return r.Lost && !c.Success }
+func isSilent(r CanaryReport, c Canary) bool               { return r.Silent && !c.Success }
 func (s *step) has(f func(CanaryReport, Canary) bool) bool { _, _, ok := s.canaryWith(f); return ok }
 
 func (s *step) canaryFailed() bool   { return s.has(isFailed) }
 func (s *step) canaryTimedOut() bool { return s.has(isTimedOut) }
 func (s *step) canaryLost() bool     { return s.has(isLost) }
+func (s *step) canarySilent() bool   { return s.has(isSilent) }
 
 // canariesDone is true of no canaries: there is nobody left to wait for.
 func (s *step) canariesDone() bool {
@@ -128,8 +134,31 @@ func (s *step) complete() bool {
 
 func (s *step) enoughUpdated() bool { return enough(s.n.UpToDate, s.config.threshold(), s.n.Present) }
 
+// exhausted reports whether nobody has to be waited for: all hosts of the plan have
+// had their turn, and none is in flight but silent ones, which count as timed out
+// here. A host that is there and never says a word does not outweigh the limits.
 func (s *step) exhausted() bool {
-	return s.g.Plan == nil || s.n.Flight.exhausted(s.g.Plan.LastActiveHostIndex)
+	switch f := s.n.Flight; {
+	case s.g.Plan == nil:
+		return true
+	case f == nil || f.Admitted < f.Hosts-1 || f.InFlight > f.Silent:
+		return false
+	default:
+		return !exceeds(s.n.TimedOut+f.Silent, s.config.maxTimeout(), s.hosts())
+	}
+}
+
+func (s *step) expired() bool {
+	return s.g.Plan != nil && !s.exhausted() && !s.now.Before(s.g.StartTime.Add(expiry))
+}
+
+// outgrown is a plan that has done what it could: the hosts that are behind came
+// later, or left the version again. Silent hosts have a day to come to it.
+func (s *step) outgrown() bool {
+	if s.g.Plan == nil || s.g.InitialCount <= 0 || !s.exhausted() || s.complete() {
+		return false
+	}
+	return s.n.Flight.InFlight == 0 || !s.now.Before(s.g.StartTime.Add(expiry))
 }
 
 func (s *step) shrunk() bool {
@@ -184,6 +213,16 @@ func (s *step) lostMessage() string {
 func (s *step) shrunkMessage() string {
 	return fmt.Sprintf("enough of the hosts that report are on %s, but these are fewer than %d %% of the %d hosts at the start: "+
 		"the server cannot tell whether the others are gone or broken", s.r.Spec.TargetVersion, s.config.threshold(), s.g.InitialCount)
+}
+
+func (s *step) silentMessage() string {
+	c, _, _ := s.canaryWith(isSilent)
+	return fmt.Sprintf("canary %s reports, and has not said that it was told to update", nameOf(c.Hostname, c.HostID))
+}
+
+func (s *step) outgrownMessage() string {
+	return fmt.Sprintf("all hosts of the plan have had their turn, and fewer than %d %% of the hosts are on %s: "+
+		"those that came after the plan was made wait until the group is done", s.config.threshold(), s.r.Spec.TargetVersion)
 }
 
 func (s *step) slowMessage() string {

@@ -231,10 +231,15 @@ func (h *Host) hasFailed(t trial) bool {
 	return h.Failed.Target == t.target && !h.Failed.At.Before(t.since)
 }
 
+// wasTold reports whether the host has said in the trial that it was told to update.
+func (h *Host) wasTold(t trial) bool {
+	return h.Told.Target == t.target && !h.Told.At.Before(t.since)
+}
+
 // progress judges a host. What follows from a host not being heard of holds only
 // where this server would have heard of it.
 func (h *Host) progress(t trial) progress {
-	told := h.Told.Target == t.target && !h.Told.At.Before(t.since)
+	told := h.wasTold(t)
 	begun := h.Begun.Target == t.target && !h.Begun.At.Before(t.since)
 	switch {
 	case h.Version == t.target:

@@ -165,13 +165,22 @@ func (h *history) index(a, b *GroupStatus) string {
 		id := h.plans[a.Name].ID(place)
 		host := h.fleet.byID[id]
 		admitted[id] = true
+		if host == nil { // it is forgotten, and was not heard of
+			if place > from {
+				flying++
+			}
+			continue
+		}
+		if told := host.Told; told.Target == h.rollout.Spec.TargetVersion && told.At.Before(a.StartTime) {
+			h.covered["told before a trial"] = true
+		}
 		told := host.Told.Target == target && !host.Told.At.Before(a.StartTime)
 		begun := host.Begun.Target == target && !host.Begun.At.Before(a.StartTime)
 		quiet := h.now.Sub(host.LastSeen)
 		switch {
 		case host.Version == target:
 		case host.Failed.Target == target && !host.Failed.At.Before(a.StartTime):
-		case host.Pinned:
+		case host.Pinned, host.Disabled, h.groupOf(host) != a.Name:
 		case told && h.now.Sub(host.Told.At) >= time.Duration(given(a.ConfigTimeoutSeconds, 3600)+given(a.ConfigJitterSeconds, 0))*time.Second:
 		case begun && quiet > max(20*time.Minute, time.Duration(given(a.ConfigFailureSeconds, 0))*time.Second):
 		case !told && !begun && quiet > 25*time.Minute && place <= from: // silent, and gone
@@ -182,7 +191,7 @@ func (h *history) index(a, b *GroupStatus) string {
 	// An agent that is down holds a place, wherever its host is in the plan.
 	down := 0
 	for place := to + 1; place < a.Plan.HostCount; place++ {
-		if host := h.fleet.byID[h.plans[a.Name].ID(place)]; host.Unhealthy && host.omitted(h.now) == "" {
+		if host := h.fleet.byID[h.plans[a.Name].ID(place)]; host != nil && host.Unhealthy && host.omitted(h.now) == "" && h.groupOf(host) == a.Name {
 			down++
 		}
 	}
@@ -193,6 +202,18 @@ func (h *history) index(a, b *GroupStatus) string {
 		return fmt.Sprintf("%d hosts of %s are in flight, of %d at most", flying, a.Name, limit)
 	}
 	return ""
+}
+
+// groupOf is the group that counts for a host; empty for none.
+func (h *history) groupOf(host *Host) string {
+	groups := h.rollout.Status.Groups
+	switch {
+	case h.rollout.group(host.Group) >= 0:
+		return host.Group
+	case h.rollout.Spec.Unmatched == Hold:
+		return ""
+	}
+	return groups[len(groups)-1].Name
 }
 
 // ask has everybody ask at once, and says what is wrong with the answers.

@@ -23,7 +23,7 @@ const (
 // transition is a step that a group takes by itself.
 type transition struct {
 	from  State
-	under Strategy // empty: either
+	under scope // empty: any
 	when  string
 	holds func(*step) bool
 	then  string
@@ -42,7 +42,7 @@ type transition struct {
 type condition struct {
 	kind    ConditionType
 	from    State
-	under   Strategy
+	under   scope
 	when    string
 	holds   func(*step) bool
 	message func(*step) string
@@ -71,13 +71,13 @@ type Step struct {
 }
 
 // Next is one tick of the engine: the rollout that follows from what people want,
-// what there was, what hosts report and the time. It is a pure function, and the
-// same arguments applied to its own result change nothing; but that a new rollout is
-// a result of its own, so that everybody sees its beginning.
+// what there was, what hosts report and the time. It is a pure function.
 //
 // The config, the version and the rollout may be nil; counts are those of this
-// rollout. The store must have the resources unchanged when the result is
-// written.
+// rollout, and say nothing of another one: a result needs counts of its own, which
+// know its plans and canaries. Ticks at one moment, each with counts of its own, come
+// to an end after a few. The store must have the resources unchanged when the result
+// is written.
 func Next(c *Config, v *Version, r *Rollout, n Counts, now time.Time) Result {
 	now = moment(now)
 	if v == nil {
@@ -213,7 +213,7 @@ func (s *step) take() bool {
 	}
 	for i := range transitions {
 		t := &transitions[i]
-		if s.tried&(1<<i) != 0 || t.from != s.g.State || t.under != "" && t.under != s.r.Spec.Strategy || t.counts && s.e.uncounted || !t.holds(s) {
+		if s.tried&(1<<i) != 0 || t.counts && s.e.uncounted || !s.is(t.from, t.under) || !t.holds(s) {
 			continue
 		}
 		s.tried |= 1 << i
@@ -287,7 +287,7 @@ func (e *engine) point() {
 		for i := range conditions {
 			c := &conditions[i]
 			has := func(c2 Condition) bool { return c2.Type == c.kind }
-			if c.from != s.g.State || s.g.Halted != nil || c.under != "" && c.under != s.r.Spec.Strategy || slices.ContainsFunc(now, has) {
+			if s.g.Halted != nil || !s.is(c.from, c.under) || slices.ContainsFunc(now, has) {
 				continue
 			}
 			old := slices.IndexFunc(was, has)

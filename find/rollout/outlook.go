@@ -78,7 +78,7 @@ var outlooks = []outlook{
 	{"immediate", "the version is for every host at once", func(v *sight) bool { return v.Version.Spec.Agents.Schedule == Immediate }, (*sight).immediate},
 	{"beginning", "the server has not begun the rollout of the version yet", func(v *sight) bool { return v.Rollout == nil || !v.Rollout.Of(v.Version) }, (*sight).beginning},
 	{"empty", "the schedule has no groups", func(v *sight) bool { return len(v.groups) == 0 }, (*sight).empty},
-	{"halted", "a group is halted", func(v *sight) bool { return v.first(isHalted) != nil }, (*sight).halted},
+	{"halted", "a group is halted", func(v *sight) bool { return v.standing() != nil }, (*sight).halted},
 	{"stalled", "a group has a condition", func(v *sight) bool { return v.first(isPointedOut) != nil }, (*sight).stalled},
 	{"rolledback", "a group was rolled back", func(v *sight) bool { return v.first(in(RolledBack)) != nil }, (*sight).rolledBack},
 	{"done", "all groups are done, and at least 90 % of the hosts of each are on the version (guarded: 100 % less both limits)", (*sight).allUpdated, (*sight).done},
@@ -96,11 +96,19 @@ type sight struct {
 	groups []GroupStatus
 }
 
-func isHalted(g *GroupStatus) bool     { return g.Halted != nil && g.Halted.Reason != RolloutRollback }
 func isPointedOut(g *GroupStatus) bool { return len(g.Conditions) > 0 }
 
 func in(states ...State) func(*GroupStatus) bool {
 	return func(g *GroupStatus) bool { return slices.Contains(states, g.State) }
+}
+
+// standing is the first group that is halted. Those that a rollback of the rollout has
+// halted wait with the groups that it has rolled back, as long as there are any.
+func (v *sight) standing() *GroupStatus {
+	rolledBack := v.first(in(RolledBack)) != nil
+	return v.first(func(g *GroupStatus) bool {
+		return g.Halted != nil && (g.Halted.Reason != RolloutRollback || !rolledBack)
+	})
 }
 
 func (v *sight) first(holds func(*GroupStatus) bool) *GroupStatus {
@@ -149,12 +157,13 @@ func (v *sight) empty(o *Outlook) {
 }
 
 func (v *sight) halted(o *Outlook) {
-	g := v.first(isHalted)
-	o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. None of its hosts is told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
+	g, told := v.standing(), "None of its hosts is"
 	if g.Halted.Reason == Expired {
-		o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. No more of its hosts are told to update%s.", excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, v.behind(g))
+		told = "No more of its hosts are"
 	}
-	o.Commands = []string{"retry " + shellWord(g.Name), "mark-done " + shellWord(g.Name), "rollback " + shellWord(g.Name)}
+	o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. %s told to update%s.",
+		excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, told, v.behind(g))
+	v.offer(o, g, string(Retry), string(MarkDone), string(Rollback))
 }
 
 // behind names the groups that cannot start before a group is done.
@@ -186,9 +195,7 @@ func (v *sight) stalled(o *Outlook) {
 	g := v.first(isPointedOut)
 	c := g.Conditions[0]
 	o.Sentence = fmt.Sprintf("Group %s has not gone on since %s: %s.", excerpt(g.Name), Clock(c.Since), c.Message)
-	for _, help := range helps[g.State][c.Type] {
-		o.Commands = append(o.Commands, help+" "+shellWord(g.Name))
-	}
+	v.offer(o, g, helps[g.State][c.Type]...)
 }
 
 func (v *sight) rolledBack(o *Outlook) {
@@ -201,7 +208,9 @@ func (v *sight) rolledBack(o *Outlook) {
 	if len(list) > 1 {
 		o.Sentence = fmt.Sprintf("%s were rolled back: their hosts are told to go back to %s.", strings.Join(names, ", "), v.Rollout.Spec.StartVersion)
 	}
-	o.Commands = []string{"set-version VERSION", "start-update " + shellWord(list[0].Name), "reset"}
+	o.Commands = []string{"set-version VERSION"}
+	v.offer(o, list[0], string(StartUpdate), forced)
+	o.Commands = append(o.Commands, string(Reset))
 }
 
 func (v *sight) heldUp() bool {
@@ -240,7 +249,8 @@ func (v *sight) updating(o *Outlook) {
 	case len(list) > 2:
 		o.Sentence += fmt.Sprintf(" %d more groups update too.", len(list)-1)
 	}
-	o.Commands = []string{"suspend", "rollback " + shellWord(g.Name)}
+	o.Commands = []string{"suspend"}
+	v.offer(o, g, string(Rollback))
 }
 
 // progress is how far a group that is canary or active has come, and when its state
@@ -257,9 +267,9 @@ func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 			}
 		}
 		return fmt.Sprintf("%d of %d canaries of %s are on %s; the group goes on when all of them are.", ready, len(g.Canaries), name, v.target), time.Time{}
-	case v.Rollout.Spec.Strategy == TimeBased && g.WindowEnd.IsZero():
+	case v.Rollout.within(untilClosed) && g.WindowEnd.IsZero():
 		return fmt.Sprintf("%s of %s %s on %s, and the others are told to update.", on, name, are, v.target), time.Time{}
-	case v.Rollout.Spec.Strategy == TimeBased:
+	case v.Rollout.within(untilClosed):
 		return fmt.Sprintf("%s of %s %s on %s; the others are told to update until %s.", on, name, are, v.target, Clock(g.WindowEnd)), g.WindowEnd
 	case g.InitialCount == 0:
 		w, inside := windowAt(g.ConfigDays, g.ConfigStartHour, startTime, g.StartTime)
@@ -286,11 +296,12 @@ func (v *sight) waiting(o *Outlook) {
 		o.Sentence = "No group can start by itself."
 		return
 	}
-	o.At, o.Commands = next.At, []string{"start-update " + shellWord(next.Group)}
+	o.At = next.At
 	o.Sentence = fmt.Sprintf("Group %s starts at %s.", excerpt(next.Group), Clock(next.At))
 	if !next.At.After(v.Now) {
 		o.Sentence = fmt.Sprintf("Group %s starts within ten seconds.", excerpt(next.Group))
 	}
+	v.offer(o, &v.groups[v.Rollout.group(next.Group)], string(StartUpdate))
 }
 
 // Clock is how people read a moment.

@@ -37,7 +37,7 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 		{"a schedule without groups", "schedules: {critical: [" + dev + "]}", func(w *world) { w.tick() }, "empty", "The schedule regular has no groups: no host is told to update.", "apply -f FILE; reset", ""},
 		{"example 1, the hour is to come", regular(dev, prod), func(w *world) { w.begin("Mon 08:00") }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "start-update dev", "Mon 10:00"},
 		{"the hour has come", regular(dev, prod), func(w *world) { w.begin("Mon 10:30") }, "waiting", "Group dev starts within ten seconds.", "start-update dev", "Mon 10:30"},
-		{"a server that has just started, long before the hour", regular(dev), func(w *world) { w.begin("Mon 08:00"); w.counted = false }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC.", "start-update dev", "Mon 10:00"},
+		{"a server that has just started, long before the hour", regular(dev), func(w *world) { w.begin("Mon 08:00"); w.counted = false }, "waiting", "Group dev starts at Mon 2025-06-02 10:00 UTC. The server takes start-update from Mon 2025-06-02 08:10 UTC on, when it knows all hosts.", "", "Mon 10:00"},
 		{"a server that has just started, in the hour", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.counted = false }, "counting", "The server does not know all hosts yet. No group goes on before Mon 2025-06-02 10:40 UTC, when hosts have had 25 minutes to report.", "", "Mon 10:40"},
 		{"example 2, a part of the hosts", regular(dev), func(w *world) {
 			names := w.add("dev", 100, "17.2.0")

@@ -55,7 +55,7 @@ func (v *sight) done(o *Outlook) {
 // over is done without the hosts being updated.
 func (v *sight) over(o *Outlook) {
 	t := v.total()
-	timed := v.Rollout.Spec.Strategy == TimeBased && !v.Rollout.Spec.AnyHour
+	timed := v.Rollout.within(untilClosed)
 	o.Sentence = "All groups are done; "
 	if timed {
 		o.Sentence = "Windows are over; "
@@ -85,7 +85,7 @@ func (v *sight) over(o *Outlook) {
 			o.Sentence += fmt.Sprintf(" The next window of %s begins at %s.", excerpt(behind.Name), Clock(start.At))
 		}
 	}
-	o.Commands = []string{"start-update " + shellWord(behind.Name)}
+	v.offer(o, behind, string(StartUpdate))
 }
 
 // some names the first ones of a list.

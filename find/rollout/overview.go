@@ -74,7 +74,7 @@ func Survey(s Scene) Overview {
 			Initial: g.InitialCount, Present: g.PresentCount, UpToDate: g.UpToDateCount, Failed: g.FailedCount, TimedOut: g.TimedOutCount,
 			InFlight: g.InFlightCount, Unhealthy: g.UnhealthyCount, Canaries: len(g.Canaries), Plan: g.Plan, MaxInFlight: g.ConfigMaxInFlight,
 		}
-		if g.State == Unstarted || g.State == Done && r.Spec.Strategy == TimeBased {
+		if g.State == Unstarted || g.State == Done && r.within(untilClosed) {
 			line.Starts, line.Waits = starts[i].At, starts[i].Waits
 		}
 		for _, c := range g.Canaries {

@@ -38,7 +38,7 @@ func Preview(c *Config, v *Version, r *Rollout, now time.Time) []Start {
 			at.Waits = fmt.Sprintf("it is halted (%s)", g.Halted.Reason)
 		case g.State == RolledBack:
 			at.Waits = "it was rolled back"
-		case g.State == Done && r.Spec.Strategy == HaltOnError:
+		case g.State == Done && r.within(untilUpdated):
 			done[i] = g.DoneTime
 		case g.State == Canarying || g.State == Active:
 			done[i] = later(now, g.StartTime.Add(startTime))

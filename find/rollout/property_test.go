@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -60,7 +61,8 @@ func TestWhatHoldsOfEveryHistory(t *testing.T) {
 			t.Errorf("in %d histories no group came to %s", seen.Load(), reason)
 		}
 	}
-	for _, what := range []string{"an index grew", "an index of several hosts grew", "an index grew while agents were down", "a halted group was asked", "a closed window was asked", "counts were not complete"} {
+	for _, what := range []string{"an index grew", "an index of several hosts grew", "an index grew while agents were down", "a halted group was asked",
+		"a closed window was asked", "counts were not complete", "a host was forgotten", "a host named another group", "told before a trial", "the engine was paused"} {
 		if _, ok := covered.Load(what); !ok {
 			t.Errorf("in %d histories never: %s", seen.Load(), what)
 		}
@@ -93,6 +95,7 @@ type history struct {
 	last     map[string]map[string]bool // of each halted group, who was told to update when it was halted
 	covered  map[string]bool
 	steps    []string
+	joined   int
 }
 
 func newHistory(seed, i uint64) *history {
@@ -202,6 +205,7 @@ func (h *history) run() (problem string) {
 		dead = max(0, dead-1)
 		if h.IntN(20) == 0 {
 			dead = h.IntN(10)
+			h.covered["the engine was paused"] = true
 		}
 		h.complete = h.IntN(10) > 0
 		if !h.complete {
@@ -218,8 +222,10 @@ func (h *history) pass() {
 // hosts has most hosts ask and report, and do what they are told, or not.
 func (h *history) hosts() {
 	if h.IntN(12) == 0 {
-		h.join(fmt.Sprint(len(h.fleet.hosts)))
+		h.joined++
+		h.join(fmt.Sprint("late ", h.joined))
 	}
+	h.lose()
 	quiet := h.IntN(6) == 0
 	s := NewSnapshot(h.config, h.version, h.rollout, h.plans)
 	for _, host := range h.fleet.hosts {
@@ -232,6 +238,10 @@ func (h *history) hosts() {
 			b.Pinned = !b.Pinned
 		}
 		b.Unhealthy = h.IntN(60) == 0
+		if h.IntN(200) == 0 {
+			b.Group = groupNames[h.IntN(len(groupNames))]
+			h.covered["a host named another group"] = h.covered["a host named another group"] || b.Group != host.Group
+		}
 		if answer.AutoUpdate {
 			b.Told = answer.Version
 		}
@@ -249,6 +259,26 @@ func (h *history) hosts() {
 			}
 		}
 		host.Take(b, h.now)
+	}
+}
+
+// lose has the store forget a host, now and then: it does not report again, or joins
+// as if it were new.
+func (h *history) lose() {
+	if len(h.fleet.hosts) == 0 || h.IntN(60) > 0 {
+		return
+	}
+	at := h.IntN(len(h.fleet.hosts))
+	host := h.fleet.hosts[at]
+	h.log("%s of %s is forgotten", host.Hostname, host.Group)
+	h.covered["a host was forgotten"] = true
+	h.fleet.hosts = slices.Delete(h.fleet.hosts, at, at+1)
+	delete(h.fleet.byID, host.ID)
+	if h.IntN(2) == 0 {
+		again := new(Host)
+		again.Take(Heartbeat{HostID: host.ID.String(), Hostname: host.Hostname, Group: host.Group, Version: host.Version, Told: host.Told.Target}, h.now)
+		h.fleet.hosts = append(h.fleet.hosts, again)
+		h.fleet.byID[again.ID] = again
 	}
 }
 

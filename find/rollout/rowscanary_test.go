@@ -50,8 +50,10 @@ func rowsOfCanaries(row rowTest) {
 			for more, limit := range map[string]time.Duration{"": time.Hour, ", timeout_seconds: 600": 10 * time.Minute, ", timeout_seconds: 600, jitter_seconds: 60": 11 * time.Minute} {
 				w, c = start(more)
 				w.pass(8 * time.Hour) // the time runs from its own report
-				w.want("canary unstarted")
+				w.want("canary?Stalled unstarted")
 				w.poll(c)
+				w.tick()
+				w.want("canary unstarted")
 				w.pass(limit - time.Second)
 				w.want("canary unstarted")
 				w.pass(time.Second)

@@ -70,6 +70,33 @@ type StateRow struct {
 	Moved string // the commands that move a group on
 }
 
+// scope is the rollouts in which a row holds.
+type scope string
+
+// The scopes. A critical version that goes through the regular groups at any hour has
+// no windows: under both strategies its groups end when their hosts are updated.
+const (
+	inOrder      scope = "halt-on-error"
+	onTheirOwn   scope = "time-based"
+	untilUpdated scope = "halt-on-error; critical at any hour"
+	untilClosed  scope = "time-based, in windows"
+)
+
+// within reports whether a rollout is in a scope.
+func (r *Rollout) within(s scope) bool {
+	switch s {
+	case inOrder:
+		return r.Spec.Strategy == HaltOnError
+	case onTheirOwn:
+		return r.Spec.Strategy == TimeBased
+	case untilUpdated:
+		return r.Spec.Strategy == HaltOnError || r.Spec.AnyHour
+	case untilClosed:
+		return r.Spec.Strategy == TimeBased && !r.Spec.AnyHour
+	}
+	return true
+}
+
 // rules come before the steps of groups, in this order.
 var rules = [...]rule{
 	replaced: {
@@ -93,14 +120,14 @@ var rules = [...]rule{
 // group that is halted takes none.
 var transitions = []transition{
 	{
-		from: Unstarted, under: HaltOnError, counts: true,
+		from: Unstarted, under: inOrder, counts: true,
 		when:  "every group before it is done and none of them halted, wait_hours have passed since the last of them was done, it is inside the hour from start_hour on an allowed day, and not all hosts of the group are missing; canary_count is above 0 and hosts can be picked",
 		holds: func(s *step) bool { return s.mayStart() && !s.allMissing() && len(s.pick()) > 0 },
 		then:  "the hosts that are present are counted, canaries are picked by lot",
 		to:    Canarying, reason: InWindow, apply: (*step).startCanaries,
 	},
 	{
-		from: Unstarted, under: HaltOnError, counts: true,
+		from: Unstarted, under: inOrder, counts: true,
 		when:  "the same, without canaries",
 		holds: func(s *step) bool { return s.mayStart() && !s.allMissing() },
 		then:  "the hosts that are present are counted; with max_in_flight, a plan is captured",
@@ -138,41 +165,41 @@ var transitions = []transition{
 		halt:  true, reason: HostsTimedOut, message: (*step).timedOutMessage,
 	},
 	{
-		from: Active, under: HaltOnError, counts: true,
+		from: Active, under: untilUpdated, counts: true,
 		when: "at least 90 % of the hosts at the start, and of those present, are on the target (guarded: 100 % less both limits); " +
 			"with a plan, all its hosts have had their turn",
 		holds: (*step).complete,
 		to:    Done, reason: UpdateComplete, apply: (*step).finish,
 	},
 	{
-		from: Active, under: HaltOnError, counts: true,
+		from: Active, under: untilUpdated, counts: true,
 		when:  "there was no host at the start, and the hour is over",
 		holds: func(s *step) bool { return s.g.InitialCount == 0 && s.hourOver() },
 		to:    Done, reason: NoHosts, apply: (*step).finish,
 	},
 	{
-		from: Active, under: TimeBased,
+		from: Active, under: untilClosed,
 		when:  "the window is over",
 		holds: func(s *step) bool { return !s.g.WindowEnd.IsZero() && !s.now.Before(s.g.WindowEnd) },
 		to:    Done, reason: WindowClosed, apply: (*step).finish,
 	},
 	{
 		from: Active, counts: true,
-		when:  "the group has a plan, and started 24 hours ago",
-		holds: func(s *step) bool { return s.g.Plan != nil && !s.now.Before(s.g.StartTime.Add(expiry)) },
+		when:  "the group has a plan of which not all hosts have had their turn, or some are in flight still, and started 24 hours ago",
+		holds: (*step).expired,
 		then:  "hosts that were told to update are still told so, and no others",
 		halt:  true, reason: Expired, message: (*step).expiredMessage,
 	},
 	{
-		from: Unstarted, under: TimeBased, counts: true,
+		from: Unstarted, under: onTheirOwn, counts: true,
 		when:  "it is inside the window from start_hour on an allowed day",
 		holds: (*step).mayOpen,
 		then:  "with max_in_flight, a plan is captured",
 		to:    Active, reason: InWindow, apply: (*step).open,
 	},
 	{
-		from: Done, under: TimeBased, counts: true,
-		when:  "the same, in a later window than its last one",
+		from: Done, under: untilClosed, counts: true,
+		when:  "the same, and the window ends later than its last one did",
 		holds: (*step).mayOpen,
 		then:  "with max_in_flight, a new plan is captured",
 		to:    Active, reason: InWindow, apply: (*step).open,
@@ -182,7 +209,7 @@ var transitions = []transition{
 // conditions are what a group is not moved by, and a person should know.
 var conditions = []condition{
 	{
-		kind: HostsMissing, from: Unstarted, under: HaltOnError,
+		kind: HostsMissing, from: Unstarted, under: inOrder,
 		when:    "it is the turn of the group, and none of the hosts that reported within the last day reports now",
 		holds:   func(s *step) bool { return s.mayStart() && s.allMissing() },
 		message: (*step).missingMessage,
@@ -196,14 +223,28 @@ var conditions = []condition{
 		moved:   "start-update --force (without canaries), mark-done",
 	},
 	{
-		kind: Stalled, from: Active, under: HaltOnError,
+		kind: Stalled, from: Canarying,
+		when:    "the jitter and timeout_seconds, or 25 minutes if these are less, have passed since the canaries were picked, and one of them has not said that it was told to update",
+		holds:   (*step).canarySilent,
+		message: (*step).silentMessage,
+		moved:   "start-update --force (without canaries), mark-done",
+	},
+	{
+		kind: Stalled, from: Active, under: untilUpdated,
 		when:    "enough of the hosts that are present are on the target, but they are fewer than 90 % of those at the start (guarded: 100 % less both limits)",
 		holds:   (*step).shrunk,
 		message: (*step).shrunkMessage,
 		moved:   "mark-done, once the missing hosts are accounted for",
 	},
 	{
-		kind: Stalled, from: Active, under: HaltOnError,
+		kind: Stalled, from: Active, under: untilUpdated,
+		when:    "all hosts of the plan have had their turn, and none is in flight (silent ones count for 24 hours), and yet fewer than 90 % of the hosts are on the target (guarded: 100 % less both limits)",
+		holds:   (*step).outgrown,
+		message: (*step).outgrownMessage,
+		moved:   "mark-done, which tells all hosts to update",
+	},
+	{
+		kind: Stalled, from: Active, under: untilUpdated,
 		when:    "the group has no plan, and started 24 hours ago",
 		holds:   func(s *step) bool { return s.g.Plan == nil && !s.now.Before(s.g.StartTime.Add(expiry)) },
 		message: (*step).slowMessage,
@@ -241,9 +282,9 @@ var orders = []order{
 		apply:   (*step).forceOn,
 	},
 	{
-		verb: StartUpdate, from: []State{Done}, under: TimeBased,
+		verb: StartUpdate, from: []State{Done}, under: untilClosed,
 		refused: (*step).refuseStart,
-		then:    "active for one window from now on",
+		then:    "active for the length of a window from now on; the windows of the schedule stay as they are",
 		apply:   (*step).startByHand,
 	},
 	{

@@ -267,6 +267,7 @@ func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, erro
 func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
 	config, ok := r.(*rollout.Config)
 	if !ok {
+		a.Notes = append(a.Notes, startWords(n)...)
 		return
 	}
 	a.Warnings = append(a.Warnings, config.Warnings()...)
@@ -282,6 +283,18 @@ func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
 		}
 		a.Notes = append(a.Notes, note)
 	}
+}
+
+// startWords name the start version of a rollout that goes from group to group.
+func startWords(n *snapshot) []string {
+	if n.find == nil || len(n.find.Rollout().Status.Groups) == 0 {
+		return nil
+	}
+	spec := n.find.Rollout().Spec
+	if spec.StartVersion == spec.TargetVersion {
+		return nil // which is warned of
+	}
+	return []string{fmt.Sprintf("the start version is %s: new hosts install it before the turn of their group, and a rollback goes back to it", spec.StartVersion)}
 }
 
 // conclude notes what follows from all of them.

@@ -152,7 +152,7 @@ func TestApplySaysWhatFollows(t *testing.T) {
 		{"groups, before there is a rollout", []string{immediate}, groups, nil, nil, 0},
 		{"groups, while there is one", []string{enabled, immediate, rolloutOfIt}, groups, nil, []string{"these wait for the next rollout, which another version or a reset begins: spec.agents.schedules.regular"}, 0},
 		{"a regular version without groups", []string{enabled}, scheduled, nil, nil, 1},
-		{"a regular version with groups", []string{groups}, scheduled, nil, nil, 0},
+		{"a regular version with groups", []string{groups}, scheduled, nil, []string{"the start version is 17.2.0: "}, 0},
 		{"a suspended group", []string{scheduled}, strings.Replace(groups, "mode: enabled", "mode: suspended", 1), nil, []string{"no host updates by itself, and no group goes on"}, 0},
 		{"a timeout that sound hosts exceed", []string{enabled, immediate}, strings.Replace(groups, "start_hour: 4", "start_hour: 4, timeout_seconds: 30, jitter_seconds: 60", 1), nil, nil, 1},
 		{"groups that are there already", []string{immediate, groups}, groups, nil, nil, 0},

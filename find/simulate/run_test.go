@@ -62,8 +62,8 @@ func TestSimulations(t *testing.T) {
 	}{
 		{
 			"a good release goes from group to group", three, fleet, nil,
-			"Mon 13:00 dev unstarted>active; Mon 13:16 dev active>done; Mon 15:00 staging unstarted>canary; Mon 15:15 staging canary>active; Mon 15:29 staging active>done; Tue 15:29 prod unstarted>active; Tue 17:10 prod active>done",
-			"all groups are done", "done", "10 50 200",
+			"Mon 13:00 dev unstarted>active; Mon 13:16 dev active>done; Mon 15:00 staging unstarted>canary; Mon 15:15 staging canary>active; Mon 15:29 staging active>done; Tue 15:29 prod unstarted>active; Tue 17:07 prod active>done",
+			"all groups are done", "done", "10 50 199",
 		},
 		{
 			"example 9, a release that breaks on a canary halts, and nobody else moves", three, fleet, func(s *Scenario) { s.Fails["staging"] = 1 },
@@ -242,6 +242,26 @@ func TestASimulationImportsTheEngineAlone(t *testing.T) {
 	for path := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(path, "teleport-update/") && path != "teleport-update/find/rollout" {
 			t.Errorf("it imports %s", path)
+		}
+	}
+}
+
+// A critical version comes through the regular groups under time-based, with a plan
+// and without, and nothing is pointed out on the way.
+func TestACriticalVersionEndsUnderTimeBased(t *testing.T) {
+	s := scenario(t, `strategy: time-based, maintenance_window_duration: 2h, schedules: {regular: [{name: eu, days: ["*"], start_hour: 4, max_in_flight: 20%}, {name: us, days: ["*"], start_hour: 6}]}`,
+		map[string]int{"eu": 10, "us": 10})
+	s.Version.Spec.Agents.Schedule = rollout.Critical
+	for seed := range uint64(20) {
+		s.Seed = seed
+		r := run(t, s)
+		if r.Why != "all groups are done" || r.End.Word != "done" {
+			t.Errorf("seed %d: it ends as %s, %s: %s", seed, r.End.Word, r.Why, r.End.Sentence)
+		}
+		for _, e := range r.Events {
+			if strings.Contains(e.What, "Stalled") || strings.Contains(e.What, "halted") {
+				t.Errorf("seed %d: %s %s: %s", seed, e.Time, e.Group, e.What)
+			}
 		}
 	}
 }
