@@ -9,6 +9,7 @@
 //	agent_autoupdate             whether a host that has the agent should update; missing means no
 //	agent_update_jitter_seconds  how long a host may wait before it does; missing means 0
 //	agent_group_unknown          the server has groups, and not the one that the host named; missing means no
+//	retry_failed                 when somebody had hosts try the version again on which it failed (RFC 3339); missing means never
 //
 // The nested one is what proxies with Managed Updates v2 serve:
 //
@@ -52,6 +53,10 @@ type Answer struct {
 	Jitter time.Duration
 	// GroupUnknown: the server has groups, and not the one that the host named.
 	GroupUnknown bool
+	// RetryFailed is when somebody had hosts try Version again: one on which it failed
+	// before does not wait for the end of its back-off, once for each value. In UTC and
+	// whole seconds; zero for never.
+	RetryFailed time.Time
 	// ToolsVersion is what client tools (tsh, tctl) are told; where it is empty,
 	// Version. A Client does not read it.
 	ToolsVersion string
@@ -97,6 +102,7 @@ func (a Answer) Body() ([]byte, error) {
 		AgentAutoUpdate bool            `json:"agent_autoupdate"`
 		AgentJitter     int64           `json:"agent_update_jitter_seconds"`
 		GroupUnknown    bool            `json:"agent_group_unknown,omitempty"`
+		RetryFailed     time.Time       `json:"retry_failed,omitzero"`
 		Edition         string          `json:"edition"`
 		FIPS            bool            `json:"fips"`
 		AutoUpdate      struct {
@@ -116,7 +122,7 @@ func (a Answer) Body() ([]byte, error) {
 	body.AgentVersion = a.Version
 	body.AgentAutoUpdate = a.AutoUpdate
 	body.AgentJitter = int64(a.Jitter / time.Second)
-	body.GroupUnknown = a.GroupUnknown
+	body.GroupUnknown, body.RetryFailed = a.GroupUnknown, a.RetryFailed
 	body.AutoUpdate.AgentVersion = body.AgentVersion
 	body.AutoUpdate.AgentAutoUpdate = body.AgentAutoUpdate
 	body.AutoUpdate.AgentJitter = body.AgentJitter

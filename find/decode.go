@@ -42,13 +42,14 @@ func decode(body []byte) (Answer, error) {
 	jitter, err2 := settings.seconds("agent_update_jitter_seconds")
 	groupUnknown, err3 := top.flag("agent_group_unknown")
 	build, err4 := edition(top)
-	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+	retryFailed, err5 := top.moment("retry_failed")
+	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
 		return Answer{}, err
 	}
 	if agent == "" { // the rest says nothing without a version
 		return Answer{Edition: build, GroupUnknown: groupUnknown}, nil
 	}
-	return Answer{Version: agent, Edition: build, AutoUpdate: autoUpdate, Jitter: jitter, GroupUnknown: groupUnknown}, nil
+	return Answer{Version: agent, Edition: build, AutoUpdate: autoUpdate, Jitter: jitter, GroupUnknown: groupUnknown, RetryFailed: retryFailed}, nil
 }
 
 func edition(top object) (version.Edition, error) {
@@ -144,6 +145,16 @@ func plainSyntax(err error) error {
 func (o object) text(name string) (string, error) { return member[string](o, name, "a string") }
 
 func (o object) flag(name string) (bool, error) { return member[bool](o, name, "true or false") }
+
+// moment is in UTC and whole seconds.
+func (o object) moment(name string) (time.Time, error) {
+	const want = "a time such as 2025-06-02T13:00:00Z"
+	t, err := member[time.Time](o, name, want)
+	if err != nil || o[name] == nil {
+		return time.Time{}, err
+	}
+	return t.UTC().Truncate(time.Second), nil
+}
 
 func (o object) seconds(name string) (time.Duration, error) {
 	const limit = int64(MaxJitter / time.Second)

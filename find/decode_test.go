@@ -84,6 +84,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"jitter beyond every integer", `{` + rest + `,"agent_update_jitter_seconds":1e99}`, "1e99"},
 		{"part of a second", `{` + rest + `,"agent_update_jitter_seconds":0.5}`, "0.5"},
 		{"jitter a string", `{` + rest + `,"agent_update_jitter_seconds":"10"}`, `"10"`},
+		{"a retry that is no time", `{` + rest + `,"retry_failed":"yesterday"}`, "retry_failed is"},
+		{"a retry that is a number", `{` + rest + `,"retry_failed":1}`, "retry_failed is 1"},
 		{"auto_update a list", `{"edition":"oss","auto_update":["15.1.1"]}`, "auto_update: it is not an object"},
 		{"too deep", `{"a":` + strings.Repeat("[", 20000), "not the JSON"},
 	} {

@@ -65,6 +65,8 @@ type Outcome struct {
 	State string    `json:"state"`
 	Error string    `json:"error,omitempty"`
 	Time  time.Time `json:"time"` // by the host's clock
+	// BacksOffUntil is when a host on which the target failed tries it again.
+	BacksOffUntil time.Time `json:"backs_off_until,omitzero"`
 }
 
 // HeartbeatError is the body of every answer but 200.

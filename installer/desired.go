@@ -122,7 +122,7 @@ func (i *Installer) announced(ctx context.Context, c state.Config, t version.Rel
 func (i *Installer) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
 	return &state.LastAnswer{
 		Time: i.Timestamp(), Proxy: spec.Proxy, Group: spec.Group,
-		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown,
+		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown, RetryFailed: a.RetryFailed,
 	}
 }
 

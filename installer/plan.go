@@ -52,6 +52,9 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, e
 	if err != nil {
 		return Plan{}, failure.Unchanged("%w", err)
 	}
+	if answer.AutoUpdate {
+		c.Status.TakeUpRetry(answer.RetryFailed, releaseOf(answer), i.Now())
+	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
 		return Plan{Nothing: d.Reason}, nil

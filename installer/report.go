@@ -94,7 +94,11 @@ func outcomeOf(s state.Status) *find.Outcome {
 	if result == state.FailedEarly && (s.Failed == nil || s.Failed.Version != last.Target) {
 		result = state.Interrupt
 	}
-	return &find.Outcome{Target: last.Target, State: string(result), Error: last.Error, Time: last.Time}
+	outcome := &find.Outcome{Target: last.Target, State: string(result), Error: last.Error, Time: last.Time}
+	if f := s.Failed; f != nil && f.Version == last.Target && (result == state.FailedEarly || result == state.RolledBack) {
+		outcome.BacksOffUntil = f.NextAttempt
+	}
+	return outcome
 }
 
 // tellBeginning reports that an update begins, beside it. The function that it returns

@@ -26,6 +26,11 @@ func TestWhatIsReported(t *testing.T) {
 	outcome := func(state string) *find.Outcome {
 		return &find.Outcome{Target: "1.2.0", State: state, Error: "it died", Time: noon}
 	}
+	backsOff := func(state string) *find.Outcome {
+		o := outcome(state)
+		o.BacksOffUntil = noon.Add(time.Hour)
+		return o
+	}
 	for name, tc := range map[string]struct {
 		spec   state.Spec
 		status state.Status
@@ -51,9 +56,9 @@ func TestWhatIsReported(t *testing.T) {
 			answer: `"version":"1.2.0","edition":"oss","auto_update":true`, want: find.Heartbeat{Told: "1.2.0"},
 		},
 		"updated":     {spec: state.Spec{Enabled: true}, status: state.Status{LastUpdate: last(state.Succeeded, "1.2.0")}, want: find.Heartbeat{Outcome: outcome("succeeded")}},
-		"rolled back": {spec: state.Spec{Enabled: true}, status: state.Status{LastUpdate: last(state.RolledBack, "1.2.0"), Failed: failed}, want: find.Heartbeat{Outcome: outcome("rolled_back")}},
+		"rolled back": {spec: state.Spec{Enabled: true}, status: state.Status{LastUpdate: last(state.RolledBack, "1.2.0"), Failed: failed}, want: find.Heartbeat{Outcome: backsOff("rolled_back")}},
 		"a version that does not run here": {
-			spec: state.Spec{Enabled: true}, status: state.Status{LastUpdate: last(state.FailedEarly, "1.2.0"), Failed: failed}, want: find.Heartbeat{Outcome: outcome("failed")},
+			spec: state.Spec{Enabled: true}, status: state.Status{LastUpdate: last(state.FailedEarly, "1.2.0"), Failed: failed}, want: find.Heartbeat{Outcome: backsOff("failed")},
 		},
 		"a download that failed": {spec: state.Spec{Enabled: true}, status: state.Status{LastUpdate: last(state.FailedEarly, "1.2.0")}, want: find.Heartbeat{Outcome: outcome("interrupted")}},
 		"a download that failed, after another version": {

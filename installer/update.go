@@ -162,6 +162,9 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		}
 		return nil, nil, err
 	}
+	if err := i.takeUpRetry(&c, answer); err != nil {
+		return nil, damaged, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
+	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == doNothing {
 		i.Log.Info(d.Reason)
@@ -184,6 +187,26 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, nil, err
 	}
 	return in, nil, nil
+}
+
+// releaseOf is the release that find names.
+func releaseOf(a find.Answer) version.Release {
+	return version.Release{Version: a.Version, Edition: a.Edition}
+}
+
+// takeUpRetry lifts the back-off where somebody had hosts try the version again. It is
+// written down before the attempt: each retry is one, whatever becomes of it.
+func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
+	target := releaseOf(answer)
+	backedOff := c.Status.FailureOf(target).BackingOff(target, i.Now())
+	if !answer.AutoUpdate || !c.Status.TakeUpRetry(answer.RetryFailed, target, i.Now()) {
+		return nil
+	}
+	if backedOff {
+		i.Log.Info("somebody had hosts try the version again: the host does not wait any longer",
+			"version", target.Version, "retry_failed", answer.RetryFailed.Format(time.RFC3339))
+	}
+	return c.Save(i.Paths.Config())
 }
 
 // updateRequest is the request of a tick.

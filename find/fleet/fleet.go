@@ -122,6 +122,7 @@ const (
 type failure struct {
 	outcome int64 // in nanoseconds
 	at      uint32
+	until   uint32
 	target  uint16
 	text    uint16
 }

@@ -32,7 +32,7 @@ func random(r *rand.Rand, i int) Entry {
 		e.UpdaterID, e.Alternated = id(i+1), at()
 	}
 	if r.IntN(3) == 0 {
-		e.Failed = rollout.Failure{Event: rollout.Event{Target: "17.2.1", At: at()}, Error: some(5) + fmt.Sprint(r.IntN(50)), Outcome: at().Add(time.Nanosecond)}
+		e.Failed = rollout.Failure{Event: rollout.Event{Target: "17.2.1", At: at()}, Error: some(5) + fmt.Sprint(r.IntN(50)), Outcome: at().Add(time.Nanosecond), Until: at()}
 	}
 	for k := range e.Secret {
 		e.Secret[k] = byte(r.Uint32())

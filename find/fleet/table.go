@@ -102,7 +102,7 @@ func (t *Table) host(at uint32, r *record, into *rollout.Host) {
 		f := t.failures[at]
 		into.Failed = rollout.Failure{
 			Event: rollout.Event{Target: rollout.Semver(t.versions.at(f.target)), At: moment(f.at)},
-			Error: t.errors.at(f.text), Outcome: time.Unix(0, f.outcome).UTC(),
+			Error: t.errors.at(f.text), Outcome: time.Unix(0, f.outcome).UTC(), Until: moment(f.until),
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (t *Table) putFailure(at uint32, f rollout.Failure) bool {
 		delete(t.failures, at)
 		return false
 	}
-	t.failures[at] = failure{outcome: f.Outcome.UnixNano(), at: seconds(f.At), target: target, text: text}
+	t.failures[at] = failure{outcome: f.Outcome.UnixNano(), at: seconds(f.At), until: seconds(f.Until), target: target, text: text}
 	return true
 }
 

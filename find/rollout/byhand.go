@@ -266,12 +266,23 @@ func (e *engine) stopOthers() {
 	}
 }
 
+// retryMessage says what a retry waits for.
+func retryMessage(failed int) string {
+	if failed == 0 {
+		return "hosts hear of it at their next poll, within ten minutes or so"
+	}
+	return fmt.Sprintf("hosts hear of it at their next poll, within ten minutes or so; %s that reported the failure then %s at once, without waiting for the end of the back-off",
+		hosts(failed), map[bool]string{true: "tries again", false: "try again"}[failed == 1])
+}
+
 func (s *step) retry() {
 	if s.g.State == Unstarted {
 		s.move(Unstarted, ManualRetry, func(s *step) { s.g.Halted = nil })
 		return
 	}
-	windowEnd := s.g.WindowEnd
+	windowEnd, failed := s.g.WindowEnd, s.n.Failed
+	s.g.RetryTime = s.beginning()
+	defer func() { s.e.out.Steps[len(s.e.out.Steps)-1].Message = retryMessage(failed) }()
 	if picked := s.pick(); len(picked) > 0 && s.r.Spec.Strategy == HaltOnError {
 		s.move(Canarying, ManualRetry, (*step).startCanaries)
 		return

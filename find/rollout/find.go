@@ -17,6 +17,10 @@ type Answer struct {
 	AutoUpdate bool
 	// Jitter bounds the wait before an update; -1 where the group says nothing.
 	Jitter time.Duration
+	// RetryFailed is when somebody had the group try the version again: a host on
+	// which it failed before does not wait for the end of its back-off. Zero for none,
+	// and for hosts that are not told to update.
+	RetryFailed time.Time
 	// Row is the row of FindTable that the answer is from.
 	Row *FindRow
 	// Group is the one that counts, -1 for none. Matched says that the host has
@@ -161,7 +165,7 @@ type told struct {
 	version, other Semver // other is for hosts that are not picked
 	update         who
 	jitter         time.Duration
-	end            time.Time
+	end, retry     time.Time
 	canaries       map[HostID]bool // by host id and by updater id
 	plan           *Index
 	last           int
@@ -232,6 +236,7 @@ func (s *Snapshot) tell(seen view, group int, plan *Index) told {
 	if seen.group.Plan != nil {
 		t.plan, t.last = plan, seen.group.Plan.LastActiveHostIndex
 	}
+	t.retry = seen.group.RetryTime
 	if len(seen.group.Canaries) > 0 {
 		t.canaries = make(map[HostID]bool)
 	}
@@ -271,6 +276,9 @@ func (s *Snapshot) Find(q Query, now time.Time) Answer {
 	}
 	if s.hold && !matched {
 		a.AutoUpdate = false
+	}
+	if a.AutoUpdate && a.Version == s.rollout.Spec.TargetVersion {
+		a.RetryFailed = t.retry
 	}
 	return a
 }

@@ -54,6 +54,9 @@ type Failure struct {
 	// Outcome is the host's own time of it, by which a report of the same failure
 	// is known.
 	Outcome time.Time
+	// Until is when the host tries the target again, by its own clock; zero where it
+	// does not say.
+	Until time.Time
 }
 
 // Heartbeat is one report of a host: after each poll, and when an update begins and
@@ -85,6 +88,8 @@ type Outcome struct {
 	State  OutcomeState `json:"state" yaml:"state"`
 	Error  string       `json:"error,omitempty" yaml:"error,omitempty"`
 	Time   time.Time    `json:"time" yaml:"time"` // by the host's clock
+	// BacksOffUntil is when a host on which the target failed tries it again.
+	BacksOffUntil time.Time `json:"backs_off_until,omitzero" yaml:"backs_off_until,omitempty"`
 }
 
 const (
@@ -158,7 +163,11 @@ func (h *Host) takeOutcome(o Outcome, now time.Time) {
 		return
 	case OutcomeFailed, OutcomeRolledBack:
 		if h.Failed.Target != o.Target || !h.Failed.Outcome.Equal(o.Time) {
-			h.Failed = Failure{Event{o.Target, now}, o.Error, o.Time}
+			h.Failed = Failure{Event: Event{o.Target, now}, Error: o.Error, Outcome: o.Time}
+		}
+		h.Failed.Until = time.Time{}
+		if !o.BacksOffUntil.IsZero() {
+			h.Failed.Until = moment(o.BacksOffUntil)
 		}
 	}
 	h.Begun = Event{}
@@ -231,9 +240,16 @@ func (h *Host) hasFailed(t trial) bool {
 	return h.Failed.Target == t.target && !h.Failed.At.Before(t.since)
 }
 
-// wasTold reports whether the host has said in the trial that it was told to update.
+// wasTold reports whether the host has said in the trial that it was told to update:
+// for the first time or, as after a retry, again. A host that was not heard of in the
+// trial has not.
 func (h *Host) wasTold(t trial) bool {
-	return h.Told.Target == t.target && !h.Told.At.Before(t.since)
+	return h.Told.Target == t.target && !later(h.Told.At, h.LastSeen).Before(t.since)
+}
+
+// backsOff reports whether the host does not try a version before some later moment.
+func (h *Host) backsOff(target Semver, now time.Time) bool {
+	return h.Failed.Target == target && h.Failed.Until.After(now)
 }
 
 // progress judges a host. What follows from a host not being heard of holds only
@@ -250,7 +266,7 @@ func (h *Host) progress(t trial) progress {
 		return withdrawn
 	case begun && t.complete && t.now.Sub(h.LastSeen) > t.silence:
 		return gone
-	case told && t.complete && !t.now.Before(h.Told.At.Add(t.limit)):
+	case told && t.complete && !t.now.Before(later(h.Told.At, t.since).Add(t.limit)):
 		return timedOut
 	case told || begun:
 		return underway

@@ -174,14 +174,18 @@ func (h *history) index(a, b *GroupStatus) string {
 		if told := host.Told; told.Target == h.rollout.Spec.TargetVersion && told.At.Before(a.StartTime) {
 			h.covered["told before a trial"] = true
 		}
-		told := host.Told.Target == target && !host.Told.At.Before(a.StartTime)
+		told := host.Told.Target == target && !(host.Told.At.Before(a.StartTime) && host.LastSeen.Before(a.StartTime))
+		toldAt := host.Told.At
+		if toldAt.Before(a.StartTime) {
+			toldAt = a.StartTime // a retry gives it the time again
+		}
 		begun := host.Begun.Target == target && !host.Begun.At.Before(a.StartTime)
 		quiet := h.now.Sub(host.LastSeen)
 		switch {
 		case host.Version == target:
 		case host.Failed.Target == target && !host.Failed.At.Before(a.StartTime):
 		case host.Pinned, host.Disabled, h.groupOf(host) != a.Name:
-		case told && h.now.Sub(host.Told.At) >= time.Duration(given(a.ConfigTimeoutSeconds, 3600)+given(a.ConfigJitterSeconds, 0))*time.Second:
+		case told && h.now.Sub(toldAt) >= time.Duration(given(a.ConfigTimeoutSeconds, 3600)+given(a.ConfigJitterSeconds, 0))*time.Second:
 		case begun && quiet > max(20*time.Minute, time.Duration(given(a.ConfigFailureSeconds, 0))*time.Second):
 		case !told && !begun && quiet > 25*time.Minute && place <= from: // silent, and gone
 		default:

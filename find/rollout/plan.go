@@ -71,7 +71,7 @@ func drawCanaries(r *Rollout, g *GroupStatus, hosts []HostID, look func(HostID) 
 			break
 		}
 		h, known := look(d.id)
-		if !known || h.Unhealthy {
+		if !known || h.Unhealthy || h.backsOff(r.Spec.TargetVersion, start) {
 			continue // it could not show anything
 		}
 		canary := Canary{HostID: h.ID.String(), Hostname: excerpt(h.Hostname)}

@@ -219,7 +219,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 func matters(before, after fleet.Entry) bool {
 	for _, e := range []*fleet.Entry{&before, &after} {
 		e.LastSeen, e.Sequence, e.Burst = time.Time{}, 0, 0
-		for _, at := range []*time.Time{&e.FirstSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Failed.Outcome, &e.Alternated} {
+		for _, at := range []*time.Time{&e.FirstSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Failed.Outcome, &e.Failed.Until, &e.Alternated} {
 			*at = at.UTC().Truncate(time.Second)
 		}
 	}

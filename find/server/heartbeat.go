@@ -43,6 +43,7 @@ func quickHeartbeat(text string) (b rollout.Heartbeat, ok bool) {
 		q.word("state", &b.Outcome.State)
 		q.text("error", &b.Outcome.Error)
 		q.word("time", &b.Outcome.Time)
+		q.word("backs_off_until", &b.Outcome.BacksOffUntil)
 		q.close()
 	}
 	q.close()

@@ -45,6 +45,7 @@ type eventItem struct {
 	At      int64     `json:"at"`
 	Error   string    `json:"error,omitempty"`
 	Outcome time.Time `json:"outcome,omitzero"`
+	Until   time.Time `json:"until,omitzero"`
 }
 
 func hostKey(id rollout.HostID) string { return hostPrefix + id.String() }
@@ -126,7 +127,7 @@ func decodeHost(item store.Item) (e fleet.Entry, removed bool, err error) {
 	}
 	e.UpdaterID, _ = rollout.ParseUUID(h.UpdaterID)
 	if h.Failed != nil {
-		e.Failed.Error, e.Failed.Outcome = h.Failed.Error, h.Failed.Outcome
+		e.Failed.Error, e.Failed.Outcome, e.Failed.Until = h.Failed.Error, h.Failed.Outcome, h.Failed.Until
 	}
 	e.Token, e.Sequence, e.Boots, e.Alternated, e.Revision = h.Token, h.Sequence, h.Boots, unix(h.Alternated), int64(item.Revision)
 	return e, h.Removed, nil

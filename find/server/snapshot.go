@@ -39,6 +39,7 @@ func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.A
 	a.Version = string(told.Version)
 	a.Edition = n.editions[told.Version]
 	a.AutoUpdate = told.AutoUpdate && mayUpdate
+	a.RetryFailed = told.RetryFailed
 	a.GroupUnknown = q.Group != "" && !told.Matched && told.Group >= 0
 	if told.Jitter >= 0 {
 		a.Jitter = told.Jitter

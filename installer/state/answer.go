@@ -18,6 +18,8 @@ type LastAnswer struct {
 	Jitter     int  `json:"jitter_seconds"`
 	// GroupUnknown: find has groups, and not this one.
 	GroupUnknown bool `json:"group_unknown,omitempty"`
+	// RetryFailed is when somebody had hosts try the version again.
+	RetryFailed time.Time `json:"retry_failed,omitzero"`
 }
 
 // Save writes the answer. A rename keeps a reader from seeing half of it; nothing

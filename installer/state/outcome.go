@@ -19,8 +19,11 @@ type Status struct {
 	// behind one address may want different versions in turn.
 	FailedBefore []Failed     `yaml:"failed_before,omitempty"`
 	Interrupted  *Interrupted `yaml:"interrupted,omitempty"`
-	Held         *Held        `yaml:"held,omitempty"`
-	Refused      *Refused     `yaml:"refused,omitempty"`
+	// RetryFailed is the last retry_failed of find's answers that this host has taken
+	// up: a back-off is lifted once for each value.
+	RetryFailed *time.Time `yaml:"retry_failed,omitempty"`
+	Held        *Held      `yaml:"held,omitempty"`
+	Refused     *Refused   `yaml:"refused,omitempty"`
 	// Left is the version that the timer's run left because it crashed again and again:
 	// that is done once for a version.
 	Left *Left `yaml:"left,omitempty"`
@@ -164,6 +167,20 @@ func retryDelay(attempts int) time.Duration {
 		}
 	}
 	return d
+}
+
+// TakeUpRetry notes that somebody had hosts try a release again, and reports whether
+// that is news: then the release is due where it has failed. A host on which it has not
+// failed notes it, too, and a failure that comes later is not lifted by it.
+func (s *Status) TakeUpRetry(at time.Time, r version.Release, now time.Time) (news bool) {
+	if at.IsZero() || s.RetryFailed != nil && s.RetryFailed.Equal(at) {
+		return false
+	}
+	s.RetryFailed = &at
+	if f := s.FailureOf(r); f.BackingOff(r, now) {
+		f.NextAttempt = now.UTC().Truncate(time.Second)
+	}
+	return true
 }
 
 // RecordInterruption counts a transaction that was cut off from outside, and

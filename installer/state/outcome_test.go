@@ -86,3 +86,49 @@ func TestTheThirdInterruptionOfAVersionCountsAsAFailure(t *testing.T) {
 		t.Error("the interruptions of one version counted for another")
 	}
 }
+
+// A retry of the cluster makes a version due once, also where it fails again at once;
+// what fails later for the first time is not lifted by it.
+func TestARetryLiftsABackOffOncePerValue(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := version.Release{Version: "1.2.0", Edition: version.OSS}
+	fail := func(s *Status) { s.RecordFailure(Tree{Release: r}, now, "it died") }
+	first, second := now.Add(-time.Minute), now.Add(time.Minute)
+	var s Status
+	fail(&s)
+	for _, step := range []struct {
+		name        string
+		at          time.Time
+		news, waits bool
+		then        func(*Status)
+	}{
+		{"no retry", time.Time{}, false, true, nil},
+		{"a retry", first, true, false, fail},
+		{"the same one again", first, false, true, nil},
+		{"another retry", second, true, false, nil},
+		{"an interrupted attempt, and the same retry", second, false, false, fail},
+		{"a failure after it", second, false, true, nil},
+	} {
+		if news := s.TakeUpRetry(step.at, r, now); news != step.news {
+			t.Errorf("%s: news %v; want %v", step.name, news, step.news)
+		}
+		if waits := s.FailureOf(r).BackingOff(r, now); waits != step.waits {
+			t.Errorf("%s: the host waits %v; want %v", step.name, waits, step.waits)
+		}
+		if step.then != nil {
+			step.then(&s)
+		}
+	}
+	s = Status{}
+	if !s.TakeUpRetry(first, r, now) {
+		t.Error("a host on which nothing failed does not note the retry")
+	}
+	fail(&s)
+	if s.TakeUpRetry(first, r, now); !s.FailureOf(r).BackingOff(r, now) {
+		t.Error("a failure after the retry is lifted by it")
+	}
+	other := version.Release{Version: "1.1.0", Edition: version.OSS}
+	if s.TakeUpRetry(second, other, now); !s.FailureOf(r).BackingOff(r, now) {
+		t.Error("a retry of another version lifts it")
+	}
+}
