@@ -18,9 +18,11 @@ const (
 	answerTime   = 30 * time.Second
 	shutdownTime = 10 * time.Second
 	maxHeader    = 16 << 10
+)
 
-	// A download may take hours, but each block of it must be taken within
-	// blockTime: about 9 kB/s, a quarter of the slowest line worth serving.
+// A download may take hours, but each block of it must be taken within
+// blockTime: about 9 kB/s, a quarter of the slowest line worth serving.
+const (
 	blockSize = 1 << 20
 	blockTime = 2 * time.Minute
 )
@@ -64,10 +66,6 @@ func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handl
 	server.TLSConfig = config
 	// What arrives here is mostly hosts that do not trust the certificate.
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelInfo)
-	swept := newSweptListener(listener)
-	ended := make(chan struct{})
-	defer close(ended)
-	go swept.sweepUntil(ended)
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		limited, cancel := context.WithTimeout(context.Background(), shutdownTime)
@@ -82,9 +80,9 @@ func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handl
 	defer stop()
 	var err error
 	if config == nil {
-		err = server.Serve(swept)
+		err = server.Serve(listener)
 	} else {
-		err = server.ServeTLS(swept, "", "")
+		err = server.ServeTLS(listener, "", "")
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"teleport-update/find"
@@ -52,6 +53,53 @@ func TestHostsAskOverTLS(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// pipeListener accepts connections in memory, whose deadlines follow the clock of a test.
+type pipeListener struct{ conns chan net.Conn }
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	conn, open := <-l.conns
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (l pipeListener) Close() error   { return nil }
+func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// Whoever connects and says nothing, stops in the middle of a header, or asks nothing any more, is let go
+// when its time is over, and not before.
+func TestTheServerLetsGoOfWhoeverIsSilent(t *testing.T) {
+	for _, tc := range []struct {
+		name, says string
+		after      time.Duration
+	}{
+		{"says nothing", "", headerTime},
+		{"stops in the middle of a header", "GET / HTTP/1.1\r\nHost: x\r\nX-", headerTime},
+		{"asks nothing any more", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", idleTime},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := WithLimits()
+				server.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here\n") })
+				listener := pipeListener{make(chan net.Conn)}
+				ended := make(chan error)
+				go func() { ended <- server.Serve(listener) }()
+				conn, theirs := net.Pipe()
+				listener.conns <- theirs
+				began := time.Now()
+				go io.WriteString(conn, tc.says)
+				io.Copy(io.Discard, conn)
+				if took := time.Since(began); took != tc.after {
+					t.Errorf("the connection was closed after %s; want %s", took, tc.after)
+				}
+				close(listener.conns)
+				<-ended
+			})
+		})
 	}
 }
 
