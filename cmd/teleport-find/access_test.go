@@ -74,7 +74,7 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 
 // The server itself listens for them, with the certificate of hosts.
 func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
-	a := &admin{t: t, dir: t.TempDir()}
+	a := &adminRun{t: t, dir: t.TempDir()}
 	ca := filepath.Join(a.dir, "ca.pem")
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--self-signed", "--ca-out", ca, "--store", filepath.Join(a.dir, "store", "store.db"),
 		"--admin-socket", a.socket(), "--admin-listen", "127.0.0.1:0")

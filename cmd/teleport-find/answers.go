@@ -21,9 +21,9 @@ import (
 	releases "teleport-update/internal/version"
 )
 
-// answers is where the answers come from, which is one place: the flags and the
+// source is where the answers come from, which is one place: the flags and the
 // groups file, or the store.
-type answers struct {
+type source struct {
 	server.Answerer
 	Watch  func(ctx context.Context, every time.Duration)
 	Reload func() error
@@ -42,7 +42,7 @@ type answers struct {
 	channels *server.Channels
 }
 
-func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *slog.Logger) (*answers, error) {
+func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *slog.Logger) (*source, error) {
 	var fixed []string
 	for _, name := range []string{"agent-version", "groups"} {
 		if c.String(name) != "" {
@@ -55,7 +55,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 		if err != nil {
 			return nil, err
 		}
-		a := &answers{Answerer: static, Watch: static.Watch, Reload: static.Reload, close: func() error { return nil }}
+		a := &source{Answerer: static, Watch: static.Watch, Reload: static.Reload, close: func() error { return nil }}
 		if path != "" {
 			a.frozen = fmt.Sprintf("this server answers from its %s, so that nothing in the store has an effect: take that out of its command line, or of /etc/default/teleport-find, and restart it", strings.Join(fixed, " and "))
 			log.Info("the store is not used", "store", path, "because_of", strings.Join(fixed, " and "))
@@ -78,7 +78,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 		resources.Close()
 		return nil, err
 	}
-	return &answers{
+	return &source{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, store: resources, log: log, stored: stored, fleet: fleet,
 		access: server.NewAccess(resources, now),
 		engine: server.NewEngine(server.EngineOptions{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log}),
@@ -87,7 +87,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 
 // run steps the rollout until ctx ends, if the answers are from the store. The
 // function it returns waits for that.
-func (a *answers) run(ctx context.Context) (wait func()) {
+func (a *source) run(ctx context.Context) (wait func()) {
 	if a.engine == nil {
 		return func() {}
 	}
@@ -111,7 +111,7 @@ func (a *answers) run(ctx context.Context) (wait func()) {
 }
 
 // publisher writes what hosts report to this server into the store.
-func (a *answers) publisher(name string) *server.Publisher {
+func (a *source) publisher(name string) *server.Publisher {
 	return &server.Publisher{
 		Name: name, Store: a.store, Clock: now, Plans: a.stored.Plans(), Fleet: a.fleet, Log: a.log,
 		Rollout: func() *rollout.Rollout { return a.stored.Resources().Rollout },
@@ -120,7 +120,7 @@ func (a *answers) publisher(name string) *server.Publisher {
 
 // admin serves the admin API on its socket, and over TCP to those who have a token, as far as it is asked
 // for, until ctx ends. The function it returns waits for that.
-func (a *answers) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
+func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
 	options := server.AdminOptions{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Frozen: a.frozen, Log: log}
 	handler := server.NewAdmin(options)
 	ctx, stop := context.WithCancel(ctx)

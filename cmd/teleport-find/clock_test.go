@@ -31,7 +31,7 @@ func TestNothingSetsTheClockOfTheShippedServer(t *testing.T) {
 	} else if found := regexp.MustCompile(`(?i)--([a-z-]*-)?(clock|time|now|date)\b|\$[A-Z_]*_(CLOCK|TIME|NOW|DATE)\b`).Find(out); found != nil {
 		t.Errorf("serve has the flag or the variable %s", found)
 	}
-	a := &admin{t: t, dir: t.TempDir()}
+	a := &adminRun{t: t, dir: t.TempDir()}
 	file := filepath.Join(a.dir, "clock")
 	write(t, file, "2001-01-01T00:00:00Z")
 	s := serveProcess(t, []string{variable + "=" + file}, "--listen", "127.0.0.1:0", "--store", filepath.Join(a.dir, "store", "store.db"), "--admin-socket", a.socket())

@@ -40,7 +40,7 @@ func versionsOf(t *testing.T, dir string) string {
 
 func TestMirrorPrunes(t *testing.T) {
 	dir := t.TempDir()
-	a := &admin{t: t, dir: t.TempDir()}
+	a := &adminRun{t: t, dir: t.TempDir()}
 	to := filepath.Join(dir, "m")
 	if err := os.Mkdir(to, 0o755); err != nil {
 		t.Fatal(err)
@@ -123,12 +123,12 @@ func TestListsInFlags(t *testing.T) {
 		"15.1.1 --arch amd64 --arch arm64 --edition oss,enterprise",
 		"--arch amd64 15.1.1 --arch=arm64 --edition oss,enterprise",
 	} {
-		_, out := (&admin{t: t, dir: dir}).run("", append([]string{"mirror", "--to", filepath.Join(dir, "m"), "--template", "file://" + dir + "/none"}, strings.Fields(args)...)...)
+		_, out := (&adminRun{t: t, dir: dir}).run("", append([]string{"mirror", "--to", filepath.Join(dir, "m"), "--template", "file://" + dir + "/none"}, strings.Fields(args)...)...)
 		if !strings.Contains(out, "4 of 4 tarballs are missing") {
 			t.Errorf("%s:\n%s", args, out)
 		}
 	}
-	a := &admin{t: t, dir: dir}
+	a := &adminRun{t: t, dir: dir}
 	t.Setenv("TELEPORT_FIND_MIRROR_TEMPLATE", "file:///none/a,b/{{.Version}}\nfile:///none/c/{{.Version}}\n")
 	if _, out := a.run("", "mirror", "--to", filepath.Join(dir, "m"), "15.1.1"); !strings.Contains(out, "/none/a,b/15.1.1") || !strings.Contains(out, "/none/c/15.1.1") {
 		t.Errorf("templates of the environment:\n%s", out)

@@ -76,7 +76,7 @@ func (r *reporter) run(round, worker int) {
 // What the server has acknowledged is there after kill -9, at whatever write it comes.
 func TestNoAcknowledgedReportIsLost(t *testing.T) {
 	dir := t.TempDir()
-	a := &admin{t: t, dir: dir}
+	a := &adminRun{t: t, dir: dir}
 	start := func() *process {
 		return serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket())
 	}

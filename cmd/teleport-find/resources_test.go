@@ -22,7 +22,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 	write(t, filepath.Join(releases, "teleport-v15.1.0-linux-amd64-bin.tar.gz"), "")
 	write(t, filepath.Join(releases, "teleport-v15.1.0-linux-amd64-bin.tar.gz.sha256"), "")
 	write(t, filepath.Join(releases, "teleport-v15.9.0-linux-amd64-bin.tar.gz"), "a copy in progress")
-	a := &admin{t: t, dir: dir}
+	a := &adminRun{t: t, dir: dir}
 	start := func(args ...string) *process {
 		return serveProcess(t, nil, append([]string{"--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket(), "--releases", releases}, args...)...)
 	}
@@ -125,7 +125,7 @@ func TestWhatIsSaidIsWhatHostsAreTold(t *testing.T) {
 
 func TestTwoServersShareAStore(t *testing.T) {
 	dir := t.TempDir()
-	a := &admin{t: t, dir: dir}
+	a := &adminRun{t: t, dir: dir}
 	storeFile := filepath.Join(dir, "store", "store.db")
 	first := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", storeFile, "--admin-socket", a.socket())
 	second := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", storeFile)
@@ -141,15 +141,15 @@ func TestTwoServersShareAStore(t *testing.T) {
 	})
 }
 
-// admin runs the program as an operator does.
-type admin struct {
+// adminRun runs the program as an operator does.
+type adminRun struct {
 	t   *testing.T
 	dir string
 }
 
-func (a *admin) socket() string { return filepath.Join(a.dir, "admin.sock") }
+func (a *adminRun) socket() string { return filepath.Join(a.dir, "admin.sock") }
 
-func (a *admin) run(input string, args ...string) (int, string) {
+func (a *adminRun) run(input string, args ...string) (int, string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
 	defer cancel()
@@ -163,7 +163,7 @@ func (a *admin) run(input string, args ...string) (int, string) {
 // With groups, a version goes from one to the next, and the program says when.
 func TestAVersionForGroups(t *testing.T) {
 	dir := t.TempDir()
-	a := &admin{t: t, dir: dir}
+	a := &adminRun{t: t, dir: dir}
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket())
 	file := filepath.Join(dir, "groups.yaml")
 	write(t, file, `kind: autoupdate_config

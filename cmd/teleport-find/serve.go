@@ -114,7 +114,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 
-	files, err := openReleases(c.String("releases"), &base, log)
+	tarballs, err := openReleases(c.String("releases"), &base, log)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func serve(c *cli.Context) error {
 		}
 	}
 	base.Edition = cmp.Or(base.Edition, releases.OSS)
-	answers, err := newAnswers(c, base, files, log)
+	answers, err := newAnswers(c, base, tarballs, log)
 	if err != nil {
 		return err
 	}
@@ -157,11 +157,11 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	site.port = listener.Addr().(*net.TCPAddr).Port
-	script, err := installscript.For(site.url(site.hostnames[0]), files != nil)
+	script, err := installscript.For(site.url(site.hostnames[0]), tarballs != nil)
 	if err != nil {
 		return err
 	}
-	if err := site.print(c.App.Writer, files != nil, packages != nil); err != nil {
+	if err := site.print(c.App.Writer, tarballs != nil, packages != nil); err != nil {
 		return err
 	}
 	log.Info("serving", "version", version, "url", site.url(site.hostnames[0]), "releases", c.String("releases"), "groups", c.String("groups"),
@@ -175,7 +175,7 @@ func serve(c *cli.Context) error {
 	go answers.channels.Watch(ctx, watchEvery)
 	defer answers.run(ctx)()
 	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers.Answerer, Releases: files, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, AccessLog: c.Bool("access-log"), Channels: answers.channels, Log: log})
+	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, AccessLog: c.Bool("access-log"), Channels: answers.channels, Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
 	}
@@ -192,18 +192,18 @@ func openReleases(dir string, base *find.Answer, log *slog.Logger) (*server.Rele
 	if dir == "" {
 		return nil, nil
 	}
-	files, err := server.OpenReleases(dir, log)
+	tarballs, err := server.OpenReleases(dir, log)
 	if err != nil {
 		return nil, err
 	}
-	base.Version, base.Edition, err = files.Complete(base.Version, base.Edition)
+	base.Version, base.Edition, err = tarballs.Complete(base.Version, base.Edition)
 	if err != nil {
 		return nil, fmt.Errorf("choose what to serve from %s: %w", dir, err)
 	}
-	if names, err := files.Unchecked(); err == nil && len(names) > 0 {
+	if names, err := tarballs.Unchecked(); err == nil && len(names) > 0 {
 		log.Warn("these tarballs are served, but do not count as the newest release while their .sha256 is missing", "tarballs", names)
 	}
-	return files, nil
+	return tarballs, nil
 }
 
 func baseAnswer(c *cli.Context) (find.Answer, error) {

@@ -46,7 +46,7 @@ func TestTheMatrixOfVersions(t *testing.T) {
 // told to.
 func TestAWatchOfTheStatus(t *testing.T) {
 	dir := t.TempDir()
-	a := &admin{t: t, dir: dir}
+	a := &adminRun{t: t, dir: dir}
 	start := func() *process {
 		return serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"), "--admin-socket", a.socket())
 	}

@@ -89,9 +89,9 @@ func newStation(t *testing.T, groups map[string]int) *station {
 	listener, err := server.ListenAdmin(t.Context(), socket)
 	check(err)
 	access := server.NewAccess(kept, s.clock)
-	admin := server.NewAdmin(server.AdminOptions{Stored: s.stored, Store: kept, Engine: s.engine, Fleet: s.fleet, Channels: channels, Access: access, Log: log})
-	go server.ServeAdmin(t.Context(), listener, admin, log)
-	s.admin = httptest.NewTLSServer(server.RequireAccess(access, admin))
+	api := server.NewAdmin(server.AdminOptions{Stored: s.stored, Store: kept, Engine: s.engine, Fleet: s.fleet, Channels: channels, Access: access, Log: log})
+	go server.ServeAdmin(t.Context(), listener, api, log)
+	s.admin = httptest.NewTLSServer(server.RequireAccess(access, api))
 	t.Cleanup(s.admin.Close)
 	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", socket)
 	var made server.AdminToken

@@ -84,8 +84,8 @@ func (a *Access) load(ctx context.Context) ([]accessToken, error) {
 // ErrAccess is the error of a request without a token that holds.
 var ErrAccess = errors.New("there is no such access token: it was never made, was revoked, or has expired")
 
-// holder returns whose token that is and what it is for, or ErrAccess.
-func (a *Access) holder(ctx context.Context, secret string) (name string, role Role, err error) {
+// Holder returns whose token that is and what it is for, or ErrAccess.
+func (a *Access) Holder(ctx context.Context, secret string) (name string, role Role, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// However many ask, the store is read once a second.

@@ -105,7 +105,7 @@ func TestWithoutAnAccessTokenNothingIsSaidOrDone(t *testing.T) {
 	a.clock.pass(time.Hour)
 	for _, authorization := range []string{
 		"", "Bearer", "Bearer ", a.tokens[ConfigAdmin], "Basic " + a.tokens[ConfigAdmin], "Bearer " + a.tokens[ConfigAdmin] + "x", "Bearer  " + a.tokens[ConfigAdmin],
-		"Bearer " + strings.ToUpper(a.tokens[ConfigAdmin]), "Bearer " + accessMark, "Bearer " + joins, "Bearer " + short.Token, "Bearer " + accessMark + strings.Repeat("x", 10_000),
+		"Bearer " + strings.ToUpper(a.tokens[ConfigAdmin]), "Bearer teleport-find-access-", "Bearer " + joins, "Bearer " + short.Token, "Bearer teleport-find-access-" + strings.Repeat("x", 10_000),
 	} {
 		for method, path := range map[string]string{"GET": "/v1/status", "DELETE": "/v1/resources/autoupdate_version", "POST": "/v1/nothing", "PUT": "/v1/resources"} {
 			status, body := a.do(authorization, method, path, enabled)
@@ -119,7 +119,7 @@ func TestWithoutAnAccessTokenNothingIsSaidOrDone(t *testing.T) {
 func TestARevokedAccessTokenHoldsNoMoreAtAnyServer(t *testing.T) {
 	a := newAccessWorld(t)
 	other := NewAccess(a.w.options.Store, a.clock.Now)
-	if name, role, err := other.holder(t.Context(), a.tokens[Operator]); name != "operator" || role != Operator || err != nil {
+	if name, role, err := other.Holder(t.Context(), a.tokens[Operator]); name != "operator" || role != Operator || err != nil {
 		t.Fatalf("at another server: %s, %s, %v", name, role, err)
 	}
 	if err := a.access.Revoke(t.Context(), "operator", store.Audit{Who: "uid 0", Why: "left"}, true); err != nil {
@@ -134,8 +134,8 @@ func TestARevokedAccessTokenHoldsNoMoreAtAnyServer(t *testing.T) {
 	if status, _ := a.do("Bearer "+a.tokens[Operator], "GET", "/v1/status", ""); status != http.StatusUnauthorized {
 		t.Errorf("after it was revoked: %d", status)
 	}
-	other.read = other.read.Add(-2 * accessAge)
-	if _, _, err := other.holder(t.Context(), a.tokens[Operator]); err != ErrAccess {
+	time.Sleep(1100 * time.Millisecond) // for so long a server goes by what it has read
+	if _, _, err := other.Holder(t.Context(), a.tokens[Operator]); err != ErrAccess {
 		t.Errorf("at another server: %v", err)
 	}
 	if err := a.access.Revoke(t.Context(), "operator", store.Audit{}, false); err != store.ErrNotFound {

@@ -134,7 +134,7 @@ type AdminError struct {
 // the resource names, 422 for what this server cannot do, and 503 when the store
 // cannot be used.
 func NewAdmin(opts AdminOptions) http.Handler {
-	a := &admin{opts}
+	a := &api{opts}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/resources/{kind}", a.get)
 	mux.HandleFunc("GET /v1/resources/{kind}/{name...}", a.get)
@@ -159,9 +159,9 @@ func NewAdmin(opts AdminOptions) http.Handler {
 	})
 }
 
-type admin struct{ AdminOptions }
+type api struct{ AdminOptions }
 
-func (a *admin) get(w http.ResponseWriter, r *http.Request) {
+func (a *api) get(w http.ResponseWriter, r *http.Request) {
 	kind := r.PathValue("kind")
 	if !a.known(w, kind) {
 		return
@@ -179,7 +179,7 @@ func (a *admin) get(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, json.RawMessage(body))
 }
 
-func (a *admin) put(w http.ResponseWriter, r *http.Request) {
+func (a *api) put(w http.ResponseWriter, r *http.Request) {
 	if a.Frozen != "" {
 		reply(w, http.StatusConflict, AdminError{a.Frozen})
 		return
@@ -238,7 +238,7 @@ func adminAnswer(a find.Answer) AdminAnswer {
 	return AdminAnswer{a.Version, string(a.Edition), a.AutoUpdate}
 }
 
-func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
+func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 	if a.Frozen != "" {
 		reply(w, http.StatusConflict, AdminError{a.Frozen})
 		return
@@ -246,7 +246,7 @@ func (a *admin) status(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, a.serverStatus())
 }
 
-func (a *admin) serverStatus() (status AdminStatus) {
+func (a *api) serverStatus() (status AdminStatus) {
 	age, err := a.Stored.Age()
 	status.SnapshotAge = age.Seconds()
 	if err != nil {
@@ -265,7 +265,7 @@ func (a *admin) serverStatus() (status AdminStatus) {
 	return status
 }
 
-func (a *admin) known(w http.ResponseWriter, kind string) bool {
+func (a *api) known(w http.ResponseWriter, kind string) bool {
 	switch {
 	case a.Frozen != "":
 		reply(w, http.StatusConflict, AdminError{a.Frozen})

@@ -41,7 +41,7 @@ func TestTheAdminAPI(t *testing.T) {
 		{"what the server writes", "PUT", all, `{"kind":"autoupdate_agent_rollout","metadata":{"name":"autoupdate-agent-rollout"},"spec":{"start_version":"1.0.0","target_version":"1.0.0","schedule":"regular","autoupdate_mode":"enabled","strategy":"halt-on-error"},"status":{"state":"done","start_time":"2025-01-01T00:00:00Z"}}`, 422, "autoupdate_agent_rollout is written by the server only; people write autoupdate_config and autoupdate_version"},
 		{"a schedule without groups", "PUT", all + "?dry_run=true", scheduled, 200, "the schedule regular has no groups, and no host is told to update"},
 		{"groups", "PUT", all + "?dry_run=true", scheduled + "\n---\n" + strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: [{name: a, days: ['*'], start_hour: 4}, {name: b, days: ['*'], start_hour: 4, requires: [a]}]}", 1), 200, `"groups":[{"group":"a","state":"unstarted","agent_version":"17.2.0","edition":"oss","agent_autoupdate":false,"starts":"`},
-		{"too much", "PUT", all, strings.Repeat("#", maxResource+1), 400, "larger than"},
+		{"too much", "PUT", all, strings.Repeat("#", 1<<20+1), 400, "larger than"},
 		{"a mode", "PUT", all + "?reason=go", enabled, 200, `"agent_autoupdate":true`},
 		{"how it is", "GET", "/v1/status", "", 200, `"waiting_for_reports":false`},
 		{"a deletion", "DELETE", config, "", 405, ""},

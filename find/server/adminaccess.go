@@ -61,7 +61,7 @@ func RequireAccess(access *Access, next http.Handler) http.Handler {
 		err := error(ErrAccess)
 		var b bearer
 		if strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(secret, accessMark) && len(secret) < 200 {
-			b.name, b.role, err = access.holder(r.Context(), secret)
+			b.name, b.role, err = access.Holder(r.Context(), secret)
 		}
 		switch {
 		case errors.Is(err, ErrAccess):
@@ -118,7 +118,7 @@ func resourceRole(list []rollout.Resource) Role {
 
 func dryRun(r *http.Request) bool { return r.URL.Query().Get("dry_run") == "true" }
 
-func (a *admin) access(w http.ResponseWriter, r *http.Request) {
+func (a *api) access(w http.ResponseWriter, r *http.Request) {
 	list, err := a.Access.List(r.Context())
 	if err != nil {
 		fail(w, "access token", err)
@@ -127,7 +127,7 @@ func (a *admin) access(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, AdminAccess{list})
 }
 
-func (a *admin) addAccess(w http.ResponseWriter, r *http.Request) {
+func (a *api) addAccess(w http.ResponseWriter, r *http.Request) {
 	var request AdminAccessRequest
 	if !decode(w, r, &request) {
 		return
@@ -143,7 +143,7 @@ func (a *admin) addAccess(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, made)
 }
 
-func (a *admin) revokeAccess(w http.ResponseWriter, r *http.Request) {
+func (a *api) revokeAccess(w http.ResponseWriter, r *http.Request) {
 	if a.revoke(w, r, "access token", a.Access.Revoke) {
 		a.access(w, r)
 	}
@@ -162,7 +162,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 }
 
 // revoke revokes the token that a request names, or answers why it cannot.
-func (a *admin) revoke(w http.ResponseWriter, r *http.Request, what string, revoke func(ctx context.Context, name string, audit store.Audit, dryRun bool) error) bool {
+func (a *api) revoke(w http.ResponseWriter, r *http.Request, what string, revoke func(ctx context.Context, name string, audit store.Audit, dryRun bool) error) bool {
 	name := r.PathValue("name")
 	err := revoke(r.Context(), name, a.audit(r), dryRun(r))
 	if errors.Is(err, store.ErrNotFound) {

@@ -21,7 +21,7 @@ const (
 )
 
 // fleetRoutes are the parts of the admin API that are about hosts.
-func (a *admin) fleetRoutes(mux *http.ServeMux) {
+func (a *api) fleetRoutes(mux *http.ServeMux) {
 	for pattern, do := range map[string]http.HandlerFunc{
 		"GET /v1/counts": a.counts, "GET /v1/hosts": a.hosts, "GET /v1/hosts/{id}": a.host, "DELETE /v1/hosts/{id}": a.revokeHost,
 		"GET /v1/tokens": a.tokens, "POST /v1/tokens": a.addToken, "DELETE /v1/tokens/{name}": a.revokeToken,
@@ -41,7 +41,7 @@ func (a *admin) fleetRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/asked", a.asked)
 }
 
-func (a *admin) asked(w http.ResponseWriter, _ *http.Request) {
+func (a *api) asked(w http.ResponseWriter, _ *http.Request) {
 	if a.AdminOptions.Asked == nil {
 		reply(w, http.StatusConflict, AdminError{"this server does not count who asks"})
 		return
@@ -58,11 +58,11 @@ func (a *admin) asked(w http.ResponseWriter, _ *http.Request) {
 }
 
 // audit says who makes a request, and why.
-func (a *admin) audit(r *http.Request) store.Audit {
+func (a *api) audit(r *http.Request) store.Audit {
 	return store.Audit{Time: a.Stored.Now(), Who: peer(r.Context()), Why: r.URL.Query().Get("reason")}
 }
 
-func (a *admin) history(w http.ResponseWriter, r *http.Request) {
+func (a *api) history(w http.ResponseWriter, r *http.Request) {
 	if a.Frozen != "" {
 		reply(w, http.StatusConflict, AdminError{a.Frozen})
 		return
@@ -99,7 +99,7 @@ func number(w http.ResponseWriter, r *http.Request, name string, usual, limit in
 	return min(n, limit), true
 }
 
-func (a *admin) counts(w http.ResponseWriter, r *http.Request) {
+func (a *api) counts(w http.ResponseWriter, r *http.Request) {
 	now := a.Stored.Now()
 	answer := AdminCounts{Hosts: a.Fleet.Len(), Groups: []AdminGroupCount{}}
 	current := a.Stored.Resources().Rollout
@@ -135,7 +135,7 @@ func (a *admin) counts(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, answer)
 }
 
-func (a *admin) hosts(w http.ResponseWriter, r *http.Request) {
+func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 	limit, ok := number(w, r, "limit", defaultPage, maxPage)
 	if !ok {
 		return
@@ -172,14 +172,14 @@ func (a *admin) hosts(w http.ResponseWriter, r *http.Request) {
 }
 
 // target is the version that hosts are being brought to.
-func (a *admin) target() rollout.Semver {
+func (a *api) target() rollout.Semver {
 	if version := a.Stored.Resources().Version; version != nil {
 		return version.Spec.Agents.TargetVersion
 	}
 	return ""
 }
 
-func (a *admin) host(w http.ResponseWriter, r *http.Request) {
+func (a *api) host(w http.ResponseWriter, r *http.Request) {
 	id, _ := rollout.ParseUUID(r.PathValue("id"))
 	e, ok := a.Fleet.Entry(id)
 	if !ok {
@@ -237,7 +237,7 @@ func stateOf(e *fleet.Entry, target rollout.Semver, now time.Time) HostState {
 	return HostWaiting
 }
 
-func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
+func (a *api) revokeHost(w http.ResponseWriter, r *http.Request) {
 	id, ok := rollout.ParseUUID(r.PathValue("id"))
 	err := error(store.ErrNotFound)
 	var removed fleet.Entry
@@ -259,11 +259,11 @@ func (a *admin) revokeHost(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, adminHost(&removed, a.target(), a.Stored.Now()))
 }
 
-func (a *admin) tokens(w http.ResponseWriter, _ *http.Request) {
+func (a *api) tokens(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, AdminTokens{a.Fleet.Tokens()})
 }
 
-func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
+func (a *api) addToken(w http.ResponseWriter, r *http.Request) {
 	var request AdminTokenRequest
 	if !decode(w, r, &request) {
 		return
@@ -281,7 +281,7 @@ func (a *admin) addToken(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, made)
 }
 
-func (a *admin) revokeToken(w http.ResponseWriter, r *http.Request) {
+func (a *api) revokeToken(w http.ResponseWriter, r *http.Request) {
 	revoke := func(ctx context.Context, name string, audit store.Audit, dryRun bool) error {
 		_, err := a.Fleet.RevokeToken(ctx, name, r.URL.Query().Get("hosts") == "true", audit, dryRun)
 		return err

@@ -35,7 +35,7 @@ type AdminStep struct {
 	Message string         `json:"message,omitempty"`
 }
 
-func (a *admin) order(w http.ResponseWriter, r *http.Request) {
+func (a *api) order(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return
 	}
@@ -73,7 +73,7 @@ type AdminOverview struct {
 	Server AdminStatus `json:"server"`
 }
 
-func (a *admin) overview(w http.ResponseWriter, r *http.Request) {
+func (a *api) overview(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return
 	}
@@ -92,7 +92,7 @@ type AdminWhy struct {
 	rollout.Explanation
 }
 
-func (a *admin) why(w http.ResponseWriter, r *http.Request) {
+func (a *api) why(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *Stored) Why(q rollout.Query) AdminWhy {
 	return why
 }
 
-func (a *admin) channels(w http.ResponseWriter, r *http.Request) {
+func (a *api) channels(w http.ResponseWriter, r *http.Request) {
 	answer := AdminChannels{Channels: []AdminChannel{}}
 	if a.Channels != nil {
 		answer.Channels = a.Channels.List(r.Context())
@@ -128,7 +128,7 @@ func (a *admin) channels(w http.ResponseWriter, r *http.Request) {
 }
 
 // all answers with every resource that there is.
-func (a *admin) all(w http.ResponseWriter, r *http.Request) {
+func (a *api) all(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return
 	}
@@ -154,7 +154,7 @@ type AdminResources struct {
 	Resources []json.RawMessage `json:"resources"`
 }
 
-func (a *admin) forget(w http.ResponseWriter, r *http.Request) {
+func (a *api) forget(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return
 	}
@@ -172,7 +172,7 @@ func (a *admin) forget(w http.ResponseWriter, r *http.Request) {
 }
 
 // steered reports whether the answers come from the store, and says so where not.
-func (a *admin) steered(w http.ResponseWriter) bool {
+func (a *api) steered(w http.ResponseWriter) bool {
 	switch {
 	case a.Frozen != "":
 		reply(w, http.StatusConflict, AdminError{a.Frozen})

@@ -218,7 +218,7 @@ func TestUpdatesCanBeStoppedThoughTheEditionIsUnclear(t *testing.T) {
 	w.options.Releases = releasesOf(t, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
 	s := w.open()
 	before := s.AnswerTo(rollout.Query{})
-	writeInto(t, w.options.Releases, "teleport-v17.2.1-linux-amd64-bin.tar.gz")
+	writeInto(t, "teleport-v17.2.1-linux-amd64-bin.tar.gz")
 	applied, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{})
 	if err != nil || len(applied.Warnings) != 1 || !strings.Contains(applied.Warnings[0], "enterprise as before; there are tarballs of 17.2.1 as") {
 		t.Errorf("%+v, %v", applied, err)

@@ -46,7 +46,7 @@ func TestTheThreatModelHasEachEndpoint(t *testing.T) {
 	}
 	has("POST", find.JoinPath)
 	has("POST", find.HeartbeatPath)
-	for _, name := range repositoryFolders {
+	for _, name := range []string{"apt", "yum"} {
 		has("GET", "/"+name+"/")
 	}
 	names := map[string]string{"ReleasesPath": ReleasesPath, "PackagesPath": PackagesPath, "ChannelPath": ChannelPath, "InstallScriptPath": InstallScriptPath}

@@ -21,16 +21,16 @@ import (
 const (
 	// MaxHosts is how many hosts a server knows at most.
 	MaxHosts = 2_000_000
-	// maxWords bounds how many different groups, versions and errors hosts make up.
-	maxWords = 10_000
-	// maxCoined is how many words that nobody else has one host may bring in an hour: an update that a
+	// MaxWords bounds how many different groups, versions and errors hosts make up.
+	MaxWords = 10_000
+	// MaxNewWords is how many words that nobody else has one host may bring in an hour: an update that a
 	// rollout has not named makes two.
-	maxCoined = 12
+	MaxNewWords = 12
 	// maxErrorKept is how much of the error of a host is kept, in bytes.
 	maxErrorKept = 1000
-	// maxBurst is how many reports of one host are taken in a minute: an update
+	// MaxBurst is how many reports of one host are taken in a minute: an update
 	// makes three.
-	maxBurst = 30
+	MaxBurst = 30
 )
 
 // FleetOptions are the parts of a Fleet.
@@ -80,7 +80,7 @@ func NewFleet(started time.Time, jitter time.Duration) *Fleet {
 
 func newFleet(opts FleetOptions, started time.Time) *Fleet {
 	return &Fleet{
-		opts: opts, table: fleet.New(fleet.Limits{Words: maxWords, Named: opts.Named}), covered: started,
+		opts: opts, table: fleet.New(fleet.Limits{Words: MaxWords, Named: opts.Named}), covered: started,
 		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64),
 	}
 }
@@ -166,7 +166,7 @@ func (e *SequenceError) Error() string {
 }
 
 // errBurst is the error of a host that reports all the time.
-var errBurst = fmt.Errorf("more than %d reports in a minute: this report was refused", maxBurst)
+var errBurst = fmt.Errorf("more than %d reports in a minute: this report was refused", MaxBurst)
 
 // take notes the report of a host that proves who it is, and says whether something
 // has to be in the store before anybody hears that the report was taken.
@@ -189,7 +189,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	if e.LastSeen.Truncate(time.Minute) != now.UTC().Truncate(time.Minute) {
 		e.Burst = 0
 	}
-	if e.Burst++; e.Burst > maxBurst {
+	if e.Burst++; e.Burst > MaxBurst {
 		return id, false, errBurst
 	}
 	before := e

@@ -3,11 +3,11 @@ package server
 import (
 	"encoding/json"
 	"reflect"
-	"testing"
-	"time"
-
+	"strings"
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"testing"
+	"time"
 )
 
 // reportsOfUpdaters are as an updater writes them.
@@ -67,4 +67,35 @@ func FuzzQuickHeartbeat(f *testing.F) {
 			t.Fatalf("%q\n%+v\n%+v", text, quick, strict)
 		}
 	})
+}
+
+// What a host sends is what a server takes, field by field.
+func TestTheServerTakesWhatAHostSends(t *testing.T) {
+	sent := find.Heartbeat{
+		HostID: hostUUID(1), Sequence: 3, BootID: "b", UpdaterID: hostUUID(2), Hostname: "web-1", Group: "dev", Version: "17.2.0", Edition: "oss", Arch: "amd64",
+		Pinned: true, Disabled: true, Unhealthy: true, Told: "17.2.1",
+		Outcome: &find.Outcome{Target: "17.2.1", State: "rolled_back", Error: "it broke", Time: time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)},
+	}
+	body, err := json.Marshal(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := parseHeartbeat(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slowly rollout.Heartbeat
+	if err := rollout.DecodeJSON(body, &slowly); err != nil || !reflect.DeepEqual(taken, slowly) {
+		t.Errorf("%+v\n%+v, %v", taken, slowly, err)
+	}
+	if err := checkHeartbeat(&taken); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(taken)
+	if err != nil || string(again) != string(body) {
+		t.Errorf("%s\n%s, %v", body, again, err)
+	}
+	if n := strings.Count(string(body), `":`); n != 19-1 {
+		t.Errorf("%d fields were sent: a new one is to be here", n)
+	}
 }

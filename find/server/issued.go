@@ -19,6 +19,9 @@ type issued struct {
 	By      string    `json:"created_by"`
 }
 
+// maxTokens bounds what people can make by mistake, of each kind.
+const maxTokens = 1000
+
 var tokenName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
 
 // issue makes a token that begins with a mark, so that one in the wrong place is known. It

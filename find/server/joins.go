@@ -13,9 +13,9 @@ import (
 const (
 	// UsualHosts is how many hosts may have joined by a token for which nobody has said how many.
 	UsualHosts = 100_000
-	// maxJoins is how many hosts may join by one token in a minute; those beyond come again with their next
+	// MaxJoins is how many hosts may join by one token in a minute; those beyond come again with their next
 	// poll.
-	maxJoins = 1000
+	MaxJoins = 1000
 )
 
 // FullError is the error of a join for which there is no room. Nothing was written.
@@ -24,7 +24,7 @@ type FullError struct{ why string }
 func (e *FullError) Error() string { return e.why }
 
 // errJoins is the error of a join by a token that too many join by.
-var errJoins = fmt.Errorf("more than %d hosts join by this token in a minute: nothing was changed; join again later", maxJoins)
+var errJoins = fmt.Errorf("more than %d hosts join by this token in a minute: nothing was changed; join again later", MaxJoins)
 
 // joinRate counts the joins of the minute, by token.
 type joinRate struct {
@@ -40,7 +40,7 @@ func (r *joinRate) note(token string, now time.Time) {
 }
 
 func (r *joinRate) reached(token string, now time.Time) bool {
-	return r.minute.Equal(now.Truncate(time.Minute)) && r.count[token] >= maxJoins
+	return r.minute.Equal(now.Truncate(time.Minute)) && r.count[token] >= MaxJoins
 }
 
 // mayJoin returns why there is no room for a host, nil where there is. known is a host that has joined before,

@@ -20,6 +20,8 @@ const (
 	seenPrefix = "agents_seen/"
 	// SyncEvery is how soon a server takes up what another one has written.
 	SyncEvery = 5 * time.Second
+	// forgetEvery is how often hosts are looked for that have not reported for too long.
+	forgetEvery = time.Hour
 	// saveEvery is how often it is written who was last seen when.
 	saveEvery = time.Minute
 	// seenLife is when that may be removed.
@@ -207,7 +209,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 			f.keep.lastSave = now
 		}
 	}
-	if err == nil && now.Sub(f.keep.purged) >= purgeEvery {
+	if err == nil && now.Sub(f.keep.purged) >= forgetEvery {
 		f.keep.purged = now
 		err = f.forget(ctx, now)
 	}

@@ -61,15 +61,13 @@ func TestTheNextReportOfTheSameSecondIsNotLost(t *testing.T) {
 	hooked.committed = func() {
 		b := rollout.Heartbeat{HostID: hostUUID(0), Sequence: 2, Version: "17.2.0",
 			Outcome: &rollout.Outcome{Target: "17.2.1", State: "rolled_back", Error: "attempt 2", Time: r.clock.Now().Add(2)}}
-		if _, _, err := r.fleet.take(secretOf(0), b, r.clock.Now()); err != nil {
-			t.Error(err)
-		}
+		r.fleet.Take(b, r.clock.Now())
 		if err := r.fleet.Sync(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
 	r.said(0, "dev", "17.2.0", attempt(1))
-	if err := r.fleet.flush(t.Context(), rollout.ParseHostID(hostUUID(0))); err != nil {
+	if err := r.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if now, kept := r.verdictOf(t); now != "attempt 2" || kept != "attempt 2" {

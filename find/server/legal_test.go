@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +24,7 @@ func (d *duel) history() string {
 		before := maps.Clone(now)
 		based := 0
 		for i, x := range wr.change.Writes {
-			if !slices.Contains(kept, x.Key) {
+			if !slices.Contains(resourceKinds, x.Key) {
 				continue
 			}
 			based++
@@ -36,14 +38,14 @@ func (d *duel) history() string {
 		if now[rollout.KindRollout].Revision == before[rollout.KindRollout].Revision {
 			continue
 		}
-		if based != len(kept) {
-			return fmt.Sprintf("revision %d, a rollout, is based on %d resources of %d", wr.at, based, len(kept))
+		if based != len(resourceKinds) {
+			return fmt.Sprintf("revision %d, a rollout, is based on %d resources of %d", wr.at, based, len(resourceKinds))
 		}
 		if problem := d.follows(before, now[rollout.KindRollout], wr); problem != "" {
 			return fmt.Sprintf("revision %d, by %s (%s): %s", wr.at, wr.change.Audit.Who, wr.change.Audit.What, problem)
 		}
 	}
-	final, err := resources(d.t.Context(), d.w.other)
+	final, err := resourcesIn(d.t.Context(), d.w.other)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -148,4 +150,21 @@ func (d *duel) reachable() string {
 		return fmt.Sprintf("%d pages of %d can be reached", reached, len(pages))
 	}
 	return ""
+}
+
+var resourceKinds = []string{rollout.KindConfig, rollout.KindVersion, rollout.KindRollout}
+
+// resourcesIn returns the resources that a rollout is computed from.
+func resourcesIn(ctx context.Context, s store.Store) (list []store.Item, err error) {
+	for _, kind := range resourceKinds {
+		item, err := s.Get(ctx, kind)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return list, nil
 }

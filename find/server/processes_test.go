@@ -45,7 +45,7 @@ func TestEnginesInProcessesOfTheirOwn(t *testing.T) {
 	}
 	head := store.None
 	for kills := 0; !done(); {
-		_, at, err := w.other.List(t.Context(), resourcePrefix)
+		_, at, err := w.other.List(t.Context(), "autoupdate_")
 		if err != nil || at == head {
 			time.Sleep(time.Millisecond)
 			continue

@@ -30,13 +30,13 @@ type StaticOptions struct {
 // to update to no version at all.
 type Static struct {
 	opts    StaticOptions
-	current atomic.Pointer[answers]
+	current atomic.Pointer[groupAnswers]
 
 	loading sync.Mutex
 	file    watched
 }
 
-type answers struct {
+type groupAnswers struct {
 	other  find.Answer
 	groups map[string]find.Answer
 }
@@ -82,7 +82,7 @@ func (s *Static) Watch(ctx context.Context, every time.Duration) {
 	})
 }
 
-func (s *Static) load() (*answers, error) {
+func (s *Static) load() (*groupAnswers, error) {
 	var groups map[string]override
 	if path := s.opts.GroupsFile; path != "" {
 		data, err := s.file.read()
@@ -94,7 +94,7 @@ func (s *Static) load() (*answers, error) {
 		}
 	}
 	base := groups[defaultGroup].apply(s.opts.Base)
-	next := &answers{groups: make(map[string]find.Answer, len(groups))}
+	next := &groupAnswers{groups: make(map[string]find.Answer, len(groups))}
 	var err error
 	if next.other, err = served(base); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func served(a find.Answer) (find.Answer, error) {
 	return a, a.Check()
 }
 
-func (s *Static) report(a *answers) {
+func (s *Static) report(a *groupAnswers) {
 	for _, name := range slices.Sorted(maps.Keys(a.groups)) {
 		answer := a.groups[name]
 		s.opts.Log.Info("answer", "group", name, "agent_version", answer.Version, "edition", answer.Edition,

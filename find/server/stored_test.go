@@ -225,10 +225,10 @@ func TestReloadLooksAtTheReleasesAgain(t *testing.T) {
 	w.write(immediate)
 	w.options.Releases = releasesOf(t)
 	s := w.open()
-	if log := w.log.String(); !strings.Contains(log, noTarball) {
+	if log := w.log.String(); !strings.Contains(log, "there is no tarball of this version and edition") {
 		t.Errorf("a missing tarball is not logged:\n%s", log)
 	}
-	writeInto(t, w.options.Releases, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
+	writeInto(t, "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
 	if err := s.Refresh(t.Context()); err != nil || s.AnswerTo(rollout.Query{}).Edition != version.OSS {
 		t.Errorf("%v, %+v", err, s.AnswerTo(rollout.Query{}))
 	}
@@ -302,22 +302,32 @@ func parseAll(t *testing.T, text string) []rollout.Resource {
 	return list
 }
 
+// releasesDir is the folder of the releases of a test.
+func releasesDir(t *testing.T) string {
+	return filepath.Join(os.TempDir(), "releases-of-"+strings.ReplaceAll(t.Name(), "/", "-"))
+}
+
 func releasesOf(t *testing.T, names ...string) *Releases {
 	t.Helper()
-	r, err := OpenReleases(t.TempDir(), slog.New(slog.DiscardHandler))
+	dir := releasesDir(t)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	r, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	writeInto(t, r, names...)
+	writeInto(t, names...)
 	return r
 }
 
-func writeInto(t *testing.T, r *Releases, names ...string) {
+func writeInto(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		for _, name := range []string{name, name + checksumSuffix} {
-			if err := r.root.WriteFile(name, nil, 0o644); err != nil {
+		for _, name := range []string{name, name + ".sha256"} {
+			if err := os.WriteFile(filepath.Join(releasesDir(t), name), nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

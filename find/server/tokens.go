@@ -20,9 +20,7 @@ import (
 
 const (
 	tokenPrefix = "agents/token/"
-	// maxTokens bounds what people can make by mistake.
-	maxTokens = 1000
-	tokenMark = "teleport-find-"
+	tokenMark   = "teleport-find-"
 )
 
 // token is a join token as it is kept.

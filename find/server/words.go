@@ -20,7 +20,7 @@ func (c *coined) left(id rollout.HostID, now time.Time) int {
 	if hour := now.Truncate(time.Hour); !c.hour.Equal(hour) {
 		c.hour, c.count = hour, make(map[rollout.HostID]uint8)
 	}
-	return maxCoined - int(c.count[id])
+	return MaxNewWords - int(c.count[id])
 }
 
 // fit makes Other of the words of a report that there is no room for, and of those beyond what one host may
