@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 func accessCommand() *cli.Command {
@@ -41,17 +41,17 @@ server's own machine only.`,
 						return err
 					}
 					if c.String("role") == "" {
-						return usageErrorf("which role? --role is one of %v", server.Roles)
+						return usageErrorf("which role? --role is one of %v", adminapi.Roles)
 					}
-					var made server.AdminAccessToken
-					request := server.AdminAccessRequest{Name: name, Role: server.Role(c.String("role")), ExpiresIn: c.String("expires")}
+					var made adminapi.AccessToken
+					request := adminapi.AccessRequest{Name: name, Role: adminapi.Role(c.String("role")), ExpiresIn: c.String("expires")}
 					if err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/access?"+changeQuery(c), request, &made); err != nil {
 						return err
 					}
 					return tellToken(c, made, made.Token, "access token "+made.Name, "with the role "+string(made.Role))
 				},
 			},
-			revokeOne[server.AdminAccess](group, "/v1/access/", "revoke an access token", func(_ *cli.Context, name string) (url.Values, string) {
+			revokeOne[adminapi.AccessTokens](group, "/v1/access/", "revoke an access token", func(_ *cli.Context, name string) (url.Values, string) {
 				return nil, "access token " + name + " %s revoked"
 			}),
 		},
@@ -59,7 +59,7 @@ server's own machine only.`,
 			if err := addOrRevoke(c); err != nil {
 				return err
 			}
-			return show(c, "/v1/access", func(w io.Writer, list server.AdminAccess) error {
+			return show(c, "/v1/access", func(w io.Writer, list adminapi.AccessTokens) error {
 				t := newTable("TOKEN", "ROLE", "EXPIRES", "CREATED", "BY")
 				for _, one := range list.Tokens {
 					t.row(one.Name, string(one.Role), expiry(one.Expires), one.Created.UTC().Format(time.DateTime), one.By)

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/webclient"
@@ -157,8 +157,8 @@ func (a *adminClient) get(ctx context.Context, kind string) (rollout.Resource, e
 
 // put returns a refusal, 412, when a resource has another revision by now. All of
 // the list is written, or after an error none of it.
-func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, isNew bool, reason string) (server.AdminResult, error) {
-	var result server.AdminResult
+func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, isNew bool, reason string) (adminapi.Result, error) {
+	var result adminapi.Result
 	var body bytes.Buffer
 	for _, r := range list {
 		data, err := rollout.JSON(r)
@@ -216,7 +216,7 @@ func (a *adminClient) do(ctx context.Context, method, path string, data []byte) 
 	if resp.StatusCode == http.StatusOK {
 		return body, nil
 	}
-	var said server.AdminError
+	var said adminapi.Error
 	if json.Unmarshal(body, &said) != nil || said.Error == "" {
 		what := "socket"
 		if a.token != "" {

@@ -17,6 +17,12 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/find/server/admin"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/channels"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 	releases "teleport-update/internal/version"
 )
@@ -32,17 +38,17 @@ type source struct {
 	path   string      // of the store that is used
 	store  store.Store // nil: none is
 	log    *slog.Logger
-	stored *server.Stored // nil: it is not the store
-	engine *server.Engine // nil likewise
-	fleet  *server.Fleet  // nil likewise
-	asked  *server.Asked
-	access *server.Access // nil likewise
-	frozen string         // why not
+	stored *answers.Stored  // nil: it is not the store
+	engine *driver.Engine   // nil likewise
+	fleet  *inventory.Fleet // nil likewise
+	asked  *inventory.Asked
+	access *admin.Access // nil likewise
+	frozen string        // why not
 
-	channels *server.Channels
+	channels *channels.Channels
 }
 
-func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *slog.Logger) (*source, error) {
+func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, log *slog.Logger) (*source, error) {
 	var fixed []string
 	for _, name := range []string{"agent-version", "groups"} {
 		if c.String(name) != "" {
@@ -51,7 +57,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 	}
 	path := c.String("store")
 	if path == "" || len(fixed) > 0 {
-		static, err := server.NewStatic(server.StaticOptions{Base: base, GroupsFile: c.String("groups"), Releases: files, Log: log})
+		static, err := answers.NewStatic(answers.StaticOptions{Base: base, GroupsFile: c.String("groups"), Releases: files, Log: log})
 		if err != nil {
 			return nil, err
 		}
@@ -66,22 +72,22 @@ func newAnswers(c *cli.Context, base find.Answer, files *server.Releases, log *s
 	if err != nil {
 		return nil, err
 	}
-	stored, err := server.NewStored(c.Context, server.StoredOptions{
+	stored, err := answers.NewStored(c.Context, answers.StoredOptions{
 		Store: resources, Base: base, Edition: releases.Edition(c.String("edition")), Releases: files, Clock: now, Log: log,
 	})
 	if err != nil {
 		resources.Close()
 		return nil, err
 	}
-	fleet, err := server.OpenFleet(c.Context, server.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
+	fleet, err := inventory.OpenFleet(c.Context, inventory.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
 	if err != nil {
 		resources.Close()
 		return nil, err
 	}
 	return &source{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, store: resources, log: log, stored: stored, fleet: fleet,
-		access: server.NewAccess(resources, now),
-		engine: server.NewEngine(server.EngineOptions{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log}),
+		access: admin.NewAccess(resources, now),
+		engine: driver.NewEngine(driver.Options{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log}),
 	}, nil
 }
 
@@ -100,10 +106,10 @@ func (a *source) run(ctx context.Context) (wait func()) {
 			run(ctx, looks)
 		})
 	}
-	every(server.TickEvery, a.engine.Run)
-	every(server.SyncEvery, a.fleet.Run)
+	every(driver.TickEvery, a.engine.Run)
+	every(inventory.SyncEvery, a.fleet.Run)
 	hostname, _ := os.Hostname()
-	every(time.Minute, a.publisher(server.ServerName(hostname)).Run)
+	every(time.Minute, a.publisher(driver.ServerName(hostname)).Run)
 	return func() {
 		stop()
 		running.Wait()
@@ -111,8 +117,8 @@ func (a *source) run(ctx context.Context) (wait func()) {
 }
 
 // publisher writes what hosts report to this server into the store.
-func (a *source) publisher(name string) *server.Publisher {
-	return &server.Publisher{
+func (a *source) publisher(name string) *driver.Publisher {
+	return &driver.Publisher{
 		Name: name, Store: a.store, Clock: now, Plans: a.stored.Plans(), Fleet: a.fleet, Log: a.log,
 		Rollout: func() *rollout.Rollout { return a.stored.Resources().Rollout },
 	}
@@ -121,8 +127,8 @@ func (a *source) publisher(name string) *server.Publisher {
 // admin serves the admin API on its socket, and over TCP to those who have a token, as far as it is asked
 // for, until ctx ends. The function it returns waits for that.
 func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
-	options := server.AdminOptions{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Frozen: a.frozen, Log: log}
-	handler := server.NewAdmin(options)
+	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Frozen: a.frozen, Log: log}
+	handler := admin.New(options)
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	wait = func() {
@@ -131,13 +137,13 @@ func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, 
 	}
 	serve := func(listener net.Listener, handler http.Handler) {
 		running.Go(func() {
-			if err := server.ServeAdmin(ctx, listener, handler, log); err != nil {
+			if err := admin.Serve(ctx, listener, handler, log); err != nil {
 				log.Error("the admin API has ended", "error", err)
 			}
 		})
 	}
 	if path := c.String("admin-socket"); path != "" {
-		listener, err := server.ListenAdmin(ctx, path)
+		listener, err := admin.Listen(ctx, path)
 		if err != nil {
 			wait()
 			return nil, err
@@ -151,7 +157,7 @@ func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, 
 			return nil, fmt.Errorf("--admin-listen: %w", err)
 		}
 		log.Info("serving the admin API to those who have an access token", "address", listener.Addr())
-		serve(listener, server.RequireAccess(a.access, handler))
+		serve(listener, admin.RequireAccess(a.access, handler))
 	}
 	return wait, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 func askedCommand() *cli.Command {
@@ -33,7 +33,7 @@ can ask, under any name: the numbers are unconfirmed, and no rollout depends on 
 	}
 }
 
-func writeAsked(w io.Writer, a server.AdminAsked) error {
+func writeAsked(w io.Writer, a adminapi.Asked) error {
 	fmt.Fprintf(w, "unconfirmed: %d questions since %s\n\n", a.Questions, rollout.Clock(a.Since))
 	t := newTable("GROUP", "QUESTIONS", "HOSTS, ABOUT", "TOLD")
 	for _, g := range a.Groups {

@@ -15,16 +15,18 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/channels"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/webclient"
 )
 
-func newChannels(c *cli.Context, answers server.Answerer, log *slog.Logger) (*server.Channels, error) {
+func newChannels(c *cli.Context, answers server.Answerer, log *slog.Logger) (*channels.Channels, error) {
 	client, err := webclient.New(webclient.Options{CAFile: c.String("channels-ca-file"), UserAgent: "teleport-find/" + version})
 	if err != nil {
 		return nil, err
 	}
-	return server.NewChannels(server.ChannelsOptions{File: c.String("channels"), Groups: answers.(server.GroupSource), HTTP: client, Clock: now, Log: log})
+	return channels.NewChannels(channels.ChannelsOptions{File: c.String("channels"), Groups: answers.(channels.GroupSource), HTTP: client, Clock: now, Log: log})
 }
 
 func channelsCommand() *cli.Command {
@@ -53,7 +55,7 @@ asked once a minute, and its last good answer stays. The channel default follows
 	}
 }
 
-func writeChannels(w io.Writer, all server.AdminChannels) error {
+func writeChannels(w io.Writer, all adminapi.Channels) error {
 	t := newTable("CHANNEL", "VERSION", "CRITICAL", "FROM", "REMARK")
 	for _, one := range all.Channels {
 		note := ""
@@ -90,16 +92,16 @@ one step. Where a channel has no version now, the file is removed. Channels that
 			if err != nil {
 				return err
 			}
-			var all server.AdminChannels
+			var all adminapi.Channels
 			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/channels", nil, &all); err != nil {
 				return err
 			}
 			written := []exported{}
 			for _, one := range all.Channels {
-				if err := server.CheckChannelName(one.Name); err != nil {
+				if err := channels.CheckChannelName(one.Name); err != nil {
 					return err
 				}
-				for _, below := range []string{"/v1/", server.ChannelPath} {
+				for _, below := range []string{"/v1/", channels.ChannelPath} {
 					did, err := exportChannel(filepath.Join(dir, below, one.Name), one, c.Bool("dry-run"))
 					written = append(written, did...)
 					if err != nil {
@@ -132,7 +134,7 @@ type exported struct {
 // exportChannel writes the two files of a channel. Who reads the one between the two
 // writes must not take what is not critical for critical: a version is there before
 // it is said to be critical, and is that no longer before another one is there.
-func exportChannel(dir string, one server.AdminChannel, dryRun bool) (done []exported, err error) {
+func exportChannel(dir string, one adminapi.Channel, dryRun bool) (done []exported, err error) {
 	files := []exported{{File: filepath.Join(dir, "version"), Content: one.Version}, {File: filepath.Join(dir, "critical"), Content: yesNo(one.Critical)}}
 	if !one.Critical {
 		files[0], files[1] = files[1], files[0]
@@ -151,9 +153,9 @@ func exportChannel(dir string, one server.AdminChannel, dryRun bool) (done []exp
 		err = nil
 		switch {
 		case f.Content == "" && missing, !missing && string(before) == f.Content:
-			f.Change = string(server.Unchanged)
+			f.Change = string(adminapi.Unchanged)
 		case f.Content == "":
-			f.Change = string(server.Removed)
+			f.Change = string(adminapi.Removed)
 			if !dryRun {
 				err = durable.Remove(f.File)
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 // What is exported is what the server serves, path by path; another export writes what
@@ -89,7 +89,7 @@ func TestTheOrderOfExportedFiles(t *testing.T) {
 		critical bool
 		want     string
 	}{{true, "version critical"}, {false, "critical version"}} {
-		done, err := exportChannel(filepath.Join(t.TempDir(), "a"), server.AdminChannel{Name: "a", Version: "15.1.1", Critical: tc.critical}, false)
+		done, err := exportChannel(filepath.Join(t.TempDir(), "a"), adminapi.Channel{Name: "a", Version: "15.1.1", Critical: tc.critical}, false)
 		var order []string
 		for _, f := range done {
 			order = append(order, filepath.Base(f.File))

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 // Only a server that is built for tests has a clock that can be set: the shipped one does not even know the name of
@@ -35,7 +35,7 @@ func TestNothingSetsTheClockOfTheShippedServer(t *testing.T) {
 	file := filepath.Join(a.dir, "clock")
 	write(t, file, "2001-01-01T00:00:00Z")
 	s := serveProcess(t, []string{variable + "=" + file}, "--listen", "127.0.0.1:0", "--store", filepath.Join(a.dir, "store", "store.db"), "--admin-socket", a.socket())
-	var seen server.AdminOverview
+	var seen adminapi.Overview
 	s.until("the engine looks", func() bool {
 		code, out := a.run("", "status", "-o", "json")
 		return code == 0 && json.Unmarshal([]byte(out), &seen) == nil && !seen.Server.LastTick.IsZero()

@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/admin"
 )
 
 const schedule = `kind: autoupdate_config
@@ -185,7 +185,7 @@ func checkDoc(t *testing.T, name string, parts []string) {
 // The commands over an admin API, whatever is behind it.
 func TestWhoAskedIsShownAsUnconfirmed(t *testing.T) {
 	dir := t.TempDir()
-	listener, err := server.ListenAdmin(t.Context(), filepath.Join(dir, "admin.sock"))
+	listener, err := admin.Listen(t.Context(), filepath.Join(dir, "admin.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}

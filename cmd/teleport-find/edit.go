@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/console"
 )
 
@@ -40,7 +40,7 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 }
 
 // tell says what was done, and warns on the error output.
-func tell(c *cli.Context, result server.AdminResult) error {
+func tell(c *cli.Context, result adminapi.Result) error {
 	if c.String("output") != "table" {
 		return printValue(c, result)
 	}
@@ -48,7 +48,7 @@ func tell(c *cli.Context, result server.AdminResult) error {
 	for _, r := range result.Resources {
 		did := string(r.Change)
 		if c.Bool("dry-run") {
-			if r.Change != server.Unchanged {
+			if r.Change != adminapi.Unchanged {
 				did = "would be " + did
 			}
 			did += " (a dry run)"
@@ -63,7 +63,7 @@ func tell(c *cli.Context, result server.AdminResult) error {
 		text += fmt.Sprintf("hosts %s told %s\n", are, toldWords(result.Answer))
 	}
 	for _, g := range result.Groups {
-		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.AdminAnswer), turnWords(g))
+		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.Answer), turnWords(g))
 	}
 	for _, note := range result.Notes {
 		text += "note: " + console.Line(note) + "\n"
@@ -77,7 +77,7 @@ func tell(c *cli.Context, result server.AdminResult) error {
 	return nil
 }
 
-func toldWords(a server.AdminAnswer) string {
+func toldWords(a adminapi.Answer) string {
 	switch {
 	case a.AgentVersion == "":
 		return "no version, and to stay as they are"
@@ -88,7 +88,7 @@ func toldWords(a server.AdminAnswer) string {
 }
 
 // turnWords says when it is a group's turn, if that is still to come.
-func turnWords(g server.AdminGroup) string {
+func turnWords(g adminapi.Group) string {
 	switch {
 	case g.Waits != "":
 		return "; " + g.Waits

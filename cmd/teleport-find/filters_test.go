@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 // hosts lists those of a group, in a state, on a version, or all of these at once.
@@ -28,7 +28,7 @@ func TestHostsAreListedByGroupStateAndVersion(t *testing.T) {
 		"--state failed --version 1.0.0": "",
 		"--group typo":                   "",
 	} {
-		var known server.AdminHosts
+		var known adminapi.Hosts
 		out := s.run("hosts -o json " + flags)
 		if err := json.Unmarshal([]byte(out), &known); err != nil {
 			t.Errorf("hosts %s: %v\n%s", flags, err, out)

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 func getCommand() *cli.Command {
@@ -43,7 +43,7 @@ func getCommand() *cli.Command {
 
 func getAll(c *cli.Context) error {
 	client := newAdminClient(c)
-	var all server.AdminResources
+	var all adminapi.Resources
 	if err := client.ask(c.Context, http.MethodGet, "/v1/resources", nil, &all); err != nil {
 		return err
 	}

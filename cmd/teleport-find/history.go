@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 func historyCommand() *cli.Command {
@@ -27,7 +27,7 @@ func historyCommand() *cli.Command {
 			if c.Int("limit") < 1 {
 				return usageErrorf("--limit %d is not a number above 0", c.Int("limit"))
 			}
-			return show(c, fmt.Sprintf("/v1/history?limit=%d", c.Int("limit")), func(w io.Writer, h server.AdminHistory) error {
+			return show(c, fmt.Sprintf("/v1/history?limit=%d", c.Int("limit")), func(w io.Writer, h adminapi.History) error {
 				t := newTable("WHEN", "WHO", "RESOURCE", "REVISION", "WHY", "WHAT")
 				for _, r := range h.Records {
 					t.row(r.Time.UTC().Format(time.DateTime), r.Who, r.Key, fmt.Sprintf("%d → %d", r.From, r.To), firstLine(r.Why), firstLine(r.What))

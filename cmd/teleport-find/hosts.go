@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/console"
 )
 
@@ -53,7 +53,7 @@ updating, told and waiting.`,
 	}
 }
 
-func writeHosts(w io.Writer, found server.AdminHosts) error {
+func writeHosts(w io.Writer, found adminapi.Hosts) error {
 	t := newTable("HOST", "ID", "GROUP", "VERSION", "STATE", "LAST REPORT", "REMARK")
 	for _, h := range found.Hosts {
 		seen := "never"
@@ -66,7 +66,7 @@ func writeHosts(w io.Writer, found server.AdminHosts) error {
 }
 
 // askHosts goes through the pages of the server.
-func askHosts(c *cli.Context) (all server.AdminHosts, err error) {
+func askHosts(c *cli.Context) (all adminapi.Hosts, err error) {
 	client := newAdminClient(c)
 	query := url.Values{}
 	for _, name := range []string{"group", "state", "version"} {
@@ -77,9 +77,9 @@ func askHosts(c *cli.Context) (all server.AdminHosts, err error) {
 	if v := c.String("version"); v != "" {
 		query.Set("version", strings.TrimPrefix(v, "v")) // as set-version takes it
 	}
-	all.Hosts = []server.AdminHost{}
+	all.Hosts = []adminapi.Host{}
 	for {
-		var page server.AdminHosts
+		var page adminapi.Hosts
 		query.Set("limit", strconv.Itoa(c.Int("limit")-len(all.Hosts)))
 		if err := client.ask(c.Context, http.MethodGet, "/v1/hosts?"+query.Encode(), nil, &page); err != nil {
 			return all, err
@@ -92,9 +92,9 @@ func askHosts(c *cli.Context) (all server.AdminHosts, err error) {
 	}
 }
 
-func remark(h server.AdminHost) string {
+func remark(h adminapi.Host) string {
 	switch {
-	case h.State == server.HostFailed && h.Failed != nil:
+	case h.State == adminapi.HostFailed && h.Failed != nil:
 		return firstLine(h.Failed.Error)
 	case h.Omitted != "":
 		return "not counted: " + h.Omitted
@@ -137,15 +137,15 @@ that does not report, --group does.`,
 // hostWhy is what a host is told and why, and what it has reported.
 type hostWhy struct {
 	ID string `json:"id"`
-	server.AdminWhy
+	adminapi.Why
 	// Reported is nil of a host that has never reported to this server.
-	Reported *server.AdminHost `json:"reported"`
+	Reported *adminapi.Host `json:"reported"`
 }
 
 func askWhy(c *cli.Context, id string) (hostWhy, error) {
 	client, why := newAdminClient(c), hostWhy{ID: id}
 	query := url.Values{"host": {id}}
-	var known server.AdminHost
+	var known adminapi.Host
 	err := client.ask(c.Context, http.MethodGet, "/v1/hosts/"+url.PathEscape(id), nil, &known)
 	if err == nil {
 		why.Reported = &known
@@ -159,11 +159,11 @@ func askWhy(c *cli.Context, id string) (hostWhy, error) {
 			query.Set(name, c.String(flag))
 		}
 	}
-	return why, client.ask(c.Context, http.MethodGet, "/v1/why?"+query.Encode(), nil, &why.AdminWhy)
+	return why, client.ask(c.Context, http.MethodGet, "/v1/why?"+query.Encode(), nil, &why.Why)
 }
 
 func whyText(h hostWhy) string {
-	text := fmt.Sprintf("host %s is told %s\n\nbecause:\n", console.Line(h.ID), strings.Replace(toldWords(h.AdminAnswer), "they are", "it is", 1))
+	text := fmt.Sprintf("host %s is told %s\n\nbecause:\n", console.Line(h.ID), strings.Replace(toldWords(h.Answer), "they are", "it is", 1))
 	for _, reason := range h.Reasons {
 		text += "  - " + console.Line(reason) + "\n"
 	}
@@ -178,7 +178,7 @@ func whyText(h hostWhy) string {
 	if !r.LastSeen.IsZero() {
 		lines = append(lines, [2]string{"last report", rollout.Clock(r.LastSeen)})
 	}
-	for name, e := range map[string]*server.AdminEvent{"told": r.Told, "began": r.Begun} {
+	for name, e := range map[string]*adminapi.Event{"told": r.Told, "began": r.Begun} {
 		if e != nil {
 			lines = append(lines, [2]string{name, e.Target + ", " + rollout.Clock(e.Time)})
 		}

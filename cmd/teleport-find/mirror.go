@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/files"
 	"teleport-update/internal/console"
 	"teleport-update/internal/durable"
 	releases "teleport-update/internal/version"
@@ -44,7 +44,7 @@ With -o json each file is a line, printed as soon as it is done.
 
 Hosts can also read the folder itself, from media or a share:
 
-   teleport-update enable --proxy ADDR --template 'file:///DIR/` + server.NameTemplate + `'`,
+   teleport-update enable --proxy ADDR --template 'file:///DIR/` + files.NameTemplate + `'`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", EnvVars: env("MIRROR_TO"), Usage: "`DIR` to fill; made if it is not there"},
@@ -133,7 +133,7 @@ func mirror(c *cli.Context) error {
 	}
 	var failed []error
 	for _, w := range list {
-		name := server.Name(w.release.Version, w.release.Edition, hostOS, w.arch)
+		name := files.Name(w.release.Version, w.release.Edition, hostOS, w.arch)
 		var from []*fetch.Template
 		for _, t := range sources {
 			from = append(from, t.For(hostOS, w.arch))
@@ -167,7 +167,7 @@ func mirror(c *cli.Context) error {
 // wouldMirror says what mirror would do; it looks at names alone.
 func wouldMirror(c *cli.Context, dir string, list []wanted, words []string) error {
 	for _, w := range list {
-		name, how := server.Name(w.release.Version, w.release.Edition, hostOS, w.arch), "is there"
+		name, how := files.Name(w.release.Version, w.release.Edition, hostOS, w.arch), "is there"
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 			how = "would be saved"
 		}

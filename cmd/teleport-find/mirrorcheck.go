@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/files"
 	"teleport-update/versions/archive"
 	"teleport-update/versions/fetch"
 )
@@ -66,7 +66,7 @@ func tarballsIn(dir string) (paths []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if server.IsTarball(e.Name()) {
+		if files.IsTarball(e.Name()) {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/console"
 )
 
@@ -60,12 +60,12 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 			case arguments == "GROUP…" && len(groups) == 0:
 				return usageErrorf("%s of which groups? teleport-find status lists them", name)
 			}
-			order := server.AdminOrder{Verb: verb, Groups: groups, Force: c.Bool("force"), Reason: c.String("reason")}
-			var result server.AdminOrderResult
+			order := adminapi.Order{Verb: verb, Groups: groups, Force: c.Bool("force"), Reason: c.String("reason")}
+			var result adminapi.OrderResult
 			if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order, &result); err != nil {
 				return err
 			}
-			return printAs(c, result, func(w io.Writer, result server.AdminOrderResult) error {
+			return printAs(c, result, func(w io.Writer, result adminapi.OrderResult) error {
 				_, err := io.WriteString(w, orderText(result, c.Bool("dry-run")))
 				return err
 			})
@@ -85,7 +85,7 @@ func list(words []string) (values []string) {
 	return values
 }
 
-func orderText(result server.AdminOrderResult, dryRun bool) string {
+func orderText(result adminapi.OrderResult, dryRun bool) string {
 	text, is := "", "is"
 	if dryRun {
 		is = "would be"

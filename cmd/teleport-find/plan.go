@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/console"
 )
 
@@ -105,7 +105,7 @@ func askStarts(c *cli.Context) (starts []groupStart, warnings []string, err erro
 		}
 		return starts, result.Warnings, nil
 	}
-	var now server.AdminOverview
+	var now adminapi.Overview
 	if err := client.ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
 		return nil, nil, err
 	}

@@ -13,7 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/files"
 	"teleport-update/internal/durable"
 	releases "teleport-update/internal/version"
 )
@@ -72,7 +73,7 @@ func versionsIn(dir string) (versions []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if v, _, ok := server.ReleaseOf(strings.TrimSuffix(e.Name(), ".sha256")); ok && strings.HasSuffix(e.Name(), ".sha256") {
+		if v, _, ok := files.ReleaseOf(strings.TrimSuffix(e.Name(), ".sha256")); ok && strings.HasSuffix(e.Name(), ".sha256") {
 			versions = append(versions, v)
 		}
 	}
@@ -108,7 +109,7 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 		return err
 	}
 	for _, e := range entries {
-		v, _, ok := server.ReleaseOf(e.Name())
+		v, _, ok := files.ReleaseOf(e.Name())
 		if !ok || keep[v] || !e.Type().IsRegular() {
 			continue
 		}
@@ -136,11 +137,11 @@ func neededVersions(c *cli.Context) (list []string, err error) {
 	if _, err := os.Lstat(client.at); c.String("server") == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var now server.AdminOverview
+	var now adminapi.Overview
 	if err := client.ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
 		return nil, err
 	}
-	var told server.AdminWhy
+	var told adminapi.Why
 	if err := client.ask(c.Context, http.MethodGet, "/v1/why", nil, &told); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 func reportCommand() *cli.Command {
@@ -31,7 +31,7 @@ func reportCommand() *cli.Command {
 	}
 }
 
-func writeReport(w io.Writer, n server.AdminCounts) error {
+func writeReport(w io.Writer, n adminapi.Counts) error {
 	text := fmt.Sprintf("%d hosts have joined", n.Hosts)
 	if !n.Complete {
 		text += "; the counts are not complete"

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"teleport-update/find"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 // reporter is some hosts of a test.
@@ -82,7 +82,7 @@ func TestNoAcknowledgedReportIsLost(t *testing.T) {
 	}
 	s := start()
 	code, out := a.run("", "tokens", "add", "web", "--reason", "a test", "-o", "json")
-	var made server.AdminToken
+	var made adminapi.Token
 	if err := json.Unmarshal([]byte(out), &made); code != 0 || err != nil || made.Token == "" {
 		t.Fatalf("%d %s", code, out)
 	}
@@ -103,11 +103,11 @@ func TestNoAcknowledgedReportIsLost(t *testing.T) {
 		workers.Wait()
 		s = start()
 		code, out := a.run("", "hosts", "-o", "json", "--limit", "100000")
-		var known server.AdminHosts
+		var known adminapi.Hosts
 		if err := json.Unmarshal([]byte(out), &known); code != 0 || err != nil {
 			t.Fatalf("%d %s", code, out)
 		}
-		found := make(map[string]server.AdminHost)
+		found := make(map[string]adminapi.Host)
 		for _, h := range known.Hosts {
 			found[h.ID] = h
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/files"
 )
 
 // repositoryFlag is the flag of serve that withRepository reads.
@@ -15,7 +15,7 @@ func repositoryFlag() cli.Flag {
 		Name: "repository", EnvVars: []string{"TELEPORT_FIND_REPOSITORY"}, Usage: "`DIR` with signed apt and yum repositories to serve, as /apt and /yum",
 		// Before the server says that it is ready.
 		Action: func(_ *cli.Context, dir string) error {
-			_, err := server.OpenRepository(dir, slog.New(slog.DiscardHandler))
+			_, err := files.OpenRepository(dir, slog.New(slog.DiscardHandler))
 			return err
 		},
 	}
@@ -28,7 +28,7 @@ func withRepository(c *cli.Context, next http.Handler, log *slog.Logger) (http.H
 	if dir == "" {
 		return next, nil
 	}
-	repository, err := server.OpenRepository(dir, log)
+	repository, err := files.OpenRepository(dir, log)
 	if err != nil {
 		return nil, err
 	}

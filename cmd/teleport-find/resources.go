@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/failure"
 )
 
@@ -99,7 +99,7 @@ see "teleport-find enable".
 // nobody reports, the last one that came to all groups.
 func lastRun(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
 	agents := before.Spec.Agents
-	var now server.AdminOverview
+	var now adminapi.Overview
 	if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
 		return "", err
 	}
@@ -237,7 +237,7 @@ func forgetVersion(c *cli.Context, words []string) error {
 	if len(words) > 0 || c.String("schedule") != "" || c.String("start") != "" {
 		return usageErrorf("set-version takes a version, or --newest alone")
 	}
-	var result server.AdminResult
+	var result adminapi.Result
 	path := fmt.Sprintf("/v1/resources/%s?dry_run=%t&reason=%s", rollout.KindVersion, c.Bool("dry-run"), url.QueryEscape(c.String("reason")))
 	if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path, nil, &result); err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/server"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/inventory"
 	releases "teleport-update/internal/version"
 	"teleport-update/packaging/installscript"
 )
@@ -118,9 +121,9 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var packages *server.Packages
+	var packages *files.Packages
 	if dir := c.String("packages"); dir != "" {
-		if packages, err = server.OpenPackages(dir, log); err != nil {
+		if packages, err = files.OpenPackages(dir, log); err != nil {
 			return err
 		}
 	}
@@ -134,7 +137,7 @@ func serve(c *cli.Context) error {
 	if answers.stored != nil {
 		named = answers.stored.Named
 	}
-	answers.asked = server.NewAsked(now, named)
+	answers.asked = inventory.NewAsked(now, named)
 	if answers.channels, err = newChannels(c, answers.Answerer, log); err != nil {
 		return err
 	}
@@ -188,11 +191,11 @@ func serve(c *cli.Context) error {
 
 // openReleases returns nil where no folder is given. What the flags leave open
 // of the answer, the folder decides.
-func openReleases(dir string, base *find.Answer, log *slog.Logger) (*server.Releases, error) {
+func openReleases(dir string, base *find.Answer, log *slog.Logger) (*files.Releases, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	tarballs, err := server.OpenReleases(dir, log)
+	tarballs, err := files.OpenReleases(dir, log)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +222,7 @@ func baseAnswer(c *cli.Context) (find.Answer, error) {
 			return base, fmt.Errorf("--edition: %w", err)
 		}
 	}
-	if base.Jitter, err = server.ParseJitter(c.String("jitter")); err != nil {
+	if base.Jitter, err = answers.ParseJitter(c.String("jitter")); err != nil {
 		return base, fmt.Errorf("--jitter: %w", err)
 	}
 	return base, nil

@@ -13,7 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/answers"
 	"teleport-update/find/simulate"
 )
 
@@ -107,7 +108,7 @@ func scenarioOf(c *cli.Context, file string) (s simulate.Scenario, err error) {
 	if s.Config.Spec.Agents.Mode == "" && agents.Mode == "" {
 		s.Config.Spec.Agents.Mode = rollout.Enabled // which is what is to be tried
 	}
-	if s.Jitter, err = server.ParseJitter(c.String("jitter")); err != nil {
+	if s.Jitter, err = answers.ParseJitter(c.String("jitter")); err != nil {
 		return s, usageErrorf("--jitter: %w", err)
 	}
 	if s.Begin, err = time.Parse(time.RFC3339, c.String("begin")); err != nil {
@@ -183,5 +184,5 @@ func writeSimulation(w io.Writer, s simulate.Scenario, r *simulate.Report) error
 		return err
 	}
 	fmt.Fprintf(w, "\nAfter %s: %s.\n\n", strings.TrimSuffix(r.Ended.Sub(s.Begin).Round(time.Minute).String(), "0s"), r.Why)
-	return writeStatus(w, fleetStatus{AdminOverview: server.AdminOverview{Overview: r.End}})
+	return writeStatus(w, fleetStatus{Overview: adminapi.Overview{Overview: r.End}})
 }

@@ -15,6 +15,8 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/server"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/parts"
 	"teleport-update/internal/durable"
 )
 
@@ -53,7 +55,7 @@ func (s *site) tls(c *cli.Context) (config *tls.Config, reload func() error, err
 	nothing := func() error { return nil }
 	switch {
 	case c.String("cert") != "":
-		pair, err := server.LoadKeyPair(c.String("cert"), c.String("key"))
+		pair, err := parts.LoadKeyPair(c.String("cert"), c.String("key"))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -77,14 +79,14 @@ func (s *site) tls(c *cli.Context) (config *tls.Config, reload func() error, err
 	return nil, nothing, nil
 }
 
-func (s *site) authority(c *cli.Context, names []string) (*server.Authority, error) {
-	var authority *server.Authority
+func (s *site) authority(c *cli.Context, names []string) (*parts.Authority, error) {
+	var authority *parts.Authority
 	var err error
 	if dir := c.String("state"); dir != "" {
-		authority, err = server.LoadAuthority(dir, names...)
-		s.caFile = filepath.Join(dir, server.AuthorityFile)
+		authority, err = parts.LoadAuthority(dir, names...)
+		s.caFile = filepath.Join(dir, parts.AuthorityFile)
 	} else {
-		authority, err = server.NewAuthority(names...)
+		authority, err = parts.NewAuthority(names...)
 	}
 	if err != nil {
 		return nil, err
@@ -156,7 +158,7 @@ func (s *site) print(w io.Writer, releases, packages bool) error {
 		command += " --ca-file CA.pem"
 	}
 	if releases {
-		command += " --template '" + url + server.ReleasesPath + server.NameTemplate + "'"
+		command += " --template '" + url + files.ReleasesPath + files.NameTemplate + "'"
 	}
 	_, err := fmt.Fprintf(w, "listening on %s\n", url)
 	if err == nil && s.caFile != "" {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/internal/console"
 )
 
@@ -63,7 +63,7 @@ it follow, then the groups, the versions that their hosts run, and the hosts tha
 
 // fleetStatus is what "status" prints.
 type fleetStatus struct {
-	server.AdminOverview
+	adminapi.Overview
 	FailedHosts []failedHost `json:"failed_hosts,omitempty"`
 }
 
@@ -81,10 +81,10 @@ type failedHost struct {
 const maxFailedHosts = 20
 
 func askStatus(ctx context.Context, client *adminClient, group string) (s fleetStatus, err error) {
-	if err := client.ask(ctx, http.MethodGet, "/v1/overview", nil, &s.AdminOverview); err != nil {
+	if err := client.ask(ctx, http.MethodGet, "/v1/overview", nil, &s.Overview); err != nil {
 		return s, err
 	}
-	query := url.Values{"state": {string(server.HostFailed)}, "limit": {fmt.Sprint(maxFailedHosts)}}
+	query := url.Values{"state": {string(adminapi.HostFailed)}, "limit": {fmt.Sprint(maxFailedHosts)}}
 	if group != "" {
 		query.Set("group", group)
 		var names []string
@@ -97,7 +97,7 @@ func askStatus(ctx context.Context, client *adminClient, group string) (s fleetS
 		}
 		s.Groups = s.Groups[at : at+1]
 	}
-	var hosts server.AdminHosts
+	var hosts adminapi.Hosts
 	if err := client.ask(ctx, http.MethodGet, "/v1/hosts?"+query.Encode(), nil, &hosts); err == nil {
 		for _, h := range hosts.Hosts {
 			failed := failedHost{ID: h.ID, Hostname: h.Hostname, Group: h.Group, Version: h.Version}

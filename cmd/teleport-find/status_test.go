@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 )
 
 // A bar is full with the last host only, and not empty from the first one on.
@@ -31,7 +31,7 @@ func TestTheMatrixOfVersions(t *testing.T) {
 	}
 	versions[""] = 100
 	var out bytes.Buffer
-	if err := versionTable(fleetStatus{AdminOverview: server.AdminOverview{Overview: rollout.Overview{Groups: []rollout.GroupOverview{{Name: "dev", Versions: versions}, {Name: "a long name"}}}}}).print(&out); err != nil {
+	if err := versionTable(fleetStatus{Overview: adminapi.Overview{Overview: rollout.Overview{Groups: []rollout.GroupOverview{{Name: "dev", Versions: versions}, {Name: "a long name"}}}}}).print(&out); err != nil {
 		t.Fatal(err)
 	}
 	want := "HOSTS BY VERSION  no agent  1.0.0  1.1.0  1.2.0  1.3.0  1.4.0  1.5.0  1.6.0  others\n" +

@@ -22,6 +22,12 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/find/server/admin"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/channels"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 	releases "teleport-update/internal/version"
 )
@@ -35,9 +41,9 @@ type station struct {
 	mu     sync.Mutex
 	now    time.Time
 	dir    string
-	stored *server.Stored
-	engine *server.Engine
-	fleet  *server.Fleet
+	stored *answers.Stored
+	engine *driver.Engine
+	fleet  *inventory.Fleet
 	http   *httptest.Server
 	admin  *httptest.Server // the admin API for those who have a token
 	token  string
@@ -74,28 +80,28 @@ func newStation(t *testing.T, groups map[string]int) *station {
 	kept, err := store.OpenSQLite(t.Context(), filepath.Join(s.dir, "store", "store.db"))
 	check(err)
 	t.Cleanup(func() { kept.Close() })
-	s.stored, err = server.NewStored(t.Context(), server.StoredOptions{
+	s.stored, err = answers.NewStored(t.Context(), answers.StoredOptions{
 		Store: kept, Base: find.Answer{Version: "15.1.1", Edition: releases.OSS, AutoUpdate: true}, Clock: s.clock, Log: log,
 	})
 	check(err)
-	s.fleet, err = server.OpenFleet(t.Context(), server.FleetOptions{Store: kept, Clock: s.clock, Log: log})
+	s.fleet, err = inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: kept, Clock: s.clock, Log: log})
 	check(err)
-	s.engine = server.NewEngine(server.EngineOptions{Store: kept, Clock: s.clock, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log})
-	channels, err := server.NewChannels(server.ChannelsOptions{Groups: s.stored, Clock: s.clock, Log: log})
+	s.engine = driver.NewEngine(driver.Options{Store: kept, Clock: s.clock, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log})
+	channels, err := channels.NewChannels(channels.ChannelsOptions{Groups: s.stored, Clock: s.clock, Log: log})
 	check(err)
 	s.http = httptest.NewServer(server.New(server.Options{Answers: s.stored, Fleet: s.fleet, Channels: channels, Log: log}))
 	t.Cleanup(s.http.Close)
 	socket := filepath.Join(s.dir, "admin.sock")
-	listener, err := server.ListenAdmin(t.Context(), socket)
+	listener, err := admin.Listen(t.Context(), socket)
 	check(err)
-	access := server.NewAccess(kept, s.clock)
-	api := server.NewAdmin(server.AdminOptions{Stored: s.stored, Store: kept, Engine: s.engine, Fleet: s.fleet, Channels: channels, Access: access, Log: log})
-	go server.ServeAdmin(t.Context(), listener, api, log)
-	s.admin = httptest.NewTLSServer(server.RequireAccess(access, api))
+	access := admin.NewAccess(kept, s.clock)
+	api := admin.New(admin.Options{Stored: s.stored, Store: kept, Engine: s.engine, Fleet: s.fleet, Channels: channels, Access: access, Log: log})
+	go admin.Serve(t.Context(), listener, api, log)
+	s.admin = httptest.NewTLSServer(admin.RequireAccess(access, api))
 	t.Cleanup(s.admin.Close)
 	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", socket)
-	var made server.AdminToken
-	check((&adminClient{at: socket, base: "http://admin", http: newSocketClient(socket)}).ask(t.Context(), http.MethodPost, "/v1/tokens", server.AdminTokenRequest{Name: "all"}, &made))
+	var made adminapi.Token
+	check((&adminClient{at: socket, base: "http://admin", http: newSocketClient(socket)}).ask(t.Context(), http.MethodPost, "/v1/tokens", adminapi.TokenRequest{Name: "all"}, &made))
 	s.token = made.Token
 	for _, group := range []string{"dev", "staging", "prod", "typo"} {
 		for i := range groups[group] {

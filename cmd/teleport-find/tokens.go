@@ -11,7 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/inventory"
 )
 
 func tokensCommand() *cli.Command {
@@ -31,15 +32,15 @@ reports with a secret of its own from then on.`,
 				Flags: append([]cli.Flag{
 					&cli.StringSliceFlag{Name: "group", Usage: "`NAME` of a group whose hosts may join with it, may be repeated (default: all)"},
 					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it expires, such as 24h (default: never)"},
-					&cli.IntFlag{Name: "hosts", Value: server.UsualHosts, Usage: "`NUMBER` of hosts that may have joined with it; a host counts until it is forgotten or revoked"},
+					&cli.IntFlag{Name: "hosts", Value: inventory.UsualHosts, Usage: "`NUMBER` of hosts that may have joined with it; a host counts until it is forgotten or revoked"},
 				}, changeFlags()...),
 				Action: func(c *cli.Context) error {
 					name, err := oneWord(c, "the name of the new token")
 					if err != nil {
 						return err
 					}
-					var made server.AdminToken
-					request := server.AdminTokenRequest{Name: name, Groups: c.StringSlice("group"), ExpiresIn: c.String("expires"), MaxHosts: c.Int("hosts")}
+					var made adminapi.Token
+					request := adminapi.TokenRequest{Name: name, Groups: c.StringSlice("group"), ExpiresIn: c.String("expires"), MaxHosts: c.Int("hosts")}
 					if request.MaxHosts < 1 {
 						return usageErrorf("--hosts %d is not a number from 1 on", request.MaxHosts)
 					}
@@ -55,7 +56,7 @@ reports with a secret of its own from then on.`,
 			if err := addOrRevoke(c); err != nil {
 				return err
 			}
-			return show(c, "/v1/tokens", func(w io.Writer, list server.AdminTokens) error {
+			return show(c, "/v1/tokens", func(w io.Writer, list adminapi.Tokens) error {
 				t := newTable("TOKEN", "FOR", "EXPIRES", "HOSTS", "CREATED", "BY")
 				for _, one := range list.Tokens {
 					t.row(one.Name, groupsOf(one), expiry(one.Expires), hostsOf(one), one.Created.UTC().Format(time.DateTime), one.By)
@@ -88,7 +89,7 @@ func revokeOne[Left any](group, path, usage string, done func(c *cli.Context, na
 }
 
 func revokeTokenCommand(group string) *cli.Command {
-	revoke := revokeOne[server.AdminTokens](group, "/v1/tokens/", "revoke a join token; without --hosts, hosts that have joined go on reporting", func(c *cli.Context, name string) (url.Values, string) {
+	revoke := revokeOne[adminapi.Tokens](group, "/v1/tokens/", "revoke a join token; without --hosts, hosts that have joined go on reporting", func(c *cli.Context, name string) (url.Values, string) {
 		if c.Bool("hosts") {
 			return url.Values{"hosts": {"true"}}, "token " + name + " %s revoked, with the hosts that have joined with it"
 		}
@@ -128,7 +129,7 @@ func revokeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			var host server.AdminHost
+			var host adminapi.Host
 			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/hosts/"+url.PathEscape(id)+"?"+changeQuery(c), nil, &host); err != nil {
 				return err
 			}
@@ -170,14 +171,14 @@ func tellDone(c *cli.Context, left any, text string) error {
 }
 
 // hostsOf is how many hosts have joined with a token, and how many may.
-func hostsOf(t server.AdminToken) string {
+func hostsOf(t adminapi.Token) string {
 	if t.MaxHosts == 0 {
 		return fmt.Sprint(t.Hosts)
 	}
 	return fmt.Sprintf("%d of %d", t.Hosts, t.MaxHosts)
 }
 
-func groupsOf(t server.AdminToken) string {
+func groupsOf(t adminapi.Token) string {
 	if len(t.Groups) == 0 {
 		return "all groups"
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/driver"
 	"teleport-update/find/store"
 )
 
@@ -35,14 +36,14 @@ func TestADryRunWritesNothingAndAChangeIsInTheHistory(t *testing.T) {
 		}
 		return string(text)
 	}
-	newest := func() server.AdminRecord {
+	newest := func() adminapi.Record {
 		t.Helper()
-		var h server.AdminHistory
+		var h adminapi.History
 		if err := json.Unmarshal([]byte(s.run("history -o json")), &h); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range h.Records { // the newest first
-			if r.Who != server.EngineName {
+			if r.Who != driver.EngineName {
 				return r
 			}
 		}

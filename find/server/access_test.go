@@ -8,15 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/find/server/admin"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 )
 
 // accessWorld is the admin API over TCP, with a token of each role.
 type accessWorld struct {
 	*reportWorld
-	access *Access
+	access *admin.Access
 	url    string
-	tokens map[Role]string
+	tokens map[adminapi.Role]string
 }
 
 func newAccessWorld(t *testing.T) *accessWorld {
@@ -25,13 +28,13 @@ func newAccessWorld(t *testing.T) *accessWorld {
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 4}"))
 	c := newClock()
 	r := w.reporting(c, w.options.Store)
-	a := &accessWorld{reportWorld: r, access: NewAccess(w.options.Store, c.Now), tokens: make(map[Role]string)}
-	api := NewAdmin(AdminOptions{Stored: r.stored, Store: w.store, Engine: r.engine, Fleet: r.fleet, Access: a.access, Log: w.options.Log})
-	srv := httptest.NewServer(RequireAccess(a.access, api))
+	a := &accessWorld{reportWorld: r, access: admin.NewAccess(w.options.Store, c.Now), tokens: make(map[adminapi.Role]string)}
+	api := admin.New(admin.Options{Stored: r.stored, Store: w.store, Engine: r.engine, Fleet: r.fleet, Access: a.access, Log: w.options.Log})
+	srv := httptest.NewServer(admin.RequireAccess(a.access, api))
 	t.Cleanup(srv.Close)
 	a.url = srv.URL
-	for _, role := range Roles {
-		made, err := a.access.Add(t.Context(), AdminAccessRequest{Name: string(role), Role: role}, store.Audit{Who: "uid 0", Time: c.Now()}, false)
+	for _, role := range adminapi.Roles {
+		made, err := a.access.Add(t.Context(), adminapi.AccessRequest{Name: string(role), Role: role}, store.Audit{Who: "uid 0", Time: c.Now()}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,42 +55,42 @@ func TestEachRoleMayDoWhatItIsFor(t *testing.T) {
 	a.w.write(immediate)
 	for _, tc := range []struct {
 		method, path, body string
-		least              Role
+		least              adminapi.Role
 	}{
-		{"GET", "/v1/resources", "", Viewer},
-		{"GET", "/v1/resources/autoupdate_config", "", Viewer},
-		{"GET", "/v1/resources/agent_rollout_plan/dev", "", Viewer},
-		{"GET", "/v1/status", "", Viewer},
-		{"GET", "/v1/overview", "", Viewer},
-		{"GET", "/v1/why", "", Viewer},
-		{"GET", "/v1/counts", "", Viewer},
-		{"GET", "/v1/hosts", "", Viewer},
-		{"GET", "/v1/hosts/" + hostUUID(1), "", Viewer},
-		{"GET", "/v1/tokens", "", Viewer},
-		{"GET", "/v1/history", "", Viewer},
-		{"GET", "/v1/asked", "", Viewer},
-		{"GET", "/v1/channels", "", Viewer},
-		{"POST", "/v1/orders?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, Operator},
-		{"PUT", "/v1/resources?dry_run=true", immediate, VersionAdmin},
-		{"DELETE", "/v1/resources/autoupdate_version?dry_run=true", "", VersionAdmin},
-		{"PUT", "/v1/resources?dry_run=true", enabled, ConfigAdmin},
-		{"PUT", "/v1/resources?dry_run=true", immediate + "\n---\n" + enabled, ConfigAdmin},
-		{"POST", "/v1/tokens?dry_run=true", `{"name":"web"}`, ConfigAdmin},
-		{"DELETE", "/v1/tokens/all?dry_run=true", "", ConfigAdmin},
-		{"DELETE", "/v1/hosts/" + hostUUID(1) + "?dry_run=true", "", ConfigAdmin},
-		{"GET", "/v1/access", "", local},
-		{"POST", "/v1/access", `{"name":"x","role":"viewer"}`, local},
-		{"DELETE", "/v1/access/viewer", "", local},
-		{"POST", "/v1/%61ccess", `{"name":"x","role":"viewer"}`, local},
+		{"GET", "/v1/resources", "", adminapi.Viewer},
+		{"GET", "/v1/resources/autoupdate_config", "", adminapi.Viewer},
+		{"GET", "/v1/resources/agent_rollout_plan/dev", "", adminapi.Viewer},
+		{"GET", "/v1/status", "", adminapi.Viewer},
+		{"GET", "/v1/overview", "", adminapi.Viewer},
+		{"GET", "/v1/why", "", adminapi.Viewer},
+		{"GET", "/v1/counts", "", adminapi.Viewer},
+		{"GET", "/v1/hosts", "", adminapi.Viewer},
+		{"GET", "/v1/hosts/" + hostUUID(1), "", adminapi.Viewer},
+		{"GET", "/v1/tokens", "", adminapi.Viewer},
+		{"GET", "/v1/history", "", adminapi.Viewer},
+		{"GET", "/v1/asked", "", adminapi.Viewer},
+		{"GET", "/v1/channels", "", adminapi.Viewer},
+		{"POST", "/v1/orders?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, adminapi.Operator},
+		{"PUT", "/v1/resources?dry_run=true", immediate, adminapi.VersionAdmin},
+		{"DELETE", "/v1/resources/autoupdate_version?dry_run=true", "", adminapi.VersionAdmin},
+		{"PUT", "/v1/resources?dry_run=true", enabled, adminapi.ConfigAdmin},
+		{"PUT", "/v1/resources?dry_run=true", immediate + "\n---\n" + enabled, adminapi.ConfigAdmin},
+		{"POST", "/v1/tokens?dry_run=true", `{"name":"web"}`, adminapi.ConfigAdmin},
+		{"DELETE", "/v1/tokens/all?dry_run=true", "", adminapi.ConfigAdmin},
+		{"DELETE", "/v1/hosts/" + hostUUID(1) + "?dry_run=true", "", adminapi.ConfigAdmin},
+		{"GET", "/v1/access", "", adminapi.Local},
+		{"POST", "/v1/access", `{"name":"x","role":"viewer"}`, adminapi.Local},
+		{"DELETE", "/v1/access/viewer", "", adminapi.Local},
+		{"POST", "/v1/%61ccess", `{"name":"x","role":"viewer"}`, adminapi.Local},
 	} {
-		for _, role := range Roles {
+		for _, role := range adminapi.Roles {
 			status, body := a.do("Bearer "+a.tokens[role], tc.method, tc.path, tc.body)
-			if may := role.may(tc.least); may != (status != http.StatusForbidden) || status == http.StatusUnauthorized || status >= 500 {
+			if may := role.May(tc.least); may != (status != http.StatusForbidden) || status == http.StatusUnauthorized || status >= 500 {
 				t.Errorf("%s %s as %s: %d %s; the least is %s", tc.method, tc.path, role, status, body, tc.least)
 			}
 		}
 	}
-	if list, err := a.access.List(t.Context()); err != nil || len(list) != len(Roles) {
+	if list, err := a.access.List(t.Context()); err != nil || len(list) != len(adminapi.Roles) {
 		t.Errorf("in the end the tokens are %v, %v", list, err)
 	}
 }
@@ -95,7 +98,7 @@ func TestEachRoleMayDoWhatItIsFor(t *testing.T) {
 func TestWithoutAnAccessTokenNothingIsSaidOrDone(t *testing.T) {
 	a := newAccessWorld(t)
 	joins := a.token("dev")
-	short, err := a.access.Add(t.Context(), AdminAccessRequest{Name: "short", Role: ConfigAdmin, ExpiresIn: "1h"}, store.Audit{Who: "uid 0"}, false)
+	short, err := a.access.Add(t.Context(), adminapi.AccessRequest{Name: "short", Role: adminapi.ConfigAdmin, ExpiresIn: "1h"}, store.Audit{Who: "uid 0"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +107,8 @@ func TestWithoutAnAccessTokenNothingIsSaidOrDone(t *testing.T) {
 	}
 	a.clock.pass(time.Hour)
 	for _, authorization := range []string{
-		"", "Bearer", "Bearer ", a.tokens[ConfigAdmin], "Basic " + a.tokens[ConfigAdmin], "Bearer " + a.tokens[ConfigAdmin] + "x", "Bearer  " + a.tokens[ConfigAdmin],
-		"Bearer " + strings.ToUpper(a.tokens[ConfigAdmin]), "Bearer teleport-find-access-", "Bearer " + joins, "Bearer " + short.Token, "Bearer teleport-find-access-" + strings.Repeat("x", 10_000),
+		"", "Bearer", "Bearer ", a.tokens[adminapi.ConfigAdmin], "Basic " + a.tokens[adminapi.ConfigAdmin], "Bearer " + a.tokens[adminapi.ConfigAdmin] + "x", "Bearer  " + a.tokens[adminapi.ConfigAdmin],
+		"Bearer " + strings.ToUpper(a.tokens[adminapi.ConfigAdmin]), "Bearer teleport-find-access-", "Bearer " + joins, "Bearer " + short.Token, "Bearer teleport-find-access-" + strings.Repeat("x", 10_000),
 	} {
 		for method, path := range map[string]string{"GET": "/v1/status", "DELETE": "/v1/resources/autoupdate_version", "POST": "/v1/nothing", "PUT": "/v1/resources"} {
 			status, body := a.do(authorization, method, path, enabled)
@@ -118,24 +121,24 @@ func TestWithoutAnAccessTokenNothingIsSaidOrDone(t *testing.T) {
 
 func TestARevokedAccessTokenHoldsNoMoreAtAnyServer(t *testing.T) {
 	a := newAccessWorld(t)
-	other := NewAccess(a.w.options.Store, a.clock.Now)
-	if name, role, err := other.Holder(t.Context(), a.tokens[Operator]); name != "operator" || role != Operator || err != nil {
+	other := admin.NewAccess(a.w.options.Store, a.clock.Now)
+	if name, role, err := other.Holder(t.Context(), a.tokens[adminapi.Operator]); name != "operator" || role != adminapi.Operator || err != nil {
 		t.Fatalf("at another server: %s, %s, %v", name, role, err)
 	}
 	if err := a.access.Revoke(t.Context(), "operator", store.Audit{Who: "uid 0", Why: "left"}, true); err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := a.do("Bearer "+a.tokens[Operator], "GET", "/v1/status", ""); status != http.StatusOK {
+	if status, _ := a.do("Bearer "+a.tokens[adminapi.Operator], "GET", "/v1/status", ""); status != http.StatusOK {
 		t.Errorf("after a dry run: %d", status)
 	}
 	if err := a.access.Revoke(t.Context(), "operator", store.Audit{Who: "uid 0", Why: "left"}, false); err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := a.do("Bearer "+a.tokens[Operator], "GET", "/v1/status", ""); status != http.StatusUnauthorized {
+	if status, _ := a.do("Bearer "+a.tokens[adminapi.Operator], "GET", "/v1/status", ""); status != http.StatusUnauthorized {
 		t.Errorf("after it was revoked: %d", status)
 	}
 	time.Sleep(1100 * time.Millisecond) // for so long a server goes by what it has read
-	if _, _, err := other.Holder(t.Context(), a.tokens[Operator]); err != ErrAccess {
+	if _, _, err := other.Holder(t.Context(), a.tokens[adminapi.Operator]); err != admin.ErrAccess {
 		t.Errorf("at another server: %v", err)
 	}
 	if err := a.access.Revoke(t.Context(), "operator", store.Audit{}, false); err != store.ErrNotFound {
@@ -146,7 +149,7 @@ func TestARevokedAccessTokenHoldsNoMoreAtAnyServer(t *testing.T) {
 // Who does something by a token is in the history, and the token itself is nowhere in the store.
 func TestTheHistoryNamesTheToken(t *testing.T) {
 	a := newAccessWorld(t)
-	if status, body := a.do("Bearer "+a.tokens[VersionAdmin], "PUT", "/v1/resources?reason=monday", immediate); status != http.StatusOK {
+	if status, body := a.do("Bearer "+a.tokens[adminapi.VersionAdmin], "PUT", "/v1/resources?reason=monday", immediate); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
 	records, err := a.w.options.Store.History(t.Context(), 10)
@@ -171,25 +174,25 @@ func TestTheHistoryNamesTheToken(t *testing.T) {
 
 func TestAccessTokensThatCannotBe(t *testing.T) {
 	a := newAccessWorld(t)
-	for name, r := range map[string]AdminAccessRequest{
+	for name, r := range map[string]adminapi.AccessRequest{
 		"a role that there is not":   {Name: "a", Role: "root"},
-		"the role of the socket":     {Name: "a", Role: local},
+		"the role of the socket":     {Name: "a", Role: adminapi.Local},
 		"no role":                    {Name: "a"},
-		"a name that is a path":      {Name: "../a", Role: Viewer},
-		"the name of another":        {Name: "viewer", Role: Viewer},
-		"a life of no time":          {Name: "a", Role: Viewer, ExpiresIn: "0s"},
-		"a life that is no duration": {Name: "a", Role: Viewer, ExpiresIn: "soon"},
+		"a name that is a path":      {Name: "../a", Role: adminapi.Viewer},
+		"the name of another":        {Name: "viewer", Role: adminapi.Viewer},
+		"a life of no time":          {Name: "a", Role: adminapi.Viewer, ExpiresIn: "0s"},
+		"a life that is no duration": {Name: "a", Role: adminapi.Viewer, ExpiresIn: "soon"},
 	} {
 		if made, err := a.access.Add(t.Context(), r, store.Audit{}, false); err == nil || made.Token != "" {
 			t.Errorf("%s: %v, %v", name, made, err)
-		} else if _, refused := err.(*RefusedError); !refused {
+		} else if _, refused := err.(*parts.RefusedError); !refused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if made, err := a.access.Add(t.Context(), AdminAccessRequest{Name: "dry", Role: Viewer}, store.Audit{}, true); err != nil || made.Token != "" || made.Role != Viewer {
+	if made, err := a.access.Add(t.Context(), adminapi.AccessRequest{Name: "dry", Role: adminapi.Viewer}, store.Audit{}, true); err != nil || made.Token != "" || made.Role != adminapi.Viewer {
 		t.Errorf("a dry run: %v, %v", made, err)
 	}
-	if list, err := a.access.List(t.Context()); err != nil || len(list) != len(Roles) {
+	if list, err := a.access.List(t.Context()); err != nil || len(list) != len(adminapi.Roles) {
 		t.Errorf("in the end the tokens are %v, %v", list, err)
 	}
 }

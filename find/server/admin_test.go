@@ -13,11 +13,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"teleport-update/find/server/admin"
+	"teleport-update/find/server/adminapi"
 )
 
 func TestTheAdminAPI(t *testing.T) {
 	w := newStoreWorld(t)
-	a := newAdminSocket(t, AdminOptions{Stored: w.open(), Store: w.store, Log: w.options.Log})
+	a := newAdminSocket(t, admin.Options{Stored: w.open(), Store: w.store, Log: w.options.Log})
 	const all, version, config = "/v1/resources", "/v1/resources/autoupdate_version", "/v1/resources/autoupdate_config"
 	for _, step := range []struct {
 		name, method, path, body string
@@ -59,7 +62,7 @@ func TestTheAdminAPI(t *testing.T) {
 	move(t, filepath.Dir(w.path), filepath.Dir(w.path)+".away")
 	for method, path := range map[string]string{"GET": config, "PUT": all} {
 		status, body := a.do(method, path, suspended)
-		var said AdminError
+		var said adminapi.Error
 		if err := json.Unmarshal([]byte(body), &said); err != nil || status != 503 || !strings.Contains(said.Error, "the file is gone: stop the server, remove the -wal and -shm") ||
 			!strings.HasSuffix(said.Error, "; hosts are told what they were told before") {
 			t.Errorf("%s without the store: %d %s", method, status, body)
@@ -68,7 +71,7 @@ func TestTheAdminAPI(t *testing.T) {
 }
 
 func TestWhatHasNoEffectIsRefused(t *testing.T) {
-	a := newAdminSocket(t, AdminOptions{Frozen: "the answers come from --groups", Log: slog.New(slog.DiscardHandler)})
+	a := newAdminSocket(t, admin.Options{Frozen: "the answers come from --groups", Log: slog.New(slog.DiscardHandler)})
 	for method, path := range map[string]string{"GET": "/v1/resources/autoupdate_config", "PUT": "/v1/resources"} {
 		if status, body := a.do(method, path, enabled); status != 409 || !strings.Contains(body, "come from --groups") {
 			t.Errorf("%s: %d %s", method, status, body)
@@ -77,15 +80,15 @@ func TestWhatHasNoEffectIsRefused(t *testing.T) {
 }
 
 func TestTheAdminSocketIsForItsOwnerAlone(t *testing.T) {
-	if l, err := ListenAdmin(t.Context(), "@find"); err == nil || !strings.Contains(err.Error(), "everybody could open it") {
+	if l, err := admin.Listen(t.Context(), "@find"); err == nil || !strings.Contains(err.Error(), "everybody could open it") {
 		t.Errorf("a socket that has no mode: %v, %v", l, err)
 	}
-	a := newAdminSocket(t, AdminOptions{Frozen: "x", Log: slog.New(slog.DiscardHandler)})
+	a := newAdminSocket(t, admin.Options{Frozen: "x", Log: slog.New(slog.DiscardHandler)})
 	info, err := os.Lstat(a.path)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Errorf("its mode is %v, %v", info.Mode(), err)
 	}
-	if _, err := ListenAdmin(t.Context(), a.path); err == nil || !strings.Contains(err.Error(), "another server listens") {
+	if _, err := admin.Listen(t.Context(), a.path); err == nil || !strings.Contains(err.Error(), "another server listens") {
 		t.Errorf("a second server: %v", err)
 	}
 	if status, _ := a.do("GET", "/v1/resources/autoupdate_config", ""); status != 409 {
@@ -103,7 +106,7 @@ func TestTheAdminSocketIsForItsOwnerAlone(t *testing.T) {
 	}
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
-	again, err := ListenAdmin(t.Context(), a.path)
+	again, err := admin.Listen(t.Context(), a.path)
 	if err != nil {
 		t.Fatalf("the socket of a server that was killed: %v", err)
 	}
@@ -111,7 +114,7 @@ func TestTheAdminSocketIsForItsOwnerAlone(t *testing.T) {
 	if err := os.WriteFile(a.path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenAdmin(t.Context(), a.path); err == nil || !strings.Contains(err.Error(), "something else") {
+	if _, err := admin.Listen(t.Context(), a.path); err == nil || !strings.Contains(err.Error(), "something else") {
 		t.Errorf("a file of that name: %v", err)
 	}
 	if _, err := os.Lstat(a.path); err != nil {
@@ -126,16 +129,16 @@ type adminTest struct {
 	stop   func()
 }
 
-func newAdminSocket(t *testing.T, opts AdminOptions) *adminTest {
+func newAdminSocket(t *testing.T, opts admin.Options) *adminTest {
 	t.Helper()
 	a := &adminTest{t: t, path: filepath.Join(t.TempDir(), "admin.sock")}
-	listener, err := ListenAdmin(t.Context(), a.path)
+	listener, err := admin.Listen(t.Context(), a.path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- ServeAdmin(ctx, listener, NewAdmin(opts), opts.Log) }()
+	go func() { done <- admin.Serve(ctx, listener, admin.New(opts), opts.Log) }()
 	a.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", a.path)
 	}}}

@@ -10,6 +10,8 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/answers"
 	"teleport-update/find/store"
 )
 
@@ -17,7 +19,7 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 	ctx := t.Context()
 	w := newStoreWorld(t)
 	s := w.open()
-	apply := func(text string, opts ApplyOptions) (Change, int64, find.Answer) {
+	apply := func(text string, opts answers.ApplyOptions) (adminapi.Change, int64, find.Answer) {
 		t.Helper()
 		applied, err := s.Apply(ctx, parseAll(t, text), opts)
 		if err != nil || len(applied.Resources) != 1 {
@@ -25,7 +27,7 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 		}
 		return applied.Resources[0].Change, applied.Resources[0].Resource.GetMetadata().Revision, applied.Answer
 	}
-	if change, revision, answer := apply(immediate, ApplyOptions{DryRun: true}); change != Created || revision != 0 || answer.Version != "17.2.1" {
+	if change, revision, answer := apply(immediate, answers.ApplyOptions{DryRun: true}); change != adminapi.Created || revision != 0 || answer.Version != "17.2.1" {
 		t.Errorf("a dry run says %s, revision %d, %+v", change, revision, answer)
 	}
 	if _, at, _ := w.other.List(ctx, ""); at != 0 || s.AnswerTo(rollout.Query{}) != unsaid {
@@ -33,18 +35,18 @@ func TestApplyWritesOnceAndIsInForceAtOnce(t *testing.T) {
 	}
 	for i, step := range []struct {
 		text     string
-		change   Change
+		change   adminapi.Change
 		revision int64
 		update   bool
 	}{
-		{immediate, Created, 1, false},
-		{enabled, Created, 2, true},
-		{immediate, Unchanged, 1, true},
-		{strings.Replace(immediate, "17.2.1", "v17.2.1", 1), Unchanged, 1, true},
-		{suspended, Changed, 3, false},
-		{enabled, Changed, 4, true},
+		{immediate, adminapi.Created, 1, false},
+		{enabled, adminapi.Created, 2, true},
+		{immediate, adminapi.Unchanged, 1, true},
+		{strings.Replace(immediate, "17.2.1", "v17.2.1", 1), adminapi.Unchanged, 1, true},
+		{suspended, adminapi.Changed, 3, false},
+		{enabled, adminapi.Changed, 4, true},
 	} {
-		change, revision, answer := apply(step.text, ApplyOptions{})
+		change, revision, answer := apply(step.text, answers.ApplyOptions{})
 		if change != step.change || revision != step.revision || answer.AutoUpdate != step.update {
 			t.Errorf("step %d: %s, revision %d, %+v; want %+v", i, change, revision, answer, step)
 		}
@@ -70,7 +72,7 @@ func TestApplyIsBasedOnWhatItNames(t *testing.T) {
 		list[0].GetMetadata().Revision = revision
 		return list
 	}
-	conflicts := func(what string, list []rollout.Resource, opts ApplyOptions) {
+	conflicts := func(what string, list []rollout.Resource, opts answers.ApplyOptions) {
 		t.Helper()
 		for _, opts.DryRun = range []bool{true, false} {
 			_, err := s.Apply(ctx, list, opts)
@@ -79,17 +81,17 @@ func TestApplyIsBasedOnWhatItNames(t *testing.T) {
 			}
 		}
 	}
-	conflicts("a revision of what is not there", with(enabled, 1), ApplyOptions{})
-	if _, err := s.Apply(ctx, with(enabled, 0), ApplyOptions{New: true}); err != nil {
+	conflicts("a revision of what is not there", with(enabled, 1), answers.ApplyOptions{})
+	if _, err := s.Apply(ctx, with(enabled, 0), answers.ApplyOptions{New: true}); err != nil {
 		t.Errorf("a new one: %v", err)
 	}
-	conflicts("a new one that is there", with(suspended, 0), ApplyOptions{New: true})
+	conflicts("a new one that is there", with(suspended, 0), answers.ApplyOptions{New: true})
 	w.write(disabled)
-	conflicts("an old revision", with(suspended, 1), ApplyOptions{})
-	if _, err := s.Apply(ctx, with(suspended, 2), ApplyOptions{}); err != nil {
+	conflicts("an old revision", with(suspended, 1), answers.ApplyOptions{})
+	if _, err := s.Apply(ctx, with(suspended, 2), answers.ApplyOptions{}); err != nil {
 		t.Errorf("the revision that is there: %v", err)
 	}
-	if _, err := s.Apply(ctx, with(enabled, 0), ApplyOptions{}); err != nil {
+	if _, err := s.Apply(ctx, with(enabled, 0), answers.ApplyOptions{}); err != nil {
 		t.Errorf("no revision: %v", err)
 	}
 }
@@ -104,12 +106,12 @@ func TestAppliesAtOnceAllEndInTheStore(t *testing.T) {
 	second := w.open()
 	done := make(chan error)
 	const each = 8
-	for i, s := range []*Stored{first, second, first, second} {
+	for i, s := range []*answers.Stored{first, second, first, second} {
 		go func() {
 			for n := range each {
 				r := rollout.NewVersion()
 				r.Spec.Agents = rollout.VersionAgents{TargetVersion: rollout.Semver(fmt.Sprintf("17.%d.%d", i, n)), Schedule: rollout.Immediate}
-				if _, err := s.Apply(ctx, []rollout.Resource{r}, ApplyOptions{}); err != nil {
+				if _, err := s.Apply(ctx, []rollout.Resource{r}, answers.ApplyOptions{}); err != nil {
 					done <- err
 					return
 				}
@@ -167,7 +169,7 @@ func TestApplySaysWhatFollows(t *testing.T) {
 			if tc.releases != nil {
 				w.options.Releases = releasesOf(t, tc.releases...)
 			}
-			applied, err := w.open().Apply(t.Context(), parseAll(t, tc.text), ApplyOptions{DryRun: true})
+			applied, err := w.open().Apply(t.Context(), parseAll(t, tc.text), answers.ApplyOptions{DryRun: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +194,7 @@ func TestApplyWritesAllOrNothing(t *testing.T) {
 		"the second is stale": enabled + "\n---\n" + stale,
 		"one kind twice":      enabled + "\n---\n" + suspended,
 	} {
-		if _, err := s.Apply(ctx, parseAll(t, text), ApplyOptions{}); err == nil {
+		if _, err := s.Apply(ctx, parseAll(t, text), answers.ApplyOptions{}); err == nil {
 			t.Errorf("%s: it is taken", name)
 		}
 		if _, at, _ := w.other.List(ctx, ""); at != 2 {
@@ -200,7 +202,7 @@ func TestApplyWritesAllOrNothing(t *testing.T) {
 		}
 	}
 	for _, dryRun := range []bool{true, false} {
-		applied, err := s.Apply(ctx, parseAll(t, enabled+"\n---\n"+newer), ApplyOptions{DryRun: dryRun})
+		applied, err := s.Apply(ctx, parseAll(t, enabled+"\n---\n"+newer), answers.ApplyOptions{DryRun: dryRun})
 		if err != nil || len(applied.Resources) != 2 || applied.Answer.Version != "17.3.0" || !applied.Answer.AutoUpdate {
 			t.Errorf("dry run %v: %+v, %v", dryRun, applied, err)
 		}
@@ -219,7 +221,7 @@ func TestUpdatesCanBeStoppedThoughTheEditionIsUnclear(t *testing.T) {
 	s := w.open()
 	before := s.AnswerTo(rollout.Query{})
 	writeInto(t, "teleport-v17.2.1-linux-amd64-bin.tar.gz")
-	applied, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{})
+	applied, err := s.Apply(t.Context(), parseAll(t, suspended), answers.ApplyOptions{})
 	if err != nil || len(applied.Warnings) != 1 || !strings.Contains(applied.Warnings[0], "enterprise as before; there are tarballs of 17.2.1 as") {
 		t.Errorf("%+v, %v", applied, err)
 	}
@@ -234,7 +236,7 @@ func TestApplyOfARegularVersionSaysWhenGroupsStart(t *testing.T) {
 	w := newStoreWorld(t)
 	w.options.Clock = func() time.Time { return time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC) }
 	const groups = "{name: dev, days: ['*'], start_hour: 13}, {name: prod, days: [Wed, Fri, Sun], start_hour: 4, jitter_seconds: 5}"
-	applied, err := w.open().Apply(t.Context(), parseAll(t, scheduled+"\n---\n"+strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: ["+groups+"]}", 1)), ApplyOptions{})
+	applied, err := w.open().Apply(t.Context(), parseAll(t, scheduled+"\n---\n"+strings.Replace(enabled, "mode: enabled", "mode: enabled, schedules: {regular: ["+groups+"]}", 1)), answers.ApplyOptions{})
 	if err != nil || len(applied.Groups) != 2 || len(applied.Warnings) > 0 {
 		t.Fatalf("%+v, %v", applied, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/find/server/admin"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/find/store"
 )
 
@@ -16,7 +18,7 @@ func TestTheStoreHasNoTokenAndNoSecret(t *testing.T) {
 	token := r.token("all")
 	r.joined(token, "dev", 0, 1)
 	r.said(0, "dev", "17.2.0", nil)
-	access, err := NewAccess(w.store, r.clock.Now).Add(t.Context(), AdminAccessRequest{Name: "ci", Role: "viewer"}, store.Audit{Who: "uid 0", Time: r.clock.Now()}, false)
+	access, err := admin.NewAccess(w.store, r.clock.Now).Add(t.Context(), adminapi.AccessRequest{Name: "ci", Role: "viewer"}, store.Audit{Who: "uid 0", Time: r.clock.Now()}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,9 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/driver"
 	"teleport-update/find/store"
 )
 
@@ -123,7 +126,7 @@ func tell(t *testing.T, at int, after bool) *tale {
 	s.until(s.configured("enabled"))
 	s.until(func() error {
 		s.tokens++
-		made, err := s.r.fleet.AddToken(t.Context(), AdminTokenRequest{Name: fmt.Sprint("token-", s.tokens)}, store.Audit{Who: "uid 0"}, false)
+		made, err := s.r.fleet.AddToken(t.Context(), adminapi.TokenRequest{Name: fmt.Sprint("token-", s.tokens)}, store.Audit{Who: "uid 0"}, false)
 		s.token = made.Token
 		return err
 	})
@@ -167,7 +170,7 @@ func tell(t *testing.T, at int, after bool) *tale {
 		t.Fatal(err)
 	}
 	for _, record := range slices.Backward(records) {
-		if record.Key == rollout.KindRollout && (record.Who == EngineName || len(s.steps) > 0 && record.What != s.steps[len(s.steps)-1]) {
+		if record.Key == rollout.KindRollout && (record.Who == driver.EngineName || len(s.steps) > 0 && record.What != s.steps[len(s.steps)-1]) {
 			s.steps = append(s.steps, strings.Split(record.What, ", ")...)
 		}
 	}
@@ -235,7 +238,7 @@ func (s *tale) configured(mode string) func() error {
 	return func() error {
 		s.mode[1] = mode
 		text := strings.Replace(enabledGroups("{name: dev, days: ['*'], start_hour: 11, canary_count: 1}, {name: prod, days: ['*'], start_hour: 12, max_in_flight: 1}"), "mode: enabled", "mode: "+mode, 1)
-		_, err := s.r.stored.Apply(s.t.Context(), parseAll(s.t, text), ApplyOptions{Who: "uid 0"})
+		_, err := s.r.stored.Apply(s.t.Context(), parseAll(s.t, text), answers.ApplyOptions{Who: "uid 0"})
 		if err == nil && !s.m.dead {
 			s.mode[0] = mode
 		}
@@ -250,7 +253,7 @@ func (s *tale) wanted(start, target string) func() error {
 		if target == "17.2.2" { // at any hour
 			text = strings.Replace(text, "agents: {", "agents: {schedule: critical, ", 1)
 		}
-		_, err := s.r.stored.Apply(s.t.Context(), parseAll(s.t, text), ApplyOptions{Who: "uid 0"})
+		_, err := s.r.stored.Apply(s.t.Context(), parseAll(s.t, text), answers.ApplyOptions{Who: "uid 0"})
 		if err == nil && !s.m.dead {
 			s.target[0] = rollout.Semver(target)
 		}

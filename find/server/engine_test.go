@@ -11,6 +11,9 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
 
@@ -39,17 +42,17 @@ func (c *clock) pass(d time.Duration) {
 type control struct {
 	t      *testing.T
 	clock  *clock
-	fleet  *Fleet
-	stored *Stored
-	engine *Engine
-	driven EngineOptions
+	fleet  *inventory.Fleet
+	stored *answers.Stored
+	engine *driver.Engine
+	driven driver.Options
 }
 
 // counting has the engine count by something else from now on.
 func (c *control) counting(f inventoryFunc) {
 	options := c.driven
 	options.Inventory = f
-	c.engine = NewEngine(options)
+	c.engine = driver.NewEngine(options)
 }
 
 // control opens a server on the world's store.
@@ -57,13 +60,13 @@ func (w *storeWorld) control(c *clock, s store.Store) *control {
 	w.t.Helper()
 	options := w.options
 	options.Store, options.Clock = s, c.Now
-	stored, err := NewStored(w.t.Context(), options)
+	stored, err := answers.NewStored(w.t.Context(), options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	fleet := NewFleet(c.Now().Add(-rollout.PresentFor), options.Base.Jitter)
-	driven := EngineOptions{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: options.Log}
-	return &control{t: w.t, clock: c, fleet: fleet, stored: stored, engine: NewEngine(driven), driven: driven}
+	fleet := inventory.NewFleet(c.Now().Add(-rollout.PresentFor), options.Base.Jitter)
+	driven := driver.Options{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: options.Log}
+	return &control{t: w.t, clock: c, fleet: fleet, stored: stored, engine: driver.NewEngine(driven), driven: driven}
 }
 
 func hostUUID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
@@ -132,7 +135,7 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 	c := w.control(clock, w.store)
 	apply := func(text string) {
 		t.Helper()
-		if _, err := c.stored.Apply(t.Context(), parseAll(t, text), ApplyOptions{Who: "uid 0", Why: "a release"}); err != nil {
+		if _, err := c.stored.Apply(t.Context(), parseAll(t, text), answers.ApplyOptions{Who: "uid 0", Why: "a release"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,7 +199,7 @@ func TestARolloutFromGroupToGroup(t *testing.T) {
 	// Another server goes on, once hosts have had time to report to it.
 	first := c
 	c = w.control(clock, w.other)
-	c.fleet = NewFleet(clock.Now(), 0)
+	c.fleet = inventory.NewFleet(clock.Now(), 0)
 	c.counting(c.fleet.Counting)
 	hosts(c)
 	c.tick()

@@ -9,6 +9,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/find/store"
 )
 
@@ -22,7 +23,7 @@ func TestHostileReportsChangeNothing(t *testing.T) {
 	if _, err := r.fleet.RevokeToken(t.Context(), "old", false, store.Audit{Who: "uid 0"}, false); err != nil {
 		t.Fatal(err)
 	}
-	expired, err := r.fleet.AddToken(t.Context(), AdminTokenRequest{Name: "short", ExpiresIn: "1s"}, store.Audit{Who: "uid 0"}, false)
+	expired, err := r.fleet.AddToken(t.Context(), adminapi.TokenRequest{Name: "short", ExpiresIn: "1s"}, store.Audit{Who: "uid 0"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

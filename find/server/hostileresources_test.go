@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/admin"
+	"teleport-update/find/server/adminapi"
 )
 
 // Each of these is refused with a clear error of one line, takes no memory that stays, and changes nothing: neither
@@ -17,7 +19,7 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 12}"))
 	w.write(scheduled)
 	stored := w.open()
-	a := newAdminSocket(t, AdminOptions{Stored: stored, Store: w.store, Log: w.options.Log})
+	a := newAdminSocket(t, admin.Options{Stored: stored, Store: w.store, Log: w.options.Log})
 	config := func(agents string) string {
 		return "kind: autoupdate_config\nmetadata: {name: autoupdate-config}\nspec: {agents: {mode: enabled, " + agents + "}}"
 	}
@@ -128,7 +130,7 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 		"a group in a version":                version("target_version: 17.2.1, groups: [dev]"),
 		"JSON that goes on":                   `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},"spec":{"agents":{"target_version":"17.2.1"}}} x`,
 		"JSON with a field in another letter": `{"Kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},"spec":{"agents":{"target_version":"17.2.1"}}}`,
-		"more than is read":                   enabled + strings.Repeat("\n#", maxResource),
+		"more than is read":                   enabled + strings.Repeat("\n#", admin.MaxResource),
 	}
 	if len(cases) < 80 { // and 120 reports
 		t.Errorf("there are %d cases", len(cases))
@@ -139,7 +141,7 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 	runtime.ReadMemStats(&start)
 	for name, body := range cases {
 		status, text := a.do("PUT", "/v1/resources", body)
-		var said AdminError
+		var said adminapi.Error
 		if err := json.Unmarshal([]byte(text), &said); err != nil || status != 400 && status != 412 && status != 422 {
 			t.Errorf("%s: %d %.300s", name, status, text)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
 	"teleport-update/find/store"
 )
 
@@ -59,7 +60,7 @@ func (d *duel) history() string {
 
 // follows computes a rollout once more, from what there was.
 func (d *duel) follows(before map[string]store.Item, item store.Item, wr written) string {
-	n, err := ParseResources(slices.Collect(maps.Values(before)))
+	n, err := answers.ParseResources(slices.Collect(maps.Values(before)))
 	if err != nil {
 		return err.Error()
 	}

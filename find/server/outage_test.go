@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/admin"
 )
 
 // An engine without its store says so, and hosts get the answers of before; but a
@@ -34,7 +35,7 @@ func TestAWindowEndsWithoutTheStore(t *testing.T) {
 	if age, err := c.stored.Age(); age != time.Hour || err == nil || c.engine.Status().Err == nil {
 		t.Errorf("the age is %s, %v", age, err)
 	}
-	a := newAdminSocket(t, AdminOptions{Stored: c.stored, Store: w.store, Engine: c.engine, Log: w.options.Log})
+	a := newAdminSocket(t, admin.Options{Stored: c.stored, Store: w.store, Engine: c.engine, Log: w.options.Log})
 	if status, body := a.do("GET", "/v1/status", ""); status != 200 || !strings.Contains(body, `"snapshot_age_seconds":3600,"store_error":"the store`) || !strings.Contains(body, `"engine_error":"the store`) {
 		t.Errorf("%d %s", status, body)
 	}

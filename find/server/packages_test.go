@@ -10,19 +10,21 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"teleport-update/find/server/files"
 )
 
 func TestPackagesAreListedTheNewestLast(t *testing.T) {
 	dir := t.TempDir()
-	packages, err := OpenPackages(dir, slog.New(slog.DiscardHandler))
+	packages, err := files.OpenPackages(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer packages.Close()
 	server := httptest.NewServer(New(Options{Answers: new(byGroup), Packages: packages, InstallScript: []byte("#!/bin/sh\n"), Log: slog.New(slog.DiscardHandler)}))
 	defer server.Close()
-	url := server.URL + PackagesPath
-	if resp, body := get(t, url+ChecksumsName); resp.StatusCode != 200 || body != "" {
+	url := server.URL + files.PackagesPath
+	if resp, body := get(t, url+files.ChecksumsName); resp.StatusCode != 200 || body != "" {
 		t.Errorf("an empty folder: %s: %s", resp.Status, body)
 	}
 
@@ -52,7 +54,7 @@ func TestPackagesAreListedTheNewestLast(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "teleport-update_2.0.1_amd64.deb"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if resp, body := get(t, url+ChecksumsName); resp.StatusCode != 200 || body != want || resp.Header.Get("Cache-Control") != "no-store" {
+	if resp, body := get(t, url+files.ChecksumsName); resp.StatusCode != 200 || body != want || resp.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s:\n%s\nwant\n%s", resp.Status, body, want)
 	}
 	for _, name := range listed {
@@ -68,7 +70,7 @@ func TestPackagesAreListedTheNewestLast(t *testing.T) {
 
 	// A package that is replaced has another checksum at once.
 	write(t, dir, listed[0], []byte("another"))
-	if _, body := get(t, url+ChecksumsName); !strings.HasPrefix(body, fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte("another")), listed[0])) {
+	if _, body := get(t, url+files.ChecksumsName); !strings.HasPrefix(body, fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte("another")), listed[0])) {
 		t.Errorf("after a change:\n%s", body)
 	}
 	if resp, body := get(t, server.URL+InstallScriptPath); resp.StatusCode != 200 || body != "#!/bin/sh\n" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {

@@ -16,6 +16,9 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
 
@@ -99,13 +102,13 @@ func runEngine(path string) error {
 	began, rounds := time.Now(), 0
 	now := func() time.Time { return began.Add(time.Duration(rounds) * 10 * time.Second) }
 	log := slog.New(slog.DiscardHandler)
-	options := StoredOptions{Store: s, Base: base, Clock: now, Log: log}
-	stored, err := NewStored(ctx, options)
+	options := answers.StoredOptions{Store: s, Base: base, Clock: now, Log: log}
+	stored, err := answers.NewStored(ctx, options)
 	if err != nil {
 		return err
 	}
-	fleet := NewFleet(began.Add(-rollout.PresentFor), 0)
-	engine := NewEngine(EngineOptions{Store: s, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log})
+	fleet := inventory.NewFleet(began.Add(-rollout.PresentFor), 0)
+	engine := driver.NewEngine(driver.Options{Store: s, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log})
 	hosts := make([]rollout.Heartbeat, 60)
 	for i := range hosts {
 		hosts[i] = rollout.Heartbeat{HostID: hostUUID(i), Group: []string{"a", "b", "c"}[i%3], Version: "17.2.0"}

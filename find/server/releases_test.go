@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +17,49 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"text/template"
 	"time"
 
-	"teleport-update/internal/version"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/parts"
 )
+
+func TestReleasesServeChecksums(t *testing.T) {
+	dir, url := serveReleases(t)
+	content := []byte("one")
+	write(t, dir, tarball, content)
+	line := func(content string) string { return fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(content)), tarball) }
+	check := func(want string) {
+		t.Helper()
+		resp, body := get(t, url+tarball+".sha256")
+		if resp.StatusCode != 200 || body != want || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") || resp.Header.Get("ETag") == "" {
+			t.Errorf("%s %v: %q; want %q", resp.Status, resp.Header, body, want)
+		}
+	}
+	check(line("one"))
+
+	// In place, and as old and as large as it was: the same file by all signs,
+	// which shows that the checksum was not computed again.
+	info, err := os.Stat(filepath.Join(dir, tarball))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, tarball), []byte("two"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, tarball), time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	check(line("one"))
+
+	if err := os.Chtimes(filepath.Join(dir, tarball), time.Time{}, info.ModTime().Add(time.Nanosecond)); err != nil {
+		t.Fatal(err)
+	}
+	check(line("two"))
+	write(t, dir, tarball, []byte("three")) // a new file under the name
+	check(line("three"))
+	write(t, dir, tarball+".sha256", []byte("as the operator says\n"))
+	check("as the operator says\n")
+}
 
 const tarball = "teleport-ent-v15.1.1-linux-amd64-bin.tar.gz"
 
@@ -92,17 +131,17 @@ func TestReleasesServeRanges(t *testing.T) {
 
 func TestReleasesOverTLSAndWithAccessLog(t *testing.T) {
 	dir := t.TempDir()
-	content := random(blockSize + 1000)
+	content := random(parts.BlockSize + 1000)
 	write(t, dir, tarball, content)
 	var log bytes.Buffer
-	releases, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
+	releases, err := files.OpenReleases(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer releases.Close()
 	handler := New(Options{Answers: new(byGroup), Releases: releases, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	server := httptest.NewTLSServer(handler)
-	resp, err := server.Client().Get(server.URL + ReleasesPath + tarball)
+	resp, err := server.Client().Get(server.URL + files.ReleasesPath + tarball)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,27 +230,27 @@ func serveReleases(t *testing.T) (dir, url string) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	releases, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
+	releases, err := files.OpenReleases(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { releases.Close() })
 	server := httptest.NewServer(New(Options{Answers: new(byGroup), Releases: releases, Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(server.Close)
-	return dir, server.URL + ReleasesPath
+	return dir, server.URL + files.ReleasesPath
 }
 
 // raw asks for a path as it is, which no http.Client would.
 func raw(t *testing.T, url, path string) (int, string) {
 	t.Helper()
-	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), ReleasesPath)
+	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), files.ReleasesPath)
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprintf(conn, "GET %s%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", ReleasesPath, path)
+	fmt.Fprintf(conn, "GET %s%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", files.ReleasesPath, path)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -239,24 +278,4 @@ func random(n int) []byte {
 	data := make([]byte, n)
 	rand.NewChaCha8([32]byte{1}).Read(data)
 	return data
-}
-
-func TestNameIsWhatTheTemplateMakes(t *testing.T) {
-	parsed, err := template.New("name").Parse(NameTemplate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range []version.Edition{version.OSS, version.Enterprise, version.FIPS} {
-		var want strings.Builder
-		if err := parsed.Execute(&want, map[string]any{"Version": "15.1.1", "OS": "linux", "Arch": "arm64", "Enterprise": e.Enterprise(), "FIPS": e.FIPS()}); err != nil {
-			t.Fatal(err)
-		}
-		got := Name("15.1.1", e, "linux", "arm64")
-		if got != want.String() {
-			t.Errorf("%s: %s; want %s", e, got, want.String())
-		}
-		if r, ok := parseName(got); !ok || r != (release{version: "15.1.1", edition: e}) {
-			t.Errorf("%s is read as %+v, %v", got, r, ok)
-		}
-	}
 }

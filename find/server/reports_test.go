@@ -15,6 +15,9 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
 
@@ -31,13 +34,13 @@ type reportWorld struct {
 func (w *storeWorld) reporting(c *clock, s store.Store) *reportWorld {
 	w.t.Helper()
 	r := &reportWorld{control: w.control(c, s), w: w, secrets: make(map[int]string), last: make(map[int]uint32)}
-	f, err := OpenFleet(w.t.Context(), FleetOptions{Store: s, Clock: c.Now, Named: r.stored.Named, Log: w.options.Log})
+	f, err := inventory.OpenFleet(w.t.Context(), inventory.FleetOptions{Store: s, Clock: c.Now, Named: r.stored.Named, Log: w.options.Log})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	r.fleet = f
 	r.driven.Inventory = f
-	r.engine = NewEngine(r.driven)
+	r.engine = driver.NewEngine(r.driven)
 	r.handler = New(Options{Answers: r.stored, Fleet: f, Log: w.options.Log})
 	return r
 }
@@ -51,7 +54,7 @@ func (r *reportWorld) again(s store.Store) *reportWorld {
 
 func (r *reportWorld) token(name string, groups ...string) string {
 	r.t.Helper()
-	made, err := r.fleet.AddToken(r.t.Context(), AdminTokenRequest{Name: name, Groups: groups}, store.Audit{Who: "uid 0", Time: r.clock.Now()}, false)
+	made, err := r.fleet.AddToken(r.t.Context(), adminapi.TokenRequest{Name: name, Groups: groups}, store.Audit{Who: "uid 0", Time: r.clock.Now()}, false)
 	if err != nil {
 		r.t.Fatal(err)
 	}

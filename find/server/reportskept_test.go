@@ -12,6 +12,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
 
@@ -226,7 +227,7 @@ func TestAHostThatReportsAllTheTime(t *testing.T) {
 		taken = append(taken, count)
 		r.clock.pass(time.Minute)
 	}
-	if !slices.Equal(taken, []int{MaxBurst, MaxBurst}) {
+	if !slices.Equal(taken, []int{inventory.MaxBurst, inventory.MaxBurst}) {
 		t.Errorf("taken: %v", taken)
 	}
 	r.said(1, "dev", "17.2.0", nil)
@@ -239,7 +240,7 @@ func TestHostsThatAreGoneAreForgotten(t *testing.T) {
 	r.joined(r.token("all"), "dev", 0, 1, 2)
 	r.said(0, "dev", "17.2.0", nil)
 	r.said(1, "dev", "17.2.0", nil)
-	r.clock.pass(HostLife - time.Hour)
+	r.clock.pass(inventory.HostLife - time.Hour)
 	r.said(1, "dev", "17.2.0", nil)
 	r.clock.pass(2 * time.Hour)
 	if err := r.fleet.Tick(t.Context()); err != nil {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"teleport-update/find/server/files"
 )
 
 const (
@@ -48,7 +50,7 @@ var yesterday = time.Now().Add(-24 * time.Hour).Truncate(time.Second)
 func serveRepository(t *testing.T, dir string) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	repository, err := OpenRepository(dir, log)
+	repository, err := files.OpenRepository(dir, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +207,7 @@ func TestARepositoryMayBeExchanged(t *testing.T) {
 
 func TestAFolderThatIsNoRepositoryIsRefused(t *testing.T) {
 	for dir, want := range map[string]string{t.TempDir(): "neither apt nor yum", "/nonexistent/repository": "no such file"} {
-		if _, err := OpenRepository(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := files.OpenRepository(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", dir, err, want)
 		}
 	}

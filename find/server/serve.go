@@ -5,26 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
-)
 
-const (
-	headerTime   = 10 * time.Second
-	idleTime     = time.Minute // hosts ask once in ten minutes: connections are not worth keeping
-	answerTime   = 30 * time.Second
-	shutdownTime = 10 * time.Second
-	maxHeader    = 16 << 10
-)
-
-// A download may take hours, but each block of it must be taken within
-// blockTime: about 9 kB/s, a quarter of the slowest line worth serving.
-const (
-	blockSize = 1 << 20
-	blockTime = 2 * time.Minute
+	"teleport-update/find/server/parts"
 )
 
 // ResolveListen returns the TCP address to listen on. Without encryption it must be
@@ -45,30 +30,17 @@ func ResolveListen(address string, encrypted bool) (*net.TCPAddr, error) {
 	return addr, nil
 }
 
-// WithLimits returns an HTTP server with the limits of this one, and with nothing that answers.
-func WithLimits() *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Server{
-		ReadHeaderTimeout: headerTime,
-		WriteTimeout:      answerTime, // patientWriter extends it
-		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    maxHeader,
-		Protocols:         protocols,
-	}
-}
-
 // Serve answers requests until ctx ends, then lets those under way finish for a
 // few seconds. A nil config means plain http. It closes the listener.
 func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handler http.Handler, log *slog.Logger) error {
-	server := WithLimits()
+	server := parts.WithLimits()
 	server.Handler = handler
 	server.TLSConfig = config
 	// What arrives here is mostly hosts that do not trust the certificate.
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelInfo)
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
-		limited, cancel := context.WithTimeout(context.Background(), shutdownTime)
+		limited, cancel := context.WithTimeout(context.Background(), parts.ShutdownTime)
 		defer cancel()
 		err := server.Shutdown(limited)
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -88,38 +60,4 @@ func Serve(ctx context.Context, listener net.Listener, config *tls.Config, handl
 		return err
 	}
 	return <-stopped
-}
-
-// patientWriter lets a response take as long as it needs while the client keeps
-// taking it.
-type patientWriter struct{ http.ResponseWriter }
-
-func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *patientWriter) Write(p []byte) (int, error) {
-	w.extend()
-	return w.ResponseWriter.Write(p)
-}
-
-// ReadFrom copies in blocks, each of which net/http can hand to sendfile(2).
-func (w *patientWriter) ReadFrom(src io.Reader) (total int64, err error) {
-	// net/http looks for the file behind one limit, not behind two.
-	whole, ok := src.(*io.LimitedReader)
-	if !ok {
-		return io.Copy(struct{ io.Writer }{w}, src)
-	}
-	for whole.N > 0 {
-		w.extend()
-		n, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: whole.R, N: min(whole.N, blockSize)})
-		whole.N -= n
-		total += n
-		if err != nil || n == 0 {
-			return total, err
-		}
-	}
-	return total, nil
-}
-
-func (w *patientWriter) extend() {
-	http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(blockTime))
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/find/server/parts"
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 )
@@ -24,7 +25,7 @@ import (
 // The whole of it, as a host sees it: a server with a certificate of its own
 // CA, and the client that trusts that.
 func TestHostsAskOverTLS(t *testing.T) {
-	authority, err := NewAuthority()
+	authority, err := parts.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func (l pipeListener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-func (l pipeListener) Close() error   { return nil }
+func (l pipeListener) Close() error { return nil }
+
 func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // Whoever connects and says nothing, stops in the middle of a header, or asks nothing any more, is let go
@@ -77,13 +79,13 @@ func TestTheServerLetsGoOfWhoeverIsSilent(t *testing.T) {
 		name, says string
 		after      time.Duration
 	}{
-		{"says nothing", "", headerTime},
-		{"stops in the middle of a header", "GET / HTTP/1.1\r\nHost: x\r\nX-", headerTime},
-		{"asks nothing any more", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", idleTime},
+		{"says nothing", "", parts.HeaderTime},
+		{"stops in the middle of a header", "GET / HTTP/1.1\r\nHost: x\r\nX-", parts.HeaderTime},
+		{"asks nothing any more", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", parts.IdleTime},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := WithLimits()
+				server := parts.WithLimits()
 				server.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here\n") })
 				listener := pipeListener{make(chan net.Conn)}
 				ended := make(chan error)
@@ -182,7 +184,7 @@ type deadlines struct {
 func (d *deadlines) SetWriteDeadline(time.Time) error { d.set++; return nil }
 
 func TestPatientWriterGivesEachBlockItsTime(t *testing.T) {
-	content := bytes.Repeat([]byte("0123456789abcdef"), (3*blockSize+blockSize/2)/16)
+	content := bytes.Repeat([]byte("0123456789abcdef"), (3*parts.BlockSize+parts.BlockSize/2)/16)
 	for _, tc := range []struct {
 		name string
 		src  io.Reader
@@ -190,12 +192,12 @@ func TestPatientWriterGivesEachBlockItsTime(t *testing.T) {
 		want int
 	}{
 		{"a file of three and a half blocks", bytes.NewReader(content), len(content), 4},
-		{"a part of it", bytes.NewReader(content), blockSize + 1, 2},
+		{"a part of it", bytes.NewReader(content), parts.BlockSize + 1, 2},
 		{"a file that is shorter than it was", bytes.NewReader(content[:100]), len(content), 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			to := &deadlines{ResponseRecorder: *httptest.NewRecorder()}
-			n, err := io.CopyN(&patientWriter{to}, tc.src, int64(tc.size))
+			n, err := io.CopyN(&parts.PatientWriter{ResponseWriter: to}, tc.src, int64(tc.size))
 			if err != nil && err != io.EOF || !bytes.Equal(to.Body.Bytes(), content[:n]) {
 				t.Errorf("copied %d: %v", n, err)
 			}

@@ -18,7 +18,6 @@
 package server
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -28,6 +27,10 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/channels"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/inventory"
+	"teleport-update/find/server/parts"
 )
 
 // Answerer decides what find says to a host. group and host are what the host
@@ -50,16 +53,16 @@ const InstallScriptPath = "/scripts/install.sh"
 // Options are the parts of a server.
 type Options struct {
 	Answers  Answerer
-	Releases *Releases // nil: no releases are served
-	Packages *Packages // nil: no packages are served
+	Releases *files.Releases // nil: no releases are served
+	Packages *files.Packages // nil: no packages are served
 	// InstallScript is served as it is; nil: none.
 	InstallScript []byte
 	// Channels answers updaters of RFD 0109; nil: they are not answered.
-	Channels *Channels
+	Channels *channels.Channels
 	// Fleet takes the reports of hosts; nil: they are not taken.
-	Fleet *Fleet
+	Fleet *inventory.Fleet
 	// Asked counts who asks; nil: nobody does.
-	Asked *Asked
+	Asked *inventory.Asked
 	// AccessLog has a line in the log for each request.
 	AccessLog bool
 	Log       *slog.Logger
@@ -69,7 +72,7 @@ type Options struct {
 func New(opts Options) http.Handler {
 	h := &handler{log: opts.Log, asked: opts.Asked, now: time.Now, answer: func(q rollout.Query, _ time.Time) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
 	if opts.Asked != nil {
-		h.now = opts.Asked.clock
+		h.now = opts.Asked.Clock
 	}
 	if answers, ok := opts.Answers.(QueryAnswerer); ok {
 		h.now, h.answer = answers.Now, answers.AnswerAt
@@ -79,32 +82,30 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("GET /webapi/find", h.find)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	if opts.Releases != nil {
-		mux.Handle("GET "+ReleasesPath+"{name}", opts.Releases)
+		mux.Handle("GET "+files.ReleasesPath+"{name}", opts.Releases)
 	}
 	if opts.Packages != nil {
-		mux.Handle("GET "+PackagesPath+"{name}", opts.Packages)
+		mux.Handle("GET "+files.PackagesPath+"{name}", opts.Packages)
 	}
 	if opts.Channels != nil {
-		mux.Handle("GET /v1/{path...}", opts.Channels)
-		mux.Handle("GET "+ChannelPath+"{path...}", opts.Channels)
-		mux.Handle("GET /v1/webapi/maintenance", opts.Channels.Maintenance())
+		opts.Channels.Register(mux)
 	}
 	if opts.InstallScript != nil {
 		mux.HandleFunc("GET "+InstallScriptPath, func(w http.ResponseWriter, _ *http.Request) {
 			header := w.Header()
-			header["Content-Type"] = plainText
-			header["Cache-Control"] = noStore
+			header["Content-Type"] = parts.PlainText
+			header["Cache-Control"] = parts.NoStore
 			w.Write(opts.InstallScript)
 		})
 	}
 	if opts.Fleet != nil {
-		h.reports = newReports(opts.Fleet, opts.Log)
+		h.reports = inventory.NewReports(opts.Fleet, opts.Log)
 	}
 	level := slog.LevelDebug
 	if opts.AccessLog {
 		level = slog.LevelInfo
 	}
-	return logAccess(h.first(limitBody(mux)), opts.Log, level)
+	return parts.LogAccess(h.first(parts.LimitBody(mux)), opts.Log, level)
 }
 
 type handler struct {
@@ -113,8 +114,8 @@ type handler struct {
 	bodies  bodies
 	date    date
 	log     *slog.Logger
-	asked   *Asked
-	reports *reports
+	asked   *inventory.Asked
+	reports *inventory.Reports
 }
 
 // first answers the questions of hosts, and takes their reports, before anything is
@@ -128,10 +129,10 @@ func (h *handler) first(next http.Handler) http.Handler {
 		if h.reports != nil && r.Method == http.MethodPost {
 			switch r.URL.Path {
 			case find.JoinPath:
-				h.reports.join(w, r)
+				h.reports.Join(w, r)
 				return
 			case find.HeartbeatPath:
-				h.reports.heartbeat(w, r)
+				h.reports.Heartbeat(w, r)
 				return
 			}
 		}
@@ -139,19 +140,12 @@ func (h *handler) first(next http.Handler) http.Handler {
 	})
 }
 
-// Header values shared by all answers; net/http only reads them.
-var (
-	jsonType  = []string{"application/json"}
-	plainText = []string{"text/plain; charset=utf-8"}
-	noStore   = []string{"no-store"}
-)
-
 func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	query := parseQuery(r.URL.RawQuery)
 	now := h.now() // once: to ask for the time takes longer than to find the answer
 	answer := h.answer(query, now)
 	if h.asked != nil {
-		h.asked.note(query, answer.Version, now)
+		h.asked.Note(query, answer.Version, now)
 	}
 	body, err := h.bodies.get(answer)
 	if err != nil {
@@ -160,8 +154,8 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header := w.Header()
-	header["Content-Type"] = jsonType
-	header["Cache-Control"] = noStore
+	header["Content-Type"] = parts.JsonType
+	header["Cache-Control"] = parts.NoStore
 	header["Date"] = h.date.of(now)
 	w.Write(body)
 }
@@ -198,62 +192,4 @@ func take(into *string, seen *bool, value string) {
 		value, _ = url.QueryUnescape(value)
 	}
 	*into = value
-}
-
-// bodyTime is how long a request may take to send a body that nobody reads.
-const bodyTime = time.Second
-
-// limitBody keeps a request with a body, which no endpoint takes, from holding
-// its connection: net/http would wait for some of it without a limit.
-func limitBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			w.Header().Set("Connection", "close")
-			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// logAccess writes one line for each request when the log takes lines of that level.
-func logAccess(next http.Handler, log *slog.Logger, level slog.Level) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !log.Enabled(context.Background(), level) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		start := time.Now()
-		counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
-		defer func() {
-			log.Log(context.Background(), level, "request", "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "range", r.Header.Get("Range"),
-				"status", counted.status, "bytes", counted.bytes, "took", time.Since(start).Round(time.Microsecond), "from", r.RemoteAddr)
-		}()
-		next.ServeHTTP(counted, r)
-	})
-}
-
-type countingWriter struct {
-	http.ResponseWriter
-	status int
-	bytes  int64
-}
-
-func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *countingWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *countingWriter) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// ReadFrom keeps sendfile(2) for downloads.
-func (w *countingWriter) ReadFrom(src io.Reader) (int64, error) {
-	n, err := io.Copy(w.ResponseWriter, src)
-	w.bytes += n
-	return n, err
 }

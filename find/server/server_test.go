@@ -16,6 +16,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
 	"teleport-update/internal/version"
 )
 
@@ -209,7 +210,7 @@ func do(t *testing.T, req *http.Request) (*http.Response, string) {
 }
 
 func BenchmarkFind(b *testing.B) {
-	answers, err := NewStatic(StaticOptions{Base: find.Answer{Version: "15.1.1", Edition: version.OSS}, Log: slog.New(slog.DiscardHandler)})
+	answers, err := answers.NewStatic(answers.StaticOptions{Base: find.Answer{Version: "15.1.1", Edition: version.OSS}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

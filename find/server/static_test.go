@@ -15,6 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/find"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/parts"
 	"teleport-update/internal/version"
 )
 
@@ -37,7 +40,7 @@ func TestStaticAnswersByGroup(t *testing.T) {
 }
 
 func TestStaticWithoutAFile(t *testing.T) {
-	s, err := NewStatic(StaticOptions{Base: base, Log: slog.New(slog.DiscardHandler)})
+	s, err := answers.NewStatic(answers.StaticOptions{Base: base, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,18 +54,18 @@ func TestStaticRefusesToStart(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for _, tc := range []struct {
 		name string
-		opts StaticOptions
+		opts answers.StaticOptions
 		want string
 	}{
-		{"no file", StaticOptions{Base: base, GroupsFile: "/nonexistent/groups.yaml", Log: log}, "no such file"},
-		{"an error in the file", StaticOptions{Base: base, GroupsFile: writeFile(t, "g: {edition: gold}"), Log: log}, "gold"},
-		{"a file without end", StaticOptions{Base: base, GroupsFile: "/dev/zero", Log: log}, "not a regular file"},
-		{"a file that is too long", StaticOptions{Base: base, GroupsFile: writeFile(t, strings.Repeat("#", maxWatched+1)), Log: log}, "larger"},
-		{"a pipe", StaticOptions{Base: base, GroupsFile: pipe(t, filepath.Join(t.TempDir(), "pipe")), Log: log}, "not a regular file"},
-		{"an answer that cannot be served", StaticOptions{Base: find.Answer{Version: "15.1.1"}, Log: log}, "edition"},
+		{"no file", answers.StaticOptions{Base: base, GroupsFile: "/nonexistent/groups.yaml", Log: log}, "no such file"},
+		{"an error in the file", answers.StaticOptions{Base: base, GroupsFile: writeFile(t, "g: {edition: gold}"), Log: log}, "gold"},
+		{"a file without end", answers.StaticOptions{Base: base, GroupsFile: "/dev/zero", Log: log}, "not a regular file"},
+		{"a file that is too long", answers.StaticOptions{Base: base, GroupsFile: writeFile(t, strings.Repeat("#", parts.MaxWatched+1)), Log: log}, "larger"},
+		{"a pipe", answers.StaticOptions{Base: base, GroupsFile: pipe(t, filepath.Join(t.TempDir(), "pipe")), Log: log}, "not a regular file"},
+		{"an answer that cannot be served", answers.StaticOptions{Base: find.Answer{Version: "15.1.1"}, Log: log}, "edition"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := NewStatic(tc.opts); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := answers.NewStatic(tc.opts); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v; want an error with %q", err, tc.want)
 			}
 		})
@@ -93,7 +96,7 @@ func TestWatchTakesUpEdits(t *testing.T) {
 	path := writeFile(t, "g: {agent_version: 15.2.0}")
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
-		s, err := NewStatic(StaticOptions{Base: base, GroupsFile: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		s, err := answers.NewStatic(answers.StaticOptions{Base: base, GroupsFile: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,13 +162,13 @@ func TestStaticWarnsOfAVersionThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "teleport-v15.1.0-linux-amd64-bin.tar.gz", nil)
 	write(t, dir, "teleport-v15.1.0-linux-amd64-bin.tar.gz.sha256", nil)
-	releases, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
+	releases, err := files.OpenReleases(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer releases.Close()
 	var log bytes.Buffer
-	_, err = NewStatic(StaticOptions{
+	_, err = answers.NewStatic(answers.StaticOptions{
 		Base: base, Releases: releases, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		GroupsFile: writeFile(t, "there: {agent_version: 15.1.0}\nnot: {agent_version: 15.2.0}\nent: {edition: enterprise}\nnone: {agent_version: ''}"),
 	})
@@ -202,9 +205,9 @@ func (b *lockedBuffer) String() string {
 	return b.data.String()
 }
 
-func newStatic(t *testing.T, path string) *Static {
+func newStatic(t *testing.T, path string) *answers.Static {
 	t.Helper()
-	s, err := NewStatic(StaticOptions{Base: base, GroupsFile: path, Log: slog.New(slog.DiscardHandler)})
+	s, err := answers.NewStatic(answers.StaticOptions{Base: base, GroupsFile: path, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,9 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 	"teleport-update/internal/version"
 )
@@ -188,14 +191,14 @@ func TestWhatIsNotUnderstoodChangesNothing(t *testing.T) {
 	if got := s.AnswerTo(rollout.Query{}); got != want {
 		t.Errorf("hosts are told %+v; want %+v", got, want)
 	}
-	if _, err := NewStored(t.Context(), w.options); err == nil {
+	if _, err := answers.NewStored(t.Context(), w.options); err == nil {
 		t.Error("a server starts on it")
 	}
-	if _, err := s.Apply(t.Context(), parseAll(t, strings.Replace(immediate, "17.2.1", "17.2.2", 1)), ApplyOptions{}); err == nil {
+	if _, err := s.Apply(t.Context(), parseAll(t, strings.Replace(immediate, "17.2.1", "17.2.2", 1)), answers.ApplyOptions{}); err == nil {
 		t.Error("a version is applied beside it")
 	}
 	// The way out is to write another.
-	if _, err := s.Apply(t.Context(), parseAll(t, suspended), ApplyOptions{}); err != nil {
+	if _, err := s.Apply(t.Context(), parseAll(t, suspended), answers.ApplyOptions{}); err != nil {
 		t.Error(err)
 	}
 	if s.AnswerTo(rollout.Query{}).AutoUpdate {
@@ -211,8 +214,8 @@ func TestReleasesThatDoNotSayWhichEditionAreAnError(t *testing.T) {
 	w := newStoreWorld(t)
 	w.options.Releases = releasesOf(t, "teleport-v17.2.1-linux-amd64-bin.tar.gz", "teleport-ent-v17.2.1-linux-amd64-bin.tar.gz")
 	s := w.open()
-	_, err := s.Apply(t.Context(), parseAll(t, immediate), ApplyOptions{})
-	if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), "say which edition") {
+	_, err := s.Apply(t.Context(), parseAll(t, immediate), answers.ApplyOptions{})
+	if _, ok := errors.AsType[*parts.RefusedError](err); !ok || !strings.Contains(err.Error(), "say which edition") {
 		t.Errorf("got %v", err)
 	}
 	if s.AnswerTo(rollout.Query{}) != unsaid {
@@ -243,7 +246,7 @@ type storeWorld struct {
 	path    string
 	store   *store.SQLite
 	other   *store.SQLite
-	options StoredOptions
+	options answers.StoredOptions
 	log     *lockedBuffer
 }
 
@@ -258,13 +261,13 @@ func newStoreWorld(t *testing.T) *storeWorld {
 		t.Cleanup(func() { opened.Close() })
 		*s = opened
 	}
-	w.options = StoredOptions{Store: w.store, Base: base, Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	w.options = answers.StoredOptions{Store: w.store, Base: base, Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	return w
 }
 
-func (w *storeWorld) open() *Stored {
+func (w *storeWorld) open() *answers.Stored {
 	w.t.Helper()
-	s, err := NewStored(w.t.Context(), w.options)
+	s, err := answers.NewStored(w.t.Context(), w.options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -307,14 +310,14 @@ func releasesDir(t *testing.T) string {
 	return filepath.Join(os.TempDir(), "releases-of-"+strings.ReplaceAll(t.Name(), "/", "-"))
 }
 
-func releasesOf(t *testing.T, names ...string) *Releases {
+func releasesOf(t *testing.T, names ...string) *files.Releases {
 	t.Helper()
 	dir := releasesDir(t)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	r, err := OpenReleases(dir, slog.New(slog.DiscardHandler))
+	r, err := files.OpenReleases(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

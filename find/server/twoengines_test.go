@@ -17,6 +17,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
 	"teleport-update/find/store"
 )
 
@@ -128,7 +129,7 @@ func newDuel(t *testing.T, w *storeWorld, r *rand.Rand, i uint64) *duel {
 	v := fmt.Sprintf("18.%d.0", i)
 	w.write(strings.NewReplacer("17.2.0", "17.0.0", "17.2.1", v).Replace(scheduled))
 	var err error
-	if d.initial, err = resources(t.Context(), w.other); err != nil {
+	if d.initial, err = answers.ReadItems(t.Context(), w.other); err != nil {
 		t.Fatal(err)
 	}
 	clock := newClock()
@@ -223,7 +224,7 @@ func (d *duel) change(text string) {
 			return
 		}
 		r.(*rollout.Config).Spec.Agents.Mode = mode
-		_, err = d.servers[0].stored.Apply(d.t.Context(), []rollout.Resource{r}, ApplyOptions{})
+		_, err = d.servers[0].stored.Apply(d.t.Context(), []rollout.Resource{r}, answers.ApplyOptions{})
 		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict {
 			if err != nil && !errors.Is(err, sqlite3.BUSY) {
 				d.t.Error(err)

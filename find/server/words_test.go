@@ -11,6 +11,8 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 )
 
@@ -19,7 +21,7 @@ var noon = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 // crowd has hosts make up more words than there is room for, each in one place of a report.
 func (r *reportWorld) crowd(edit func(b *rollout.Heartbeat, word string)) {
 	r.t.Helper()
-	for i := range MaxWords + 500 {
+	for i := range inventory.MaxWords + 500 {
 		b := rollout.Heartbeat{HostID: hostUUID(100_000 + i), Group: "dev", Version: "17.2.0"}
 		edit(&b, fmt.Sprintf("1.0.%d", i))
 		if err := b.Check(); err != nil {
@@ -118,7 +120,7 @@ func TestAHostBringsFewNewWords(t *testing.T) {
 	r := w.reporting(newClock(), w.store)
 	r.joined(r.token("all"), "dev", 2, 0, 1) // the first of them brings the name of the group
 	kept := func(i int) (versions int) {
-		for n := range 2 * MaxNewWords {
+		for n := range 2 * inventory.MaxNewWords {
 			if n%20 == 0 {
 				r.clock.pass(time.Minute) // for more reports than a minute has
 			}
@@ -129,15 +131,15 @@ func TestAHostBringsFewNewWords(t *testing.T) {
 		}
 		return versions
 	}
-	if got := kept(0); got != MaxNewWords {
-		t.Errorf("%d versions of one host are kept; want %d", got, MaxNewWords)
+	if got := kept(0); got != inventory.MaxNewWords {
+		t.Errorf("%d versions of one host are kept; want %d", got, inventory.MaxNewWords)
 	}
-	if got := kept(1); got != MaxNewWords {
-		t.Errorf("%d versions of another host are kept; want %d", got, MaxNewWords)
+	if got := kept(1); got != inventory.MaxNewWords {
+		t.Errorf("%d versions of another host are kept; want %d", got, inventory.MaxNewWords)
 	}
 	r.clock.pass(time.Hour)
-	if got := kept(0); got != MaxNewWords {
-		t.Errorf("%d versions of the host are kept an hour later; want %d", got, MaxNewWords)
+	if got := kept(0); got != inventory.MaxNewWords {
+		t.Errorf("%d versions of the host are kept an hour later; want %d", got, inventory.MaxNewWords)
 	}
 }
 
@@ -145,7 +147,7 @@ func TestAHostBringsFewNewWords(t *testing.T) {
 func TestATokenHasLimits(t *testing.T) {
 	w := newStoreWorld(t)
 	r := w.reporting(newClock(), w.store)
-	made, err := r.fleet.AddToken(t.Context(), AdminTokenRequest{Name: "few", MaxHosts: 3}, store.Audit{Who: "uid 0"}, false)
+	made, err := r.fleet.AddToken(t.Context(), adminapi.TokenRequest{Name: "few", MaxHosts: 3}, store.Audit{Who: "uid 0"}, false)
 	if err != nil || made.MaxHosts != 3 {
 		t.Fatalf("%+v, %v", made, err)
 	}
@@ -189,7 +191,7 @@ func TestATokenLetsInManyHostsOneMinuteAfterTheOther(t *testing.T) {
 	w := newStoreWorld(t)
 	r := w.reporting(newClock(), w.store)
 	all, other := r.token("all"), r.token("other")
-	for i := range MaxJoins {
+	for i := range inventory.MaxJoins {
 		r.joined(all, "dev", i)
 	}
 	before := r.everything()

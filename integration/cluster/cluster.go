@@ -14,6 +14,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/server"
+	"teleport-update/find/server/files"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
@@ -45,7 +46,7 @@ type Cluster struct {
 func New(t *testing.T, h *host.Test) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, Releases: t.TempDir()}
-	files, err := server.OpenReleases(c.Releases, slog.New(slog.DiscardHandler))
+	files, err := files.OpenReleases(c.Releases, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/server"
+	"teleport-update/find/server/files"
 	"teleport-update/integration/trace"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
@@ -49,7 +50,7 @@ type World struct {
 	AgentConfig string
 
 	server     *http.Server
-	files      *server.Releases
+	files      *files.Releases
 	address    string
 	usual      bool   // as Scene.Usual
 	bootID     string // the file that has the host's boot id
@@ -134,7 +135,7 @@ func (w *World) serve() error {
 		return err
 	}
 	log := slog.New(slog.DiscardHandler)
-	files, err := server.OpenReleases(dir, log)
+	files, err := files.OpenReleases(dir, log)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (w *World) UnitFile() string { return filepath.Join(w.Units, "teleport.serv
 
 // Enable is the command line that enables updates on a host.
 func (w *World) Enable() []string {
-	return []string{"enable", "--proxy", w.address, "--template", w.address + server.ReleasesPath + server.NameTemplate}
+	return []string{"enable", "--proxy", w.address, "--template", w.address + files.ReleasesPath + files.NameTemplate}
 }
 
 // Command is a run of the updater in this World.

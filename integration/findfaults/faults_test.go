@@ -16,7 +16,8 @@ import (
 	"testing"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/driver"
 	"teleport-update/integration/powercut"
 	"teleport-update/integration/trace"
 )
@@ -143,14 +144,14 @@ func (w *world) known(ctx context.Context) error {
 		}
 	}
 	for _, h := range w.hosts {
-		var known server.AdminHost
+		var known adminapi.Host
 		err := w.admin(ctx, http.MethodGet, "/v1/hosts/"+h.id, nil, &known)
 		// A report of the same version as before says nothing that could be lost.
 		if h.joined && err != nil || h.acknowledged == target && known.Version != target {
 			errs = append(errs, fmt.Errorf("host %s has joined, and has reported %q: %+v, %w", h.id, h.acknowledged, known, err))
 		}
 	}
-	var o server.AdminOverview
+	var o adminapi.Overview
 	if err := w.admin(ctx, http.MethodGet, "/v1/overview", nil, &o); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (w *world) known(ctx context.Context) error {
 // rollout names.
 func (w *world) check(t *testing.T, at int) {
 	t.Helper()
-	var history server.AdminHistory
+	var history adminapi.History
 	_, told, err := w.serve(t.Context(), nil, func(ctx context.Context) error {
 		return w.admin(ctx, http.MethodGet, "/v1/history?limit=1000", nil, &history)
 	})
@@ -170,7 +171,7 @@ func (w *world) check(t *testing.T, at int) {
 	}
 	steps := make(map[string]int)
 	for _, r := range history.Records {
-		if r.Who != server.EngineName || r.Key != rollout.KindRollout {
+		if r.Who != driver.EngineName || r.Key != rollout.KindRollout {
 			continue
 		}
 		for step := range strings.SplitSeq(r.What, ", ") {

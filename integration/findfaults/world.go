@@ -26,7 +26,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/integration/fleet"
 	"teleport-update/integration/trace"
 )
@@ -169,7 +169,7 @@ func (w *world) story(ctx context.Context) error {
 		w.applied = true
 	}
 	if w.token == "" {
-		var made server.AdminToken
+		var made adminapi.Token
 		// One that was made and not acknowledged is of no use.
 		request := fmt.Appendf(nil, `{"name":"t%d"}`, time.Now().UnixNano())
 		if err := w.admin(ctx, http.MethodPost, "/v1/tokens", request, &made); err != nil {
@@ -252,7 +252,7 @@ func (w *world) poll(ctx context.Context, h *member) error {
 
 // look waits until the engine has looked at this time, and notes how far the groups are.
 func (w *world) look(ctx context.Context) (done bool, err error) {
-	var o server.AdminOverview
+	var o adminapi.Overview
 	for range 3 {
 		if err := w.setClock(w.now.Add(time.Second)); err != nil {
 			return false, err
@@ -275,7 +275,7 @@ func (w *world) look(ctx context.Context) (done bool, err error) {
 var ranks = map[rollout.State]int{rollout.Unstarted: 0, rollout.Canarying: 1, rollout.Active: 2, rollout.Done: 3}
 
 // note returns an error where a group is less far than it was.
-func (w *world) note(o server.AdminOverview) error {
+func (w *world) note(o adminapi.Overview) error {
 	for _, g := range o.Groups {
 		rank := ranks[g.State]
 		if rank < w.highest[g.Name] {

@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 )
@@ -169,7 +169,7 @@ func (f *Fleet) Find(ctx context.Context, input string, args ...string) (string,
 }
 
 // Status is how the rollout does.
-func (f *Fleet) Status(ctx context.Context) (o server.AdminOverview, err error) {
+func (f *Fleet) Status(ctx context.Context) (o adminapi.Overview, err error) {
 	out, err := f.Find(ctx, "", "status", "-o", "json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &o)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/release"
 )
@@ -108,7 +108,7 @@ func brokenRelease(p *play, before string) string {
 	status := p.find("", "status")
 	var broken *Host
 	for _, h := range p.dev {
-		if p.known(h).State == server.HostFailed {
+		if p.known(h).State == adminapi.HostFailed {
 			broken = h
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 )
@@ -131,7 +131,7 @@ func (p *play) at(hour int) {
 	p.check(p.Settle(p.Context()))
 }
 
-func (p *play) status() server.AdminOverview {
+func (p *play) status() adminapi.Overview {
 	p.Helper()
 	o, err := p.Status(p.Context())
 	p.check(err)
@@ -192,15 +192,15 @@ func (p *play) id(h *Host) string {
 	return id
 }
 
-func (p *play) hosts() []server.AdminHost {
+func (p *play) hosts() []adminapi.Host {
 	p.Helper()
-	var all server.AdminHosts
+	var all adminapi.Hosts
 	p.check(json.Unmarshal([]byte(p.find("", "hosts", "-o", "json")), &all))
 	return all.Hosts
 }
 
 // known is what the server knows of a host.
-func (p *play) known(h *Host) (found server.AdminHost) {
+func (p *play) known(h *Host) (found adminapi.Host) {
 	p.Helper()
 	id := p.id(h)
 	for _, one := range p.hosts() {
@@ -213,7 +213,7 @@ func (p *play) known(h *Host) (found server.AdminHost) {
 }
 
 // shown asserts what hosts and host ID say of a host: its state, and why it does not count.
-func (p *play) shown(h *Host, state server.HostState, omitted string) {
+func (p *play) shown(h *Host, state adminapi.HostState, omitted string) {
 	p.Helper()
 	if known := p.known(h); known.State != state || known.Omitted != omitted {
 		p.Fatalf("%s is known as %+v", h.Name, known)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/files"
 	"teleport-update/integration/host"
 	"teleport-update/packaging/repository"
 	"teleport-update/packaging/signing"
@@ -78,7 +78,7 @@ func (s *scene) makesPackages(key string) {
 // offersRepository puts it into the world.
 func (w *world) offersRepository() {
 	w.t.Helper()
-	r, err := server.OpenRepository(repositoryOf(w.t), slog.New(slog.DiscardHandler))
+	r, err := files.OpenRepository(repositoryOf(w.t), slog.New(slog.DiscardHandler))
 	check(w.t, err)
 	w.handler = r.Beside(w.handler)
 }

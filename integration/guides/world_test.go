@@ -21,6 +21,8 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/server"
+	"teleport-update/find/server/files"
+	"teleport-update/find/server/parts"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/internal/version"
@@ -67,9 +69,9 @@ func worldWith(t *testing.T, releasesDir, packagesDir string) *world {
 	t.Helper()
 	w := &world{t: t, releases: releasesDir, packages: packagesDir}
 	log := slog.New(slog.DiscardHandler)
-	releases, err := server.OpenReleases(w.releases, log)
+	releases, err := files.OpenReleases(w.releases, log)
 	check(t, err)
-	packages, err := server.OpenPackages(w.packages, log)
+	packages, err := files.OpenPackages(w.packages, log)
 	check(t, err)
 	t.Cleanup(func() { releases.Close(); packages.Close() })
 	script, err := installscript.For(proxy, true)
@@ -79,7 +81,7 @@ func worldWith(t *testing.T, releasesDir, packagesDir string) *world {
 	mux.Handle("GET /{name}", releases) // Teleport's CDN has no folders
 	w.handler = mux
 
-	authority, err := server.NewAuthority()
+	authority, err := parts.NewAuthority()
 	check(t, err)
 	w.caPEM = authority.PEM()
 	w.config, err = authority.Config(append([]string{"127.0.0.1"}, names...))

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"teleport-update/find/server"
+	"teleport-update/find/server/files"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/scenes"
@@ -23,7 +23,7 @@ import (
 
 const (
 	secureAddress  = "find.example:3443"
-	secureTemplate = "https://" + secureAddress + server.ReleasesPath + server.NameTemplate
+	secureTemplate = "https://" + secureAddress + files.ReleasesPath + files.NameTemplate
 	caFile         = "/etc/teleport-ca.pem"
 )
 

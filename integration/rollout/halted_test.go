@@ -19,7 +19,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/find/rollout"
-	"teleport-update/find/server"
+	"teleport-update/find/server/adminapi"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
@@ -116,7 +116,7 @@ func (s *site) rollout() *rollout.Rollout {
 	return list[0].(*rollout.Rollout)
 }
 
-func (s *site) hosts() (known server.AdminHosts) {
+func (s *site) hosts() (known adminapi.Hosts) {
 	s.T.Helper()
 	s.Check(json.Unmarshal([]byte(s.find("", "hosts", "-o", "json")), &known))
 	return known
@@ -177,7 +177,7 @@ func TestAReportHaltsTheGroup(t *testing.T) {
 	if status := s.find("", "status"); !strings.Contains(status, hostname) {
 		t.Errorf("status does not name the host:\n%s", status)
 	}
-	if h := s.hosts().Hosts[0]; h.State != server.HostFailed || h.Failed == nil || h.Failed.Target != "1.1.0" || h.Version != "1.0.0" {
+	if h := s.hosts().Hosts[0]; h.State != adminapi.HostFailed || h.Failed == nil || h.Failed.Target != "1.1.0" || h.Version != "1.0.0" {
 		t.Errorf("%+v", h)
 	}
 	if history := s.find("", "history"); !strings.Contains(history, "a try") || !strings.Contains(history, "dev halted") || !strings.Contains(history, "the first host") {
@@ -197,7 +197,7 @@ func TestAReportHaltsTheGroup(t *testing.T) {
 	if dev := s.rollout().Status.Groups[0]; dev.Halted == nil {
 		t.Errorf("after a restart the group is %+v", dev)
 	}
-	if h := s.hosts().Hosts[0]; h.State != server.HostFailed {
+	if h := s.hosts().Hosts[0]; h.State != adminapi.HostFailed {
 		t.Errorf("after a restart the host is %+v", h)
 	}
 

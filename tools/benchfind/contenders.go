@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"teleport-update/find"
-	"teleport-update/find/server"
+	"teleport-update/find/server/parts"
 	"teleport-update/internal/version"
 )
 
@@ -149,7 +149,7 @@ func constant() (http.Handler, error) {
 // serveConstant is net/http with the time limits of the find server: what these cost is no
 // matter of what is answered.
 func serveConstant(ctx context.Context, _ []string) error {
-	return serveByNetHTTP(ctx, server.WithLimits())
+	return serveByNetHTTP(ctx, parts.WithLimits())
 }
 
 // serveBare is net/http as it is, without any limit.

@@ -17,6 +17,9 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 	"teleport-update/internal/version"
 )
@@ -38,9 +41,9 @@ func hostID(host int) string {
 type site struct {
 	dir    string
 	store  *store.SQLite
-	stored *server.Stored
-	engine *server.Engine
-	fleet  *server.Fleet
+	stored *answers.Stored
+	engine *driver.Engine
+	fleet  *inventory.Fleet
 }
 
 // newSite has so many hosts in so many groups, each with a plan that is to begin.
@@ -70,15 +73,15 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 	target := rollout.NewVersion()
 	target.Spec.Agents = rollout.VersionAgents{StartVersion: "17.2.0", TargetVersion: "17.2.1"}
 	log := slog.New(slog.DiscardHandler)
-	if s.stored, err = server.NewStored(ctx, server.StoredOptions{
+	if s.stored, err = answers.NewStored(ctx, answers.StoredOptions{
 		Store: s.store, Base: find.Answer{Edition: version.OSS, AutoUpdate: true, Jitter: time.Minute}, Log: log,
 	}); err != nil {
 		return nil, err
 	}
-	if _, err = s.stored.Apply(ctx, []rollout.Resource{config, target}, server.ApplyOptions{}); err != nil {
+	if _, err = s.stored.Apply(ctx, []rollout.Resource{config, target}, answers.ApplyOptions{}); err != nil {
 		return nil, err
 	}
-	s.fleet = server.NewFleet(now.Add(-rollout.PresentFor), time.Minute)
+	s.fleet = inventory.NewFleet(now.Add(-rollout.PresentFor), time.Minute)
 	for i := range hosts {
 		group := groupOf(i % inGroups)
 		if inGroups == groups {
@@ -87,7 +90,7 @@ func newSite(ctx context.Context, hosts, inGroups int) (s *site, err error) {
 		report := rollout.Heartbeat{HostID: hostID(i), Hostname: "host", Group: group, Version: "17.2.0", Edition: "oss", Arch: "amd64"}
 		s.fleet.Take(report, now.Add(-2*time.Minute))
 	}
-	s.engine = server.NewEngine(server.EngineOptions{
+	s.engine = driver.NewEngine(driver.Options{
 		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: s.fleet, Written: s.stored.Refresh, Log: log,
 	})
 	_, err = s.engine.Tick(ctx) // the rollout begins

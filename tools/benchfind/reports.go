@@ -25,6 +25,8 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/store"
 	"teleport-update/tools/internal/figure"
 )
@@ -99,7 +101,7 @@ func serveReports(ctx context.Context, args []string) error {
 	// It started long enough ago to know all hosts: else no group begins.
 	age := rollout.PresentFor
 	clock := func() time.Time { return time.Now().Add(-age) }
-	fleet, err := server.OpenFleet(ctx, server.FleetOptions{
+	fleet, err := inventory.OpenFleet(ctx, inventory.FleetOptions{
 		Store: s.store, Clock: clock, Jitter: time.Minute, Named: s.stored.Named, Log: log,
 	})
 	if err != nil {
@@ -107,13 +109,13 @@ func serveReports(ctx context.Context, args []string) error {
 	}
 	age = 0
 	fmt.Fprintf(os.Stderr, "  %-52s %8.2f s\n", fmt.Sprintf("a start with %d hosts", hosts), time.Since(began).Seconds())
-	ticks := time.NewTicker(server.SyncEvery)
+	ticks := time.NewTicker(inventory.SyncEvery)
 	defer ticks.Stop()
 	go fleet.Run(ctx, ticks.C)
 	if err := fleet.Tick(ctx); err != nil { // which writes who was seen
 		return err
 	}
-	engine := server.NewEngine(server.EngineOptions{
+	engine := driver.NewEngine(driver.Options{
 		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: fleet, Written: s.stored.Refresh, Log: log,
 	})
 	for range 2 { // the plans are captured, and the first hosts are told to update
@@ -122,7 +124,7 @@ func serveReports(ctx context.Context, args []string) error {
 		}
 	}
 	s.saysBoth()
-	engineTicks := time.NewTicker(server.TickEvery)
+	engineTicks := time.NewTicker(driver.TickEvery)
 	defer engineTicks.Stop()
 	go engine.Run(ctx, engineTicks.C)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +133,7 @@ func serveReports(ctx context.Context, args []string) error {
 	}
 	debug.FreeOSMemory()
 	fmt.Println("answers on", listener.Addr())
-	handler := server.New(server.Options{Answers: s.stored, Fleet: fleet, Asked: server.NewAsked(time.Now, s.stored.Named), Log: log})
+	handler := server.New(server.Options{Answers: s.stored, Fleet: fleet, Asked: inventory.NewAsked(time.Now, s.stored.Named), Log: log})
 	return server.Serve(ctx, listener, nil, handler, log)
 }
 
@@ -188,7 +190,7 @@ func arrival(ctx context.Context, address string, hosts int, sequence *int) (tak
 // each sample.
 func measureReports(ctx context.Context, hosts, rounds int, each time.Duration) error {
 	fmt.Printf("reports of %d hosts in %s\n", hosts, pollTime)
-	each = max(each, server.TickEvery)
+	each = max(each, driver.TickEvery)
 	ours := &contender{name: "teleport-find", child: "reports"}
 	contenders, stop := startAll(ctx, hosts,
 		&contender{name: "constant net/http", child: "constant"}, ours, &contender{name: "nginx", child: "nginx"})

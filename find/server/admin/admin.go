@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/channels"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+// Options are the parts of the admin API.
+type Options struct {
+	// Stored is what can be read and changed.
+	Stored *answers.Stored
+	// Store has the history.
+	Store store.Store
+	// Engine steps the rollout, also right after a change.
+	Engine *driver.Engine
+	// Fleet is the hosts that report; nil: none do.
+	Fleet *inventory.Fleet
+	// Asked counts who asks; nil: nobody does.
+	Asked *inventory.Asked
+	// Channels is what is listed of them; nil: there are none.
+	Channels *channels.Channels
+	// Access has the tokens of those who come over TCP; nil: there are none.
+	Access *Access
+	// Frozen, when not empty, is why nothing can be: the answers come from
+	// somewhere else. Stored is not looked at then.
+	Frozen string
+	Log    *slog.Logger
+}
+
+type api struct{ Options }
+
+func (a *api) known(w http.ResponseWriter, kind string) bool {
+	switch {
+	case a.Frozen != "":
+		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
+	case !slices.Contains(rollout.Kinds, kind) && !slices.Contains(rollout.SystemKinds, kind):
+		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("there are no resources of the kind %.60q", kind)})
+	default:
+		return true
+	}
+	return false
+}
+
+func fail(w http.ResponseWriter, kind string, err error) {
+	status := http.StatusServiceUnavailable
+	text := err.Error()
+	if errors.Is(err, store.ErrNotFound) {
+		status, text = http.StatusNotFound, "there is no "+kind+" in the store"
+	} else if _, ok := errors.AsType[*store.ConflictError](err); ok {
+		status = http.StatusPreconditionFailed
+	} else if _, ok := errors.AsType[*parts.RefusedError](err); ok {
+		status = http.StatusUnprocessableEntity
+	} else if _, ok := errors.AsType[*rollout.RefusedError](err); ok {
+		status = http.StatusUnprocessableEntity
+	}
+	if status == http.StatusServiceUnavailable {
+		text += "; hosts are told what they were told before"
+	}
+	parts.Reply(w, status, adminapi.Error{Error: text})
+}
+
+func dryRun(r *http.Request) bool { return r.URL.Query().Get("dry_run") == "true" }
+
+// decode reads what a request asks for, or answers what is wrong with it.
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxResource))
+	if err == nil {
+		err = rollout.DecodeJSON(body, into)
+	}
+	if err != nil {
+		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: err.Error()})
+	}
+	return err == nil
+}
+
+// revoke revokes the token that a request names, or answers why it cannot.
+func (a *api) revoke(w http.ResponseWriter, r *http.Request, what string, revoke func(ctx context.Context, name string, audit store.Audit, dryRun bool) error) bool {
+	name := r.PathValue("name")
+	err := revoke(r.Context(), name, a.audit(r), dryRun(r))
+	if errors.Is(err, store.ErrNotFound) {
+		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("there is no %s %.80q", what, name)})
+		return false
+	}
+	if err != nil {
+		fail(w, what, err)
+		return false
+	}
+	if !dryRun(r) {
+		a.Log.Info("a token was revoked", "kind", what, "token", name, "by", peer(r.Context()))
+	}
+	return true
+}
+
+// audit says who makes a request, and why.
+func (a *api) audit(r *http.Request) store.Audit {
+	return store.Audit{Time: a.Stored.Now(), Who: peer(r.Context()), Why: r.URL.Query().Get("reason")}
+}
+
+// number reads a parameter; what is above a limit is the limit.
+func number(w http.ResponseWriter, r *http.Request, name string, usual, limit int) (int, bool) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return usual, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: fmt.Sprintf("%s=%.40q is not a number from 1 on", name, text)})
+		return 0, false
+	}
+	return min(n, limit), true
+}
+
+// steered reports whether the answers come from the store, and says so where not.
+func (a *api) steered(w http.ResponseWriter) bool {
+	switch {
+	case a.Frozen != "":
+		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
+	case a.Engine == nil:
+		parts.Reply(w, http.StatusServiceUnavailable, adminapi.Error{Error: "this server runs no engine"})
+	default:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,31 @@
+package admin
+
+import (
+	"net/http"
+
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/parts"
+)
+
+func (a *api) history(w http.ResponseWriter, r *http.Request) {
+	if a.Frozen != "" {
+		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
+		return
+	}
+	limit, ok := number(w, r, "limit", defaultPage, maxPage)
+	if !ok {
+		return
+	}
+	records, err := a.Store.History(r.Context(), limit)
+	if err != nil {
+		fail(w, "history", err)
+		return
+	}
+	list := adminapi.History{Records: make([]adminapi.Record, 0, len(records))}
+	for _, one := range records {
+		list.Records = append(list.Records, adminapi.Record{
+			Time: one.Time, Who: one.Who, What: one.What, Why: one.Why, Key: one.Key, From: int64(one.From), To: int64(one.To),
+		})
+	}
+	parts.Reply(w, http.StatusOK, list)
+}

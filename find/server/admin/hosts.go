@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+const (
+	defaultPage = 100
+	maxPage     = 10_000
+)
+
+func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
+	limit, ok := number(w, r, "limit", defaultPage, maxPage)
+	if !ok {
+		return
+	}
+	query := r.URL.Query()
+	if state := query.Get("state"); query.Has("state") && !slices.Contains(adminapi.HostStates, adminapi.HostState(state)) {
+		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: fmt.Sprintf("state=%.40q is not one of %v", state, adminapi.HostStates)})
+		return
+	}
+	after, _ := rollout.ParseUUID(query.Get("after"))
+	now, target := a.Stored.Now(), a.target()
+	answer := adminapi.Hosts{Hosts: []adminapi.Host{}}
+	var found []rollout.HostID
+	a.Fleet.Each(func(e *fleet.Entry) {
+		if query.Has("group") && e.Group != query.Get("group") || query.Has("version") && string(e.Version) != query.Get("version") ||
+			query.Has("state") && string(stateOf(e, target, now)) != query.Get("state") {
+			return
+		}
+		answer.Total++
+		if bytes.Compare(e.ID[:], after[:]) > 0 {
+			found = append(found, e.ID)
+		}
+	})
+	slices.SortFunc(found, func(x, y rollout.HostID) int { return bytes.Compare(x[:], y[:]) })
+	for _, id := range found[:min(limit, len(found))] {
+		if e, ok := a.Fleet.Entry(id); ok {
+			answer.Hosts = append(answer.Hosts, adminHost(&e, target, now))
+		}
+	}
+	if len(found) > limit {
+		answer.Next = found[limit-1].String()
+	}
+	parts.Reply(w, http.StatusOK, answer)
+}
+
+// target is the version that hosts are being brought to.
+func (a *api) target() rollout.Semver {
+	if version := a.Stored.Resources().Version; version != nil {
+		return version.Spec.Agents.TargetVersion
+	}
+	return ""
+}
+
+func (a *api) host(w http.ResponseWriter, r *http.Request) {
+	id, _ := rollout.ParseUUID(r.PathValue("id"))
+	e, ok := a.Fleet.Entry(id)
+	if !ok {
+		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
+		return
+	}
+	parts.Reply(w, http.StatusOK, adminHost(&e, a.target(), a.Stored.Now()))
+}
+
+func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.Host {
+	event := func(v rollout.Event) *adminapi.Event {
+		if v.Target == "" {
+			return nil
+		}
+		return &adminapi.Event{Target: string(v.Target), Time: v.At}
+	}
+	h := adminapi.Host{
+		ID: e.ID.String(), Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
+		State: stateOf(e, target, now), Omitted: e.Omitted(now), Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
+		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: e.Token, Revoked: e.Secret == [16]byte{},
+	}
+	if e.UpdaterID != (rollout.HostID{}) {
+		h.UpdaterID = e.UpdaterID.String()
+	}
+	if e.Failed.Target != "" {
+		h.Failed = &adminapi.Failure{Event: *event(e.Failed.Event), Error: e.Failed.Error}
+	}
+	return h
+}
+
+// stateOf says in a word how a host does.
+func stateOf(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.HostState {
+	switch {
+	case e.Secret == [16]byte{}:
+		return adminapi.HostRevoked
+	case e.Cloned:
+		return adminapi.HostCloned
+	case now.Sub(e.LastSeen) > rollout.PresentFor:
+		return adminapi.HostAbsent
+	case target == "":
+		return adminapi.HostWaiting
+	case e.Version == target:
+		return adminapi.HostOnTarget
+	case e.Failed.Target == target:
+		return adminapi.HostFailed
+	case e.Pinned:
+		return adminapi.HostPinned
+	case e.Disabled:
+		return adminapi.HostDisabled
+	case e.Begun.Target == target:
+		return adminapi.HostUpdating
+	case e.Told.Target == target:
+		return adminapi.HostTold
+	}
+	return adminapi.HostWaiting
+}
+
+func (a *api) revokeHost(w http.ResponseWriter, r *http.Request) {
+	id, ok := rollout.ParseUUID(r.PathValue("id"))
+	err := error(store.ErrNotFound)
+	var removed fleet.Entry
+	if ok {
+		removed, err = a.Fleet.RevokeHost(r.Context(), id, a.audit(r), dryRun(r))
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined, or it was revoked before", r.PathValue("id"))})
+		return
+	}
+	if err != nil {
+		fail(w, "host", err)
+		return
+	}
+	if !dryRun(r) {
+		a.Log.Info("a host was revoked", "host", id.String(), "by", peer(r.Context()))
+		removed.Secret = [16]byte{}
+	}
+	parts.Reply(w, http.StatusOK, adminHost(&removed, a.target(), a.Stored.Now()))
+}

@@ -1,0 +1,64 @@
+package admin
+
+import (
+	"net/http"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/parts"
+)
+
+func (a *api) status(w http.ResponseWriter, _ *http.Request) {
+	if a.Frozen != "" {
+		parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
+		return
+	}
+	parts.Reply(w, http.StatusOK, a.serverStatus())
+}
+
+func (a *api) serverStatus() (status adminapi.Status) {
+	age, err := a.Stored.Age()
+	status.SnapshotAge = age.Seconds()
+	if err != nil {
+		status.StoreError = err.Error()
+	}
+	if a.Fleet != nil {
+		status.Full = a.Fleet.Full()
+	}
+	if a.Engine != nil {
+		engine := a.Engine.Status()
+		status.LastTick, status.LastWrite, status.Waiting = engine.LastTick, engine.LastWrite, engine.Waiting
+		if engine.Err != nil {
+			status.EngineError = engine.Err.Error()
+		}
+	}
+	return status
+}
+
+func (a *api) overview(w http.ResponseWriter, r *http.Request) {
+	if !a.steered(w) {
+		return
+	}
+	scene, err := a.Engine.Scene(r.Context())
+	if err != nil {
+		fail(w, "", err)
+		return
+	}
+	parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
+}
+
+func (a *api) why(w http.ResponseWriter, r *http.Request) {
+	if !a.steered(w) {
+		return
+	}
+	query := r.URL.Query()
+	parts.Reply(w, http.StatusOK, a.Stored.Why(rollout.Query{Group: query.Get("group"), Host: query.Get("host"), UpdaterID: query.Get("update_id")}))
+}
+
+func (a *api) channels(w http.ResponseWriter, r *http.Request) {
+	answer := adminapi.Channels{Channels: []adminapi.Channel{}}
+	if a.Channels != nil {
+		answer.Channels = a.Channels.List(r.Context())
+	}
+	parts.Reply(w, http.StatusOK, answer)
+}

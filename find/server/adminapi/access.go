@@ -1,0 +1,27 @@
+package adminapi
+
+import (
+	"time"
+)
+
+// AccessTokens is the access tokens.
+type AccessTokens struct {
+	Tokens []AccessToken `json:"tokens"`
+}
+
+// AccessToken is one of them. Token is there when it is made, and never again.
+type AccessToken struct {
+	Name    string    `json:"name"`
+	Role    Role      `json:"role"`
+	Expires time.Time `json:"expires,omitzero"`
+	Created time.Time `json:"created"`
+	By      string    `json:"created_by"`
+	Token   string    `json:"token,omitempty"`
+}
+
+// AccessRequest asks for a token.
+type AccessRequest struct {
+	Name      string `json:"name" yaml:"name"`
+	Role      Role   `json:"role" yaml:"role"`
+	ExpiresIn string `json:"expires_in,omitempty" yaml:"expires_in"` // a duration; empty: never
+}

@@ -1,0 +1,21 @@
+package adminapi
+
+import (
+	"time"
+)
+
+// History is who changed what, the newest first.
+type History struct {
+	Records []Record `json:"records"`
+}
+
+// Record is a change of one resource, host or token.
+type Record struct {
+	Time time.Time `json:"time"`
+	Who  string    `json:"who"`           // such as "uid 0", or "engine"
+	What string    `json:"what"`          // the command, or the steps of the engine
+	Why  string    `json:"why,omitempty"` // the reason that was given
+	Key  string    `json:"key"`           // what was changed, such as autoupdate_version
+	From int64     `json:"from_revision"` // 0: it was not there
+	To   int64     `json:"to_revision"`   // 0: it was removed
+}

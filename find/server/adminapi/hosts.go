@@ -1,0 +1,75 @@
+package adminapi
+
+import (
+	"time"
+)
+
+// Hosts is a page of the hosts that report, in the order of their ids.
+type Hosts struct {
+	Hosts []Host `json:"hosts"`
+	// Total is how many hosts the query has found, on all pages.
+	Total int `json:"total"`
+	// Next is the parameter after of the next page; empty for none.
+	Next string `json:"next,omitempty"`
+}
+
+// Host is what is known of one host, from its own authenticated reports.
+type Host struct {
+	ID        string `json:"id"`
+	UpdaterID string `json:"updater_id,omitempty"`
+	Hostname  string `json:"hostname,omitempty"`
+	Group     string `json:"group,omitempty"` // as the host names it
+	Version   string `json:"version,omitempty"`
+	Edition   string `json:"edition,omitempty"`
+	Arch      string `json:"arch,omitempty"`
+	// State is one word for people; see HostState.
+	State HostState `json:"state"`
+	// Omitted is why the host is in no count; empty for one that is.
+	Omitted   string    `json:"omitted,omitempty"`
+	Pinned    bool      `json:"pinned,omitempty"`
+	Disabled  bool      `json:"disabled,omitempty"`
+	Unhealthy bool      `json:"unhealthy,omitempty"`
+	Cloned    bool      `json:"cloned,omitempty"`
+	Revoked   bool      `json:"revoked,omitempty"`   // it may join again, and not report before
+	FirstSeen time.Time `json:"first_seen,omitzero"` // since the last long pause
+	LastSeen  time.Time `json:"last_seen,omitzero"`  // zero: it has joined and never reported
+	// Told is when it first said that it was told to update to a version, Begun when
+	// it said that it begins, Failed its last failure.
+	Told   *Event   `json:"told,omitempty"`
+	Begun  *Event   `json:"begun,omitempty"`
+	Failed *Failure `json:"failed,omitempty"`
+	// Token is the join token that the host has joined by.
+	Token string `json:"token,omitempty"`
+}
+
+// HostState says in a word how a host does with regard to the rollout.
+type HostState string
+
+// The states, of which the first that holds is told.
+const (
+	HostRevoked  HostState = "revoked"   // its secret was revoked
+	HostCloned   HostState = "cloned"    // several hosts report with its secret
+	HostAbsent   HostState = "absent"    // no report for 25 minutes
+	HostOnTarget HostState = "on_target" // it runs the target
+	HostFailed   HostState = "failed"    // its last update to the target failed or was rolled back
+	HostPinned   HostState = "pinned"
+	HostDisabled HostState = "disabled"
+	HostUpdating HostState = "updating" // it has begun to update to the target
+	HostTold     HostState = "told"     // it has said that it was told to update to the target
+	HostWaiting  HostState = "waiting"  // none of these
+)
+
+// HostStates are all of them, in their order.
+var HostStates = []HostState{HostRevoked, HostCloned, HostAbsent, HostOnTarget, HostFailed, HostPinned, HostDisabled, HostUpdating, HostTold, HostWaiting}
+
+// Event is something that happened on the way to a version.
+type Event struct {
+	Target string    `json:"target"`
+	Time   time.Time `json:"time"` // by the server's clock
+}
+
+// Failure is an update that failed or was rolled back.
+type Failure struct {
+	Event
+	Error string `json:"error,omitempty"`
+}

@@ -1,0 +1,30 @@
+package adminapi
+
+import (
+	"teleport-update/find/rollout"
+)
+
+// Order is what a person wants of the rollout.
+type Order struct {
+	Verb   rollout.Verb `json:"verb" yaml:"verb"`
+	Groups []string     `json:"groups,omitempty" yaml:"groups,omitempty"`
+	Force  bool         `json:"force,omitempty" yaml:"force,omitempty"`
+	Reason string       `json:"reason,omitempty" yaml:"reason,omitempty"` // kept in the history
+}
+
+// OrderResult is what an order did, or in a dry run would do.
+type OrderResult struct {
+	Steps []Step `json:"steps"`
+	// Overview is how the rollout is after the order.
+	Overview rollout.Overview `json:"overview"`
+}
+
+// Step is one change of one group, or of the whole rollout where Group is empty.
+type Step struct {
+	Group   string         `json:"group,omitempty"`
+	From    rollout.State  `json:"from,omitempty"`
+	To      rollout.State  `json:"to"`
+	Halted  bool           `json:"halted,omitempty"`
+	Reason  rollout.Reason `json:"reason"`
+	Message string         `json:"message,omitempty"`
+}

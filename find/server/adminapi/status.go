@@ -1,0 +1,35 @@
+package adminapi
+
+import (
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+// Status is how the server does.
+type Status struct {
+	// SnapshotAge is for how many seconds nobody has known whether hosts are told
+	// what the store says, and StoreError why.
+	SnapshotAge float64   `json:"snapshot_age_seconds"`
+	StoreError  string    `json:"store_error,omitempty"`
+	LastTick    time.Time `json:"last_tick,omitzero"`
+	LastWrite   time.Time `json:"last_write,omitzero"`
+	EngineError string    `json:"engine_error,omitempty"`
+	// Waiting says that no group goes on until hosts have had time to report.
+	Waiting bool `json:"waiting_for_reports"`
+	// Full says which bounds on what hosts make up are reached, or nearly so, and what follows.
+	Full []string `json:"full,omitempty"`
+}
+
+// Overview is how the rollout and the server do.
+type Overview struct {
+	rollout.Overview
+	Server Status `json:"server"`
+}
+
+// Why is what a host is told, and why.
+type Why struct {
+	Answer
+	JitterSeconds int `json:"jitter_seconds"`
+	rollout.Explanation
+}

@@ -1,0 +1,194 @@
+package answers
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+// Applied is what an Apply did, or in a dry run would do.
+type Applied struct {
+	Resources []AppliedResource // in their order
+	// Answer is what hosts of no group are told from then on.
+	Answer   find.Answer
+	Groups   []GroupAnswer // what hosts of the groups are told, where there are any
+	Notes    []string      // what follows, in words for a person
+	Warnings []string      // what is probably not meant
+	// Scene is what there is then, without counts: those of the store are of another rollout.
+	Scene rollout.Scene
+}
+
+// GroupAnswer is what the hosts of a group are told, and when their turn comes.
+type GroupAnswer struct {
+	rollout.Start
+	Answer find.Answer
+}
+
+// AppliedResource is what became of one resource.
+type AppliedResource struct {
+	Change   adminapi.Change
+	Resource rollout.Resource
+}
+
+// ApplyOptions say more about an Apply.
+type ApplyOptions struct {
+	DryRun bool // do all but write
+	New    bool // the resources must not be there yet
+	Who    string
+	Why    string // the reason that was given; may be empty
+}
+
+// Apply puts resources into the store, all of them or none, and lets hosts know at
+// once. One that is the same already is not written. If a resource names a
+// revision and the store has another one, or if it is to be new and is not, the
+// error is a *store.ConflictError.
+func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
+	named := opts.New
+	kinds := map[string]bool{}
+	for _, r := range list {
+		if !slices.Contains(rollout.Kinds, r.GetKind()) {
+			return Applied{}, parts.Refuse(fmt.Errorf("%s is written by the server only; people write %s", r.GetKind(), strings.Join(rollout.Kinds, " and ")))
+		}
+		if kinds[r.GetKind()] {
+			return Applied{}, parts.Refuse(fmt.Errorf("the file has two resources of the kind %s", r.GetKind()))
+		}
+		kinds[r.GetKind()] = true
+		named = named || r.GetMetadata().Revision != 0
+	}
+	for attempt := 1; ; attempt++ {
+		applied, err := s.applyOnce(ctx, list, opts)
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && !named && attempt < parts.Attempts {
+			continue
+		}
+		return applied, err
+	}
+}
+
+func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
+	items, err := ReadItems(ctx, s.opts.Store)
+	if err != nil {
+		return Applied{}, err
+	}
+	there := map[string]store.Item{}
+	for _, item := range items {
+		there[item.Key] = item
+	}
+	next, err := s.next(ctx, list, there)
+	if err != nil {
+		return Applied{}, err
+	}
+	now := s.opts.Clock()
+	applied := Applied{Answer: next.answer(rollout.Query{}, now, s.opts.Base.AutoUpdate)}
+	var writes []store.Write
+	var written []rollout.Resource
+	var changes []string // for the history
+	for _, r := range list {
+		found := there[r.GetKind()]
+		based := store.Revision(r.GetMetadata().Revision)
+		if based == store.None && !opts.New {
+			based = found.Revision
+		}
+		if based != found.Revision {
+			return Applied{}, &store.ConflictError{Key: r.GetKind(), Based: based, Found: found.Revision}
+		}
+		result, value, err := compare(r, found)
+		if err != nil {
+			return Applied{}, err
+		}
+		applied.Resources = append(applied.Resources, result)
+		// What cannot be understood may be replaced.
+		before, _ := parseStored(found)
+		if result.Change != adminapi.Unchanged {
+			if words := changed(before, r); words != "" {
+				changes = append(changes, words)
+			}
+			writes = append(writes, store.Write{Key: r.GetKind(), Value: value, Based: based})
+			written = append(written, result.Resource)
+		}
+		s.explain(&applied, r, before, next)
+	}
+	s.conclude(&applied, next, now)
+	if opts.DryRun {
+		return applied, nil
+	}
+	if len(writes) > 0 {
+		audit := store.Audit{Time: now, Who: cmp.Or(opts.Who, "unknown"), What: "apply", Why: opts.Why}
+		if len(changes) > 0 {
+			audit.What += ": " + strings.Join(changes, "; ")
+		}
+		revisions, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit})
+		if err != nil {
+			return Applied{}, err
+		}
+		for i, at := range revisions {
+			written[i].GetMetadata().Revision = int64(at)
+		}
+	}
+	// It is written; should the reading fail, Watch goes on with it.
+	s.Refresh(ctx)
+	return applied, nil
+}
+
+// next is what will be when the list is there beside what it does not replace.
+func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[string]store.Item) (*snapshot, error) {
+	var next snapshot
+	replaced := map[string]bool{}
+	for _, r := range list {
+		next.put(r)
+		replaced[r.GetKind()] = true
+	}
+	for _, kind := range Kinds {
+		if item, ok := there[kind]; ok && !replaced[kind] {
+			other, err := parseStored(item)
+			if err != nil {
+				return nil, err
+			}
+			next.put(other)
+		}
+	}
+	if err := s.decide(ctx, &next); err != nil {
+		return nil, parts.Refuse(err)
+	}
+	return &next, nil
+}
+
+// compare returns what a resource does to what was found, which may be nothing,
+// and the bytes to write.
+func compare(r rollout.Resource, found store.Item) (AppliedResource, []byte, error) {
+	value, err := stored(r)
+	if err != nil {
+		return AppliedResource{}, nil, err
+	}
+	result := AppliedResource{Change: adminapi.Changed}
+	switch {
+	case found.Revision == store.None:
+		result.Change = adminapi.Created
+	case bytes.Equal(found.Value, value):
+		result.Change = adminapi.Unchanged
+	}
+	clone, err := rollout.Parse(value)
+	if err != nil {
+		return AppliedResource{}, nil, err
+	}
+	result.Resource = clone[0]
+	result.Resource.GetMetadata().Revision = int64(found.Revision)
+	return result, value, nil
+}
+
+// stored returns the bytes that the resource is kept as. Its revision is the store's.
+func stored(r rollout.Resource) ([]byte, error) {
+	metadata := r.GetMetadata()
+	defer func(revision int64) { metadata.Revision = revision }(metadata.Revision)
+	metadata.Revision = 0
+	return rollout.JSON(r)
+}

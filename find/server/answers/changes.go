@@ -1,0 +1,45 @@
+package answers
+
+import (
+	"fmt"
+	"strings"
+
+	"teleport-update/find/rollout"
+)
+
+// changed says in a line what becomes of a resource, for the history: modes, versions and the schedule by their
+// values, and what else there is by its path. before is nil where there was none.
+func changed(before, after rollout.Resource) string {
+	var words []string
+	value := func(name string, from, to any) {
+		was, is := fmt.Sprint(from), fmt.Sprint(to)
+		switch {
+		case was == is:
+		case was == "":
+			words = append(words, fmt.Sprintf("%s %s", name, is))
+		case is == "":
+			words = append(words, fmt.Sprintf("%s %s → none", name, was))
+		default:
+			words = append(words, fmt.Sprintf("%s %s → %s", name, was, is))
+		}
+	}
+	switch after := after.(type) {
+	case *rollout.Config:
+		old, ok := before.(*rollout.Config)
+		if !ok {
+			old = new(rollout.Config)
+		}
+		value("mode", old.Spec.Agents.Mode, after.Spec.Agents.Mode)
+		words = append(words, rollout.Waiting(old, after)...)
+	case *rollout.Version:
+		old, ok := before.(*rollout.Version)
+		if !ok {
+			old = new(rollout.Version)
+		}
+		value("start version", old.Spec.Agents.StartVersion, after.Spec.Agents.StartVersion)
+		value("target", old.Spec.Agents.TargetVersion, after.Spec.Agents.TargetVersion)
+		value("schedule", old.Spec.Agents.Schedule, after.Spec.Agents.Schedule)
+		value("mode", old.Spec.Agents.Mode, after.Spec.Agents.Mode)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,41 @@
+package answers
+
+import (
+	"teleport-update/find/rollout"
+)
+
+// Channel implements GroupSource.
+func (s *Stored) Channel(group string) (string, bool) {
+	n := s.current.Load()
+	if n.find == nil {
+		if n.base.AutoUpdate {
+			return n.base.Version, false
+		}
+		return "", false
+	}
+	v, critical := n.find.Channel(group, s.opts.Clock())
+	if !s.opts.Base.AutoUpdate {
+		v = ""
+	}
+	return string(v), critical
+}
+
+// Window implements GroupSource.
+func (s *Stored) Window(group string) (rollout.Window, bool) {
+	if n := s.current.Load(); n.find != nil {
+		return n.find.Window(group)
+	}
+	return rollout.Window{}, false
+}
+
+// Channel implements GroupSource: what hosts are not to update to is no version for an
+// updater that asks nothing else.
+func (s *Static) Channel(group string) (string, bool) {
+	if a := s.Answer(group, ""); a.AutoUpdate {
+		return a.Version, false
+	}
+	return "", false
+}
+
+// Window implements GroupSource. A groups file has none.
+func (s *Static) Window(string) (rollout.Window, bool) { return rollout.Window{}, false }

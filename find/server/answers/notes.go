@@ -1,0 +1,94 @@
+package answers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+// explain notes what one resource does not do.
+func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
+	config, ok := r.(*rollout.Config)
+	if !ok {
+		a.Notes = append(a.Notes, startWords(n)...)
+		return
+	}
+	a.Warnings = append(a.Warnings, config.Warnings()...)
+	old, _ := before.(*rollout.Config)
+	paths := rollout.Waiting(old, config)
+	if n.Version != nil && n.Rollout != nil && n.Rollout.Of(n.Version) && len(paths) > 0 {
+		a.Notes = append(a.Notes, "these wait for the next rollout, which another version or a reset begins: "+strings.Join(paths, ", "))
+	}
+	if n.Version == nil && config.Spec.Agents.Mode == rollout.Enabled {
+		note := "no version is set, and there was no release when the server started"
+		if a.Answer.Version != "" {
+			note = "no version is set: hosts are told the newest release that there was when the server started"
+		}
+		a.Notes = append(a.Notes, note)
+	}
+}
+
+// startWords name the start version of a rollout that goes from group to group.
+func startWords(n *snapshot) []string {
+	if n.find == nil || len(n.find.Rollout().Status.Groups) == 0 {
+		return nil
+	}
+	spec := n.find.Rollout().Spec
+	if spec.StartVersion == spec.TargetVersion {
+		return nil // which is warned of
+	}
+	return []string{fmt.Sprintf("the start version is %s: new hosts install it before the turn of their group, and a rollback goes back to it", spec.StartVersion)}
+}
+
+// conclude notes what follows from all of them.
+func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
+	a.Scene = rollout.Scene{Config: n.Config, Version: n.Version, Rollout: n.Rollout, Now: now}
+	mode := rollout.EffectiveMode(n.Config, n.Version)
+	switch {
+	case n.Version != nil && mode != rollout.Enabled && n.Version.Spec.Agents.Schedule == rollout.Immediate:
+		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: new hosts install the version, and no host updates by itself", mode, modeOf(n)))
+	case n.Version != nil && mode != rollout.Enabled:
+		a.Notes = append(a.Notes, fmt.Sprintf("updates are %s%s: no host updates by itself, and no group goes on", mode, modeOf(n)))
+	case n.Version != nil && !s.opts.Base.AutoUpdate:
+		a.Notes = append(a.Notes, "the server was started with --autoupdate=false: no host updates by itself")
+	}
+	if n.unclear != nil {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("hosts are told %s as before; %v", a.Answer.Edition, n.unclear))
+	}
+	if n.find == nil {
+		if s.lacks(a.Answer.Version, a.Answer.Edition) {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, a.Answer.Version, a.Answer.Edition))
+		}
+		return
+	}
+	spec := n.find.Rollout().Spec
+	for _, start := range rollout.Preview(n.Config, n.Version, n.Rollout, now) {
+		a.Groups = append(a.Groups, GroupAnswer{start, n.answer(rollout.Query{Group: start.Group}, now, s.opts.Base.AutoUpdate)})
+	}
+	if len(a.Groups) == 0 && spec.Schedule != rollout.Immediate {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("the schedule %s has no groups, and no host is told to update: apply an %s with groups, or set the version with --schedule immediate", spec.Schedule, rollout.KindConfig))
+	}
+	if len(a.Groups) > 0 && spec.StartVersion == spec.TargetVersion {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("there is no start version other than %s: new hosts install it before the turn of their group, and a rollback has nowhere to go back to (--start, or spec.agents.start_version)", spec.TargetVersion))
+	}
+	for _, v := range slices.Compact([]rollout.Semver{spec.TargetVersion, spec.StartVersion}) {
+		if s.lacks(string(v), n.editions[v]) {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, v, n.editions[v]))
+		}
+	}
+}
+
+// modeOf says where the mode comes from.
+func modeOf(n *snapshot) string {
+	mode := rollout.EffectiveMode(n.Config, n.Version)
+	switch {
+	case n.Version.Spec.Agents.Mode == mode:
+		return " by " + rollout.KindVersion
+	case n.Config != nil && n.Config.Spec.Agents.Mode == mode:
+		return " by " + rollout.KindConfig
+	}
+	return `, because no mode is set ("teleport-find enable" does)`
+}

@@ -1,0 +1,212 @@
+package answers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+// Plans are the plans of groups that are in the store, with those that are in use
+// kept in memory. A plan never changes: what was read once is not read again.
+type Plans struct {
+	store store.Store
+
+	mu     sync.Mutex
+	loaded map[string]loadedPlan // by group
+}
+
+type loadedPlan struct {
+	id    planID
+	index *rollout.Index
+}
+
+// NewPlans returns the plans of a store.
+func NewPlans(s store.Store) *Plans { return &Plans{store: s} }
+
+// planID tells the plans of a group apart.
+type planID struct {
+	version rollout.Semver
+	begun   time.Time // of the rollout
+	start   time.Time
+	hosts   int
+}
+
+func idOf(r *rollout.Rollout, g *rollout.GroupStatus) planID {
+	return planID{r.Spec.TargetVersion, r.Status.StartTime, g.Plan.StartTime, g.Plan.HostCount}
+}
+
+// Keep notes a plan that was just written: to read it again would take longer than
+// to write it.
+func (p *Plans) Keep(r *rollout.Rollout, ready *Prepared) {
+	plan := ready.plan
+	at := slices.IndexFunc(r.Status.Groups, func(g rollout.GroupStatus) bool { return g.Name == plan.Group })
+	index, err := rollout.NewIndex(plan.Hosts)
+	if at < 0 || err != nil {
+		return // who reads it will say why
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.loaded == nil {
+		p.loaded = make(map[string]loadedPlan)
+	}
+	p.loaded[plan.Group] = loadedPlan{idOf(r, &r.Status.Groups[at]), index}
+}
+
+// pagesAtOnce is how many pages are written together: a dozen megabytes, in which a
+// disk is synced once, and other writers wait for tenths of a second.
+const pagesAtOnce = 128
+
+// Load returns the plan of every active group that has one, and why those that are
+// missing cannot be read. An error is of the store: the plans may be sound.
+func (p *Plans) Load(ctx context.Context, r *rollout.Rollout) (found map[string]*rollout.Index, broken map[string]error, err error) {
+	found, broken = make(map[string]*rollout.Index), make(map[string]error)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kept := make(map[string]loadedPlan)
+	defer func() { p.loaded = kept }()
+	if r == nil {
+		return found, broken, nil
+	}
+	for i := range r.Status.Groups {
+		g := &r.Status.Groups[i]
+		if g.Plan == nil || g.State != rollout.Active {
+			continue
+		}
+		id := idOf(r, g)
+		plan, ok := p.loaded[g.Name]
+		if !ok || plan.id != id {
+			var why error
+			if plan, why, err = p.read(ctx, g.Name, id); err != nil {
+				return nil, nil, err
+			}
+			if why != nil {
+				broken[g.Name] = why // which is looked at again next time
+				continue
+			}
+		}
+		kept[g.Name], found[g.Name] = plan, plan.index
+	}
+	return found, broken, nil
+}
+
+// read returns why the plan is broken, or the error of the store.
+func (p *Plans) read(ctx context.Context, group string, id planID) (plan loadedPlan, broken, err error) {
+	get := func(key string) ([]byte, error) {
+		item, failed := p.store.Get(ctx, key)
+		if failed != nil && !errors.Is(failed, store.ErrNotFound) {
+			err = failed
+		}
+		return item.Value, failed
+	}
+	plan.id = id
+	head, broken := get(rollout.PlanKey(group))
+	if broken == nil {
+		var read *rollout.Plan
+		read, _, broken = rollout.ReadPlan(head, func(name string) ([]byte, error) { return get(rollout.PageKey(name)) })
+		if broken == nil && (read.Group != group || read.Version != id.version || !read.StartTime.Equal(id.start) || len(read.Hosts) != id.hosts) {
+			broken = errors.New("it is another plan than that of the rollout")
+		}
+		if broken == nil {
+			plan.index, broken = rollout.NewIndex(read.Hosts)
+		}
+	}
+	return plan, broken, err
+}
+
+// Prepared is a plan of which all pages but the head are in the store.
+type Prepared struct {
+	plan  *rollout.Plan
+	Head  store.Write   // is for whoever writes the rollout
+	pages []store.Write // written, with their revisions in Based
+	old   []string      // the pages of the plan that this one replaces
+}
+
+// Prepare writes the pages of a plan, from the last one on. The head is for the
+// caller to write together with the rollout.
+func (p *Plans) Prepare(ctx context.Context, plan *rollout.Plan, now time.Time) (*Prepared, error) {
+	pages, err := plan.Pages(rand.Uint64)
+	if err != nil {
+		return nil, err
+	}
+	ready := &Prepared{plan: plan}
+	old, err := p.store.Get(ctx, rollout.PlanKey(plan.Group))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	if err == nil {
+		// Of a chain that is broken, as far as it goes.
+		_, ready.old, _ = rollout.ReadPlan(old.Value, func(name string) ([]byte, error) {
+			item, err := p.store.Get(ctx, rollout.PageKey(name))
+			return item.Value, err
+		})
+	}
+	var some []store.Write
+	for page := range pages {
+		write := store.Write{Key: plan.Key(page), Value: page.Value, Expires: now.Add(rollout.PlanLife)}
+		isHead := page.Name == ""
+		if isHead {
+			write.Based = old.Revision
+			ready.Head = write
+		} else {
+			some = append(some, write)
+		}
+		if len(some) == 0 || len(some) < pagesAtOnce && !isHead {
+			continue
+		}
+		revisions, err := p.store.Commit(ctx, store.Change{Writes: some})
+		if err != nil {
+			return nil, errors.Join(err, p.Drop(ready))
+		}
+		for i, w := range some {
+			w.Based, w.Value = revisions[i], nil
+			ready.pages = append(ready.pages, w)
+		}
+		some = some[:0]
+	}
+	return ready, nil
+}
+
+// dropTime bounds the removal of pages that nobody needs: the caller may be at its
+// end.
+const dropTime = 10 * time.Second
+
+// Drop removes the pages again, since the head was not written. What is left behind
+// expires.
+func (p *Plans) Drop(ready *Prepared) error {
+	if len(ready.pages) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dropTime)
+	defer cancel()
+	for i := range ready.pages {
+		ready.pages[i].Do = store.Remove
+	}
+	if _, err := p.store.Commit(ctx, store.Change{Writes: ready.pages}); err != nil {
+		return fmt.Errorf("remove pages of the plan of %s that nobody needs: %w", ready.plan.Group, err)
+	}
+	return nil
+}
+
+// DropOld removes the pages of the plan that was replaced.
+func (p *Plans) DropOld(ctx context.Context, ready *Prepared) error {
+	for _, name := range ready.old {
+		item, err := p.store.Get(ctx, rollout.PageKey(name))
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = p.store.Delete(ctx, item.Key, item.Revision)
+		}
+		if err != nil {
+			return fmt.Errorf("remove pages of an old plan of %s: %w", ready.plan.Group, err)
+		}
+	}
+	return nil
+}

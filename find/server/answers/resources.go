@@ -1,0 +1,78 @@
+package answers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+// Resources are those of the store at one moment, as far as they are there.
+type Resources struct {
+	items     []store.Item // what all the rest is made of
+	Config    *rollout.Config
+	Version   *rollout.Version
+	Rollout   *rollout.Rollout
+	Revisions map[string]store.Revision // of each of these that is there
+}
+
+// ReadResources returns what is in a store now.
+func ReadResources(ctx context.Context, s store.Store) (Resources, error) {
+	items, err := ReadItems(ctx, s)
+	if err != nil {
+		return Resources{}, err
+	}
+	return ParseResources(items)
+}
+
+// Kinds are the resources that a snapshot is made of.
+var Kinds = []string{rollout.KindConfig, rollout.KindVersion, rollout.KindRollout}
+
+// resourcePrefix is what the keys of these, and of the reports, start with. The only
+// one of a kind is under the name of its kind.
+const resourcePrefix = "autoupdate_"
+
+// ReadItems returns those that are in the store at one moment.
+func ReadItems(ctx context.Context, s store.Store) ([]store.Item, error) {
+	items, _, err := s.List(ctx, resourcePrefix)
+	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) }), err
+}
+
+// ParseResources returns resources that were read from a store.
+func ParseResources(items []store.Item) (Resources, error) {
+	n := Resources{items: items, Revisions: make(map[string]store.Revision)}
+	for _, item := range items {
+		r, err := parseStored(item)
+		if err != nil {
+			return Resources{}, err
+		}
+		n.put(r)
+		n.Revisions[item.Key] = item.Revision
+	}
+	return n, nil
+}
+
+func parseStored(item store.Item) (rollout.Resource, error) {
+	list, err := rollout.Parse(item.Value)
+	if err == nil && (len(list) != 1 || list[0].GetKind() != item.Key) {
+		err = fmt.Errorf("it is another resource")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)
+	}
+	list[0].GetMetadata().Revision = int64(item.Revision)
+	return list[0], nil
+}
+
+func (n *Resources) put(r rollout.Resource) {
+	switch r := r.(type) {
+	case *rollout.Config:
+		n.Config = r
+	case *rollout.Version:
+		n.Version = r
+	case *rollout.Rollout:
+		n.Rollout = r
+	}
+}

@@ -1,0 +1,177 @@
+package answers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+	"teleport-update/internal/version"
+)
+
+// snapshot is all that hosts are answered from. It is never changed.
+type snapshot struct {
+	Resources
+
+	find     *rollout.Snapshot // nil: no version is set, and base is the answer
+	base     find.Answer
+	editions map[rollout.Semver]version.Edition
+	// unclear is why the releases do not say which edition a version has: that of
+	// before is in the answers.
+	unclear error
+	broken  map[string]error // groups whose plan cannot be read
+	named   map[string]bool  // groups and versions of these resources
+}
+
+// answer is what a host is told at a moment.
+func (n *snapshot) answer(q rollout.Query, now time.Time, mayUpdate bool) find.Answer {
+	if n.find == nil {
+		return n.base
+	}
+	told := n.find.Find(q, now)
+	a := n.base
+	a.Version = string(told.Version)
+	a.Edition = n.editions[told.Version]
+	a.AutoUpdate = told.AutoUpdate && mayUpdate
+	a.RetryFailed = told.RetryFailed
+	a.GroupUnknown = q.Group != "" && !told.Matched && told.Group >= 0
+	if told.Jitter >= 0 {
+		a.Jitter = told.Jitter
+	}
+	return a
+}
+
+// load returns the snapshot of the store now: the one before where nothing has
+// changed since, and nobody wants it made again.
+func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snapshot, error) {
+	for attempt := 1; ; attempt++ {
+		items, err := ReadItems(ctx, s.opts.Store)
+		if err != nil {
+			return nil, err
+		}
+		// Not by the revision: a copy that was put back may have the same one.
+		if before != nil && !again && reflect.DeepEqual(items, before.items) {
+			return before, nil
+		}
+		parsed, err := ParseResources(items)
+		if err != nil {
+			return nil, err
+		}
+		next := &snapshot{Resources: parsed}
+		if err := s.decide(ctx, next); err != nil {
+			return nil, err
+		}
+		// A plan is read after the rollout that names it, which may be another
+		// one meanwhile.
+		if len(next.broken) == 0 || attempt == 3 {
+			return next, nil
+		}
+		if now, err := ReadItems(ctx, s.opts.Store); err != nil || reflect.DeepEqual(now, items) {
+			return next, err
+		}
+	}
+}
+
+// names returns the groups and versions of these resources.
+func (n *snapshot) names() map[string]bool {
+	named := map[string]bool{n.base.Version: true}
+	if n.Config != nil {
+		schedules := n.Config.Spec.Agents.Schedules
+		for _, g := range slices.Concat(schedules.Regular, schedules.Critical) {
+			named[g.Name] = true
+		}
+	}
+	if n.Version != nil {
+		named[string(n.Version.Spec.Agents.StartVersion)] = true
+		named[string(n.Version.Spec.Agents.TargetVersion)] = true
+	}
+	if n.Rollout != nil {
+		named[string(n.Rollout.Spec.StartVersion)], named[string(n.Rollout.Spec.TargetVersion)] = true, true
+		for i := range n.Rollout.Status.Groups {
+			named[n.Rollout.Status.Groups[i].Name] = true
+		}
+	}
+	return named
+}
+
+// decide sets what hosts are told with these resources.
+func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
+	n.base = s.opts.Base
+	n.named = n.names()
+	if n.Config != nil {
+		n.base.ToolsAutoUpdate = n.Config.Spec.Tools.Mode == rollout.ToolsEnabled
+	}
+	if n.Version == nil {
+		// The mode holds for the version of the releases too.
+		n.base.AutoUpdate = n.base.AutoUpdate && rollout.EffectiveMode(n.Config, nil) == rollout.Enabled
+		n.base, err = served(n.base)
+		return err
+	}
+	n.base.ToolsVersion = string(n.Version.Spec.Tools.TargetVersion)
+	plans, broken, err := s.plans.Load(ctx, n.Rollout)
+	if err != nil {
+		return err
+	}
+	n.broken = broken
+	n.find = rollout.NewSnapshot(n.Config, n.Version, n.Rollout, plans)
+	n.editions = make(map[rollout.Semver]version.Edition)
+	spec := n.find.Rollout().Spec
+	for _, v := range []rollout.Semver{spec.TargetVersion, spec.StartVersion} {
+		if n.editions[v], err = s.edition(string(v)); err == nil {
+			continue
+		}
+		// What came into the folder meanwhile must not keep anybody from
+		// stopping updates.
+		before := s.current.Load()
+		if before == nil || before.editions[v] == "" {
+			return err
+		}
+		n.editions[v], n.unclear = before.editions[v], err
+	}
+	return errors.Join(s.check(n, spec.TargetVersion), s.check(n, spec.StartVersion))
+}
+
+// check makes sure that every answer can be served.
+func (s *Stored) check(n *snapshot, v rollout.Semver) error {
+	a := n.base
+	a.Version, a.Edition = string(v), n.editions[v]
+	return a.Check()
+}
+
+func (s *Stored) edition(v string) (version.Edition, error) {
+	if s.opts.Edition != "" || s.opts.Releases == nil {
+		return cmp.Or(s.opts.Edition, s.opts.Base.Edition), nil
+	}
+	edition, err := s.opts.Releases.EditionOf(v)
+	if err != nil {
+		return "", fmt.Errorf(`%w, by "teleport-find serve --edition" or TELEPORT_FIND_EDITION in /etc/default/teleport-find`, err)
+	}
+	return cmp.Or(edition, s.opts.Base.Edition), nil
+}
+
+// line is what hosts of one group are told, for the log.
+type line struct{ group, version, update string }
+
+// lines returns what the groups are told, one for all where there are none.
+func (n *snapshot) lines() []line {
+	if n.find == nil {
+		return []line{{"", n.base.Version, fmt.Sprint(n.base.AutoUpdate)}}
+	}
+	all := n.find.Rollout().Status.Groups
+	if len(all) == 0 {
+		a := n.find.Find(rollout.Query{}, time.Time{})
+		return []line{{"", string(a.Version), a.Row.Update}}
+	}
+	var lines []line
+	for i := range all {
+		// Of time-based groups the words are those of the row, whatever the time.
+		a := n.find.Find(rollout.Query{Group: all[i].Name}, time.Time{})
+		lines = append(lines, line{all[i].Name, string(a.Version), a.Row.Update})
+	}
+	return lines
+}

@@ -1,0 +1,34 @@
+package answers
+
+import (
+	"fmt"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+)
+
+// Told is an answer as the admin API says it.
+func Told(a find.Answer) adminapi.Answer {
+	return adminapi.Answer{AgentVersion: a.Version, Edition: string(a.Edition), AutoUpdate: a.AutoUpdate}
+}
+
+// Why says why a host is told what it is told.
+func (s *Stored) Why(q rollout.Query) adminapi.Why {
+	n, now := s.current.Load(), s.opts.Clock()
+	a := n.answer(q, now, s.opts.Base.AutoUpdate)
+	why := adminapi.Why{Answer: Told(a), JitterSeconds: int(a.Jitter / time.Second)}
+	if n.find == nil {
+		why.Reasons = []string{"No version is set: hosts are told the newest release that there was when the server started, if there was one."}
+		if mode := rollout.EffectiveMode(n.Config, nil); mode != rollout.Enabled {
+			why.Reasons = append(why.Reasons, fmt.Sprintf("Updates are %s.", mode))
+		}
+		return why
+	}
+	why.Explanation = n.find.Explain(q, now)
+	if !s.opts.Base.AutoUpdate {
+		why.Reasons = append(why.Reasons, "The server was started with --autoupdate=false: no host is told to update.")
+	}
+	return why
+}

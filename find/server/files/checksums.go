@@ -1,0 +1,133 @@
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"teleport-update/find/server/parts"
+)
+
+var (
+	errChanging = errors.New("the file changed while it was read")
+	errBusy     = errors.New("too many checksums are being computed")
+)
+
+// maxReadings is how many files may be open at once to be read for their checksums.
+const maxReadings = 16
+
+// digests computes the sha256 of files and remembers it as long as the file
+// stays the same. However many ask at once, a file is read once, and one file
+// at a time: the answers to hosts come before checksums. Of a file that changes, as
+// one does that is being copied into the folder, only the newest state is read: its
+// reading ends the one before. Who asked for that hears errChanging.
+type digests struct {
+	mu       sync.Mutex
+	byName   map[string]*digest
+	readings int           // that have a file open
+	turn     chan struct{} // holds one who reads
+}
+
+type digest struct {
+	id     parts.FileID
+	cancel context.CancelCauseFunc // ends the reading
+	done   chan struct{}           // closed once sum or err is there
+	sum    string
+	err    error
+}
+
+// get closes f.
+func (d *digests) get(ctx context.Context, name string, f *os.File, info os.FileInfo) (string, error) {
+	id := parts.Identify(info)
+	found, err := d.find(name, id, f)
+	if err != nil {
+		f.Close()
+		return "", err
+	}
+	select {
+	case <-found.done:
+		return found.sum, found.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// find returns the digest of a file, whose reading it begins where nobody has yet. It
+// takes f over unless there is an error.
+func (d *digests) find(name string, id parts.FileID, f *os.File) (*digest, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := d.byName[name]
+	if found != nil && found.id == id {
+		f.Close()
+		return found, nil
+	}
+	if found != nil {
+		found.cancel(errChanging)
+	}
+	if d.readings >= maxReadings {
+		return nil, errBusy
+	}
+	if d.byName == nil {
+		d.byName, d.turn = make(map[string]*digest), make(chan struct{}, 1)
+	}
+	d.readings++
+	// Not the context of who asks, so that the others who wait do not lose it when
+	// the first who asked goes away.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	found = &digest{id: id, cancel: cancel, done: make(chan struct{})}
+	d.byName[name] = found
+	go d.compute(ctx, name, found, f)
+	return found, nil
+}
+
+func (d *digests) compute(ctx context.Context, name string, to *digest, f *os.File) {
+	defer close(to.done)
+	defer to.cancel(nil)
+	select {
+	case d.turn <- struct{}{}:
+		to.sum, to.err = sum(ctx, f, to.id)
+		<-d.turn
+	case <-ctx.Done():
+		to.err = context.Cause(ctx)
+	}
+	f.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readings--
+	if to.err != nil && d.byName[name] == to {
+		delete(d.byName, name) // the next who asks tries again
+	}
+}
+
+// reading ends when its context does.
+type reading struct {
+	context.Context
+	io.Reader
+}
+
+func (r reading) Read(p []byte) (int, error) {
+	if r.Err() != nil {
+		return 0, context.Cause(r)
+	}
+	return r.Reader.Read(p)
+}
+
+func sum(ctx context.Context, f *os.File, id parts.FileID) (string, error) {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, reading{ctx, f}); err != nil {
+		return "", err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if parts.Identify(info) != id {
+		return "", errChanging
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}

@@ -1,0 +1,224 @@
+// Package files serves what hosts download: releases of the agent, packages of the updater, and package
+// repositories. Each serves the files of one folder, of known names, and nothing outside of it; files may come
+// and go meanwhile.
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/find/server/parts"
+	"teleport-update/internal/version"
+)
+
+// ReleasesPath is where releases are served: it and a file's name.
+const ReleasesPath = "/releases/"
+
+const checksumSuffix = ".sha256"
+
+// Releases serves the tarballs of one folder, with ranges and strong entity
+// tags, and a .sha256 beside each: the file of that name where there is one,
+// else computed.
+//
+// Nothing else of the folder is served, and nothing outside it: no names
+// starting with a dot, no other kinds of file, no folders, and no symbolic
+// links that lead out of it.
+type Releases struct {
+	root    *os.Root
+	log     *slog.Logger
+	digests digests
+}
+
+// OpenReleases returns the releases in dir.
+func OpenReleases(dir string, log *slog.Logger) (*Releases, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the releases folder: %w", err)
+	}
+	return &Releases{root: root, log: log}, nil
+}
+
+// Close lets go of the folder.
+func (r *Releases) Close() error { return r.root.Close() }
+
+// Has reports whether there is a release, for any system, of a version and edition.
+func (r *Releases) Has(v string, e version.Edition) bool {
+	found, err := r.list()
+	return err == nil && slices.ContainsFunc(found, func(n release) bool { return n.whole && n.version == v && n.edition == e })
+}
+
+// Complete fills in what is left empty of a version and an edition, from what
+// there is: the newest version, and the edition that it has a release of. Both
+// stay empty where the folder has nothing to say. More than one edition to
+// choose from is an error.
+//
+// A release counts once its .sha256 is there: a tarball alone may be one that is
+// still being copied, and nobody has said which bytes it should have.
+func (r *Releases) Complete(v string, e version.Edition) (string, version.Edition, error) {
+	found, err := r.list()
+	if err != nil {
+		return "", "", err
+	}
+	if v == "" {
+		found = slices.DeleteFunc(found, func(n release) bool { return !n.whole || e != "" && n.edition != e })
+		if len(found) > 0 {
+			v = slices.MaxFunc(found, func(a, b release) int { return version.Compare(a.version, b.version) }).version
+		}
+	}
+	if e != "" {
+		return v, e, nil
+	}
+	e, err = editionOf(found, v)
+	if err != nil {
+		return "", "", err
+	}
+	return v, e, nil
+}
+
+// EditionOf returns the edition that there is a tarball of for a version, whole or
+// not; empty where there is none.
+func (r *Releases) EditionOf(v string) (version.Edition, error) {
+	found, err := r.list()
+	if err != nil {
+		return "", err
+	}
+	return editionOf(found, v)
+}
+
+func editionOf(found []release, v string) (e version.Edition, err error) {
+	for _, n := range found {
+		switch {
+		case n.version != v || n.edition == e:
+		case e != "":
+			return "", fmt.Errorf("there are tarballs of %s as %s and as %s: say which edition", v, e, n.edition)
+		default:
+			e = n.edition
+		}
+	}
+	return e, nil
+}
+
+// Unchecked returns the tarballs that do not count, since their .sha256 is missing.
+func (r *Releases) Unchecked() (names []string, err error) {
+	found, err := r.list()
+	for _, n := range found {
+		if !n.whole {
+			names = append(names, n.name)
+		}
+	}
+	return names, err
+}
+
+// ServeHTTP serves the file that the path value "name" names.
+func (r *Releases) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	name := req.PathValue("name")
+	tarball, wantChecksum := strings.CutSuffix(name, checksumSuffix)
+	contentType, ok := tarballType(tarball)
+	if !ok {
+		http.NotFound(w, req)
+		return
+	}
+	if wantChecksum {
+		contentType = "text/plain; charset=utf-8"
+	}
+	f, info, err := r.open(name)
+	if wantChecksum && errors.Is(err, fs.ErrNotExist) {
+		r.serveDigest(w, req, tarball)
+		return
+	}
+	if err != nil {
+		r.refuse(w, name, err)
+		return
+	}
+	defer f.Close()
+	serve(w, req, f, contentType, parts.Identify(info).Etag(), info.ModTime())
+}
+
+func (r *Releases) serveDigest(w http.ResponseWriter, req *http.Request, tarball string) {
+	f, info, err := r.open(tarball)
+	if err != nil {
+		r.refuse(w, tarball, err)
+		return
+	}
+	sum, err := r.digests.get(req.Context(), tarball, f, info)
+	if err != nil {
+		r.refuse(w, tarball, err)
+		return
+	}
+	// The form of sha256sum(1).
+	content := strings.NewReader(sum + "  " + tarball + "\n")
+	serve(w, req, content, "text/plain; charset=utf-8", `"`+sum+`"`, info.ModTime())
+}
+
+// open opens a regular file.
+func (r *Releases) open(name string) (*os.File, os.FileInfo, error) {
+	// Without O_NONBLOCK a named pipe would hold the request for ever.
+	f, err := r.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func serve(w http.ResponseWriter, req *http.Request, content io.ReadSeeker, contentType, etag string, modified time.Time) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("ETag", etag)
+	http.ServeContent(&parts.PatientWriter{ResponseWriter: w}, req, "", modified, content)
+}
+
+func (r *Releases) refuse(w http.ResponseWriter, name string, err error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, "there is no such release", http.StatusNotFound)
+	case errors.Is(err, errChanging):
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "the file is being written", http.StatusServiceUnavailable)
+	case errors.Is(err, errBusy):
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many checksums are being computed", http.StatusServiceUnavailable)
+	case errors.Is(err, context.Canceled):
+		// Nobody waits for an answer any more.
+	default: // no permission, a link that leads out of the folder, a disk that fails
+		r.log.Warn("a release cannot be read", "name", name, "error", err)
+		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
+	}
+}
+
+func (r *Releases) list() ([]release, error) {
+	entries, err := fs.ReadDir(r.root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("list the releases folder: %w", err)
+	}
+	var found []release
+	names := make(map[string]bool)
+	for _, entry := range entries {
+		names[entry.Name()] = true
+		if n, ok := parseName(entry.Name()); ok {
+			n.name = entry.Name()
+			found = append(found, n)
+		}
+	}
+	for i := range found {
+		found[i].whole = names[found[i].name+checksumSuffix]
+	}
+	return found, nil
+}

@@ -1,0 +1,266 @@
+// Package inventory keeps what hosts report of themselves: which hosts have joined, by which token, what they
+// run and what became of their updates. All of it is in memory, and what must outlast the process is in the
+// store before a report is answered. It also counts who asks, which no rollout depends on.
+package inventory
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+const (
+	// MaxHosts is how many hosts a server knows at most.
+	MaxHosts = 2_000_000
+	// MaxWords bounds how many different groups, versions and errors hosts make up.
+	MaxWords = 10_000
+	// MaxNewWords is how many words that nobody else has one host may bring in an hour: an update that a
+	// rollout has not named makes two.
+	MaxNewWords = 12
+	// maxErrorKept is how much of the error of a host is kept, in bytes.
+	maxErrorKept = 1000
+	// MaxBurst is how many reports of one host are taken in a minute: an update
+	// makes three.
+	MaxBurst = 30
+)
+
+// FleetOptions are the parts of a Fleet.
+type FleetOptions struct {
+	// Store is where hosts, tokens and last reports are kept; nil: nowhere.
+	Store store.Store
+	Clock func() time.Time
+	// Jitter is what hosts are told where their group has none of its own.
+	Jitter time.Duration
+	// Named reports whether a group or a version is one that the configuration or the rollout has named:
+	// whatever hosts make up, there is room for it. It must not block; nil: none is.
+	Named func(word string) bool
+	Log   *slog.Logger
+}
+
+// Fleet is the hosts that have joined, and their last reports. All of
+// it is in memory; what must outlast the process is also in the store, and other
+// servers with the same store know it some seconds later. Its methods may be called
+// from several goroutines at once.
+type Fleet struct {
+	opts FleetOptions
+
+	mu    sync.RWMutex
+	table *fleet.Table
+	// covered is since when every report to any server is known here.
+	covered time.Time
+	// synced is when the store was last read.
+	synced time.Time
+	tokens map[string]token // by name
+	// dirty are hosts with changes that are not in the store yet. The number grows
+	// with each change.
+	dirty   map[rollout.HostID]uint64
+	changes uint64
+	// trouble is why a host of the store is not among these. Nobody knows what it
+	// would say, so that nothing is complete.
+	trouble error
+	coined  coined
+
+	keep keeper
+}
+
+// NewFleet returns one without hosts and without a store, of a server that started at
+// a moment and tells hosts that jitter where their group has none of its own.
+func NewFleet(started time.Time, jitter time.Duration) *Fleet {
+	return newFleet(FleetOptions{Jitter: jitter}, started)
+}
+
+func newFleet(opts FleetOptions, started time.Time) *Fleet {
+	return &Fleet{
+		opts: opts, table: fleet.New(fleet.Limits{Words: MaxWords, Named: opts.Named}), covered: started,
+		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64),
+	}
+}
+
+// Report takes the report of a host that proves who it is by its secret. When it
+// returns nil, what must not be lost is on stable storage.
+func (f *Fleet) Report(ctx context.Context, secret string, b rollout.Heartbeat) error {
+	id, changed, err := f.take(secret, b, f.opts.Clock())
+	if err == nil && changed {
+		err = f.flush(ctx, id)
+	}
+	return err
+}
+
+// Take notes the report of a host, which has passed its Check, without asking who
+// sent it.
+func (f *Fleet) Take(b rollout.Heartbeat, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var e fleet.Entry
+	f.table.Get(rollout.ParseHostID(b.HostID), &e)
+	e.Take(b, now)
+	f.table.Put(&e)
+}
+
+// CompleteAt is when every host has had time to report.
+func (f *Fleet) CompleteAt() time.Time {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.covered.Add(rollout.PresentFor)
+}
+
+// Len returns how many hosts there are.
+func (f *Fleet) Len() int {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.table.Len()
+}
+
+// Counts returns what hosts report, for a rollout and those of its plans that can be read. They are not complete
+// either while the store cannot be read: hosts may report to other servers.
+func (f *Fleet) Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) (n rollout.Counts) {
+	f.Counting(r, plans, now, func(counted rollout.Counts) { n = counted.Detached() })
+	return n
+}
+
+// Counting calls do with the counts, whose functions hold until do returns: no host is taken up meanwhile.
+func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time, do func(rollout.Counts)) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	inTime := now.Sub(f.synced) <= rollout.ReportLife
+	complete := f.trouble == nil && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || inTime)
+	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
+}
+
+// Each calls do for every host. Nobody reports meanwhile.
+func (f *Fleet) Each(do func(*fleet.Entry)) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	f.table.Each(func(e *fleet.Entry) bool {
+		do(e)
+		return true
+	})
+}
+
+// Entry returns what is known of a host; false where it is not known.
+func (f *Fleet) Entry(id rollout.HostID) (e fleet.Entry, ok bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ok = f.table.Get(id, &e)
+	return e, ok
+}
+
+// ErrSecret is the error of a report that does not come from the host that it names.
+var ErrSecret = errors.New("no host of this host_id reports with this secret: it has not joined, its secret was revoked, or another host has its host_uuid")
+
+// SequenceError is the error of a report that was taken before, or is older than
+// the last one.
+type SequenceError struct{ Last uint32 }
+
+func (e *SequenceError) Error() string {
+	return fmt.Sprintf("the sequence is not above %d, that of the last report: nothing was changed", e.Last)
+}
+
+// errBurst is the error of a host that reports all the time.
+var errBurst = fmt.Errorf("more than %d reports in a minute: this report was refused", MaxBurst)
+
+// take notes the report of a host that proves who it is, and says whether something
+// has to be in the store before anybody hears that the report was taken.
+func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id rollout.HostID, changed bool, err error) {
+	id, ok := rollout.ParseUUID(b.HostID)
+	digest := digestOf(secret)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var e fleet.Entry
+	known := ok && f.table.Get(id, &e) && e.Secret != [16]byte{}
+	if subtle.ConstantTimeCompare(e.Secret[:], digest[:]) != 1 || !known {
+		return id, false, ErrSecret
+	}
+	if err := f.tokens[e.Token].allows(b.Group); err != nil {
+		return id, false, err
+	}
+	if b.Sequence <= int64(e.Sequence) {
+		return id, false, &SequenceError{e.Sequence}
+	}
+	if e.LastSeen.Truncate(time.Minute) != now.UTC().Truncate(time.Minute) {
+		e.Burst = 0
+	}
+	if e.Burst++; e.Burst > MaxBurst {
+		return id, false, errBurst
+	}
+	before := e
+	e.Sequence = uint32(b.Sequence)
+	noteBoot(&e, b.BootID, now)
+	if e.Cloned {
+		// Nobody knows which of the hosts this is. What the last one said before
+		// stays.
+		e.LastSeen = now
+	} else {
+		if b.Outcome != nil {
+			b.Outcome.Error = oneLine(b.Outcome.Error)
+		}
+		f.fit(&b, &before, now)
+		e.Take(b, now)
+	}
+	f.table.Put(&e)
+	if f.opts.Store != nil && matters(before, e) {
+		f.changes++
+		f.dirty[id] = f.changes
+	}
+	// What could not be written before counts too.
+	return id, f.dirty[id] != 0, nil
+}
+
+// matters reports whether a host has changed in more than when it was last heard of.
+func matters(before, after fleet.Entry) bool {
+	for _, e := range []*fleet.Entry{&before, &after} {
+		e.LastSeen, e.Sequence, e.Burst = time.Time{}, 0, 0
+		for _, at := range []*time.Time{&e.FirstSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Failed.Outcome, &e.Failed.Until, &e.Alternated} {
+			*at = at.UTC().Truncate(time.Second)
+		}
+	}
+	return before != after
+}
+
+// noteBoot finds out whether there are several hosts with one secret: boots do not
+// come back, but where two hosts take turns. The mark goes when one of them has not
+// been heard of for as long as a host counts as present.
+func noteBoot(e *fleet.Entry, boot string, now time.Time) {
+	if boot == "" {
+		return
+	}
+	h := fnv.New32a()
+	h.Write([]byte(boot))
+	digest := max(h.Sum32(), 1)
+	if digest != e.Boots[0] {
+		at := slices.Index(e.Boots[:], digest)
+		if at > 0 {
+			e.Cloned, e.Alternated = true, now
+		} else {
+			at = len(e.Boots) - 1
+		}
+		copy(e.Boots[1:at+1], e.Boots[:at])
+		e.Boots[0] = digest
+	}
+	if e.Cloned && now.Sub(e.Alternated) > rollout.PresentFor {
+		e.Cloned = false
+	}
+}
+
+// oneLine makes one line of what a host has sent, of no more than is kept.
+func oneLine(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), maxErrorKept)], "")
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s))
+}

@@ -1,0 +1,125 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+// RevokeToken has nobody join by a token any more; hosts that have joined by it go on
+// reporting, in its groups, or with hosts are removed, all of them. It returns how many hosts those are.
+// store.ErrNotFound where there is no such token.
+func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit store.Audit, dryRun bool) (removed int, err error) {
+	if err := f.Sync(ctx); err != nil {
+		return 0, err
+	}
+	f.mu.RLock()
+	t, joined := f.tokens[name], f.table.JoinedBy(name)
+	f.mu.RUnlock()
+	if !hosts {
+		joined = 0
+	}
+	if t.Hash == "" && joined == 0 {
+		return 0, store.ErrNotFound
+	}
+	if dryRun {
+		return joined, nil
+	}
+	audit.What = "tokens revoke " + name
+	if hosts {
+		audit.What += fmt.Sprintf(" --hosts (%d)", joined)
+	}
+	t.Hash = ""
+	if err := f.writeToken(ctx, name, t, t.revision, audit); err != nil || !hosts {
+		return 0, err
+	}
+	for removed < joined {
+		some, err := f.removeSome(ctx, name)
+		removed += some
+		if err != nil {
+			return removed, fmt.Errorf("the token was revoked, and %d of its %d hosts were removed; do it again for the others: %w", removed, joined, err)
+		}
+		if some == 0 {
+			break
+		}
+	}
+	return removed, nil
+}
+
+// removeSome removes hosts of a token that nobody joins by any more.
+func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
+	for attempt := 1; ; attempt++ {
+		var change store.Change
+		var ids []rollout.HostID
+		f.mu.RLock()
+		f.table.Each(func(e *fleet.Entry) bool {
+			if e.Token == name {
+				ids = append(ids, e.ID)
+				change.Writes = append(change.Writes, f.removal(e, rollout.Failure{}))
+			}
+			return len(ids) < hostsAtOnce
+		})
+		f.mu.RUnlock()
+		_, err := f.opts.Store.Commit(ctx, change)
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < parts.Attempts {
+			if err := f.Sync(ctx); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, id := range ids {
+			f.table.Remove(id)
+			delete(f.dirty, id)
+		}
+		return len(ids), nil
+	}
+}
+
+// removal is what tells the other servers of the store that a host was removed. It is there as long as a host
+// that does not report.
+func (f *Fleet) removal(e *fleet.Entry, failed rollout.Failure) store.Write {
+	return store.Write{Key: hostKey(e.ID), Value: removedHost(failed), Based: store.Revision(e.Revision), Expires: f.opts.Clock().Add(HostLife)}
+}
+
+// RevokeHost removes a host: the server takes no report of it any more, until it joins again
+// with a token. Only what it had failed at is known again then. It returns what was known. store.ErrNotFound
+// where it is not.
+func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.Audit, dryRun bool) (e fleet.Entry, err error) {
+	audit.What = "revoke " + id.String()
+	for attempt := 1; ; attempt++ {
+		if err := f.Sync(ctx); err != nil {
+			return e, err
+		}
+		f.mu.RLock()
+		known := f.table.Get(id, &e)
+		f.mu.RUnlock()
+		if !known {
+			return e, store.ErrNotFound
+		}
+		if dryRun {
+			return e, nil
+		}
+		_, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{f.removal(&e, e.Failed)}})
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < parts.Attempts {
+			continue
+		}
+		if err != nil {
+			return e, err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.dirty, id)
+		f.table.Remove(id)
+		return e, nil
+	}
+}

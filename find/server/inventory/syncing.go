@@ -1,0 +1,241 @@
+package inventory
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+const (
+	hostPrefix = "agents/host/"
+	seenPrefix = "agents_seen/"
+	// SyncEvery is how soon a server takes up what another one has written.
+	SyncEvery = 5 * time.Second
+	// forgetEvery is how often hosts are looked for that have not reported for too long.
+	forgetEvery = time.Hour
+	// saveEvery is how often it is written who was last seen when.
+	saveEvery = time.Minute
+	// seenLife is when that may be removed.
+	seenLife = time.Hour
+	// HostLife is for how long a host is known that does not report.
+	HostLife = 14 * 24 * time.Hour
+	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
+	// are read.
+	hostsAtOnce, changesAtOnce = 256, 1000
+	// sparedAfter is how many hosts are read before it is looked what they take.
+	sparedAfter = 10_000
+	// flushTime bounds a write for a host, which may have gone meanwhile.
+	flushTime = 10 * time.Second
+)
+
+// keeper is the part of a Fleet that has to do with its store.
+//
+// The store has an item for each host, which is written whenever a report changes
+// more than when the host was last seen, before the report is answered: no verdict
+// is lost with the process. Who was last seen when is written by each server once
+// a minute, for all hosts together.
+type keeper struct {
+	joining  sync.Mutex // one host after the other
+	joined   joinRate
+	flushing sync.Mutex
+	syncing  sync.Mutex
+	since    store.Revision // up to which the store was read
+	name     string         // of this process, among those that have the store open
+	seen     map[string]time.Time
+	saved    map[string]store.Revision // of what this process has written
+	lastSave time.Time
+	purged   time.Time
+}
+
+// OpenFleet returns the Fleet that is in a store, with the reports that were taken
+// before. While a server was down for less than rollout.ReportLife, and knew all
+// hosts before, nobody needs to wait.
+func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
+	now := opts.Clock()
+	f := newFleet(opts, now)
+	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
+	at, err := opts.Store.Scan(ctx, hostPrefix, func(item store.Item) bool {
+		f.trouble = errors.Join(f.trouble, f.takeItem(item))
+		if f.table.Len()%sparedAfter == 0 {
+			parts.SpareMemory()
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	if f.trouble != nil {
+		opts.Log.Error("hosts that are in the store cannot be counted, and no group goes on", "error", f.trouble)
+	}
+	items, _, err := opts.Store.List(ctx, tokenPrefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		if err := f.takeToken(item); err != nil {
+			return nil, err
+		}
+	}
+	f.keep.since, f.synced = at, now
+	newest, err := f.readSeen(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	if away := now.Sub(newest); away > 0 && away <= rollout.ReportLife {
+		// Nobody could report while no server was there.
+		f.postpone(away, newest)
+	}
+	return f, nil
+}
+
+func (f *Fleet) takeToken(item store.Item) error {
+	var t token
+	if err := json.Unmarshal(item.Value, &t); err != nil {
+		return fmt.Errorf("the store's %s, revision %d, is no token: %w", item.Key, item.Revision, err)
+	}
+	t.revision = item.Revision
+	f.tokens[strings.TrimPrefix(item.Key, tokenPrefix)] = t
+	return nil
+}
+
+// Sync takes up what other servers, and people at them, have written.
+func (f *Fleet) Sync(ctx context.Context) error {
+	f.keep.syncing.Lock()
+	defer f.keep.syncing.Unlock()
+	for {
+		items, upTo, err := f.opts.Store.Changes(ctx, "agents/", f.keep.since, changesAtOnce)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		for _, item := range items {
+			if err := f.takeItem(item); err != nil && f.trouble == nil {
+				f.trouble = err
+				f.opts.Log.Error("a host that is in the store cannot be counted, and no group goes on", "error", err)
+			}
+		}
+		all := len(items) < changesAtOnce
+		if all {
+			f.synced = f.opts.Clock()
+		}
+		f.mu.Unlock()
+		f.keep.since = upTo
+		if all {
+			return nil
+		}
+	}
+}
+
+func (f *Fleet) takeItem(item store.Item) error {
+	switch {
+	case strings.HasPrefix(item.Key, tokenPrefix):
+		return f.takeToken(item)
+	case !strings.HasPrefix(item.Key, hostPrefix):
+		return nil
+	}
+	theirs, removed, err := decodeHost(item)
+	if err != nil {
+		return err
+	}
+	var ours fleet.Entry
+	known := f.table.Get(theirs.ID, &ours)
+	if known && ours.Revision >= theirs.Revision {
+		return nil // a newer one was written since this one was read
+	}
+	if removed {
+		f.table.Remove(theirs.ID)
+		delete(f.dirty, theirs.ID)
+		return nil
+	}
+	if known {
+		theirs = merge(ours, theirs, f.dirty[theirs.ID] != 0)
+		if theirs.Secret != ours.Secret {
+			delete(f.dirty, theirs.ID)
+		}
+	}
+	f.table.Put(&theirs)
+	return nil
+}
+
+// Run keeps the store and this server at one, until ctx ends: changes of others are
+// taken up at every tick, who was last seen is written once a minute, and hosts that
+// are gone are forgotten once an hour. Errors are logged when they begin and when they
+// are over.
+func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			// For a server that starts again soon.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+			defer cancel()
+			if err := errors.Join(f.flushAll(last), f.saveSeen(last, f.opts.Clock())); err != nil {
+				f.opts.Log.Error("the last reports of hosts are not in the store, and hosts have to report again", "error", err)
+			}
+			return
+		case <-ticks:
+		}
+		err := f.Tick(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
+			f.opts.Log.Error("reports of hosts cannot be kept in the store, and no group goes on", "error", err)
+		case err == nil && failing:
+			f.opts.Log.Info("reports of hosts can be kept in the store again")
+		}
+		failing = err != nil
+	}
+}
+
+// Tick does what is due.
+func (f *Fleet) Tick(ctx context.Context) error {
+	now := f.opts.Clock()
+	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
+	parts.SpareMemory()
+	if err == nil && now.Sub(f.keep.lastSave) >= saveEvery {
+		if _, err = f.readSeen(ctx, now); err == nil {
+			err = f.saveSeen(ctx, now)
+		}
+		if err == nil {
+			f.keep.lastSave = now
+		}
+	}
+	if err == nil && now.Sub(f.keep.purged) >= forgetEvery {
+		f.keep.purged = now
+		err = f.forget(ctx, now)
+	}
+	return err
+}
+
+// forget removes hosts that have not been heard of for HostLife.
+func (f *Fleet) forget(ctx context.Context, now time.Time) error {
+	old := func(e *fleet.Entry) bool { return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife }
+	var writes []store.Write
+	f.Each(func(e *fleet.Entry) {
+		if old(e) && e.Revision != 0 {
+			writes = append(writes, store.Write{Key: hostKey(e.ID), Based: store.Revision(e.Revision), Do: store.Remove})
+		}
+	})
+	for _, w := range writes {
+		err := f.opts.Store.Delete(ctx, w.Key, w.Based)
+		if _, conflict := errors.AsType[*store.ConflictError](err); err != nil && !conflict {
+			return err
+		}
+	}
+	if len(writes) > 0 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.opts.Log.Info("forgot hosts that have not reported", "hosts", f.table.Forget(old), "for", HostLife)
+	}
+	return nil
+}

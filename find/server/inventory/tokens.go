@@ -1,0 +1,83 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+const (
+	tokenPrefix = "agents/token/"
+	tokenMark   = "teleport-find-"
+)
+
+// Tokens returns the join tokens, in the order of their names.
+func (f *Fleet) Tokens() []adminapi.Token {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	list := []adminapi.Token{}
+	for _, name := range slices.Sorted(maps.Keys(f.tokens)) {
+		if t := f.tokens[name]; t.Hash != "" {
+			list = append(list, adminapi.Token{Name: name, Groups: t.Groups, MaxHosts: t.MaxHosts, Expires: t.Expires, Created: t.Created, By: t.By, Hosts: f.table.JoinedBy(name)})
+		}
+	}
+	return list
+}
+
+// AddToken makes a join token, which is in the answer and nowhere else; in a dry run it is not made. What
+// cannot be is a *RefusedError.
+func (f *Fleet) AddToken(ctx context.Context, r adminapi.TokenRequest, audit store.Audit, dryRun bool) (adminapi.Token, error) {
+	if err := f.Sync(ctx); err != nil {
+		return adminapi.Token{}, err
+	}
+	f.mu.RLock()
+	before, count := f.tokens[r.Name], len(f.tokens)
+	f.mu.RUnlock()
+	secret, kept, err := parts.IssueToken(tokenMark, r.Name, r.ExpiresIn, audit.Who, f.opts.Clock())
+	bad := slices.ContainsFunc(r.Groups, func(g string) bool { return g == "" || len(g) > 200 })
+	switch {
+	case err != nil:
+		return adminapi.Token{}, err
+	case before.Hash != "":
+		return adminapi.Token{}, parts.Refusef("the token %s exists already: revoke it, or choose another name", r.Name)
+	case bad || len(r.Groups) > 1000:
+		return adminapi.Token{}, parts.Refusef("the groups of a token are at most 1000 names of at most 200 bytes")
+	case r.MaxHosts < 0 || r.MaxHosts > MaxHosts:
+		return adminapi.Token{}, parts.Refusef("a token is for 1 to %d hosts, not for %d", MaxHosts, r.MaxHosts)
+	case count >= parts.MaxTokens:
+		return adminapi.Token{}, parts.Refusef("there are %d tokens already, with those that were revoked", count)
+	}
+	t := token{IssuedToken: kept, Groups: r.Groups, MaxHosts: cmp.Or(r.MaxHosts, UsualHosts)}
+	made := adminapi.Token{Name: r.Name, Groups: t.Groups, MaxHosts: t.MaxHosts, Expires: t.Expires, Created: t.Created, By: t.By}
+	if dryRun {
+		return made, nil
+	}
+	made.Token = secret
+	audit.What = "tokens add " + r.Name
+	if err := f.writeToken(ctx, r.Name, t, before.revision, audit); err != nil {
+		return adminapi.Token{}, err
+	}
+	return made, nil
+}
+
+func (f *Fleet) writeToken(ctx context.Context, name string, t token, based store.Revision, audit store.Audit) error {
+	value, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	revisions, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{{Key: tokenPrefix + name, Value: value, Based: based}}})
+	if err != nil {
+		return err
+	}
+	t.revision = revisions[0]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tokens[name] = t
+	return nil
+}

@@ -1,0 +1,52 @@
+package parts
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// LogAccess writes one line for each request when the log takes lines of that level.
+func LogAccess(next http.Handler, log *slog.Logger, level slog.Level) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !log.Enabled(context.Background(), level) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		start := time.Now()
+		counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
+		defer func() {
+			log.Log(context.Background(), level, "request", "method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "range", r.Header.Get("Range"),
+				"status", counted.status, "bytes", counted.bytes, "took", time.Since(start).Round(time.Microsecond), "from", r.RemoteAddr)
+		}()
+		next.ServeHTTP(counted, r)
+	})
+}
+
+type countingWriter struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *countingWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom keeps sendfile(2) for downloads.
+func (w *countingWriter) ReadFrom(src io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, src)
+	w.bytes += n
+	return n, err
+}

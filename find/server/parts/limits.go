@@ -1,0 +1,47 @@
+// Package parts is what several rooms of the find server share: the limits of its HTTP servers, the form of
+// their replies, the log of requests, files that people edit while it runs, certificates, and the tokens that
+// people are given once. It knows nothing of hosts, answers or rollouts.
+package parts
+
+import (
+	"net/http"
+	"time"
+)
+
+// The limits of the servers of this program, of find and of the admin API: the time for a header, a connection
+// that nobody uses, an answer, and the requests that are open when a server ends, and the size of a header.
+const (
+	HeaderTime   = 10 * time.Second
+	IdleTime     = time.Minute // hosts ask once in ten minutes: connections are not worth keeping
+	AnswerTime   = 30 * time.Second
+	ShutdownTime = 10 * time.Second
+	MaxHeader    = 16 << 10
+)
+
+// WithLimits returns an HTTP server with the limits of this one, and with nothing that answers.
+func WithLimits() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		ReadHeaderTimeout: HeaderTime,
+		WriteTimeout:      AnswerTime, // a PatientWriter extends it
+		IdleTimeout:       IdleTime,
+		MaxHeaderBytes:    MaxHeader,
+		Protocols:         protocols,
+	}
+}
+
+// bodyTime is how long a request may take to send a body that nobody reads.
+const bodyTime = time.Second
+
+// LimitBody keeps a request with a body, which no endpoint takes, from holding
+// its connection: net/http would wait for some of it without a limit.
+func LimitBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,81 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"teleport-update/internal/regular"
+)
+
+// MaxWatched is more than thousands of groups or channels need.
+const MaxWatched = 1 << 20
+
+// WatchedFile is a file that people edit while the server runs. It may have no path, and is then never
+// read.
+type WatchedFile struct {
+	Path string
+
+	mu   sync.Mutex
+	last FileID // of the file at the last attempt to read it
+}
+
+// Read returns what the file holds.
+func (w *WatchedFile) Read() ([]byte, error) {
+	data, id, err := readFile(w.Path)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = id
+	return data, err
+}
+
+func readFile(path string) ([]byte, FileID, error) {
+	before, statErr := os.Stat(path)
+	f, info, err := regular.Open(path, 0)
+	if _, odd := errors.AsType[*regular.OddError](err); odd && statErr == nil {
+		return nil, Identify(before), err // it is told of once
+	}
+	if err != nil {
+		return nil, FileID{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxWatched+1))
+	if err == nil && len(data) > MaxWatched {
+		err = fmt.Errorf("%s is larger than %d bytes", path, MaxWatched)
+	}
+	return data, Identify(info), err
+}
+
+// Watch has edits of the file taken up until ctx ends. It looks every so often, and
+// takes a file that has not changed since the look before: an editor may be
+// half way through writing it. What cannot be taken is taken up once.
+func (w *WatchedFile) Watch(ctx context.Context, every time.Duration, take func()) {
+	if w.Path == "" {
+		return
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var before FileID
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var now FileID // stays zero for a file that cannot be looked at
+		if info, err := os.Stat(w.Path); err == nil {
+			now = Identify(info)
+		}
+		w.mu.Lock()
+		edited := now == before && now != w.last
+		w.mu.Unlock()
+		if edited {
+			take()
+		}
+		before = now
+	}
+}

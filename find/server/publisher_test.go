@@ -1,0 +1,109 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/store"
+)
+
+// A server says once a minute what its hosts run; what is older than three minutes says nothing.
+func TestAServerPublishesItsReport(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 4}, {name: prod, days: ['*'], start_hour: 5}"))
+	w.write(strings.Replace(immediate, "schedule: immediate", "schedule: regular", 1))
+	c := newClock()
+	r := w.reporting(c, w.options.Store)
+	p := r.publisher("find-1")
+	get := func(name string) (*rollout.Report, error) {
+		one, err := r.stored.Get(t.Context(), rollout.KindReport, name)
+		if err != nil {
+			return nil, err
+		}
+		return one.(*rollout.Report), nil
+	}
+	publish := func(p *driver.Publisher) {
+		t.Helper()
+		if err := p.Publish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(p)
+	if _, err := get("find-1"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("without hosts there is a report: %v", err)
+	}
+	r.tick()
+	for i, group := range []string{"dev", "dev", "prod"} {
+		r.report(i, group, "17.2.0", nil)
+	}
+	c.pass(2 * time.Minute)
+	publish(p)
+	got, err := get("find-1")
+	if err != nil || !got.Spec.Timestamp.Equal(c.Now()) || got.Spec.Groups["dev"].Versions["17.2.0"].Count != 2 || got.Spec.Groups["prod"].Versions["17.2.0"].Count != 1 {
+		t.Fatalf("the report is %+v, %v", got, err)
+	}
+	before := got.Metadata.Revision
+	c.pass(59 * time.Second)
+	publish(p)
+	if got, err := get("find-1"); err != nil || got.Metadata.Revision != before {
+		t.Errorf("within a minute it is written again: %+v, %v", got, err)
+	}
+	c.pass(time.Second)
+	publish(p)
+	// Another one of the same machine, or the same after a restart.
+	publish(r.publisher("find-1"))
+	publish(r.publisher("find-2"))
+	if all, err := r.stored.All(t.Context()); err != nil || strings.Count(kindsOf(all), rollout.KindReport) != 2 {
+		t.Errorf("there are %s, %v", kindsOf(all), err)
+	}
+	if records, err := w.options.Store.History(t.Context(), 100); err != nil || strings.Contains(keysOf(records), rollout.KindReport) {
+		t.Errorf("the history has %s, %v", keysOf(records), err)
+	}
+	c.pass(3 * time.Minute)
+	if _, err := get("find-1"); err != nil {
+		t.Errorf("at three minutes: %v", err)
+	}
+	c.pass(time.Second)
+	if _, err := get("find-1"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("after three minutes: %v", err)
+	}
+	if all, err := r.stored.All(t.Context()); err != nil || strings.Contains(kindsOf(all), rollout.KindReport) {
+		t.Errorf("after three minutes there are %s, %v", kindsOf(all), err)
+	}
+}
+
+func kindsOf(list []rollout.Resource) (text string) {
+	for _, r := range list {
+		text += r.GetKind() + " "
+	}
+	return text
+}
+
+func keysOf(records []store.Record) (text string) {
+	for _, r := range records {
+		text += r.Key + " "
+	}
+	return text
+}
+
+func TestTheNameOfAServer(t *testing.T) {
+	for hostname, want := range map[string]string{"find-1.example.com": "find-1.example.com", "Find_1": "find-1", "": "find", "../x": "x", strings.Repeat("a", 100): strings.Repeat("a", 63)} {
+		got := driver.ServerName(hostname)
+		if got != want {
+			t.Errorf("%q makes %q; want %q", hostname, got, want)
+		}
+		r := rollout.NewReport(got, &rollout.Rollout{}, rollout.Counts{}, time.Now())
+		if err := r.Check(); err != nil {
+			t.Errorf("%q: %v", got, err)
+		}
+	}
+}
+
+func (r *reportWorld) publisher(name string) *driver.Publisher {
+	rollout := func() *rollout.Rollout { return r.stored.Resources().Rollout }
+	return &driver.Publisher{Name: name, Store: r.w.store, Clock: r.clock.Now, Plans: r.stored.Plans(), Rollout: rollout, Fleet: r.fleet, Log: r.w.options.Log}
+}
