@@ -39,8 +39,7 @@ func TestGuidesAndScriptsNameTheFormat(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		// Pages of the manual and completions are about all of a command.
-		if name := strings.TrimPrefix(path, module+"/"); !strings.HasSuffix(name, ".8") && !strings.Contains(name, "/completions/") && !strings.HasSuffix(name, "_test.go") {
+		if name := strings.TrimPrefix(path, module+"/"); runsCommands(name) {
 			look(name, file(t, name))
 		}
 		return nil
@@ -48,6 +47,17 @@ func TestGuidesAndScriptsNameTheFormat(t *testing.T) {
 	if named < 5 {
 		t.Errorf("only %d commands were seen", named)
 	}
+}
+
+// runsCommands reports whether a file is one that is run. Pages of the manual and
+// completions are about all of a command, and what an alert names, a person types.
+func runsCommands(name string) bool {
+	for _, part := range []string{"/completions/", "/monitoring/"} {
+		if strings.Contains(name, part) {
+			return false
+		}
+	}
+	return !strings.HasSuffix(name, ".8") && !strings.HasSuffix(name, "_test.go")
 }
 
 var formatted = regexp.MustCompile(`teleport-updater? (status|history)\b.*`)
