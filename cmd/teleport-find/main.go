@@ -66,6 +66,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 			accessCommand(),
 			channelsCommand(),
 			exportChannelsCommand(),
+			backupCommand(),
+			restoreCommand(),
 			mirrorCommand(),
 			{
 				Name:         "version",

@@ -37,6 +37,21 @@ func forget(c *sqlite3.Conn) error {
 		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, maxHistory) })
 }
 
+// history returns the newest records, the newest first; at most limit.
+func history(c *sqlite3.Conn, limit int) (records []Record, err error) {
+	err = query(c, "SELECT time, who, what, why, key, from_revision, to_revision FROM history ORDER BY number DESC LIMIT ?1",
+		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(limit)) },
+		func(stmt *sqlite3.Stmt) bool {
+			at, _ := time.Parse(time.RFC3339Nano, stmt.ColumnText(0)) // as record has written it
+			records = append(records, Record{
+				Audit{at, stmt.ColumnText(1), stmt.ColumnText(2), stmt.ColumnText(3)},
+				stmt.ColumnText(4), Revision(stmt.ColumnInt64(5)), Revision(stmt.ColumnInt64(6)),
+			})
+			return true
+		})
+	return records, err
+}
+
 func get(c *sqlite3.Conn, key string) (Item, error) {
 	item := Item{Key: key}
 	err := query(c, "SELECT value, revision FROM resources WHERE key = ?1", func(stmt *sqlite3.Stmt) error {

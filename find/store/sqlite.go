@@ -199,17 +199,8 @@ func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err err
 // History implements Store.
 func (s *SQLite) History(ctx context.Context, limit int) (records []Record, err error) {
 	err = s.do(ctx, func(c *sqlite3.Conn) error {
-		records = nil
-		return query(c, "SELECT time, who, what, why, key, from_revision, to_revision FROM history ORDER BY number DESC LIMIT ?1",
-			func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(limit)) },
-			func(stmt *sqlite3.Stmt) bool {
-				at, _ := time.Parse(time.RFC3339Nano, stmt.ColumnText(0)) // as record has written it
-				records = append(records, Record{
-					Audit{at, stmt.ColumnText(1), stmt.ColumnText(2), stmt.ColumnText(3)},
-					stmt.ColumnText(4), Revision(stmt.ColumnInt64(5)), Revision(stmt.ColumnInt64(6)),
-				})
-				return true
-			})
+		records, err = history(c, limit)
+		return err
 	})
 	return records, err
 }

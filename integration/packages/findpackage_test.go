@@ -79,6 +79,7 @@ func TestTheFindServersPackage(t *testing.T) {
 			if modes := s.Must("stat", "-c", "%U %a", "/var/lib/teleport-find/store", "/var/lib/teleport-find/store/store.db", "/run/teleport-find/admin.sock"); modes != "teleport-find 700\nteleport-find 600\nteleport-find 600" {
 				t.Errorf("the store's folder, the store and the socket are\n%s", modes)
 			}
+			s.backsUp()
 			s.Must("systemctl", "restart", "teleport-find")
 			s.findTells("1.2.3 now")
 			killed := s.Show("teleport-find", "MainPID")
@@ -119,11 +120,39 @@ func TestTheFindServersPackage(t *testing.T) {
 			if out := s.Apt("purge", "teleport-find"); !strings.Contains(out, "/var/lib/teleport-find stays") {
 				t.Errorf("purge does not say what it leaves:\n%s", out)
 			}
+			if s.Exists("/etc/systemd/system/timers.target.wants/teleport-find-backup.timer") {
+				t.Error("purge left the timer of backups enabled")
+			}
 			if s.Exists("/etc/systemd/system/multi-user.target.wants/teleport-find.service") || !s.Exists("/var/lib/teleport-find/tls") || !s.Exists("/var/lib/teleport-find/store/store.db") {
 				t.Error("purge left the enablement, or took the authority or the store away")
 			}
 		})
 	}
+}
+
+// backsUp asserts that the unit of the timer makes a backup, which root can put back.
+func (s *scene) backsUp() {
+	s.T.Helper()
+	s.Must("systemctl", "enable", "--now", "teleport-find-backup.timer")
+	s.Must("systemctl", "start", "teleport-find-backup.service")
+	const folder = "/var/lib/teleport-find/backups"
+	made := strings.Fields(s.Must("find", folder, "-name", "store-*.db", "-perm", "0600", "-user", "teleport-find"))
+	if len(made) != 1 {
+		s.T.Fatalf("backups are %q", made)
+	}
+	if exposure := s.exposure("teleport-find-backup.service"); exposure > exposureLimit {
+		s.T.Errorf("the exposure of the backup's unit is %v; at most %v is wanted", exposure, exposureLimit)
+	}
+	before := s.Must("stat", "-c", "%U %a", "/var/lib/teleport-find/store/store.db")
+	s.Must("systemctl", "stop", "teleport-find")
+	s.Must("teleport-find", "restore", made[0])
+	if after := s.Must("stat", "-c", "%U %a", "/var/lib/teleport-find/store/store.db"); after != before {
+		s.T.Errorf("the restored store is %s, before it was %s", after, before)
+	}
+	s.Must("systemctl", "start", "teleport-find")
+	s.findTells("1.2.3")
+	s.Must("teleport-find", "enable")
+	s.findTells("1.2.3 now")
 }
 
 // findTells waits until the find server tells hosts this: a version, and "now" where

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/durable"
+)
+
+// Backup copies the store in the file at path, which servers may have open and write
+// to meanwhile, to another file: of one moment, checked, for its owner alone, and on
+// stable storage before it has its name. What had the name is replaced.
+//
+// It is for the store's owner and for root. The copy is one file: it has no log. keep is
+// as for Inspect.
+func Backup(ctx context.Context, path, to string, keep func(key string) bool) (Facts, error) {
+	facts, err := backup(ctx, path, to, keep)
+	if err != nil {
+		return Facts{}, fmt.Errorf("back up the store %s: %w", path, explain(err))
+	}
+	return facts, nil
+}
+
+func backup(ctx context.Context, path, to string, keep func(key string) bool) (facts Facts, err error) {
+	if to, err = filepath.Abs(to); err != nil {
+		return facts, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return facts, err
+	}
+	if err := checkOwner(filepath.Dir(path)); err != nil {
+		return facts, err
+	}
+	if same, err := sameFile(path, to); same || err != nil {
+		return facts, cmp.Or(err, errors.New("the backup would take its place: name another file"))
+	}
+	c, _, err := open(ctx, path, "os", false)
+	if err != nil {
+		return facts, err
+	}
+	defer c.Close()
+	c.SetInterrupt(ctx)
+	dir, err := os.MkdirTemp(filepath.Dir(to), ".backup-")
+	if err != nil {
+		return facts, err
+	}
+	defer os.RemoveAll(dir)
+	next := filepath.Join(dir, "store.db")
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return facts, err
+	}
+	if err := f.Close(); err != nil {
+		return facts, err
+	}
+	if err := c.Backup("main", (&url.URL{Scheme: "file", Path: next}).String()); err != nil {
+		return facts, err
+	}
+	if err := withoutLog(next); err != nil {
+		return facts, err
+	}
+	if facts, err = Inspect(ctx, next, keep); err != nil {
+		return facts, err
+	}
+	if err := durable.SyncFile(next); err != nil {
+		return facts, err
+	}
+	return facts, replace(next, to)
+}
+
+// replace gives a file that is on stable storage the name of another one.
+func replace(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(to))
+}
+
+// withoutLog makes a copy complete in one file.
+func withoutLog(path string) (err error) {
+	c, err := sqlite3.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, c.Close()) }()
+	return c.Exec("PRAGMA journal_mode = DELETE")
+}
+
+// sameFile reports whether two names are of one file. The second need not be there.
+func sameFile(a, b string) (bool, error) {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	other, err := os.Stat(b)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(one, other), err
+}
+
+// checkOwner wants the store's owner, or root.
+func checkOwner(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	if user := os.Geteuid(); user != 0 && user != owner {
+		return fmt.Errorf("the folder %s belongs to the user with id %d, and this is run by %d: run it as root", dir, owner, user)
+	}
+	return nil
+}
+
+// Facts are what a file with a store holds.
+type Facts struct {
+	Revision Revision
+	Count    int    // of items
+	Items    []Item // those that were asked for
+	// History is the newest records, the newest first: as many as a Store keeps.
+	History []Record
+}
+
+// Inspect reads a file that Backup has made, or another copy of a store, and checks all
+// of it. It changes nothing. keep says which items to return; nil is none. A copy that has a log beside it is an error: "sqlite3 FILE
+// .backup" makes none.
+func Inspect(ctx context.Context, file string, keep func(key string) bool) (Facts, error) {
+	facts, err := inspect(ctx, file, keep)
+	damaged, ok := errors.AsType[*damagedError](err)
+	switch {
+	case ok:
+		err = fmt.Errorf("it is damaged (%s): take another one", damaged.detail)
+	case errors.Is(err, sqlite3.CORRUPT):
+		err = fmt.Errorf("it is damaged (%w): take another one", err)
+	}
+	if errors.Is(err, sqlite3.NOTADB) {
+		err = errors.New("it is not an SQLite database")
+	}
+	if err != nil {
+		return Facts{}, fmt.Errorf("the backup %s: %w", file, err)
+	}
+	return facts, nil
+}
+
+func inspect(ctx context.Context, file string, keep func(key string) bool) (facts Facts, err error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return facts, err
+	}
+	if !info.Mode().IsRegular() || info.Size() == 0 {
+		return facts, errors.New("it is no file with a store in it")
+	}
+	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
+		return facts, errors.New("it has a -wal beside it, with changes that are not in it: it is a store in use, or a copy of one file of two")
+	}
+	file, err = filepath.Abs(file)
+	if err != nil {
+		return facts, err
+	}
+	// Immutable: neither a lock nor a log is made beside it.
+	address := url.URL{Scheme: "file", Path: file, RawQuery: url.Values{"immutable": {"1"}}.Encode()}
+	c, err := sqlite3.OpenFlags(address.String(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
+	if err != nil {
+		return facts, err
+	}
+	defer c.Close()
+	c.SetInterrupt(ctx)
+	id, err := number(c, "PRAGMA application_id")
+	if err != nil {
+		return facts, err
+	}
+	if id != applicationID {
+		return facts, errors.New("it is an SQLite database of another program")
+	}
+	if err := recognise(c); err != nil {
+		return facts, err
+	}
+	if err := check(c); err != nil {
+		return facts, err
+	}
+	return facts, facts.read(c, keep)
+}
+
+// read is one look at a store that nobody changes meanwhile.
+func (f *Facts) read(c *sqlite3.Conn, keep func(key string) bool) (err error) {
+	if f.Revision, err = revision(c); err != nil {
+		return err
+	}
+	err = scan(c, "", func(item Item) bool {
+		f.Count++
+		if keep != nil && keep(item.Key) {
+			f.Items = append(f.Items, item)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	v, err := number(c, "PRAGMA user_version")
+	if err != nil || v < schemaVersion {
+		return err // the first schema has no history
+	}
+	f.History, err = history(c, maxHistory)
+	return err
+}
+
+// sidecars are the names of what belongs to a store's file while somebody has it open.
+var sidecars = []string{"-wal", "-shm"}
+
+// isBusy reports whether an error says that others have the store open.
+func isBusy(err error) bool {
+	return errors.Is(err, sqlite3.BUSY) || errors.Is(err, unix.EBUSY)
+}
