@@ -26,11 +26,13 @@ const (
 	RecordsBroken      ConditionType = "records_broken"      // what the updater wrote down cannot be relied on
 	TransactionRunning ConditionType = "transaction_running" // an updater is at work
 	TransactionOpen    ConditionType = "transaction_open"    // one was cut off
+	PolicyBroken       ConditionType = "policy_broken"       // the rules of the host's owner
 	UpdatesDisabled    ConditionType = "updates_disabled"
 	AgentUnstable      ConditionType = "agent_unstable" // it crashes again and again
 	AgentDown          ConditionType = "agent_down"     // it should run and does not
 	AgentOtherVersion  ConditionType = "agent_other_version"
-	RunsFail           ConditionType = "runs_fail" // the timer's
+	BelowMinimum       ConditionType = "below_minimum" // the active version is one that the policy refuses
+	RunsFail           ConditionType = "runs_fail"     // the timer's
 	Pinned             ConditionType = "pinned"
 	Held               ConditionType = "held"
 	BackingOff         ConditionType = "backing_off"
@@ -46,6 +48,7 @@ const (
 	PackageLeft        ConditionType = "package_left"
 	VersionsLeft       ConditionType = "versions_left" // that nothing needs
 	Unproven           ConditionType = "unproven"
+	Unsigned           ConditionType = "unsigned" // the active version, where signatures are looked at
 )
 
 // conditionType is a type of condition, the state that it makes, and what it means, as
@@ -61,10 +64,12 @@ var conditionTypes = []conditionType{
 	{RecordsBroken, StateNeedsAttention, "the updater's records cannot be read, or do not fit the links"},
 	{TransactionRunning, StateUpdating, "an updater is at work"},
 	{TransactionOpen, StateNeedsAttention, "a transaction was cut off; the next run closes it"},
+	{PolicyBroken, StateNeedsAttention, "the policy of the host's owner is missing although it was there, or cannot be read: the version is not changed"},
 	{UpdatesDisabled, StateDisabled, "updates are off: somebody disabled them, or nobody has enabled them"},
 	{AgentUnstable, StateUnstable, "the agent crashes again and again after its version was proven"},
 	{AgentDown, StateNeedsAttention, "the agent should run and does not"},
 	{AgentOtherVersion, StateNeedsAttention, "the agent runs another version than the linked one"},
+	{BelowMinimum, StateNeedsAttention, "the active version is below the policy's minimum, or withdrawn; it stays until the cluster names one that is allowed"},
 	{RunsFail, StateFailing, "the last runs of the timer failed"},
 	{Pinned, StatePinned, "a person pinned the host to a version"},
 	{Held, StateHeld, "a rollback by hand holds the host: it does not switch to the version that the cluster wants"},
@@ -80,6 +85,7 @@ var conditionTypes = []conditionType{
 	{RestartPending, StateIdle, "the agent runs with other arguments, variables or as another user than its unit says: a reload keeps those that it was started with"},
 	{PackageLeft, StateIdle, "the package that brought the agent is not removed yet"},
 	{VersionsLeft, StateIdle, "versions that nothing needs cannot be removed and take space"},
+	{Unsigned, StateIdle, "the active version would be refused if the policy required signatures"},
 	{Unproven, StateIdle, "the agent was not running when the host switched to the version; a run of the timer proves the version once the agent was healthy for the health window"},
 }
 
@@ -108,6 +114,7 @@ func conditions(c state.Config, r Report, agent agentView, ticks state.Ticks, br
 	if r.VersionDesired != nil && r.EditionDesired != nil {
 		desired = version.Release{Version: *r.VersionDesired, Edition: version.Edition(*r.EditionDesired)}
 	}
+	all = append(all, r.policy.conditions()...)
 	if broken != nil {
 		add(RecordsBroken, nil, "%v", broken)
 	}

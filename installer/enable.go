@@ -12,6 +12,7 @@ import (
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/report"
+	"teleport-update/versions"
 )
 
 // EnableOptions are the flags of enable. What is empty keeps its value from
@@ -32,6 +33,10 @@ type EnableOptions struct {
 	ProgramsDir string
 	// ReportTokenFile holds the join token of a find server that takes reports.
 	ReportTokenFile string
+	// Minimum goes into the policy of this host, and ReleaseKeys, files, into its keys. Both stay
+	// if enable fails.
+	Minimum     string
+	ReleaseKeys []string
 	// NoClusterReport is whether the agent reports nothing about its updater to its
 	// cluster; nil keeps what is.
 	NoClusterReport *bool
@@ -58,6 +63,9 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		if reportToken, err = report.ReadToken(opts.ReportTokenFile); err != nil {
 			return failure.Unchanged("%w", err)
 		}
+	}
+	if err := i.makePolicy(opts); err != nil {
+		return err
 	}
 	in, err := i.considerEnable(ctx, opts)
 	if err == nil && in != nil {
@@ -93,6 +101,9 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, err
 	}
 	defer unlock()
+	if err := i.seePolicyOnEnable(&c); err != nil {
+		return nil, err
+	}
 	spec := opts.apply(c.Spec)
 	var stay version.Release
 	if opts.ReplaceUpdater {
@@ -237,10 +248,16 @@ func (i *Installer) Unpin(ctx context.Context) error {
 	})
 }
 
+// PinOptions are the flags of pin.
+type PinOptions struct {
+	AllowDowngrade bool // an older version, even without a database that belongs to it
+	BelowMinimum   bool // also a version that the policy of the host's owner is against
+}
+
 // Pin stays on a version, whatever find wants; empty means the active one.
 // Another version is installed first, if find's templates have it; for an older one the
-// rules of downgrades hold, unless allowDowngrade.
-func (i *Installer) Pin(ctx context.Context, v string, allowDowngrade bool) error {
+// rules of downgrades hold, unless AllowDowngrade.
+func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 	var in *intent
 	none := failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")
 	if !host.Exists(i.Paths.Versions()) {
@@ -254,7 +271,14 @@ func (i *Installer) Pin(ctx context.Context, v string, allowDowngrade bool) erro
 		if v != "" && v != active.Version {
 			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}}
 			in.Spec.Pinned = true
-			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: allowDowngrade}
+			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: opts.AllowDowngrade, BelowMinimum: opts.BelowMinimum}
+			in.BelowMinimum = opts.BelowMinimum
+			if _, err := i.seePolicy(c); err != nil {
+				return err
+			}
+			if err := i.allow(*c, in.Request, versions.Tree{Release: in.Release}); err != nil {
+				return err
+			}
 			_, err := i.PlanDatabase(ctx, *c, in.Request)
 			return err
 		}

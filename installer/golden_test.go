@@ -61,8 +61,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		agent   func(u *systemd.Unit, executes *string)
 		starts  string // the words with which the agent was started
 		ticks   state.Ticks
-		left    string // a version whose removal did not end
-		timer   string // why no run starts
+		left    string            // a version whose removal did not end
+		timer   string            // why no run starts
+		policy  map[string]string // the files of the host's owner
 	}{
 		"never-enabled":    {},
 		"idle":             {c: enabled(nil), answer: wants11},
@@ -109,6 +110,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"versions-left": {c: enabled(nil), answer: wants11, left: "0.9.0"},
 		"cut-off":       {c: enabled(nil), answer: wants12, journal: journal("switched")},
 		"uninstalling":  {c: enabled(nil), journal: journal("uninstalling")},
+		"policy-broken": {c: enabled(func(c *state.Config) { c.Status.PolicySeen = &state.PolicySeen{File: true} }), answer: wants11},
+		"below-minimum": {c: enabled(nil), answer: wants11, policy: map[string]string{"policy.yaml": "minimum: 1.1.5\n"}},
+		"unsigned":      {c: enabled(nil), answer: wants11, policy: map[string]string{"policy.yaml": "signatures: warn\n"}},
 		"newer-journal": {c: enabled(nil), journal: journal("switched"), newer: true},
 	}
 	var files []string
@@ -138,6 +142,13 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		}
 		if s.left != "" {
 			writeFile(t, filepath.Join(i.Paths.Versions(), s.left, "bin", "teleport"), "")
+		}
+		i.Paths.PolicyDir = filepath.Join(root, "etc")
+		for name, text := range s.policy {
+			writeFile(t, filepath.Join(i.Paths.PolicyDir, name), text)
+			for file, word := range map[string]string{"edition": "enterprise\n", "manifest": "", "sha256": strings.Repeat("a", 64) + "\n"} {
+				writeFile(t, filepath.Join(i.Paths.Versions(), "1.1.0", file), word)
+			}
 		}
 		if s.starts != "" {
 			i.Processes.Proc = filepath.Join(root, "proc")

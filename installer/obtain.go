@@ -49,6 +49,10 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, uncl
 
 func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.Claim) (versions.Tree, error) {
 	store, t := i.Store, w.Release
+	guard, err := i.guardOf(w)
+	if err != nil {
+		return versions.Tree{}, err
+	}
 	tree, ok, err := store.Lookup(t)
 	if err == nil && ok {
 		if err = claim.Take(tree.Dir); errors.Is(err, fs.ErrNotExist) {
@@ -66,6 +70,12 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	}
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
+		if err := guard.kept(tree); err != nil {
+			i.Log.Info("the version on disk is fetched again, with its signature", "version", t.Version, "error", err)
+			replace = true
+		}
+	}
+	if ok && !replace {
 		err := tree.Verify(ctx)
 		switch _, damaged := errors.AsType[*versions.DamagedError](err); {
 		case damaged:
@@ -78,13 +88,13 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	if !ok || replace {
 		i.makeRoom(ctx, i.Retain)
 		began := i.Now()
-		tree, err = i.fetch(ctx, w, replace, claim)
+		tree, err = i.fetch(ctx, w, replace, claim, guard)
 		if failure.Is[*space.Error](err) {
 			claim.End()
 			dropped := false
 			i.makeRoom(ctx, func(c state.Config) { dropped = i.DropFailed(c) })
 			if dropped {
-				tree, err = i.fetch(ctx, w, replace, claim)
+				tree, err = i.fetch(ctx, w, replace, claim, guard)
 			}
 		}
 		i.downloadTook += i.Now().Sub(began)
@@ -94,7 +104,11 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	}
 	// Also what was there: the run that fetched it may have been cut off.
 	i.Label(ctx, tree.ProgramsDir())
-	if err := tree.Smoke(ctx); err != nil {
+	err = tree.Smoke(ctx)
+	if err == nil {
+		err = checkEdition(ctx, tree)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return versions.Tree{}, ctx.Err()
 		}
@@ -116,14 +130,14 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 
 // refetch is obtain for the very release that was on disk. The journal keeps it there.
 func (i *Installer) refetch(ctx context.Context, c state.Config, t state.Tree) error {
-	_, unclaim, err := i.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256})
+	_, unclaim, err := i.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256, Unasked: t.SHA256 != ""})
 	if err == nil {
 		unclaim()
 	}
 	return err
 }
 
-func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *versions.Claim) (versions.Tree, error) {
+func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *versions.Claim, g guard) (versions.Tree, error) {
 	f, req, err := i.fetcher(w.Config, w.Release, w.Spec)
 	if err != nil {
 		return versions.Tree{}, err
@@ -131,6 +145,9 @@ func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *ve
 	// Where a release was published again, a mirror may still have the one that
 	// failed: that one would fail at every tick.
 	req.Replace, req.ExpectSHA256, req.Claim = replace, w.SHA256, claim
+	if g.verifier != nil { // else an interface that holds nothing would be asked
+		f.Verifier = g.verifier
+	}
 	return f.Fetch(ctx, req)
 }
 

@@ -13,7 +13,9 @@ import (
 // RollbackOptions are the flags of rollback.
 type RollbackOptions struct {
 	Version string // empty: the previous version
-	Force   bool   // even without a database that belongs to it
+	// BelowMinimum: also to a version that the policy of the host's owner is against.
+	BelowMinimum bool
+	Force        bool // even without a database that belongs to it
 }
 
 // Rollback goes back to a version that is still on this host, with the database
@@ -55,6 +57,10 @@ func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts Ro
 	}
 	req := transaction.Request{
 		Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
+		BelowMinimum: opts.BelowMinimum,
+	}
+	if err := i.allow(c, req, tree); err != nil {
+		return transaction.Request{}, err
 	}
 	if _, err := i.PlanDatabase(ctx, c, req); err != nil {
 		return transaction.Request{}, err

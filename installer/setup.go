@@ -59,6 +59,9 @@ func (i *Installer) reloadUnits(ctx context.Context) error {
 
 // transact has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
+	if err := i.allowTransaction(r); err != nil {
+		return err
+	}
 	end := i.tellBeginning(ctx, r)
 	err := i.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
 	end()

@@ -68,6 +68,7 @@ type Report struct {
 	Unstable   *state.Unstable `json:"unstable"`
 
 	groupUnknown    bool // to find
+	policy          aboutPolicy
 	oldVersionsLeft string
 }
 
@@ -181,6 +182,7 @@ func (i *Installer) Status(ctx context.Context, opts StatusOptions) (Report, err
 	if u := ticks.Unstable; u != nil && u.Release == c.Active() {
 		r.Unstable = u
 	}
+	r.policy = i.aboutPolicy(c)
 	r.Conditions, r.State, r.Explanation = sumUp(conditions(c, r, agent, ticks, broken, i.Now()))
 	return r, nil
 }
@@ -262,7 +264,7 @@ func (r Report) Text(w io.Writer) {
 		line("Unproven", "the agent was not running when the host switched to this version")
 	}
 	for _, c := range r.Conditions {
-		if slices.Contains([]ConditionType{GroupUnknown, TimerOff, RestartPending, VersionsLeft}, c.Type) {
+		if slices.Contains([]ConditionType{GroupUnknown, TimerOff, RestartPending, VersionsLeft, Unsigned}, c.Type) {
 			line("Note", c.Message)
 		}
 	}

@@ -33,10 +33,14 @@ type UpdateOptions struct {
 // wanted is a release that is to be on disk, whole.
 type wanted struct {
 	version.Release
-	Config  state.Config
-	Spec    state.Spec // with proxy and group filled in
-	SHA256  string     // of a release that was published again: what is on disk is not it
-	Retried bool       // nobody has to run the command again: the next tick tries
+	Config state.Config
+	Spec   state.Spec // with proxy and group filled in
+	SHA256 string     // of a release that was published again: what is on disk is not it
+	// BelowMinimum: by root's word, the policy's minimum and withdrawn versions do not count.
+	BelowMinimum bool
+	// Unasked: the owner's policy is not asked. An open transaction goes back to it.
+	Unasked bool
+	Retried bool // nobody has to run the command again: the next tick tries
 }
 
 // accepts reports whether a tree is the release that is meant: not the copy of an agent
@@ -129,6 +133,8 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if err := i.ResolveProxy(&spec); err != nil {
 		return nil, nil, err
 	}
+	// At each run, so that a policy which is gone later is missed. It decides below.
+	rules, broken := i.seePolicy(&c)
 	whole, err := i.repair(ctx, c, !i.Scheduled)
 	if err != nil && !failure.Is[*failure.RefusedError](err) {
 		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
@@ -176,6 +182,16 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	}
 	in = &intent{wanted: wanted{Release: d.Target, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter}
 	in.Request = updateRequest(c, d, opts)
+	err = broken
+	if err == nil {
+		err = refusedByOwner(rules.Floors(d.Target, d.SHA256))
+	}
+	if failure.Is[*failure.RefusedError](err) {
+		return nil, damaged, i.ReportRefusal(&c, d.Target, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	if d.SHA256 != "" {
 		i.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}

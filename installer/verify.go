@@ -52,6 +52,7 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 	for _, text := range exposed(c.Spec) {
 		findings = append(findings, Finding{Subject: "template", Detail: text})
 	}
+	findings = append(findings, i.verifyPolicy(c, entries)...)
 	if c.Spec.ActiveVersion == "" {
 		return append(findings, Finding{Subject: "active version", OK: true, Detail: "none: updates were never enabled"}), nil
 	}
@@ -86,6 +87,30 @@ func (i *Installer) Verify(ctx context.Context) ([]Finding, error) {
 		findings = append(findings, Finding{Subject: "links and units", OK: true, Detail: fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)})
 	}
 	return append(findings, i.verifyOthers(ctx, tree)...), nil
+}
+
+// verifyPolicy says which of the versions on disk the host's owner allows.
+func (i *Installer) verifyPolicy(c state.Config, entries []versions.Entry) (all []Finding) {
+	p, err := i.ownerPolicy(c)
+	if err != nil {
+		return []Finding{{Subject: "policy", Detail: err.Error()}}
+	}
+	if p.Any() {
+		all = append(all, Finding{Subject: "policy", OK: true, Detail: p.String()})
+	}
+	for _, e := range entries {
+		if e.Kind != versions.Complete {
+			continue
+		}
+		err := p.Floors(e.Tree.Release, e.Tree.SHA256)
+		if err == nil {
+			err = p.Kept(e.Tree)
+		}
+		if err != nil { // a version that is kept and may not be switched to does no harm
+			all = append(all, Finding{Subject: "policy", OK: e.Tree.Release != c.Active(), Detail: err.Error()})
+		}
+	}
+	return all
 }
 
 // WriteFindings prints what was found for a person, and returns how much of it is wrong.

@@ -2,10 +2,12 @@ package versions
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -52,6 +54,52 @@ func ProgramVersion(ctx context.Context, program string) (string, error) {
 		return named[0], nil
 	}
 	return "", fmt.Errorf("%q names no version%s", program+" version", excerpt(out))
+}
+
+// ProgramEdition asks an agent's program for its edition, in the manner and within the limits
+// of Smoke. A FIPS build names the cryptography that it was built with, or its build tags do.
+func ProgramEdition(ctx context.Context, program string) (version.Edition, error) {
+	out, err := askVersion(ctx, program)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) < 2 || words[0] != "Teleport":
+			continue
+		case words[1] != "Enterprise":
+			return version.OSS, nil
+		case namesFIPS(line) || builtForFIPS(program):
+			return version.FIPS, nil
+		}
+		return version.Enterprise, nil
+	}
+	return "", fmt.Errorf("%q names no edition%s", program+" version", excerpt(out))
+}
+
+func namesFIPS(line string) bool {
+	line = strings.ToLower(line)
+	return strings.Contains(line, "boringcrypto") || strings.Contains(line, "fips")
+}
+
+// builtForFIPS reads the build information of a program, without running it.
+func builtForFIPS(program string) bool {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+		switch s.Key {
+		case "-tags":
+			return slices.Contains(strings.Split(s.Value, ","), "fips")
+		case "GOEXPERIMENT":
+			return strings.Contains(s.Value, "boringcrypto")
+		case "GOFIPS140":
+			return s.Value != "" && s.Value != "off"
+		}
+		return false
+	})
 }
 
 func askVersion(ctx context.Context, program string) (string, error) {

@@ -37,6 +37,8 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"), Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
 			&cli.StringFlag{Name: "token-file", Destination: &opts.TokenFile, EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
 			&cli.StringFlag{Name: "report-token-file", Destination: &opts.ReportTokenFile, EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
+			&cli.StringFlag{Name: "minimum", Destination: &opts.Minimum, EnvVars: env("MINIMUM"), Usage: "oldest version that this host may be switched to; goes into its policy"},
+			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("RELEASE_KEY"), Usage: "file with a public key by which releases must be signed; copied into /etc/teleport-update/keys.d"},
 			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its updates to its cluster; =false lets it report again"},
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder", Usage: "where the programs of versions go; on a host that has none yet"},
 			&cli.BoolFlag{Name: "allow-downgrade", Destination: &opts.AllowDowngrade, EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
@@ -44,6 +46,7 @@ func (a *app) enableCommand() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			opts.Templates, opts.ProgramsDir = c.StringSlice("template"), asked(c)
+			opts.ReleaseKeys = c.StringSlice("release-key")
 			if c.IsSet("no-cluster-report") {
 				opts.NoClusterReport = new(c.Bool("no-cluster-report"))
 			}
@@ -65,6 +68,11 @@ func checkEnable(o *installer.EnableOptions) error {
 	for _, t := range o.Templates {
 		if _, err := fetch.ParseTemplate(t); err != nil {
 			return err
+		}
+	}
+	if o.Minimum != "" {
+		if _, err := version.Parse(o.Minimum); err != nil {
+			return fmt.Errorf("--minimum: %w", err)
 		}
 	}
 	if o.HealthWindow < 0 {
@@ -124,13 +132,14 @@ func (a *app) pinCommand() *cli.Command {
 		Name: "pin", Usage: "stay on a version: the active one, or VERSION, which is installed first", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "install an older VERSION even without a database that belongs to it"},
+			&cli.BoolFlag{Name: "below-minimum", Usage: "install VERSION even if the policy of this host is against it"},
 		},
 		Action: func(c *cli.Context) error {
 			v, err := versionArgument(c)
 			if err != nil {
 				return err
 			}
-			return a.installer(c).Pin(c.Context, v, c.Bool("allow-downgrade"))
+			return a.installer(c).Pin(c.Context, v, installer.PinOptions{AllowDowngrade: c.Bool("allow-downgrade"), BelowMinimum: c.Bool("below-minimum")})
 		},
 	}
 }
@@ -141,13 +150,14 @@ func (a *app) rollbackCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
 			&cli.BoolFlag{Name: "force", EnvVars: env("FORCE"), Usage: "go back even without a database that belongs to the version"},
+			&cli.BoolFlag{Name: "below-minimum", Usage: "go back even if the policy of this host is against the version"},
 		},
 		Action: func(c *cli.Context) error {
 			v, err := versionArgument(c)
 			if err != nil {
 				return err
 			}
-			opts := installer.RollbackOptions{Version: v, Force: c.Bool("force")}
+			opts := installer.RollbackOptions{Version: v, Force: c.Bool("force"), BelowMinimum: c.Bool("below-minimum")}
 			if !c.Bool("dry-run") {
 				return a.installer(c).Rollback(c.Context, opts)
 			}

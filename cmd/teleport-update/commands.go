@@ -66,6 +66,8 @@ func (a *app) commands() *cli.App {
 			&cli.StringFlag{Name: "unit-dir", Value: paths.UnitDir, EnvVars: env("UNIT_DIR"), Usage: "where systemd units go"},
 			// A person says it with enable; units and the second half of a command say it here.
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), Hidden: true},
+			// For tests and image builds: a host's policy is where its owner expects it.
+			&cli.StringFlag{Name: policyFlag, Value: paths.PolicyDir, EnvVars: env("POLICY_DIR"), Hidden: true},
 			&cli.StringFlag{Name: "agent-config", Value: paths.AgentConfig, EnvVars: env("AGENT_CONFIG"), Usage: "the agent's own configuration"},
 			&cli.BoolFlag{Name: "debug", EnvVars: env("DEBUG"), Usage: "log more"},
 			&cli.StringFlag{Name: "log-format", EnvVars: env("LOG_FORMAT"), Usage: "text or json; default: steps on a terminal, text elsewhere"},
@@ -82,6 +84,7 @@ func (a *app) commands() *cli.App {
 			bare(a.statusCommand()),
 			bare(a.verifyCommand()),
 			bare(a.historyCommand()),
+			bare(a.policyCommand()),
 			bare(a.supportCommand()),
 			bare(a.uninstallCommand()),
 			a.versionCommand(),
@@ -157,7 +160,7 @@ func (a *app) before(c *cli.Context) error {
 		return usageError{err}
 	}
 	a.log = log
-	for _, name := range []string{"data-dir", "link-dir", "unit-dir", "agent-config"} {
+	for _, name := range []string{"data-dir", "link-dir", "unit-dir", "agent-config", policyFlag} {
 		if p := c.String(name); !filepath.IsAbs(p) {
 			return usagef("--%s %q is not an absolute path", name, p)
 		}
@@ -181,7 +184,10 @@ func (a *app) before(c *cli.Context) error {
 // another process of this very program began; to say which program this is.
 var ownWork = map[string]bool{"": true, "recover": true, "switch": true, "version": true, "help": true}
 
-const programsFlag = "programs-dir"
+const (
+	programsFlag = "programs-dir"
+	policyFlag   = "policy-dir"
+)
 
 // asked is the folder of programs that the command line names, with enable or before it.
 func asked(c *cli.Context) string {
@@ -200,6 +206,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		UnitDir:     filepath.Clean(c.String("unit-dir")),
 		AgentConfig: filepath.Clean(c.String("agent-config")),
 	}
+	paths.PolicyDir = filepath.Clean(c.String(policyFlag))
 	paths.AgentRunDir = layout.AgentRunDir
 	if paths.RunDir = runDir(paths.DataDir); paths.RunDir != "" {
 		paths.Hooks = layout.Hooks
@@ -214,6 +221,9 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	command := []string{self,
 		"--data-dir", paths.DataDir, "--link-dir", paths.LinkDir, "--unit-dir", paths.UnitDir,
 		"--agent-config", paths.AgentConfig}
+	if paths.PolicyDir != layout.PolicyDir {
+		command = append(command, "--"+policyFlag, paths.PolicyDir)
+	}
 	if format := c.String("log-format"); format != "" {
 		command = append(command, "--log-format", format)
 	}

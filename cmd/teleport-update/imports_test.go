@@ -22,10 +22,10 @@ type house struct {
 var houses = []house{
 	{"cmd/teleport-update", [][]string{
 		{"internal"},
-		{"versions/archive"},
+		{"versions/archive", "versions/signature"},
 		{"versions"},
 		{"find", "installer/image", "installer/state", "ospackage", "systemd", "versions/fetch"},
-		{"backup", "health", "installer/host", "report"},
+		{"backup", "health", "installer/host", "installer/policy", "report"},
 		{"installer/transaction"},
 		{"installer"},
 		{"cmd/teleport-update"},

@@ -112,6 +112,35 @@ func (a *app) historyCommand() *cli.Command {
 	}
 }
 
+func (a *app) policyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "policy", Usage: "the rules of this host about versions, and which versions on disk they allow", OnUsageError: onUsageError,
+		Flags: []cli.Flag{
+			formatFlag("", "json or text; default: text on a terminal, json elsewhere"),
+			&cli.BoolFlag{Name: "forget", Usage: "forget that there was a policy, where it is gone for good"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Bool("forget") {
+				return a.installer(c).ForgetPolicy(c.Context)
+			}
+			format, err := a.format(c, "json", "text")
+			if err != nil {
+				return err
+			}
+			a.readOnly = true
+			r, err := a.installer(c).PolicyReport()
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return a.printJSON(r)
+			}
+			r.Text(a.stdout)
+			return nil
+		},
+	}
+}
+
 // format is the one that was asked for, or text on a terminal and JSON elsewhere.
 func (a *app) format(c *cli.Context, known ...string) (string, error) {
 	format := c.String("format")

@@ -27,6 +27,9 @@ type Status struct {
 	// Left is the version that the timer's run left because it crashed again and again:
 	// that is done once for a version.
 	Left *Left `yaml:"left,omitempty"`
+	// PolicySeen is what there was of a policy when one was last read: if it is missing
+	// later, that is an error, and not the absence of a policy.
+	PolicySeen *PolicySeen `yaml:"policy_seen,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
 	Unknown      unknown       `yaml:",inline"`
@@ -106,6 +109,13 @@ type Left struct {
 	Edition version.Edition `yaml:"edition,omitempty"`
 	Time    time.Time       `yaml:"time"`
 	Unknown unknown         `yaml:",inline"`
+}
+
+// PolicySeen says what there was of the policy of the host's owner.
+type PolicySeen struct {
+	File    bool    `yaml:"file,omitempty"` // policy.yaml
+	Keys    bool    `yaml:"keys,omitempty"` // by which signatures were looked at
+	Unknown unknown `yaml:",inline"`
 }
 
 // Refused is a target that must not be installed here, and why. It is reported

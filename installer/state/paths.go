@@ -20,6 +20,7 @@ type Paths struct {
 	ProgramsDir string // where the programs of versions are; empty: see Programs
 	RunDir      string // what is known of this boot; /run/teleport-update, empty where nothing is written there
 	Hooks       string // an administrator's programs for the end of a transaction; /etc/teleport-update/hooks, empty where none are run
+	PolicyDir   string // the host owner's rules about versions; /etc/teleport-update, empty where there are none
 	AgentRunDir string // where the agent leaves its updater's id; /run/teleport-update-agent, empty where none is read
 }
 
@@ -30,6 +31,7 @@ func DefaultPaths() Paths {
 		LinkDir:     layout.LinkDir,
 		UnitDir:     layout.UnitDir,
 		AgentConfig: layout.AgentConfig,
+		PolicyDir:   layout.PolicyDir,
 		AgentRunDir: layout.AgentRunDir,
 	}
 }

@@ -41,6 +41,8 @@ type Request struct {
 	Restart    bool            `json:"restart,omitempty"` // not a reload, by a person's word
 	Replace    bool            `json:"replace,omitempty"` // the updater that the host has
 	Force      bool            `json:"force,omitempty"`   // a downgrade without a valid backup of the target
+	// BelowMinimum: root wants the version although the policy of the host's owner is against it.
+	BelowMinimum bool `json:"below_minimum,omitempty"`
 }
 
 // Order is the second half of a command, of which one field is set. It crosses a

@@ -16,7 +16,8 @@ const (
 	// SecondName is the name of the package's program that no other has.
 	SecondName = "/usr/bin/teleport-updater"
 	RunDir     = "/run/teleport-update" // what is known of this boot
-	Hooks      = "/etc/teleport-update/hooks"
+	PolicyDir  = "/etc/teleport-update" // which versions may run, and the keys of releases
+	Hooks      = PolicyDir + "/hooks"
 	// AgentRunDir is where the agent leaves the id of its updater, for nobody but root and
 	// the agent's user.
 	AgentRunDir = "/run/teleport-update-agent"

@@ -104,11 +104,12 @@ func (f *Fetcher) stream(d *download, cancel context.CancelCauseFunc, b *version
 }
 
 // confirm asks the verifier about a tarball that is here, whole.
-func (d *download) confirm(says archive.Label) error {
+func (d *download) confirm(says archive.Label) (err error) {
 	if d.f.Verifier == nil {
 		return nil
 	}
 	d.tarball.Size = d.offset
 	d.stitched = false // its digest is right: another download of it would be the same
-	return d.f.Verifier.Confirm(d.tarball, d.proof, says)
+	d.proof, err = d.f.Verifier.Confirm(d.tarball, d.proof, says)
+	return err
 }

@@ -42,8 +42,9 @@ type Verifier interface {
 	// error leaves this mirror for the next.
 	Admit(t Tarball, beside Beside) (Proof, error)
 	// Confirm is asked when the tarball is here, whole, with that digest, and before anything
-	// of it has a name that somebody could execute.
-	Confirm(t Tarball, p Proof, says archive.Label) error
+	// of it has a name that somebody could execute. The Proof that it returns is the one that
+	// the tree keeps.
+	Confirm(t Tarball, p Proof, says archive.Label) (Proof, error)
 }
 
 // OversizedError is a file that is longer than its kind may be.

@@ -1,0 +1,217 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"teleport-update/installer/policy"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
+	"teleport-update/versions"
+)
+
+// ownerPolicy reads the rules of the host's owner. A *policy.BrokenError means that they
+// cannot be relied on.
+func (i *Installer) ownerPolicy(c state.Config) (policy.Policy, error) {
+	if i.Paths.PolicyDir == "" {
+		return policy.Policy{Signatures: policy.Off}, nil
+	}
+	seen := policy.Seen{}
+	if s := c.Status.PolicySeen; s != nil {
+		seen = policy.Seen{Policy: s.File, Keys: s.Keys}
+	}
+	return policy.Load(i.Paths.PolicyDir, seen)
+}
+
+// rememberPolicy has updates.yaml say that a policy was there: under the update lock, and
+// before anything is done by it.
+func (i *Installer) rememberPolicy(c *state.Config, p policy.Policy) error {
+	seen, is := state.PolicySeen{}, p.Seen()
+	if c.Status.PolicySeen != nil {
+		seen = *c.Status.PolicySeen
+	}
+	if (seen.File || !is.Policy) && (seen.Keys || !is.Keys) {
+		return nil
+	}
+	seen.File, seen.Keys = seen.File || is.Policy, seen.Keys || is.Keys
+	c.Status.PolicySeen = &seen
+	if err := c.Save(i.Paths.Config()); err != nil {
+		return fmt.Errorf("remember the policy of this host: %w", err)
+	}
+	return nil
+}
+
+// seePolicy reads the policy, and remembers that it was there.
+func (i *Installer) seePolicy(c *state.Config) (policy.Policy, error) {
+	p, err := i.ownerPolicy(*c)
+	if err != nil {
+		return p, refusedByOwner(err)
+	}
+	return p, i.rememberPolicy(c, p)
+}
+
+// seePolicyOnEnable is seePolicy, but writes nothing on a host that was never enabled: the first
+// run of the timer remembers the policy.
+func (i *Installer) seePolicyOnEnable(c *state.Config) error {
+	if c.Spec.ActiveVersion != "" {
+		_, err := i.seePolicy(c)
+		return err
+	}
+	_, err := i.ownerPolicy(*c)
+	return refusedByOwner(err)
+}
+
+// refusedByOwner makes an error of the policy one that was met before the first change.
+func refusedByOwner(err error) error {
+	if refusal, ok := errors.AsType[*policy.Refusal](err); ok {
+		return failure.Unchanged("%w", refusal).Refused()
+	}
+	if broken, ok := errors.AsType[*policy.BrokenError](err); ok {
+		return failure.Unchanged("%w", broken).To("the agent goes on with its version; repair the policy, or see `teleport-update policy --help`").Refused()
+	}
+	return err
+}
+
+// allow is asked before a transaction: at each change of the version that root did not ask
+// for, and for root's own as far as root did not say otherwise. A transaction that is open is
+// closed without asking.
+func (i *Installer) allow(c state.Config, r transaction.Request, tree versions.Tree) error {
+	p, err := i.ownerPolicy(c)
+	if err == nil {
+		err = p.Floors(r.To.Release, tree.SHA256)
+	}
+	if err != nil && r.BelowMinimum {
+		i.Log.Warn("the policy of this host is overruled by --below-minimum", "version", r.To.Version, "error", err)
+		return nil
+	}
+	if err == nil && !i.rootsOwn(r.Kind) {
+		err = p.Kept(tree)
+	}
+	return overrule(refusedByOwner(err), r)
+}
+
+// rootsOwn reports whether a person named the version.
+func (i *Installer) rootsOwn(k transaction.Kind) bool {
+	return !i.Scheduled && (k == transaction.Rollback || k == transaction.Pin)
+}
+
+// overrule tells a person who named the version how the policy is overruled.
+func overrule(err error, r transaction.Request) error {
+	refusal, ok := errors.AsType[*policy.Refusal](err)
+	named := r.Kind == transaction.Rollback || r.Kind == transaction.Pin
+	if !ok || !named || refusal.Rule != policy.BelowMinimum && refusal.Rule != policy.IsWithdrawn {
+		return err
+	}
+	return failure.Unchanged("%w", refusal).To("with --below-minimum the command does it all the same").Refused()
+}
+
+// allowTransaction is allow for a request whose tree is looked up, with the configuration as it
+// is now: the policy may have changed while the version was fetched.
+func (i *Installer) allowTransaction(r transaction.Request) error {
+	c, err := i.Paths.LoadConfig()
+	if err != nil {
+		return err
+	}
+	tree, ok, err := i.Store.Lookup(r.To.Release)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		tree = versions.Tree{Release: r.To.Release, SHA256: r.To.SHA256}
+	}
+	return i.allow(c, r, tree)
+}
+
+// guard is what obtain asks about a release that is to be on disk.
+type guard struct {
+	verifier *policy.Verifier // nil: nobody is asked
+	kept     func(versions.Tree) error
+}
+
+// guardOf says what is asked about a release. Nobody is asked about what an open transaction
+// goes back to, nor about the very tarball that the active version came from.
+func (i *Installer) guardOf(w wanted) (guard, error) {
+	none := guard{kept: func(versions.Tree) error { return nil }}
+	if w.Unasked {
+		return none, nil
+	}
+	p, err := i.ownerPolicy(w.Config)
+	if err != nil {
+		return none, refusedByOwner(err)
+	}
+	repair := w.Release == w.Config.Active()
+	v := &policy.Verifier{Policy: p, NoFloors: repair || w.BelowMinimum, Log: i.Log}
+	if repair {
+		if tree, ok, err := i.Store.Lookup(w.Release); err == nil && ok {
+			v.Has = tree.SHA256
+		}
+		return guard{verifier: v, kept: none.kept}, nil
+	}
+	return guard{verifier: v, kept: p.Kept}, nil
+}
+
+// checkEdition compares what the program of a tree says of its edition with the one that was
+// asked for: the tarball's signature does not say it.
+func checkEdition(ctx context.Context, t versions.Tree) error {
+	file, err := t.Signature()
+	if err != nil || file == nil {
+		return err
+	}
+	word, err := versions.ProgramEdition(ctx, t.Binary("teleport"))
+	if err != nil {
+		return err
+	}
+	return policy.CheckEdition(t.Release, word)
+}
+
+// aboutPolicy is what the policy says of the version that is active, in words for status and
+// reports.
+type aboutPolicy struct {
+	Broken  error  // it cannot be relied on
+	Refused string // a rule against the active version, which stays nevertheless; empty: none
+	// Unsigned is why the active version would be refused if signatures were required; empty
+	// if it would not, or nobody looks at signatures.
+	Unsigned string
+}
+
+func (i *Installer) aboutPolicy(c state.Config) (a aboutPolicy) {
+	p, err := i.ownerPolicy(c)
+	if err != nil {
+		return aboutPolicy{Broken: err}
+	}
+	active := c.Active()
+	if active.Version == "" {
+		return a
+	}
+	tree, ok, err := i.Store.Lookup(active)
+	if err != nil || !ok {
+		tree = versions.Tree{Release: active}
+	}
+	if err := p.Floors(active, tree.SHA256); err != nil {
+		a.Refused = err.Error()
+	}
+	if p.Signatures == policy.Off || !ok {
+		return a
+	}
+	p.Signatures = policy.Require
+	if err := p.Kept(tree); err != nil {
+		a.Unsigned = policy.Reason(err)
+	}
+	return a
+}
+
+// conditions are what status says of it.
+func (a aboutPolicy) conditions() (all []Condition) {
+	if a.Broken != nil {
+		all = append(all, Condition{Type: PolicyBroken, Message: a.Broken.Error() + "; the agent goes on, and its version is not changed"})
+	}
+	if a.Refused != "" {
+		all = append(all, Condition{Type: BelowMinimum, Message: "the active version is one that may not be switched to: " + a.Refused})
+	}
+	if a.Unsigned != "" {
+		all = append(all, Condition{Type: Unsigned, Message: "if signatures were required, the active version would be refused: " + a.Unsigned})
+	}
+	return all
+}

@@ -1,0 +1,181 @@
+package installer
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"teleport-update/installer/policy"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/failure"
+	"teleport-update/versions"
+)
+
+// owner has the host's owner say something.
+func (w *world) owner(files map[string]string) {
+	w.Helper()
+	w.Paths.PolicyDir = filepath.Join(filepath.Dir(w.Paths.DataDir), "etc")
+	must(w.T, os.RemoveAll(w.Paths.PolicyDir))
+	for name, text := range files {
+		writeFile(w.T, filepath.Join(w.Paths.PolicyDir, name), text)
+	}
+}
+
+// A version that the policy refuses is not even asked for at the mirrors: the run of the timer
+// fails once, and says so in status from then on.
+func TestAVersionThatThePolicyRefusesIsNotFetched(t *testing.T) {
+	for name, tc := range map[string]struct{ policy, rule, fix string }{
+		"below the minimum":    {"minimum: 1.2.0\n", "minimum", "have the cluster name a newer version"},
+		"withdrawn":            {"withdrawn: [1.1.0]\n", "withdrawn", "have the cluster name another version"},
+		"a policy of nonsense": {"minimum: newest\n", "cannot be relied on", "repair the policy"},
+		"an empty policy":      {"", "cannot be relied on", "repair the policy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.owner(map[string]string{"policy.yaml": tc.policy})
+			for n := range 3 {
+				asked, err := w.tick()
+				if asked || len(w.asked) > 0 {
+					t.Errorf("run %d: the mirror was asked for %v", n, w.asked)
+				}
+				if refused := failure.Is[*failure.RefusedError](err); refused != (n == 0) || n > 0 && err != nil {
+					t.Errorf("run %d ends with %v", n, err)
+				}
+			}
+			r := w.state()
+			about := ""
+			for _, c := range r.Conditions {
+				if c.Type == TargetRefused {
+					about = c.Message
+				}
+			}
+			if r.State != StateNeedsAttention || !strings.Contains(about, tc.rule) || !strings.Contains(about, tc.fix) {
+				t.Errorf("status is %s: %q; want %q and %q", r.State, about, tc.rule, tc.fix)
+			}
+		})
+	}
+}
+
+// A policy that is gone is not the absence of a policy, until root says so.
+func TestAPolicyThatWasThereIsMissed(t *testing.T) {
+	w := newWorld(t)
+	w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\n"})
+	w.wants.Version = ""
+	if _, err := w.tick(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.Paths.LoadConfig()
+	must(t, err)
+	if c.Status.PolicySeen == nil || !c.Status.PolicySeen.File {
+		t.Fatalf("a run with nothing to do remembers %+v", c.Status.PolicySeen)
+	}
+	w.owner(nil)
+	w.wants.Version = "1.1.0"
+	if _, err := w.tick(); err == nil || !strings.Contains(err.Error(), "it is gone") || len(w.asked) > 0 {
+		t.Errorf("a run without the policy: %v; asked was %v", err, w.asked)
+	}
+	if r := w.state(); !slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == PolicyBroken }) {
+		t.Errorf("status says %+v", r.Conditions)
+	}
+	must(t, w.ForgetPolicy(t.Context()))
+	if _, err := w.tick(); len(w.asked) == 0 {
+		t.Errorf("after --forget the mirror is not asked: %v", err)
+	}
+}
+
+// Who asked, and for what, decides which rules there are.
+func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
+	unsigned := versions.Tree{Release: oss("1.1.0"), SHA256: strings.Repeat("a", 64), Dir: t.TempDir()}
+	_, key := signingKey(t)
+	const below, gone, sign = "minimum", "gone", "signatures"
+	for _, tc := range []struct {
+		policy    string // what there is
+		kind      transaction.Kind
+		scheduled bool
+		overruled bool   // --below-minimum
+		want      string // part of the error; empty: it is allowed
+	}{
+		{"none", transaction.Update, true, false, ""},
+		{below, transaction.Update, true, false, "below 1.2.0"},
+		{below, transaction.Update, false, false, "below 1.2.0"}, // update --now: find named it
+		{below, transaction.Downgrade, true, false, "below 1.2.0"},
+		{below, transaction.Enable, false, false, "below 1.2.0"},
+		{below, transaction.Rollback, true, false, "below 1.2.0"}, // --rollback-window
+		{below, transaction.Rollback, false, false, "--below-minimum"},
+		{below, transaction.Rollback, false, true, ""},
+		{below, transaction.Pin, false, false, "--below-minimum"},
+		{below, transaction.Pin, false, true, ""},
+		{gone, transaction.Update, true, false, "it is gone"},
+		{gone, transaction.Rollback, true, false, "it is gone"},
+		{gone, transaction.Rollback, false, false, "it is gone"},
+		{gone, transaction.Rollback, false, true, ""},
+		{sign, transaction.Update, true, false, "has none on disk"},
+		{sign, transaction.Rollback, true, false, "has none on disk"},
+		{sign, transaction.Rollback, false, false, ""}, // root named what is on disk
+		{sign, transaction.Enable, false, false, "has none on disk"},
+	} {
+		w := newWorld(t)
+		c := state.EmptyConfig()
+		switch tc.policy {
+		case below:
+			w.owner(map[string]string{"policy.yaml": "minimum: 1.2.0\n"})
+		case gone:
+			w.owner(nil)
+			c.Status.PolicySeen = &state.PolicySeen{File: true}
+		case sign:
+			w.owner(map[string]string{"keys.d/a.pem": key})
+		}
+		w.Scheduled = tc.scheduled
+		r := transaction.Request{Kind: tc.kind, To: state.Tree{Release: unsigned.Release, SHA256: unsigned.SHA256}, BelowMinimum: tc.overruled}
+		err := w.allow(c, r, unsigned)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s, %s, by the timer %v, overruled %v: %v; want %q", tc.policy, tc.kind, tc.scheduled, tc.overruled, err, tc.want)
+		}
+		if err != nil && !failure.Is[*failure.RefusedError](err) {
+			t.Errorf("%s: %T is no refusal", tc.policy, err)
+		}
+	}
+}
+
+// What an open transaction goes back to, and what runs already, is nobody's to refuse.
+func TestNobodyIsAskedAboutTheWayBack(t *testing.T) {
+	w := newWorld(t)
+	w.owner(map[string]string{"policy.yaml": "broken"})
+	c, err := w.Paths.LoadConfig()
+	must(t, err)
+	g, err := w.guardOf(wanted{Release: oss("1.0.0"), Config: c, Unasked: true})
+	if err != nil || g.verifier != nil {
+		t.Errorf("a verifier %v, %v; want none", g.verifier, err)
+	}
+	var broken *policy.BrokenError
+	if _, err := w.guardOf(wanted{Release: oss("1.0.0"), Config: c}); !errors.As(err, &broken) {
+		t.Errorf("without a policy that can be read: %v", err)
+	}
+	w.owner(map[string]string{"policy.yaml": "minimum: 2.0.0\n"})
+	c.Spec.ActiveVersion, c.Status.ActiveEdition = "1.0.0", "oss"
+	if g, err = w.guardOf(wanted{Release: oss("1.0.0"), Config: c}); err != nil || !g.verifier.NoFloors {
+		t.Errorf("the repair of the active version asks the floors: %+v, %v", g.verifier, err)
+	}
+	if g, err = w.guardOf(wanted{Release: oss("1.1.0"), Config: c}); err != nil || g.verifier.NoFloors {
+		t.Errorf("another version does not: %+v, %v", g.verifier, err)
+	}
+}
+
+// signingKey is a key pair, the public half as a host has it.
+func signingKey(t *testing.T) (*ecdsa.PrivateKey, string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalPKIXPublicKey(&k.PublicKey)
+	must(t, err)
+	return k, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+}

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"teleport-update/internal/version"
+)
+
+// Rule names a part of the policy.
+type Rule string
+
+const (
+	BelowMinimum  Rule = "minimum"
+	IsWithdrawn   Rule = "withdrawn"
+	OtherDigest   Rule = "releases"
+	BadSignature  Rule = "signatures"
+	NotTheRelease Rule = "release" // what the tarball or its program says it is
+)
+
+// Refusal is a release that the policy does not allow.
+type Refusal struct {
+	Rule    Rule
+	Release version.Release
+	Text    string // what is wrong, what reason that may have, and what to do
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("the policy of this host (%s) refuses version %s: %s", r.Rule, r.Release.Short(), r.Text)
+}
+
+// Reason is the text of a refusal alone, or that of any other error.
+func Reason(err error) string {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return r.Text
+	}
+	return err.Error()
+}
+
+func refuse(rule Rule, r version.Release, format string, args ...any) *Refusal {
+	return &Refusal{Rule: rule, Release: r, Text: fmt.Sprintf(format, args...)}
+}
+
+// Floors returns a *Refusal unless the rules that need no signature allow a release: minimum,
+// withdrawn, releases. digest is the SHA-256 of its tarball, empty while nobody knows it: then
+// a version that the owner listed is allowed for now.
+func (p Policy) Floors(r version.Release, digest string) error {
+	if listed := p.digestsOf(r.Version); len(listed) > 0 && (digest == "" || slices.Contains(listed, digest)) {
+		return nil
+	}
+	switch {
+	case p.withdrawn(r.Version):
+		return refuse(IsWithdrawn, r, "the owner of this host withdrew the version; "+
+			"the cluster may not have heard of that yet, or somebody who controls the find server wants a version that is known to be bad; "+
+			"have the cluster name another version, or take this one out of withdrawn: in policy.yaml")
+	case p.Minimum != "" && version.Compare(r.Version, p.Minimum) < 0:
+		return refuse(BelowMinimum, r, "it is below %s, the oldest that this host may run; "+
+			"the cluster may want an older version on purpose, or somebody who controls the find server wants one that is known to be vulnerable; "+
+			"have the cluster name a newer version, or lower minimum: in policy.yaml", p.Minimum)
+	}
+	return nil
+}
+
+func (p Policy) withdrawn(v string) bool {
+	return slices.ContainsFunc(p.Withdrawn, func(w string) bool { return version.Compare(w, v) == 0 })
+}
+
+// listed reports whether the owner listed this very tarball for the version.
+func (p Policy) listed(r version.Release, digest string) bool {
+	return digest != "" && slices.Contains(p.digestsOf(r.Version), digest)
+}
+
+// unsigned reports whether a release needs no signature, for it is older than signatures are.
+func (p Policy) unsigned(r version.Release) bool {
+	return p.SignedFrom != "" && version.Compare(r.Version, p.SignedFrom) < 0
+}

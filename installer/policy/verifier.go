@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+	"teleport-update/versions/archive"
+	"teleport-update/versions/fetch"
+	"teleport-update/versions/signature"
+)
+
+// Verifier asks a policy about tarballs that are to be fetched.
+type Verifier struct {
+	Policy Policy
+	// NoFloors leaves out minimum and withdrawn, by root's word.
+	NoFloors bool
+	// Has is the digest of the tarball that the active version came from, where that version is
+	// fetched again: what runs already is allowed. Empty: it is another version.
+	Has string
+	Log *slog.Logger
+}
+
+// Admit is asked once a mirror has announced a tarball. The error is a *Refusal, or one of the
+// mirror.
+func (v *Verifier) Admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, error) {
+	p := v.Policy
+	if v.Has != "" && v.Has == t.SHA256 {
+		return fetch.Proof{By: "the version that is active"}, nil
+	}
+	if p.listed(t.Release, t.SHA256) {
+		return fetch.Proof{By: fileName + ", releases"}, nil
+	}
+	if !v.NoFloors {
+		if err := p.Floors(t.Release, t.SHA256); err != nil {
+			return fetch.Proof{}, err
+		}
+	}
+	proof, refusal, err := v.verify(t, beside)
+	if err != nil {
+		return fetch.Proof{}, err
+	}
+	if refusal == nil && proof.Signature == nil && len(p.digestsOf(t.Release.Version)) > 0 {
+		return fetch.Proof{}, otherDigest(t)
+	}
+	return proof, v.tolerate(refusal)
+}
+
+// verify looks for the signature of a tarball. A refusal is for the mode to decide about.
+func (v *Verifier) verify(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, *Refusal, error) {
+	p := v.Policy
+	if p.Signatures == Off {
+		return fetch.Proof{}, nil, nil
+	}
+	if p.unsigned(t.Release) {
+		return fetch.Proof{By: fileName + ", signed_from"}, nil, nil
+	}
+	file, err := beside(signature.Suffix, signature.MaxFile)
+	switch oversized, tooLong := errors.AsType[*fetch.OversizedError](err); {
+	case errors.Is(err, fetch.ErrNotFound):
+		return fetch.Proof{}, noSignature(t), nil
+	case tooLong:
+		return fetch.Proof{}, badForm(t, fmt.Sprintf("it is no signature: it has more than %d bytes", oversized.Limit)), nil
+	case err != nil && p.Signatures == Warn:
+		return fetch.Proof{}, refuse(BadSignature, t.Release, "its signature cannot be read: %v", err), nil
+	case err != nil:
+		return fetch.Proof{}, nil, fmt.Errorf("the signature cannot be read: %w", err)
+	}
+	key, err := signature.Verify(p.Keys, t.SHA256, file)
+	if _, form := errors.AsType[*signature.FormError](err); form {
+		return fetch.Proof{}, badForm(t, err.Error()), nil
+	}
+	if err != nil {
+		return fetch.Proof{}, foreign(t, err), nil
+	}
+	return fetch.Proof{By: key.Name, Signature: file}, nil, nil
+}
+
+// Confirm is asked when the tarball is here: a signature says nothing of the version and the
+// edition, so that the tarball's own word has to fit.
+func (v *Verifier) Confirm(t fetch.Tarball, p fetch.Proof, says archive.Label) (fetch.Proof, error) {
+	if p.Signature == nil {
+		return p, nil
+	}
+	refusal := mislabelled(t.Release, says)
+	if refusal == nil {
+		return p, nil
+	}
+	return fetch.Proof{}, v.tolerate(refusal)
+}
+
+// tolerate returns a refusal where signatures are required. Else the tarball is used, and the
+// log says what it lacks.
+func (v *Verifier) tolerate(refusal *Refusal) error {
+	switch {
+	case refusal == nil:
+		return nil
+	case v.Policy.Signatures == Require:
+		return refusal
+	}
+	v.Log.Warn("the version is used although it would be refused if signatures were required", "version", refusal.Release.Version, "error", refusal.Text)
+	return nil
+}
+
+// mislabelled says in what a tarball's own word differs from the release that it was asked
+// for, nil if it does not.
+func mislabelled(r version.Release, says archive.Label) *Refusal {
+	const why = "; the mirror may have a file under a wrong name, or somebody offers an older or another release, " +
+		"well signed, under this name; compare the file with the vendor's"
+	top := "teleport"
+	if r.Edition.Enterprise() {
+		top = "teleport-ent"
+	}
+	switch own, err := version.Parse(says.Version); {
+	case says.Version == "":
+		return refuse(NotTheRelease, r, "the tarball is well signed, and holds no VERSION that says of which version it is"+why)
+	case err != nil || own != r.Version:
+		return refuse(NotTheRelease, r, "the tarball is well signed, and its file VERSION says %.80q%s", says.Version, why)
+	case says.Top != top:
+		return refuse(NotTheRelease, r, "the tarball is well signed, and its top folder is %s, not %s as that of the edition%s", says.Top, top, why)
+	}
+	return nil
+}
+
+// Kept returns nil if a tree that is on disk may be run as far as signatures go; a *Refusal
+// means that its release has to be fetched again, with its signature. Floors are asked apart.
+func (p Policy) Kept(t versions.Tree) error {
+	switch {
+	case p.Signatures != Require, t.Origin != "", p.listed(t.Release, t.SHA256), p.unsigned(t.Release):
+		return nil
+	}
+	file, err := t.Signature()
+	if err != nil {
+		return err
+	}
+	if file == nil {
+		return refuse(BadSignature, t.Release, "it was fetched before signatures were required, and has none on disk; "+
+			"the next change to this version fetches it again, with its signature")
+	}
+	if _, err := signature.Verify(p.Keys, t.SHA256, file); err != nil {
+		return refuse(BadSignature, t.Release, "the signature that came with it is not by a key that this host trusts now: %v; "+
+			"the key may have been replaced, or withdrawn because it was stolen; the next change to this version fetches it again, with its signature", err)
+	}
+	return nil
+}
+
+func otherDigest(t fetch.Tarball) *Refusal {
+	return refuse(OtherDigest, t.Release, "the mirror has a tarball with sha256 %s, and policy.yaml lists others for this version; "+
+		"the list may lack an edition or an architecture, or somebody replaced the tarball on the mirror; "+
+		"compare the checksum with the vendor's, and add it to releases: if it is right", t.SHA256)
+}
+
+func noSignature(t fetch.Tarball) *Refusal {
+	return refuse(BadSignature, t.Release, "there is no signature %s%s; the mirror may not carry signatures, or the release is from before "+
+		"there were any, or somebody offers a tarball that the vendor did not sign; fill the mirror with `teleport-find mirror`, "+
+		"or list the release in policy.yaml (releases:, signed_from:)", t.Name, signature.Suffix)
+}
+
+func badForm(t fetch.Tarball, what string) *Refusal {
+	return refuse(BadSignature, t.Release, "what lies at %s%s cannot be used: %s; the mirror may answer with a page of its own or a damaged file, "+
+		"or somebody put something else there; look at the file, and fill the mirror again", t.Name, signature.Suffix, what)
+}
+
+func foreign(t fetch.Tarball, err error) *Refusal {
+	return refuse(BadSignature, t.Release, "%v; the signature may be of another file or by a key that is newer than those of this host, "+
+		"or somebody replaced the tarball and its checksum; compare the tarball with the vendor's, and put the vendor's present key into keys.d", err)
+}
+
+// CheckEdition compares a program's own word for its edition with that of the release that was
+// asked for.
+func CheckEdition(r version.Release, says version.Edition) error {
+	if says == r.Edition {
+		return nil
+	}
+	return refuse(NotTheRelease, r, "the tarball is well signed, and its program says that it is of edition %s, not %s; the mirror may have a file "+
+		"under a wrong name, or somebody offers another edition under this name; compare the file with the vendor's", says, r.Edition)
+}
