@@ -24,11 +24,6 @@ import (
 const (
 	// MaxHosts is how many hosts a server knows at most.
 	MaxHosts = 2_000_000
-	// MaxWords bounds how many different groups, versions and errors hosts make up.
-	MaxWords = 10_000
-	// MaxNewWords is how many words that nobody else has one host may bring in an hour: an update that a
-	// rollout has not named makes two.
-	MaxNewWords = 12
 	// maxErrorKept is how much of the error of a host is kept, in bytes.
 	maxErrorKept = 1000
 	// MaxBurst is how many reports of one host are taken in a minute: an update
@@ -70,7 +65,7 @@ type Fleet struct {
 	// trouble is why a host of the store is not among these. Nobody knows what it
 	// would say, so that nothing is complete.
 	trouble error
-	coined  coined
+	words   vocabulary
 
 	keep keeper
 }
@@ -82,8 +77,9 @@ func NewFleet(started time.Time, jitter time.Duration) *Fleet {
 }
 
 func newFleet(opts FleetOptions, started time.Time) *Fleet {
+	table := fleet.New(fleet.Limits{Words: MaxWords, Named: opts.Named})
 	return &Fleet{
-		opts: opts, table: fleet.New(fleet.Limits{Words: MaxWords, Named: opts.Named}), covered: started,
+		opts: opts, table: table, words: vocabulary{table: table}, covered: started,
 		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64),
 	}
 }
@@ -206,7 +202,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 		if b.Outcome != nil {
 			b.Outcome.Error = oneLine(b.Outcome.Error)
 		}
-		f.fit(&b, &before, now)
+		f.words.fit(&b, &before, now)
 		e.Take(b, now)
 	}
 	f.table.Put(&e)

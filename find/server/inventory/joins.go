@@ -14,13 +14,8 @@ import (
 	"teleport-update/find/store"
 )
 
-const (
-	// UsualHosts is how many hosts may have joined by a token for which nobody has said how many.
-	UsualHosts = 100_000
-	// MaxJoins is how many hosts may join by one token in a minute; those beyond come again with their next
-	// poll.
-	MaxJoins = 1000
-)
+// UsualHosts is how many hosts may have joined by a token for which nobody has said how many.
+const UsualHosts = 100_000
 
 // FullError is the error of a join for which there is no room. Nothing was written.
 type FullError struct{ why string }
@@ -141,7 +136,7 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	// What a host that comes back has said before stays: its failure above all.
 	e.Secret, e.Token, e.Hostname, e.Sequence = [16]byte(hash), name, j.Hostname, 0
 	f.mu.Lock()
-	e.Group = f.fitWord(fleet.Group, j.Group, e.Group, id, now)
+	e.Group = f.words.fitWord(fleet.Group, j.Group, e.Group, id, now)
 	f.mu.Unlock()
 	// The token must be as it was when it was looked at.
 	revisions, err := f.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{

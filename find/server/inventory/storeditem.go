@@ -48,6 +48,8 @@ type eventItem struct {
 	Until   time.Time `json:"until,omitzero"`
 }
 
+const hostPrefix = "agents/host/"
+
 func hostKey(id rollout.HostID) string { return hostPrefix + id.String() }
 
 func encodeHost(e *fleet.Entry) []byte {
@@ -89,7 +91,7 @@ func failureItem(f rollout.Failure) *eventItem {
 	if f.Target == "" {
 		return nil
 	}
-	return &eventItem{Target: string(f.Target), At: f.At.Unix(), Error: f.Error, Outcome: f.Outcome}
+	return &eventItem{Target: string(f.Target), At: f.At.Unix(), Error: f.Error, Outcome: f.Outcome, Until: f.Until}
 }
 
 // decodeHost returns a host; removed says that people have removed it, and that what it had failed at is all

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	hostPrefix = "agents/host/"
 	seenPrefix = "agents_seen/"
 	// SyncEvery is how soon a server takes up what another one has written.
 	SyncEvery = 5 * time.Second

@@ -11,6 +11,8 @@ import (
 	"teleport-update/find/store"
 )
 
+const tokenPrefix = "agents/token/"
+
 // token is a join token as it is kept.
 type token struct {
 	parts.IssuedToken

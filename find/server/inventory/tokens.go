@@ -12,10 +12,7 @@ import (
 	"teleport-update/find/store"
 )
 
-const (
-	tokenPrefix = "agents/token/"
-	tokenMark   = "teleport-find-"
-)
+const tokenMark = "teleport-find-"
 
 // Tokens returns the join tokens, in the order of their names.
 func (f *Fleet) Tokens() []adminapi.Token {
