@@ -120,6 +120,9 @@ func newSocketClient(socket string) *http.Client {
 	}}
 }
 
+// maxRefusal is how many characters of a server's refusal are shown.
+const maxRefusal = 4000
+
 // unwritten is what an error says of the server's store.
 const unwritten failure.State = "nothing was written"
 
@@ -224,7 +227,7 @@ func (a *adminClient) do(ctx context.Context, method, path string, data []byte) 
 		}
 		return nil, fmt.Errorf("%s answers %s: is that the %s of a find server?", a.at, console.Excerpt(resp.Status, 60), what)
 	}
-	answer := &refusal{resp.StatusCode, said.Error}
+	answer := &refusal{resp.StatusCode, console.Excerpt(said.Error, maxRefusal)}
 	if method != http.MethodGet && resp.StatusCode < 500 {
 		return nil, &failure.Error{What: answer, State: unwritten}
 	}

@@ -104,7 +104,7 @@ func printValue(c *cli.Context, value any) error {
 // yamlOf writes JSON as YAML, its fields in the same order.
 func yamlOf(data []byte) ([]byte, error) {
 	var document yaml.Node
-	if err := yaml.Unmarshal(data, &document); err != nil {
+	if err := yaml.Unmarshal(withEscapes(data), &document); err != nil {
 		return nil, err
 	}
 	var plain func(*yaml.Node)
@@ -125,6 +125,19 @@ func yamlOf(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), encoder.Close()
+}
+
+// withEscapes is the same JSON with escapes for characters that no YAML may have as they are.
+func withEscapes(data []byte) []byte {
+	var out []byte
+	for _, r := range string(data) {
+		if r < ' ' || r > 0xffff || console.Printable(r) {
+			out = utf8.AppendRune(out, r)
+		} else {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }
 
 // table is text in columns. Numbers are at the right.

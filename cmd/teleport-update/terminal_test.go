@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -13,38 +12,8 @@ import (
 	"time"
 
 	"teleport-update/internal/console"
-
-	"golang.org/x/sys/unix"
+	"teleport-update/internal/console/consoletest"
 )
-
-// openPTY returns a terminal of a width, and what has been written to it so far.
-func openPTY(t *testing.T, width uint16) (slave *os.File, shown func() string) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("there are no terminals here:", err)
-	}
-	t.Cleanup(func() { master.Close() })
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: 24}); err != nil {
-		t.Fatal(err)
-	}
-	return slave, func() string {
-		slave.Close()
-		all, _ := io.ReadAll(master) // ends with EIO, as the last writer is gone
-		return strings.ReplaceAll(string(all), "\r\n", "\n")
-	}
-}
 
 func TestAPersonSeesSteps(t *testing.T) {
 	for _, tc := range []struct {
@@ -68,7 +37,7 @@ func TestAPersonSeesSteps(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("TERM", tc.term)
 			t.Setenv("NO_COLOR", tc.noColor)
-			slave, shown := openPTY(t, tc.width)
+			slave, shown := consoletest.Terminal(t, tc.width)
 			term := terminalOf(console.To(slave), tc.debug)
 			term.now = func() time.Time { return time.Date(2026, 1, 2, 4, 5, 6, 0, time.UTC) }
 			log, err := newLogger(console.To(io.Discard), term, "", tc.debug)
@@ -113,7 +82,7 @@ func TestACommandOnATerminalEndsWithWhatIsTrue(t *testing.T) {
 		if err := os.WriteFile(config, []byte("version: v1\nkind: agent_versions\nspec: {proxy: \"127.0.0.1:1\", enabled: true, active_version: 1.1.0}\nstatus: {active_edition: oss}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		slave, shown := openPTY(t, 200)
+		slave, shown := consoletest.Terminal(t, 200)
 		code := run(t.Context(), []string{appName, "--data-dir", dir + "/data", "--link-dir", dir + "/bin", "--unit-dir", dir + "/units", "--log-format", format, "disable"}, io.Discard, slave)
 		got := shown()
 		if code != 0 || !strings.Contains(got, want.has) || strings.Contains(got, want.hasNot) {

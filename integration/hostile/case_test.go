@@ -224,6 +224,7 @@ func (c hostile) test(t *testing.T) {
 	if strings.Contains(status.stderr, "panic") || status.code != 0 && status.code != 1 && status.code != -9 {
 		t.Errorf("status ends with %d:\n%s", status.code, status.stderr)
 	}
+	w.checkTerminal(limit)
 	w.discreet("what it printed", said)
 	w.discreet("status", status.stdout+status.stderr)
 	w.checkReadable(before)

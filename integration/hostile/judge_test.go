@@ -11,8 +11,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"teleport-update/internal/regular"
 	"testing"
+
+	"teleport-update/internal/console/consoletest"
+	"teleport-update/internal/regular"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -55,8 +57,10 @@ func (c hostile) checkExit(t *testing.T, r result) {
 		} else if c.code == usage {
 			errs = append(errs, line)
 		}
-		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			t.Errorf("a control character is printed: %q", line)
+	}
+	for name, text := range map[string]string{"stdout": r.stdout, "stderr": r.stderr} {
+		if err := consoletest.Check(text, true); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, word := range []string{"panic:", "goroutine", "%!", "<nil>", "runtime error"} {
