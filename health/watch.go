@@ -87,8 +87,8 @@ type UnhealthyError struct {
 	// version. It is recognised by the job, or by the process having died of
 	// SIGTERM.
 	Stopped bool
-	// Prevented is why the agent, whose version before serves on, was not restarted, which
-	// says nothing about the version; nil: nothing prevented it.
+	// Prevented is why the agent was not restarted, or why systemd has not begun its start,
+	// which says nothing about the version; nil: nothing prevented it.
 	Prevented error
 }
 

@@ -22,6 +22,15 @@ func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 		return Outcome{}, p.failure(ctx, err)
 	}
 	if u.Running() {
+		// systemd would stop the agent at once and wait with the start, maybe for ever.
+		by, err := p.conn.Blockers(ctx, u)
+		if err != nil {
+			return Outcome{}, p.failure(ctx, err)
+		}
+		if len(by) > 0 {
+			blocked := &systemd.BlockedError{Unit: p.Unit, By: by}
+			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted: %v", blocked), OldServes: serves, Prevented: blocked}
+		}
 		return p.act(ctx, systemd.VerbRestart)
 	}
 	// A unit that is dying again and again is stopped first: systemd may restart it
@@ -193,7 +202,11 @@ func (p *watching) failure(ctx context.Context, err error) error {
 		return ErrHostStopping
 	}
 	if job, ok := errors.AsType[*systemd.JobError](err); ok {
-		return &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
+		u := &UnhealthyError{Unit: p.Unit, Reason: "did not start: " + p.explain(ctx, job)}
+		if job.Result == systemd.ResultWaiting {
+			u.Prevented = job
+		}
+		return u
 	}
 	return fmt.Errorf("watch %s: %w", p.Unit, err)
 }

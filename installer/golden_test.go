@@ -268,6 +268,12 @@ type seen struct {
 	timer string
 }
 
+func (s seen) Blockers(context.Context, transaction.Sight) ([]string, error) { return nil, nil }
+
+func (s seen) ActiveOf(_ context.Context, units []string) ([]string, error) { return units, nil }
+
+func (s seen) StartOther(context.Context, string) error { return nil }
+
 func (s seen) TimerOff(context.Context, string) (string, error) { return s.timer, nil }
 
 func (s seen) Look(context.Context) (transaction.Sight, error) { return s.sight, nil }

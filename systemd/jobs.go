@@ -13,8 +13,8 @@ import (
 type JobError struct {
 	Verb   Verb
 	Unit   string
-	Result string // "failed", "canceled", "timeout", "dependency", …, "unfinished" when it took too long; empty if refused
-	Err    error  // why it was refused
+	Result string // "failed", "canceled", "timeout", "dependency", …, "unfinished" when it took too long, ResultWaiting; empty if refused
+	Err    error  // why it was refused, or a *BlockedError
 }
 
 func (e *JobError) Error() string {
@@ -143,7 +143,7 @@ func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) e
 	defer tooLong.Stop()
 	poll := time.NewTicker(jobPoll)
 	defer poll.Stop()
-	gone := 0
+	gone, waiting := 0, time.Time{}
 	for {
 		select {
 		case result := <-p.result:
@@ -161,11 +161,20 @@ func (c *Conn) WaitJob(ctx context.Context, p PendingJob, limit time.Duration) e
 				continue
 			}
 			// Twice, because the signal may be on its way.
-			if u.Job.ID == p.ID {
-				gone = 0
-			} else if gone++; gone >= 2 {
-				return nil
+			switch {
+			case u.Job.ID != p.ID:
+				if gone++; gone >= 2 {
+					return nil
+				}
+				continue
+			case !c.notBegun(ctx, u.Job):
+				waiting = time.Time{}
+			case waiting.IsZero():
+				waiting = time.Now()
+			case time.Since(waiting) > waitLimit:
+				return c.giveUp(ctx, p, u)
 			}
+			gone = 0
 		}
 	}
 }

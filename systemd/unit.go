@@ -38,6 +38,8 @@ type Unit struct {
 	CanReload        bool
 	NeedDaemonReload bool // the files changed since systemd read them
 
+	Ties Ties // to other units, and to what is asked of it
+
 	MainPID      uint32 // 0 if there is none
 	ControlGroup string // empty if the unit runs no process
 	InvocationID string // of this run, 32 hex digits; every start has its own
@@ -162,6 +164,7 @@ func parseUnit(name string, p map[string]any) Unit {
 			Status: property[int32](p, "ExecMainStatus"),
 		},
 		ExitPID: property[uint32](p, "ExecMainPID"),
+		Ties:    parseTies(p),
 	}
 	if id := property[[]byte](p, "InvocationID"); len(id) > 0 && strings.Trim(string(id), "\x00") != "" {
 		u.InvocationID = hex.EncodeToString(id)

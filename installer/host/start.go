@@ -28,12 +28,16 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	if u.LoadState == "" || u.LoadState == "not-found" {
 		return nil // nobody starts it here
 	}
-	config := h.Paths.AgentConfig
+	config, unmet := h.Paths.AgentConfig, u.Ties.Unmet()
 	now, err := h.Database()
 	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
 	switch {
 	case u.LoadState == "masked":
 		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
+	case u.Ties.RefusesStart:
+		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set", u.Name)
+	case len(unmet) > 0:
+		return failure.Refuse("%[1]s would not start again, for its %[2]s does not hold now: `systemctl cat %[1]s` shows where that is set", u.Name, unmet[0])
 	case h.startsAnother(u):
 		return &failure.RefusedError{Err: h.another(u)}
 	case !u.DynamicUser && !isUser(ctx, u.User):
@@ -58,6 +62,17 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 		return &failure.RefusedError{Err: &space.Error{Path: dir, Need: startRoom, Free: left}}
 	}
 	return nil
+}
+
+// CheckCanStop says what keeps systemd from stopping the agent when asked, or from keeping it
+// stopped, as far as that shows without trying: each change may have to be undone, and that
+// takes a stop. Each error is a *failure.RefusedError.
+func (h *Host) CheckCanStop(u systemd.Unit) error {
+	if u.LoadState == "" || u.LoadState == "not-found" || !u.Ties.RefusesStop {
+		return nil
+	}
+	return failure.Refuse("systemd does not stop %[1]s when asked (RefuseManualStop=), and a version that is not healthy could not be undone: "+
+		"`systemctl cat %[1]s` shows where that is set; remove it", u.Name)
 }
 
 // LooksElsewhere reports whether the agent's unit tells it to look for its data elsewhere than

@@ -108,6 +108,9 @@ type Agent struct {
 	// EnabledBy are the links by which it is started at boot, as they were when
 	// the new version was proven.
 	EnabledBy []string `json:"enabled_by,omitempty"`
+	// Dependents are other units that were active and go down with the agent; an older program
+	// leaves them down.
+	Dependents []string `json:"dependents,omitempty"`
 	// Start: after the new version was proven, links, unit or enablement had to be
 	// put back, so that the agent may have been stopped.
 	Start bool `json:"start,omitempty"`

@@ -40,6 +40,18 @@ type looker interface {
 	TimerOff(ctx context.Context, timer string) (string, error)
 	// Stopping reports whether the host is shutting down.
 	Stopping(ctx context.Context) (bool, error)
+	surroundings
+}
+
+// surroundings are the other units that have to do with the agent.
+type surroundings interface {
+	// Blockers are units after which the agent is ordered and which have a job in
+	// progress: systemd begins no job of the agent before.
+	Blockers(ctx context.Context, s Sight) ([]string, error)
+	// ActiveOf returns which of some units are active.
+	ActiveOf(ctx context.Context, units []string) ([]string, error)
+	// StartOther starts another unit than the agent's.
+	StartOther(ctx context.Context, unit string) error
 }
 
 // changer changes what is to run.
@@ -101,6 +113,18 @@ func (s Sight) anyFrom(dir string) bool {
 		p := procfs.Host().Process(pid)
 		return p != nil && cameFrom(*p, dir)
 	})
+}
+
+// ended are the processes that a stop ends. With KillMode=process, sessions that the agent
+// drains outlive it, and keep its database open.
+func (s Sight) ended() []int {
+	switch {
+	case !s.Ties.SparesProcesses():
+		return s.Group
+	case s.Ties.KillMode == "none" || s.MainPID == 0:
+		return nil
+	}
+	return []int{int(s.MainPID), s.Serving.PID}
 }
 
 func cameFrom(p procfs.Process, dir string) bool {
@@ -206,6 +230,14 @@ func (a *realAgent) Start(ctx context.Context) error       { return a.Conn.Start
 func (a *realAgent) Restart(ctx context.Context) error     { return a.Conn.Restart(ctx, a.unit) }
 func (a *realAgent) Disable(ctx context.Context) error     { return a.Conn.Disable(ctx, a.unit) }
 
+func (a *realAgent) Blockers(ctx context.Context, s Sight) ([]string, error) {
+	return a.Conn.Blockers(ctx, s.Unit)
+}
+
+func (a *realAgent) StartOther(ctx context.Context, unit string) error {
+	return a.Conn.Start(ctx, unit)
+}
+
 func (a *realAgent) Prove(ctx context.Context, by health.Means, w health.Watch) (health.Outcome, error) {
 	w.Unit, w.Log, w.Tell = a.unit, a.log, a.tell
 	return health.Prove(ctx, a.Conn, by, w)
@@ -220,18 +252,21 @@ func (a *realAgent) RunTransient(ctx context.Context, t systemd.Transient) (int,
 // which is nil where there is nobody to tell.
 type untold struct{ why error }
 
-func (untold) Close()                                             {}
-func (u untold) Look(context.Context) (Sight, error)              { return Sight{}, u.why }
-func (u untold) TimerOff(context.Context, string) (string, error) { return "", u.why }
-func (u untold) Stopping(context.Context) (bool, error)           { return false, u.why }
-func (u untold) Stop(context.Context, manner) error               { return u.why }
-func (u untold) DaemonReload(context.Context) error               { return u.why }
-func (u untold) ResetFailed(context.Context) error                { return u.why }
-func (u untold) Start(context.Context) error                      { return u.why }
-func (u untold) Restart(context.Context) error                    { return u.why }
-func (u untold) Disable(context.Context) error                    { return u.why }
-func (u untold) StartTimer(context.Context, string, bool) error   { return u.why }
-func (u untold) StopTimer(context.Context, string) error          { return u.why }
+func (untold) Close()                                                 {}
+func (u untold) Blockers(context.Context, Sight) ([]string, error)    { return nil, u.why }
+func (u untold) StartOther(context.Context, string) error             { return u.why }
+func (u untold) ActiveOf(context.Context, []string) ([]string, error) { return nil, u.why }
+func (u untold) Look(context.Context) (Sight, error)                  { return Sight{}, u.why }
+func (u untold) TimerOff(context.Context, string) (string, error)     { return "", u.why }
+func (u untold) Stopping(context.Context) (bool, error)               { return false, u.why }
+func (u untold) Stop(context.Context, manner) error                   { return u.why }
+func (u untold) DaemonReload(context.Context) error                   { return u.why }
+func (u untold) ResetFailed(context.Context) error                    { return u.why }
+func (u untold) Start(context.Context) error                          { return u.why }
+func (u untold) Restart(context.Context) error                        { return u.why }
+func (u untold) Disable(context.Context) error                        { return u.why }
+func (u untold) StartTimer(context.Context, string, bool) error       { return u.why }
+func (u untold) StopTimer(context.Context, string) error              { return u.why }
 func (u untold) Prove(context.Context, health.Means, health.Watch) (health.Outcome, error) {
 	return health.Outcome{}, u.why
 }

@@ -59,6 +59,9 @@ func (t *advancing) prepare(ctx context.Context) error {
 	if err := t.holdDatabase(&database); err != nil {
 		return err
 	}
+	if err := t.checkWilling(ctx, sight, database); err != nil {
+		return fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+	}
 	if database.Stop && sight.State.Wanted() {
 		// Before the agent is stopped in vain.
 		if err := t.waitUnused(ctx, t.UserPatience); err != nil {
@@ -89,6 +92,9 @@ func (t *advancing) prepare(ctx context.Context) error {
 	}
 	j := t.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database
+	if j.Agent.Dependents, err = t.agent.ActiveOf(ctx, sight.Ties.Dependents); err != nil {
+		return err
+	}
 	if database.Plan != state.KeepDatabase {
 		j.Database.SecondDir = t.Paths.Rollback()
 	}

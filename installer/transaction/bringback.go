@@ -55,7 +55,8 @@ func (u *undoing) seeItBack(ctx context.Context) error {
 		}
 	}
 	unhealthy, ok := errors.AsType[*health.UnhealthyError](err)
-	if !ok {
+	if !ok || unhealthy.Prevented != nil {
+		// What the host prevents says nothing about the old version: each run tries again.
 		return err
 	}
 	// It is tried once more, by the next run: then the journal is closed all the

@@ -69,6 +69,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.seeInPlace(ctx, tree); err != nil {
 		return err
 	}
+	t.startDependents(ctx)
 	if first {
 		t.warnOfClosedFolders(tree)
 	}
@@ -82,6 +83,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
 		t.commitTo(&c)
+		t.tellDown(ctx, c.Status.LastUpdate)
 	}
 	if fresh || lost {
 		t.tellBesides(c.Status.LastUpdate, lost)

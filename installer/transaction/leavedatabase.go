@@ -126,7 +126,10 @@ func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight,
 			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(c)}).Refused()
 		}
 	}
-	return t.db.CanRestore(d.Dir, sight.Group)
+	if err := t.checkWilling(ctx, sight, *d); err != nil {
+		return fmt.Errorf("%w; %s", err, StaysAsItIs(c))
+	}
+	return t.db.CanRestore(d.Dir, sight.ended())
 }
 
 // mustRestore reports whether the database has yet to become the one that the agent of before

@@ -17,6 +17,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
+	"teleport-update/systemd"
 	"teleport-update/versions"
 )
 
@@ -58,6 +59,11 @@ type model struct {
 	before, after func(call string) error // of each call: others act here, and calls fail
 	calls         []string
 	timers        func(verb, name string) // told of each start and stop of one
+
+	ties     systemd.Ties
+	blockers []string        // units whose jobs keep those of the agent waiting
+	others   map[string]bool // other units: whether they are active
+	heldBack bool            // a start of the version before is queued, and systemd does not begin it
 
 	rows     map[int]row // written by the agent
 	wrong    []string    // what no updater may do

@@ -58,7 +58,7 @@ func (m *model) Look(context.Context) (s Sight, err error) {
 func (m *model) sight() (s Sight) {
 	s.Unit = systemd.Unit{Name: layout.AgentUnit, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success",
 		FragmentPath: m.Paths.Unit(), ExecStart: filepath.Join(m.Paths.LinkDir, "teleport"), Type: "simple", PIDFile: "/run/teleport.pid",
-		CanReload: true, Restart: "on-failure"}
+		CanReload: true, Restart: "on-failure", Ties: m.ties}
 	if m.unit == "" {
 		s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 	}
@@ -134,6 +134,21 @@ func (m *model) StartTimer(_ context.Context, name string, _ bool) error {
 
 func (m *model) StopTimer(_ context.Context, name string) error { return m.timer("stop", name) }
 
+func (m *model) Blockers(context.Context, Sight) ([]string, error) { return m.blockers, nil }
+
+func (m *model) ActiveOf(_ context.Context, units []string) (active []string, err error) {
+	for _, unit := range units {
+		if m.others[unit] {
+			active = append(active, unit)
+		}
+	}
+	return active, nil
+}
+
+func (m *model) StartOther(_ context.Context, unit string) error {
+	return m.call("start other", func() error { m.others[unit] = true; return nil })
+}
+
 func (m *model) TimerOff(context.Context, string) (string, error) { return "", nil }
 
 func (m *model) Close() {}
@@ -156,6 +171,10 @@ func (m *model) Prove(ctx context.Context, by health.Means, w health.Watch) (out
 		}
 		if m.masked {
 			return errors.New("Unit teleport.service is masked.")
+		}
+		if v, _ := m.program(); m.heldBack && v == m.from.Version {
+			m.stopUnit()
+			return &health.UnhealthyError{Reason: "did not start", Prevented: &systemd.JobError{Verb: systemd.VerbStart, Result: systemd.ResultWaiting}}
 		}
 		switch {
 		case by == health.Start:

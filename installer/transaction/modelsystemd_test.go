@@ -91,6 +91,9 @@ func (m *model) restartUnit() error {
 func (m *model) stopUnit() {
 	m.cutShort = m.cutShort || m.main != nil && m.main.foreign
 	m.ends()
+	for _, unit := range m.ties.Dependents {
+		m.others[unit] = false
+	}
 	m.awaited = false
 	m.failed = m.failed && m.atStartLimit()
 }

@@ -33,7 +33,9 @@ func (t *transaction) undo(ctx context.Context) error {
 	if sight, err := t.agent.Look(ctx); err == nil && t.runsMasked(sight) {
 		return errMasked
 	}
-	if err := t.undoSteps(ctx, false); err != nil {
+	err := t.undoSteps(ctx, false)
+	t.startDependents(ctx)
+	if err != nil {
 		return err
 	}
 	return t.closeUndone(ctx)

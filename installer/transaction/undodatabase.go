@@ -110,7 +110,11 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	if err := u.seeOldThere(ctx); err != nil {
 		return err
 	}
-	if sight, err := u.agent.Look(ctx); err == nil && sight.Running() && sight.runsFrom(u.j.To.ProgramsDir()) {
+	sight, err := u.agent.Look(ctx)
+	if err == nil && sight.Running() && sight.runsFrom(u.j.To.ProgramsDir()) {
+		if err := u.CheckCanStop(sight.Unit); err != nil {
+			return err
+		}
 		if err := u.canStartOn(ctx, true); err != nil {
 			return fmt.Errorf("the version before would not start: %w", err)
 		}
@@ -122,7 +126,7 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 	if before {
 		patience = min(patience, afterStop)
 	}
-	err := u.waitUnused(ctx, patience)
+	err = u.waitUnused(ctx, patience)
 	if err == nil {
 		// What was found only when the agent was down is looked at more closely.
 		err = u.canRestore(ctx, before)
@@ -144,7 +148,7 @@ func (u *undoing) canRestore(ctx context.Context, closely bool) error {
 	if err != nil {
 		return err
 	}
-	if err := u.canRestoreFor(db, sight.Group); err != nil || !closely {
+	if err := u.canRestoreFor(db, sight.ended()); err != nil || !closely {
 		return err
 	}
 	return u.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
@@ -270,6 +274,9 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
 			break // it is not the agent that has it open
 		}
+	}
+	if failure.Is[*backup.InUseError](err) && !u.boot {
+		err = u.nameStarters(ctx, err)
 	}
 	return wrap(err, "restore the database from %s: %w", u.j.Database.Dir)
 }

@@ -44,6 +44,9 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 			return err
 		}
 		j.Agent = sight.asFound()
+		if j.Agent.Dependents, err = agent.ActiveOf(ctx, sight.Ties.Dependents); err != nil {
+			return err
+		}
 		if err := t.canLeave(ctx, c, sight, &j.Database); err != nil {
 			return err
 		}
@@ -124,6 +127,7 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 		if err := t.startOriginal(ctx); err != nil {
 			return err
 		}
+		t.startDependents(ctx)
 	}
 	if err := t.keepBackups(ctx); err != nil {
 		return err

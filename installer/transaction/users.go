@@ -113,7 +113,7 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 		// The agent may have been restarted since. Where it cannot be looked at, at boot,
 		// nobody runs yet.
 		sight, _ := t.agent.Look(ctx)
-		if err := db.CheckUnused(sight.Group); !failure.Is[*backup.InUseError](err) || !time.Now().Before(limit) {
+		if err := db.CheckUnused(sight.ended()); !failure.Is[*backup.InUseError](err) || !time.Now().Before(limit) {
 			return err
 		} else if !told {
 			told = true
