@@ -47,7 +47,7 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 	for _, c := range []struct {
 		all   []Condition
 		unmet int
-	}{{[]Condition{unknown}, 0}, {[]Condition{no, yes}, 0}, {[]Condition{no, no}, 2}, {[]Condition{no, unknown}, 2}} {
+	}{{[]Condition{unknown}, 0}, {[]Condition{no, yes}, 0}, {[]Condition{no, no}, 2}, {[]Condition{no, unknown}, 1}} {
 		if unmet := (Ties{Conditions: c.all}).Unmet(); len(unmet) != c.unmet {
 			t.Errorf("%v: unmet %v; want %d", c.all, unmet, c.unmet)
 		}
