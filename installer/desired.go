@@ -51,7 +51,11 @@ func unknownGroup(name string) string {
 func (i *Installer) askFirst(ctx context.Context, spec *state.Spec, byAgent bool) (find.Answer, error) {
 	bare, first, second := spec.Proxy, httpsPort, host.ProxyPort
 	if byAgent {
-		agent, err := host.ReadAgentSettings(i.Paths.AgentConfig)
+		places, err := i.AgentPlaces()
+		if err != nil {
+			return find.Answer{}, err
+		}
+		agent, err := host.ReadAgentSettings(places.Config)
 		if err != nil {
 			return find.Answer{}, err
 		}
@@ -142,7 +146,8 @@ func (i *Installer) hostUUID() string {
 		return ""
 	}
 	file := filepath.Join(dir, "host_uuid")
-	data, err := regular.Read(file, 256, regular.NoLink|regular.Sealed)
+	// It is the agent's user's, and goes nowhere unless it is a UUID.
+	data, err := regular.Read(file, 256, regular.NoLink)
 	if errors.Is(err, os.ErrNotExist) {
 		return ""
 	}

@@ -112,11 +112,15 @@ func proxyBeside(auth string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(auth, "/"), ":"+authPort)
 }
 
-// AgentDataDir is where the agent keeps its state: where its own configuration
-// says, else our data folder. When that configuration cannot be read, nobody
+// AgentDataDir is where the agent keeps its state: where its unit leads it, else where its
+// configuration says, else our data folder. When one of these cannot be read, nobody
 // knows, and a guess would take the agent's database for absent.
 func (h *Host) AgentDataDir() (string, error) {
-	agent, err := ReadAgentSettings(h.Paths.AgentConfig)
+	p, err := h.AgentPlaces()
+	if err != nil || p.DataDir != "" {
+		return p.DataDir, err
+	}
+	agent, err := ReadAgentSettings(p.Config)
 	if err != nil {
 		return "", err
 	}
@@ -138,8 +142,12 @@ func (h *Host) ResolveProxy(spec *state.Spec) error {
 	if spec.Proxy != "" && spec.Group != "" {
 		return nil
 	}
-	config := h.Paths.AgentConfig
-	agent, err := ReadAgentSettings(config)
+	p, err := h.AgentPlaces()
+	config := p.Config
+	agent := AgentSettings{}
+	if err == nil {
+		agent, err = ReadAgentSettings(config)
+	}
 	if err != nil {
 		if spec.Proxy == "" {
 			return failure.Unchanged("%w", err)

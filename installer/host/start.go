@@ -28,8 +28,10 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	if u.LoadState == "" || u.LoadState == "not-found" {
 		return nil // nobody starts it here
 	}
-	config, unmet := h.Paths.AgentConfig, u.Ties.Unmet()
+	unmet := u.Ties.Unmet()
 	now, err := h.Database()
+	places, _ := h.AgentPlaces() // its error is that of Database
+	config := places.Config
 	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
 	switch {
 	case u.LoadState == "masked":
@@ -75,11 +77,12 @@ func (h *Host) CheckCanStop(u systemd.Unit) error {
 		"`systemctl cat %[1]s` shows where that is set; remove it", u.Name)
 }
 
-// LooksElsewhere reports whether the agent's unit tells it to look for its data elsewhere than
-// this program does: a drop-in may name another configuration, or the folder itself.
+// LooksElsewhere reports whether the agent's unit, as systemd has read it, leads the agent elsewhere
+// than its files say: they may have changed since.
 func (h *Host) LooksElsewhere(u systemd.Unit) bool {
-	return slices.ContainsFunc(systemd.Arguments(u.Command), func(a systemd.Argument) bool {
-		return a.Name == "--data-dir" || a.Name == "--config" && a.Value != h.Paths.AgentConfig
+	p, err := h.AgentPlaces()
+	return err != nil || slices.ContainsFunc(systemd.Arguments(u.Command), func(a systemd.Argument) bool {
+		return a.Name == "--data-dir" && a.Value != p.DataDir || a.Name == "--config" && a.Value != p.Config
 	})
 }
 

@@ -95,7 +95,11 @@ func (m *Machine) probe(ctx context.Context, path string) error {
 // agent's configuration, unless it is that user's own: no file of root's, or of anybody
 // else's, is read or replaced by that user's word.
 func (m *Machine) checkDataDir(db *backup.Database, path string) error {
-	config := m.Paths.AgentConfig
+	places, err := m.AgentPlaces()
+	if err != nil || places.DataDir != "" {
+		return err // named by the unit, which is root's
+	}
+	config := places.Config
 	named := trust.Path(config)
 	if named == nil || filepath.Dir(filepath.Dir(path)) == m.Paths.DataDir {
 		return nil

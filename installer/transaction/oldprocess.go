@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"teleport-update/backup"
@@ -93,16 +94,36 @@ func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database st
 		return err
 	}
 	path, err := m.Database()
-	if err != nil || host.Exists(path) || m.LooksElsewhere(sight.Unit) || procfs.Host().Sees(int(sight.MainPID), path) {
+	if err != nil || m.LooksElsewhere(sight.Unit) {
 		return nil
 	}
+	there := host.Exists(path) || procfs.Host().Sees(int(sight.MainPID), path)
 	find := m.OpenByName
 	if find == nil {
 		find = procfs.Host().OpenByName
 	}
 	// Not all of its group: a session's file of that name says nothing.
-	if open := find([]int{int(sight.MainPID), sight.Serving.PID}, filepath.Base(path)); open != "" {
+	open := find([]int{int(sight.MainPID), sight.Serving.PID}, filepath.Base(path))
+	if there {
+		return anotherDatabase(open, path)
+	}
+	if open != "" {
 		return failure.Refuse("its database is open as %s, and nothing is at %s: it was removed or renamed, its file system is not mounted there, or data_dir was changed; put it back, and only where data_dir was changed on purpose restart the agent yourself", open, path)
 	}
 	return nil
+}
+
+// anotherDatabase refuses a change while the agent has another database open than the one that
+// its unit and its configuration lead to. What a process says belongs to its user: it is a reason to
+// refuse, and names no file that anything is done with.
+func anotherDatabase(open, path string) error {
+	if open == "" || open == path || filepath.Base(open) != filepath.Base(path) || filepath.Base(filepath.Dir(open)) != filepath.Base(filepath.Dir(path)) {
+		return nil
+	}
+	real, err := os.Stat(path)
+	other, otherErr := os.Stat(open)
+	if err != nil || otherErr != nil || os.SameFile(real, other) {
+		return nil // the same by another way, or the agent has a view of its own of the host's files
+	}
+	return failure.Refuse("it has the database %s open, and its unit and configuration lead to %s: if the configuration was changed on purpose, restart the agent yourself first", open, path)
 }
