@@ -21,8 +21,10 @@ func orderCommands() []*cli.Command {
 		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours", `Starts the groups now: canaries first, where the group has them. The groups before them must be done, unless
 --force is given. With --force a group starts without canaries, and one that waits for its canaries goes on.`, force),
 		orderCommand(rollout.MarkDone, "GROUP…", "end groups, so that those after them go on", `The groups are done and no longer halted. Under halt-on-error all their hosts are told to update.`),
-		orderCommand(rollout.Rollback, "[GROUP…]", "send hosts back to the start version", `The hosts of the groups are told to go back to the start version. Without names, all groups that have started are told so, and
-the others are halted.`),
+		orderCommand(rollout.Rollback, "[GROUP…]", "send hosts back to an older version", `The hosts of the groups are told to go back to the start version, with --to previous to the one that most hosts of their group
+ran when the rollout began, or to a version by name. Without names, all groups that have started are told so, and the
+others are halted. It says how many hosts go from which version to which, and with --dry-run does no more.`,
+			&cli.StringFlag{Name: "to", Value: rollout.BackToStart, Usage: "`start|previous|VERSION`: where the hosts go"}),
 		orderCommand(rollout.Retry, "GROUP…", "let halted groups go on", `For groups that are halted, once the cause is removed: they start again, with new canaries and a new plan. A group whose plan
 cannot be read gets a new one.`),
 		orderCommand(rollout.Reset, "", "begin the rollout of the same version again", `All groups are unstarted, with the configuration as it is now. What has waited for the next rollout is in force.`),
@@ -38,8 +40,13 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 	if arguments != "" {
 		text += " " + arguments
 	}
-	if len(flags) > 0 {
-		text += " [--force]"
+	for _, flag := range flags {
+		switch flag.Names()[0] {
+		case "force":
+			text += " [--force]"
+		case "to":
+			text += " [--to start|previous|VERSION]"
+		}
 	}
 	return &cli.Command{
 		Name:         name,
@@ -60,7 +67,7 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 			case arguments == "GROUP…" && len(groups) == 0:
 				return usageErrorf("%s of which groups? teleport-find status lists them", name)
 			}
-			order := adminapi.Order{Verb: verb, Groups: groups, Force: c.Bool("force"), Reason: c.String("reason")}
+			order := adminapi.Order{Verb: verb, Groups: groups, Force: c.Bool("force"), To: c.String("to"), Reason: c.String("reason")}
 			var result adminapi.OrderResult
 			if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order, &result); err != nil {
 				return err
@@ -96,10 +103,13 @@ func orderText(result adminapi.OrderResult, dryRun bool) string {
 			text += fmt.Sprintf("the rollout %s a new one, and %s\n", is, s.To)
 		case s.Halted:
 			text += fmt.Sprintf("%s %s halted: %s\n", console.Line(s.Group), is, console.Line(s.Message))
-		case s.From == s.To:
+		case s.From == s.To && s.To != rollout.RolledBack:
 			text += fmt.Sprintf("%s %s %s, from its beginning\n", console.Line(s.Group), is, s.To)
 		default:
 			text += fmt.Sprintf("%s %s %s, and was %s\n", console.Line(s.Group), is, s.To, s.From)
+		}
+		if s.Message != "" && !s.Halted {
+			text += "  " + console.Line(s.Message) + "\n"
 		}
 	}
 	if dryRun {

@@ -26,8 +26,10 @@ type Order struct {
 	// is refused for the others; a reset is of the whole rollout.
 	Groups []string
 	Force  bool // of StartUpdate
-	Who    string
-	Why    string
+	// To is where a Rollback goes: start, which none is too, previous or a version.
+	To  string
+	Who string
+	Why string
 }
 
 // order is a row of the table: what a verb does with a group in some state.
@@ -67,6 +69,9 @@ func (o Order) Apply(c *Config, v *Version, r *Rollout, n Counts, now time.Time)
 	case r == nil || !r.Of(v):
 		return Result{}, refuse("the rollout of version %s has not begun: the server begins it at its next tick", v.Spec.Agents.TargetVersion)
 	}
+	if o.To != "" && o.Verb != Rollback {
+		return Result{}, refuse("%s goes nowhere: --to is for a rollback", o.Verb)
+	}
 	e := newEngine(r, n, now)
 	e.refresh()
 	tasks, err := o.tasks(e)
@@ -103,7 +108,7 @@ func (o Order) tasks(e *engine) (list []task, err error) {
 		if err != nil {
 			return nil, err
 		}
-		s.force = o.Force
+		s.force, s.to = o.Force, o.To
 		if row.refused != nil {
 			if why := row.refused(s); why != "" {
 				return nil, refuse("group %s: %s", excerpt(s.g.Name), why)
@@ -234,7 +239,7 @@ func (s *step) forceOn() { s.move(Active, ManualForced, (*step).goOn) }
 func (s *step) markDone() {
 	s.move(Done, ManualDone, func(s *step) {
 		s.finish()
-		s.g.Halted, s.g.Conditions = nil, nil
+		s.g.Halted, s.g.Conditions, s.g.RollbackVersion = nil, nil, ""
 		if !s.r.within(untilClosed) {
 			return
 		}
@@ -242,17 +247,6 @@ func (s *step) markDone() {
 			s.g.WindowEnd = later(s.g.WindowEnd, w.to)
 		}
 	})
-}
-
-func (s *step) refuseRollback() string {
-	if s.r.Spec.StartVersion == s.r.Spec.TargetVersion {
-		return fmt.Sprintf("there is no other version to go back to: the start version is %s, too; run set-version %s with another --start", s.r.Spec.TargetVersion, s.r.Spec.TargetVersion)
-	}
-	return ""
-}
-
-func (s *step) rollBack() {
-	s.move(RolledBack, ManualRollback, func(s *step) { s.g.Halted, s.g.Conditions = nil, nil })
 }
 
 // stopOthers keeps groups that have not started from starting with a version that

@@ -69,7 +69,7 @@ var FindTable = []FindRow{
 		version: target, update: nobody,
 	},
 	{
-		Mode: "suspended", Group: "unstarted, canary, rolledback", Version: "start", Update: "false",
+		Mode: "suspended", Group: "unstarted, canary, rolledback", Version: "start (rolledback: the version of the rollback)", Update: "false",
 		holds:   func(v *view) bool { return v.mode == Suspended && v.in(Unstarted, Canarying, RolledBack) },
 		version: start, update: nobody,
 	},
@@ -124,7 +124,7 @@ var FindTable = []FindRow{
 		version: target, update: nobody,
 	},
 	{
-		Mode: "enabled", Group: "rolledback", Version: "start", Update: "true",
+		Mode: "enabled", Group: "rolledback", Version: "the version of the rollback: start, previous or a named one", Update: "true",
 		holds:   func(v *view) bool { return v.in(RolledBack) },
 		version: start, update: everybody,
 	},
@@ -214,7 +214,11 @@ func (s *Snapshot) tell(seen view, group int, plan *Index) told {
 	t.version, t.other = spec.TargetVersion, spec.TargetVersion
 	switch t.row.version {
 	case start:
-		t.version, t.other = spec.StartVersion, spec.StartVersion
+		t.version = spec.StartVersion
+		if seen.group != nil && seen.group.State == RolledBack {
+			t.version = s.rollout.back(seen.group)
+		}
+		t.other = t.version
 	case targetIfPicked:
 		t.other = spec.StartVersion
 	}

@@ -232,7 +232,10 @@ func (h *history) ask() string {
 			return "the same question has two answers"
 		}
 		wanted := h.version.Spec.Agents
-		if a.Version != wanted.TargetVersion && a.Version != cmp.Or(wanted.StartVersion, wanted.TargetVersion) {
+		back := a.Group >= 0 && s.Rollout().Status.Groups[a.Group].State == RolledBack && a.Version == s.Rollout().Status.Groups[a.Group].RollbackVersion
+		if back {
+			h.covered["a group that was rolled back was asked"] = true
+		} else if a.Version != wanted.TargetVersion && a.Version != cmp.Or(wanted.StartVersion, wanted.TargetVersion) {
 			return fmt.Sprintf("host %s is told %s, which is neither the start nor the target", host.Hostname, a.Version)
 		}
 		if a.AutoUpdate && mode != Enabled {

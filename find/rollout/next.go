@@ -125,6 +125,7 @@ type step struct {
 	captured bool // the plan is newer than the counts
 	picked   []Canary
 	force    bool   // of an order
+	to       string // of a rollback
 	tried    uint32 // the transitions that were taken, by their bits
 }
 
@@ -170,6 +171,7 @@ func (e *engine) refresh() {
 		}
 		e.recounted = e.recounted || g.counts() != counts
 		g.setCounts(counts)
+		s.notePrevious()
 		if g.InitialCount == unknownCount {
 			g.InitialCount, e.changed = n.Present, true
 		}

@@ -5,27 +5,37 @@ import (
 	"strings"
 )
 
-// forced is start-update with its flag.
-const forced = string(StartUpdate) + " --force"
+// Orders with their flags.
+const (
+	forced     = string(StartUpdate) + " --force"
+	toPrevious = string(Rollback) + " --to " + BackToPrevious
+)
 
-// offer adds commands for a group that the server would carry out now. If start-update
-// is offered with and without --force, the first that is not refused is enough.
+// orderOf is a command for a group.
+func orderOf(command, group string) Order {
+	verb, flags, _ := strings.Cut(command, " ")
+	to, _ := strings.CutPrefix(flags, "--to ")
+	if to == flags {
+		to = ""
+	}
+	return Order{Verb: Verb(verb), Groups: []string{group}, Force: flags == "--force", To: to}
+}
+
+// offer adds commands for a group that the server would carry out now. Of one
+// verb with different flags, the first that is not refused is enough.
 // What has to wait until hosts have had time to report is said in the sentence.
 func (v *sight) offer(o *Outlook, g *GroupStatus, commands ...string) {
 	var later []string
-	started := false
+	offered := make(map[Verb]bool)
 	for _, command := range commands {
-		verb, _, force := strings.Cut(command, " --force")
-		if Verb(verb) == StartUpdate && started {
-			continue
-		}
-		order := Order{Verb: Verb(verb), Groups: []string{g.Name}, Force: force}
+		order := orderOf(command, g.Name)
 		switch {
+		case offered[order.Verb]:
 		case !v.refuses(order, v.Counts):
 			o.Commands = append(o.Commands, command+" "+shellWord(g.Name))
-			started = started || order.Verb == StartUpdate
+			offered[order.Verb] = true
 		case !v.Counts.Complete && !v.refuses(order, v.whenComplete()):
-			later = append(later, verb)
+			later = append(later, string(order.Verb))
 		}
 	}
 	if len(later) > 0 && !v.CompleteAt.IsZero() {

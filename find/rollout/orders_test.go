@@ -130,6 +130,8 @@ func testOrders(t *testing.T, in func(string) *world) {
 		}
 		w.pass(30 * 24 * time.Hour)
 		w.want("rolledback unstarted unstarted") // those that come after it wait
+		w.order(Order{Verb: Rollback, Groups: []string{"a"}, To: "17.1.0"}) // and further
+		w.wantTold("a", "", "17.1.0 now")
 		w.order(order(StartUpdate, "a"))
 		w.want("active unstarted unstarted")
 		w.order(order(Rollback, "a"))

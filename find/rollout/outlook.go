@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -163,7 +164,7 @@ func (v *sight) halted(o *Outlook) {
 	}
 	o.Sentence = fmt.Sprintf("Group %s has been halted since %s: %s. %s told to update%s.",
 		excerpt(g.Name), Clock(g.Halted.Since), g.Halted.Message, told, v.behind(g))
-	v.offer(o, g, string(Retry), string(MarkDone), string(Rollback))
+	v.offer(o, g, string(Retry), string(MarkDone), string(Rollback), toPrevious)
 }
 
 // behind names the groups that cannot start before a group is done.
@@ -201,15 +202,26 @@ func (v *sight) stalled(o *Outlook) {
 func (v *sight) rolledBack(o *Outlook) {
 	list := v.all(in(RolledBack))
 	var names []string
+	back := make(map[Semver][]string) // groups by where they go
 	for _, g := range list {
+		to := v.Rollout.back(g)
+		back[to] = append(back[to], excerpt(g.Name))
 		names = append(names, excerpt(g.Name))
 	}
-	o.Sentence = fmt.Sprintf("%s was rolled back: its hosts are told to go back to %s.", strings.Join(names, ", "), v.Rollout.Spec.StartVersion)
-	if len(list) > 1 {
-		o.Sentence = fmt.Sprintf("%s were rolled back: their hosts are told to go back to %s.", strings.Join(names, ", "), v.Rollout.Spec.StartVersion)
+	var where []string
+	for _, to := range slices.Sorted(maps.Keys(back)) {
+		where = append(where, string(to))
+		if len(back) > 1 {
+			where[len(where)-1] = fmt.Sprintf("%s (%s)", to, some(back[to]))
+		}
 	}
+	was, its := "was rolled back: its", list[0]
+	if len(list) > 1 {
+		was = "were rolled back: their"
+	}
+	o.Sentence = fmt.Sprintf("%s %s hosts are told to go back to %s.", strings.Join(names, ", "), was, strings.Join(where, " and "))
 	o.Commands = []string{"set-version VERSION"}
-	v.offer(o, list[0], string(StartUpdate), forced)
+	v.offer(o, its, string(StartUpdate), forced)
 	o.Commands = append(o.Commands, string(Reset))
 }
 
@@ -250,7 +262,7 @@ func (v *sight) updating(o *Outlook) {
 		o.Sentence += fmt.Sprintf(" %d more groups update too.", len(list)-1)
 	}
 	o.Commands = []string{"suspend"}
-	v.offer(o, g, string(Rollback))
+	v.offer(o, g, string(Rollback), toPrevious)
 }
 
 // progress is how far a group that is canary or active has come, and when its state

@@ -62,7 +62,7 @@ func TestWhatHoldsOfEveryHistory(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"an index grew", "an index of several hosts grew", "an index grew while agents were down", "a halted group was asked",
-		"a closed window was asked", "counts were not complete", "a host was forgotten", "a host named another group", "told before a trial", "the engine was paused"} {
+		"a closed window was asked", "counts were not complete", "a host was forgotten", "a host named another group", "told before a trial", "a group that was rolled back was asked", "the engine was paused"} {
 		if _, ok := covered.Load(what); !ok {
 			t.Errorf("in %d histories never: %s", seen.Load(), what)
 		}
@@ -316,6 +316,9 @@ func (h *history) order() {
 	o := Order{Verb: []Verb{StartUpdate, StartUpdate, MarkDone, Rollback, Retry, Retry, Retry, Reset}[h.IntN(8)], Force: h.IntN(2) == 0}
 	if h.IntN(4) > 0 {
 		o.Groups = []string{groupNames[h.IntN(len(groupNames))]}
+	}
+	if o.Verb == Rollback {
+		o.To = []string{"", BackToStart, BackToPrevious, "17.1.9"}[h.IntN(4)]
 	}
 	result, err := o.Apply(h.config, h.version, h.rollout, h.counts(), h.now)
 	if err != nil {

@@ -64,6 +64,13 @@ type GroupStatus struct {
 	Halted           *Halted     `json:"halted,omitempty" yaml:"halted,omitempty"`
 	Conditions       []Condition `json:"conditions,omitempty" yaml:"conditions,omitempty"`
 
+	// PreviousVersion is what most of its hosts ran when the rollout began, and
+	// PreviousOthers how many ran another version; empty until hosts have reported.
+	PreviousVersion Semver `json:"previous_version,omitempty" yaml:"previous_version,omitempty"`
+	PreviousOthers  int    `json:"previous_others,omitempty" yaml:"previous_others,omitempty"`
+	// RollbackVersion is where a group that was rolled back goes to.
+	RollbackVersion Semver `json:"rollback_version,omitempty" yaml:"rollback_version,omitempty"`
+
 	// InitialCount is how many hosts were present when the group started; -1 where
 	// the server did not know all of them then, and does not yet.
 	InitialCount int `json:"initial_count" yaml:"initial_count"`

@@ -14,7 +14,7 @@ func (s *step) begin() {
 	if s.e.uncounted {
 		s.g.InitialCount = unknownCount
 	}
-	s.g.Halted, s.g.Canaries, s.g.Plan = nil, nil, nil
+	s.g.Halted, s.g.Canaries, s.g.Plan, s.g.RollbackVersion = nil, nil, nil, ""
 	s.g.FailedCount, s.g.TimedOutCount, s.g.InFlightCount, s.g.SilentCount = 0, 0, 0, 0
 	s.n.Canaries, s.n.Flight, s.n.Failed, s.n.TimedOut, s.n.Problems = nil, nil, 0, 0, nil
 }

@@ -60,7 +60,7 @@ var States = []StateRow{
 	{Canarying, "a few hosts go first, and the others wait for them", "start-update --force, mark-done, rollback"},
 	{Active, "the hosts of the group are told to update", "mark-done, rollback"},
 	{Done, "the version has come to the group", "rollback; time-based: start-update"},
-	{RolledBack, "somebody has ordered the group back to the start version", "start-update, mark-done, reset"},
+	{RolledBack, "somebody has ordered the group back to the start version, the previous one or a version by name", "start-update, mark-done, rollback --to, reset"},
 }
 
 // StateRow is a state in words.
@@ -293,8 +293,8 @@ var orders = []order{
 		apply: (*step).markDone,
 	},
 	{
-		verb: Rollback, from: []State{Canarying, Active, Done}, halted: true,
-		when:    "the start version differs from the target",
+		verb: Rollback, from: []State{Canarying, Active, Done, RolledBack}, halted: true,
+		when:    "the version that it goes back to differs from the target: start, --to previous (what most of the group's hosts ran when the rollout began) or --to VERSION",
 		refused: (*step).refuseRollback,
 		then:    "rolledback, and no longer halted; without names, every group that has started, and the others are halted",
 		apply:   (*step).rollBack,

@@ -23,7 +23,7 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: fmt.Sprintf("the order could not be read: %v", err)})
 		return
 	}
-	result, err := a.Engine.Order(r.Context(), rollout.Order{Verb: o.Verb, Groups: o.Groups, Force: o.Force, Who: peer(r.Context()), Why: o.Reason}, dryRun(r))
+	result, err := a.Engine.Order(r.Context(), rollout.Order{Verb: o.Verb, Groups: o.Groups, Force: o.Force, To: o.To, Who: peer(r.Context()), Why: o.Reason}, dryRun(r))
 	if err != nil {
 		fail(w, "", err)
 		return

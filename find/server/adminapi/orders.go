@@ -9,7 +9,9 @@ type Order struct {
 	Verb   rollout.Verb `json:"verb" yaml:"verb"`
 	Groups []string     `json:"groups,omitempty" yaml:"groups,omitempty"`
 	Force  bool         `json:"force,omitempty" yaml:"force,omitempty"`
-	Reason string       `json:"reason,omitempty" yaml:"reason,omitempty"` // kept in the history
+	// To is where a rollback goes: start, which is also what none means, previous or a version.
+	To     string `json:"to,omitempty" yaml:"to,omitempty"`
+	Reason string `json:"reason,omitempty" yaml:"reason,omitempty"` // kept in the history
 }
 
 // OrderResult is what an order did, or in a dry run would do.

@@ -133,6 +133,16 @@ func (s *Stored) decide(ctx context.Context, n *snapshot) (err error) {
 		}
 		n.editions[v], n.unclear = before.editions[v], err
 	}
+	for _, v := range n.find.Rollout().Versions()[1:] {
+		if n.editions[v] != "" {
+			continue
+		}
+		// Whoever is sent back to a version that the releases say nothing of stays on
+		// the edition of the target.
+		if n.editions[v], err = s.edition(string(v)); err != nil {
+			n.editions[v], n.unclear = n.editions[spec.TargetVersion], err
+		}
+	}
 	return errors.Join(s.check(n, spec.TargetVersion), s.check(n, spec.StartVersion))
 }
 

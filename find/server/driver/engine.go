@@ -162,6 +162,9 @@ func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollo
 		if o.Force {
 			words = append(words, "--force")
 		}
+		if o.To != "" && o.To != rollout.BackToStart {
+			words = append(words, "--to", o.To)
+		}
 		return result, strings.Join(append(words, o.Groups...), " "), err
 	})
 	e.Wake()
