@@ -29,8 +29,8 @@ func mirrorCommand() *cli.Command {
 		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] [--dry-run] [-o table|json|yaml] {VERSION… | --newest N}\n" +
 			"teleport-find mirror --to DIR --prune [--keep N] [--dry-run] [VERSION…]\n" +
 			"teleport-find mirror --check {--to DIR | FILE…}",
-		Description: `Downloads the tarball of each version, edition and architecture with its checksum, and puts both into DIR
-under the names that "teleport-find serve --releases DIR" serves. A tarball gets its name only when it is whole and
+		Description: `Downloads the tarball of each version, edition and architecture with its checksum and, where the source has one, its
+signature (.sig), and puts them into DIR under the names that "teleport-find serve --releases DIR" serves. A tarball gets its name only when it is whole and
 matches its checksum. A tarball that is there and matches is not downloaded again; the next run continues a download
 that was interrupted. HTTP proxies are taken from the environment (HTTPS_PROXY, NO_PROXY).
 
@@ -57,6 +57,7 @@ Hosts can also read the folder itself, from media or a share:
 			outputFlag("table"), adminSocketFlag(),
 			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)), Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
 			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH), Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
+			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("MIRROR_RELEASE_KEY"), Usage: "`FILE` with a public key, may be repeated: one of them must have signed each tarball that is downloaded or checked"},
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust"},
 		},
 		Action: mirror,
@@ -128,6 +129,13 @@ func mirror(c *cli.Context) error {
 	defer stop()
 
 	fetcher := fetch.New(nil, client, log) // nothing is unpacked
+	keys, err := releaseKeys(c)
+	if err != nil {
+		return err
+	}
+	if len(keys) > 0 {
+		fetcher.Verifier = signedBy(keys)
+	}
 	if screen := console.To(c.App.ErrWriter); screen.Terminal() {
 		fetcher.Progress = fetch.NewBar(screen)
 	}

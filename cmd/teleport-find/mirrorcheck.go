@@ -11,8 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/server/files"
+	"teleport-update/internal/regular"
 	"teleport-update/versions/archive"
 	"teleport-update/versions/fetch"
+	"teleport-update/versions/signature"
 )
 
 // checkMirror says of each tarball whether hosts would take it: of those that are
@@ -24,9 +26,13 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 			return err
 		}
 	}
+	keys, err := releaseKeys(c)
+	if err != nil {
+		return err
+	}
 	refused := 0
 	for _, path := range paths {
-		found, err := fetch.CheckArchive(path, archive.DefaultLimits())
+		found, err := fetch.CheckArchive(path, archive.DefaultLimits(), keys...)
 		if err != nil {
 			log.Error("not checked to the end", "file", path, "error", err)
 		}
@@ -54,6 +60,41 @@ func checkMirror(c *cli.Context, log *slog.Logger, paths []string) (err error) {
 		return fmt.Errorf("%d of %d tarballs would be refused by hosts", refused, len(paths))
 	}
 	return nil
+}
+
+// releaseKeys are the keys by which tarballs must be signed; none where nobody said so.
+func releaseKeys(c *cli.Context) (keys []signature.Key, err error) {
+	for _, file := range c.StringSlice("release-key") {
+		data, err := regular.Read(file, signature.MaxKeys, 0)
+		if err != nil {
+			return nil, fmt.Errorf("--release-key: %w", err)
+		}
+		found, err := signature.ParseKeys(file, data)
+		if err != nil {
+			return nil, fmt.Errorf("--release-key: %w", err)
+		}
+		keys = append(keys, found...)
+	}
+	return keys, nil
+}
+
+// signedBy takes nothing but tarballs that one of its keys has signed.
+type signedBy []signature.Key
+
+func (keys signedBy) Admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, error) {
+	file, err := beside(signature.Suffix, signature.MaxFile)
+	if err != nil {
+		return fetch.Proof{}, fmt.Errorf("the signature of %s: %w", t.Name, err)
+	}
+	key, err := signature.Verify(keys, t.SHA256, file)
+	if err != nil {
+		return fetch.Proof{}, fmt.Errorf("the signature of %s: %w", t.Name, err)
+	}
+	return fetch.Proof{By: key.Name, Signature: file}, nil
+}
+
+func (signedBy) Confirm(_ fetch.Tarball, p fetch.Proof, _ archive.Label) (fetch.Proof, error) {
+	return p, nil
 }
 
 // tarballsIn lists the files of a folder that a find server would serve.

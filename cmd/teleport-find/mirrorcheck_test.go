@@ -82,3 +82,59 @@ func TestAMirrorIsCheckedByTheRulesOfHosts(t *testing.T) {
 	}
 	check(2)
 }
+
+// With keys, mirror takes nothing that none of them has signed, and --check finds it.
+func TestAMirrorIsFilledWithSignedTarballsAlone(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("openssl is not here")
+	}
+	from, to := t.TempDir(), t.TempDir()
+	put := func(v string) string {
+		data := tarball.Gzip(tarball.Of(tarball.Sound(v)...))
+		name := "teleport-v" + v + "-linux-amd64-bin.tar.gz"
+		write(t, filepath.Join(from, name), string(data))
+		write(t, filepath.Join(from, name+".sha256"), fmt.Sprintf("%x  %s\n", sha256.Sum256(data), name))
+		return name
+	}
+	signed, unsigned := put("15.1.1"), put("15.1.2")
+	script := `openssl ecparam -name prime256v1 -genkey -noout -out key.pem
+		openssl ec -in key.pem -pubout -out release.pem 2>/dev/null
+		openssl ecparam -name prime256v1 -genkey -noout | openssl ec -pubout -out other.pem 2>/dev/null
+		openssl dgst -sha256 -sign key.pem "$1" | base64 -w0 > "$1.sig"`
+	sh := exec.Command("sh", "-ec", script, "sh", signed)
+	sh.Dir = from
+	if out, err := sh.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	run := func(code int, args ...string) string {
+		t.Helper()
+		var out buffer
+		cmd := exec.Command(binary(t), append([]string{"mirror", "--to", to}, args...)...)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Errorf("mirror %v: exit code %d; want %d\n%s", args, got, code, out.String())
+		}
+		return out.String()
+	}
+	source := []string{"--arch", "amd64", "--template", "file://" + from + "/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz"}
+	key, other := filepath.Join(from, "release.pem"), filepath.Join(from, "other.pem")
+	run(0, append(source, "--release-key", key, "15.1.1")...)
+	if out := run(1, append(source, "--release-key", key, "15.1.2")...); !strings.Contains(out, "the signature of "+unsigned) {
+		t.Errorf("of an unsigned tarball it says %s", out)
+	}
+	if out := run(0, "--check", "--release-key", other, "--release-key", key); !strings.Contains(out, signed+": ok") {
+		t.Errorf("the check says %s", out)
+	}
+	if out := run(1, "--check", "--release-key", other); !strings.Contains(out, "none of the keys made this signature") {
+		t.Errorf("by another key the check says %s", out)
+	}
+	if out := run(1, "--check", "--release-key", filepath.Join(from, "key.pem")); !strings.Contains(out, "private key") {
+		t.Errorf("of a private key it says %s", out)
+	}
+	run(0, append(source, "15.1.2")...) // without a key, as before
+	if out := run(1, "--check", "--release-key", key); !strings.Contains(out, unsigned+": there is no signature beside it") {
+		t.Errorf("of an unsigned tarball the check says %s", out)
+	}
+	run(0, "--check")
+}

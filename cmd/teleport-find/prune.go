@@ -17,6 +17,7 @@ import (
 	"teleport-update/find/server/files"
 	"teleport-update/internal/durable"
 	releases "teleport-update/internal/version"
+	"teleport-update/versions/signature"
 )
 
 func checkPruneFlags(c *cli.Context, words []string) error {
@@ -117,7 +118,7 @@ func prune(c *cli.Context, dir string, named []string, dryRun bool) error {
 		if !dryRun {
 			did = "removed"
 			// Without its checksum a release does not count: it goes first.
-			for _, name := range []string{e.Name() + ".sha256", e.Name()} {
+			for _, name := range []string{e.Name() + ".sha256", e.Name() + signature.Suffix, e.Name()} {
 				if err := durable.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}

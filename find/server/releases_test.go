@@ -165,6 +165,9 @@ func TestReleasesServeNothingElse(t *testing.T) {
 	write(t, dir, "ca.key", []byte("secret"))
 	write(t, dir, "groups.yaml.sha256", []byte("secret"))
 	write(t, dir, "good.tar.gz", []byte("good"))
+	write(t, dir, "good.tar.gz.sig", []byte("good"))
+	write(t, dir, "ca.key.sig", []byte("secret"))
+	write(t, dir, ".hidden.tar.gz.sig", []byte("secret"))
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(dir, "folder.tar.gz"), 0o755),
 		os.Symlink(filepath.Join(outside, "secret.tar.gz"), filepath.Join(dir, "out.tar.gz")),
@@ -182,6 +185,14 @@ func TestReleasesServeNothingElse(t *testing.T) {
 	}{
 		{"good.tar.gz", 200},
 		{"alias.tgz", 200},
+		{"good.tar.gz.sig", 200},
+		{"alias.tgz.sig", 404},
+		{"missing.tar.gz.sig", 404},
+		{"ca.key.sig", 404},
+		{".hidden.tar.gz.sig", 404},
+		{"good.tar.gz.sig.sig", 404},
+		{"good.tar.gz.sha256.sig", 404},
+		{".sig", 404},
 		{"missing.tar.gz", 404},
 		{"missing.tar.gz.sha256", 404},
 		{"", 404},

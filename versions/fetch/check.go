@@ -10,14 +10,16 @@ import (
 	"net/url"
 
 	"teleport-update/versions/archive"
+	"teleport-update/versions/signature"
 )
 
 // CheckArchive names everything for which hosts would refuse the tarball at path:
 // each rule of package archive that it breaks, and, as the rule "checksum", a
 // checksum file beside it that is not its own. One without a checksum file is taken,
-// for find servers make that themselves. The error says that the tarball could not be
+// for find servers make that themselves. With keys, the rule "signature" is broken by one whose
+// signature is missing, or by none of them. The error says that the tarball could not be
 // read; the violations are those that were found by then.
-func CheckArchive(path string, limits archive.Limits) ([]*archive.Violation, error) {
+func CheckArchive(path string, limits archive.Limits, keys ...signature.Key) ([]*archive.Violation, error) {
 	// It is opened as hosts open it. A file is not waited for.
 	ctx := context.Background()
 	m := newMirror(&url.URL{Scheme: "file", Path: path}, reach{})
@@ -34,11 +36,35 @@ func CheckArchive(path string, limits archive.Limits) ([]*archive.Violation, err
 	if err != nil {
 		return found, fmt.Errorf("check the tarball: %w", err)
 	}
-	wrong, err := checkAnnounced(ctx, m, hex.EncodeToString(sum.Sum(nil)))
+	digest := hex.EncodeToString(sum.Sum(nil))
+	wrong, err := checkAnnounced(ctx, m, digest)
 	if wrong != "" {
 		found = append(found, &archive.Violation{Rule: "checksum", Text: wrong})
 	}
+	if err != nil || len(keys) == 0 {
+		return found, err
+	}
+	if wrong, err = checkSigned(ctx, m, digest, keys); wrong != "" {
+		found = append(found, &archive.Violation{Rule: "signature", Text: wrong})
+	}
 	return found, err
+}
+
+// checkSigned says what is wrong with the signature beside a tarball that has this digest.
+func checkSigned(ctx context.Context, m mirror, digest string, keys []signature.Key) (wrong string, err error) {
+	file, more, err := m.beside(signature.Suffix).read(ctx, signature.MaxFile)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return "there is no signature beside it", nil
+	case err != nil:
+		return "", err
+	case more:
+		return fmt.Sprintf("its signature file has more than %d bytes", signature.MaxFile), nil
+	}
+	if _, err := signature.Verify(keys, digest, file); err != nil {
+		return "its signature file: " + err.Error(), nil
+	}
+	return "", nil
 }
 
 // checkAnnounced says what is wrong with the checksum file beside a tarball that has this

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,6 +18,7 @@ import (
 	"teleport-update/internal/regular"
 	"teleport-update/internal/space"
 	"teleport-update/versions"
+	"teleport-update/versions/signature"
 )
 
 // savedFiles is how many files a Save may make: the tarball and what lies beside it, each
@@ -29,7 +31,8 @@ type SaveRequest struct {
 	// Sources make the URLs to try, the primary first.
 	Sources []*Template
 	// Path is the tarball's; its checksum goes beside it, at Path plus ".sha256",
-	// in the form of sha256sum(1). The folder must be there.
+	// in the form of sha256sum(1), and its signature, where the source has one, at Path
+	// plus ".sig". The folder must be there.
 	Path string
 }
 
@@ -37,6 +40,7 @@ type SaveRequest struct {
 type Saved struct {
 	SHA256 string // 64 lower-case hex digits
 	Size   int64  // bytes of the tarball
+	Signed bool   // its signature lies beside it
 	// Present says that the tarball was there already and is the announced one.
 	Present bool
 }
@@ -72,7 +76,7 @@ func (d *download) save(path string) (_ Saved, err error) {
 	case err != nil:
 		return Saved{}, local(err)
 	case saved.Present:
-		return saved, nil
+		return d.signPresent(saved, path)
 	}
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, "."+d.digest+".part")
@@ -110,10 +114,55 @@ func (d *download) save(path string) (_ Saved, err error) {
 		os.Remove(temp)
 		return Saved{}, &ChecksumError{URL: d.mirrors[0].name, Want: d.digest, Got: got}
 	}
-	if err := publishFile(part, path, d.digest); err != nil {
+	sig, err := d.signatureFile()
+	if err != nil {
+		return Saved{}, err
+	}
+	if err := publishFile(part, path, d.digest, sig); err != nil {
 		return Saved{}, local(space.Explain(err, dir))
 	}
-	return Saved{SHA256: d.digest, Size: d.offset}, nil
+	return Saved{SHA256: d.digest, Size: d.offset, Signed: sig != nil}, nil
+}
+
+// signatureFile reads the signature that the source has beside its tarball; nil where it has
+// none, or something that is no signature. Whose it is is for those to say who verify it.
+func (d *download) signatureFile() ([]byte, error) {
+	if d.proof.Signature != nil {
+		return d.proof.Signature, nil // the verifier has read it
+	}
+	file, err := d.f.beside(d.ctx, d.mirrors[0])(signature.Suffix, signature.MaxFile)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if _, oversized := errors.AsType[*OversizedError](err); err != nil && !oversized {
+		return nil, fmt.Errorf("read the signature: %w", err)
+	}
+	if err == nil {
+		err = signature.Check(file)
+	}
+	if err != nil {
+		d.f.Log.Warn("what the source has in the place of a signature is left out", "url", d.mirrors[0].name+signature.Suffix, "error", err)
+		return nil, nil
+	}
+	return file, nil
+}
+
+// signPresent brings the signature of a tarball that is there.
+func (d *download) signPresent(saved Saved, path string) (Saved, error) {
+	sig, err := d.signatureFile()
+	if err != nil {
+		return Saved{}, err
+	}
+	old, err := regular.Read(path+signature.Suffix, signature.MaxFile, 0)
+	saved.Signed = err == nil
+	if sig == nil || err == nil && bytes.Equal(old, sig) {
+		return saved, nil
+	}
+	if err := durable.WriteFile(path+signature.Suffix, sig, 0o644); err != nil {
+		return Saved{}, local(err)
+	}
+	saved.Signed = true
+	return saved, nil
 }
 
 // present looks whether the tarball is there, and mends its checksum file.
@@ -150,14 +199,22 @@ func checksumLine(digest, path string) string {
 	return digest + "  " + filepath.Base(path) + "\n"
 }
 
-// publishFile gives the tarball its name. An old checksum goes first: beside the
-// new tarball it would be wrong, and a missing one only makes hosts wait.
-func publishFile(part *os.File, path, digest string) error {
-	if err := errors.Join(part.Chmod(0o644), part.Sync(), durable.UnlinkNoSync(path+checksumSuffix)); err != nil {
+// publishFile gives the tarball its name. An old checksum and an old signature go first: beside
+// the new tarball they would be wrong, and a missing checksum only makes hosts wait. The new
+// checksum comes last.
+func publishFile(part *os.File, path, digest string, sig []byte) error {
+	err := errors.Join(part.Chmod(0o644), part.Sync(),
+		durable.UnlinkNoSync(path+checksumSuffix), durable.UnlinkNoSync(path+signature.Suffix))
+	if err != nil {
 		return err
 	}
 	if err := durable.Replace(part.Name(), path); err != nil {
 		return err
+	}
+	if sig != nil {
+		if err := durable.WriteFile(path+signature.Suffix, sig, 0o644); err != nil {
+			return err
+		}
 	}
 	return durable.WriteFile(path+checksumSuffix, []byte(checksumLine(digest, path)), 0o644)
 }

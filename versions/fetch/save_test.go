@@ -2,6 +2,13 @@ package fetch
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"os"
@@ -13,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/versions"
+	"teleport-update/versions/archive"
+	"teleport-update/versions/signature"
 )
 
 func saveTarball(t *testing.T, f *Fetcher, dir string, servers ...*releaseServer) (Saved, error) {
@@ -215,5 +224,63 @@ func TestATemplateForOtherHosts(t *testing.T) {
 		if u, err := of.URL(versions.Release{Version: "15.1.1", Edition: "oss"}); err != nil || u.String() != want {
 			t.Errorf("got %v, %v; want %s", u, err, want)
 		}
+	}
+}
+
+// pairOf is a key, and the signature that it makes of data.
+func pairOf(t *testing.T, data []byte) (key signature.Key, file string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalPKIXPublicKey(&k.PublicKey)
+	must(t, err)
+	keys, err := signature.ParseKeys("a.pem", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	must(t, err)
+	sum := sha256.Sum256(data)
+	made, err := ecdsa.SignASN1(rand.Reader, k, sum[:])
+	must(t, err)
+	return keys[0], base64.StdEncoding.EncodeToString(made) + "\n"
+}
+
+func TestASaveBringsTheSignatureOfTheTarballThatIsThere(t *testing.T) {
+	first, second := largeRelease("15.1.1", 1<<20), largeRelease("15.1.1", 1<<20+512)
+	key, sig := pairOf(t, first)
+	s := serve(t, first)
+	f, _ := testFetcher(t, s.Client())
+	dir := t.TempDir()
+	path := filepath.Join(dir, "teleport.tar.gz")
+	for _, tc := range []struct {
+		name    string
+		tarball []byte
+		serves  string // as the signature; empty: 404
+		want    string // what lies beside; empty: nothing
+	}{
+		{"none", first, "", ""},
+		{"a page", first, "<html>no such file</html>", ""},
+		{"a page without end", first, strings.Repeat("x", 2*signature.MaxFile), ""},
+		{"one, for a tarball that was there", first, sig, sig},
+		{"the mirror lost it", first, "", sig},
+		{"another tarball, without one", second, "", ""},
+		{"the first one again", first, sig, sig},
+	} {
+		s.replace(tc.tarball, "")
+		s.signature = tc.serves
+		saved, err := saveTarball(t, f, dir, s)
+		must(t, err)
+		got, err := os.ReadFile(path + ".sig")
+		if string(got) != tc.want || saved.Signed != (tc.want != "") || err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: beside it lies %q (%v), and Signed is %v; want %q", tc.name, got, err, saved.Signed, tc.want)
+		}
+		found, err := CheckArchive(path, archive.DefaultLimits(), key)
+		if signed := err == nil && len(found) == 0; signed != (tc.want != "") {
+			t.Errorf("%s: the check finds %v, %v", tc.name, found, err)
+		}
+	}
+	other, _ := pairOf(t, first)
+	if found, err := CheckArchive(path, archive.DefaultLimits(), other); err != nil || rulesOf(found) != "signature" {
+		t.Errorf("by another key it has %v, %v", found, err)
+	}
+	if found, err := CheckArchive(path, archive.DefaultLimits(), other, key); err != nil || len(found) > 0 {
+		t.Errorf("by either key it has %v, %v", found, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 // releaseServer is a real TLS server that serves one tarball, with faults.
 type releaseServer struct {
+	signature string // what lies beside the tarball; empty: nothing
 	*httptest.Server
 	t *testing.T
 
@@ -128,6 +129,14 @@ func (s *releaseServer) add(n int) {
 }
 
 func (s *releaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, ".sig") {
+		if s.signature == "" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, s.signature)
+		return
+	}
 	s.mu.Lock()
 	s.traffic.requests = append(s.traffic.requests, strings.TrimSpace("GET "+r.URL.Path+" "+r.Header.Get("Range")))
 	if r.Header.Get("Range") != "" {

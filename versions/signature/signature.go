@@ -146,6 +146,12 @@ func Verify(keys []Key, digest string, file []byte) (Key, error) {
 	return Key{}, foreign
 }
 
+// Check returns a *FormError unless a file has the form of a signature, whoever made it.
+func Check(file []byte) error {
+	_, err := decode(file)
+	return err
+}
+
 // decode returns the DER in a signature's file.
 func decode(file []byte) ([]byte, error) {
 	if len(file) > MaxFile {

@@ -20,6 +20,7 @@ import (
 
 	"teleport-update/find/server/parts"
 	"teleport-update/internal/version"
+	"teleport-update/versions/signature"
 )
 
 // ReleasesPath is where releases are served: it and a file's name.
@@ -28,8 +29,8 @@ const ReleasesPath = "/releases/"
 const checksumSuffix = ".sha256"
 
 // Releases serves the tarballs of one folder, with ranges and strong entity
-// tags, and a .sha256 beside each: the file of that name where there is one,
-// else computed.
+// tags, a .sha256 beside each: the file of that name where there is one,
+// else computed; and the .sig beside each where there is one.
 //
 // Nothing else of the folder is served, and nothing outside it: no names
 // starting with a dot, no other kinds of file, no folders, and no symbolic
@@ -124,12 +125,15 @@ func (r *Releases) Unchecked() (names []string, err error) {
 func (r *Releases) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	name := req.PathValue("name")
 	tarball, wantChecksum := strings.CutSuffix(name, checksumSuffix)
+	if tarball == name {
+		tarball = strings.TrimSuffix(name, signature.Suffix)
+	}
 	contentType, ok := tarballType(tarball)
 	if !ok {
 		http.NotFound(w, req)
 		return
 	}
-	if wantChecksum {
+	if tarball != name {
 		contentType = "text/plain; charset=utf-8"
 	}
 	f, info, err := r.open(name)
