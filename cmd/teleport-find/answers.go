@@ -23,6 +23,7 @@ import (
 	"teleport-update/find/server/driver"
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/inventory"
+	"teleport-update/find/server/metrics"
 	"teleport-update/find/store"
 	releases "teleport-update/internal/version"
 )
@@ -46,9 +47,10 @@ type source struct {
 	frozen string        // why not
 
 	channels *channels.Channels
+	metrics  *metrics.Metrics
 }
 
-func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, log *slog.Logger) (*source, error) {
+func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metrics.Metrics, log *slog.Logger) (*source, error) {
 	var fixed []string
 	for _, name := range []string{"agent-version", "groups"} {
 		if c.String(name) != "" {
@@ -68,24 +70,29 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, log *sl
 		}
 		return a, nil
 	}
-	resources, err := store.OpenSQLite(c.Context, path)
+	opened, err := store.OpenSQLite(c.Context, path)
 	if err != nil {
 		return nil, err
+	}
+	resources := store.Store(opened)
+	if c.String("metrics-listen") != "" {
+		resources = m.Store(opened)
 	}
 	stored, err := answers.NewStored(c.Context, answers.StoredOptions{
 		Store: resources, Base: base, Edition: releases.Edition(c.String("edition")), Releases: files, Clock: now, Log: log,
 	})
 	if err != nil {
-		resources.Close()
+		opened.Close()
 		return nil, err
 	}
 	fleet, err := inventory.OpenFleet(c.Context, inventory.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
 	if err != nil {
-		resources.Close()
+		opened.Close()
 		return nil, err
 	}
 	return &source{
-		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: resources.Close, path: path, store: resources, log: log, stored: stored, fleet: fleet,
+		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: path, store: resources, log: log,
+		stored: stored, fleet: fleet, metrics: m,
 		access: admin.NewAccess(resources, now),
 		engine: driver.NewEngine(driver.Options{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log}),
 	}, nil
@@ -106,8 +113,11 @@ func (a *source) run(ctx context.Context) (wait func()) {
 			run(ctx, looks)
 		})
 	}
-	every(driver.TickEvery, a.engine.Run)
-	every(inventory.SyncEvery, a.fleet.Run)
+	watched := func(p *metrics.Pulse, run func(context.Context, <-chan time.Time)) func(context.Context, <-chan time.Time) {
+		return func(ctx context.Context, looks <-chan time.Time) { run(ctx, p.Of(ctx, looks)) }
+	}
+	every(driver.TickEvery, watched(a.metrics.Engine(), a.engine.Run))
+	every(inventory.SyncEvery, watched(a.metrics.Reports(), a.fleet.Run))
 	hostname, _ := os.Hostname()
 	every(time.Minute, a.publisher(driver.ServerName(hostname)).Run)
 	return func() {

@@ -19,6 +19,7 @@ import (
 	"teleport-update/find/server/answers"
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/inventory"
+	"teleport-update/find/server/metrics"
 	releases "teleport-update/internal/version"
 	"teleport-update/packaging/installscript"
 )
@@ -74,6 +75,11 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, enable and apply set, in a folder of its own; made if it is not there. With --agent-version or --groups it is not used"},
 			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, such as set-version, enable and apply; needs --store"},
 			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other machines, with access tokens (see teleport-find access --help); with the certificate of --listen, plain http on loopback addresses only"},
+			&cli.StringFlag{
+				Name: "metrics-listen", EnvVars: env("METRICS_LISTEN"),
+				Usage: "`HOST:PORT` to serve /metrics, /livez and /readyz on, for those who run the server; with the certificate of --listen, " +
+					"plain http on loopback addresses only",
+			},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
 			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request"},
@@ -128,7 +134,8 @@ func serve(c *cli.Context) error {
 		}
 	}
 	base.Edition = cmp.Or(base.Edition, releases.OSS)
-	answers, err := newAnswers(c, base, tarballs, log)
+	watch := metrics.New(metrics.Options{Version: version, Clock: now})
+	answers, err := newAnswers(c, base, tarballs, watch, log)
 	if err != nil {
 		return err
 	}
@@ -155,6 +162,12 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer admin()
+	watch.From(answers.sources(config))
+	scraped, err := serveMetrics(ctx, c, watch, config, log)
+	if err != nil {
+		return err
+	}
+	defer scraped()
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
 		return err
@@ -171,16 +184,23 @@ func serve(c *cli.Context) error {
 		"store", answers.path, "admin_socket", c.String("admin-socket"))
 
 	// For the unit: what is started after this finds the server there.
-	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 		log.Warn("systemd could not be told that the server is ready", "error", err)
 	}
 	go answers.Watch(ctx, watchEvery)
 	go answers.channels.Watch(ctx, watchEvery)
 	defer answers.run(ctx)()
+	go watchdog(ctx, func() error {
+		answers.Answer("", "") // which hangs if hosts are not answered
+		return watch.Live()
+	}, log)
 	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
 	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, AccessLog: c.Bool("access-log"), Channels: answers.channels, Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
+	}
+	if c.String("metrics-listen") != "" {
+		handler = watch.Count(handler)
 	}
 	if err := server.Serve(ctx, listener, config, handler, log); err != nil {
 		return err

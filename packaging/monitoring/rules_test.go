@@ -135,13 +135,15 @@ func alertsSeen(t *testing.T, file string) (names []string) {
 }
 
 // The guide says what there is to be alerted of.
-func TestTheGuideHasTheAlertsOfHosts(t *testing.T) {
-	text := "\n| alert | severity | after | it says |\n| --- | --- | --- | --- |\n"
-	for _, r := range rulesIn(t, "hosts.rules.yml") {
-		says := regexp.MustCompile(`{{ \$(labels\.)?(\w+) }}`).ReplaceAllString(r.Annotations["summary"], "…")
-		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", r.Alert, r.Labels["severity"], r.For, says)
+func TestTheGuideHasTheAlerts(t *testing.T) {
+	for _, file := range []string{"hosts.rules.yml", "find.rules.yml"} {
+		text := "\n| alert | severity | after | it says |\n| --- | --- | --- | --- |\n"
+		for _, r := range rulesIn(t, file) {
+			says := regexp.MustCompile(`{{ \$.*? }}`).ReplaceAllString(r.Annotations["summary"], "…")
+			text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", r.Alert, r.Labels["severity"], r.For, says)
+		}
+		golden.Part(t, "../../docs/monitor.md", "packaging/monitoring/"+file, text)
 	}
-	golden.Part(t, "../../docs/monitor.md", "packaging/monitoring/hosts.rules.yml", text)
 }
 
 var (

@@ -1,0 +1,53 @@
+package metrics
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Pulse is that of a loop: it beats when the loop takes a tick. A loop that hangs, in a
+// store for example, takes none; one that fails takes them all.
+type Pulse struct {
+	clock func() time.Time
+	last  atomic.Int64 // of the clock, in nanoseconds; 0: the loop is not run
+}
+
+// Of passes ticks on to a loop, until ctx ends.
+func (p *Pulse) Of(ctx context.Context, ticks <-chan time.Time) <-chan time.Time {
+	taken := make(chan time.Time)
+	p.beat()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				p.last.Store(0)
+				return
+			case tick := <-ticks:
+				select {
+				case taken <- tick:
+					p.beat()
+				case <-ctx.Done():
+				}
+			}
+		}
+	}()
+	return taken
+}
+
+func (p *Pulse) beat() { p.last.Store(p.clock().UnixNano()) }
+
+// quiet returns for how long it has not beaten; false if there is no loop.
+func (p *Pulse) quiet() (time.Duration, bool) {
+	last := p.last.Load()
+	if last == 0 {
+		return 0, false
+	}
+	return p.clock().Sub(time.Unix(0, last)), true
+}
+
+// Engine is the pulse of what steps the rollout.
+func (m *Metrics) Engine() *Pulse { return &m.engine }
+
+// Reports is the pulse of what keeps the reports of hosts.
+func (m *Metrics) Reports() *Pulse { return &m.kept }

@@ -1,0 +1,139 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"teleport-update/find/rollout"
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+var (
+	startTime    = describe("start_time_seconds", "When the server started.")
+	buildInfo    = describe("build_info", "The version of the server: always 1.", "version")
+	snapshotAge  = describe("snapshot_age_seconds", "How old the answers to hosts are.")
+	lastTick     = describe("engine_last_tick_timestamp_seconds", "When the rollout was last looked at without an error.")
+	engineFails  = describe("engine_failing", "Whether the last look at the rollout ended with an error.")
+	certificate  = describe("certificate_expiry_timestamp_seconds", "When the certificate of the server ends.")
+	rolloutInfo  = describe("rollout_info", "The rollout in progress: always 1.", "target", "start", "state", "mode")
+	groupState   = describe("group_state", "The state of a group: 1 for one of them.", "group", "state")
+	groupHalted  = describe("group_halted", "1 for a group that is halted, with the reason.", "group", "reason")
+	groupVersion = describe("group_hosts", "Hosts of a group that are present, by their version: that of the rollout's start, its target, or other.",
+		"group", "version")
+	groupOutcome = describe("group_outcome_hosts", "Hosts of a group by what became of the update.", "group", "outcome")
+	planIndex    = describe("plan_index", "How many hosts of a group's plan were told to update.", "group")
+	planHosts    = describe("plan_hosts", "How many hosts a group's plan has.", "group")
+	unmatched    = describe("unmatched_hosts", "Hosts that name a group which the rollout does not have.")
+)
+
+// state reads what there is at the moment that somebody asks.
+type state struct{ m *Metrics }
+
+// Describe implements prometheus.Collector.
+func (s *state) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		startTime, buildInfo, snapshotAge, lastTick, engineFails, certificate, rolloutInfo, groupState, groupHalted, groupVersion,
+		groupOutcome, planIndex, planHosts, unmatched,
+	} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *state) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	gauge(startTime, seconds(s.m.began))
+	gauge(buildInfo, 1, s.m.opts.Version)
+	o := s.m.sources
+	if o.Snapshot != nil {
+		age, _ := o.Snapshot()
+		gauge(snapshotAge, age.Seconds())
+	}
+	if o.Certificate != nil {
+		if end := o.Certificate(); !end.IsZero() {
+			gauge(certificate, seconds(end))
+		}
+	}
+	var counts rollout.Counts
+	if o.Engine != nil {
+		e := o.Engine()
+		counts = e.Counts
+		if !e.LastTick.IsZero() {
+			gauge(lastTick, seconds(e.LastTick))
+		}
+		gauge(engineFails, number(e.Err != nil))
+		gauge(unmatched, float64(total(counts.Unmatched)))
+	}
+	if o.Rollout == nil {
+		return
+	}
+	if r := o.Rollout(); r != nil {
+		tellRollout(gauge, r, counts)
+	}
+}
+
+type gauges func(d *prometheus.Desc, value float64, labels ...string)
+
+func tellRollout(gauge gauges, r *rollout.Rollout, counts rollout.Counts) {
+	gauge(rolloutInfo, 1, string(r.Spec.TargetVersion), string(r.Spec.StartVersion), string(r.Status.State), string(r.Spec.Mode))
+	for i := range r.Status.Groups {
+		g := &r.Status.Groups[i]
+		gauge(groupState, 1, g.Name, string(g.State))
+		if g.Halted != nil {
+			gauge(groupHalted, 1, g.Name, string(g.Halted.Reason))
+		}
+		if g.Plan != nil {
+			gauge(planIndex, float64(g.Plan.LastActiveHostIndex+1), g.Name)
+			gauge(planHosts, float64(g.Plan.HostCount), g.Name)
+		}
+		if len(counts.Groups) == len(r.Status.Groups) {
+			tellHosts(gauge, g.Name, r.Spec, counts.Groups[i])
+		}
+	}
+}
+
+// tellHosts names no version but two: hosts can make up others.
+func tellHosts(gauge gauges, group string, spec rollout.RolloutSpec, c rollout.GroupCounts) {
+	versions := map[string]int{string(spec.TargetVersion): 0, string(spec.StartVersion): 0, "other": 0}
+	for v, n := range c.Versions {
+		if _, known := versions[string(v)]; known {
+			versions[string(v)] += n
+		} else {
+			versions["other"] += n
+		}
+	}
+	for v, n := range versions {
+		gauge(groupVersion, float64(n), group, v)
+	}
+	for _, o := range []struct {
+		name  string
+		hosts int
+	}{
+		{"up_to_date", c.UpToDate}, {"not_yet", c.Present - c.UpToDate}, {"failed", c.Failed}, {"timed_out", c.TimedOut},
+		{"unhealthy", c.Unhealthy}, {"missing", c.Missing},
+	} {
+		gauge(groupOutcome, float64(o.hosts), group, o.name)
+	}
+}
+
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
