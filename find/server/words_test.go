@@ -262,7 +262,7 @@ func TestRevokingATokenWithItsHosts(t *testing.T) {
 	b.joined(other, "dev", 1)
 	b.last[1] = 0
 	b.said(1, "dev", "17.2.4", nil)
-	if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(1))); e.Token != "other" {
+	if e, _ := b.fleet.Entry(rollout.ParseHostID(hostUUID(1))); inventory.TokenName(&e) != "other" {
 		t.Errorf("%+v", e)
 	}
 }

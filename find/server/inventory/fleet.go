@@ -179,7 +179,11 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	if subtle.ConstantTimeCompare(e.Secret[:], digest[:]) != 1 || !known {
 		return id, false, ErrSecret
 	}
-	if err := f.tokens[e.Token].allows(b.Group); err != nil {
+	t, found := f.joinedBy(e.Token)
+	if !found {
+		return id, false, ErrSecret
+	}
+	if err := t.allows(b.Group); err != nil {
 		return id, false, err
 	}
 	if b.Sequence <= int64(e.Sequence) {

@@ -27,7 +27,7 @@ func (e *FullError) Error() string { return e.why }
 func (f *Fleet) mayJoin(name string, t token, known, same bool, now time.Time) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	joined := f.table.JoinedBy(name)
+	joined := f.table.JoinedBy(referenceOf(name, t.ID))
 	switch {
 	case !known && f.table.Len() >= MaxHosts:
 		return &FullError{fmt.Sprintf("%d hosts have joined, and there is no room for more", f.table.Len())}
@@ -124,8 +124,9 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	case known && e.Secret != [16]byte{}:
 		return ErrKnown
 	}
+	reference := referenceOf(name, t.ID)
 	// Nothing is written of a host that there is no room for.
-	if err := f.mayJoin(name, t, known, e.Token == name, now); err != nil {
+	if err := f.mayJoin(name, t, known, e.Token == reference, now); err != nil {
 		return err
 	}
 	if !known {
@@ -134,7 +135,7 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 		}
 	}
 	// What a host that comes back has said before stays: its failure above all.
-	e.Secret, e.Token, e.Hostname, e.Sequence = [16]byte(hash), name, j.Hostname, 0
+	e.Secret, e.Token, e.Hostname, e.Sequence = [16]byte(hash), reference, j.Hostname, 0
 	f.mu.Lock()
 	e.Group = f.words.fitWord(fleet.Group, j.Group, e.Group, id, now)
 	f.mu.Unlock()

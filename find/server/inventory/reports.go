@@ -19,10 +19,8 @@ import (
 )
 
 const (
-	// reportTime is how long a report may take to arrive.
-	reportTime = 10 * time.Second
-	// reportsAtOnce bounds the memory of reports under way. Those beyond come again
-	// with the next poll.
+	// reportsAtOnce bounds how many reports are worked on at once: those whose body is there. Those beyond come
+	// again with the next poll.
 	reportsAtOnce = 1024
 	// retryAfter is what they are told to wait, in seconds.
 	retryAfter = "60"
@@ -38,6 +36,7 @@ type Reports struct {
 	log   *slog.Logger
 	room  chan struct{}
 
+	arriving arriving
 	mu      sync.Mutex
 	refused int // since the log said so
 	told    time.Time
@@ -120,14 +119,8 @@ func (e *bodyError) Error() string { return e.err.Error() }
 
 // take reads a request and answers what came of it.
 func (s *Reports) take(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, secret string, body []byte) error) {
-	select {
-	case s.room <- struct{}{}:
-		defer func() { <-s.room }()
-	default:
-		s.refuse(w, r, http.StatusServiceUnavailable, find.HeartbeatError{Error: "too many hosts report at once: nothing was changed; report again later"})
-		return
-	}
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(reportTime))
+	arrived := s.arriving.begin(w, r.RemoteAddr)
+	defer arrived()
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || len(secret) < 16 || len(secret) > 200 || len(r.Header.Values("Authorization")) != 1 {
 		s.refuse(w, r, http.StatusUnauthorized, find.HeartbeatError{Error: "the header Authorization is missing, or is not one Bearer and a secret"})
@@ -146,6 +139,14 @@ func (s *Reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, find.HeartbeatError{Error: "the body could not be read"})
+		return
+	}
+	arrived()
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+	default:
+		s.refuse(w, r, http.StatusServiceUnavailable, find.HeartbeatError{Error: "too many hosts report at once: nothing was changed; report again later"})
 		return
 	}
 	err = do(r.Context(), secret, whole.Bytes())

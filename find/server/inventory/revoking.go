@@ -12,18 +12,18 @@ import (
 )
 
 // RevokeToken has nobody join by a token any more; hosts that have joined by it go on
-// reporting, in its groups, or with hosts are removed, all of them. It returns how many hosts those are.
+// reporting, in its groups, or with hosts are removed, also those of earlier tokens of the name. It returns how many hosts those are.
 // store.ErrNotFound where there is no such token.
 func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit store.Audit, dryRun bool) (removed int, err error) {
 	if err := f.Sync(ctx); err != nil {
 		return 0, err
 	}
 	f.mu.RLock()
-	t, joined := f.tokens[name], f.table.JoinedBy(name)
-	f.mu.RUnlock()
-	if !hosts {
-		joined = 0
+	t, joined := f.tokens[name], 0
+	if hosts {
+		joined = f.joinedByName(name)
 	}
+	f.mu.RUnlock()
 	if t.Hash == "" && joined == 0 {
 		return 0, store.ErrNotFound
 	}
@@ -35,7 +35,7 @@ func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit 
 		audit.What += fmt.Sprintf(" --hosts (%d)", joined)
 	}
 	t.Hash = ""
-	if err := f.writeToken(ctx, name, t, t.revision, audit); err != nil || !hosts {
+	if err := f.writeTokens(ctx, audit, namedToken{name, t, t.revision}); err != nil || !hosts {
 		return 0, err
 	}
 	for removed < joined {
@@ -51,6 +51,16 @@ func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit 
 	return removed, nil
 }
 
+// joinedByName returns how many hosts have joined by the tokens of a name, one after the other.
+func (f *Fleet) joinedByName(name string) (hosts int) {
+	for key, t := range f.tokens {
+		if nameOf(key) == name {
+			hosts += f.table.JoinedBy(referenceOf(name, t.ID))
+		}
+	}
+	return hosts
+}
+
 // removeSome removes hosts of a token that nobody joins by any more.
 func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
 	for attempt := 1; ; attempt++ {
@@ -58,7 +68,7 @@ func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
 		var ids []rollout.HostID
 		f.mu.RLock()
 		f.table.Each(func(e *fleet.Entry) bool {
-			if e.Token == name {
+			if nameOf(e.Token) == name {
 				ids = append(ids, e.ID)
 				change.Writes = append(change.Writes, f.removal(e, rollout.Failure{}))
 			}

@@ -20,6 +20,7 @@ type hostItem struct {
 	Removed    bool       `json:"removed,omitempty"`
 	Secret     string     `json:"secret_sha256_half,omitempty"` // empty: it may not report
 	Token      string     `json:"token,omitempty"`
+	TokenID    string     `json:"token_id,omitempty"`
 	UpdaterID  string     `json:"updater_id,omitempty"`
 	Hostname   string     `json:"hostname,omitempty"`
 	Group      string     `json:"group,omitempty"`
@@ -65,8 +66,9 @@ func encodeHost(e *fleet.Entry) []byte {
 		}
 		return t.Unix()
 	}
+	name, tokenID, _ := strings.Cut(e.Token, referenceMark)
 	item := hostItem{
-		Token: e.Token, Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
+		Token: name, TokenID: tokenID, Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
 		Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
 		FirstSeen: unix(e.FirstSeen), LastSeen: unix(e.LastSeen), Sequence: e.Sequence, Boots: e.Boots, Alternated: unix(e.Alternated),
 		Told: event(e.Told), Begun: event(e.Begun), Failed: failureItem(e.Failed),
@@ -131,7 +133,7 @@ func decodeHost(item store.Item) (e fleet.Entry, removed bool, err error) {
 	if h.Failed != nil {
 		e.Failed.Error, e.Failed.Outcome, e.Failed.Until = h.Failed.Error, h.Failed.Outcome, h.Failed.Until
 	}
-	e.Token, e.Sequence, e.Boots, e.Alternated, e.Revision = h.Token, h.Sequence, h.Boots, unix(h.Alternated), int64(item.Revision)
+	e.Token, e.Sequence, e.Boots, e.Alternated, e.Revision = referenceOf(h.Token, h.TokenID), h.Sequence, h.Boots, unix(h.Alternated), int64(item.Revision)
 	return e, h.Removed, nil
 }
 

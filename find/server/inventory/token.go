@@ -7,21 +7,57 @@ import (
 	"slices"
 	"strings"
 
+	"teleport-update/find/fleet"
 	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 )
 
 const tokenPrefix = "agents/token/"
 
-// token is a join token as it is kept.
+// token is a join token as it is kept, under its name. Once the name is used again it is kept under its reference:
+// hosts that have joined by it stay in its groups.
 type token struct {
 	parts.IssuedToken
+	// ID tells tokens of one name apart; empty for one that an earlier version has made.
+	ID     string   `json:"id,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 	// MaxHosts is how many hosts may have joined by it; 0: as many as there is room for, of a token that an
 	// earlier version has made.
 	MaxHosts int `json:"max_hosts,omitempty"`
 
 	revision store.Revision
+}
+
+// referenceMark parts the name of a token and its id: no name has it.
+const referenceMark = "#"
+
+// referenceOf is what a host's record has of the token that it has joined by.
+func referenceOf(name, id string) string {
+	if id == "" {
+		return name
+	}
+	return name + referenceMark + id
+}
+
+// joinedBy returns the token of a reference; false where it is lost, and nobody knows its groups.
+func (f *Fleet) joinedBy(reference string) (t token, ok bool) {
+	name, id, _ := strings.Cut(reference, referenceMark)
+	if t = f.tokens[name]; t.ID == id {
+		return t, true
+	}
+	if old, there := f.tokens[name+referenceMark+id]; there {
+		return old, true
+	}
+	return t, id == "" // a server of an earlier version may have written the record of the host
+}
+
+// TokenName returns the name of the token that a host has joined by.
+func TokenName(e *fleet.Entry) string { return nameOf(e.Token) }
+
+// nameOf returns the name in a reference.
+func nameOf(reference string) string {
+	name, _, _ := strings.Cut(reference, referenceMark)
+	return name
 }
 
 // allows returns why a host of a group cannot use the token, nil where it can. It

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -21,7 +22,10 @@ func (f *Fleet) Tokens() []adminapi.Token {
 	list := []adminapi.Token{}
 	for _, name := range slices.Sorted(maps.Keys(f.tokens)) {
 		if t := f.tokens[name]; t.Hash != "" {
-			list = append(list, adminapi.Token{Name: name, Groups: t.Groups, MaxHosts: t.MaxHosts, Expires: t.Expires, Created: t.Created, By: t.By, Hosts: f.table.JoinedBy(name)})
+			list = append(list, adminapi.Token{
+				Name: name, Groups: t.Groups, MaxHosts: t.MaxHosts, Expires: t.Expires, Created: t.Created, By: t.By,
+				Hosts: f.table.JoinedBy(referenceOf(name, t.ID)),
+			})
 		}
 	}
 	return list
@@ -50,31 +54,48 @@ func (f *Fleet) AddToken(ctx context.Context, r adminapi.TokenRequest, audit sto
 	case count >= parts.MaxTokens:
 		return adminapi.Token{}, parts.Refusef("there are %d tokens already, with those that were revoked", count)
 	}
-	t := token{IssuedToken: kept, Groups: r.Groups, MaxHosts: cmp.Or(r.MaxHosts, UsualHosts)}
+	t := token{IssuedToken: kept, ID: rand.Text(), Groups: r.Groups, MaxHosts: cmp.Or(r.MaxHosts, UsualHosts)}
 	made := adminapi.Token{Name: r.Name, Groups: t.Groups, MaxHosts: t.MaxHosts, Expires: t.Expires, Created: t.Created, By: t.By}
 	if dryRun {
 		return made, nil
 	}
 	made.Token = secret
 	audit.What = "tokens add " + r.Name
-	if err := f.writeToken(ctx, r.Name, t, before.revision, audit); err != nil {
+	written := []namedToken{{r.Name, t, before.revision}}
+	if before.revision != store.None {
+		written = append(written, namedToken{r.Name + referenceMark + before.ID, before, store.None})
+	}
+	if err := f.writeTokens(ctx, audit, written...); err != nil {
 		return adminapi.Token{}, err
 	}
 	return made, nil
 }
 
-func (f *Fleet) writeToken(ctx context.Context, name string, t token, based store.Revision, audit store.Audit) error {
-	value, err := json.Marshal(t)
+// namedToken is a token that is to be written, on the condition that there is a revision of it.
+type namedToken struct {
+	name  string
+	token token
+	based store.Revision
+}
+
+func (f *Fleet) writeTokens(ctx context.Context, audit store.Audit, list ...namedToken) error {
+	change := store.Change{Audit: audit}
+	for _, one := range list {
+		value, err := json.Marshal(one.token)
+		if err != nil {
+			return err
+		}
+		change.Writes = append(change.Writes, store.Write{Key: tokenPrefix + one.name, Value: value, Based: one.based})
+	}
+	revisions, err := f.opts.Store.Commit(ctx, change)
 	if err != nil {
 		return err
 	}
-	revisions, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{{Key: tokenPrefix + name, Value: value, Based: based}}})
-	if err != nil {
-		return err
-	}
-	t.revision = revisions[0]
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tokens[name] = t
+	for i, one := range list {
+		one.token.revision = revisions[i]
+		f.tokens[one.name] = one.token
+	}
 	return nil
 }
