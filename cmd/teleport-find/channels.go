@@ -41,8 +41,8 @@ func channelsCommand() *cli.Command {
    edge: {group: dev}
    upstream: {forward: https://updates.example.com/v1/stable/cloud}
 
-A channel that follows a group has no version while the group must not move: while updates are suspended or disabled, while
-the group is halted, and while only some of its hosts have their turn. An updater that asks then gets 404 and does nothing. A forwarded one is
+A channel that follows a group has no version unless its hosts are told to update to it: none before the turn of the group,
+while updates are suspended or disabled, while the group is halted, and while only some of its hosts have their turn. An updater that asks then gets 404 and does nothing. A forwarded one is
 asked once a minute, and its last good answer stays. The channel default follows the hosts of no group, if the file says nothing else.`,
 		OnUsageError: onUsageError,
 		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},

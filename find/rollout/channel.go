@@ -9,27 +9,18 @@ import (
 
 // Channel is what updaters of RFD 0109 are told that follow a group: a version, and
 // whether it is critical. Such an updater moves to any version that it is told, in
-// its window and, where it is critical, at once. So there is no version for it
-// wherever its group is not to move to the version that find names: where updates
-// are disabled or suspended, where the group is halted, and while only some of its
-// hosts have their turn. An updater that is told none stays as it is.
+// its window and, where it is critical, at once. So there is no version for it but the
+// one that hosts of its group are told to update to: none before the turn of the group,
+// where updates are disabled or suspended, where the group is halted, and while only
+// some of its hosts have their turn. An updater that is told none stays as it is. Only
+// the target is ever critical: nobody hurries back.
 func (s *Snapshot) Channel(group string, now time.Time) (v Semver, critical bool) {
 	a := s.Find(Query{Group: group}, now)
-	schedule := s.rollout.Spec.Schedule
-	critical = a.Row.Mode == "enabled" && (schedule == Critical || schedule == Immediate)
-	switch {
-	case a.AutoUpdate:
-		return a.Version, critical
-	case s.hold && !a.Matched, a.Row.Mode != "enabled":
-		return "", critical
+	if !a.AutoUpdate {
+		return "", false
 	}
-	// Before the turn of the group, its hosts are on the start version, and new ones
-	// install it.
-	before := a.Row.version == start || a.Row.version == targetIfPicked
-	if before && a.Version != s.rollout.Spec.TargetVersion {
-		return a.Version, critical
-	}
-	return "", critical
+	hurry := s.rollout.Spec.Schedule == Critical || s.rollout.Spec.Schedule == Immediate
+	return a.Version, hurry && a.Version == s.rollout.Spec.TargetVersion
 }
 
 // Window is when the hosts of a group may update.

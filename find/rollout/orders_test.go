@@ -129,7 +129,7 @@ func testOrders(t *testing.T, in func(string) *world) {
 			t.Errorf("the rollout is %s", w.rollout.Status.State)
 		}
 		w.pass(30 * 24 * time.Hour)
-		w.want("rolledback unstarted unstarted") // those that come after it wait
+		w.want("rolledback unstarted unstarted")                            // those that come after it wait
 		w.order(Order{Verb: Rollback, Groups: []string{"a"}, To: "17.1.0"}) // and further
 		w.wantTold("a", "", "17.1.0 now")
 		w.order(order(StartUpdate, "a"))

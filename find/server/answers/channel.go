@@ -15,7 +15,7 @@ func (s *Stored) Channel(group string) (string, bool) {
 	}
 	v, critical := n.find.Channel(group, s.opts.Clock())
 	if !s.opts.Base.AutoUpdate {
-		v = ""
+		return "", false
 	}
 	return string(v), critical
 }
