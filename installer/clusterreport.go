@@ -10,7 +10,9 @@ import (
 	"strings"
 	"syscall"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
+	"teleport-update/installer/view"
 	"teleport-update/internal/folder"
 	"teleport-update/internal/regular"
 )
@@ -88,11 +90,13 @@ func (i *Installer) seeReport(ctx context.Context, spec state.Spec) error {
 
 // settleReport writes what the agent reports to its cluster: a host that is held, or
 // backs off, does not follow the cluster, just as a pinned one.
-func (i *Installer) settleReport(r Report) error {
+func (i *Installer) settleReport(r view.Report) error {
 	c, err := i.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
-	stays := func(c Condition) bool { return c.Type == Held || c.Type == BackingOff }
+	stays := func(c decision.Condition) bool {
+		return c.Type == decision.HostHeld || c.Type == decision.VersionBacksOff
+	}
 	return i.WriteClusterConfig(c, c.Spec.Pinned || slices.ContainsFunc(r.Conditions, stays))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/regular"
@@ -34,13 +35,9 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 		i.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
 	}
 	if answer.GroupUnknown && !i.Scheduled { // else status says it
-		i.Log.Warn(unknownGroup(spec.Group))
+		i.Log.Warn(decision.UnknownGroup(spec.Group))
 	}
 	return answer, nil
-}
-
-func unknownGroup(name string) string {
-	return fmt.Sprintf("find has no group %q, and treats this host as one that names no group: `teleport-update enable --group NAME` corrects the name, or somebody adds the group on the server", name)
 }
 
 // askFirst asks find for enable, which may not know the port of the proxy: who names
@@ -97,9 +94,9 @@ func (i *Installer) askQuietly(ctx context.Context, spec state.Spec) (find.Answe
 // decide decides about an answer of find. About a version that backs off it asks
 // the mirrors first whether they still have the release that failed. When that
 // cannot be told, it stays backed off.
-func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) decision {
-	q := question{Spec: spec, Status: c.Status, Answer: answer, Now: now, Time: i.Now()}
-	d := decide(q)
+func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) decision.Decision {
+	q := decision.Wish{Spec: spec, Status: c.Status, Answer: answer, Now: now, Time: i.Now()}
+	d := decision.Decide(q)
 	if !d.BackingOff {
 		return d
 	}
@@ -108,7 +105,7 @@ func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec,
 		i.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
 		return d
 	}
-	return decide(q)
+	return decision.Decide(q)
 }
 
 // announced is the checksum that the mirrors announce for a version.

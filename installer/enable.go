@@ -3,9 +3,13 @@ package installer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -144,7 +148,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		t = stay
 	}
 	if t.Version == "" && c.Spec.ActiveVersion == "" {
-		return nil, failure.Unchanged("%s, and there is none on it", namesNoVersion).
+		return nil, failure.Unchanged("%s, and there is none on it", decision.NamesNoVersion).
 			To("set a version in the cluster, then run the command again").Refused()
 	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
@@ -212,8 +216,8 @@ func (o EnableOptions) apply(s state.Spec) state.Spec {
 
 // Disable turns updates off. The agent and its version stay.
 func (i *Installer) Disable(ctx context.Context) error {
-	if i.bare() {
-		return nil
+	if bare, err := i.bare(); bare || err != nil {
+		return err
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Enabled = false
@@ -224,18 +228,31 @@ func (i *Installer) Disable(ctx context.Context) error {
 
 // bare reports whether updates were never enabled here: there is nothing to turn off,
 // and nothing is written.
-func (i *Installer) bare() bool {
+func (i *Installer) bare() (bool, error) {
+	if err := i.readable(); err != nil {
+		return false, err
+	}
 	bare := !host.Exists(i.Paths.Versions())
 	if bare {
 		i.Log.Info("updates were never enabled on this host; nothing to do")
 	}
-	return bare
+	return bare, nil
+}
+
+// readable says that this user may not look at the updater's records: then nobody can tell
+// whether there are any.
+func (i *Installer) readable() error {
+	_, err := os.Lstat(i.Paths.Config())
+	if errors.Is(err, fs.ErrPermission) {
+		return failure.Unchanged("%w", err).To("run the command as root")
+	}
+	return nil // what else is wrong, whoever reads it says
 }
 
 // Unpin lets the version follow find again.
 func (i *Installer) Unpin(ctx context.Context) error {
-	if i.bare() {
-		return nil
+	if bare, err := i.bare(); bare || err != nil {
+		return err
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		if !c.Spec.Pinned {
@@ -260,6 +277,9 @@ type PinOptions struct {
 func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 	var in *intent
 	none := failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")
+	if err := i.readable(); err != nil {
+		return err
+	}
 	if !host.Exists(i.Paths.Versions()) {
 		return none // a refusal makes no folder for a lock
 	}

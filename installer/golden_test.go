@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,15 +14,18 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/installer/view"
+	"teleport-update/integration/tarball"
 	"teleport-update/internal/golden"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
 
-func TestStatusHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", Report{}) }
+func TestStatusHasNamesInOneSpelling(t *testing.T) { golden.Tags(t, "json", view.Report{}) }
 
 // Scripts read the one, people the other.
 func TestStatusKeepsItsForm(t *testing.T) {
@@ -61,9 +65,12 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		agent   func(u *systemd.Unit, executes *string)
 		starts  string // the words with which the agent was started
 		ticks   state.Ticks
-		left    string            // a version whose removal did not end
-		timer   string            // why no run starts
-		policy  map[string]string // the files of the host's owner
+		left    string                             // a version whose removal did not end
+		units   func(name string, u *systemd.Unit) // the updater's own
+		breaks  func(i *Installer)                 // what somebody did to the host
+		policy  map[string]string                  // the files of the host's owner
+		kept    bool                               // the version before is on disk
+		text    string                             // of updates.yaml, where it is not as the updater writes it
 	}{
 		"never-enabled":    {},
 		"idle":             {c: enabled(nil), answer: wants11},
@@ -76,7 +83,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"failing": {c: enabled(nil), answer: wants12, ticks: state.Ticks{Failing: &state.Failing{
 			Count: 9, First: noon.Add(-2 * time.Hour), Last: noon.Add(-10 * time.Minute), NextAttempt: noon.Add(20 * time.Minute),
 			Error: "fetch version 1.2.0: 404 Not Found; the agent stays on version 1.1.0: the next run tries again"}}},
-		"unstable": {c: enabled(nil), answer: wants11, ticks: state.Ticks{Unstable: &state.Unstable{Release: release, Count: 2, Since: noon.Add(-20 * time.Minute), Last: noon, Restarts: 31}},
+		"unstable": {kept: true, c: enabled(nil), answer: wants11, ticks: state.Ticks{Unstable: &state.Unstable{Release: release, Count: 2, Since: noon.Add(-20 * time.Minute), Last: noon, Restarts: 31}},
 			agent: func(u *systemd.Unit, executes *string) {
 				u.ActiveState, u.SubState, u.NRestarts = "activating", "auto-restart", 31
 				*executes = ""
@@ -94,7 +101,53 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			u.Command, u.Environment, u.User = []string{"teleport", "start"}, []string{"HTTPS_PROXY=http://proxy"}, strconv.Itoa(os.Getuid())
 		}},
 		"jitter":        {c: enabled(nil), answer: wants12, ticks: state.Ticks{Waiting: &state.Waiting{PID: os.Getpid(), Start: procfs.Host().Process(os.Getpid()).Start, Until: noon.Add(time.Minute)}}},
-		"timer-off":     {c: enabled(nil), answer: wants11, timer: "the updater's timer is masked, and no run starts by itself: `systemctl unmask teleport-update.timer`, then `systemctl enable --now teleport-update.timer`"},
+		"timer-off":     {c: enabled(nil), answer: wants11, units: only("teleport-update.timer", func(u *systemd.Unit) { u.LoadState, u.ActiveState = "masked", "inactive" })},
+		"timer-stopped": {c: enabled(nil), answer: wants11, units: only("teleport-update.timer", func(u *systemd.Unit) { u.ActiveState = "inactive" })},
+		"timer-failed":  {c: enabled(func(c *state.Config) { c.Spec.Pinned = true }), answer: wants11, units: only("teleport-update.timer", func(u *systemd.Unit) { u.ActiveState, u.Result = "failed", "resources" })},
+		"run-not-made": {c: enabled(nil), answer: wants11, units: only("teleport-update.service", func(u *systemd.Unit) {
+			u.ActiveState, u.Result, u.Exit = "failed", "exit-code", systemd.ExitStatus{Code: systemd.Exited, Status: 203}
+			u.StartedAt, u.ExitedAt = noon.Add(-10*time.Minute), noon.Add(-10*time.Minute)
+		})},
+		"no-runs": {c: enabled(nil), answer: wants11, ticks: state.Ticks{Ended: noon.Add(-5 * time.Hour)}, units: only("teleport-update.timer", func(u *systemd.Unit) {
+			u.LastTrigger, u.NextTrigger = noon.Add(-5*time.Hour), noon.Add(-3*time.Hour)
+		})},
+		"run-failed": {c: enabled(nil), answer: wants11, ticks: state.Ticks{Ended: noon.Add(-time.Minute), Error: "read host_uuid: input/output error"}},
+		"enable-failed": {c: func() *state.Config {
+			c := state.EmptyConfig()
+			c.Status.FirstEnable = &state.FirstEnable{Time: noon.Add(-time.Hour), Command: "teleport-update enable --proxy proxy.example.com", Error: "no such host"}
+			return &c
+		}()},
+		"no-links": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.Remove(filepath.Join(i.Paths.LinkDir, "tsh"))) }},
+		"foreign-link": {c: enabled(func(c *state.Config) { c.Spec.Enabled = false }), answer: wants11, breaks: func(i *Installer) {
+			link := filepath.Join(i.Paths.LinkDir, "teleport")
+			must(t, os.Remove(link))
+			writeFile(t, link, "another program")
+		}},
+		"no-tree": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.RemoveAll(filepath.Join(i.Paths.Versions(), "1.1.0"))) }},
+		"not-executable": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
+			must(t, os.Chmod(filepath.Join(i.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
+		}},
+		"foreign-unit":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.FragmentPath = "/etc/systemd/system/teleport.service" }},
+		"unit-unknown":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.LoadState, u.FragmentPath, u.UnitFileState = "not-found", "", "" }},
+		"units-late":      {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { mountUnits(t, i) }},
+		"recovery-masked": {c: enabled(nil), answer: wants11, units: only("teleport-update-recover.service", func(u *systemd.Unit) { u.LoadState = "masked" })},
+		"updater-broken":  {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.Remove(filepath.Join(i.Paths.UnitDir, "teleport-update.timer"))) }},
+		"exposed":         {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { expose(t, i) }},
+		"closed": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
+			must(t, os.Chmod(filepath.Join(i.Paths.Versions(), "1.1.0", "bin"), 0o700))
+		}},
+		"systemd-out-of-reach": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) { *executes = outOfReach }},
+		"settings-unknown":     {c: enabled(nil), answer: wants11, text: "  helth: {window: 1m}\n"},
+		"config-broken":        {c: enabled(nil), answer: wants11, text: "  enabled: maybe\n"},
+		"not-enabled":          {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.UnitFileState = "disabled" }},
+		"masked": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
+			u.LoadState, u.ActiveState, u.SubState, u.UnitFileState, u.FragmentPath = "masked", "inactive", "dead", "masked", "/dev/null"
+			*executes = ""
+		}},
+		"unproven": {c: enabled(func(c *state.Config) { c.Status.Unproven = true }), answer: wants11},
+		"package-left": {c: enabled(func(c *state.Config) {
+			c.Status.PackagesLeft = []state.PackageLeft{{Package: state.Package{Kind: "deb", Name: "teleport", Version: "1"}, Since: noon, Error: "it is locked"}}
+		}), answer: wants11},
 		"group-unknown": {c: enabled(nil), answer: strings.Replace(wants11, `{`, `{"group_unknown":true,`, 1)},
 		"behind":        {c: enabled(nil), answer: wants12},
 		"disabled":      {c: enabled(func(c *state.Config) { c.Spec.Enabled = false })},
@@ -116,13 +169,21 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"newer-journal": {c: enabled(nil), journal: journal("switched"), newer: true},
 	}
 	var files []string
-	states, types := map[State]bool{}, map[ConditionType]bool{}
-	shown := map[ConditionType]string{} // the name of a scene, then what it shows
+	states, types := map[decision.State]bool{}, map[decision.Type]bool{}
+	shown := map[decision.Type]string{} // what the first scene shows that begins with the type
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
 		s := scenes[name]
 		i := testInstaller(t)
-		i.Now = func() time.Time { return noon }
+		i.Now, i.BuildVersion = func() time.Time { return noon }, "1.2.3"
 		root := filepath.Dir(i.Paths.DataDir)
+		ownProc(t, i)
+		if s.c != nil && s.c.Spec.ActiveVersion != "" {
+			all := []version.Release{s.c.Active()}
+			if s.kept {
+				all = append(all, version.Release{Version: "1.0.0", Edition: version.OSS})
+			}
+			whole(t, i, all...)
+		}
 		if s.c != nil {
 			writeFile(t, i.Paths.Config(), "")
 			must(t, s.c.Save(i.Paths.Config()))
@@ -137,28 +198,33 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		i.Connect = func(ctx context.Context) (transaction.Agent, error) {
 			a, err := look(ctx)
 			shown := a.(seen)
-			shown.timer = s.timer
+			shown.units = s.units
 			return shown, err
 		}
 		if s.left != "" {
 			writeFile(t, filepath.Join(i.Paths.Versions(), s.left, "bin", "teleport"), "")
 		}
+		if s.starts != "" {
+			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "cmdline"), strings.ReplaceAll(s.starts, " ", "\x00")+"\x00")
+			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "environ"), "")
+		}
 		i.Paths.PolicyDir = filepath.Join(root, "etc")
 		for name, text := range s.policy {
 			writeFile(t, filepath.Join(i.Paths.PolicyDir, name), text)
-			for file, word := range map[string]string{"edition": "enterprise\n", "manifest": "", "sha256": strings.Repeat("a", 64) + "\n"} {
-				writeFile(t, filepath.Join(i.Paths.Versions(), "1.1.0", file), word)
-			}
 		}
-		if s.starts != "" {
-			i.Processes.Proc = filepath.Join(root, "proc")
-			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "cmdline"), strings.ReplaceAll(s.starts, " ", "\x00")+"\x00")
-			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "environ"), "")
+		if s.breaks != nil {
+			s.breaks(i)
+		}
+		if s.text != "" {
+			text, err := os.ReadFile(i.Paths.Config())
+			must(t, err)
+			writeFile(t, i.Paths.Config(), strings.Replace(string(text), "spec:\n", "spec:\n"+s.text, 1))
 		}
 		if s.locked {
 			unlock, err := state.Lock(t.Context(), i.Paths.UpdateLock(), 0)
 			must(t, err)
 			defer unlock()
+			i.Processes.Proc = "/proc"
 		}
 		if s.journal != nil {
 			s.journal.Writer = "/usr/bin/teleport-update"
@@ -173,15 +239,16 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		for _, c := range r.Conditions {
 			types[c.Type] = true
 			// A repair must not lift a hold; only what tells of a wait says how to end it.
-			if !slices.Contains([]ConditionType{Held, BackingOff, UpdateWaits}, c.Type) && strings.Contains(c.Message, "update --now") {
+			if !slices.Contains([]decision.Type{decision.HostHeld, decision.VersionBacksOff, decision.UpdateWaits}, c.Type) && strings.Contains(c.Message, "update --now") {
 				t.Errorf("%s: %s advises what lifts a hold: %s", name, c.Type, c.Message)
 			}
 		}
+		agree(t, i, name, r)
 		var example strings.Builder
 		r.Text(&example)
 		short, err := json.MarshalIndent(map[string]any{"state": r.State, "conditions": r.Conditions}, "", "  ")
 		must(t, err)
-		first := ConditionType("") // of a host that is well
+		first := decision.Type("") // of a host that is well
 		if len(r.Conditions) > 0 {
 			first = r.Conditions[0].Type
 		}
@@ -194,33 +261,65 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		}
 		data, err := json.MarshalIndent(r, "", "  ")
 		must(t, err)
-		var text strings.Builder
-		r.Text(&text)
-		for suffix, content := range map[string]string{".json": string(data) + "\n", ".txt": text.String()} {
+		for suffix, content := range map[string]string{".json": string(data) + "\n", ".txt": example.String()} {
 			files = append(files, name+suffix)
 			golden.File(t, filepath.Join("testdata", "status", name+suffix), strings.ReplaceAll(content, root, ""))
 		}
 	}
 	golden.Folder(t, filepath.Join("testdata", "status"), files...)
 	documented(t, shown)
-	for _, c := range conditionTypes {
+	for _, c := range decision.Checks {
 		if !states[c.State] || !types[c.Type] {
 			t.Errorf("no scene is in state %s by condition %s", c.State, c.Type)
 		}
 	}
 }
 
+// agree holds verify to what status says: both read the same checks.
+func agree(t *testing.T, i *Installer, name string, r view.Report) {
+	t.Helper()
+	findings, err := i.Verify(t.Context())
+	if r.State == decision.Updating {
+		if err != nil || len(findings) != 1 || !findings[0].OK {
+			t.Errorf("%s: verify alarms in the middle of a transaction: %+v (%v)", name, findings, err)
+		}
+		return
+	}
+	if err != nil {
+		if len(r.Conditions) == 0 || r.Conditions[0].Type != decision.RecordsBroken {
+			t.Errorf("%s: verify ends with %v, and status is %s", name, err, r.State)
+		}
+		return
+	}
+	for _, c := range r.Conditions {
+		said := slices.ContainsFunc(findings, func(f view.Finding) bool {
+			return f.Type == c.Type && f.Detail == c.Message && f.OK == (c.Severity != decision.Fault && c.Severity != decision.Blind)
+		})
+		if !said && c.Type != decision.TargetUnknown { // verify does not ask find
+			t.Errorf("%s: verify says nothing of %s: %s", name, c.Type, c.Message)
+		}
+	}
+	for _, f := range findings {
+		if f.OK || f.Type == "" {
+			continue
+		}
+		if !slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == f.Type }) {
+			t.Errorf("%s: verify alone says %s: %s", name, f.Subject, f.Detail)
+		}
+	}
+}
+
 // documented holds the part of docs/status.md about states and conditions to what the
 // scenes show.
-func documented(t *testing.T, shown map[ConditionType]string) {
+func documented(t *testing.T, shown map[decision.Type]string) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("\nThe gravest come first.\n\n| condition | what it means | the state that it makes |\n| --- | --- | --- |\n")
-	for _, c := range conditionTypes {
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", c.Type, c.Means, c.State)
+	b.WriteString("\nThe gravest come first. What a person has set hides no fault.\n\n| condition | kind | what it means | the state that it makes |\n| --- | --- | --- | --- |\n")
+	for _, c := range decision.Checks {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", c.Type, c.Severity, c.Means, c.State)
 	}
-	fmt.Fprintf(&b, "| none | the host is well: the agent runs the version that is wanted, and the last run of the timer found it so | `%s` |\n", StateIdle)
-	for _, c := range append(conditionTypes, conditionType{}) {
+	fmt.Fprintf(&b, "| none | | the host is well: the agent runs what is linked, wanted and proven, by the unit that systemd has loaded and finds at the next boot, and the updater's last run ended well | `%s` |\n", decision.Idle)
+	for _, c := range append(slices.Clone(decision.Checks), decision.Check{}) {
 		if shown[c.Type] != "" {
 			name := "`" + string(c.Type) + "`"
 			if c.Type == "" {
@@ -229,13 +328,13 @@ func documented(t *testing.T, shown map[ConditionType]string) {
 			fmt.Fprintf(&b, "\n### %s\n\n%s", name, shown[c.Type])
 		}
 	}
-	golden.Part(t, filepath.Join("..", "docs", "status.md"), "installer/conditions.go and the scenes of its test", b.String())
+	golden.Part(t, filepath.Join("..", "docs", "status.md"), "installer/decision/list.go and the scenes of its test", b.String())
 }
 
 // monitored holds the examples of docs/monitor.md to what a host says.
-func monitored(t *testing.T, r Report) {
+func monitored(t *testing.T, r view.Report) {
 	t.Helper()
-	summary, err := json.MarshalIndent(r.summary(noon), "", "  ")
+	summary, err := json.MarshalIndent(r.Summary(noon), "", "  ")
 	must(t, err)
 	var metrics strings.Builder
 	must(t, r.OpenMetrics(&metrics))
@@ -246,26 +345,33 @@ func monitored(t *testing.T, r Report) {
 
 // sightOf connects to an agent that runs version 1.1.0, if nothing else is said.
 func sightOf(i *Installer, change func(u *systemd.Unit, executes *string)) func(context.Context) (transaction.Agent, error) {
-	u := systemd.Unit{LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled", Since: noon.Add(-24 * time.Hour)}
+	u := systemd.Unit{LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled", Since: noon.Add(-24 * time.Hour),
+		FragmentPath: i.Paths.Unit(), ExecStart: filepath.Join(i.Paths.LinkDir, "teleport")}
 	executes := "1.1.0"
 	if change != nil {
 		change(&u, &executes)
 	}
+	if executes == outOfReach {
+		return func(context.Context) (transaction.Agent, error) { return seen{blind: systemd.ErrUnreachable}, nil }
+	}
 	sight := transaction.Sight{Unit: u, State: transaction.StateOf(u)}
 	if u.ActiveState == "" {
-		sight.State = state.AgentUnknown
-	}
-	if executes != "" {
+		sight = transaction.Sight{State: state.AgentUnknown}
+	} else if executes != "" {
 		sight.Main = procfs.Process{ID: procfs.ID{PID: 4711}, Exe: filepath.Join(i.Paths.Versions(), executes, "bin", "teleport")}
 	}
 	return func(context.Context) (transaction.Agent, error) { return seen{sight: sight}, nil }
 }
 
-// seen is an agent that can only be looked at.
+// outOfReach is said of an agent that systemd does not answer for.
+const outOfReach = "out of reach"
+
+// seen is an agent that can only be looked at, with the updater's own units.
 type seen struct {
 	transaction.Agent
 	sight transaction.Sight
-	timer string
+	blind error
+	units func(name string, u *systemd.Unit)
 }
 
 func (s seen) Blockers(context.Context, transaction.Sight) ([]string, error) { return nil, nil }
@@ -274,10 +380,87 @@ func (s seen) ActiveOf(_ context.Context, units []string) ([]string, error) { re
 
 func (s seen) StartOther(context.Context, string) error { return nil }
 
-func (s seen) TimerOff(context.Context, string) (string, error) { return s.timer, nil }
+func (s seen) Unit(_ context.Context, name string) (systemd.Unit, error) {
+	if s.blind != nil || s.sight.State == state.AgentUnknown {
+		return systemd.Unit{}, s.blind
+	}
+	u := systemd.Unit{Name: name, LoadState: "loaded", ActiveState: "inactive", SubState: "dead", Result: "success"}
+	if strings.HasSuffix(name, ".timer") {
+		u.ActiveState, u.SubState, u.UnitFileState, u.NextTrigger = "active", "waiting", "enabled", noon.Add(10*time.Minute)
+	}
+	if s.units != nil {
+		s.units(name, &u)
+	}
+	return u, nil
+}
 
-func (s seen) Look(context.Context) (transaction.Sight, error) { return s.sight, nil }
+func (s seen) Look(context.Context) (transaction.Sight, error) { return s.sight, s.blind }
 func (s seen) Close()                                          {}
+
+// only changes one of the updater's own units.
+func only(unit string, change func(*systemd.Unit)) func(string, *systemd.Unit) {
+	return func(name string, u *systemd.Unit) {
+		if name == unit {
+			change(u)
+		}
+	}
+}
+
+// whole puts versions on disk, links the first one, and writes the updater's own units: a
+// host with which nothing is wrong.
+func whole(t *testing.T, i *Installer, releases ...version.Release) {
+	t.Helper()
+	dir := t.TempDir()
+	c := state.EmptyConfig()
+	c.Spec.URLTemplates = []string{"file://" + dir + "/{{.Version}}.tar.gz"}
+	writeFile(t, i.Paths.Config(), "")
+	must(t, c.Save(i.Paths.Config()))
+	for n, r := range releases {
+		data := tarball.Gzip(tarball.Of(tarball.Sound(r.Version)...))
+		writeFile(t, filepath.Join(dir, r.Version+".tar.gz"), string(data))
+		writeFile(t, filepath.Join(dir, r.Version+".tar.gz.sha256"), fmt.Sprintf("%x\n", sha256.Sum256(data)))
+		tree, unclaim, err := i.obtain(t.Context(), wanted{Release: r, Config: c, Spec: c.Spec})
+		must(t, err)
+		unclaim()
+		if n == 0 {
+			must(t, i.Repair(tree))
+		}
+	}
+	_, err := i.OwnUnits().Write()
+	must(t, err)
+	i.AskRescuer = func(context.Context) (string, int, error) { return "/proc/self/exe", state.Schema, nil }
+	for dir := i.Paths.DataDir; dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
+			must(t, os.Chmod(dir, info.Mode().Perm()|0o055)) // others may run programs
+		}
+	}
+}
+
+// ownProc gives the host a kernel of its own, which tells of this process and of one mount.
+func ownProc(t *testing.T, i *Installer) {
+	t.Helper()
+	i.Processes.Proc = filepath.Join(filepath.Dir(i.Paths.DataDir), "proc")
+	writeFile(t, filepath.Join(i.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")
+	must(t, os.Symlink(fmt.Sprintf("/proc/%d", os.Getpid()), filepath.Join(i.Processes.Proc, strconv.Itoa(os.Getpid()))))
+}
+
+// mountUnits has the folder of the units be a mount.
+func mountUnits(t *testing.T, i *Installer) {
+	t.Helper()
+	writeFile(t, filepath.Join(i.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+i.Paths.UnitDir+" rw - ext4 /dev/sda2 rw\n")
+}
+
+// expose has a template lead into a folder that everybody may write in.
+func expose(t *testing.T, i *Installer) {
+	t.Helper()
+	dir := filepath.Join(filepath.Dir(i.Paths.DataDir), "media")
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.Chmod(dir, 0o777))
+	c, err := i.Paths.LoadConfig()
+	must(t, err)
+	c.Spec.URLTemplates = []string{"file://" + dir + "/{{.Version}}.tar.gz"}
+	must(t, c.Save(i.Paths.Config()))
+}
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -285,3 +468,5 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

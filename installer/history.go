@@ -3,21 +3,22 @@ package installer
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/console"
 	"teleport-update/internal/version"
 )
 
 // History is the last transactions of this host, the newest last.
-func (i *Installer) History() state.History { return state.LoadHistory(i.Paths.History()) }
+func (i *Installer) History() (state.History, error) {
+	if err := i.readable(); err != nil {
+		return state.History{}, err
+	}
+	return state.ReadHistory(i.Paths.History())
+}
 
 // noteEnded adds the transaction that updates.yaml tells of to the history, if it is not
 // there: the command that made it may have been killed, and a recovery has closed it.
@@ -28,7 +29,7 @@ func (i *Installer) noteEnded(command string) (added *state.Ended) {
 	if err != nil || last == nil || last.Result == state.FailedEarly && last.Transaction == "" || host.Exists(i.Paths.Journal()) {
 		return nil
 	}
-	h := i.History()
+	h := state.LoadHistory(i.Paths.History())
 	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
 	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to }) {
 		return nil
@@ -58,31 +59,4 @@ func (i *Installer) who() string {
 		return "timer"
 	}
 	return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), fmt.Sprintf("uid %d", os.Getuid()))
-}
-
-// WriteHistory prints transactions for a person, the newest last.
-func WriteHistory(w io.Writer, h state.History) error {
-	if len(h.Ended) == 0 {
-		_, err := fmt.Fprintln(w, "This host has not switched to a version yet.")
-		return err
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TIME\tCAUSE\tBY\tFROM\tTO\tRESULT\tTOOK\tERROR")
-	for _, s := range h.Ended {
-		var took []string
-		for _, part := range []string{"download", "backup", "downtime", "watch"} {
-			if d := s.Took[part].Std(); d > 0 {
-				took = append(took, part+" "+d.String())
-			}
-		}
-		cells := []string{
-			s.Time.Format(time.RFC3339), string(s.Cause), cmp.Or(s.By, "-"), cmp.Or(s.From.Short(), "-"), s.To.Short(), string(s.Result),
-			cmp.Or(strings.Join(took, ", "), "-"), s.Error,
-		}
-		for i := range cells {
-			cells[i] = console.Line(cells[i])
-		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
-	}
-	return table.Flush()
 }

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
+	"teleport-update/installer/view"
 	"teleport-update/internal/version"
 )
 
@@ -42,7 +45,9 @@ func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
 	switched(t, i, state.LastUpdate{Time: noon.Add(-time.Minute), Target: "1.3.0", TargetEdition: version.OSS, Result: state.Interrupt, Error: "cut"}, "1.1.0", "1.0.0")
 	i.Settle(t.Context(), "status")
 
-	h := i.History().Ended
+	whole, err := i.History()
+	must(t, err)
+	h := whole.Ended
 	if len(h) != 3 {
 		t.Fatalf("there are %+v", h)
 	}
@@ -57,7 +62,7 @@ func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
 		t.Errorf("one of another command: %+v", s)
 	}
 	var text strings.Builder
-	must(t, WriteHistory(&text, i.History()))
+	must(t, view.WriteHistory(&text, whole))
 	for _, want := range []string{"update    timer  1.0.0  1.1.0  succeeded    download 1.5s, watch 30s", "rolled_back  download 1.5s             it died\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("as text it lacks %q:\n%s", want, text.String())
@@ -76,13 +81,15 @@ func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
 		switched(t, i, state.LastUpdate{Time: noon.Add(time.Duration(n) * time.Minute), Target: "1.1.0", TargetEdition: version.OSS, Result: state.Succeeded}, "1.1.0", "1.0.0")
 		i.Settle(t.Context(), "update")
 	}
-	h := i.History().Ended
+	whole, err := i.History()
+	must(t, err)
+	h := whole.Ended
 	if len(h) != state.HistoryLength || !h[0].Time.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("%d transactions, the first at %v", len(h), h[0].Time)
 	}
 	writeFile(t, i.Paths.History(), "no JSON")
-	if h := i.History(); h.Ended == nil || len(h.Ended) != 0 {
-		t.Errorf("of a file that is none: %+v", h)
+	if h, err := i.History(); h.Ended == nil || len(h.Ended) != 0 || err == nil {
+		t.Errorf("of a file that is none: %+v, %v", h, err)
 	}
 }
 
@@ -103,9 +110,9 @@ func TestTheSummaryIsForEverybody(t *testing.T) {
 	if info.Mode().Perm() != 0o644 {
 		t.Errorf("its mode is %v", info.Mode())
 	}
-	var s Summary
+	var s view.Summary
 	must(t, json.Unmarshal(data, &s))
-	if s.SchemaVersion != StatusSchema || !s.WrittenAt.Equal(noon) || s.State != StateFailing || *s.VersionInstalled != "1.0.0" || len(s.Conditions) == 0 || s.Conditions[0].Type != RunsFail {
+	if s.SchemaVersion != view.StatusSchema || !s.WrittenAt.Equal(noon) || s.State != decision.NeedsAttention || *s.VersionInstalled != "1.0.0" || !slices.ContainsFunc(s.Conditions, func(c view.ShortCondition) bool { return c.Type == decision.RunsFail }) {
 		t.Errorf("it says %s", data)
 	}
 	for _, word := range []string{"marked", "127.0.0.1", filepath.Dir(i.Paths.DataDir)} {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
 	"teleport-update/internal/trust"
 )
 
@@ -76,7 +77,7 @@ func hookEnvironment(s state.Ended) []string {
 	env := []string{"PATH=" + rootPath}
 	for _, variable := range os.Environ() {
 		// What this run was told is not for a run that a hook may begin.
-		if !strings.HasPrefix(variable, ownVariable) && !strings.HasPrefix(variable, "PATH=") {
+		if !strings.HasPrefix(variable, survey.OwnVariable) && !strings.HasPrefix(variable, "PATH=") {
 			env = append(env, variable)
 		}
 	}
@@ -84,7 +85,7 @@ func hookEnvironment(s state.Ended) []string {
 		"OUTCOME": string(s.Result), "CAUSE": s.Cause, "BY": s.By, "REASON": s.Error, "TIME": s.Time.Format(time.RFC3339),
 		"FROM": s.From.Version, "FROM_EDITION": string(s.From.Edition), "TO": s.To.Version, "TO_EDITION": string(s.To.Edition),
 	} {
-		env = append(env, ownVariable+"HOOK_"+name+"="+value)
+		env = append(env, survey.OwnVariable+"HOOK_"+name+"="+value)
 	}
 	return env
 }

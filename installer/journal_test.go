@@ -7,13 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
-	"time"
-
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/version"
+	"testing"
 )
 
 func testInstaller(t *testing.T) *Installer {
@@ -57,7 +55,7 @@ func TestAJournalThatCannotBeActedOnStopsEverything(t *testing.T) {
 			writeFile(t, i.Paths.Journal(), tc.content)
 			writeFile(t, i.Paths.Config(), wholeConfig)
 			r, err := i.Status(context.Background(), StatusOptions{Offline: true})
-			if err != nil || r.State != StateNeedsAttention || !strings.Contains(r.Explanation, tc.want) || !strings.Contains(r.Explanation, tc.advice) {
+			if err != nil || r.State != decision.NeedsAttention || !strings.Contains(r.Explanation, tc.want) || !strings.Contains(r.Explanation, tc.advice) {
 				t.Errorf("status is %s: %s (%v); want what is wrong, and %q", r.State, r.Explanation, err, tc.advice)
 			}
 			err = i.Update(context.Background(), UpdateOptions{})
@@ -66,51 +64,6 @@ func TestAJournalThatCannotBeActedOnStopsEverything(t *testing.T) {
 			}
 			if !host.Exists(i.Paths.Journal()) {
 				t.Error("the journal is gone: what it knew is lost")
-			}
-		})
-	}
-}
-
-func TestStateWords(t *testing.T) {
-	on := state.Spec{Enabled: true, ActiveVersion: "1.0.0"}
-	oss := state.Status{ActiveEdition: version.OSS}
-	desired := func(v string) Report { return Report{VersionDesired: known(v), EditionDesired: known("oss")} }
-	with := func(s state.Status, change func(*state.Status)) state.Status { change(&s); return s }
-	open := desired("1.1.0")
-	open.OpenTransaction = &OpenState{To: "1.1.0", Phase: "switched", explanation: "cut off"}
-	running := desired("1.1.0")
-	running.OpenTransaction = &OpenState{To: "1.1.0", Phase: "switched", Running: true, explanation: "at work"}
-	for _, tc := range []struct {
-		name   string
-		c      state.Config
-		r      Report
-		agent  agentView
-		ticks  state.Ticks
-		broken error
-		want   State
-	}{
-		{name: "never enabled", want: StateDisabled},
-		{name: "as wanted", c: state.Config{Spec: on, Status: oss}, r: desired("1.0.0"), want: StateIdle},
-		{name: "find unheard", c: state.Config{Spec: on, Status: oss}, want: StateWaiting},
-		{name: "pinned", c: state.Config{Spec: state.Spec{Enabled: true, Pinned: true}}, want: StatePinned},
-		{name: "disabled says more than pinned", c: state.Config{Spec: state.Spec{Pinned: true}}, want: StateDisabled},
-		{name: "held", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) { s.Held = &state.Held{Version: "1.1.0", Edition: version.OSS} })}, r: desired("1.1.0"), want: StateHeld},
-		{name: "a hold that find has left", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) { s.Held = &state.Held{Version: "1.1.0", Edition: version.OSS} })}, r: desired("1.2.0"), want: StateWaiting},
-		{name: "backing off", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) {
-			s.Failed = &state.Failed{Version: "1.1.0", Edition: version.OSS, NextAttempt: noon.Add(time.Hour)}
-		})}, r: desired("1.1.0"), want: StateBackingOff},
-		{name: "a failure of another version", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) {
-			s.Failed = &state.Failed{Version: "1.1.0", Edition: version.OSS, NextAttempt: noon.Add(time.Hour)}
-		})}, r: desired("1.2.0"), want: StateWaiting},
-		{name: "a refused downgrade", c: state.Config{Spec: on, Status: with(oss, func(s *state.Status) { s.Refused = &state.Refused{Version: "0.9.0", Reason: "no backup"} })}, r: desired("0.9.0"), want: StateNeedsAttention},
-		{name: "at work", c: state.Config{Spec: on, Status: oss}, r: running, want: StateUpdating},
-		{name: "cut off", c: state.Config{Spec: on, Status: oss}, r: open, want: StateNeedsAttention},
-		{name: "an unreadable journal outranks all", r: running, broken: errors.New("x"), want: StateNeedsAttention},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			all := conditions(tc.c, tc.r, tc.agent, tc.ticks, tc.broken, noon)
-			if _, got, why := sumUp(all); got != tc.want || why == "" {
-				t.Errorf("got %q (%s); want %q", got, why, tc.want)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/installer/decision"
+
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/backup"
@@ -39,7 +41,7 @@ func TestStatusTellsOfASwitchThatWasLost(t *testing.T) {
 	lost := func() bool {
 		r, err := i.Status(t.Context(), StatusOptions{Offline: true})
 		must(t, err)
-		return r.State == StateNeedsAttention && strings.Contains(r.Explanation, "its journal is gone")
+		return r.State == decision.NeedsAttention && strings.Contains(r.Explanation, "its journal is gone")
 	}
 	if lost() {
 		t.Error("a transaction is told of, and the database is as it was")

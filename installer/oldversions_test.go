@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"teleport-update/installer/decision"
 )
 
 // Where it cannot be told what a process executes, no old version goes; a person hears of it
@@ -34,7 +36,7 @@ func TestAPersonIsToldWhyOldVersionsStay(t *testing.T) {
 			}
 			told := ""
 			for _, c := range r.Conditions {
-				if c.Type == VersionsLeft {
+				if c.Type == decision.VersionsLeft {
 					told = c.Message
 				}
 			}

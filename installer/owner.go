@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -166,20 +167,11 @@ func checkEdition(ctx context.Context, t versions.Tree) error {
 	return policy.CheckEdition(t.Release, word)
 }
 
-// aboutPolicy is what the policy says of the version that is active, in words for status and
-// reports.
-type aboutPolicy struct {
-	Broken  error  // it cannot be relied on
-	Refused string // a rule against the active version, which stays nevertheless; empty: none
-	// Unsigned is why the active version would be refused if signatures were required; empty
-	// if it would not, or nobody looks at signatures.
-	Unsigned string
-}
-
-func (i *Installer) aboutPolicy(c state.Config) (a aboutPolicy) {
+// aboutPolicy is what the policy says of the version that is active.
+func (i *Installer) aboutPolicy(c state.Config) (a decision.Policy) {
 	p, err := i.ownerPolicy(c)
 	if err != nil {
-		return aboutPolicy{Broken: err}
+		return decision.Policy{Broken: err}
 	}
 	active := c.Active()
 	if active.Version == "" {
@@ -200,18 +192,4 @@ func (i *Installer) aboutPolicy(c state.Config) (a aboutPolicy) {
 		a.Unsigned = policy.Reason(err)
 	}
 	return a
-}
-
-// conditions are what status says of it.
-func (a aboutPolicy) conditions() (all []Condition) {
-	if a.Broken != nil {
-		all = append(all, Condition{Type: PolicyBroken, Message: a.Broken.Error() + "; the agent goes on, and its version is not changed"})
-	}
-	if a.Refused != "" {
-		all = append(all, Condition{Type: BelowMinimum, Message: "the active version is one that may not be switched to: " + a.Refused})
-	}
-	if a.Unsigned != "" {
-		all = append(all, Condition{Type: Unsigned, Message: "if signatures were required, the active version would be refused: " + a.Unsigned})
-	}
-	return all
 }

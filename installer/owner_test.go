@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -54,11 +55,11 @@ func TestAVersionThatThePolicyRefusesIsNotFetched(t *testing.T) {
 			r := w.state()
 			about := ""
 			for _, c := range r.Conditions {
-				if c.Type == TargetRefused {
+				if c.Type == decision.TargetRefused {
 					about = c.Message
 				}
 			}
-			if r.State != StateNeedsAttention || !strings.Contains(about, tc.rule) || !strings.Contains(about, tc.fix) {
+			if r.State != decision.NeedsAttention || !strings.Contains(about, tc.rule) || !strings.Contains(about, tc.fix) {
 				t.Errorf("status is %s: %q; want %q and %q", r.State, about, tc.rule, tc.fix)
 			}
 		})
@@ -83,7 +84,7 @@ func TestAPolicyThatWasThereIsMissed(t *testing.T) {
 	if _, err := w.tick(); err == nil || !strings.Contains(err.Error(), "it is gone") || len(w.asked) > 0 {
 		t.Errorf("a run without the policy: %v; asked was %v", err, w.asked)
 	}
-	if r := w.state(); !slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == PolicyBroken }) {
+	if r := w.state(); !slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == decision.PolicyBroken }) {
 		t.Errorf("status says %+v", r.Conditions)
 	}
 	must(t, w.ForgetPolicy(t.Context()))

@@ -1,87 +1,72 @@
 package installer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
-	"teleport-update/internal/console"
+	"teleport-update/installer/view"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/versions"
 )
 
-// Plan is what a command would do. Making it changes nothing. With an error, the
-// one that the command would end with, it holds what was known by then.
-type Plan struct {
-	Nothing  string // why nothing would happen; the rest is empty then
-	From     string
-	To       string
-	Download string // where from; empty when the version is on disk
-	Bytes    int64  // of the download; -1 when the server does not say
-	Need     int64  // bytes that must be free beside the versions
-	Free     int64  // bytes that are
-	Database string
-	Agent    string
-}
-
 // UpdatePlan is what Update would do now.
-func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (Plan, error) {
+func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Plan, error) {
 	c, err := i.Paths.LoadConfig()
 	if err != nil {
-		return Plan{}, err
+		return view.Plan{}, err
 	}
 	switch {
 	case host.Exists(i.Paths.Journal()):
-		return Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
+		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	case !c.Spec.Enabled:
-		return Plan{Nothing: "updates are disabled"}, nil
+		return view.Plan{Nothing: "updates are disabled"}, nil
 	case c.Spec.Pinned:
-		return Plan{Nothing: "the host is pinned to " + c.Spec.ActiveVersion}, nil
+		return view.Plan{Nothing: "the host is pinned to " + c.Spec.ActiveVersion}, nil
 	}
 	spec := c.Spec
 	if err := i.ResolveProxy(&spec); err != nil {
-		return Plan{}, err
+		return view.Plan{}, err
 	}
 	answer, err := i.askQuietly(ctx, spec)
 	if err != nil {
-		return Plan{}, failure.Unchanged("%w", err)
+		return view.Plan{}, failure.Unchanged("%w", err)
 	}
 	if answer.AutoUpdate {
 		c.Status.TakeUpRetry(answer.RetryFailed, releaseOf(answer), i.Now())
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
-	if d.Action == doNothing {
-		return Plan{Nothing: d.Reason}, nil
+	if d.Action == decision.Nothing {
+		return view.Plan{Nothing: d.Reason}, nil
 	}
 	return i.plan(ctx, c, spec, updateRequest(c, d, opts))
 }
 
 // RollbackPlan is what Rollback would do.
-func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (Plan, error) {
+func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (view.Plan, error) {
 	c, err := i.Paths.LoadConfig()
 	if err != nil {
-		return Plan{}, err
+		return view.Plan{}, err
 	}
 	if host.Exists(i.Paths.Journal()) {
-		return Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
+		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	}
 	req, err := i.rollbackRequest(ctx, c, opts)
 	if err != nil {
-		return Plan{}, err
+		return view.Plan{}, err
 	}
 	return i.plan(ctx, c, c.Spec, req)
 }
 
 // plan fills in what a transaction would do, with the very checks that the transaction
 // makes.
-func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request) (Plan, error) {
-	p := Plan{From: req.From.Short(), To: req.To.String()}
+func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request) (view.Plan, error) {
+	p := view.Plan{From: req.From.Short(), To: req.To.String()}
 	db, err := i.PlanDatabase(ctx, c, req)
 	if err == nil && !db.Stop {
 		// What the backup would find while the agent runs.
@@ -115,7 +100,7 @@ func describeDatabase(d state.Database, req transaction.Request) string {
 
 // planRoom says what would be downloaded, and what room that and the database
 // need.
-func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database, p *Plan) error {
+func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database, p *view.Plan) error {
 	if free, err := space.At(i.Paths.Versions()); err == nil {
 		p.Free = free.Bytes
 	}
@@ -179,32 +164,4 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 		return "restarted", nil
 	}
 	return "reloaded", nil
-}
-
-// Text writes the plan for a person, as far as it is known.
-func (p Plan) Text(w io.Writer) {
-	if p.Nothing != "" {
-		fmt.Fprintf(w, "Nothing would be done: %s.\n", console.Line(p.Nothing))
-	}
-	if p.To == "" {
-		return
-	}
-	line := lines(w, "%-10s %s\n")
-	line("From", cmp.Or(p.From, "none"))
-	line("To", p.To)
-	line("Database", p.Database)
-	line("Agent", p.Agent)
-	if p.Free == 0 && p.Need == 0 {
-		return // it did not come so far
-	}
-	switch {
-	case p.Download == "":
-		line("Download", "none, the version is on disk")
-	case p.Bytes < 0:
-		line("Download", p.Download+", of unknown size")
-	default:
-		line("Download", fmt.Sprintf("%s, %s", p.Download, space.Format(p.Bytes)))
-	}
-	line("Space", fmt.Sprintf("%s needed, %s free", space.Format(p.Need), space.Format(p.Free)))
-	fmt.Fprintln(w, "Nothing was changed.")
 }

@@ -3,68 +3,35 @@ package installer
 import (
 	"context"
 	"fmt"
-	"io"
-	"maps"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
+	"teleport-update/installer/view"
 	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
 
-// PolicyReport is what the policy of the host's owner says, and which versions on disk it
-// allows.
-type PolicyReport struct {
-	Folder     string              `json:"folder"`
-	File       bool                `json:"file"` // there is a policy.yaml
-	Minimum    *string             `json:"minimum"`
-	Withdrawn  []string            `json:"withdrawn"`
-	Releases   map[string][]string `json:"releases"`
-	Signatures policy.Mode         `json:"signatures"`
-	SignedFrom *string             `json:"signed_from"`
-	Keys       []PolicyKey         `json:"keys"`
-	Remembered bool                `json:"remembered"` // if it is gone later, that is an error
-	Versions   []PolicyVersion     `json:"versions"`
-}
-
-// PolicyKey is a key by which releases may be signed.
-type PolicyKey struct {
-	File   string `json:"file"`
-	SHA256 string `json:"sha256"` // of the key's DER
-}
-
-// PolicyVersion is a version on disk, and whether it may be switched to.
-type PolicyVersion struct {
-	Version string  `json:"version"`
-	Edition string  `json:"edition"`
-	Active  bool    `json:"active"`
-	Refused *string `json:"refused"` // by which rule, and what to do; null: it is allowed
-}
-
 // PolicyReport reads the policy and changes nothing.
-func (i *Installer) PolicyReport() (PolicyReport, error) {
+func (i *Installer) PolicyReport() (view.PolicyReport, error) {
 	c, err := i.Paths.LoadConfig()
 	if err != nil {
-		return PolicyReport{}, err
+		return view.PolicyReport{}, err
 	}
 	p, err := i.ownerPolicy(c)
 	if err != nil {
-		return PolicyReport{}, refusedByOwner(err)
+		return view.PolicyReport{}, refusedByOwner(err)
 	}
 	entries, err := i.Store.List()
 	if err != nil {
-		return PolicyReport{}, err
+		return view.PolicyReport{}, err
 	}
-	r := PolicyReport{
-		Folder: i.Paths.PolicyDir, File: p.File, Minimum: known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
-		Releases: p.Releases, Signatures: p.Signatures, SignedFrom: known(p.SignedFrom), Keys: []PolicyKey{}, Versions: []PolicyVersion{},
+	r := view.PolicyReport{
+		Folder: i.Paths.PolicyDir, File: p.File, Minimum: view.Known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
+		Releases: p.Releases, Signatures: p.Signatures, SignedFrom: view.Known(p.SignedFrom), Keys: []view.PolicyKey{}, Versions: []view.PolicyVersion{},
 		Remembered: c.Status.PolicySeen != nil,
 	}
 	for _, k := range p.Keys {
-		r.Keys = append(r.Keys, PolicyKey{File: k.Name, SHA256: k.ID()})
+		r.Keys = append(r.Keys, view.PolicyKey{File: k.Name, SHA256: k.ID()})
 	}
 	for _, e := range entries {
 		if e.Kind == versions.Complete {
@@ -74,42 +41,16 @@ func (i *Installer) PolicyReport() (PolicyReport, error) {
 	return r, nil
 }
 
-func policyVersion(p policy.Policy, c state.Config, t versions.Tree) PolicyVersion {
-	v := PolicyVersion{Version: t.Release.Version, Edition: string(t.Release.Edition), Active: t.Release == c.Active()}
+func policyVersion(p policy.Policy, c state.Config, t versions.Tree) view.PolicyVersion {
+	v := view.PolicyVersion{Version: t.Release.Version, Edition: string(t.Release.Edition), Active: t.Release == c.Active()}
 	err := p.Floors(t.Release, t.SHA256)
 	if err == nil {
 		err = p.Kept(t)
 	}
 	if err != nil {
-		v.Refused = known(err.Error())
+		v.Refused = view.Known(err.Error())
 	}
 	return v
-}
-
-// Text writes the report for a person.
-func (r PolicyReport) Text(w io.Writer) {
-	line := lines(w, "%-12s %v\n")
-	line("Policy", map[bool]string{true: filepath.Join(r.Folder, "policy.yaml"), false: "none in " + r.Folder}[r.File])
-	line("Minimum", textOr(r.Minimum, "none"))
-	line("Withdrawn", strings.Join(r.Withdrawn, ", "))
-	for _, v := range slices.Sorted(maps.Keys(r.Releases)) {
-		line("Listed", v+" "+strings.Join(r.Releases[v], ", "))
-	}
-	signatures := string(r.Signatures)
-	if r.SignedFrom != nil {
-		signatures += ", of releases from " + *r.SignedFrom + " on"
-	}
-	line("Signatures", signatures)
-	for _, k := range r.Keys {
-		line("Key", k.File+" "+k.SHA256)
-	}
-	for _, v := range r.Versions {
-		text := v.Version + " (" + v.Edition + ")"
-		if v.Active {
-			text += ", active"
-		}
-		line("Version", text+": "+textOr(v.Refused, "allowed"))
-	}
 }
 
 // ForgetPolicy has updates.yaml forget that there was a policy: root's way out where it is

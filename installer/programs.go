@@ -29,26 +29,23 @@ func (i *Installer) checkPrograms(asked string) error {
 	return nil
 }
 
-// verifyOthers says whether everybody can run what is linked. A link that is missing or
-// leads elsewhere is a finding of its own.
-func (i *Installer) verifyOthers(ctx context.Context, tree versions.Tree) []Finding {
+// closedPrograms says which of the linked programs others than root cannot run; empty if they
+// can. A link that is missing or leads elsewhere is a finding of its own.
+func (i *Installer) closedPrograms(ctx context.Context, tree versions.Tree) (string, error) {
 	names, err := tree.Binaries()
 	if err != nil {
-		return nil // the version is damaged
+		return "", nil // the version is damaged
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
 		to, err := os.Readlink(filepath.Join(i.Paths.LinkDir, name))
 		return err != nil || to != tree.Binary(name) || !host.Exists(to)
 	})
 	closed, err := closedToOthers(ctx, i.Paths.LinkDir, names)
-	switch {
-	case err != nil:
-		return []Finding{{Subject: "other users", Detail: err.Error()}}
-	case len(closed) > 0:
-		return []Finding{{Subject: "other users", Detail: fmt.Sprintf("cannot run %s: a folder above %s, or a file in it, is closed to them; see `namei -l %s`, and open it",
-			strings.Join(closed, ", "), tree.Binary(""), tree.Binary(closed[0]))}}
+	if err != nil || len(closed) == 0 {
+		return "", err
 	}
-	return nil
+	return fmt.Sprintf("other users cannot run %s: a folder above %s, or a file in it, is closed to them; see `namei -l %s`, and open it",
+		strings.Join(closed, ", "), tree.Binary(""), tree.Binary(closed[0])), nil
 }
 
 const (

@@ -30,6 +30,9 @@ func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 }
 
 func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (transaction.Request, error) {
+	if err := i.readable(); err != nil {
+		return transaction.Request{}, err
+	}
 	if !host.Exists(i.Paths.Versions()) { // a refusal makes no folder for a lock
 		return i.rollbackRequest(ctx, state.EmptyConfig(), opts)
 	}

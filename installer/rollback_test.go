@@ -62,3 +62,39 @@ func TestOnlyANamedVersionIsTheTargetOfASecondRollback(t *testing.T) {
 		}
 	}
 }
+
+func TestRollbackTarget(t *testing.T) {
+	c := state.Config{
+		Spec:   state.Spec{ActiveVersion: "15.1.2"},
+		Status: state.Status{ActiveEdition: version.Enterprise, PreviousVersion: "15.1.1", PreviousEdition: version.OSS},
+	}
+	back := c
+	back.Spec.ActiveVersion, back.Status.PreviousVersion = "15.1.1", "15.1.2"
+	back.Status.Held = &state.Held{Version: "15.1.2"}
+	for _, tc := range []struct {
+		name    string
+		c       state.Config
+		version string
+		want    version.Release
+		refusal string
+	}{
+		{name: "the previous version, in its own edition", c: c, want: version.Release{Version: "15.1.1", Edition: version.OSS}},
+		{name: "the previous version by name", c: c, version: "15.1.1", want: version.Release{Version: "15.1.1", Edition: version.OSS}},
+		{name: "another version, in the active edition", c: c, version: "15.0.0", want: version.Release{Version: "15.0.0", Edition: version.Enterprise}},
+		{name: "the active version", c: c, version: "15.1.2", refusal: "active already"},
+		{name: "nothing active", c: state.Config{}, refusal: "no active version"},
+		{name: "nothing previous", c: state.Config{Spec: state.Spec{ActiveVersion: "1.0.0"}}, refusal: "no previous version"},
+		{name: "a second rollback must name its version", c: back, refusal: "name the version"},
+		{name: "a second rollback that does", c: back, version: "15.1.2", want: version.Release{Version: "15.1.2", Edition: version.OSS}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := rollbackTarget(tc.c, tc.version)
+			if tc.refusal == "" && (err != nil || got != tc.want) {
+				t.Errorf("got %v, %v; want %v", got, err, tc.want)
+			}
+			if tc.refusal != "" && (err == nil || !strings.Contains(err.Error(), tc.refusal)) {
+				t.Errorf("got %v, %v; want a refusal with %q", got, err, tc.refusal)
+			}
+		})
+	}
+}

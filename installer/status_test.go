@@ -10,7 +10,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
+	"teleport-update/installer/view"
 	"teleport-update/internal/version"
 )
 
@@ -30,7 +32,7 @@ var rfdFields = map[string]any{
 
 // validate checks a report against the schema, and that the schema names each field:
 // as it is published, it lets readers find more than it knows.
-func validate(t *testing.T, r Report) {
+func validate(t *testing.T, r view.Report) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "status.schema.json"))
 	must(t, err)
@@ -124,7 +126,7 @@ func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.VersionDesired == nil || *r.VersionDesired != "1.2.0" || r.DesiredCheckedAt == nil || !r.DesiredCheckedAt.Equal(noon) || r.DesiredError == nil {
-		t.Errorf("desired %v, asked at %v, error %v", textOr(r.VersionDesired, "nil"), r.DesiredCheckedAt, r.DesiredError)
+		t.Errorf("desired %+v, asked at %v, error %v", r.VersionDesired, r.DesiredCheckedAt, r.DesiredError)
 	}
 	// An answer for another proxy is not an answer for this one.
 	writeFile(t, i.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
@@ -181,9 +183,9 @@ func TestStatusDoesNotTakeALostConfigurationForNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
-			want, says := StateDisabled, "updates are disabled"
+			want, says := decision.Disabled, "updates are disabled"
 			if trace != nil {
-				want, says = StateNeedsAttention, "nothing updates it before"
+				want, says = decision.NeedsAttention, "nothing updates it before"
 				trace(t, i)
 			}
 			if r, err := i.Status(t.Context(), StatusOptions{}); err != nil || r.State != want || !strings.Contains(r.Explanation, says) {

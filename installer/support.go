@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/installer/view"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/space"
 	"teleport-update/internal/webclient"
@@ -103,10 +104,14 @@ func (i *Installer) supportParts() []part {
 		{"verify.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			findings, err := i.Verify(ctx)
 			var b bytes.Buffer
-			WriteFindings(&b, findings)
+			view.WriteFindings(&b, findings)
 			return b.Bytes(), err
 		}},
-		{"history.json", maxPart, func(context.Context) ([]byte, error) { return json.MarshalIndent(i.History(), "", "  ") }},
+		{"history.json", maxPart, func(context.Context) ([]byte, error) {
+			h, err := i.History()
+			text, err2 := json.MarshalIndent(h, "", "  ")
+			return text, errors.Join(err, err2)
+		}},
 		{"versions.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			text := fmt.Sprintf("teleport-update %s, %s %s/%s\n", i.BuildVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			system, _ := regular.Read("/etc/os-release", 64<<10, 0)

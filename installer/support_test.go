@@ -72,7 +72,7 @@ E`,
 		}
 	}
 	for name, want := range map[string]string{
-		"status.json": `"schema_version": 1`, "verify.txt": "BAD  version 1.0.0", "history.json": `"switches"`, "versions.txt": "teleport-update ",
+		"status.json": `"schema_version": 1`, "verify.txt": "BAD  active version: version 1.0.0", "history.json": `"switches"`, "versions.txt": "teleport-update ",
 		"journal-updater.txt": "-t teleport-update", "journal-systemd.txt": "-u teleport.service", "units.txt": "Restart=on-failure",
 		"unit-states.txt": "--config=/etc/teleport.yaml", "timers.txt": "[Service]", "mounts.txt": "", "space.txt": " free", "files.txt": "updates.yaml",
 	} {
@@ -106,10 +106,13 @@ func TestAFileForATicketIsWrittenOnABrokenHost(t *testing.T) {
 	writeFile(t, i.Paths.Journal(), "no JSON")
 	t.Setenv("PATH", t.TempDir())
 	parts, _ := bundle(t, i)
-	for _, name := range []string{"status.json", "verify.txt", "journal-updater.txt", "units.txt"} {
+	for _, name := range []string{"verify.txt", "journal-updater.txt", "units.txt"} {
 		if !strings.Contains(parts[name], name+" could not be found out") {
 			t.Errorf("%s does not say why it is empty:\n%s", name, parts[name])
 		}
+	}
+	if !strings.Contains(parts["status.json"], "repair the file") {
+		t.Errorf("status.json does not say what is broken:\n%s", parts["status.json"])
 	}
 	if !strings.Contains(parts["files.txt"], "journal.json") || !strings.Contains(parts["space.txt"], "free") {
 		t.Errorf("what can be found out is not there: %v", parts)

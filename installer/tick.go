@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"teleport-update/health"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -92,6 +93,7 @@ func (t *tick) end(ctx context.Context, err error) error {
 	} else if err == nil {
 		t.memory.Failing, t.memory.Unreachable = nil, nil
 	}
+	t.remember(err, ctx.Err())
 	if t.Scheduled || err == nil {
 		t.observe(ctx)
 		t.goBack(ctx)
@@ -101,6 +103,31 @@ func (t *tick) end(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// remember notes that the run is over and what it ended with. A run that somebody ended, or
+// that another updater kept from beginning, says nothing about the host.
+func (t *tick) remember(err, ended error) {
+	now := t.Timestamp()
+	switch {
+	case ended != nil, failure.Is[*state.BusyError](err):
+	case err == nil:
+		t.memory.Good, t.memory.Error = now, ""
+		if t.Scheduled {
+			t.memory.Ended = now
+		}
+	case t.Scheduled:
+		t.memory.Ended, t.memory.Error = now, err.Error()
+	}
+}
+
+// succeeded forgets what runs of the timer failed with: a person's command ended well.
+func (i *Installer) succeeded() {
+	m := i.ticks()
+	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Timestamp()
+	if err := m.Save(i.Paths.Ticks()); err != nil {
+		i.Log.Debug("that the command ended well could not be recorded for status", "error", err)
+	}
 }
 
 // tellReason has the journal of the timer's unit say why a transaction failed that ran
@@ -219,18 +246,17 @@ func (t *tick) observe(ctx context.Context) {
 	}
 	u := m.Unstable
 	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
-	for _, condition := range t.viewOf(sight).conditions(active, u, previousToGoBackTo(c)) {
-		t.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count, "error", condition.Message)
-	}
+	t.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
+		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.survey(), c)))
 }
 
 // healthy reports whether the active version's agent runs, and whether it has done so for
 // the health window.
 func (t *tick) healthy(c state.Config, sight transaction.Sight) (runs, healthy bool) {
-	v := t.viewOf(sight)
+	a := t.survey().AgentOf(sight)
 	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit))
-	runs = sight.State == state.AgentRunning && v.runs(c.Active()) && v.Since != nil
-	return runs, runs && t.Now().Sub(*v.Since) >= window
+	runs = sight.State == state.AgentRunning && a.Is(c.Active()) && !a.Since.IsZero()
+	return runs, runs && t.Now().Sub(a.Since) >= window
 }
 
 // prove takes a version that nobody could watch for proven: its agent was healthy.

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/installer/view"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
@@ -21,7 +24,7 @@ func TestAMirrorThatFailsIsAskedLessOften(t *testing.T) {
 		t.Errorf("it was asked in minutes %v; want %v", asked, want)
 	}
 	r := w.state()
-	if f := r.Failing; r.State != StateFailing || f.Count != 13 || !f.First.Equal(noon) || !f.Last.Equal(noon.Add(560*time.Minute)) ||
+	if f := r.Failing; r.State != decision.Failing || f.Count != 13 || !f.First.Equal(noon) || !f.Last.Equal(noon.Add(560*time.Minute)) ||
 		f.NextAttempt == nil || !f.NextAttempt.Equal(noon.Add(680*time.Minute)) || !strings.Contains(f.Error, "404") {
 		t.Errorf("status: %s, %+v", r.State, f)
 	}
@@ -102,7 +105,7 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 	w.wants.AutoUpdate = false
 	run := func() error { _, err := w.tick(); w.clock = w.clock.Add(10 * time.Minute); return err }
 	must(t, run())
-	if r := w.state(); r.State != StateWaiting || r.Conditions[0].Type != UpdateWaits {
+	if r := w.state(); r.State != decision.Waiting || r.Conditions[0].Type != decision.UpdateWaits {
 		t.Errorf("before: %s, %+v", r.State, r.Conditions)
 	}
 	since := w.clock
@@ -111,7 +114,7 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 			t.Errorf("after %v: %v", w.clock.Sub(since), err)
 		}
 		r := w.state()
-		if c := r.Conditions[0]; r.State != StateWaiting || c.Type != FindUnreachable || c.Since == nil || !c.Since.Equal(since) {
+		if c := r.Conditions[0]; r.State != decision.Waiting || c.Type != decision.FindUnreachable || c.Since == nil || !c.Since.Equal(since) {
 			t.Errorf("after %v: %s, %+v", w.clock.Sub(since), r.State, r.Conditions)
 		}
 	}
@@ -120,7 +123,7 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 			t.Error("after an hour a run does not fail")
 		}
 	}
-	if r := w.state(); r.State != StateFailing || !r.Failing.First.Equal(since) || r.Failing.Count != 8 || r.Failing.NextAttempt != nil {
+	if r := w.state(); r.State != decision.Failing || !r.Failing.First.Equal(since) || r.Failing.Count != 8 || r.Failing.NextAttempt != nil {
 		t.Errorf("after an hour: %s, %+v", r.State, r.Failing)
 	}
 	w.Scheduled = false
@@ -129,7 +132,7 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 	}
 	w.Scheduled, w.status = true, 200
 	must(t, run())
-	if r := w.state(); r.State != StateWaiting || r.Failing != nil || r.Conditions[0].Type != UpdateWaits {
+	if r := w.state(); r.State != decision.Waiting || r.Failing != nil || r.Conditions[0].Type != decision.UpdateWaits {
 		t.Errorf("at the end: %s, %+v, %+v", r.State, r.Failing, r.Conditions)
 	}
 	w.status = 502
@@ -142,13 +145,13 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 func TestWhatFailsARunOfTheTimerAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(w *world)
-		state  State
+		state  decision.State
 	}{
-		"an answer with 403":          {func(w *world) { w.status = 403 }, StateFailing},
-		"a version that is none":      {func(w *world) { w.wants.Version = "latest" }, StateFailing},
-		"a template that is none":     {func(w *world) { w.configure("/{{.None}}") }, StateFailing},
-		"find down, and a person":     {func(w *world) { w.status, w.Scheduled = 502, false }, StateWaiting},
-		"find down, nobody remembers": {func(w *world) { w.status, w.Paths.RunDir = 502, "" }, StateWaiting},
+		"an answer with 403":          {func(w *world) { w.status = 403 }, decision.Failing},
+		"a version that is none":      {func(w *world) { w.wants.Version = "latest" }, decision.Failing},
+		"a template that is none":     {func(w *world) { w.configure("/{{.None}}") }, decision.Failing},
+		"find down, and a person":     {func(w *world) { w.status, w.Scheduled = 502, false }, decision.Waiting},
+		"find down, nobody remembers": {func(w *world) { w.status, w.Paths.RunDir = 502, "" }, decision.Waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -175,31 +178,39 @@ func TestAFailedVersionIsNoFailingHost(t *testing.T) {
 
 func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	w := newWorld(t)
+	ownProc(t, w.Installer)
+	whole(t, w.Installer, version.Release{Version: "1.1.0", Edition: version.OSS}, version.Release{Version: "1.0.0", Edition: version.OSS})
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
 	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS}
 	must(t, c.Save(w.Paths.Config()))
 	var restarts uint32
 	sub, up := "running", 24*time.Hour
-	tick := func() Report {
+	tick := func() view.Report {
 		t.Helper()
-		w.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
+		look := sightOf(w.Installer, func(u *systemd.Unit, _ *string) {
 			u.NRestarts, u.SubState, u.Since = restarts, sub, w.clock.Add(-up)
 			if sub != "running" {
 				u.ActiveState = "activating"
 			}
 		})
+		w.Connect = func(ctx context.Context) (transaction.Agent, error) {
+			a, err := look(ctx)
+			shown := a.(seen)
+			shown.units = only("teleport-update.timer", func(u *systemd.Unit) { u.NextTrigger = w.clock.Add(time.Minute) })
+			return shown, err
+		}
 		m := w.beginTick()
 		_ = m.end(t.Context(), nil)
 		w.clock = w.clock.Add(10 * time.Minute)
 		return w.state()
 	}
 	restarts = 2 // of a network that came late
-	if r := tick(); r.State != StatePinned || r.Unstable != nil {
+	if r := tick(); r.State != decision.Pinned || r.Unstable != nil {
 		t.Errorf("after a boot: %s, %+v", r.State, r.Unstable)
 	}
 	restarts = 40
-	if r := tick(); r.State != StateUnstable || r.Unstable.Count != 1 || !strings.Contains(r.Explanation, "`teleport-update rollback` goes back to version 1.0.0") {
+	if r := tick(); r.State != decision.Unstable || r.Unstable.Count != 1 || !strings.Contains(r.Explanation, "`teleport-update rollback` goes back to version 1.0.0") {
 		t.Errorf("crash loop: %s, %s, %+v", r.State, r.Explanation, r.Unstable)
 	}
 	sub = "auto-restart"
@@ -207,7 +218,7 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 		t.Errorf("again: %+v", r.Unstable)
 	}
 	found, err := w.Verify(t.Context())
-	if must(t, err); !slices.ContainsFunc(found, func(f Finding) bool { return f.Subject == "agent" && !f.OK }) {
+	if must(t, err); !slices.ContainsFunc(found, func(f view.Finding) bool { return f.Subject == "agent" && !f.OK }) {
 		t.Errorf("verify finds %+v", found)
 	}
 	sub, up, restarts = "running", time.Second, 41
@@ -222,7 +233,7 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 		t.Error("stable before the health window is over")
 	}
 	up = time.Hour
-	if r := tick(); r.State != StatePinned || r.Unstable != nil {
+	if r := tick(); r.State != decision.Pinned || r.Unstable != nil {
 		t.Errorf("at the end: %s, %+v", r.State, r.Unstable)
 	}
 }
@@ -242,7 +253,7 @@ func TestStatusSaysUntilWhenARunWaits(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	until := noon.Add(time.Hour)
-	if r := w.state(); r.State != StateWaiting || r.JitterUntil == nil || !r.JitterUntil.Equal(until) || !strings.Contains(r.Explanation, until.Format(time.RFC3339)) {
+	if r := w.state(); r.State != decision.Waiting || r.JitterUntil == nil || !r.JitterUntil.Equal(until) || !strings.Contains(r.Explanation, until.Format(time.RFC3339)) {
 		t.Errorf("while it waits: %s, %s, %v", r.State, r.Explanation, r.JitterUntil)
 	}
 	stop()
@@ -272,12 +283,12 @@ func TestStatusSaysThatTheGroupIsUnknown(t *testing.T) {
 	w.tick()
 	for _, status := range []int{200, 502} {
 		w.status = status
-		if r := w.state(); !slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == GroupUnknown }) {
+		if r := w.state(); !slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == decision.GroupUnknown }) {
 			t.Errorf("find answers %d: %+v", status, r.Conditions)
 		}
 	}
 	w.wants.GroupUnknown, w.status = false, 200
-	if r := w.state(); slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == GroupUnknown }) {
+	if r := w.state(); slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == decision.GroupUnknown }) {
 		t.Errorf("the group is known: %+v", r.Conditions)
 	}
 }

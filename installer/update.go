@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"teleport-update/find"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -172,7 +173,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, damaged, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
-	if d.Action == doNothing {
+	if d.Action == decision.Nothing {
 		i.Log.Info(d.Reason)
 		if tree, ok, err := i.Active(c); err == nil && ok && d.Target == tree.Release && tree.Origin != "" {
 			i.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
@@ -226,7 +227,7 @@ func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
 }
 
 // updateRequest is the request of a tick.
-func updateRequest(c state.Config, d decision, opts UpdateOptions) transaction.Request {
+func updateRequest(c state.Config, d decision.Decision, opts UpdateOptions) transaction.Request {
 	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Target), Now: opts.Now, SkipBackup: opts.SkipBackup, Restart: opts.Restart}
 	if d.Downgrade {
 		r.Kind = transaction.Downgrade

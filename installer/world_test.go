@@ -11,6 +11,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/installer/state"
+	"teleport-update/installer/view"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
@@ -76,7 +77,7 @@ func (w *world) tick() (asked bool, err error) {
 	return asked, err
 }
 
-func (w *world) state() Report {
+func (w *world) state() view.Report {
 	w.Helper()
 	r, err := w.Status(w.Context(), StatusOptions{})
 	must(w.T, err)

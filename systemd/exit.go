@@ -57,3 +57,17 @@ func signalName(n int32) string {
 	}
 	return fmt.Sprintf("signal %d", n)
 }
+
+// NotStarted names a status with which systemd itself ends a service that it could not
+// execute: systemd.exec(5), "Process exit codes".
+func NotStarted(status int32) (name string, known bool) {
+	name, known = map[int32]string{
+		200: "CHDIR", 201: "NICE", 202: "FDS", 203: "EXEC", 204: "MEMORY", 205: "LIMITS", 206: "OOM_ADJUST", 207: "SIGNAL_MASK", 208: "STDIN", 209: "STDOUT",
+		210: "CHROOT", 211: "IOPRIO", 212: "TIMERSLACK", 213: "SECUREBITS", 214: "SETSCHEDULER", 215: "CPUAFFINITY", 216: "GROUP", 217: "USER", 218: "CAPABILITIES",
+		219: "CGROUP", 220: "SETSID", 221: "CONFIRM", 222: "STDERR", 224: "PAM", 225: "NETWORK", 226: "NAMESPACE", 227: "NO_NEW_PRIVILEGES", 228: "SECCOMP",
+		229: "SELINUX_CONTEXT", 230: "PERSONALITY", 231: "APPARMOR", 232: "ADDRESS_FAMILIES", 233: "RUNTIME_DIRECTORY", 235: "CHOWN", 236: "SMACK_PROCESS_LABEL",
+		237: "KEYRING", 238: "STATE_DIRECTORY", 239: "CACHE_DIRECTORY", 240: "LOGS_DIRECTORY", 241: "CONFIGURATION_DIRECTORY", 242: "NUMA_POLICY",
+		243: "CREDENTIALS", 244: "BPF", 245: "KSM",
+	}[status]
+	return name, known
+}

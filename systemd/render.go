@@ -66,18 +66,25 @@ func (u Units) Files() ([]UnitFile, error) {
 
 const (
 	timerUnit   = "teleport-update.timer"
+	runUnit     = "teleport-update.service"
 	recoverUnit = "teleport-update-recover.service"
 )
 
 // ownUnits have no content yet: that depends on the folders.
 var ownUnits = []UnitFile{
 	{Name: recoverUnit, WantedBy: "multi-user.target"},
-	{Name: "teleport-update.service"},
+	{Name: runUnit},
 	{Name: timerUnit, WantedBy: "timers.target"},
 }
 
 // Timer is the name of the timer among them.
 func (u Units) Timer() string { return timerUnit }
+
+// Service is the name of the service that the timer starts.
+func (u Units) Service() string { return runUnit }
+
+// Recovery is the name of the recovery at boot.
+func (u Units) Recovery() string { return recoverUnit }
 
 // mounts are the folders that a recovery works in, whatever they are mounted on.
 func (u Units) mounts() []string {

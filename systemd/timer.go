@@ -1,9 +1,6 @@
 package systemd
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // StartTimer has systemd start the updater by its timer, see Units.Timer, and makes it
 // read the units where they changed. A timer that an administrator has masked stays so.
@@ -25,29 +22,6 @@ func (c *Conn) StartTimer(ctx context.Context, name string, changed bool) error 
 		return nil
 	}
 	return c.Start(ctx, name)
-}
-
-// TimerOff says that the timer starts nothing, and which command has it start the updater
-// again; it is empty for one that does.
-func (c *Conn) TimerOff(ctx context.Context, name string) (string, error) {
-	timer, err := c.Unit(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	return timer.off(), nil
-}
-
-func (u Unit) off() string {
-	const stops = "no run starts by itself"
-	switch {
-	case u.LoadState == "masked":
-		return fmt.Sprintf("the updater's timer is masked, and %s: `systemctl unmask %s`, then `systemctl enable --now %s`", stops, u.Name, u.Name)
-	case u.LoadState == "not-found":
-		return fmt.Sprintf("the updater's timer is missing, and %s: `teleport-update update` puts it back", stops)
-	case u.ActiveState != "active":
-		return fmt.Sprintf("the updater's timer is stopped, and %s: `systemctl enable --now %s` starts it", stops, u.Name)
-	}
-	return ""
 }
 
 // StopTimer is the opposite of StartTimer. A run of the updater that the timer has started goes

@@ -57,6 +57,12 @@ type Unit struct {
 	Job     Job           // the zero Job: none is pending
 	changed time.Duration // when the state changed last, on the monotonic clock
 	Since   time.Time     // when it became active, or else reached its state, by the clock; zero if that is not known
+
+	StartedAt   time.Time // when the main process was started last; zero if none was
+	ExitedAt    time.Time // when the main process ended last; zero if none did
+	Skipped     time.Time // when systemd last did not start it, by a condition that did not hold; zero if it was started since
+	LastTrigger time.Time // of a timer: when it last started something; zero if it never did
+	NextTrigger time.Time // of a timer: when it will next; zero if it will not, or nobody can tell
 }
 
 // Running reports whether the unit runs: it may be reloading, or be asked to
@@ -182,14 +188,27 @@ func parseUnit(name string, p map[string]any) Unit {
 	u.JobPending = u.Job.ID != 0
 	ended := limit(property[uint64](p, "ExecMainExitTimestampMonotonic"))
 	u.AtOnce = ended > 0 && u.changed >= ended && u.changed-ended < u.RestartDelay
-	since := property[uint64](p, "StateChangeTimestamp")
+	since := "StateChangeTimestamp"
 	if u.Running() {
-		since = property[uint64](p, "ActiveEnterTimestamp")
+		since = "ActiveEnterTimestamp"
 	}
-	if since > 0 && since < math.MaxInt64 {
-		u.Since = time.UnixMicro(int64(since)).UTC()
+	u.Since = moment(p, since)
+	u.StartedAt = moment(p, "ExecMainStartTimestamp")
+	u.ExitedAt = moment(p, "ExecMainExitTimestamp")
+	u.LastTrigger, u.NextTrigger = moment(p, "LastTriggerUSec"), moment(p, "NextElapseUSecRealtime")
+	if held, told := p["ConditionResult"].(bool); told && !held {
+		u.Skipped = moment(p, "ConditionTimestamp")
 	}
 	return u
+}
+
+// moment is a time by the clock; zero where it never came, or never comes.
+func moment(p map[string]any, name string) time.Time {
+	usec := property[uint64](p, name)
+	if usec == 0 || usec >= math.MaxInt64 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(usec)).UTC()
 }
 
 func property[T any](p map[string]any, name string) T {

@@ -120,7 +120,7 @@ func (u Units) Problems() []string {
 }
 
 // Overruled tells which unit files of an administrator systemd uses instead, which Write
-// leaves alone. A timer that is masked is no fault: see Conn.TimerOff.
+// leaves alone. A timer that is masked is a person's wish, and no fault.
 func (u Units) Overruled() []string {
 	places, err := u.places()
 	if err != nil {

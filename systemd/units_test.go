@@ -204,24 +204,6 @@ func TestAnAdministratorsUnitInFrontIsNamed(t *testing.T) {
 	}
 }
 
-func TestATimerThatStartsNothingIsNamedWithItsRemedy(t *testing.T) {
-	for _, tc := range []struct {
-		u    Unit
-		want string
-	}{
-		{Unit{LoadState: "loaded", ActiveState: "active"}, ""},
-		{Unit{LoadState: "masked", ActiveState: "active"}, "the updater's timer is masked, and no run starts by itself: `systemctl unmask x.timer`, then `systemctl enable --now x.timer`"},
-		{Unit{LoadState: "loaded", ActiveState: "inactive"}, "the updater's timer is stopped, and no run starts by itself: `systemctl enable --now x.timer` starts it"},
-		{Unit{LoadState: "loaded", ActiveState: "failed"}, "the updater's timer is stopped, and no run starts by itself: `systemctl enable --now x.timer` starts it"},
-		{Unit{LoadState: "not-found", ActiveState: "inactive"}, "the updater's timer is missing, and no run starts by itself: `teleport-update update` puts it back"},
-	} {
-		tc.u.Name = "x.timer"
-		if got := tc.u.off(); got != tc.want {
-			t.Errorf("%s, %s: %q; want %q", tc.u.LoadState, tc.u.ActiveState, got, tc.want)
-		}
-	}
-}
-
 func TestAPackagesUnitsAreOnlyEnabled(t *testing.T) {
 	dir := t.TempDir()
 	// The usual folders, because only for them a package's units are right. Nothing

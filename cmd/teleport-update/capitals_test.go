@@ -28,7 +28,6 @@ var noSentences = []string{
 // them.
 var endsOfSentences = []string{
 	" is installed.",
-	"write /etc/teleport.yaml, then `systemctl enable --now teleport`.",
 }
 
 // Sentences for people begin with a capital and end with a stop; errors, log lines and

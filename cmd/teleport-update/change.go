@@ -15,6 +15,7 @@ import (
 	"teleport-update/installer"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/installer/view"
 	"teleport-update/internal/console"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
@@ -167,7 +168,7 @@ func (a *app) rollbackCommand() *cli.Command {
 }
 
 // printPlan ends a command that only says what it would do.
-func (a *app) printPlan(plan installer.Plan, err error) error {
+func (a *app) printPlan(plan view.Plan, err error) error {
 	a.readOnly = true
 	plan.Text(a.stdout)
 	return err

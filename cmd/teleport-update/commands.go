@@ -15,6 +15,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/installer/view"
 	"teleport-update/internal/console"
 	"teleport-update/internal/layout"
 	"teleport-update/internal/procfs"
@@ -242,11 +243,11 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 				return
 			}
 			if name == "uninstall" {
-				a.terminal.say(true, installer.ClosingOfUninstall(c.Bool("keep-agent")))
+				a.terminal.say(true, view.ClosingOfUninstall(c.Bool("keep-agent")))
 			} else if !host.Exists(paths.Config()) {
 				return // never enabled: what the command said is all
 			} else if r, err := i.Status(ctx, installer.StatusOptions{Offline: true}); err == nil {
-				a.terminal.say(!r.State.Alarming(), r.Closing(host.Exists(paths.AgentConfig)))
+				a.terminal.say(!r.State.Alarming(), r.Closing())
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"teleport-update/installer"
 	"teleport-update/installer/state"
+	"teleport-update/installer/view"
 	"teleport-update/internal/failure"
 )
 
@@ -55,8 +56,12 @@ func (a *app) verifyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if problems := installer.WriteFindings(a.stdout, findings); problems > 0 {
+			problems, blind := view.WriteFindings(a.stdout, findings)
+			switch {
+			case problems > 0:
 				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; each line says what else to do")
+			case blind > 0:
+				return failure.Unchanged("%d of %d checks could not be made", blind, len(findings)).To("each line says why")
 			}
 			return nil
 		},
@@ -103,11 +108,14 @@ func (a *app) historyCommand() *cli.Command {
 				return err
 			}
 			a.readOnly = true
-			h := a.installer(c).History()
+			h, err := a.installer(c).History()
+			if err != nil {
+				return err
+			}
 			if format == "json" {
 				return a.printJSON(h)
 			}
-			return installer.WriteHistory(a.stdout, h)
+			return view.WriteHistory(a.stdout, h)
 		},
 	}
 }

@@ -72,7 +72,7 @@ func TestACommandOnATerminalEndsWithWhatIsTrue(t *testing.T) {
 	t.Setenv("TERM", "dumb")
 	for format, want := range map[string]struct{ has, hasNot string }{
 		"":     {"- ", "version=1.1.0"},
-		"text": {"version=1.1.0", "+ Teleport 1.1.0 is installed."},
+		"text": {"version=1.1.0", "Teleport 1.1.0 is installed."},
 	} {
 		dir := t.TempDir()
 		config := filepath.Join(dir, "data", "versions", "updates.yaml")
@@ -88,7 +88,7 @@ func TestACommandOnATerminalEndsWithWhatIsTrue(t *testing.T) {
 		if code != 0 || !strings.Contains(got, want.has) || strings.Contains(got, want.hasNot) {
 			t.Errorf("--log-format %q ends with %d and shows\n%s", format, code, got)
 		}
-		if format == "" && !strings.Contains(got, "+ Teleport 1.1.0 is installed.") {
+		if format == "" && !strings.Contains(got, "! Teleport 1.1.0 is installed.") { // and not whole
 			t.Errorf("it ends with\n%s", got)
 		}
 	}

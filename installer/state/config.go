@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -171,6 +172,18 @@ func PlainYAML(err error) error {
 	prefix := regexp.MustCompile(`yaml: (unmarshal errors:\s*)?`)
 	kind := regexp.MustCompile("cannot unmarshal (?:!!\\w+ )?(`.*?`)? ?into ([\\w.\\[\\]]+)")
 	return errors.New(kind.ReplaceAllString(prefix.ReplaceAllString(err.Error(), ""), "$1 is not what belongs there ($2)"))
+}
+
+// UnknownSettings names what spec holds that this program does not know, as in
+// "health.windw". What status holds is a program's, and none of it is misspelt.
+func (c Config) UnknownSettings() (names []string) {
+	for prefix, fields := range map[string]unknown{"": c.Unknown, "spec.": c.Spec.Unknown, "spec.health.": c.Spec.Health.Unknown, "spec.backup.": c.Spec.Backup.Unknown} {
+		for name := range fields {
+			names = append(names, prefix+name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Active is the release that is linked, the zero one before the first enable.

@@ -2,9 +2,13 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
+	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 )
 
@@ -31,15 +35,29 @@ type History struct {
 	Ended []Ended `json:"switches"`
 }
 
-// LoadHistory returns what is remembered; nothing where it cannot be read.
-func LoadHistory(path string) (h History) {
-	if !load(path, &h) {
-		h = History{}
+// LoadHistory returns what is remembered; nothing if it cannot be read.
+func LoadHistory(path string) History {
+	h, _ := ReadHistory(path)
+	return h
+}
+
+// ReadHistory returns what is remembered; nothing if there is no file. An error says why the
+// file cannot be read.
+func ReadHistory(path string) (h History, err error) {
+	data, err := regular.Read(path, MaxConfigSize, regular.NoLink|regular.Sealed)
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = []byte("{}"), nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &h)
+	}
+	if err != nil {
+		h, err = History{}, fmt.Errorf("read the history %s: %w", path, err)
 	}
 	if h.Ended == nil {
 		h.Ended = []Ended{} // JSON readers loop over it
 	}
-	return h
+	return h, err
 }
 
 // Add appends an ended transaction and writes the history. The oldest ones go.

@@ -30,9 +30,19 @@ type Status struct {
 	// PolicySeen is what there was of a policy when one was last read: if it is missing
 	// later, that is an error, and not the absence of a policy.
 	PolicySeen *PolicySeen `yaml:"policy_seen,omitempty"`
+	// FirstEnable is the first enable, while it has failed and no version is active.
+	FirstEnable *FirstEnable `yaml:"first_enable,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
 	Unknown      unknown       `yaml:",inline"`
+}
+
+// FirstEnable is a first enable that failed: its options are nowhere else.
+type FirstEnable struct {
+	Time    time.Time `yaml:"time"`
+	Command string    `yaml:"command"` // to be typed again, without secrets
+	Error   string    `yaml:"error"`
+	Unknown unknown   `yaml:",inline"`
 }
 
 // Result is how the last transaction ended.

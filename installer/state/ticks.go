@@ -23,6 +23,12 @@ type Ticks struct {
 	// Agent is the agent as the last run found it.
 	Agent    *AgentSeen `json:"agent,omitempty"`
 	Unstable *Unstable  `json:"unstable,omitempty"`
+	// Ended is when a run of the timer last wrote down how it ended, and Error what it ended
+	// with; empty: well.
+	Ended time.Time `json:"ended,omitzero"`
+	Error string    `json:"error,omitempty"`
+	// Good is when a command last ended well that a person gave, or a run of the timer.
+	Good time.Time `json:"good,omitzero"`
 	// Waiting is the run that waits for the end of its jitter.
 	Waiting *Waiting `json:"waiting,omitempty"`
 }

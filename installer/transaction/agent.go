@@ -36,8 +36,9 @@ type runner interface {
 // looker looks at the agent.
 type looker interface {
 	Look(ctx context.Context) (Sight, error)
-	// TimerOff says why a timer starts nothing, and what to do; empty: it does.
-	TimerOff(ctx context.Context, timer string) (string, error)
+	// Unit is what systemd knows of a unit, as of the updater's own; the zero Unit where there
+	// is no systemd.
+	Unit(ctx context.Context, name string) (systemd.Unit, error)
 	// Stopping reports whether the host is shutting down.
 	Stopping(ctx context.Context) (bool, error)
 	surroundings
@@ -257,7 +258,7 @@ func (u untold) Blockers(context.Context, Sight) ([]string, error)    { return n
 func (u untold) StartOther(context.Context, string) error             { return u.why }
 func (u untold) ActiveOf(context.Context, []string) ([]string, error) { return nil, u.why }
 func (u untold) Look(context.Context) (Sight, error)                  { return Sight{}, u.why }
-func (u untold) TimerOff(context.Context, string) (string, error)     { return "", u.why }
+func (u untold) Unit(context.Context, string) (systemd.Unit, error)   { return systemd.Unit{}, u.why }
 func (u untold) Stopping(context.Context) (bool, error)               { return false, u.why }
 func (u untold) Stop(context.Context, manner) error                   { return u.why }
 func (u untold) DaemonReload(context.Context) error                   { return u.why }

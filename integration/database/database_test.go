@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"teleport-update/find"
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -219,7 +219,7 @@ func TestAnUndoingThatFailsLeavesAnAgentAndIsBegunAgain(t *testing.T) {
 	host.Wait(t, patience, func() error { return s.Executes(programs + "/1.1.0/bin/teleport") })
 	s.LinkedFiles("1.1.0")
 	r := s.Status()
-	if r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "rolling_back" {
+	if r.State != decision.NeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "rolling_back" {
 		t.Errorf("status: %s, open transaction %+v", r.State, r.OpenTransaction)
 	}
 
@@ -288,7 +288,7 @@ func TestADatabaseThatCannotBeBackedUpStopsAnUpdate(t *testing.T) {
 			t.Errorf("tick %d ends with %d; want %d", i, code, want)
 		}
 	}
-	if r := s.Status(); r.State != installer.StateNeedsAttention || !strings.Contains(r.Explanation, scenes.LiveFile) {
+	if r := s.Status(); r.State != decision.NeedsAttention || !strings.Contains(r.Explanation, scenes.LiveFile) {
 		t.Errorf("status: %s, %s", r.State, r.Explanation)
 	}
 	script(heal)
@@ -296,7 +296,7 @@ func TestADatabaseThatCannotBeBackedUpStopsAnUpdate(t *testing.T) {
 		t.Errorf("the tick after the repair ends with %d", code)
 	}
 	s.Serves("1.2.0")
-	if r := s.Status(); r.State != installer.StateIdle || r.SkippedBackup || r.RefusedVersion != nil {
+	if r := s.Status(); r.State != decision.Idle || r.SkippedBackup || r.RefusedVersion != nil {
 		t.Errorf("status after the repair: %s, skipped %v, refused %s", r.State, r.SkippedBackup, scenes.Text(r.RefusedVersion))
 	}
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
@@ -88,7 +88,7 @@ func TestADowngradeWithoutItsDatabaseIsRefused(t *testing.T) {
 		if code := s.Tick(); code != 0 {
 			t.Errorf("%s: the tick after a command by hand ends with %d", tc.name, code)
 		}
-		if r := s.Status(); r.State != installer.StateNeedsAttention || scenes.Text(r.RefusedVersion) != "1.0.0" || !strings.Contains(r.Explanation, tc.says) ||
+		if r := s.Status(); r.State != decision.NeedsAttention || scenes.Text(r.RefusedVersion) != "1.0.0" || !strings.Contains(r.Explanation, tc.says) ||
 			scenes.Text(r.LastResult) != "failed" || r.FailedVersion != nil {
 			t.Errorf("%s: status: %s, %s; refused %s, last result %s", tc.name, r.State, r.Explanation, scenes.Text(r.RefusedVersion), scenes.Text(r.LastResult))
 		}
@@ -109,7 +109,7 @@ func TestADowngradeWithoutItsDatabaseIsRefused(t *testing.T) {
 	if saved := s.Saved("1.1.0"); saved.Last <= rows {
 		t.Errorf("version 1.1.0 left %v; it had %d rows before all this", saved, rows)
 	}
-	if r := s.Status(); r.State != installer.StateIdle || r.RefusedVersion != nil || scenes.Text(r.LastResult) != "succeeded" {
+	if r := s.Status(); r.State != decision.Idle || r.RefusedVersion != nil || scenes.Text(r.LastResult) != "succeeded" {
 		t.Errorf("status after the downgrade: %s, refused %s, last result %s", r.State, scenes.Text(r.RefusedVersion), scenes.Text(r.LastResult))
 	}
 }

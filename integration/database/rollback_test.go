@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"teleport-update/find"
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/scenes"
@@ -107,7 +107,7 @@ func TestARollbackByHandIsOfflineAndHoldsTheVersionBack(t *testing.T) {
 	held := func() {
 		t.Helper()
 		r := s.Status()
-		if r.State != installer.StateHeld || scenes.Text(r.HeldVersion) != "1.1.0" || scenes.Text(r.VersionPrevious) != "1.1.0" || !strings.Contains(r.Explanation, "update --now") {
+		if r.State != decision.Held || scenes.Text(r.HeldVersion) != "1.1.0" || scenes.Text(r.VersionPrevious) != "1.1.0" || !strings.Contains(r.Explanation, "update --now") {
 			t.Errorf("status: %s, held %s, previous %s: %s", r.State, scenes.Text(r.HeldVersion), scenes.Text(r.VersionPrevious), r.Explanation)
 		}
 	}
@@ -142,7 +142,7 @@ func TestARollbackByHandIsOfflineAndHoldsTheVersionBack(t *testing.T) {
 	// A person releases it.
 	s.Must(updater, "update", "--now")
 	s.Serves("1.1.0")
-	if r := s.Status(); r.State != installer.StateIdle || r.HeldVersion != nil {
+	if r := s.Status(); r.State != decision.Idle || r.HeldVersion != nil {
 		t.Errorf("status after update --now: %s, held %s", r.State, scenes.Text(r.HeldVersion))
 	}
 
@@ -154,7 +154,7 @@ func TestARollbackByHandIsOfflineAndHoldsTheVersionBack(t *testing.T) {
 		t.Errorf("the tick ends with %d", code)
 	}
 	s.Serves("1.2.0")
-	if r := s.Status(); r.State != installer.StateIdle || r.HeldVersion != nil || scenes.Text(r.VersionPrevious) != "1.0.0" {
+	if r := s.Status(); r.State != decision.Idle || r.HeldVersion != nil || scenes.Text(r.VersionPrevious) != "1.0.0" {
 		t.Errorf("status after another version: %s, held %s, previous %s", r.State, scenes.Text(r.HeldVersion), scenes.Text(r.VersionPrevious))
 	}
 }
@@ -175,7 +175,7 @@ func TestARollbackHoldsBackWhatFindWants(t *testing.T) {
 		t.Errorf("the tick ends with %d", code)
 	}
 	s.Serves("1.0.0")
-	if r := s.Status(); r.State != installer.StateHeld || scenes.Text(r.HeldVersion) != "1.2.0" {
+	if r := s.Status(); r.State != decision.Held || scenes.Text(r.HeldVersion) != "1.2.0" {
 		t.Errorf("status: %s, held %s", r.State, scenes.Text(r.HeldVersion))
 	}
 }
@@ -253,7 +253,7 @@ func TestARollbackFromADamagedDatabase(t *testing.T) {
 			if aside < 0 || s.Read(scenes.AgentData+"/proc/"+names[aside]) != damaged {
 				t.Errorf("the damaged database is not kept aside: %v", names)
 			}
-			if r := s.Status(); !r.SkippedBackup || r.State != installer.StateHeld {
+			if r := s.Status(); !r.SkippedBackup || r.State != decision.Held {
 				t.Errorf("status: %s, skipped %v", r.State, r.SkippedBackup)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
@@ -57,7 +57,7 @@ func TestAnUpdateHelpsAnAgentThatFails(t *testing.T) {
 			s.Wants("1.1.0")
 			s.Must(updater, "update")
 			s.Serves("1.1.0")
-			if r := s.Status(); r.State != installer.StateIdle || scenes.Text(r.LastResult) != "succeeded" || r.Unproven {
+			if r := s.Status(); r.State != decision.Idle || scenes.Text(r.LastResult) != "succeeded" || r.Unproven {
 				t.Errorf("status: %s, last result %s, unproven %v", r.State, scenes.Text(r.LastResult), r.Unproven)
 			}
 			s.Tidy()
@@ -116,7 +116,7 @@ func TestAnOldVersionThatDoesNotHoldEither(t *testing.T) {
 		s.Write("/etc/teleport.yaml", broken)
 		s.Wants("1.1.0")
 		s.Fails(4, "rolling back failed: the old version was put back but is not healthy", updater, "update")
-		if r := s.Status(); r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "restored" ||
+		if r := s.Status(); r.State != decision.NeedsAttention || r.OpenTransaction == nil || r.OpenTransaction.Phase != "restored" ||
 			!strings.Contains(r.Explanation, "the version before is not healthy either") {
 			t.Errorf("status: %s, %s, open transaction %+v", r.State, r.Explanation, r.OpenTransaction)
 		}
@@ -200,7 +200,7 @@ func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
 			s.Linked("1.1.0")
 			stays()
 			r := s.Status()
-			if !r.Unproven || r.State != installer.StateNeedsAttention || scenes.Text(r.LastResult) != "succeeded" || r.Unstable != nil {
+			if !r.Unproven || r.State != decision.NeedsAttention || scenes.Text(r.LastResult) != "succeeded" || r.Unstable != nil {
 				t.Errorf("status: unproven %v, %s, last result %s, unstable %v", r.Unproven, r.State, scenes.Text(r.LastResult), r.Unstable)
 			}
 			if code := s.Tick(); code != 0 {

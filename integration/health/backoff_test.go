@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -91,7 +91,7 @@ func TestAVersionThatFailedWaitsForItsNextAttempt(t *testing.T) {
 	if got := s.Versions(); !slices.Equal(got, []string{"1.0.0", "1.2.0"}) {
 		t.Errorf("on disk are %v once another version is proven", got)
 	}
-	if r := s.Status(); r.State != installer.StateIdle || r.FailedVersion != nil || r.FailedAttempts != nil || r.NextAttempt != nil {
+	if r := s.Status(); r.State != decision.Idle || r.FailedVersion != nil || r.FailedAttempts != nil || r.NextAttempt != nil {
 		t.Errorf("status after a healthy version: %+v", r)
 	}
 }

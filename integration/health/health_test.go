@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
@@ -182,7 +182,7 @@ func (s *scene) explains(c healthCase, r host.Result) {
 		s.T.Errorf("status: the last target is %s", scenes.Text(got.LastTarget))
 	}
 	if c.healthy {
-		if got.State != installer.StateIdle || scenes.Text(got.LastResult) != string(state.Succeeded) || got.LastError != nil ||
+		if got.State != decision.Idle || scenes.Text(got.LastResult) != string(state.Succeeded) || got.LastError != nil ||
 			got.FailedVersion != nil || got.FailedAttempts != nil || got.NextAttempt != nil || got.Unproven {
 			s.T.Errorf("status after an update to a healthy version: %+v", got)
 		}
@@ -195,7 +195,7 @@ func (s *scene) explains(c healthCase, r host.Result) {
 			s.T.Errorf("the command does not say how it ended:\n%s", r.Stderr)
 		}
 	}
-	if got.State != installer.StateBackingOff || scenes.Text(got.LastResult) != string(result) || scenes.Text(got.FailedVersion) != "1.1.0" ||
+	if got.State != decision.BackingOff || scenes.Text(got.LastResult) != string(result) || scenes.Text(got.FailedVersion) != "1.1.0" ||
 		got.FailedAttempts == nil || *got.FailedAttempts != 1 || got.LastError == nil || !strings.Contains(log, *got.LastError) {
 		s.T.Errorf("status: %s, last result %s, failed %s, error %s", got.State, scenes.Text(got.LastResult), scenes.Text(got.FailedVersion), scenes.Text(got.LastError))
 	}

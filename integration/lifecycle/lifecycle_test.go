@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -29,7 +29,7 @@ func TestAFreshEnableStartsNothingAndPinsNothing(t *testing.T) {
 		t.Errorf("the agent's unit is %s although nobody enabled it", got)
 	}
 	r := s.Status()
-	if !r.Unproven || scenes.Text(r.LastResult) != "succeeded" || r.State != installer.StateWaiting || !r.UpdatesEnabled {
+	if !r.Unproven || scenes.Text(r.LastResult) != "succeeded" || r.State != decision.Waiting || !r.UpdatesEnabled {
 		t.Errorf("status: unproven %v, last result %s, %s, enabled %v", r.Unproven, scenes.Text(r.LastResult), r.State, r.UpdatesEnabled)
 	}
 	if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {

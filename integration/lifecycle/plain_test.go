@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/scenes"
@@ -81,7 +81,7 @@ func TestAPlainContainersAgentIsLeftAlone(t *testing.T) {
 	s.Answers("1.0.0")
 	s.Fails(1, "is open in another process", updater, "rollback")
 	s.Linked("1.1.0")
-	if r := s.Status(); r.State == installer.StateNeedsAttention {
+	if r := s.Status(); r.State == decision.NeedsAttention {
 		t.Errorf("status after a refused rollback: %s, %s", r.State, r.Explanation)
 	}
 	if s.RowsOf("1.0.0") == 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/scenes"
 )
@@ -88,7 +88,7 @@ func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 		t.Errorf("the journal says:\n%s", errs)
 	}
 	r := s.Status()
-	if r.State != installer.StateWaiting || r.Conditions[0].Type != installer.FindUnreachable || r.Conditions[0].Since == nil {
+	if r.State != decision.Waiting || r.Conditions[0].Type != decision.FindUnreachable || r.Conditions[0].Since == nil {
 		t.Errorf("status: %s, %+v", r.State, r.Conditions)
 	}
 	if scenes.Text(r.VersionDesired) != "1.0.0" || r.DesiredCheckedAt == nil || r.DesiredError == nil || !strings.Contains(*r.DesiredError, "503") {
@@ -96,7 +96,7 @@ func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 	}
 	s.Must("rm", store+"/find.json")
 	r = s.Status()
-	if r.VersionDesired != nil || r.EditionDesired != nil || r.UpdateTimeJitter != nil || r.State != installer.StateWaiting || !strings.Contains(fmt.Sprint(r.Conditions), "not known") {
+	if r.VersionDesired != nil || r.EditionDesired != nil || r.UpdateTimeJitter != nil || r.State != decision.Waiting || !strings.Contains(fmt.Sprint(r.Conditions), "not known") {
 		t.Errorf("status invents: desired %s, %s", scenes.Text(r.VersionDesired), r.Explanation)
 	}
 
@@ -115,7 +115,7 @@ func TestATickThatFailsIsSeenAndTheNextTriesAgain(t *testing.T) {
 	}
 	r = s.Status()
 	if scenes.Text(r.LastResult) != "failed" || scenes.Text(r.LastTarget) != "1.1.0" || !strings.Contains(scenes.Text(r.LastError), "404 Not Found") || r.FailedVersion != nil ||
-		r.State != installer.StateFailing || r.Failing == nil || r.Failing.Count != 1 {
+		r.State != decision.Failing || r.Failing == nil || r.Failing.Count != 1 {
 		t.Errorf("status: last result %s, to %s, failed %s: %s", scenes.Text(r.LastResult), scenes.Text(r.LastTarget), scenes.Text(r.FailedVersion), scenes.Text(r.LastError))
 	}
 	s.Breaks(nil)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/cluster"
 )
 
@@ -106,7 +106,7 @@ func TestARunWithoutFindRepairsAllTheSame(t *testing.T) {
 		t.Errorf("the journal is open, and says %q", got)
 	}
 	s.StatusIs("waiting")
-	if r := s.Status(); r.Conditions[0].Type != installer.FindUnreachable {
+	if r := s.Status(); r.Conditions[0].Type != decision.FindUnreachable {
 		t.Errorf("status: %+v", r.Conditions)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -37,13 +37,13 @@ func TestADisabledHostAsksNobody(t *testing.T) {
 		t.Errorf("a disabled host asked find %d times", n)
 	}
 	s.Serves("1.0.0")
-	if r := s.Status(); r.State != installer.StateDisabled || r.UpdatesEnabled {
+	if r := s.Status(); r.State != decision.Disabled || r.UpdatesEnabled {
 		t.Errorf("status: %s, enabled %v", r.State, r.UpdatesEnabled)
 	}
 
 	s.Must(updater, "enable") // proxy and template are known
 	s.Serves("1.1.0")
-	if r := s.Status(); r.State != installer.StateIdle || !r.UpdatesEnabled {
+	if r := s.Status(); r.State != decision.Idle || !r.UpdatesEnabled {
 		t.Errorf("status after enable: %s, enabled %v", r.State, r.UpdatesEnabled)
 	}
 }
@@ -66,7 +66,7 @@ func TestAPinnedHostFollowsNobody(t *testing.T) {
 			t.Errorf("a pinned host downloaded %d bytes", n)
 		}
 		s.Serves(v)
-		if r := s.Status(); r.State != installer.StatePinned || !r.Pinned {
+		if r := s.Status(); r.State != decision.Pinned || !r.Pinned {
 			t.Errorf("status: %s, pinned %v", r.State, r.Pinned)
 		}
 	}
@@ -83,7 +83,7 @@ func TestAPinnedHostFollowsNobody(t *testing.T) {
 		t.Errorf("the timer's run ends with %d", code)
 	}
 	s.Serves("1.2.0")
-	if r := s.Status(); r.Pinned || r.State != installer.StateIdle {
+	if r := s.Status(); r.Pinned || r.State != decision.Idle {
 		t.Errorf("status after unpin: %s, pinned %v", r.State, r.Pinned)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -21,7 +22,7 @@ func TestStatusAndVerifyKnowTheAgent(t *testing.T) {
 	s.StatusIs("idle")
 	if a := s.Status().Agent; scenes.Text(a.ActiveState) != "active" || scenes.Text(a.SubState) != "running" || scenes.Text(a.Version) != "1.0.0" ||
 		a.PID == nil || fmt.Sprint(*a.PID) != strings.TrimSpace(s.Read("/run/teleport.pid")) || a.Since == nil || a.Restarts == nil || a.EnabledAtBoot == nil || !*a.EnabledAtBoot {
-		t.Errorf("status: %s", a.Text())
+		t.Errorf("status: %s", a.Text(time.Now()))
 	}
 	if out := s.Must(updater, "verify"); !strings.Contains(out, "ok   agent: active (running), runs version 1.0.0") {
 		t.Errorf("verify prints:\n%s", out)
@@ -91,7 +92,7 @@ func TestAVersionThatCrashesAfterItsWindowIsSeen(t *testing.T) {
 			return nil
 		})
 		r := s.Status()
-		if r.State != installer.StateUnstable || r.Unstable == nil || r.Unstable.Count != n+1 || !strings.Contains(r.Explanation, "`teleport-update rollback` goes back to version 1.0.0") {
+		if r.State != decision.Unstable || r.Unstable == nil || r.Unstable.Count != n+1 || !strings.Contains(r.Explanation, "`teleport-update rollback` goes back to version 1.0.0") {
 			t.Fatalf("status: %s, %s, %+v", r.State, r.Explanation, r.Unstable)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"teleport-update/find"
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -39,7 +39,7 @@ func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 	s.Serves("1.0.0")
 	s.Lost(rows, "1.0.0")
 	s.Tidy()
-	if r := s.Status(); r.State != installer.StateWaiting || scenes.Text(r.LastResult) != "interrupted" || !strings.Contains(scenes.Text(r.LastError), says) || r.FailedVersion != nil {
+	if r := s.Status(); r.State != decision.Waiting || scenes.Text(r.LastResult) != "interrupted" || !strings.Contains(scenes.Text(r.LastError), says) || r.FailedVersion != nil {
 		t.Errorf("status: %s, last result %s, error %s, failed %s", r.State, scenes.Text(r.LastResult), scenes.Text(r.LastError), scenes.Text(r.FailedVersion))
 	}
 
@@ -76,7 +76,7 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 			before := s.Seen()
 			s.Wants("1.1.0")
 			s.KilledInMidWatch("1.1.0")
-			if r := s.Status(); r.State != installer.StateNeedsAttention || r.OpenTransaction == nil || !strings.Contains(r.Explanation, "a transaction to 1.1.0 was cut off") {
+			if r := s.Status(); r.State != decision.NeedsAttention || r.OpenTransaction == nil || !strings.Contains(r.Explanation, "a transaction to 1.1.0 was cut off") {
 				t.Errorf("status: %s, %s", r.State, r.Explanation)
 			}
 
@@ -95,7 +95,7 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 			if drains := s.Exists("/proc/" + before.PID); drains != (tc.old == stamp.Drains) {
 				t.Errorf("the old process is there: %v", drains)
 			}
-			if r := s.Status(); r.State != installer.StateIdle || scenes.Text(r.LastResult) != "succeeded" {
+			if r := s.Status(); r.State != decision.Idle || scenes.Text(r.LastResult) != "succeeded" {
 				t.Errorf("status: %s, last result %s", r.State, scenes.Text(r.LastResult))
 			}
 			if log := s.Log("teleport-update.service"); !strings.Contains(log, "closing a transaction that was cut off to=1.1.0") || !strings.Contains(log, "the agent is healthy version=1.1.0") {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
@@ -38,7 +38,7 @@ func TestTheThirdInterruptionOfAVersionIsAFailure(t *testing.T) {
 			t.Errorf("after %d interruption(s): failed is %s", n, scenes.Text(r.FailedVersion))
 		}
 	}
-	if r := s.Status(); r.State != installer.StateBackingOff || r.FailedAttempts == nil || *r.FailedAttempts != 1 {
+	if r := s.Status(); r.State != decision.BackingOff || r.FailedAttempts == nil || *r.FailedAttempts != 1 {
 		t.Errorf("status after three interruptions: %s", r.State)
 	}
 }
@@ -175,13 +175,13 @@ func TestAJournalThatCannotBeActedOn(t *testing.T) {
 			if s.PID() != pid {
 				t.Error("the agent was restarted")
 			}
-			if r := s.Status(); r.State == installer.StateUpdating {
+			if r := s.Status(); r.State == decision.Updating {
 				t.Errorf("status: %s", r.State)
 			}
 			if !tc.aside {
 				s.Unchanged(before, s.Tree(scenes.TheHost...), scenes.AgentState, store+"/update.lock")
 				s.Fails(4, tc.says, updater, "update")
-				if s.Status().State != installer.StateNeedsAttention {
+				if s.Status().State != decision.NeedsAttention {
 					t.Errorf("status: %s", s.Status().State)
 				}
 				// The recovery fails at boot. Some agent beats none.

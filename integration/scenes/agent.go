@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/host"
 )
 
@@ -95,7 +95,7 @@ func (s *Scene) BacksOff(v string, attempts int, delay time.Duration) {
 	s.T.Helper()
 	r := s.Status()
 	// The state may be a graver one.
-	backsOff := slices.ContainsFunc(r.Conditions, func(c installer.Condition) bool { return c.Type == installer.BackingOff })
+	backsOff := slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == decision.VersionBacksOff })
 	if !backsOff || Text(r.FailedVersion) != v || r.FailedAttempts == nil || *r.FailedAttempts != attempts ||
 		r.NextAttempt == nil || !Near(time.Until(*r.NextAttempt), delay) || r.LastError == nil {
 		got := "no"

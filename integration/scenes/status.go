@@ -7,14 +7,14 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"teleport-update/installer"
+	"teleport-update/installer/view"
 	"teleport-update/integration/host"
 )
 
 // Status is what `teleport-update status` says.
-func (s *Scene) Status() installer.Report {
+func (s *Scene) Status() view.Report {
 	s.T.Helper()
-	var r installer.Report
+	var r view.Report
 	out := s.Must(s.Path, "status", "--format", "json")
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		s.T.Fatalf("status printed %q: %v", out, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
@@ -77,7 +77,7 @@ func TestAFailedFirstEnablePutsEverythingBack(t *testing.T) {
 				t.Errorf("of %d rows of the agent's database %d are left", rows, now)
 			}
 			r := s.Status()
-			if r.State != installer.StateDisabled || scenes.Text(r.LastResult) != "rolled_back" || scenes.Text(r.FailedVersion) != "1.0.0" || r.VersionInstalled != nil {
+			if r.State != decision.Disabled || scenes.Text(r.LastResult) != "rolled_back" || scenes.Text(r.FailedVersion) != "1.0.0" || r.VersionInstalled != nil {
 				t.Errorf("status: %s, last result %s, failed %s, installed %s", r.State, scenes.Text(r.LastResult), scenes.Text(r.FailedVersion), scenes.Text(r.VersionInstalled))
 			}
 
@@ -203,7 +203,7 @@ func TestAVersionWhoseUnitStartsSomethingElseIsUndoneAndRemembered(t *testing.T)
 	if s.PID() != pid {
 		t.Error("the agent was restarted for it")
 	}
-	if r := s.Status(); scenes.Text(r.FailedVersion) != "1.1.0" || r.State != installer.StateBackingOff {
+	if r := s.Status(); scenes.Text(r.FailedVersion) != "1.1.0" || r.State != decision.BackingOff {
 		t.Errorf("status: %s, failed %s", r.State, scenes.Text(r.FailedVersion))
 	}
 }

@@ -13,12 +13,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"teleport-update/installer"
+	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
+	"teleport-update/installer/view"
 )
 
 // compare lists in what a host differs from what it should be.
-func (h *machine) compare(m *Model, out *Outside, r installer.Report) (diffs []string, err error) {
+func (h *machine) compare(m *Model, out *Outside, r view.Report) (diffs []string, err error) {
 	d := differences{h: h, m: m}
 	d.links()
 	d.unit()
@@ -195,7 +196,7 @@ func (d *differences) config() {
 	}
 }
 
-func (d *differences) status(out *Outside, r installer.Report) {
+func (d *differences) status(out *Outside, r view.Report) {
 	m := d.m
 	version := func(r Release) string { return r.Version }
 	d.equal("status installed", text(r.VersionInstalled), version(m.Active))
@@ -240,23 +241,23 @@ func (d *differences) status(out *Outside, r installer.Report) {
 }
 
 // state is the host in one word.
-func (m *Model) state(desired Release) installer.State {
+func (m *Model) state(desired Release) decision.State {
 	a := attempt{Model: m}
 	switch {
 	case !m.Enabled:
-		return installer.StateDisabled
+		return decision.Disabled
 	case m.Pinned:
-		return installer.StatePinned
+		return decision.Pinned
 	case m.Held != nil && (desired == Release{} || desired == *m.Held):
-		return installer.StateHeld
+		return decision.Held
 	case desired != Release{} && a.backsOff(desired):
-		return installer.StateBackingOff
+		return decision.BackingOff
 	case m.Refused != nil && *m.Refused == desired:
-		return installer.StateNeedsAttention
+		return decision.NeedsAttention
 	case desired != m.Active:
-		return installer.StateWaiting
+		return decision.Waiting
 	}
-	return installer.StateIdle
+	return decision.Idle
 }
 
 func text[S ~string](s *S) string {

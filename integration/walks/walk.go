@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"teleport-update/installer"
+	"teleport-update/installer/view"
 )
 
 // Violation is where a host differs from every state that it may be in.
@@ -305,7 +305,7 @@ func (w *walk) narrow(ctx context.Context, next []*Model) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var report installer.Report
+	var report view.Report
 	if r.code != 0 {
 		return fmt.Sprintf("status: exit code %d: %s", r.code, r.stderr), nil
 	}

@@ -1,6 +1,9 @@
 package procfs
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,3 +37,36 @@ func (f FS) MountOf(file *os.File) (string, error) {
 
 // unescaped undoes what the kernel does to paths in its table of mounts (proc(5)).
 var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// MountAt returns where the file system is mounted on which a path is; of a path that is
+// not there, the nearest folder above it counts. Links are followed.
+func (f FS) MountAt(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	for errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		real, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", err
+	}
+	mounts, err := os.ReadFile(filepath.Join(f.Proc, "self/mountinfo"))
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		// A later line is mounted over an earlier one.
+		at := unescaped.Replace(fields[4])
+		if inside := at == "/" || real == at || strings.HasPrefix(real, at+"/"); inside && len(at) >= len(found) {
+			found = at
+		}
+	}
+	if found == "" {
+		return "", fmt.Errorf("the kernel lists no mount that has %s", real)
+	}
+	return found, nil
+}

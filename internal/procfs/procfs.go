@@ -84,6 +84,17 @@ func (f FS) Process(pid int) *Process {
 	return &p
 }
 
+// Hidden is why it cannot be told what a process executes, although it is there: this program
+// lacks a right that root usually has, as in some sandboxes. It is nil for a process that
+// can be looked at, and for one that is gone.
+func (f FS) Hidden(pid int) error {
+	_, err := os.Readlink(f.of(pid, "exe"))
+	if errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
 // Name is what a process calls itself, for a person. Whoever runs it chose the words.
 func (f FS) Name(pid int) string {
 	name, _ := os.ReadFile(f.of(pid, "comm"))

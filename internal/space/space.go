@@ -8,6 +8,7 @@ package space
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -121,4 +122,14 @@ func Format(n int64) string {
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	}
 	return fmt.Sprintf("%d B", n)
+}
+
+// NoExec reports whether the file system of a path is mounted so that no program on it can
+// be executed.
+func NoExec(path string) (bool, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return false, &fs.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return st.Flags&unix.ST_NOEXEC != 0, nil
 }

@@ -1,4 +1,4 @@
-package installer
+package survey
 
 import (
 	"strings"

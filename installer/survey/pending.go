@@ -1,16 +1,10 @@
-package installer
+package survey
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 
-	"teleport-update/installer/state"
-	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
@@ -34,9 +28,9 @@ func (p Pending) String() string {
 	return strings.Join(all, "; ")
 }
 
-// ownVariable begins the names of variables that are the updater's: they tell the agent
+// OwnVariable begins the names of variables that are the updater's: they tell the agent
 // of it, and never need a restart.
-const ownVariable = "TELEPORT_UPDATE_"
+const OwnVariable = "TELEPORT_UPDATE_"
 
 // pendingOf compares a unit with a process: its user, its arguments, and the variables
 // that the unit names. uid is that of the unit's user.
@@ -53,7 +47,7 @@ func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
 	}
 	for _, variable := range u.Environment {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, ownVariable) && !slices.Contains(p.Environment, variable) {
+		if !strings.HasPrefix(name, OwnVariable) && !slices.Contains(p.Environment, variable) {
 			pending.Differs = append(pending.Differs, "the next start changes the variable "+name)
 		}
 	}
@@ -63,47 +57,7 @@ func pendingOf(u systemd.Unit, uid int, p procfs.Started) (pending Pending) {
 	return pending
 }
 
-// pendingIn is about the agent that serves. What cannot be told is not pending.
-func (i *Installer) pendingIn(sight transaction.Sight) Pending {
-	if sight.State != state.AgentRunning || len(sight.Command) == 0 {
-		return Pending{}
-	}
-	started, ok := i.Processes.Started(cmp.Or(sight.Serving.PID, sight.Main.PID))
-	if !ok {
-		return Pending{}
-	}
-	uid, err := strconv.Atoi(cmp.Or(sight.User, "0"))
-	if err != nil {
-		account, err := user.Lookup(sight.User)
-		if err != nil {
-			return Pending{}
-		}
-		uid, _ = strconv.Atoi(account.Uid)
-	}
-	return pendingOf(sight.Unit, uid, started)
-}
-
-func (p Pending) explained() string {
+// Explained is Pending as a sentence, with what to do.
+func (p Pending) Explained() string {
 	return "the agent runs with other settings than its unit has: " + p.String() + ". `teleport-update update --restart` restarts it"
-}
-
-// restartAgent restarts an agent that differs from its unit, and watches it. The caller
-// holds no lock.
-func (i *Installer) restartAgent(ctx context.Context) error {
-	c, unlock, err := i.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	sight, err := i.look(ctx)
-	if err != nil {
-		return err
-	}
-	p := i.pendingIn(sight)
-	if !p.Is() {
-		i.Log.Info("the agent runs with what its unit says; it is not restarted")
-		return nil
-	}
-	i.Log.Info("restarting the agent, as was asked for", "because", p.String())
-	return i.RestartActive(ctx, c)
 }

@@ -1,8 +1,11 @@
-package installer
+package view
 
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"teleport-update/installer/decision"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -11,8 +14,8 @@ import (
 // node_exporter reads such a file with this parser.
 func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 	v, odd, running, active := "1.1.0", `a"b\c`, "1.0.0", "active"
-	r := Report{State: StateUnstable, VersionInstalled: &v, VersionDesired: &odd, UpdatesEnabled: true, UpdateTimeLast: &noon,
-		Agent: AgentReport{ActiveState: &active, Version: &running, Restarts: new(7)}, Failing: &FailingReport{Count: 3}, Conditions: []Condition{{Type: RestartPending}}}
+	r := Report{State: decision.Unstable, VersionInstalled: &v, VersionDesired: &odd, UpdatesEnabled: true, UpdateTimeLast: &noon,
+		Agent: AgentReport{ActiveState: &active, Version: &running, Restarts: new(7)}, Failing: &FailingReport{Count: 3}, Conditions: []decision.Condition{{Type: decision.RestartPending}}}
 	var text strings.Builder
 	must(t, r.OpenMetrics(&text))
 	if !strings.HasSuffix(text.String(), "# EOF\n") {
@@ -47,7 +50,7 @@ func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 		t.Errorf("versions: %v", labels)
 	}
 	for _, m := range families["teleport_update_condition"].Metric {
-		if name := m.Label[0].GetValue(); (m.GetGauge().GetValue() == 1) != (name == string(RestartPending)) {
+		if name := m.Label[0].GetValue(); (m.GetGauge().GetValue() == 1) != (name == string(decision.RestartPending)) {
 			t.Errorf("condition %s: %v", name, m.GetGauge().GetValue())
 		}
 	}
@@ -56,8 +59,17 @@ func TestTheMetricsAreReadByThePrometheusLibrary(t *testing.T) {
 		on[m.Label[0].GetValue()] = m.GetGauge().GetValue() == 1
 	}
 	for _, s := range allStates() {
-		if is, ok := on[string(s)]; !ok || is != (s == StateUnstable) {
+		if is, ok := on[string(s)]; !ok || is != (s == decision.Unstable) {
 			t.Errorf("state %s: %v, %v", s, is, ok)
 		}
+	}
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

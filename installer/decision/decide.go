@@ -1,4 +1,4 @@
-package installer
+package decision
 
 import (
 	"fmt"
@@ -9,17 +9,17 @@ import (
 	"teleport-update/internal/version"
 )
 
-// action is what a tick has to do.
-type action int
+// Action is what a tick has to do.
+type Action int
 
 const (
-	doNothing action = iota // the reason says why
-	doSwitch                // install the target and switch to it
+	Nothing Action = iota // the reason says why
+	Switch                // install the target and switch to it
 )
 
-// decision is the outcome of decide.
-type decision struct {
-	Action    action
+// Decision is what to do about an answer of find.
+type Decision struct {
+	Action    Action
 	Target    version.Release
 	Reason    string // for the log, and for a person who asks why nothing happens
 	Downgrade bool
@@ -31,8 +31,8 @@ type decision struct {
 	SHA256 string
 }
 
-// question is all that the decision depends on.
-type question struct {
+// Wish is all that the decision depends on.
+type Wish struct {
 	Spec   state.Spec
 	Status state.Status
 	Answer find.Answer
@@ -43,19 +43,16 @@ type question struct {
 	Announced string
 }
 
-// namesNoVersion is said of an answer without a version.
-const namesNoVersion = "the cluster names no version for this host"
-
-// decide says what an update should do about an answer of find. It looks at
+// Decide says what an update should do about an answer of find. It looks at
 // nothing but its argument. Whether a downgrade is allowed depends on backups
 // and is judged later, by the plan.
-func decide(q question) decision {
+func Decide(q Wish) Decision {
 	t := version.Release{Version: q.Answer.Version, Edition: q.Answer.Edition}
-	d := decision{Target: t}
+	d := Decision{Target: t}
 	active := q.Spec.ActiveVersion
 	switch {
 	case t.Version == "":
-		d.Reason = namesNoVersion
+		d.Reason = NamesNoVersion
 		return d
 	case active == t.Version && q.Status.ActiveEdition == t.Edition:
 		d.Reason = fmt.Sprintf("version %s is active and wanted", t.Short())
@@ -74,10 +71,10 @@ func decide(q question) decision {
 		f := q.Status.FailureOf(t)
 		d.BackingOff = true
 		d.Reason = fmt.Sprintf("version %s failed %d %s, next attempt at %s; `teleport-update update --now` tries at once",
-			t.Short(), f.Attempts, plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))
+			t.Short(), f.Attempts, Plural(f.Attempts, "time", "times"), f.NextAttempt.Format(time.RFC3339))
 		return d
 	}
-	d.Action = doSwitch
+	d.Action = Switch
 	d.Downgrade = active != "" && version.Compare(t.Version, active) < 0
 	return d
 }

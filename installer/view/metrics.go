@@ -1,4 +1,4 @@
-package installer
+package view
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"teleport-update/installer/decision"
 )
 
 // OpenMetrics writes the report as metrics, in the text format of OpenMetrics 1.0. What
@@ -20,8 +22,8 @@ func (r Report) OpenMetrics(w io.Writer) error {
 		m.sample("teleport_update_state", boolean(s == r.State), "state", string(s))
 	}
 	m.family("teleport_update_condition", "What status has in conditions: 1 for each that is so.")
-	for _, t := range conditionTypes {
-		is := slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == t.Type })
+	for _, t := range decision.Checks {
+		is := slices.ContainsFunc(r.Conditions, func(c decision.Condition) bool { return c.Type == t.Type })
 		m.sample("teleport_update_condition", boolean(is), "type", string(t.Type))
 	}
 	m.family("teleport_update_versions_info", "Versions that are linked, wanted, and run by the agent.")
@@ -38,13 +40,14 @@ func (r Report) OpenMetrics(w io.Writer) error {
 	m.gauge("teleport_update_failing_runs", "Runs of the timer that failed, in a row.", strconv.Itoa(failing))
 	m.time("teleport_update_last_attempt_timestamp_seconds", "When the last attempt to change the version ended.", r.UpdateTimeLast)
 	m.time("teleport_update_last_success_timestamp_seconds", "When a version was last changed with success.", r.LastSuccess)
+	m.time("teleport_update_last_run_timestamp_seconds", "When a run of the timer last ended.", r.Updater.LastRun)
 	m.time("teleport_update_find_asked_timestamp_seconds", "When find answered last.", r.DesiredCheckedAt)
 	m.print("# EOF\n")
 	return m.err
 }
 
-func allStates() (all []State) {
-	for _, c := range conditionTypes {
+func allStates() (all []decision.State) {
+	for _, c := range decision.Checks {
 		if !slices.Contains(all, c.State) {
 			all = append(all, c.State)
 		}

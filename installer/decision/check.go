@@ -1,0 +1,221 @@
+// Package decision says what follows from a survey of the host. Its list of checks is what
+// status, verify and the summary print, and what commands ask before their first change.
+//
+// It changes nothing, and looks at nothing but the survey and the question.
+package decision
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
+	"teleport-update/internal/version"
+)
+
+// State is the host's state in one word.
+type State string
+
+const (
+	Disabled       State = "disabled"
+	Pinned         State = "pinned"
+	Held           State = "held"
+	Idle           State = "idle"
+	Waiting        State = "waiting"
+	Updating       State = "updating"
+	BackingOff     State = "backing_off"
+	Failing        State = "failing"
+	Unstable       State = "unstable"
+	NeedsAttention State = "needs_attention"
+	Unknown        State = "unknown"
+)
+
+// Alarming reports whether somebody should look.
+func (s State) Alarming() bool { return s == Failing || s == Unstable || s == NeedsAttention }
+
+// Severity is how much a condition matters.
+type Severity string
+
+const (
+	Fault   Severity = "fault"   // somebody has to look
+	Blind   Severity = "unknown" // it could not be looked at
+	Busy    Severity = "busy"    // something is going on, or is waited for
+	Setting Severity = "setting" // a person wants it so
+	Note    Severity = "note"    // it is worth a line
+)
+
+// Condition is one thing that is so about the host, and since when.
+type Condition struct {
+	Type     Type       `json:"type"`
+	Severity Severity   `json:"severity"`
+	Since    *time.Time `json:"since"` // null if nobody wrote it down
+	Message  string     `json:"message"`
+
+	Subject string `json:"-"` // what verify calls it
+}
+
+// Check is one row of the list.
+type Check struct {
+	Type     Type
+	Severity Severity
+	State    State  // that it makes; Idle for one that makes none
+	Subject  string // what it is about, in a word or two, as verify has it
+	Means    string // as the docs have it
+
+	asked when
+	find  func(*host, *finder) error
+}
+
+// when is what has to hold for a check to be asked.
+type when int
+
+const (
+	settled  when = 1 << iota // no transaction is open: else links, unit and agent are in between
+	active                    // a version is active
+	enabled                   // updates are on
+	follows                   // and the version follows the cluster
+	deep                      // a person asks: it takes too long for each run of the timer
+	readable                  // updates.yaml can be read
+)
+
+// Question is what is asked of a survey, and what find says.
+type Question struct {
+	Deep bool // also what takes longer
+
+	Desired   version.Release // that find wants; zero if that is not known, or it names none
+	CheckedAt *time.Time      // when find said so; nil: never
+	Answered  bool            // find answered just now
+	AskError  string          // why it did not
+	Group     string
+	NoGroup   bool       // find does not know the group
+	Jitter    *time.Time // a run waits until then
+
+	VersionsLeft string   // versions that cannot be removed, and why
+	Exposed      []string // templates that others than root could change
+	Policy       Policy   // what the host's owner says of the active version
+	// Closed says which programs other users cannot run; it is asked if Deep.
+	Closed func(context.Context) (string, error)
+}
+
+// Policy is what the policy of the host's owner says of the active version.
+type Policy struct {
+	Broken  error  // it cannot be relied on
+	Refused string // a rule against the active version, which stays nevertheless; empty: none
+	// Unsigned is why the active version would be refused if signatures were required; empty
+	// if it would not, or nobody looks at signatures.
+	Unsigned string
+}
+
+// Verdict is what follows.
+type Verdict struct {
+	State       State
+	Explanation string
+	Conditions  []Condition // the gravest first, never nil
+	Asked       []string    // subjects of faults that were looked for
+}
+
+// host is a survey with the question, as checks read them.
+type host struct {
+	context.Context
+	*survey.Survey
+	Question
+	c     state.Config
+	agent survey.Agent
+	blind error // why the agent could not be looked at
+}
+
+// finder collects what checks find.
+type finder struct {
+	check Check
+	all   []Condition
+}
+
+func (f *finder) found(since *time.Time, message string) {
+	f.all = append(f.all, Condition{Type: f.check.Type, Severity: f.check.Severity, Since: since, Message: message, Subject: f.check.Subject})
+}
+
+// blind notes what could not be looked at, each reason once.
+func (f *finder) blind(subject string, why error) {
+	message := subject + " could not be looked at: " + why.Error()
+	same := func(c Condition) bool {
+		return c.Type == NotLookedAt && c.Message[len(c.Subject):] == message[len(subject):]
+	}
+	if !slices.ContainsFunc(f.all, same) {
+		f.all = append(f.all, Condition{Type: NotLookedAt, Severity: Blind, Message: message, Subject: subject})
+	}
+}
+
+// Judge asks all checks that apply.
+func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
+	h := &host{Context: ctx, Survey: s, Question: q}
+	holds := h.situation()
+	f := &finder{}
+	var asked []string
+	for _, check := range Checks {
+		if check.find == nil || check.asked&^holds != 0 {
+			continue
+		}
+		f.check = check
+		if check.Severity == Fault && !slices.Contains(asked, check.Subject) {
+			asked = append(asked, check.Subject)
+		}
+		if err := check.find(h, f); err != nil {
+			f.blind(check.Subject, err)
+		}
+	}
+	v := SumUp(f.all)
+	v.Asked = asked
+	return v
+}
+
+// situation looks at what decides which checks apply.
+func (h *host) situation() (holds when) {
+	var err error
+	if h.c, err = h.Config(); err == nil {
+		holds |= readable
+	}
+	if h.Deep {
+		holds |= deep
+	}
+	if t, err := h.Transaction(); t == nil && err == nil {
+		holds |= settled
+	}
+	if h.c.Spec.ActiveVersion != "" {
+		holds |= active
+		h.agent, h.blind = h.Agent(h)
+	}
+	if h.c.Spec.Enabled {
+		holds |= enabled
+		if !h.c.Spec.Pinned {
+			holds |= follows
+		}
+	}
+	return holds
+}
+
+// SumUp puts the gravest condition first, and makes the state of it.
+func SumUp(all []Condition) Verdict {
+	sorted := append([]Condition{}, all...) // never nil: JSON readers loop over it
+	slices.SortStableFunc(sorted, func(a, b Condition) int { return gravity(a.Type) - gravity(b.Type) })
+	for _, c := range sorted {
+		if s := Checks[gravity(c.Type)].State; s != Idle {
+			return Verdict{State: s, Explanation: c.Message, Conditions: sorted}
+		}
+	}
+	for _, c := range sorted {
+		if c.Type == TargetNone {
+			return Verdict{State: Idle, Explanation: c.Message, Conditions: sorted}
+		}
+	}
+	return Verdict{State: Idle, Explanation: "the version that the cluster wants is active", Conditions: sorted}
+}
+
+func gravity(t Type) int {
+	return slices.IndexFunc(Checks, func(c Check) bool { return c.Type == t })
+}
+
+// Of reports whether the state is by a condition of one of these types.
+func (v Verdict) Of(types ...Type) bool {
+	return slices.ContainsFunc(v.Conditions, func(c Condition) bool { return slices.Contains(types, c.Type) })
+}

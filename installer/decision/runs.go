@@ -1,0 +1,264 @@
+package decision
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/installer/survey"
+	"teleport-update/systemd"
+)
+
+// overdue is by how much a run may be late: the timer spreads its runs, and a busy host is
+// slow.
+const overdue = 15 * time.Minute
+
+// timer says why no run starts by itself: off is a person's wish, stopped a fault. Both are
+// empty where runs start, where systemd does not run, and where that is not known.
+func (h *host) timer() (off, stopped string) {
+	o, err := h.Own(h)
+	if err != nil || o.Timer.LoadState == "" || o.Others {
+		return "", ""
+	}
+	return timerOf(o.Timer)
+}
+
+func timerOf(u systemd.Unit) (off, stopped string) {
+	const stops = "no run starts by itself"
+	switch {
+	case u.LoadState == "masked":
+		return fmt.Sprintf("the updater's timer is masked, and %s: `systemctl unmask %s`, then `systemctl enable --now %s`", stops, u.Name, u.Name), ""
+	case u.LoadState != "loaded":
+		return "", fmt.Sprintf("the updater's timer is missing, and %s: `teleport-update update` puts it back", stops)
+	case u.ActiveState == "failed":
+		return "", fmt.Sprintf("the updater's timer has failed (%s), and %s: `systemctl restart %s`", u.Result, stops, u.Name)
+	case u.ActiveState != "active" && u.UnitFileState == "disabled":
+		return fmt.Sprintf("the updater's timer is disabled, and %s: `systemctl enable --now %s` starts it", stops, u.Name), ""
+	case u.ActiveState != "active":
+		return "", fmt.Sprintf("the updater's timer is stopped, and %s: `systemctl enable --now %s` starts it", stops, u.Name)
+	case u.UnitFileState == "disabled":
+		return fmt.Sprintf("the updater's timer is disabled, and no run starts by itself after the next boot: `systemctl enable %s`", u.Name), ""
+	}
+	return "", ""
+}
+
+func timerOff(h *host, f *finder) error {
+	if off, _ := h.timer(); off != "" {
+		f.found(nil, off)
+	}
+	return nil
+}
+
+func timerStopped(h *host, f *finder) error {
+	if _, err := h.Own(h); err != nil {
+		return err
+	}
+	if _, stopped := h.timer(); stopped != "" {
+		f.found(nil, stopped)
+	}
+	return nil
+}
+
+// recorded reports whether the last run wrote down how it ended: then that is told, and not
+// what systemd saw of it.
+func recorded(run systemd.Unit, t state.Ticks) bool {
+	return !t.Ended.Before(run.StartedAt.Truncate(time.Second))
+}
+
+func runNotMade(h *host, f *finder) error {
+	o, err := h.Own(h)
+	if err != nil {
+		return err
+	}
+	run, ticks := o.Run, h.Ticks()
+	runs := run.ActiveState == "activating" || run.ActiveState == "active"
+	well := run.Result == "" || run.Result == "success"
+	if run.LoadState == "" || runs || o.Others {
+		return nil
+	}
+	at := run.Since
+	if run.ExitedAt.After(at) {
+		at = run.ExitedAt
+	}
+	switch {
+	case run.LoadState != "loaded":
+		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s; `teleport-update update` puts it back, `systemctl unmask` takes a mask away", run.Name, run.LoadState))
+	case !well && !(recorded(run, ticks) && run.Result == "exit-code") && ticks.Good.Before(at):
+		f.found(nonZero(at), fmt.Sprintf("the last run of the timer %s; see `systemctl status %s` and `journalctl -u %s`", howItEnded(run), run.Name, run.Name))
+	case well && run.Skipped.After(ticks.Good) && run.Skipped.After(run.ExitedAt):
+		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skips the runs of the timer: a condition of %s does not hold, see `systemctl status %s`", run.Name, run.Name))
+	}
+	return nil
+}
+
+func nonZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// howItEnded completes the sentence "the last run of the timer …".
+func howItEnded(u systemd.Unit) string {
+	if u.Result == "exit-code" && u.Exit.Code == systemd.Exited {
+		if why, known := systemd.NotStarted(u.Exit.Status); known {
+			return fmt.Sprintf("could not be started by systemd (status %d/%s)", u.Exit.Status, why)
+		}
+		return fmt.Sprintf("ended with status %d, before it could write down why", u.Exit.Status)
+	}
+	switch u.Result {
+	case "resources":
+		return "could not be started: systemd had not the resources for it, such as room in /run"
+	case "timeout":
+		return "took too long, and systemd ended it"
+	case "oom-kill":
+		return "was killed for want of memory"
+	case "start-limit-hit":
+		return "was refused: systemd had started it too often"
+	case "signal", "core-dump":
+		return u.Exit.String()
+	}
+	return "failed (" + u.Result + ")"
+}
+
+func noRuns(h *host, f *finder) error {
+	o, err := h.Own(h)
+	if err != nil {
+		return err
+	}
+	timer, run, now := o.Timer, o.Run, h.Now()
+	if timer.LoadState != "loaded" || timer.ActiveState != "active" || o.Others {
+		return nil // another check's
+	}
+	runs := run.ActiveState == "activating" || run.ActiveState == "active"
+	waits := run.JobPending && !runs
+	since := h.Ticks().Ended
+	if run.ExitedAt.After(since) {
+		since = run.ExitedAt
+	}
+	last := "none has ended in this boot"
+	if !since.IsZero() {
+		last = "the last one ended at " + since.Format(time.RFC3339)
+	}
+	switch {
+	case waits && !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue:
+		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: `systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))
+	case runs || waits:
+	case !timer.NextTrigger.IsZero() && now.Sub(timer.NextTrigger) > overdue:
+		f.found(nonZero(timer.NextTrigger), fmt.Sprintf("a run of the timer was due at %s and did not begin, and %s: `systemctl restart %s`", timer.NextTrigger.Format(time.RFC3339), last, timer.Name))
+	case timer.SubState == "elapsed":
+		f.found(nil, fmt.Sprintf("the updater's timer starts nothing any more, and %s: see what its drop-ins say, `systemctl cat %s`", last, timer.Name))
+	}
+	return nil
+}
+
+func runsFail(h *host, f *finder) error {
+	t := h.Ticks()
+	if t.Failing == nil || t.Unreachable != nil && h.Answered {
+		return nil // find answers again
+	}
+	f.found(&t.Failing.First, describeFailing(t.Failing))
+	return nil
+}
+
+func describeFailing(f *state.Failing) string {
+	next := "the next run tries again"
+	if !f.NextAttempt.IsZero() {
+		next = "the next attempt is at " + f.NextAttempt.Format(time.RFC3339) + ", `teleport-update update` tries at once"
+	}
+	return fmt.Sprintf("the last %d %s of the timer failed, since %s; %s: %s", f.Count, Plural(f.Count, "run", "runs"), f.First.Format(time.RFC3339), next, f.Error)
+}
+
+// runFailed is about a run whose error no other check tells of.
+func runFailed(h *host, f *finder) error {
+	t := h.Ticks()
+	told := func(c Condition) bool {
+		return c.Severity == Fault || c.Type == VersionBacksOff || c.Type == TransactionRunning
+	}
+	if t.Error == "" || t.Failing != nil || t.Unreachable != nil {
+		return nil
+	}
+	for _, c := range f.all {
+		if told(c) {
+			return nil
+		}
+	}
+	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer, at %s, failed: %s", t.Ended.Format(time.RFC3339), t.Error))
+	return nil
+}
+
+func findUnreachable(h *host, f *finder) error {
+	t := h.Ticks()
+	if u := t.Unreachable; u != nil && t.Failing == nil && !h.Answered {
+		f.found(&u.Since, fmt.Sprintf("the proxy's find endpoint cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error))
+	}
+	return nil
+}
+
+func updaterBroken(h *host, f *finder) error {
+	o, err := h.Own(h)
+	for _, p := range append(o.Problems, o.Overruled...) {
+		f.found(nil, p)
+	}
+	return err
+}
+
+// recoveryBroken looks at the recovery as systemd has it, and if a person asks, runs its
+// program.
+func recoveryBroken(h *host, f *finder) error {
+	const counts = "a power cut in the middle of an update may leave no agent"
+	o, err := h.Own(h)
+	if err != nil {
+		return err
+	}
+	u := o.Recovery
+	switch {
+	case u.LoadState == "":
+	case u.LoadState != "loaded":
+		f.found(nil, fmt.Sprintf("systemd has %s as %s, and %s: `systemctl daemon-reload`, or `systemctl unmask %s`", u.Name, u.LoadState, counts, u.Name))
+		return nil
+	case u.User != "" && u.User != "root":
+		f.found(nil, fmt.Sprintf("%s is started as user %s, who cannot repair anything, and %s: look at %s", u.Name, u.User, counts, strings.Join(u.DropIns, ", ")))
+		return nil
+	case h.skipped(u) != "":
+		f.found(nil, fmt.Sprintf("%s would not be started, for %s does not hold, and %s: look at %s", u.Name, h.skipped(u), counts, strings.Join(u.DropIns, ", ")))
+		return nil
+	}
+	if program := u.ExecStart; program != "" {
+		why, err := survey.Executable(program)
+		if err != nil {
+			return err
+		}
+		if why != nil {
+			f.found(nil, fmt.Sprintf("the recovery at boot cannot run: %v, and %s", why, counts))
+			return nil
+		}
+	}
+	if !h.Deep {
+		return nil
+	}
+	if err := h.Rescuer(h); err != nil {
+		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts))
+	}
+	return nil
+}
+
+// skipped is a condition that keeps systemd from starting the recovery also when there is
+// something to recover; empty where there is none.
+func (h *host) skipped(recovery systemd.Unit) string {
+	for _, c := range recovery.Ties.Unmet() {
+		if c.Parameter != h.Paths().Journal() {
+			return c.String()
+		}
+	}
+	return ""
+}
+
+func unitsLate(h *host, f *finder) error {
+	late, err := h.Late()
+	for _, l := range late {
+		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update enable` moves the units to a folder that is there", l))
+	}
+	return err
+}

@@ -1,0 +1,67 @@
+package installer
+
+import (
+	"bytes"
+	"context"
+
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/trust"
+)
+
+// Settle is for the end of a command that may have changed something: the history has
+// the transaction that was made, everybody may read how the host is, and hooks are run.
+func (i *Installer) Settle(ctx context.Context, command string) {
+	var added *state.Ended
+	if i.storeIsOurs() {
+		added = i.noteEnded(command)
+	}
+	i.publish(ctx)
+	if added != nil {
+		i.runHooks(ctx, *added)
+	}
+}
+
+// storeIsOurs reports whether nobody but root can have root write elsewhere through the
+// folder of the versions, or have written what is in it. Commands refuse to work there;
+// what comes after them must not, either.
+func (i *Installer) storeIsOurs() bool { return trust.Path(i.Paths.Versions()) == nil }
+
+// publish writes down how the host is, for those who do not ask this program.
+func (i *Installer) publish(ctx context.Context) {
+	if i.Paths.RunDir == "" && !host.Exists(i.Paths.Config()) {
+		return
+	}
+	c, _ := i.Paths.LoadConfig()
+	dir := c.Spec.TextfileDir
+	r, err := i.report(ctx, StatusOptions{Offline: true}, false)
+	if err != nil {
+		i.Log.Debug("the summary of the host could not be recorded", "error", err)
+		return
+	}
+	ours := i.storeIsOurs()
+	if ours {
+		if err := i.settleReport(r); err != nil {
+			i.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
+		}
+	}
+	if i.Paths.RunDir != "" {
+		data, err := r.Summary(i.Timestamp()).Text()
+		if err == nil {
+			err = state.WriteForAll(i.Paths.Summary(), data)
+		}
+		if err != nil {
+			i.Log.Debug("the summary of status could not be written", "error", err)
+		}
+	}
+	if dir == "" || !ours {
+		return
+	}
+	var text bytes.Buffer
+	if err = r.OpenMetrics(&text); err == nil {
+		err = state.WriteTextfile(dir, text.Bytes())
+	}
+	if err != nil {
+		i.Log.Warn("the metrics for node_exporter could not be written", "folder", dir, "error", err)
+	}
+}

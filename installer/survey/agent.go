@@ -1,0 +1,131 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/procfs"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
+)
+
+// patience is for how long systemd is waited for: a command that tells must answer.
+const patience = 3 * time.Second
+
+// Agent is the agent, as systemd and the kernel know it.
+type Agent struct {
+	transaction.Sight
+	Process procfs.Process  // the one that serves; zero where there is none
+	Runs    version.Release // that it executes; zero where it is none of the store
+	Pending Pending         // what its next start changes
+	Mask    string          // the link that masks the unit; empty where nothing does
+	// Hidden is why it cannot be told what the process executes; nil where it can.
+	Hidden error
+	// Configured is whether the agent has a configuration.
+	Configured bool
+}
+
+func (s *Survey) connected(ctx context.Context) (Manager, error) {
+	return s.manager.get(func() (Manager, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return s.from.Connect(ctx)
+	})
+}
+
+// Agent looks at the agent.
+func (s *Survey) Agent(ctx context.Context) (Agent, error) {
+	return s.agent.get(func() (Agent, error) {
+		m, err := s.connected(ctx)
+		if err != nil {
+			return Agent{}, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		sight, err := m.Look(ctx)
+		if err != nil {
+			return Agent{}, err
+		}
+		return s.AgentOf(sight), nil
+	})
+}
+
+// AgentOf says what of the agent follows from a look at it.
+func (s *Survey) AgentOf(sight transaction.Sight) Agent {
+	a := Agent{Sight: sight, Pending: s.pending(sight)}
+	_, err := os.Lstat(s.from.Paths.AgentConfig)
+	a.Configured = !errors.Is(err, fs.ErrNotExist)
+	if sight.LoadState == "masked" {
+		a.Mask = maskOf(s.from.Paths.AgentUnit())
+	}
+	if sight.State != state.AgentUnknown && sight.State != state.AgentStopped {
+		a.Process = cmp.Or(sight.Serving, sight.Main)
+		a.Runs, _ = s.from.Store.ReleaseOf(a.Process.Exe)
+		if a.Process.PID == 0 && sight.MainPID != 0 {
+			a.Hidden = s.from.Processes.Hidden(int(sight.MainPID))
+		}
+	}
+	return a
+}
+
+// maskOf is the link that masks a unit.
+func maskOf(unit string) string {
+	for _, dir := range []string{layout.ConfigDir, "/run/systemd/system"} {
+		path := filepath.Join(dir, unit)
+		if to, err := os.Readlink(path); err == nil && to == os.DevNull {
+			return path
+		}
+	}
+	return ""
+}
+
+// pending is about the agent that serves. What cannot be told is not pending.
+func (s *Survey) pending(sight transaction.Sight) Pending {
+	if sight.State != state.AgentRunning || len(sight.Command) == 0 {
+		return Pending{}
+	}
+	started, ok := s.from.Processes.Started(cmp.Or(sight.Serving.PID, sight.Main.PID))
+	if !ok {
+		return Pending{}
+	}
+	uid, err := strconv.Atoi(cmp.Or(sight.User, "0"))
+	if err != nil {
+		account, err := user.Lookup(sight.User)
+		if err != nil {
+			return Pending{}
+		}
+		uid, _ = strconv.Atoi(account.Uid)
+	}
+	return pendingOf(sight.Unit, uid, started)
+}
+
+// Is reports whether the agent executes a release, as far as its edition is known.
+func (a Agent) Is(r version.Release) bool {
+	return a.Runs.Version == r.Version && (a.Runs.Edition == r.Edition || a.Runs.Edition == "" || r.Edition == "")
+}
+
+// unit is what systemd knows of one of the updater's own units.
+func (s *Survey) unit(ctx context.Context, name string) (systemd.Unit, error) {
+	if s.units[name] == nil {
+		s.units[name] = &part[systemd.Unit]{}
+	}
+	return s.units[name].get(func() (systemd.Unit, error) {
+		m, err := s.connected(ctx)
+		if err != nil {
+			return systemd.Unit{}, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return m.Unit(ctx, name)
+	})
+}

@@ -1,0 +1,87 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"teleport-update/internal/layout"
+	"teleport-update/systemd"
+)
+
+// Own are the updater's own units: their files, and what systemd has loaded of them. The
+// units are zero where no systemd runs.
+type Own struct {
+	Problems  []string // files that are not as they should be, and what enables them
+	Overruled []string // files of an administrator's that systemd uses instead
+	Others    bool     // the timer's name is another updater's, and ours is left out
+	Timer     systemd.Unit
+	Run       systemd.Unit // the service that the timer starts
+	Recovery  systemd.Unit
+}
+
+// Own looks at the updater's own units.
+func (s *Survey) Own(ctx context.Context) (Own, error) {
+	return s.own.get(func() (Own, error) {
+		u := s.from.Updater.OwnUnits()
+		o := Own{Problems: u.Problems(), Overruled: u.Overruled(), Others: u.RecoveryOnly}
+		for name, into := range map[string]*systemd.Unit{u.Timer(): &o.Timer, u.Service(): &o.Run, u.Recovery(): &o.Recovery} {
+			unit, err := s.unit(ctx, name)
+			if err != nil {
+				return o, err
+			}
+			*into = unit
+		}
+		return o, nil
+	})
+}
+
+// Rescuer runs the program that the recovery at boot runs, and says why that cannot be
+// counted on. It takes some 20 ms of CPU, so runs of the timer do without it.
+func (s *Survey) Rescuer(ctx context.Context) error {
+	_, err := s.rescuer.get(func() (string, error) {
+		program, _, err := s.from.Updater.Rescuer(ctx)
+		if err == nil {
+			return program, nil
+		}
+		if why, blind := Executable(program); program != "" && blind == nil && why != nil {
+			err = why
+		}
+		return program, err
+	})
+	return err
+}
+
+// Late is a folder of units that is not there when systemd reads units at boot.
+type Late struct {
+	Dir   string
+	Mount string // where the file system is mounted that has it
+}
+
+func (l Late) String() string {
+	return fmt.Sprintf("%s is on a file system of its own (%s), which is mounted after systemd has read its units at boot", l.Dir, l.Mount)
+}
+
+// Late are the folders of the updater's and the agent's units that are not there at boot.
+func (s *Survey) Late() ([]Late, error) {
+	return s.boot.get(func() ([]Late, error) {
+		dir := s.from.Paths.UnitDir
+		mount, err := LateMount(s.from.Processes.MountAt, dir)
+		if err != nil || mount == "" {
+			return nil, err
+		}
+		return []Late{{dir, mount}}, nil
+	})
+}
+
+// LateMount is the mount that has a folder and is not there when systemd reads its units
+// at boot; empty where there is none. / is there, and so are /usr and /etc, where they are
+// mounted at all: an initial RAM disk mounts them.
+func LateMount(mountAt func(path string) (string, error), dir string) (string, error) {
+	mount, err := mountAt(dir)
+	switch mount {
+	case "/", "/usr", filepath.Dir(filepath.Dir(layout.ConfigDir)):
+		return "", err
+	}
+	return mount, err
+}

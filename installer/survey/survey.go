@@ -1,0 +1,167 @@
+// Package survey is the host as it is now, as one value. Its parts are read when they are
+// first asked for, each of them once: whoever decides or tells by one survey speaks of one
+// host.
+//
+// Reading changes nothing. A part that cannot be read is an error with its cause, which is
+// neither "there" nor "not there".
+package survey
+
+import (
+	"context"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/procfs"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+)
+
+// Records are what the updater wrote down.
+type Records interface {
+	Config() (state.Config, error)
+	// Journal is the open transaction; nil where there is none.
+	Journal() (*transaction.Description, error)
+	Ticks() state.Ticks
+	History() (state.History, error)
+}
+
+// Manager is systemd. Its calls end with an error where it does not answer; where no systemd
+// runs, units are zero, and the agent is unknown.
+type Manager interface {
+	Look(context.Context) (transaction.Sight, error)
+	Unit(ctx context.Context, name string) (systemd.Unit, error)
+	Close()
+}
+
+// Place is what stands where the agent's links and unit belong.
+type Place interface {
+	Problems(versions.Tree) ([]string, error)
+	CheckStarts(systemd.Unit, versions.Tree) error
+}
+
+// Updater is the updater's own part of the host.
+type Updater interface {
+	OwnUnits() systemd.Units
+	// Rescuer runs the program of the recovery at boot.
+	Rescuer(context.Context) (program string, schema int, err error)
+}
+
+// Consistency says how records and host fit.
+type Consistency interface {
+	CheckNeverEnabled() error
+	CheckEnded(context.Context, state.Config) error
+}
+
+// Sources are where a survey reads.
+type Sources struct {
+	Records   Records
+	Connect   func(context.Context) (Manager, error)
+	Place     Place
+	Updater   Updater
+	Fits      Consistency
+	Store     *versions.Store
+	Processes procfs.FS
+	Paths     state.Paths
+	Now       func() time.Time
+}
+
+// Survey is the host, as it was when each part was first asked for. It is for one goroutine.
+type Survey struct {
+	from Sources
+
+	config  part[state.Config]
+	journal part[*Transaction]
+	ticks   part[state.Ticks]
+	history part[state.History]
+	manager part[Manager]
+	agent   part[Agent]
+	units   map[string]*part[systemd.Unit]
+	version part[Version]
+	links   part[[]string]
+	starts  part[error]
+	own     part[Own]
+	rescuer part[string]
+	fits    part[error]
+	boot    part[[]Late]
+	kept    map[version.Release]*part[bool]
+}
+
+// New returns a survey that has read nothing so far.
+func New(from Sources) *Survey {
+	return &Survey{from: from, units: map[string]*part[systemd.Unit]{}, kept: map[version.Release]*part[bool]{}}
+}
+
+// Close ends the connection to systemd, if there is one.
+func (s *Survey) Close() {
+	if s.manager.value != nil {
+		s.manager.value.Close()
+	}
+}
+
+// Now is the time of the survey's host.
+func (s *Survey) Now() time.Time { return s.from.Now() }
+
+// Paths say where everything is.
+func (s *Survey) Paths() state.Paths { return s.from.Paths }
+
+// Config is updates.yaml; an empty one where there is none.
+func (s *Survey) Config() (state.Config, error) { return s.config.get(s.from.Records.Config) }
+
+// Ticks are what the runs of the timer remember of this boot.
+func (s *Survey) Ticks() state.Ticks {
+	t, _ := s.ticks.get(func() (state.Ticks, error) { return s.from.Records.Ticks(), nil })
+	return t
+}
+
+// History is the last transactions.
+func (s *Survey) History() (state.History, error) { return s.history.get(s.from.Records.History) }
+
+// Transaction is a transaction that is open.
+type Transaction struct {
+	transaction.Description
+	Running bool // an updater is at work on it
+}
+
+// Transaction is the open transaction; nil where there is none.
+func (s *Survey) Transaction() (*Transaction, error) {
+	return s.journal.get(func() (*Transaction, error) {
+		d, err := s.from.Records.Journal()
+		if d == nil || err != nil {
+			return nil, err
+		}
+		return &Transaction{*d, s.from.Processes.Locked(s.from.Paths.UpdateLock())}, nil
+	})
+}
+
+// Fits says where the records do not fit the host, as far as that can be told; nil where
+// nothing speaks against them.
+func (s *Survey) Fits(ctx context.Context) error {
+	why, _ := s.fits.get(func() (error, error) {
+		c, err := s.Config()
+		if err != nil {
+			return nil, err
+		}
+		if c.Spec.ActiveVersion == "" {
+			return s.from.Fits.CheckNeverEnabled(), nil
+		}
+		return s.from.Fits.CheckEnded(ctx, c), nil
+	})
+	return why
+}
+
+// part is a part of the survey, which is read once.
+type part[T any] struct {
+	read  bool
+	value T
+	err   error
+}
+
+func (p *part[T]) get(read func() (T, error)) (T, error) {
+	if !p.read {
+		p.read = true
+		p.value, p.err = read()
+	}
+	return p.value, p.err
+}

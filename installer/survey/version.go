@@ -1,0 +1,104 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/internal/space"
+	"teleport-update/internal/version"
+	"teleport-update/versions"
+)
+
+// Version is the version that updates.yaml calls active, as it lies on disk.
+type Version struct {
+	Tree  versions.Tree
+	Whole bool // its record is complete
+	// Unusable is why its program cannot be executed; nil if it can.
+	Unusable error
+}
+
+// Version looks at the active version. Without one it is the zero Version.
+func (s *Survey) Version() (Version, error) {
+	return s.version.get(func() (v Version, err error) {
+		c, err := s.Config()
+		if err != nil || c.Spec.ActiveVersion == "" {
+			return Version{}, err
+		}
+		if v.Tree, v.Whole, err = s.from.Store.Lookup(c.Active()); err != nil || !v.Whole {
+			return v, err
+		}
+		v.Unusable, err = Executable(v.Tree.Binary("teleport"))
+		return v, err
+	})
+}
+
+// Executable says why a program cannot be executed; err is why that cannot be told.
+func Executable(path string) (why, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is missing", path), nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", path), nil
+	case info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s may not be executed (mode %v): `chmod 755 %s`", path, info.Mode().Perm(), path), nil
+	}
+	if noexec, err := space.NoExec(path); err != nil {
+		return nil, err
+	} else if noexec {
+		return fmt.Errorf("%s cannot be executed: its file system is mounted noexec (see `findmnt -T %s`); mount it with exec", path, path), nil
+	}
+	if err := unix.Access(path, unix.X_OK); errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%s may not be executed: %w", path, err), nil
+	} else if err != nil {
+		return nil, &fs.PathError{Op: "access", Path: path, Err: err}
+	}
+	return nil, nil
+}
+
+// Links says what is wrong with the links and the unit file of the active version, a
+// sentence each. It looks at each of them once.
+func (s *Survey) Links() ([]string, error) {
+	return s.links.get(func() ([]string, error) {
+		v, err := s.Version()
+		if err != nil || !v.Whole {
+			return nil, err
+		}
+		return s.from.Place.Problems(v.Tree)
+	})
+}
+
+// Starts says what keeps systemd from starting the active version by its unit; nil where
+// nothing does. err is why that cannot be told.
+func (s *Survey) Starts(ctx context.Context) (why, err error) {
+	return s.starts.get(func() (error, error) {
+		v, err := s.Version()
+		if err != nil || !v.Whole {
+			return nil, err
+		}
+		a, err := s.Agent(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.from.Place.CheckStarts(a.Unit, v.Tree), nil
+	})
+}
+
+// Kept reports whether a release is on disk, with a record that is whole.
+func (s *Survey) Kept(r version.Release) bool {
+	if s.kept[r] == nil {
+		s.kept[r] = &part[bool]{}
+	}
+	kept, _ := s.kept[r].get(func() (bool, error) {
+		_, ok, err := s.from.Store.Lookup(r)
+		return ok, err
+	})
+	return kept
+}
