@@ -174,7 +174,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
 		s := scenes[name]
 		i := testInstaller(t)
-		i.Now, i.BuildVersion = func() time.Time { return noon }, "1.2.3"
+		i.Now, i.Version = func() time.Time { return noon }, "1.2.3"
 		root := filepath.Dir(i.Paths.DataDir)
 		ownProc(t, i)
 		if s.c != nil && s.c.Spec.ActiveVersion != "" {

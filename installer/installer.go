@@ -37,6 +37,8 @@ type Installer struct {
 	// BuildVersion is what this program's build was stamped with; empty means
 	// that nobody knows, and no other updater is newer.
 	BuildVersion string
+	// Version is what this program calls its version, for people; empty if it does not.
+	Version string
 	// UserAgent names this program and its version to servers.
 	UserAgent string
 

@@ -251,7 +251,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 			}
 		}
 	}
-	i.UserAgent = appName + "/" + releaseVersion
+	i.Version, i.UserAgent = releaseVersion, appName+"/"+releaseVersion
 	if a.terminal != nil && !a.terminal.plain {
 		i.Terminal = a.terminal
 	}

@@ -261,7 +261,7 @@ func unproven(h *host, f *finder) error {
 	if u := h.c.Status.LastUpdate; u != nil {
 		since = &u.Time
 	}
-	f.found(since, fmt.Sprintf("the agent was not running when the host switched to version %s", h.c.Spec.ActiveVersion))
+	f.found(since, fmt.Sprintf("version %s is not proven yet: the agent was not running when the host switched to it; a run of the timer proves it once the agent was healthy for the health window", h.c.Spec.ActiveVersion))
 	return nil
 }
 

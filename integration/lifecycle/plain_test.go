@@ -29,7 +29,7 @@ func TestAPlainContainerHasEverythingButTheRestart(t *testing.T) {
 	s.Wants("1.0.0")
 	says("the agent is not restarted", "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL)
 	s.Linked("1.0.0")
-	s.StatusIs("idle")
+	s.StatusIs("waiting") // for systemd
 	if r := s.Status(); !r.Unproven || !r.UpdatesEnabled {
 		t.Errorf("status: unproven %v, enabled %v", r.Unproven, r.UpdatesEnabled)
 	}

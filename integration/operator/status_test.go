@@ -22,7 +22,8 @@ func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
 	s.Release(release.Spec{Version: "1.2.0", Variant: stamp.ExitsAtStart, Unit: release.Unit{NoReload: true}})
 
 	s.StatusIs("disabled") // never enabled
-	s.RunsOn("1.0.0")
+	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Proven()
 	s.StatusIs("idle")
 	s.Set(find.Answer{Version: "1.1.0", Edition: version.OSS})
 	s.StatusIs("waiting") // for what is wanted

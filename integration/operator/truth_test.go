@@ -19,6 +19,8 @@ func TestStatusAndVerifyKnowTheAgent(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.StatusIs("waiting")
+	s.Proven()
 	s.StatusIs("idle")
 	if a := s.Status().Agent; scenes.Text(a.ActiveState) != "active" || scenes.Text(a.SubState) != "running" || scenes.Text(a.Version) != "1.0.0" ||
 		a.PID == nil || fmt.Sprint(*a.PID) != strings.TrimSpace(s.Read("/run/teleport.pid")) || a.Since == nil || a.Restarts == nil || a.EnabledAtBoot == nil || !*a.EnabledAtBoot {

@@ -113,6 +113,19 @@ func (s *Scene) Tick() int {
 	return n
 }
 
+// Proven has the timer run until the version counts as proven: the agent did not run when the
+// first enable switched to it.
+func (s *Scene) Proven() {
+	s.T.Helper()
+	host.Wait(s.T, Patience, func() error {
+		s.Tick()
+		if s.Status().Unproven {
+			return fmt.Errorf("the version is not proven")
+		}
+		return nil
+	})
+}
+
 // Serves asserts that the whole host is on one version: what is linked, what the
 // agent's process executes, what status says.
 func (s *Scene) Serves(v string) {

@@ -236,8 +236,61 @@ func (d *differences) status(out *Outside, r view.Report) {
 	}
 	d.equal("status desired", text(r.VersionDesired), desired.Version)
 	d.equal("status desired edition", text(r.EditionDesired), desired.Edition)
-	d.equal("status state", r.State, m.state(desired))
+	state := m.state(desired)
+	if why := d.broken(); why != "" {
+		d.equal("status state, where "+why, r.State, decision.NeedsAttention)
+	} else {
+		d.equal("status state", r.State, state)
+	}
 	d.equal("status open transaction", r.OpenTransaction != nil, false)
+}
+
+// broken says what others did to the links, the programs or the unit of the active version; empty
+// where nothing is wrong.
+func (d *differences) broken() string {
+	active := d.m.Active
+	if (active == Release{}) {
+		return ""
+	}
+	dir := ""
+	for _, folder := range []string{active.Version + "_" + string(active.Edition), active.Version} {
+		if edition, err := os.ReadFile(filepath.Join(d.h.versions(), folder, "edition")); err == nil && strings.TrimSpace(string(edition)) == string(active.Edition) {
+			dir = filepath.Join(d.h.versions(), folder)
+		}
+	}
+	programs, err := os.ReadDir(filepath.Join(dir, "bin"))
+	if err != nil || dir == "" {
+		return "the active version is not there"
+	}
+	for _, p := range programs {
+		program := filepath.Join(dir, "bin", p.Name())
+		if to, err := os.Readlink(filepath.Join(d.h.links(), p.Name())); p.Name() != "teleport-update" && (err != nil || to != program) {
+			return "the link " + p.Name() + " is another's"
+		}
+		if info, err := os.Stat(program); err != nil || info.Mode()&0o111 == 0 {
+			return "the program " + p.Name() + " cannot be executed"
+		}
+	}
+	unit, err := os.ReadFile(filepath.Join(dir, "etc", "systemd", "teleport.service"))
+	if err != nil {
+		return "the version's unit is gone"
+	}
+	if info, err := os.Lstat(d.h.unit()); err != nil || !info.Mode().IsRegular() {
+		return "the unit is no file"
+	}
+	placed, err := os.ReadFile(d.h.unit())
+	line := func(text []byte) string { // an updater may add to the unit, and takes other paths
+		for l := range strings.Lines(string(text)) {
+			if strings.HasPrefix(l, "Description=") {
+				return l
+			}
+		}
+		return ""
+	}
+	if err != nil || line(placed) != line(unit) {
+		return "the unit is another's"
+	}
+	return ""
 }
 
 // state is the host in one word.
@@ -254,10 +307,8 @@ func (m *Model) state(desired Release) decision.State {
 		return decision.BackingOff
 	case m.Refused != nil && *m.Refused == desired:
 		return decision.NeedsAttention
-	case desired != m.Active:
-		return decision.Waiting
 	}
-	return decision.Idle
+	return decision.Waiting // at least for systemd, which does not run here
 }
 
 func text[S ~string](s *S) string {
