@@ -117,7 +117,7 @@ func (s *step) hosts() int {
 	if s.g.Plan != nil {
 		return s.g.Plan.HostCount
 	}
-	return max(0, s.g.InitialCount)
+	return max(s.g.InitialCount, s.n.Present)
 }
 
 func (s *step) tooManyFailed() bool {
