@@ -1,0 +1,304 @@
+// Package rules holds a second model of the rules of rollouts. It was written from
+// the description of the rules alone, shares no code with the engine, and is compared
+// with the engine at each tick of random histories: versions, modes, orders, hosts
+// that fail, hang, go away, come back or name another group.
+//
+// Draws of canaries and the order of plans are random by design. The model takes them
+// over from the engine and checks only that the hosts may be drawn.
+//
+// The description was silent on these; engine and model hold them alike:
+//
+//   - Limits of a group without a plan are parts of the larger of the hosts that were
+//     there at its start and those that are there now.
+//   - A verdict stays: a host that failed counts, whether or not it is pinned, disabled
+//     or in another group later. Being late does not count for such a host.
+//   - A host that is not heard of in a trial was not told in it.
+//   - A host that is away is missing for a day, whatever it last said of itself.
+//   - An unhealthy host of a plan counts against the limit until it is in flight.
+//   - A group without hosts ends with the hour of its window, or an hour after it was
+//     started outside of one.
+//   - Groups of the time-based strategy never wait for one another, a critical version
+//     included. mark-done ends the day's window, too.
+//   - A retry starts the group again, canaries first, with the hosts that are there.
+//   - While the counts are incomplete only a failure that was reported moves anything.
+package rules
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+// history is one run of engine and model beside each other.
+type history struct {
+	t     *testing.T
+	rng   *rand.Rand
+	now   time.Time
+	sheet sheet
+	mode  string
+	round int
+	// complete is false while the server has not heard of its hosts for long enough.
+	complete bool
+
+	machines []*machine
+	polled   map[string]time.Time
+	fleet    fleet
+	config   *rollout.Config
+	version  *rollout.Version
+	rollout  *rollout.Rollout
+	plans    map[string]*rollout.Index
+	hosts    map[string][]string // of plans, by group
+
+	model   *model
+	log     []string
+	answers int
+	began   [3]string // start, target, schedule of the rollout that the model follows
+}
+
+func TestASecondModelOfTheRulesAgreesWithTheEngine(t *testing.T) {
+	histories := 400
+	if s := os.Getenv("RULES_HISTORIES"); s != "" {
+		histories, _ = strconv.Atoi(s)
+	}
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("RULES_SEED"); s != "" {
+		seed, _ = strconv.ParseUint(s, 10, 64)
+	}
+	ticks, answers := 0, 0
+	for i := range histories {
+		h := newHistory(t, seed+uint64(i))
+		n, ok := h.run()
+		ticks, answers = ticks+n, answers+h.answers
+		if !ok {
+			t.Fatalf("RULES_SEED=%d RULES_HISTORIES=1 shows it", seed+uint64(i))
+		}
+	}
+	t.Logf("second model: histories: %d, ticks: %d, answers: %d, differences: 0", histories, ticks, answers)
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	h := &history{
+		t: t, rng: rng, now: time.Date(2026, 3, 2+rng.IntN(7), rng.IntN(24), rng.IntN(60), 0, 0, time.UTC), sheet: draw(rng), mode: "enabled",
+		polled: map[string]time.Time{}, fleet: fleet{}, plans: map[string]*rollout.Index{}, hosts: map[string][]string{},
+		model: &model{hosts: map[string]*record{}},
+	}
+	for i := range rng.IntN(14) {
+		m := &machine{id: fmt.Sprintf("%08x-0000-4000-8000-%012x", rng.Uint32(), i), version: "1.0.0"}
+		m.group = h.sheet.groups[rng.IntN(len(h.sheet.groups))].name
+		if rng.IntN(15) == 0 {
+			m.group = "typo"
+		}
+		h.machines = append(h.machines, m)
+	}
+	h.apply("regular")
+	return h
+}
+
+// apply writes the resources. A new version goes on from the target before.
+func (h *history) apply(schedule string) {
+	h.round++
+	h.write(h.sheet.config(h.mode))
+	h.write(version(fmt.Sprintf("1.%d.0", h.round-1), fmt.Sprintf("1.%d.0", h.round), schedule))
+}
+
+func (h *history) write(text string) {
+	list, err := rollout.Parse([]byte(text))
+	if err != nil {
+		h.t.Fatalf("%v in\n%s", err, text)
+	}
+	for _, r := range list {
+		switch r := r.(type) {
+		case *rollout.Config:
+			h.config = r
+		case *rollout.Version:
+			h.version = r
+		}
+	}
+}
+
+func (h *history) run() (ticks int, ok bool) {
+	for range 300 {
+		h.now = h.now.Add(h.pause())
+		h.complete = h.sheet.timeBased || h.rng.IntN(15) != 0 // windows by the clock open and close without counts
+		h.happen()
+		h.poll()
+		h.engine()
+		h.follow()
+		h.command()
+		ticks++
+		if diff := h.compare(); diff != "" {
+			h.t.Errorf("%s", h.tell(diff))
+			return ticks, false
+		}
+	}
+	return ticks, true
+}
+
+// pause is short while something goes on, and may be long else.
+func (h *history) pause() time.Duration {
+	if h.rng.IntN(12) == 0 {
+		return time.Duration(1+h.rng.IntN(120)) * time.Minute
+	}
+	return time.Duration(1+h.rng.IntN(10)) * time.Minute
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, h.now.Format("Mon 15:04 ")+fmt.Sprintf(format, args...))
+}
+
+func (h *history) snapshot() *rollout.Snapshot {
+	return rollout.NewSnapshot(h.config, h.version, h.rollout, h.plans)
+}
+
+// engine ticks until nothing changes.
+func (h *history) engine() {
+	for range 30 {
+		res := rollout.Next(h.config, h.version, h.rollout, h.counts(), h.now)
+		if res.Rollout == h.rollout {
+			return
+		}
+		h.take(res)
+	}
+}
+
+func (h *history) counts() rollout.Counts {
+	if h.rollout == nil {
+		return rollout.Counts{Complete: h.complete}
+	}
+	return rollout.Count(h.rollout, h.fleet, h.plans, rollout.CountOptions{Complete: h.complete, Now: h.now})
+}
+
+// take keeps what the engine has come to, as a store does.
+func (h *history) take(res rollout.Result) {
+	for _, p := range res.Plans {
+		index, err := rollout.NewIndex(p.Hosts)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.plans[p.Group] = index
+		h.hosts[p.Group] = h.names(p.Hosts)
+	}
+	for _, s := range res.Steps {
+		h.note("engine: %s %s→%s halted=%v %s %s", s.Group, s.From, s.To, s.Halted, s.Reason, s.Message)
+	}
+	h.rollout = res.Rollout
+}
+
+func (h *history) names(ids []rollout.HostID) (list []string) {
+	for _, id := range ids {
+		i := slices.IndexFunc(h.machines, func(m *machine) bool { return rollout.ParseHostID(m.id) == id })
+		list = append(list, h.machines[i].id)
+	}
+	return list
+}
+
+// follow lets the model do the same.
+func (h *history) follow() {
+	h.model.now, h.model.mode = h.now, h.mode
+	a := h.version.Spec.Agents
+	is := [3]string{string(a.StartVersion), string(a.TargetVersion), string(a.Schedule)}
+	if is != h.began {
+		h.began = is
+		groups, anyHour := h.sheet.groups, is[2] == "critical"
+		if anyHour && len(h.sheet.critical) > 0 {
+			groups, anyHour = h.sheet.critical, false
+		}
+		h.model.begin(is[0], is[1], is[2], h.sheet.timeBased, h.sheet.window, h.sheet.hold, anyHour, groups)
+	}
+	h.model.tick(h.complete, h.pick)
+}
+
+// pick returns what the engine drew, and checks that it could be drawn.
+func (h *history) pick(g *group, eligible []string) (canaries, plan []string) {
+	for _, s := range h.rollout.Status.Groups {
+		if s.Name != g.want.name {
+			continue
+		}
+		for _, c := range s.Canaries {
+			canaries = append(canaries, c.HostID)
+		}
+		if s.Plan != nil {
+			plan = h.hosts[s.Name]
+		}
+	}
+	for _, id := range canaries {
+		if g.state == unstarted && !slices.Contains(eligible, id) {
+			h.t.Errorf("canary %s of %s may not be drawn of %v", id, g.want.name, eligible)
+		}
+	}
+	return canaries, plan
+}
+
+// compare returns what differs, or nothing.
+func (h *history) compare() string {
+	if got, want := len(h.rollout.Status.Groups), len(h.model.rollout.groups); got != want {
+		return fmt.Sprintf("the engine has %d groups, the model %d", got, want)
+	}
+	for i, g := range h.model.rollout.groups {
+		if diff := compareGroup(h.rollout.Status.Groups[i], g); diff != "" {
+			return g.want.name + ": " + diff
+		}
+	}
+	snapshot := h.snapshot()
+	for _, m := range h.machines {
+		for _, name := range []string{m.group, "typo", ""} {
+			a := snapshot.Find(rollout.Query{Group: name, Host: m.id}, h.now)
+			engine := told{string(a.Version), a.AutoUpdate}
+			h.answers++
+			if want := h.model.answer(name, m.id); engine != want {
+				return fmt.Sprintf("find for %s of %q: engine %v, model %v (row %q, %q)", m.id[:4], name, engine, want, a.Row.Mode, a.Row.Group)
+			}
+		}
+	}
+	return ""
+}
+
+func compareGroup(s rollout.GroupStatus, g *group) string {
+	reason := ""
+	if s.Halted != nil {
+		reason = string(s.Halted.Reason)
+	}
+	index := -1
+	if s.Plan != nil {
+		index = s.Plan.LastActiveHostIndex
+	}
+	engine := fmt.Sprintf("%s halted=%q index=%d", s.State, reason, index)
+	model := fmt.Sprintf("%s halted=%q index=%d", g.state, g.halted, g.index)
+	if g.state != unstarted {
+		engine += fmt.Sprintf(" initial=%d since %s", s.InitialCount, s.StartTime.Format(time.RFC3339))
+		model += fmt.Sprintf(" initial=%d since %s", g.initial, g.trial.Format(time.RFC3339))
+	}
+	if engine != model {
+		return "engine " + engine + ", model " + model
+	}
+	return ""
+}
+
+// tell is a difference with what led to it.
+func (h *history) tell(diff string) string {
+	log := h.log
+	if len(log) > 60 {
+		log = log[len(log)-60:]
+	}
+	var known strings.Builder
+	for _, g := range h.model.rollout.groups {
+		fmt.Fprintf(&known, "%s plan %v canaries %v window end %s\n", g.want.name, g.plan, g.canaries, g.windowEnd.Format("Mon 15:04"))
+	}
+	for _, m := range h.machines {
+		if r := h.model.hosts[m.id]; r != nil {
+			fmt.Fprintf(&known, "%s first %s seen %s", m.id[:4], r.first.Format("Mon 15:04"), r.seen.Format("15:04"))
+			fmt.Fprintf(&known, " told at %s failed %s", r.toldAt.Format("Mon 15:04"), r.failedFor)
+			fmt.Fprintf(&known, " at %s says %+v\n", r.failedAt.Format("Mon 15:04"), r.last)
+		}
+	}
+	return fmt.Sprintf("%s at %s\n%s\n%s\nrollout %v by %s\n%s", diff, h.now.Format("Mon 2006-01-02 15:04"),
+		strings.Join(log, "\n"), known.String(), h.began, h.mode, h.sheet.config(h.mode))
+}
