@@ -149,7 +149,7 @@ func (s *step) exhausted() bool {
 }
 
 func (s *step) expired() bool {
-	return s.g.Plan != nil && !s.exhausted() && !s.now.Before(s.g.StartTime.Add(expiry))
+	return s.g.Plan != nil && !s.exhausted() && !s.now.Before(s.g.Plan.StartTime.Add(expiry))
 }
 
 // outgrown is a plan that has done what it could: the hosts that are behind came
@@ -158,7 +158,7 @@ func (s *step) outgrown() bool {
 	if s.g.Plan == nil || s.g.InitialCount <= 0 || !s.exhausted() || s.complete() {
 		return false
 	}
-	return s.n.Flight.InFlight == 0 || !s.now.Before(s.g.StartTime.Add(expiry))
+	return s.n.Flight.InFlight == 0 || !s.now.Before(s.g.Plan.StartTime.Add(expiry))
 }
 
 func (s *step) shrunk() bool {

@@ -185,7 +185,7 @@ var transitions = []transition{
 	},
 	{
 		from: Active, counts: true,
-		when:  "the group has a plan of which not all hosts have had their turn, or some are in flight still, and started 24 hours ago",
+		when:  "the group has a plan that began 24 hours ago, and not all of its hosts have had their turn, or some are in flight still",
 		holds: (*step).expired,
 		then:  "hosts that were told to update are still told so, and no others",
 		halt:  true, reason: Expired, message: (*step).expiredMessage,
