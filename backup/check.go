@@ -26,7 +26,8 @@ type Want struct {
 	Now time.Time
 	// Live is the agent's database of today, where there is one. A backup from another
 	// address is of the same cluster where both name the same host and cluster: a
-	// proxy may have got another name.
+	// proxy may have got another name. A backup that names another host is never the one
+	// that is wanted.
 	Live *Database
 }
 
@@ -40,18 +41,33 @@ func Check(ctx context.Context, dir string, w Want) (err error) {
 	if err != nil {
 		return err
 	}
+	then, now, known := w.names(ctx, dir, r)
 	err = w.matches(dir, r.Meta)
-	if other, ok := errors.AsType[*InvalidError](err); ok && other.Reason == OtherProxy && w.Live != nil {
-		if path, pathErr := r.file(dir); pathErr == nil && w.Live.sameAgent(ctx, path) {
-			r.Proxy = w.Proxy
-			err = w.matches(dir, r.Meta)
-		}
+	if other, ok := errors.AsType[*InvalidError](err); ok && other.Reason == OtherProxy && known && then == now {
+		r.Proxy = w.Proxy
+		err = w.matches(dir, r.Meta)
 	}
 	if err != nil {
 		return err
 	}
+	if known && then != now {
+		// A clone, or a host that joined once more: two hosts would have one identity.
+		return invalid(dir, OtherHost, "has the identity %s, and this host's agent is %s now", then, now)
+	}
 	_, err = r.checkFile(ctx, dir)
 	return err
+}
+
+// names are those of the backup and of the live database, see namesWith.
+func (w Want) names(ctx context.Context, dir string, r record) (then, now string, known bool) {
+	if w.Live == nil {
+		return "", "", false
+	}
+	path, err := r.file(dir)
+	if err != nil {
+		return "", "", false
+	}
+	return w.Live.namesWith(ctx, path)
 }
 
 // CheckWhole is Check for a backup of which is known that it is the right one.

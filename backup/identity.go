@@ -71,17 +71,17 @@ func identity(c *sqlite3.Conn) (found identified, err error) {
 	return found, nil
 }
 
-// sameAgent reports whether a copy and the agent's database of today are of one host in
-// one cluster, by what the cluster certified. What cannot be told is not the same.
-func (d *Database) sameAgent(ctx context.Context, copied string) bool {
+// namesWith are the host and the cluster that a copy and the agent's database of today were
+// certified for. ok is false where one of the two names none, or cannot be read.
+func (d *Database) namesWith(ctx context.Context, copied string) (then, now string, ok bool) {
 	src, err := d.source()
 	if err != nil {
-		return false
+		return "", "", false
 	}
-	now, err := query(ctx, src, identity)
+	live, err := query(ctx, src, identity)
 	if err != nil {
-		return false
+		return "", "", false
 	}
-	then, err := settled(ctx, copied, identity)
-	return err == nil && then.name == now.name
+	copy, err := settled(ctx, copied, identity)
+	return copy.name, live.name, err == nil
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,15 @@ func TestABackupIsOfTheSameClusterWhereTheDatabaseSaysSo(t *testing.T) {
 				return
 			}
 			wantInvalid(t, err, OtherProxy)
+			// Of the proxy that is wanted, what names another host is refused all the same.
+			w = wantOf("15.1.0")
+			w.Live = live
+			err = Check(t.Context(), h.dir, w)
+			if strings.HasPrefix(name, "another ") {
+				wantInvalid(t, err, OtherHost)
+			} else {
+				must(t, err)
+			}
 		})
 	}
 }

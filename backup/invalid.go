@@ -9,6 +9,7 @@ const (
 	Missing      Reason = "missing"         // there is no backup
 	Incomplete   Reason = "incomplete"      // it was cut off, see Outdate too
 	OtherProxy   Reason = "other proxy"     // it belongs to another cluster
+	OtherHost    Reason = "other host"      // it has the identity of another host, or of this one in another cluster
 	OtherVersion Reason = "other version"   // another version wrote the database
 	OtherEdition Reason = "other edition"   // another edition of the version did
 	TooOld       Reason = "too old"         // it is older than Want.MaxAge
