@@ -9,6 +9,11 @@ import (
 // on one of two equal schemas works on the other.
 type Schema struct{ schema schema }
 
+// Digest is the schema as it is written down: equal texts are equal schemas.
+func (s Schema) Digest() string {
+	return fmt.Sprintf("%d-%x", s.schema.userVersion, s.schema.objects[:8])
+}
+
 // SchemaOf reads the schema of the backup in dir. An *InvalidError says why that is no
 // backup.
 func SchemaOf(ctx context.Context, dir string) (_ Schema, err error) {

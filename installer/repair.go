@@ -39,6 +39,12 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	if err != nil {
 		return false, err
 	}
+	if err := i.CheckPair(ctx, c, tree); failure.Is[*failure.RefusedError](err) {
+		i.Log.Error("links and unit are not repaired", "error", err)
+		return true, nil
+	} else if err != nil {
+		return true, err
+	}
 	if err := i.repairLinks(ctx, tree); err != nil {
 		return true, err
 	}

@@ -23,6 +23,7 @@ type ServiceCommand struct {
 	// variables, which may come from them.
 	Files     []string
 	Variables bool
+	Found     bool // there is a unit file
 }
 
 // ReadService reads the unit file that systemd would use, from the first of some folders that has
@@ -39,6 +40,7 @@ func ReadService(name string, dirs []string) (ServiceCommand, error) {
 			return ServiceCommand{}, err
 		}
 		s.add(content)
+		s.found = true
 		break
 	}
 	files, err := dropIns(name, dirs)
@@ -55,12 +57,17 @@ func ReadService(name string, dirs []string) (ServiceCommand, error) {
 	return s.command()
 }
 
-// readServiceFile reads a file of a unit. One that is masked says nothing.
+// readServiceFile reads a file of a unit. One that is masked says nothing, and what is no file, as a
+// folder of that name, is none to systemd either.
 func readServiceFile(path string) ([]byte, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil && target == "/dev/null" {
 		return nil, nil
 	}
-	return regular.Read(path, maxUnitFile, 0)
+	content, err := regular.Read(path, maxUnitFile, 0)
+	if _, odd := errors.AsType[*regular.OddError](err); odd {
+		return nil, fs.ErrNotExist
+	}
+	return content, err
 }
 
 // dropIns are the files that add to a unit, in the order in which systemd reads them.
@@ -84,6 +91,7 @@ func dropIns(name string, dirs []string) (files []string, err error) {
 // settings are what the section [Service] says, as far as the command goes.
 type settings struct {
 	execStart, environment, files []string
+	found                         bool
 }
 
 // add reads a file: an assignment adds to the one before, and an empty one takes all of it back.
@@ -111,7 +119,7 @@ func (s *settings) add(content []byte) {
 }
 
 func (s settings) command() (ServiceCommand, error) {
-	c := ServiceCommand{Environment: map[string]string{}}
+	c := ServiceCommand{Environment: map[string]string{}, Found: s.found}
 	for _, line := range s.environment {
 		c.set(words(line))
 	}

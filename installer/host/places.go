@@ -30,6 +30,16 @@ func (h *Host) AgentPlaces() (Places, error) {
 	if err != nil {
 		return usual, failure.Unchanged("see where the agent's unit leads it: %w", err).To("see that root can read the file")
 	}
+	if !command.Found && h.HasOriginals() {
+		// Somebody took the unit away. The one that comes back has these arguments.
+		var o struct {
+			Arguments []string `json:"arguments"`
+		}
+		if err := h.decodeOriginals(&o); err != nil {
+			return usual, err
+		}
+		command.Words = append([]string{"start"}, o.Arguments...)
+	}
 	found := Places{Config: command.Environment[configVariable]}
 	for _, a := range systemd.Arguments(command.Words) {
 		switch a.Name {

@@ -221,6 +221,8 @@ type Database struct {
 	// is in its place.
 	Aside  string `json:"aside,omitempty"`
 	Absent bool   `json:"absent,omitempty"` // there was none
+	// Foreign: it is of a program that somebody else put in the place of the version before.
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // Commit is what goes into updates.yaml once the version is proven.

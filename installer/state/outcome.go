@@ -7,7 +7,10 @@ import (
 
 // Status is what became of it all.
 type Status struct {
-	ActiveEdition   version.Edition `yaml:"active_edition,omitempty"`
+	ActiveEdition version.Edition `yaml:"active_edition,omitempty"`
+	// ActiveSchema is that of the agent's database when the active version was proven; empty
+	// where it was not read.
+	ActiveSchema    string          `yaml:"active_schema,omitempty"`
 	PreviousVersion string          `yaml:"previous_version,omitempty"`
 	PreviousEdition version.Edition `yaml:"previous_edition,omitempty"`
 	// Unproven is set when the active version was switched to while the agent

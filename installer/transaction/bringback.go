@@ -90,7 +90,7 @@ func (u *undoing) watchOld(ctx context.Context) error {
 		return nil // nobody ever told it anything
 	}
 	dir, another := "", sight.mainFrom(u.j.To.ProgramsDir())
-	if u.j.From != nil {
+	if u.j.From != nil && !u.j.Database.Foreign {
 		// What others had systemd start in its place is no agent.
 		dir = u.j.From.ProgramsDir()
 		another = !sight.runsFrom(dir)

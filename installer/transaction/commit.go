@@ -83,6 +83,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
 		t.commitTo(&c)
+		c.Status.ActiveSchema = t.digestNow(ctx)
 		t.tellDown(ctx, c.Status.LastUpdate)
 	}
 	if fresh || lost {

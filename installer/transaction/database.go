@@ -33,6 +33,9 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	if d.Dir, err = m.backupDir(c); err != nil {
 		return d, err
 	}
+	if d, err = m.backupOfAnother(ctx, c, d); err != nil {
+		return d, err
+	}
 	if d.Absent, err = m.losesData(ctx, d.Path); d.Absent || err != nil {
 		return d, err
 	}

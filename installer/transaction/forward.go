@@ -13,6 +13,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
 )
 
 // advancing is a transaction on its way to a new version.
@@ -151,6 +152,9 @@ func (t *advancing) backUp(ctx context.Context) error {
 		if err := t.waitUnused(ctx, afterStop); err != nil {
 			return cannotBegin(err, t.req.Request, "the transaction is undone")
 		}
+	}
+	if t.j.Database.Foreign {
+		from = version.Release{}
 	}
 	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
 	sum, err := db.Take(ctx, backup.TakeRequest{

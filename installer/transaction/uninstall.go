@@ -86,7 +86,10 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 		}
 		return keeps, nil
 	case u.KeepAgent:
-		_, err := m.toKeep(c)
+		tree, err := m.toKeep(c)
+		if err == nil {
+			err = m.CheckPair(ctx, c, tree)
+		}
 		return keeps, err
 	}
 	o, err := m.Originals()

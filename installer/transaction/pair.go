@@ -1,0 +1,111 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"teleport-update/backup"
+	"teleport-update/installer/host"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/versions"
+)
+
+// The link of the agent, its unit and its database are one pair with the version, in a repair as in
+// an undoing. Configuration management, a tarball or a snapshot may have put another program there,
+// which has migrated the database since.
+
+// digestNow is the schema of the agent's database as it is written down; empty where that cannot be
+// read.
+func (m *Machine) digestNow(ctx context.Context) string {
+	digest, err := m.schemaDigest(ctx)
+	m.warn(err, "the schema of the agent's database is not noted")
+	return digest
+}
+
+// schemaDigest is empty where there is no database.
+func (m *Machine) schemaDigest(ctx context.Context) (string, error) {
+	path, err := m.Database()
+	if err != nil {
+		return "", err
+	}
+	db, err := backup.Open(path)
+	if errors.Is(err, backup.ErrNoDatabase) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	now, err := db.Schema(ctx)
+	if errors.Is(err, backup.ErrNoDatabase) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return now.Digest(), nil
+}
+
+// CheckPair refuses to put the link and the unit of the active version back where another program
+// stands in their place and has changed the database since: the active version could not start
+// on it. A *failure.RefusedError says what to do.
+func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree) error {
+	noted := c.Status.ActiveSchema
+	link := filepath.Join(m.Paths.LinkDir, host.AgentName)
+	program, err := filepath.EvalSymlinks(link)
+	ours, ownErr := filepath.EvalSymlinks(tree.ProgramsDir())
+	if noted == "" || err != nil || ownErr != nil || strings.HasPrefix(program, ours+"/") {
+		return nil // nothing else would start by the link
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil || sight.runsFrom(tree.ProgramsDir()) {
+		return err
+	}
+	now, err := m.schemaDigest(ctx)
+	switch {
+	case err != nil:
+		return failure.Unchanged("see whether version %s can read the agent's database: %w", tree.Release.Short(), err).
+			To("repair that first").Refused()
+	case now == "" || now == noted:
+		return nil
+	}
+	runs, err := versions.ProgramVersion(ctx, program)
+	which := "version " + runs
+	if err != nil {
+		which = "a program that names no version"
+	}
+	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database has other tables since version %s was proven: link and unit stay as they are, for version %s could not start on it",
+		which, link, tree.Release.Short(), tree.Release.Short()).
+		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
+}
+
+func orVersion(v string) string {
+	if v == "" {
+		return "VERSION"
+	}
+	return v
+}
+
+// backupOfAnother is where the database goes that is not the active version's, and whose version
+// nobody knows: the backup that the active version was left with stays.
+func (m *Machine) backupOfAnother(ctx context.Context, c state.Config, d state.Database) (state.Database, error) {
+	tree, ok, err := m.Active(c)
+	if err != nil || !ok {
+		return d, nil
+	}
+	err = m.CheckPair(ctx, c, tree)
+	if failure.Is[*failure.RefusedError](err) {
+		m.Log.Warn("the database of today is not of the active version", "error", err)
+		d.Dir, d.Foreign = m.keptDir("found"), true
+		return d, nil
+	}
+	return d, err
+}
