@@ -91,6 +91,7 @@ var kinds = []struct {
 	{"template", templateCases},
 	{"state", stateCases},
 	{"trust", trustCases},
+	{"policy", policyCases},
 	{"host_uuid", hostUUIDCases},
 	{"proc", procCases},
 	{"environment", environmentCases},

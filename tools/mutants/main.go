@@ -1,6 +1,7 @@
 // Command mutants shows that the tests catch what they are there for. It takes
 // the updater's source, removes each sync and each write of the journal, swaps
-// each pair of steps whose order matters, one at a time, and runs the tests
+// each pair of steps whose order matters, turns off each check of signatures and of the
+// owner's policy, one at a time, and runs the tests
 // against each until one fails. The tree is not changed: the go command is told
 // to read one file from elsewhere.
 //
@@ -89,6 +90,8 @@ func Mutants(module string) ([]Mutant, error) {
 	}
 	swaps, err := swapped(files)
 	mutants = append(mutants, swaps...)
+	off, missing := unchecked(files)
+	mutants, err = append(mutants, off...), errors.Join(err, missing)
 	known := map[string]bool{}
 	for _, m := range mutants {
 		known[m.ID()] = true

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+)
+
+// check is a condition that stands between a hostile server and the host. Its mutant is one in
+// which the condition never holds: what it refuses is accepted.
+type check struct{ file, function, condition string }
+
+// checks are those of signatures and of the policy. "Accepted what it should not" is the
+// commonest fault of verifiers. One that is no longer found is an error.
+var checks = []check{
+	{"versions/signature/signature.go", "ParseKeys", "len(data) > MaxKeys"},
+	{"versions/signature/signature.go", "ParseKeys", "len(bytes.TrimSpace(rest)) > 0"},
+	{"versions/signature/signature.go", "ParseKeys", "len(keys) == 0"},
+	{"versions/signature/signature.go", "parseKey", `block.Type != "PUBLIC KEY"`},
+	{"versions/signature/signature.go", "parseKey", `strings.Contains(block.Type, "PRIVATE")`},
+	{"versions/signature/signature.go", "parseKey", "!ok || key.Curve != elliptic.P256()"},
+	{"versions/signature/signature.go", "Verify", "err != nil || len(sum) != sha256.Size"},
+	{"versions/signature/signature.go", "decode", "len(file) > MaxFile"},
+	{"versions/signature/signature.go", "decode", `line == ""`},
+	{"versions/signature/signature.go", "decode", `strings.ContainsAny(line, "\r\n")`},
+	{"versions/signature/signature.go", "decode", "len(der) > maxDER"},
+
+	{"versions/fetch/verifier.go", "readBeside", "more"},
+	{"versions/fetch/receive.go", "stream", "got != d.digest"},
+
+	{"installer/policy/policy.go", "load", "p.Signatures == Require && len(p.Keys) == 0"},
+	{"installer/policy/policy.go", "missing", "seen.Policy && !p.File"},
+	{"installer/policy/policy.go", "missing", "seen.Keys && len(p.Keys) == 0 && !p.off"},
+	{"installer/policy/parse.go", "Parse", `len(bytes.Trim(data, " \t\r\n\x00")) == 0`},
+	{"installer/policy/parse.go", "parseReleases", "len(sums) == 0"},
+	{"installer/policy/parse.go", "parseReleases", "!versions.IsDigest(sum)"},
+	{"installer/policy/rules.go", "Floors", "p.withdrawn(r.Version)"},
+	{"installer/policy/rules.go", "Floors", `p.Minimum != "" && version.Compare(r.Version, p.Minimum) < 0`},
+	{"installer/policy/verifier.go", "Admit", "!v.NoFloors"},
+	{"installer/policy/verifier.go", "Admit", "refusal == nil && proof.Signature == nil && len(p.digestsOf(t.Release.Version)) > 0"},
+	{"installer/policy/verifier.go", "verify", "errors.Is(err, fetch.ErrNotFound)"},
+	{"installer/policy/verifier.go", "verify", "tooLong"},
+	{"installer/policy/verifier.go", "tolerate", "v.Policy.Signatures == Require"},
+	{"installer/policy/verifier.go", "mislabelled", `says.Version == ""`},
+	{"installer/policy/verifier.go", "mislabelled", "err != nil || own != r.Version"},
+	{"installer/policy/verifier.go", "mislabelled", "says.Top != top"},
+	{"installer/policy/verifier.go", "Kept", "file == nil"},
+}
+
+// unchecked makes a mutant of each check.
+func unchecked(files []file) ([]Mutant, error) {
+	var mutants []Mutant
+	var errs []error
+	for _, c := range checks {
+		m, ok := c.off(files)
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s %s: the check %q is not found", c.file, c.function, c.condition))
+			continue
+		}
+		mutants = append(mutants, m)
+	}
+	return mutants, errors.Join(errs...)
+}
+
+// off turns a check off.
+func (c check) off(files []file) (m Mutant, found bool) {
+	for _, f := range files {
+		if f.name != c.file {
+			continue
+		}
+		f.functions(func(fn *ast.FuncDecl) {
+			if fn.Name.Name != c.function || found {
+				return
+			}
+			for _, condition := range conditions(fn) {
+				if f.of(condition) == c.condition && !found {
+					text := f.replace(condition.Pos(), condition.End(), "("+c.condition+") && false")
+					m, found = f.mutant(condition, fn.Name.Name, "check removed: "+oneLine(c.condition), text), true
+				}
+			}
+		})
+	}
+	return m, found
+}
+
+// conditions are those of the ifs and of the switches without a value in a function.
+func conditions(fn *ast.FuncDecl) (all []ast.Expr) {
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			all = append(all, n.Cond)
+		case *ast.SwitchStmt:
+			if n.Tag == nil {
+				for _, clause := range n.Body.List {
+					all = append(all, clause.(*ast.CaseClause).List...)
+				}
+			}
+		}
+		return true
+	})
+	return all
+}
