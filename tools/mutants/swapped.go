@@ -63,7 +63,7 @@ var pairs = []pair{
 	{"installer/transaction/uninstall.go", "uninstallLocked", "Save", "enter:uninstalling"},
 	{"installer/transaction/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
 	{"installer/transaction/forward.go", "placeUnit", "PlaceUnit", "placeReport"},
-	{"installer/transaction/uninstall.go", "finishUninstall", "releaseFiles", "RemoveUnits"},
+	{"installer/transaction/uninstall.go", "finishUninstall", "goBack", "RemoveUnits"},
 	{"installer/transaction/uninstall.go", "finishUninstall", "RemoveUnits", "RemoveAll"},
 	{"installer/transaction/uninstall.go", "finishUninstall", "RemovePrograms", "RemoveAll"},
 	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},

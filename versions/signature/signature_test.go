@@ -112,6 +112,12 @@ func TestWhatIsNoSignatureOfTheTarballIsRefused(t *testing.T) {
 	if _, err := Verify(nil, digestOf("tarball"), []byte(good)); err == nil {
 		t.Error("without a key everything is taken")
 	}
+	// A digest that is cut short could be signed as well.
+	short, err := ecdsa.SignASN1(rand.Reader, k, []byte{0xab, 0xcd})
+	must(t, err)
+	if _, err := Verify([]Key{key}, "abcd", []byte(encode(short))); err == nil {
+		t.Error("a signature of two bytes is taken")
+	}
 	if _, err := Verify([]Key{key}, "not a digest", []byte(good)); err == nil {
 		t.Error("a digest that is none is taken")
 	}
