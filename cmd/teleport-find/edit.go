@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -62,8 +63,12 @@ func tell(c *cli.Context, result adminapi.Result) error {
 	if len(result.Groups) == 0 {
 		text += fmt.Sprintf("hosts %s told %s\n", are, toldWords(result.Answer))
 	}
+	var expected map[string]time.Time
+	if len(result.Groups) > 0 {
+		expected = newAdminClient(c).estimatesOf(c.Context, result)
+	}
 	for _, g := range result.Groups {
-		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.Answer), turnWords(g))
+		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.Answer), turnWords(g, expected[g.Group]))
 	}
 	for _, note := range result.Notes {
 		text += "note: " + console.Line(note) + "\n"
@@ -88,12 +93,12 @@ func toldWords(a adminapi.Answer) string {
 }
 
 // turnWords says when it is a group's turn, if that is still to come.
-func turnWords(g adminapi.Group) string {
+func turnWords(g adminapi.Group, expected time.Time) string {
 	switch {
 	case g.Waits != "":
 		return "; " + g.Waits
 	case g.State == rollout.Unstarted:
-		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest"
+		return "; the group starts " + g.Starts.Format("Mon 2006-01-02 15:04 UTC") + " at the earliest" + probably(g.Starts, expected)
 	}
 	return fmt.Sprintf("; the group is %s", g.State)
 }

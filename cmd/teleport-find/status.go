@@ -45,10 +45,12 @@ it follow, then the groups, the versions that their hosts run, and the hosts tha
 				group = words[0]
 			}
 			if !c.Bool("watch") {
-				s, err := askStatus(c.Context, newAdminClient(c), group)
+				client := newAdminClient(c)
+				s, err := askStatus(c.Context, client, group)
 				if err != nil {
 					return err
 				}
+				s.Expected = client.estimatesNow(c.Context, s.Overview)
 				return printStatus(c, s)
 			}
 			if c.Duration("every") <= 0 {
@@ -65,6 +67,8 @@ it follow, then the groups, the versions that their hosts run, and the hosts tha
 type fleetStatus struct {
 	adminapi.Overview
 	FailedHosts []failedHost `json:"failed_hosts,omitempty"`
+	// Expected is when a simulation expects groups to start, by name; --watch has none.
+	Expected map[string]time.Time `json:"expected_starts,omitempty"`
 }
 
 // failedHost is a host whose update to the target failed.

@@ -82,12 +82,12 @@ func groupTable(s fleetStatus) *table {
 			state = "failed" // what Managed Updates calls it
 		}
 		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
-			strconv.Itoa(g.InFlight), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g))
+			strconv.Itoa(g.InFlight), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g, s.Expected[g.Name]))
 	}
 	return t
 }
 
-func nextWords(g rollout.GroupOverview) string {
+func nextWords(g rollout.GroupOverview, expected time.Time) string {
 	switch {
 	case g.Halted != nil:
 		return fmt.Sprintf("halted while %s since %s (%s)", g.State, rollout.Clock(g.Halted.Since), g.Halted.Reason)
@@ -96,6 +96,9 @@ func nextWords(g rollout.GroupOverview) string {
 	case g.Waits != "":
 		return "waits: " + g.Waits
 	case !g.Starts.IsZero():
+		if later := probably(g.Starts, expected); later != "" {
+			return "starts " + rollout.Clock(g.Starts) + " at the earliest" + later
+		}
 		return "starts " + rollout.Clock(g.Starts)
 	case g.State == rollout.Canarying:
 		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)

@@ -225,7 +225,7 @@ func TestPreview(t *testing.T) {
 		edit              func(w *world)
 		want              string
 	}{
-		{"nothing has begun", three, "Mon 10:30", nil, "a Mon 10:30, b Tue 10:00, c Tue 14:00"},
+		{"nothing has begun", three, "Mon 10:30", nil, "a Mon 10:30, b Mon 10:30, c Mon 14:00"},
 		{"one is active", three, "Mon 11:30", func(w *world) { w.group("a").State, w.group("a").StartTime = Active, when("Mon 10:00") }, "a Mon 10:00, b Tue 10:00, c Tue 14:00"},
 		{"one is done", three, "Mon 10:30", func(w *world) {
 			w.group("a").State, w.group("a").DoneTime, w.group("a").StartTime = Done, when("Mon 10:20"), when("Mon 10:00")
@@ -233,11 +233,11 @@ func TestPreview(t *testing.T) {
 		{"one is halted", three, "Mon 10:30", func(w *world) { w.group("a").Halted = &Halted{Reason: HostsFailed} }, "a - it is halted (hosts_failed), b - group a has to be done first, c - group b has to be done first"},
 		{"one was rolled back", three, "Mon 10:30", func(w *world) { w.group("a").State = RolledBack }, "a - it was rolled back, b - group a has to be done first, c - group b has to be done first"},
 		{"updates are suspended", three, "Mon 10:30", func(w *world) { w.version.Spec.Agents.Mode = Suspended }, "a - updates are suspended, b - updates are suspended, c - updates are suspended"},
-		{"a critical version", three, "Mon 16:30", func(w *world) { w.version.Spec.Agents.Schedule = Critical }, "a Mon 16:30, b Mon 17:00, c Mon 18:00"},
+		{"a critical version", three, "Mon 16:30", func(w *world) { w.version.Spec.Agents.Schedule = Critical }, "a Mon 16:30, b Mon 16:30, c Mon 16:30"},
 		{"time-based", timeBased, "Mon 11:30", nil, "a Mon 11:30, b Wed 01:00"},
 		{"time-based, after the window", timeBased, "Mon 11:30", func(w *world) { w.group("a").State, w.group("a").WindowEnd = Done, when("Mon 12:00") }, "a Tue 10:00, b Wed 01:00"},
 		{"time-based and critical", timeBased, "Mon 11:30", func(w *world) { w.version.Spec.Agents.Schedule = Critical }, "a Mon 11:30, b Mon 11:30"},
-		{"another version", three, "Mon 10:30", func(w *world) { w.group("a").State = Done; w.version.Spec.Agents.TargetVersion = "17.3.0" }, "a Mon 10:30, b Tue 10:00, c Tue 14:00"},
+		{"another version", three, "Mon 10:30", func(w *world) { w.group("a").State = Done; w.version.Spec.Agents.TargetVersion = "17.3.0" }, "a Mon 10:30, b Mon 10:30, c Mon 14:00"},
 	} {
 		w := newWorld(t, strings.Replace(tc.agents, "start_hour: 13, wait", "start_hour: 14, wait", 1))
 		w.tick()

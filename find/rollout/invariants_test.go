@@ -31,6 +31,9 @@ func (h *history) check(before *Rollout, result Result) string {
 				return fmt.Sprintf("group %s went from %s to %s", a.Name, b.State, a.State)
 			}
 		}
+		if a.LastUpdateReason == InWindow && a.LastUpdateTime.Equal(h.now) && b.State != a.State && h.now.Before(h.promised[a.Name]) {
+			return fmt.Sprintf("group %s has started before %s, and was to start then at the earliest", a.Name, h.promised[a.Name])
+		}
 		if b.State == Unstarted && a.State != Unstarted {
 			if problem := h.mayHaveStarted(after, i); problem != "" {
 				return problem

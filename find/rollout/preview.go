@@ -15,60 +15,91 @@ type Start struct {
 	Waits string
 }
 
-// Preview says when each group of a rollout starts, if every group is done an hour
-// after its start: how long one really takes is for its hosts to show. Where the
-// rollout is not that of the version, it is the new one that is looked at. The
-// config and the rollout may be nil.
+// Preview says when each group of a rollout starts at the earliest: no group starts
+// before that by itself. A group is done as soon as it has started if its hosts are on
+// the target already; how long it really takes is for them to show, and for a
+// simulation to try. Where the rollout is not that of the version, it is the new one
+// that is looked at. The config and the rollout may be nil.
 func Preview(c *Config, v *Version, r *Rollout, now time.Time) []Start {
 	now = moment(now)
 	if r == nil || !r.Of(v) {
 		r = NewRollout(c, v, now)
 	}
-	groups := r.groups()
-	direct := before(groups)
-	order, _ := topological(direct)
-	starts, done := make([]Start, len(groups)), make([]time.Time, len(groups))
-	mode := EffectiveMode(c, v)
+	p := &preview{r: r, now: now, mode: EffectiveMode(c, v), groups: r.groups()}
+	p.direct = before(p.groups)
+	p.starts, p.done = make([]Start, len(p.groups)), make([]time.Time, len(p.groups))
+	order, _ := topological(p.direct)
 	for _, i := range order {
-		g := &r.Status.Groups[i]
-		at := &starts[i]
-		*at = Start{Group: g.Name, State: g.State, At: g.StartTime}
-		switch {
-		case g.Halted != nil:
-			at.Waits = fmt.Sprintf("it is halted (%s)", g.Halted.Reason)
-		case g.State == RolledBack:
-			at.Waits = "it was rolled back"
-		case g.State == Done && r.within(untilUpdated):
-			done[i] = g.DoneTime
-		case g.State == Canarying || g.State == Active:
-			done[i] = later(now, g.StartTime.Add(startTime))
-		case mode != Enabled:
-			at.Waits = fmt.Sprintf("updates are %s", mode)
-		case r.Spec.AnyHour && r.Spec.Strategy == TimeBased:
-			at.At = now
-		case r.Spec.Strategy == TimeBased:
-			at.At = nextWindow(g.ConfigDays, g.ConfigStartHour, time.Duration(r.Spec.Window), later(now, g.WindowEnd))
-		default:
-			ready := now
-			for _, j := range direct[i] {
-				if done[j].IsZero() {
-					at.Waits = fmt.Sprintf("group %s has to be done first", excerpt(groups[j].Name))
-					break
-				}
-				wait := time.Duration(g.ConfigWaitHours) * time.Hour
-				if r.Spec.AnyHour {
-					wait = 0
-				}
-				ready = later(ready, done[j].Add(wait))
-			}
-			if at.Waits == "" {
-				at.At = ready
-				if !r.Spec.AnyHour {
-					at.At = nextWindow(g.ConfigDays, g.ConfigStartHour, startTime, ready)
-				}
-				done[i] = at.At.Truncate(time.Hour).Add(startTime)
-			}
-		}
+		p.starts[i] = p.start(i)
 	}
-	return starts
+	return p.starts
+}
+
+// preview goes through the groups, each after those before it.
+type preview struct {
+	r      *Rollout
+	now    time.Time
+	mode   Mode
+	groups []Group
+	direct [][]int
+	starts []Start
+	done   []time.Time // at the earliest; zero where something has to happen first
+}
+
+func (p *preview) start(i int) Start {
+	g := &p.r.Status.Groups[i]
+	at := Start{Group: g.Name, State: g.State, At: g.StartTime}
+	switch {
+	case g.Halted != nil:
+		at.Waits = fmt.Sprintf("it is halted (%s)", g.Halted.Reason)
+	case g.State == RolledBack:
+		at.Waits = "it was rolled back"
+	case g.State == Done && p.r.within(untilUpdated):
+		p.done[i] = g.DoneTime
+	case g.State == Canarying || g.State == Active:
+		p.done[i] = p.now
+	case p.mode != Enabled:
+		at.Waits = fmt.Sprintf("updates are %s", p.mode)
+	case p.r.within(untilClosed):
+		at.At = p.opening(g)
+	case p.r.within(onTheirOwn):
+		at.At = p.now
+	default:
+		at.At, at.Waits = p.turn(i)
+		p.done[i] = at.At
+	}
+	return at
+}
+
+// opening is the next window that ends later than the last one of the group.
+func (p *preview) opening(g *GroupStatus) time.Time {
+	length := time.Duration(p.r.Spec.Window)
+	at := nextWindow(g.ConfigDays, g.ConfigStartHour, length, p.now)
+	for {
+		w, _ := windowAt(g.ConfigDays, g.ConfigStartHour, length, at)
+		if w.to.After(g.WindowEnd) {
+			return at
+		}
+		at = nextWindow(g.ConfigDays, g.ConfigStartHour, length, w.to)
+	}
+}
+
+// turn is the first hour in which a group may start once those before it are done.
+func (p *preview) turn(i int) (at time.Time, waits string) {
+	g := &p.r.Status.Groups[i]
+	ready := p.now
+	for _, j := range p.direct[i] {
+		if p.done[j].IsZero() {
+			return time.Time{}, fmt.Sprintf("group %s has to be done first", excerpt(p.groups[j].Name))
+		}
+		wait := time.Duration(g.ConfigWaitHours) * time.Hour
+		if p.r.Spec.AnyHour {
+			wait = 0
+		}
+		ready = later(ready, p.done[j].Add(wait))
+	}
+	if p.r.Spec.AnyHour {
+		return ready, ""
+	}
+	return nextWindow(g.ConfigDays, g.ConfigStartHour, startTime, ready), ""
 }

@@ -96,6 +96,7 @@ type history struct {
 	covered  map[string]bool
 	steps    []string
 	joined   int
+	promised map[string]time.Time // when a group starts at the earliest
 }
 
 func newHistory(seed, i uint64) *history {
@@ -325,6 +326,7 @@ func (h *history) order() {
 		return
 	}
 	h.log("%s %q, force %v", o.Verb, o.Groups, o.Force)
+	h.promised = make(map[string]time.Time) // a person may bring any group forward
 	h.keep(result)
 	h.last = make(map[string]map[string]bool)
 }
@@ -348,6 +350,20 @@ func (h *history) keep(result Result) {
 	h.rollout = result.Rollout
 }
 
+// promise keeps what people are told of when groups start: the latest of what was told
+// in a rollout.
+func (h *history) promise() {
+	if h.rollout == nil || !h.rollout.Of(h.version) {
+		h.promised = make(map[string]time.Time)
+		return
+	}
+	for _, start := range Preview(h.config, h.version, h.rollout, h.now) {
+		if start.Waits == "" && (start.State == Unstarted || start.State == Done) && start.At.After(h.promised[start.Group]) {
+			h.promised[start.Group] = start.At
+		}
+	}
+}
+
 // tick is one of the engine, and what must hold of it.
 func (h *history) tick() string {
 	for again := 0; ; again++ {
@@ -356,6 +372,7 @@ func (h *history) tick() string {
 			n = h.counts()
 		}
 		before := h.rollout
+		h.promise()
 		result := Next(h.config, h.version, before, n, h.now)
 		if h.IntN(10) == 0 {
 			if twice := Next(h.config, h.version, before, n, h.now); !reflect.DeepEqual(result, twice) {

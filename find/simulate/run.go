@@ -39,6 +39,7 @@ type world struct {
 	quarters map[string]int // of a group's hosts that are on the target
 	rules    map[string]*RuleUse
 	pointed  map[string]bool
+	resumed  bool // a rollout that had begun
 }
 
 // Run tries a scenario, which must pass its Check. It ends early with ctx.
@@ -65,6 +66,10 @@ func Run(ctx context.Context, s Scenario) (*Report, error) {
 		}
 		if err := w.tick(); err != nil {
 			return nil, err
+		}
+		if len(s.begun) > 0 && len(w.report.Events) == 1 && !w.resumed {
+			w.resumed = true
+			w.resume()
 		}
 		if w.report.Why = w.over(end); w.report.Why != "" {
 			break
@@ -130,7 +135,11 @@ func (w *world) shoot() {
 
 // tick is one of the engine.
 func (w *world) tick() error {
-	result := rollout.Next(w.scenario.Config, w.scenario.Version, w.rollout, w.counts(), w.now)
+	return w.take(rollout.Next(w.scenario.Config, w.scenario.Version, w.rollout, w.counts(), w.now))
+}
+
+// take makes the result of a tick or an order what there is.
+func (w *world) take(result rollout.Result) error {
 	for _, step := range result.Steps {
 		w.tell(step)
 	}
@@ -168,7 +177,7 @@ func (w *world) say(group, what string) {
 
 // tell notes a step of the engine and the rule that it is by.
 func (w *world) tell(s rollout.Step) {
-	e := Event{Group: s.Group, Reason: s.Reason}
+	e := Event{Group: s.Group, Reason: s.Reason, step: s}
 	switch {
 	case s.Group == "":
 		spec := w.scenario.Version.Spec.Agents

@@ -37,6 +37,8 @@ type Scenario struct {
 	// For ends the simulation where nothing else does.
 	For  time.Duration
 	Seed uint64
+	// begun is how far a rollout has come that is gone on with.
+	begun map[string]rollout.GroupOverview
 }
 
 // MaxHosts bounds what is kept in memory and counted at each tick.
@@ -97,6 +99,7 @@ type Event struct {
 	Group  string         `json:"group,omitempty"` // empty: the whole rollout
 	What   string         `json:"what"`
 	Reason rollout.Reason `json:"reason,omitempty"` // of a step of the engine
+	step   rollout.Step
 }
 
 // RuleUse is a rule of the engine and how often it has moved a group.

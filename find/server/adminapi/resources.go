@@ -39,8 +39,8 @@ type Group struct {
 	Group string        `json:"group"`
 	State rollout.State `json:"state"`
 	Answer
-	// Starts is when the group starts or has started, if each group before it is
-	// done within an hour; missing where Waits says what has to happen first.
+	// Starts is when the group starts at the earliest, or has started; missing where
+	// Waits says what has to happen first.
 	Starts time.Time `json:"starts,omitzero"`
 	Waits  string    `json:"waits,omitempty"`
 }
