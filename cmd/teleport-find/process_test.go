@@ -47,8 +47,14 @@ type process struct {
 // serveProcess returns once the server says that it listens.
 func serveProcess(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
+	return serveProgram(t, binary(t), env, args...)
+}
+
+// serveProgram is serveProcess of another build.
+func serveProgram(t *testing.T, program string, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, drain: make(chan struct{})}
-	p.cmd = exec.Command(binary(t), append([]string{"--debug", "serve"}, args...)...)
+	p.cmd = exec.Command(program, append([]string{"--debug", "serve"}, args...)...)
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.log
 	stdout, err := p.cmd.StdoutPipe()
