@@ -23,10 +23,17 @@ func (o Options) stage(ctx context.Context, dir, program, arch string) error {
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
 		return err
 	}
+	publisher, err := readPublisher(o.Module)
+	if err != nil {
+		return err
+	}
+	if err := publisher.fill(dir); err != nil {
+		return err
+	}
 	if err := o.compile(ctx, filepath.Join(dir, program), program, arch); err != nil {
 		return err
 	}
-	if err := o.document(ctx, dir, program, arch); err != nil {
+	if err := o.document(ctx, dir, program, arch, publisher); err != nil {
 		return err
 	}
 	if program == "teleport-update" {
@@ -69,7 +76,7 @@ func stageUnits(dir string) error {
 
 // document makes the manual page and what a distribution wants in
 // /usr/share/doc.
-func (o Options) document(ctx context.Context, dir, program, arch string) error {
+func (o Options) document(ctx context.Context, dir, program, arch string, publisher publisher) error {
 	page := program + ".8"
 	manual, err := os.ReadFile(filepath.Join(dir, page))
 	if err != nil {
@@ -92,7 +99,7 @@ func (o Options) document(ctx context.Context, dir, program, arch string) error 
 	for name, text := range map[string][]byte{
 		page + ".gz":          manual,
 		"CHANGELOG.md.gz":     changes,
-		"changelog.Debian.gz": o.debianChangelog(program),
+		"changelog.Debian.gz": o.debianChangelog(program, publisher),
 	} {
 		if err := writeCompressed(filepath.Join(dir, name), text); err != nil {
 			return err
@@ -104,13 +111,10 @@ func (o Options) document(ctx context.Context, dir, program, arch string) error 
 	return os.WriteFile(filepath.Join(dir, "NOTICES"), notices, 0o644)
 }
 
-func (o Options) debianChangelog(program string) []byte {
+func (o Options) debianChangelog(program string, publisher publisher) []byte {
 	return fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * See /usr/share/doc/%s/CHANGELOG.md.gz.\n\n -- %s  %s\n",
-		program, packageVersion(o.Version), program, maintainer, o.Date.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700"))
+		program, packageVersion(o.Version), program, publisher.Maintainer, o.Date.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700"))
 }
-
-// maintainer is the one that nfpm.yaml names.
-const maintainer = "The teleport-update authors <teleport-update@example.com>"
 
 // writeCompressed compresses as Debian asks for: as well as gzip can, without a
 // name or a time.
