@@ -16,6 +16,9 @@ import (
 func decode(body []byte) (Answer, error) {
 	top, err := readObject(body)
 	if err != nil {
+		if says := oddBody(body); says != "" {
+			err = errors.New(says)
+		}
 		return Answer{}, fmt.Errorf("not the JSON of a find endpoint (%w)", plainSyntax(err))
 	}
 	settings, autoUpdateName := top, "agent_autoupdate"
@@ -27,7 +30,7 @@ func decode(body []byte) (Answer, error) {
 		autoUpdateName = "agent_auto_update"
 	}
 	if settings["agent_version"] == nil {
-		return Answer{}, errors.New("there is no agent_version in it")
+		return Answer{}, errors.New("there is no agent_version in it" + top.whyNoVersion())
 	}
 	agent, err := settings.text("agent_version")
 	if err != nil {
@@ -125,6 +128,26 @@ func readObject(data []byte) (object, error) {
 	}
 	maps.DeleteFunc(members, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	return members, nil
+}
+
+// oddBody says of bytes that are no JSON what they are, and is empty if nobody can tell.
+func oddBody(body []byte) string {
+	switch {
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")), bytes.HasPrefix(body, []byte("\xff\xfe")), bytes.HasPrefix(body, []byte("\xfe\xff")):
+		return "it begins with a byte order mark, which something before the proxy has put there"
+	case bytes.HasPrefix(body, []byte("\x1f\x8b")):
+		return "it is compressed, and nobody asked for that: something before the proxy has changed it"
+	}
+	return ""
+}
+
+// whyNoVersion says of a proxy's answer without a version for agents why there is none.
+func (o object) whyNoVersion() string {
+	server, err := o.text("server_version")
+	if server, bad := version.Parse(server); err == nil && bad == nil {
+		return fmt.Sprintf(": the cluster runs Teleport %s and names no version for its agents, for it is older than Managed Updates of agents, or they are not set up in it", server)
+	}
+	return ": what answered is no proxy with Managed Updates of agents, and no find server"
 }
 
 // plainSyntax says what encoding/json finds wrong without its terms: the answer

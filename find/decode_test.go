@@ -208,3 +208,22 @@ func TestExcerpt(t *testing.T) {
 		})
 	}
 }
+
+// What stands in front of proxies, and clusters of old, in words that help.
+func TestWhatIsNoAnswerIsNamed(t *testing.T) {
+	const flat = `{"server_edition":"oss","agent_version":"1.1.0","agent_autoupdate":true}`
+	for name, tc := range map[string]struct{ body, says string }{
+		"a byte order mark":          {"\xef\xbb\xbf" + flat, "byte order mark"},
+		"UTF-16":                     {"\xff\xfe{\x00", "byte order mark"},
+		"gzip that nobody asked for": {"\x1f\x8b\x08\x00\x00", "it is compressed"},
+		"a cluster of version 12":    {`{"server_version":"12.4.10","cluster_name":"old","automatic_upgrades":false}`, "the cluster runs Teleport 12.4.10 and names no version for its agents"},
+		"a cluster with tools alone": {`{"server_version":"16.1.0","auto_update":{"tools_version":"16.1.0"},"edition":"ent","fips":false}`, "the cluster runs Teleport 16.1.0"},
+		"a version that is none":     {`{"server_version":"\u001b[2J"}`, "what answered is no proxy"},
+		"another program's JSON":     {`{"status":"ok"}`, "what answered is no proxy"},
+		"a version that is a number": {`{"server_version":12}`, "what answered is no proxy"},
+	} {
+		if _, err := decode([]byte(tc.body)); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v; want %q", name, err, tc.says)
+		}
+	}
+}

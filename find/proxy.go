@@ -28,14 +28,20 @@ func ParseProxy(s string) (*url.URL, error) {
 }
 
 func parseProxy(s string) (*url.URL, error) {
-	if s == "" {
+	switch {
+	case s == "":
 		return nil, errors.New("it is empty")
+	case strings.Contains(s, ","):
+		return nil, errors.New("it must be one address, and is a list: name the first of them")
 	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
 		scheme, rest = "https", s
 	}
 	scheme = strings.ToLower(scheme)
+	if scheme == "tcp" {
+		return nil, errors.New("the scheme must be https, or none: leave out tcp://")
+	}
 	address := strings.ToLower(strings.TrimSuffix(rest, "/"))
 	switch {
 	case strings.Contains(address, "@"):
@@ -74,7 +80,7 @@ func WithPort(address string, port int) (with string, ok bool) {
 	if scheme, rest, ok := strings.Cut(bare, "://"); ok && strings.EqualFold(scheme, "https") {
 		bare = rest
 	}
-	if _, has, err := splitPort(bare); err != nil || has != "" {
+	if _, has, err := splitPort(bare); err != nil || has != "" || strings.ContainsAny(bare, "/, ") { // the last is no host, as ParseProxy says
 		return address, false
 	}
 	return strings.TrimSuffix(address, "/") + ":" + strconv.Itoa(port), true

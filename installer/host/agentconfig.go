@@ -1,11 +1,13 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -32,12 +34,46 @@ type AgentSettings struct {
 // agentFile is as much of the file as is read.
 type agentFile struct {
 	Teleport struct {
-		ProxyServer  string    `yaml:"proxy_server"`
-		AuthServer   string    `yaml:"auth_server"`
+		ProxyServer  oneText   `yaml:"proxy_server"`
+		AuthServer   oneText   `yaml:"auth_server"`
 		AuthServers  yaml.Node `yaml:"auth_servers"` // of several forms in files of old
-		UpgradeGroup string    `yaml:"upgrade_group"`
-		DataDir      string    `yaml:"data_dir"`
+		UpgradeGroup oneText   `yaml:"upgrade_group"`
+		DataDir      oneText   `yaml:"data_dir"`
 	} `yaml:"teleport"`
+}
+
+// oneText is a text of the file. People write lists there, and the parser's own words for
+// that help nobody.
+type oneText string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *oneText) UnmarshalYAML(n *yaml.Node) error {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return fmt.Errorf("line %d: a list is not what belongs there: name one of them, without brackets and dashes", n.Line)
+	case yaml.MappingNode:
+		return fmt.Errorf("line %d: more settings are not what belongs there: one text is (a placeholder that nobody filled in?)", n.Line)
+	}
+	var text string
+	err := n.Decode(&text)
+	*t = oneText(text)
+	return err
+}
+
+// plainFile says what is wrong with the text of a file, where the parser has no words for it.
+func plainFile(data []byte, err error) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not in UTF-8: save it in that encoding")
+	}
+	for n, line := range bytes.Split(data, []byte("\n")) {
+		if indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]; bytes.ContainsRune(indent, '\t') {
+			return fmt.Errorf("line %d begins with a tab: YAML takes spaces there", n+1)
+		}
+	}
+	return state.PlainYAML(err)
 }
 
 // ReadAgentSettings reads them. A file that is not there has none.
@@ -51,16 +87,16 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 	}
 	var file agentFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return AgentSettings{}, fmt.Errorf("read the agent's configuration %s: %w", path, state.PlainYAML(err))
+		return AgentSettings{}, fmt.Errorf("read the agent's configuration %s: %w", path, plainFile(data, err))
 	}
 	t := file.Teleport
-	proxy := t.ProxyServer
+	proxy := string(t.ProxyServer)
 	if proxy == "" {
 		first := &t.AuthServers
 		for first.Kind == yaml.SequenceNode && len(first.Content) > 0 {
 			first = first.Content[0]
 		}
-		auth := t.AuthServer
+		auth := string(t.AuthServer)
 		if auth == "" && first.Kind == yaml.ScalarNode {
 			auth = first.Value
 		}
@@ -69,13 +105,13 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 	for _, v := range []struct {
 		name, value string
 		limit       int
-	}{{"upgrade_group", t.UpgradeGroup, maxGroup}, {"data_dir", t.DataDir, maxFolder}, {"proxy_server or auth_server", proxy, maxAddress}} {
+	}{{"upgrade_group", string(t.UpgradeGroup), maxGroup}, {"data_dir", string(t.DataDir), maxFolder}, {"proxy_server or auth_server", proxy, maxAddress}} {
 		if err := plainWords(v.value, v.limit); err != nil {
 			return AgentSettings{}, fmt.Errorf("read the agent's configuration %s: teleport.%s %w", path, v.name, err)
 		}
 	}
 	address, _ := find.WithPort(proxy, ProxyPort)
-	return AgentSettings{Proxy: address, Bare: proxy, Group: t.UpgradeGroup, DataDir: t.DataDir}, nil
+	return AgentSettings{Proxy: address, Bare: proxy, Group: string(t.UpgradeGroup), DataDir: string(t.DataDir)}, nil
 }
 
 // How many bytes of a setting are taken: the agent's user may have written the file, and its

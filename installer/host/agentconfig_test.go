@@ -28,6 +28,18 @@ func TestProxyAndGroupComeFromTheAgentWhenNotSaid(t *testing.T) {
 		{name: "no agent's configuration", fails: "no proxy address is known"},
 		{name: "a broken one matters when it is needed", config: "teleport: [", fails: "read the agent's configuration"},
 		{name: "a broken one does not when it is not", config: "teleport: [", spec: state.Spec{Proxy: "b.example.com"}, proxy: "b.example.com"},
+		{name: "a list of proxies", config: "teleport:\n  proxy_server: [a.example.com:443, b.example.com:443]\n", fails: "line 2: a list is not what belongs there"},
+		{name: "a list of proxies in lines", config: "teleport:\n  proxy_server:\n  - a.example.com:443\n", fails: "a list is not what belongs there"},
+		{name: "a list of groups", config: "teleport:\n  proxy_server: a.example.com:443\n  upgrade_group: [a]\n", fails: "a list is not what belongs there"},
+		{name: "a placeholder that was left", config: "teleport:\n  proxy_server: {{ proxy }}\n", fails: "line 2: more settings are not what belongs there"},
+		{name: "a scheme of Teleport's own", config: "teleport:\n  proxy_server: tcp://a.example.com:3080\n", fails: "leave out tcp://"},
+		{name: "several auth servers in one text", config: "teleport:\n  auth_servers: a.example.com:3025, b.example.com:3025\n", fails: "is a list"},
+		{name: "a path", config: "teleport:\n  proxy_server: https://a.example.com/web\n", fails: "\"https://a.example.com/web\": it must not contain a path"},
+		{name: "a tab", config: "teleport:\n\tproxy_server: a.example.com\n", fails: "line 2 begins with a tab"},
+		{name: "another encoding", config: "# \xe9quipe\nteleport:\n  proxy_server: a.example.com\n", fails: "not in UTF-8"},
+		{name: "a group that is a number", config: "teleport:\n  proxy_server: a.example.com:443\n  upgrade_group: 7\n", proxy: "a.example.com:443", group: "7"},
+		{name: "a byte order mark and line ends of Windows", config: "\xef\xbb\xbfteleport:\r\n  proxy_server: a.example.com:443\r\n", proxy: "a.example.com:443"},
+		{name: "an alias", config: "x: &p a.example.com:443\nteleport:\n  proxy_server: *p\n", proxy: "a.example.com:443"},
 		{name: "an address that is none", config: "teleport:\n  proxy_server: 'https://x/y?z'\n", fails: "x/y"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -35,6 +35,44 @@ func TestParseChecksum(t *testing.T) {
 	}
 }
 
+// What mirrors and people give for a checksum, and the words that help.
+func TestAChecksumInAnotherFormIsNamed(t *testing.T) {
+	digest := digestHex([]byte("x"))
+	for name, tc := range map[string]struct{ in, says string }{
+		"nothing":                 {"", "the file is empty"},
+		"a line end alone":        {"\r\n", "the file is empty"},
+		"BSD's form":              {"SHA256 (teleport.tar.gz) = " + digest + "\n", "`sha256sum`"},
+		"openssl's form":          {"SHA2-256(teleport.tar.gz)= " + digest + "\n", "`sha256sum`"},
+		"openssl's older form":    {"SHA256(teleport.tar.gz)= " + digest + "\n", "`sha256sum`"},
+		"certutil's":              {"SHA256 hash of teleport.tar.gz:\r\n" + digest + "\r\n", "certutil"},
+		"an image's":              {"sha256:" + digest + "\n", "without sha256: before it"},
+		"in capitals":             {"SHA256:" + digest + "\n", "without sha256: before it"},
+		"of a browser":            {"sha256-" + digest, "without sha256- before it"},
+		"JSON":                    {`{"sha256":"` + digest + `"}`, "JSON"},
+		"a list in JSON":          {`["` + digest + `"]`, "JSON"},
+		"in quotes":               {`"` + digest + `"`, "without quotes"},
+		"a byte order mark":       {"\ufeff" + digest, "byte order mark"},
+		"a comment":               {"# made by a mirror\n" + digest + "\n", "a comment"},
+		"signed":                  {"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n" + digest, "signed message"},
+		"a web page":              {"<!DOCTYPE html>", "a web page"},
+		"a web page in capitals":  {"<HTML>", "a web page"},
+		"a pointer of Git LFS":    {"version https://git-lfs.github.com/spec/v1\noid sha256:" + digest, "Git LFS"},
+		"compressed":              {"\x1f\x8b\x08\x00", "compressed"},
+		"cut":                     {digest[:63] + "  teleport.tar.gz\n", "only 63 hex digits"},
+		"an MD5":                  {digest[:32] + "  teleport.tar.gz\n", "an MD5"},
+		"a SHA-1":                 {strings.ToUpper(digest[:40]) + "\n", "a SHA-1"},
+		"an empty line before it": {"\n" + digest, "an empty line"},
+		"space before it":         {"  " + digest, "space before it"},
+		"noise":                   {"noise noise", `"noise noise"`},
+		"one byte":                {"a", `"a"`},
+	} {
+		_, err := parseChecksum([]byte(tc.in))
+		if err == nil || !strings.Contains(err.Error(), "does not begin with a SHA-256 (64 hex digits)") || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v; want %q", name, err, tc.says)
+		}
+	}
+}
+
 func TestParseContentRange(t *testing.T) {
 	for in, want := range map[string]struct {
 		start, total int64
