@@ -180,8 +180,8 @@ func TestTheManualIsWellFormed(t *testing.T) {
 	}
 }
 
-// What a package holds, and nothing more; each file readable by everybody and
-// writable by root alone.
+// What a package holds, and nothing more; each file readable by everybody, but for the one
+// that may hold a password, and writable by root alone.
 func TestFilesAndTheirModes(t *testing.T) {
 	tool(t, "rpm", "rpm")
 	for _, deb := range packages(t, "deb") {
@@ -200,6 +200,8 @@ func TestFilesAndTheirModes(t *testing.T) {
 				want = "lrwxrwxrwx"
 			case strings.HasPrefix(name, "./usr/bin/"):
 				want = "-rwxr-xr-x"
+			case name == "./etc/default/teleport-update": // a proxy's password may be in it
+				want = "-rw-------"
 			}
 			if mode != want || owner != "root/root" {
 				t.Errorf("%s: %s is %s %s; want %s", filepath.Base(deb), name, mode, owner, want)
@@ -217,6 +219,8 @@ func TestFilesAndTheirModes(t *testing.T) {
 			switch {
 			case strings.HasPrefix(fields[2], "/usr/bin/"):
 				want = "-rwxr-xr-x"
+			case fields[2] == "/etc/default/teleport-update":
+				want = "-rw-------"
 			case strings.HasPrefix(fields[0], "d"): // rpm leaves what no package owns
 				want = "drwxr-xr-x"
 			}
