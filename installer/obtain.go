@@ -241,7 +241,7 @@ func (i *Installer) oldVersionsLeft(c state.Config) string {
 	if left == nil {
 		return ""
 	}
-	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update` says what is in the way", strings.Join(left, ", "), i.Store.Dir)
+	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update _UID=0` says what is in the way", strings.Join(left, ", "), i.Store.Dir)
 }
 
 // templates parses what was configured; nothing configured means the vendor's

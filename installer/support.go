@@ -13,16 +13,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"teleport-update/installer/view"
+	"teleport-update/internal/console"
 	"teleport-update/internal/regular"
 	"teleport-update/internal/space"
-	"teleport-update/internal/webclient"
 )
 
 const (
@@ -33,18 +33,33 @@ const (
 	partPatience = 20 * time.Second
 )
 
+// SupportOptions are what a person may add to the file for a ticket.
+type SupportOptions struct {
+	AgentJournal bool // the agent's own lines, which nobody has cleaned
+}
+
 // Support writes all that somebody who helps wants to see as one tar.gz, of five
-// megabytes at most and without secrets. What cannot be found out stands in it as an
-// error.
-func (i *Installer) Support(ctx context.Context, w io.Writer) error {
+// megabytes at most and without secrets: what the updater and systemd say is cleaned, and of other
+// people's files only what is known is kept. What cannot be found out stands in it as an error.
+func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) error {
 	z := gzip.NewWriter(w)
 	archive := tar.NewWriter(z)
-	for _, p := range i.supportParts() {
+	c := newCleaner(nil)
+	c.secrets = i.knownSecrets(c)
+	parts := i.supportParts(c)
+	if o.AgentJournal {
+		parts = append(parts, i.agentJournal())
+	}
+	for _, p := range parts {
 		text, err := p.within(ctx)
-		if err != nil {
-			text = append(text, fmt.Sprintf("\n%s could not be found out, or not all of it: %v\n", p.name, err)...)
+		if p.clean != nil && (err == nil || len(text) > 0) {
+			var unclear error
+			text, unclear = p.clean(text)
+			err = errors.Join(err, unclear)
 		}
-		text = scrub(text)
+		if err != nil {
+			text = fmt.Appendf(text, "%s could not be found out, or not all of it: %s\n", p.name, c.line(console.Line(err.Error())))
+		}
 		if len(text) > p.most {
 			text = append([]byte("… the beginning is left out\n"), text[len(text)-p.most:]...)
 		}
@@ -59,11 +74,25 @@ func (i *Installer) Support(ctx context.Context, w io.Writer) error {
 	return errors.Join(archive.Close(), z.Close())
 }
 
+// knownSecrets are those of this host that the updater can name.
+func (i *Installer) knownSecrets(c *cleaner) (secrets []string) {
+	for _, path := range []string{i.Paths.Report(), i.Paths.AgentConfig} {
+		data, err := regular.Read(path, maxPart, 0)
+		var document any
+		if err != nil || yaml.Unmarshal(data, &document) != nil {
+			continue
+		}
+		secrets = append(secrets, c.secretsIn("", document)...)
+	}
+	return secrets
+}
+
 // part is one file of the bundle.
 type part struct {
-	name string
-	most int // bytes
-	make func(context.Context) ([]byte, error)
+	name  string
+	most  int // bytes
+	make  func(context.Context) ([]byte, error)
+	clean func([]byte) ([]byte, error) // nil: it is as it is
 }
 
 // within makes the part, or gives up: a file server that does not answer holds up
@@ -86,52 +115,74 @@ func (p part) within(ctx context.Context) ([]byte, error) {
 	}
 }
 
-func (i *Installer) supportParts() []part {
+// shown are the properties of units that are asked for.
+const shown = "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPath,DropInPaths,ExecMainStatus,NRestarts,MainPID,NeedDaemonReload"
+
+func (i *Installer) supportParts(c *cleaner) []part {
 	units := []string{i.Paths.AgentUnit(), "teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"}
-	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd"}
+	// Anybody may write lines with another program's name: those of root's processes and of systemd itself count.
+	updatersJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "10000", "-t", "teleport-update", "_UID=0"}
+	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd", "_PID=1"}
 	for _, u := range units {
 		systemdsJournal = append(systemdsJournal, "-u", u)
 	}
-	shows := []string{"show", "--no-pager", "-p", "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPath,DropInPaths,ExecMainStatus,NRestarts,MainPID,NeedDaemonReload"}
+	lines := func(text []byte) ([]byte, error) { return c.text(text), nil }
+	states := func(text []byte) ([]byte, error) { return c.cleanStates(text, shown), nil }
+	asUnits := func(text []byte) ([]byte, error) { return c.cleanUnits(text), nil }
 	return []part{
 		{"status.json", maxPart, func(ctx context.Context) ([]byte, error) {
 			r, err := i.Status(ctx, StatusOptions{})
 			if err != nil {
 				return nil, err
 			}
-			return json.MarshalIndent(r, "", "  ")
-		}},
+			return json.Marshal(r)
+		}, c.json},
 		{"verify.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			findings, err := i.Verify(ctx)
 			var b bytes.Buffer
 			view.WriteFindings(&b, findings)
 			return b.Bytes(), err
-		}},
+		}, lines},
 		{"history.json", maxPart, func(context.Context) ([]byte, error) {
 			h, err := i.History()
-			text, err2 := json.MarshalIndent(h, "", "  ")
+			text, err2 := json.Marshal(h)
 			return text, errors.Join(err, err2)
-		}},
+		}, c.json},
 		{"versions.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			text := fmt.Sprintf("teleport-update %s, %s %s/%s\n", i.BuildVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			system, _ := regular.Read("/etc/os-release", 64<<10, 0)
 			more, err := output(ctx, "uname", "-srvm")
 			systemd, err2 := output(ctx, "systemctl", "--version")
-			return append([]byte(text), bytes.Join([][]byte{more, systemd, system}, nil)...), errors.Join(err, err2)
+			return append([]byte(text), bytes.Join([][]byte{more, systemd}, nil)...), errors.Join(err, err2)
+		}, func(text []byte) ([]byte, error) {
+			system, err := regular.Read("/etc/os-release", 64<<10, 0)
+			return append(c.text(text), c.cleanRelease(system)...), err
 		}},
-		command("journal-updater.txt", maxJournal, "journalctl", "--no-pager", "-o", "short-iso", "-n", "10000", "-t", "teleport-update"),
-		command("journal-systemd.txt", maxJournal, systemdsJournal...),
-		command("units.txt", maxPart, append([]string{"systemctl", "cat", "--no-pager"}, units...)...),
-		command("unit-states.txt", maxPart, append(append([]string{"systemctl"}, shows...), units...)...),
-		command("timers.txt", maxPart, "systemctl", "list-timers", "--all", "--no-pager", "teleport-update.timer"),
-		command("mounts.txt", maxPart, "findmnt", "--list", "-o", "TARGET,SOURCE,FSTYPE,VFS-OPTIONS"),
-		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return i.describeSpace() }},
-		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return i.listFiles(ctx) }},
+		{"journal-updater.txt", maxJournal, saysOf(updatersJournal...), lines},
+		{"journal-systemd.txt", maxJournal, saysOf(systemdsJournal...), lines},
+		{"units.txt", maxPart, saysOf(append([]string{"systemctl", "cat", "--no-pager"}, units...)...), asUnits},
+		{"unit-states.txt", maxPart, saysOf(append([]string{"systemctl", "show", "--no-pager", "-p", shown}, units...)...), states},
+		{"timers.txt", maxPart, saysOf("systemctl", "list-timers", "--all", "--no-pager", "teleport-update.timer"), lines},
+		{"mounts.txt", maxPart, saysOf("findmnt", "--json", "--list", "-o", "TARGET,SOURCE,FSTYPE,VFS-OPTIONS"), c.cleanMounts},
+		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return i.describeSpace() }, lines},
+		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return i.listFiles(ctx) }, lines},
 	}
 }
 
-func command(name string, most int, argv ...string) part {
-	return part{name, most, func(ctx context.Context) ([]byte, error) { return output(ctx, argv[0], argv[1:]...) }}
+// agentJournal is what the agent itself has written, for a person who has asked for it.
+func (i *Installer) agentJournal() part {
+	const head = "NOT CLEANED: these lines are the agent's own, as it wrote them. Read them before you send them to anybody.\n\n"
+	says := saysOf("journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", i.Paths.AgentUnit())
+	return part{name: "agent-journal-not-cleaned.txt", most: 2 * maxJournal, make: func(ctx context.Context) ([]byte, error) {
+		text, err := says(ctx)
+		if len(text) > maxJournal {
+			text = text[len(text)-maxJournal:]
+		}
+		return append([]byte(head), text...), err
+	}}
+}
+
+func saysOf(argv ...string) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) { return output(ctx, argv[0], argv[1:]...) }
 }
 
 // output runs a program and keeps the end of what it prints.
@@ -193,23 +244,4 @@ func (i *Installer) listFiles(ctx context.Context) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), errors.Join(errs...)
-}
-
-const (
-	// environmentLine is a line of a unit with those that go on with it.
-	environmentLine = `(?m)^(\s*(?:Pass|Unset)?Environment\s*=)(?:.*\\\n)*.*$`
-	// secretWord is a flag or a setting whose value nobody else should know.
-	secretWord = `(?i)([\w.-]*(?:token|password|passwd|secret|credential|private[_-]?key|auth(?:orization)?)[\w.-]*["']?\s*[=:]\s*|--[\w-]*(?:token|password|secret)\s+)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?[^\s,;"']+)`
-)
-
-// scrub takes out what may be a secret, whoever wrote it.
-func scrub(text []byte) []byte {
-	// They are compiled where they are needed: each run of the timer would do it.
-	text = regexp.MustCompile(environmentLine).ReplaceAll(text, []byte("$1 (left out)"))
-	text = regexp.MustCompile(secretWord).ReplaceAll(text, []byte("${1}(left out)"))
-	var b strings.Builder
-	for line := range strings.Lines(string(text)) {
-		b.WriteString(webclient.Redact(line))
-	}
-	return []byte(b.String())
 }

@@ -71,16 +71,20 @@ func (a *app) verifyCommand() *cli.Command {
 func (a *app) supportCommand() *cli.Command {
 	return &cli.Command{
 		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError,
-		Flags: []cli.Flag{&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder", Usage: "where the file goes; - is stdout"}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder", Usage: "where the file goes; - is stdout"},
+			&cli.BoolFlag{Name: "agent-journal", EnvVars: env("AGENT_JOURNAL"), Usage: "add the agent's own journal, which is not cleaned of secrets"},
+		},
 		Action: func(c *cli.Context) error {
 			a.readOnly = true
+			options := installer.SupportOptions{AgentJournal: c.Bool("agent-journal")}
 			path := c.String("output")
 			if path == "-" {
 				out, err := a.stdout.Binary()
 				if err != nil {
 					return failure.Unchanged("%w", err)
 				}
-				return a.installer(c).Support(c.Context, out)
+				return a.installer(c).Support(c.Context, out, options)
 			}
 			if path == "" {
 				path = "teleport-update-support-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
@@ -89,7 +93,7 @@ func (a *app) supportCommand() *cli.Command {
 			if err != nil {
 				return failure.Unchanged("%w", err).To("name another file with --output")
 			}
-			if err := errors.Join(a.installer(c).Support(c.Context, f), f.Close()); err != nil {
+			if err := errors.Join(a.installer(c).Support(c.Context, f, options), f.Close()); err != nil {
 				return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
 			}
 			fmt.Fprintln(a.stdout, path)

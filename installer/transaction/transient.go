@@ -91,14 +91,14 @@ func (m *Machine) runTransient(ctx context.Context, agent runner, description st
 	goesOn, unwatched := errors.AsType[*systemd.GoesOnError](err)
 	switch {
 	case unwatched:
-		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): see `teleport-update status` and `journalctl -t teleport-update`",
+		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): see `teleport-update status` and `journalctl -t teleport-update _UID=0`",
 			description, goesOn.Unit, goesOn.Err)
 	case err != nil && code > 128 && !host.Exists(m.Paths.Journal()):
 		return true, fmt.Errorf("%s: this was cut off: %w; what was open is closed, see `teleport-update status`", description, err)
 	case err != nil && code > 128:
 		return true, fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description, err)
 	case err != nil:
-		return true, fmt.Errorf("%s, in a unit of its own: %w; see `teleport-update status` and `journalctl -t teleport-update`", description, err)
+		return true, fmt.Errorf("%s, in a unit of its own: %w; see `teleport-update status` and `journalctl -t teleport-update _UID=0`", description, err)
 	case code != 0:
 		return true, &ExitError{Code: code}
 	}
