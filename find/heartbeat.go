@@ -51,6 +51,11 @@ type Heartbeat struct {
 	Pinned    bool   `json:"pinned,omitempty"` // or held back by a person's rollback
 	Disabled  bool   `json:"disabled,omitempty"`
 	Unhealthy bool   `json:"unhealthy,omitempty"` // the agent is down
+	// BelowMinimum: the version is one that the policy of the host's owner refuses to switch to.
+	BelowMinimum bool `json:"below_minimum,omitempty"`
+	// Unsigned: the version would be refused if the host's policy required signatures. Only
+	// hosts that look at signatures say it.
+	Unsigned bool `json:"unsigned,omitempty"`
 	// Told is the version of find's last answer, where that said to update now.
 	Told string `json:"told,omitempty"`
 	// Outcome is that of the last update, which may be long ago.

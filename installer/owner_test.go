@@ -180,3 +180,32 @@ func signingKey(t *testing.T) (*ecdsa.PrivateKey, string) {
 	must(t, err)
 	return k, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
+
+// A find server learns which hosts run what their owner would refuse: before signatures are
+// required, that is who would stop updating.
+func TestReportsSayWhatTheOwnerWouldRefuse(t *testing.T) {
+	_, key := signingKey(t)
+	for name, tc := range map[string]struct {
+		policy          map[string]string
+		below, unsigned bool
+	}{
+		"no policy":         {nil, false, false},
+		"below the minimum": {map[string]string{"policy.yaml": "minimum: 1.2.0\n"}, true, false},
+		"withdrawn":         {map[string]string{"policy.yaml": "withdrawn: [1.1.0]\n"}, true, false},
+		"only warned of":    {map[string]string{"policy.yaml": "signatures: warn\n", "keys.d/a.pem": key}, false, true},
+		"required":          {map[string]string{"keys.d/a.pem": key}, false, true},
+		"nobody looks":      {map[string]string{"policy.yaml": "signatures: off\n", "keys.d/a.pem": key}, false, false},
+		"older":             {map[string]string{"policy.yaml": "signatures: warn\nsigned_from: 1.2.0\n", "keys.d/a.pem": key}, false, false},
+	} {
+		w := newWorld(t)
+		w.owner(tc.policy)
+		c := state.EmptyConfig()
+		c.Spec.ActiveVersion, c.Status.ActiveEdition = "1.1.0", "oss"
+		for file, word := range map[string]string{"edition": "oss\n", "manifest": "", "sha256": strings.Repeat("a", 64) + "\n"} {
+			writeFile(t, filepath.Join(w.Paths.Versions(), "1.1.0", file), word)
+		}
+		if b := w.heartbeat(c, c.Spec); b.BelowMinimum != tc.below || b.Unsigned != tc.unsigned {
+			t.Errorf("%s: below %v, unsigned %v; want %v, %v", name, b.BelowMinimum, b.Unsigned, tc.below, tc.unsigned)
+		}
+	}
+}

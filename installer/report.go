@@ -66,6 +66,8 @@ func (i *Installer) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 		HostID: i.hostUUID(), BootID: i.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition), Arch: runtime.GOARCH,
 		Pinned: spec.Pinned, Disabled: !spec.Enabled, Outcome: outcomeOf(c.Status),
 	}
+	owner := i.aboutPolicy(c)
+	b.BelowMinimum, b.Unsigned = owner.Refused != "", owner.Unsigned != ""
 	b.Hostname, _ = os.Hostname()
 	// In a host without systemd nobody can tell.
 	if active.Version != "" && host.Exists("/run/systemd/system") {

@@ -100,6 +100,10 @@ func remark(h adminapi.Host) string {
 		return "not counted: " + h.Omitted
 	case h.Unhealthy:
 		return "its agent is down"
+	case h.BelowMinimum:
+		return "below_minimum: its policy refuses the version that it runs"
+	case h.Unsigned:
+		return "unsigned: it would refuse its version if its policy required signatures"
 	}
 	return ""
 }

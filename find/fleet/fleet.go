@@ -115,6 +115,8 @@ const (
 	disabled
 	unhealthy
 	cloned
+	belowMinimum
+	unsigned
 	hasFailed // its failure is in the table's failures
 )
 

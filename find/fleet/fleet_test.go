@@ -24,7 +24,7 @@ func random(r *rand.Rand, i int) Entry {
 	at := func() time.Time { return noon.Add(time.Duration(r.IntN(100_000)) * time.Second) }
 	e := Entry{Host: rollout.Host{
 		ID: id(i), Group: some(5), Version: rollout.Semver(some(5)), Edition: some(5), Arch: some(5), Hostname: strings.Repeat("n", r.IntN(254)),
-		Pinned: r.IntN(2) == 0, Disabled: r.IntN(2) == 0, Unhealthy: r.IntN(2) == 0, Cloned: r.IntN(2) == 0, FirstSeen: at(), LastSeen: at(),
+		Pinned: r.IntN(2) == 0, Disabled: r.IntN(2) == 0, Unhealthy: r.IntN(2) == 0, Cloned: r.IntN(2) == 0, BelowMinimum: r.IntN(2) == 0, Unsigned: r.IntN(2) == 0, FirstSeen: at(), LastSeen: at(),
 	}, Token: some(5), Sequence: r.Uint32(), Burst: uint8(r.IntN(30)), Revision: r.Int64()}
 	if r.IntN(2) == 0 {
 		e.Told = rollout.Event{Target: "17.2.1", At: at()}

@@ -94,6 +94,7 @@ func (t *Table) host(at uint32, r *record, into *rollout.Host) {
 		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group), Version: rollout.Semver(t.versions.at(r.version)),
 		Edition: t.editions.at(r.edition), Arch: t.archs.at(r.arch),
 		Pinned: r.flags&pinned != 0, Disabled: r.flags&disabled != 0, Unhealthy: r.flags&unhealthy != 0, Cloned: r.flags&cloned != 0,
+		BelowMinimum: r.flags&belowMinimum != 0, Unsigned: r.flags&unsigned != 0,
 		FirstSeen: moment(r.firstSeen), LastSeen: moment(r.lastSeen),
 		Told:  rollout.Event{Target: rollout.Semver(t.versions.at(r.told)), At: moment(r.toldAt)},
 		Begun: rollout.Event{Target: rollout.Semver(t.versions.at(r.begun)), At: moment(r.begunAt)},
@@ -117,7 +118,9 @@ func (t *Table) Put(e *Entry) {
 	r := record{
 		id: e.ID, updater: e.UpdaterID, secret: e.Secret, revision: e.Revision, boots: e.Boots, sequence: e.Sequence,
 		firstSeen: seconds(e.FirstSeen), lastSeen: seconds(e.LastSeen), toldAt: seconds(e.Told.At), begunAt: seconds(e.Begun.At), alternated: seconds(e.Alternated),
-		flags: flag(e.Pinned, pinned) | flag(e.Disabled, disabled) | flag(e.Unhealthy, unhealthy) | flag(e.Cloned, cloned), burst: e.Burst,
+		flags: flag(e.Pinned, pinned) | flag(e.Disabled, disabled) | flag(e.Unhealthy, unhealthy) | flag(e.Cloned, cloned) |
+			flag(e.BelowMinimum, belowMinimum) | flag(e.Unsigned, unsigned),
+		burst: e.Burst,
 
 		group: t.groups.exchange(before.group, e.Group), token: t.tokens.exchange(before.token, e.Token),
 		version: t.versions.exchange(before.version, string(e.Version)),

@@ -26,7 +26,10 @@ type Host struct {
 	Pinned    bool
 	Disabled  bool
 	Unhealthy bool // its agent is down
-	Cloned    bool // others report with its secret
+	// What its owner's policy says of the version that it runs; they decide nothing.
+	BelowMinimum, Unsigned bool
+
+	Cloned bool // others report with its secret
 
 	FirstSeen time.Time // of the reports without a long pause
 	LastSeen  time.Time
@@ -76,6 +79,9 @@ type Heartbeat struct {
 	Pinned    bool   `json:"pinned,omitempty" yaml:"pinned,omitempty"`
 	Disabled  bool   `json:"disabled,omitempty" yaml:"disabled,omitempty"`
 	Unhealthy bool   `json:"unhealthy,omitempty" yaml:"unhealthy,omitempty"`
+
+	BelowMinimum bool `json:"below_minimum,omitempty" yaml:"below_minimum,omitempty"`
+	Unsigned     bool `json:"unsigned,omitempty" yaml:"unsigned,omitempty"`
 	// Told is the version of find's last answer, where that said to update now.
 	Told Semver `json:"told,omitempty" yaml:"told,omitempty"`
 	// Outcome is that of the last update, which may be long ago.
@@ -144,6 +150,7 @@ func (h *Host) Take(b Heartbeat, now time.Time) {
 	h.Hostname = cmp.Or(b.Hostname, h.Hostname)
 	h.Edition, h.Arch = cmp.Or(b.Edition, h.Edition), cmp.Or(b.Arch, h.Arch)
 	h.Pinned, h.Disabled, h.Unhealthy = b.Pinned, b.Disabled, b.Unhealthy
+	h.BelowMinimum, h.Unsigned = b.BelowMinimum, b.Unsigned
 	if b.Told == "" {
 		h.Told = Event{}
 	} else if h.Told.Target != b.Told {

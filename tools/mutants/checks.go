@@ -83,7 +83,7 @@ func (c check) off(files []file) (m Mutant, found bool) {
 	return m, found
 }
 
-// conditions are those of the ifs and of the switches without a value in a function.
+// conditions are those of the statements if in a function, and of the cases that stand for one.
 func conditions(fn *ast.FuncDecl) (all []ast.Expr) {
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -85,6 +85,7 @@ func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.Ho
 	h := adminapi.Host{
 		ID: e.ID.String(), Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
 		State: stateOf(e, target, now), Omitted: e.Omitted(now), Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
+		BelowMinimum: e.BelowMinimum, Unsigned: e.Unsigned,
 		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: inventory.TokenName(e), Revoked: e.Secret == [16]byte{},
 	}
 	if e.UpdaterID != (rollout.HostID{}) {

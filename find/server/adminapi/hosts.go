@@ -25,11 +25,16 @@ type Host struct {
 	// State is one word for people; see HostState.
 	State HostState `json:"state"`
 	// Omitted is why the host is in no count; empty for one that is.
-	Omitted   string    `json:"omitted,omitempty"`
-	Pinned    bool      `json:"pinned,omitempty"`
-	Disabled  bool      `json:"disabled,omitempty"`
-	Unhealthy bool      `json:"unhealthy,omitempty"`
-	Cloned    bool      `json:"cloned,omitempty"`
+	Omitted   string `json:"omitted,omitempty"`
+	Pinned    bool   `json:"pinned,omitempty"`
+	Disabled  bool   `json:"disabled,omitempty"`
+	Unhealthy bool   `json:"unhealthy,omitempty"`
+	Cloned    bool   `json:"cloned,omitempty"`
+	// BelowMinimum: the policy of the host's owner refuses the version that it runs. Unsigned:
+	// it would if it required signatures.
+	BelowMinimum bool `json:"below_minimum,omitempty"`
+	Unsigned     bool `json:"unsigned,omitempty"`
+
 	Revoked   bool      `json:"revoked,omitempty"`   // it may join again, and not report before
 	FirstSeen time.Time `json:"first_seen,omitzero"` // since the last long pause
 	LastSeen  time.Time `json:"last_seen,omitzero"`  // zero: it has joined and never reported

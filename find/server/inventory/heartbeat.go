@@ -35,6 +35,8 @@ func quickHeartbeat(text string) (b rollout.Heartbeat, ok bool) {
 	q.yes("pinned", &b.Pinned)
 	q.yes("disabled", &b.Disabled)
 	q.yes("unhealthy", &b.Unhealthy)
+	q.yes("below_minimum", &b.BelowMinimum)
+	q.yes("unsigned", &b.Unsigned)
 	q.word("told", &b.Told)
 	if q.name("outcome") {
 		b.Outcome = new(rollout.Outcome)

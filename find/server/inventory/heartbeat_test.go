@@ -15,11 +15,12 @@ import (
 func reportsOfUpdaters(t testing.TB) (texts []string) {
 	whole := find.Heartbeat{
 		HostID: hostUUID(1), Sequence: 4_000_000_000, BootID: hostUUID(2), UpdaterID: hostUUID(3), Hostname: "ip-10-0-0-1.internal", Group: "dev", Version: "17.2.0",
-		Edition: "enterprise-fips", Arch: "amd64", Pinned: true, Disabled: true, Unhealthy: true, Told: "17.2.1-rc.1+a",
+		Edition: "enterprise-fips", Arch: "amd64", Pinned: true, Disabled: true, Unhealthy: true, BelowMinimum: true, Unsigned: true, Told: "17.2.1-rc.1+a",
 		Outcome: &find.Outcome{Target: "17.2.1", State: "rolled_back", Error: "it died: exit status 1 (see 'journalctl')", Time: time.Date(2025, 6, 2, 12, 0, 0, 5, time.FixedZone("", 3600))},
 	}
 	usual := whole
 	usual.Pinned, usual.Disabled, usual.Unhealthy, usual.Told, usual.Outcome = false, false, false, "", nil
+	usual.BelowMinimum, usual.Unsigned = false, false
 	for _, b := range []find.Heartbeat{whole, usual, {HostID: hostUUID(1), Sequence: 1}} {
 		text, err := json.Marshal(b)
 		if err != nil {
@@ -74,7 +75,7 @@ func FuzzQuickHeartbeat(f *testing.F) {
 func TestTheServerTakesWhatAHostSends(t *testing.T) {
 	sent := find.Heartbeat{
 		HostID: hostUUID(1), Sequence: 3, BootID: "b", UpdaterID: hostUUID(2), Hostname: "web-1", Group: "dev", Version: "17.2.0", Edition: "oss", Arch: "amd64",
-		Pinned: true, Disabled: true, Unhealthy: true, Told: "17.2.1",
+		Pinned: true, Disabled: true, Unhealthy: true, BelowMinimum: true, Unsigned: true, Told: "17.2.1",
 		Outcome: &find.Outcome{Target: "17.2.1", State: "rolled_back", Error: "it broke", Time: time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)},
 	}
 	body, err := json.Marshal(sent)
@@ -96,7 +97,7 @@ func TestTheServerTakesWhatAHostSends(t *testing.T) {
 	if err != nil || string(again) != string(body) {
 		t.Errorf("%s\n%s, %v", body, again, err)
 	}
-	if n := strings.Count(string(body), `":`); n != 19-1 {
+	if n := strings.Count(string(body), `":`); n != 21-1 {
 		t.Errorf("%d fields were sent: a new one is to be here", n)
 	}
 }

@@ -37,9 +37,9 @@ type Reports struct {
 	room  chan struct{}
 
 	arriving arriving
-	mu      sync.Mutex
-	refused int // since the log said so
-	told    time.Time
+	mu       sync.Mutex
+	refused  int // since the log said so
+	told     time.Time
 }
 
 // NewReports returns what takes reports into a fleet.

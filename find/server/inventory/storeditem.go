@@ -31,6 +31,8 @@ type hostItem struct {
 	Disabled   bool       `json:"disabled,omitempty"`
 	Unhealthy  bool       `json:"unhealthy,omitempty"`
 	Cloned     bool       `json:"cloned,omitempty"`
+	Below      bool       `json:"below_minimum,omitempty"`
+	Unsigned   bool       `json:"unsigned,omitempty"`
 	FirstSeen  int64      `json:"first_seen,omitempty"`
 	LastSeen   int64      `json:"last_seen,omitempty"`
 	Sequence   uint32     `json:"sequence,omitempty"`
@@ -70,6 +72,7 @@ func encodeHost(e *fleet.Entry) []byte {
 	item := hostItem{
 		Token: name, TokenID: tokenID, Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
 		Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
+		Below: e.BelowMinimum, Unsigned: e.Unsigned,
 		FirstSeen: unix(e.FirstSeen), LastSeen: unix(e.LastSeen), Sequence: e.Sequence, Boots: e.Boots, Alternated: unix(e.Alternated),
 		Told: event(e.Told), Begun: event(e.Begun), Failed: failureItem(e.Failed),
 	}
@@ -126,7 +129,8 @@ func decodeHost(item store.Item) (e fleet.Entry, removed bool, err error) {
 	}
 	e.Host = rollout.Host{
 		ID: id, Hostname: h.Hostname, Group: h.Group, Version: rollout.Semver(h.Version), Edition: h.Edition, Arch: h.Arch,
-		Pinned: h.Pinned, Disabled: h.Disabled, Unhealthy: h.Unhealthy, Cloned: h.Cloned, FirstSeen: unix(h.FirstSeen), LastSeen: unix(h.LastSeen),
+		Pinned: h.Pinned, Disabled: h.Disabled, Unhealthy: h.Unhealthy, Cloned: h.Cloned,
+		BelowMinimum: h.Below, Unsigned: h.Unsigned, FirstSeen: unix(h.FirstSeen), LastSeen: unix(h.LastSeen),
 		Told: event(h.Told), Begun: event(h.Begun), Failed: rollout.Failure{Event: event(h.Failed)},
 	}
 	e.UpdaterID, _ = rollout.ParseUUID(h.UpdaterID)
