@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/admin"
 )
@@ -254,7 +255,7 @@ func TestExamplesFromTheCommandLine(t *testing.T) {
 		{"5, it acts at once", "status", 0, "", "suspended: Updates are suspended: no host updates by itself, and no group goes on.\n    teleport-find enable\n"},
 		{"5, and back", "enable", 0, "", "autoupdate_config changed"},
 		{"6, a group that is not there", "host " + hostIDOf(s, "typo-1"), 0, "", "The host names the group typo, which is not in the schedule. It gets the answer of the last group, prod."},
-		{"6, it is counted and shown", "status", 0, "", `group "typo" is in no schedule: 1 hosts name it`},
+		{"6, it is counted and shown", "status", 0, "", `group "typo" is in no schedule: 1 host names it`},
 		{"2, a host of ten that breaks is within 90 %", "status", 2*time.Hour + 10*time.Minute, "dev-3", "waiting: Group staging starts at Mon 2025-06-02 15:00 UTC."},
 		{"2, and is shown", "status dev", 0, "dev-3", "9 of 10"},
 		{"3, the target edited in mid-rollout: all unstarted", "set-version 15.3.0 --start 15.1.1", 10 * time.Minute, "", "hosts of dev are told 15.1.1 oss, and to stay as they are"},
@@ -272,6 +273,42 @@ func TestExamplesFromTheCommandLine(t *testing.T) {
 		if step.pass > 0 && !strings.HasPrefix(step.command, "status") {
 			s.pass(step.pass, step.breaks)
 		}
+	}
+}
+
+// What is not there is said not to be there, and is no empty answer.
+func TestWhatIsNotThere(t *testing.T) {
+	s := newStation(t, map[string]int{"dev": 2, "prod": 1})
+	write(t, filepath.Join(s.dir, "groups.yaml"), schedule)
+	s.run("apply -f groups.yaml")
+	s.run("set-version 15.2.0 --start 15.1.1")
+	s.pass(10*time.Minute, "")
+	const stranger = "99999999-0000-4000-8000-000000000000"
+	for command, want := range map[string]string{
+		"host " + stranger:                          "no host " + stranger + " has joined: nothing is known of it",
+		"host " + stranger + " --group dev":         "(exit code 1)",
+		"host " + stranger + " --as-if --group dev": "host " + stranger + " would be told 15.1.1 oss, and to stay as it is",
+		"host dev-1":                   "The host is in group dev.",
+		"host " + hostIDOf(s, "dev-1"): "The host is in group dev.",
+		"host nobody":                  "no host has reported the hostname \"nobody\": nothing is known of it",
+		"host nobody --as-if":          "would be told",
+		"hosts --group nope":           "no host names the group \"nope\", and the rollout has none of that name (there are: dev, staging, prod)\n(exit code 1)",
+		"hosts --group staging":        "HOST",
+		"hosts --group dev":            "dev-1",
+		"get autoupdate_agent_report":  "no server has written an autoupdate_agent_report in the last three minutes",
+		"get agent_rollout_plan":       "agent_rollout_plan/GROUP",
+		"get autoupdate_config/x":      "get takes one of",
+	} {
+		if out := s.run(command); !strings.Contains(out, want) {
+			t.Errorf("%s says\n%s\nwant %s", command, out, want)
+		}
+	}
+	// Two hosts of one name are listed, and neither is chosen.
+	twin := s.hosts["prod-1"]
+	twin.sequence++
+	s.post(find.HeartbeatPath, twin.secret, find.Heartbeat{HostID: twin.id, Sequence: twin.sequence, BootID: "boot of prod-1", Hostname: "dev-1", Group: "prod", Version: "15.1.1", Edition: "oss"})
+	if out := s.run("host dev-1"); !strings.Contains(out, hostIDOf(s, "dev-1")) || !strings.Contains(out, twin.id) || !strings.Contains(out, "2 hosts have reported the hostname") {
+		t.Errorf("it says\n%s", out)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -83,7 +84,15 @@ func (a *adminClient) estimatesOf(ctx context.Context, result adminapi.Result) m
 	}
 	var o rollout.Overview
 	for _, g := range result.Groups {
-		one := reports[g.Group]
+		one, known := reports[g.Group]
+		if !known {
+			// No rollout counts the hosts of the group yet.
+			var found adminapi.Hosts
+			query := url.Values{"group": {g.Group}, "limit": {"1"}}
+			if a.ask(ctx, http.MethodGet, "/v1/hosts?"+query.Encode(), nil, &found) == nil {
+				one.Present = found.Total
+			}
+		}
 		o.Groups = append(o.Groups, rollout.GroupOverview{Name: g.Group, State: g.State, Since: one.Since, Present: one.Present, Versions: one.Versions})
 	}
 	return estimates(ctx, c, v, o, now.Server.LastTick)

@@ -27,10 +27,14 @@ func getCommand() *cli.Command {
 				return err
 			}
 			if len(words) > 1 || len(words) == 1 && !knownKind(words[0]) {
-				return usageErrorf("get takes one of %s, got %q", strings.ReplaceAll(kinds, "|", ", "), words)
+				return usageErrorf("get takes one of %s (%s/GROUP; %s, or one of them by /SERVER), got %q",
+					strings.ReplaceAll(kinds, "|", ", "), rollout.KindPlan, rollout.KindReport, words)
 			}
 			if len(words) == 0 {
-				return getAll(c)
+				return getAll(c, "")
+			}
+			if several(words[0]) {
+				return getAll(c, words[0])
 			}
 			r, err := newAdminClient(c).get(c.Context, words[0])
 			if err != nil {
@@ -41,7 +45,8 @@ func getCommand() *cli.Command {
 	}
 }
 
-func getAll(c *cli.Context) error {
+// getAll prints all resources, or those of one kind.
+func getAll(c *cli.Context, kind string) error {
 	client := newAdminClient(c)
 	var all adminapi.Resources
 	if err := client.ask(c.Context, http.MethodGet, "/v1/resources", nil, &all); err != nil {
@@ -53,7 +58,14 @@ func getAll(c *cli.Context) error {
 		if err != nil {
 			return fmt.Errorf("a resource of the server is not understood (is it of another version?): %w", err)
 		}
-		list = append(list, parsed...)
+		for _, r := range parsed {
+			if kind == "" || r.GetKind() == kind {
+				list = append(list, r)
+			}
+		}
+	}
+	if kind != "" && len(list) == 0 {
+		return fmt.Errorf("no server has written an %s in the last three minutes", kind)
 	}
 	return printResources(c, list...)
 }
@@ -86,6 +98,12 @@ func printResources(c *cli.Context, list ...rollout.Resource) error {
 // knownKind takes the name of a resource after its kind.
 func knownKind(word string) bool {
 	kind, _, named := strings.Cut(word, "/")
-	several := kind == rollout.KindReport || kind == rollout.KindPlan
-	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && named == several
+	if kind == rollout.KindPlan {
+		return named // one of a group
+	}
+	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && (!named || several(kind))
 }
+
+// several reports whether each server writes a resource of the kind: without a name, all
+// are printed.
+func several(kind string) bool { return kind == rollout.KindReport }

@@ -42,6 +42,9 @@ updating, told and waiting.`,
 			if err != nil {
 				return err
 			}
+			if err := knownGroup(c, found); err != nil {
+				return err
+			}
 			if err := printAs(c, found, writeHosts); err != nil {
 				return err
 			}
@@ -51,6 +54,30 @@ updating, told and waiting.`,
 			return nil
 		},
 	}
+}
+
+// knownGroup refuses a group that neither a host nor the schedule names: an empty list
+// would read as a group without hosts.
+func knownGroup(c *cli.Context, found adminapi.Hosts) error {
+	group := c.String("group")
+	if group == "" || found.Total > 0 {
+		return nil
+	}
+	var now adminapi.Overview
+	if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
+		return err
+	}
+	var names []string
+	for _, g := range now.Groups {
+		if g.Name == group {
+			return nil
+		}
+		names = append(names, g.Name)
+	}
+	if len(names) == 0 || c.IsSet("state") || c.IsSet("version") {
+		return nil // nobody knows the groups, or hosts may name it that are in another state
+	}
+	return fmt.Errorf("no host names the group %q, and the rollout has none of that name (there are: %s)", group, strings.Join(names, ", "))
 }
 
 func writeHosts(w io.Writer, found adminapi.Hosts) error {
@@ -112,17 +139,23 @@ func hostCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "host",
 		Usage:     "explain the answer that a host gets",
-		UsageText: "teleport-find host ID [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. What the host has reported says which group it is in; for a host
-that does not report, --group does.`,
+		UsageText: "teleport-find host ID|HOSTNAME [--as-if] [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
+		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. If several hosts have reported the hostname, all are listed. What the
+host has reported says which group it is in. Of a host that has not joined nothing is known; with --as-if, the command says
+what a host of that ID would be told, in the group of --group.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "group", Usage: "`NAME` of the group that the host asks for, instead of the one it has reported"},
+			&cli.BoolFlag{Name: "as-if", Usage: "say what a host would be told that has not joined"},
 			&cli.StringFlag{Name: "update-id", Usage: "`ID` that the host's agent has made for its updater"},
 			outputFlag("table"), adminSocketFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			id, err := oneWord(c, "the UUID of one host")
+			name, err := oneWord(c, "the UUID or the hostname of one host")
+			if err != nil {
+				return err
+			}
+			id, err := hostNamed(c, name)
 			if err != nil {
 				return err
 			}
@@ -136,6 +169,39 @@ that does not report, --group does.`,
 			})
 		},
 	}
+}
+
+// hostNamed is the ID of a host, or of the only one that has reported a hostname.
+func hostNamed(c *cli.Context, name string) (id string, err error) {
+	if _, isID := rollout.ParseUUID(name); isID {
+		return name, nil
+	}
+	var found adminapi.Hosts
+	query := url.Values{"hostname": {name}, "limit": {"1000"}}
+	if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/hosts?"+query.Encode(), nil, &found); err != nil {
+		if c.Bool("as-if") && refused(err, http.StatusConflict) {
+			return name, nil // the server takes no reports
+		}
+		return "", err
+	}
+	switch {
+	case len(found.Hosts) == 1:
+		return found.Hosts[0].ID, nil
+	case len(found.Hosts) > 1:
+		if err := printAs(c, found, writeHosts); err != nil {
+			return "", err
+		}
+		return "", fmt.Errorf("%d hosts have reported the hostname %q: name one of them by its ID", found.Total, name)
+	case c.Bool("as-if"):
+		return name, nil
+	}
+	return "", unknownHost(fmt.Sprintf("no host has reported the hostname %q", name))
+}
+
+// unknownHost is the error of a host of which nothing is known: an answer for it would be
+// an answer for a misspelt name, too.
+func unknownHost(what string) error {
+	return fmt.Errorf("%s: nothing is known of it, and it is in no count; teleport-find hosts lists those that have joined, --as-if says what such a host would be told", what)
 }
 
 // hostWhy is what a host is told and why, and what it has reported.
@@ -155,8 +221,10 @@ func askWhy(c *cli.Context, id string) (hostWhy, error) {
 		why.Reported = &known
 		query.Set("group", known.Group)
 		query.Set("update_id", known.UpdaterID)
-	} else if r, isRefusal := err.(*refusal); isRefusal && r.status != http.StatusNotFound {
+	} else if r, isRefusal := err.(*refusal); isRefusal && r.status != http.StatusNotFound && !c.Bool("as-if") {
 		return why, err
+	} else if !c.Bool("as-if") {
+		return why, unknownHost("no host " + id + " has joined")
 	}
 	for flag, name := range map[string]string{"group": "group", "update-id": "update_id"} {
 		if c.IsSet(flag) {
@@ -167,7 +235,11 @@ func askWhy(c *cli.Context, id string) (hostWhy, error) {
 }
 
 func whyText(h hostWhy) string {
-	text := fmt.Sprintf("host %s is told %s\n\nbecause:\n", console.Line(h.ID), strings.Replace(toldWords(h.Answer), "they are", "it is", 1))
+	is := "is"
+	if h.Reported == nil {
+		is = "would be"
+	}
+	text := fmt.Sprintf("host %s %s told %s\n\nbecause:\n", console.Line(h.ID), is, strings.Replace(toldWords(h.Answer), "they are", "it is", 1))
 	for _, reason := range h.Reasons {
 		text += "  - " + console.Line(reason) + "\n"
 	}

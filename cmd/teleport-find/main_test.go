@@ -205,7 +205,7 @@ func TestExitCodes(t *testing.T) {
 		{"hosts --limit 0", "", 2, "--limit 0 is not a number above 0"},
 		{"asked x", "", 2, "asked takes no arguments"},
 		{"report x", "", 2, "report takes no arguments"},
-		{"host", "", 2, "the UUID of one host"},
+		{"host", "", 2, "the UUID or the hostname of one host"},
 		{"history --limit 0", "", 2, "--limit 0 is not a number above 0"},
 		{"tokens web", "", 2, "tokens takes add or revoke"},
 		{"tokens add", "", 2, "add takes the name of the new token"},

@@ -177,13 +177,20 @@ func firstLine(text string) string {
 	return line
 }
 
+func hostsName(n int) string {
+	if n == 1 {
+		return "1 host names"
+	}
+	return fmt.Sprintf("%d hosts name", n)
+}
+
 func writeUncounted(w io.Writer, omitted, unmatched map[string]int) error {
 	text := ""
 	for _, reason := range slices.Sorted(maps.Keys(omitted)) {
 		text += fmt.Sprintf("not counted: %d (%s)\n", omitted[reason], reason)
 	}
 	for _, name := range slices.Sorted(maps.Keys(unmatched)) {
-		text += fmt.Sprintf("group %s is in no schedule: %d hosts name it\n", strconv.Quote(name), unmatched[name])
+		text += fmt.Sprintf("group %s is in no schedule: %s it\n", strconv.Quote(name), hostsName(unmatched[name]))
 	}
 	if text == "" {
 		return nil

@@ -35,9 +35,14 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 	now, target := a.Stored.Now(), a.target()
 	answer := adminapi.Hosts{Hosts: []adminapi.Host{}}
 	var found []rollout.HostID
+	wanted := make(map[string]string)
+	for name := range filters {
+		if query.Has(name) {
+			wanted[name] = query.Get(name)
+		}
+	}
 	a.Fleet.Each(func(e *fleet.Entry) {
-		if query.Has("group") && e.Group != query.Get("group") || query.Has("version") && string(e.Version) != query.Get("version") ||
-			query.Has("state") && string(stateOf(e, target, now)) != query.Get("state") {
+		if !matches(wanted, e) || query.Has("state") && string(stateOf(e, target, now)) != query.Get("state") {
 			return
 		}
 		answer.Total++
@@ -55,6 +60,23 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 		answer.Next = found[limit-1].String()
 	}
 	parts.Reply(w, http.StatusOK, answer)
+}
+
+// filters are the parameters that a host has to match, as it says of itself.
+var filters = map[string]func(*fleet.Entry) string{
+	"group":    func(e *fleet.Entry) string { return e.Group },
+	"version":  func(e *fleet.Entry) string { return string(e.Version) },
+	"hostname": func(e *fleet.Entry) string { return e.Hostname },
+}
+
+// matches compares a host with parameters that are given.
+func matches(wanted map[string]string, e *fleet.Entry) bool {
+	for name, value := range wanted {
+		if filters[name](e) != value {
+			return false
+		}
+	}
+	return true
 }
 
 // target is the version that hosts are being brought to.

@@ -28,7 +28,7 @@ import (
 //	GET /v1/channels             an adminapi.Channels
 //	GET /v1/why                  an adminapi.Why; parameters host, group, update_id
 //	GET /v1/counts               an adminapi.Counts
-//	GET /v1/hosts                an adminapi.Hosts; parameters group, state, version, after, limit
+//	GET /v1/hosts                an adminapi.Hosts; parameters group, hostname, state, version, after, limit
 //	GET /v1/hosts/ID             an adminapi.Host
 //	DELETE /v1/hosts/ID          removes a host, which may join again then
 //	GET /v1/tokens               an adminapi.Tokens
