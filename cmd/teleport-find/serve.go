@@ -94,20 +94,12 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.NArg() > 0 {
-		return usageErrorf("serve takes no arguments, got %q", c.Args().First())
-	}
 	base, err := baseAnswer(c)
 	if err != nil {
 		return usageError{err}
 	}
-	if err := checkTLSFlags(c); err != nil {
+	if err := checkServeFlags(c); err != nil {
 		return err
-	}
-	for _, name := range []string{"admin-socket", "admin-listen"} {
-		if c.String(name) != "" && c.String("store") == "" {
-			return usageErrorf("--%s takes changes of a --store, and there is none", name)
-		}
 	}
 	encrypted := c.Bool("self-signed") || c.String("cert") != ""
 	addr, err := server.ResolveListen(c.String("listen"), encrypted)
@@ -246,6 +238,21 @@ func baseAnswer(c *cli.Context) (find.Answer, error) {
 		return base, fmt.Errorf("--jitter: %w", err)
 	}
 	return base, nil
+}
+
+func checkServeFlags(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return usageErrorf("serve takes no arguments, got %q", c.Args().First())
+	}
+	if err := checkTLSFlags(c); err != nil {
+		return err
+	}
+	for _, name := range []string{"admin-socket", "admin-listen"} {
+		if c.String(name) != "" && c.String("store") == "" {
+			return usageErrorf("--%s takes changes of a --store, and there is none", name)
+		}
+	}
+	return nil
 }
 
 func checkTLSFlags(c *cli.Context) error {

@@ -147,7 +147,9 @@ func TestRequestsAndReportsAreCountedByTheirAnswers(t *testing.T) {
 		}
 		w.Write([]byte("x"))
 	}))
-	for _, path := range []string{"/v1/webapi/find", "/webapi/find", find.HeartbeatPath, find.HeartbeatPath + "?code=409", find.JoinPath, "/apt/x", "/x?code=418"} {
+	for _, path := range []string{
+		"/v1/webapi/find", "/webapi/find", find.HeartbeatPath, find.HeartbeatPath + "?code=409", find.JoinPath, "/apt/x", "/x?code=418",
+	} {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
 	_, text := s.get("/metrics")
@@ -214,7 +216,8 @@ func TestReadyzTellsEachPartWithItsReason(t *testing.T) {
 	s.pass(90 * time.Second)
 	s.engine.Err = errors.New("locked")
 	code, text := s.get("/readyz")
-	want := "snapshot: the answers are 2m0s old: the store /x: the file is gone\ntick: the rollout was not looked at for 1m30s: locked\nserver: ok\n"
+	want := "snapshot: the answers are 2m0s old: the store /x: the file is gone\n" +
+		"tick: the rollout was not looked at for 1m30s: locked\nserver: ok\n"
 	if code != http.StatusServiceUnavailable || text != want {
 		t.Errorf("%d, %s", code, text)
 	}

@@ -22,8 +22,8 @@ var (
 	rolloutInfo  = describe("rollout_info", "The rollout in progress: always 1.", "target", "start", "state", "mode")
 	groupState   = describe("group_state", "The state of a group: 1 for one of them.", "group", "state")
 	groupHalted  = describe("group_halted", "1 for a group that is halted, with the reason.", "group", "reason")
-	groupVersion = describe("group_hosts", "Hosts of a group that are present, by their version: that of the rollout's start, its target, or other.",
-		"group", "version")
+	groupVersion = describe("group_hosts",
+		"Hosts of a group that are present, by their version: that of the rollout's start, its target, or other.", "group", "version")
 	groupOutcome = describe("group_outcome_hosts", "Hosts of a group by what became of the update.", "group", "outcome")
 	planIndex    = describe("plan_index", "How many hosts of a group's plan were told to update.", "group")
 	planHosts    = describe("plan_hosts", "How many hosts a group's plan has.", "group")
