@@ -70,7 +70,8 @@ func refusedByOwner(err error) error {
 		return failure.Unchanged("%w", refusal).Refused()
 	}
 	if broken, ok := errors.AsType[*policy.BrokenError](err); ok {
-		return failure.Unchanged("%w", broken).To("the agent goes on with its version; repair the policy, or see `teleport-update policy --help`").Refused()
+		return failure.Unchanged("%w", broken).
+			To("the agent goes on with its version; repair the policy, or see `teleport-update policy --help`").Refused()
 	}
 	return err
 }

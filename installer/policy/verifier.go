@@ -100,7 +100,8 @@ func (v *Verifier) tolerate(refusal *Refusal) error {
 	case v.Policy.Signatures == Require:
 		return refusal
 	}
-	v.Log.Warn("the version is used although it would be refused if signatures were required", "version", refusal.Release.Version, "error", refusal.Text)
+	v.Log.Warn("the version is used although it would be refused if signatures were required",
+		"version", refusal.Release.Version, "error", refusal.Text)
 	return nil
 }
 
@@ -119,7 +120,8 @@ func mislabelled(r version.Release, says archive.Label) *Refusal {
 	case err != nil || own != r.Version:
 		return refuse(NotTheRelease, r, "the tarball is well signed, and its file VERSION says %.80q%s", says.Version, why)
 	case says.Top != top:
-		return refuse(NotTheRelease, r, "the tarball is well signed, and its top folder is %s, not %s as that of the edition%s", says.Top, top, why)
+		return refuse(NotTheRelease, r, "the tarball is well signed, and its top folder is %s, not %s as that of the edition%s",
+			says.Top, top, why)
 	}
 	return nil
 }
@@ -141,7 +143,8 @@ func (p Policy) Kept(t versions.Tree) error {
 	}
 	if _, err := signature.Verify(p.Keys, t.SHA256, file); err != nil {
 		return refuse(BadSignature, t.Release, "the signature that came with it is not by a key that this host trusts now: %v; "+
-			"the key may have been replaced, or withdrawn because it was stolen; the next change to this version fetches it again, with its signature", err)
+			"the key may have been replaced, or withdrawn because it was stolen; "+
+			"the next change to this version fetches it again, with its signature", err)
 	}
 	return nil
 }
@@ -159,13 +162,15 @@ func noSignature(t fetch.Tarball) *Refusal {
 }
 
 func badForm(t fetch.Tarball, what string) *Refusal {
-	return refuse(BadSignature, t.Release, "what lies at %s%s cannot be used: %s; the mirror may answer with a page of its own or a damaged file, "+
+	return refuse(BadSignature, t.Release, "what lies at %s%s cannot be used: %s; "+
+		"the mirror may answer with a page of its own or a damaged file, "+
 		"or somebody put something else there; look at the file, and fill the mirror again", t.Name, signature.Suffix, what)
 }
 
 func foreign(t fetch.Tarball, err error) *Refusal {
 	return refuse(BadSignature, t.Release, "%v; the signature may be of another file or by a key that is newer than those of this host, "+
-		"or somebody replaced the tarball and its checksum; compare the tarball with the vendor's, and put the vendor's present key into keys.d", err)
+		"or somebody replaced the tarball and its checksum; compare the tarball with the vendor's, "+
+		"and put the vendor's present key into keys.d", err)
 }
 
 // CheckEdition compares a program's own word for its edition with that of the release that was
@@ -174,6 +179,6 @@ func CheckEdition(r version.Release, says version.Edition) error {
 	if says == r.Edition {
 		return nil
 	}
-	return refuse(NotTheRelease, r, "the tarball is well signed, and its program says that it is of edition %s, not %s; the mirror may have a file "+
-		"under a wrong name, or somebody offers another edition under this name; compare the file with the vendor's", says, r.Edition)
+	return refuse(NotTheRelease, r, "the tarball is well signed, and its program says that it is of edition %s, not %s; "+
+		"the mirror may have a file under a wrong name, or somebody offers another edition under this name; compare the file with the vendor's", says, r.Edition)
 }
