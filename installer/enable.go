@@ -30,9 +30,11 @@ type EnableOptions struct {
 	HealthWindow   time.Duration
 	RollbackWindow time.Duration
 	AllowDowngrade bool
-	ReplaceUpdater bool   // take the host over from the updater that it has
-	TextfileDir    string // where node_exporter reads metrics
-	TokenFile      string // holds the join token of an agent that has not joined yet
+	// AllowAuthServer takes over a host that runs servers of the cluster itself.
+	AllowAuthServer bool
+	ReplaceUpdater  bool   // take the host over from the updater that it has
+	TextfileDir     string // where node_exporter reads metrics
+	TokenFile       string // holds the join token of an agent that has not joined yet
 	// ProgramsDir is where the programs of versions go on a host that has none yet.
 	ProgramsDir string
 	// ReportTokenFile holds the join token of a find server that takes reports.
@@ -117,6 +119,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	}
 	spec.ProgramsDir = i.Paths.UnusualPrograms()
 	question := spec
+	agent, err := host.ReadAgentSettings(i.Paths.AgentConfig)
+	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
+		if err := askServers(agent, opts.AllowAuthServer); err != nil {
+			return nil, err
+		}
+	}
 	if err := i.ResolveProxy(&question); err != nil {
 		return nil, err
 	}

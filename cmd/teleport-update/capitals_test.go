@@ -18,7 +18,6 @@ var noSentences = []string{
 	`Origin: %s\nLabel: %[1]s\nSuite: stable\nCodename: stable\nDate: %s\n`,
 	`Package left`,
 	`Switch the Teleport agent to `,
-	`The teleport-update authors <teleport-update@example.com>`,
 	`Types: deb\nURIs: %s/apt\nSuites: stable\nComponents: %s\nSigned-By: /etc/apt/keyrings/%s\n`,
 	`Uninstall teleport-update`,
 	`Valid-Until: %s\n`,

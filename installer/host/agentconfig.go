@@ -29,6 +29,9 @@ type AgentSettings struct {
 	Bare    string // Proxy as the configuration has it, perhaps without a port
 	Group   string // teleport.upgrade_group
 	DataDir string // teleport.data_dir: where its database and host_uuid are
+	// Servers are the services of the cluster itself that the host runs, by their names
+	// in the file: "auth_service, proxy_service".
+	Servers string
 }
 
 // agentFile is as much of the file as is read.
@@ -40,6 +43,36 @@ type agentFile struct {
 		UpgradeGroup oneText   `yaml:"upgrade_group"`
 		DataDir      oneText   `yaml:"data_dir"`
 	} `yaml:"teleport"`
+	Auth  *service `yaml:"auth_service"`
+	Proxy *service `yaml:"proxy_service"`
+}
+
+// service is a section of the file. Teleport takes one that is there for enabled, unless it
+// says that it is not.
+type service struct {
+	Enabled oneText `yaml:"enabled"`
+}
+
+func (s *service) runs() bool {
+	if s == nil {
+		return false
+	}
+	switch strings.ToLower(string(s.Enabled)) {
+	case "no", "false", "off", "n", "0":
+		return false
+	}
+	return true
+}
+
+func (f agentFile) servers() string {
+	var names []string
+	if f.Auth.runs() {
+		names = append(names, "auth_service")
+	}
+	if f.Proxy.runs() {
+		names = append(names, "proxy_service")
+	}
+	return strings.Join(names, ", ")
 }
 
 // oneText is a text of the file. People write lists there, and the parser's own words for
@@ -111,7 +144,7 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		}
 	}
 	address, _ := find.WithPort(proxy, ProxyPort)
-	return AgentSettings{Proxy: address, Bare: proxy, Group: string(t.UpgradeGroup), DataDir: string(t.DataDir)}, nil
+	return AgentSettings{Proxy: address, Bare: proxy, Group: string(t.UpgradeGroup), DataDir: string(t.DataDir), Servers: file.servers()}, nil
 }
 
 // How many bytes of a setting are taken: the agent's user may have written the file, and its
