@@ -14,6 +14,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
 	"teleport-update/report"
 	"teleport-update/versions"
@@ -78,9 +79,11 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		err = i.carryOut(ctx, in)
 	}
 	i.tellShell()
+	i.noteFirstEnable(ctx, opts, err)
 	if err != nil {
 		return err
 	}
+	i.succeeded()
 	if err := i.placeToken(ctx, token); err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
-	spec.ProgramsDir = i.Paths.UnusualPrograms()
+	spec.ProgramsDir, spec.UnitDir = i.Paths.UnusualPrograms(), i.Paths.UnusualUnits()
 	question := spec
 	agent, err := host.ReadAgentSettings(i.Paths.AgentConfig)
 	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
@@ -137,6 +140,11 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	sight, err := i.look(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if sight.State != state.AgentUnknown {
+		if err := i.checkUnitsAtBoot(); err != nil {
+			return nil, err
+		}
 	}
 	if err := i.CheckOthers(opts.ReplaceUpdater); err != nil {
 		return nil, err
@@ -187,6 +195,17 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, err
 	}
 	return in, nil
+}
+
+// checkUnitsAtBoot refuses a folder for units that is mounted only after systemd has read its
+// units: green today, and no agent after the next boot.
+func (i *Installer) checkUnitsAtBoot() error {
+	late, err := i.survey().Late()
+	if err != nil || len(late) == 0 {
+		return err
+	}
+	return failure.Unchanged("%v: after the next boot there would be no agent, no timer and no recovery", late[0]).
+		To("name a folder that is there: `teleport-update --unit-dir %s enable`, with the other options as before; it is kept for later commands", layout.ConfigDir).Refused()
 }
 
 // turnOn writes the configuration where the version is in place already.
@@ -317,7 +336,10 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 	if err != nil || in == nil {
 		return err
 	}
-	return i.carryOut(ctx, in)
+	if err = i.carryOut(ctx, in); err == nil {
+		i.succeeded()
+	}
+	return err
 }
 
 // configure changes updates.yaml under the update lock, after closing what was

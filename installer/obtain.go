@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
@@ -282,7 +284,7 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause erro
 			Time: i.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
 			Result: state.FailedEarly, Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause),
 		}
-		if smoke, ok := errors.AsType[*SmokeError](cause); ok {
+		if smoke, ok := errors.AsType[*SmokeError](cause); ok && !ofHost(smoke.Err) {
 			c.Status.RecordFailure(smoke.Release, i.Now(), cause.Error())
 			if w.Retried {
 				again = "it is tried again at " + c.Status.Failed.NextAttempt.Format(time.RFC3339)
@@ -294,6 +296,17 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause erro
 		again += fmt.Sprintf(" (this could not be recorded for status: %v)", err)
 	}
 	return fmt.Errorf("%w; %s: %s", cause, stays, again)
+}
+
+// ofHost reports whether a program could not be run for a cause of the host's, which speaks
+// against no version: a file system that is mounted noexec or is full, or too little memory.
+func ofHost(err error) bool {
+	for _, cause := range []error{unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EROFS, unix.EIO, unix.ENOMEM, unix.EAGAIN} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkLocal is what obtain does for a version that is there, without a network

@@ -152,6 +152,15 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 	if err := i.CheckOthers(false); err != nil {
 		return "", err
 	}
+	if err := transaction.CheckSight(sight); err != nil {
+		return "", err
+	}
+	if err := checkRun("/run/systemd/system"); err != nil {
+		return "", err
+	}
+	if err := i.CountOnRescuer(ctx); err != nil {
+		return "", err
+	}
 	if err := i.CheckUnit(sight.Unit); err != nil {
 		return "", err
 	}

@@ -26,7 +26,10 @@ func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 	if err != nil {
 		return err
 	}
-	return i.transact(ctx, req)
+	if err = i.transact(ctx, req); err == nil {
+		i.succeeded()
+	}
+	return err
 }
 
 func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) (transaction.Request, error) {

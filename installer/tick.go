@@ -180,8 +180,9 @@ func (t *tick) judge(ctx context.Context, err error) error {
 
 // explained reports whether an error has a place of its own in status.
 func explained(err error) bool {
+	smoke, ok := errors.AsType[*SmokeError](err)
 	return failure.Is[*failure.RefusedError](err) || failure.Is[*failure.NeedsPersonError](err) ||
-		failure.Is[*transaction.ExitError](err) || failure.Is[*SmokeError](err)
+		failure.Is[*transaction.ExitError](err) || ok && !ofHost(smoke.Err)
 }
 
 // failed counts one more run that failed. Only fetching is spaced: all else costs

@@ -40,6 +40,12 @@ func (c *Conn) Disable(ctx context.Context, unit string) error {
 	return c.DaemonReload(ctx)
 }
 
+// OwnFile reports whether a file is a unit that this program wrote.
+func OwnFile(path string) bool {
+	content, err := regular.Read(path, 64<<10, regular.NoLink)
+	return err == nil && bytes.HasPrefix(content, []byte(mark+"\n"))
+}
+
 // OthersTimer reports whether systemd would start another updater by the name of our
 // timer: a file of theirs stands where an administrator's units are, and before ours.
 func (u Units) OthersTimer() bool {

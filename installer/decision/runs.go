@@ -261,7 +261,7 @@ func unitsLate(h *host, f *finder) error {
 	}
 	late, err := h.Late()
 	for _, l := range late {
-		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update enable` moves the units to a folder that is there", l))
+		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir /etc/systemd/system enable` moves the units to a folder that is there", l))
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
+	"teleport-update/systemd"
 )
 
 // Other programs that manage the same agent. Two of them would undo each other's work
@@ -64,6 +65,9 @@ func (h *Host) CheckOthers(replace bool) error {
 		for _, path := range found {
 			if target, err := os.Readlink(path); err == nil && target == os.DevNull {
 				return masked(filepath.Base(path))
+			}
+			if systemd.OwnFile(path) {
+				continue // that --unit-dir put there
 			}
 			if replace && h.Usual() && (t.of != nil || slices.Contains(theirs, path)) {
 				continue

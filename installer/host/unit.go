@@ -34,7 +34,7 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		return masked(h.Paths.AgentUnit())
 	case h.startsAnother(u):
 		return failure.Unchanged("%w", h.another(u)).Refused()
-	case u.FragmentPath == "" || u.FragmentPath == h.Paths.Unit(), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
+	case u.FragmentPath == "" || h.isUnit(u.FragmentPath), slices.Contains(layout.PackageUnitDirs, filepath.Dir(u.FragmentPath)):
 		// A package's unit ranks below ours, and is taken over by it. Everything else
 		// that systemd would prefer is in the way.
 		return nil
@@ -42,9 +42,20 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 	return takesPrecedence(u.FragmentPath)
 }
 
+// isUnit reports whether a path is that of the agent's unit, by whatever name: /lib may be a
+// link to /usr/lib.
+func (h *Host) isUnit(path string) bool {
+	if path == h.Paths.Unit() {
+		return true
+	}
+	a, err := os.Stat(filepath.Dir(path))
+	b, err2 := os.Stat(h.Paths.UnitDir)
+	return err == nil && err2 == nil && filepath.Base(path) == h.Paths.AgentUnit() && os.SameFile(a, b)
+}
+
 // startsAnother reports whether a drop-in has our unit start what is no link of ours.
 func (h *Host) startsAnother(u systemd.Unit) bool {
-	return u.FragmentPath == h.Paths.Unit() && len(h.othersDropIns(u)) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir
+	return h.isUnit(u.FragmentPath) && len(h.othersDropIns(u)) > 0 && filepath.Dir(u.ExecStart) != h.Paths.LinkDir
 }
 
 func (h *Host) another(u systemd.Unit) error {
@@ -69,7 +80,7 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 		// There is no systemd, or one that does not read the unit folder.
 		return nil
 	}
-	if u.FragmentPath != h.Paths.Unit() {
+	if !h.isUnit(u.FragmentPath) {
 		return failure.Refuse("systemd uses %s instead of %s: remove it, or turn it into a drop-in", u.FragmentPath, h.Paths.Unit())
 	}
 	if program, err := filepath.EvalSymlinks(u.ExecStart); err == nil && inside(program, tree.ProgramsDir()) {

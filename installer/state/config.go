@@ -52,6 +52,7 @@ type Spec struct {
 	URLTemplates  []string   `yaml:"url_templates,omitempty" json:"url_templates,omitempty"`
 	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
 	ProgramsDir   string     `yaml:"programs_dir,omitempty" json:"programs_dir,omitempty"` // see Paths.Programs; the usual one is not written
+	UnitDir       string     `yaml:"unit_dir,omitempty" json:"unit_dir,omitempty"`         // where units are; the usual folder is not written
 	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
 	// TextfileDir is where metrics are written for node_exporter; empty: nowhere.

@@ -29,6 +29,9 @@ func CheckProgramsDir(dir string) error {
 // tell.
 func (p Paths) InPlace(asked string) Paths {
 	p.ProgramsDir = asked
+	if c, err := LoadConfig(p.Config()); err == nil && c.Spec.UnitDir != "" && p.UnitDir == layout.UnitDir {
+		p.UnitDir = c.Spec.UnitDir // that enable was given
+	}
 	if j, err := LoadJournal(p.Journal()); err == nil && j != nil {
 		if j.To.Programs != "" {
 			p.ProgramsDir = filepath.Dir(j.To.Programs)

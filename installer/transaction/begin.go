@@ -19,6 +19,9 @@ func (t *advancing) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := CheckSight(sight); err != nil {
+		return err
+	}
 	if err := t.CheckOthers(t.req.Replace); err != nil {
 		return err
 	}
@@ -113,6 +116,9 @@ func (t *advancing) prepare(ctx context.Context) error {
 	}
 	j.ClusterReport.Fresh = !t.req.spec().NoClusterReport && !host.Exists(t.OwnUnits().ReportFile())
 	j.OwnUnits.Fresh, err = t.InstallUnits(ctx, t.agent)
+	if err == nil {
+		err = t.CountOnRescuer(ctx)
+	}
 	if err == nil {
 		err = t.suitRescuer(ctx, j)
 	}

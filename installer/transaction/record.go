@@ -11,6 +11,7 @@ import (
 	"teleport-update/health"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 )
 
@@ -40,6 +41,37 @@ func (m *Machine) newJournal() *state.Journal {
 	return &state.Journal{Head: state.Head{Writer: m.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.BootID()}
 }
 
+// CountOnRescuer runs the program that the recovery at boot runs, before the first change of a
+// transaction: a power cut in the middle of one needs it. That the file is there says nothing:
+// its file system may be mounted noexec, its mode be lost.
+func (m *Machine) CountOnRescuer(ctx context.Context) error {
+	if _, _, err := m.askRescuer()(ctx); err != nil {
+		return failure.Unchanged("the recovery at boot, which would repair an update that a power cut ends, cannot run its program: %w", err).
+			To("make the program executable (`teleport-update verify` says what is in the way), then run the command again").Refused()
+	}
+	return nil
+}
+
+func (m *Machine) askRescuer() func(context.Context) (program string, schema int, err error) {
+	if m.AskRescuer != nil {
+		return m.AskRescuer
+	}
+	return m.Rescuer
+}
+
+// CheckSight refuses a change if this process may not look at the agent's: it would take an
+// agent that serves for a dead one, restart it, and blame the version.
+func CheckSight(s Sight) error {
+	if s.Main.PID != 0 || s.MainPID == 0 {
+		return nil
+	}
+	if why := procfs.Host().Hidden(int(s.MainPID)); why != nil {
+		return failure.Unchanged("this run may not look at the agent's process, and could not tell whether a version is healthy: %w", why).
+			To("give it back the right to (CAP_SYS_PTRACE, ProtectProc=, a profile of AppArmor's): see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service").Refused()
+	}
+	return nil
+}
+
 // suitRescuer sees, before the first change, that the program which the recovery at
 // boot would run can act on a journal. What it is too old for is left out, where the
 // transaction can do without; else the transaction is refused. What every program
@@ -48,11 +80,7 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 	if err := j.Stamp(j); err != nil || j.ForAll() {
 		return err
 	}
-	ask := m.AskRescuer
-	if ask == nil {
-		ask = m.Rescuer
-	}
-	program, schema, err := ask(ctx)
+	program, schema, err := m.askRescuer()(ctx)
 	known := fmt.Sprintf("%s knows schema %d", program, schema)
 	if err != nil {
 		known = err.Error()

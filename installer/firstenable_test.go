@@ -1,0 +1,63 @@
+package installer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"teleport-update/installer/decision"
+	"teleport-update/installer/state"
+	"teleport-update/internal/version"
+)
+
+// A first enable that failed is told with the whole command, without its secrets, until one
+// succeeds.
+func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
+	i := testInstaller(t)
+	opts := EnableOptions{Proxy: "proxy.example.com", Group: "it's", Templates: []string{"https://ann:marked@mirror.example.com/{{.Version}}.tar.gz"}, HealthWindow: time.Minute, AllowDowngrade: true}
+	writeFile(t, i.Paths.Config(), "")
+	c := state.EmptyConfig()
+	must(t, c.Save(i.Paths.Config()))
+	i.noteFirstEnable(t.Context(), opts, errors.New("no such host"))
+	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
+	must(t, err)
+	for _, part := range []string{"no such host", "teleport-update enable --proxy proxy.example.com --group 'it'\\''s' --template 'https://", "--health-window 1m0s --allow-downgrade"} {
+		if !strings.Contains(r.Explanation, part) {
+			t.Errorf("status lacks %q: %s", part, r.Explanation)
+		}
+	}
+	if r.State != decision.NeedsAttention || strings.Contains(r.Explanation, "marked") {
+		t.Errorf("%s: %s", r.State, r.Explanation)
+	}
+	i.noteFirstEnable(t.Context(), opts, nil)
+	if r, err = i.Status(t.Context(), StatusOptions{Offline: true}); err != nil || r.State != decision.Disabled {
+		t.Errorf("after a success: %s, %v", r.State, err)
+	}
+}
+
+// A program that the host does not let run says nothing of its version.
+func TestWhatTheHostDoesNotLetRunIsNotHeldAgainstTheVersion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cause  error
+		counts bool
+	}{
+		"noexec":          {unix.EACCES, false},
+		"a full disk":     {unix.ENOSPC, false},
+		"an exit status":  {errors.New("exit status 1"), true},
+		"another machine": {unix.ENOEXEC, true},
+	} {
+		s := newShelf(t)
+		w := wanted{Release: version.Release{Version: "1.1.0", Edition: version.OSS}, Config: s.c, Spec: s.c.Spec}
+		cause := &SmokeError{Release: state.Tree{Release: w.Release, SHA256: strings.Repeat("a", 64)}, Err: fmt.Errorf("run it: %w", tc.cause)}
+		_ = s.recordEarlyFailure(t.Context(), w, cause)
+		c, err := s.Paths.LoadConfig()
+		must(t, err)
+		if (c.Status.Failed != nil) != tc.counts || explained(cause) != tc.counts {
+			t.Errorf("%s: it is held against the version: %v; it has a place of its own in status: %v", name, c.Status.Failed != nil, explained(cause))
+		}
+	}
+}
