@@ -22,7 +22,7 @@ func (r Report) Closing() string {
 		switch {
 		case c.Type == decision.NoSystemd:
 			say = append(say, "The timer follows the cluster once systemd runs on this host.")
-		case c.Type == decision.UpdatesDisabled && makesState:
+		case c.Type == decision.UpdatesDisabled:
 			say = append(say, "Updates are off: `teleport-update enable` turns them on.")
 		case c.Type == decision.HostPinned && makesState:
 			say = append(say, "The host stays on it until `teleport-update unpin`.")
