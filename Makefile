@@ -17,7 +17,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION:v%=%) -X main.version=$(VERSION:v%=%)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages repository publishers test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint demo recording bench bench-find bench-backup figures fuzz clean
+.PHONY: help build packages repository publishers test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint vulncheck demo recording bench bench-find bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -93,6 +93,12 @@ lint: needed ## formatting, vet, staticcheck, shell scripts, subjects of commits
 	$(GO) test -run "TestNothingElseWritesToATerminal|TestWaysAreFound" ./internal/console
 	@long=$$(git log --no-merges --format=%s 9b4eb5b..HEAD 2>/dev/null | grep -E '^.{73}'); [ -z "$$long" ] || { echo "subjects of more than 72 characters: $$long"; exit 1; }
 	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh
+
+# The database is a module, pinned in tools.mod: what is green turns red by a commit alone.
+vulncheck: ## known holes on the paths of both programs, in the library and in modules
+	@$(GO) mod download -modfile=tools.mod golang.org/x/vulndb
+	$(GO) run ./tools/vulndb "$$($(GO) list -modfile=tools.mod -m -f '{{.Dir}}' golang.org/x/vulndb)" build/vulndb
+	$(GO) tool -modfile=tools.mod govulncheck -db 'file://$(CURDIR)/build/vulndb' ./cmd/...
 
 demo: ## the whole story on a real host, step by step (as root)
 	$(GO) run ./tools/demo
