@@ -108,6 +108,10 @@ const EveryDay Day = "*"
 
 // UnmarshalText takes the first three letters of the English words, and "*".
 func (d *Day) UnmarshalText(text []byte) error {
+	if day, ok := dayOf(string(text)); ok {
+		*d = day
+		return nil
+	}
 	return word(d, text, "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", EveryDay)
 }
 

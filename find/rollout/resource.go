@@ -14,6 +14,7 @@ package rollout
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -73,6 +74,10 @@ func Parse(data []byte) ([]Resource, error) {
 		return nil, err
 	}
 	var list []Resource
+	nodes = flat(nodes)
+	if len(nodes) == 0 {
+		return nil, errors.New("there is no resource in it")
+	}
 	for i, node := range nodes {
 		r, err := parse(node)
 		if err != nil && len(nodes) > 1 {
@@ -105,6 +110,7 @@ func parse(node *yaml.Node) (Resource, error) {
 	if err != nil {
 		return nil, err
 	}
+	plain(node)
 	var r Resource
 	switch kind {
 	case KindConfig, kindRFDConfig:
@@ -129,7 +135,7 @@ func parse(node *yaml.Node) (Resource, error) {
 // documents reads YAML, or JSON where the first character says so: not all JSON is
 // taken by a reader of YAML.
 func documents(data []byte) (nodes []*yaml.Node, err error) {
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' {
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		return jsonDocuments(data)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))

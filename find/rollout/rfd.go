@@ -71,9 +71,8 @@ func parseConfig(node *yaml.Node) (*Config, error) {
 	}
 	c := &Config{Kind: KindConfig, Version: in.Version, Metadata: in.Metadata, Spec: ConfigSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
 	spec, agents := in.Spec, &c.Spec.Agents
-	rfd := in.Kind == kindRFDConfig || spec.AutoUpdate != nil || spec.GroupSchedules != nil || spec.DefaultSchedules != nil
-	if rfd && c.Metadata.Name == "" {
-		c.Metadata.Name = NameConfig
+	if c.Metadata.Name == "" {
+		c.Metadata.Name = NameConfig // there is no other
 	}
 	if spec.AutoUpdate != nil {
 		if agents.Mode != "" {
@@ -152,10 +151,10 @@ func parseVersion(node *yaml.Node) (*Version, error) {
 	}
 	v := &Version{Kind: in.Kind, Version: in.Version, Metadata: in.Metadata, Spec: VersionSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
 	agents := &v.Spec.Agents
+	if v.Metadata.Name == "" {
+		v.Metadata.Name = NameVersion // there is no other
+	}
 	if in.Spec.AgentVersion != "" || in.Spec.VersionSchedule != "" {
-		if v.Metadata.Name == "" {
-			v.Metadata.Name = NameVersion
-		}
 		if agents.TargetVersion != "" || agents.Schedule != "" {
 			return nil, errors.New("spec.agent_version: the version is set twice: spec.agents sets it, too")
 		}

@@ -63,7 +63,6 @@ func TestHostileResourcesChangeNothing(t *testing.T) {
 		"the same twice":                      enabled + "\n---\n" + suspended,
 		"a name of another":                   strings.Replace(enabled, "name: autoupdate-config", "name: other", 1),
 		"a path for a name":                   strings.Replace(enabled, "name: autoupdate-config", "name: ../autoupdate-config", 1),
-		"no name":                             "kind: autoupdate_config\nspec: {agents: {mode: enabled}}",
 		"a negative revision":                 strings.Replace(enabled, "name: autoupdate-config", "name: autoupdate-config, revision: -1", 1),
 		"a revision beyond all":               strings.Replace(enabled, "name: autoupdate-config", "name: autoupdate-config, revision: 99999999999999999999", 1),
 		"a revision to come":                  strings.Replace(enabled, "name: autoupdate-config", "name: autoupdate-config, revision: 900", 1),

@@ -1,0 +1,79 @@
+package rollout
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// What "tctl get" and the documents of Managed Updates print is taken as input: lists
+// of resources, metadata.id and expires that say nothing here, a revision that is
+// another server's, and no metadata at all of what there is only one of.
+
+// flat takes resources out of lists.
+func flat(nodes []*yaml.Node) (list []*yaml.Node) {
+	for _, node := range nodes {
+		if node.Kind == yaml.SequenceNode {
+			list = append(list, flat(node.Content)...)
+			continue
+		}
+		list = append(list, node)
+	}
+	return list
+}
+
+// field returns the value of a field of a mapping; nil where there is none.
+func field(node *yaml.Node, name string) *yaml.Node {
+	if node == nil || node.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == name {
+			return node.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// plain removes from the metadata what is another server's.
+func plain(node *yaml.Node) {
+	metadata := field(node, "metadata")
+	if metadata == nil || metadata.Kind != yaml.MappingNode {
+		return
+	}
+	var kept []*yaml.Node
+	for i := 0; i+1 < len(metadata.Content); i += 2 {
+		key, value := metadata.Content[i], metadata.Content[i+1]
+		if !foreign(key.Value, value) {
+			kept = append(kept, key, value)
+		}
+	}
+	metadata.Content = kept
+}
+
+func foreign(name string, value *yaml.Node) bool {
+	switch name {
+	case "id":
+		return value.Kind == yaml.ScalarNode
+	case "expires":
+		return value.Tag == "!!null"
+	case "revision":
+		_, err := strconv.ParseInt(value.Value, 10, 64)
+		_, isUUID := ParseUUID(value.Value)
+		return err != nil && isUUID
+	}
+	return false
+}
+
+// dayOf takes weekdays in full and in any case, and as three letters.
+func dayOf(text string) (Day, bool) {
+	names := []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
+	low := strings.ToLower(text)
+	for i, name := range names {
+		if low == name || low == name[:3] {
+			return week[i], true
+		}
+	}
+	return "", false
+}
