@@ -9,19 +9,13 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"os"
-	"runtime"
 
 	"github.com/urfave/cli/v2"
 
 	"teleport-update/find/rollout"
 	"teleport-update/internal/console"
-	"teleport-update/internal/journald"
 )
-
-// version is set by the build: -ldflags "-X main.version=1.2.3".
-var version = "0.0.0-dev"
 
 func main() {
 	// What libraries print past our log may quote what somebody sent.
@@ -118,49 +112,4 @@ func spelled(args []string) []string {
 		return append(append([]string{args[0]}, args[2:]...), "--help")
 	}
 	return args
-}
-
-func printVersion(c *cli.Context) error {
-	if format := c.String("output"); format == "json" || format == "yaml" {
-		return printValue(c, map[string]string{"version": version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
-	}
-	_, err := fmt.Fprintf(c.App.Writer, "teleport-find %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
-}
-
-// usageError is an error in how the program was called.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usageErrorf(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
-}
-
-func onUsageError(_ *cli.Context, err error, _ bool) error { return usageError{err} }
-
-func newLog(c *cli.Context) (*slog.Logger, error) {
-	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if c.Bool("debug") {
-		opts.Level = slog.LevelDebug
-	}
-	switch format := c.String("log-format"); format {
-	case "text":
-		if journald.Reads(console.To(c.App.ErrWriter).File()) {
-			opts.ReplaceAttr = withoutTime
-		}
-		return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
-	default:
-		return nil, usageErrorf("--log-format %q is neither text nor json", format)
-	}
-}
-
-// withoutTime leaves out the time of a line, which the journal has.
-func withoutTime(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return a
 }
