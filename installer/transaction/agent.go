@@ -128,6 +128,10 @@ func (s Sight) ended() []int {
 	return []int{int(s.MainPID), s.Serving.PID}
 }
 
+// unknown reports whether systemd knows no unit of the agent, and runs none that it knew: the unit
+// file was removed, or the data are on a new system. There is nothing to stop.
+func (s Sight) unknown() bool { return s.LoadState == "not-found" && s.MainPID == 0 }
+
 func cameFrom(p procfs.Process, dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	return err == nil && p.CameFrom(real)
@@ -218,6 +222,9 @@ func (a *realAgent) Stop(ctx context.Context, how manner) error {
 
 // stop stops the agent that was seen, by what systemd is told for that.
 func (s Sight) stop(ctx context.Context, how manner, readAgain, stopUnit func(context.Context) error) error {
+	if s.unknown() {
+		return nil // systemd refuses to stop what it does not know
+	}
 	if s.mustReadAgain(how) {
 		if err := readAgain(ctx); err != nil {
 			return err

@@ -86,6 +86,10 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	if !u.j.Agent.State.Wanted() || sight.State == state.AgentUnknown {
 		return nil
 	}
+	if sight.unknown() {
+		u.Log.Warn("systemd knows no unit of the agent, so none is started; links and database are back", "unit", sight.Name)
+		return u.j.setAgent(state.AgentStopped)
+	}
 	if !u.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID {
 		return nil // nobody ever told it anything
 	}

@@ -89,6 +89,9 @@ func (m *model) restartUnit() error {
 // stopUnit is a stop job. A unit that was given up stays failed, and so does one whose main
 // process is killed at once, as each is that systemd takes for no child of its own.
 func (m *model) stopUnit() {
+	if m.unit == "" && m.main == nil {
+		m.wrong = append(m.wrong, "a unit was to be stopped that systemd does not know")
+	}
 	m.cutShort = m.cutShort || m.main != nil && m.main.foreign
 	m.ends()
 	for _, unit := range m.ties.Dependents {

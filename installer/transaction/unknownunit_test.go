@@ -1,0 +1,58 @@
+package transaction
+
+import (
+	"os"
+	"testing"
+
+	"teleport-update/installer/host"
+)
+
+// The data of a host in the middle of a transaction are put under a new system: there are no links
+// and no unit, and systemd has never heard of the agent. The next run closes the transaction.
+func TestATransactionIsClosedWhereSystemdKnowsNoUnit(t *testing.T) {
+	for _, unitWas := range []bool{true, false} {
+		m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds})
+		m.meets(callOf(t, "watch"), outcome{before: func(*model) error { panic(killed{}) }})
+		if _, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
+			t.Fatal("it was not killed")
+		}
+		m.calm()
+		m.ends()
+		must(t, os.RemoveAll(m.Paths.LinkDir))
+		must(t, os.RemoveAll(m.Paths.UnitDir))
+		must(t, os.MkdirAll(m.Paths.LinkDir, 0o755))
+		must(t, os.MkdirAll(m.Paths.UnitDir, 0o755))
+		m.failed, m.started, m.unit = false, false, ""
+		m.boots++
+		if !unitWas {
+			r, err := load(m.Paths.Journal())
+			must(t, err)
+			r.Unit.Regular, r.Unit.Content = false, nil
+			must(t, r.flush())
+		}
+		m.wrong = nil
+		for range 2 {
+			m.tick()
+		}
+		if host.Exists(m.Paths.Journal()) {
+			t.Errorf("the unit was there before: %v; the transaction is open: %q", unitWas, m.calls)
+		}
+		if len(m.wrong) > 0 || m.seen.schema != 1 {
+			t.Errorf("the unit was there before: %v; %q, schema %d", unitWas, m.wrong, m.seen.schema)
+		}
+	}
+}
+
+// callOf is the number of a call in an update that is undisturbed.
+func callOf(t *testing.T, call string) int {
+	t.Helper()
+	m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds})
+	m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+	for n, c := range m.calls {
+		if c == call {
+			return n
+		}
+	}
+	t.Fatalf("%q has no %s", m.calls, call)
+	return 0
+}
