@@ -125,7 +125,12 @@ func (s Sight) ended() []int {
 	case s.Ties.KillMode == "none" || s.MainPID == 0:
 		return nil
 	}
-	return []int{int(s.MainPID), s.Serving.PID}
+	// systemd may have the process before for the main one, until it reads the PID file again,
+	// which it is made to before the stop.
+	if s.Serving.PID != 0 {
+		return []int{s.Serving.PID}
+	}
+	return []int{int(s.MainPID)}
 }
 
 // unknown reports whether systemd knows no unit of the agent, and runs none that it knew: the unit

@@ -133,3 +133,25 @@ func TestDataThatGoWithTheStopAreNotBackedUp(t *testing.T) {
 		}
 	}
 }
+
+// With KillMode=process a stop ends the process that serves, whichever systemd has for the main one,
+// and what drains its sessions stays.
+func TestWhatAStopEnds(t *testing.T) {
+	served := Sight{Group: []int{121, 214, 300}}
+	served.MainPID, served.Serving.PID = 121, 214
+	alone := Sight{Group: []int{121}}
+	alone.MainPID = 121
+	for _, c := range []struct {
+		mode  string
+		sight Sight
+		want  []int
+	}{
+		{"control-group", served, []int{121, 214, 300}}, {"mixed", served, []int{121, 214, 300}},
+		{"process", served, []int{214}}, {"process", alone, []int{121}}, {"none", served, nil},
+	} {
+		c.sight.Ties.KillMode = c.mode
+		if got := c.sight.ended(); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v; want %v", c.mode, got, c.want)
+		}
+	}
+}
