@@ -143,6 +143,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if err != nil {
 		return nil, nil, err
 	}
+	i.NoteSchema(ctx, &c)
 	if err := i.TakeOverLeft(ctx, &c); err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
 
@@ -49,6 +50,27 @@ func (m *Machine) schemaDigest(ctx context.Context) (string, error) {
 	return now.Digest(), nil
 }
 
+// NoteSchema notes the schema of the database of an active version that was enabled before its agent
+// ran, or by an older program, once its agent is seen to run. Failing to is a warning.
+func (m *Machine) NoteSchema(ctx context.Context, c *state.Config) {
+	tree, ok, err := m.Active(*c)
+	if c.Status.ActiveSchema != "" || c.Spec.ActiveVersion == "" || err != nil || !ok {
+		return
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return // whoever needs systemd says so
+	}
+	defer agent.Close()
+	sight, err := agent.Look(ctx)
+	if err != nil || sight.State != state.AgentRunning || !sight.mainFrom(tree.ProgramsDir()) {
+		return
+	}
+	if c.Status.ActiveSchema = m.digestNow(ctx); c.Status.ActiveSchema != "" {
+		m.warn(c.Save(m.Paths.Config()), "the schema of the agent's database is not noted")
+	}
+}
+
 // CheckPair refuses to put the link and the unit of the active version back where another program
 // stands in their place and has changed the database since: the active version could not start
 // on it. A *failure.RefusedError says what to do.
@@ -57,7 +79,7 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	link := filepath.Join(m.Paths.LinkDir, host.AgentName)
 	program, err := filepath.EvalSymlinks(link)
 	ours, ownErr := filepath.EvalSymlinks(tree.ProgramsDir())
-	if noted == "" || err != nil || ownErr != nil || strings.HasPrefix(program, ours+"/") {
+	if err != nil || ownErr != nil || strings.HasPrefix(program, ours+"/") {
 		return nil // nothing else would start by the link
 	}
 	agent, err := m.Agent(ctx)
@@ -82,8 +104,11 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	if err != nil {
 		which = "a program that names no version"
 	}
-	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database has other tables since version %s was proven: link and unit stay as they are, for version %s could not start on it",
-		which, link, tree.Release.Short(), tree.Release.Short()).
+	if noted == "" && (err != nil || version.Compare(runs, tree.Release.Version) <= 0) {
+		return nil // nothing was noted, and no newer version was there to change the tables
+	}
+	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database may have other tables since: link and unit stay as they are, for version %s may not be able to start on it",
+		which, link, tree.Release.Short()).
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
 }
 

@@ -19,9 +19,9 @@ func byHand(t *testing.T, schema int) (*model, versions.Tree) {
 	m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds, "1.5.0": {schema: schema, fate: holds}})
 	c, err := m.Paths.LoadConfig()
 	must(t, err)
-	c.Status.ActiveSchema, err = m.schemaDigest(t.Context())
-	must(t, err)
-	must(t, c.Save(m.Paths.Config()))
+	if m.NoteSchema(t.Context(), &c); c.Status.ActiveSchema == "" {
+		t.Fatal("the schema was not noted")
+	}
 	link := filepath.Join(m.Paths.LinkDir, "teleport")
 	must(t, os.Remove(link))
 	writeFile(t, link, "1.5.0")
