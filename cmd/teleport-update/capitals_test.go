@@ -13,19 +13,22 @@ import (
 // noSentences are texts that begin with a capital and are none: names of units and of
 // files' fields, and two labels of a table.
 var noSentences = []string{
+	`All groups are done; `,
+	`No more of its hosts are`,
+	`None of its hosts is`,
+	`Windows are over; `,
 	`Close the open transaction of the Teleport agent`,
 	`Last update`,
-	`Origin: %s\nLabel: %[1]s\nSuite: stable\nCodename: stable\nDate: %s\n`,
 	`Package left`,
 	`Switch the Teleport agent to `,
 	`Types: deb\nURIs: %s/apt\nSuites: stable\nComponents: %s\nSigned-By: /etc/apt/keyrings/%s\n`,
 	`Uninstall teleport-update`,
-	`Valid-Until: %s\n`,
 }
 
 // endsOfSentences are texts that begin in lower case, since something comes before
 // them.
 var endsOfSentences = []string{
+	`no host reports, and the server cannot tell whether any is on %s.`,
 	" is installed.",
 }
 
