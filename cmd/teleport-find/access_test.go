@@ -23,7 +23,7 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 		out := s.run("access add " + role + " --role " + role)
 		words := strings.Fields(out)
 		file := filepath.Join(s.dir, role)
-		write(t, file, words[len(words)-1]+"\n")
+		writeSecret(t, file, words[len(words)-1]+"\n")
 		return "--server " + s.admin.URL + " --server-ca-file " + ca + " --access-token-file " + file + " "
 	}
 	viewer, operator, versions, config := token("viewer"), token("operator"), token("version-admin"), token("config-admin")
@@ -92,7 +92,7 @@ func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
 	if code != 0 || token == "" {
 		t.Fatalf("%d %s", code, token)
 	}
-	write(t, filepath.Join(a.dir, "token"), token)
+	writeSecret(t, filepath.Join(a.dir, "token"), token)
 	there := []string{"--server", "https://" + address, "--server-ca-file", ca, "--access-token-file", filepath.Join(a.dir, "token")}
 	if code, out := a.run("", append(there, "set-version", "15.1.1", "--schedule", "immediate")...); code != 0 || !strings.Contains(out, "autoupdate_version created") {
 		t.Errorf("set-version from another machine: %d %s", code, out)
@@ -102,5 +102,31 @@ func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), token) {
 		t.Error("the log tells the token")
+	}
+}
+
+func writeSecret(t *testing.T, path, content string) {
+	t.Helper()
+	write(t, path, content)
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An access token that others than the owner of its file may read or write is not used.
+func TestAnAccessTokenIsForItsOwnerAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	writeSecret(t, file, "teleport-find-access-x\n")
+	for mode := range os.FileMode(0o1000) {
+		if mode&0o400 == 0 {
+			continue
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		token, err := readToken(file)
+		if others := mode&0o077 != 0; others != (err != nil) || others && !strings.Contains(err.Error(), "chmod 600 "+file) {
+			t.Errorf("mode %04o: %q, %v", mode, token, err)
+		}
 	}
 }

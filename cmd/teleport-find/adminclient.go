@@ -100,7 +100,7 @@ func readToken(file string) (string, error) {
 	if file == "" {
 		return "", usageErrorf("--server needs --access-token-file; \"teleport-find access add\" makes the token")
 	}
-	data, err := os.ReadFile(file)
+	data, err := readSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("read the access token: %w", err)
 	}
@@ -109,6 +109,26 @@ func readToken(file string) (string, error) {
 		return "", fmt.Errorf("%s holds no access token: one word is expected", file)
 	}
 	return token, nil
+}
+
+// maxSecret is more than any token has.
+const maxSecret = 4096
+
+// readSecret reads a file that nobody but its owner may read or write.
+func readSecret(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others than its owner may read or write %s (its mode is %04o): \"chmod 600 %[1]s\", and revoke the token if somebody may have read it", file, mode.Perm())
+	}
+	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
 
 // newSocketClient connects to a socket, whatever the address.

@@ -255,8 +255,11 @@ func initialise(c *sqlite3.Conn) (err error) {
 		return err
 	}
 	v, err := number(c, "PRAGMA user_version")
-	if err != nil || v == schemaVersion {
+	if err != nil {
 		return err
+	}
+	if v == schemaVersion {
+		return accompany(c)
 	}
 	statements := upgrade
 	if id == applicationID {
@@ -267,7 +270,10 @@ func initialise(c *sqlite3.Conn) (err error) {
 	} else {
 		statements = create + upgrade
 	}
-	return c.Exec(statements + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
+	if err := c.Exec(statements + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)); err != nil {
+		return err
+	}
+	return accompany(c)
 }
 
 // check reads the whole store: damage is better found here than in the answer

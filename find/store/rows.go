@@ -80,7 +80,7 @@ func scan(c *sqlite3.Conn, prefix string, f func(Item) bool) error {
 
 // itemOf reads key, value and revision.
 func itemOf(stmt *sqlite3.Stmt) Item {
-	return Item{stmt.ColumnText(0), stmt.ColumnBlob(1, []byte{}), Revision(stmt.ColumnInt64(2))}
+	return Item{Key: stmt.ColumnText(0), Value: stmt.ColumnBlob(1, []byte{}), Revision: Revision(stmt.ColumnInt64(2))}
 }
 
 func revision(c *sqlite3.Conn) (at Revision, err error) {

@@ -26,6 +26,7 @@ type SQLite struct {
 
 	mu     sync.Mutex
 	conn   *sqlite3.Conn // nil when the file could not be opened again
+	epoch  int64         // how many files have been open before this one
 	file   os.FileInfo   // that conn has open
 	closed bool
 }
@@ -106,6 +107,11 @@ func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, lim
 		if n := len(items); n > 0 && n == limit {
 			upTo = items[n-1].Revision
 		}
+		if err != nil {
+			return err
+		}
+		gone, err := removedSince(c, prefix, since, upTo)
+		items = append(items, gone...)
 		return err
 	})
 	if err != nil {
@@ -113,6 +119,18 @@ func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, lim
 	}
 	return items, upTo, nil
 }
+
+// Identity implements Store.
+func (s *SQLite) Identity(ctx context.Context) (id Identity, err error) {
+	err = s.do(ctx, func(c *sqlite3.Conn) error {
+		id = Identity{Epoch: s.epoch}
+		return query(c, "SELECT id FROM identity", nil, func(stmt *sqlite3.Stmt) bool { id.ID = stmt.ColumnText(0); return false })
+	})
+	return id, err
+}
+
+// Now implements Store. All processes that have the file open are on one machine: its clock is the store's.
+func (s *SQLite) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
 // Put implements Store.
 func (s *SQLite) Put(ctx context.Context, key string, value []byte, based Revision) (Revision, error) {
@@ -188,6 +206,9 @@ func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err err
 	err = s.change(ctx, func(c *sqlite3.Conn, at Revision) (Revision, error) {
 		err := execute(c, "DELETE FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, now.Unix()) })
 		removed = int(c.Changes())
+		if err == nil {
+			err = forgetRemoved(c)
+		}
 		return at + Revision(removed), err
 	})
 	if err != nil {
@@ -252,7 +273,7 @@ func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) er
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		return conflict
 	}
-	if err == nil || errors.Is(err, ErrNotFound) {
+	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooOld) {
 		return err
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -282,6 +303,7 @@ func (s *SQLite) current(ctx context.Context) error {
 		s.conn.Close()
 		s.conn = nil
 	}
+	s.epoch++
 	s.conn, s.file, err = open(ctx, s.path, s.vfs, false)
 	return err
 }

@@ -38,9 +38,11 @@ type Store interface {
 	// are of.
 	Scan(ctx context.Context, prefix string, f func(Item) bool) (Revision, error)
 	// Changes returns items whose keys start with the prefix and that have changed
-	// since a revision, in the order of their changes, at most limit. What was removed
-	// is not among them. It also returns the revision up to which these are all, to go
-	// on from: changes of others are not looked at twice.
+	// since a revision, in the order of their changes, at most limit, and after them those that were removed and
+	// are not there again: they have no value, and Removed. It also returns the revision up to which these are
+	// all, to go on from: changes of others are not looked at twice. Whoever has another Identity, or a revision
+	// that is larger than the one that this returns, has read another store before and has to read all again; so
+	// has who gets ErrTooOld.
 	Changes(ctx context.Context, prefix string, since Revision, limit int) ([]Item, Revision, error)
 	// Put sets the value under the key and returns its new revision. based is
 	// the revision of the item that the caller has seen, None where it has
@@ -55,6 +57,10 @@ type Store interface {
 	// Purge removes the items that have expired by then, and returns how many
 	// these were. Until it is called, what has expired is still there.
 	Purge(ctx context.Context, now time.Time) (int, error)
+	// Identity returns which store this is.
+	Identity(ctx context.Context) (Identity, error)
+	// Now returns the time by the store's own clock: it is the same for all servers.
+	Now(ctx context.Context) (time.Time, error)
 	// History returns the newest records, the newest first; at most limit.
 	History(ctx context.Context, limit int) ([]Record, error)
 }
@@ -71,6 +77,17 @@ type Item struct {
 	Key      string
 	Value    []byte
 	Revision Revision
+	// Removed says that the item is not there any more; see Changes.
+	Removed bool
+}
+
+// Identity tells stores apart. What was read of one with another Identity may not hold.
+type Identity struct {
+	// ID is made with the store. Its copies have it, too.
+	ID string
+	// Epoch is another one once something else is there than was before, such as a copy that was put in the
+	// place of the store. It has a meaning within one process only.
+	Epoch int64
 }
 
 // Change is several writes that belong together.
@@ -121,6 +138,9 @@ type Record struct {
 // maxHistory is how many records are kept: years of decisions, and some
 // megabytes.
 const maxHistory = 10_000
+
+// ErrTooOld says that a store does not know any more what was removed since a revision.
+var ErrTooOld = errors.New("the store does not know any more what was removed since then")
 
 // ErrNotFound says that there is nothing under a key.
 var ErrNotFound = errors.New("it is not there")

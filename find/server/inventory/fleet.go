@@ -62,9 +62,9 @@ type Fleet struct {
 	// with each change.
 	dirty   map[rollout.HostID]uint64
 	changes uint64
-	// trouble is why a host of the store is not among these. Nobody knows what it
+	// trouble is why hosts of the store are not among these, by their keys. Nobody knows what they
 	// would say, so that nothing is complete.
-	trouble error
+	trouble map[string]error
 	words   vocabulary
 
 	keep keeper
@@ -80,7 +80,7 @@ func newFleet(opts FleetOptions, started time.Time) *Fleet {
 	table := fleet.New(fleet.Limits{Words: MaxWords, Named: opts.Named})
 	return &Fleet{
 		opts: opts, table: table, words: vocabulary{table: table}, covered: started,
-		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64),
+		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64), trouble: make(map[string]error),
 	}
 }
 
@@ -131,7 +131,7 @@ func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, no
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	inTime := now.Sub(f.synced) <= rollout.ReportLife
-	complete := f.trouble == nil && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || inTime)
+	complete := len(f.trouble) == 0 && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || inTime)
 	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
 }
 
@@ -211,8 +211,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 	}
 	f.table.Put(&e)
 	if f.opts.Store != nil && matters(before, e) {
-		f.changes++
-		f.dirty[id] = f.changes
+		f.mark(id)
 	}
 	// What could not be written before counts too.
 	return id, f.dirty[id] != 0, nil

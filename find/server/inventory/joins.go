@@ -94,7 +94,11 @@ func (f *Fleet) join(ctx context.Context, secret string, j joinRequest) error {
 			return err
 		}
 		err := f.joinOnce(ctx, secret, j)
-		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || attempt == parts.Attempts {
+		conflict, is := errors.AsType[*store.ConflictError](err)
+		if !is || attempt == parts.Attempts {
+			return err
+		}
+		if err := f.settle(ctx, conflict); err != nil {
 			return err
 		}
 	}

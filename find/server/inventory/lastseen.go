@@ -86,6 +86,7 @@ func (f *Fleet) readSeen(ctx context.Context, now time.Time) (newest time.Time, 
 				return true
 			}
 			heads[name] = head.At
+			f.compareClocks(name, head.At, now)
 			if f.keep.seen[name].Equal(head.At) {
 				skip = name
 				return true
@@ -109,6 +110,22 @@ func (f *Fleet) readSeen(ctx context.Context, now time.Time) (newest time.Time, 
 		f.keep.seen = heads
 	}
 	return newest, err
+}
+
+// clockDiffers is from which difference on the clocks of two servers do not agree.
+const clockDiffers = 10 * time.Minute
+
+// compareClocks notes that another server, which has written since the look before, has another time than this one.
+func (f *Fleet) compareClocks(name string, theirs, now time.Time) {
+	before, known := f.keep.seen[name]
+	alive := known && !before.Equal(theirs)
+	if difference := now.Sub(theirs).Abs(); !alive || difference <= clockDiffers {
+		return
+	}
+	if now.Sub(f.keep.disagreed) > HostLife {
+		f.opts.Log.Error("the clock of another server of the store is not that of this one: no host is forgotten until they agree", "other", theirs, "own", now)
+	}
+	f.keep.disagreed = now
 }
 
 func (f *Fleet) takeSeen(page []byte) {

@@ -76,8 +76,8 @@ func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
 		})
 		f.mu.RUnlock()
 		_, err := f.opts.Store.Commit(ctx, change)
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < parts.Attempts {
-			if err := f.Sync(ctx); err != nil {
+		if conflict, is := errors.AsType[*store.ConflictError](err); is && attempt < hostsAtOnce+parts.Attempts {
+			if err := f.settle(ctx, conflict); err != nil {
 				return 0, err
 			}
 			continue
@@ -120,7 +120,10 @@ func (f *Fleet) RevokeHost(ctx context.Context, id rollout.HostID, audit store.A
 			return e, nil
 		}
 		_, err := f.opts.Store.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{f.removal(&e, e.Failed)}})
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < parts.Attempts {
+		if conflict, is := errors.AsType[*store.ConflictError](err); is && attempt < parts.Attempts {
+			if err := f.settle(ctx, conflict); err != nil {
+				return e, err
+			}
 			continue
 		}
 		if err != nil {

@@ -153,7 +153,7 @@ func merge(ours, theirs fleet.Entry, changed bool) fleet.Entry {
 	if changed && ours.Sequence > theirs.Sequence {
 		e, other = ours, theirs
 	}
-	if other.Failed.At.After(e.Failed.At) {
+	if other.Failed.Outcome.After(e.Failed.Outcome) { // by the clock of the host: those of the servers may differ
 		e.Failed = other.Failed
 	}
 	if other.LastSeen.After(e.LastSeen) {

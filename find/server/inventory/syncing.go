@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	seenPrefix = "agents_seen/"
+	agentsPrefix = "agents/" // of hosts and tokens
+	seenPrefix   = "agents_seen/"
 	// SyncEvery is how soon a server takes up what another one has written.
 	SyncEvery = 5 * time.Second
 	// forgetEvery is how often hosts are looked for that have not reported for too long.
@@ -49,11 +50,15 @@ type keeper struct {
 	flushing sync.Mutex
 	syncing  sync.Mutex
 	since    store.Revision // up to which the store was read
+	identity store.Identity // of the store that was read
 	name     string         // of this process, among those that have the store open
 	seen     map[string]time.Time
 	saved    map[string]store.Revision // of what this process has written
 	lastSave time.Time
-	purged   time.Time
+	lastTick time.Time
+	// disagreed is when another server, which was there, had another time than this one.
+	disagreed time.Time
+	purged    time.Time
 }
 
 // OpenFleet returns the Fleet that is in a store, with the reports that were taken
@@ -63,8 +68,13 @@ func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 	now := opts.Clock()
 	f := newFleet(opts, now)
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
+	identity, err := opts.Store.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.keep.identity, f.keep.purged = identity, now // other servers have an hour to tell their time
 	at, err := opts.Store.Scan(ctx, hostPrefix, func(item store.Item) bool {
-		f.trouble = errors.Join(f.trouble, f.takeItem(item))
+		f.note(item.Key, f.takeItem(item))
 		if f.table.Len()%sparedAfter == 0 {
 			parts.SpareMemory()
 		}
@@ -72,9 +82,6 @@ func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 	})
 	if err != nil {
 		return nil, err
-	}
-	if f.trouble != nil {
-		opts.Log.Error("hosts that are in the store cannot be counted, and no group goes on", "error", f.trouble)
 	}
 	items, _, err := opts.Store.List(ctx, tokenPrefix)
 	if err != nil {
@@ -107,23 +114,29 @@ func (f *Fleet) takeToken(item store.Item) error {
 	return nil
 }
 
-// Sync takes up what other servers, and people at them, have written.
+// Sync takes up what other servers, and people at them, have written. Where another store, or an older copy, is in
+// the place of the one that was read, all of it is read again.
 func (f *Fleet) Sync(ctx context.Context) error {
 	f.keep.syncing.Lock()
 	defer f.keep.syncing.Unlock()
+	identity, err := f.opts.Store.Identity(ctx)
+	if err != nil {
+		return err
+	}
 	for {
-		items, upTo, err := f.opts.Store.Changes(ctx, "agents/", f.keep.since, changesAtOnce)
+		items, upTo, err := f.opts.Store.Changes(ctx, agentsPrefix, f.keep.since, changesAtOnce)
+		if replaced := identity != f.keep.identity || upTo < f.keep.since; errors.Is(err, store.ErrTooOld) || err == nil && replaced {
+			return f.readAgain(ctx, identity)
+		}
 		if err != nil {
 			return err
 		}
+		all := true
 		f.mu.Lock()
-		for _, item := range items {
-			if err := f.takeItem(item); err != nil && f.trouble == nil {
-				f.trouble = err
-				f.opts.Log.Error("a host that is in the store cannot be counted, and no group goes on", "error", err)
-			}
+		for i, item := range items {
+			f.note(item.Key, f.takeItem(item))
+			all = all && (i < changesAtOnce-1 || item.Removed)
 		}
-		all := len(items) < changesAtOnce
 		if all {
 			f.synced = f.opts.Clock()
 		}
@@ -135,35 +148,71 @@ func (f *Fleet) Sync(ctx context.Context) error {
 	}
 }
 
+// note keeps why an item of the store is not among what is known; nil where it is.
+func (f *Fleet) note(key string, err error) {
+	if err == nil {
+		delete(f.trouble, key)
+		return
+	}
+	if len(f.trouble) == 0 {
+		f.opts.Log.Error("what is in the store cannot be counted, and no group goes on", "error", err)
+	}
+	f.trouble[key] = err
+}
+
 func (f *Fleet) takeItem(item store.Item) error {
 	switch {
+	case strings.HasPrefix(item.Key, tokenPrefix) && item.Removed:
+		delete(f.tokens, strings.TrimPrefix(item.Key, tokenPrefix))
+		return nil
 	case strings.HasPrefix(item.Key, tokenPrefix):
 		return f.takeToken(item)
 	case !strings.HasPrefix(item.Key, hostPrefix):
 		return nil
-	}
-	theirs, removed, err := decodeHost(item)
-	if err != nil {
-		return err
-	}
-	var ours fleet.Entry
-	known := f.table.Get(theirs.ID, &ours)
-	if known && ours.Revision >= theirs.Revision {
-		return nil // a newer one was written since this one was read
-	}
-	if removed {
-		f.table.Remove(theirs.ID)
-		delete(f.dirty, theirs.ID)
+	case item.Removed:
+		f.takeRemoval(item)
 		return nil
 	}
-	if known {
-		theirs = merge(ours, theirs, f.dirty[theirs.ID] != 0)
-		if theirs.Secret != ours.Secret {
-			delete(f.dirty, theirs.ID)
-		}
+	var ours fleet.Entry
+	id, _ := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix))
+	if f.table.Get(id, &ours) && ours.Revision >= int64(item.Revision) {
+		return nil // a newer one was written since this one was read
 	}
-	f.table.Put(&theirs)
-	return nil
+	return f.adopt(item, item.Revision)
+}
+
+// takeRemoval notes that a host is not in the store any more. One that people have removed is marked there as such before
+// it goes; another server that forgot this one has not heard of it, or has a clock that is days ahead.
+func (f *Fleet) takeRemoval(item store.Item) {
+	var ours fleet.Entry
+	id, _ := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix))
+	if !f.table.Get(id, &ours) || ours.Revision >= int64(item.Revision) {
+		return
+	}
+	f.lost(&ours)
+}
+
+// lost keeps a host that the store does not have, if it is one that reports, and forgets it if not.
+func (f *Fleet) lost(ours *fleet.Entry) {
+	if isGone(ours, f.opts.Clock()) {
+		f.table.Remove(ours.ID)
+		delete(f.dirty, ours.ID)
+		return
+	}
+	ours.Revision = 0
+	f.table.Put(ours)
+	f.mark(ours.ID)
+}
+
+// mark notes that a host has to be written.
+func (f *Fleet) mark(id rollout.HostID) {
+	f.changes++
+	f.dirty[id] = f.changes
+}
+
+// isGone reports whether a host has not been heard of for HostLife.
+func isGone(e *fleet.Entry, now time.Time) bool {
+	return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife
 }
 
 // Run keeps the store and this server at one, until ctx ends: changes of others are
@@ -199,6 +248,10 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 // Tick does what is due.
 func (f *Fleet) Tick(ctx context.Context) error {
 	now := f.opts.Clock()
+	if now.Sub(f.keep.lastTick) > forgetEvery {
+		f.keep.purged = now // this process was paused, or its clock was set: others may know better
+	}
+	f.keep.lastTick = now
 	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
 	parts.SpareMemory()
 	if err == nil && now.Sub(f.keep.lastSave) >= saveEvery {
@@ -209,7 +262,8 @@ func (f *Fleet) Tick(ctx context.Context) error {
 			f.keep.lastSave = now
 		}
 	}
-	if err == nil && now.Sub(f.keep.purged) >= forgetEvery {
+	agree := now.Sub(f.keep.disagreed) > 24*forgetEvery
+	if err == nil && now.Sub(f.keep.purged) >= forgetEvery && agree {
 		f.keep.purged = now
 		err = f.forget(ctx, now)
 	}
@@ -218,7 +272,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 
 // forget removes hosts that have not been heard of for HostLife.
 func (f *Fleet) forget(ctx context.Context, now time.Time) error {
-	old := func(e *fleet.Entry) bool { return now.Sub(latest(e.LastSeen, e.FirstSeen)) > HostLife }
+	old := func(e *fleet.Entry) bool { return isGone(e, now) }
 	var writes []store.Write
 	f.Each(func(e *fleet.Entry) {
 		if old(e) && e.Revision != 0 {

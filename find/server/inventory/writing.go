@@ -3,6 +3,9 @@ package inventory
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
@@ -11,20 +14,36 @@ import (
 )
 
 // flush returns once the change of a host is in the store. Whoever comes first writes
-// those of all who wait.
+// those of all who wait. A host that the store has another record of, or none, leaves the batch until it is settled which
+// of them holds: it is no reason to refuse the reports of others.
 func (f *Fleet) flush(ctx context.Context, id rollout.HostID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	f.keep.flushing.Lock()
 	defer f.keep.flushing.Unlock()
+	// In a copy that took the place of the store, a revision may be that of something else.
+	if err := f.follow(ctx); err != nil {
+		return err
+	}
+	left := make(map[rollout.HostID]error)
 	for attempt := 1; f.isDirty(id); {
-		err := f.flushSome(ctx, id)
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < parts.Attempts {
-			attempt++
-			err = f.Sync(ctx)
+		err := f.flushSome(ctx, id, left)
+		conflict, isConflict := errors.AsType[*store.ConflictError](err)
+		if !isConflict {
+			if err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
+		if attempt++; attempt > hostsAtOnce+parts.Attempts {
 			return err
+		}
+		if err := f.settle(ctx, conflict); err != nil {
+			other, _ := rollout.ParseUUID(strings.TrimPrefix(conflict.Key, hostPrefix))
+			if other == id || left[other] != nil {
+				return err
+			}
+			left[other] = err
 		}
 	}
 	return nil
@@ -36,26 +55,25 @@ func (f *Fleet) isDirty(id rollout.HostID) bool {
 	return f.dirty[id] != 0
 }
 
-// flushAll writes what could not be written when it was reported.
+// flushAll writes what could not be written when it was reported, as far as it can be written.
 func (f *Fleet) flushAll(ctx context.Context) error {
-	for {
-		var one rollout.HostID
-		f.mu.RLock()
-		for one = range f.dirty {
-			break
+	f.mu.RLock()
+	waiting := slices.Collect(maps.Keys(f.dirty))
+	f.mu.RUnlock()
+	var all error
+	for _, id := range waiting {
+		if err := f.flush(ctx, id); err != nil && all == nil {
+			all = err
 		}
-		f.mu.RUnlock()
-		if one == (rollout.HostID{}) {
-			return nil
-		}
-		if err := f.flush(ctx, one); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return all
 		}
 	}
+	return all
 }
 
-// flushSome writes a host, and others that have changed.
-func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID) error {
+// flushSome writes a host, and others that have changed but for those that are left out.
+func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID, left map[rollout.HostID]error) error {
 	var change store.Change
 	var ids []rollout.HostID
 	var numbers []uint64
@@ -72,7 +90,7 @@ func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID) error {
 		if len(ids) == hostsAtOnce {
 			break
 		}
-		if id != first {
+		if id != first && left[id] == nil {
 			add(id)
 		}
 	}

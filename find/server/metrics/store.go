@@ -91,3 +91,9 @@ func (s *measured) History(ctx context.Context, limit int) ([]store.Record, erro
 	s.done("history", began, err)
 	return records, err
 }
+
+func (s *measured) Identity(ctx context.Context) (store.Identity, error) {
+	return s.store.Identity(ctx)
+}
+
+func (s *measured) Now(ctx context.Context) (time.Time, error) { return s.store.Now(ctx) }

@@ -1,0 +1,136 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"teleport-update/find/fleet"
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+// readAgain takes up all of a store that is not the one that was read before. A copy of that one is older than what is
+// known here: what hosts have said since is written again. Of another store it is taken as it is.
+func (f *Fleet) readAgain(ctx context.Context, identity store.Identity) error {
+	_, head, err := f.opts.Store.List(ctx, tokenPrefix)
+	if err != nil {
+		return err
+	}
+	there, tokens := make(map[rollout.HostID]bool), make(map[string]bool)
+	trouble := make(map[string]error)
+	at, err := f.opts.Store.Scan(ctx, agentsPrefix, func(item store.Item) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		err := error(nil)
+		if name, isToken := strings.CutPrefix(item.Key, tokenPrefix); isToken {
+			tokens[name], err = true, f.takeToken(item)
+		} else if id, ok := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix)); ok {
+			there[id], err = true, f.adopt(item, head)
+		}
+		if err != nil {
+			trouble[item.Key] = err
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.tokens {
+		if !tokens[name] {
+			delete(f.tokens, name)
+		}
+	}
+	another := identity.ID != f.keep.identity.ID
+	var missing []fleet.Entry
+	f.table.Each(func(e *fleet.Entry) bool {
+		if !there[e.ID] {
+			missing = append(missing, *e)
+		}
+		return true
+	})
+	for i := range missing {
+		if another {
+			f.table.Remove(missing[i].ID)
+			delete(f.dirty, missing[i].ID)
+			continue
+		}
+		f.lost(&missing[i])
+	}
+	f.trouble = trouble
+	f.opts.Log.Warn("the store is not the one that was read before, and all of it was read again",
+		"another", another, "hosts", f.table.Len(), "not_in_it", len(missing), "revision", at, "before", f.keep.since)
+	f.keep.since, f.keep.identity, f.synced = at, identity, f.opts.Clock()
+	return nil
+}
+
+// follow reads all again where the store is not the one that was read.
+func (f *Fleet) follow(ctx context.Context) error {
+	identity, err := f.opts.Store.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.RLock()
+	same := identity == f.keep.identity
+	f.mu.RUnlock()
+	if same {
+		return nil
+	}
+	return f.Sync(ctx)
+}
+
+// adopt takes up a host as the store has it, whatever revision of it was known. head is that of the store: what was
+// written after it is not in the store, and is newer.
+func (f *Fleet) adopt(item store.Item, head store.Revision) error {
+	theirs, removed, err := decodeHost(item)
+	if err != nil {
+		return err
+	}
+	if removed {
+		f.table.Remove(theirs.ID)
+		delete(f.dirty, theirs.ID)
+		return nil
+	}
+	var ours fleet.Entry
+	if !f.table.Get(theirs.ID, &ours) {
+		f.table.Put(&theirs)
+		return nil
+	}
+	merged := ours
+	if newer := store.Revision(ours.Revision) > head; newer {
+		merged.Revision = theirs.Revision
+	} else {
+		merged = merge(ours, theirs, f.dirty[theirs.ID] != 0 || ours.Sequence > theirs.Sequence)
+	}
+	f.table.Put(&merged)
+	delete(f.dirty, theirs.ID)
+	if matters(theirs, merged) {
+		f.mark(theirs.ID) // what is known here is not in the store
+	}
+	return nil
+}
+
+// settle has what is known of a host, and what the store has of it, agree again after a conflict: so that the next
+// write of it is based on what is there, and no other host has to wait for it. It does nothing for any other key.
+func (f *Fleet) settle(ctx context.Context, conflict *store.ConflictError) error {
+	id, isHost := rollout.ParseUUID(strings.TrimPrefix(conflict.Key, hostPrefix))
+	if !isHost {
+		return nil
+	}
+	item, err := f.opts.Store.Get(ctx, conflict.Key)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if errors.Is(err, store.ErrNotFound) {
+		var ours fleet.Entry
+		if f.table.Get(id, &ours) {
+			f.lost(&ours)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.adopt(item, item.Revision)
+}
