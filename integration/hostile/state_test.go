@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"teleport-update/installer/state"
 )
 
 // wrong are the ways in which a file can be something else than a file of ours.
@@ -178,7 +180,8 @@ func journalCases() []hostile {
 		is("is a list", "[]", unreadable),
 		is("is a number", "1", unreadable),
 		is("is YAML", "schema: 1\n", unreadable),
-		is("is of a newer schema", strings.Replace(journalText, `"schema": 1`, `"schema": 3`, 1), "was written by a newer updater (schema 3, this one knows 2)"),
+		is("is of a newer schema", strings.Replace(journalText, `"schema": 1`, fmt.Sprintf(`"schema": %d`, state.Schema+1), 1),
+			fmt.Sprintf("was written by a newer updater (schema %d, this one knows %d)", state.Schema+1, state.Schema)),
 		is("is of a schema beyond every integer", strings.Replace(journalText, `"schema": 1`, `"schema": 99999999999999999999`, 1), unreadable),
 		is("is of a schema that is a word", strings.Replace(journalText, `"schema": 1`, `"schema": "1"`, 1), unreadable),
 		is("names an unknown phase", strings.Replace(journalText, `"switched"`, `"done"`, 1), `names an unknown phase "done"`),

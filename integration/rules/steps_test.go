@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// tenSeconds is how often the index of a plan is written at most.
-const tenSeconds = 10 * time.Second
+// indexPause is how often the index of a plan is written at most.
+const indexPause = 10 * time.Second
 
 // picker says whom the engine drew for a group: draws are random by design, so the
 // model takes them over after checking that they may be drawn.
@@ -201,7 +201,7 @@ func (m *model) lookAtActive(g *group, n tally) {
 		g.halted = "expired"
 		return
 	}
-	if g.planned() && n.place > g.index && m.now.Sub(g.indexAt) >= tenSeconds {
+	if g.planned() && n.place > g.index && m.now.Sub(g.indexAt) >= indexPause {
 		g.index, g.indexAt = n.place, m.now
 	}
 }
