@@ -142,11 +142,12 @@ func TestThereIsOneOfEach(t *testing.T) {
 			"internal/webclient/roots.go": "the certificates of the system, once they were looked at",
 		}},
 		{"opener of files that others may have put there", "os.Open(", "", map[string]string{
-			"internal/durable/":      "what was written by itself, to sync it",
-			"installer/host/copy.go": "the updater's own program, which runs",
-			"find/store/restore.go":  "a person names the backup at the command line",
-			"ospackage/database.go":  "a lock of the package manager's, of which nothing is read",
-			"packaging/":             "a person names the key at the command line",
+			"internal/durable/":                "what was written by itself, to sync it",
+			"installer/host/copy.go":           "the updater's own program, which runs",
+			"find/store/restore.go":            "a person names the backup at the command line",
+			"cmd/teleport-find/adminclient.go": "a person names the token's file, which may be a pipe",
+			"ospackage/database.go":            "a lock of the package manager's, of which nothing is read",
+			"packaging/":                       "a person names the key at the command line",
 		}},
 		{"opener of files that others may have put there", "O_RDONLY", "internal/regular", map[string]string{
 			"internal/folder/":                 "a folder",

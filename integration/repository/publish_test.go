@@ -6,6 +6,7 @@ package repository
 
 import (
 	"bytes"
+	"context"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -389,4 +390,12 @@ func (s *shelf) refuses(want string, args ...string) {
 	if visible(s.t, s.dir) != before {
 		s.t.Errorf("mkrepository %q has failed and changed what is served", args)
 	}
+}
+
+// otherStandIns are those of a version with another content.
+func otherStandIns(t testing.TB, version string, o Options) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "packages")
+	check(t, StandIns(context.Background(), pack(t), dir, version, o))
+	return dir
 }

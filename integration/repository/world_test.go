@@ -172,11 +172,3 @@ func tryIn(t testing.TB, env []string, at time.Time, args ...string) (stdout, st
 	err = cmd.Run()
 	return out.String(), says.String(), err
 }
-
-// otherStandIns are those of a version with another content.
-func otherStandIns(t testing.TB, version string, o Options) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "packages")
-	check(t, StandIns(context.Background(), pack(t), dir, version, o))
-	return dir
-}
