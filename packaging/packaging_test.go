@@ -206,7 +206,7 @@ func TestBashCompletes(t *testing.T) {
 		"teleport-update en":                       "enable",
 		"teleport-update --log-format ":            "text json",
 		"teleport-update --debug --data-dir / upd": "update",
-		"teleport-update enable --al":              "--allow-downgrade",
+		"teleport-update enable --al":              "--allow-downgrade --allow-auth-server",
 		"teleport-update update --":                "--now --dry-run --restart --skip-backup --help",
 		"teleport-update rollback --f":             "--force",
 		"teleport-update status --format j":        "json",
@@ -214,7 +214,7 @@ func TestBashCompletes(t *testing.T) {
 		"teleport-update --d":                      "--data-dir --debug",
 		"teleport-update pin 1":                    "14.0.0 15.1.0 15.1.1",
 		"teleport-update rollback 15.1.1":          "15.1.1",
-		"teleport-update pin --":                   "--allow-downgrade --help",
+		"teleport-update pin --":                   "--allow-downgrade --below-minimum --help",
 	} {
 		script := `source ./teleport-update/completions/bash; IFS=' ' read -ra COMP_WORDS <<<"$1"
 			[[ $1 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
