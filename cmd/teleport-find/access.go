@@ -20,9 +20,10 @@ func accessCommand() *cli.Command {
 
    teleport-find --server https://find.example.com:3444 --access-token-file FILE status
 
-A token has a role. Each role may do what those before it may: a viewer looks; an operator gives groups orders
-(start-update, mark-done, rollback, retry, reset); a version-admin sets the version; a config-admin writes autoupdate_config,
-enable, suspend and disable among it, makes and revokes the join tokens of hosts, and revokes hosts. Access tokens are made and revoked on the
+A token has a role. A viewer looks. An operator gives groups orders (start-update, mark-done, rollback, retry, reset) and
+may suspend updates, not enable them. A version-admin may do the same, and set the version; a config-admin may do what an operator
+may, write autoupdate_config (enable and disable among it), make and revoke the join tokens of hosts, and revoke hosts, but not set
+the version. An admin may do all of that. Access tokens are made and revoked on the
 server's own machine only.`,
 		UsageText:    group + "[-o table|json|yaml] | add NAME --role ROLE [--expires D] | revoke NAME",
 		OnUsageError: onUsageError, HideHelpCommand: true,
@@ -30,9 +31,9 @@ server's own machine only.`,
 		Subcommands: []*cli.Command{
 			{
 				Name: "add", Usage: "make a token, and print it: it is kept nowhere", OnUsageError: onUsageError,
-				UsageText: group + "add NAME --role viewer|operator|version-admin|config-admin [--expires DURATION] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+				UsageText: group + "add NAME --role viewer|operator|version-admin|config-admin|admin [--expires DURATION] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 				Flags: append([]cli.Flag{
-					&cli.StringFlag{Name: "role", Usage: "`viewer|operator|version-admin|config-admin`"},
+					&cli.StringFlag{Name: "role", Usage: "`viewer|operator|version-admin|config-admin|admin`"},
 					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it expires, such as 24h (default: never)"},
 				}, changeFlags()...),
 				Action: func(c *cli.Context) error {

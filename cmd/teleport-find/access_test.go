@@ -26,13 +26,13 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 		writeSecret(t, file, words[len(words)-1]+"\n")
 		return "--server " + s.admin.URL + " --server-ca-file " + ca + " --access-token-file " + file + " "
 	}
-	viewer, operator, versions, config := token("viewer"), token("operator"), token("version-admin"), token("config-admin")
+	viewer, operator, versions, config, admin := token("viewer"), token("operator"), token("version-admin"), token("config-admin"), token("admin")
 	// Over the network alone: the socket of this machine must have no part in it.
 	socket := os.Getenv("TELEPORT_FIND_ADMIN_SOCKET")
 	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", filepath.Join(s.dir, "none.sock"))
 	for _, step := range []struct{ as, command, want string }{
-		{viewer, "apply -f groups.yaml", "this is for the role version-admin, and the access token has the role viewer; nothing was written\n(exit code 1)"},
-		{versions, "apply -f groups.yaml", "this is for the role config-admin, and the access token has the role version-admin"},
+		{viewer, "apply -f groups.yaml", "this is for the role config-admin or admin, and the access token has the role viewer; nothing was written\n(exit code 1)"},
+		{versions, "apply -f groups.yaml", "this is for the role config-admin or admin, and the access token has the role version-admin"},
 		{config, "apply -f groups.yaml --dry-run", "autoupdate_config would be created (a dry run)"},
 		{config, "apply -f groups.yaml", "autoupdate_config created"},
 		{operator, "set-version 15.2.0", "this is for the role version-admin"},
@@ -41,8 +41,13 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 		{viewer, "mark-done dev", "this is for the role operator"},
 		{operator, "mark-done dev --dry-run", "dev would be done"},
 		{operator, "mark-done dev", "dev is done"},
-		{versions, "suspend", "this is for the role config-admin"},
-		{config, "suspend", "autoupdate_config changed"},
+		{config, "set-version 15.2.0", "this is for the role version-admin or admin, and the access token has the role config-admin"},
+		{versions, "disable", "this is for the role config-admin or admin"},
+		{viewer, "suspend", "this is for the role operator, version-admin, config-admin or admin"},
+		{operator, "suspend", "autoupdate_config changed"},
+		{operator, "enable", "this is for the role config-admin or admin, and the access token has the role operator"},
+		{admin, "enable", "autoupdate_config changed"},
+		{admin, "suspend", "autoupdate_config changed"},
 		{config, "tokens add web --dry-run", "token web would be made, for hosts of all groups (a dry run)"},
 		{config, "tokens add web", "token web was made"},
 		{config, "tokens revoke web --dry-run", "token web would be revoked; "},
@@ -63,7 +68,7 @@ func TestCommandsFromAnotherMachine(t *testing.T) {
 		}
 	}
 	t.Setenv("TELEPORT_FIND_ADMIN_SOCKET", socket)
-	if out := s.run("access"); strings.Count(out, "uid 0") != 4 || !strings.Contains(out, "version-admin  version-admin  never") {
+	if out := s.run("access"); strings.Count(out, "uid 0") != 5 || !strings.Contains(out, "version-admin  version-admin  never") {
 		t.Errorf("the tokens are\n%s", out)
 	}
 	s.run("access revoke viewer")

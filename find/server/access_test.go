@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"teleport-update/find/rollout"
 	"teleport-update/find/server/admin"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/parts"
@@ -48,45 +50,66 @@ func (a *accessWorld) do(authorization, method, path, body string) (int, string)
 	return request(a.t, http.DefaultClient, authorization, method, a.url+path, body)
 }
 
-// Each request of the admin API, and the least role that may make it; "local" may nobody who comes over TCP. As a
-// dry run where that is possible, so that the order of the requests makes no difference.
+// Each request of the admin API, and the roles that may make it; none means that nobody may who comes over TCP. As a
+// dry run if there is one, so that the order of the requests makes no difference.
 func TestEachRoleMayDoWhatItIsFor(t *testing.T) {
 	a := newAccessWorld(t)
 	a.w.write(immediate)
+	config := func(mode, extra string) string {
+		one, err := a.stored.Get(t.Context(), rollout.KindConfig, rollout.NameConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := rollout.YAML(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Replace(string(text), "mode: enabled", "mode: "+mode+extra, 1)
+	}
+	const all, orders = "viewer operator version-admin config-admin admin", "operator version-admin config-admin admin"
 	for _, tc := range []struct {
 		method, path, body string
-		least              adminapi.Role
+		roles              string
 	}{
-		{"GET", "/v1/resources", "", adminapi.Viewer},
-		{"GET", "/v1/resources/autoupdate_config", "", adminapi.Viewer},
-		{"GET", "/v1/resources/agent_rollout_plan/dev", "", adminapi.Viewer},
-		{"GET", "/v1/status", "", adminapi.Viewer},
-		{"GET", "/v1/overview", "", adminapi.Viewer},
-		{"GET", "/v1/why", "", adminapi.Viewer},
-		{"GET", "/v1/counts", "", adminapi.Viewer},
-		{"GET", "/v1/hosts", "", adminapi.Viewer},
-		{"GET", "/v1/hosts/" + hostUUID(1), "", adminapi.Viewer},
-		{"GET", "/v1/tokens", "", adminapi.Viewer},
-		{"GET", "/v1/history", "", adminapi.Viewer},
-		{"GET", "/v1/asked", "", adminapi.Viewer},
-		{"GET", "/v1/channels", "", adminapi.Viewer},
-		{"POST", "/v1/orders?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, adminapi.Operator},
-		{"PUT", "/v1/resources?dry_run=true", immediate, adminapi.VersionAdmin},
-		{"DELETE", "/v1/resources/autoupdate_version?dry_run=true", "", adminapi.VersionAdmin},
-		{"PUT", "/v1/resources?dry_run=true", enabled, adminapi.ConfigAdmin},
-		{"PUT", "/v1/resources?dry_run=true", immediate + "\n---\n" + enabled, adminapi.ConfigAdmin},
-		{"POST", "/v1/tokens?dry_run=true", `{"name":"web"}`, adminapi.ConfigAdmin},
-		{"DELETE", "/v1/tokens/all?dry_run=true", "", adminapi.ConfigAdmin},
-		{"DELETE", "/v1/hosts/" + hostUUID(1) + "?dry_run=true", "", adminapi.ConfigAdmin},
-		{"GET", "/v1/access", "", adminapi.Local},
-		{"POST", "/v1/access", `{"name":"x","role":"viewer"}`, adminapi.Local},
-		{"DELETE", "/v1/access/viewer", "", adminapi.Local},
-		{"POST", "/v1/%61ccess", `{"name":"x","role":"viewer"}`, adminapi.Local},
+		{"GET", "/v1/resources", "", all},
+		{"GET", "/v1/resources/autoupdate_config", "", all},
+		{"GET", "/v1/resources/agent_rollout_plan/dev", "", all},
+		{"GET", "/v1/status", "", all},
+		{"GET", "/v1/overview", "", all},
+		{"GET", "/v1/why", "", all},
+		{"GET", "/v1/counts", "", all},
+		{"GET", "/v1/hosts", "", all},
+		{"GET", "/v1/hosts/" + hostUUID(1), "", all},
+		{"GET", "/v1/tokens", "", all},
+		{"GET", "/v1/history", "", all},
+		{"GET", "/v1/asked", "", all},
+		{"GET", "/v1/channels", "", all},
+		{"POST", "/v1/orders?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, orders},
+		{"PUT", "/v1/resources?dry_run=true", immediate, "version-admin admin"},
+		{"DELETE", "/v1/resources/autoupdate_version?dry_run=true", "", "version-admin admin"},
+		{"PUT", "/v1/resources?dry_run=true", enabled, "config-admin admin"},
+		{"PUT", "/v1/resources?dry_run=true", immediate + "\n---\n" + enabled, "admin"},
+		{"PUT", "/v1/resources?dry_run=true", config("suspended", ""), orders},
+		{"PUT", "/v1/resources?dry_run=true", config("disabled", ""), "config-admin admin"},
+		{"PUT", "/v1/resources?dry_run=true", config("suspended", "\n    strategy: time-based"), "config-admin admin"},
+		{"PUT", "/v1/resources?dry_run=true", strings.Replace(config("suspended", ""), "revision:", "# revision:", 1), "config-admin admin"},
+		{"PUT", "/v1/resources?dry_run=true", config("suspended", "") + "\n---\n" + immediate, "version-admin admin"},
+		{"POST", "/v1/tokens?dry_run=true", `{"name":"web"}`, "config-admin admin"},
+		{"DELETE", "/v1/tokens/all?dry_run=true", "", "config-admin admin"},
+		{"DELETE", "/v1/hosts/" + hostUUID(1) + "?dry_run=true", "", "config-admin admin"},
+		{"GET", "/v1/access", "", ""},
+		{"POST", "/v1/access", `{"name":"x","role":"viewer"}`, ""},
+		{"DELETE", "/v1/access/viewer", "", ""},
+		{"POST", "/v1/%61ccess", `{"name":"x","role":"viewer"}`, ""},
 	} {
 		for _, role := range adminapi.Roles {
 			status, body := a.do("Bearer "+a.tokens[role], tc.method, tc.path, tc.body)
-			if may := role.May(tc.least); may != (status != http.StatusForbidden) || status == http.StatusUnauthorized || status >= 500 {
-				t.Errorf("%s %s as %s: %d %s; the least is %s", tc.method, tc.path, role, status, body, tc.least)
+			may := slices.Contains(strings.Fields(tc.roles), string(role))
+			if may != (status != http.StatusForbidden) || status == http.StatusUnauthorized || status >= 500 {
+				t.Errorf("%s %s %s as %s: %d %s; these may: %s", tc.method, tc.path, tc.body, role, status, body, tc.roles)
+			}
+			if !may && tc.roles != "" && !strings.Contains(body, "this is for the role ") {
+				t.Errorf("%s %s as %s names no role that may: %s", tc.method, tc.path, role, body)
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 
 	"teleport-update/find/rollout"
@@ -52,43 +54,69 @@ func RequireAccess(access *Access, next http.Handler) http.Handler {
 	})
 }
 
-// needs reports whether who makes a request has a role, and answers that they have not.
-func needs(w http.ResponseWriter, r *http.Request, role adminapi.Role) bool {
+// needs reports whether who makes a request has a right, and answers that they have not.
+func needs(w http.ResponseWriter, r *http.Request, right adminapi.Right) bool {
 	has := roleOf(r.Context())
-	if has.May(role) {
+	if has.May(right) {
 		return true
 	}
-	text := fmt.Sprintf("this is for the role %s, and the access token has the role %s", role, has)
-	if role == adminapi.Local {
+	text := fmt.Sprintf("this is for the role %s, and the access token has the role %s", adminapi.Which(right), has)
+	if right == adminapi.GiveAccess {
 		text = "access tokens are made and revoked over the socket of the server's machine only"
 	}
 	parts.Reply(w, http.StatusForbidden, adminapi.Error{Error: text})
 	return false
 }
 
-// neededFor is the role that a request takes. What is in the resources that are written decides further: see
-// resourceRole.
-func neededFor(r *http.Request) adminapi.Role {
+// neededFor is the right that a request takes. What is in the resources that are written decides further: see
+// resourceRights.
+func neededFor(r *http.Request) adminapi.Right {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
 	switch {
 	case kind == "access":
-		return adminapi.Local
+		return adminapi.GiveAccess
 	case r.Method == http.MethodGet:
-		return adminapi.Viewer
+		return adminapi.Look
 	case kind == "orders":
-		return adminapi.Operator
+		return adminapi.Command
+	case kind == "resources" && r.Method == http.MethodPut:
+		return adminapi.Look
 	case kind == "resources":
-		return adminapi.VersionAdmin
+		return adminapi.WriteVersion
 	}
-	return adminapi.ConfigAdmin
+	return adminapi.Admit
 }
 
-// resourceRole is the role that writing resources takes.
-func resourceRole(list []rollout.Resource) adminapi.Role {
+// resourceRights are the rights that writing resources takes, each once.
+func (a *api) resourceRights(ctx context.Context, list []rollout.Resource) (needed []adminapi.Right) {
 	for _, one := range list {
-		if one.GetKind() != rollout.KindVersion {
-			return adminapi.ConfigAdmin
+		right := adminapi.WriteVersion
+		if config, is := one.(*rollout.Config); is {
+			right = adminapi.WriteConfig
+			if a.isBrake(ctx, config) {
+				right = adminapi.Suspend
+			}
+		}
+		if !slices.Contains(needed, right) {
+			needed = append(needed, right)
 		}
 	}
-	return adminapi.VersionAdmin
+	return needed
+}
+
+// isBrake reports whether a configuration is the one in the store but for its mode,
+// which is suspended now and was not disabled. It must name the revision of the one in
+// the store, so that it cannot replace a later one.
+func (a *api) isBrake(ctx context.Context, wanted *rollout.Config) bool {
+	r, err := a.Stored.Get(ctx, rollout.KindConfig, rollout.NameConfig)
+	there, is := r.(*rollout.Config)
+	if err != nil || !is || wanted.Metadata.Revision == 0 {
+		return false
+	}
+	if there.Spec.Agents.Mode == rollout.Disabled || wanted.Spec.Agents.Mode != rollout.Suspended {
+		return false
+	}
+	braked := *there
+	braked.Spec.Agents.Mode = rollout.Suspended
+	return reflect.DeepEqual(&braked, wanted)
 }

@@ -49,8 +49,10 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: err.Error()})
 		return
 	}
-	if !needs(w, r, resourceRole(list)) {
-		return
+	for _, right := range a.resourceRights(r.Context(), list) {
+		if !needs(w, r, right) {
+			return
+		}
 	}
 	query := r.URL.Query()
 	options := answers.ApplyOptions{DryRun: dryRun(r), New: query.Get("new") == "true", Who: peer(r.Context()), Why: query.Get("reason")}

@@ -2,26 +2,65 @@ package adminapi
 
 import (
 	"slices"
+	"strings"
 )
 
-// Role is what the bearer of an access token may do. Each may do what those before it may.
+// Right is one thing that a bearer of an access token may be allowed.
+type Right string
+
+// The rights. Suspend is the brake alone: to set the mode of a configuration that
+// enables updates to suspended, and to change nothing else of it.
+const (
+	Look         Right = "look"
+	Command      Right = "give orders to groups"
+	Suspend      Right = "suspend updates"
+	WriteVersion Right = "write autoupdate_version"
+	WriteConfig  Right = "write autoupdate_config"
+	Admit        Right = "make join tokens and revoke hosts"
+	GiveAccess   Right = "make and revoke access tokens"
+)
+
+// Role is a set of rights. Roles are no ladder: whoever writes the configuration need
+// not be able to write the version (Managed Updates v2 has two resources for that).
 type Role string
 
-// The roles, from the least to the most.
+// The roles.
 const (
-	Viewer       Role = "viewer"        // look at everything
-	Operator     Role = "operator"      // and give orders to groups
-	VersionAdmin Role = "version-admin" // and write autoupdate_version
-	ConfigAdmin  Role = "config-admin"  // and write autoupdate_config, make join tokens, revoke hosts
+	Viewer       Role = "viewer"
+	Operator     Role = "operator"
+	VersionAdmin Role = "version-admin"
+	ConfigAdmin  Role = "config-admin"
+	Admin        Role = "admin"
 	// Local is whoever opens the socket: it alone makes access tokens.
 	Local Role = "local"
 )
 
 // Roles are those that an access token can have.
-var Roles = []Role{Viewer, Operator, VersionAdmin, ConfigAdmin}
+var Roles = []Role{Viewer, Operator, VersionAdmin, ConfigAdmin, Admin}
 
-// May reports whether a role includes another one.
-func (r Role) May(needed Role) bool {
-	all := append(slices.Clone(Roles), Local)
-	return slices.Contains(all, r) && slices.Index(all, r) >= slices.Index(all, needed)
+var rights = map[Role][]Right{
+	Viewer:       {Look},
+	Operator:     {Look, Command, Suspend},
+	VersionAdmin: {Look, Command, Suspend, WriteVersion},
+	ConfigAdmin:  {Look, Command, Suspend, WriteConfig, Admit},
+	Admin:        {Look, Command, Suspend, WriteVersion, WriteConfig, Admit},
+	Local:        {Look, Command, Suspend, WriteVersion, WriteConfig, Admit, GiveAccess},
+}
+
+// May reports whether a role has a right. An unknown role has none.
+func (r Role) May(right Right) bool { return slices.Contains(rights[r], right) }
+
+// Which names the roles of access tokens that have a right, as "operator or admin".
+func Which(right Right) string {
+	var names []string
+	for _, role := range Roles {
+		if role.May(right) {
+			names = append(names, string(role))
+		}
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
