@@ -38,6 +38,7 @@ const checksumSuffix = ".sha256"
 type Releases struct {
 	root    *os.Root
 	log     *slog.Logger
+	rare    *slog.Logger // what anybody can cause
 	digests digests
 }
 
@@ -47,7 +48,7 @@ func OpenReleases(dir string, log *slog.Logger) (*Releases, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the releases folder: %w", err)
 	}
-	return &Releases{root: root, log: log}, nil
+	return &Releases{root: root, log: log, rare: parts.Rare(log)}, nil
 }
 
 // Close lets go of the folder.
@@ -191,7 +192,7 @@ func serve(w http.ResponseWriter, req *http.Request, content io.ReadSeeker, cont
 
 func (r *Releases) refuse(w http.ResponseWriter, name string, err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENAMETOOLONG):
 		http.Error(w, "there is no such release", http.StatusNotFound)
 	case errors.Is(err, errChanging):
 		w.Header().Set("Retry-After", "5")
@@ -202,7 +203,7 @@ func (r *Releases) refuse(w http.ResponseWriter, name string, err error) {
 	case errors.Is(err, context.Canceled):
 		// Nobody waits for an answer any more.
 	default: // no permission, a link that leads out of the folder, a disk that fails
-		r.log.Warn("a release cannot be read", "name", name, "error", err)
+		r.rare.Warn("a release cannot be read", "name", name, "error", err)
 		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
 	}
 }

@@ -29,8 +29,9 @@ import (
 // of them, and no symbolic links that lead out of it. The folder may be exchanged
 // while the server runs, or be a link that is.
 type Repository struct {
-	dir string
-	log *slog.Logger
+	dir  string
+	log  *slog.Logger
+	rare *slog.Logger // what anybody can cause
 }
 
 // The folders that a repository has, of which one is enough, and its other files.
@@ -43,7 +44,7 @@ var (
 func OpenRepository(dir string, log *slog.Logger) (*Repository, error) {
 	for _, name := range repositoryFolders {
 		if info, err := os.Stat(path.Join(dir, name)); err == nil && info.IsDir() {
-			return &Repository{dir, log}, nil
+			return &Repository{dir: dir, log: log, rare: parts.Rare(log)}, nil
 		}
 	}
 	if _, err := os.Stat(dir); err != nil {
@@ -74,12 +75,12 @@ func (r *Repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	f, info, err := r.open(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENAMETOOLONG) {
 		http.NotFound(w, req)
 		return
 	}
 	if err != nil { // no permission, a link that leads out of the folder, a disk that fails
-		r.log.Warn("a file of the repository cannot be read", "name", name, "error", err)
+		r.rare.Warn("a file of the repository cannot be read", "name", name, "error", err)
 		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
 		return
 	}

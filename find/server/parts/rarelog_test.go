@@ -1,0 +1,30 @@
+package parts
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNobodyFillsTheLog(t *testing.T) {
+	var out strings.Builder
+	now := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+	log := slog.New(&rare{Handler: slog.NewTextHandler(&out, nil), state: new(rareState), now: func() time.Time { return now }})
+	for range 5000 {
+		log.Warn("a release cannot be read "+strings.Repeat("m", 5000), "name", strings.Repeat("x", 5000), "error", strings.Repeat("e", 5000))
+	}
+	if lines, size := strings.Count(out.String(), "\n"), out.Len(); lines != 1 || size > 1000 {
+		t.Errorf("5,000 requests in a second wrote %d lines, %d bytes", lines, size)
+	}
+	now = now.Add(rareEvery)
+	log.Warn("the next one")
+	if !strings.Contains(out.String(), `"the next one" left_out=4999`) {
+		t.Errorf("the log does not say how many lines it left out:\n%s", out.String())
+	}
+	now = now.Add(-time.Hour)
+	log.Warn("after the clock was set back")
+	if !strings.Contains(out.String(), "after the clock was set back") {
+		t.Error("a clock that was set back silences the log")
+	}
+}
