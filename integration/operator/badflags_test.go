@@ -108,8 +108,8 @@ func TestAConfigurationThatCannotBeMeantChangesNothing(t *testing.T) {
 		{"enabled that is neither", replace("enabled: true", "enabled: perhaps"), "perhaps"},
 		{"proxy with a path", replace(cluster.ProxyAddress, "proxy.example/web"), "must not contain a path"},
 		{"no proxy", replace(cluster.ProxyAddress, `""`), "no proxy address is known"},
-		{"CA file missing", replace("  url_templates:", "  ca_file: /root/none.pem\n  url_templates:"), "/root/none.pem"},
-		{"CA file without a certificate", replace("  url_templates:", "  ca_file: /root/ca.pem\n  url_templates:"), "holds no PEM certificate"},
+		{"CA file missing", replace("  health:", "  ca_file: /root/none.pem\n  health:"), "/root/none.pem"},
+		{"CA file without a certificate", replace("  health:", "  ca_file: /root/ca.pem\n  health:"), "holds no PEM certificate"},
 		{"template with an unknown field", replace("{{.OS}}", "{{.System}}"), ".System is not known"},
 		{"template over plain http", replace(cluster.ProxyAddress+"/releases", "http://cdn.example"), "use https"},
 	} {

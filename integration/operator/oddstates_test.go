@@ -17,6 +17,7 @@ func TestAHostWhoseTimerIsMaskedHearsOfIt(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", "1s")
+	s.Proven()
 	// Each line on one line, whatever the width of the terminal.
 	on := func(command string) string {
 		t.Helper()
