@@ -162,7 +162,7 @@ func TestAnAgentThatRunsIsCountedFromItsNextStartOn(t *testing.T) {
 		t.Error("the agent was restarted")
 	}
 	says(s, "")
-	if r := s.Try(s.Path, "verify"); r.Code != 0 || strings.Contains(r.Stdout, "restart pending") {
+	if r := s.Try(s.Path, "verify"); r.Code != 0 || strings.Contains(r.Stdout, "BAD  restart pending") {
 		t.Errorf("verify ends with %d and says\n%s", r.Code, r.Stdout)
 	}
 	s.Must("systemctl", "restart", "teleport")
