@@ -53,7 +53,7 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 	// Where there are no more ticks, a person has to say it.
 	s.Must("systemctl", "disable", "--now", "teleport-update.timer")
 	s.Must("rm", "/usr/local/lib/systemd/system/teleport-update-recover.service")
-	s.Fails(1, "3 of 20 checks failed", updater, "verify")
+	s.Fails(1, "3 of ", updater, "verify")
 	s.Must(updater, "update")
 	s.Must(updater, "verify")
 	if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {
