@@ -39,7 +39,7 @@ func TestATakeOverLocksNobodyOut(t *testing.T) {
 	if info, err := os.Stat(w.Data); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the data folder is %v, %v", info.Mode(), err)
 	}
-	if r, err := w.Run(t.Context(), "verify"); err != nil || strings.Contains(r.Output, "other users") {
+	if r, err := w.Run(t.Context(), "verify"); err != nil || strings.Contains(r.Output, "BAD  other users") {
 		t.Errorf("verify says %v\n%s", err, r.Output)
 	}
 	if err := os.Chmod(w.Programs, 0o700); err != nil {
@@ -48,5 +48,5 @@ func TestATakeOverLocksNobodyOut(t *testing.T) {
 	if nobody("teleport") == nil {
 		t.Error("the test shows nothing")
 	}
-	w.says(t, 1, "other users: cannot run", "verify")
+	w.says(t, 1, "other users cannot run", "verify")
 }

@@ -73,7 +73,7 @@ func environmentCases() []hostile {
 		with("HOME is empty", "HOME="),
 		with("HOME does not exist", "HOME=$WORLD/nowhere", "XDG_CONFIG_HOME=$WORLD/nowhere"),
 		with("a file for the keys of TLS is named", "SSLKEYLOGFILE=$WORLD/outside/keys"),
-		with("GODEBUG asks for what is insecure", "GODEBUG=x509sha1=1,tls10server=1,tarinsecurepath=1,netdns=go"),
+		with("GODEBUG asks for what is insecure", "GODEBUG=rsa1024min=0,x509negativeserial=1,tarinsecurepath=1,netdns=go"),
 		with("GODEBUG is noise", "GODEBUG=,,,=\x01=,"),
 		with("the garbage collector is off", "GOGC=off"),
 		with("memory is said to be scarce", "GOMEMLIMIT=48MiB"),
