@@ -51,8 +51,18 @@ func hostUUIDCases() []hostile {
 		}
 		cases = append(cases, leftOut(k.name, func(w *world) { k.make(w, w.data("host_uuid")) }))
 	}
+	// Agents have a user of their own, whose file it is: a UUID is the host's, whoever wrote it.
 	for _, k := range foreign {
-		cases = append(cases, leftOut(k.name, func(w *world) { k.make(w, w.data("host_uuid")) }))
+		c := idle(k.name, func(w *world) { k.make(w, w.data("host_uuid")) })
+		c.serves = func(w *world) {
+			w.find = func(rw http.ResponseWriter, r *http.Request) {
+				if query := r.URL.RawQuery; query != "host="+uuid {
+					w.t.Errorf("find is asked %q", query)
+				}
+				io.WriteString(rw, answerFor("1.0.0"))
+			}
+		}
+		cases = append(cases, c)
 	}
 	return slices.Clip(cases)
 }
