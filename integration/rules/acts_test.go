@@ -99,6 +99,9 @@ func (h *history) command() {
 	if !h.complete || h.rng.IntN(40) != 0 || len(h.rollout.Status.Groups) == 0 || len(h.model.rollout.groups) == 0 {
 		return
 	}
+	// Whoever orders something has seen what hosts reported: not in the same second.
+	h.now = h.now.Add(time.Second)
+	h.model.now = h.now
 	at := h.rng.IntN(len(h.rollout.Status.Groups))
 	o := rollout.Order{
 		Verb:   []rollout.Verb{rollout.StartUpdate, rollout.MarkDone, rollout.Rollback, rollout.Retry, rollout.Reset}[h.rng.IntN(5)],

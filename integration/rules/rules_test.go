@@ -63,11 +63,13 @@ type history struct {
 }
 
 func TestASecondModelOfTheRulesAgreesWithTheEngine(t *testing.T) {
-	histories := 400
+	// The same histories each time, so that a change is judged by what it changes. A
+	// campaign, which says how many it wants, draws others each time.
+	histories, seed := 1500, uint64(1)
 	if s := os.Getenv("RULES_HISTORIES"); s != "" {
 		histories, _ = strconv.Atoi(s)
+		seed = uint64(time.Now().UnixNano())
 	}
-	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("RULES_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
 	}
