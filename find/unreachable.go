@@ -33,6 +33,7 @@ func Unreachable(err error) bool {
 	network, ok := errors.AsType[net.Error](err)
 	_, cut := errors.AsType[*net.OpError](err)
 	_, name := errors.AsType[*net.DNSError](err)
-	return ok && network.Timeout() || cut || name ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	late := ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return late || cut || name || ended
 }

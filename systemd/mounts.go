@@ -68,7 +68,9 @@ func escapePath(dir string) string {
 		switch {
 		case c == '/':
 			b.WriteByte('-')
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == ':', c == '_', c == '.' && i > 0:
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == ':', c == '_':
+			b.WriteByte(c)
+		case c == '.' && i > 0:
 			b.WriteByte(c)
 		default:
 			fmt.Fprintf(&b, `\x%02x`, c)

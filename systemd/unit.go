@@ -85,7 +85,9 @@ func (u Unit) Running() bool {
 // stop left as failed is idle, too. One that was restarted before may as well have come
 // to its limit of starts, which systemd finds when it starts it again.
 func (u Unit) Idle() bool {
-	return (u.ActiveState == "inactive" || u.KilledByAStop() && (u.NRestarts == 0 || u.AtOnce)) && !u.JobPending
+	stopped := u.ActiveState == "inactive"
+	killed := u.KilledByAStop() && (u.NRestarts == 0 || u.AtOnce)
+	return (stopped || killed) && !u.JobPending
 }
 
 // KilledByAStop reports whether the unit failed because its process was killed, and

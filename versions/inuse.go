@@ -74,12 +74,8 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	var names []string
 	for _, e := range executables {
 		if e.Hidden != nil {
-			// One sandbox on the host must not keep every version for good: what is not
-			// even called like a program of ours is none.
-			for program := range programs {
-				if processes.Calls(e.PID, program) {
-					return nil, fmt.Errorf("process %d calls itself %s and may not be looked at: %w", e.PID, program, e.Hidden)
-				}
+			if err := mayBe(processes, e, programs); err != nil {
+				return nil, err
 			}
 			continue
 		}
@@ -96,6 +92,18 @@ func (s *Store) running(entries []Entry) ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// mayBe is an error if a process that may not be looked at is called like one of the
+// programs. One sandbox on the host must not keep every version for good: what is not even
+// called like a program of ours is none.
+func mayBe(processes procfs.FS, e procfs.Executable, programs map[string]bool) error {
+	for program := range programs {
+		if processes.Calls(e.PID, program) {
+			return fmt.Errorf("process %d calls itself %s and may not be looked at: %w", e.PID, program, e.Hidden)
+		}
+	}
+	return nil
 }
 
 // identify notes the files that an entry has in one of the places, but for its backup,

@@ -257,25 +257,29 @@ func (v *verifier) strangers() {
 			v.found(dir, "is not a folder")
 			continue
 		}
-		err := fs.WalkDir(v.programs.FS(), dir, func(name string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if d.IsDir() {
-				info, err := d.Info()
-				if err != nil {
-					return err
-				}
-				if !trust.Sealed(info) {
-					v.found(name, openToOthers)
-				}
-			} else if !v.listed[name] {
-				v.found(name, "was not part of the release")
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := fs.WalkDir(v.programs.FS(), dir, v.stranger); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			v.errs = append(v.errs, err)
 		}
 	}
+}
+
+// stranger is a fs.WalkDirFunc, for a folder whose files would be linked or run.
+func (v *verifier) stranger(name string, d fs.DirEntry, err error) error {
+	if err != nil {
+		return err
+	}
+	if !d.IsDir() {
+		if !v.listed[name] {
+			v.found(name, "was not part of the release")
+		}
+		return nil
+	}
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	if !trust.Sealed(info) {
+		v.found(name, openToOthers)
+	}
+	return nil
 }

@@ -80,11 +80,17 @@ func newAdminClient(c *cli.Context) *adminClient {
 	return a
 }
 
+// onlyHost reports whether a URL names a server, and nothing on it.
+func onlyHost(u *url.URL) bool {
+	root := u.Path == "" || u.Path == "/"
+	return u.Host != "" && root && u.User == nil && u.RawQuery == ""
+}
+
 // checkServer refuses to send a token where others could read it.
 func checkServer(address string) error {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Path != "" && u.Path != "/":
+	case err != nil || !onlyHost(u):
 		return usageErrorf("--server %q is no URL such as https://find.example.com:3444", address)
 	case u.Scheme == "https":
 		return nil

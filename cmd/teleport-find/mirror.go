@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -115,7 +116,7 @@ func mirror(c *cli.Context) error {
 	if c.Bool("dry-run") {
 		return wouldMirror(c, dir, list, words)
 	}
-	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), UserAgent: "teleport-find/" + version})
+	fetcher, err := mirrorFetcher(c, log)
 	if err != nil {
 		return err
 	}
@@ -125,13 +126,25 @@ func mirror(c *cli.Context) error {
 	if err := durable.CleanTemp(dir); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+	if err := fillMirror(c, log, fetcher, dir, sources, list); err != nil {
+		return err
+	}
+	if c.Bool("prune") {
+		return prune(c, dir, words, false)
+	}
+	return nil
+}
 
+// mirrorFetcher downloads as the flags say: from which authorities, signed by whom.
+func mirrorFetcher(c *cli.Context, log *slog.Logger) (*fetch.Fetcher, error) {
+	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), UserAgent: "teleport-find/" + version})
+	if err != nil {
+		return nil, err
+	}
 	fetcher := fetch.New(nil, client, log) // nothing is unpacked
 	keys, err := releaseKeys(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(keys) > 0 {
 		fetcher.Verifier = signedBy(keys)
@@ -139,6 +152,14 @@ func mirror(c *cli.Context) error {
 	if screen := console.To(c.App.ErrWriter); screen.Terminal() {
 		fetcher.Progress = fetch.NewBar(screen)
 	}
+	return fetcher, nil
+}
+
+// fillMirror puts the tarballs of a list into the folder. One that cannot be had does not keep
+// the others from being saved.
+func fillMirror(c *cli.Context, log *slog.Logger, fetcher *fetch.Fetcher, dir string, sources []*fetch.Template, list []wanted) error {
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	var failed []error
 	for _, w := range list {
 		name := files.Name(w.release.Version, w.release.Edition, hostOS, w.arch)
@@ -164,10 +185,8 @@ func mirror(c *cli.Context) error {
 		}
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d tarballs are missing from %s, the others are whole; the first error: %w", len(failed), len(list), dir, failed[0])
-	}
-	if c.Bool("prune") {
-		return prune(c, dir, words, false)
+		return fmt.Errorf("%d of %d tarballs are missing from %s, the others are whole; the first error: %w",
+			len(failed), len(list), dir, failed[0])
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -48,51 +49,62 @@ see "teleport-find enable".
 			&cli.StringFlag{Name: "start", Usage: "`VERSION` that new hosts install before the turn of their group"},
 			&cli.BoolFlag{Name: "newest", Usage: "set no version: hosts are told the newest release that there was when the server started"},
 		}, changeFlags()...),
-		Action: func(c *cli.Context) error {
-			words, err := wordsOf(c)
-			if err != nil {
+		Action: setVersion,
+	}
+}
+
+func setVersion(c *cli.Context) error {
+	words, err := wordsOf(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("newest") {
+		return forgetVersion(c, words)
+	}
+	if len(words) != 1 {
+		return usageErrorf("set-version takes one version, got %q", words)
+	}
+	var target, start rollout.Semver
+	if err := target.UnmarshalText([]byte(words[0])); err != nil {
+		return usageError{err}
+	}
+	if err := given(c, "start", &start); err != nil {
+		return err
+	}
+	var schedule rollout.Schedule
+	if err := given(c, "schedule", &schedule); err != nil {
+		return err
+	}
+	if schedule == "" {
+		if schedule, err = usualSchedule(c); err != nil {
+			return err
+		}
+	}
+	return edit(c, func() rollout.Resource { return rollout.NewVersion() }, func(r rollout.Resource) error {
+		before := r.(*rollout.Version)
+		agents := &before.Spec.Agents
+		if start != "" {
+			agents.StartVersion = start
+		} else if schedule != rollout.Immediate && target != agents.TargetVersion {
+			if agents.StartVersion, err = lastRun(c, before); err != nil {
 				return err
 			}
-			if c.Bool("newest") {
-				return forgetVersion(c, words)
-			}
-			if len(words) != 1 {
-				return usageErrorf("set-version takes one version, got %q", words)
-			}
-			var target, start rollout.Semver
-			if err := target.UnmarshalText([]byte(words[0])); err != nil {
-				return usageError{err}
-			}
-			if s := c.String("start"); s != "" {
-				if err := start.UnmarshalText([]byte(s)); err != nil {
-					return usageErrorf("--start: %w", err)
-				}
-			}
-			var schedule rollout.Schedule
-			if s := c.String("schedule"); s != "" {
-				if err := schedule.UnmarshalText([]byte(s)); err != nil {
-					return usageErrorf("--schedule: %w", err)
-				}
-			}
-			if schedule == "" {
-				if schedule, err = usualSchedule(c); err != nil {
-					return err
-				}
-			}
-			return edit(c, func() rollout.Resource { return rollout.NewVersion() }, func(r rollout.Resource) error {
-				agents := &r.(*rollout.Version).Spec.Agents
-				if start != "" {
-					agents.StartVersion = start
-				} else if schedule != rollout.Immediate && target != agents.TargetVersion {
-					if agents.StartVersion, err = lastRun(c, r.(*rollout.Version)); err != nil {
-						return err
-					}
-				}
-				agents.TargetVersion, agents.Schedule = target, schedule
-				return nil
-			})
-		},
+		}
+		agents.TargetVersion, agents.Schedule = target, schedule
+		return nil
+	})
+}
+
+// given reads the flag of a name, if it is set.
+func given(c *cli.Context, flag string, into encoding.TextUnmarshaler) error {
+	s := c.String(flag)
+	if s == "" {
+		return nil
 	}
+	if err := into.UnmarshalText([]byte(s)); err != nil {
+		return usageError{fmt.Errorf("--%s: %w", flag, err)}
+	}
+	return nil
 }
 
 // lastRun is what the next rollout starts from: the version that most hosts run or, if

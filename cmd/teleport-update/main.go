@@ -92,8 +92,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // isDecision tells an end that the program means from one that may be due to a
 // fault of its own, after which an older updater may do better.
 func isDecision(err error) bool {
-	return err == nil || failure.Is[usageError](err) || failure.Is[*transaction.ExitError](err) || failure.Is[*state.BusyError](err) ||
-		failure.Is[*failure.NeedsPersonError](err) || failure.Is[*failure.RefusedError](err)
+	refused := failure.Is[usageError](err) || failure.Is[*failure.NeedsPersonError](err) || failure.Is[*failure.RefusedError](err)
+	ended := failure.Is[*transaction.ExitError](err) || failure.Is[*state.BusyError](err)
+	return err == nil || refused || ended
 }
 
 const appName = "teleport-update"

@@ -63,7 +63,8 @@ func (v *View) Alike(now time.Time) iter.Seq2[*rollout.Host, int] {
 		for at := range v.table.count {
 			pause(at)
 			r := v.table.record(uint32(at))
-			if r.flags == 0 && r.told == 0 && r.begun == 0 && r.firstSeen <= joined && r.lastSeen >= heard {
+			present := r.firstSeen <= joined && r.lastSeen >= heard
+			if present && r.flags == 0 && r.told == 0 && r.begun == 0 {
 				place, there := places[kind{r.group, r.version}]
 				if !there {
 					place = len(kinds)

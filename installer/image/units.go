@@ -31,19 +31,8 @@ var (
 // units looks at the units and drop-ins that start agents or bots, at the files with
 // their environment, and at what the updater keeps of a unit that was there before.
 func (l *look) units() error {
-	paths := []string{"/etc/default/teleport", "/etc/sysconfig/teleport", "/etc/default/tbot", "/etc/sysconfig/tbot"}
-	var errs []error
-	for _, dir := range unitDirs {
-		units, err := l.glob(dir + "/*.service")
-		drops, err2 := l.glob(dir + "/*.service.d")
-		for _, d := range drops {
-			more, err := l.glob(d + "/*.conf")
-			units, errs = append(units, more...), append(errs, err)
-		}
-		paths, errs = append(paths, units...), append(errs, err, err2)
-	}
-	kept, err := l.glob(filepath.Join(layout.DataDir, "versions", "original", "*"))
-	paths, errs = append(paths, kept...), append(errs, err)
+	paths, err := l.unitFiles()
+	errs := []error{err}
 	named := map[string]bool{} // by a unit, as its environment
 	for i := 0; i < len(paths); i++ {
 		data, err := l.readAny(paths[i])
@@ -58,17 +47,43 @@ func (l *look) units() error {
 				paths = append(paths, m[1])
 			}
 		}
-		for _, config := range []*regexp.Regexp{configFlag, configVariable} {
-			for _, m := range config.FindAllStringSubmatch(text, -1) {
-				if filepath.IsAbs(m[1]) {
-					l.config = append(l.config, m[1])
-				}
+		errs = append(errs, l.words(paths[i], text))
+	}
+	return errors.Join(errs...)
+}
+
+// unitFiles are the files that may say how an agent or a bot is started: units, drop-ins,
+// environments by their usual names, and the unit that the updater took the place of.
+func (l *look) unitFiles() (paths []string, err error) {
+	paths = []string{"/etc/default/teleport", "/etc/sysconfig/teleport", "/etc/default/tbot", "/etc/sysconfig/tbot"}
+	var errs []error
+	for _, dir := range unitDirs {
+		units, err := l.glob(dir + "/*.service")
+		drops, err2 := l.glob(dir + "/*.service.d")
+		for _, d := range drops {
+			more, err := l.glob(d + "/*.conf")
+			units, errs = append(units, more...), append(errs, err)
+		}
+		paths, errs = append(paths, units...), append(errs, err, err2)
+	}
+	kept, err := l.glob(filepath.Join(layout.DataDir, "versions", "original", "*"))
+	return append(paths, kept...), errors.Join(append(errs, err)...)
+}
+
+// words notes the configurations that the text of a file names, and looks at the values
+// that it gives to what holds secrets.
+func (l *look) words(path, text string) error {
+	for _, config := range []*regexp.Regexp{configFlag, configVariable} {
+		for _, m := range config.FindAllStringSubmatch(text, -1) {
+			if filepath.IsAbs(m[1]) {
+				l.config = append(l.config, m[1])
 			}
 		}
-		for _, secret := range []*regexp.Regexp{tokenFlag, variable} {
-			for _, m := range secret.FindAllStringSubmatch(text, -1) {
-				errs = append(errs, l.value(filepath.Join(l.root, paths[i]), m[1]))
-			}
+	}
+	var errs []error
+	for _, secret := range []*regexp.Regexp{tokenFlag, variable} {
+		for _, m := range secret.FindAllStringSubmatch(text, -1) {
+			errs = append(errs, l.value(filepath.Join(l.root, path), m[1]))
 		}
 	}
 	return errors.Join(errs...)

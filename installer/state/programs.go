@@ -64,10 +64,11 @@ func (p Paths) linkedPrograms(active, asked string) string {
 	}
 	linked := filepath.Dir(filepath.Dir(filepath.Dir(target)))
 	info, err := os.Lstat(filepath.Join(linked, folder, "bin"))
-	if p.linked(active) == "" || err != nil || !info.IsDir() || linked == p.Versions() || CheckProgramsDir(linked) != nil {
-		return asked
+	whole := p.linked(active) != "" && err == nil && info.IsDir()
+	if whole && linked != p.Versions() && CheckProgramsDir(linked) == nil {
+		return linked
 	}
-	return linked
+	return asked
 }
 
 // UnusualPrograms is the folder of programs as updates.yaml has it: empty for the one

@@ -101,10 +101,11 @@ type Unstable struct {
 // nothing where another wrote it, or it cannot be read.
 func LoadTicks(path, dataDir, bootID string) Ticks {
 	var t Ticks
-	if path == "" || bootID == "" || !load(path, &t) || t.DataDir != dataDir || t.BootID != bootID {
-		return Ticks{DataDir: dataDir, BootID: bootID}
+	known := path != "" && bootID != "" && load(path, &t)
+	if known && t.DataDir == dataDir && t.BootID == bootID {
+		return t
 	}
-	return t
+	return Ticks{DataDir: dataDir, BootID: bootID}
 }
 
 // Save writes them, if there is a place for them. They are not synced: /run is in

@@ -162,37 +162,8 @@ func (w *world) serve(ctx context.Context, decide func(trace.Call) trace.Action,
 // story is a rollout from the first command to the last host. It goes on where it stopped: what was
 // acknowledged is not done again.
 func (w *world) story(ctx context.Context) error {
-	if !w.applied {
-		if err := w.admin(ctx, http.MethodPut, "/v1/resources", []byte(groups), nil); err != nil {
-			return err
-		}
-		w.applied = true
-	}
-	if w.token == "" {
-		var made adminapi.Token
-		// One that was made and not acknowledged is of no use.
-		request := fmt.Appendf(nil, `{"name":"t%d"}`, time.Now().UnixNano())
-		if err := w.admin(ctx, http.MethodPost, "/v1/tokens", request, &made); err != nil {
-			return err
-		}
-		w.token = made.Token
-	}
-	for _, h := range w.hosts {
-		if h.joined {
-			continue
-		}
-		sum := sha256.Sum256([]byte(h.secret))
-		if err := w.post(ctx, find.JoinPath, w.token, find.Join{HostID: h.id, SecretHash: hex.EncodeToString(sum[:]), Group: h.group}); err != nil {
-			return err
-		}
-		h.joined = true
-	}
-	if !w.set {
-		version := fmt.Sprintf("kind: autoupdate_version\nmetadata: {name: autoupdate-version}\nspec: {agents: {start_version: %s, target_version: %s, schedule: regular}}\n", before, target)
-		if err := w.admin(ctx, http.MethodPut, "/v1/resources", []byte(version), nil); err != nil {
-			return err
-		}
-		w.set = true
+	if err := w.prepare(ctx); err != nil {
+		return err
 	}
 	for range 60 {
 		done, err := w.look(ctx)
@@ -214,6 +185,52 @@ func (w *world) story(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("at %v the rollout is not done: %v", w.now, w.highest)
+}
+
+// prepare applies groups, joins the hosts and sets the version.
+func (w *world) prepare(ctx context.Context) error {
+	if !w.applied {
+		if err := w.admin(ctx, http.MethodPut, "/v1/resources", []byte(groups), nil); err != nil {
+			return err
+		}
+		w.applied = true
+	}
+	if err := w.join(ctx); err != nil {
+		return err
+	}
+	if !w.set {
+		version := fmt.Sprintf("kind: autoupdate_version\nmetadata: {name: autoupdate-version}\n"+
+			"spec: {agents: {start_version: %s, target_version: %s, schedule: regular}}\n", before, target)
+		if err := w.admin(ctx, http.MethodPut, "/v1/resources", []byte(version), nil); err != nil {
+			return err
+		}
+		w.set = true
+	}
+	return nil
+}
+
+func (w *world) join(ctx context.Context) error {
+	if w.token == "" {
+		var made adminapi.Token
+		// One that was made and not acknowledged is of no use.
+		request := fmt.Appendf(nil, `{"name":"t%d"}`, time.Now().UnixNano())
+		if err := w.admin(ctx, http.MethodPost, "/v1/tokens", request, &made); err != nil {
+			return err
+		}
+		w.token = made.Token
+	}
+	for _, h := range w.hosts {
+		if h.joined {
+			continue
+		}
+		sum := sha256.Sum256([]byte(h.secret))
+		join := find.Join{HostID: h.id, SecretHash: hex.EncodeToString(sum[:]), Group: h.group}
+		if err := w.post(ctx, find.JoinPath, w.token, join); err != nil {
+			return err
+		}
+		h.joined = true
+	}
+	return nil
 }
 
 // poll is what a host does in a tick.

@@ -162,25 +162,7 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 				ends = append(ends, one.clone()) // the transaction that was open before
 			}
 			for _, e := range ends {
-				next = append(next, e)
-				if by.blames {
-					blamed := &attempt{Model: e.clone(), out: &w.out}
-					blamed.fail(w.out.Shelves[w.out.Target].Build)
-					again := blamed.clone()
-					again.Last = &Last{w.out.Target, "failed"}
-					next = append(next, blamed.Model, again)
-				}
-				if by.back != nil {
-					e = e.clone()
-					by.back(w, m, e)
-					next = append(next, e)
-					if earlier := w.earlierBackup(m); by.closed && earlier != nil {
-						next = append(next, e.withBackup(m.Active, earlier))
-					}
-					if by.hides {
-						next = append(next, e.withBackup(m.Active, nil))
-					}
-				}
+				next = append(next, w.afterAll(by, m, e)...)
 			}
 		}
 	}
@@ -188,6 +170,32 @@ func (w *walk) mayBe(by action, c Command, phase string) (next []*Model) {
 		m.Touched, m.Removing = true, true
 	}
 	return unlike(next)
+}
+
+// afterAll are the states that the end of a command can have become, of a host that was in
+// the state began: by what the action did, and by the undoing of that.
+func (w *walk) afterAll(by action, began, end *Model) []*Model {
+	next := []*Model{end}
+	if by.blames {
+		blamed := &attempt{Model: end.clone(), out: &w.out}
+		blamed.fail(w.out.Shelves[w.out.Target].Build)
+		again := blamed.clone()
+		again.Last = &Last{w.out.Target, "failed"}
+		next = append(next, blamed.Model, again)
+	}
+	if by.back == nil {
+		return next
+	}
+	end = end.clone()
+	by.back(w, began, end)
+	next = append(next, end)
+	if earlier := w.earlierBackup(began); by.closed && earlier != nil {
+		next = append(next, end.withBackup(began.Active, earlier))
+	}
+	if by.hides {
+		next = append(next, end.withBackup(began.Active, nil))
+	}
+	return next
 }
 
 // withBackup has the version that was left have another, or none: what could not be told

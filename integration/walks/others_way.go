@@ -45,53 +45,61 @@ func holdsForeign(path string) bool {
 func inTheWay() (all []action) {
 	for _, thing := range things {
 		for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
-			all = append(all, action{
-				name: Other(thing.name + " takes the place of the link " + name),
-				do: func(w *walk) (func() error, error) {
-					path := filepath.Join(w.links(), name)
-					if _, err := os.Readlink(path); err != nil {
-						return nil, nil
-					}
-					return w.replace(path, thing)
-				},
-				back: func(w *walk, _, end *Model) {
-					if _, err := os.Lstat(filepath.Join(w.links(), name)); err != nil && !slices.Contains(end.Missing, name) {
-						end.Missing = append(slices.Clone(end.Missing), name)
-					}
-				},
-			})
+			all = append(all, inTheWayOfLink(thing, name))
 		}
-		all = append(all, action{
-			name: Other(thing.name + " takes the place of the unit"),
-			do: func(w *walk) (func() error, error) {
-				if w.may[0].Active == (Release{}) {
-					return nil, nil
-				}
-				undo, err := w.replace(w.unit(), thing)
-				return func() error {
-					if err := undo(); err != nil {
-						return err
-					}
-					phase, err := w.phase()
-					if _, gone := os.Lstat(w.unit()); gone == nil || err != nil || phase == "uninstalling" {
-						return err
-					}
-					if _, gone := os.Lstat(w.config()); gone != nil {
-						return nil
-					}
-					return os.WriteFile(w.unit(), []byte(edited), 0o644) // as somebody remembers it
-				}, err
-			},
-			back: func(w *walk, _, end *Model) {
-				_, err := os.Lstat(w.unit())
-				end.UnitEdited = end.Active != Release{}
-				if err != nil && end.Active == (Release{}) {
-					end.PlainUnit = ""
-				}
-			},
-		})
+		all = append(all, inTheWayOfUnit(thing))
 	}
 	return all
+}
+
+func inTheWayOfLink(thing thing, name string) action {
+	return action{
+		name: Other(thing.name + " takes the place of the link " + name),
+		do: func(w *walk) (func() error, error) {
+			path := filepath.Join(w.links(), name)
+			if _, err := os.Readlink(path); err != nil {
+				return nil, nil
+			}
+			return w.replace(path, thing)
+		},
+		back: func(w *walk, _, end *Model) {
+			if _, err := os.Lstat(filepath.Join(w.links(), name)); err != nil && !slices.Contains(end.Missing, name) {
+				end.Missing = append(slices.Clone(end.Missing), name)
+			}
+		},
+	}
+}
+
+func inTheWayOfUnit(thing thing) action {
+	return action{
+		name: Other(thing.name + " takes the place of the unit"),
+		do: func(w *walk) (func() error, error) {
+			if w.may[0].Active == (Release{}) {
+				return nil, nil
+			}
+			undo, err := w.replace(w.unit(), thing)
+			return func() error {
+				if err := undo(); err != nil {
+					return err
+				}
+				phase, err := w.phase()
+				if _, gone := os.Lstat(w.unit()); gone == nil || err != nil || phase == "uninstalling" {
+					return err
+				}
+				if _, gone := os.Lstat(w.config()); gone != nil {
+					return nil
+				}
+				return os.WriteFile(w.unit(), []byte(edited), 0o644) // as somebody remembers it
+			}, err
+		},
+		back: func(w *walk, _, end *Model) {
+			_, err := os.Lstat(w.unit())
+			end.UnitEdited = end.Active != Release{}
+			if err != nil && end.Active == (Release{}) {
+				end.PlainUnit = ""
+			}
+		},
+	}
 }
 
 // replace puts a thing in the place of a file. When that is undone, it must be there

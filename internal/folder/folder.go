@@ -78,7 +78,8 @@ func (f *Folder) Owner() (uid, gid int, err error) {
 func IsAt(path string) bool {
 	rest, ok := strings.CutPrefix(path, handles)
 	number, name, found := strings.Cut(rest, "/")
-	if !ok || !found || name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/') {
+	oneName := name != "" && name != "." && name != ".." && !strings.ContainsRune(name, '/')
+	if !ok || !found || !oneName {
 		return false
 	}
 	n, err := strconv.Atoi(number)

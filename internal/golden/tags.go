@@ -43,14 +43,18 @@ func (w *walker) walk(t reflect.Type) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Array {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || w.seen[t] || asText(t) || t.PkgPath() != "" && !strings.HasPrefix(t.PkgPath(), module) {
+	foreign := t.PkgPath() != "" && !strings.HasPrefix(t.PkgPath(), module)
+	if t.Kind() != reflect.Struct || w.seen[t] || asText(t) || foreign {
 		return
 	}
 	w.seen[t] = true
 	for f := range t.Fields() {
 		tag, tagged := f.Tag.Lookup(w.key)
 		name, _, _ := strings.Cut(tag, ",")
-		inlined := w.key == "yaml" && tag == ",inline" || w.key == "json" && f.Anonymous && !tagged
+		inlined := w.key == "yaml" && tag == ",inline"
+		if w.key == "json" {
+			inlined = f.Anonymous && !tagged
+		}
 		switch {
 		case !f.IsExported() && !f.Anonymous, tag == "-":
 			continue

@@ -81,16 +81,9 @@ func walk(path string) (string, fs.FileInfo, error) {
 			if links++; links > maxLinks {
 				return "", nil, errors.New("too many links on the way")
 			}
-			target, err := os.Readlink(at)
-			if err != nil {
+			if at, rest, err = through(at, rest); err != nil {
 				return "", nil, err
 			}
-			// The folder of the link was checked on the way to it, or is now.
-			at = filepath.Dir(at)
-			if filepath.IsAbs(target) {
-				at = "/"
-			}
-			rest = append(split(target), rest...)
 			if info, err = os.Lstat(at); err != nil {
 				return "", nil, err
 			}
@@ -112,6 +105,20 @@ func walk(path string) (string, fs.FileInfo, error) {
 		}
 		at, info, rest = next, below, rest[1:]
 	}
+}
+
+// through is where a link leads from, and the names from there on. The folder of the link
+// was checked on the way to it, or is next.
+func through(link string, rest []string) (string, []string, error) {
+	target, err := os.Readlink(link)
+	if err != nil {
+		return "", nil, err
+	}
+	from := filepath.Dir(link)
+	if filepath.IsAbs(target) {
+		from = "/"
+	}
+	return from, append(split(target), rest...), nil
 }
 
 func split(path string) []string {

@@ -62,48 +62,65 @@ func (s suite) measured(tests []*test) (f figure.Figures) {
 // ran to their ends: the time that a person waited, and that of the parts. Parts
 // run side by side, so theirs is the larger one.
 func took(target string, tests []*test) (line string, whole bool) {
-	var waited, inParts, beside time.Duration
-	var each []string
-	cached := 0
+	var sum times
 	for _, s := range suites {
 		if s.target != target {
 			continue
 		}
-		ran := 0
+		var mine []*test
 		for _, t := range tests {
-			if t.suite != s.name {
-				continue
-			}
-			waited += t.took
-			for _, p := range t.parts {
-				if !p.ended {
-					return "", false
-				}
-				ran++
-				inParts += p.took
-				if p.cached() {
-					cached++
-				}
-				if s.name == "packages" {
-					beside += p.took
-					continue
-				}
-				each = append(each, fmt.Sprintf("%s %.0f", path.Base(p.name), p.took.Minutes()))
+			if t.suite == s.name {
+				mine = append(mine, t)
 			}
 		}
 		all, err := s.tests()
-		if err != nil || ran != parts(all) {
+		if err != nil || !sum.add(s, mine) || parts(mine) != parts(all) {
 			return "", false
 		}
-		if s.name == "packages" {
-			each = append(each, fmt.Sprintf("beside the code %.0f", beside.Minutes()))
+	}
+	return sum.String(), true
+}
+
+// times add up how long parts took.
+type times struct {
+	waited, inParts time.Duration
+	cached          int
+	each            []string
+}
+
+// add adds the tests of a suite; it is false if a part did not run to its end.
+func (s *times) add(suite suite, tests []*test) bool {
+	var beside time.Duration
+	for _, t := range tests {
+		s.waited += t.took
+		for _, p := range t.parts {
+			if !p.ended {
+				return false
+			}
+			s.inParts += p.took
+			if p.cached() {
+				s.cached++
+			}
+			if suite.name == "packages" {
+				beside += p.took
+				continue
+			}
+			s.each = append(s.each, fmt.Sprintf("%s %.0f", path.Base(p.name), p.took.Minutes()))
 		}
 	}
-	if cached > 0 {
-		// They took no time, and would take some on a machine that never ran them.
-		each = append(each, fmt.Sprintf("cached: %d parts", cached))
+	if suite.name == "packages" {
+		s.each = append(s.each, fmt.Sprintf("beside the code %.0f", beside.Minutes()))
 	}
-	return fmt.Sprintf("took: %.0f min, in parts %.0f min (%s)", waited.Minutes(), inParts.Minutes(), strings.Join(each, ", ")), true
+	return true
+}
+
+func (s *times) String() string {
+	each := s.each
+	if s.cached > 0 {
+		// They took no time, and would take some on a machine that never ran them.
+		each = append(each, fmt.Sprintf("cached: %d parts", s.cached))
+	}
+	return fmt.Sprintf("took: %.0f min, in parts %.0f min (%s)", s.waited.Minutes(), s.inParts.Minutes(), strings.Join(each, ", "))
 }
 
 func parts(tests []*test) (n int) {

@@ -93,31 +93,43 @@ func (d *download) Read(p []byte) (int, error) {
 			d.pending = err
 		}
 		if n > 0 {
-			d.keep.write(p[:n])
-			err := d.advance(n, nil)
-			d.f.Progress.Update(d.offset, d.total)
-			if err != nil {
-				return n, err
-			}
-			if err := d.tooSlow(); err != nil {
-				return n, d.putLast(err)
-			}
-			return n, nil
+			return n, d.received(p[:n])
 		}
 		if err == nil {
 			continue
 		}
-		d.close()
-		if err == io.EOF && (d.total < 0 || d.offset == d.total) {
-			return 0, io.EOF
-		}
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		if err := d.retry(d.lost(err)); err != nil {
+		if err := d.ended(err); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// received keeps what came over the network, counts it and tells of it. A mirror that is
+// too slow goes to the end of the list.
+func (d *download) received(p []byte) error {
+	d.keep.write(p)
+	err := d.advance(len(p), nil)
+	d.f.Progress.Update(d.offset, d.total)
+	if err != nil {
+		return err
+	}
+	if err := d.tooSlow(); err != nil {
+		return d.putLast(err)
+	}
+	return nil
+}
+
+// ended says what the end of a part means: io.EOF if it was the last one, nothing if the
+// download goes on with another, or why it cannot.
+func (d *download) ended(err error) error {
+	d.close()
+	if err == io.EOF && (d.total < 0 || d.offset == d.total) {
+		return io.EOF
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return d.retry(d.lost(err))
 }
 
 func (d *download) lost(err error) error {

@@ -42,6 +42,12 @@ func idOf(r *rollout.Rollout, g *rollout.GroupStatus) planID {
 	return planID{r.Spec.TargetVersion, r.Status.StartTime, g.Plan.StartTime, g.Plan.HostCount}
 }
 
+// is reports whether a plan that was read is the one that is meant.
+func (id planID) is(read *rollout.Plan, group string) bool {
+	same := read.Group == group && read.Version == id.version
+	return same && read.StartTime.Equal(id.start) && len(read.Hosts) == id.hosts
+}
+
 // Keep notes a plan that was just written: to read it again would take longer than
 // to write it.
 func (p *Plans) Keep(r *rollout.Rollout, ready *Prepared) {
@@ -110,7 +116,7 @@ func (p *Plans) read(ctx context.Context, group string, id planID) (plan loadedP
 	if broken == nil {
 		var read *rollout.Plan
 		read, _, broken = rollout.ReadPlan(head, func(name string) ([]byte, error) { return get(rollout.PageKey(name)) })
-		if broken == nil && (read.Group != group || read.Version != id.version || !read.StartTime.Equal(id.start) || len(read.Hosts) != id.hosts) {
+		if broken == nil && !id.is(read, group) {
 			broken = errors.New("it is another plan than that of the rollout")
 		}
 		if broken == nil {

@@ -68,45 +68,74 @@ func (s *Stored) All(ctx context.Context) (list []rollout.Resource, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var reports []rollout.Resource
+	list, err = written(items)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := s.plansOf(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	reports, err := s.reports(items)
+	return slices.Concat(list, plans, reports), err
+}
+
+// written are the items that are one resource of their kind each, in the order of Kinds.
+func written(items []store.Item) (list []rollout.Resource, err error) {
 	for _, kind := range Kinds {
 		for _, item := range items {
-			if item.Key == kind {
-				r, err := parseStored(item)
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, r)
+			if item.Key != kind {
+				continue
 			}
-		}
-	}
-	for _, item := range items {
-		if strings.HasPrefix(item.Key, rollout.ReportKey("")) {
-			item.Key = rollout.KindReport
 			r, err := parseStored(item)
 			if err != nil {
 				return nil, err
 			}
-			if !s.isOld(r) {
-				reports = append(reports, r)
-			}
+			list = append(list, r)
 		}
 	}
-	for _, r := range slices.Clone(list) {
-		if r, ok := r.(*rollout.Rollout); ok {
-			for i := range r.Status.Groups {
-				if g := &r.Status.Groups[i]; g.Plan != nil {
-					plan, err := s.plan(ctx, g.Name)
-					if errors.Is(err, store.ErrNotFound) {
-						continue
-					}
-					if err != nil {
-						return nil, err
-					}
-					list = append(list, plan)
-				}
+	return list, nil
+}
+
+// plansOf are the plans that the rollout in a list names. A plan whose pages are not there
+// (yet, or any more) is left out.
+func (s *Stored) plansOf(ctx context.Context, list []rollout.Resource) (plans []rollout.Resource, err error) {
+	for _, r := range list {
+		current, ok := r.(*rollout.Rollout)
+		if !ok {
+			continue
+		}
+		for _, g := range current.Status.Groups {
+			if g.Plan == nil {
+				continue
 			}
+			plan, err := s.plan(ctx, g.Name)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			plans = append(plans, plan)
 		}
 	}
-	return append(list, reports...), nil
+	return plans, nil
+}
+
+// reports are the reports of all servers but those that no server renews any more.
+func (s *Stored) reports(items []store.Item) (list []rollout.Resource, err error) {
+	for _, item := range items {
+		if !strings.HasPrefix(item.Key, rollout.ReportKey("")) {
+			continue
+		}
+		item.Key = rollout.KindReport
+		r, err := parseStored(item)
+		if err != nil {
+			return nil, err
+		}
+		if !s.isOld(r) {
+			list = append(list, r)
+		}
+	}
+	return list, nil
 }

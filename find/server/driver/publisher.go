@@ -83,10 +83,10 @@ type Reported interface {
 // ServerName makes the name of a server out of that of its machine.
 func ServerName(hostname string) string {
 	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
-			return r
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-.", r) {
+			return '-'
 		}
-		return '-'
+		return r
 	}, strings.ToLower(hostname))
 	if name = strings.Trim(name[:min(len(name), 63)], "-."); name == "" {
 		return "find"

@@ -74,7 +74,12 @@ func (q *quick) name(name string) bool {
 	if !q.first {
 		rest = strings.TrimPrefix(rest, ",")
 	}
-	if len(rest) < len(name)+3 || (len(rest) == len(q.rest)) != q.first || rest[0] != '"' || rest[1:len(name)+1] != name || rest[len(name)+1:len(name)+3] != `":` {
+	comma := len(rest) < len(q.rest)
+	if comma == q.first || len(rest) < len(name)+3 {
+		return false
+	}
+	quote, field, colon := rest[0], rest[1:len(name)+1], rest[len(name)+1:len(name)+3]
+	if quote != '"' || field != name || colon != `":` {
 		return false
 	}
 	q.rest, q.first = rest[len(name)+3:], false

@@ -216,24 +216,7 @@ func changes(t *testing.T, one, other store.Store) {
 }
 
 func changesInParts(t *testing.T, one, other store.Store) {
-	known, since := make(map[string]string), store.None
-	take := func(limit int) {
-		t.Helper()
-		for {
-			words, upTo := told(t, other, "k", since, limit)
-			for _, w := range words {
-				if key, removed := strings.CutPrefix(w, "-"); removed {
-					delete(known, key)
-					continue
-				}
-				key, value, _ := strings.Cut(w, "=")
-				known[key] = value
-			}
-			if since = upTo; len(words) < limit {
-				return
-			}
-		}
-	}
+	follower := follower{t: t, of: other, known: make(map[string]string), since: store.None}
 	at := make(map[int]store.Revision)
 	for round := range 12 {
 		change := store.Change{}
@@ -255,7 +238,7 @@ func changesInParts(t *testing.T, one, other store.Store) {
 		for n, i := range keys {
 			at[i] = revisions[n]
 		}
-		take(1 + round)
+		follower.take(1 + round)
 		want := make(map[string]string)
 		items, _, err := one.List(ctx, "k")
 		if err != nil {
@@ -264,8 +247,35 @@ func changesInParts(t *testing.T, one, other store.Store) {
 		for _, item := range items {
 			want[item.Key] = string(item.Value)
 		}
-		if !reflect.DeepEqual(known, want) {
-			t.Fatalf("round %d: who follows the changes knows %v; there is %v", round, known, want)
+		if !reflect.DeepEqual(follower.known, want) {
+			t.Fatalf("round %d: who follows the changes knows %v; there is %v", round, follower.known, want)
+		}
+	}
+}
+
+// follower knows of the items below k what the changes of a store tell.
+type follower struct {
+	t     *testing.T
+	of    store.Store
+	known map[string]string
+	since store.Revision
+}
+
+// take reads all changes since the last time, limit at a time.
+func (f *follower) take(limit int) {
+	f.t.Helper()
+	for {
+		words, upTo := told(f.t, f.of, "k", f.since, limit)
+		for _, w := range words {
+			if key, removed := strings.CutPrefix(w, "-"); removed {
+				delete(f.known, key)
+				continue
+			}
+			key, value, _ := strings.Cut(w, "=")
+			f.known[key] = value
+		}
+		if f.since = upTo; len(words) < limit {
+			return
 		}
 	}
 }
@@ -328,7 +338,9 @@ func history(t *testing.T, one, other store.Store) {
 	}
 	for n, r := range records {
 		i := 4 - n
-		if r.What != fmt.Sprint("change ", i) || r.Key != fmt.Sprint("k", i) || r.From != store.None || r.To == store.None || !r.Time.Equal(noon.Add(time.Duration(i)*time.Second)) {
+		what := r.What == fmt.Sprint("change ", i) && r.Key == fmt.Sprint("k", i)
+		created := r.From == store.None && r.To != store.None
+		if !what || !created || !r.Time.Equal(noon.Add(time.Duration(i)*time.Second)) {
 			t.Errorf("record %d is %+v", n, r)
 		}
 	}
