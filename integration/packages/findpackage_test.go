@@ -76,6 +76,7 @@ func TestTheFindServersPackage(t *testing.T) {
 				t.Errorf("another user: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 			}
 			s.Must("runuser", "-u", "teleport-find", "--", "teleport-find", "get", "autoupdate_version")
+			s.releasesAreRoots()
 			if modes := s.Must("stat", "-c", "%U %a", "/var/lib/teleport-find/store", "/var/lib/teleport-find/store/store.db", "/run/teleport-find/admin.sock"); modes != "teleport-find 700\nteleport-find 600\nteleport-find 600" {
 				t.Errorf("the store's folder, the store and the socket are\n%s", modes)
 			}
@@ -105,6 +106,7 @@ func TestTheFindServersPackage(t *testing.T) {
 				t.Error("the upgrade took the configuration back")
 			}
 			s.findTells("1.2.3 now")
+			s.releasesAreRoots()
 			s.Apt("remove", "teleport-find")
 			s.Apt("install", "teleport-find")
 			s.Must("systemctl", "start", "teleport-find")
@@ -127,6 +129,25 @@ func TestTheFindServersPackage(t *testing.T) {
 				t.Error("purge left the enablement, or took the authority or the store away")
 			}
 		})
+	}
+}
+
+// releasesAreRoots asserts that the daemon cannot change what hosts install, neither in the
+// folders nor by others in their place.
+func (s *scene) releasesAreRoots() {
+	s.T.Helper()
+	const dir = "/var/lib/teleport-find"
+	owners := s.Must("stat", "-c", "%U %a", dir, dir+"/releases", dir+"/packages")
+	if owners != "root 755\nroot 755\nroot 755" {
+		s.T.Errorf("the folders of the server and of what it serves are\n%s", owners)
+	}
+	pid := s.Show("teleport-find", "MainPID")
+	for _, change := range []string{"touch " + dir + "/releases/new", "mv " + dir + "/releases " + dir + "/other", "rmdir " + dir + "/packages"} {
+		// As the daemon's user, in its view of the file system.
+		inside := []string{"nsenter", "--target", pid, "--mount", "--", "setpriv", "--reuid=teleport-find", "--regid=teleport-find", "--clear-groups", "sh", "-c", change}
+		if r := s.Try(inside...); r.Code == 0 {
+			s.T.Errorf("the daemon could do %q", change)
+		}
 	}
 }
 
