@@ -97,6 +97,7 @@ var kinds = []struct {
 	{"environment", environmentCases},
 	{"network", networkCases},
 	{"stall", stallCases},
+	{"words", wordCases},
 }
 
 // busy bounds the cases that compute at one time; those that wait are beside
