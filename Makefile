@@ -28,7 +28,7 @@ build: ## build both programs into build/bin
 
 # Who signs: the rpms when they are built, and the repository.
 SIGNER = $(if $(KEY),--key '$(KEY)') $(if $(GPG_KEY),--gpg-key '$(GPG_KEY)') $(if $(PASSPHRASE_FILE),--passphrase-file '$(PASSPHRASE_FILE)')
-packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages (KEY=FILE or GPG_KEY=FINGERPRINT signs the rpms)
+packages: ## deb, rpm and bare programs, amd64 and arm64, into build/packages (KEY=FILE or GPG_KEY=FINGERPRINT signs them)
 	$(GO) run ./packaging/mkpackages $(SIGNER)
 
 repository: publishers packages ## signed apt and yum repositories of the packages, in build/repository (KEY=FILE or GPG_KEY=FINGERPRINT, URL=…)

@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
+
 	"teleport-update/packaging/signing"
 )
 
@@ -32,8 +34,9 @@ type Options struct {
 	Arch     []string  // of Go: "amd64", "arm64"
 	Formats  []string  // "deb", "rpm", "program": the bare one, for hosts without a package manager
 	Programs []string  // nil: both
-	// Key signs the rpms, with the date of the packages or, if the key is newer, with
-	// that of the key. None: they are not signed, and no repository takes them.
+	// Key signs the rpms, and each package in a file of its own beside it (NAME.asc), with
+	// the date of the packages or, if the key is newer, with that of the key. None: they
+	// are not signed, and no repository takes the rpms.
 	Key signing.Key
 }
 
@@ -103,8 +106,31 @@ func (o Options) buildOne(ctx context.Context, tool, out, program, arch string) 
 			return nil, err
 		}
 		paths = append(paths, path)
+		if o.Key.Named() {
+			if err := o.sign(ctx, path); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return paths, nil
+}
+
+// sign puts the signature of a whole package beside it, which install.sh verifies. A deb
+// has none of its own, nor has the bare program.
+func (o Options) sign(ctx context.Context, path string) error {
+	signer, err := o.Key.At(ctx, o.Date)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	signature, err := signer.Detached(data, 0)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path+".asc", signing.Armored(openpgp.SignatureType, signature), 0o644)
 }
 
 func (o Options) pack(ctx context.Context, tool, stage, program, name, arch, format string) error {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,7 +43,8 @@ func TestPackagesAreListedTheNewestLast(t *testing.T) {
 		"teleport-update_1.0.0_amd64.deb sha", "ca.key", "teleport-update",
 	}
 	want := ""
-	for i, name := range append(listed, others...) {
+	signatures := []string{"teleport-update_1.10.0_amd64.deb.asc", "teleport-update-1.0.0-linux-amd64.asc", "teleport-update-1.0.0-linux-amd64.sig"}
+	for i, name := range slices.Concat(listed, signatures, others) {
 		write(t, dir, name, []byte(name))
 		if i < len(listed) {
 			want += fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(name)), name)
@@ -57,7 +59,7 @@ func TestPackagesAreListedTheNewestLast(t *testing.T) {
 	if resp, body := get(t, url+files.ChecksumsName); resp.StatusCode != 200 || body != want || resp.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s:\n%s\nwant\n%s", resp.Status, body, want)
 	}
-	for _, name := range listed {
+	for _, name := range slices.Concat(listed, signatures) {
 		if resp, body := get(t, url+strings.ReplaceAll(name, "~", "%7E")); resp.StatusCode != 200 || body != name {
 			t.Errorf("%s: %s %q", name, resp.Status, body)
 		}

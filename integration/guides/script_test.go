@@ -111,6 +111,14 @@ func TestTheInstallScriptInstallsNothingDamaged(t *testing.T) {
 		t.Errorf("an authority that is not trusted: exit code %d\n%s", r.Code, r.Stderr)
 	}
 	s.Write("/root/ca.pem", string(s.caPEM))
+	const key = "-----BEGIN PUBLIC KEY-----\nnone\n-----END PUBLIC KEY-----\n"
+	s.Write("/root/key.pem", key)
+	const demanding = "curl -fsS --cacert /root/ca.pem " + proxy + "/scripts/install.sh | sh -s -- --ca-file /root/ca.pem --package-key /root/key.pem"
+	before = s.Tree("/etc", "/usr/local", "/usr/bin", "/var/lib/dpkg", "/var/lib/teleport")
+	if r := s.sh(demanding); r.Code == 0 || !strings.Contains(r.Stderr, "has no signature teleport-update_") && !strings.Contains(r.Stderr, "cannot be verified") {
+		t.Errorf("a package without a signature: exit code %d\n%s", r.Code, r.Stderr)
+	}
+	s.Unchanged(before, s.Tree("/etc", "/usr/local", "/usr/bin", "/var/lib/dpkg", "/var/lib/teleport"))
 	s.mustSh("curl -fsS --cacert /root/ca.pem " + proxy + "/scripts/install.sh | sh -s -- --ca-file /root/ca.pem")
 	if config := s.Read(store + "/updates.yaml"); !strings.Contains(config, "ca_file: /root/ca.pem") {
 		t.Errorf("no CA in\n%s", config)

@@ -5,14 +5,18 @@
 #   curl -fsS https://SERVER/scripts/install.sh | sh -s -- --group staging
 #   curl -fsS --cacert /etc/ssl/ca.pem https://SERVER/scripts/install.sh | sh -s -- --ca-file /etc/ssl/ca.pem
 #
-# What follows "--" goes to "teleport-update enable", but for --server URL, which
-# says where the packages are when the script did not come from a server. Where the
+# What follows "--" goes to "teleport-update enable", but for --package-key FILE, see
+# below, and --server URL, which says where the packages are when the script did not
+# come from a server. Where the
 # updater is installed already, in a baked image say, nothing is downloaded, and
 # "enable" runs all the same: it does nothing on a host that is as it should be.
 #
 # The package is the server's newest for this host: a .deb under apt, an .rpm
 # under dnf, yum and zypper, and elsewhere the program alone. Each must match the
-# checksum that the server announces.
+# checksum that the server announces. With --package-key FILE, or
+# TELEPORT_UPDATE_PACKAGE_KEY, it must be signed, too, whatever the server says: by
+# an OpenPGP key (PACKAGE.asc) or an ECDSA key in PEM (PACKAGE.sig, as cosign and
+# "openssl dgst" make it).
 #
 # Nothing runs before all of the script is there: it is one call in the last line.
 set -eu
@@ -141,11 +145,63 @@ architecture() {
 	fi
 }
 
+# binary FILE prints an OpenPGP key without its armor.
+binary() {
+	if grep -q '^-----BEGIN PGP' "$1"; then
+		sed -n '/^[[:space:]]*$/,/^=/p' "$1" | grep -v '^=' | base64 -d
+	else
+		cat "$1"
+	fi
+}
+
+# signed FILE: the key has signed it.
+signed() {
+	if grep -q '^-----BEGIN PUBLIC KEY' "$package_key"; then
+		base64 -d "$1.sig" >"$dir/signature" 2>/dev/null &&
+			openssl dgst -sha256 -verify "$package_key" -signature "$dir/signature" "$1" >/dev/null 2>&1
+		return
+	fi
+	binary "$package_key" >"$dir/key.gpg" || return 1
+	case $verifier in
+	gpgv) gpgv --homedir "$dir" --keyring "$dir/key.gpg" "$1.asc" "$1" >/dev/null 2>&1 ;;
+	gpg) gpg --homedir "$dir" --batch --no-default-keyring --keyring "$dir/key.gpg" --verify "$1.asc" "$1" >/dev/null 2>&1 ;;
+	sqv) sqv --keyring "$dir/key.gpg" "$1.asc" "$1" >/dev/null 2>&1 ;;
+	esac
+}
+
+# check_signature NAME: by the key that a person named; without one, it says so.
+check_signature() {
+	if [ -z "$package_key" ]; then
+		say "the signature of $1 was not verified, for no --package-key names a key: its checksum is the server's own word"
+		return
+	fi
+	verifier='' suffix=asc
+	if grep -q '^-----BEGIN PUBLIC KEY' "$package_key"; then
+		suffix=sig
+		have openssl && verifier=openssl
+	else
+		for program in gpgv gpg sqv; do
+			if [ -z "$verifier" ] && have "$program"; then verifier=$program; fi
+		done
+	fi
+	[ -n "$verifier" ] ||
+		fail "the signature of $1 cannot be verified: neither gpgv nor gpg, sqv or openssl is here for a key of this kind; nothing was installed: install one, or leave out --package-key"
+	fetch "$server/packages/$1.$suffix" "$dir/$1.$suffix" ||
+		fail "$server has no signature $1.$suffix: it was not signed or not copied there, or somebody keeps it back; nothing was installed"
+	signed "$dir/$1" ||
+		fail "$1 is not signed by the key in $package_key: it is signed by another key or damaged, or somebody has exchanged it; nothing was installed"
+	say "$1 is signed by the key in $package_key"
+}
+
 download_and_install() {
 	[ -n "$server" ] || fail "no server is named: name it with --server URL"
 	if [ -n "$ca_file" ]; then
 		case $ca_file in /*) ;; *) ca_file=$(pwd -P)/$ca_file ;; esac
 		trusted "$ca_file" || fail "$ca_file cannot say whom to trust: it is not there, or $others; nothing was installed"
+	fi
+	if [ -n "$package_key" ]; then
+		case $package_key in /*) ;; *) package_key=$(pwd -P)/$package_key ;; esac
+		trusted "$package_key" || fail "$package_key cannot say who signs: it is not there, or $others; nothing was installed"
 	fi
 	architecture
 	if have apt-get && have dpkg; then
@@ -178,6 +234,7 @@ download_and_install() {
 	if [ "${got%% *}" != "$sum" ]; then
 		fail "$name does not match its checksum: it was damaged or replaced on the way; nothing was installed"
 	fi
+	check_signature "$name"
 
 	# The script itself may be on the standard input.
 	case $manager in
@@ -204,6 +261,7 @@ main() {
 	releases=no
 
 	ca_file=${TELEPORT_UPDATE_CA_FILE-} proxy=${TELEPORT_UPDATE_PROXY-} template=${TELEPORT_UPDATE_TEMPLATE-}
+	package_key=${TELEPORT_UPDATE_PACKAGE_KEY-}
 	before=''
 	count=$#
 	while [ "$count" -gt 0 ]; do
@@ -218,6 +276,10 @@ main() {
 			server=$argument before=''
 			continue
 			;;
+		--package-key)
+			package_key=$argument before=''
+			continue
+			;;
 		esac
 		case $argument in
 		--ca-file=* | -ca-file=*) ca_file=${argument#*=} ;;
@@ -227,9 +289,13 @@ main() {
 			server=${argument#*=}
 			continue
 			;;
+		--package-key=*)
+			package_key=${argument#*=}
+			continue
+			;;
 		esac
 		before=$argument
-		[ "$argument" = --server ] || set -- "$@" "$argument"
+		case $argument in --server | --package-key) ;; *) set -- "$@" "$argument" ;; esac
 	done
 	server=${server%/}
 	[ -z "$server" ] || over_tls "$server" ||

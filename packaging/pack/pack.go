@@ -80,25 +80,11 @@ func pack(ctx context.Context, format, target string, key signing.Key) error {
 	return f.Close()
 }
 
-// open returns a signer whose signatures have the time of the package, or of the key
-// if that is newer: the same commit and key give the same bytes.
+// open returns a signer whose signatures have the time of the package.
 func open(ctx context.Context, key signing.Key) (signing.Signer, error) {
-	now := time.Now()
-	today, err := key.Open(ctx, func() time.Time { return now })
-	if err != nil {
-		return nil, err
-	}
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	at := time.Unix(seconds, 0)
-	if begins := signing.Begins(today.Public(), now); begins.After(at) {
-		at = begins
-	}
-	signer, err := key.Open(ctx, func() time.Time { return at })
-	if err != nil {
-		return nil, err
-	}
-	return signing.Checked(signer, at), nil
+	return key.At(ctx, time.Unix(seconds, 0))
 }

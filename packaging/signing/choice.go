@@ -40,6 +40,25 @@ func (k Key) Open(ctx context.Context, now func() time.Time) (Signer, error) {
 	return OpenKey(k.File, passphrase, now)
 }
 
+// At returns the key's signer for what has a date: its signatures have that time, or that
+// of the key if it is newer, so that the same content and key give the same bytes. Each
+// signature is looked at before anybody else can.
+func (k Key) At(ctx context.Context, date time.Time) (Signer, error) {
+	now := time.Now()
+	today, err := k.Open(ctx, func() time.Time { return now })
+	if err != nil {
+		return nil, err
+	}
+	if begins := Begins(today.Public(), now); begins.After(date) {
+		date = begins
+	}
+	signer, err := k.Open(ctx, func() time.Time { return date })
+	if err != nil {
+		return nil, err
+	}
+	return Checked(signer, date), nil
+}
+
 // Passphrase is the first line of PassphraseFile, nil if there is no such file.
 func (k Key) Passphrase() ([]byte, error) {
 	if k.PassphraseFile == "" {

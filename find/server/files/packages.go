@@ -29,6 +29,11 @@ const ChecksumsName = "SHA256SUMS"
 //	teleport-update-15.1.1-1.x86_64.rpm
 //	teleport-update-15.1.1-linux-amd64    the program alone
 //
+// and, beside each, its signatures, which the list does not have:
+//
+//	teleport-update_15.1.1_amd64.deb.asc    of an OpenPGP key
+//	teleport-update_15.1.1_amd64.deb.sig    of an ECDSA key, in base64
+//
 // Nothing else of the folder is served. Files may come and go while the server
 // runs.
 type Packages struct {
@@ -54,7 +59,7 @@ func (p *Packages) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		p.serveChecksums(w, req)
 		return
 	}
-	if _, ok := packageVersion(name); !ok {
+	if _, ok := packageVersion(signedName(name)); !ok {
 		http.NotFound(w, req)
 		return
 	}
@@ -101,7 +106,7 @@ func (p *Packages) names() ([]string, error) {
 	versions := make(map[string]string)
 	var names []string
 	for _, entry := range entries {
-		if v, ok := packageVersion(entry.Name()); ok {
+		if v, ok := packageVersion(entry.Name()); ok && signedName(entry.Name()) == entry.Name() {
 			versions[entry.Name()] = v
 			names = append(names, entry.Name())
 		}
@@ -110,6 +115,11 @@ func (p *Packages) names() ([]string, error) {
 		return cmp.Or(version.Compare(versions[a], versions[b]), strings.Compare(a, b))
 	})
 	return names, nil
+}
+
+// signedName is the package that a signature is of; any other name is its own.
+func signedName(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".asc"), ".sig")
 }
 
 // packageVersion reads the version in the name of a package, as semver writes
