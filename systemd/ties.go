@@ -24,6 +24,8 @@ type Ties struct {
 	After      []string // units that are started before this one, where both are
 	Starters   []string // units that start this one again whenever it is down: Upholds=, a .path
 	Dependents []string // units that go down with it: Requires=, BindsTo=, PartOf=
+
+	Veils Veils // what its processes do not see
 }
 
 // Condition is one line of Condition…= or Assert…=.
@@ -54,6 +56,7 @@ func parseTies(p map[string]any) Ties {
 		Conditions:   append(parseConditions(p, "Conditions"), parseConditions(p, "Asserts")...),
 		After:        property[[]string](p, "After"),
 		Starters:     slices.Clone(property[[]string](p, "UpheldBy")),
+		Veils:        parseVeils(p),
 	}
 	for _, unit := range property[[]string](p, "TriggeredBy") {
 		if strings.HasSuffix(unit, ".path") {

@@ -38,6 +38,8 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
 	case u.Ties.RefusesStart:
 		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set", u.Name)
+	case h.hidden(u, database) != nil:
+		return h.hidden(u, database)
 	case len(unmet) > 0:
 		return failure.Refuse("%[1]s would not start again, for its %[2]s does not hold now: `systemctl cat %[1]s` shows where that is set", u.Name, unmet[0])
 	case h.startsAnother(u):
@@ -62,6 +64,25 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	}
 	if err == nil && left < startRoom {
 		return &failure.RefusedError{Err: &space.Error{Path: dir, Need: startRoom, Free: left}}
+	}
+	return nil
+}
+
+// hidden says which setting of the unit keeps its next process from seeing the agent's program or
+// its database: the one that runs may have been started without it.
+func (h *Host) hidden(u systemd.Unit, database string) error {
+	program := u.ExecStart
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		real = program // what is missing is another check's
+	}
+	for _, path := range []string{program, real} {
+		if setting := u.Ties.Veils.Hide(path, true); setting != "" {
+			return failure.Refuse("%s would not start again, for %s hides its program %s from it: `systemctl cat %[1]s` shows where that is set", u.Name, setting, path)
+		}
+	}
+	if setting := u.Ties.Veils.Hide(filepath.Dir(database), false); database != "" && setting != "" {
+		return failure.Refuse("%s would start again without its database, for %s hides %s from it: `systemctl cat %[1]s` shows where that is set", u.Name, setting, filepath.Dir(database))
 	}
 	return nil
 }
