@@ -76,6 +76,9 @@ func (t *advancing) prepare(ctx context.Context) error {
 		return err
 	} else if ok {
 		from = new(TreeOf(tree))
+		if err := t.checkLinked(sight, tree); err != nil {
+			return fmt.Errorf("%w; %s", err, StaysAsItIs(t.req.config))
+		}
 	}
 	links, err := t.PlanLinks(t.req.tree)
 	if err == nil {

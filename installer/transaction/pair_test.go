@@ -77,3 +77,29 @@ func TestAChangeFromAnotherProgramKeepsItsDatabaseApart(t *testing.T) {
 		}
 	}
 }
+
+// A link that leads elsewhere, under an agent that was not restarted since, is put right before a change:
+// its undoing would start what the link leads to.
+func TestALinkThatLeadsElsewhereUnderTheAgentIsPutRightFirst(t *testing.T) {
+	for name, put := range map[string]func(t *testing.T, link string){
+		"to nothing": func(*testing.T, string) {},
+		"a program":  func(t *testing.T, link string) { writeFile(t, link, "1.5.0") },
+		"a link to another": func(t *testing.T, link string) {
+			writeFile(t, link+"-other", "1.5.0")
+			must(t, os.Symlink(link+"-other", link))
+		},
+	} {
+		m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds})
+		link := filepath.Join(m.Paths.LinkDir, "teleport")
+		must(t, os.Remove(link))
+		put(t, link)
+		before := m.main
+		err, _ := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+		if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "`teleport-update update` puts the link back") {
+			t.Errorf("%s: it ends with %v; want a refusal that names the command", name, err)
+		}
+		if m.main != before || host.Exists(m.Paths.Journal()) {
+			t.Errorf("%s: something was changed: %q", name, m.calls)
+		}
+	}
+}
