@@ -1,6 +1,4 @@
-//go:build hosts
-
-package others
+package acts
 
 import "strings"
 
@@ -34,6 +32,17 @@ type action struct {
 	own bool
 	// byUser: that user does it.
 	byUser bool
+	// on is the thing that it is done to: two acts on one are in no pair.
+	on string
+	// parts are the acts of a pair.
+	parts []action
+	// data is where the agent's data are once it is done; empty: where they were.
+	data string
+	// yesterday: the host has been updated before it is done, and $ASIDE/yesterday holds
+	// the store as it was before.
+	yesterday bool
+	// elsewhere is a folder of versions to which somebody else has the links lead.
+	elsewhere string
 }
 
 // actions are all that others do. What a family of them has in common is in its
@@ -68,6 +77,7 @@ func inTheWay() (all []action) {
 			{name: "a foreign link", do: `ln -sfn /root/elsewhere P`, undo: `[ "$(readlink P)" != /root/elsewhere ] || rm P`},
 		} {
 			a.name += " takes the place of " + place[0]
+			a.on = place[1]
 			a.do, a.undo = fill(a.do, "P", place[1]), fill(a.undo, "P", place[1])
 			all = append(all, a)
 		}
@@ -147,7 +157,7 @@ func withFiles() (all []action) {
 			{name: "may be written by everybody", do: keep + `[ ! -e P ] || chmod 666 P`, undo: `[ ! -e P ] || [ "$(stat -c %a P)" != 666 ] || chmod --reference=$ASIDE/kept P`},
 			{name: "belongs to another user", do: keep + `[ ! -e P ] || chown daemon P`, undo: `[ ! -e P ] || [ "$(stat -c %U P)" != daemon ] || chown --reference=$ASIDE/kept P`},
 		} {
-			a.name = file[0] + " " + a.name
+			a.name, a.on = file[0]+" "+a.name, file[1]
 			a.do, a.undo = fill(a.do, "P", file[1]), fill(a.undo, "P", file[1])
 			all = append(all, a)
 		}

@@ -1,9 +1,8 @@
-//go:build hosts
-
-package others
+package acts
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +13,8 @@ import (
 type exception struct {
 	why  string
 	says string // a pattern of what status says
+	// unseen: see startsFailUnseen.
+	unseen bool
 }
 
 const (
@@ -23,32 +24,59 @@ const (
 
 // exceptions are by the name of the action, whoever does it.
 var exceptions = map[string]exception{
-	"the agent is masked":                                  {"systemd starts nothing that is masked", `mask|` + unhealthy},
-	"a drop-in has the agent start another program":        {"systemd starts what the administrator says", `90-other\.conf|` + unhealthy},
-	"systemd is away":                                      {"nobody but systemd starts or stops an agent", `unknown: reach systemd`},
-	"the agent's user is gone":                             {"systemd starts nothing as a user that is not there", unhealthy},
-	"both versions are removed":                            {"there is no program to start", `no longer on disk|not whole|` + unhealthy},
-	"the data are unmounted":                               {notThere, unhealthy},
-	"the data are read-only":                               {"no agent starts on data that it cannot write", unhealthy},
-	"the data's file system is full":                       {"no agent starts on data that it cannot write", unhealthy},
-	"a link to a folder of root's takes the place of proc": {notThere, unhealthy},
-	"an empty folder takes the place of proc":              {notThere, unhealthy},
-	"a file takes the place of proc":                       {notThere, unhealthy},
-	"nothing takes the place of proc":                      {notThere, unhealthy},
-	"the database becomes a link to a file of root's":      {notThere, unhealthy},
-	"the database becomes a pipe":                          {notThere, unhealthy},
-	"the database becomes a folder":                        {notThere, unhealthy},
-	"teleport.yaml is broken":                              {"no agent starts with it", `teleport\.yaml|` + unhealthy},
-	"teleport.yaml is emptied":                             {"where the data have a folder of their own, no agent starts without it", `teleport\.yaml|` + unhealthy},
-	"teleport.yaml is removed":                             {"no agent starts without it", `teleport\.yaml|` + unhealthy},
-	"a write transaction on the database is open":          {"no agent starts that may not write", unhealthy},
+	"the agent is masked":                                  {why: "systemd starts nothing that is masked", says: `mask|` + unhealthy},
+	"a drop-in has the agent start another program":        {why: "systemd starts what the administrator says", says: `90-other\.conf|` + unhealthy},
+	"systemd is away":                                      {why: "nobody but systemd starts or stops an agent", says: `unknown: reach systemd`},
+	"the agent's user is gone":                             {why: "systemd starts nothing as a user that is not there", says: unhealthy},
+	"both versions are removed":                            {why: "there is no program to start", says: `no longer on disk|not whole|` + unhealthy},
+	"the data are unmounted":                               {why: notThere, says: unhealthy},
+	"the data are read-only":                               {why: "no agent starts on data that it cannot write", says: unhealthy},
+	"the data's file system is full":                       {why: "no agent starts on data that it cannot write", says: unhealthy},
+	"a link to a folder of root's takes the place of proc": {why: notThere, says: unhealthy},
+	"an empty folder takes the place of proc":              {why: notThere, says: unhealthy},
+	"a file takes the place of proc":                       {why: notThere, says: unhealthy},
+	"nothing takes the place of proc":                      {why: notThere, says: unhealthy},
+	"the database becomes a link to a file of root's":      {why: notThere, says: unhealthy},
+	"the database becomes a pipe":                          {why: notThere, says: unhealthy},
+	"the database becomes a folder":                        {why: notThere, says: unhealthy},
+	"teleport.yaml is broken":                              {why: "no agent starts with it", says: `teleport\.yaml|` + unhealthy},
+	"teleport.yaml is emptied":                             {why: "where the data have a folder of their own, no agent starts without it", says: `teleport\.yaml|` + unhealthy},
+	"teleport.yaml is removed":                             {why: "no agent starts without it", says: `teleport\.yaml|` + unhealthy},
+	"a condition does not hold":                            {why: "systemd starts nothing whose conditions do not hold", says: `[Cc]ondition|` + unhealthy},
+	"an assertion does not hold":                           {why: "systemd starts nothing whose assertions do not hold", says: `[Aa]ssert|` + unhealthy},
+	"the programs are hidden":                              {why: "no agent starts whose program it cannot see", says: unhealthy},
+	"what comes before a start fails":                      {why: "systemd starts nothing then", says: unhealthy},
+	"the user is not there":                                {why: "systemd starts nothing as a user that is not there", says: unhealthy},
+	"a file of variables is not there":                     {why: "systemd starts nothing without it", says: unhealthy},
+	"the agent may have no memory":                         {why: "no agent starts without memory", says: unhealthy},
+	"there is one start an hour":                           {why: "systemd starts it once", says: unhealthy},
+	"the agent may not be started by hand":                 {why: "only a boot starts it", says: `RefuseManualStart|` + unhealthy},
+	"the programs may not be executed":                     {why: "no agent starts from there", says: `noexec|cannot be executed|` + unhealthy},
+	"the agent is stopped":                                 {why: "somebody wants it so", says: `stopped it|` + unhealthy},
+	"the agent's processes stand still":                    {why: "who was stopped by a signal goes on by another", says: unhealthy},
+	"presets disable everything":                           {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
+	"the agent is disabled":                                {why: "somebody wants it so", says: `not enabled|does not run|` + unhealthy},
+	"a write transaction on the database is open":          {why: "no agent starts that may not write", says: unhealthy},
 }
+
+// startsFailUnseen are acts that nobody can see before the next start, which fails: by then a version
+// that was tried has taken the place of the one that served, or the agent had to be restarted.
+var startsFailUnseen = []string{"what comes before a start fails", "the agent may have no memory", "the agent's processes stand still"}
 
 // excuse says why no agent runs, and whether status says so: it must not say that the
 // host is idle.
 func (r *trial) excuse(status string) (x exception, excused, told bool) {
-	x, excused = exceptions[strings.TrimPrefix(r.action.name, byUserPrefix)]
-	return x, excused, excused && !strings.Contains(status, " idle: ") && regexp.MustCompile(x.says).MatchString(status)
+	parts := r.parts
+	if parts == nil {
+		parts = []action{r.action}
+	}
+	for _, part := range parts {
+		if one, found := exceptions[part.plainName()]; found {
+			x, excused = exception{one.why, one.says, x.unseen || slices.Contains(startsFailUnseen, part.plainName())}, true
+			told = told || regexp.MustCompile(one.says).MatchString(status)
+		}
+	}
+	return x, excused, told && !strings.Contains(status, " idle: ")
 }
 
 // open are combinations that fail as yet: they are counted apart, and go from this

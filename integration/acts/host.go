@@ -1,6 +1,4 @@
-//go:build hosts
-
-package others
+package acts
 
 import (
 	"bytes"
@@ -32,16 +30,21 @@ const (
 	healthy    = "1.1.0"
 	dies       = "1.2.0" // it migrates the database and exits
 	unready    = "1.3.0" // it serves, and is never ready
+	slow       = "1.4.0" // it needs seconds before it serves
 )
 
+// fails reports whether a version is one that no host stays on.
+func fails(v string) bool { return v == dies || v == unready }
+
 // schemas are what a database has that belongs to a version.
-var schemas = map[string]int{oldVersion: 1, healthy: 2, dies: 2, unready: 2}
+var schemas = map[string]int{oldVersion: 1, healthy: 2, dies: 2, unready: 2, slow: 2}
 
 // shared is one host that is put back to where a transaction begins, again and again.
 type shared struct {
 	*scenes.Scene
 	own   bool              // the agent runs as a user of its own
 	env   []string          // where things are, for scripts
+	usual []string          // env, where nobody moved anything
 	saved []string          // what a combination may change, and what is put back after it
 	rows  int               // of the old version, when a transaction begins
 	trees map[string]string // digests of the trees
@@ -65,6 +68,7 @@ func newShared(t *testing.T, own bool) *shared {
 	}
 	w.env = []string{"STORE=" + store, "PROGRAMS=" + programs, "LINKS=" + linkDir, "UNIT=" + unitFile, "DATA=" + data, "UPDATER=" + updater, "PIDFILE=" + pidFile,
 		"OLD=" + oldVersion, "ASIDE=/var/tmp/aside", "AWAY=" + data + "/away", "FOREIGN=" + foreignText}
+	w.usual = w.env
 	w.Put(w.Program(scenes.Endat), "/root/endat")
 	w.Writes("wal", 20)
 	if own {
@@ -83,6 +87,7 @@ func newShared(t *testing.T, own bool) *shared {
 	w.Must("systemctl", "enable", "--now", "teleport")
 	for _, s := range []release.Spec{
 		{Version: healthy}, {Version: dies, Variant: stamp.MigratesThenExits}, {Version: unready, Variant: stamp.NeverReady},
+		{Version: slow, Variant: stamp.SlowToStart},
 	} {
 		// Its unit is another than the old version's.
 		s.Schema, s.Unit.StopTimeout, s.Unit.RestartDelay = schemas[s.Version], 30*time.Second, restartDelay
@@ -184,21 +189,25 @@ func (w *shared) save() {
 	}
 }
 
+// What somebody did is undone by force first: mounts, attributes and units of the actors'.
 const resetScript = `
-systemctl stop other-user 2>/dev/null || :
+systemctl stop 'other-*' teleport-update.service 'teleport-update-switch-*' 2>/dev/null || :
+systemctl thaw teleport.service 2>/dev/null || :
+while m=$(awk '{print $2}' /proc/mounts | grep -E "^(/var/lib/teleport|$PROGRAMS|/usr/local)(/|$)" | tail -1); [ -n "$m" ]; do umount -l "$m"; done
+chattr -f -i $UNIT $LINKS $PROGRAMS $PROGRAMS/* || :
 systemctl kill --signal=KILL teleport.service 2>/dev/null || :
 systemctl stop teleport.service || :
 while grep -q " /srv/agent " /proc/mounts; do umount -l /srv/agent; done
-for p in "$@"; do rm -rf "$p"; cp -a "/root/base$p" "$p"; done
+for p in "$@" /run/systemd/system/teleport*; do rm -rf "$p"; [ ! -e "/root/base$p" ] || cp -a "/root/base$p" "$p"; done
 chmod 755 /root/programs/*/bin/*
 for v in $(ls /root/programs); do cp -al /root/programs/$v/bin $PROGRAMS/$v/bin; done
-rm -rf $PIDFILE /srv/elsewhere $ASIDE
+rm -rf $PIDFILE /srv/elsewhere /srv/moved /opt/other /run/teleport-update $ASIDE
 mkdir -m 1777 $ASIDE
 mkdir /srv/elsewhere
 systemctl daemon-reload
 systemctl reset-failed
 [ ! -e /srv/disk ] || systemctl restart srv-agent.mount
-systemctl start teleport.service
+systemctl start teleport.service teleport-update.timer
 for i in $(seq 1 1000); do [ -e $PIDFILE ] && exit 0; sleep 0.01; done
 echo "the agent does not start" >&2; exit 1
 `
@@ -206,6 +215,7 @@ echo "the agent does not start" >&2; exit 1
 func (w *shared) reset() {
 	w.T.Helper()
 	w.wants.Store("")
+	w.env = w.usual
 	w.script("", resetScript, w.saved...)
 }
 
@@ -240,7 +250,7 @@ func (w *shared) begin(to string, moments []moment, kill bool, env ...string) (s
 	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
 		return r.Stderr, fmt.Errorf("endat printed %q: %w", r.Stdout, err)
 	}
-	if len(report.Held) != len(moments) {
+	if len(moments) > 0 && len(report.Held) != len(moments) {
 		return r.Stderr, fmt.Errorf("the transaction to %s came to %v only", to, report.Held)
 	}
 	return r.Stderr, nil

@@ -1,6 +1,4 @@
-//go:build hosts
-
-package others
+package acts
 
 import (
 	"fmt"

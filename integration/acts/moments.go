@@ -1,6 +1,4 @@
-//go:build hosts
-
-package others
+package acts
 
 // moment is when something is done to a host, as endat knows moments, and what.
 type moment struct{ at, script string }

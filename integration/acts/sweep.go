@@ -1,9 +1,8 @@
-//go:build hosts
-
-package others
+package acts
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"strings"
@@ -12,68 +11,44 @@ import (
 	"time"
 )
 
-// everything asks for the whole sweep instead of the part that every run of the
-// tests has.
+// everything asks for whole sweeps instead of the part that every run of the tests
+// has.
 var everything = os.Getenv("FAULTS") == "all"
 
-// combination is one moment of a transaction, one version and one action.
-type combination struct {
-	phase
-	action
-	to      string
-	kills   bool // the updater is killed there, too
-	insists bool // find wants the version again at once
-}
-
-func (c combination) String() string {
-	how := "goes on"
-	if c.boots {
-		how = "boot"
-	} else if c.kills {
-		how = "killed"
-	}
-	return fmt.Sprintf("%s, to %s, %s: %s", c.phase.name, c.to, how, c.action.name)
-}
-
-// combinations are all that there are: adding an action, or a phase, is one entry in
-// its table.
-func combinations() (all []combination) {
-	for a, act := range actions() {
-		for p, ph := range phases {
-			for v, moments := range [][]moment{ph.healthy, ph.fails} {
-				if moments == nil || ph.boots && act.live {
-					continue
-				}
-				c := combination{phase: ph, action: act, to: healthy, kills: ph.boots || (a+p+v)%2 == 1, insists: (a+p+v)%3 == 0}
-				if v == 1 {
-					if c.to = dies; act.serves {
-						c.to = unready
-					}
-				}
-				all = append(all, c)
-			}
-		}
-	}
-	return all
+// Sweep is a set of combinations that happen to the same few hosts.
+type Sweep struct {
+	name string // in its line of figures
+	all  []combination
+	// some is how many combinations each run of the tests has.
+	some int
+	// varies: another part of them each run, by FAULTS_SEED.
+	varies bool
+	hosts  [2]int // how many share the combinations: whose agent is root, and has a user of its own
 }
 
 // counts are what a sweep saw.
-type counts struct{ tried, excused, open, violations atomic.Int64 }
+type counts struct{ tried, excused, open, missed, advices, violations atomic.Int64 }
 
-// Whatever others do to a host, and whenever in a transaction: after one run of the updater an
-// agent runs on the database that belongs to it, while the action is in force and once
-// it is undone; more runs leave it in peace; and nothing of the others' is lost.
-func TestWhateverOthersDoAnAgentRunsOnItsOwnDatabase(t *testing.T) {
+// enoughViolations end a sweep: so many have one cause.
+const enoughViolations = 40
+
+// Run has the combinations of this run happen, and fails the test with each that leaves
+// the host otherwise than promised.
+func (s Sweep) Run(t *testing.T) {
 	var n counts
 	begun := time.Now()
 	t.Run("on", func(t *testing.T) {
-		for _, kind := range kinds {
+		for kind, own := range []bool{false, true} {
 			var next atomic.Int64
-			all := chosen(t, kind.own)
-			for h := range min(kind.hosts, len(all)) {
-				t.Run(fmt.Sprintf("host %d %s", h+1, kind.name), func(t *testing.T) {
-					w := newShared(t, kind.own)
-					for n.violations.Load() < 40 {
+			all := s.chosen(t, own)
+			for h := range min(s.hosts[kind], len(all)) {
+				name := "whose agent is root"
+				if own {
+					name = "whose agent has a user of its own"
+				}
+				t.Run(fmt.Sprintf("host %d %s", h+1, name), func(t *testing.T) {
+					w := newShared(t, own)
+					for n.violations.Load() < enoughViolations {
 						i := next.Add(1) - 1
 						if int(i) >= len(all) {
 							return
@@ -84,36 +59,26 @@ func TestWhateverOthersDoAnAgentRunsOnItsOwnDatabase(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("actions of others: %d combinations of %d, with an exception in force %d, open %d, violations: %d (in %v)",
-		n.tried.Load(), len(combinations()), n.excused.Load(), n.open.Load(), n.violations.Load(), time.Since(begun).Round(time.Second))
+	t.Logf("%s: %d combinations of %d, that did not come to their moment %d, advices typed %d, with an exception in force %d, open %d, violations: %d (in %v)",
+		s.name, n.tried.Load(), len(s.all), n.missed.Load(), n.advices.Load(), n.excused.Load(), n.open.Load(), n.violations.Load(), time.Since(begun).Round(time.Second))
 }
-
-// kinds are the hosts that there are, and how many of each share the combinations.
-var kinds = []struct {
-	name  string
-	own   bool
-	hosts int
-}{{"whose agent is root", false, 4}, {"whose agent has a user of its own", true, 2}}
-
-// part is how many combinations there are for each one that every run of the tests has.
-// It shares no factor with the moments, so that each has its share.
-const part = 27
 
 // chosen are the combinations of this run on hosts of a kind. OTHERS is a pattern of
 // their names, FAULTS_POINTS=FIRST-LAST/STRIDE by their number.
-func chosen(t *testing.T, own bool) (some []combination) {
+func (s Sweep) chosen(t *testing.T, own bool) (some []combination) {
 	t.Helper()
 	named := regexp.MustCompile(os.Getenv("OTHERS"))
 	first, last, stride := 0, 1<<30, 1
 	if !everything && os.Getenv("OTHERS") == "" {
-		stride = part
+		first, stride = s.share(t)
 	}
 	if points := os.Getenv("FAULTS_POINTS"); points != "" {
+		first, last, stride = 0, 1<<30, 1
 		if n, err := fmt.Sscanf(points, "%d-%d/%d", &first, &last, &stride); n < 2 {
 			t.Fatalf("FAULTS_POINTS=%s is not FIRST-LAST or FIRST-LAST/STRIDE: %v", points, err)
 		}
 	}
-	for n, c := range combinations() {
+	for n, c := range s.all {
 		if c.own == own && named.MatchString(c.String()) && n >= first && n <= last && (n-first)%stride == 0 {
 			some = append(some, c)
 		}
@@ -121,6 +86,31 @@ func chosen(t *testing.T, own bool) (some []combination) {
 	t.Logf("%d combinations", len(some))
 	return some
 }
+
+// share is the part of the combinations that a run of the tests has: every stride-th,
+// from the first on.
+func (s Sweep) share(t *testing.T) (first, stride int) {
+	t.Helper()
+	stride = len(s.all) / s.some
+	for stride%7 == 0 || stride%2 == 0 && stride > 2 {
+		stride-- // no factor that the moments have, too, so that each of them has its part
+	}
+	if !s.varies {
+		return 0, stride
+	}
+	seed := seedOfRun
+	if given := os.Getenv("FAULTS_SEED"); given != "" {
+		if _, err := fmt.Sscan(given, &seed); err != nil {
+			t.Fatalf("FAULTS_SEED=%s: %v", given, err)
+		}
+	}
+	first = int(seed % uint64(stride))
+	t.Logf("part %d of %d; again: FAULTS_SEED=%d; all: FAULTS=all", first, stride, first)
+	return first, stride
+}
+
+// seedOfRun is one for both kinds of hosts.
+var seedOfRun = rand.Uint64()
 
 // meets puts the host back, has one combination happen to it, and counts what came of
 // that.
@@ -131,8 +121,15 @@ func (w *shared) meets(c combination, n *counts) {
 	w.reset()
 	one := &trial{shared: w, combination: c, least: map[string]int{oldVersion: w.rows}}
 	one.run()
+	n.advices.Add(int64(one.advices))
+	how := ""
+	if one.missed {
+		n.missed.Add(1)
+		how = ", did not come to its moment"
+	}
 	if one.excused && len(one.problems) == 0 {
 		n.excused.Add(1)
+		how += ", an exception"
 	}
 	why := openBecause(c.String())
 	if len(one.problems) > 0 && why != "" {
@@ -142,9 +139,5 @@ func (w *shared) meets(c combination, n *counts) {
 		n.violations.Add(1)
 		w.T.Errorf("VIOLATION: %v\n\t%s\nwhat the updater said:\n%s", c, strings.Join(one.problems, "\n\t"), one.said.String())
 	}
-	how := ""
-	if one.excused {
-		how = ", an exception"
-	}
-	w.T.Logf("%v: %v%s", c, time.Since(begun).Round(time.Millisecond), how)
+	w.T.Logf("%v: %v, %s%s", c, time.Since(begun).Round(time.Millisecond), strings.Join(one.states, ", then "), how)
 }

@@ -1,29 +1,47 @@
 //go:build hosts
 
-package others
+package acts
 
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 )
 
 // The tables say what is there: names are unlike, exceptions are of actions, and what is
 // open is of combinations.
 func TestTheTablesFitTogether(t *testing.T) {
-	all := combinations()
-	if len(all) < 600 || len(all)/part < 60 {
-		t.Errorf("there are %d combinations, %d of them in every run; want 600 and 60", len(all), len(all)/part)
+	one, before, pairs := OneAtATime(), Before(), InPairs()
+	if len(one.all) < 1682 || len(before.all)+len(pairs.all) < 1500 {
+		t.Errorf("there are %d combinations of one action, %d of acts before, %d of pairs; want 1682 of the first and 1500 of the others", len(one.all), len(before.all), len(pairs.all))
+	}
+	if one.some < 60 || before.some+pairs.some < 120 {
+		t.Errorf("each run of the tests has %d, %d and %d combinations; want 60 of the first and 120 of the others", one.some, before.some, pairs.some)
+	}
+	for _, s := range []Sweep{one, before, pairs} {
+		if first, stride := s.share(t); (len(s.all)-first+stride-1)/stride < s.some {
+			t.Errorf("%s: a run has every %dth of %d combinations from the %dth on, which is less than %d", s.name, stride, len(s.all), first, s.some)
+		}
 	}
 	var names, combined []string
-	for _, a := range actions() {
+	for _, a := range append(actions(), actsBefore()...) {
 		if a.do == "" || a.undo == "" {
 			t.Errorf("%s: no script", a.name)
 		}
 		names = append(names, a.name)
 	}
-	for _, c := range all {
+	paired := map[string]int{}
+	for _, c := range pairs.all {
+		for _, part := range c.parts {
+			paired[part.name]++
+		}
+	}
+	for _, name := range names {
+		if plain := (action{name: name}).plainName(); paired[name] < 2 && !slices.Contains(stillness, plain) {
+			t.Errorf("%q is in %d pairs", name, paired[name])
+		}
+	}
+	for _, c := range slices.Concat(one.all, before.all, pairs.all) {
 		combined = append(combined, c.String())
 	}
 	for _, list := range [][]string{names, combined} {
@@ -33,7 +51,7 @@ func TestTheTablesFitTogether(t *testing.T) {
 		}
 	}
 	for name, x := range exceptions {
-		if !slices.ContainsFunc(names, func(n string) bool { return strings.TrimPrefix(n, byUserPrefix) == name }) {
+		if !slices.ContainsFunc(names, func(n string) bool { return (action{name: n}).plainName() == name }) {
 			t.Errorf("there is an exception for %q, which nobody does", name)
 		}
 		if regexp.MustCompile(x.says).MatchString("State: idle: the version that the cluster wants is active") {
@@ -45,5 +63,5 @@ func TestTheTablesFitTogether(t *testing.T) {
 			t.Errorf("nothing is called %q, which is open", o.name)
 		}
 	}
-	t.Logf("%d actions, %d combinations", len(names), len(all))
+	t.Logf("%d actions, %d combinations: %d of one, %d of acts before, %d of pairs", len(names), len(combined), len(one.all), len(before.all), len(pairs.all))
 }

@@ -1,10 +1,9 @@
-//go:build hosts
-
-package others
+package acts
 
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +21,11 @@ type trial struct {
 	excused  bool      // no agent runs while the action is in force, and status says so
 	tried    bool      // a run has tried the version that find insists on
 	isUndone bool
-	then     sight // when the action was done, where it is an exception
-	was      sight // before the run that is judged
+	missed   bool     // an act before it kept the transaction from coming to its moment
+	advices  int      // that were done as status says
+	states   []string // that the observer agreed to
+	then     sight    // when the action was done, where it is an exception
+	was      sight    // before the run that is judged
 }
 
 func (r *trial) problem(format string, args ...any) {
@@ -45,20 +47,18 @@ func (r *trial) run() {
 	for _, m := range moments {
 		with = append(with, moment{m.at, strings.ReplaceAll(m.script, theAction, first+r.doing())})
 	}
-	if r.before != "" {
-		r.script("", r.before)
+	if err := r.prepare(); err != nil {
+		r.problem("%v", err)
+		return
 	}
 	begun := time.Now()
-	killed, as := "no", ""
+	killed := "no"
 	if r.kills {
 		killed = "yes"
 	}
-	if r.byUser {
-		as = "--uid=agent"
-	}
-	said, err := r.begin(r.to, with, r.kills, "KILLED="+killed, "AS="+as)
+	said, err := r.begin(r.to, with, r.kills, "KILLED="+killed)
 	r.hear(fmt.Sprintf("transaction, %v", time.Since(begun)), said)
-	if err != nil {
+	if r.missed = err != nil && r.before != ""; err != nil && !r.missed {
 		r.problem("%v", err)
 		return
 	}
@@ -73,10 +73,14 @@ func (r *trial) run() {
 		r.then, r.was = seen(r.try("", "cat $ASIDE/then").Stdout), r.look()
 	}
 	r.judge(whileInForce, r.inForce)
+	r.observe(whileInForce)
+	if r.whole {
+		r.followAdvice(whileInForce)
+	}
 	if r.foreign != "" {
 		r.foreignIsKept()
 	}
-	if names, err := r.Names("/srv/elsewhere"); r.byUser && (err != nil || len(names) > 0) {
+	if names, err := r.Names("/srv/elsewhere"); r.own && (err != nil || len(names) > 0) {
 		r.problem("a folder of root's holds %v (%v)", names, err)
 	}
 	r.isUndone = true
@@ -85,14 +89,26 @@ func (r *trial) run() {
 		r.problem("the undoing ends with %d", undo.Code)
 	}
 	r.judge(onceUndone, r.undone)
+	r.observe(onceUndone)
+	r.followAdvice(onceUndone)
 }
 
-// doing is the action as the one who does it has it run.
-func (r *trial) doing() string {
-	if !r.byUser || strings.Contains(r.do, "systemd-run") {
-		return r.do
+// prepare does what comes before the transaction.
+func (r *trial) prepare() error {
+	r.T.Helper()
+	if r.yesterday {
+		r.script("", `cp -a $STORE $ASIDE/yesterday`)
+		if said, err := r.begin(healthy, nil, false); err != nil {
+			return fmt.Errorf("the update of the day before: %w\n%s", err, said)
+		}
 	}
-	return "setpriv --reuid=agent --regid=agent --clear-groups sh -ec '" + strings.ReplaceAll(r.do, "'", `'\''`) + "'"
+	if r.before != "" {
+		r.script("", r.before)
+	}
+	if r.data != "" {
+		r.env = append(slices.Clone(r.usual), "DATA="+r.data)
+	}
+	return nil
 }
 
 func (r *trial) hear(who, text string) { fmt.Fprintf(&r.said, "--- %s\n%s", who, text) }
@@ -174,9 +190,9 @@ func (r *trial) inForce(s sight) []string {
 	}
 	result := r.Try(updater, "status", "--format", "text")
 	status := result.Stdout + result.Stderr
-	if x, excused, told := r.excuse(status); excused && r.then.soundly() {
+	if x, excused, told := r.excuse(status); excused && r.then.soundly() && !x.unseen {
 		problems = append(problems, "the agent that served when it was done is down: "+r.then.program)
-	} else if excused && r.was.soundly() {
+	} else if excused && r.was.soundly() && !x.unseen {
 		problems = append(problems, "the agent that served before the run is down: "+r.was.program)
 	} else if excused && told && (!s.serves() || s.process == r.was.process) {
 		r.excused = true
@@ -200,10 +216,10 @@ func (r *trial) undone(s sight) []string {
 	if s.phase != "" {
 		problems = append(problems, "a transaction is open, "+s.phase)
 	}
-	if v := s.version(); v != oldVersion && v != "" && r.to != healthy {
-		problems = append(problems, "the agent is on "+v+", which fails")
+	if fails(s.version()) {
+		problems = append(problems, "the agent is on "+s.version()+", which fails")
 	}
-	if s.link != programs+"/"+s.version()+"/bin/teleport" {
+	if below := "/" + s.version() + "/bin/teleport"; s.link != programs+below && (r.elsewhere == "" || s.link != r.elsewhere+below) {
 		problems = append(problems, "the link teleport leads to "+s.link)
 	}
 	return problems

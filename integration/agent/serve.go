@@ -51,6 +51,9 @@ func serve(self stamp.Stamp, c config, pidFile string) error {
 	case self.Variant == stamp.DiesOnReload && p.parent == nil:
 		return errors.New("this release exits at start and dies when it is handed over to")
 	}
+	if self.Variant == stamp.SlowToStart {
+		time.Sleep(2 * time.Second)
+	}
 	if err := p.start(); err != nil {
 		return err
 	}

@@ -49,6 +49,8 @@ var suites = []suite{
 			campaign("installer/transaction", "10m", "TestEveryPhaseEachCallEachOutcome"),
 			campaign("integration/hostfaults", "60m", "TestASwitchKilledAtEveryCall|TestAReplacementKilledAtEveryCall|TestPowerCutsOfWholeHosts|TestPowerCutsOfReplacements"),
 			campaign("integration/others", "150m", ""),
+			campaign("integration/others/before", "90m", ""),
+			campaign("integration/others/pairs", "90m", ""),
 			campaign("integration/faults", "60m", ""),
 			campaign("integration/powercut", "40m", "TestAPowerCut"),
 			campaign("integration/walks", "20m", ""),

@@ -27,6 +27,9 @@ const (
 	CrashLoops Variant = "crash-loops"
 	// NeverReady starts, takes over and serves, but /readyz answers 503.
 	NeverReady Variant = "never-ready"
+	// SlowToStart is sound, but for two seconds it does nothing before it opens the
+	// database, whoever starts it.
+	SlowToStart Variant = "slow-to-start"
 	// HangsOnStop ignores SIGTERM, SIGINT and SIGQUIT.
 	HangsOnStop Variant = "hangs-on-stop"
 
@@ -54,7 +57,7 @@ const (
 // Variants lists all of them.
 func Variants() []Variant {
 	return []Variant{
-		Sound, Unrunnable, ExitsAtStart, ExitsZero, MigratesThenExits, CrashLoops, NeverReady, HangsOnStop,
+		Sound, Unrunnable, ExitsAtStart, ExitsZero, MigratesThenExits, CrashLoops, NeverReady, SlowToStart, HangsOnStop,
 		DiesOnReload, HandoverDies, HandoverDiesLate, IgnoresReload, ReexecutesItself, Drains,
 	}
 }

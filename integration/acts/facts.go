@@ -1,0 +1,128 @@
+package acts
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// fact is one thing that is there, and what status may not say then.
+type fact struct {
+	name string
+	// holds says what is there; empty: that it is not so, or could not be seen.
+	holds func(r *trial, o observation) string
+	// forbids are states in which the host is not.
+	forbids []string
+	// named are conditions of which one must be there in a state that is not grave.
+	named []string
+}
+
+var (
+	// well are states of a host with which nothing is wrong.
+	well = []string{"idle", "pinned", "held", "disabled"}
+	// harmless are states that nobody has to look after.
+	harmless = []string{"idle", "pinned", "held", "disabled", "waiting", "backing_off"}
+	// grave are states that have somebody look.
+	grave = []string{"needs_attention", "failing", "unstable", "unknown", "updating"}
+	// closed are all states of a host without an open transaction.
+	closed = append([]string{"failing", "unstable"}, harmless...)
+)
+
+// facts are what an observer derives. A state that is not listed is allowed, so is unknown:
+// who cannot look says so.
+var facts = []fact{
+	{"the agent does not run", func(_ *trial, o observation) string {
+		return o.when(o.down(), "the agent's unit is "+o["agent.ActiveState"])
+	}, []string{"idle"}, []string{"agent_down", "agent_not_started", "agent_unstable"}},
+	{"the agent should run and does not", func(_ *trial, o observation) string {
+		should := o["agent.UnitFileState"] == "enabled" && o["agent.LoadState"] == "loaded"
+		return o.when(o.down() && should, "the agent is enabled and its unit is "+o["agent.ActiveState"])
+	}, harmless, nil},
+	{"what the agent executes", func(r *trial, o observation) string {
+		runs, linked := versionIn(o["program"]), versionIn(o["link.teleport"])
+		return o.when(!o.down() && runs != "" && linked != "" && runs != linked, fmt.Sprintf("the agent executes %s, and the link leads to %s", o["program"], o["link.teleport"]))
+	}, harmless, nil},
+	{"the links", func(r *trial, o observation) string {
+		for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
+			want := programs + "/" + o["active"] + "/bin/" + name
+			if got := o["link."+name]; o["active"] != "" && got != want {
+				return fmt.Sprintf("the link %s leads to %q, and version %s is active", name, got, o["active"])
+			}
+		}
+		return o.when(o["unit"] == "differs", "the unit is not the one of the linked version")
+	}, harmless, nil},
+	{"what systemd has loaded", func(_ *trial, o observation) string {
+		switch {
+		case o["agent.LoadState"] == "masked":
+			return ""
+		case o["agent.LoadState"] != "" && o["agent.LoadState"] != "loaded":
+			return "systemd has the agent's unit as " + o["agent.LoadState"]
+		case o["agent.FragmentPath"] != "" && o["agent.FragmentPath"] != unitFile:
+			return "systemd has loaded the agent's unit from " + o["agent.FragmentPath"]
+		}
+		return o.when(o["agent.NeedDaemonReload"] == "yes", "systemd has an older text of the agent's unit")
+	}, harmless, nil},
+	{"the agent is masked", func(_ *trial, o observation) string {
+		return o.when(o["agent.LoadState"] == "masked", "the agent's unit is masked")
+	}, []string{"idle"}, nil},
+	{"the agent at boot", func(_ *trial, o observation) string {
+		return o.when(o["agent.UnitFileState"] == "disabled", "the agent is not enabled")
+	}, nil, []string{"agent_not_enabled", "agent_not_started"}},
+	{"the timer's last run", func(_ *trial, o observation) string {
+		return o.when(o["run.Result"] != "" && o["run.Result"] != "success", "the last run of the timer's unit ended with "+o["run.Result"])
+	}, well, nil},
+	{"the timer", func(_ *trial, o observation) string {
+		return o.when(o["timer.LoadState"] != "" && o["timer.ActiveState"] != "active", fmt.Sprintf("the timer is %s, %s and %s", o["timer.LoadState"], o["timer.ActiveState"], o["timer.UnitFileState"]))
+	}, nil, []string{"timer_off", "timer_stopped", "updates_disabled"}},
+	{"the run's unit", func(_ *trial, o observation) string {
+		return o.when(o["run.LoadState"] != "" && o["run.LoadState"] != "loaded", "systemd has the unit of the timer's runs as "+o["run.LoadState"])
+	}, well, nil},
+	{"the recovery", func(_ *trial, o observation) string {
+		if state := o["recovery.LoadState"]; state != "" && state != "loaded" {
+			return "systemd has the recovery as " + state
+		}
+		if o["recovery.UnitFileState"] == "disabled" {
+			return "the recovery is disabled"
+		}
+		return o.when(o["rescuer"] == "does not run", "the recovery's program does not run")
+	}, harmless, nil},
+	{"the journal", func(_ *trial, o observation) string {
+		return o.when(o["journal"] != "", "a transaction is open")
+	}, closed, nil},
+	{"the schema", func(_ *trial, o observation) string {
+		schema, err := strconv.Atoi(o["schema"])
+		want, known := schemas[versionIn(o["link.teleport"])]
+		return o.when(err == nil && known && schema != want, fmt.Sprintf("the database has schema %d, and %s is linked", schema, o["link.teleport"]))
+	}, harmless, nil},
+	{"dependents", func(_ *trial, o observation) string {
+		for name, state := range o {
+			if unit, ok := strings.CutPrefix(name, "dependent."); ok && state != "active" && !o.down() {
+				return unit + ", which requires the agent, is " + state
+			}
+		}
+		return ""
+	}, []string{"idle"}, nil},
+	{"the mount of the data", func(r *trial, o observation) string {
+		return o.when(r.own && o["mounted"] == "", "the data are not mounted")
+	}, well, nil},
+}
+
+// down reports whether no agent runs, as far as systemd can be asked.
+func (o observation) down() bool {
+	return o["agent.ActiveState"] != "" && (o["agent.ActiveState"] != "active" || o["program"] == "")
+}
+
+func (o observation) when(so bool, what string) string {
+	if so {
+		return what
+	}
+	return ""
+}
+
+// versionIn is the version whose program a path names; empty if it is none.
+func versionIn(path string) string {
+	if found := programPath.FindStringSubmatch(path); found != nil {
+		return found[1]
+	}
+	return ""
+}
