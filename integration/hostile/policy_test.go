@@ -10,11 +10,14 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Whoever owns the mirror or the find server must not own the host: where its owner has a
@@ -119,8 +122,66 @@ func policyCases() []hostile {
 			},
 		}
 	}
+	// sized is a well signed tarball whose mirror says that it is so much longer, or that a
+	// program in it is: by numbers that 32 bits hold as none, or as negative ones.
+	sized := func(extra int64) []hostile {
+		name := fmt.Sprintf("%d GiB", extra>>30)
+		long := append(release("1.1.0"), entry{name: "teleport/tbot", mode: 0o755, rawSize: fmt.Sprintf("%011o\x00", extra+1), noData: true})
+		return []hostile{
+			{name: "a tarball, well signed, that its mirror says to be longer by " + name, says: "more than the limit of",
+				serves: func(w *world) {
+					w.files = func(rw http.ResponseWriter, r *http.Request) {
+						switch {
+						case strings.HasSuffix(r.URL.Path, ".sig"):
+							io.WriteString(rw, vendor.sign(good))
+						case isChecksum(r):
+							w.serveFiles(rw, r)
+						default:
+							rw.Header().Set("Content-Length", fmt.Sprint(extra+int64(len(good))))
+							rw.Write(good)
+						}
+					}
+				},
+				given: func(w *world) { w.rules(keys) }},
+			refused("a tarball, well signed, with a program of "+name, gz(archive(long...)), fixed(vendor.sign(gz(archive(long...)))), "more than 2147483648"),
+		}
+	}
+	// alternates is a find server that names an allowed version and another, in turns.
+	alternates := func(name, other, policy, says string) hostile {
+		var named atomic.Value
+		named.Store("1.1.0")
+		return hostile{name: "a find server names an allowed version and " + name + " in turns", code: done, becomes: "1.1.0",
+			serves: func(w *world) {
+				w.signs(fixed(vendor.sign(good)))
+				w.find = func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, answerFor(named.Load().(string))) }
+			},
+			given: func(w *world) {
+				w.rules(keys)
+				w.rules(map[string]string{"policy.yaml": policy})
+			},
+			check: func(w *world, _ result) {
+				for range 3 {
+					named.Store(other)
+					if r := w.run("update"); r.code != failed.number() || !strings.Contains(r.stderr, says) {
+						w.t.Errorf("the other version: exit code %d; want %q in\n%s", r.code, says, r.stderr)
+					}
+					if to, _ := os.Readlink(filepath.Join(w.links(), "teleport")); to != w.store("1.1.0", "bin", "teleport") {
+						w.t.Errorf("teleport leads to %s", to)
+					}
+					named.Store("1.1.0")
+					if r := w.run("update"); r.code != done.number() {
+						w.t.Errorf("the allowed one again: exit code %d\n%s", r.code, r.stderr)
+					}
+					w.runs("1.1.0")
+				}
+			}}
+	}
 	missing := func(rw http.ResponseWriter, r *http.Request) { http.NotFound(rw, r) }
-	return []hostile{
+	cases := slices.Concat(sized(2<<30), sized(4<<30))
+	return append(cases, []hostile{
+		alternates("one below the minimum", "1.0.9", "minimum: 1.1.0\n", "below 1.1.0"),
+		alternates("one that was withdrawn", "1.2.0", "withdrawn: [1.2.0]\n", "withdrew"),
+		alternates("one whose tarball is another's", "1.2.0", "signatures: require\n", "its file VERSION says"),
 		taken("a tarball signed by the first key", keys, fixed(vendor.sign(good))),
 		taken("a tarball signed by the second key", keys, fixed(backup.sign(good))),
 		taken("an unsigned tarball where signatures are only warned of", map[string]string{"keys.d/a.pem": vendor.public, "policy.yaml": "signatures: warn\n"}, missing),
@@ -164,7 +225,7 @@ func policyCases() []hostile {
 		}},
 		vanishes("a policy that goes in the middle of the update", "policy.yaml", "it is gone"),
 		vanishes("keys that go in the middle of the update", "keys.d", "they are gone"),
-	}
+	}...)
 }
 
 // enterprise is a sound release with the top folder of the enterprise editions.
