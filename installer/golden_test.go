@@ -127,7 +127,10 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"not-executable": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			must(t, os.Chmod(filepath.Join(i.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
 		}},
-		"foreign-unit":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.FragmentPath = "/etc/systemd/system/teleport.service" }},
+		"foreign-unit": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.FragmentPath = "/etc/systemd/system/teleport.service" }},
+		"would-not-start": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) {
+			u.Name, u.Ties.Conditions = "teleport.service", []systemd.Condition{{Type: "ConditionPathExists", Parameter: "/nonexistent"}}
+		}},
 		"unit-unknown":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.LoadState, u.FragmentPath, u.UnitFileState = "not-found", "", "" }},
 		"units-late":      {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { mountUnits(t, i) }},
 		"recovery-masked": {c: enabled(nil), answer: wants11, units: only("teleport-update-recover.service", func(u *systemd.Unit) { u.LoadState = "masked" })},

@@ -28,16 +28,24 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	if u.LoadState == "" || u.LoadState == "not-found" {
 		return nil // nobody starts it here
 	}
+	switch {
+	case u.LoadState == "masked":
+		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
+	case u.Ties.RefusesStart:
+		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set", u.Name)
+	}
+	return h.CheckNextStart(ctx, u, database)
+}
+
+// CheckNextStart is CheckCanStart for the next boot, which starts also what is started by nobody
+// else. A masked unit is another's to tell of.
+func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database string) error {
 	unmet := u.Ties.Unmet()
 	now, err := h.Database()
 	places, _ := h.AgentPlaces() // its error is that of Database
 	config := places.Config
 	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
 	switch {
-	case u.LoadState == "masked":
-		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
-	case u.Ties.RefusesStart:
-		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set", u.Name)
 	case h.hidden(u, database) != nil:
 		return h.hidden(u, database)
 	case len(unmet) > 0:

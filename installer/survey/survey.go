@@ -39,6 +39,7 @@ type Manager interface {
 type Place interface {
 	Problems(versions.Tree) ([]string, error)
 	CheckStarts(systemd.Unit, versions.Tree) error
+	CheckNextStart(ctx context.Context, u systemd.Unit, database string) error
 }
 
 // Updater is the updater's own part of the host.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"teleport-update/installer/state"
 	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
@@ -75,8 +76,8 @@ func (s *Survey) Links() ([]string, error) {
 	})
 }
 
-// Starts says what keeps systemd from starting the active version by its unit; nil where
-// nothing does. err is why that cannot be told.
+// Starts says what keeps systemd from starting the active version by its unit, of an agent that
+// runs: at its next start; nil where nothing does. err is why that cannot be told.
 func (s *Survey) Starts(ctx context.Context) (why, err error) {
 	return s.starts.get(func() (error, error) {
 		v, err := s.Version()
@@ -87,7 +88,18 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.from.Place.CheckStarts(a.Unit, v.Tree), nil
+		if why := s.from.Place.CheckStarts(a.Unit, v.Tree); why != nil || a.State != state.AgentRunning {
+			return why, nil
+		}
+		// What an agent lacks that does not run, the advice to start it says.
+		why := s.from.Place.CheckNextStart(ctx, a.Unit, "")
+		if errors.Is(why, fs.ErrPermission) {
+			return nil, why
+		}
+		if why != nil {
+			return fmt.Errorf("the agent runs, and its next start would fail: %w", why), nil
+		}
+		return nil, nil
 	})
 }
 

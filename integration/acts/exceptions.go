@@ -66,11 +66,7 @@ var startsFailUnseen = []string{"what comes before a start fails", "the agent ma
 // excuse says why no agent runs, and whether status says so: it must not say that the
 // host is idle.
 func (r *trial) excuse(status string) (x exception, excused, told bool) {
-	parts := r.parts
-	if parts == nil {
-		parts = []action{r.action}
-	}
-	for _, part := range parts {
+	for _, part := range r.all() {
 		if one, found := exceptions[part.plainName()]; found {
 			x, excused = exception{one.why, one.says, x.unseen || slices.Contains(startsFailUnseen, part.plainName())}, true
 			told = told || regexp.MustCompile(one.says).MatchString(status)

@@ -2,6 +2,7 @@ package acts
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,6 +28,11 @@ var (
 	// closed are all states of a host without an open transaction.
 	closed = append([]string{"failing", "unstable"}, harmless...)
 )
+
+// keepFromStarting are acts under which an agent that runs would not start again, as can be seen.
+var keepFromStarting = []string{
+	"a condition does not hold", "an assertion does not hold", "the programs are hidden", "the user is not there", "a file of variables is not there",
+}
 
 // facts are what an observer derives. A state that is not listed is allowed, so is unknown:
 // who cannot look says so.
@@ -102,6 +108,14 @@ var facts = []fact{
 		}
 		return ""
 	}, []string{"idle"}, nil},
+	{"the next start", func(r *trial, o observation) string {
+		for _, part := range r.all() {
+			if !r.isUndone && !o.down() && slices.Contains(keepFromStarting, part.plainName()) {
+				return "the next start of the agent fails: " + part.plainName()
+			}
+		}
+		return ""
+	}, harmless, nil},
 	{"the mount of the data", func(r *trial, o observation) string {
 		return o.when(r.own && o["mounted"] == "", "the data are not mounted")
 	}, well, nil},

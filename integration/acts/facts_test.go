@@ -48,7 +48,7 @@ var (
 
 // Each fact forbids idle, or has status name it; what status may say of it is no violation.
 func TestTheObserverMissesNothing(t *testing.T) {
-	r := &trial{shared: &shared{own: true}}
+	r := &trial{combination: combination{action: actions()[0]}, shared: &shared{own: true}}
 	if wrong := r.compare(wellObserved, told{State: "idle"}); wrong != nil {
 		t.Errorf("a host with which nothing is wrong: %v", wrong)
 	}
@@ -66,8 +66,13 @@ func TestTheObserverMissesNothing(t *testing.T) {
 			t.Errorf("%s=%s, and status says so: %s", tc.name, tc.value, strings.Join(wrong, "; "))
 		}
 	}
+	r.action = actsBefore()[0]
+	if wrong := r.compare(wellObserved, told{State: "idle"}); wrong == nil {
+		t.Errorf("under %q, and status may say idle", r.action.name)
+	}
 	for _, f := range facts {
-		if f.name != "the agent should run and does not" && !slices.ContainsFunc(observed, func(c observedCase) bool { return c.fact == f.name }) {
+		// One is a graver case of another, one is of acts.
+		if f.name != "the agent should run and does not" && f.name != "the next start" && !slices.ContainsFunc(observed, func(c observedCase) bool { return c.fact == f.name }) {
 			t.Errorf("no host shows the fact %q", f.name)
 		}
 	}

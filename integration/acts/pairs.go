@@ -20,10 +20,20 @@ func (a action) clashes(b action) bool {
 		return true
 	case slices.Contains(stillness, a.plainName()) || slices.Contains(stillness, b.plainName()):
 		return true
+	case a.data != "" && b.own, b.data != "" && a.own: // whose data are elsewhere already
+		return true
 	case a.yesterday && b.before != "", b.yesterday && a.before != "":
 		return true
 	}
 	return slices.ContainsFunc([]string{"other-user", "$AWAY", "$DATA/moved", "srv-agent.mount", "/proc/mounts"}, shared)
+}
+
+// all are the acts of a pair, or the act itself.
+func (a action) all() []action {
+	if a.parts == nil {
+		return []action{a}
+	}
+	return a.parts
 }
 
 // scripts are all that is run for an act.
