@@ -172,6 +172,9 @@ func (s *Stage) Whole() []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
+	if s.Remembers && got == s.After && !c.Status.PolicySeen.File {
+		problems = append(problems, "a version was switched to by a policy that nobody remembers")
+	}
 	for _, v := range []string{c.Spec.ActiveVersion, c.Status.PreviousVersion} {
 		// A scene may begin with one that is damaged.
 		if v != "" && !(s.From == s.To && v == s.To) {

@@ -17,8 +17,11 @@ type Scene struct {
 	// Again is what brings the host there after all, from the state that a
 	// recovery left it in; nil: Args.
 	Again func(s *Stage, got State) []string
-	From  string // the version that the host is on before, "" for none
-	To    string // and after; "" for none
+	// Remembers says that the command remembers the policy of the host's owner, before it
+	// changes anything else.
+	Remembers bool
+	From      string // the version that the host is on before, "" for none
+	To        string // and after; "" for none
 	// Usual has the updater see the host's folders where an ordinary host has them,
 	// which takes root: another updater is looked for nowhere else.
 	Usual bool
@@ -53,6 +56,10 @@ func Scenes() []Scene {
 				}
 				return s.Args(s.World)
 			},
+		},
+		{
+			// A policy that came after the last run is remembered before anything is done by it.
+			Name: "update by a policy", Prepare: ruled, Wanted: V2, Args: update, From: V1, To: V2, Remembers: true,
 		},
 		{
 			Name: "retention", Prepare: onto(V1, V2), Wanted: V3, Args: update, From: V2, To: V3,
@@ -113,6 +120,17 @@ func enabledOverExisting(ctx context.Context, w *World) error {
 // which ran there and migrated the database.
 func onto(versions ...string) func(context.Context, *World) error {
 	return func(ctx context.Context, w *World) error { return w.climb(ctx, versions...) }
+}
+
+// ruled is a host whose owner has made a policy since its last run.
+func ruled(ctx context.Context, w *World) error {
+	if err := w.climb(ctx, V1); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(w.Policy(), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(w.Policy(), "policy.yaml"), []byte("minimum: "+V1+"\n"), 0o644)
 }
 
 // climb brings the host onto one version after the other. Going back restores

@@ -34,6 +34,9 @@ type config struct {
 	} `yaml:"spec"`
 	Status struct {
 		PreviousVersion string `yaml:"previous_version"`
+		PolicySeen      struct {
+			File bool `yaml:"file"`
+		} `yaml:"policy_seen"`
 	} `yaml:"status"`
 }
 

@@ -184,6 +184,9 @@ func (w *World) releases() string { return filepath.Join(w.Dir, "releases") }
 // Versions is the folder of the version store.
 func (w *World) Versions() string { return filepath.Join(w.Data, "versions") }
 
+// Policy is the folder with the rules of the host's owner, if there are any.
+func (w *World) Policy() string { return filepath.Join(w.Data, "owner") }
+
 // Database is the agent's.
 func (w *World) Database() string { return filepath.Join(w.Data, "proc", "sqlite.db") }
 
@@ -203,7 +206,7 @@ func (w *World) Command(args ...string) trace.Command {
 	} else {
 		argv = append(argv, w.Program, "--data-dir", w.Data, "--link-dir", w.Links, "--unit-dir", w.Units, "--agent-config", w.AgentConfig)
 	}
-	argv = append(argv, "--programs-dir", w.Programs)
+	argv = append(argv, "--programs-dir", w.Programs, "--policy-dir", w.Policy())
 	return trace.Command{
 		Argv: append(argv, args...),
 		Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "NO_PROXY=127.0.0.1"},
