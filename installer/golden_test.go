@@ -143,6 +143,9 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"settings-unknown":     {c: enabled(nil), answer: wants11, text: "  helth: {window: 1m}\n"},
 		"config-broken":        {c: enabled(nil), answer: wants11, text: "  enabled: maybe\n"},
 		"not-enabled":          {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.UnitFileState = "disabled" }},
+		"masked-and-running": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) {
+			u.LoadState, u.UnitFileState = "masked", "masked"
+		}},
 		"masked": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) {
 			u.LoadState, u.ActiveState, u.SubState, u.UnitFileState, u.FragmentPath = "masked", "inactive", "dead", "masked", "/dev/null"
 			*executes = ""

@@ -226,8 +226,13 @@ func unitOverruled(h *host, f *finder) error {
 	}
 	unit := h.Paths().AgentUnit()
 	switch a := h.agent; {
-	case a.State == state.AgentUnknown, a.LoadState == "masked":
-		return nil // there is no systemd, or a person wants it so
+	case a.State == state.AgentUnknown:
+		return nil // there is no systemd
+	case a.LoadState == "masked":
+		if a.State == state.AgentRunning { // else another check tells of a person's wish
+			f.found(nil, "the agent runs, and its next start would fail: "+h.masked())
+		}
+		return nil
 	case a.LoadState != "loaded":
 		f.found(nil, fmt.Sprintf("systemd has no unit %s that it can start (%s): the next start fails; `systemctl daemon-reload` has it look again in %s", unit, orUnknown(a.LoadState), h.Paths().UnitDir))
 		return nil

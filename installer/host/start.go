@@ -46,8 +46,8 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	config := places.Config
 	named := slices.ContainsFunc(u.Command, func(word string) bool { return strings.HasSuffix(word, config) })
 	switch {
-	case h.hidden(u, database) != nil:
-		return h.hidden(u, database)
+	case h.unreachable(u, database) != nil:
+		return h.unreachable(u, database)
 	case len(unmet) > 0:
 		return failure.Refuse("%[1]s would not start again, for its %[2]s does not hold now: `systemctl cat %[1]s` shows where that is set", u.Name, unmet[0])
 	case h.startsAnother(u):
@@ -76,9 +76,9 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	return nil
 }
 
-// hidden says which setting of the unit keeps its next process from seeing the agent's program or
-// its database: the one that runs may have been started without it.
-func (h *Host) hidden(u systemd.Unit, database string) error {
+// unreachable says what keeps the unit's next process from the agent's program or its database, a setting
+// of the unit or a mount: the process that runs may have been started without it.
+func (h *Host) unreachable(u systemd.Unit, database string) error {
 	program := u.ExecStart
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {
@@ -88,6 +88,9 @@ func (h *Host) hidden(u systemd.Unit, database string) error {
 		if setting := u.Ties.Veils.Hide(path, true); setting != "" {
 			return failure.Refuse("%s would not start again, for %s hides its program %s from it: `systemctl cat %[1]s` shows where that is set", u.Name, setting, path)
 		}
+	}
+	if noexec, err := space.NoExec(real); err == nil && noexec {
+		return failure.Refuse("%s would not start again, for the file system of its program %s is mounted noexec: mount it with exec (see `findmnt -T %[2]s`)", u.Name, real)
 	}
 	if setting := u.Ties.Veils.Hide(filepath.Dir(database), false); database != "" && setting != "" {
 		return failure.Refuse("%s would start again without its database, for %s hides %s from it: `systemctl cat %[1]s` shows where that is set", u.Name, setting, filepath.Dir(database))

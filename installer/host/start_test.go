@@ -112,3 +112,24 @@ func TestWhereAnAgentLooksForItsData(t *testing.T) {
 		}
 	}
 }
+
+// The process that runs was executed before somebody mounted the programs in another way.
+func TestAnAgentDoesNotStartFromAMountWithoutExecution(t *testing.T) {
+	for flags, says := range map[uintptr]string{0: "", unix.MS_NOEXEC: "is mounted noexec: mount it with exec"} {
+		h := testHost(t)
+		dir := t.TempDir()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", flags, "size=1m"); err != nil {
+			t.Skipf("mounting needs root: %v", err)
+		}
+		defer unix.Unmount(dir, 0)
+		program, link := filepath.Join(dir, "teleport"), filepath.Join(t.TempDir(), "teleport")
+		writeFile(t, program, "")
+		if err := os.Symlink(program, link); err != nil {
+			t.Fatal(err)
+		}
+		u := systemd.Unit{Name: "teleport.service", LoadState: "loaded", FragmentPath: h.Paths.Unit(), ExecStart: link}
+		if err := h.CheckNextStart(t.Context(), u, ""); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("mounted with flags %#x: %v; want %q", flags, err, says)
+		}
+	}
+}

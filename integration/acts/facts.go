@@ -31,7 +31,8 @@ var (
 
 // keepFromStarting are acts under which an agent that runs would not start again, as can be seen.
 var keepFromStarting = []string{
-	"a condition does not hold", "an assertion does not hold", "the programs are hidden", "the user is not there", "a file of variables is not there",
+	"a condition does not hold", "an assertion does not hold", "the programs are hidden", "the user is not there",
+	"a file of variables is not there", "the programs may not be executed",
 }
 
 // facts are what an observer derives. A state that is not listed is allowed, so is unknown:

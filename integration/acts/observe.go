@@ -97,6 +97,9 @@ func (r *trial) observe(when string) {
 		}
 		wrong = r.compare(o, s)
 		if wrong == nil {
+			if r.isUndone && s.State == "needs_attention" {
+				s.State += " (" + s.Explanation + ")"
+			}
 			r.states = append(r.states, s.State)
 			return
 		}
