@@ -114,7 +114,8 @@ func toTheUpdatersUnits() (all []action) {
 	}
 	for _, unit := range []string{timer, service, recovery} {
 		all = append(all, action{name: unit + " is masked", on: unit, before: "systemctl --quiet mask " + unit,
-			undo: fill("systemctl --quiet unmask U; systemctl daemon-reload; [ U = "+service+" ] || systemctl --quiet enable U; [ U != "+timer+" ] || systemctl start U", "U", unit)})
+			undo: fill(`systemctl --quiet unmask U; systemctl daemon-reload
+				[ U = `+service+` ] || systemctl --quiet enable U; [ U != `+timer+` ] || systemctl start U`, "U", unit)})
 	}
 	return append(all,
 		action{name: timer + " is disabled", on: timer, before: "systemctl --quiet disable --now " + timer, undo: "systemctl --quiet enable --now " + timer},
@@ -174,19 +175,22 @@ func toMountsAndFiles() (all []action) {
 }
 
 // startsAgain starts an agent that was stopped, and waits until it serves.
-const startsAgain = `rm -f $PIDFILE; systemctl daemon-reload; systemctl reset-failed teleport 2>/dev/null || :; systemctl start teleport; for i in $(seq 1000); do [ -s $PIDFILE ] && break; sleep 0.01; done; sleep 0.3
+const startsAgain = `rm -f $PIDFILE; systemctl daemon-reload; systemctl reset-failed teleport 2>/dev/null || :; systemctl start teleport
+for i in $(seq 1000); do [ -s $PIDFILE ] && break; sleep 0.01; done; sleep 0.3
 `
 
 // fromCopies puts back what was kept somewhere else, or comes from another host.
 func fromCopies() []action {
-	const byHand = `mkdir -p /opt/other/1.1.0/bin; cp -L $PROGRAMS/1.1.0/bin/* /opt/other/1.1.0/bin/; for l in teleport tsh tctl tbot; do ln -sfn /opt/other/1.1.0/bin/$l $LINKS/$l; done
+	const byHand = `mkdir -p /opt/other/1.1.0/bin; cp -L $PROGRAMS/1.1.0/bin/* /opt/other/1.1.0/bin/
+		for l in teleport tsh tctl tbot; do ln -sfn /opt/other/1.1.0/bin/$l $LINKS/$l; done
 		`
 	return []action{
 		{name: "a store of yesterday", on: "store", yesterday: true, before: `rm -rf $STORE; cp -a $ASIDE/yesterday $STORE`, undo: ":"},
 		{name: "updates.yaml of yesterday", on: "store", yesterday: true, before: `cp -a $ASIDE/yesterday/updates.yaml $STORE/updates.yaml`, undo: ":"},
 		{name: "links to a newer agent that was restarted", on: "links", elsewhere: "/opt/other", before: byHand + `systemctl stop teleport; ` + startsAgain, undo: ":"},
 		{name: "links to a newer agent that was not restarted", on: "links", elsewhere: "/opt/other", before: byHand, undo: ":"},
-		{name: "another host's identity", on: "host_uuid", before: `echo 11111111-2222-4333-8444-555555555555 >$DATA/host_uuid; head -c16 /dev/urandom | od -An -tx1 | tr -d ' \n' >/etc/machine-id 2>/dev/null || :`, undo: ":"},
+		{name: "another host's identity", on: "host_uuid", before: `echo 11111111-2222-4333-8444-555555555555 >$DATA/host_uuid
+			head -c16 /dev/urandom | od -An -tx1 | tr -d ' \n' >/etc/machine-id 2>/dev/null || :`, undo: ":"},
 		{name: "the host joined again", on: "proc", before: `systemctl stop teleport; rm -rf $DATA/proc $DATA/host_uuid; ` + startsAgain, undo: ":", rowsGo: "who joins again begins with an empty database"},
 		{name: "the backup of the old version is gone", on: "backup", before: `rm -rf $STORE/$OLD/backup`, undo: ":"},
 		{name: "the record of the old version is gone", on: "$STORE/$OLD", before: `mv $STORE/$OLD $ASIDE/R`, undo: `[ ! -e $ASIDE/R ] || { rm -rf $STORE/$OLD; mv $ASIDE/R $STORE/$OLD; }`},
@@ -205,7 +209,9 @@ func byPeople() []action {
 		{name: "the agent's processes stand still", on: "agent", live: true, before: `systemctl kill --signal=STOP teleport`, undo: `systemctl kill --signal=CONT teleport || :; sleep 0.5`},
 		{name: "the host is pinned", on: "wish", before: `$UPDATER pin 2>/dev/null`, undo: `$UPDATER unpin`},
 		{name: "updates are disabled", on: "wish", before: `$UPDATER disable 2>/dev/null`, undo: `$UPDATER enable 2>/dev/null`},
-		{name: "presets disable everything", on: "presets", before: `mkdir -p /etc/systemd/system-preset; echo 'disable *' >/etc/systemd/system-preset/00-other.preset; systemctl --quiet preset teleport teleport-update.timer teleport-update-recover.service 2>/dev/null || :`,
-			undo: `rm -f /etc/systemd/system-preset/00-other.preset; systemctl --quiet enable teleport teleport-update.timer teleport-update-recover.service; systemctl start teleport teleport-update.timer`},
+		{name: "presets disable everything", on: "presets", before: `mkdir -p /etc/systemd/system-preset; echo 'disable *' >/etc/systemd/system-preset/00-other.preset
+			systemctl --quiet preset teleport teleport-update.timer teleport-update-recover.service 2>/dev/null || :`,
+			undo: `rm -f /etc/systemd/system-preset/00-other.preset
+				systemctl --quiet enable teleport teleport-update.timer teleport-update-recover.service; systemctl start teleport teleport-update.timer`},
 	}
 }

@@ -95,7 +95,9 @@ func combined(act action, a int) (all []combination) {
 			if o.moments(ph) == nil || ph.boots && act.live {
 				continue
 			}
-			all = append(all, combination{phase: ph, action: act, to: o.version(act, a+p), kills: ph.boots || (a+p+v)%2 == 1, insists: (a+p+v)%3 == 0, whole: true})
+			c := combination{phase: ph, action: act, to: o.version(act, a+p), whole: true}
+			c.kills, c.insists = ph.boots || (a+p+v)%2 == 1, (a+p+v)%3 == 0
+			all = append(all, c)
 		}
 	}
 	return all

@@ -47,7 +47,8 @@ var facts = []fact{
 	}, harmless, nil},
 	{"what the agent executes", func(r *trial, o observation) string {
 		runs, linked := versionIn(o["program"]), versionIn(o["link.teleport"])
-		return o.when(!o.down() && runs != "" && linked != "" && runs != linked, fmt.Sprintf("the agent executes %s, and the link leads to %s", o["program"], o["link.teleport"]))
+		known := !o.down() && runs != "" && linked != ""
+		return o.when(known && runs != linked, fmt.Sprintf("the agent executes %s, and the link leads to %s", o["program"], o["link.teleport"]))
 	}, harmless, nil},
 	{"the links", func(r *trial, o observation) string {
 		for _, name := range []string{"teleport", "tsh", "tctl", "tbot"} {
@@ -76,13 +77,16 @@ var facts = []fact{
 		return o.when(o["agent.UnitFileState"] == "disabled", "the agent is not enabled")
 	}, nil, []string{"agent_not_enabled", "agent_not_started"}},
 	{"the timer's last run", func(_ *trial, o observation) string {
-		return o.when(o["run.Result"] != "" && o["run.Result"] != "success", "the last run of the timer's unit ended with "+o["run.Result"])
+		failed := o["run.Result"] != "" && o["run.Result"] != "success"
+		return o.when(failed, "the last run of the timer's unit ended with "+o["run.Result"])
 	}, well, nil},
 	{"the timer", func(_ *trial, o observation) string {
-		return o.when(o["timer.LoadState"] != "" && o["timer.ActiveState"] != "active", fmt.Sprintf("the timer is %s, %s and %s", o["timer.LoadState"], o["timer.ActiveState"], o["timer.UnitFileState"]))
+		off := o["timer.LoadState"] != "" && o["timer.ActiveState"] != "active"
+		return o.when(off, "the timer is "+o["timer.LoadState"]+", "+o["timer.ActiveState"]+" and "+o["timer.UnitFileState"])
 	}, nil, []string{"timer_off", "timer_stopped", "updates_disabled"}},
 	{"the run's unit", func(_ *trial, o observation) string {
-		return o.when(o["run.LoadState"] != "" && o["run.LoadState"] != "loaded", "systemd has the unit of the timer's runs as "+o["run.LoadState"])
+		other := o["run.LoadState"] != "" && o["run.LoadState"] != "loaded"
+		return o.when(other, "systemd has the unit of the timer's runs as "+o["run.LoadState"])
 	}, well, nil},
 	{"the recovery", func(_ *trial, o observation) string {
 		if state := o["recovery.LoadState"]; state != "" && state != "loaded" {
@@ -99,7 +103,8 @@ var facts = []fact{
 	{"the schema", func(_ *trial, o observation) string {
 		schema, err := strconv.Atoi(o["schema"])
 		want, known := schemas[versionIn(o["link.teleport"])]
-		return o.when(err == nil && known && schema != want, fmt.Sprintf("the database has schema %d, and %s is linked", schema, o["link.teleport"]))
+		misfit := err == nil && known && schema != want
+		return o.when(misfit, fmt.Sprintf("the database has schema %d, and %s is linked", schema, o["link.teleport"]))
 	}, harmless, nil},
 	{"dependents", func(_ *trial, o observation) string {
 		for name, state := range o {

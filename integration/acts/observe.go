@@ -27,7 +27,8 @@ v=$(dirname "$(dirname "$(readlink $LINKS/teleport)")")
 [ ! -e $v/etc/systemd/teleport.service ] || { cmp -s $UNIT $v/etc/systemd/teleport.service && echo unit=same || echo unit=differs; }
 [ ! -e $STORE/journal.json ] || echo "journal=there"
 echo "active=$(sed -n 's/^ *active_version: *//p' $STORE/updates.yaml 2>/dev/null)"
-echo "schema=$([ -p $DATA/proc/sqlite.db ] || timeout 20 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version' 2>/dev/null)"
+echo "schema=$([ -p $DATA/proc/sqlite.db ] ||
+	timeout 20 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version' 2>/dev/null)"
 for d in $(timeout 10 systemctl show teleport.service -p RequiredBy -p BoundBy -p ConsistsOf --value 2>/dev/null); do
 	case $d in other-*) echo "dependent.$d=$(systemctl is-active $d)" ;; esac
 done
@@ -53,13 +54,14 @@ func (s told) has(types ...string) bool {
 	return false
 }
 
-const statusLine = "what status says:\n"
+const statusLine = "what status says:"
 
 // sees looks at the host and asks status, until nothing changes between a look before and
 // one after it; ok is false where it never comes to rest.
 func (r *trial) sees() (o observation, s told, ok bool) {
 	r.T.Helper()
-	script := observeScript + "printf '" + statusLine[:len(statusLine)-1] + "\\n'\n$UPDATER status --format json 2>/dev/null || :\nprintf '\\n" + statusLine[:len(statusLine)-1] + "\\n'\n" + observeScript
+	const asks = "echo '" + statusLine + "'\n$UPDATER status --format json 2>/dev/null || :\necho; echo '" + statusLine + "'\n"
+	script := observeScript + asks + observeScript
 	for range 12 {
 		said := strings.Split(r.try("", "set +e\n"+script).Stdout, statusLine)
 		if len(said) == 3 && strings.TrimSpace(said[0]) == strings.TrimSpace(said[2]) {

@@ -59,8 +59,9 @@ func (s Sweep) Run(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%s: %d combinations of %d, that did not come to their moment %d, advices typed %d, with an exception in force %d, open %d, violations: %d (in %v)",
-		s.name, n.tried.Load(), len(s.all), n.missed.Load(), n.advices.Load(), n.excused.Load(), n.open.Load(), n.violations.Load(), time.Since(begun).Round(time.Second))
+	t.Logf("%s: %d combinations of %d, that did not come to their moment %d, advices typed %d, with an exception in force %d, "+
+		"open %d, violations: %d (in %v)", s.name, n.tried.Load(), len(s.all), n.missed.Load(), n.advices.Load(), n.excused.Load(),
+		n.open.Load(), n.violations.Load(), time.Since(begun).Round(time.Second))
 }
 
 // chosen are the combinations of this run on hosts of a kind. OTHERS is a pattern of
