@@ -127,7 +127,8 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"not-executable": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			must(t, os.Chmod(filepath.Join(i.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
 		}},
-		"foreign-unit": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.FragmentPath = "/etc/systemd/system/teleport.service" }},
+		"foreign-unit":          {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.FragmentPath = "/etc/systemd/system/teleport.service" }},
+		"unit-makes-a-database": {c: enabled(func(c *state.Config) { c.Status.ActiveSchema = "1234" }), answer: wants11},
 		"would-not-start": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) {
 			u.Name, u.Ties.Conditions = "teleport.service", []systemd.Condition{{Type: "ConditionPathExists", Parameter: "/nonexistent"}}
 		}},

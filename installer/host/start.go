@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -72,6 +73,23 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	}
 	if err == nil && left < startRoom {
 		return &failure.RefusedError{Err: &space.Error{Path: dir, Need: startRoom, Free: left}}
+	}
+	return nil
+}
+
+// CheckDatabaseThere says that the database of an agent that had one is missing where the agent would
+// look for it: it would make an empty one.
+func (h *Host) CheckDatabaseThere() error {
+	path, err := h.Database()
+	if err != nil {
+		return nil // another check tells of that
+	}
+	_, err = os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return failure.Refuse("the agent's database %s is missing, and an agent that starts makes an empty one: put it back, or mount its file system, before anybody restarts the agent", path)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return err
 	}
 	return nil
 }

@@ -93,13 +93,16 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 		}
 		// What an agent lacks that does not run, the advice to start it says.
 		why := s.from.Place.CheckNextStart(ctx, a.Unit, "")
-		if errors.Is(why, fs.ErrPermission) {
-			return nil, why
-		}
-		if why != nil {
+		if why != nil && !errors.Is(why, fs.ErrPermission) {
 			return fmt.Errorf("the agent runs, and its next start would fail: %w", why), nil
 		}
-		return nil, nil
+		if c, err := s.Config(); why == nil && err == nil && c.Status.ActiveSchema != "" {
+			why = s.from.Place.CheckDatabaseThere()
+		}
+		if errors.Is(why, fs.ErrPermission) {
+			return nil, why // nobody could look
+		}
+		return why, nil
 	})
 }
 

@@ -104,6 +104,9 @@ var facts = []fact{
 		schema, err := strconv.Atoi(o["schema"])
 		want, known := schemas[versionIn(o["link.teleport"])]
 		misfit := err == nil && known && schema != want
+		if o["database"] == "missing" && !o.down() {
+			return "the database is not in its place"
+		}
 		return o.when(misfit, fmt.Sprintf("the database has schema %d, and %s is linked", schema, o["link.teleport"]))
 	}, harmless, nil},
 	{"dependents", func(_ *trial, o observation) string {

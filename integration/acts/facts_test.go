@@ -41,6 +41,7 @@ var (
 		{"the recovery", "rescuer", "does not run", "needs_attention", ""},
 		{"the journal", "journal", "there", "needs_attention", ""},
 		{"the schema", "schema", "2", "needs_attention", ""},
+		{"the schema", "database", "missing", "needs_attention", ""},
 		{"dependents", "dependent.other-requires.service", "inactive", "needs_attention", ""},
 		{"the mount of the data", "mounted", "", "needs_attention", ""},
 	}

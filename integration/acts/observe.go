@@ -27,6 +27,7 @@ v=$(dirname "$(dirname "$(readlink $LINKS/teleport)")")
 [ ! -e $v/etc/systemd/teleport.service ] || { cmp -s $UNIT $v/etc/systemd/teleport.service && echo unit=same || echo unit=differs; }
 [ ! -e $STORE/journal.json ] || echo "journal=there"
 echo "active=$(sed -n 's/^ *active_version: *//p' $STORE/updates.yaml 2>/dev/null)"
+[ -e $DATA/proc/sqlite.db ] || echo database=missing
 echo "schema=$([ -p $DATA/proc/sqlite.db ] ||
 	timeout 20 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version' 2>/dev/null)"
 for d in $(timeout 10 systemctl show teleport.service -p RequiredBy -p BoundBy -p ConsistsOf --value 2>/dev/null); do
