@@ -147,8 +147,13 @@ func (t *transaction) noteIfBooted(ctx context.Context) error {
 		return err
 	}
 	// One that is enabled and was never started since has yet to come: its mount is late.
-	// Of one that is masked nobody knows whether it is enabled.
-	late := sight.InvocationID == "" && (sight.UnitFileState == "enabled" || sight.LoadState == "masked")
+	// Of one that is masked nobody knows whether it is enabled, and of one that systemd could not read
+	// at this boot the record has it.
+	enabled := sight.UnitFileState == "enabled" || sight.LoadState == "masked"
+	if sight.LoadState != "loaded" && t.j.Agent.UnitFile == "enabled" {
+		enabled = true
+	}
+	late := sight.InvocationID == "" && enabled
 	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped && !late
 	if down {
 		t.Log.Info("the agent stays down: systemd did not start it at this boot")

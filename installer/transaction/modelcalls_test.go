@@ -62,7 +62,9 @@ func (m *model) sight() (s Sight) {
 	if m.unit == "" {
 		s.LoadState, s.FragmentPath, s.ExecStart = "not-found", "", ""
 	}
-	s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
+	if s.LoadState == "loaded" { // of a unit without a file systemd says nothing
+		s.UnitFileState = map[bool]string{true: "enabled", false: "disabled"}[m.enabled]
+	}
 	if m.masked {
 		s.LoadState, s.UnitFileState, s.FragmentPath, s.ExecStart = "masked", "masked", "/dev/null", ""
 	}

@@ -125,6 +125,30 @@ func TestAnAgentThatIsStillToBeStartedAtBootRunsInTheEnd(t *testing.T) {
 	m.endsOn("1.0.0")
 }
 
+// Somebody put something in the place of the unit, so that systemd knew none at the boot, and nobody was
+// there to put it back: that is no wish that the agent stays down.
+func TestAnAgentWhoseUnitWasNotThereAtBootRunsInTheEnd(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		m := upgrade(t, twoHolds)
+		m.enabled = enabled
+		m.meets(callOf(t, "watch"), outcome{before: func(*model) error { panic(killed{}) }})
+		if _, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
+			t.Fatal("it was not killed")
+		}
+		m.calm()
+		m.ends()
+		must(t, os.Remove(m.Paths.Unit()))
+		m.boots++
+		m.started, m.unit = false, ""
+		if err, _ := m.tick(); err != nil {
+			t.Error(err)
+		}
+		if (m.main != nil) != enabled {
+			t.Errorf("enabled before: %v; an agent runs: %v, after %q", enabled, m.main != nil, m.calls)
+		}
+	}
+}
+
 // Somebody masked the agent, which is no wish that it stays down for good: nobody can tell then
 // whether it is enabled.
 func TestAnAgentThatWasMaskedAtBootRunsOnceItIsNot(t *testing.T) {
