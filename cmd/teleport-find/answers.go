@@ -85,11 +85,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		opened.Close()
 		return nil, err
 	}
-	fleet, err := inventory.OpenFleet(c.Context, inventory.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
-	if err != nil {
-		opened.Close()
-		return nil, err
-	}
+	fleet := inventory.StartFleet(inventory.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
 	return &source{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: path, store: resources, log: log,
 		stored: stored, fleet: fleet, metrics: m,

@@ -106,6 +106,7 @@ type record struct {
 	firstSeen, lastSeen, toldAt, begunAt, alternated uint32
 
 	name                                              uint32
+	number                                            uint32 // in the roll, plus 1; 0 for none
 	group, token, version, told, begun, edition, arch uint16
 	flags, burst                                      uint8
 }
@@ -118,6 +119,7 @@ const (
 	belowMinimum
 	unsigned
 	hasFailed // its failure is in the table's failures
+	heard     // it has reported to this server; see Table.Hear
 )
 
 // failure is kept apart: few hosts have one.

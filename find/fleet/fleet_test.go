@@ -84,16 +84,6 @@ func TestATableIsLikeAMap(t *testing.T) {
 	if seen != len(model) {
 		t.Errorf("%d of %d hosts are gone through", seen, len(model))
 	}
-	table.Seen(0, func(id *rollout.HostID, last time.Time, sequence uint32) bool {
-		if e := model[*id]; !last.Equal(e.LastSeen) || sequence != e.Sequence {
-			t.Fatalf("%s was seen at %v with %d: %+v", id, last, sequence, e)
-		}
-		seen--
-		return true
-	})
-	if seen != 0 {
-		t.Errorf("of %d hosts it is not said when they were seen", seen)
-	}
 	for i := range 4000 {
 		var got Entry
 		want, there := model[id(i)]

@@ -22,6 +22,7 @@ type Table struct {
 	seed     maphash.Seed
 	names    names
 	failures map[uint32]failure
+	roll     roll
 
 	groups, tokens, versions, editions, archs, errors *words
 }
@@ -132,6 +133,10 @@ func (t *Table) Put(e *Entry) {
 	if t.putFailure(at, e.Failed) {
 		r.flags |= hasFailed
 	}
+	r.number, r.flags = before.number, r.flags|before.flags&heard
+	if !there {
+		r.number = t.roll.arrive(e.ID, at)
+	}
 	*t.record(at) = r
 	if t.count*4 > len(t.slots)*3 {
 		t.grow()
@@ -176,12 +181,16 @@ func (t *Table) Remove(id rollout.HostID) {
 		return
 	}
 	at, last := t.slots[slot]-1, uint32(t.count-1)
+	t.roll.leave(id, t.record(at).number)
 	t.dropWords(at)
 	t.unlink(slot)
 	if at != last {
 		moved, _ := t.search(t.record(last).id)
 		t.slots[moved] = at + 1
 		*t.record(at) = *t.record(last)
+		if number := t.record(at).number; number != 0 {
+			t.roll.places[number-1] = at + 1
+		}
 		if f, has := t.failures[last]; has {
 			t.failures[at] = f
 			delete(t.failures, last)
@@ -240,11 +249,19 @@ func (t *Table) Forget(f func(*Entry) bool) (forgotten int) {
 	var e Entry
 	for at := range old.count {
 		old.entry(uint32(at), &e)
+		r := old.record(uint32(at))
 		if f(&e) {
 			forgotten++
+			t.roll.leave(e.ID, r.number)
 			continue
 		}
+		number, marked := r.number, r.flags&heard
 		t.Put(&e)
+		kept := t.record(uint32(t.count - 1))
+		kept.number, kept.flags = number, kept.flags|marked
+		if number != 0 {
+			t.roll.places[number-1] = uint32(t.count)
+		}
 		if (at+1)%chunk == 0 {
 			old.chunks[at/chunk] = nil // the table is not to be there twice
 		}
@@ -263,15 +280,6 @@ func (t *Table) From(place int, f func(*Entry) bool) (next int) {
 	return t.from(place, func(at uint32) bool {
 		t.entry(at, &e)
 		return f(&e)
-	})
-}
-
-// Seen is From for whoever wants no more than when hosts were last seen, and the sequence of that report. That
-// is all it reads.
-func (t *Table) Seen(place int, f func(id *rollout.HostID, last time.Time, sequence uint32) bool) (next int) {
-	return t.from(place, func(at uint32) bool {
-		r := t.record(at)
-		return f(&r.id, moment(r.lastSeen), r.sequence)
 	})
 }
 

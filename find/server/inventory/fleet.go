@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -66,6 +67,7 @@ type Fleet struct {
 	// would say, so that nothing is complete.
 	trouble map[string]error
 	words   vocabulary
+	loading atomic.Bool // what is in the store is not here yet
 
 	keep keeper
 }
@@ -87,6 +89,9 @@ func newFleet(opts FleetOptions, started time.Time) *Fleet {
 // Report takes the report of a host that proves who it is by its secret. When it
 // returns nil, what must not be lost is on stable storage.
 func (f *Fleet) Report(ctx context.Context, secret string, b rollout.Heartbeat) error {
+	if f.loading.Load() {
+		return ErrLoading
+	}
 	id, changed, err := f.take(secret, b, f.opts.Clock())
 	if err == nil && changed {
 		err = f.flush(ctx, id)
@@ -131,7 +136,7 @@ func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, no
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	inTime := now.Sub(f.synced) <= rollout.ReportLife
-	complete := len(f.trouble) == 0 && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || inTime)
+	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || inTime)
 	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
 }
 
@@ -210,6 +215,7 @@ func (f *Fleet) take(secret string, b rollout.Heartbeat, now time.Time) (id roll
 		e.Take(b, now)
 	}
 	f.table.Put(&e)
+	f.table.Hear(id)
 	if f.opts.Store != nil && matters(before, e) {
 		f.mark(id)
 	}

@@ -2,10 +2,9 @@ package inventory
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,135 +13,129 @@ import (
 	"teleport-update/find/store"
 )
 
-// seenHead says what a server has written of who was last seen when.
-type seenHead struct {
-	At   time.Time `json:"at"`
-	From time.Time `json:"from"` // since when it knows all reports
+// seenItem is who has reported to another server, as it was read of the store.
+type seenItem struct {
+	server string
+	fleet.Seen
 }
 
-const (
-	seenEntry   = 16 + 4 + 4 // id, time, sequence
-	seenPerPage = 40_000     // below store.MaxValue
-)
-
-// saveSeen writes who was last seen when, a page after the other. Nobody forgets hosts
-// meanwhile: that is done where this is.
+// saveSeen writes which hosts have reported to this server since the save before. Each save is an item of its own,
+// which is written once and expires: at a million hosts these are some 60 KB.
 func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
-	f.mu.RLock()
-	hosts := f.table.Len()
-	head, err := json.Marshal(seenHead{At: now, From: f.covered})
-	f.mu.RUnlock()
-	if hosts == 0 || err != nil {
+	if f.Len() == 0 {
+		return nil
+	}
+	if err := f.enrol(ctx); err != nil {
 		return err
 	}
-	own := seenPrefix + f.keep.name
-	for i, at := 0, 0; at < hosts; i++ {
-		page := make([]byte, 0, min(hosts-at, seenPerPage)*seenEntry)
-		f.mu.RLock()
-		at = f.table.Seen(at, func(id *rollout.HostID, last time.Time, sequence uint32) bool {
-			if now.Sub(last) <= rollout.PresentFor {
-				page = append(page, id[:]...)
-				page = binary.BigEndian.AppendUint32(page, uint32(last.Unix()))
-				page = binary.BigEndian.AppendUint32(page, sequence)
-			}
-			return len(page) < cap(page)
-		})
-		f.mu.RUnlock()
-		if len(page) == 0 {
-			break
-		}
-		if err := f.saveItem(ctx, fmt.Sprintf("%s/%04d", own, i), page, now); err != nil {
-			return err
-		}
+	from := f.keep.lastSave
+	if from.IsZero() || from.After(now) {
+		from = now.Add(-saveEvery)
 	}
-	// The head comes last: it says that all the pages are there.
-	return f.saveItem(ctx, own, head, now)
-}
-
-func (f *Fleet) saveItem(ctx context.Context, key string, value []byte, now time.Time) error {
-	revisions, err := f.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{{Key: key, Value: value, Based: f.keep.saved[key], Expires: now.Add(seenLife)}}})
-	if conflict, ok := errors.AsType[*store.ConflictError](err); ok {
-		f.keep.saved[key] = conflict.Found // it has expired, or the store was put back
-		return f.saveItem(ctx, key, value, now)
+	var change store.Change
+	add := func(seen *fleet.Seen) {
+		key := fmt.Sprintf("%s%s/%d-%d", seenPrefix, f.keep.name, now.Unix(), len(change.Writes))
+		change.Writes = append(change.Writes, store.Write{Key: key, Value: seen.Bytes(), Based: f.keep.saved[key], Expires: now.Add(seenLife)})
 	}
-	if err == nil {
-		f.keep.saved[key] = revisions[0]
-	}
-	return err
-}
-
-// readSeen takes up what other servers, or this one before it started again, have
-// written of who was last seen when. It returns when the newest of that was written.
-func (f *Fleet) readSeen(ctx context.Context, now time.Time) (newest time.Time, err error) {
-	var head seenHead
-	var skip string
-	heads := make(map[string]time.Time)
-	_, err = f.opts.Store.Scan(ctx, seenPrefix, func(item store.Item) bool {
-		name, _, page := strings.Cut(strings.TrimPrefix(item.Key, seenPrefix), "/")
-		if !page {
-			skip = ""
-			if json.Unmarshal(item.Value, &head) != nil || name == f.keep.name {
-				skip = name
-				return true
-			}
-			heads[name] = head.At
-			f.compareClocks(name, head.At, now)
-			if f.keep.seen[name].Equal(head.At) {
-				skip = name
-				return true
-			}
-			newest = latest(newest, head.At)
-			if away := now.Sub(head.At); away <= rollout.ReportLife {
-				f.mu.Lock()
-				if head.From.Before(f.covered) {
-					f.covered = head.From
-				}
-				f.mu.Unlock()
-			}
-			return true
+	f.mu.RLock()
+	seen := fleet.Seen{From: from, To: now, Covered: f.covered}
+	f.table.Heard(0, func(_ *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool {
+		if enrolled {
+			seen.Add(number, sequence)
 		}
-		if name != skip {
-			f.takeSeen(item.Value)
+		if seen.Full() {
+			add(&seen)
+			seen.Numbers, seen.Odd = nil, nil
 		}
 		return true
 	})
-	if err == nil {
-		f.keep.seen = heads
+	f.mu.RUnlock()
+	add(&seen)
+	revisions, err := f.opts.Store.Commit(ctx, change)
+	if conflict, ok := errors.AsType[*store.ConflictError](err); ok { // twice in a second, or the store was put back
+		f.keep.saved[conflict.Key] = conflict.Found
 	}
-	return newest, err
+	if err != nil {
+		return err
+	}
+	clear(f.keep.saved)
+	for i, w := range change.Writes {
+		f.keep.saved[w.Key] = revisions[i]
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.table.Quiet(now)
+	return nil
+}
+
+// hold keeps who has reported to another server until all of the roll has been read that it counts by.
+func (f *Fleet) hold(item store.Item) error {
+	server, _, _ := strings.Cut(strings.TrimPrefix(item.Key, seenPrefix), "/")
+	if server == f.keep.name || item.Removed {
+		return nil
+	}
+	seen, err := fleet.ParseSeen(item.Value)
+	if err != nil {
+		return fmt.Errorf("the store's %s, revision %d: %w", item.Key, item.Revision, err)
+	}
+	f.keep.held = append(f.keep.held, seenItem{server, seen})
+	return nil
+}
+
+// takeHeld takes up what was held, the oldest first. It returns when the newest of that was written.
+func (f *Fleet) takeHeld(now time.Time) (newest time.Time) {
+	held := f.keep.held
+	f.keep.held = nil
+	slices.SortStableFunc(held, func(a, b seenItem) int { return a.To.Compare(b.To) })
+	last, differ := make(map[string]time.Time), make(map[string]bool)
+	for _, s := range held {
+		last[s.server] = s.To
+	}
+	for server, at := range last {
+		differ[server] = f.compareClocks(server, at, now)
+	}
+	for i := range held {
+		s := &held[i]
+		at := s.To
+		if differ[s.server] || at.After(now) {
+			at = now // by the clock of this server
+		}
+		newest = latest(newest, at)
+		if now.Sub(at) <= rollout.ReportLife && s.Covered.Before(f.covered) {
+			f.covered = s.Covered
+		}
+		f.takeSeen(&s.Seen, at)
+	}
+	return newest
+}
+
+func (f *Fleet) takeSeen(s *fleet.Seen, at time.Time) {
+	var e fleet.Entry
+	for _, number := range s.Numbers {
+		if !f.table.At(number, &e) {
+			continue
+		}
+		e.Sequence, e.LastSeen = max(e.Sequence, s.Sequence(number)), latest(e.LastSeen, at)
+		f.table.Put(&e)
+	}
 }
 
 // clockDiffers is from which difference on the clocks of two servers do not agree.
 const clockDiffers = 10 * time.Minute
 
-// compareClocks notes that another server, which has written since the look before, has another time than this one.
-func (f *Fleet) compareClocks(name string, theirs, now time.Time) {
+// compareClocks reports whether another server, which has just written, has another time than this one.
+func (f *Fleet) compareClocks(name string, theirs, now time.Time) (differ bool) {
 	before, known := f.keep.seen[name]
+	f.keep.seen[name] = theirs
 	alive := known && !before.Equal(theirs)
 	if difference := now.Sub(theirs).Abs(); !alive || difference <= clockDiffers {
-		return
+		return false
 	}
 	if now.Sub(f.keep.disagreed) > HostLife {
 		f.opts.Log.Error("the clock of another server of the store is not that of this one: no host is forgotten until they agree", "other", theirs, "own", now)
 	}
 	f.keep.disagreed = now
-}
-
-func (f *Fleet) takeSeen(page []byte) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var e fleet.Entry
-	for ; len(page) >= seenEntry; page = page[seenEntry:] {
-		if !f.table.Get(rollout.HostID(page[:16]), &e) {
-			continue
-		}
-		at := time.Unix(int64(binary.BigEndian.Uint32(page[16:])), 0).UTC()
-		if at.After(e.LastSeen) {
-			e.LastSeen = at
-		}
-		e.Sequence = max(e.Sequence, binary.BigEndian.Uint32(page[20:]))
-		f.table.Put(&e)
-	}
+	return true
 }
 
 // postpone has hosts that were present at a moment be so for longer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
@@ -19,6 +20,12 @@ func (f *Fleet) readAgain(ctx context.Context, identity store.Identity) error {
 	}
 	there, tokens := make(map[rollout.HostID]bool), make(map[string]bool)
 	trouble := make(map[string]error)
+	f.mu.Lock()
+	f.table.Unroll()
+	clear(f.keep.pages)
+	clear(f.keep.saved)
+	f.keep.held = nil
+	f.mu.Unlock()
 	at, err := f.opts.Store.Scan(ctx, agentsPrefix, func(item store.Item) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -27,6 +34,8 @@ func (f *Fleet) readAgain(ctx context.Context, identity store.Identity) error {
 			tokens[name], err = true, f.takeToken(item)
 		} else if id, ok := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix)); ok {
 			there[id], err = true, f.adopt(item, head)
+		} else {
+			err = f.takeItem(item)
 		}
 		if err != nil {
 			trouble[item.Key] = err
@@ -63,6 +72,7 @@ func (f *Fleet) readAgain(ctx context.Context, identity store.Identity) error {
 	f.opts.Log.Warn("the store is not the one that was read before, and all of it was read again",
 		"another", another, "hosts", f.table.Len(), "not_in_it", len(missing), "revision", at, "before", f.keep.since)
 	f.keep.since, f.keep.identity, f.synced = at, identity, f.opts.Clock()
+	f.takeHeld(f.synced)
 	return nil
 }
 
@@ -88,6 +98,7 @@ func (f *Fleet) adopt(item store.Item, head store.Revision) error {
 	if err != nil {
 		return err
 	}
+	notAfter(&theirs, f.opts.Clock())
 	if removed {
 		f.table.Remove(theirs.ID)
 		delete(f.dirty, theirs.ID)
@@ -110,6 +121,16 @@ func (f *Fleet) adopt(item store.Item, head store.Revision) error {
 		f.mark(theirs.ID) // what is known here is not in the store
 	}
 	return nil
+}
+
+// notAfter takes times that lie ahead for now: the clock of the server that wrote them is wrong, or this one, and a host
+// that was told something in a week would have time without end.
+func notAfter(e *fleet.Entry, now time.Time) {
+	for _, at := range []*time.Time{&e.FirstSeen, &e.LastSeen, &e.Told.At, &e.Begun.At, &e.Failed.At, &e.Alternated} {
+		if at.After(now) {
+			*at = now.Truncate(time.Second)
+		}
+	}
 }
 
 // settle has what is known of a host, and what the store has of it, agree again after a conflict: so that the next

@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	agentsPrefix = "agents/" // of hosts and tokens
-	seenPrefix   = "agents_seen/"
+	agentsPrefix = "agents/" // of all below
+	rollPrefix   = "agents/roll/"
+	seenPrefix   = "agents/seen/"
 	// SyncEvery is how soon a server takes up what another one has written.
 	SyncEvery = 5 * time.Second
 	// forgetEvery is how often hosts are looked for that have not reported for too long.
 	forgetEvery = time.Hour
-	// saveEvery is how often it is written who was last seen when.
-	saveEvery = time.Minute
+	// saveEvery is how often it is written who was last seen when: another server knows it within a minute.
+	saveEvery = time.Minute - SyncEvery
 	// seenLife is when that may be removed.
 	seenLife = time.Hour
 	// HostLife is for how long a host is known that does not report.
@@ -42,18 +43,20 @@ const (
 //
 // The store has an item for each host, which is written whenever a report changes
 // more than when the host was last seen, before the report is answered: no verdict
-// is lost with the process. Who was last seen when is written by each server once
-// a minute, for all hosts together.
+// is lost with the process. Who has reported is written by each server once
+// a minute, for all hosts together, by their numbers in the roll; see fleet.Seen.
 type keeper struct {
 	joining  sync.Mutex // one host after the other
 	joined   joinRate
 	flushing sync.Mutex
 	syncing  sync.Mutex
-	since    store.Revision // up to which the store was read
-	identity store.Identity // of the store that was read
-	name     string         // of this process, among those that have the store open
-	seen     map[string]time.Time
-	saved    map[string]store.Revision // of what this process has written
+	since    store.Revision            // up to which the store was read
+	identity store.Identity            // of the store that was read
+	name     string                    // of this process, among those that have the store open
+	seen     map[string]time.Time      // when other servers have last written
+	held     []seenItem                // what they have written and is not taken up yet
+	saved    map[string]store.Revision // of what this process has written last
+	pages    map[uint32]store.Revision // of the roll
 	lastSave time.Time
 	lastTick time.Time
 	// disagreed is when another server, which was there, had another time than this one.
@@ -65,43 +68,22 @@ type keeper struct {
 // before. While a server was down for less than rollout.ReportLife, and knew all
 // hosts before, nobody needs to wait.
 func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
+	f := StartFleet(opts)
+	if err := f.load(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// StartFleet returns a Fleet that Run fills with what is in the store, which takes seconds with a million hosts. Until then
+// no report is taken and nothing is complete.
+func StartFleet(opts FleetOptions) *Fleet {
 	now := opts.Clock()
 	f := newFleet(opts, now)
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
-	identity, err := opts.Store.Identity(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f.keep.identity, f.keep.purged = identity, now // other servers have an hour to tell their time
-	at, err := opts.Store.Scan(ctx, hostPrefix, func(item store.Item) bool {
-		f.note(item.Key, f.takeItem(item))
-		if f.table.Len()%sparedAfter == 0 {
-			parts.SpareMemory()
-		}
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	items, _, err := opts.Store.List(ctx, tokenPrefix)
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range items {
-		if err := f.takeToken(item); err != nil {
-			return nil, err
-		}
-	}
-	f.keep.since, f.synced = at, now
-	newest, err := f.readSeen(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	if away := now.Sub(newest); away > 0 && away <= rollout.ReportLife {
-		// Nobody could report while no server was there.
-		f.postpone(away, newest)
-	}
-	return f, nil
+	f.keep.pages, f.keep.purged = make(map[uint32]store.Revision), now // other servers have an hour to tell their time
+	f.loading.Store(true)
+	return f
 }
 
 func (f *Fleet) takeToken(item store.Item) error {
@@ -139,6 +121,7 @@ func (f *Fleet) Sync(ctx context.Context) error {
 		}
 		if all {
 			f.synced = f.opts.Clock()
+			f.takeHeld(f.synced)
 		}
 		f.mu.Unlock()
 		f.keep.since = upTo
@@ -167,6 +150,10 @@ func (f *Fleet) takeItem(item store.Item) error {
 		return nil
 	case strings.HasPrefix(item.Key, tokenPrefix):
 		return f.takeToken(item)
+	case strings.HasPrefix(item.Key, rollPrefix):
+		return f.takePage(item)
+	case strings.HasPrefix(item.Key, seenPrefix):
+		return f.hold(item)
 	case !strings.HasPrefix(item.Key, hostPrefix):
 		return nil
 	case item.Removed:
@@ -221,12 +208,18 @@ func isGone(e *fleet.Entry, now time.Time) bool {
 // are over.
 func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 	failing := false
+	begin := make(chan struct{}, 1)
+	begin <- struct{}{} // the hosts are loaded at once
 	for {
 		select {
+		case <-begin:
 		case <-ctx.Done():
 			// For a server that starts again soon.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 			defer cancel()
+			if f.loading.Load() {
+				return
+			}
 			if err := errors.Join(f.flushAll(last), f.saveSeen(last, f.opts.Clock())); err != nil {
 				f.opts.Log.Error("the last reports of hosts are not in the store, and hosts have to report again", "error", err)
 			}
@@ -247,6 +240,11 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 
 // Tick does what is due.
 func (f *Fleet) Tick(ctx context.Context) error {
+	if f.loading.Load() {
+		if err := f.load(ctx); err != nil {
+			return err
+		}
+	}
 	now := f.opts.Clock()
 	if now.Sub(f.keep.lastTick) > forgetEvery {
 		f.keep.purged = now // this process was paused, or its clock was set: others may know better
@@ -255,10 +253,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
 	parts.SpareMemory()
 	if err == nil && now.Sub(f.keep.lastSave) >= saveEvery {
-		if _, err = f.readSeen(ctx, now); err == nil {
-			err = f.saveSeen(ctx, now)
-		}
-		if err == nil {
+		if err = f.saveSeen(ctx, now); err == nil {
 			f.keep.lastSave = now
 		}
 	}

@@ -1,0 +1,70 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
+)
+
+// ErrLoading is the error of reports while the hosts of the store are being loaded after a start.
+var ErrLoading = errors.New("the server has just started and is loading the hosts that it knows: nothing was changed; report again later")
+
+// loadParts is how many parts the hosts are loaded in, so that others get to the store meanwhile.
+const loadParts = 256
+
+// load reads all that is in the store, part by part. What changes meanwhile is read with the changes after the
+// revision of the first part.
+func (f *Fleet) load(ctx context.Context) error {
+	f.keep.syncing.Lock()
+	defer f.keep.syncing.Unlock()
+	began := time.Now()
+	identity, err := f.opts.Store.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	since := store.None
+	scan := func(prefix string) error {
+		at, err := f.opts.Store.Scan(ctx, prefix, func(item store.Item) bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.note(item.Key, f.takeItem(item))
+			return true
+		})
+		if since == store.None {
+			since = at
+		}
+		return err
+	}
+	prefixes := []string{tokenPrefix}
+	for i := range loadParts {
+		prefixes = append(prefixes, fmt.Sprintf("%s%02x", hostPrefix, i))
+	}
+	for i, prefix := range append(prefixes, rollPrefix, seenPrefix) {
+		if err := scan(prefix); err != nil {
+			return err
+		}
+		if i%16 == 0 {
+			parts.SpareMemory()
+		}
+	}
+	now := f.opts.Clock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keep.since, f.keep.identity, f.synced = since, identity, now
+	newest := f.takeHeld(now)
+	if away := now.Sub(newest); away > 0 && away <= rollout.ReportLife {
+		// Nobody could report while no server was there.
+		f.postpone(away, newest)
+	}
+	f.loading.Store(false)
+	f.opts.Log.Info("loaded the hosts of the store", "hosts", f.table.Len(), "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// Loading reports whether the hosts of the store are still being loaded: what is known of them has gaps.
+func (f *Fleet) Loading() bool { return f.loading.Load() }
