@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/internal/failure"
+	"teleport-update/internal/procfs"
 	"teleport-update/internal/space"
 	"teleport-update/systemd"
 )
@@ -77,21 +78,26 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	return nil
 }
 
-// CheckDatabaseThere says that the database of an agent that had one is missing where the agent would
-// look for it: it would make an empty one.
-func (h *Host) CheckDatabaseThere() error {
+// CheckDatabaseThere says of a process of the agent's that its database is missing where the next one would
+// look for it, and make an empty one. had says that the agent is known to have had one; else it is one
+// that the process has open, whose path is followed by nobody.
+func (h *Host) CheckDatabaseThere(pid int, had bool) error {
 	path, err := h.Database()
 	if err != nil {
 		return nil // another check tells of that
 	}
 	_, err = os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return failure.Refuse("the agent's database %s is missing, and an agent that starts makes an empty one: put it back, or mount its file system, before anybody restarts the agent", path)
-	}
-	if errors.Is(err, fs.ErrPermission) {
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return err
+	case !missing, procfs.Host().Sees(pid, path): // by a mount of its own
+		return nil
+	case !had && procfs.Host().OpenByName([]int{pid}, filepath.Base(path)) == "":
+		return nil // it has none yet
 	}
-	return nil
+	return failure.Refuse("the agent's database %s is missing, and an agent that starts makes an empty one: "+
+		"put it back, or mount its file system, before anybody restarts the agent", path)
 }
 
 // unreachable says what keeps the unit's next process from the agent's program or its database, a setting

@@ -133,3 +133,37 @@ func TestAnAgentDoesNotStartFromAMountWithoutExecution(t *testing.T) {
 		}
 	}
 }
+
+// An agent whose database was taken away from under it would make an empty one at its next start.
+func TestADatabaseThatIsNotInItsPlaceIsMissed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make  func(t *testing.T, proc string)
+		holds bool // a process has it open
+		had   bool
+		says  bool
+	}{
+		"it is there":                        {holds: true, had: true},
+		"moved away, and open":               {make: func(t *testing.T, proc string) { must(t, os.Rename(proc, proc+".away")) }, holds: true, says: true},
+		"moved away, and known":              {make: func(t *testing.T, proc string) { must(t, os.Rename(proc, proc+".away")) }, had: true, says: true},
+		"a file in the folder's place":       {make: func(t *testing.T, proc string) { must(t, os.RemoveAll(proc)); writeFile(t, proc, "") }, holds: true, says: true},
+		"an agent that never had a database": {make: func(t *testing.T, proc string) { must(t, os.RemoveAll(proc)) }},
+	} {
+		h := testHost(t)
+		proc := filepath.Join(h.Paths.DataDir, "proc")
+		database := filepath.Join(proc, "sqlite.db")
+		writeFile(t, database, "")
+		pid := 0
+		if tc.holds {
+			f, err := os.Open(database)
+			must(t, err)
+			defer f.Close()
+			pid = os.Getpid()
+		}
+		if tc.make != nil {
+			tc.make(t, proc)
+		}
+		if err := h.CheckDatabaseThere(pid, tc.had); (err != nil) != tc.says || err != nil && !strings.Contains(err.Error(), database+" is missing") {
+			t.Errorf("%s: %v; want an error: %v", name, err, tc.says)
+		}
+	}
+}

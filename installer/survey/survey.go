@@ -40,7 +40,7 @@ type Place interface {
 	Problems(versions.Tree) ([]string, error)
 	CheckStarts(systemd.Unit, versions.Tree) error
 	CheckNextStart(ctx context.Context, u systemd.Unit, database string) error
-	CheckDatabaseThere() error
+	CheckDatabaseThere(pid int, had bool) error
 }
 
 // Updater is the updater's own part of the host.

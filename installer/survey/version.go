@@ -96,8 +96,8 @@ func (s *Survey) Starts(ctx context.Context) (why, err error) {
 		if why != nil && !errors.Is(why, fs.ErrPermission) {
 			return fmt.Errorf("the agent runs, and its next start would fail: %w", why), nil
 		}
-		if c, err := s.Config(); why == nil && err == nil && c.Status.ActiveSchema != "" {
-			why = s.from.Place.CheckDatabaseThere()
+		if c, err := s.Config(); why == nil && err == nil {
+			why = s.from.Place.CheckDatabaseThere(a.Process.PID, c.Status.ActiveSchema != "")
 		}
 		if errors.Is(why, fs.ErrPermission) {
 			return nil, why // nobody could look

@@ -194,7 +194,8 @@ func fromCopies() []action {
 		{name: "the host joined again", on: "proc", before: `systemctl stop teleport; rm -rf $DATA/proc $DATA/host_uuid; ` + startsAgain, undo: ":", rowsGo: "who joins again begins with an empty database"},
 		{name: "the backup of the old version is gone", on: "backup", before: `rm -rf $STORE/$OLD/backup`, undo: ":"},
 		{name: "the record of the old version is gone", on: "$STORE/$OLD", before: `mv $STORE/$OLD $ASIDE/R`, undo: `[ ! -e $ASIDE/R ] || { rm -rf $STORE/$OLD; mv $ASIDE/R $STORE/$OLD; }`},
-		{name: "the programs of the old version are gone", on: "$PROGRAMS/$OLD", before: `mv $PROGRAMS/$OLD $ASIDE/P`, undo: `[ ! -e $ASIDE/P ] || { rm -rf $PROGRAMS/$OLD; mv $ASIDE/P $PROGRAMS/$OLD; }`},
+		{name: "the programs of the old version are gone", on: "$PROGRAMS/$OLD", before: `mv $PROGRAMS/$OLD $ASIDE/$OLD.P`,
+			undo: `[ ! -e $ASIDE/$OLD.P ] || { rm -rf $PROGRAMS/$OLD; mv $ASIDE/$OLD.P $PROGRAMS/$OLD; }`},
 		{name: "updates.yaml is gone", on: "store", before: `mv $STORE/updates.yaml $ASIDE/U`, undo: `[ -e $STORE/updates.yaml ] || mv $ASIDE/U $STORE/updates.yaml`},
 		{name: "the links are gone", on: "links", before: `rm -f $LINKS/teleport $LINKS/tsh $LINKS/tctl $LINKS/tbot`, undo: ":"},
 	}
