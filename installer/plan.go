@@ -152,7 +152,7 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 	if err := i.CheckOthers(false); err != nil {
 		return "", err
 	}
-	if err := transaction.CheckSight(sight); err != nil {
+	if err := i.CheckSight(sight); err != nil {
 		return "", err
 	}
 	if err := checkRun("/run/systemd/system"); err != nil {

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -36,19 +37,19 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 		for _, kind := range []string{"Condition", "Assert"} {
 			for _, negated := range []bool{false, true} {
 				one := Condition{Type: kind + c.name, Negated: negated, Parameter: c.path}
-				if unmet := (Ties{Conditions: []Condition{one}}).Unmet(); (len(unmet) == 0) != (c.holds != negated) {
+				if unmet := (Ties{Conditions: []Condition{one}}).Unmet(t.Context()); (len(unmet) == 0) != (c.holds != negated) {
 					t.Errorf("%v: unmet %v", one, unmet)
 				}
 			}
 		}
 	}
-	unknown := Condition{Type: "ConditionKernelCommandLine", Parameter: "quiet"}
+	unknown := Condition{Type: "ConditionCapability", Parameter: "CAP_SYS_ADMIN"}
 	no, yes := Condition{Type: "ConditionPathExists", Trigger: true, Parameter: gone}, Condition{Type: "ConditionPathExists", Trigger: true, Parameter: file}
 	for _, c := range []struct {
 		all   []Condition
 		unmet int
 	}{{[]Condition{unknown}, 0}, {[]Condition{no, yes}, 0}, {[]Condition{no, no}, 2}, {[]Condition{no, unknown}, 1}} {
-		if unmet := (Ties{Conditions: c.all}).Unmet(); len(unmet) != c.unmet {
+		if unmet := (Ties{Conditions: c.all}).Unmet(t.Context()); len(unmet) != c.unmet {
 			t.Errorf("%v: unmet %v; want %d", c.all, unmet, c.unmet)
 		}
 	}
@@ -71,10 +72,44 @@ func TestTiesOfAnOldSystemd(t *testing.T) {
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},
 		Conditions: []Condition{{Type: "ConditionPathExists", Negated: true, Parameter: "/x"}},
 	}
+	got.View = View{} // has a test of its own
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
 	}
 	if !got.LosesOnStop("/run/teleport/proc/sqlite.db") || got.LosesOnStop("/run/teleport2/proc/sqlite.db") || !got.SparesProcesses() {
 		t.Error("what a stop takes and leaves")
+	}
+}
+
+// Conditions that look at no file are asked about with systemd's own program, each kind both ways.
+func TestConditionsOnTheHostAreAskedAbout(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		name, parameter string
+		holds           bool
+	}{
+		{"Host", "no-such-host", false}, {"Host", "*", true}, {"Memory", ">=1", true}, {"Memory", "<1", false},
+		{"KernelVersion", ">=3", true}, {"KernelVersion", "<3", false}, {"KernelCommandLine", "no-such-word", false},
+		{"Architecture", "ia64", false}, {"User", "no-such-user", false}, {"Security", "no-such-module", false},
+	} {
+		for _, kind := range []string{"Condition", "Assert"} {
+			for _, negated := range []bool{false, true} {
+				one := Condition{Type: kind + c.name, Negated: negated, Parameter: c.parameter}
+				if unmet := (Ties{Conditions: []Condition{one}}).Unmet(t.Context()); (len(unmet) == 0) != (c.holds != negated) {
+					t.Errorf("%v: unmet %v", one, unmet)
+				}
+			}
+		}
+	}
+	for _, c := range []Condition{{Type: "ConditionOfTomorrow", Parameter: "x"}, {Type: "ConditionPathIsReadWrite", Parameter: "/proc"}} {
+		if unmet := (Ties{Conditions: []Condition{c}}).Unmet(t.Context()); len(unmet) != 0 {
+			t.Errorf("%v, which nobody can tell, is unmet", c)
+		}
+	}
+	no := Condition{Type: "ConditionHost", Trigger: true, Parameter: "no-such-host"}
+	if unmet := (Ties{Conditions: []Condition{no}}).Unmet(t.Context()); len(unmet) != 1 {
+		t.Error("a trigger that does not hold, and the only one, is met")
 	}
 }

@@ -80,6 +80,7 @@ func (h *host) keepsFromStarting() string {
 	if err != nil {
 		return fmt.Sprintf("the active version could not be looked at: %v", err)
 	}
+	unmet := h.agent.Ties.Unmet(h)
 	switch a := h.agent; {
 	case !v.Whole:
 		return fmt.Sprintf("version %s is not whole on disk", h.c.Active().Short())
@@ -89,8 +90,8 @@ func (h *host) keepsFromStarting() string {
 		return h.masked()
 	case a.Ties.RefusesStart:
 		return "systemd refuses to start its unit when asked (RefuseManualStart=)"
-	case len(a.Ties.Unmet()) > 0:
-		return fmt.Sprintf("systemd would not start it, for %v does not hold now", a.Ties.Unmet()[0])
+	case len(unmet) > 0:
+		return fmt.Sprintf("systemd would not start it, for %v does not hold now", unmet[0])
 	}
 	if why, err := h.Starts(h); err != nil || why != nil {
 		return fmt.Sprint(firstOf(err, why))

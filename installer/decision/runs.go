@@ -247,7 +247,7 @@ func recoveryBroken(h *host, f *finder) error {
 // skipped is a condition that keeps systemd from starting the recovery also when there is
 // something to recover; empty where there is none.
 func (h *host) skipped(recovery systemd.Unit) string {
-	for _, c := range recovery.Ties.Unmet() {
+	for _, c := range recovery.Ties.Unmet(h) {
 		if c.Parameter != h.Paths().Journal() {
 			return c.String()
 		}

@@ -42,7 +42,7 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 // CheckNextStart is CheckCanStart for the next boot, which starts also what is started by nobody
 // else. A masked unit is another's to tell of.
 func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database string) error {
-	unmet := u.Ties.Unmet()
+	unmet := u.Ties.Unmet(ctx)
 	now, err := h.Database()
 	places, _ := h.AgentPlaces() // its error is that of Database
 	config := places.Config
@@ -108,16 +108,20 @@ func (h *Host) unreachable(u systemd.Unit, database string) error {
 	if err != nil {
 		real = program // what is missing is another check's
 	}
-	for _, path := range []string{program, real} {
-		if setting := u.Ties.Veils.Hide(path, true); setting != "" {
+	for path, to := range map[string]systemd.Access{program: systemd.Seeing, real: systemd.Executing} {
+		if setting := u.Ties.View.Denies(path, to); setting != "" {
 			return failure.Refuse("%s would not start again, for %s hides its program %s from it: `systemctl cat %[1]s` shows where that is set", u.Name, setting, path)
 		}
 	}
 	if noexec, err := space.NoExec(real); err == nil && noexec {
 		return failure.Refuse("%s would not start again, for the file system of its program %s is mounted noexec: mount it with exec (see `findmnt -T %[2]s`)", u.Name, real)
 	}
-	if setting := u.Ties.Veils.Hide(filepath.Dir(database), false); database != "" && setting != "" {
-		return failure.Refuse("%s would start again without its database, for %s hides %s from it: `systemctl cat %[1]s` shows where that is set", u.Name, setting, filepath.Dir(database))
+	dir := filepath.Dir(database)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if setting := u.Ties.View.Denies(dir, systemd.Writing); database != "" && setting != "" {
+		return failure.Refuse("%s would start again without its database, for %s hides %s from it, or makes that read-only: `systemctl cat %[1]s` shows where that is set", u.Name, setting, dir)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestWhatKeepsAnAgentFromStartingAgain(t *testing.T) {
 		"systemd does not know the unit": {unit: systemd.Unit{LoadState: "not-found", User: "no-such-user"}},
 		"no systemd":                     {unit: systemd.Unit{LoadState: "-"}, config: "teleport: ["},
 		"masked":                         {unit: systemd.Unit{LoadState: "masked"}, says: "systemctl unmask teleport.service"},
-		"its program is hidden": {unit: systemd.Unit{ExecStart: "/usr/local/bin/teleport", Ties: systemd.Ties{Veils: systemd.Veils{Over: []systemd.Veil{{Setting: "TemporaryFileSystem=/usr/local", Path: "/usr/local"}}}}},
+		"its program is hidden": {unit: systemd.Unit{ExecStart: "/usr/local/bin/teleport", Ties: systemd.Ties{View: systemd.View{Veils: []systemd.Veil{{Setting: "TemporaryFileSystem=/usr/local", Path: "/usr/local"}}}}},
 			says: "TemporaryFileSystem=/usr/local hides its program /usr/local/bin/teleport from it"},
 		"another program": {unit: systemd.Unit{ExecStart: "/bin/sleep", DropIns: []string{"/etc/systemd/system/teleport.service.d/90-other.conf"}},
 			says: "starts /bin/sleep, which is no link of the updater's: look at /etc/systemd/system/teleport.service.d/90-other.conf"},

@@ -92,6 +92,21 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart, tree.ProgramsDir())
 }
 
+// CheckAccess refuses paths that the unit's own view of the file system keeps from the agent. A reload
+// keeps the view that the agent was started with: the next start would fail.
+func CheckAccess(u systemd.Unit, to systemd.Access, paths ...string) error {
+	for _, path := range paths {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue // it is not there yet
+		}
+		if setting := u.Ties.View.Denies(real, to); setting != "" {
+			return failure.Refuse("%s of %s keeps the agent from %s at its next start: `systemctl cat %[2]s` shows where that is set", setting, u.Name, path)
+		}
+	}
+	return nil
+}
+
 // PlaceUnit puts a version's unit in place: a copy, not a link, because
 // `systemctl enable` follows a link and pins the version's own folder into
 // /etc, where it would dangle once that version is removed.

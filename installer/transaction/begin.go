@@ -19,7 +19,7 @@ func (t *advancing) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := CheckSight(sight); err != nil {
+	if err := t.CheckSight(sight); err != nil {
 		return err
 	}
 	if err := t.CheckOthers(t.req.Replace); err != nil {

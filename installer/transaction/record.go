@@ -9,10 +9,12 @@ import (
 
 	"teleport-update/backup"
 	"teleport-update/health"
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
+	"teleport-update/systemd"
 )
 
 // record is the journal of one open transaction, and the only way to write in it:
@@ -60,8 +62,18 @@ func (m *Machine) askRescuer() func(context.Context) (program string, schema int
 }
 
 // CheckSight refuses a change if this process may not look at the agent's: it would take an
-// agent that serves for a dead one, restart it, and blame the version.
-func CheckSight(s Sight) error {
+// agent that serves for a dead one, restart it, and blame the version. The same where the
+// agent, once it is started again, would not see the folders that a version is started from.
+func (m *Machine) CheckSight(s Sight) error {
+	if s.State.Wanted() {
+		err := host.CheckAccess(s.Unit, systemd.Seeing, m.Paths.LinkDir)
+		if err == nil {
+			err = host.CheckAccess(s.Unit, systemd.Executing, m.Paths.Programs())
+		}
+		if err != nil {
+			return failure.Unchanged("a version could not be started: %w", err).Refused()
+		}
+	}
 	if s.Main.PID != 0 || s.MainPID == 0 {
 		return nil
 	}

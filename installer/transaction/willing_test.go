@@ -30,7 +30,29 @@ var unwilling = map[string]struct {
 	"an assertion on a file": {func(m *model) {
 		m.ties.Conditions = []systemd.Condition{{Type: "AssertPathExists", Negated: true, Parameter: m.Paths.DataDir}}
 	}, "AssertPathExists=!"},
-	"a mask": {func(m *model) { m.masked = true }, "masked"},
+	"a condition on the host": {func(m *model) {
+		m.ties.Conditions = []systemd.Condition{{Type: "ConditionHost", Parameter: "no-such-host"}}
+	}, "ConditionHost="},
+	"an assertion on the host": {func(m *model) {
+		m.ties.Conditions = []systemd.Condition{{Type: "AssertKernelVersion", Parameter: "<3"}}
+	}, "AssertKernelVersion="},
+	"programs out of sight": {func(m *model) {
+		m.ties.View.Veils = []systemd.Veil{{Path: m.Paths.Programs(), Setting: "InaccessiblePaths=/opt"}}
+	}, "InaccessiblePaths=/opt"},
+	"links out of sight": {func(m *model) {
+		m.ties.View.Veils = []systemd.Veil{{Path: m.Paths.LinkDir, Setting: "TemporaryFileSystem=/usr/local"}}
+	}, "TemporaryFileSystem=/usr/local"},
+	"data out of sight": {func(m *model) {
+		m.ties.View.Veils = []systemd.Veil{{Path: m.Paths.DataDir + "/proc", Setting: "ProtectHome=yes"}}
+	}, "ProtectHome=yes"},
+	"data read-only": {func(m *model) {
+		m.ties.View.Veils = []systemd.Veil{{Path: "/", Setting: "ProtectSystem=strict", Of: systemd.Writing}}
+	}, "ProtectSystem=strict"},
+	"programs not executed": {func(m *model) {
+		m.ties.View.Veils = []systemd.Veil{{Path: "/", Setting: "NoExecPaths=/", Of: systemd.Executing}}
+	}, "NoExecPaths=/"},
+	"another root": {func(m *model) { m.ties.View.Root = "RootDirectory=/srv/x" }, "RootDirectory=/srv/x"},
+	"a mask":       {func(m *model) { m.masked = true }, "masked"},
 }
 
 // Whatever systemd will not do is found before the agent is touched, in each direction.

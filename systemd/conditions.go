@@ -1,0 +1,157 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Condition is one line of Condition…= or Assert…=.
+type Condition struct {
+	Type      string // "ConditionPathExists", "AssertFileNotEmpty", …
+	Trigger   bool   // one of those that have a pipe symbol is enough
+	Negated   bool
+	Parameter string
+}
+
+func (c Condition) String() string {
+	text := c.Type + "="
+	if c.Trigger {
+		text += "|"
+	}
+	if c.Negated {
+		text += "!"
+	}
+	return text + c.Parameter
+}
+
+// parseConditions reads an array of structures: type, trigger, negate, parameter, last result.
+func parseConditions(p map[string]any, name string) (found []Condition) {
+	for _, fields := range property[[][]any](p, name) {
+		if len(fields) < 4 {
+			continue
+		}
+		var c Condition
+		c.Type, _ = fields[0].(string)
+		c.Trigger, _ = fields[1].(bool)
+		c.Negated, _ = fields[2].(bool)
+		c.Parameter, _ = fields[3].(string)
+		found = append(found, c)
+	}
+	return found
+}
+
+// Unmet returns the conditions that do not hold now, so that systemd would not start the unit.
+// What they say of the last start is nothing to go by.
+func (t Ties) Unmet(ctx context.Context) []Condition {
+	var unmet, triggers []Condition
+	triggered := false
+	for _, c := range t.Conditions {
+		holds, known := c.holds(ctx)
+		switch {
+		case c.Trigger && (holds || !known):
+			triggered = true
+		case c.Trigger:
+			triggers = append(triggers, c)
+		case known && !holds:
+			unmet = append(unmet, c)
+		}
+	}
+	if !triggered {
+		unmet = append(unmet, triggers...)
+	}
+	return unmet
+}
+
+// onFiles are the conditions that look at files, by their names without the kind.
+var onFiles = map[string]func(path string) (bool, error){
+	"PathExists":         exists,
+	"PathExistsGlob":     func(pattern string) (bool, error) { found, err := filepath.Glob(pattern); return len(found) > 0, err },
+	"PathIsDirectory":    onInfo(os.FileInfo.IsDir),
+	"PathIsSymbolicLink": isSymbolicLink,
+	"FileNotEmpty":       onInfo(func(i os.FileInfo) bool { return i.Mode().IsRegular() && i.Size() > 0 }),
+	"FileIsExecutable":   onInfo(func(i os.FileInfo) bool { return i.Mode().IsRegular() && i.Mode().Perm()&0o111 != 0 }),
+	"DirectoryNotEmpty":  isDirectoryNotEmpty,
+}
+
+// holds looks at a condition as systemd does when it starts the unit; known is false for one
+// that this program does not evaluate, or cannot look at.
+func (c Condition) holds(ctx context.Context) (holds, known bool) {
+	name := strings.TrimPrefix(strings.TrimPrefix(c.Type, "Condition"), "Assert")
+	look, ok := onFiles[name]
+	if !ok {
+		return c.asked(ctx, name)
+	}
+	holds, err := look(c.Parameter)
+	if err != nil && !os.IsNotExist(err) {
+		return false, false
+	}
+	return holds != c.Negated, true
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	return err == nil, err
+}
+
+func onInfo(is func(os.FileInfo) bool) func(string) (bool, error) {
+	return func(path string) (bool, error) {
+		info, err := os.Stat(path)
+		return err == nil && is(info), err
+	}
+}
+
+func isSymbolicLink(path string) (bool, error) {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0, err
+}
+
+func isDirectoryNotEmpty(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return false, err
+	}
+	entries, err := os.ReadDir(path)
+	return len(entries) > 0, err
+}
+
+// onHost are the conditions that systemd-analyze(1) can be asked about, by their names without the
+// kind: those that say the same for every process of the host. Others look at the process that
+// asks (ConditionCapability=, ConditionPathIsReadWrite=) or at one moment (ConditionMemoryPressure=).
+var onHost = []string{
+	"ACPower", "Architecture", "CPUFeature", "ControlGroupController", "FirstBoot", "Firmware", "Group", "Host",
+	"KernelCommandLine", "KernelModuleLoaded", "KernelVersion", "Memory", "NeedsUpdate", "OSRelease", "Security", "User", "Version", "Virtualization",
+}
+
+// askAnalyzeLimit is how long systemd-analyze may take for one condition, which is milliseconds.
+const askAnalyzeLimit = 5 * time.Second
+
+// unmetCode is how systemd-analyze ends where a condition does not hold.
+const unmetCode = 1
+
+// asked has systemd's own program evaluate a condition. It ends with the same code for a condition
+// that it does not know, so its last line has to name the kind.
+func (c Condition) asked(ctx context.Context, name string) (holds, known bool) {
+	if !slices.Contains(onHost, name) {
+		return false, false
+	}
+	c.Trigger = false
+	ctx, cancel := context.WithTimeout(ctx, askAnalyzeLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "systemd-analyze", "condition", c.String())
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0", "SYSTEMD_LOG_LEVEL=info")
+	out, err := cmd.CombinedOutput()
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return true, true
+	case ok && ended.ExitCode() == unmetCode && strings.HasSuffix(strings.TrimSpace(string(out)), "failed."):
+		return false, true // "Conditions failed.", "Asserts failed."
+	}
+	return false, false
+}
