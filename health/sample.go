@@ -52,6 +52,9 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	if p := s.proc.Process(int(next.unit.MainPID)); p != nil {
 		next.main = new(seen(*p, s.dir))
 	}
+	if err := s.hidden(next); err != nil {
+		return sample{}, err
+	}
 	if err := s.CatchUp(ctx); err != nil {
 		return sample{}, err
 	}
@@ -60,6 +63,22 @@ func (s *sampler) sample(ctx context.Context) (sample, error) {
 	next.now = time.Now()
 	next.took = next.now.Sub(began)
 	return next, nil
+}
+
+// hidden returns a *HiddenError if a process that the judge goes by may not be looked at: it would be
+// taken for a dead one. A process that ended since is not hidden.
+func (s *sampler) hidden(now sample) error {
+	if now.main == nil && now.unit.MainPID != 0 {
+		if why := s.proc.Hidden(int(now.unit.MainPID)); why != nil {
+			return &HiddenError{Unit: s.unit, Why: why}
+		}
+	}
+	if s.group && len(now.group) == 0 {
+		if why := s.proc.HiddenIn(now.unit.ControlGroup); why != nil {
+			return &HiddenError{Unit: s.unit, Why: why}
+		}
+	}
+	return nil
 }
 
 // readUnit reads whether the host stops after the unit's state: a unit that ends

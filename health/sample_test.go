@@ -1,6 +1,7 @@
 package health
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -92,4 +93,43 @@ func startProcess(t *testing.T, program string) *exec.Cmd {
 		cmd.Wait()
 	})
 	return cmd
+}
+
+// A process that may not be looked at is neither dead nor another version's, whichever way it is
+// hidden: as in a sandbox (its executable), or by hidepid= (its folder).
+func TestAProcessThatMayNotBeLookedAtIsNotDead(t *testing.T) {
+	_, program := versionDir(t)
+	there, gone := startProcess(t, program), startProcess(t, program)
+	gone.Process.Kill()
+	gone.Wait()
+	const unit = "/system.slice/teleport.service"
+	for name, tc := range map[string]struct {
+		pid    int
+		group  bool
+		hidden bool
+	}{
+		"the main process":          {there.Process.Pid, false, true},
+		"the main process, gone":    {gone.Process.Pid, false, false},
+		"the only one of the group": {there.Process.Pid, true, true},
+		"one of the group, gone":    {gone.Process.Pid, true, false},
+		"none":                      {0, false, false},
+	} {
+		cgroups := t.TempDir()
+		if err := os.MkdirAll(cgroups+unit, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(cgroups+unit+"/cgroup.procs", fmt.Appendf(nil, "%d\n", tc.pid), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s := &sampler{unit: "teleport.service", proc: procfs.FS{Proc: t.TempDir(), Cgroups: cgroups}, group: tc.group}
+		now := sample{}
+		now.unit.ControlGroup = unit
+		if !tc.group {
+			now.unit.MainPID = uint32(tc.pid)
+		}
+		_, hidden := errors.AsType[*HiddenError](s.hidden(now))
+		if hidden != tc.hidden {
+			t.Errorf("%s: hidden %v; want %v", name, hidden, tc.hidden)
+		}
+	}
 }

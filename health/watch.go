@@ -102,6 +102,19 @@ func (e *UnhealthyError) Error() string {
 
 func (e *UnhealthyError) Unwrap() error { return e.Prevented }
 
+// HiddenError means that this program may not look at the agent's process, as without CAP_SYS_PTRACE
+// or under hidepid=. It says nothing about the agent, nor about its version.
+type HiddenError struct {
+	Unit string
+	Why  error
+}
+
+func (e *HiddenError) Error() string {
+	return fmt.Sprintf("this run may not look at the process of %s: %v; give it back the right to (CAP_SYS_PTRACE, ProtectProc=, a profile of AppArmor's)", e.Unit, e.Why)
+}
+
+func (e *HiddenError) Unwrap() error { return e.Why }
+
 // ErrHostStopping means that the host is shutting down: what happens to the agent
 // then says nothing about its version.
 var ErrHostStopping = errors.New("the host is shutting down")

@@ -71,7 +71,8 @@ func (i *Installer) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	b.Hostname, _ = os.Hostname()
 	// In a host without systemd nobody can tell.
 	if active.Version != "" && host.Exists("/run/systemd/system") {
-		b.Unhealthy = len(procfs.Host().Group("/system.slice/"+layout.AgentUnit)) == 0
+		group := "/system.slice/" + layout.AgentUnit
+		b.Unhealthy = len(procfs.Host().Group(group)) == 0 && procfs.Host().HiddenIn(group) == nil
 	}
 	if answer := i.recall(spec); answer != nil {
 		if answer.AutoUpdate {

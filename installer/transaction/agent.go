@@ -11,6 +11,7 @@ import (
 	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
@@ -133,6 +134,17 @@ func (s Sight) ended() []int {
 	return []int{int(s.MainPID)}
 }
 
+// hidden returns a *health.HiddenError if this process may not look at the agent's.
+func (s Sight) hidden() error {
+	if s.Main.PID != 0 || s.MainPID == 0 {
+		return nil
+	}
+	if why := procfs.Host().Hidden(int(s.MainPID)); why != nil {
+		return &health.HiddenError{Unit: s.Name, Why: why}
+	}
+	return nil
+}
+
 // unknown reports whether systemd knows no unit of the agent, and runs none that it knew: the unit
 // file was removed, or the data are on a new system. There is nothing to stop.
 func (s Sight) unknown() bool { return s.LoadState == "not-found" && s.MainPID == 0 }
@@ -169,9 +181,13 @@ func HostAgent(ctx context.Context, unit string, log *slog.Logger, tell func(hea
 	return &realAgent{Conn: conn, log: log, tell: tell, unit: unit}, nil
 }
 
-// outOfReach reports whether an error is that systemd did not answer for long: it says
-// nothing about the agent, and nothing is to be done without it on a host that is up.
+// outOfReach reports whether an error is that systemd did not answer for long, or that this run may
+// not look at the agent's process: it says nothing about the agent, and nothing is to be done
+// without that on a host that is up.
 func outOfReach(err error) bool {
+	if failure.Is[*health.HiddenError](err) {
+		return true
+	}
 	return errors.Is(err, systemd.ErrBroken) || errors.Is(err, systemd.ErrUnreachable)
 }
 

@@ -12,7 +12,6 @@ import (
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/procfs"
 	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
@@ -74,12 +73,9 @@ func (m *Machine) CheckSight(s Sight) error {
 			return failure.Unchanged("a version could not be started: %w", err).Refused()
 		}
 	}
-	if s.Main.PID != 0 || s.MainPID == 0 {
-		return nil
-	}
-	if why := procfs.Host().Hidden(int(s.MainPID)); why != nil {
-		return failure.Unchanged("this run may not look at the agent's process, and could not tell whether a version is healthy: %w", why).
-			To("give it back the right to (CAP_SYS_PTRACE, ProtectProc=, a profile of AppArmor's): see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service").Refused()
+	if err := s.hidden(); err != nil {
+		return failure.Unchanged("nobody could tell whether a version is healthy: %w", err).
+			To("see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service").Refused()
 	}
 	return nil
 }

@@ -30,8 +30,13 @@ func (t *transaction) undo(ctx context.Context) error {
 	if err := t.noteIfBooted(ctx); err != nil {
 		return err
 	}
-	if sight, err := t.agent.Look(ctx); err == nil && t.runsMasked(sight) {
-		return errMasked
+	if sight, err := t.agent.Look(ctx); err == nil {
+		if t.runsMasked(sight) {
+			return errMasked
+		}
+		if why := sight.hidden(); why != nil {
+			return t.leftOpen(why) // it would be restarted in each run, and taken for dead
+		}
 	}
 	err := t.undoSteps(ctx, false)
 	t.startDependents(ctx)

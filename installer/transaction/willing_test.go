@@ -2,11 +2,13 @@ package transaction
 
 import (
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
 	"teleport-update/systemd"
@@ -175,5 +177,33 @@ func TestWhatAStopEnds(t *testing.T) {
 		if got := c.sight.ended(); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v; want %v", c.mode, got, c.want)
 		}
+	}
+}
+
+// A watch that may not look at the agent's process says nothing about the version: the agent is left
+// as it is, the journal stays open, and a run that may look goes on.
+func TestAWatchThatMayNotLookBlamesNoVersion(t *testing.T) {
+	for name, next := range map[string]behaviour{"a version that holds": twoHolds, "a version that dies late": two(diesLate)} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": next})
+			m.after = func(call string) error {
+				if call == "prove" {
+					return &health.HiddenError{Unit: "teleport.service", Why: fs.ErrPermission}
+				}
+				return nil
+			}
+			m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
+			stopped := slices.Contains(m.calls, "stop") || slices.Contains(m.calls, "restart")
+			c, err := m.Paths.LoadConfig()
+			if stopped || !host.Exists(m.Paths.Journal()) || err != nil || c.Status.Failed != nil {
+				t.Errorf("after %q the journal is there: %v, blamed: %+v, %v", m.calls, host.Exists(m.Paths.Journal()), c.Status.Failed, err)
+			}
+			m.after = nil
+			m.tick()
+			m.tick()
+			if err := m.closed(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

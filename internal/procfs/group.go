@@ -12,28 +12,35 @@ import (
 // Group returns the processes of a control group and those below it. A group that
 // cannot be read has gone away, and its processes have too.
 func (f FS) Group(controlGroup string) []Process {
+	var found []Process
+	for _, pid := range f.groupPIDs(controlGroup) {
+		if p := f.Process(pid); p != nil {
+			found = append(found, *p)
+		}
+	}
+	return found
+}
+
+// groupPIDs are those of the processes of a control group and those below it, dead and hidden
+// ones, too.
+func (f FS) groupPIDs(controlGroup string) (pids []int) {
 	root, ok := f.groupFolder(controlGroup)
 	if !ok {
 		return nil
 	}
-	var found []Process
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-		for _, field := range strings.Fields(string(pids)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				continue
-			}
-			if p := f.Process(pid); p != nil {
-				found = append(found, *p)
+		content, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		for _, field := range strings.Fields(string(content)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
 			}
 		}
 		return nil
 	})
-	return found
+	return pids
 }
 
 // groupFolder finds a control group in the hierarchy that systemd uses: the only

@@ -86,11 +86,28 @@ func (f FS) Process(pid int) *Process {
 
 // Hidden is why it cannot be told what a process executes, although it is there: this program
 // lacks a right that root usually has, as in some sandboxes. It is nil for a process that
-// can be looked at, and for one that is gone.
+// can be looked at, and for one that is gone. With hidepid=2, or ProtectProc=invisible, even its
+// folder is not shown: a signal tells that it is there.
 func (f FS) Hidden(pid int) error {
 	_, err := os.Readlink(f.of(pid, "exe"))
 	if errors.Is(err, fs.ErrPermission) {
 		return err
+	}
+	if _, unseen := os.Lstat(f.of(pid, "stat")); pid <= 0 || !errors.Is(unseen, fs.ErrNotExist) {
+		return nil
+	}
+	if err := unix.Kill(pid, 0); err == nil || errors.Is(err, unix.EPERM) {
+		return &fs.PathError{Op: "look at", Path: f.of(pid, "exe"), Err: errors.New("the process is there and is not shown (hidepid=, ProtectProc=)")}
+	}
+	return nil
+}
+
+// HiddenIn is Hidden for the first process of a control group that may not be looked at.
+func (f FS) HiddenIn(controlGroup string) error {
+	for _, pid := range f.groupPIDs(controlGroup) {
+		if err := f.Hidden(pid); err != nil {
+			return err
+		}
 	}
 	return nil
 }
