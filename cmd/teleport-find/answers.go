@@ -90,7 +90,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: path, store: resources, log: log,
 		stored: stored, fleet: fleet, metrics: m,
 		access: admin.NewAccess(resources, now),
-		engine: driver.NewEngine(driver.Options{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: log}),
+		engine: driver.NewEngine(driver.Options{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored, Log: log}),
 	}, nil
 }
 
@@ -120,6 +120,11 @@ func (a *source) run(ctx context.Context) (wait func()) {
 		stop()
 		running.Wait()
 	}
+}
+
+// blocked says what keeps the server from moving the rollout.
+func (a *source) blocked() []string {
+	return (&admin.Options{Stored: a.stored, Engine: a.engine, Fleet: a.fleet}).Blocked()
 }
 
 // publisher writes what hosts report to this server into the store.

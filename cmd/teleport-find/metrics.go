@@ -21,7 +21,7 @@ import (
 func (a *source) sources(config *tls.Config) metrics.Sources {
 	s := metrics.Sources{Certificate: func() time.Time { return certificateEnd(config) }}
 	if a.stored != nil {
-		s.Snapshot = a.stored.Age
+		s.Snapshot, s.Reports, s.Held = a.stored.Age, a.fleet.Trouble, a.stored.Held
 		s.Rollout = func() *rollout.Rollout { return a.stored.Resources().Rollout }
 		s.Engine = func() metrics.Engine {
 			e := a.engine.Status()

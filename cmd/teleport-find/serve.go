@@ -187,7 +187,7 @@ func serve(c *cli.Context) error {
 		return watch.Live()
 	}, log)
 	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, AccessLog: c.Bool("access-log"), Channels: answers.channels, Log: log})
+	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, Blocked: answers.blocked, AccessLog: c.Bool("access-log"), Channels: answers.channels, Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
 	}

@@ -26,19 +26,19 @@ func outlookText(o rollout.Outlook) string {
 
 // writeStatus prints a status for a person.
 func writeStatus(w io.Writer, s fleetStatus) error {
-	text := outlookText(s.Outlook)
+	text := ""
+	for _, why := range s.Server.Blocked {
+		text += "blocked: " + console.Line(why) + "\n"
+	}
+	if text != "" {
+		text += "\nbefore that:\n"
+	}
+	text += outlookText(s.Outlook)
 	if s.Target != "" {
 		text += fmt.Sprintf("\n%s → %s, schedule %s, strategy %s, updates %s\n", s.Start, s.Target, s.Schedule, s.Strategy, s.Mode)
 	}
 	for _, warning := range s.Warnings {
 		text += "warning: " + console.Line(warning) + "\n"
-	}
-	for _, problem := range []string{s.Server.StoreError, s.Server.EngineError} {
-		if problem != "" {
-			text += fmt.Sprintf("\nthe store cannot be used, and hosts are told what they were told %s ago: %s\n",
-				(time.Duration(s.Server.SnapshotAge) * time.Second), console.Line(problem))
-			break
-		}
 	}
 	for _, line := range s.Server.Full {
 		text += "\n" + console.Line(line) + "\n"

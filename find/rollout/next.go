@@ -142,7 +142,7 @@ func (e *engine) before(place int) []int {
 }
 
 func newEngine(r *Rollout, n Counts, now time.Time) *engine {
-	e := &engine{r: r.clone(), n: n, now: now, uncounted: rules[uncounted].holds(nil, nil, r, n)}
+	e := &engine{r: r.Clone(), n: n, now: now, uncounted: rules[uncounted].holds(nil, nil, r, n)}
 	for i := range e.r.Status.Groups {
 		s := &step{e: e, r: e.r, g: &e.r.Status.Groups[i], place: i, now: now}
 		s.config = s.g.config()

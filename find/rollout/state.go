@@ -215,8 +215,8 @@ func (r *Rollout) state() State {
 	return Active
 }
 
-// clone returns a copy that can be changed.
-func (r *Rollout) clone() *Rollout {
+// Clone returns a copy that can be changed.
+func (r *Rollout) Clone() *Rollout {
 	c := *r
 	c.Status.Conditions = slices.Clone(r.Status.Conditions)
 	c.Status.Groups = slices.Clone(r.Status.Groups)

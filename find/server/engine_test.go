@@ -65,7 +65,7 @@ func (w *storeWorld) control(c *clock, s store.Store) *control {
 		w.t.Fatal(err)
 	}
 	fleet := inventory.NewFleet(c.Now().Add(-rollout.PresentFor), options.Base.Jitter)
-	driven := driver.Options{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Log: options.Log}
+	driven := driver.Options{Store: s, Clock: c.Now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored, Log: options.Log}
 	return &control{t: w.t, clock: c, fleet: fleet, stored: stored, engine: driver.NewEngine(driven), driven: driven}
 }
 

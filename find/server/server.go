@@ -14,7 +14,7 @@
 //	GET /scripts/install.sh             what brings the updater onto a host
 //	POST /v1/agents/join                a host joins, see find.Join
 //	POST /v1/agents/heartbeat           a host reports, see find.Heartbeat
-//	GET /healthz                        200 while the server runs
+//	GET /healthz                        200 while hosts are answered; with "blocked" in a second line if no rollout moves
 package server
 
 import (
@@ -63,6 +63,8 @@ type Options struct {
 	Fleet *inventory.Fleet
 	// Asked counts who asks; nil: nobody does.
 	Asked *inventory.Asked
+	// Blocked says what keeps the server from moving the rollout; nil: nothing does.
+	Blocked func() []string
 	// AccessLog has a line in the log for each request.
 	AccessLog bool
 	Log       *slog.Logger
@@ -80,7 +82,12 @@ func New(opts Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/webapi/find", h.find)
 	mux.HandleFunc("GET /webapi/find", h.find)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "ok\n")
+		if opts.Blocked != nil && len(opts.Blocked()) > 0 {
+			io.WriteString(w, "blocked\n") // why is for those who run the server: "status" and /readyz say it
+		}
+	})
 	if opts.Releases != nil {
 		mux.Handle("GET "+files.ReleasesPath+"{name}", opts.Releases)
 	}

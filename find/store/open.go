@@ -84,7 +84,9 @@ func openSQLite(ctx context.Context, path, vfs string) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{path: path, vfs: vfs, conn: conn, file: file}, nil
+	s := &SQLite{path: path, vfs: vfs, conn: conn, file: file}
+	s.keepReserve()
+	return s, nil
 }
 
 // makeFolder makes the folder if it is missing, and says what is wrong with one
@@ -310,7 +312,7 @@ func explain(err error) error {
 	case errors.Is(err, sqlite3.BUSY):
 		return fmt.Errorf("another process has kept it locked for %s: %w", busyTimeout, err)
 	case errors.Is(err, sqlite3.FULL):
-		return fmt.Errorf("no space is left for it, and it is as it was: %w", err)
+		return fmt.Errorf("the disk is full, and it is as it was: make room (it goes on by itself then): %w", err)
 	}
 	return err
 }

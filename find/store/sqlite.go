@@ -196,6 +196,7 @@ func (s *SQLite) Delete(ctx context.Context, key string, based Revision) error {
 // Purge implements Store.
 func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err error) {
 	expired := int64(0)
+	s.keepReserve() // there may be room again
 	err = s.do(ctx, func(c *sqlite3.Conn) error {
 		return query(c, "SELECT count(*) FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, now.Unix()) },
 			func(stmt *sqlite3.Stmt) bool { expired = stmt.ColumnInt64(0); return false })
@@ -226,9 +227,18 @@ func (s *SQLite) History(ctx context.Context, limit int) (records []Record, err 
 	return records, err
 }
 
-// change makes changes, and the store's new revision, in one transaction that
-// locks all other writers out from its start.
+// change makes changes, and the store's new revision, in one transaction. It gives up the reserve for the first one that
+// the disk has no room for.
 func (s *SQLite) change(ctx context.Context, apply func(c *sqlite3.Conn, now Revision) (next Revision, err error)) error {
+	err := s.changeOnce(ctx, apply)
+	if errors.Is(err, sqlite3.FULL) && s.giveUpReserve() {
+		err = s.changeOnce(ctx, apply)
+	}
+	return err
+}
+
+// changeOnce locks all other writers out from its start.
+func (s *SQLite) changeOnce(ctx context.Context, apply func(c *sqlite3.Conn, now Revision) (next Revision, err error)) error {
 	return s.do(ctx, func(c *sqlite3.Conn) (err error) {
 		tx, err := c.BeginImmediate()
 		if err != nil {

@@ -77,6 +77,8 @@ func neededFor(r *http.Request) adminapi.Right {
 		return adminapi.GiveAccess
 	case r.Method == http.MethodGet:
 		return adminapi.Look
+	case kind == "brake":
+		return adminapi.Suspend
 	case kind == "orders":
 		return adminapi.Command
 	case kind == "resources" && r.Method == http.MethodPut:

@@ -24,6 +24,7 @@ import (
 //	                             no version is set any more; an adminapi.Result
 //	GET /v1/status               an adminapi.Status
 //	GET /v1/overview             an adminapi.Overview
+//	POST /v1/brake               has this server tell nobody to update, an adminapi.Brake; 503 while it could not be written
 //	POST /v1/orders              carries out an adminapi.Order; an adminapi.OrderResult
 //	GET /v1/channels             an adminapi.Channels
 //	GET /v1/why                  an adminapi.Why; parameters host, group, update_id
@@ -57,6 +58,7 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("DELETE /v1/resources/"+rollout.KindVersion, a.forget)
 	mux.HandleFunc("GET /v1/status", a.status)
 	mux.HandleFunc("GET /v1/overview", a.overview)
+	mux.HandleFunc("POST /v1/brake", a.brake)
 	mux.HandleFunc("POST /v1/orders", a.order)
 	mux.HandleFunc("GET /v1/why", a.why)
 	mux.HandleFunc("GET /v1/channels", a.channels)

@@ -22,6 +22,7 @@ func (a *api) serverStatus() (status adminapi.Status) {
 	if err != nil {
 		status.StoreError = err.Error()
 	}
+	status.Blocked = a.Blocked()
 	if a.Fleet != nil {
 		status.Full = a.Fleet.Full()
 	}
@@ -41,8 +42,7 @@ func (a *api) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
-		fail(w, "", err)
-		return
+		scene = a.Engine.LastScene(a.Stored.Resources()) // which says that it is blocked
 	}
 	parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
 }

@@ -17,6 +17,8 @@ type Status struct {
 	EngineError string    `json:"engine_error,omitempty"`
 	// Waiting says that no group goes on until hosts have had time to report.
 	Waiting bool `json:"waiting_for_reports"`
+	// Blocked says what keeps the server from moving the rollout, and since when what it says is not renewed.
+	Blocked []string `json:"blocked,omitempty"`
 	// Full says which bounds on what hosts make up are reached, or nearly so, and what follows.
 	Full []string `json:"full,omitempty"`
 }
@@ -32,4 +34,10 @@ type Why struct {
 	Answer
 	JitterSeconds int `json:"jitter_seconds"`
 	rollout.Explanation
+}
+
+// Brake is a mode that stops updates. It is in force on the server that takes it, whether or not the store can be written.
+type Brake struct {
+	Mode   rollout.Mode `json:"mode" yaml:"mode"` // suspended or disabled
+	Reason string       `json:"reason,omitempty" yaml:"reason"`
 }

@@ -134,6 +134,11 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 			written[i].GetMetadata().Revision = int64(at)
 		}
 	}
+	for _, r := range list {
+		if r.GetKind() == rollout.KindConfig {
+			s.letModeGo()
+		}
+	}
 	// It is written; should the reading fail, Watch goes on with it.
 	s.Refresh(ctx)
 	return applied, nil

@@ -26,6 +26,7 @@ type snapshot struct {
 	unclear error
 	broken  map[string]error // groups whose plan cannot be read
 	named   map[string]bool  // groups and versions of these resources
+	braked  int              // see brake.changes
 }
 
 // answer is what a host is told at a moment.
@@ -55,7 +56,7 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 			return nil, err
 		}
 		// Not by the revision: a copy that was put back may have the same one.
-		if before != nil && !again && reflect.DeepEqual(items, before.items) {
+		if before != nil && !again && before.braked == s.braked() && reflect.DeepEqual(items, before.items) {
 			return before, nil
 		}
 		parsed, err := ParseResources(items)
@@ -63,6 +64,7 @@ func (s *Stored) load(ctx context.Context, before *snapshot, again bool) (*snaps
 			return nil, err
 		}
 		next := &snapshot{Resources: parsed}
+		next.braked = s.brake.put(&next.Resources)
 		if err := s.decide(ctx, next); err != nil {
 			return nil, err
 		}

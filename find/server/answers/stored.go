@@ -43,6 +43,7 @@ type StoredOptions struct {
 type Stored struct {
 	opts    StoredOptions
 	plans   *Plans
+	brake   brake
 	current atomic.Pointer[snapshot]
 
 	refreshing sync.Mutex
@@ -99,6 +100,7 @@ func (s *Stored) Watch(ctx context.Context, every time.Duration) {
 			return
 		case <-ticker.C:
 		}
+		s.writeMode(ctx)
 		s.Refresh(ctx) // which has logged what there is to say
 	}
 }

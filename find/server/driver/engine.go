@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +41,21 @@ type Options struct {
 	Inventory Inventory
 	// Written is called after each change: hosts are answered by it from then on. Nil: nobody needs to know.
 	Written func(ctx context.Context) error
-	Log     *slog.Logger
+	// Brake holds halts that cannot be written; nil: they are lost.
+	Brake Brake
+	Log   *slog.Logger
+}
+
+// Brake holds halts in the memory of this server until they are written.
+type Brake interface {
+	// Resources are those that hosts are answered by.
+	Resources() answers.Resources
+	// HoldHalts has hosts answered by the halts of a rollout that could not be written.
+	HoldHalts(ctx context.Context, r *rollout.Rollout)
+	// WithHalts returns a rollout with the halts that are held of it, itself if there are none.
+	WithHalts(r *rollout.Rollout) *rollout.Rollout
+	// LetHaltsGo is called once they are written.
+	LetHaltsGo()
 }
 
 // Inventory is what the engine counts by.
@@ -142,11 +157,37 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 		result := rollout.Next(s.config, s.version, s.rollout, s.counts, s.now)
 		return result, describe(result.Steps), nil
 	})
-	if err == nil {
+	switch _, conflict := errors.AsType[*store.ConflictError](err); {
+	case err == nil:
 		err = e.purge(ctx, now)
+	case !conflict && ctx.Err() == nil:
+		e.brake(ctx)
 	}
 	parts.SpareMemory()
 	return changed, err
+}
+
+// brake has hosts answered by the halts that follow from what they report, by the resources that were read last, while the
+// store cannot be written, or not even read: a disk that is full must not keep a version going that breaks hosts.
+func (e *Engine) brake(ctx context.Context) {
+	if e.opts.Brake == nil {
+		return
+	}
+	last := e.opts.Brake.Resources()
+	if last.Rollout == nil {
+		return
+	}
+	plans, _, err := e.opts.Plans.Load(ctx, last.Rollout)
+	if err != nil {
+		return // without its plan nobody knows which hosts of a group count
+	}
+	var result rollout.Result
+	e.opts.Inventory.Counting(last.Rollout, plans, e.opts.Clock(), func(n rollout.Counts) {
+		result = rollout.Next(last.Config, last.Version, last.Rollout, n, e.opts.Clock())
+	})
+	if slices.ContainsFunc(result.Steps, func(s rollout.Step) bool { return s.Halted }) {
+		e.opts.Brake.HoldHalts(ctx, result.Rollout)
+	}
 }
 
 // Order carries out what a person wants, or returns a *rollout.RefusedError.
@@ -156,7 +197,7 @@ func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollo
 		result, err := o.Apply(s.config, s.version, s.rollout, s.counts, s.now)
 		last = result
 		if dryRun {
-			result.Rollout, result.Plans = s.rollout, nil
+			result.Rollout, result.Plans = s.stored, nil
 		}
 		words := []string{string(o.Verb)}
 		if o.Force {
@@ -180,6 +221,15 @@ func (e *Engine) Scene(ctx context.Context) (scene rollout.Scene, err error) {
 	return scene, err
 }
 
+// LastScene is what there was when the resources were read last, with what hosts report now.
+func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
+	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(), CompleteAt: e.opts.Inventory.CompleteAt()}
+	if last.Rollout != nil {
+		e.opts.Inventory.Counting(last.Rollout, nil, scene.Now, func(n rollout.Counts) { scene.Counts = n.Detached() })
+	}
+	return scene
+}
+
 // Foresee returns the warnings of rollout.Foresee for a scene that comes without counts.
 func (e *Engine) Foresee(s rollout.Scene) []string {
 	if s.Version == nil {
@@ -197,6 +247,7 @@ type seen struct {
 	config   *rollout.Config
 	version  *rollout.Version
 	rollout  *rollout.Rollout
+	stored   *rollout.Rollout // the same without halts that are not written yet
 	counts   rollout.Counts
 	revision map[string]store.Revision
 	now      time.Time
@@ -209,9 +260,12 @@ func (e *Engine) look(ctx context.Context, f func(seen)) error {
 		return err
 	}
 	s := seen{config: n.Config, version: n.Version, rollout: n.Rollout, revision: n.Revisions, now: e.opts.Clock()}
-	if s.rollout == nil {
+	if s.stored = s.rollout; s.rollout == nil {
 		f(s)
 		return nil
+	}
+	if e.opts.Brake != nil {
+		s.rollout = e.opts.Brake.WithHalts(s.rollout)
 	}
 	plans, _, err := e.opts.Plans.Load(ctx, s.rollout)
 	if err != nil {
@@ -254,7 +308,7 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		if err == nil {
 			err = refused
 		}
-		if err != nil || result.Rollout == s.rollout {
+		if err != nil || result.Rollout == s.stored {
 			return false, err
 		}
 		audit := store.Audit{Time: s.now, Who: who, What: what, Why: why}
@@ -262,7 +316,8 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 			audit = store.Audit{} // counts, and how far a plan is: nobody's decision
 		}
 		err = e.write(ctx, s, result, audit)
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && attempt < tickAttempts {
+		_, conflict := errors.AsType[*store.ConflictError](err)
+		if (conflict || errors.Is(err, errOld)) && attempt < tickAttempts {
 			continue
 		}
 		if err != nil {
@@ -274,6 +329,9 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		e.mu.Lock()
 		e.status.LastWrite = s.now
 		e.mu.Unlock()
+		if e.opts.Brake != nil {
+			e.opts.Brake.LetHaltsGo()
+		}
 		// It is written; should the reading fail, who watches the store goes on with it.
 		_ = e.opts.Written(ctx)
 		return true, nil
@@ -313,6 +371,9 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 		ready = append(ready, p)
 		change.Writes = append(change.Writes, p.Head)
 	}
+	if e.isOld(s) {
+		return errOld
+	}
 	if _, err = e.opts.Store.Commit(ctx, change); err != nil {
 		return err
 	}
@@ -320,6 +381,19 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 		plans.Keep(&next, p)
 	}
 	return nil
+}
+
+// maxAge is how old counts may be when what follows from them is written.
+const maxAge = 30 * time.Second
+
+// errOld says that this process was paused, or the store was slow.
+var errOld = fmt.Errorf("what hosts report was counted more than %s ago, and nothing follows from it", maxAge)
+
+// isOld reports whether the counts are older than maxAge by either clock: that of the machine stands still while the
+// machine does.
+func (e *Engine) isOld(s seen) bool {
+	now := e.opts.Clock()
+	return max(now.Sub(s.now), now.Round(0).Sub(s.now.Round(0))) > maxAge
 }
 
 // purge removes what has expired, now and then.

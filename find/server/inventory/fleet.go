@@ -67,7 +67,9 @@ type Fleet struct {
 	// would say, so that nothing is complete.
 	trouble map[string]error
 	words   vocabulary
-	loading atomic.Bool // what is in the store is not here yet
+	loading atomic.Bool           // what is in the store is not here yet
+	loaded  chan struct{}         // is closed when it is
+	failing atomic.Pointer[error] // why reports cannot be kept
 
 	keep keeper
 }
@@ -89,8 +91,8 @@ func newFleet(opts FleetOptions, started time.Time) *Fleet {
 // Report takes the report of a host that proves who it is by its secret. When it
 // returns nil, what must not be lost is on stable storage.
 func (f *Fleet) Report(ctx context.Context, secret string, b rollout.Heartbeat) error {
-	if f.loading.Load() {
-		return ErrLoading
+	if err := f.waitLoaded(ctx); err != nil {
+		return err
 	}
 	id, changed, err := f.take(secret, b, f.opts.Clock())
 	if err == nil && changed {

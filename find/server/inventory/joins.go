@@ -87,8 +87,8 @@ type joinRequest struct {
 // join makes a host known, durably. One that is known may join only with the secret
 // that it has.
 func (f *Fleet) join(ctx context.Context, secret string, j joinRequest) error {
-	if f.loading.Load() {
-		return ErrLoading
+	if err := f.waitLoaded(ctx); err != nil {
+		return err
 	}
 	f.keep.joining.Lock()
 	defer f.keep.joining.Unlock()

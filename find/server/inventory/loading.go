@@ -17,6 +17,24 @@ var ErrLoading = errors.New("the server has just started and is loading the host
 // loadParts is how many parts the hosts are loaded in, so that others get to the store meanwhile.
 const loadParts = 256
 
+// loadPatiently loads the hosts, and tries again while the store cannot be read, until ctx ends.
+func (f *Fleet) loadPatiently(ctx context.Context) {
+	for failing := false; f.loading.Load() && ctx.Err() == nil; failing = true {
+		err := f.load(ctx)
+		if err == nil {
+			return
+		}
+		f.noteTrouble(err)
+		if !failing && ctx.Err() == nil {
+			f.opts.Log.Error("the hosts of the store cannot be loaded: no report is taken, and no group goes on", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(SyncEvery):
+		}
+	}
+}
+
 // load reads all that is in the store, part by part. What changes meanwhile is read with the changes after the
 // revision of the first part.
 func (f *Fleet) load(ctx context.Context) error {
@@ -62,9 +80,43 @@ func (f *Fleet) load(ctx context.Context) error {
 		f.postpone(away, newest)
 	}
 	f.loading.Store(false)
+	close(f.loaded)
+	f.noteTrouble(nil)
 	f.opts.Log.Info("loaded the hosts of the store", "hosts", f.table.Len(), "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
 // Loading reports whether the hosts of the store are still being loaded: what is known of them has gaps.
 func (f *Fleet) Loading() bool { return f.loading.Load() }
+
+// loadWait is how long a report waits for the hosts: those of most servers are there in some milliseconds.
+const loadWait = time.Second / 2
+
+func (f *Fleet) waitLoaded(ctx context.Context) error {
+	if !f.loading.Load() {
+		return nil
+	}
+	select {
+	case <-f.loaded:
+		return nil
+	case <-ctx.Done():
+	case <-time.After(loadWait):
+	}
+	return ErrLoading
+}
+
+// Trouble says why reports of hosts are not taken, or cannot be kept; nil if they are.
+func (f *Fleet) Trouble() error {
+	if why := f.failing.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+func (f *Fleet) noteTrouble(err error) {
+	if err == nil {
+		f.failing.Store(nil)
+		return
+	}
+	f.failing.Store(&err)
+}

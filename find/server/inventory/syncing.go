@@ -83,6 +83,7 @@ func StartFleet(opts FleetOptions) *Fleet {
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
 	f.keep.pages, f.keep.purged = make(map[uint32]store.Revision), now // other servers have an hour to tell their time
 	f.loading.Store(true)
+	f.loaded = make(chan struct{})
 	return f
 }
 
@@ -208,11 +209,11 @@ func isGone(e *fleet.Entry, now time.Time) bool {
 // are over.
 func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 	failing := false
-	begin := make(chan struct{}, 1)
-	begin <- struct{}{} // the hosts are loaded at once
+	var loading sync.WaitGroup
+	loading.Go(func() { f.loadPatiently(ctx) })
+	defer loading.Wait()
 	for {
 		select {
-		case <-begin:
 		case <-ctx.Done():
 			// For a server that starts again soon.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
@@ -227,6 +228,9 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 		case <-ticks:
 		}
 		err := f.Tick(ctx)
+		if !f.loading.Load() && ctx.Err() == nil {
+			f.noteTrouble(err)
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
@@ -241,9 +245,7 @@ func (f *Fleet) Run(ctx context.Context, ticks <-chan time.Time) {
 // Tick does what is due.
 func (f *Fleet) Tick(ctx context.Context) error {
 	if f.loading.Load() {
-		if err := f.load(ctx); err != nil {
-			return err
-		}
+		return nil
 	}
 	now := f.opts.Clock()
 	if now.Sub(f.keep.lastTick) > forgetEvery {

@@ -78,6 +78,16 @@ func (m *Metrics) ready() (parts []part) {
 		}
 		parts = append(parts, p)
 	}
+	if m.sources.Reports != nil {
+		parts = append(parts, part{name: "inventory", err: m.sources.Reports()})
+	}
+	if m.sources.Held != nil {
+		p := part{name: "brake"}
+		if held := m.sources.Held(); len(held) > 0 {
+			p.err = errors.New(strings.Join(held, "; "))
+		}
+		parts = append(parts, p)
+	}
 	return append(parts, m.live()...)
 }
 

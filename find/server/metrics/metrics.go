@@ -32,6 +32,10 @@ type Sources struct {
 	// Rollout returns the one in progress, nil for none.
 	Rollout func() *rollout.Rollout
 	Engine  func() Engine
+	// Reports returns why reports of hosts cannot be kept; nil if they can.
+	Reports func() error
+	// Held says what is in force on this server only, as it could not be written.
+	Held func() []string
 	// Certificate returns when that of the listener for hosts ends; the zero time for none.
 	Certificate func() time.Time
 }

@@ -1,0 +1,28 @@
+package store
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserveSize is more than any decision of the engine or of a person takes, with its record.
+const reserveSize = 4 << 20
+
+func (s *SQLite) reservePath() string { return s.path + "-reserve" }
+
+// keepReserve keeps room on the disk that is given up for the first change that finds the disk full: what stops updates has
+// to get through. A disk without room for it has no reserve.
+func (s *SQLite) keepReserve() {
+	f, err := os.OpenFile(s.reservePath(), os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return // it is there
+	}
+	defer f.Close()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, reserveSize); err != nil {
+		os.Remove(s.reservePath())
+	}
+}
+
+// giveUpReserve reports whether there is room now that was not there before.
+func (s *SQLite) giveUpReserve() bool { return os.Remove(s.reservePath()) == nil }
