@@ -38,7 +38,7 @@ type action struct {
 	parts []action
 	// data is where the agent's data are once it is done; empty: where they were.
 	data string
-	// yesterday: the host has been updated before it is done, and $ASIDE/yesterday holds
+	// yesterday: the host has been updated before it is done, and $YESTERDAY holds
 	// the store as it was before.
 	yesterday bool
 	// elsewhere is a folder of versions to which somebody else has the links lead.

@@ -185,8 +185,8 @@ func fromCopies() []action {
 		for l in teleport tsh tctl tbot; do ln -sfn /opt/other/1.1.0/bin/$l $LINKS/$l; done
 		`
 	return []action{
-		{name: "a store of yesterday", on: "store", yesterday: true, before: `rm -rf $STORE; cp -a $ASIDE/yesterday $STORE`, undo: ":"},
-		{name: "updates.yaml of yesterday", on: "store", yesterday: true, before: `cp -a $ASIDE/yesterday/updates.yaml $STORE/updates.yaml`, undo: ":"},
+		{name: "a store of yesterday", on: "store", yesterday: true, before: `rm -rf $STORE; cp -a $YESTERDAY $STORE`, undo: ":"},
+		{name: "updates.yaml of yesterday", on: "store", yesterday: true, before: `cp -a $YESTERDAY/updates.yaml $STORE/updates.yaml`, undo: ":"},
 		{name: "links to a newer agent that was restarted", on: "links", elsewhere: "/opt/other", before: byHand + `systemctl stop teleport; ` + startsAgain, undo: ":"},
 		{name: "links to a newer agent that was not restarted", on: "links", elsewhere: "/opt/other", before: byHand, undo: ":"},
 		{name: "another host's identity", on: "host_uuid", before: `echo 11111111-2222-4333-8444-555555555555 >$DATA/host_uuid

@@ -67,7 +67,7 @@ func newShared(t *testing.T, own bool) *shared {
 		w.saved = append(w.saved, "/srv/disk")
 	}
 	w.env = []string{"STORE=" + store, "PROGRAMS=" + programs, "LINKS=" + linkDir, "UNIT=" + unitFile, "DATA=" + data, "UPDATER=" + updater, "PIDFILE=" + pidFile,
-		"OLD=" + oldVersion, "ASIDE=/var/tmp/aside", "AWAY=" + data + "/away", "FOREIGN=" + foreignText}
+		"OLD=" + oldVersion, "ASIDE=/var/tmp/aside", "YESTERDAY=/var/tmp/yesterday", "AWAY=" + data + "/away", "FOREIGN=" + foreignText}
 	w.usual = w.env
 	w.Put(w.Program(scenes.Endat), "/root/endat")
 	w.Writes("wal", 20)
@@ -201,7 +201,7 @@ while grep -q " /srv/agent " /proc/mounts; do umount -l /srv/agent; done
 for p in "$@" /run/systemd/system/teleport*; do rm -rf "$p"; [ ! -e "/root/base$p" ] || cp -a "/root/base$p" "$p"; done
 chmod 755 /root/programs/*/bin/*
 for v in $(ls /root/programs); do cp -al /root/programs/$v/bin $PROGRAMS/$v/bin; done
-rm -rf $PIDFILE /srv/elsewhere /srv/moved /opt/other /run/teleport-update $ASIDE
+rm -rf $PIDFILE /srv/elsewhere /srv/moved /opt/other /run/teleport-update $ASIDE $YESTERDAY
 mkdir -m 1777 $ASIDE
 mkdir /srv/elsewhere
 systemctl daemon-reload
