@@ -423,7 +423,11 @@ func whole(t *testing.T, i *Installer, releases ...version.Release) {
 	writeFile(t, i.Paths.Config(), "")
 	must(t, c.Save(i.Paths.Config()))
 	for n, r := range releases {
-		data := tarball.Gzip(tarball.Of(tarball.Sound(r.Version)...))
+		items := tarball.Sound(r.Version)
+		if r.Edition.Enterprise() {
+			items = tarball.Enterprise(items)
+		}
+		data := tarball.Gzip(tarball.Of(items...))
 		writeFile(t, filepath.Join(dir, r.Version+".tar.gz"), string(data))
 		writeFile(t, filepath.Join(dir, r.Version+".tar.gz.sha256"), fmt.Sprintf("%x\n", sha256.Sum256(data)))
 		tree, unclaim, err := i.obtain(t.Context(), wanted{Release: r, Config: c, Spec: c.Spec})

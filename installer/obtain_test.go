@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,5 +213,34 @@ func TestAVersionThatAnotherRunRemovedIsNotBlamed(t *testing.T) {
 				t.Errorf("it ends with %v", err)
 			}
 		})
+	}
+}
+
+// A program says of which edition it is, signed or not: what the cluster wants is not run
+// as another one.
+func TestAProgramOfAnotherEditionIsNotTaken(t *testing.T) {
+	fips := func(items []tarball.Item) []tarball.Item {
+		items = tarball.Enterprise(items)
+		for n := range items {
+			items[n].Data = strings.Replace(items[n].Data, "go1.22", "go1.22 X:boringcrypto", 1)
+		}
+		return items
+	}
+	programs := map[version.Edition]func([]tarball.Item) []tarball.Item{
+		version.OSS: func(items []tarball.Item) []tarball.Item { return items }, version.Enterprise: tarball.Enterprise, version.FIPS: fips,
+	}
+	for wants := range programs {
+		for says, make := range programs {
+			s := newShelf(t)
+			s.put("1.1.0", make(tarball.Sound("1.1.0")))
+			_, unclaim, err := s.obtain(s.Context(), wanted{Release: version.Release{Version: "1.1.0", Edition: wants}, Config: s.c, Spec: s.c.Spec})
+			if taken := err == nil; taken != (says == wants) {
+				t.Errorf("%s is wanted, and the program says %q: %v", wants, says, err)
+			} else if taken {
+				unclaim()
+			} else if !strings.Contains(err.Error(), fmt.Sprintf("of edition %s, and the cluster wants %s", says, wants)) {
+				t.Error(err)
+			}
+		}
 	}
 }

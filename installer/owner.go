@@ -155,15 +155,18 @@ func (i *Installer) guardOf(w wanted) (guard, error) {
 }
 
 // checkEdition compares what the program of a tree says of its edition with the one that was
-// asked for: the tarball's signature does not say it.
+// asked for: neither its name nor the tarball's signature does.
 func checkEdition(ctx context.Context, t versions.Tree) error {
 	file, err := t.Signature()
-	if err != nil || file == nil {
+	if err != nil {
 		return err
 	}
 	word, err := versions.ProgramEdition(ctx, t.Binary("teleport"))
 	if err != nil {
 		return err
+	}
+	if err := policy.CheckEdition(t.Release, word); err != nil && file == nil {
+		return errors.New(policy.Reason(err)) // no policy has a part in it
 	}
 	return policy.CheckEdition(t.Release, word)
 }

@@ -179,6 +179,7 @@ func CheckEdition(r version.Release, says version.Edition) error {
 	if says == r.Edition {
 		return nil
 	}
-	return refuse(NotTheRelease, r, "the tarball is well signed, and its program says that it is of edition %s, not %s; "+
-		"the mirror may have a file under a wrong name, or somebody offers another edition under this name; compare the file with the vendor's", says, r.Edition)
+	return refuse(NotTheRelease, r, "its program says that it is of edition %s, and the cluster wants %s; "+
+		"the URL template may lack the part of the edition ({{if .Enterprise}}-ent{{end}}, {{if .FIPS}}-fips{{end}}), the mirror may have a file "+
+		"under a wrong name, or somebody offers another edition under this name; compare template and file with the vendor's", says, r.Edition)
 }

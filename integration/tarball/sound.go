@@ -17,6 +17,17 @@ func Agent(version string) string {
 	return "#!/bin/sh\necho \"Teleport v" + version + " git:v" + version + "-0-gabcdef go1.22\"\n"
 }
 
+// Enterprise has the agent of a release say that it is of an enterprise edition.
+func Enterprise(items []Item) []Item {
+	items = slices.Clone(items)
+	for i := range items {
+		if items[i].Name == "teleport/teleport" {
+			items[i].Data = strings.Replace(items[i].Data, "Teleport v", "Teleport Enterprise v", 1)
+		}
+	}
+	return items
+}
+
 // Sound is a release with everything that a real one has.
 func Sound(version string) []Item {
 	return []Item{
