@@ -43,6 +43,12 @@ type Wish struct {
 	Announced string
 }
 
+// Returned says why a version is not switched to that the host has just come back from.
+func Returned(r version.Release, again time.Time) string {
+	return fmt.Sprintf("this host went to version %s and back within an hour, and the cluster wants %[1]s again: its servers may disagree, "+
+		"as while they are upgraded; the host switches at %s, `teleport-update update --now` switches now", r.Short(), again.Format(time.RFC3339))
+}
+
 // Decide says what an update should do about an answer of find. It looks at
 // nothing but its argument. Whether a downgrade is allowed depends on backups
 // and is judged later, by the plan.
@@ -50,6 +56,7 @@ func Decide(q Wish) Decision {
 	t := version.Release{Version: q.Answer.Version, Edition: q.Answer.Edition}
 	d := Decision{Target: t}
 	active := q.Spec.ActiveVersion
+	again, returned := q.Status.AgainAt(t, q.Time)
 	switch {
 	case t.Version == "":
 		d.Reason = NamesNoVersion
@@ -64,6 +71,9 @@ func Decide(q Wish) Decision {
 	case q.Status.Held != nil && q.Status.Held.Version == t.Version && q.Status.Held.Edition == t.Edition:
 		d.Reason = fmt.Sprintf("the host is held since a rollback by hand at %s, and does not switch to version %s; `teleport-update update --now` releases it",
 			q.Status.Held.Since.Format(time.RFC3339), t.Short())
+		return d
+	case returned:
+		d.Reason = Returned(t, again)
 		return d
 	case q.Status.FailureOf(t).BackingOff(t, q.Time) && q.Status.FailureOf(t).ReplacedBy(q.Announced):
 		d.SHA256 = q.Announced

@@ -86,6 +86,10 @@ func updateWaits(h *host, f *finder) error {
 	if h.aim() != UpdateWaits {
 		return nil
 	}
+	if again, waits := h.c.Status.AgainAt(h.Desired, h.Now()); waits {
+		f.found(&h.c.Status.Returned.Since, Returned(h.Desired, again))
+		return nil
+	}
 	if h.Jitter != nil {
 		f.found(nil, fmt.Sprintf("the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at once. `teleport-update update --now` switches now",
 			h.Desired.Short(), h.Jitter.Format(time.RFC3339)))

@@ -27,6 +27,9 @@ type Status struct {
 	RetryFailed *time.Time `yaml:"retry_failed,omitempty"`
 	Held        *Held      `yaml:"held,omitempty"`
 	Refused     *Refused   `yaml:"refused,omitempty"`
+	// Returned is the version that this host came to and left for the one before within
+	// an hour: servers behind one name may disagree.
+	Returned *Returned `yaml:"returned,omitempty"`
 	// Left is the version that the timer's run left because it crashed again and again:
 	// that is done once for a version.
 	Left *Left `yaml:"left,omitempty"`

@@ -1,0 +1,42 @@
+package state
+
+import (
+	"time"
+
+	"teleport-update/internal/version"
+)
+
+// Returned is a version that the host came to and left for the one before within an hour, as
+// it does if servers behind one name want different versions in turn.
+type Returned struct {
+	Version string          `yaml:"version"`
+	Edition version.Edition `yaml:"edition,omitempty"`
+	Since   time.Time       `yaml:"since"` // when the host was back
+	Unknown unknown         `yaml:",inline"`
+}
+
+// returnPause is how long a version counts as just left, and how long the timer then does not
+// take the host there again. Every switch restarts the agent for those who are logged in.
+const returnPause = time.Hour
+
+// NoteSwitch notes a switch from the active version to another, before either is written: the
+// host is back where it came from if the last switch brought it here, within the hour.
+func (c *Config) NoteSwitch(to version.Release, now time.Time) {
+	from, last := c.Active(), c.Status.LastUpdate
+	c.Status.Returned = nil
+	cameHere := last != nil && last.Result == Succeeded && last.Target == from.Version && last.TargetEdition == from.Edition
+	if cameHere && to == c.Previous() && now.Sub(last.Time).Abs() < returnPause {
+		c.Status.Returned = &Returned{Version: from.Version, Edition: from.Edition, Since: now}
+	}
+}
+
+// AgainAt is when the timer takes the host to a release again that it has just returned from;
+// false if nothing is in the way.
+func (s *Status) AgainAt(r version.Release, now time.Time) (at time.Time, waits bool) {
+	b := s.Returned
+	if b == nil || b.Version != r.Version || b.Edition != r.Edition {
+		return time.Time{}, false
+	}
+	at = b.Since.Add(returnPause)
+	return at, now.Before(at) && !now.Before(b.Since) // a clock that was set back holds nothing up
+}
