@@ -33,9 +33,13 @@ type EnableOptions struct {
 	AllowDowngrade bool
 	// AllowAuthServer takes over a host that runs servers of the cluster itself.
 	AllowAuthServer bool
-	ReplaceUpdater  bool   // take the host over from the updater that it has
-	TextfileDir     string // where node_exporter reads metrics
-	TokenFile       string // holds the join token of an agent that has not joined yet
+	// AllowProxyConflict asks another proxy than the one that the agent's configuration names.
+	AllowProxyConflict bool
+	// KeepProxy has the runs of the timer use the HTTP proxy of this process's environment.
+	KeepProxy      bool
+	ReplaceUpdater bool   // take the host over from the updater that it has
+	TextfileDir    string // where node_exporter reads metrics
+	TokenFile      string // holds the join token of an agent that has not joined yet
 	// ProgramsDir is where the programs of versions go on a host that has none yet.
 	ProgramsDir string
 	// ReportTokenFile holds the join token of a find server that takes reports.
@@ -84,6 +88,9 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return err
 	}
 	i.succeeded()
+	if err := i.seeHTTPProxy(opts.KeepProxy); err != nil {
+		return err
+	}
 	if err := i.placeToken(ctx, token); err != nil {
 		return err
 	}
@@ -125,6 +132,11 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	agent, err := host.ReadAgentSettings(i.Paths.AgentConfig)
 	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
 		if err := askServers(agent, opts.AllowAuthServer); err != nil {
+			return nil, err
+		}
+	}
+	if err == nil && !opts.AllowProxyConflict && opts.Proxy != c.Spec.Proxy {
+		if err := askProxy(opts.Proxy, agent, i.Paths.AgentConfig); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,9 @@
 package installer
 
 import (
+	"strings"
+
+	"teleport-update/find"
 	"teleport-update/installer/host"
 	"teleport-update/internal/failure"
 )
@@ -15,4 +18,22 @@ func askServers(agent host.AgentSettings, allowed bool) error {
 	return failure.Unchanged("this host runs servers of the cluster itself (%s in the agent's configuration): their data are in no backup of the updater, "+
 		"and a version that does not work could not be undone", agent.Servers).
 		To("update such hosts by hand, or add --allow-auth-server if their data are backed up by other means").Refused()
+}
+
+// askProxy refuses a proxy that is another host than the one that the agent joins by: the
+// version would be that of another cluster, which is a wrong host name more often than a find
+// server of one's own. Ports may differ, for a proxy listens at more than one.
+func askProxy(given string, agent host.AgentSettings, config string) error {
+	asked, err := find.ParseProxy(given)
+	named, err2 := find.ParseProxy(agent.Proxy)
+	if err != nil || err2 != nil || sameHost(asked.Hostname(), named.Hostname()) {
+		return nil // what is no address is refused where it is used
+	}
+	return failure.Unchanged("--proxy names %s, and %s names %s: the host would run the version of another cluster than its agent's",
+		asked.Hostname(), config, named.Hostname()).
+		To("leave --proxy out, correct it, or add --allow-proxy-conflict if the first is a find server of your own that speaks for that cluster").Refused()
+}
+
+func sameHost(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }

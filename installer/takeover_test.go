@@ -41,3 +41,29 @@ func TestAHostOfTheClustersServersIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A proxy that was named is the host that the agent joins by, at any port and in any spelling;
+// another one is refused.
+func TestAProxyThatIsNotTheAgentsIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		given, agents string
+		refused       bool
+	}{
+		{"a.example.com", "a.example.com:3080", false},
+		{"https://A.example.com:443/", "a.example.com.:3080", false},
+		{"[2001:db8::1]:443", "[2001:DB8::1]:3080", false},
+		{"a.example.com", "", false},
+		{"", "a.example.com", false},
+		{"b.example.com", "a.example.com", true},
+		{"a.example.com.evil.example", "a.example.com:443", true},
+		{"127.0.0.1:3080", "a.example.com:443", true},
+	} {
+		err := askProxy(tc.given, host.AgentSettings{Proxy: tc.agents}, "/etc/teleport.yaml")
+		if (err != nil) != tc.refused {
+			t.Errorf("--proxy %q where the agent has %q: %v", tc.given, tc.agents, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "--allow-proxy-conflict") {
+			t.Error(err)
+		}
+	}
+}

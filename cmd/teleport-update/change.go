@@ -44,6 +44,8 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder", Usage: "where the programs of versions go; on a host that has none yet"},
 			&cli.BoolFlag{Name: "allow-downgrade", Destination: &opts.AllowDowngrade, EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
 			&cli.BoolFlag{Name: "allow-auth-server", Destination: &opts.AllowAuthServer, EnvVars: env("ALLOW_AUTH_SERVER"), Usage: "take over a host that runs servers of the cluster, whose data the updater does not back up"},
+			&cli.BoolFlag{Name: "allow-proxy-conflict", Destination: &opts.AllowProxyConflict, EnvVars: env("ALLOW_PROXY_CONFLICT"), Usage: "ask another proxy than the one that the agent's configuration names"},
+			&cli.BoolFlag{Name: "keep-proxy", Destination: &opts.KeepProxy, EnvVars: env("KEEP_PROXY"), Usage: "have the timer's runs use the HTTP proxy of this shell: write it into " + layout.EnvironmentFile},
 			&cli.BoolFlag{Name: "replace-updater", Destination: &opts.ReplaceUpdater, EnvVars: env("REPLACE_UPDATER"), Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
 		},
 		Action: func(c *cli.Context) error {

@@ -18,6 +18,8 @@ const (
 	RunDir     = "/run/teleport-update" // what is known of this boot
 	PolicyDir  = "/etc/teleport-update" // which versions may run, and the keys of releases
 	Hooks      = PolicyDir + "/hooks"
+	// EnvironmentFile holds the environment of the timer's runs and of the recovery.
+	EnvironmentFile = "/etc/default/teleport-update"
 	// AgentRunDir is where the agent leaves the id of its updater, for nobody but root and
 	// the agent's user.
 	AgentRunDir = "/run/teleport-update-agent"

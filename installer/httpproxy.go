@@ -1,0 +1,133 @@
+package installer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/regular"
+)
+
+// proxyVariables are those by which the HTTP client knows a proxy. The small ones go before
+// the large ones, as net/http has it.
+var proxyVariables = []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"}
+
+// maxEnvironment is far more than an environment file of the updater has.
+const maxEnvironment = 64 << 10
+
+// httpProxy is the part of an environment that says through which proxy servers are reached,
+// by the large names. It is empty if no proxy is named: exceptions alone mean nothing.
+func httpProxy(get func(string) string) map[string]string {
+	found := make(map[string]string)
+	for _, name := range proxyVariables {
+		large := strings.ToUpper(name)
+		if value := get(name); value != "" && found[large] == "" {
+			found[large] = value
+		}
+	}
+	if found["HTTPS_PROXY"] == "" && found["HTTP_PROXY"] == "" {
+		return nil
+	}
+	return found
+}
+
+// assigned reads the assignments of an environment file, in the form of systemd's
+// EnvironmentFile=, as far as names go: what stands behind them is not looked at.
+func assigned(content string) (names []string) {
+	for line := range strings.Lines(content) {
+		name, _, is := strings.Cut(strings.TrimSpace(line), "=")
+		if is && !strings.HasPrefix(name, "#") && !strings.HasPrefix(name, ";") {
+			names = append(names, strings.ToUpper(strings.TrimSpace(name)))
+		}
+	}
+	return names
+}
+
+// readEnvironment is the content of an environment file, empty if there is none.
+func readEnvironment(path string) (string, error) {
+	data, err := regular.Read(path, maxEnvironment, regular.NoLink)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(data), err
+}
+
+// onlyInShell are the names of the variables that this process has of its shell, and that
+// the runs of the timer will not have.
+func onlyInShell(path string, get func(string) string) ([]string, error) {
+	content, err := readEnvironment(path)
+	if err != nil {
+		return nil, err
+	}
+	there := assigned(content)
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(httpProxy(get))) {
+		if !slices.Contains(there, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing, nil
+}
+
+// keepProxy writes the proxy of the shell into the file that the timer's runs take their
+// environment from, for root alone: the address may hold a password. Lines of other variables
+// stay; those of the proxy are replaced.
+func keepProxy(path string, get func(string) string) error {
+	content, err := readEnvironment(path)
+	if err != nil {
+		return err
+	}
+	proxy := httpProxy(get)
+	var kept strings.Builder
+	for line := range strings.Lines(content) {
+		if names := assigned(line); len(names) == 1 && proxy[names[0]] != "" {
+			continue
+		}
+		kept.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(proxy)) {
+		if strings.ContainsAny(proxy[name], "\n\r\x00") {
+			return fmt.Errorf("%s has more than one line", name)
+		}
+		// As systemd reads it: of what stands in double quotes, these two mean something.
+		fmt.Fprintf(&kept, "%s=\"%s\"\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(proxy[name]))
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, []byte(kept.String()), 0o600)
+}
+
+// seeHTTPProxy has the timer's runs reach the servers that enable has reached: it writes the
+// proxy of the shell down if it is to be kept, and else says that nobody but this shell
+// knows it.
+func (i *Installer) seeHTTPProxy(keep bool) error {
+	path := layout.EnvironmentFile
+	missing, err := onlyInShell(path, os.Getenv)
+	if err != nil {
+		i.Log.Warn("nobody knows whether the runs of the timer use an HTTP proxy", "error", err)
+		return nil
+	}
+	switch {
+	case len(missing) == 0:
+		return nil
+	case !keep:
+		i.Log.Warn("this shell alone knows an HTTP proxy, and the runs of the timer reach no server through it: "+
+			"write it into the file, or run the command again with --keep-proxy", "variables", strings.Join(missing, " "), "file", path)
+		return nil
+	}
+	if err := keepProxy(path, os.Getenv); err != nil {
+		return &failure.Error{What: fmt.Errorf("the HTTP proxy could not be kept for the runs of the timer: %w", err),
+			State: "updates are enabled", Fix: "remove the cause and run the command again, or write the variables into " + path}
+	}
+	i.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables", strings.Join(missing, " "), "file", path)
+	return nil
+}
