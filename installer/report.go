@@ -78,7 +78,7 @@ func (i *Installer) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 		if answer.AutoUpdate {
 			b.Told = answer.Version
 		}
-		if held := c.Status.Held; held != nil && held.Version == answer.Version && held.Edition == answer.Edition {
+		if held := c.Status.Held; held.Holds(answer.Release) {
 			b.Pinned = true
 		}
 	}

@@ -97,13 +97,14 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	return c.Previous(), nil
 }
 
-// heldBy is the wish of find that a rollback holds back: its last answer, or
-// the version that is being left when find has not been heard, or wants the very
-// version that is gone back to.
+// heldBy is what a rollback holds back: the version that is being left, and find's wish. Until find
+// answers again that is its last answer, or the version that is being left when find has not been
+// heard, or wants the very version that is gone back to.
 func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
 	_ = i.ResolveProxy(&spec) // no proxy: no answer either
-	held := &state.Held{Version: c.Spec.ActiveVersion, Edition: c.Status.ActiveEdition, Since: i.Timestamp()}
+	left := c.Active()
+	held := &state.Held{Version: left.Version, Edition: left.Edition, Since: i.Timestamp(), LeftVersion: left.Version, LeftEdition: left.Edition}
 	if a := i.recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}

@@ -173,6 +173,11 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if err := i.takeUpRetry(&c, answer); err != nil {
 		return nil, damaged, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 	}
+	if !opts.Now && c.Status.Held.Hear(releaseOf(answer), c.Active()) {
+		if err := c.Save(i.Paths.Config()); err != nil {
+			return nil, damaged, fmt.Errorf("note what the rollback holds back: %w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
+		}
+	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == decision.Nothing {
 		i.Log.Info(d.Reason)

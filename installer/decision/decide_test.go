@@ -81,3 +81,37 @@ func TestAFailureWithoutADigestIsNotComparedWithOne(t *testing.T) {
 		t.Errorf("got %+v; want to stay backed off", d)
 	}
 }
+
+// A rollback by hand holds back the version that was left, and the wish that find names first after
+// it, whether or not that was known; a wish that comes later is followed.
+func TestWhatARollbackHoldsBack(t *testing.T) {
+	const active, left, known, third, later = "1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0"
+	for name, answers := range map[string][]struct {
+		wish string
+		held bool
+	}{
+		"the cluster wants the one that was left":    {{left, true}, {left, true}, {later, false}},
+		"the cluster wants what it wanted before":    {{known, true}, {known, true}, {left, true}, {later, false}},
+		"the cluster wants a third":                  {{third, true}, {third, true}, {left, true}, {known, false}},
+		"the cluster wants what was gone back to":    {{active, false}, {left, true}, {later, false}},
+		"the cluster names none, and then a third":   {{"", false}, {third, true}, {left, true}, {later, false}},
+		"the cluster wants the third after the left": {{left, true}, {third, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := &state.Held{Version: known, Edition: version.OSS, Since: noon, LeftVersion: left, LeftEdition: version.OSS}
+			running := version.Release{Version: active, Edition: version.OSS}
+			for n, a := range answers {
+				wish := version.Release{Version: a.wish, Edition: version.OSS}
+				held.Hear(wish, running)
+				d := Decide(Wish{
+					Spec:   state.Spec{Enabled: true, ActiveVersion: active},
+					Status: state.Status{ActiveEdition: version.OSS, Held: held},
+					Answer: find.Answer{Version: a.wish, Edition: version.OSS, AutoUpdate: true}, Time: noon,
+				})
+				if isHeld := strings.Contains(d.Reason, "the host is held"); isHeld != a.held || (d.Action == Switch) == (a.held || a.wish == "" || a.wish == active) {
+					t.Errorf("answer %d, %q: %+v; want held %v", n, a.wish, d, a.held)
+				}
+			}
+		})
+	}
+}

@@ -17,7 +17,7 @@ const NamesNoVersion = "the cluster names no version for this host"
 func (h *host) aim() Type {
 	held, failed := h.c.Status.Held, h.c.Status.FailureOf(h.Desired)
 	known := h.Desired.Version != ""
-	heldBack := held != nil && (!known || held.Version == h.Desired.Version && held.Edition == h.Desired.Edition)
+	heldBack := held != nil && !known || known && h.Desired != h.c.Active() && held.Holds(h.Desired)
 	switch {
 	case heldBack:
 		return HostHeld
@@ -37,7 +37,11 @@ func (h *host) aim() Type {
 
 func hostHeld(h *host, f *finder) error {
 	if held := h.c.Status.Held; h.aim() == HostHeld {
-		f.found(&held.Since, fmt.Sprintf("the host is held since a rollback by hand, and does not switch to version %s; `teleport-update update --now` releases it", held.Version))
+		wish := held.Version
+		if h.Desired.Version != "" {
+			wish = h.Desired.Version
+		}
+		f.found(&held.Since, fmt.Sprintf("the host is held since a rollback by hand, and does not switch to version %s; `teleport-update update --now` releases it", wish))
 	}
 	return nil
 }

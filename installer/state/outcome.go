@@ -100,12 +100,43 @@ type Interrupted struct {
 	Unknown unknown         `yaml:",inline"`
 }
 
-// Held is the wish of find that a rollback by hand holds back.
+// Held is what a rollback by hand holds back: the version that was left, and the one that find
+// names in its next answer. What find names after that is a wish that the person has not seen.
 type Held struct {
-	Version string          `yaml:"version" json:"version"`
+	Version string          `yaml:"version" json:"version"` // find's wish; as long as it is not heard, the last that was known
 	Edition version.Edition `yaml:"edition,omitempty" json:"edition,omitempty"`
 	Since   time.Time       `yaml:"since" json:"since"`
-	Unknown unknown         `yaml:",inline" json:"-"`
+	// Heard: find has answered since.
+	Heard       bool            `yaml:"heard,omitempty" json:"heard,omitempty"`
+	LeftVersion string          `yaml:"left_version,omitempty" json:"left_version,omitempty"`
+	LeftEdition version.Edition `yaml:"left_edition,omitempty" json:"left_edition,omitempty"`
+	Unknown     unknown         `yaml:",inline" json:"-"`
+}
+
+// Holds reports whether a release that find names now is held back.
+func (h *Held) Holds(r version.Release) bool {
+	if h == nil {
+		return false
+	}
+	wish, left := version.Release{Version: h.Version, Edition: h.Edition}, version.Release{Version: h.LeftVersion, Edition: h.LeftEdition}
+	return h.waits() || r == wish || r == left
+}
+
+// waits reports whether find has still to name the wish that is held back. A record that names
+// no version that was left is an older program's, and was complete with the rollback.
+func (h *Held) waits() bool { return !h.Heard && h.LeftVersion != "" }
+
+// Hear takes in find's answer, the first since the rollback, and reports whether it is. The version
+// that was gone back to is no wish to hold back.
+func (h *Held) Hear(wish, active version.Release) bool {
+	if h == nil || !h.waits() || wish.Version == "" {
+		return false
+	}
+	h.Heard = true
+	if wish != active {
+		h.Version, h.Edition = wish.Version, wish.Edition
+	}
+	return true
 }
 
 // PackageLeft is a package that is still to be removed.

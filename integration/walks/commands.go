@@ -112,11 +112,14 @@ func (a *attempt) update(c Command) int {
 	}
 	a.recall()
 	to, anew := a.out.Target, Build{}
+	if !c.Now {
+		a.hear(to)
+	}
 	switch {
 	case to == a.Active:
 		return refetch()
 	case c.Now:
-	case !a.out.Auto, a.Held != nil && *a.Held == to:
+	case !a.out.Auto, a.holds(to):
 		return refetch()
 	case a.backsOff(to):
 		if shelf := a.out.Shelves[to]; shelf.Missing || shelf.announces() == a.failureOf(to).Build {
@@ -141,6 +144,24 @@ func (s Shelf) announces() Build {
 		return Build{Number: -1}
 	}
 	return s.Build
+}
+
+// holds reports whether a rollback by hand holds a release back: the one that was left, and the one
+// that find names first after that.
+func (m *Model) holds(r Release) bool {
+	return m.Held != nil && (!m.HeldHeard || r == *m.Held || r == deref(m.HeldLeft))
+}
+
+// hear takes in find's first answer since a rollback.
+func (a *attempt) hear(wish Release) {
+	if a.Held == nil || a.HeldHeard {
+		return
+	}
+	a.HeldHeard = true
+	if wish != a.Active {
+		a.Held = &wish
+	}
+	a.mark()
 }
 
 // recall notes an answer of find.
@@ -198,9 +219,8 @@ func (a *attempt) rollback(c Command) int {
 	if tree.Damage != Whole || !tree.Build.Runs {
 		return 1
 	}
-	held := a.Recalled
+	held, left := a.Recalled, a.Active
 	if held == nil || *held == to {
-		left := a.Active
 		held = &left
 	}
 	a.commit(to, nil, c, held)

@@ -301,7 +301,7 @@ func (m *Model) state(desired Release) decision.State {
 		return decision.Disabled
 	case m.Pinned:
 		return decision.Pinned
-	case m.Held != nil && (desired == Release{} || desired == *m.Held):
+	case m.Held != nil && desired == Release{}, desired != m.Active && m.holds(desired):
 		return decision.Held
 	case desired != Release{} && a.backsOff(desired):
 		return decision.BackingOff

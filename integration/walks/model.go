@@ -105,6 +105,8 @@ type Model struct {
 	Active          Release // zero: none
 	Previous        Release
 	Held, Refused   *Release
+	HeldLeft        *Release // the version that the rollback left, held as well
+	HeldHeard       bool     // find has answered since
 	Failed          *Failed
 	FailedBefore    []Failed // others, the last first
 	Interrupted     *Interrupted
@@ -160,9 +162,9 @@ func unlike(models []*Model) (all []*Model) {
 // text is all that a model says.
 func (m *Model) text() string {
 	flat := *m
-	flat.Held, flat.Refused, flat.Failed, flat.Interrupted, flat.Last, flat.Recalled = nil, nil, nil, nil, nil, nil
+	flat.Held, flat.HeldLeft, flat.Refused, flat.Failed, flat.Interrupted, flat.Last, flat.Recalled = nil, nil, nil, nil, nil, nil, nil
 	flat.Database, flat.Trees, flat.FailedBefore = nil, nil, nil
-	s := fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v %+v", flat, m.FailedBefore, deref(m.Held), deref(m.Refused), m.Failed, m.Interrupted, m.Last, deref(m.Recalled), m.Database)
+	s := fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v %+v %+v", flat, m.FailedBefore, deref(m.Held), deref(m.HeldLeft), deref(m.Refused), m.Failed, m.Interrupted, m.Last, deref(m.Recalled), m.Database)
 	for _, r := range append(Releases(), newest) {
 		if t := m.tree(r); t != nil {
 			s += fmt.Sprint(r, t.Build, t.Damage, t.Qualified)

@@ -154,6 +154,11 @@ func (a *attempt) commit(to Release, spec *newSpec, c Command, held *Release) {
 		a.Proxy, a.Enabled, a.Pinned = true, spec.enabled, spec.pinned
 	}
 	a.Held, a.Failed, a.FailedBefore, a.Interrupted, a.Refused = held, nil, nil, nil, nil
+	a.HeldLeft, a.HeldHeard = nil, false
+	if held != nil {
+		left := a.Previous
+		a.HeldLeft = &left
+	}
 	a.Last = &Last{to, "succeeded"}
 	a.relink()
 	a.mark()
