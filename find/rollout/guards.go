@@ -128,7 +128,11 @@ func (s *step) tooManyTimedOut() bool {
 	return s.config.guarded() && exceeds(s.n.TimedOut, s.config.maxTimeout(), s.hosts())
 }
 
+// complete needs counts of the trial if the group is guarded: failures in the instant in which it begins halt it.
 func (s *step) complete() bool {
+	if s.begun && s.config.guarded() {
+		return false
+	}
 	return s.g.InitialCount > 0 && s.exhausted() && enough(s.n.UpToDate, s.config.threshold(), max(s.g.InitialCount, s.n.Present))
 }
 

@@ -123,6 +123,7 @@ type step struct {
 	place    int
 	now      time.Time
 	captured bool // the plan is newer than the counts
+	begun    bool // the trial is newer than the counts, which say nothing of its failures
 	picked   []Canary
 	force    bool   // of an order
 	to       string // of a rollback

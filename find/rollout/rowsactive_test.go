@@ -235,3 +235,19 @@ func TestDoneDoesNotDependOnWhoAgedOutFirst(t *testing.T) {
 		}
 	}
 }
+
+// A host that fails in the very second in which its guarded group starts halts it, though enough of the others are on the
+// version: the counts of that tick were taken before the trial.
+func TestAFailureInTheInstantOfTheStartCounts(t *testing.T) {
+	w := newWorld(t, regular("{name: dev, "+everyDay+", max_failed_before_halt: 0, max_timeout_before_halt: 50}"))
+	w.add("dev", 3, "17.2.1")
+	failing := w.add("dev", 1, "17.2.0")
+	w.begin("Mon 10:00")
+	w.fail(failing[0])
+	w.tick()
+	w.want("active")
+	w.tick()
+	if g := w.group("dev"); g.Halted == nil || g.Halted.Reason != HostsFailed {
+		t.Errorf("%+v", g)
+	}
+}

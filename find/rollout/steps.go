@@ -9,6 +9,7 @@ const unknownCount = -1
 
 // begin starts a trial: what was counted for the one before says nothing of it.
 func (s *step) begin() {
+	s.begun = true
 	s.g.StartTime, s.g.DoneTime, s.g.WindowEnd = s.beginning(), time.Time{}, time.Time{}
 	s.g.InitialCount = s.n.Present
 	if s.e.uncounted {
