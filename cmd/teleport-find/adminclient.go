@@ -70,7 +70,7 @@ func newAdminClient(c *cli.Context) *adminClient {
 		a.token, a.err = readToken(c.String("access-token-file"))
 	}
 	if a.err == nil {
-		a.http, a.err = webclient.New(webclient.Options{CAFile: c.String("server-ca-file"), UserAgent: "teleport-find/" + version})
+		a.http, a.err = webclient.New(webclient.Options{CAFile: c.String("server-ca-file"), Trust: "`teleport-find --server-ca-file FILE`", UserAgent: "teleport-find/" + version})
 	}
 	if a.err == nil {
 		a.http.Timeout = adminTime

@@ -138,7 +138,7 @@ func (a *source) publisher(name string) *driver.Publisher {
 // admin serves the admin API on its socket, and over TCP to those who have a token, as far as it is asked
 // for, until ctx ends. The function it returns waits for that.
 func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
-	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Frozen: a.frozen, Log: log}
+	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
 	handler := admin.New(options)
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

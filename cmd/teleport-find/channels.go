@@ -22,7 +22,7 @@ import (
 )
 
 func newChannels(c *cli.Context, answers server.Answerer, log *slog.Logger) (*channels.Channels, error) {
-	client, err := webclient.New(webclient.Options{CAFile: c.String("channels-ca-file"), UserAgent: "teleport-find/" + version})
+	client, err := webclient.New(webclient.Options{CAFile: c.String("channels-ca-file"), Trust: "`teleport-find serve --channels-ca-file FILE`", UserAgent: "teleport-find/" + version})
 	if err != nil {
 		return nil, err
 	}

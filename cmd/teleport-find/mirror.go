@@ -137,7 +137,7 @@ func mirror(c *cli.Context) error {
 
 // mirrorFetcher downloads as the flags say: from which authorities, signed by whom.
 func mirrorFetcher(c *cli.Context, log *slog.Logger) (*fetch.Fetcher, error) {
-	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), UserAgent: "teleport-find/" + version})
+	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), Trust: "`teleport-find mirror --ca-file FILE`", UserAgent: "teleport-find/" + version})
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/metrics"
+	"teleport-update/find/server/parts"
 	releases "teleport-update/internal/version"
 	"teleport-update/packaging/installscript"
 )
@@ -155,6 +156,9 @@ func serve(c *cli.Context) error {
 	}
 	defer admin()
 	watch.From(answers.sources(config))
+	if trouble := parts.CertificateTrouble(certificateEnd(config), now()); trouble != "" {
+		log.Warn(trouble)
+	}
 	scraped, err := serveMetrics(ctx, c, watch, config, log)
 	if err != nil {
 		return err

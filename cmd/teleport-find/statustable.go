@@ -40,6 +40,9 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 	for _, warning := range s.Warnings {
 		text += "warning: " + console.Line(warning) + "\n"
 	}
+	if s.Server.Certificate != "" {
+		text += "\n" + console.Line(s.Server.Certificate) + "\n"
+	}
 	for _, line := range s.Server.Full {
 		text += "\n" + console.Line(line) + "\n"
 	}

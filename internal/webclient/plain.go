@@ -1,6 +1,7 @@
 package webclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,12 +22,17 @@ import (
 //
 // The client's own errors have been through it; what reading a body returns has
 // not.
-func PlainError(err error) error {
+func PlainError(err error) error { return plainError(err, "") }
+
+// usualTrust is how a private CA is trusted, where a client is not told another way.
+const usualTrust = "`teleport-update enable --ca-file`"
+
+func plainError(err error, trust string) error {
 	if err == nil {
 		return nil
 	}
 	is := err.Error()
-	text := plainText(err)
+	text := plainText(err, cmp.Or(trust, usualTrust))
 	if text == "" {
 		text = is
 	}
@@ -43,9 +49,9 @@ const (
 	maxServersText = 200
 )
 
-func plainText(err error) string {
+func plainText(err error, trust string) string {
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "the server's certificate is not trusted: " + whyUntrusted(e.Err)
+		return "the server's certificate is not trusted: " + whyUntrusted(e.Err, trust)
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		return fmt.Sprintf("the name %s cannot be resolved: %s", e.Name, whyUnresolved(e))
@@ -122,10 +128,10 @@ func whyUnresolved(e *net.DNSError) string {
 }
 
 // whyUntrusted adds the cause that is the likeliest by far.
-func whyUntrusted(err error) string {
+func whyUntrusted(err error, trust string) string {
 	text := console.Excerpt(strings.ReplaceAll(err.Error(), "x509: ", ""), maxServersText)
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return text + "; if that is a private CA, trust it with `teleport-update enable --ca-file`"
+		return text + "; if that is a private CA, trust it with " + trust
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
 		return text + "; is the clock of this host right?"

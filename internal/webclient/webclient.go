@@ -40,6 +40,8 @@ type Options struct {
 	// CAFile names a PEM file of certificates to trust beside the system's.
 	// Empty: the system's alone.
 	CAFile string
+	// Trust is the flag that errors advise for a server with a private CA, in backquotes; empty: that of teleport-update.
+	Trust string
 	// UserAgent is sent with each request that does not set its own.
 	UserAgent string
 }
@@ -59,7 +61,7 @@ func New(opts Options) (*http.Client, error) {
 		}
 	}
 	return &http.Client{
-		Transport:     &guard{newWidening(extra), opts.UserAgent},
+		Transport:     &guard{newWidening(extra), opts.UserAgent, opts.Trust},
 		CheckRedirect: checkRedirect,
 	}, nil
 }
@@ -118,6 +120,7 @@ func loopback(host string) bool {
 type guard struct {
 	*widening
 	userAgent string
+	trust     string
 }
 
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -132,7 +135,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header.Set("User-Agent", g.userAgent)
 	}
 	resp, err := g.widening.RoundTrip(req)
-	return resp, PlainError(err)
+	return resp, plainError(err, g.trust)
 }
 
 func checkRedirect(req *http.Request, via []*http.Request) error {

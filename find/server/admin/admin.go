@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
@@ -36,6 +37,8 @@ type Options struct {
 	Channels *channels.Channels
 	// Access has the tokens of those who come over TCP; nil: there are none.
 	Access *Access
+	// Certificate returns when the certificate for hosts ends, the zero time for none; nil: there is none.
+	Certificate func() time.Time
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string

@@ -23,6 +23,9 @@ func (a *api) serverStatus() (status adminapi.Status) {
 		status.StoreError = err.Error()
 	}
 	status.Blocked = a.Blocked()
+	if a.Certificate != nil {
+		status.Certificate = parts.CertificateTrouble(a.Certificate(), a.Stored.Now())
+	}
 	if a.Fleet != nil {
 		status.Full = a.Fleet.Full()
 	}

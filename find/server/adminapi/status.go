@@ -19,6 +19,8 @@ type Status struct {
 	Waiting bool `json:"waiting_for_reports"`
 	// Blocked says what keeps the server from moving the rollout, and since when what it says is not renewed.
 	Blocked []string `json:"blocked,omitempty"`
+	// Certificate says that the certificate for hosts has run out, or soon will.
+	Certificate string `json:"certificate,omitempty"`
 	// Full says which bounds on what hosts make up are reached, or nearly so, and what follows.
 	Full []string `json:"full,omitempty"`
 }

@@ -74,9 +74,7 @@ func (r *Releases) Complete(v string, e version.Edition) (string, version.Editio
 	}
 	if v == "" {
 		found = slices.DeleteFunc(found, func(n release) bool { return !n.whole || e != "" && n.edition != e })
-		if len(found) > 0 {
-			v = slices.MaxFunc(found, func(a, b release) int { return version.Compare(a.version, b.version) }).version
-		}
+		v = newest(found)
 	}
 	if e != "" {
 		return v, e, nil
@@ -86,6 +84,33 @@ func (r *Releases) Complete(v string, e version.Edition) (string, version.Editio
 		return "", "", err
 	}
 	return v, e, nil
+}
+
+// newest returns the newest version that there is for each architecture that there is a tarball of its edition for: a mirror
+// that has brought one architecture of a new version has not brought it to the hosts of the others. If there is none, it is
+// the newest of all.
+func newest(found []release) (v string) {
+	systems, of := make(map[version.Edition]map[string]bool), make(map[[2]string]map[string]bool)
+	add := func(to map[string]bool, system string) map[string]bool {
+		if to == nil {
+			to = make(map[string]bool)
+		}
+		to[system] = true
+		return to
+	}
+	for _, n := range found {
+		key := [2]string{n.version, string(n.edition)}
+		systems[n.edition], of[key] = add(systems[n.edition], n.system), add(of[key], n.system)
+	}
+	whole := slices.DeleteFunc(slices.Clone(found), func(n release) bool {
+		return len(of[[2]string{n.version, string(n.edition)}]) < len(systems[n.edition])
+	})
+	for _, some := range [][]release{whole, found} {
+		if len(some) > 0 {
+			return slices.MaxFunc(some, func(a, b release) int { return version.Compare(a.version, b.version) }).version
+		}
+	}
+	return ""
 }
 
 // EditionOf returns the edition that there is a tarball of for a version, whole or

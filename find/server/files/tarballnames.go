@@ -59,6 +59,7 @@ func tarballType(name string) (string, bool) {
 type release struct {
 	version string
 	edition version.Edition
+	system  string // and architecture, as linux-amd64
 	name    string
 	whole   bool // its checksum is there
 }
@@ -89,6 +90,7 @@ func parseName(name string) (release, bool) {
 		}
 		rest, edition = inner, version.FIPS
 	}
+	whole := rest
 	for range 2 { // the architecture and the system; a version may hold dashes itself
 		i := strings.LastIndexByte(rest, '-')
 		if i < 0 {
@@ -100,5 +102,5 @@ func parseName(name string) (release, bool) {
 		return release{}, false
 	}
 	parsed, err := version.Parse(rest)
-	return release{version: parsed, edition: edition}, err == nil
+	return release{version: parsed, edition: edition, system: strings.TrimPrefix(whole[len(rest):], "-")}, err == nil
 }

@@ -22,7 +22,7 @@ func TestNameIsWhatTheTemplateMakes(t *testing.T) {
 		if got != want.String() {
 			t.Errorf("%s: %s; want %s", e, got, want.String())
 		}
-		if r, ok := parseName(got); !ok || r != (release{version: "15.1.1", edition: e}) {
+		if r, ok := parseName(got); !ok || r != (release{version: "15.1.1", edition: e, system: "linux-arm64"}) {
 			t.Errorf("%s is read as %+v, %v", got, r, ok)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"sync/atomic"
+	"time"
 )
 
 // KeyPair is a certificate and its key from files that may be renewed while the
@@ -30,6 +31,22 @@ func (k *KeyPair) Reload() error {
 	}
 	k.current.Store(&cert)
 	return nil
+}
+
+// SoonEnds is for how long before its end a certificate is spoken of.
+const SoonEnds = 14 * 24 * time.Hour
+
+// CertificateTrouble says that a certificate has run out at a moment, or soon will, and what to do; empty if it will not.
+func CertificateTrouble(end, now time.Time) string {
+	left := end.Sub(now)
+	const renew = `renew its files, and have the server read them ("systemctl reload teleport-find")`
+	switch {
+	case end.IsZero() || left > SoonEnds:
+		return ""
+	case left <= 0:
+		return fmt.Sprintf("the certificate of the server ran out at %s, and no host that verifies it is answered: %s", end.UTC().Format("2006-01-02 15:04 UTC"), renew)
+	}
+	return fmt.Sprintf("the certificate of the server runs out at %s, in %d days: %s", end.UTC().Format("2006-01-02 15:04 UTC"), int(left/(24*time.Hour)), renew)
 }
 
 // Config returns a configuration that follows Reload.
