@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
@@ -123,6 +125,14 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			must(t, os.Remove(link))
 			writeFile(t, link, "another program")
 		}},
+		"foreign-link-migrated": {c: enabled(func(c *state.Config) { c.Status.ActiveSchema = "1-2345" }), answer: wants11, agent: func(_ *systemd.Unit, executes *string) { *executes = "1.5.0" },
+			breaks: func(i *Installer) {
+				link := filepath.Join(i.Paths.LinkDir, "teleport")
+				must(t, os.Remove(link))
+				writeFile(t, link, "#!/bin/sh\necho Teleport v1.5.0 git:v1.5.0-0 go1.22\n")
+				must(t, os.Chmod(link, 0o755))
+				makeDatabase(t, filepath.Join(i.Paths.DataDir, "proc", "sqlite.db"))
+			}},
 		"no-tree": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.RemoveAll(filepath.Join(i.Paths.Versions(), "1.1.0"))) }},
 		"not-executable": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
 			must(t, os.Chmod(filepath.Join(i.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
@@ -453,6 +463,16 @@ func ownProc(t *testing.T, i *Installer) {
 	i.Processes.Proc = filepath.Join(filepath.Dir(i.Paths.DataDir), "proc")
 	writeFile(t, filepath.Join(i.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")
 	must(t, os.Symlink(fmt.Sprintf("/proc/%d", os.Getpid()), filepath.Join(i.Processes.Proc, strconv.Itoa(os.Getpid()))))
+}
+
+// makeDatabase makes a database of an agent.
+func makeDatabase(t *testing.T, path string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	db, err := sqlite3.Open(path)
+	must(t, err)
+	must(t, db.Exec("CREATE TABLE kv (key TEXT PRIMARY KEY, value BLOB)"))
+	must(t, db.Close())
 }
 
 // mountUnits has the folder of the units be a mount.

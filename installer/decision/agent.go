@@ -1,11 +1,13 @@
 package decision
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 )
 
@@ -206,10 +208,29 @@ func versionBroken(h *host, f *finder) error {
 
 func linksBroken(h *host, f *finder) error {
 	problems, err := h.Links()
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	why, err := h.Pair(h)
 	for _, p := range problems {
-		f.found(nil, p+": "+h.command()+" puts it back")
+		switch {
+		case err != nil: // nobody knows what helps
+			f.found(nil, p)
+		case why != nil:
+			f.found(nil, p+", and a repair leaves it: "+wayOut(why))
+		default:
+			f.found(nil, p+": "+h.command()+" puts it back")
+		}
 	}
 	return err
+}
+
+// wayOut is a refusal without the words that the command which was refused changed nothing.
+func wayOut(why error) string {
+	if e, ok := errors.AsType[*failure.Error](why); ok && e.Fix != "" {
+		return fmt.Sprintf("%v: %s", e.What, e.Fix)
+	}
+	return why.Error()
 }
 
 // command is what repairs the active version: a host on which updates are off is left alone

@@ -54,6 +54,8 @@ type Updater interface {
 type Consistency interface {
 	CheckNeverEnabled() error
 	CheckEnded(context.Context, state.Config) error
+	// CheckPair is a *failure.RefusedError where a repair leaves links and unit as they are.
+	CheckPair(context.Context, state.Config, versions.Tree) error
 }
 
 // Sources are where a survey reads.
@@ -86,6 +88,7 @@ type Survey struct {
 	own     part[Own]
 	rescuer part[string]
 	fits    part[error]
+	pair    part[error]
 	boot    part[[]Late]
 	kept    map[version.Release]*part[bool]
 }

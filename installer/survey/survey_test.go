@@ -50,6 +50,9 @@ func (c counted) CheckDatabaseThere(int, bool) error                         { r
 func (c counted) CheckStarts(systemd.Unit, versions.Tree) error              { return c.read("starts") }
 func (c counted) CheckNeverEnabled() error                                   { return c.read("fits") }
 func (c counted) CheckEnded(context.Context, state.Config) error             { return c.read("fits") }
+func (c counted) CheckPair(context.Context, state.Config, versions.Tree) error {
+	return c.read("pair")
+}
 func (c counted) Rescuer(context.Context) (string, int, error) {
 	return "", 0, c.read("rescuer")
 }
@@ -77,6 +80,7 @@ func all(s *Survey, ctx context.Context) map[string]error {
 	_, unread["version"] = s.Version()
 	_, unread["links"] = s.Links()
 	_, unread["starts"] = s.Starts(ctx)
+	_, unread["pair"] = s.Pair(ctx)
 	_, unread["late"] = s.Late()
 	unread["fits"] = s.Fits(ctx)
 	unread["rescuer"] = s.Rescuer(ctx)

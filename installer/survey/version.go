@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
 	"teleport-update/internal/version"
 	"teleport-update/versions"
@@ -62,6 +63,26 @@ func Executable(path string) (why, err error) {
 		return nil, &fs.PathError{Op: "access", Path: path, Err: err}
 	}
 	return nil, nil
+}
+
+// Pair is why a repair leaves links and unit as they are: another program stands there, and the agent's
+// database may fit that alone. It is nil where nothing is known to speak against a repair.
+func (s *Survey) Pair(ctx context.Context) (why, err error) {
+	return s.pair.get(func() (error, error) {
+		v, err := s.Version()
+		if err != nil || !v.Whole {
+			return nil, err
+		}
+		c, err := s.Config()
+		if err != nil {
+			return nil, err
+		}
+		err = s.from.Fits.CheckPair(ctx, c, v.Tree)
+		if failure.Is[*failure.RefusedError](err) {
+			return err, nil
+		}
+		return nil, err
+	})
 }
 
 // Links says what is wrong with the links and the unit file of the active version, a
