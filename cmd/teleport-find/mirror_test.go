@@ -68,7 +68,8 @@ func TestMirrorFillsAFolderThatServeServes(t *testing.T) {
 	}
 
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--releases", to, "--edition", "oss")
-	if got := s.ask("").Version; got != "15.2.0" {
+	// Of 15.2.0 there is one architecture only.
+	if got := s.ask("").Version; got != "15.1.1" {
 		t.Errorf("served from there is %s", got)
 	}
 }
