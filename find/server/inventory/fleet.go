@@ -63,6 +63,8 @@ type Fleet struct {
 	// with each change.
 	dirty   map[rollout.HostID]uint64
 	changes uint64
+	// newer has what newer servers of the store keep of hosts.
+	newer map[rollout.HostID]newerFields
 	// trouble is why hosts of the store are not among these, by their keys. Nobody knows what they
 	// would say, so that nothing is complete.
 	trouble map[string]error
@@ -84,7 +86,7 @@ func newFleet(opts FleetOptions, started time.Time) *Fleet {
 	table := fleet.New(fleet.Limits{Words: MaxWords, Named: opts.Named})
 	return &Fleet{
 		opts: opts, table: table, words: vocabulary{table: table}, covered: started,
-		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64), trouble: make(map[string]error),
+		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64), newer: make(map[rollout.HostID]newerFields), trouble: make(map[string]error),
 	}
 }
 

@@ -48,7 +48,7 @@ func (f *Fleet) removedBefore(ctx context.Context, e *fleet.Entry) error {
 	if err != nil {
 		return err
 	}
-	left, removed, err := decodeHost(item)
+	left, _, removed, err := decodeHost(item)
 	if err != nil || !removed {
 		return err // what has joined at another server meanwhile is a conflict
 	}
@@ -149,7 +149,7 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	// The token must be as it was when it was looked at.
 	revisions, err := f.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{
 		{Key: tokenPrefix + name, Based: t.revision, Do: store.Keep},
-		{Key: hostKey(id), Value: encodeHost(&e), Based: store.Revision(e.Revision)},
+		{Key: hostKey(id), Value: encodeHost(&e, nil), Based: store.Revision(e.Revision)},
 	}})
 	if err != nil {
 		return err

@@ -94,9 +94,12 @@ func (f *Fleet) follow(ctx context.Context) error {
 // adopt takes up a host as the store has it, whatever revision of it was known. head is that of the store: what was
 // written after it is not in the store, and is newer.
 func (f *Fleet) adopt(item store.Item, head store.Revision) error {
-	theirs, removed, err := decodeHost(item)
+	theirs, newer, removed, err := decodeHost(item)
 	if err != nil {
 		return err
+	}
+	if delete(f.newer, theirs.ID); newer != nil {
+		f.newer[theirs.ID] = newer
 	}
 	notAfter(&theirs, f.opts.Clock())
 	if removed {

@@ -55,7 +55,8 @@ const hostPrefix = "agents/host/"
 
 func hostKey(id rollout.HostID) string { return hostPrefix + id.String() }
 
-func encodeHost(e *fleet.Entry) []byte {
+// encodeHost returns the item of a host, with the fields of newer servers that its item had.
+func encodeHost(e *fleet.Entry, newer newerFields) []byte {
 	event := func(v rollout.Event) *eventItem {
 		if v.Target == "" {
 			return nil
@@ -83,7 +84,7 @@ func encodeHost(e *fleet.Entry) []byte {
 		item.UpdaterID = e.UpdaterID.String()
 	}
 	value, _ := json.Marshal(item) // which has nothing that cannot be written
-	return value
+	return newer.into(value)
 }
 
 // removedHost is the item of a host that people have removed.
@@ -101,10 +102,9 @@ func failureItem(f rollout.Failure) *eventItem {
 
 // decodeHost returns a host; removed says that people have removed it, and that what it had failed at is all
 // there is.
-func decodeHost(item store.Item) (e fleet.Entry, removed bool, err error) {
-	var h hostItem
+func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool, err error) {
 	id, ok := rollout.ParseUUID(strings.TrimPrefix(item.Key, hostPrefix))
-	err = json.Unmarshal(item.Value, &h)
+	h, newer, err := parseHost(item.Value)
 	var n int
 	if err == nil {
 		n, err = hex.Decode(e.Secret[:], []byte(h.Secret[:min(len(h.Secret), 32)]))
@@ -113,7 +113,7 @@ func decodeHost(item store.Item) (e fleet.Entry, removed bool, err error) {
 		err = errors.New("it is not a host")
 	}
 	if err != nil {
-		return e, false, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)
+		return e, nil, false, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)
 	}
 	unix := func(s int64) time.Time {
 		if s == 0 {
@@ -138,7 +138,7 @@ func decodeHost(item store.Item) (e fleet.Entry, removed bool, err error) {
 		e.Failed.Error, e.Failed.Outcome, e.Failed.Until = h.Failed.Error, h.Failed.Outcome, h.Failed.Until
 	}
 	e.Token, e.Sequence, e.Boots, e.Alternated, e.Revision = referenceOf(h.Token, h.TokenID), h.Sequence, h.Boots, unix(h.Alternated), int64(item.Revision)
-	return e, h.Removed, nil
+	return e, newer, h.Removed, nil
 }
 
 // merge is what is known of a host by a server that has heard of it, and by another
