@@ -1,0 +1,230 @@
+package installer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"teleport-update/installer/decision"
+	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
+)
+
+// wellHost is a host that is idle; each test changes one thing about it.
+type wellHost struct {
+	*Installer
+	config   state.Config
+	answer   state.LastAnswer
+	ticks    state.Ticks
+	unit     systemd.Unit // the agent's
+	executes string       // the version
+	own      map[string]func(*systemd.Unit)
+}
+
+func newWellHost(t *testing.T) *wellHost {
+	t.Helper()
+	i := testInstaller(t)
+	i.Now, i.Version, i.BootID = func() time.Time { return noon }, "1.2.3", func() string { return "boot" }
+	ownProc(t, i)
+	release := version.Release{Version: "1.1.0", Edition: version.Enterprise}
+	whole(t, i, release)
+	h := &wellHost{Installer: i, config: state.EmptyConfig(), executes: "1.1.0", own: map[string]func(*systemd.Unit){}}
+	h.config.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.1.0"}
+	last := &state.LastUpdate{Time: noon, Target: "1.1.0", TargetEdition: version.Enterprise, Result: state.Succeeded}
+	h.config.Status = state.Status{ActiveEdition: version.Enterprise, LastUpdate: last}
+	h.answer = state.LastAnswer{Time: noon, Proxy: h.config.Spec.Proxy, Release: release, AutoUpdate: true}
+	h.unit = systemd.Unit{Name: "teleport.service", LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled",
+		Since: noon.Add(-24 * time.Hour), FragmentPath: i.Paths.Unit(), ExecStart: filepath.Join(i.Paths.LinkDir, "teleport")}
+	i.Paths.RunDir = filepath.Join(filepath.Dir(i.Paths.DataDir), "run")
+	return h
+}
+
+// state is what status says of the host now.
+func (h *wellHost) state(t *testing.T) (decision.State, []decision.Type) {
+	t.Helper()
+	must(t, h.config.Save(h.Paths.Config()))
+	must(t, h.answer.Save(h.Paths.LastAnswer()))
+	h.ticks.DataDir, h.ticks.BootID = h.Paths.DataDir, "boot"
+	must(t, h.ticks.Save(h.Paths.Ticks()))
+	look := sightOf(h.Installer, func(u *systemd.Unit, executes *string) { *u, *executes = h.unit, h.executes })
+	h.Connect = func(ctx context.Context) (transaction.Agent, error) {
+		a, err := look(ctx)
+		shown := a.(seen)
+		shown.units = func(name string, u *systemd.Unit) {
+			if change := h.own[name]; change != nil {
+				change(u)
+			}
+		}
+		return shown, err
+	}
+	r, err := h.Status(t.Context(), StatusOptions{})
+	must(t, err)
+	var types []decision.Type
+	for _, c := range r.Conditions {
+		types = append(types, c.Type)
+	}
+	return r.State, types
+}
+
+// idleMeans has for each word of the promise what breaks it: "the agent runs what is linked, wanted and
+// proven, on its database, by the unit that systemd has loaded, which it will find again at
+// boot, with an updater whose last run ended well".
+var idleMeans = []struct {
+	word, how string
+	breaks    func(t *testing.T, h *wellHost)
+	state     decision.State
+	by        decision.Type
+}{
+	{"the agent runs", "it failed", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.executes = "failed", "failed", ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "it was stopped", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.executes = "inactive", "dead", ""
+	}, decision.NeedsAttention, decision.AgentDown},
+	{"the agent runs", "a person stopped and disabled it", func(_ *testing.T, h *wellHost) {
+		h.unit.ActiveState, h.unit.SubState, h.unit.UnitFileState, h.executes = "inactive", "dead", "disabled", ""
+	}, decision.Waiting, decision.AgentNotStarted},
+	{"what is linked", "another version", func(_ *testing.T, h *wellHost) {
+		h.executes = "1.0.0"
+	}, decision.NeedsAttention, decision.AgentOtherVersion},
+	{"what is linked", "a link is missing", func(t *testing.T, h *wellHost) {
+		must(t, os.Remove(filepath.Join(h.Paths.LinkDir, "tsh")))
+	}, decision.NeedsAttention, decision.LinksBroken},
+	{"what is linked", "the version is gone", func(t *testing.T, h *wellHost) {
+		must(t, os.RemoveAll(filepath.Join(h.Paths.Versions(), "1.1.0")))
+	}, decision.NeedsAttention, decision.VersionBroken},
+	{"what is linked", "the program may not be executed", func(t *testing.T, h *wellHost) {
+		must(t, os.Chmod(filepath.Join(h.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
+	}, decision.NeedsAttention, decision.VersionBroken},
+	{"wanted", "the cluster wants another", func(_ *testing.T, h *wellHost) {
+		h.answer.Release.Version = "1.2.0"
+	}, decision.Waiting, decision.UpdateWaits},
+	{"wanted", "another edition", func(_ *testing.T, h *wellHost) {
+		h.answer.Release.Edition = version.FIPS
+	}, decision.Waiting, decision.UpdateWaits},
+	{"wanted", "nobody knows", func(_ *testing.T, h *wellHost) {
+		h.answer.Proxy = "http://127.0.0.1:2"
+	}, decision.Waiting, decision.TargetUnknown},
+	{"proven", "nobody watched it", func(_ *testing.T, h *wellHost) {
+		h.config.Status.Unproven = true
+	}, decision.Waiting, decision.Unproven},
+	{"proven", "it crashes since", func(_ *testing.T, h *wellHost) {
+		h.ticks.Unstable = &state.Unstable{Release: h.config.Active(), Count: 2, Since: noon.Add(-time.Hour), Last: noon, Restarts: 3}
+	}, decision.Unstable, decision.AgentUnstable},
+	{"on its database", "it had one, which is not there", func(_ *testing.T, h *wellHost) {
+		h.config.Status.ActiveSchema = "1-2345"
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"by the unit", "with other arguments", func(t *testing.T, h *wellHost) {
+		h.unit.Command = []string{"teleport", "start", "--fips"}
+		proc := filepath.Join(h.Processes.Proc, "4711")
+		writeFile(t, filepath.Join(proc, "cmdline"), "teleport\x00start\x00")
+		writeFile(t, filepath.Join(proc, "environ"), "")
+		h.unit.User = fmt.Sprint(os.Getuid())
+	}, decision.NeedsAttention, decision.RestartPending},
+	{"that systemd has loaded", "an administrator's", func(_ *testing.T, h *wellHost) {
+		h.unit.FragmentPath = "/etc/systemd/system/teleport.service"
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"that systemd has loaded", "an older text", func(_ *testing.T, h *wellHost) {
+		h.unit.NeedDaemonReload = true
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"that systemd has loaded", "the file is gone", func(t *testing.T, h *wellHost) {
+		must(t, os.Remove(h.Paths.Unit()))
+	}, decision.NeedsAttention, decision.LinksBroken},
+	{"which it will find again at boot", "the folder is a mount", func(t *testing.T, h *wellHost) {
+		mountUnits(t, h.Installer)
+	}, decision.NeedsAttention, decision.UnitsLate},
+	{"which it will find again at boot", "a condition does not hold", func(_ *testing.T, h *wellHost) {
+		h.unit.Ties.Conditions = []systemd.Condition{{Type: "ConditionPathExists", Parameter: "/nonexistent"}}
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"which it will find again at boot", "a drop-in hides the program", func(_ *testing.T, h *wellHost) {
+		h.unit.Ties.View.Veils = []systemd.Veil{{Path: h.Paths.LinkDir, Setting: "InaccessiblePaths=" + h.Paths.LinkDir}}
+	}, decision.NeedsAttention, decision.UnitOverruled},
+	{"with an updater", "a unit of its own is gone", func(t *testing.T, h *wellHost) {
+		must(t, os.Remove(filepath.Join(h.Paths.UnitDir, "teleport-update.service")))
+	}, decision.NeedsAttention, decision.UpdaterBroken},
+	{"with an updater", "the timer is stopped", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
+		u.ActiveState = "inactive"
+	}), decision.NeedsAttention, decision.TimerStopped},
+	{"with an updater", "the timer failed", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
+		u.ActiveState, u.Result = "failed", "resources"
+	}), decision.NeedsAttention, decision.TimerStopped},
+	{"with an updater", "the recovery is masked", ownUnit("teleport-update-recover.service", func(u *systemd.Unit) {
+		u.LoadState = "masked"
+	}), decision.NeedsAttention, decision.RecoveryBroken},
+	{"whose last run ended well", "with an error", func(_ *testing.T, h *wellHost) {
+		h.ticks.Ended, h.ticks.Error = noon, "input/output error"
+	}, decision.Failing, decision.RunFailed},
+	{"whose last run ended well", "by a signal", ownUnit("teleport-update.service", func(u *systemd.Unit) {
+		u.ActiveState, u.Result, u.ExitedAt = "failed", "signal", noon
+	}), decision.Failing, decision.RunNotMade},
+	{"whose last run ended well", "it never began", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
+		u.LastTrigger, u.NextTrigger = noon.Add(-5*time.Hour), noon.Add(-3*time.Hour)
+	}), decision.Failing, decision.NoRuns},
+}
+
+func ownUnit(name string, change func(*systemd.Unit)) func(*testing.T, *wellHost) {
+	return func(_ *testing.T, h *wellHost) { h.own[name] = change }
+}
+
+func TestIdlePromisesEachWord(t *testing.T) {
+	if is, types := newWellHost(t).state(t); is != decision.Idle || len(types) != 0 {
+		t.Fatalf("a host that is well is %s: %v", is, types)
+	}
+	for _, tc := range idleMeans {
+		h := newWellHost(t)
+		tc.breaks(t, h)
+		if is, types := h.state(t); is != tc.state || !slices.Contains(types, tc.by) {
+			t.Errorf("%s (%s): the host is %s, by %v; want %s, by %s", tc.word, tc.how, is, types, tc.state, tc.by)
+		}
+	}
+}
+
+// What a person has set takes the place of idle and of what waits, and of no fault.
+func TestASettingHidesNoFault(t *testing.T) {
+	settings := map[string]func(*wellHost){
+		"disabled": func(h *wellHost) { h.config.Spec.Enabled = false },
+		"pinned":   func(h *wellHost) { h.config.Spec.Pinned = true },
+		"held": func(h *wellHost) {
+			h.config.Status.Held = &state.Held{Version: "1.2.0", Edition: version.Enterprise, Since: noon}
+		},
+	}
+	// A host that does not follow the cluster has no run that could fail.
+	follows := []decision.Type{decision.UpdaterBroken, decision.TimerStopped, decision.NoRuns, decision.RunNotMade, decision.RunFailed}
+	for name, set := range settings {
+		for _, tc := range idleMeans {
+			if tc.state == decision.Waiting || name == "disabled" && slices.Contains(follows, tc.by) {
+				continue
+			}
+			if tc.by == decision.RunFailed {
+				continue // it comes after settings: the run of a host that is held has nothing to do
+			}
+			h := newWellHost(t)
+			set(h)
+			tc.breaks(t, h)
+			if is, types := h.state(t); is != tc.state {
+				t.Errorf("%s, %s (%s): the host is %s, by %v; want %s", name, tc.word, tc.how, is, types, tc.state)
+			}
+		}
+	}
+}
+
+// A timer that a person disabled or masked is a setting with a line of its own.
+func TestATimerThatIsOffIsASetting(t *testing.T) {
+	for how, change := range map[string]func(*systemd.Unit){
+		"masked":               func(u *systemd.Unit) { u.LoadState, u.ActiveState = "masked", "inactive" },
+		"disabled and stopped": func(u *systemd.Unit) { u.UnitFileState, u.ActiveState = "disabled", "inactive" },
+		"disabled":             func(u *systemd.Unit) { u.UnitFileState = "disabled" },
+	} {
+		h := newWellHost(t)
+		h.own["teleport-update.timer"] = change
+		if is, types := h.state(t); is != decision.Idle || !slices.Contains(types, decision.TimerOff) {
+			t.Errorf("%s: the host is %s, by %v", how, is, types)
+		}
+	}
+}
