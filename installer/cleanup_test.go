@@ -13,7 +13,7 @@ import (
 
 func TestTheNextCommandClearsAwayWhatACutLeft(t *testing.T) {
 	i := testInstaller(t)
-	p := i.Paths
+	p := i.Host.Paths
 	var gone []string
 	for _, path := range []string{
 		p.Config(), p.Journal(), p.Unit(), p.Updater(), p.Versions(),

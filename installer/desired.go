@@ -31,11 +31,11 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 	if err != nil {
 		return find.Answer{}, err
 	}
-	if err := i.lastAnswer(spec, answer).Save(i.Paths.LastAnswer()); err != nil {
-		i.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
+	if err := i.lastAnswer(spec, answer).Save(i.Host.Paths.LastAnswer()); err != nil {
+		i.Host.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
 	}
 	if answer.GroupUnknown && !i.Scheduled { // else status says it
-		i.Log.Warn(decision.UnknownGroup(spec.Group))
+		i.Host.Log.Warn(decision.UnknownGroup(spec.Group))
 	}
 	return answer, nil
 }
@@ -48,7 +48,7 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 func (i *Installer) askFirst(ctx context.Context, spec *state.Spec, byAgent bool) (find.Answer, error) {
 	bare, first, second := spec.Proxy, httpsPort, host.ProxyPort
 	if byAgent {
-		places, err := i.AgentPlaces()
+		places, err := i.Host.AgentPlaces()
 		if err != nil {
 			return find.Answer{}, err
 		}
@@ -75,7 +75,7 @@ func (i *Installer) askFirst(ctx context.Context, spec *state.Spec, byAgent bool
 	} else if err != nil {
 		return answer, err
 	}
-	i.Log.Info("the proxy answered, and is asked at this address from now on", "proxy", spec.Proxy)
+	i.Host.Log.Info("the proxy answered, and is asked at this address from now on", "proxy", spec.Proxy)
 	return answer, nil
 }
 
@@ -102,7 +102,7 @@ func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec,
 	}
 	var err error
 	if q.Announced, err = i.announced(ctx, c, d.Target, spec); err != nil {
-		i.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
+		i.Host.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
 		return d
 	}
 	return decision.Decide(q)
@@ -129,7 +129,7 @@ func (i *Installer) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer
 
 // recall returns the last answer of find for this proxy and group, if any.
 func (i *Installer) recall(spec state.Spec) *state.LastAnswer {
-	return state.LoadAnswer(i.Paths.LastAnswer(), spec.Proxy, spec.Group)
+	return state.LoadAnswer(i.Host.Paths.LastAnswer(), spec.Proxy, spec.Group)
 }
 
 var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
@@ -137,9 +137,9 @@ var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA
 // hostUUID reads the id that the agent gave this host; empty when it has not
 // run yet. It becomes part of a request, so nothing but a UUID is taken.
 func (i *Installer) hostUUID() string {
-	dir, err := i.AgentDataDir()
+	dir, err := i.Host.AgentDataDir()
 	if err != nil {
-		i.Log.Warn("host_uuid is left out of the question to find", "error", err)
+		i.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
 		return ""
 	}
 	file := filepath.Join(dir, "host_uuid")
@@ -150,7 +150,7 @@ func (i *Installer) hostUUID() string {
 	}
 	id := strings.TrimSpace(string(data))
 	if err != nil || !uuidShape.MatchString(id) {
-		i.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
+		i.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
 		return ""
 	}
 	return id

@@ -104,7 +104,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
 	defer unclaim()
-	if err := i.CheckArguments(tree); err != nil {
+	if err := i.Host.CheckArguments(tree); err != nil {
 		return err
 	}
 	in.Request.To = transaction.TreeOf(tree)
@@ -127,26 +127,26 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
-	spec.ProgramsDir, spec.UnitDir = i.Paths.UnusualPrograms(), i.Paths.UnusualUnits()
+	spec.ProgramsDir, spec.UnitDir = i.Host.Paths.UnusualPrograms(), i.Host.Paths.UnusualUnits()
 	question := spec
-	agent, err := host.ReadAgentSettings(i.Paths.AgentConfig)
+	agent, err := host.ReadAgentSettings(i.Host.Paths.AgentConfig)
 	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
 		if err := askServers(agent, opts.AllowAuthServer); err != nil {
 			return nil, err
 		}
 	}
 	if err == nil && !opts.AllowProxyConflict && opts.Proxy != c.Spec.Proxy {
-		if err := askProxy(opts.Proxy, agent, i.Paths.AgentConfig); err != nil {
+		if err := askProxy(opts.Proxy, agent, i.Host.Paths.AgentConfig); err != nil {
 			return nil, err
 		}
 	}
-	if err := i.ResolveProxy(&question); err != nil {
+	if err := i.Host.ResolveProxy(&question); err != nil {
 		return nil, err
 	}
 	byAgent := spec.Proxy == ""
 	spec.Enabled = true
 	for _, text := range exposed(spec) {
-		i.Log.Warn("a template is not safe", "reason", text)
+		i.Host.Log.Warn("a template is not safe", "reason", text)
 	}
 
 	sight, err := i.look(ctx)
@@ -158,10 +158,10 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
-	if err := i.CheckOthers(opts.ReplaceUpdater); err != nil {
+	if err := i.Host.CheckOthers(opts.ReplaceUpdater); err != nil {
 		return nil, err
 	}
-	if err := i.CheckUnit(sight.Unit); err != nil {
+	if err := i.Host.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
 	answer, err := i.askFirst(ctx, &question, byAgent)
@@ -198,7 +198,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		if err := i.TakeOver(ctx, c, i.AgentPackages(ctx), opts.ReplaceUpdater); err != nil {
 			return nil, err
 		}
-		if c, err = i.Paths.LoadConfig(); err != nil {
+		if c, err = i.Host.Paths.LoadConfig(); err != nil {
 			return nil, err
 		}
 		return nil, i.turnOn(ctx, c, spec)
@@ -226,13 +226,13 @@ func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec)
 		return err
 	}
 	c.Spec = spec
-	if err := c.Save(i.Paths.Config()); err != nil {
+	if err := c.Save(i.Host.Paths.Config()); err != nil {
 		return err
 	}
 	if err := i.seeReport(ctx, spec); err != nil {
 		return err
 	}
-	i.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
+	i.Host.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
 	return nil
 }
 
@@ -260,7 +260,7 @@ func (i *Installer) Disable(ctx context.Context) error {
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Enabled = false
-		i.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
+		i.Host.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
 		return nil
 	})
 }
@@ -271,9 +271,9 @@ func (i *Installer) bare() (bool, error) {
 	if err := i.readable(); err != nil {
 		return false, err
 	}
-	bare := !host.Exists(i.Paths.Versions())
+	bare := !host.Exists(i.Host.Paths.Versions())
 	if bare {
-		i.Log.Info("updates were never enabled on this host; nothing to do")
+		i.Host.Log.Info("updates were never enabled on this host; nothing to do")
 	}
 	return bare, nil
 }
@@ -281,7 +281,7 @@ func (i *Installer) bare() (bool, error) {
 // readable says that this user may not look at the updater's records: then nobody can tell
 // whether there are any.
 func (i *Installer) readable() error {
-	_, err := os.Lstat(i.Paths.Config())
+	_, err := os.Lstat(i.Host.Paths.Config())
 	if errors.Is(err, fs.ErrPermission) {
 		return failure.Unchanged("%w", err).To("run the command as root")
 	}
@@ -295,11 +295,11 @@ func (i *Installer) Unpin(ctx context.Context) error {
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		if !c.Spec.Pinned {
-			i.Log.Info("the host is not pinned; nothing to do")
+			i.Host.Log.Info("the host is not pinned; nothing to do")
 			return nil
 		}
 		c.Spec.Pinned = false
-		i.Log.Info("the version follows the cluster again", "version", c.Spec.ActiveVersion)
+		i.Host.Log.Info("the version follows the cluster again", "version", c.Spec.ActiveVersion)
 		return nil
 	})
 }
@@ -319,7 +319,7 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 	if err := i.readable(); err != nil {
 		return err
 	}
-	if !host.Exists(i.Paths.Versions()) {
+	if !host.Exists(i.Host.Paths.Versions()) {
 		return none // a refusal makes no folder for a lock
 	}
 	err := i.configure(ctx, func(c *state.Config) error {
@@ -342,7 +342,7 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 			return err
 		}
 		c.Spec.Pinned = true
-		i.Log.Info("the version is pinned", "version", active.Version)
+		i.Host.Log.Info("the version is pinned", "version", active.Version)
 		return nil
 	})
 	if err != nil || in == nil {
@@ -365,5 +365,5 @@ func (i *Installer) configure(ctx context.Context, change func(*state.Config) er
 	if err := change(&c); err != nil {
 		return err
 	}
-	return c.Save(i.Paths.Config())
+	return c.Save(i.Host.Paths.Config())
 }

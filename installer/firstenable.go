@@ -14,10 +14,10 @@ import (
 // keeps its options, and no timer tries it again. A host on which nothing else was written down
 // is left as it is; so is one on which the enable was refused, for that person has read why.
 func (i *Installer) noteFirstEnable(ctx context.Context, opts EnableOptions, failed error) {
-	if !host.Exists(i.Paths.Config()) {
+	if !host.Exists(i.Host.Paths.Config()) {
 		return
 	}
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	told := c.Status.FirstEnable != nil
 	if err != nil || failed == nil && !told || failed != nil && (c.Spec.ActiveVersion != "" || failure.Is[*failure.RefusedError](failed)) {
 		return
@@ -29,7 +29,7 @@ func (i *Installer) noteFirstEnable(ctx context.Context, opts EnableOptions, fai
 		}
 	})
 	if err != nil {
-		i.Log.Debug("how the first enable ended could not be recorded for status", "error", err)
+		i.Host.Log.Debug("how the first enable ended could not be recorded for status", "error", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 // goBack leaves a version that crashes again and again for the one before. The version
 // that is left counts as failed; until that is written, it is held back.
 func (t *tick) goBack(ctx context.Context) {
-	c, err := state.LoadConfig(t.Paths.Config())
+	c, err := state.LoadConfig(t.Host.Paths.Config())
 	if err != nil || !t.goesBack(c, t.memory.Unstable) {
 		return
 	}
@@ -50,12 +50,12 @@ func (t *tick) goBack(ctx context.Context) {
 		})
 	}
 	if err != nil {
-		t.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
+		t.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
 		return
 	}
-	t.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
+	t.Host.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
 	if err := t.transact(ctx, req); err != nil {
-		t.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
+		t.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return
 	}
 	reason := fmt.Sprintf("the agent of version %s crashed again and again after its health window", active.Short())
@@ -64,7 +64,7 @@ func (t *tick) goBack(ctx context.Context) {
 		c.Status.RecordFailure(transaction.TreeOf(bad), t.Now(), reason)
 	})
 	if err != nil {
-		t.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
+		t.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
 	}
 	t.memory.Unstable, t.memory.Agent = nil, nil
 }

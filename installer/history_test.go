@@ -23,8 +23,8 @@ func switched(t *testing.T, i *Installer, last state.LastUpdate, active, previou
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: active}
 	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: previous, PreviousEdition: version.OSS, LastUpdate: &last}
-	writeFile(t, i.Paths.Config(), "")
-	must(t, c.Save(i.Paths.Config()))
+	writeFile(t, i.Host.Paths.Config(), "")
+	must(t, c.Save(i.Host.Paths.Config()))
 }
 
 func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
@@ -87,7 +87,7 @@ func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
 	if len(h) != state.HistoryLength || !h[0].Time.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("%d transactions, the first at %v", len(h), h[0].Time)
 	}
-	writeFile(t, i.Paths.History(), "no JSON")
+	writeFile(t, i.Host.Paths.History(), "no JSON")
 	if h, err := i.History(); h.Ended == nil || len(h.Ended) != 0 || err == nil {
 		t.Errorf("of a file that is none: %+v, %v", h, err)
 	}
@@ -97,15 +97,15 @@ func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
 func TestTheSummaryIsForEverybody(t *testing.T) {
 	i := testInstaller(t)
 	i.Now, i.BootID = func() time.Time { return noon }, func() string { return "boot" }
-	i.Paths.RunDir = filepath.Join(filepath.Dir(i.Paths.DataDir), "run")
+	i.Host.Paths.RunDir = filepath.Join(filepath.Dir(i.Host.Paths.DataDir), "run")
 	switched(t, i, state.LastUpdate{Time: noon, Target: "1.1.0", TargetEdition: version.OSS, Result: state.RolledBack, Error: "marked-error"}, "1.0.0", "")
 	m := i.ticks()
 	m.Failing = &state.Failing{Count: 2, First: noon, Last: noon, Error: "marked-failure at https://user:marked-secret@mirror.example"}
-	must(t, m.Save(i.Paths.Ticks()))
+	must(t, m.Save(i.Host.Paths.Ticks()))
 	i.Settle(t.Context(), "update")
-	data, err := os.ReadFile(i.Paths.Summary())
+	data, err := os.ReadFile(i.Host.Paths.Summary())
 	must(t, err)
-	info, err := os.Stat(i.Paths.Summary())
+	info, err := os.Stat(i.Host.Paths.Summary())
 	must(t, err)
 	if info.Mode().Perm() != 0o644 {
 		t.Errorf("its mode is %v", info.Mode())
@@ -115,12 +115,12 @@ func TestTheSummaryIsForEverybody(t *testing.T) {
 	if s.SchemaVersion != view.StatusSchema || !s.WrittenAt.Equal(noon) || s.State != decision.NeedsAttention || *s.VersionInstalled != "1.0.0" || !slices.ContainsFunc(s.Conditions, func(c view.ShortCondition) bool { return c.Type == decision.RunsFail }) {
 		t.Errorf("it says %s", data)
 	}
-	for _, word := range []string{"marked", "127.0.0.1", filepath.Dir(i.Paths.DataDir)} {
+	for _, word := range []string{"marked", "127.0.0.1", filepath.Dir(i.Host.Paths.DataDir)} {
 		if strings.Contains(string(data), word) {
 			t.Errorf("it holds %q:\n%s", word, data)
 		}
 	}
-	if info, err := os.Stat(i.Paths.Ticks()); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(i.Host.Paths.Ticks()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("what the runs remember: %v, %v", info, err)
 	}
 }

@@ -127,15 +127,15 @@ func (i *Installer) reportClient(caFile string) (*http.Client, error) {
 
 // record changes the status in updates.yaml under the update lock.
 func (i *Installer) record(ctx context.Context, change func(*state.Config)) error {
-	unlock, err := state.Lock(ctx, i.Paths.UpdateLock(), state.LockPatience)
+	unlock, err := state.Lock(ctx, i.Host.Paths.UpdateLock(), state.LockPatience)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
 	change(&c)
-	return c.Save(i.Paths.Config())
+	return c.Save(i.Host.Paths.Config())
 }

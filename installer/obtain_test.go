@@ -38,8 +38,8 @@ func newShelf(t *testing.T) *shelf {
 }
 
 func (s *shelf) save() {
-	writeFile(s.T, s.Paths.Config(), "")
-	must(s.T, s.c.Save(s.Paths.Config()))
+	writeFile(s.T, s.Host.Paths.Config(), "")
+	must(s.T, s.c.Save(s.Host.Paths.Config()))
 }
 
 // publish puts a release on the shelf; more makes it another one of that name.
@@ -64,7 +64,7 @@ func (s *shelf) has(v string) (unclaim func()) {
 
 // failed has a version that is on disk count as failed.
 func (s *shelf) failed(v string) {
-	tree, ok, err := s.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
+	tree, ok, err := s.Host.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
 	must(s.T, err)
 	if !ok {
 		s.Fatalf("version %s is not on disk", v)
@@ -75,7 +75,7 @@ func (s *shelf) failed(v string) {
 
 func (s *shelf) kept(want ...string) {
 	s.Helper()
-	entries, err := s.Store.List()
+	entries, err := s.Host.Store.List()
 	must(s.T, err)
 	var got []string
 	for _, e := range entries {
@@ -175,7 +175,7 @@ func TestAVersionThatFailedIsTheFirstToGoForSpace(t *testing.T) {
 	s.has("1.1.0")()
 	s.failed("1.1.0")
 	// A database that takes more room than there is.
-	database, err := s.Database()
+	database, err := s.Host.Database()
 	must(t, err)
 	writeFile(t, database, "")
 	must(t, os.Truncate(database, 1<<42))

@@ -24,10 +24,10 @@ import (
 // owner has the host's owner say something.
 func (w *world) owner(files map[string]string) {
 	w.Helper()
-	w.Paths.PolicyDir = filepath.Join(filepath.Dir(w.Paths.DataDir), "etc")
-	must(w.T, os.RemoveAll(w.Paths.PolicyDir))
+	w.Host.Paths.PolicyDir = filepath.Join(filepath.Dir(w.Host.Paths.DataDir), "etc")
+	must(w.T, os.RemoveAll(w.Host.Paths.PolicyDir))
 	for name, text := range files {
-		writeFile(w.T, filepath.Join(w.Paths.PolicyDir, name), text)
+		writeFile(w.T, filepath.Join(w.Host.Paths.PolicyDir, name), text)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestAPolicyThatWasThereIsMissed(t *testing.T) {
 	if _, err := w.tick(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := w.Paths.LoadConfig()
+	c, err := w.Host.Paths.LoadConfig()
 	must(t, err)
 	if c.Status.PolicySeen == nil || !c.Status.PolicySeen.File {
 		t.Fatalf("a run with nothing to do remembers %+v", c.Status.PolicySeen)
@@ -151,7 +151,7 @@ func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 func TestNobodyIsAskedAboutTheWayBack(t *testing.T) {
 	w := newWorld(t)
 	w.owner(map[string]string{"policy.yaml": "broken"})
-	c, err := w.Paths.LoadConfig()
+	c, err := w.Host.Paths.LoadConfig()
 	must(t, err)
 	g, err := w.guardOf(wanted{Release: oss("1.0.0"), Config: c, Unasked: true})
 	if err != nil || g.verifier != nil {
@@ -202,7 +202,7 @@ func TestReportsSayWhatTheOwnerWouldRefuse(t *testing.T) {
 		c := state.EmptyConfig()
 		c.Spec.ActiveVersion, c.Status.ActiveEdition = "1.1.0", "oss"
 		for file, word := range map[string]string{"edition": "oss\n", "manifest": "", "sha256": strings.Repeat("a", 64) + "\n"} {
-			writeFile(t, filepath.Join(w.Paths.Versions(), "1.1.0", file), word)
+			writeFile(t, filepath.Join(w.Host.Paths.Versions(), "1.1.0", file), word)
 		}
 		if b := w.heartbeat(c, c.Spec); b.BelowMinimum != tc.below || b.Unsigned != tc.unsigned {
 			t.Errorf("%s: below %v, unsigned %v; want %v, %v", name, b.BelowMinimum, b.Unsigned, tc.below, tc.unsigned)

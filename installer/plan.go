@@ -17,12 +17,12 @@ import (
 
 // UpdatePlan is what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Plan, error) {
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err != nil {
 		return view.Plan{}, err
 	}
 	switch {
-	case host.Exists(i.Paths.Journal()):
+	case host.Exists(i.Host.Paths.Journal()):
 		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	case !c.Spec.Enabled:
 		return view.Plan{Nothing: "updates are disabled"}, nil
@@ -30,7 +30,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 		return view.Plan{Nothing: "the host is pinned to " + c.Spec.ActiveVersion}, nil
 	}
 	spec := c.Spec
-	if err := i.ResolveProxy(&spec); err != nil {
+	if err := i.Host.ResolveProxy(&spec); err != nil {
 		return view.Plan{}, err
 	}
 	answer, err := i.askQuietly(ctx, spec)
@@ -49,11 +49,11 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 
 // RollbackPlan is what Rollback would do.
 func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (view.Plan, error) {
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err != nil {
 		return view.Plan{}, err
 	}
-	if host.Exists(i.Paths.Journal()) {
+	if host.Exists(i.Host.Paths.Journal()) {
 		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	}
 	req, err := i.rollbackRequest(ctx, c, opts)
@@ -101,10 +101,10 @@ func describeDatabase(d state.Database, req transaction.Request) string {
 // planRoom says what would be downloaded, and what room that and the database
 // need.
 func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database, p *view.Plan) error {
-	if free, err := space.At(i.Paths.Versions()); err == nil {
+	if free, err := space.At(i.Host.Paths.Versions()); err == nil {
 		p.Free = free.Bytes
 	}
-	tree, ok, err := i.Store.Lookup(req.To.Release)
+	tree, ok, err := i.Host.Store.Lookup(req.To.Release)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 	if sight.State == state.AgentUnknown {
 		return "not restarted: systemd is not running", nil
 	}
-	if err := i.CheckOthers(false); err != nil {
+	if err := i.Host.CheckOthers(false); err != nil {
 		return "", err
 	}
 	if err := i.CheckSight(sight); err != nil {
@@ -161,7 +161,7 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 	if err := i.CountOnRescuer(ctx); err != nil {
 		return "", err
 	}
-	if err := i.CheckUnit(sight.Unit); err != nil {
+	if err := i.Host.CheckUnit(sight.Unit); err != nil {
 		return "", err
 	}
 	switch {

@@ -13,7 +13,7 @@ import (
 
 // PolicyReport reads the policy and changes nothing.
 func (i *Installer) PolicyReport() (view.PolicyReport, error) {
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err != nil {
 		return view.PolicyReport{}, err
 	}
@@ -21,12 +21,12 @@ func (i *Installer) PolicyReport() (view.PolicyReport, error) {
 	if err != nil {
 		return view.PolicyReport{}, refusedByOwner(err)
 	}
-	entries, err := i.Store.List()
+	entries, err := i.Host.Store.List()
 	if err != nil {
 		return view.PolicyReport{}, err
 	}
 	r := view.PolicyReport{
-		Folder: i.Paths.PolicyDir, File: p.File, Minimum: view.Known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
+		Folder: i.Host.Paths.PolicyDir, File: p.File, Minimum: view.Known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
 		Releases: p.Releases, Signatures: p.Signatures, SignedFrom: view.Known(p.SignedFrom), Keys: []view.PolicyKey{}, Versions: []view.PolicyVersion{},
 		Remembered: c.Status.PolicySeen != nil,
 	}
@@ -61,19 +61,19 @@ func (i *Installer) ForgetPolicy(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
 	if c.Status.PolicySeen == nil {
-		i.Log.Info("no policy is remembered; nothing to do")
+		i.Host.Log.Info("no policy is remembered; nothing to do")
 		return nil
 	}
 	c.Status.PolicySeen = nil
-	if err := c.Save(i.Paths.Config()); err != nil {
+	if err := c.Save(i.Host.Paths.Config()); err != nil {
 		return failure.Unchanged("forget the policy: %w", err)
 	}
-	i.Log.Info("the policy is forgotten; if there is one now, it holds, and the next run remembers it", "folder", i.Paths.PolicyDir)
+	i.Host.Log.Info("the policy is forgotten; if there is one now, it holds, and the next run remembers it", "folder", i.Host.Paths.PolicyDir)
 	return nil
 }
 
@@ -82,16 +82,16 @@ func (i *Installer) makePolicy(opts EnableOptions) error {
 	if opts.Minimum == "" && len(opts.ReleaseKeys) == 0 {
 		return nil
 	}
-	if i.Paths.PolicyDir == "" {
+	if i.Host.Paths.PolicyDir == "" {
 		return failure.Unchanged("this host has no folder for a policy")
 	}
 	if opts.Minimum != "" {
-		if err := policy.SetMinimum(i.Paths.PolicyDir, opts.Minimum); err != nil {
+		if err := policy.SetMinimum(i.Host.Paths.PolicyDir, opts.Minimum); err != nil {
 			return failure.Unchanged("--minimum: %w", err)
 		}
 	}
 	if len(opts.ReleaseKeys) > 0 {
-		if err := policy.AddKeys(i.Paths.PolicyDir, opts.ReleaseKeys); err != nil {
+		if err := policy.AddKeys(i.Host.Paths.PolicyDir, opts.ReleaseKeys); err != nil {
 			return fmt.Errorf("--release-key: %w; no other key was added, and the agent is as it was", err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 func (i *Installer) reporter(caFile string) *report.Reporter {
 	return &report.Reporter{
-		File: i.Paths.Report(), MachineID: i.MachineID, Now: i.Now,
+		File: i.Host.Paths.Report(), MachineID: i.MachineID, Now: i.Now,
 		HTTP: func() (*http.Client, error) { return i.reportClient(caFile) },
 	}
 }
@@ -28,7 +28,7 @@ func (i *Installer) reporter(caFile string) *report.Reporter {
 // on: what could not be sent is in the next report. started is an update that is about
 // to begin.
 func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err != nil || ctx.Err() != nil {
 		return // which others have said
 	}
@@ -37,13 +37,13 @@ func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 		return
 	}
 	spec := c.Spec
-	if err := i.ResolveProxy(&spec); err != nil {
+	if err := i.Host.ResolveProxy(&spec); err != nil {
 		return
 	}
 	b := i.heartbeat(c, spec)
 	if started != nil {
 		b.Outcome = started
-	} else if host.Exists(i.Paths.Journal()) {
+	} else if host.Exists(i.Host.Paths.Journal()) {
 		b.Outcome = nil // an update is under way, and the last one is not the news
 	}
 	i.sent(ctx, r.Send(ctx, spec.Proxy, b))
@@ -53,9 +53,9 @@ func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 func (i *Installer) sent(ctx context.Context, err error) {
 	switch {
 	case failure.Is[*report.RemovedError](err):
-		i.Log.Warn("this host does not report any more", "error", err)
+		i.Host.Log.Warn("this host does not report any more", "error", err)
 	case err != nil && ctx.Err() == nil:
-		i.Log.Info("the report did not reach the find server; the next run reports again", "error", err)
+		i.Host.Log.Info("the report did not reach the find server; the next run reports again", "error", err)
 	}
 }
 
@@ -129,7 +129,7 @@ func (i *Installer) enroll(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err == nil {
 		err = i.reporter(c.Spec.CAFile).Enroll(token, c.Spec.Proxy)
 	}
@@ -138,7 +138,7 @@ func (i *Installer) enroll(ctx context.Context, token string) error {
 		return err
 	}
 	if i.hostUUID() == "" {
-		i.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
+		i.Host.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
 	}
 	i.tell(ctx, nil)
 	return nil

@@ -16,9 +16,9 @@ func (i *Installer) restartAgent(ctx context.Context) error {
 	}
 	p := i.survey().AgentOf(sight).Pending
 	if !p.Is() {
-		i.Log.Info("the agent runs with what its unit says; it is not restarted")
+		i.Host.Log.Info("the agent runs with what its unit says; it is not restarted")
 		return nil
 	}
-	i.Log.Info("restarting the agent, as was asked for", "because", p.String())
+	i.Host.Log.Info("restarting the agent, as was asked for", "because", p.String())
 	return i.RestartActive(ctx, c)
 }

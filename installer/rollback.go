@@ -36,7 +36,7 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	if err := i.readable(); err != nil {
 		return transaction.Request{}, err
 	}
-	if !host.Exists(i.Paths.Versions()) { // a refusal makes no folder for a lock
+	if !host.Exists(i.Host.Paths.Versions()) { // a refusal makes no folder for a lock
 		return i.rollbackRequest(ctx, state.EmptyConfig(), opts)
 	}
 	c, unlock, err := i.Open(ctx)
@@ -54,7 +54,7 @@ func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts Ro
 	if err != nil {
 		return transaction.Request{}, err
 	}
-	tree, ok, err := i.Store.Lookup(t)
+	tree, ok, err := i.Host.Store.Lookup(t)
 	if err != nil {
 		return transaction.Request{}, err
 	}
@@ -102,7 +102,7 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 // heard, or wants the very version that is gone back to.
 func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
-	_ = i.ResolveProxy(&spec) // no proxy: no answer either
+	_ = i.Host.ResolveProxy(&spec) // no proxy: no answer either
 	left := c.Active()
 	held := &state.Held{Version: left.Version, Edition: left.Edition, Since: i.Timestamp(), LeftVersion: left.Version, LeftEdition: left.Edition}
 	if a := i.recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {

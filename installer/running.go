@@ -35,8 +35,8 @@ func givenUp(u systemd.Unit) bool {
 // startGivenUp gives such an agent one more start in each run of the timer: what it failed
 // for, a link or a file, may be back, and nobody else starts it.
 func (t *tick) startGivenUp(ctx context.Context) {
-	c, err := t.Paths.LoadConfig()
-	if err != nil || !t.Scheduled || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || host.Exists(t.Paths.Journal()) {
+	c, err := t.Host.Paths.LoadConfig()
+	if err != nil || !t.Scheduled || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || host.Exists(t.Host.Paths.Journal()) {
 		return
 	}
 	agent, err := t.Agent(ctx)
@@ -47,8 +47,8 @@ func (t *tick) startGivenUp(ctx context.Context) {
 	if sight, err := agent.Look(ctx); err != nil || !givenUp(sight.Unit) {
 		return
 	}
-	t.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version", c.Spec.ActiveVersion)
+	t.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version", c.Spec.ActiveVersion)
 	if err := agent.Start(ctx); err != nil {
-		t.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)
+		t.Host.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)
 	}
 }

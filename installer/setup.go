@@ -24,7 +24,7 @@ func (i *Installer) Setup(ctx context.Context) error {
 	if err := i.installUnits(ctx); err != nil {
 		return err
 	}
-	i.Log.Info("the updater's own units are in place", "folder", i.Paths.UnitDir)
+	i.Host.Log.Info("the updater's own units are in place", "folder", i.Host.Paths.UnitDir)
 	return nil
 }
 
@@ -34,10 +34,10 @@ func (i *Installer) installUnits(ctx context.Context) error {
 		return err
 	}
 	defer agent.Close()
-	if _, err = i.InstallUnits(ctx, agent); err != nil || successor.Current() != nil {
+	if _, err = i.Host.InstallUnits(ctx, agent); err != nil || successor.Current() != nil {
 		return err // an updater that came with a version has to show first that it can switch
 	}
-	return i.PromoteCopy(ctx)
+	return i.Host.PromoteCopy(ctx)
 }
 
 // look sees the agent as it is now.

@@ -15,6 +15,7 @@ import (
 	"teleport-update/installer/view"
 	"teleport-update/internal/webclient"
 	"teleport-update/systemd"
+	"teleport-update/versions"
 )
 
 // Status of find is asked for no longer than this: status must answer.
@@ -38,8 +39,8 @@ func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (
 	defer s.Close()
 	c, err := s.Config()
 	if errors.Is(err, os.ErrPermission) {
-		if i.Paths.RunDir != "" {
-			err = fmt.Errorf("%w; everybody may read %s", err, i.Paths.Summary())
+		if i.Host.Paths.RunDir != "" {
+			err = fmt.Errorf("%w; everybody may read %s", err, i.Host.Paths.Summary())
 		}
 		return view.Report{}, err
 	}
@@ -57,33 +58,46 @@ func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (
 // survey is the host as it is now.
 func (i *Installer) survey() *survey.Survey {
 	return survey.New(survey.Sources{
-		Records: records{i}, Place: i.Host, Updater: updater{i}, Fits: i.Machine, Store: i.Store, Processes: i.Processes, Paths: i.Paths, Now: i.Now,
+		Records: records{i}, Place: i.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Host.Store, Processes: i.Processes, Paths: i.Host.Paths, Now: i.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Agent(ctx) },
 	})
+}
+
+// consistency says how records and host fit, of all that either knows.
+type consistency struct{ i *Installer }
+
+func (c consistency) CheckNeverEnabled() error { return c.i.Host.CheckNeverEnabled() }
+
+func (c consistency) CheckEnded(ctx context.Context, config state.Config) error {
+	return c.i.Machine.CheckEnded(ctx, config)
+}
+
+func (c consistency) CheckPair(ctx context.Context, config state.Config, tree versions.Tree) error {
+	return c.i.Machine.CheckPair(ctx, config, tree)
 }
 
 // updater is the updater's own part of the host.
 type updater struct{ i *Installer }
 
-func (u updater) OwnUnits() systemd.Units { return u.i.OwnUnits() }
+func (u updater) OwnUnits() systemd.Units { return u.i.Host.OwnUnits() }
 
 func (u updater) Rescuer(ctx context.Context) (program string, schema int, err error) {
 	if u.i.AskRescuer != nil {
 		return u.i.AskRescuer(ctx)
 	}
-	return u.i.Rescuer(ctx)
+	return u.i.Host.Rescuer(ctx)
 }
 
 // records reads what the updater wrote down.
 type records struct{ i *Installer }
 
-func (r records) Config() (state.Config, error) { return r.i.Paths.LoadConfig() }
+func (r records) Config() (state.Config, error) { return r.i.Host.Paths.LoadConfig() }
 func (r records) Ticks() state.Ticks            { return r.i.ticks() }
 
-func (r records) History() (state.History, error) { return state.ReadHistory(r.i.Paths.History()) }
+func (r records) History() (state.History, error) { return state.ReadHistory(r.i.Host.Paths.History()) }
 
 func (r records) Journal() (*transaction.Description, error) {
-	return transaction.Describe(r.i.Paths.Journal())
+	return transaction.Describe(r.i.Host.Paths.Journal())
 }
 
 // judge asks the checks, with what a question needs that is not in the survey.
@@ -108,7 +122,7 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 // desired is what find wants, by its answer now or its last one.
 func (i *Installer) desired(ctx context.Context, c state.Config, opts StatusOptions, q *decision.Question) (d view.Desired) {
 	spec := c.Spec
-	if err := i.ResolveProxy(&spec); err != nil {
+	if err := i.Host.ResolveProxy(&spec); err != nil {
 		return d // never enabled, and nothing to ask
 	}
 	d.Proxy, d.Group, q.Group = spec.Proxy, spec.Group, spec.Group

@@ -48,14 +48,14 @@ func (i *Installer) beginTick() *tick { return &tick{Installer: i, memory: i.tic
 
 // ticks is what the runs of the timer remember of this boot.
 func (i *Installer) ticks() state.Ticks {
-	return state.LoadTicks(i.Paths.Ticks(), i.Paths.DataDir, i.BootID())
+	return state.LoadTicks(i.Host.Paths.Ticks(), i.Host.Paths.DataDir, i.BootID())
 }
 
 // mayFetch reports whether the mirrors are asked for a release now.
 func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
 	if f := t.memory.Failing; t.Scheduled && f.Waits(t.Now()) && t.same(ctx, f.Cause, w) {
 		t.waits = true
-		t.Log.Info("the download of the release failed before; the next attempt is later", "version", w.Version,
+		t.Host.Log.Info("the download of the release failed before; the next attempt is later", "version", w.Version,
 			"runs", f.Count, "next_attempt", f.NextAttempt.Format(time.RFC3339), "error", f.Error)
 		return false
 	}
@@ -98,8 +98,8 @@ func (t *tick) end(ctx context.Context, err error) error {
 		t.observe(ctx)
 		t.goBack(ctx)
 		t.startGivenUp(ctx)
-		if err := t.memory.Save(t.Paths.Ticks()); err != nil {
-			t.Log.Debug("the findings of this run could not be recorded", "error", err)
+		if err := t.memory.Save(t.Host.Paths.Ticks()); err != nil {
+			t.Host.Log.Debug("the findings of this run could not be recorded", "error", err)
 		}
 	}
 	return err
@@ -125,8 +125,8 @@ func (t *tick) remember(err, ended error) {
 func (i *Installer) succeeded() {
 	m := i.ticks()
 	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Timestamp()
-	if err := m.Save(i.Paths.Ticks()); err != nil {
-		i.Log.Debug("that the command ended well could not be recorded for status", "error", err)
+	if err := m.Save(i.Host.Paths.Ticks()); err != nil {
+		i.Host.Log.Debug("that the command ended well could not be recorded for status", "error", err)
 	}
 }
 
@@ -138,10 +138,10 @@ func (t *tick) tellReason(err error) {
 		return
 	}
 	reason := "see `teleport-update status --format text`"
-	if c, err := t.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
+	if c, err := t.Host.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
 		reason = c.Status.LastUpdate.Error
 	}
-	t.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
+	t.Host.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
 }
 
 // judge keeps account of runs that fail, and returns nil for one that has not failed
@@ -152,7 +152,7 @@ func (t *tick) judge(ctx context.Context, err error) error {
 	switch {
 	case failure.Is[*state.BusyError](err), ctx.Err() != nil:
 		return err // says nothing about the host
-	case t.Paths.RunDir == "":
+	case t.Host.Paths.RunDir == "":
 		return err // nobody remembers
 	case noFind:
 		if m.Unreachable == nil {
@@ -161,7 +161,7 @@ func (t *tick) judge(ctx context.Context, err error) error {
 		m.Unreachable.Runs++
 		m.Unreachable.Error = unreachable.Error()
 		if u := m.Unreachable; u.Runs < unreachableRuns || now.Sub(u.Since) < unreachableFor {
-			t.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
+			t.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
 			return nil
 		}
 		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error()}
@@ -217,8 +217,8 @@ func (t *tick) spacing(n int) time.Duration {
 // observe looks at the agent at the end of a run: whether it crashes again and again
 // since the last one, and whether a version that nobody could watch is healthy now.
 func (t *tick) observe(ctx context.Context) {
-	c, err := t.Paths.LoadConfig()
-	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Paths.RunDir == "" || host.Exists(t.Paths.Journal()) {
+	c, err := t.Host.Paths.LoadConfig()
+	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Host.Paths.RunDir == "" || host.Exists(t.Host.Paths.Journal()) {
 		return
 	}
 	sight, err := t.look(ctx)
@@ -247,7 +247,7 @@ func (t *tick) observe(ctx context.Context) {
 	}
 	u := m.Unstable
 	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
-	t.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
+	t.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
 		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.survey(), c)))
 }
 
@@ -271,8 +271,8 @@ func (t *tick) prove(ctx context.Context, c state.Config) {
 		}
 	})
 	if err != nil {
-		t.Log.Debug("it could not be recorded that the version is proven", "error", err)
+		t.Host.Log.Debug("it could not be recorded that the version is proven", "error", err)
 		return
 	}
-	t.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion)
+	t.Host.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion)
 }

@@ -151,7 +151,7 @@ func TestWhatFailsARunOfTheTimerAtOnce(t *testing.T) {
 		"a version that is none":      {func(w *world) { w.wants.Version = "latest" }, decision.Failing},
 		"a template that is none":     {func(w *world) { w.configure("/{{.None}}") }, decision.Failing},
 		"find down, and a person":     {func(w *world) { w.status, w.Scheduled = 502, false }, decision.Waiting},
-		"find down, nobody remembers": {func(w *world) { w.status, w.Paths.RunDir = 502, "" }, decision.Waiting},
+		"find down, nobody remembers": {func(w *world) { w.status, w.Host.Paths.RunDir = 502, "" }, decision.Waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -183,7 +183,7 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
 	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS}
-	must(t, c.Save(w.Paths.Config()))
+	must(t, c.Save(w.Host.Paths.Config()))
 	var restarts uint32
 	sub, up := "running", 24*time.Hour
 	tick := func() view.Report {
@@ -263,13 +263,13 @@ func TestStatusSaysUntilWhenARunWaits(t *testing.T) {
 	if r := w.state(); r.JitterUntil != nil {
 		t.Errorf("after it: %v", r.JitterUntil)
 	}
-	summary, err := os.ReadFile(w.Paths.Summary())
+	summary, err := os.ReadFile(w.Host.Paths.Summary())
 	if must(t, err); !strings.Contains(string(summary), `"jitter_until": "`+until.Format(time.RFC3339)) {
 		t.Errorf("the summary is\n%s", summary)
 	}
 	m := w.ticks()
 	m.Waiting = &state.Waiting{PID: os.Getpid(), Start: 1, Until: until}
-	must(t, m.Save(w.Paths.Ticks()))
+	must(t, m.Save(w.Host.Paths.Ticks()))
 	if r := w.state(); r.JitterUntil != nil {
 		t.Error("a killed run still waits")
 	}

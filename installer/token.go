@@ -43,11 +43,11 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 	if err != nil {
 		return nil, failure.Unchanged("read the join token: %w", err)
 	}
-	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(i.Paths.DataDir, "token")}
+	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(i.Host.Paths.DataDir, "token")}
 	if t.secret == "" || !isToken(t.secret) {
 		return nil, failure.Unchanged("%s does not hold one word; a join token is one", file)
 	}
-	content, err := regular.Read(i.Paths.AgentConfig, state.MaxConfigSize, 0)
+	content, err := regular.Read(i.Host.Paths.AgentConfig, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.config = true
 		return t, t.checkPlace()
@@ -56,8 +56,8 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		return nil, failure.Unchanged("read the agent's configuration: %w", err)
 	}
 	// What it names is replaced by root.
-	if err := trust.Path(i.Paths.AgentConfig); err != nil {
-		return nil, failure.Unchanged("the join token is not put where %s says: %w", i.Paths.AgentConfig, err).
+	if err := trust.Path(i.Host.Paths.AgentConfig); err != nil {
+		return nil, failure.Unchanged("the join token is not put where %s says: %w", i.Host.Paths.AgentConfig, err).
 			To("make that file writable by root only, or leave out --token-file").Refused()
 	}
 	var agent struct {
@@ -69,7 +69,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		} `yaml:"teleport"`
 	}
 	if err := yaml.Unmarshal(content, &agent); err != nil {
-		return nil, failure.Unchanged("read the agent's configuration %s: %w", i.Paths.AgentConfig, state.PlainYAML(err))
+		return nil, failure.Unchanged("read the agent's configuration %s: %w", i.Host.Paths.AgentConfig, state.PlainYAML(err))
 	}
 	for _, named := range []string{agent.Teleport.JoinParams.TokenName, agent.Teleport.AuthToken} {
 		if filepath.IsAbs(named) {
@@ -77,7 +77,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 			return t, t.checkPlace()
 		}
 	}
-	return nil, failure.Unchanged("%s names no file for the join token", i.Paths.AgentConfig).
+	return nil, failure.Unchanged("%s names no file for the join token", i.Host.Paths.AgentConfig).
 		To("set teleport.join_params.token_name to %s there, or leave out --token-file", t.path).Refused()
 }
 
@@ -117,7 +117,7 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 		return err
 	}
 	defer unlock()
-	c, err := i.Paths.LoadConfig()
+	c, err := i.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
@@ -130,21 +130,21 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 		if err != nil {
 			return err
 		}
-		files = append(files, struct{ path, content string }{i.Paths.AgentConfig, content})
+		files = append(files, struct{ path, content string }{i.Host.Paths.AgentConfig, content})
 	}
 	for _, f := range files {
 		if err := durable.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		// First the note that it is ours to remove: a secret should not stay.
-		if err := i.NotePlaced(f.path, f.content); err != nil {
+		if err := i.Host.NotePlaced(f.path, f.content); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		if err := durable.WriteFile(f.path, []byte(f.content), 0o600); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 	}
-	i.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", i.Paths.AgentConfig, "configuration_written", t.config)
+	i.Host.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", i.Host.Paths.AgentConfig, "configuration_written", t.config)
 	return nil
 }
 

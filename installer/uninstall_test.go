@@ -27,7 +27,7 @@ func TestAnUninstallWarnsAShellThatTheAgentServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			var said bytes.Buffer
-			i.Log = slog.New(slog.NewTextHandler(&said, nil))
+			i.Host.Log = slog.New(slog.NewTextHandler(&said, nil))
 			i.Processes.Proc = t.TempDir()
 			writeFile(t, filepath.Join(i.Processes.Proc, "self/cgroup"), tc.group)
 			plan, err := i.UninstallPlan(t.Context(), tc.keep)

@@ -40,7 +40,7 @@ func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
 			c := state.EmptyConfig()
 			c.Spec = state.Spec{Proxy: w.url, Enabled: true, ActiveVersion: "1.1.0"}
 			c.Status.ActiveEdition = version.OSS
-			must(t, c.Save(w.Paths.Config()))
+			must(t, c.Save(w.Host.Paths.Config()))
 			look := sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.Restart = "on-failure"; tc.change(u) })
 			n := 0
 			w.Connect = func(ctx context.Context) (transaction.Agent, error) {
@@ -62,10 +62,10 @@ func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
 	c.Status = state.Status{ActiveEdition: version.OSS, Unproven: true}
-	must(t, c.Save(w.Paths.Config()))
+	must(t, c.Save(w.Host.Paths.Config()))
 	proven := func() bool {
 		_ = w.beginTick().end(t.Context(), nil)
-		c, err := state.LoadConfig(w.Paths.Config())
+		c, err := state.LoadConfig(w.Host.Paths.Config())
 		must(t, err)
 		return !c.Status.Unproven
 	}
@@ -89,7 +89,7 @@ func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 			t.Errorf("%s: proven %v", step.name, got)
 		}
 	}
-	if _, err := os.Stat(w.Paths.Ticks()); err != nil {
+	if _, err := os.Stat(w.Host.Paths.Ticks()); err != nil {
 		t.Error(err)
 	}
 }

@@ -67,8 +67,8 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 
 func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := i.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Paths.Journal()) {
-		i.Log.Info("updates are disabled; nothing to do")
+	if c, err := i.Host.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Host.Paths.Journal()) {
+		i.Host.Log.Info("updates are disabled; nothing to do")
 		i.tell(ctx, nil)
 		return nil
 	}
@@ -108,7 +108,7 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 			return err
 		}
 		if again == nil || again.Release != in.Release {
-			i.Log.Info("the cluster named another version during the download; the next run asks again", "was", in.Version)
+			i.Host.Log.Info("the cluster named another version during the download; the next run asks again", "was", in.Version)
 			return nil
 		}
 	}
@@ -127,11 +127,11 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	}
 	defer unlock()
 	if !c.Spec.Enabled {
-		i.Log.Info("updates are disabled; nothing to do")
+		i.Host.Log.Info("updates are disabled; nothing to do")
 		return nil, nil, nil
 	}
 	spec := c.Spec
-	if err := i.ResolveProxy(&spec); err != nil {
+	if err := i.Host.ResolveProxy(&spec); err != nil {
 		return nil, nil, err
 	}
 	// At each run, so that a policy which is gone later is missed. It decides below.
@@ -151,7 +151,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		damaged = &wanted{Release: c.Active(), Config: c, Spec: spec, Retried: true}
 	}
 	if c.Spec.Pinned {
-		i.Log.Info("the host is pinned", "version", c.Spec.ActiveVersion)
+		i.Host.Log.Info("the host is pinned", "version", c.Spec.ActiveVersion)
 		return nil, damaged, nil
 	}
 	if _, err := templates(spec.URLTemplates); err != nil {
@@ -161,7 +161,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	answer, err := i.ask(ctx, spec)
 	if err != nil {
 		if damaged != nil {
-			i.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
+			i.Host.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
 			return nil, damaged, nil
 		}
 		unreachable := find.Unreachable(err)
@@ -174,15 +174,15 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, damaged, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 	}
 	if !opts.Now && c.Status.Held.Hear(releaseOf(answer), c.Active()) {
-		if err := c.Save(i.Paths.Config()); err != nil {
+		if err := c.Save(i.Host.Paths.Config()); err != nil {
 			return nil, damaged, fmt.Errorf("note what the rollback holds back: %w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 		}
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == decision.Nothing {
-		i.Log.Info(d.Reason)
+		i.Host.Log.Info(d.Reason)
 		if tree, ok, err := i.Active(c); err == nil && ok && d.Target == tree.Release && tree.Origin != "" {
-			i.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
+			i.Host.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
 			damaged = &wanted{Release: d.Target, Config: c, Spec: spec, Retried: true}
 		}
 		return nil, damaged, nil
@@ -200,7 +200,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, nil, err
 	}
 	if d.SHA256 != "" {
-		i.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
+		i.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}
 	_, err = i.PlanDatabase(ctx, c, in.Request)
 	if failure.Is[*failure.RefusedError](err) {
@@ -226,10 +226,10 @@ func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
 		return nil
 	}
 	if backedOff {
-		i.Log.Info("somebody had hosts try the version again: the host does not wait any longer",
+		i.Host.Log.Info("somebody had hosts try the version again: the host does not wait any longer",
 			"version", target.Version, "retry_failed", answer.RetryFailed.Format(time.RFC3339))
 	}
-	return c.Save(i.Paths.Config())
+	return c.Save(i.Host.Paths.Config())
 }
 
 // updateRequest is the request of a tick.
@@ -252,7 +252,7 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 		return nil
 	}
 	d := i.Jitter(min(in.Jitter, longestJitter))
-	i.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
+	i.Host.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
 	defer i.noteWait(ctx, i.Timestamp().Add(d))()
 	select {
 	case <-ctx.Done():
@@ -269,8 +269,8 @@ func (i *Installer) noteWait(ctx context.Context, until time.Time) (over func())
 	note := func(w *state.Waiting) {
 		t := i.ticks()
 		t.Waiting = w
-		if err := t.Save(i.Paths.Ticks()); err != nil {
-			i.Log.Debug("the wait could not be noted for status", "error", err)
+		if err := t.Save(i.Host.Paths.Ticks()); err != nil {
+			i.Host.Log.Debug("the wait could not be noted for status", "error", err)
 		}
 	}
 	if self == nil {

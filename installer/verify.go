@@ -54,7 +54,7 @@ func (i *Installer) atWork(s *survey.Survey) []view.Finding {
 }
 
 func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (findings []view.Finding, err error) {
-	entries, err := i.Store.List()
+	entries, err := i.Host.Store.List()
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func (t *transaction) setAside(paths []string) error {
 			err = host.SetAside(path, to)
 		}
 		if err == nil {
-			t.Log.Warn("a file was put in the way of the transaction; it is kept aside", "path", path, "aside", to)
+			t.m.Host.Log.Warn("a file was put in the way of the transaction; it is kept aside", "path", path, "aside", to)
 		}
 		errs = append(errs, err)
 	}
@@ -35,7 +35,7 @@ func (t *transaction) nameAside(path string) (string, error) {
 			return to, nil
 		}
 	}
-	to := path + aside + t.Now().UTC().Format("20060102T150405Z")
+	to := path + aside + t.m.Now().UTC().Format("20060102T150405Z")
 	return to, t.j.noteAside(to)
 }
 
@@ -50,10 +50,10 @@ func (t *transaction) setAsideForLinks(links []state.LinkChange, goes func(state
 
 // setAsideForUnit makes way for the agent's unit.
 func (t *transaction) setAsideForUnit() error {
-	if !t.ForeignUnit(t.j.Unit) {
+	if !t.m.Host.ForeignUnit(t.j.Unit) {
 		return nil
 	}
-	return t.setAside([]string{t.Paths.Unit()})
+	return t.setAside([]string{t.m.Host.Paths.Unit()})
 }
 
 // keepUnit keeps a copy of a unit that somebody wrote over the one of the version before. What
@@ -62,9 +62,9 @@ func (t *transaction) keepUnit() error {
 	if t.j.From == nil {
 		return nil
 	}
-	kept, err := t.KeepForeignUnit()
+	kept, err := t.m.Host.KeepForeignUnit()
 	if err == nil && kept != "" {
-		t.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
+		t.m.Host.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
 	}
 	return wrap(err, "keep the agent's unit, which somebody wrote: %w")
 }

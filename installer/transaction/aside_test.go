@@ -46,11 +46,11 @@ func contentOf(path string) string {
 // place, or status names where it is kept.
 func TestWhatSomebodyPutsInTheWayIsKeptAside(t *testing.T) {
 	for where, path := range map[string]func(m *model) string{
-		"the agent's link":                 func(m *model) string { return m.Paths.LinkDir + "/teleport" },
-		"another link":                     func(m *model) string { return m.Paths.LinkDir + "/tsh" },
-		"a link that only the new one has": func(m *model) string { return m.Paths.LinkDir + "/only-1.1.0" },
-		"a link that only the old one has": func(m *model) string { return m.Paths.LinkDir + "/only-1.0.0" },
-		"the unit":                         func(m *model) string { return m.Paths.Unit() },
+		"the agent's link":                 func(m *model) string { return m.Host.Paths.LinkDir + "/teleport" },
+		"another link":                     func(m *model) string { return m.Host.Paths.LinkDir + "/tsh" },
+		"a link that only the new one has": func(m *model) string { return m.Host.Paths.LinkDir + "/only-1.1.0" },
+		"a link that only the old one has": func(m *model) string { return m.Host.Paths.LinkDir + "/only-1.0.0" },
+		"the unit":                         func(m *model) string { return m.Host.Paths.Unit() },
 	} {
 		for thing, put := range things() {
 			for name, tc := range map[string]struct {
@@ -92,14 +92,14 @@ func TestWhatSomebodyPutsInTheWayIsKeptAside(t *testing.T) {
 							}
 						}
 						m.endsOn(tc.ends)
-						if contentOf(at) == "somebody's" || tc.ends == "1.1.0" && thing != "a folder" && at != m.Paths.Unit() {
+						if contentOf(at) == "somebody's" || tc.ends == "1.1.0" && thing != "a folder" && at != m.Host.Paths.Unit() {
 							return // kept for uninstall, or replaced and logged, as in any repair of links
 						}
 						aside, err := filepath.Glob(at + ".aside-*")
 						if err != nil || len(aside) != 1 || contentOf(aside[0]) != "somebody's" {
 							t.Fatalf("it is lost: aside is %q, %v", aside, err)
 						}
-						c, err := state.LoadConfig(m.Paths.Config())
+						c, err := state.LoadConfig(m.Host.Paths.Config())
 						must(t, err)
 						if !strings.Contains(c.Status.LastUpdate.Error, aside[0]) {
 							t.Errorf("status says %q, and not where it is", c.Status.LastUpdate.Error)
@@ -119,21 +119,21 @@ func TestARunThatCannotUndoStopsNoAgent(t *testing.T) {
 	}{
 		"the backup is damaged": {
 			func(t *testing.T, m *model) {
-				f, err := os.OpenFile(m.Store.Dir+"/1.0.0/backup/sqlite.db", os.O_RDWR, 0)
+				f, err := os.OpenFile(m.Host.Store.Dir+"/1.0.0/backup/sqlite.db", os.O_RDWR, 0)
 				must(t, err)
 				defer f.Close()
 				was := make([]byte, 7)
 				_, err = f.ReadAt(was, 4096)
 				must(t, err)
-				must(t, os.WriteFile(m.Store.Dir+"/was", was, 0o600))
+				must(t, os.WriteFile(m.Host.Store.Dir+"/was", was, 0o600))
 				_, err = f.WriteAt([]byte("garbage"), 4096)
 				must(t, err)
 			},
 			func(t *testing.T, m *model) {
-				f, err := os.OpenFile(m.Store.Dir+"/1.0.0/backup/sqlite.db", os.O_RDWR, 0)
+				f, err := os.OpenFile(m.Host.Store.Dir+"/1.0.0/backup/sqlite.db", os.O_RDWR, 0)
 				must(t, err)
 				defer f.Close()
-				was, err := os.ReadFile(m.Store.Dir + "/was")
+				was, err := os.ReadFile(m.Host.Store.Dir + "/was")
 				must(t, err)
 				_, err = f.WriteAt(was, 4096)
 				must(t, err)
@@ -141,10 +141,12 @@ func TestARunThatCannotUndoStopsNoAgent(t *testing.T) {
 		},
 		"the backup is away": {
 			func(t *testing.T, m *model) {
-				must(t, os.Rename(m.Store.Dir+"/1.0.0/backup", m.Store.Dir+"/away"))
-				must(t, os.RemoveAll(m.Paths.Rollback()))
+				must(t, os.Rename(m.Host.Store.Dir+"/1.0.0/backup", m.Host.Store.Dir+"/away"))
+				must(t, os.RemoveAll(m.Host.Paths.Rollback()))
 			},
-			func(t *testing.T, m *model) { must(t, os.Rename(m.Store.Dir+"/away", m.Store.Dir+"/1.0.0/backup")) },
+			func(t *testing.T, m *model) {
+				must(t, os.Rename(m.Host.Store.Dir+"/away", m.Host.Store.Dir+"/1.0.0/backup"))
+			},
 		},
 		"the folder of links is read-only": {readOnly((*model).linkDir), writable((*model).linkDir)},
 		"the folder of units is read-only": {readOnly((*model).unitDir), writable((*model).unitDir)},
@@ -171,7 +173,7 @@ func TestARunThatCannotUndoStopsNoAgent(t *testing.T) {
 					if slices.Contains(m.calls, "stop") || slices.Contains(m.calls, "restart") || m.main != agent {
 						t.Errorf("a run that could only look made the calls %q", m.calls)
 					}
-					if d, err := Describe(m.Paths.Journal()); err != nil || !strings.Contains(d.CutOff, "cannot go back") {
+					if d, err := Describe(m.Host.Paths.Journal()); err != nil || !strings.Contains(d.CutOff, "cannot go back") {
 						t.Errorf("status says %+v, %v", d, err)
 					}
 				}
@@ -185,8 +187,8 @@ func TestARunThatCannotUndoStopsNoAgent(t *testing.T) {
 	}
 }
 
-func (m *model) linkDir() string { return m.Paths.LinkDir }
-func (m *model) unitDir() string { return m.Paths.UnitDir }
+func (m *model) linkDir() string { return m.Host.Paths.LinkDir }
+func (m *model) unitDir() string { return m.Host.Paths.UnitDir }
 
 // readOnly has a folder be as one on a file system that is mounted read-only.
 func readOnly(dir func(*model) string) func(*testing.T, *model) {
@@ -234,13 +236,13 @@ func immutable(path string, on bool) error {
 // knew of it: the name is in the journal before anything is moved.
 func TestWhatIsMovedAsideIsNamedBefore(t *testing.T) {
 	m := testMachine(t)
-	writeFile(t, m.Paths.Config(), wholeConfig)
+	writeFile(t, m.Host.Paths.Config(), wholeConfig)
 	tr := m.open(t, rollingBack, func(*state.Journal) {})
-	at := filepath.Join(m.Paths.LinkDir, "teleport")
+	at := filepath.Join(m.Host.Paths.LinkDir, "teleport")
 	writeFile(t, at, "somebody's")
 	to, err := tr.nameAside(at)
 	must(t, err)
-	j, err := state.LoadJournal(m.Paths.Journal())
+	j, err := state.LoadJournal(m.Host.Paths.Journal())
 	must(t, err)
 	if _, err := os.Lstat(at); err != nil || !slices.Contains(j.Aside, to) {
 		t.Errorf("%s is to be %s, and the journal names %q (%v)", at, to, j.Aside, err)
@@ -253,7 +255,7 @@ func TestAUnitThatSomebodyWroteIsKeptByASwitch(t *testing.T) {
 	for f, ends := range map[fate]string{holds: "1.1.0", diesLate: "1.0.0"} {
 		m := upgrade(t, two(f))
 		const theirs = "[Service]\n# somebody's\n"
-		writeFile(t, m.Paths.Unit(), theirs)
+		writeFile(t, m.Host.Paths.Unit(), theirs)
 		m.read()
 		if err := m.do(Update); (err == nil) != (f == holds) {
 			t.Errorf("it ends with %v", err)
@@ -261,7 +263,7 @@ func TestAUnitThatSomebodyWroteIsKeptByASwitch(t *testing.T) {
 		if v, _ := m.program(); v != ends {
 			t.Errorf("the host is on %s; want %s", v, ends)
 		}
-		kept, err := filepath.Glob(m.Paths.Unit() + ".aside-*")
+		kept, err := filepath.Glob(m.Host.Paths.Unit() + ".aside-*")
 		must(t, err)
 		if len(kept) != 1 {
 			t.Fatalf("%s: kept are %q", ends, kept)

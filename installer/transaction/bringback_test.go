@@ -50,7 +50,7 @@ func TestAnErrorOfBringingBackLeavesAnAgent(t *testing.T) {
 		stopped := false
 		m.before = func(name string) error {
 			stopped = stopped || name == "stop"
-			if j, err := state.LoadJournal(m.Paths.Journal()); stopped && err == nil && j.Phase == restored && name == call {
+			if j, err := state.LoadJournal(m.Host.Paths.Journal()); stopped && err == nil && j.Phase == restored && name == call {
 				return errNoAnswer
 			}
 			return nil

@@ -12,8 +12,8 @@ import (
 )
 
 // breakConfig makes teleport.yaml one with which no agent starts.
-func (m *model) breakConfig()  { writeFile(m.t, m.Paths.AgentConfig, "teleport: [") }
-func (m *model) repairConfig() { must(m.t, os.Remove(m.Paths.AgentConfig)) }
+func (m *model) breakConfig()  { writeFile(m.t, m.Host.Paths.AgentConfig, "teleport: [") }
+func (m *model) repairConfig() { must(m.t, os.Remove(m.Host.Paths.AgentConfig)) }
 
 // An agent that would not start again is not stopped for the version before: it serves on,
 // and that is said, until what is in the way is gone.
@@ -91,7 +91,7 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByASwitch(t *testing.T) {
 			if m.main == nil || m.main.pid != before {
 				t.Fatal("the agent was stopped")
 			}
-			if c, err := m.Paths.LoadConfig(); err != nil || c.Status.Failed != nil {
+			if c, err := m.Host.Paths.LoadConfig(); err != nil || c.Status.Failed != nil {
 				t.Errorf("it is held against the version: %+v (%v)", c.Status, err)
 			}
 			m.calm()
@@ -117,7 +117,7 @@ func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := upgrade(t, twoHolds)
 			before := m.main.pid
-			path, err := m.Database()
+			path, err := m.Host.Database()
 			must(t, err)
 			must(t, tc.away(path))
 			open := "its database is open as " + filepath.Join(filepath.Dir(path), tc.open) + ","
@@ -129,7 +129,7 @@ func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
 					t.Errorf("a restart: %v; it ends with %v", restart, err)
 				}
 			}
-			c, err := m.Paths.LoadConfig()
+			c, err := m.Host.Paths.LoadConfig()
 			must(t, err)
 			if err := m.RestartActive(t.Context(), c); err == nil || !strings.Contains(err.Error(), open) {
 				t.Errorf("a restart by a person ends with %v", err)
@@ -147,7 +147,7 @@ func TestAnAgentWhoseDatabaseIsNowhereIsNotStopped(t *testing.T) {
 // An agent that is told by its unit to look elsewhere has its database there.
 func TestAnAgentWhoseUnitNamesItsDataStartsAgain(t *testing.T) {
 	m := upgrade(t, twoHolds)
-	path, err := m.Database()
+	path, err := m.Host.Database()
 	must(t, err)
 	must(t, os.Rename(path, path+".old")) // which is "elsewhere"
 	sight, err := m.Look(t.Context())

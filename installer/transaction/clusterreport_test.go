@@ -21,13 +21,13 @@ func TestATransactionThatIsUndoneLeavesTheReportToTheClusterAsItWas(t *testing.T
 		for _, cut := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				m := upgrade(t, two(diesLate))
-				c, err := m.Paths.LoadConfig()
+				c, err := m.Host.Paths.LoadConfig()
 				must(t, err)
 				c.Spec.NoClusterReport = !tc.before
-				must(t, c.Save(m.Paths.Config()))
-				_, err = m.ReportToCluster(tc.before)
+				must(t, c.Save(m.Host.Paths.Config()))
+				_, err = m.Host.ReportToCluster(tc.before)
 				must(t, err)
-				must(t, m.WriteClusterConfig(c, false))
+				must(t, m.Host.WriteClusterConfig(c, false))
 				before := m.reports()
 				if tc.before != strings.Contains(before, "version: 1.0.0") {
 					t.Fatalf("before, the agent reads %q: this test shows nothing", before)
@@ -67,16 +67,16 @@ func TestAFirstEnableThatIsUndoneLeavesTheReportAsItWas(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		m := firstEnable(t, diesLate)
 		if there {
-			_, err := m.InstallUnits(t.Context(), m)
+			_, err := m.Host.InstallUnits(t.Context(), m)
 			must(t, err)
-			_, err = m.ReportToCluster(true)
+			_, err = m.Host.ReportToCluster(true)
 			must(t, err)
 		}
 		m.runs(func() error { return m.transact(t.Context(), m.firstRequest()) })
 		if err := m.firstEnded(); err != nil || m.committedOn(m.to) {
 			t.Fatalf("it is not undone: %v", err)
 		}
-		if host.Exists(m.OwnUnits().ReportFile()) != there {
+		if host.Exists(m.Host.OwnUnits().ReportFile()) != there {
 			t.Errorf("the agent reported: %t, and now the opposite", there)
 		}
 	}
@@ -84,7 +84,7 @@ func TestAFirstEnableThatIsUndoneLeavesTheReportAsItWas(t *testing.T) {
 
 // reports are the files by which the agent reports to its cluster.
 func (m *model) reports() string {
-	dropIn, _ := os.ReadFile(m.OwnUnits().ReportFile())
-	config, _ := os.ReadFile(m.Paths.ClusterConfig())
+	dropIn, _ := os.ReadFile(m.Host.OwnUnits().ReportFile())
+	config, _ := os.ReadFile(m.Host.Paths.ClusterConfig())
 	return string(dropIn) + string(config)
 }

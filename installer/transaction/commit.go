@@ -20,7 +20,7 @@ import (
 // a person who disabled the agent during the watch.
 func (t *transaction) advance(s step) error {
 	if s.enters == proven {
-		links, err := t.EnabledBy()
+		links, err := t.m.Host.EnabledBy()
 		if err != nil {
 			return fmt.Errorf("see how the agent is enabled: %w", err)
 		}
@@ -40,12 +40,12 @@ func (t *transaction) enterProven() error {
 // finish commits a proven version. It only goes forward, and can be cut off
 // anywhere and begun again.
 func (t *transaction) finish(ctx context.Context) error {
-	tree, ok, err := t.Store.Lookup(t.j.To.Release)
+	tree, ok, err := t.m.Host.Store.Lookup(t.j.To.Release)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", t.j.To, t.j.To.Dir, t.Paths.Journal())}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", t.j.To, t.j.To.Dir, t.m.Host.Paths.Journal())}
 	}
 	c, lost, err := t.config()
 	if err != nil {
@@ -56,7 +56,7 @@ func (t *transaction) finish(ctx context.Context) error {
 		return err
 	}
 	first := c.Spec.ActiveVersion == ""
-	if err := t.Keep(t.j.Links, t.j.Unit, tree, first); err != nil {
+	if err := t.m.Host.Keep(t.j.Links, t.j.Unit, tree, first); err != nil {
 		return fmt.Errorf("keep what was here before: %w", err)
 	}
 	if err := t.replaceOthers(ctx); err != nil {
@@ -83,7 +83,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	fresh := c.Active() != t.j.To.Release || t.j.Commit.Spec != nil || t.j.From == nil
 	if fresh {
 		t.commitTo(&c)
-		c.Status.ActiveSchema = t.digestNow(ctx)
+		c.Status.ActiveSchema = t.m.digestNow(ctx)
 		t.tellDown(ctx, c.Status.LastUpdate)
 	}
 	if fresh || lost {
@@ -91,11 +91,11 @@ func (t *transaction) finish(ctx context.Context) error {
 	}
 	if fresh || lost || !reflect.DeepEqual(left, c.Status.PackagesLeft) {
 		c.Status.PackagesLeft = left
-		if err := c.Save(t.Paths.Config()); err != nil {
+		if err := c.Save(t.m.Host.Paths.Config()); err != nil {
 			return fmt.Errorf("commit version %s: %w", t.j.To, err)
 		}
 	}
-	if err := t.LinkUpdater(tree); err != nil {
+	if err := t.m.Host.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("link the updater of version %s: %w", t.j.To, err)
 	}
 	if err := t.forgetKept(); err != nil {
@@ -104,9 +104,9 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.close(); err != nil {
 		return err
 	}
-	t.warn(t.PromoteCopy(ctx), "the timer and the recovery go on with an older updater")
-	t.Log.Info("version is active", "version", t.j.To.String(), "previous", cmp.Or(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
-	t.Retain(c)
+	t.m.warn(t.m.Host.PromoteCopy(ctx), "the timer and the recovery go on with an older updater")
+	t.m.Host.Log.Info("version is active", "version", t.j.To.String(), "previous", cmp.Or(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
+	t.m.Retain(c)
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (t *transaction) finish(ctx context.Context) error {
 func (t *transaction) warnOfClosedFolders(tree versions.Tree) {
 	for dir := tree.ProgramsDir(); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
-			t.Log.Warn("tsh and the other programs are for root only: what their links lead to is in a folder that is closed to others",
+			t.m.Host.Log.Warn("tsh and the other programs are for root only: what their links lead to is in a folder that is closed to others",
 				"folder", dir, "mode", info.Mode().Perm())
 		}
 	}
@@ -126,7 +126,7 @@ func (t *transaction) warnOfClosedFolders(tree versions.Tree) {
 func (t *transaction) tellForeignUpdater(tree versions.Tree) {
 	u, ok := tree.Updater()
 	if ok && !u.Ours {
-		t.Log.Info("the release carries another program named "+host.UpdaterName+"; it is neither linked nor run", "file", u.Path)
+		t.m.Host.Log.Info("the release carries another program named "+host.UpdaterName+"; it is neither linked nor run", "file", u.Path)
 	}
 }
 
@@ -143,7 +143,7 @@ func (t *transaction) commitTo(c *state.Config) {
 		before = *was
 	}
 	if before.Version != "" && before != t.j.To.Release {
-		c.NoteSwitch(t.j.To.Release, t.Timestamp())
+		c.NoteSwitch(t.j.To.Release, t.m.Timestamp())
 		c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition
 	}
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition
@@ -151,7 +151,7 @@ func (t *transaction) commitTo(c *state.Config) {
 	c.Status.Failed, c.Status.FailedBefore, c.Status.Interrupted, c.Status.Refused = nil, nil, nil, nil
 	c.Status.Held = t.j.Commit.Held
 	c.Status.LastUpdate = &state.LastUpdate{
-		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
+		Time: t.m.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
 		Result: state.Succeeded, SkippedBackup: t.j.Commit.SkippedBackup, Took: t.durations(),
 	}
 }
@@ -176,7 +176,7 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 	if err != nil {
 		return err
 	}
-	problems, err := t.Problems(tree)
+	problems, err := t.m.Host.Problems(tree)
 	if err != nil {
 		return err
 	}
@@ -184,12 +184,12 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 	for _, link := range disabled {
 		problems = append(problems, link+" is missing")
 	}
-	own := t.OwnUnits().Problems()
+	own := t.m.Host.OwnUnits().Problems()
 	for _, p := range append(problems, own...) {
-		t.Log.Warn("putting back what was taken away since the version was proven", "problem", p)
+		t.m.Host.Log.Warn("putting back what was taken away since the version was proven", "problem", p)
 	}
 	if len(own) > 0 {
-		if _, err := t.InstallUnits(ctx, timer); err != nil {
+		if _, err := t.m.Host.InstallUnits(ctx, timer); err != nil {
 			return err
 		}
 	}
@@ -201,10 +201,10 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 	if err := t.j.noteReconciled(); err != nil {
 		return err
 	}
-	if err := t.Repair(tree); err != nil {
+	if err := t.m.Host.Repair(tree); err != nil {
 		return err
 	}
-	if err := t.Reenable(disabled); err != nil {
+	if err := t.m.Host.Reenable(disabled); err != nil {
 		return fmt.Errorf("enable the agent again: %w", err)
 	}
 	return t.tellSystemd(ctx)
@@ -213,7 +213,7 @@ func (t *transaction) reconcile(ctx context.Context, tree versions.Tree, timer h
 // reconcileAtBoot sees that the agent finds what it is started from, in case it
 // was taken away after the version was proven.
 func (t *transaction) reconcileAtBoot(ctx context.Context) error {
-	tree, ok, err := t.Store.Lookup(t.j.To.Release)
+	tree, ok, err := t.m.Host.Store.Lookup(t.j.To.Release)
 	if err != nil || !ok {
 		return err // finish says so, once the agent has had its chance to start
 	}
@@ -230,6 +230,6 @@ func (t *transaction) startReconciled(ctx context.Context) error {
 	if err != nil || sight.State == state.AgentRunning {
 		return err
 	}
-	t.Log.Warn("starting the agent, which is down since its files were taken away", "version", t.j.To.String())
+	t.m.Host.Log.Warn("starting the agent, which is down since its files were taken away", "version", t.j.To.String())
 	return wrap(t.agent.Start(ctx), "start version %s: %w", t.j.To)
 }

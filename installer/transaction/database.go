@@ -27,7 +27,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	back := from != "" && version.Compare(to.Version, from) < 0
 	d := state.Database{Plan: state.KeepDatabase, Stop: back || from == "" && req.Force}
 	var err error
-	if d.Path, err = m.Database(); err != nil {
+	if d.Path, err = m.Host.Database(); err != nil {
 		return d, failure.Unchanged("find the agent's database: %w", err).To("repair the file")
 	}
 	if d.Dir, err = m.backupDir(c); err != nil {
@@ -75,7 +75,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 		// (RFD 0169 §Downgrades).
 		d.Plan, d.Stop = state.RestoreDatabase, true
 	case !back:
-		m.Log.Debug("the database of today is kept", "error", err)
+		m.Host.Log.Debug("the database of today is kept", "error", err)
 	case !req.Force:
 		return d, err
 	}
@@ -98,13 +98,13 @@ func (m *Machine) probe(ctx context.Context, path string) error {
 // agent's configuration, unless it is that user's own: no file of root's, or of anybody
 // else's, is read or replaced by that user's word.
 func (m *Machine) checkDataDir(db *backup.Database, path string) error {
-	places, err := m.AgentPlaces()
+	places, err := m.Host.AgentPlaces()
 	if err != nil || places.DataDir != "" {
 		return err // named by the unit, which is root's
 	}
 	config := places.Config
 	named := trust.Path(config)
-	if named == nil || filepath.Dir(filepath.Dir(path)) == m.Paths.DataDir {
+	if named == nil || filepath.Dir(filepath.Dir(path)) == m.Host.Paths.DataDir {
 		return nil
 	}
 	uid, err := db.Owner()
@@ -173,7 +173,7 @@ func (r Request) wayOut() string {
 // own.
 func (m *Machine) proxyOf(spec state.Spec) string {
 	// Without any proxy, databases have none either.
-	_ = m.ResolveProxy(&spec)
+	_ = m.Host.ResolveProxy(&spec)
 	return spec.Proxy
 }
 
@@ -182,13 +182,13 @@ func (m *Machine) proxyOf(spec state.Spec) string {
 // would else stay there, and be taken for the one that the version was left with.
 func (m *Machine) backupDir(c state.Config) (string, error) {
 	if active := c.Active(); active.Version != "" {
-		for _, find := range []func(versions.Release) (versions.Tree, bool, error){m.Store.Folder, m.Store.Unmarked} {
+		for _, find := range []func(versions.Release) (versions.Tree, bool, error){m.Host.Store.Folder, m.Host.Store.Unmarked} {
 			if tree, ok, err := find(active); ok || err != nil {
 				return tree.BackupDir(), err
 			}
 		}
 	}
-	return filepath.Join(m.Paths.Original(), "backup"), nil
+	return filepath.Join(m.Host.Paths.Original(), "backup"), nil
 }
 
 // DatabaseMargin is what stays free beside copies of the database, in bytes: the
@@ -232,7 +232,7 @@ func (m *Machine) CheckRoom(d state.Database, dir string) error {
 	if err != nil || take == 0 {
 		return err
 	}
-	ours, theirs := m.Paths.Versions(), filepath.Dir(d.Path)
+	ours, theirs := m.Host.Paths.Versions(), filepath.Dir(d.Path)
 	if space.SameFileSystem(ours, theirs) {
 		return checkFree(ours, take+restore+DatabaseMargin)
 	}
@@ -248,7 +248,7 @@ func checkFree(dir string, need int64) error {
 
 // WhyNotKept says why a version cannot be gone back to from disk.
 func (m *Machine) WhyNotKept(r version.Release) string {
-	entries, err := m.Store.List()
+	entries, err := m.Host.Store.List()
 	if err != nil {
 		return err.Error()
 	}
@@ -273,7 +273,7 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 		insist = fmt.Sprintf("pin %s --allow-downgrade", to.Version)
 		kept = insist
 	}
-	tree, ok, err := m.Store.Lookup(to)
+	tree, ok, err := m.Host.Store.Lookup(to)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (m *Machine) checkBackup(ctx context.Context, spec state.Spec, req Request)
 	}
 	maxAge := cmp.Or(spec.Backup.MaxAge.Std(), state.DefaultMaxAge)
 	want := backup.Want{Proxy: spec.Proxy, Version: to.Version, Edition: to.Edition, MaxAge: maxAge, Now: m.Now()}
-	if path, err := m.Database(); err == nil {
+	if path, err := m.Host.Database(); err == nil {
 		if db, err := backup.Open(path); err == nil {
 			defer db.Close()
 			want.Live = db

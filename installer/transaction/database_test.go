@@ -37,7 +37,7 @@ func newDatabaseHost(t *testing.T) *databaseHost {
 	return h
 }
 
-func (h *databaseHost) path() string { return filepath.Join(h.Paths.DataDir, "proc", "sqlite.db") }
+func (h *databaseHost) path() string { return filepath.Join(h.Host.Paths.DataDir, "proc", "sqlite.db") }
 
 func (h *databaseHost) makeDatabase(path string) {
 	h.t.Helper()
@@ -57,7 +57,7 @@ func (h *databaseHost) makeDatabase(path string) {
 // keeps puts a version's folder in the store, by what marks it as complete.
 func (h *databaseHost) keeps(v string) (dir string) {
 	h.t.Helper()
-	dir = filepath.Join(h.Paths.Versions(), v)
+	dir = filepath.Join(h.Host.Paths.Versions(), v)
 	writeFile(h.t, filepath.Join(dir, "edition"), "oss\n")
 	writeFile(h.t, filepath.Join(dir, "manifest"), "")
 	writeFile(h.t, filepath.Join(dir, "sha256"), strings.Repeat("ab", 32)+"\n")
@@ -180,7 +180,7 @@ func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
 		{"a folder in its place", func(h host) { none(h); os.Mkdir(h.path(), 0o700) }, "1.2.0", update, state.Database{}, refused("sqlite.db is a folder", "--skip-backup")},
 		{"a link in its place", func(h host) { none(h); os.Symlink("/etc/passwd", h.path()) }, "1.2.0", update, state.Database{}, refused("sqlite.db is a symbolic link")},
 		{"a folder in its place, skipped", func(h host) { none(h); os.Mkdir(h.path(), 0o700) }, "1.2.0", skip(update), state.Database{Plan: state.KeepDatabase, Skipped: true}, nil},
-		{"nobody knows where it is", func(h host) { writeFile(h.t, h.Paths.AgentConfig, "teleport: [") }, "1.2.0", update, state.Database{}, refused("teleport.yaml")},
+		{"nobody knows where it is", func(h host) { writeFile(h.t, h.Host.Paths.AgentConfig, "teleport: [") }, "1.2.0", update, state.Database{}, refused("teleport.yaml")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newDatabaseHost(t)
@@ -202,9 +202,9 @@ func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := filepath.Join(h.Paths.Versions(), "1.1.0", "backup")
+			dir := filepath.Join(h.Host.Paths.Versions(), "1.1.0", "backup")
 			if req.From.Version == "" {
-				dir = filepath.Join(h.Paths.Original(), "backup")
+				dir = filepath.Join(h.Host.Paths.Original(), "backup")
 			}
 			if got.Path != h.path() || got.Dir != dir {
 				t.Errorf("database %s, backup in %s", got.Path, got.Dir)
@@ -237,7 +237,7 @@ func TestAVersionThatIsNotWholeKeepsItsOwnDatabase(t *testing.T) {
 		}
 		req := Request{Kind: Update, From: h.config.Active(), To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}}
 		d, err := h.PlanDatabase(t.Context(), h.config, req)
-		if err != nil || d.Dir != filepath.Join(h.Paths.Versions(), tc.want) {
+		if err != nil || d.Dir != filepath.Join(h.Host.Paths.Versions(), tc.want) {
 			t.Errorf("%s: the backup goes to %s, %v; want %s", name, d.Dir, err, tc.want)
 		}
 	}
@@ -247,7 +247,7 @@ func TestTheDatabaseIsWhereTheAgentsConfigurationSays(t *testing.T) {
 	h := newDatabaseHost(t)
 	dir := t.TempDir()
 	h.makeDatabase(filepath.Join(dir, "proc", "sqlite.db"))
-	writeFile(t, h.Paths.AgentConfig, fmt.Sprintf("teleport:\n  data_dir: %s\n", dir))
+	writeFile(t, h.Host.Paths.AgentConfig, fmt.Sprintf("teleport:\n  data_dir: %s\n", dir))
 	req := Request{Kind: Update, From: h.config.Active(), To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}}
 	d, err := h.PlanDatabase(t.Context(), h.config, req)
 	if want := filepath.Join(dir, "proc", "sqlite.db"); err != nil || d.Path != want || d.Plan != state.BackupDatabase {
@@ -309,8 +309,8 @@ func TestAConfigurationOfAnotherUsersNamesOnlyThatUsersDatabase(t *testing.T) {
 				path, config = filepath.Join(dir, "proc", "sqlite.db"), "teleport: {data_dir: "+dir+"}"
 				h.makeDatabase(path)
 			}
-			writeFile(t, h.Paths.AgentConfig, config)
-			must(t, os.Chown(h.Paths.AgentConfig, tc.config, 0))
+			writeFile(t, h.Host.Paths.AgentConfig, config)
+			must(t, os.Chown(h.Host.Paths.AgentConfig, tc.config, 0))
 			must(t, os.Chown(filepath.Dir(path), tc.folder, 0))
 			d, err := h.PlanDatabase(t.Context(), h.config, Request{Kind: Update, From: h.config.Active(), To: TreeOf(versions.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}})})
 			if refused := failure.Is[*failure.RefusedError](err); refused != tc.refused || !refused && (err != nil || d.Plan != state.BackupDatabase || d.Path != path) {

@@ -16,20 +16,20 @@ import (
 // has started what is enabled.
 func (t *transaction) startDependents(ctx context.Context) {
 	units := t.j.Agent.Dependents
-	if len(units) == 0 || t.j.BootID != t.BootID() {
+	if len(units) == 0 || t.j.BootID != t.m.BootID() {
 		return
 	}
 	active, err := t.agent.ActiveOf(ctx, units)
 	if err != nil {
-		t.warn(err, "units that require the agent may be down", "units", strings.Join(units, ", "))
+		t.m.warn(err, "units that require the agent may be down", "units", strings.Join(units, ", "))
 		return
 	}
 	for _, unit := range units {
 		if slices.Contains(active, unit) {
 			continue
 		}
-		t.Log.Info("starting a unit that went down with the agent", "unit", unit)
-		t.warn(t.agent.StartOther(ctx, unit), "a unit that went down with the agent did not start again", "unit", unit)
+		t.m.Host.Log.Info("starting a unit that went down with the agent", "unit", unit)
+		t.m.warn(t.agent.StartOther(ctx, unit), "a unit that went down with the agent did not start again", "unit", unit)
 	}
 }
 
@@ -37,7 +37,7 @@ func (t *transaction) startDependents(ctx context.Context) {
 func (t *transaction) tellDown(ctx context.Context, last *state.LastUpdate) {
 	units := t.j.Agent.Dependents
 	active, err := t.agent.ActiveOf(ctx, units)
-	if last == nil || err != nil || t.j.BootID != t.BootID() {
+	if last == nil || err != nil || t.j.BootID != t.m.BootID() {
 		return
 	}
 	down := slices.DeleteFunc(slices.Clone(units), func(unit string) bool { return slices.Contains(active, unit) })

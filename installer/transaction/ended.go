@@ -37,7 +37,7 @@ func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time,
 	}
 	// An older updates.yaml that somebody put back does not have the outcome.
 	ended := func(s state.Ended) bool { return !made.After(s.Time) }
-	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Paths.History()).Ended, ended)
+	return from, made, !slices.ContainsFunc(state.LoadHistory(m.Host.Paths.History()).Ended, ended)
 }
 
 // retold is the record of such a transaction, written again. A journal that cannot be read is
@@ -50,17 +50,17 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 	}
 	if unreadable {
 		aside := m.unreadableName()
-		if err := durable.Rename(m.Paths.Journal(), aside); err != nil {
+		if err := durable.Rename(m.Host.Paths.Journal(), aside); err != nil {
 			return nil, fmt.Errorf("keep the unreadable journal aside: %w", err)
 		}
 		j.Aside = append(j.Aside, aside)
 	}
-	m.Log.Warn("the journal of a transaction is lost; it is written again from what the transaction left", "from", j.From.String(), "to", j.To.String())
+	m.Host.Log.Warn("the journal of a transaction is lost; it is written again from what the transaction left", "from", j.From.String(), "to", j.To.String())
 	next := switched
 	if j.To == *j.From {
 		next = rollingBack
 	}
-	r := newRecord(m.Paths.Journal(), j)
+	r := newRecord(m.Host.Paths.Journal(), j)
 	return r, r.enter(next)
 }
 
@@ -70,7 +70,7 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 // whatever the version was called: it is told as a transaction to the active one. Nil where
 // there is no such transaction.
 func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil {
 		return nil, nil // whoever needs the file says so
 	}
@@ -79,12 +79,12 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 		return nil, nil
 	}
 	// A link that leads nowhere leads to no release.
-	program, _ := filepath.EvalSymlinks(filepath.Join(m.Paths.LinkDir, host.AgentName))
-	release, ok := m.Store.ReleaseOf(program)
+	program, _ := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))
+	release, ok := m.Host.Store.ReleaseOf(program)
 	if !ok {
 		return nil, nil
 	}
-	to, ok, err := m.Store.Lookup(release)
+	to, ok, err := m.Host.Store.Lookup(release)
 	if err != nil || !ok {
 		return nil, nil
 	}
@@ -113,25 +113,25 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 			j.Reached = ""
 		}
 	}
-	back, err := m.PlanLinks(from)
+	back, err := m.Host.PlanLinks(from)
 	if err != nil {
 		return nil, err
 	}
 	j.Links = host.Reversed(back, to)
-	if j.Unit, err = m.UnitOf(from); err != nil {
+	if j.Unit, err = m.Host.UnitOf(from); err != nil {
 		return nil, err
 	}
 	if j.Config, err = c.Text(); err != nil {
 		return nil, err
 	}
 	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
-	if second := m.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {
+	if second := m.Host.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {
 		j.Database.SecondDir = second
 	}
-	if j.Database.Path, err = m.Database(); err != nil {
+	if j.Database.Path, err = m.Host.Database(); err != nil {
 		return nil, err
 	}
-	t := &transaction{Machine: m}
+	t := &transaction{m: m}
 	defer t.closeDatabase()
 	if err := t.holdDatabase(&j.Database); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
 	if !ok {
 		return nil
 	}
-	path, err := m.Database()
+	path, err := m.Host.Database()
 	if err != nil || m.probe(ctx, path) != nil {
 		return nil
 	}

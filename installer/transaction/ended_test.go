@@ -37,7 +37,7 @@ func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
 		{name: "updates.yaml is an older one, and the history has the outcome", last: -time.Minute, do: func(h *databaseHost) {
 			migrated(h)
 			history := state.History{}
-			must(t, history.Add(state.Ended{Time: noon.Add(-time.Minute), To: version.Release{Version: "1.2.0", Edition: version.OSS}, Result: state.Succeeded}, h.Paths.History()))
+			must(t, history.Add(state.Ended{Time: noon.Add(-time.Minute), To: version.Release{Version: "1.2.0", Edition: version.OSS}, Result: state.Succeeded}, h.Host.Paths.History()))
 		}},
 		{name: "the backup was not finished", last: -time.Minute, do: func(h *databaseHost) {
 			migrated(h)
@@ -93,8 +93,8 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 						t.Parallel()
 						m := host(t)
 						m.updateKilledAt(t, n)
-						journal, _ := os.ReadFile(m.Paths.Journal())
-						if err := lose(m.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
+						journal, _ := os.ReadFile(m.Host.Paths.Journal())
+						if err := lose(m.Host.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
 							t.Fatal(err)
 						}
 						if boot {
@@ -113,8 +113,8 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 							return
 						}
 						// Whoever took it puts it back.
-						writeFile(t, m.Paths.Journal(), string(journal))
-						must(t, os.Chmod(m.Paths.Journal(), 0o600))
+						writeFile(t, m.Host.Paths.Journal(), string(journal))
+						must(t, os.Chmod(m.Host.Paths.Journal(), 0o600))
 						err, _ = m.tick()
 						if bad := m.closed(); bad != nil {
 							t.Errorf("the journal is back: %v, %v", err, bad)
@@ -139,12 +139,12 @@ func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
 			t.Parallel()
 			m := host(t)
 			m.updateKilledAt(t, n)
-			if err := os.Remove(m.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := os.Remove(m.Host.Paths.Journal()); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Fatal(err)
 			}
 			without := ""
 			m.before = func(call string) error {
-				j, err := state.LoadJournal(m.Paths.Journal())
+				j, err := state.LoadJournal(m.Host.Paths.Journal())
 				must(t, err)
 				if j == nil && call != "look" && without == "" {
 					without = call

@@ -26,13 +26,13 @@ func TestACauseIsTheBitThatClustersKnow(t *testing.T) {
 // It is in the journal, for another process may come to write it down.
 func TestTheCauseOfAnUndoneTransactionIsWrittenDown(t *testing.T) {
 	m := testMachine(t)
-	writeFile(t, m.Paths.Config(), wholeConfig)
+	writeFile(t, m.Host.Paths.Config(), wholeConfig)
 	tr := m.open(t, rollingBack, func(j *state.Journal) {
-		j.Unit.Path = m.Paths.Unit()
+		j.Unit.Path = m.Host.Paths.Unit()
 		j.Verdict = state.Verdict{Reason: "it is full", Against: state.AgainstCircumstances, ErrorCode: 1}
 	})
 	must(t, tr.undo(t.Context()))
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := state.LoadConfig(m.Host.Paths.Config())
 	must(t, err)
 	if u := c.Status.LastUpdate; u == nil || u.ErrorCode != 1 {
 		t.Errorf("updates.yaml says %+v", u)

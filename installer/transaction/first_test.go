@@ -27,7 +27,7 @@ func TestAFirstDatabaseOfAVersionThatFailsKeepsTheOldOneFromNothing(t *testing.T
 		if moved := schema != 1; err != nil || (len(aside) == 1) != moved {
 			t.Errorf("schema %d: kept aside: %q, %v", schema, aside, err)
 		}
-		c, err := state.LoadConfig(m.Paths.Config())
+		c, err := state.LoadConfig(m.Host.Paths.Config())
 		must(t, err)
 		if len(aside) == 1 && !strings.Contains(c.Status.LastUpdate.Error, aside[0]) {
 			t.Errorf("status says %q", c.Status.LastUpdate.Error)
@@ -62,7 +62,7 @@ func TestAFirstDatabaseThatIsKeptAsideIsNamedAfterAKill(t *testing.T) {
 		t.Error(err)
 	}
 	m.endsOn("1.0.0")
-	c, err := state.LoadConfig(m.Paths.Config())
+	c, err := state.LoadConfig(m.Host.Paths.Config())
 	must(t, err)
 	if !strings.Contains(c.Status.LastUpdate.Error, aside()[0]) {
 		t.Errorf("status says %q", c.Status.LastUpdate.Error)
@@ -138,15 +138,15 @@ func TestAFirstDatabaseThatTheOldProcessOpensStays(t *testing.T) {
 func TestADamagedDatabaseIsPutBackWhenTheTargetFails(t *testing.T) {
 	for _, reached := range []string{"unit", "reload", "database"} {
 		m := testMachine(t)
-		writeFile(t, m.Paths.Config(), wholeConfig)
-		db := filepath.Join(m.Paths.DataDir, "proc", "sqlite.db")
+		writeFile(t, m.Host.Paths.Config(), wholeConfig)
+		db := filepath.Join(m.Host.Paths.DataDir, "proc", "sqlite.db")
 		kept := "sqlite.db.damaged-20260101T000000Z"
 		writeFile(t, db, "the target's")
 		writeFile(t, db+"-wal", "the target's")
 		writeFile(t, filepath.Join(filepath.Dir(db), kept), "damaged")
 		writeFile(t, filepath.Join(filepath.Dir(db), kept+"-journal"), "damaged, too")
 		tr := m.open(t, rollingBack, func(j *state.Journal) {
-			j.Reached, j.Unit.Path = reached, m.Paths.Unit()
+			j.Reached, j.Unit.Path = reached, m.Host.Paths.Unit()
 			j.Database = state.Database{Plan: state.RestoreDatabase, Path: db, Damaged: true, Aside: kept}
 		})
 		must(t, tr.undo(t.Context()))
@@ -167,7 +167,7 @@ func TestADamagedDatabaseIsPutBackWhenTheTargetFails(t *testing.T) {
 func TestADamagedDatabaseThatCannotBePutBackKeepsTheTargetWhole(t *testing.T) {
 	m := cutOff("", func(t *testing.T) *model { return downgrade(t, diesLate) }, Downgrade, "stop", 2, false).make(t)
 	const kept = "sqlite.db.damaged-20260101T000000Z"
-	must(t, os.Link(filepath.Join(m.Store.Dir, "1.1.0", "backup", "sqlite.db"), filepath.Join(filepath.Dir(m.db), kept)))
+	must(t, os.Link(filepath.Join(m.Host.Store.Dir, "1.1.0", "backup", "sqlite.db"), filepath.Join(filepath.Dir(m.db), kept)))
 	m.edit(func(j *state.Journal) { j.Database.Taken, j.Database.Damaged, j.Database.Aside = false, true, kept })
 	stops := 0
 	m.at("stop", func() error {

@@ -16,10 +16,10 @@ import (
 func firstEnable(t *testing.T, f fate) *model {
 	m := newHost(t, "1.0.0", "1.1.0", map[string]behaviour{"1.1.0": two(f)})
 	m.versions = map[string]behaviour{"1.0.0": one, "1.1.0": two(f)}
-	program := filepath.Join(m.Paths.LinkDir, "teleport")
+	program := filepath.Join(m.Host.Paths.LinkDir, "teleport")
 	writeFile(t, program, "1.0.0")
 	must(t, os.Chmod(program, 0o755))
-	writeFile(t, m.Paths.Unit(), "[Service]\n# 1.0.0\n")
+	writeFile(t, m.Host.Paths.Unit(), "[Service]\n# 1.0.0\n")
 	m.readUnits()
 	m.launch()
 	return m
@@ -38,13 +38,13 @@ func (m *model) firstEnded() error {
 	if m.committedOn(m.to) {
 		return m.closed()
 	}
-	if host.Exists(m.Paths.Journal()) {
+	if host.Exists(m.Host.Paths.Journal()) {
 		return fmt.Errorf("the journal is open")
 	}
-	if info, err := os.Lstat(filepath.Join(m.Paths.LinkDir, "teleport")); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Lstat(filepath.Join(m.Host.Paths.LinkDir, "teleport")); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("what was installed by hand is %v, %w", info, err)
 	}
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil || c.Spec.ActiveVersion != "" || c.Spec.Enabled {
 		return fmt.Errorf("updates.yaml says %+v, %w", c.Spec, err)
 	}

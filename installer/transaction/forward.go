@@ -18,7 +18,7 @@ import (
 
 // advancing is a transaction on its way to a new version.
 type advancing struct {
-	*transaction
+	t   *transaction
 	req checked
 }
 
@@ -36,7 +36,7 @@ func (m *Machine) transact(ctx context.Context, r Request) error {
 	if err != nil {
 		return err
 	}
-	t := &transaction{Machine: m, agent: agent, took: map[string]time.Duration{}}
+	t := &transaction{m: m, agent: agent, took: map[string]time.Duration{}}
 	defer t.letGo()
 	req, ok, err := m.check(c, r)
 	if err != nil || !ok {
@@ -50,7 +50,7 @@ func (t *advancing) run(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return t.recordRefused(err)
 	}
-	t.Log.Info("switching", "from", cmp.Or(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(), "database", string(t.j.Database.Plan))
+	t.t.m.Host.Log.Info("switching", "from", cmp.Or(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(), "database", string(t.t.j.Database.Plan))
 	isProven, err := t.forward(ctx)
 	switch {
 	case err == nil:
@@ -61,7 +61,7 @@ func (t *advancing) run(ctx context.Context) error {
 	case errors.Is(err, health.ErrHostStopping):
 		// Says nothing about the version. The journal stays; the next boot
 		// puts the old version back before the agent starts.
-		t.Log.Warn("the host is shutting down in the middle of the transaction; it is undone at the next boot", "version", t.req.To.String())
+		t.t.m.Host.Log.Warn("the host is shutting down in the middle of the transaction; it is undone at the next boot", "version", t.req.To.String())
 		return errNeedsBoot
 	}
 	return t.abandon(ctx, err)
@@ -71,18 +71,18 @@ func (t *advancing) run(ctx context.Context) error {
 // says that the version is.
 func (t *advancing) forward(ctx context.Context) (isProven bool, err error) {
 	for _, s := range steps() {
-		began := t.Now()
+		began := t.t.m.Now()
 		err := s.do(t, ctx)
-		t.note(s, t.Now().Sub(began))
+		t.note(s, t.t.m.Now().Sub(began))
 		if err != nil {
 			return false, err
 		}
 		isProven = s.enters == proven
-		if err := t.advance(s); err != nil {
+		if err := t.t.advance(s); err != nil {
 			return isProven, err
 		}
 	}
-	return isProven, t.finish(context.WithoutCancel(ctx))
+	return isProven, t.t.finish(context.WithoutCancel(ctx))
 }
 
 // note adds what a step took to what the history tells of a transaction: the agent is down
@@ -92,10 +92,10 @@ func (t *advancing) note(s step, d time.Duration) {
 	switch {
 	case s.name == "backup" || s.name == "watch":
 		part = s.name
-	case !t.j.Database.Stop || !t.j.Agent.State.Wanted():
+	case !t.t.j.Database.Stop || !t.t.j.Agent.State.Wanted():
 		return
 	}
-	t.took[part] += d
+	t.t.took[part] += d
 }
 
 // durations are those that are long enough to tell.
@@ -111,96 +111,96 @@ func (t *transaction) durations() map[string]state.Duration {
 
 // stop stops the agent, where the plan for the database says so.
 func (t *advancing) stop(ctx context.Context) error {
-	if !t.j.Database.Stop || !t.j.Agent.State.Wanted() {
+	if !t.t.j.Database.Stop || !t.t.j.Agent.State.Wanted() {
 		return nil
 	}
-	if err := t.canStart(ctx); err != nil {
+	if err := t.t.canStart(ctx); err != nil {
 		return err
 	}
-	return wrap(t.agent.Stop(ctx, inOrder), "stop the agent: %w")
+	return wrap(t.t.agent.Stop(ctx, inOrder), "stop the agent: %w")
 }
 
 func (t *advancing) backUp(ctx context.Context) error {
-	switch d := t.j.Database; {
+	switch d := t.t.j.Database; {
 	case d.Skipped:
-		t.Log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path)
+		t.t.m.Host.Log.Warn("the agent's database is not backed up, as asked: a rollback cannot bring it back", "database", d.Path)
 		return backup.Outdate(d.Dir)
 	case d.Damaged && d.Plan == state.RestoreDatabase:
-		db, err := t.database(ctx)
+		db, err := t.t.database(ctx)
 		if err != nil {
 			return err
 		}
-		to, err := db.SetAside(ctx, t.Now())
+		to, err := db.SetAside(ctx, t.t.m.Now())
 		if err != nil {
 			return err
 		}
-		t.Log.Warn("the agent's database is damaged and cannot be backed up; it is kept aside as it is", "database", d.Path, "aside", to)
-		return t.j.noteDatabaseAside(filepath.Base(to))
+		t.t.m.Host.Log.Warn("the agent's database is damaged and cannot be backed up; it is kept aside as it is", "database", d.Path, "aside", to)
+		return t.t.j.noteDatabaseAside(filepath.Base(to))
 	case d.Damaged:
-		t.Log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked", "database", d.Path)
+		t.t.m.Host.Log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked", "database", d.Path)
 		return nil
 	case d.Plan == state.KeepDatabase:
 		return nil
 	}
 	from := t.req.config.Active()
-	db, err := t.database(ctx)
+	db, err := t.t.database(ctx)
 	if err != nil {
 		return err
 	}
-	stopped := t.j.Database.Stop || t.j.Agent.State == state.AgentStopped
+	stopped := t.t.j.Database.Stop || t.t.j.Agent.State == state.AgentStopped
 	if stopped {
-		if err := t.waitUnused(ctx, afterStop); err != nil {
+		if err := t.t.waitUnused(ctx, afterStop); err != nil {
 			return cannotBegin(err, t.req.Request, "the transaction is undone")
 		}
 	}
-	if t.j.Database.Foreign {
+	if t.t.j.Database.Foreign {
 		from = version.Release{}
 	}
-	t.Log.Info("backing up the agent's database", "to", t.j.Database.Dir)
+	t.t.m.Host.Log.Info("backing up the agent's database", "to", t.t.j.Database.Dir)
 	sum, err := db.Take(ctx, backup.TakeRequest{
-		Dir:     t.j.Database.Dir,
-		Meta:    backup.Meta{Proxy: t.proxy(), Version: from.Version, Edition: from.Edition, Created: t.Now()},
+		Dir:     t.t.j.Database.Dir,
+		Meta:    backup.Meta{Proxy: t.proxy(), Version: from.Version, Edition: from.Edition, Created: t.t.m.Now()},
 		Stopped: stopped,
 		Progress: func(done, total int64) {
-			t.Log.Info("backing up the agent's database", "done", done, "total", total)
+			t.t.m.Host.Log.Info("backing up the agent's database", "done", done, "total", total)
 		},
 	})
 	if failure.Is[*backup.CorruptError](err) {
 		// No refusal to be repeated at each tick: finding this out takes a
 		// download and a whole backup, so the version backs off.
-		return errors.New(cannotBackUp(err, t.j.Database.Path, t.req.Request).Error())
+		return errors.New(cannotBackUp(err, t.t.j.Database.Path, t.req.Request).Error())
 	}
 	if err != nil {
 		return cannotBegin(fmt.Errorf("back up the agent's database: %w", err), t.req.Request, "the transaction is undone")
 	}
-	second := t.giveSecondName()
-	db.Knows(sum, t.j.Database.Dir, second)
-	return t.j.noteBackup(sum, second)
+	second := t.t.giveSecondName()
+	db.Knows(sum, t.t.j.Database.Dir, second)
+	return t.t.j.noteBackup(sum, second)
 }
 
 // proxy names the cluster that the database of today belongs to; a new one in
 // the request only counts once it is committed.
 func (t *advancing) proxy() string {
-	return cmp.Or(t.proxyOf(t.req.config.Spec), t.req.spec().Proxy)
+	return cmp.Or(t.t.m.proxyOf(t.req.config.Spec), t.req.spec().Proxy)
 }
 
 // relink makes the links the new version's. The updater's own waits for the commit.
 func (t *advancing) relink(context.Context) error {
-	return wrap(t.Link(t.j.Links), "link version %s: %w", t.req.To)
+	return wrap(t.t.m.Host.Link(t.t.j.Links), "link version %s: %w", t.req.To)
 }
 
 func (t *advancing) placeUnit(context.Context) error {
-	now, err := host.ReadUnit(t.Paths.Unit())
-	if err == nil && !host.SameUnit(now, t.j.Unit) {
-		err = failure.Refuse("%s changed since the transaction was planned", t.Paths.Unit())
+	now, err := host.ReadUnit(t.t.m.Host.Paths.Unit())
+	if err == nil && !host.SameUnit(now, t.t.j.Unit) {
+		err = failure.Refuse("%s changed since the transaction was planned", t.t.m.Host.Paths.Unit())
 	}
 	if err != nil {
 		return err
 	}
-	if err := t.keepUnit(); err != nil {
+	if err := t.t.keepUnit(); err != nil {
 		return err
 	}
-	if err := t.PlaceUnit(t.req.tree); err != nil {
+	if err := t.t.m.Host.PlaceUnit(t.req.tree); err != nil {
 		return err
 	}
 	t.placeReport()
@@ -214,38 +214,38 @@ func (t *advancing) placeReport() {
 	c := t.req.config
 	c.Spec = t.req.spec()
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.req.To.Version, t.req.To.Edition
-	_, err := t.ReportToCluster(!c.Spec.NoClusterReport)
+	_, err := t.t.m.Host.ReportToCluster(!c.Spec.NoClusterReport)
 	if err == nil {
-		err = t.WriteClusterConfig(c, c.Spec.Pinned || t.j.Commit.Held != nil)
+		err = t.t.m.Host.WriteClusterConfig(c, c.Spec.Pinned || t.t.j.Commit.Held != nil)
 	}
-	t.warn(err, "the agent may not report its updates to its cluster")
+	t.t.m.warn(err, "the agent may not report its updates to its cluster")
 }
 
 // reload makes systemd read the unit, and makes sure that it will start the new
 // version.
 func (t *advancing) reload(ctx context.Context) error {
-	if err := t.agent.DaemonReload(ctx); err != nil {
+	if err := t.t.agent.DaemonReload(ctx); err != nil {
 		return &reloadError{fmt.Errorf("make systemd read the new unit: %w", err)}
 	}
-	sight, err := t.agent.Look(ctx)
+	sight, err := t.t.agent.Look(ctx)
 	if err != nil {
 		return err
 	}
-	return t.CheckStarts(sight.Unit, t.req.tree)
+	return t.t.m.Host.CheckStarts(sight.Unit, t.req.tree)
 }
 
 // exchangeDatabase puts the database in the place that the new version had.
 func (t *advancing) exchangeDatabase(ctx context.Context) error {
-	if t.j.Database.Plan != state.RestoreDatabase {
+	if t.t.j.Database.Plan != state.RestoreDatabase {
 		return nil
 	}
-	db, err := t.database(ctx)
+	db, err := t.t.database(ctx)
 	if err == nil {
 		err = db.Restore(ctx, t.req.tree.BackupDir())
 	}
 	err = wrap(err, "restore the database that version %s had: %w", t.req.To)
 	if failure.Is[*backup.InUseError](err) {
-		return errors.Join(cannotBegin(err, t.req.Request, "the transaction is undone"), t.j.setUntouched())
+		return errors.Join(cannotBegin(err, t.req.Request, "the transaction is undone"), t.t.j.setUntouched())
 	}
 	return err
 }
@@ -253,43 +253,43 @@ func (t *advancing) exchangeDatabase(ctx context.Context) error {
 // watch makes the agent run the new version and watches its health. An agent that
 // nobody wants to run is left alone: the version counts as active, unproven.
 func (t *advancing) watch(ctx context.Context) error {
-	if !t.j.Agent.State.Wanted() {
+	if !t.t.j.Agent.State.Wanted() {
 		return nil
 	}
-	sight, err := t.agent.Look(ctx)
+	sight, err := t.t.agent.Look(ctx)
 	if err != nil {
 		return err
 	}
 	w := watchOf(t.req.tree.ProgramsDir(), t.req.spec().Health, sight)
 	if least := health.MinWindow(sight.Unit); w.Window < least {
-		t.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", least)
+		t.t.m.Host.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", least)
 	}
-	if sight.Idle() && !t.j.Database.Stop {
-		if stopping, err := t.agent.Stopping(ctx); err != nil {
+	if sight.Idle() && !t.t.j.Database.Stop {
+		if stopping, err := t.t.agent.Stopping(ctx); err != nil {
 			return err
 		} else if stopping {
 			return health.ErrHostStopping
 		}
-		t.Log.Info("the agent was stopped since the transaction began, and stays down", "version", t.req.To.String())
-		return t.j.setAgent(state.AgentStopped)
+		t.t.m.Host.Log.Info("the agent was stopped since the transaction began, and stays down", "version", t.req.To.String())
+		return t.t.j.setAgent(state.AgentStopped)
 	}
-	if sight.Running() && t.j.Agent.State == state.AgentRunning {
-		w.CanStart = t.canStart
+	if sight.Running() && t.t.j.Agent.State == state.AgentRunning {
+		w.CanStart = t.t.canStart
 	}
 	by := health.Reload
 	switch {
-	case t.j.Database.Stop:
+	case t.t.j.Database.Stop:
 		by = health.Start
-	case t.req.Restart, t.j.Agent.State == state.AgentFailing, t.j.Agent.Program != sight.ExecStart:
+	case t.req.Restart, t.t.j.Agent.State == state.AgentFailing, t.t.j.Agent.Program != sight.ExecStart:
 		// A reload would have an agent that was started by another path, say a
 		// package's, start that one again.
 		by = health.Restart
 	}
-	outcome, err := t.agent.Prove(ctx, by, w)
+	outcome, err := t.t.agent.Prove(ctx, by, w)
 	if err != nil {
 		return err
 	}
-	t.Log.Info("the agent is healthy", "version", t.req.To.String(), "restarted", outcome.Restarted)
+	t.t.m.Host.Log.Info("the agent is healthy", "version", t.req.To.String(), "restarted", outcome.Restarted)
 	return nil
 }
 

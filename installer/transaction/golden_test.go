@@ -24,15 +24,15 @@ func goldenJournals(t *testing.T) map[string]string {
 	journals := map[string]string{}
 	for _, s := range scenes() {
 		m := s.make(t)
-		j, err := load(m.Paths.Journal())
+		j, err := load(m.Host.Paths.Journal())
 		must(t, err)
 		name := string(j.Phase) + ".json"
 		if journals[name] != "" {
 			continue // the first of each phase
 		}
-		data, err := os.ReadFile(m.Paths.Journal())
+		data, err := os.ReadFile(m.Host.Paths.Journal())
 		must(t, err)
-		text := strings.ReplaceAll(string(data), filepath.Dir(m.Paths.DataDir), "")
+		text := strings.ReplaceAll(string(data), filepath.Dir(m.Host.Paths.DataDir), "")
 		journals[name] = folder.ReplaceAllString(id.ReplaceAllString(text, `"id": "THE ID"`), "${1}${2}${3}0")
 	}
 	return journals

@@ -31,7 +31,7 @@ func TestAnImageBuildChangesTheVersionAndAsksNobody(t *testing.T) {
 	if err := m.do(Update); err != nil || len(m.calls) > 0 || m.main != nil {
 		t.Errorf("it ends with %v; calls %q, and %+v runs", err, m.calls, m.main)
 	}
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil || !c.Status.Unproven {
 		t.Errorf("%v: %+v; want a version that nobody has seen", err, c.Status)
 	}
@@ -58,15 +58,15 @@ func TestAnImageBuildThatIsCutOff(t *testing.T) {
 				ended = !dead
 				m.Now = testNow
 				was := ""
-				if j, err := state.LoadJournal(m.Paths.Journal()); err == nil && j != nil {
+				if j, err := state.LoadJournal(m.Host.Paths.Journal()); err == nil && j != nil {
 					was = string(j.Phase)
 				}
 				if goesOn {
 					if err, _ := m.tick(); err != nil {
 						t.Errorf("%s: the next run ends with %v", was, err)
 					}
-					if len(m.calls) > 0 || host.Exists(m.Paths.Journal()) {
-						t.Errorf("%s: calls %q, the journal is open: %t", was, m.calls, host.Exists(m.Paths.Journal()))
+					if len(m.calls) > 0 || host.Exists(m.Host.Paths.Journal()) {
+						t.Errorf("%s: calls %q, the journal is open: %t", was, m.calls, host.Exists(m.Host.Paths.Journal()))
 					}
 				}
 				m.starts()

@@ -28,13 +28,13 @@ type aBackup struct {
 // completeBackups are the backups of the store, the newest first. What is no backup, or
 // cannot be read as one, is left out; which tells why.
 func (m *Machine) completeBackups(ctx context.Context) (all []aBackup, unread []string, err error) {
-	pattern := filepath.Join(m.Paths.Versions(), "*", "backup")
+	pattern := filepath.Join(m.Host.Paths.Versions(), "*", "backup")
 	dirs, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, nil, err
 	}
 	// What a transaction left may be the only name of a backup.
-	for _, dir := range append(dirs, m.Paths.Rollback()) {
+	for _, dir := range append(dirs, m.Host.Paths.Rollback()) {
 		meta, err := backup.MetaOf(dir)
 		if err == nil {
 			b := aBackup{dir: dir, meta: meta}
@@ -48,7 +48,7 @@ func (m *Machine) completeBackups(ctx context.Context) (all []aBackup, unread []
 		}
 		invalid, ok := errors.AsType[*backup.InvalidError](err)
 		if nothing := ok && (invalid.Reason == backup.Missing || invalid.Reason == backup.Incomplete); !nothing {
-			m.Log.Debug("a backup cannot be read", "backup", dir, "error", err)
+			m.Host.Log.Debug("a backup cannot be read", "backup", dir, "error", err)
 			unread = append(unread, dir)
 		}
 	}
@@ -65,7 +65,7 @@ func (m *Machine) keepBackups(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("keep the backup in %s: %w; run the command again", dir, err)
 		}
-		m.Log.Info("kept a backup whose tables differ from those of today's database: it is all that an agent of its version could start with", "backup", to)
+		m.Host.Log.Info("kept a backup whose tables differ from those of today's database: it is all that an agent of its version could start with", "backup", to)
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	kept, err := filepath.Glob(filepath.Join(m.Paths.KeptBackups(), "*"))
+	kept, err := filepath.Glob(filepath.Join(m.Host.Paths.KeptBackups(), "*"))
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +101,9 @@ func (m *Machine) BackupsToKeep(ctx context.Context) (dirs []string, err error) 
 // liveSchema is the schema of the agent's database; none where there is no database, or none that
 // any agent could read.
 func (m *Machine) liveSchema(ctx context.Context) ([]backup.Schema, error) {
-	path, err := m.Database()
+	path, err := m.Host.Database()
 	if err != nil {
-		m.Log.Warn("it is not known where the agent's database is; the newest backup of each schema stays", "error", err)
+		m.Host.Log.Warn("it is not known where the agent's database is; the newest backup of each schema stays", "error", err)
 		return nil, nil
 	}
 	db, err := backup.Open(path)
@@ -125,7 +125,7 @@ func (m *Machine) liveSchema(ctx context.Context) ([]backup.Schema, error) {
 // keptDir is a free name where backups go that outlive the updater. An earlier uninstall may
 // have left others there.
 func (m *Machine) keptDir(name string) string {
-	dir := filepath.Join(m.Paths.KeptBackups(), name)
+	dir := filepath.Join(m.Host.Paths.KeptBackups(), name)
 	if !host.Exists(dir) {
 		return dir
 	}
@@ -135,10 +135,10 @@ func (m *Machine) keptDir(name string) string {
 // moveBackup moves a backup there; it can be repeated.
 func (m *Machine) moveBackup(dir string) (to string, err error) {
 	name := filepath.Base(filepath.Dir(dir))
-	if name == filepath.Base(m.Paths.Original()) {
+	if name == filepath.Base(m.Host.Paths.Original()) {
 		name = "before-enable"
 	}
-	if err := durable.MkdirAll(m.Paths.KeptBackups(), 0o700); err != nil {
+	if err := durable.MkdirAll(m.Host.Paths.KeptBackups(), 0o700); err != nil {
 		return "", err
 	}
 	to = m.keptDir(name)

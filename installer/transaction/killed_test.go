@@ -19,8 +19,8 @@ func TestWhatIsRunAfterAnUpdaterRecoversOneThatWasKilled(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: it ends with %v", result, err)
 		}
-		if acts := m.main != nil; acts != slices.Contains(killed, result) || acts == host.Exists(m.Paths.Journal()) {
-			t.Errorf("%s: an agent runs: %v, the journal is open: %v", result, acts, host.Exists(m.Paths.Journal()))
+		if acts := m.main != nil; acts != slices.Contains(killed, result) || acts == host.Exists(m.Host.Paths.Journal()) {
+			t.Errorf("%s: an agent runs: %v, the journal is open: %v", result, acts, host.Exists(m.Host.Paths.Journal()))
 		}
 		m.calls = nil
 		m.RecoverKilled(t.Context(), "signal")
@@ -30,7 +30,7 @@ func TestWhatIsRunAfterAnUpdaterRecoversOneThatWasKilled(t *testing.T) {
 	for name, hinder := range map[string]func(m *model) (free func()){
 		"the host shuts down": func(m *model) func() { m.down = true; return func() { m.down = false } },
 		"another run is at work": func(m *model) func() {
-			unlock, err := state.Lock(t.Context(), m.Paths.UpdateLock(), 0)
+			unlock, err := state.Lock(t.Context(), m.Host.Paths.UpdateLock(), 0)
 			must(t, err)
 			return unlock
 		},

@@ -24,7 +24,7 @@ import (
 func (m *Machine) planLeave(ctx context.Context, c state.Config, program string) (state.Database, error) {
 	d := state.Database{Plan: state.KeepDatabase}
 	var err error
-	if d.Path, err = m.Database(); err != nil {
+	if d.Path, err = m.Host.Database(); err != nil {
 		return d, failure.Unchanged("find the agent's database: %w", err).To("repair the file")
 	}
 	switch err := m.probe(ctx, d.Path); {
@@ -49,7 +49,7 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 	if err != nil {
 		return d, err
 	}
-	first := slices.IndexFunc(all, func(b aBackup) bool { return filepath.Dir(b.dir) == m.Paths.Original() })
+	first := slices.IndexFunc(all, func(b aBackup) bool { return filepath.Dir(b.dir) == m.Host.Paths.Original() })
 	if first < 0 {
 		return d, m.checkReads(ctx, c, program, now, all)
 	}
@@ -111,18 +111,18 @@ func (m *Machine) checkReads(ctx context.Context, c state.Config, program string
 // canLeave looks, before an uninstall that restores the database begins, at what could keep
 // it from ending well once the agent is stopped.
 func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight, d *state.Database) error {
-	err := t.CheckRoom(*d, d.Dir)
+	err := t.m.CheckRoom(*d, d.Dir)
 	if err == nil {
 		err = t.holdDatabase(d)
 	}
 	if err != nil || t.db == nil {
 		return err
 	}
-	if err := t.waitUnused(ctx, t.UserPatience); err != nil {
+	if err := t.waitUnused(ctx, t.m.UserPatience); err != nil {
 		return failure.Unchanged("the uninstall is refused: %w", err).To("end that process, or wait for its end").Refused()
 	}
 	if sight.Running() {
-		if err := t.checkStartsAgain(ctx, sight, d.Path); err != nil {
+		if err := t.m.checkStartsAgain(ctx, sight, d.Path); err != nil {
 			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(c)}).Refused()
 		}
 	}
@@ -148,7 +148,7 @@ func (t *transaction) mustRestore(ctx context.Context) (bool, error) {
 	}
 	if err != nil && t.j.Database.Taken && !failure.Is[*backup.InvalidError](err) {
 		// A restore that was cut off left it as it cannot be read. Doing it again ends well.
-		t.Log.Info("the agent's database is restored once more", "error", err)
+		t.m.Host.Log.Info("the agent's database is restored once more", "error", err)
 		return true, nil
 	}
 	return err == nil, err
@@ -164,7 +164,7 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 	if !must {
 		return t.releaseFiles(ctx, c)
 	}
-	if err := t.waitUnused(ctx, t.UserPatience); err != nil {
+	if err := t.waitUnused(ctx, t.m.UserPatience); err != nil {
 		return err
 	}
 	sight, err := t.agent.Look(ctx)
@@ -172,7 +172,7 @@ func (t *transaction) goBack(ctx context.Context, c state.Config) error {
 		return err
 	}
 	if !t.stoppedHere() {
-		if err := t.j.noteFound(sight.State, t.BootID()); err != nil {
+		if err := t.j.noteFound(sight.State, t.m.BootID()); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (t *transaction) keepToday(ctx context.Context, c state.Config) error {
 		return nil // what is there now is half of a restore
 	}
 	active := c.Active()
-	meta := backup.Meta{Proxy: t.proxyOf(c.Spec), Version: active.Version, Edition: active.Edition, Created: t.Now()}
+	meta := backup.Meta{Proxy: t.m.proxyOf(c.Spec), Version: active.Version, Edition: active.Edition, Created: t.m.Now()}
 	if _, err := db.Take(ctx, backup.TakeRequest{Dir: t.j.Uninstall.KeepsIn, Meta: meta, Stopped: true}); err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (t *transaction) restoreBefore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.Log.Info("restoring the database that the agent of before can read", "from", t.j.Database.Dir)
+	t.m.Host.Log.Info("restoring the database that the agent of before can read", "from", t.j.Database.Dir)
 	if err := db.Restore(ctx, t.j.Database.Dir); err != nil {
 		return err
 	}
@@ -241,21 +241,21 @@ func (t *transaction) stayOnVersion(ctx context.Context, c state.Config) error {
 }
 
 func (t *transaction) placeActive(c state.Config) error {
-	tree, err := t.toKeep(c)
+	tree, err := t.m.toKeep(c)
 	if err != nil {
 		return err
 	}
-	links, err := t.PlanLinks(tree)
+	links, err := t.m.Host.PlanLinks(tree)
 	if err != nil {
 		return err
 	}
-	return t.Place(tree, links)
+	return t.m.Host.Place(tree, links)
 }
 
 // stoppedHere reports whether the agent ran when this uninstall began, and was stopped by it: it
 // is to run in every way out.
 func (t *transaction) stoppedHere() bool {
-	return t.j.Database.Plan == state.RestoreDatabase && t.j.Agent.State.Wanted() && t.j.BootID == t.BootID()
+	return t.j.Database.Plan == state.RestoreDatabase && t.j.Agent.State.Wanted() && t.j.BootID == t.m.BootID()
 }
 
 // goBackAtBoot is goBack before the agent starts. What cannot be done yet is left to the first
@@ -274,6 +274,6 @@ func (t *transaction) goBackAtBoot(ctx context.Context, c state.Config) error {
 			return nil
 		}
 	}
-	t.Log.Warn("the uninstall goes on with the first run of the timer", "error", err)
+	t.m.Host.Log.Warn("the uninstall goes on with the first run of the timer", "error", err)
 	return t.placeActive(c)
 }

@@ -38,7 +38,7 @@ func (m *model) leave(u state.Uninstall) (error, bool) {
 func (m *model) keptSchemas() map[int]string {
 	m.t.Helper()
 	kept := map[int]string{}
-	dirs, _ := filepath.Glob(filepath.Join(m.Paths.KeptBackups(), "*"))
+	dirs, _ := filepath.Glob(filepath.Join(m.Host.Paths.KeptBackups(), "*"))
 	for _, dir := range dirs {
 		live := m.db
 		m.db = filepath.Join(dir, backup.FileName)
@@ -51,10 +51,10 @@ func (m *model) keptSchemas() map[int]string {
 // left says what is wrong after an uninstall that is over: the agent of before runs on a
 // database that it can read, and the one of the version that was left is kept.
 func (m *model) leftToBefore() error {
-	if host.Exists(m.Paths.Versions()) {
+	if host.Exists(m.Host.Paths.Versions()) {
 		return errors.New("the store is still there")
 	}
-	if info, err := os.Lstat(filepath.Join(m.Paths.LinkDir, "teleport")); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Lstat(filepath.Join(m.Host.Paths.LinkDir, "teleport")); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("what was installed by hand is %v, %w", info, err)
 	}
 	kept := m.keptSchemas()
@@ -101,13 +101,13 @@ func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
 							t.Errorf("after the boot: %v", err)
 						}
 					}
-					if host.Exists(m.Paths.Versions()) {
+					if host.Exists(m.Host.Paths.Versions()) {
 						m.tick()
 					}
 					if err := m.sound(); err != nil {
 						t.Errorf("after the next run: %v", err)
 					}
-					if host.Exists(m.Paths.Versions()) { // it was called off
+					if host.Exists(m.Host.Paths.Versions()) { // it was called off
 						if err, _ := m.leave(state.Uninstall{}); err != nil {
 							t.Errorf("again, it ends with %v", err)
 						}
@@ -123,7 +123,7 @@ func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
 
 // No host loses its agent where no backup fits the agent of before.
 func TestAnUninstallIsRefusedWhereTheAgentOfBeforeCouldNotRun(t *testing.T) {
-	original := func(m *model) string { return filepath.Join(m.Paths.Original(), "backup") }
+	original := func(m *model) string { return filepath.Join(m.Host.Paths.Original(), "backup") }
 	for name, spoil := range map[string]func(t *testing.T, m *model){
 		"the backup is gone":    func(t *testing.T, m *model) { must(t, os.RemoveAll(original(m))) },
 		"the backup is damaged": func(t *testing.T, m *model) { must(t, os.Truncate(filepath.Join(original(m), backup.FileName), 4096)) },
@@ -139,7 +139,7 @@ func TestAnUninstallIsRefusedWhereTheAgentOfBeforeCouldNotRun(t *testing.T) {
 			if err := m.closed(); err != nil {
 				t.Error(err)
 			}
-			if c, err := m.Paths.LoadConfig(); err != nil || !c.Spec.Enabled {
+			if c, err := m.Host.Paths.LoadConfig(); err != nil || !c.Spec.Enabled {
 				t.Errorf("updates are off, %v", err)
 			}
 		})
@@ -152,7 +152,7 @@ func TestAnUninstallKeepsTheOnlyBackupOfASchema(t *testing.T) {
 	if err, _ := m.leave(state.Uninstall{KeepAgent: true}); err != nil {
 		t.Fatal(err)
 	}
-	if kept := m.keptSchemas(); len(kept) != 1 || kept[1] != "before-enable" || host.Exists(m.Paths.Versions()) {
+	if kept := m.keptSchemas(); len(kept) != 1 || kept[1] != "before-enable" || host.Exists(m.Host.Paths.Versions()) {
 		t.Errorf("kept: %v; want the database of before", kept)
 	}
 	if m.main == nil || m.seen.schema != 2 {
@@ -170,7 +170,7 @@ func TestAnUninstallKeepsNoBackupWhoseSchemaIsLive(t *testing.T) {
 	if err, _ := m.leave(state.Uninstall{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.sound(); err != nil || host.Exists(m.Paths.KeptBackups()) || len(m.seen.rows) < rows {
+	if err := m.sound(); err != nil || host.Exists(m.Host.Paths.KeptBackups()) || len(m.seen.rows) < rows {
 		t.Errorf("%v; kept: %v; of %d rows %d are left", err, m.keptSchemas(), rows, len(m.seen.rows))
 	}
 }

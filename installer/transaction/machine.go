@@ -38,7 +38,7 @@ import (
 
 // Machine is what transactions are made with. All fields are needed.
 type Machine struct {
-	*host.Host
+	Host *host.Host
 	// Connect connects to the agent; see HostAgent for its errors.
 	Connect func(context.Context) (Agent, error)
 	// Command starts this program again: its path and global flags. A transaction runs in
@@ -69,7 +69,7 @@ const ScheduledVariable = "TELEPORT_UPDATE_SCHEDULED"
 
 // transaction is an open one. Its owner holds the update lock.
 type transaction struct {
-	*Machine
+	m     *Machine
 	agent Agent
 	j     *record
 	// db is the agent's database, once it was opened: see database.
@@ -92,13 +92,13 @@ func (t *transaction) letGo() {
 // is as the transaction found it. Where it cannot be read it is never overwritten, a
 // person is needed, and the phase says what becomes of what was changed before.
 func (t *transaction) config() (c state.Config, lost bool, err error) {
-	c, lost, err = t.Paths.LoadConfigOr(t.j.Config)
+	c, lost, err = t.m.Host.Paths.LoadConfigOr(t.j.Config)
 	if err != nil {
 		row, _ := phaseOf(t.j.Phase)
 		return c, false, &failure.NeedsPersonError{Err: failure.In(failure.State(row.cutOff(&t.j.Journal)), err)}
 	}
 	if lost {
-		t.Log.Warn(lostConfig, "file", t.Paths.Config())
+		t.m.Host.Log.Warn(lostConfig, "file", t.m.Host.Paths.Config())
 	}
 	return c, lost, nil
 }
@@ -151,7 +151,7 @@ func wrap(err error, format string, args ...any) error {
 // warn logs an error that keeps nothing from going on; nil is none.
 func (m *Machine) warn(err error, what string, attributes ...any) {
 	if err != nil {
-		m.Log.Warn(what, append(attributes, "error", err)...)
+		m.Host.Log.Warn(what, append(attributes, "error", err)...)
 	}
 }
 
@@ -164,7 +164,7 @@ func (m *Machine) Active(c state.Config) (versions.Tree, bool, error) {
 	if c.Spec.ActiveVersion == "" {
 		return versions.Tree{}, false, nil
 	}
-	return m.Store.Lookup(c.Active())
+	return m.Host.Store.Lookup(c.Active())
 }
 
 // TreeOf is a tree as it is written down.
@@ -179,13 +179,13 @@ func (m *Machine) WaitLock(ctx context.Context, path string) (unlock func(), err
 		patience = 0
 	}
 	return state.LockTelling(ctx, path, patience, func(holder string) {
-		m.Log.Info("waiting for another updater", "holder", holder, "limit", patience)
+		m.Host.Log.Info("waiting for another updater", "holder", holder, "limit", patience)
 	})
 }
 
 // LockUpdates takes the right to switch.
 func (m *Machine) LockUpdates(ctx context.Context) (unlock func(), err error) {
-	return m.WaitLock(ctx, m.Paths.UpdateLock())
+	return m.WaitLock(ctx, m.Host.Paths.UpdateLock())
 }
 
 // Open is how a command begins to change the host: it takes the update lock,
@@ -207,14 +207,14 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 	if err := m.recoverLive(ctx); err != nil {
 		return state.Config{}, nil, err
 	}
-	if !host.Exists(m.Paths.Versions()) {
+	if !host.Exists(m.Host.Paths.Versions()) {
 		// An uninstall was ended, and the lock went with all the rest.
 		return m.Open(ctx)
 	}
-	if c, err = m.Paths.LoadConfig(); err != nil {
+	if c, err = m.Host.Paths.LoadConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
-	if m.Store.HasLeftovers() {
+	if m.Host.Store.HasLeftovers() {
 		// It may be long until something new comes and retention is due.
 		m.Retain(c)
 	}
@@ -227,17 +227,17 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 // downloads, which are left alone while another one runs. Failing to is a warning:
 // it must not keep a host from being repaired.
 func (m *Machine) cleanUp(ctx context.Context) {
-	dirs := append([]string{m.Paths.DataDir, m.Paths.Original(), filepath.Dir(m.Paths.Updater()), m.Paths.LinkDir}, m.OwnUnits().Folders()...)
-	backups, err := filepath.Glob(filepath.Join(m.Paths.Versions(), "*", "backup"))
+	dirs := append([]string{m.Host.Paths.DataDir, m.Host.Paths.Original(), filepath.Dir(m.Host.Paths.Updater()), m.Host.Paths.LinkDir}, m.Host.OwnUnits().Folders()...)
+	backups, err := filepath.Glob(filepath.Join(m.Host.Paths.Versions(), "*", "backup"))
 	// Versions that were being removed are left to retention.
-	err = errors.Join(err, durable.CleanTempFiles(m.Paths.Versions()), durable.CleanTempFiles(m.Paths.Programs()))
+	err = errors.Join(err, durable.CleanTempFiles(m.Host.Paths.Versions()), durable.CleanTempFiles(m.Host.Paths.Programs()))
 	for _, dir := range append(dirs, backups...) {
 		err = errors.Join(err, durable.CleanTemp(dir))
 	}
-	if m.Store.HasStaging() {
-		unlock, busy := state.Lock(ctx, m.Paths.FetchLock(), 0)
+	if m.Host.Store.HasStaging() {
+		unlock, busy := state.Lock(ctx, m.Host.Paths.FetchLock(), 0)
 		if busy == nil {
-			err = errors.Join(err, m.Store.CleanStaging())
+			err = errors.Join(err, m.Host.Store.CleanStaging())
 			unlock()
 		}
 	}
@@ -251,7 +251,7 @@ func (m *Machine) Retain(c state.Config) { m.retain(m.Needed(c)) }
 
 // Needed is what the configuration says to be needed.
 func (m *Machine) Needed(c state.Config) versions.Needed {
-	needed := versions.Needed{Releases: []versions.Release{c.Active(), c.Previous()}, LinkDirs: m.Paths.LinkDirs()}
+	needed := versions.Needed{Releases: []versions.Release{c.Active(), c.Previous()}, LinkDirs: m.Host.Paths.LinkDirs()}
 	if f := c.Status.Failed; f.Kept(m.Now()) {
 		needed.Failed, needed.FailedSHA256 = f.Release(), f.SHA256
 	}
@@ -265,10 +265,10 @@ func (m *Machine) DropFailed(c state.Config, keep ...versions.Release) bool {
 }
 
 func (m *Machine) retain(needed versions.Needed) (removed bool) {
-	needed.LinkDirs = m.Paths.LinkDirs()
-	j, err := state.LoadJournal(m.Paths.Journal())
+	needed.LinkDirs = m.Host.Paths.LinkDirs()
+	j, err := state.LoadJournal(m.Host.Paths.Journal())
 	if err != nil {
-		m.Log.Warn("old versions stay, since the journal cannot be read", "error", err)
+		m.Host.Log.Warn("old versions stay, since the journal cannot be read", "error", err)
 		return false
 	}
 	if j != nil {
@@ -280,11 +280,11 @@ func (m *Machine) retain(needed versions.Needed) (removed bool) {
 			needed.Releases = append(needed.Releases, j.From.Release)
 		}
 	}
-	verdicts, err := m.Store.Retain(needed)
+	verdicts, err := m.Host.Store.Retain(needed)
 	m.warn(err, "some old versions could not be removed")
 	for _, v := range verdicts {
 		if !v.Keep {
-			m.Log.Info("removed a version that nothing needs", "folder", v.Entry.Name, "reason", v.Reason)
+			m.Host.Log.Info("removed a version that nothing needs", "folder", v.Entry.Name, "reason", v.Reason)
 			removed = true
 		}
 	}

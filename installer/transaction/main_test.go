@@ -44,9 +44,9 @@ func (m *Machine) open(t *testing.T, p state.Phase, change func(*state.Journal))
 	if change != nil {
 		change(j)
 	}
-	must(t, os.MkdirAll(m.Paths.Versions(), 0o755))
-	must(t, j.Save(m.Paths.Journal()))
-	return &transaction{Machine: m, agent: absent{}, j: newRecord(m.Paths.Journal(), j)}
+	must(t, os.MkdirAll(m.Host.Paths.Versions(), 0o755))
+	must(t, j.Save(m.Host.Paths.Journal()))
+	return &transaction{m: m, agent: absent{}, j: newRecord(m.Host.Paths.Journal(), j)}
 }
 
 func writeFile(t *testing.T, path, content string) {

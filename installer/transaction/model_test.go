@@ -115,12 +115,12 @@ var rescuerOfToday = fmt.Sprintf("#!/bin/sh\necho '{\"schema\": %d}'\n", state.S
 // askRescuer does not execute what it knows: a process that is started holds the databases
 // of all tests beside it open for a moment.
 func (m *model) askRescuer(ctx context.Context) (program string, schema int, err error) {
-	if program, err = m.OwnUnits().Rescuer(); err == nil {
+	if program, err = m.Host.OwnUnits().Rescuer(); err == nil {
 		if text, _ := os.ReadFile(program); string(text) == rescuerOfToday {
 			return program, state.Schema, nil
 		}
 	}
-	return m.Rescuer(ctx)
+	return m.Host.Rescuer(ctx)
 }
 
 // openByName looks at the process that has the database open for this model's, and leaves
@@ -132,7 +132,7 @@ func (m *model) openByName(pids []int, prefix string) string {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", others.pid))
 	for _, file := range files {
 		path, _ := os.Readlink(file)
-		if strings.HasPrefix(path, m.Paths.DataDir) && strings.HasPrefix(filepath.Base(path), prefix) {
+		if strings.HasPrefix(path, m.Host.Paths.DataDir) && strings.HasPrefix(filepath.Base(path), prefix) {
 			return path
 		}
 	}
@@ -145,7 +145,7 @@ func newModel(t *testing.T, from, to string, all map[string]behaviour) *model {
 	m := newHost(t, from, to, all)
 	m.enable()
 	m.readUnits()
-	_, err := m.InstallUnits(t.Context(), m)
+	_, err := m.Host.InstallUnits(t.Context(), m)
 	must(t, err)
 	m.launch()
 	m.calls = nil
@@ -193,24 +193,24 @@ func newHost(t *testing.T, from, to string, all map[string]behaviour) *model {
 // enable makes the version to begin with the active one, as the first enable did.
 func (m *model) enable() {
 	m.t.Helper()
-	tree, ok, err := m.Store.Lookup(m.from)
+	tree, ok, err := m.Host.Store.Lookup(m.from)
 	must(m.t, err)
 	if !ok {
 		m.t.Fatal("the version to begin with is not in the store")
 	}
-	links, err := m.PlanLinks(tree)
+	links, err := m.Host.PlanLinks(tree)
 	must(m.t, err)
-	must(m.t, m.Place(tree, links))
-	must(m.t, m.WriteOriginals(host.Originals{Links: links, Unit: state.UnitFile{Path: m.Paths.Unit()}}))
+	must(m.t, m.Host.Place(tree, links))
+	must(m.t, m.Host.WriteOriginals(host.Originals{Links: links, Unit: state.UnitFile{Path: m.Host.Paths.Unit()}}))
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: "proxy", Enabled: true, ActiveVersion: m.from.Version, Health: state.HealthSpec{ReadyURL: readyURL}}
 	c.Status.ActiveEdition = version.OSS
-	must(m.t, c.Save(m.Paths.Config()))
+	must(m.t, c.Save(m.Host.Paths.Config()))
 }
 
 // release puts a version into the store.
 func (m *model) release(v string) {
-	dir := filepath.Join(m.Paths.Versions(), v)
+	dir := filepath.Join(m.Host.Paths.Versions(), v)
 	for name, content := range map[string]string{
 		"edition": "oss\n", "manifest": "", "sha256": strings.Repeat("ab", 32) + "\n",
 		"bin/teleport": v, "bin/tsh": v, "bin/only-" + v: v, "etc/systemd/teleport.service": "[Service]\n# " + v + "\n",
@@ -240,7 +240,7 @@ func (m *model) left(v string) {
 	db, err := backup.Open(scratch)
 	must(m.t, err)
 	defer db.Close()
-	_, err = db.Take(m.t.Context(), backup.TakeRequest{Dir: filepath.Join(m.Paths.Versions(), v, "backup"),
+	_, err = db.Take(m.t.Context(), backup.TakeRequest{Dir: filepath.Join(m.Host.Paths.Versions(), v, "backup"),
 		Meta: backup.Meta{Proxy: "proxy", Version: v, Edition: version.OSS, Created: m.Now()}})
 	must(m.t, err)
 }
@@ -248,10 +248,10 @@ func (m *model) left(v string) {
 // request is the transaction from one to the other. What nothing needed any more after
 // the last one was removed, and is fetched again.
 func (m *model) request(kind Kind) Request {
-	if _, ok, err := m.Store.Lookup(m.to); err == nil && !ok {
+	if _, ok, err := m.Host.Store.Lookup(m.to); err == nil && !ok {
 		m.release(m.to.Version)
 	}
-	tree, ok, err := m.Store.Lookup(m.to)
+	tree, ok, err := m.Host.Store.Lookup(m.to)
 	if err != nil || !ok {
 		m.t.Fatalf("the version to switch to is not in the store: %v", err)
 	}
@@ -320,7 +320,7 @@ func (m *model) sound() error {
 	if m.seen.schema != b.schema {
 		add("the database has schema %d, and version %s works with %d", m.seen.schema, v, b.schema)
 	}
-	if text, _ := os.ReadFile(m.Paths.Unit()); !strings.Contains(string(text), "# "+v+"\n") {
+	if text, _ := os.ReadFile(m.Host.Paths.Unit()); !strings.Contains(string(text), "# "+v+"\n") {
 		add("version %s is linked, and the unit is %q", v, text)
 	}
 	for _, text := range m.wrong {
@@ -333,12 +333,12 @@ func (m *model) sound() error {
 // names what runs.
 func (m *model) closed() error {
 	err := m.sound()
-	if host.Exists(m.Paths.Journal()) {
-		text, _ := os.ReadFile(m.Paths.Journal())
+	if host.Exists(m.Host.Paths.Journal()) {
+		text, _ := os.ReadFile(m.Host.Paths.Journal())
 		err = errors.Join(err, fmt.Errorf("the journal is open:\n%s", text))
 	}
 	// The run that sets a journal aside which it cannot read leaves the rest to the next.
-	if kept, _ := filepath.Glob(m.Paths.Journal() + ".unreadable-*"); kept == nil && host.Exists(m.Paths.Rollback()) {
+	if kept, _ := filepath.Glob(m.Host.Paths.Journal() + ".unreadable-*"); kept == nil && host.Exists(m.Host.Paths.Rollback()) {
 		err = errors.Join(err, errors.New("the backup of a transaction that is over has its second name yet"))
 	}
 	if v, _ := m.program(); !m.committedOn(version.Release{Version: v, Edition: version.OSS}) {

@@ -18,7 +18,7 @@ import (
 
 // program is what the agent's unit starts: a version and the folder that it is in.
 func (m *model) program() (v, dir string) {
-	path, err := filepath.EvalSymlinks(filepath.Join(m.Paths.LinkDir, "teleport"))
+	path, err := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, "teleport"))
 	if err != nil {
 		return "", ""
 	}
@@ -69,7 +69,7 @@ func (m *model) spawn() *process {
 
 // configBroken reports whether no agent can read its configuration when it starts.
 func (m *model) configBroken() bool {
-	_, err := host.ReadAgentSettings(m.Paths.AgentConfig)
+	_, err := host.ReadAgentSettings(m.Host.Paths.AgentConfig)
 	return err != nil
 }
 
@@ -82,7 +82,7 @@ func (m *model) write() {
 	m.look()
 	n := len(m.rows) + 1
 	keep := true
-	if j, err := state.LoadJournal(m.Paths.Journal()); err == nil && j != nil {
+	if j, err := state.LoadJournal(m.Host.Paths.Journal()); err == nil && j != nil {
 		keep = j.Phase == proven || m.main.version == m.from.Version && (j.Phase == restored || j.Phase == rollingBack && j.Database.Restored)
 	}
 	m.rows[n] = row{m.main.version, keep}
@@ -145,7 +145,7 @@ func (m *model) look() {
 	if m.main != nil {
 		m.wrong = append(m.wrong, fmt.Sprintf("the database was changed under version %s, which runs", m.main.version))
 	}
-	if j, err := state.LoadJournal(m.Paths.Journal()); err == nil && j != nil && j.Phase == rollingBack {
+	if j, err := state.LoadJournal(m.Host.Paths.Journal()); err == nil && j != nil && j.Phase == rollingBack {
 		if m.restores++; m.restores > 1 {
 			m.wrong = append(m.wrong, "the database was restored twice, though no other version ran in between")
 		}
@@ -155,11 +155,11 @@ func (m *model) look() {
 
 // committedOn reports whether a release is the active one.
 func (m *model) committedOn(r version.Release) bool {
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	return err == nil && c.Active() == r
 }
 
 func (m *model) read() {
-	text, _ := os.ReadFile(m.Paths.Unit())
+	text, _ := os.ReadFile(m.Host.Paths.Unit())
 	m.unit = string(text)
 }

@@ -14,10 +14,10 @@ import (
 // recovery looks for itself, see awaits.
 func (t *advancing) awaitMounts(d state.Database) {
 	// The unit itself waits for what the data folder is on.
-	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.Paths.DataDir) {
+	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.t.m.Host.Paths.DataDir) {
 		return
 	}
-	t.warn(t.OwnUnits().AwaitMounts(d.Path, t.db.Path()),
+	t.t.m.warn(t.t.m.Host.OwnUnits().AwaitMounts(d.Path, t.t.db.Path()),
 		"at a boot, a recovery of this transaction may come before the agent's data, and leave them to the first tick")
 }
 
@@ -28,17 +28,17 @@ func isAbove(dir, path string) bool {
 
 // forgetMounts has the boots after the transaction wait for nothing.
 func (m *Machine) forgetMounts() {
-	m.warn(m.OwnUnits().ForgetMounts(), "boots may wait for the agent's data as if a transaction were open")
+	m.warn(m.Host.OwnUnits().ForgetMounts(), "boots may wait for the agent's data as if a transaction were open")
 }
 
 // close ends the transaction: the journal is removed, and then what is there for its
 // sake. Only the second name of its backup goes first: an older program takes a backup that
 // has two names for a damaged one, and knows by the journal alone that it is to leave it.
 func (t *transaction) close() error {
-	t.dropSecondName()
-	if err := durable.Remove(t.Paths.Journal()); err != nil {
+	t.m.dropSecondName()
+	if err := durable.Remove(t.m.Host.Paths.Journal()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}
-	t.forgetMounts()
+	t.m.forgetMounts()
 	return nil
 }

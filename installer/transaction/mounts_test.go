@@ -38,7 +38,7 @@ func TestARecoveryAtBootLooksWhetherTheDataAreThere(t *testing.T) {
 				m := s.make(t)
 				m.edit(func(j *state.Journal) { j.Database.Folder.FileSystem = "0" })
 				away := proc(m) + ".not-mounted"
-				j, err := load(m.Paths.Journal())
+				j, err := load(m.Host.Paths.Journal())
 				must(t, err)
 				mount := j.Database.Folder.Mount
 				m.ends()
@@ -58,7 +58,7 @@ func TestARecoveryAtBootLooksWhetherTheDataAreThere(t *testing.T) {
 				}
 				must(t, os.RemoveAll(proc(m)))
 				must(t, os.Rename(away, proc(m)))
-				if host.Exists(m.Paths.Journal()) {
+				if host.Exists(m.Host.Paths.Journal()) {
 					m.edit(func(j *state.Journal) { j.Database.Folder.Mount = mount })
 				}
 				m.read()
@@ -73,9 +73,9 @@ func TestARecoveryAtBootLooksWhetherTheDataAreThere(t *testing.T) {
 // link. The new version, whose database is not mounted yet, keeps its links and its unit.
 func TestARecoveryAtBootKeepsThePairWhateverIsInAPlaceOfTheLinks(t *testing.T) {
 	m := killedInMidWatch(t, holds)
-	j, err := load(m.Paths.Journal())
+	j, err := load(m.Host.Paths.Journal())
 	must(t, err)
-	proc, tsh := filepath.Dir(m.db), filepath.Join(m.Paths.LinkDir, "tsh")
+	proc, tsh := filepath.Dir(m.db), filepath.Join(m.Host.Paths.LinkDir, "tsh")
 	for _, c := range j.Links {
 		switch filepath.Base(c.Path) {
 		case "teleport":

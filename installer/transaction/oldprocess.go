@@ -27,11 +27,11 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 	case err == nil && same:
 		return true, nil
 	case err != nil:
-		u.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database", "error", err)
+		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database", "error", err)
 	default:
-		u.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
+		u.t.m.Host.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
 	}
-	return false, u.j.noteOldStopped()
+	return false, u.t.j.noteOldStopped()
 }
 
 // oldIsUntouched reports whether the process of before serves on, and no other version has
@@ -39,17 +39,17 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 // process. A process that was relieved, and sees its sessions to their end, is not in
 // the PID file any more.
 func (u *undoing) oldIsUntouched(ctx context.Context) bool {
-	if u.boot || u.j.Database.Restored || !u.j.Database.Taken || !u.j.reached("reload") || u.exchanged() {
+	if u.boot || u.t.j.Database.Restored || !u.t.j.Database.Taken || !u.t.j.reached("reload") || u.exchanged() {
 		return false
 	}
-	sight, err := u.agent.Look(ctx)
-	was := u.j.Agent
+	sight, err := u.t.agent.Look(ctx)
+	was := u.t.j.Agent
 	switch {
 	case err != nil || sight.State != state.AgentRunning || sight.JobPending:
 		return false
 	case sight.MainPID == 0 || sight.MainPID != was.MainPID || sight.InvocationID != was.InvocationID:
 		return false
-	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.j.To.ProgramsDir()):
+	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.t.j.To.ProgramsDir()):
 		return false
 	}
 	return u.needNotGoBack(ctx)
@@ -66,9 +66,9 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 		return err
 	}
 	if !t.j.Database.Taken {
-		return t.checkStartsAgain(ctx, sight, t.j.Database.Path)
+		return t.m.checkStartsAgain(ctx, sight, t.j.Database.Path)
 	}
-	if err := t.CheckCanStart(ctx, sight.Unit, t.j.Database.Path); err != nil {
+	if err := t.m.Host.CheckCanStart(ctx, sight.Unit, t.j.Database.Path); err != nil {
 		return err
 	}
 	db, err := backup.Open(t.j.Database.Path) // not the one that is open: another may be in its place
@@ -90,11 +90,11 @@ func (t *transaction) canStartOn(ctx context.Context, restores bool) error {
 // checkStartsAgain is CheckCanStart for an agent of which no backup tells where its database is:
 // with a database open, and nothing where it would look for one, it would start on a new one.
 func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database string) error {
-	if err := m.CheckCanStart(ctx, sight.Unit, database); err != nil {
+	if err := m.Host.CheckCanStart(ctx, sight.Unit, database); err != nil {
 		return err
 	}
-	path, err := m.Database()
-	if err != nil || m.LooksElsewhere(sight.Unit) {
+	path, err := m.Host.Database()
+	if err != nil || m.Host.LooksElsewhere(sight.Unit) {
 		return nil
 	}
 	there := host.Exists(path) || procfs.Host().Sees(int(sight.MainPID), path)

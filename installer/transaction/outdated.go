@@ -13,7 +13,7 @@ import (
 // a success, or a transaction that was undone, which is another one and later than the last
 // thing that this one found there.
 func (m *Machine) outdated(j *record) bool {
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	last := c.Status.LastUpdate
 	if err != nil || last == nil || j.Config == "" || last.Transaction == j.ID {
 		return false
@@ -32,6 +32,6 @@ func (m *Machine) outdated(j *record) bool {
 // setOutdatedAside keeps such a journal aside.
 func (m *Machine) setOutdatedAside(j *record) error {
 	to := fmt.Sprintf("%s.outdated-%s", j.path, m.Now().UTC().Format("20060102T150405Z"))
-	m.Log.Warn("the journal is of a transaction that another one followed; it is kept aside, and nothing is done by it", "to", j.To.String(), "begun", j.Started, "aside", to)
+	m.Host.Log.Warn("the journal is of a transaction that another one followed; it is kept aside, and nothing is done by it", "to", j.To.String(), "begun", j.Started, "aside", to)
 	return wrap(durable.Rename(j.path, to), "keep the outdated journal aside: %w")
 }

@@ -41,7 +41,7 @@ func (t *transaction) keepPackageVersion(ctx context.Context) *version.Release {
 		if kept == nil && err == nil {
 			kept, err = t.keepFrom(ctx, p, program)
 		}
-		t.warn(err, "the version that the package brought is not kept: there is no previous version to go back to", "package", p.String())
+		t.m.warn(err, "the version that the package brought is not kept: there is no previous version to go back to", "package", p.String())
 		if kept != nil {
 			return kept
 		}
@@ -53,7 +53,7 @@ func originOf(p ospackage.Package) string { return p.Kind + " " + p.String() }
 
 // keptFrom is what an earlier run kept, which was cut off before it could note that.
 func (t *transaction) keptFrom(p ospackage.Package) (*version.Release, error) {
-	entries, err := t.Store.List()
+	entries, err := t.m.Host.Store.List()
 	for _, e := range entries {
 		if e.Tree.Origin == originOf(p) {
 			return &e.Tree.Release, nil
@@ -69,7 +69,7 @@ func (t *transaction) keepFrom(ctx context.Context, p ospackage.Package, program
 		return nil, err
 	}
 	if !slices.Contains(files, program) {
-		t.Log.Debug("the agent was not the package's", "package", p.String(), "program", program)
+		t.m.Host.Log.Debug("the agent was not the package's", "package", p.String(), "program", program)
 		return nil, nil
 	}
 	digests, err := p.Digests(ctx)
@@ -77,7 +77,7 @@ func (t *transaction) keepFrom(ctx context.Context, p ospackage.Package, program
 		return nil, err
 	}
 	a := versions.Adoption{Origin: originOf(p), Edition: packageEditions[p.Name], Complete: t.completePackageVersion, Extra: t.j.Database.Size}
-	links := []string{program, filepath.Join(t.Paths.LinkDir, host.AgentName), t.j.Agent.Program, filepath.Join(t.Paths.LinkDir, host.AgentName)}
+	links := []string{program, filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName), t.j.Agent.Program, filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName)}
 	for _, path := range slices.Sorted(maps.Keys(digests)) {
 		name, from := filepath.Base(path), t.copyBefore(path)
 		info, err := os.Stat(from)
@@ -89,23 +89,23 @@ func (t *transaction) keepFrom(ctx context.Context, p ospackage.Package, program
 		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 			continue
 		}
-		links = append(links, path, filepath.Join(t.Paths.LinkDir, name))
+		links = append(links, path, filepath.Join(t.m.Host.Paths.LinkDir, name))
 		a.Files = append(a.Files, versions.AdoptedFile{Name: filepath.Join(archive.Programs, name), Size: info.Size(),
 			Write: func(w io.Writer) error { return ospackage.CopyWhole(w, from, digests[path]) }})
 	}
-	unit, err := packageUnit(digests, t.Paths.AgentUnit())
+	unit, err := packageUnit(digests, t.m.Host.Paths.AgentUnit())
 	if err != nil {
 		return nil, err
 	}
 	unit = withPaths(unit, links)
 	a.Files = append(a.Files, versions.AdoptedFile{Name: archive.Unit, Size: int64(len(unit)),
 		Write: func(w io.Writer) error { _, err := w.Write(unit); return err }})
-	tree, err := t.Store.Adopt(ctx, a)
+	tree, err := t.m.Host.Store.Adopt(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	t.Label(ctx, tree.ProgramsDir())
-	t.Log.Info("the version that the package brought is kept; `teleport-update rollback` goes back to it", "version", tree.Release.Short(), "package", p.String())
+	t.m.Host.Label(ctx, tree.ProgramsDir())
+	t.m.Host.Log.Info("the version that the package brought is kept; `teleport-update rollback` goes back to it", "version", tree.Release.Short(), "package", p.String())
 	return &tree.Release, nil
 }
 
@@ -122,7 +122,7 @@ func (t *transaction) completePackageVersion(dir string, r version.Release) erro
 
 // programBefore is what the agent's unit led to before the links were ours.
 func (t *transaction) programBefore() string {
-	path := cmp.Or(t.j.Agent.Program, filepath.Join(t.Paths.LinkDir, host.AgentName))
+	path := cmp.Or(t.j.Agent.Program, filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName))
 	for range 8 { // as links may lead round
 		target := ""
 		if n := t.changed(path); n >= 0 {
@@ -144,7 +144,7 @@ func (t *transaction) programBefore() string {
 // copyBefore is where a file's content is that our link may have replaced.
 func (t *transaction) copyBefore(path string) string {
 	if n := t.changed(path); n >= 0 && t.j.Links[n].Before.Saved != "" {
-		return filepath.Join(t.Paths.Original(), t.j.Links[n].Before.Saved)
+		return filepath.Join(t.m.Host.Paths.Original(), t.j.Links[n].Before.Saved)
 	}
 	return path
 }

@@ -11,12 +11,12 @@ import (
 
 func TestTheAgentOfBeforeIsFoundThoughOurLinksAreInItsPlace(t *testing.T) {
 	m := testMachine(t)
-	bin, own := m.Paths.LinkDir, filepath.Join(t.TempDir(), "system", "bin")
+	bin, own := m.Host.Paths.LinkDir, filepath.Join(t.TempDir(), "system", "bin")
 	agent := filepath.Join(bin, "teleport")
 	writeFile(t, filepath.Join(own, "teleport"), "the package's")
-	writeFile(t, filepath.Join(m.Paths.Versions(), "2.0.0", "bin", "teleport"), "ours")
+	writeFile(t, filepath.Join(m.Host.Paths.Versions(), "2.0.0", "bin", "teleport"), "ours")
 	must(t, os.MkdirAll(bin, 0o755))
-	must(t, os.Symlink(filepath.Join(m.Paths.Versions(), "2.0.0", "bin", "teleport"), agent))
+	must(t, os.Symlink(filepath.Join(m.Host.Paths.Versions(), "2.0.0", "bin", "teleport"), agent))
 	other := filepath.Join(bin, "other")
 	must(t, os.Symlink("teleport", other))
 	round := filepath.Join(bin, "round")
@@ -29,12 +29,12 @@ func TestTheAgentOfBeforeIsFoundThoughOurLinksAreInItsPlace(t *testing.T) {
 		want    string
 		content string // where its content is now
 	}{
-		"a file":                            {agent, link(state.Before{Saved: "teleport-ab"}), agent, filepath.Join(m.Paths.Original(), "teleport-ab")},
+		"a file":                            {agent, link(state.Before{Saved: "teleport-ab"}), agent, filepath.Join(m.Host.Paths.Original(), "teleport-ab")},
 		"a link":                            {agent, link(state.Before{Link: own + "/teleport"}), own + "/teleport", own + "/teleport"},
 		"a link that says where from there": {agent, link(state.Before{Link: "teleport-there"}), bin + "/teleport-there", bin + "/teleport-there"},
 		"another name of it":                {other, link(state.Before{Link: own + "/teleport"}), own + "/teleport", own + "/teleport"},
 		"elsewhere":                         {own + "/teleport", link(state.Before{}), own + "/teleport", own + "/teleport"},
-		"no unit said which":                {"", link(state.Before{Saved: "teleport-ab"}), agent, filepath.Join(m.Paths.Original(), "teleport-ab")},
+		"no unit said which":                {"", link(state.Before{Saved: "teleport-ab"}), agent, filepath.Join(m.Host.Paths.Original(), "teleport-ab")},
 		"links that lead round":             {round, nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

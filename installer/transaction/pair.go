@@ -28,7 +28,7 @@ func (m *Machine) digestNow(ctx context.Context) string {
 
 // schemaDigest is empty where there is no database.
 func (m *Machine) schemaDigest(ctx context.Context) (string, error) {
-	path, err := m.Database()
+	path, err := m.Host.Database()
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +67,7 @@ func (m *Machine) NoteSchema(ctx context.Context, c *state.Config) {
 		return
 	}
 	if c.Status.ActiveSchema = m.digestNow(ctx); c.Status.ActiveSchema != "" {
-		m.warn(c.Save(m.Paths.Config()), "the schema of the agent's database is not noted")
+		m.warn(c.Save(m.Host.Paths.Config()), "the schema of the agent's database is not noted")
 	}
 }
 
@@ -76,7 +76,7 @@ func (m *Machine) NoteSchema(ctx context.Context, c *state.Config) {
 // on it. A *failure.RefusedError says what to do.
 func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.Tree) error {
 	noted := c.Status.ActiveSchema
-	link := filepath.Join(m.Paths.LinkDir, host.AgentName)
+	link := filepath.Join(m.Host.Paths.LinkDir, host.AgentName)
 	program, err := filepath.EvalSymlinks(link)
 	ours, ownErr := filepath.EvalSymlinks(tree.ProgramsDir())
 	if err != nil || ownErr != nil || strings.HasPrefix(program, ours+"/") {
@@ -116,7 +116,7 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 // undoing puts back what is there now, and would start that on the database of the version that
 // runs.
 func (t *transaction) checkLinked(sight Sight, active versions.Tree) error {
-	link := filepath.Join(t.Paths.LinkDir, host.AgentName)
+	link := filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName)
 	program, err := filepath.EvalSymlinks(link)
 	ours, ownErr := filepath.EvalSymlinks(active.ProgramsDir())
 	if ownErr != nil || strings.HasPrefix(program, ours+"/") || !sight.runsFrom(active.ProgramsDir()) {
@@ -146,7 +146,7 @@ func (m *Machine) backupOfAnother(ctx context.Context, c state.Config, d state.D
 	}
 	err = m.CheckPair(ctx, c, tree)
 	if failure.Is[*failure.RefusedError](err) {
-		m.Log.Warn("the database of today is not of the active version", "error", err)
+		m.Host.Log.Warn("the database of today is not of the active version", "error", err)
 		d.Dir, d.Foreign = m.keptDir("found"), true
 		return d, nil
 	}

@@ -17,12 +17,12 @@ import (
 func byHand(t *testing.T, schema int) (*model, versions.Tree) {
 	t.Helper()
 	m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds, "1.5.0": {schema: schema, fate: holds}})
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
 	if m.NoteSchema(t.Context(), &c); c.Status.ActiveSchema == "" {
 		t.Fatal("the schema was not noted")
 	}
-	link := filepath.Join(m.Paths.LinkDir, "teleport")
+	link := filepath.Join(m.Host.Paths.LinkDir, "teleport")
 	must(t, os.Remove(link))
 	writeFile(t, link, "1.5.0")
 	must(t, m.restartUnit())
@@ -36,7 +36,7 @@ func byHand(t *testing.T, schema int) (*model, versions.Tree) {
 func TestARepairLeavesTheLinkOfAnAgentThatMigratedTheDatabase(t *testing.T) {
 	for schema, refused := range map[int]bool{1: false, 2: true} {
 		m, tree := byHand(t, schema)
-		c, err := m.Paths.LoadConfig()
+		c, err := m.Host.Paths.LoadConfig()
 		must(t, err)
 		if err := m.CheckPair(t.Context(), c, tree); failure.Is[*failure.RefusedError](err) != refused {
 			t.Errorf("schema %d: %v; want a refusal: %v", schema, err, refused)
@@ -44,8 +44,8 @@ func TestARepairLeavesTheLinkOfAnAgentThatMigratedTheDatabase(t *testing.T) {
 			t.Errorf("the way out is not named: %v", err)
 		}
 		// An agent of ours that runs on is the pair, whatever stands in the link's place.
-		must(t, os.Remove(filepath.Join(m.Paths.LinkDir, "teleport")))
-		must(t, m.Repair(tree))
+		must(t, os.Remove(filepath.Join(m.Host.Paths.LinkDir, "teleport")))
+		must(t, m.Host.Repair(tree))
 		if err := m.CheckPair(t.Context(), c, tree); err != nil {
 			t.Errorf("schema %d, with our link: %v", schema, err)
 		}
@@ -63,16 +63,16 @@ func TestAChangeFromAnotherProgramKeepsItsDatabaseApart(t *testing.T) {
 		if (err == nil) != (f == holds) {
 			t.Errorf("%s: it ends with %v", f, err)
 		}
-		meta, err := backup.MetaOf(filepath.Join(m.Paths.KeptBackups(), "found"))
+		meta, err := backup.MetaOf(filepath.Join(m.Host.Paths.KeptBackups(), "found"))
 		if err != nil || meta.Version != "" {
 			t.Errorf("%s: the database that was found: %+v, %v", f, meta, err)
 		}
-		schema, err := backup.SchemaOf(t.Context(), filepath.Join(m.Paths.Versions(), "1.0.0", "backup"))
+		schema, err := backup.SchemaOf(t.Context(), filepath.Join(m.Host.Paths.Versions(), "1.0.0", "backup"))
 		must(t, err)
 		if !strings.HasPrefix(schema.Digest(), "1-") {
 			t.Errorf("%s: the backup of 1.0.0 has schema %s", f, schema.Digest())
 		}
-		if m.main == nil || m.seen.schema != 2 || host.Exists(m.Paths.Journal()) {
+		if m.main == nil || m.seen.schema != 2 || host.Exists(m.Host.Paths.Journal()) {
 			t.Errorf("%s: the agent is %+v, on schema %d", f, m.main, m.seen.schema)
 		}
 	}
@@ -90,7 +90,7 @@ func TestALinkThatLeadsElsewhereUnderTheAgentIsPutRightFirst(t *testing.T) {
 		},
 	} {
 		m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds})
-		link := filepath.Join(m.Paths.LinkDir, "teleport")
+		link := filepath.Join(m.Host.Paths.LinkDir, "teleport")
 		must(t, os.Remove(link))
 		put(t, link)
 		before := m.main
@@ -98,7 +98,7 @@ func TestALinkThatLeadsElsewhereUnderTheAgentIsPutRightFirst(t *testing.T) {
 		if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "`teleport-update update` puts the link back") {
 			t.Errorf("%s: it ends with %v; want a refusal that names the command", name, err)
 		}
-		if m.main != before || host.Exists(m.Paths.Journal()) {
+		if m.main != before || host.Exists(m.Host.Paths.Journal()) {
 			t.Errorf("%s: something was changed: %q", name, m.calls)
 		}
 	}

@@ -25,10 +25,10 @@ func TestAPhaseIsEnteredOnlyFromWhereTheTableSays(t *testing.T) {
 			tr := m.open(t, begun, nil)
 			tr.j.Phase = from.name
 			must(t, tr.j.save(&tr.j.Journal))
-			before, err := os.ReadFile(m.Paths.Journal())
+			before, err := os.ReadFile(m.Host.Paths.Journal())
 			must(t, err)
 			err = tr.j.enter(to)
-			after, readErr := os.ReadFile(m.Paths.Journal())
+			after, readErr := os.ReadFile(m.Host.Paths.Journal())
 			must(t, readErr)
 			if allowed := slices.Contains(from.next, to); allowed != (err == nil) || allowed != (tr.j.Phase == to && strings.Contains(string(after), `"phase": "`+string(to)+`"`)) && from.name != to {
 				t.Errorf("from %q to %q: %v, then %q; allowed: %v", from.name, to, err, tr.j.Phase, allowed)

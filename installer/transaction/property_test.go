@@ -100,12 +100,12 @@ func randomHost(t *testing.T, r *rand.Rand) {
 	if down && m.main == nil && !m.failed {
 		m.startUnit()
 	}
-	if !host.Exists(m.Paths.Journal()) && m.main == nil && m.failed {
+	if !host.Exists(m.Host.Paths.Journal()) && m.main == nil && m.failed {
 		m.crashLoop() // systemd does, after its pause
 	}
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
-	if c.Status.Unproven && m.main == nil && !host.Exists(m.Paths.Journal()) {
+	if c.Status.Unproven && m.main == nil && !host.Exists(m.Host.Paths.Journal()) {
 		return // switched to while a person had the agent down: nobody could watch it
 	}
 	if wrong := m.closed(); wrong != nil {

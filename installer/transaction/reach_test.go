@@ -22,7 +22,7 @@ func TestASystemdThatIsLostInTheMiddle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			do := func(m *model) (error, bool) {
-				if host.Exists(m.Paths.Journal()) {
+				if host.Exists(m.Host.Paths.Journal()) {
 					return m.tick()
 				}
 				return m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
@@ -61,7 +61,7 @@ func TestASystemdThatIsLostInTheMiddle(t *testing.T) {
 					do(m)
 				}
 				m.endsOn(v)
-				if c, err := state.LoadConfig(m.Paths.Config()); err != nil || c.Status.Failed != nil && v == "1.1.0" {
+				if c, err := state.LoadConfig(m.Host.Paths.Config()); err != nil || c.Status.Failed != nil && v == "1.1.0" {
 					t.Errorf("%s: %+v, %v", history, c.Status.Failed, err)
 				}
 			}

@@ -22,7 +22,7 @@ func TestAFolderThatIsReadOnlyIsFoundBeforeTheFirstChange(t *testing.T) {
 			if _, refused := errors.AsType[*failure.RefusedError](err); !refused || !strings.Contains(err.Error(), "write in "+dir(m)) || !strings.Contains(err.Error(), "the agent stays on version 1.0.0") {
 				t.Errorf("it ends with %v", err)
 			}
-			if host.Exists(m.Paths.Journal()) || m.main != agent || m.unitFile() != unit {
+			if host.Exists(m.Host.Paths.Journal()) || m.main != agent || m.unitFile() != unit {
 				t.Error("something was changed")
 			}
 			m.endsOn("1.0.0")
@@ -42,10 +42,10 @@ func TestAUnitThatStaysIsNotWritten(t *testing.T) {
 	for f, ends := range map[fate]string{holds: "1.1.0", diesLate: "1.0.0"} {
 		m := upgrade(t, two(f))
 		same := "[Service]\n# 1.0.0\n# 1.1.0\n"
-		for _, path := range []string{m.Paths.Unit(), m.Store.Dir + "/1.0.0/etc/systemd/teleport.service", m.Store.Dir + "/1.1.0/etc/systemd/teleport.service"} {
+		for _, path := range []string{m.Host.Paths.Unit(), m.Host.Store.Dir + "/1.0.0/etc/systemd/teleport.service", m.Host.Store.Dir + "/1.1.0/etc/systemd/teleport.service"} {
 			must(t, os.WriteFile(path, []byte(same), 0o644))
 		}
-		must(t, os.Chmod(m.Paths.Unit(), 0o644))
+		must(t, os.Chmod(m.Host.Paths.Unit(), 0o644))
 		m.read()
 		readOnly((*model).unitDir)(t, m)
 		if err := m.do(Update); (err == nil) != (f == holds) {

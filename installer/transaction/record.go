@@ -39,7 +39,7 @@ const (
 
 // newJournal is the journal of a transaction that begins now.
 func (m *Machine) newJournal() *state.Journal {
-	return &state.Journal{Head: state.Head{Writer: m.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.BootID()}
+	return &state.Journal{Head: state.Head{Writer: m.Host.Program}, ID: rand.Text(), Started: m.Timestamp(), BootID: m.BootID()}
 }
 
 // CountOnRescuer runs the program that the recovery at boot runs, before the first change of a
@@ -57,7 +57,7 @@ func (m *Machine) askRescuer() func(context.Context) (program string, schema int
 	if m.AskRescuer != nil {
 		return m.AskRescuer
 	}
-	return m.Rescuer
+	return m.Host.Rescuer
 }
 
 // CheckSight refuses a change if this process may not look at the agent's: it would take an
@@ -65,9 +65,9 @@ func (m *Machine) askRescuer() func(context.Context) (program string, schema int
 // agent, once it is started again, would not see the folders that a version is started from.
 func (m *Machine) CheckSight(s Sight) error {
 	if s.State.Wanted() {
-		err := host.CheckAccess(s.Unit, systemd.Seeing, m.Paths.LinkDir)
+		err := host.CheckAccess(s.Unit, systemd.Seeing, m.Host.Paths.LinkDir)
 		if err == nil {
-			err = host.CheckAccess(s.Unit, systemd.Executing, m.Paths.Programs())
+			err = host.CheckAccess(s.Unit, systemd.Executing, m.Host.Paths.Programs())
 		}
 		if err != nil {
 			return failure.Unchanged("a version could not be started: %w", err).Refused()
@@ -98,7 +98,7 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 		return failure.Refuse("the recovery at boot could not undo this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
 	}
 	if second != "" && j.Database.SecondDir == "" {
-		m.Log.Info("the backup of the database gets no second name, which the recovery at boot could not use", "rescuer", known)
+		m.Host.Log.Info("the backup of the database gets no second name, which the recovery at boot could not use", "rescuer", known)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 // the timer's first run: asking systemd for the agent from a unit that is
 // ordered before the agent would wait for itself.
 func (m *Machine) Recover(ctx context.Context, boot bool) error {
-	if !host.Exists(m.Paths.Journal()) {
+	if !host.Exists(m.Host.Paths.Journal()) {
 		return nil
 	}
 	if !boot {
@@ -45,7 +45,7 @@ func (m *Machine) Recover(ctx context.Context, boot bool) error {
 // nothing open, or said why; and nobody is waited for, since whoever has the lock recovers
 // first.
 func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
-	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || !host.Exists(m.Paths.Journal()) {
+	if !slices.Contains([]string{"signal", "core-dump", "timeout", "watchdog", "oom-kill"}, result) || !host.Exists(m.Host.Paths.Journal()) {
 		return nil
 	}
 	agent, err := m.Agent(ctx)
@@ -57,7 +57,7 @@ func (m *Machine) RecoverKilled(ctx context.Context, result string) error {
 	if err != nil || stopping {
 		return err // the next boot puts the files back
 	}
-	unlock, err := state.Lock(ctx, m.Paths.UpdateLock(), 0)
+	unlock, err := state.Lock(ctx, m.Host.Paths.UpdateLock(), 0)
 	if failure.Is[*state.BusyError](err) {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 		m.forgetMounts() // of one that was killed after its end
 		m.dropLeftover()
 	}
-	if err != nil && !host.Exists(m.Paths.Journal()) {
+	if err != nil && !host.Exists(m.Host.Paths.Journal()) {
 		err = errors.Join(err, m.startAgain(ctx))
 	}
 	if err != nil || j == nil {
@@ -91,11 +91,11 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 		return err
 	}
 	row, _ := phaseOf(j.Phase)
-	t := &transaction{Machine: m, agent: agent, j: j}
+	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
 	t.holdOthersAgain(ctx, state.LockPatience)
 	if j.Uninstall == nil { // which tells its own story
-		t.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
+		t.m.Host.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
 	}
 	return row.live.do(t, ctx)
 }
@@ -119,7 +119,7 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 		return err
 	}
 	row, _ := phaseOf(j.Phase)
-	t := &transaction{Machine: m, agent: agent, j: j}
+	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
 	t.holdOthersAgain(ctx, 0)
 	err = row.boot.do(t, ctx)
@@ -140,14 +140,14 @@ func (m *Machine) startAgain(ctx context.Context) error {
 	if err != nil || sight.State != state.AgentStopped || sight.UnitFileState != "enabled" {
 		return err
 	}
-	m.Log.Warn("starting the agent, which is down and is enabled at boot")
+	m.Host.Log.Warn("starting the agent, which is down and is enabled at boot")
 	return agent.Start(ctx)
 }
 
 // CheckReadable returns an error where only a newer updater may act on the open
 // journal: then nothing is done about it, nor about anything that it may be about.
 func (m *Machine) CheckReadable() error {
-	_, err := load(m.Paths.Journal())
+	_, err := load(m.Host.Paths.Journal())
 	if bad, ok := errors.AsType[*state.JournalError](err); ok && bad.Newer != nil {
 		return failure.Unchanged("%s; the agent runs what is linked", bad.Reason).To("%s", bad.Newer.Remedy())
 	}
@@ -155,7 +155,7 @@ func (m *Machine) CheckReadable() error {
 }
 
 func (m *Machine) loadOrSetAside(ctx context.Context) (*record, error) {
-	j, err := load(m.Paths.Journal())
+	j, err := load(m.Host.Paths.Journal())
 	if j != nil && m.outdated(j) {
 		return nil, m.setOutdatedAside(j)
 	}
@@ -174,14 +174,14 @@ func (m *Machine) loadOrSetAside(ctx context.Context) (*record, error) {
 // then the journal is kept aside and updates go on. Else every step could be the
 // wrong one, and a person has to look.
 func (m *Machine) setAside(bad *state.JournalError) error {
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil {
 		return failure.Unchanged("%w", bad).To("%v", err)
 	}
 	problems := []string{"no version was active yet"}
 	tree, ok, err := m.Active(c)
 	if ok {
-		problems, err = m.Problems(tree)
+		problems, err = m.Host.Problems(tree)
 	} else if v := c.Spec.ActiveVersion; v != "" {
 		problems = []string{"version " + v + " is not whole on disk"}
 	}
@@ -190,7 +190,7 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 	}
 	if len(problems) > 0 {
 		e := failure.Unchanged("%w", bad).To("%s; once the links in %s and the unit %s are those of the version that is to run, remove the journal",
-			strings.Join(problems, "; "), m.Paths.LinkDir, m.Paths.Unit())
+			strings.Join(problems, "; "), m.Host.Paths.LinkDir, m.Host.Paths.Unit())
 		return failure.In(failure.State(e.State.String()+", and nothing changes while it is there"), e)
 	}
 	aside := m.unreadableName()
@@ -199,10 +199,10 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: m.Timestamp(), Target: c.Spec.ActiveVersion, TargetEdition: c.Status.ActiveEdition, Result: state.Interrupt, Error: told.Error(),
 	}
-	if err := c.Save(m.Paths.Config()); err != nil {
+	if err := c.Save(m.Host.Paths.Config()); err != nil {
 		return errors.Join(bad, err)
 	}
-	if err := durable.Rename(m.Paths.Journal(), aside); err != nil {
+	if err := durable.Rename(m.Host.Paths.Journal(), aside); err != nil {
 		return fmt.Errorf("%w; keep it aside: %w", bad, err)
 	}
 	return told
@@ -210,7 +210,7 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 
 // unreadableName is where a journal goes that cannot be read.
 func (m *Machine) unreadableName() string {
-	return m.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
+	return m.Host.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
 }
 
 func (t *transaction) undoUnknown(ctx context.Context) error {
@@ -233,7 +233,7 @@ func (t *transaction) undoAndTell(ctx context.Context) error {
 	if kept := t.keptAside(); len(kept) > 0 {
 		told = append(told, "aside", strings.Join(kept, ", ")) // maybe by another process, at boot
 	}
-	t.Log.Info("the transaction was undone", told...)
+	t.m.Host.Log.Info("the transaction was undone", told...)
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.j.Watch.Again || t.j.BootID != t.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
+	if t.j.Watch.Again || t.j.BootID != t.m.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
 		return t.undoUnknown(ctx)
 	}
 	if t.runsMasked(sight) {
@@ -259,12 +259,12 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return err
 	}
 	w := watchOf(t.j.To.ProgramsDir(), spec, sight)
-	t.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window)
+	t.m.Host.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window)
 	_, err = t.agent.Prove(ctx, health.Running, w)
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](err)
 	switch {
 	case err == nil:
-		t.Log.Info("the agent is healthy", "version", t.j.To.String())
+		t.m.Host.Log.Info("the agent is healthy", "version", t.j.To.String())
 		if err := t.enterProven(); err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 	case !isUnhealthy:
 		return err
 	}
-	t.Log.Warn("rolling back", "version", t.j.To.String(), "error", err)
+	t.m.Host.Log.Warn("rolling back", "version", t.j.To.String(), "error", err)
 	if err := t.j.setUnhealthy(err.Error(), unhealthy); err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (t *transaction) leave(context.Context) error { return nil }
 // undoAtBoot puts links, unit and database back.
 func (t *transaction) undoAtBoot(ctx context.Context) error {
 	if notThere := t.awaits(ctx); notThere != nil {
-		t.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(), "error", notThere)
+		t.m.Host.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(), "error", notThere)
 		return t.keepPair(ctx)
 	}
 	if t.j.Phase != rollingBack {
@@ -308,7 +308,7 @@ func (t *transaction) undoAtBoot(ctx context.Context) error {
 	if err := t.j.setOldServes(false); err != nil {
 		return err
 	}
-	t.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
+	t.m.Host.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
 	if err := t.undoSteps(ctx, true); err != nil {
 		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s at boot: %w; the next run tries again", t.j.To, err)}
 	}

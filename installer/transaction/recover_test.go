@@ -89,7 +89,7 @@ func scenes() []scene {
 		proofOf(sound),
 		{"replacing", func(t *testing.T) *model {
 			m := proofOf(sound).make(t)
-			wanted := filepath.Join(m.Paths.UnitDir, "timers.target.wants", "theirs.timer")
+			wanted := filepath.Join(m.Host.Paths.UnitDir, "timers.target.wants", "theirs.timer")
 			must(t, os.MkdirAll(filepath.Dir(wanted), 0o755))
 			must(t, os.Symlink("theirs", wanted))
 			m.edit(func(j *state.Journal) {
@@ -113,10 +113,10 @@ func scenes() []scene {
 
 func (m *model) edit(change func(*state.Journal)) {
 	m.t.Helper()
-	j, err := state.LoadJournal(m.Paths.Journal())
+	j, err := state.LoadJournal(m.Host.Paths.Journal())
 	must(m.t, err)
 	change(j)
-	must(m.t, j.Save(m.Paths.Journal()))
+	must(m.t, j.Save(m.Host.Paths.Journal()))
 }
 
 // An outcome is what comes of one call of a recovery.
@@ -163,7 +163,7 @@ func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
 	share, number := shareOfRun(t), 0
 	for _, s := range scenes() {
 		first := s.make(t)
-		j, err := load(first.Paths.Journal())
+		j, err := load(first.Host.Paths.Journal())
 		must(t, err)
 		covered[j.Phase] = true
 		for _, boot := range []bool{false, true} {
@@ -268,7 +268,7 @@ func (m *model) settles(o outcome, err error, dead bool) {
 	if o.down && m.main == nil && !m.failed {
 		m.startUnit()
 	}
-	if !host.Exists(m.Paths.Config()) {
+	if !host.Exists(m.Host.Paths.Config()) {
 		return // uninstalled
 	}
 	if wrong := m.closed(); wrong != nil {
@@ -278,7 +278,7 @@ func (m *model) settles(o outcome, err error, dead bool) {
 
 // runsSomething says what is wrong with an agent that runs before all is over.
 func (m *model) runsSomething() error {
-	if !host.Exists(m.Paths.Config()) {
+	if !host.Exists(m.Host.Paths.Config()) {
 		return nil
 	}
 	return m.sound()
@@ -309,7 +309,7 @@ func TestASystemdThatDoesNotAnswer(t *testing.T) {
 			m.startUnit() // by the unit that systemd has in memory
 			m.reachable = true
 			m.settles(outcome{}, nil, s.name == "uninstalling")
-			if text, _ := os.ReadFile(m.Paths.Unit()); m.unit != string(text) {
+			if text, _ := os.ReadFile(m.Host.Paths.Unit()); m.unit != string(text) {
 				t.Errorf("systemd has %q in memory, the unit is %q", m.unit, text)
 			}
 		})
@@ -318,9 +318,9 @@ func TestASystemdThatDoesNotAnswer(t *testing.T) {
 
 // files are all that a recovery could change.
 func (m *model) files() string {
-	j, _ := os.ReadFile(m.Paths.Journal())
-	c, _ := os.ReadFile(m.Paths.Config())
-	unit, _ := os.ReadFile(m.Paths.Unit())
+	j, _ := os.ReadFile(m.Host.Paths.Journal())
+	c, _ := os.ReadFile(m.Host.Paths.Config())
+	unit, _ := os.ReadFile(m.Host.Paths.Unit())
 	v, _ := m.program()
 	return fmt.Sprintf("%s %s %s %s %+v", j, c, unit, v, m.readDatabase())
 }

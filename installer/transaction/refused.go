@@ -16,7 +16,7 @@ import (
 // what cut the transaction short.
 func (t *advancing) abandon(ctx context.Context, cause error) error {
 	if outOfReach(cause) && ctx.Err() == nil {
-		return t.leftOpen(cause)
+		return t.t.leftOpen(cause)
 	}
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](cause)
 	var err error
@@ -24,18 +24,18 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 	case ctx.Err() != nil:
 		// Says more than which call could not be ended any more.
 		cause = fmt.Errorf("the updater was told to stop in the middle of it (%w)", context.Cause(ctx))
-		err = t.j.setVerdict(state.AgainstInterruption, cause.Error())
+		err = t.t.j.setVerdict(state.AgainstInterruption, cause.Error())
 	case isUnhealthy:
-		err = t.j.setUnhealthy(cause.Error(), unhealthy)
+		err = t.t.j.setUnhealthy(cause.Error(), unhealthy)
 	case failure.Is[*failure.RefusedError](cause):
 		// What an administrator's files prevent says nothing about the version.
-		err = t.j.setVerdict(state.AgainstCircumstances, cause.Error())
+		err = t.t.j.setVerdict(state.AgainstCircumstances, cause.Error())
 	default:
-		err = t.j.setVerdict(state.AgainstVersion, cause.Error())
+		err = t.t.j.setVerdict(state.AgainstVersion, cause.Error())
 	}
-	err = errors.Join(err, t.j.setErrorCode(ErrorCode(cause)))
-	t.Log.Warn("rolling back", "version", t.req.To.String(), "error", cause)
-	err = errors.Join(err, t.undo(context.WithoutCancel(ctx)))
+	err = errors.Join(err, t.t.j.setErrorCode(ErrorCode(cause)))
+	t.t.m.Host.Log.Warn("rolling back", "version", t.req.To.String(), "error", cause)
+	err = errors.Join(err, t.t.undo(context.WithoutCancel(ctx)))
 	if errors.Is(err, health.ErrHostStopping) {
 		return errNeedsBoot
 	}
@@ -51,21 +51,21 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 
 // recordRefused notes a transaction that ended before its journal was open.
 func (t *advancing) recordRefused(cause error) error {
-	c, err := t.Paths.LoadConfig()
+	c, err := t.t.m.Host.Paths.LoadConfig()
 	if err != nil {
 		return errors.Join(cause, err)
 	}
 	if failure.Is[*failure.RefusedError](cause) && t.req.Kind.Automatic() {
-		return t.ReportRefusal(&c, t.req.To.Release, cause)
+		return t.t.m.ReportRefusal(&c, t.req.To.Release, cause)
 	}
 	c.Status.LastUpdate = &state.LastUpdate{
-		Time: t.Timestamp(), Target: t.req.To.Version, TargetEdition: t.req.To.Edition,
+		Time: t.t.m.Timestamp(), Target: t.req.To.Version, TargetEdition: t.req.To.Edition,
 		Result: state.FailedEarly, Error: cause.Error(), ErrorCode: ErrorCode(cause),
 	}
-	if t.NeverEnabled(c) {
-		t.ForgetFirst(t.req.To.Release)
+	if t.t.m.Host.NeverEnabled(c) {
+		t.t.m.Host.ForgetFirst(t.req.To.Release)
 	}
-	return errors.Join(cause, c.Save(t.Paths.Config()))
+	return errors.Join(cause, c.Save(t.t.m.Host.Paths.Config()))
 }
 
 // ReportRefusal makes a refused transaction an error the first time and a log line
@@ -74,14 +74,14 @@ func (t *advancing) recordRefused(cause error) error {
 func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal error) error {
 	known := c.Status.Refused
 	if known.Is(r) && m.Scheduled {
-		m.Log.Warn("the transaction stays refused", "version", r.Version, "error", refusal)
+		m.Host.Log.Warn("the transaction stays refused", "version", r.Version, "error", refusal)
 		if known.Reason == refusal.Error() {
 			return nil
 		}
 		known.Reason = refusal.Error()
-		return c.Save(m.Paths.Config())
+		return c.Save(m.Host.Paths.Config())
 	}
 	c.Status.Refused = &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error()}
 	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly, Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
-	return cmp.Or(c.Save(m.Paths.Config()), refusal)
+	return cmp.Or(c.Save(m.Host.Paths.Config()), refusal)
 }

@@ -14,7 +14,7 @@ func TestWhatSystemdWasNotToldOfAtABootItIsToldOnce(t *testing.T) {
 	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
 	owed := func() bool {
 		t.Helper()
-		j, err := state.LoadJournal(m.Paths.Journal())
+		j, err := state.LoadJournal(m.Host.Paths.Journal())
 		must(t, err)
 		return j != nil && j.Agent.ReloadOwed
 	}
@@ -53,7 +53,7 @@ func TestWhatSystemdWasNotToldOfAtABootItIsToldOnce(t *testing.T) {
 func TestAProvenUnitThatIsWrittenAtABootIsReadByTheNextRun(t *testing.T) {
 	all := scenes()
 	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(proven) })].make(t)
-	must(t, os.Remove(m.Paths.Unit()))
+	must(t, os.Remove(m.Host.Paths.Unit()))
 	m.reachable = false
 	if err, _ := m.reboot(); err != nil {
 		t.Fatal(err)

@@ -38,11 +38,11 @@ func TestAnUndoingStopsWhatDrains(t *testing.T) {
 // does not run that it makes no sense.
 func TestAReloadOfTheModelThatBringsNothing(t *testing.T) {
 	m := upgrade(t, two(dies))
-	tree, _, err := m.Store.Lookup(m.to)
+	tree, _, err := m.Host.Store.Lookup(m.to)
 	must(t, err)
-	links, err := m.PlanLinks(tree)
+	links, err := m.Host.PlanLinks(tree)
 	must(t, err)
-	must(t, m.Place(tree, links))
+	must(t, m.Host.Place(tree, links))
 	before := m.main
 	if err := m.reloadUnit(); err != nil || m.main != before || len(m.draining) > 0 {
 		t.Errorf("of a version that dies: %v, and %+v runs", err, m.main)

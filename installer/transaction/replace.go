@@ -28,7 +28,7 @@ func (t *transaction) holdOthers(ctx context.Context, patience time.Duration) er
 	l := flock.New(host.OthersLock, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY))
 	ok, err := l.TryLock()
 	if err == nil && !ok && patience > 0 {
-		t.Log.Info("waiting for the updater that is replaced", "lock", host.OthersLock, "limit", patience)
+		t.m.Host.Log.Info("waiting for the updater that is replaced", "lock", host.OthersLock, "limit", patience)
 		wait, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		ok, err = l.TryLockContext(wait, 100*time.Millisecond)
@@ -51,16 +51,16 @@ func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duratio
 	if !t.j.Replaces {
 		return
 	}
-	t.TimerLater = true
+	t.m.Host.TimerLater = true
 	if procfs.Host().LockedByUsers(host.OthersLock) {
 		patience = 0
 	}
-	t.warn(t.holdOthers(ctx, patience), "the transaction is closed without the lock of the updater that is replaced")
+	t.m.warn(t.holdOthers(ctx, patience), "the transaction is closed without the lock of the updater that is replaced")
 }
 
 // releaseOthers gives the lock back.
 func (t *transaction) releaseOthers() {
-	t.TimerLater = false
+	t.m.Host.TimerLater = false
 	if t.letOthers != nil {
 		t.letOthers()
 		t.letOthers = nil
@@ -74,7 +74,7 @@ func (t *transaction) replaceOthers(ctx context.Context) error {
 		return nil
 	}
 	if len(t.j.Replaced) == 0 {
-		files, err := t.PlanReplaced()
+		files, err := t.m.Host.PlanReplaced()
 		if err != nil {
 			return fmt.Errorf("replace the other updater: %w", err)
 		}
@@ -87,25 +87,25 @@ func (t *transaction) replaceOthers(ctx context.Context) error {
 			return fmt.Errorf("stop the other updater: %w", err)
 		}
 	}
-	if err := t.RemoveReplaced(t.j.Replaced); err != nil {
+	if err := t.m.Host.RemoveReplaced(t.j.Replaced); err != nil {
 		return fmt.Errorf("remove the other updater: %w", err)
 	}
 	if err := t.agent.DaemonReload(ctx); err != nil {
 		return err
 	}
-	t.TimerLater = false
-	if _, err := t.InstallUnits(ctx, t.agent); err != nil {
+	t.m.Host.TimerLater = false
+	if _, err := t.m.Host.InstallUnits(ctx, t.agent); err != nil {
 		return err
 	}
 	t.releaseOthers()
-	t.Log.Info("the other updater is replaced", "files", len(t.j.Replaced))
+	t.m.Host.Log.Info("the other updater is replaced", "files", len(t.j.Replaced))
 	return nil
 }
 
 // bringOthersBack makes an uninstall bring back the updater that was replaced, as far as it
 // is still there. It comes after our own units are gone, whose names it may have.
 func (t *transaction) bringOthersBack(ctx context.Context) error {
-	back, err := t.PutBackReplaced()
+	back, err := t.m.Host.PutBackReplaced()
 	if err != nil {
 		return fmt.Errorf("put back the updater that was here before: %w", err)
 	}
@@ -113,7 +113,7 @@ func (t *transaction) bringOthersBack(ctx context.Context) error {
 		if err := t.agent.StartTimer(ctx, name, true); err != nil {
 			return fmt.Errorf("start the updater that was here before: %w", err)
 		}
-		t.Log.Info("the updater that was here before is back", "timer", name)
+		t.m.Host.Log.Info("the updater that was here before is back", "timer", name)
 	}
 	return nil
 }
@@ -121,14 +121,14 @@ func (t *transaction) bringOthersBack(ctx context.Context) error {
 // recoverLater has what is left of a transaction closed once the agent has been started:
 // our timer, whose first run does so elsewhere, has its place taken by another updater's.
 func (t *transaction) recoverLater(ctx context.Context) {
-	if !t.j.Replaces || !host.Exists(t.Paths.Journal()) {
+	if !t.j.Replaces || !host.Exists(t.m.Host.Paths.Journal()) {
 		return
 	}
 	_, _, err := t.agent.RunTransient(ctx, systemd.Transient{
 		Description: "Close the open transaction of the Teleport agent",
-		Argv:        append(append([]string{}, t.Command...), "recover"),
+		Argv:        append(append([]string{}, t.m.Command...), "recover"),
 		RuntimeMax:  unitLimit,
-		After:       t.Paths.AgentUnit(),
+		After:       t.m.Host.Paths.AgentUnit(),
 	})
-	t.warn(err, "the transaction stays open until somebody runs `teleport-updater update`")
+	t.m.warn(err, "the transaction stays open until somebody runs `teleport-updater update`")
 }

@@ -14,7 +14,7 @@ import (
 func TestOurTimerIsOnOnceTheOtherUpdaterIsGone(t *testing.T) {
 	all := scenes()
 	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(replacing) })].make(t)
-	theirs, ours := filepath.Join(m.Paths.UnitDir, "timers.target.wants", "theirs.timer"), m.OwnUnits().Timer()
+	theirs, ours := filepath.Join(m.Host.Paths.UnitDir, "timers.target.wants", "theirs.timer"), m.Host.OwnUnits().Timer()
 	var told []string
 	m.timers = func(verb, name string) {
 		if host.Exists(theirs) {
@@ -38,7 +38,7 @@ func TestAReplacementIsInTheJournalBeforeItsFirstChange(t *testing.T) {
 	m := all[slices.IndexFunc(all, func(s scene) bool { return s.name == string(proven) })].make(t)
 	m.edit(func(j *state.Journal) { j.Replaces = true })
 	m.at("daemon-reload", func() error { // the first call after it
-		j, err := load(m.Paths.Journal())
+		j, err := load(m.Host.Paths.Journal())
 		must(t, err)
 		if j.Phase != replacing {
 			t.Errorf("the journal says %q", j.Phase)

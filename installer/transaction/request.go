@@ -100,19 +100,19 @@ func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err er
 	to, active := r.To.Release, c.Active()
 	switch {
 	case active == to && r.Spec == nil:
-		m.Log.Info("another run has switched already", "version", to.Short())
+		m.Host.Log.Info("another run has switched already", "version", to.Short())
 		return checked{}, false, nil
 	case active != r.From:
 		return checked{}, false, m.overtaken(failure.Unchanged("%s became active while %s was being fetched", OrNone(active.Version), r.To).
 			To("run the command again"))
 	case r.Kind.Automatic() && !r.Now && c.Status.FailureOf(to).BackingOff(to, m.Now()) && !c.Status.FailureOf(to).ReplacedBy(r.To.SHA256):
-		m.Log.Info("the version failed in another run meanwhile; nothing was changed", "version", to.Short())
+		m.Host.Log.Info("the version failed in another run meanwhile; nothing was changed", "version", to.Short())
 		return checked{}, false, nil
 	case r.Kind.Automatic() && (!c.Spec.Enabled || c.Spec.Pinned):
-		m.Log.Info("updates were disabled or pinned meanwhile; nothing was changed")
+		m.Host.Log.Info("updates were disabled or pinned meanwhile; nothing was changed")
 		return checked{}, false, nil
 	}
-	tree, found, err := m.Store.Lookup(to)
+	tree, found, err := m.Host.Store.Lookup(to)
 	if err != nil {
 		return checked{}, false, err
 	}
@@ -128,7 +128,7 @@ func (m *Machine) overtaken(err error) error {
 	if !m.Scheduled {
 		return err
 	}
-	m.Log.Info("another run changed the host first; the next run looks again", "error", err)
+	m.Host.Log.Info("another run changed the host first; the next run looks again", "error", err)
 	return nil
 }
 

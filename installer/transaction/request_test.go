@@ -13,11 +13,11 @@ import (
 // keep no pin from being asked of another process, or written into the journal.
 func TestWhatJSONHasNotStaysInUpdatesYAML(t *testing.T) {
 	m := upgrade(t, twoHolds)
-	text, err := os.ReadFile(m.Paths.Config())
+	text, err := os.ReadFile(m.Host.Paths.Config())
 	must(t, err)
 	odd := strings.Replace(string(text), "spec:\n", "spec:\n  odd: .nan\n  7: seven\n  deep: {2: two, .inf: {true: yes}}\n", 1)
-	must(t, os.WriteFile(m.Paths.Config(), []byte(odd), 0o600))
-	c, err := m.Paths.LoadConfig()
+	must(t, os.WriteFile(m.Host.Paths.Config(), []byte(odd), 0o600))
+	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
 	r := m.request(Pin)
 	r.Spec = &c.Spec
@@ -28,7 +28,7 @@ func TestWhatJSONHasNotStaysInUpdatesYAML(t *testing.T) {
 	must(t, err)
 	must(t, m.Do(t.Context(), order))
 	m.endsOn("1.1.0")
-	c, err = m.Paths.LoadConfig()
+	c, err = m.Host.Paths.LoadConfig()
 	must(t, err)
 	number, _ := c.Spec.Unknown["odd"].(float64)
 	deep, _ := c.Spec.Unknown["deep"].(map[any]any)

@@ -31,8 +31,8 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 		}
 	}
 	if _, err := agent.Prove(ctx, health.Restart, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
-		return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err, c.Active().Short(), m.Paths.AgentUnit())
+		return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err, c.Active().Short(), m.Host.Paths.AgentUnit())
 	}
-	m.Log.Info("the agent was restarted and is healthy", "version", c.Active().Short())
+	m.Host.Log.Info("the agent was restarted and is healthy", "version", c.Active().Short())
 	return nil
 }

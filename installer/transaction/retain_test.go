@@ -11,7 +11,7 @@ import (
 )
 
 func (m *model) onDisk(v string) bool {
-	_, ok, err := m.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
+	_, ok, err := m.Host.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
 	must(m.t, err)
 	return ok
 }
@@ -33,13 +33,13 @@ func TestAVersionThatWasRolledBackStaysUntilAnotherOneIsProven(t *testing.T) {
 // A database may grow between the download and the backup.
 func TestAVersionThatFailedGivesWayToABackup(t *testing.T) {
 	m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds, "1.2.0": twoHolds})
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
 	fail := func(v string) {
-		tree, _, err := m.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
+		tree, _, err := m.Host.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
 		must(t, err)
 		c.Status.RecordFailure(state.Tree{Release: tree.Release, SHA256: tree.SHA256}, m.Now(), "it died")
-		must(t, c.Save(m.Paths.Config()))
+		must(t, c.Save(m.Host.Paths.Config()))
 	}
 	info, err := os.Stat(m.db)
 	must(t, err)

@@ -17,14 +17,14 @@ import (
 // rewrite changes the journal as another program would have written it.
 func (m *model) rewrite(change func(fields map[string]any)) {
 	m.t.Helper()
-	data, err := os.ReadFile(m.Paths.Journal())
+	data, err := os.ReadFile(m.Host.Paths.Journal())
 	must(m.t, err)
 	var fields map[string]any
 	must(m.t, json.Unmarshal(data, &fields))
 	change(fields)
 	data, err = json.Marshal(fields)
 	must(m.t, err)
-	must(m.t, os.WriteFile(m.Paths.Journal(), data, 0o600))
+	must(m.t, os.WriteFile(m.Host.Paths.Journal(), data, 0o600))
 }
 
 // addEverywhere adds to each part of a document what this program does not know.
@@ -86,7 +86,7 @@ func TestATooOldRescuerHarmsNothing(t *testing.T) {
 				t.Parallel()
 				m := s.make(t)
 				m.rewrite(by(state.Schema+1, state.Schema+1))
-				leftover := filepath.Join(m.Paths.Versions(), ".tmp-sqlite.db-ABCDEFGH")
+				leftover := filepath.Join(m.Host.Paths.Versions(), ".tmp-sqlite.db-ABCDEFGH")
 				writeFile(t, leftover, "half a database")
 				before := m.files()
 				wasRunning := m.main
@@ -105,7 +105,7 @@ func TestATooOldRescuerHarmsNothing(t *testing.T) {
 				if err == nil {
 					t.Fatal("it ended well")
 				}
-				for _, says := range []string{"newer updater", "nothing was changed", m.Program} {
+				for _, says := range []string{"newer updater", "nothing was changed", m.Host.Program} {
 					if !strings.Contains(err.Error(), says) {
 						t.Errorf("nobody says %q: %v", says, err)
 					}
@@ -132,7 +132,7 @@ func TestATooOldRescuerHarmsNothing(t *testing.T) {
 func TestAJournalWithAnUnknownStepIsNotActedOn(t *testing.T) {
 	m := testMachine(t)
 	m.open(t, switched, func(j *state.Journal) { j.Reached = "leap" })
-	if _, err := load(m.Paths.Journal()); err == nil || !strings.Contains(err.Error(), `unknown step "leap"`) {
+	if _, err := load(m.Host.Paths.Journal()); err == nil || !strings.Contains(err.Error(), `unknown step "leap"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -156,7 +156,7 @@ func TestAPhaseOrAStepOfANewerProgramIsLeftToIt(t *testing.T) {
 				if after := m.files(); after != before || len(m.calls) > 0 {
 					t.Errorf("%s became %s, calls %q", before, after, m.calls)
 				}
-				if _, err := load(m.Paths.Journal()); err == nil || !strings.Contains(err.Error(), "unknown "+map[string]string{"phase": "phase", "reached": "step"}[field]+` "leap"`) {
+				if _, err := load(m.Host.Paths.Journal()); err == nil || !strings.Contains(err.Error(), "unknown "+map[string]string{"phase": "phase", "reached": "step"}[field]+` "leap"`) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -201,17 +201,17 @@ func TestATransactionThatTheRescuerIsTooOldForIsRefused(t *testing.T) {
 		"new enough":                        {needs: state.Schema + 1, says: fmt.Sprintf(`echo '{"version": "1", "schema": %d}'`, state.Schema+1)},
 		"too old":                           {needs: state.Schema + 1, says: fmt.Sprintf(`echo '{"version": "1", "schema": %d}'`, state.Schema), want: fmt.Sprintf("knows schema %d", state.Schema)},
 		"it does not say":                   {needs: state.Schema + 1, says: `echo '{"version": "1"}'`, want: "knows schema 0"},
-		"it is another program":             {needs: state.Schema + 1, says: `echo hello`, want: "ask " + m.Paths.Updater()},
+		"it is another program":             {needs: state.Schema + 1, says: `echo hello`, want: "ask " + m.Host.Paths.Updater()},
 		"it fails":                          {needs: state.Schema + 1, says: `exit 3`, want: "exit status 3"},
 		"there is none":                     {needs: state.Schema + 1, want: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.RemoveAll(filepath.Dir(m.Paths.Updater())); err != nil {
+			if err := os.RemoveAll(filepath.Dir(m.Host.Paths.Updater())); err != nil {
 				t.Fatal(err)
 			}
 			if tc.says != "" {
-				writeFile(t, m.Paths.Updater(), "#!/bin/sh\n"+tc.says+"\n")
-				must(t, os.Chmod(m.Paths.Updater(), 0o755))
+				writeFile(t, m.Host.Paths.Updater(), "#!/bin/sh\n"+tc.says+"\n")
+				must(t, os.Chmod(m.Host.Paths.Updater(), 0o755))
 			}
 			j := m.newJournal()
 			j.ReadableFrom = tc.needs

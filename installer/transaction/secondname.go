@@ -21,7 +21,7 @@ func (t *transaction) giveSecondName() (second string) {
 		return ""
 	}
 	if err := backup.GiveSecondName(d.Dir, d.SecondDir); err != nil {
-		t.Log.Warn("whoever removes the version before while this transaction is open takes the only backup of its database", "error", err)
+		t.m.Host.Log.Warn("whoever removes the version before while this transaction is open takes the only backup of its database", "error", err)
 		return ""
 	}
 	return d.SecondDir
@@ -30,16 +30,16 @@ func (t *transaction) giveSecondName() (second string) {
 // dropSecondName removes the second name once no transaction needs it. What is left of it
 // takes room that the next backup may need, so each run without a journal tries again.
 func (m *Machine) dropSecondName() {
-	m.warn(backup.DropSecondName(m.Paths.Rollback()), "a leftover of a transaction stays")
+	m.warn(backup.DropSecondName(m.Host.Paths.Rollback()), "a leftover of a transaction stays")
 }
 
 // dropLeftover is dropSecondName where there is no journal. A backup that has no other name
 // may be all that is left of a transaction whose journal and whose old version somebody removed:
 // it stays as long as such a transaction could be told again.
 func (m *Machine) dropLeftover() {
-	dir := m.Paths.Rollback()
+	dir := m.Host.Paths.Rollback()
 	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < retellWithin {
-		m.Log.Warn("the backup of a transaction whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
+		m.Host.Log.Warn("the backup of a transaction whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
 		return
 	}
 	m.dropSecondName()

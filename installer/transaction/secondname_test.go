@@ -19,7 +19,7 @@ import (
 // database.
 func (m *model) removed() {
 	m.t.Helper()
-	must(m.t, os.RemoveAll(filepath.Join(m.Paths.Versions(), m.from.Version)))
+	must(m.t, os.RemoveAll(filepath.Join(m.Host.Paths.Versions(), m.from.Version)))
 }
 
 // Somebody removes the version before while the transaction is open, in each phase: its program
@@ -78,17 +78,17 @@ func TestTheSecondNameIsRootsAndThereAsLongAsTheSwitchIsOpen(t *testing.T) {
 	looked := false
 	m.at("watch", func() error {
 		looked = true
-		dir, err := os.Stat(m.Paths.Rollback())
+		dir, err := os.Stat(m.Host.Paths.Rollback())
 		must(t, err)
-		one, err := os.Stat(filepath.Join(m.Paths.Versions(), "1.0.0", "backup", "sqlite.db"))
+		one, err := os.Stat(filepath.Join(m.Host.Paths.Versions(), "1.0.0", "backup", "sqlite.db"))
 		must(t, err)
-		other, err := os.Stat(filepath.Join(m.Paths.Rollback(), "sqlite.db"))
+		other, err := os.Stat(filepath.Join(m.Host.Paths.Rollback(), "sqlite.db"))
 		must(t, err)
 		if dir.Mode().Perm() != 0o700 || !os.SameFile(one, other) {
 			t.Errorf("%v holds another file, or is open to others", dir.Mode())
 		}
-		j, err := state.LoadJournal(m.Paths.Journal())
-		if err != nil || j.Database.SecondDir != m.Paths.Rollback() || j.ReadableFrom != 2 {
+		j, err := state.LoadJournal(m.Host.Paths.Journal())
+		if err != nil || j.Database.SecondDir != m.Host.Paths.Rollback() || j.ReadableFrom != 2 {
 			t.Errorf("the journal says %+v, readable from %d, %v", j.Database, j.ReadableFrom, err)
 		}
 		return nil
@@ -106,17 +106,17 @@ func TestAnOlderRescuerGetsABackupThatItCanUse(t *testing.T) {
 	for name, says := range map[string]string{"it knows schema 1": `echo '{"schema": 1}'`, "it does not say": "exit 3"} {
 		t.Run(name, func(t *testing.T) {
 			m := upgrade(t, two(diesLate))
-			for _, program := range []string{m.Program, m.Paths.Updater()} {
+			for _, program := range []string{m.Host.Program, m.Host.Paths.Updater()} {
 				must(t, os.Remove(program))
 				writeFile(t, program, "#!/bin/sh\n"+says+"\n")
 				must(t, os.Chmod(program, 0o755))
 			}
 			m.at("watch", func() error {
-				info, err := os.Stat(filepath.Join(m.Paths.Versions(), "1.0.0", "backup", "sqlite.db"))
+				info, err := os.Stat(filepath.Join(m.Host.Paths.Versions(), "1.0.0", "backup", "sqlite.db"))
 				must(t, err)
-				j, err := state.LoadJournal(m.Paths.Journal())
+				j, err := state.LoadJournal(m.Host.Paths.Journal())
 				must(t, err)
-				if n := info.Sys().(*syscall.Stat_t).Nlink; n != 1 || !j.ForAll() || j.Database.SecondDir != "" || host.Exists(m.Paths.Rollback()) {
+				if n := info.Sys().(*syscall.Stat_t).Nlink; n != 1 || !j.ForAll() || j.Database.SecondDir != "" || host.Exists(m.Host.Paths.Rollback()) {
 					t.Errorf("%d names, readable from %d, in %q", n, j.ReadableFrom, j.Database.SecondDir)
 				}
 				return nil
@@ -132,12 +132,12 @@ func TestAnOlderRescuerGetsABackupThatItCanUse(t *testing.T) {
 // Without hard links a transaction goes on, and says what that means.
 func TestABackupThatGetsNoSecondNameIsSaidToHaveNone(t *testing.T) {
 	m := killedInMidWatch(t, diesLate)
-	j, err := load(m.Paths.Journal())
+	j, err := load(m.Host.Paths.Journal())
 	must(t, err)
 	j.Database.SecondDir = "/proc/self/rollback"
 	var said bytes.Buffer
-	m.Log = slog.New(slog.NewTextHandler(&said, nil))
-	if second := (&transaction{Machine: m.Machine, j: j}).giveSecondName(); second != "" || !strings.Contains(said.String(), "takes the only backup") {
+	m.Host.Log = slog.New(slog.NewTextHandler(&said, nil))
+	if second := (&transaction{m: m.Machine, j: j}).giveSecondName(); second != "" || !strings.Contains(said.String(), "takes the only backup") {
 		t.Errorf("it has one in %q, and says %q", second, said.String())
 	}
 }
@@ -146,7 +146,7 @@ func TestABackupThatGetsNoSecondNameIsSaidToHaveNone(t *testing.T) {
 // second name.
 func TestAJournalThatIsWrittenAgainKnowsTheSecondName(t *testing.T) {
 	m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(neverReady)) }, Update, "watch", 1, false).make(t)
-	must(t, os.Remove(m.Paths.Journal()))
+	must(t, os.Remove(m.Host.Paths.Journal()))
 	m.at("watch", func() error { m.before = nil; m.removed(); return nil })
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
@@ -157,7 +157,7 @@ func TestAJournalThatIsWrittenAgainKnowsTheSecondName(t *testing.T) {
 // What a journal that is gone left is removed, for it keeps the room of an old backup.
 func TestASecondNameWithoutAJournalGoes(t *testing.T) {
 	m := upgrade(t, twoHolds)
-	writeFile(t, filepath.Join(m.Paths.Rollback(), "sqlite.db"), "left")
+	writeFile(t, filepath.Join(m.Host.Paths.Rollback(), "sqlite.db"), "left")
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}
@@ -168,9 +168,9 @@ func TestASecondNameWithoutAJournalGoes(t *testing.T) {
 // old version's database, and not for the next run to remove.
 func TestASecondNameThatIsTheOnlyOneStays(t *testing.T) {
 	m := killedInMidWatch(t, holds)
-	must(t, os.RemoveAll(filepath.Join(m.Paths.Versions(), "1.0.0")))
-	must(t, os.Remove(m.Paths.Journal()))
-	only := filepath.Join(m.Paths.Rollback(), "sqlite.db")
+	must(t, os.RemoveAll(filepath.Join(m.Host.Paths.Versions(), "1.0.0")))
+	must(t, os.Remove(m.Host.Paths.Journal()))
+	only := filepath.Join(m.Host.Paths.Rollback(), "sqlite.db")
 	for _, tc := range []struct {
 		after time.Duration
 		stays bool

@@ -31,7 +31,7 @@ const agentEnvironment = "/etc/default/teleport"
 // AgentPackages lists the packages to take over. Not to know is no reason to leave
 // a host on an old version. Only the usual folders can be a package's.
 func (m *Machine) AgentPackages(ctx context.Context) []state.Package {
-	if !m.Usual() {
+	if !m.Host.Usual() {
 		return nil
 	}
 	packages, err := ospackage.Installed(ctx)
@@ -53,16 +53,16 @@ func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (
 	}
 	if !t.j.Packages.Noted {
 		if err := t.saveFromPackages(ctx); err != nil {
-			t.Log.Warn("the package is not removed; a later run tries again, and nothing else waits for it", "package", host.DescribePackages(t.j.Packages.Found), "error", err)
+			t.m.Host.Log.Warn("the package is not removed; a later run tries again, and nothing else waits for it", "package", host.DescribePackages(t.j.Packages.Found), "error", err)
 			for _, p := range t.j.Packages.Found {
-				left = append(left, leftBehind(p, err, known, t.Timestamp()))
+				left = append(left, leftBehind(p, err, known, t.m.Timestamp()))
 			}
 			return left, nil
 		}
 	}
 	installed, err := ospackage.Installed(ctx)
 	if err != nil {
-		t.Log.Warn("it is not known whether a package of the agent is installed", "error", err)
+		t.m.Host.Log.Warn("it is not known whether a package of the agent is installed", "error", err)
 		for _, p := range t.j.Packages.Found {
 			installed = append(installed, ospackage.Package(p))
 		}
@@ -71,12 +71,12 @@ func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (
 		// Its version may have changed meanwhile.
 		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return q.Kind == p.Kind && q.Name == p.Name })
 		if n < 0 {
-			t.warn(ospackage.Package(p).Settle(ctx, t.fence()),
+			t.m.warn(ospackage.Package(p).Settle(ctx, t.fence()),
 				"the package is removed, but dpkg did not finish; apt may ask for `dpkg --configure -a`", "package", p.String())
 			continue
 		}
 		if err := t.purge(ctx, installed[n]); err != nil {
-			left = append(left, leftBehind(state.Package(installed[n]), err, known, t.Timestamp()))
+			left = append(left, leftBehind(state.Package(installed[n]), err, known, t.m.Timestamp()))
 		}
 	}
 	if err := t.putBackKept(); err != nil {
@@ -91,15 +91,15 @@ func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (
 }
 
 func (t *transaction) purge(ctx context.Context, p ospackage.Package) error {
-	t.Log.Info("removing the package that brought the agent; the agent goes on running, its configuration and data stay", "package", p.String())
+	t.m.Host.Log.Info("removing the package that brought the agent; the agent goes on running, its configuration and data stay", "package", p.String())
 	err := p.Purge(ctx, t.fence())
 	switch locked, isLocked := errors.AsType[*ospackage.LockedError](err); {
 	case isLocked:
-		t.Log.Warn("the package cannot be removed now; a later run tries again, and nothing else waits for it", "package", p.String(), "holder", locked.Holder)
+		t.m.Host.Log.Warn("the package cannot be removed now; a later run tries again, and nothing else waits for it", "package", p.String(), "holder", locked.Holder)
 	case err != nil:
-		t.Log.Warn("the package could not be removed; a later run tries again, and nothing else waits for it", "package", p.String(), "error", err)
+		t.m.Host.Log.Warn("the package could not be removed; a later run tries again, and nothing else waits for it", "package", p.String(), "error", err)
 	default:
-		t.Log.Info("the package is removed", "package", p.String())
+		t.m.Host.Log.Info("the package is removed", "package", p.String())
 	}
 	return err
 }
@@ -107,8 +107,8 @@ func (t *transaction) purge(ctx context.Context, p ospackage.Package) error {
 // fence keeps from a removal what is the updater's now.
 func (t *transaction) fence() ospackage.Fence {
 	return ospackage.Fence{
-		Empty: []string{t.Paths.LinkDir, t.Paths.UnitDir, layout.ConfigDir},
-		Gone:  []string{t.Paths.DataDir},
+		Empty: []string{t.m.Host.Paths.LinkDir, t.m.Host.Paths.UnitDir, layout.ConfigDir},
+		Gone:  []string{t.m.Host.Paths.DataDir},
 	}
 }
 
@@ -132,16 +132,16 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 	var own []string
 	for _, p := range t.j.Packages.Found {
 		files, err := ospackage.Package(p).Files(ctx)
-		t.warn(err, "the package's files are not known; some of them may stay", "package", p.String())
+		t.m.warn(err, "the package's files are not known; some of them may stay", "package", p.String())
 		for _, f := range files {
-			if dir := filepath.Dir(f); dir == t.Paths.LinkDir || dir == t.Paths.UnitDir {
+			if dir := filepath.Dir(f); dir == t.m.Host.Paths.LinkDir || dir == t.m.Host.Paths.UnitDir {
 				own = append(own, f)
 			}
 		}
-		own = append(own, linksTo(files, t.Paths.LinkDir)...)
+		own = append(own, linksTo(files, t.m.Host.Paths.LinkDir)...)
 	}
 	var kept []state.KeptFile
-	for n, path := range []string{t.Paths.AgentConfig, agentEnvironment} {
+	for n, path := range []string{t.m.Host.Paths.AgentConfig, agentEnvironment} {
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 			continue // a link stays: what it leads to is not the package's
@@ -149,8 +149,8 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		saved := filepath.Join(t.Paths.Original(), fmt.Sprintf("kept-%d-%s", n, filepath.Base(path)))
-		if err := durable.MkdirAll(t.Paths.Original(), 0o700); err != nil {
+		saved := filepath.Join(t.m.Host.Paths.Original(), fmt.Sprintf("kept-%d-%s", n, filepath.Base(path)))
+		if err := durable.MkdirAll(t.m.Host.Paths.Original(), 0o700); err != nil {
 			return err
 		}
 		if err := durable.CloneFile(path, saved); err != nil {
@@ -160,7 +160,7 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 	}
 	var unit []byte
 	for _, dir := range slices.Backward(layout.PackageUnitDirs) {
-		if content, err := regular.Read(filepath.Join(dir, t.Paths.AgentUnit()), archive.MaxUnit, 0); err == nil {
+		if content, err := regular.Read(filepath.Join(dir, t.m.Host.Paths.AgentUnit()), archive.MaxUnit, 0); err == nil {
 			unit = content
 		}
 	}
@@ -207,7 +207,7 @@ func (t *transaction) putBackKept() error {
 func (t *transaction) removeOwn() error {
 	for _, path := range t.j.Packages.Own {
 		info, err := os.Lstat(path)
-		if err != nil || path == t.Paths.Unit() {
+		if err != nil || path == t.m.Host.Paths.Unit() {
 			continue
 		}
 		if _, err := os.Stat(path); !info.Mode().IsRegular() && (info.Mode()&os.ModeSymlink == 0 || !errors.Is(err, fs.ErrNotExist)) {
@@ -222,15 +222,15 @@ func (t *transaction) removeOwn() error {
 
 // keepPackages adds to what uninstall knows of the host as it was before.
 func (t *transaction) keepPackages() error {
-	if !t.j.Packages.Noted || !t.HasOriginals() {
+	if !t.j.Packages.Noted || !t.m.Host.HasOriginals() {
 		return nil
 	}
-	b, err := t.Originals()
+	b, err := t.m.Host.Originals()
 	if err != nil {
 		return err
 	}
 	b.Packages, b.PackageUnit = t.j.Packages.Found, t.j.Packages.Unit
-	return t.WriteOriginals(b)
+	return t.m.Host.WriteOriginals(b)
 }
 
 // forgetKept removes the copies; they may hold secrets.
@@ -248,14 +248,14 @@ func (t *transaction) forgetKept() error {
 // transaction that begins with the version proven. With replace, another updater that
 // came since goes, too.
 func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state.Package, replace bool) error {
-	if replace = replace && m.OthersHere(); len(packages) == 0 && !replace {
+	if replace = replace && m.Host.OthersHere(); len(packages) == 0 && !replace {
 		return nil
 	}
 	for _, p := range packages {
 		if err := ospackage.Package(p).Locked(); err != nil {
-			m.Log.Warn("the package cannot be removed now; a later run tries again", "package", p.String(), "error", err)
+			m.Host.Log.Warn("the package cannot be removed now; a later run tries again", "package", p.String(), "error", err)
 			c.Status.PackagesLeft = []state.PackageLeft{leftBehind(p, err, c.Status.PackagesLeft, m.Timestamp())}
-			return c.Save(m.Paths.Config())
+			return c.Save(m.Host.Paths.Config())
 		}
 	}
 	tree, ok, err := m.Active(c)
@@ -266,7 +266,7 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	if err != nil {
 		return err
 	}
-	t := &transaction{Machine: m, agent: agent}
+	t := &transaction{m: m, agent: agent}
 	defer t.letGo()
 	sight, err := agent.Look(ctx)
 	if err != nil {
@@ -274,12 +274,12 @@ func (m *Machine) TakeOver(ctx context.Context, c state.Config, packages []state
 	}
 	j := m.newJournal()
 	j.From, j.To, j.Agent = new(TreeOf(tree)), TreeOf(tree), sight.asFound()
-	j.Unit.Path, j.Database.Plan, j.Packages.Found = m.Paths.Unit(), state.KeepDatabase, packages
+	j.Unit.Path, j.Database.Plan, j.Packages.Found = m.Host.Paths.Unit(), state.KeepDatabase, packages
 	j.Replaces = replace
 	if err := m.suitRescuer(ctx, j); err != nil {
 		return fmt.Errorf("%w; %s", err, StaysAsItIs(c))
 	}
-	t.j = newRecord(m.Paths.Journal(), j)
+	t.j = newRecord(m.Host.Paths.Journal(), j)
 	if replace {
 		if err := t.holdOthers(ctx, state.LockPatience); err != nil {
 			return err
@@ -303,12 +303,12 @@ func (m *Machine) TakeOverLeft(ctx context.Context, c *state.Config) error {
 	packages := m.AgentPackages(ctx)
 	if len(packages) == 0 {
 		c.Status.PackagesLeft = nil
-		return c.Save(m.Paths.Config())
+		return c.Save(m.Host.Paths.Config())
 	}
 	if err := m.TakeOver(ctx, *c, packages, false); err != nil {
 		return err
 	}
-	now, err := m.Paths.LoadConfig()
+	now, err := m.Host.Paths.LoadConfig()
 	if err == nil {
 		*c = now
 	}

@@ -16,10 +16,10 @@ import (
 func killedInMidWatch(t *testing.T, f fate) *model {
 	t.Helper()
 	m := upgrade(t, two(f))
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
 	c.Status.LastUpdate = &state.LastUpdate{Time: m.Now(), Target: "1.0.0", Result: state.Succeeded}
-	must(t, c.Save(m.Paths.Config()))
+	must(t, c.Save(m.Host.Paths.Config()))
 	m.cut("watch", 1, false)
 	if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 		t.Fatalf("the transaction was not killed: %v", err)
@@ -41,7 +41,7 @@ func TestABackupIsRestoredWhateverBecomesOfItsRecordBesideIt(t *testing.T) {
 		for _, boot := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				m := killedInMidWatch(t, diesLate)
-				tamper(t, filepath.Join(m.Paths.Versions(), "1.0.0", "backup"))
+				tamper(t, filepath.Join(m.Host.Paths.Versions(), "1.0.0", "backup"))
 				if boot {
 					m.reboot()
 				}
@@ -57,7 +57,7 @@ func TestABackupIsRestoredWhateverBecomesOfItsRecordBesideIt(t *testing.T) {
 // Another database in the backup's place is not what the record says.
 func TestABackupThatIsAnotherIsNotRestored(t *testing.T) {
 	m := killedInMidWatch(t, neverReady)
-	dir := filepath.Join(m.Paths.Versions(), "1.0.0", "backup")
+	dir := filepath.Join(m.Host.Paths.Versions(), "1.0.0", "backup")
 	text, err := os.ReadFile(filepath.Join(dir, "sqlite.db"))
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "sqlite.db"), append(text, make([]byte, 4096)...), 0o600))
@@ -72,9 +72,9 @@ func TestABackupThatIsAnotherIsNotRestored(t *testing.T) {
 // about a host of long ago.
 func TestAJournalThatIsPutBackTooLateIsKeptAside(t *testing.T) {
 	m := killedInMidWatch(t, holds)
-	text, err := os.ReadFile(m.Paths.Journal())
+	text, err := os.ReadFile(m.Host.Paths.Journal())
 	must(t, err)
-	must(t, os.Remove(m.Paths.Journal()))
+	must(t, os.Remove(m.Host.Paths.Journal()))
 	before := m.Now
 	m.Now = func() time.Time { return before().Add(time.Minute) }
 	must(t, m.do(Update))
@@ -82,7 +82,7 @@ func TestAJournalThatIsPutBackTooLateIsKeptAside(t *testing.T) {
 	m.endsOn("1.1.0")
 	for n, boot := range []bool{false, true} {
 		m.Now = func() time.Time { return before().Add(time.Duration(n+2) * time.Minute) }
-		must(t, os.WriteFile(m.Paths.Journal(), text, 0o600))
+		must(t, os.WriteFile(m.Host.Paths.Journal(), text, 0o600))
 		if boot {
 			m.reboot()
 		}
@@ -91,7 +91,7 @@ func TestAJournalThatIsPutBackTooLateIsKeptAside(t *testing.T) {
 		}
 		m.endsOn("1.1.0")
 	}
-	if kept, _ := filepath.Glob(m.Paths.Journal() + ".outdated-*"); len(kept) != 2 {
+	if kept, _ := filepath.Glob(m.Host.Paths.Journal() + ".outdated-*"); len(kept) != 2 {
 		t.Errorf("it is kept as %v", kept)
 	}
 }
@@ -100,10 +100,10 @@ func TestAJournalThatIsPutBackTooLateIsKeptAside(t *testing.T) {
 // version was proven: an open transaction goes on.
 func TestAJournalIsNotOutdatedByWhatPeopleDoToUpdatesYAML(t *testing.T) {
 	m := killedInMidWatch(t, diesLate)
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
 	c.Status.LastUpdate = nil
-	must(t, c.Save(m.Paths.Config()))
+	must(t, c.Save(m.Host.Paths.Config()))
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}
@@ -120,7 +120,7 @@ func TestAProgramThatIsGoneIsFetchedBeforeItGoesBack(t *testing.T) {
 		for _, boot := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				m := killedInMidWatch(t, neverReady)
-				must(t, tamper(filepath.Join(m.Paths.Versions(), "1.0.0", "bin", "teleport")))
+				must(t, tamper(filepath.Join(m.Host.Paths.Versions(), "1.0.0", "bin", "teleport")))
 				if boot {
 					m.reboot()
 				}
@@ -131,7 +131,7 @@ func TestAProgramThatIsGoneIsFetchedBeforeItGoesBack(t *testing.T) {
 					if err := m.sound(); err != nil {
 						t.Fatal(err)
 					}
-					if d, err := Describe(m.Paths.Journal()); err != nil || !strings.Contains(d.CutOff, "the agent is left as it is") {
+					if d, err := Describe(m.Host.Paths.Journal()); err != nil || !strings.Contains(d.CutOff, "the agent is left as it is") {
 						t.Errorf("status says %+v, %v", d, err)
 					}
 					if m.calls = nil; m.main.version != "1.1.0" {
@@ -163,7 +163,7 @@ func TestAnotherProgramInTheAgentsPlaceIsNotTheVersionBefore(t *testing.T) {
 func TestAWatchIsAsItWasWhenTheSwitchBegan(t *testing.T) {
 	const another = "http://127.0.0.1:1/another"
 	m := killedInMidWatch(t, holds)
-	j, err := load(m.Paths.Journal())
+	j, err := load(m.Host.Paths.Journal())
 	must(t, err)
 	recorded, err := state.ParseConfig(j.Config)
 	must(t, err)
@@ -172,14 +172,14 @@ func TestAWatchIsAsItWasWhenTheSwitchBegan(t *testing.T) {
 	must(t, err)
 	for now, want := range map[time.Duration]time.Duration{24 * time.Hour: time.Minute, 0: time.Minute, time.Second: time.Second} {
 		recorded.Spec.Health = state.HealthSpec{Window: state.Duration(now), ReadyURL: another}
-		must(t, recorded.Save(m.Paths.Config()))
-		spec, err := (&transaction{Machine: m.Machine, agent: m, j: j}).healthSpec()
+		must(t, recorded.Save(m.Host.Paths.Config()))
+		spec, err := (&transaction{m: m.Machine, agent: m, j: j}).healthSpec()
 		if err != nil || spec.Window.Std() != want || spec.ReadyURL != readyURL {
 			t.Errorf("with %v in the file it is %+v, %v; want %v", now, spec, err, want)
 		}
 	}
 	j.Config = "" // of an older program
-	if spec, err := (&transaction{Machine: m.Machine, agent: m, j: j}).healthSpec(); err != nil || spec.ReadyURL != another {
+	if spec, err := (&transaction{m: m.Machine, agent: m, j: j}).healthSpec(); err != nil || spec.ReadyURL != another {
 		t.Errorf("an older program's is %+v, %v", spec, err)
 	}
 }
@@ -190,7 +190,7 @@ func TestAFolderThatAnAgentMadeAnewIsNotTheFirstOne(t *testing.T) {
 	t.Setenv("TMPDIR", "/var/tmp") // a tmpfs has no number
 	m := killedInMidWatch(t, holds)
 	proc := filepath.Dir(m.db)
-	j, err := load(m.Paths.Journal())
+	j, err := load(m.Host.Paths.Journal())
 	must(t, err)
 	if j.Database.Folder.FileSystem == "" {
 		t.Skip("the file system of /var/tmp has no number")
@@ -216,7 +216,7 @@ func TestAFolderThatAnAgentMadeAnewIsNotTheFirstOne(t *testing.T) {
 		t.Error(err)
 	}
 	m.endsOn("1.0.0")
-	if host.Exists(m.Paths.Journal()) {
+	if host.Exists(m.Host.Paths.Journal()) {
 		t.Error(errors.New("the journal is open"))
 	}
 }
@@ -227,7 +227,7 @@ func TestWhatOthersChangeOnceAllIsBackIsPutBackAgain(t *testing.T) {
 	for _, place := range []string{"link", "unit", "folder"} {
 		t.Run(place, func(t *testing.T) {
 			m := upgrade(t, two(diesLate))
-			link := filepath.Join(m.Paths.LinkDir, "teleport")
+			link := filepath.Join(m.Host.Paths.LinkDir, "teleport")
 			m.cut("prove", 2, false)
 			if err, dead := m.runs(func() error { return m.transact(t.Context(), m.request(Update)) }); !dead {
 				t.Fatalf("the undoing was not killed: %v", err)
@@ -236,7 +236,7 @@ func TestWhatOthersChangeOnceAllIsBackIsPutBackAgain(t *testing.T) {
 			path := link
 			switch place {
 			case "unit":
-				path = m.Paths.Unit()
+				path = m.Host.Paths.Unit()
 				must(t, os.WriteFile(path, []byte("[Service]\n# another\n"), 0o644))
 			case "link":
 				must(t, os.Remove(path))
@@ -245,7 +245,7 @@ func TestWhatOthersChangeOnceAllIsBackIsPutBackAgain(t *testing.T) {
 				must(t, os.Remove(path))
 				must(t, os.Mkdir(path, 0o755))
 			}
-			if j, err := load(m.Paths.Journal()); err != nil || j.Phase != restored {
+			if j, err := load(m.Host.Paths.Journal()); err != nil || j.Phase != restored {
 				t.Fatalf("%+v, %v: this test shows nothing", j, err)
 			}
 			if err, _ := m.tick(); err != nil {
@@ -270,13 +270,13 @@ func TestAnAgentIsStartedOnceAnUnreadableJournalIsSetAside(t *testing.T) {
 	if m.main != nil {
 		t.Fatal("the agent runs: this test shows nothing")
 	}
-	must(t, os.Truncate(m.Paths.Journal(), 0))
+	must(t, os.Truncate(m.Host.Paths.Journal(), 0))
 	if err, _ := m.tick(); err != nil {
 		t.Error(err)
 	}
 	m.endsOn("1.0.0")
-	kept, _ := filepath.Glob(m.Paths.Journal() + ".unreadable-*")
-	c, err := m.Paths.LoadConfig()
+	kept, _ := filepath.Glob(m.Host.Paths.Journal() + ".unreadable-*")
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil || len(kept) != 1 || c.Status.LastUpdate == nil || !strings.Contains(c.Status.LastUpdate.Error, kept[0]) {
 		t.Errorf("%v: it is kept as %v, and the outcome is %+v", err, kept, c.Status.LastUpdate)
 	}

@@ -76,7 +76,7 @@ func TestASwitchEndsWithAnAgentOnADatabaseOfItsOwn(t *testing.T) {
 			if tc.says != "" {
 				want = state.RolledBack
 			}
-			c, err := m.Paths.LoadConfig()
+			c, err := m.Host.Paths.LoadConfig()
 			if err != nil || c.Status.LastUpdate.Result != want || (c.Status.Failed != nil) != (tc.says != "") {
 				t.Errorf("last update %+v, failed %+v, %v", c.Status.LastUpdate, c.Status.Failed, err)
 			}
@@ -99,14 +99,14 @@ func TestAnOldVersionThatDoesNotHoldEitherIsTriedOnceMore(t *testing.T) {
 	if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), "is not healthy") {
 		t.Errorf("it ends with %v; want a person to be called", err)
 	}
-	d, err := Describe(m.Paths.Journal())
+	d, err := Describe(m.Host.Paths.Journal())
 	if err != nil || d == nil || d.Phase != restored || !strings.Contains(d.CutOff, "the version before is not healthy either") {
 		t.Fatalf("the next run finds %+v, %v", d, err)
 	}
 	if err, _ := m.tick(); err != nil {
 		t.Errorf("the next run ends with %v", err)
 	}
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if why := c.Status.LastUpdate.Error; err != nil || strings.Count(why, "died and was restarted by systemd") != 2 {
 		t.Errorf("recorded: %q, %v; want both reasons", why, err)
 	}
@@ -156,7 +156,7 @@ func TestAPersonWhoStopsTheAgentInMidWatchHasTheLastWord(t *testing.T) {
 	}
 	m.startUnit()
 	m.endsOn("1.0.0")
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil || c.Status.Failed != nil || c.Status.LastUpdate.Result != state.Interrupt {
 		t.Errorf("%v: last update %+v, failed %+v; want an interruption that nobody is blamed for", err, c.Status.LastUpdate, c.Status.Failed)
 	}

@@ -35,7 +35,7 @@ func (m *Machine) DoTransient(ctx context.Context, o Order, description string) 
 		return err
 	}
 	defer agent.Close()
-	o.Writer = m.Program
+	o.Writer = m.Host.Program
 	if err := o.Stamp(o); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (m *Machine) DoTransient(ctx context.Context, o Order, description string) 
 // The caller must not hold the update lock, and still has to look whether there
 // is a journal: everywhere else this does nothing.
 func (m *Machine) recoverTransient(ctx context.Context) error {
-	if !host.Exists(m.Paths.Journal()) || !procfs.Host().SelfIn(m.Paths.AgentUnit()) {
+	if !host.Exists(m.Host.Paths.Journal()) || !procfs.Host().SelfIn(m.Host.Paths.AgentUnit()) {
 		return nil
 	}
 	agent, err := m.Agent(ctx)
@@ -93,7 +93,7 @@ func (m *Machine) runTransient(ctx context.Context, agent runner, description st
 	case unwatched:
 		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): see `teleport-update status` and `journalctl -t teleport-update _UID=0`",
 			description, goesOn.Unit, goesOn.Err)
-	case err != nil && code > 128 && !host.Exists(m.Paths.Journal()):
+	case err != nil && code > 128 && !host.Exists(m.Host.Paths.Journal()):
 		return true, fmt.Errorf("%s: this was cut off: %w; what was open is closed, see `teleport-update status`", description, err)
 	case err != nil && code > 128:
 		return true, fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description, err)

@@ -13,7 +13,7 @@ import (
 
 // undoing is a transaction on its way back.
 type undoing struct {
-	*transaction
+	t    *transaction
 	boot bool  // files only: the agent has not been started yet
 	err  error // all that failed
 	// kept: the database could not go back, so the new version stays whole.
@@ -49,8 +49,8 @@ func (t *transaction) undo(ctx context.Context) error {
 // undoSteps is the one door back, on a host that is up and at boot. Whatever fails, each
 // step is tried, and the agent comes last.
 func (t *transaction) undoSteps(ctx context.Context, boot bool) error {
-	u := &undoing{transaction: t, boot: boot}
-	if u.j.Phase != restored {
+	u := &undoing{t: t, boot: boot}
+	if u.t.j.Phase != restored {
 		u.err = u.enterRollingBack()
 	}
 	for _, s := range slices.Backward(steps()) {
@@ -59,12 +59,12 @@ func (t *transaction) undoSteps(ctx context.Context, boot bool) error {
 		}
 		err := s.undo(u, ctx)
 		if u.boot && errors.Is(err, errTooSoon) {
-			u.Log.Warn("the next run checks whether the database is the old version's", "error", err)
+			u.t.m.Host.Log.Warn("the next run checks whether the database is the old version's", "error", err)
 			u.later, err = true, nil
 		}
 		u.err = errors.Join(u.err, err)
 		if s.leaves != "" && u.err == nil && !u.later {
-			u.err = u.j.enter(s.leaves)
+			u.err = u.t.j.enter(s.leaves)
 		}
 	}
 	return u.err
@@ -80,8 +80,8 @@ func (t *transaction) runsMasked(s Sight) bool {
 // it runs the new version, or yet the old one, on a database with which it can go on, and
 // its unit is masked.
 func (u *undoing) stopsMasked(ctx context.Context) bool {
-	s, err := u.agent.Look(ctx)
-	return err == nil && s.LoadState == "masked" && s.Running() && (s.runsFrom(u.j.To.ProgramsDir()) || !u.j.Database.Taken || u.needNotGoBack(ctx))
+	s, err := u.t.agent.Look(ctx)
+	return err == nil && s.LoadState == "masked" && s.Running() && (s.runsFrom(u.t.j.To.ProgramsDir()) || !u.t.j.Database.Taken || u.needNotGoBack(ctx))
 }
 
 var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: `systemctl unmask %[1]s` first", layout.AgentUnit)
@@ -93,22 +93,22 @@ func (u *undoing) due(s step) bool {
 	if s.undo == nil || u.boot && s.live {
 		return false
 	}
-	return u.j.Phase == rollingBack || s.name == steps()[0].name
+	return u.t.j.Phase == rollingBack || s.name == steps()[0].name
 }
 
 // enterRollingBack does without the write where the disk has no room for it, or
 // is broken, as long as the journal there says begun. That means the same, and
 // links and unit may still have room to go back.
 func (u *undoing) enterRollingBack() error {
-	err := u.j.enter(rollingBack)
+	err := u.t.j.enter(rollingBack)
 	if err == nil {
 		return nil
 	}
-	if there, readErr := load(u.j.path); readErr != nil || there == nil || there.Phase != begun {
+	if there, readErr := load(u.t.j.path); readErr != nil || there == nil || there.Phase != begun {
 		return err
 	}
-	u.Log.Warn("putting links and unit back all the same", "error", err)
-	u.j.assume(rollingBack)
+	u.t.m.Host.Log.Warn("putting links and unit back all the same", "error", err)
+	u.t.j.assume(rollingBack)
 	return nil
 }
 
@@ -118,14 +118,14 @@ func (u *undoing) enterRollingBack() error {
 // can be.
 func (u *undoing) stopNew(ctx context.Context) error {
 	switch {
-	case !u.j.reached("reload"):
-		sight, err := u.agent.Look(ctx)
-		if err != nil || !sight.runsFrom(u.j.To.ProgramsDir()) {
+	case !u.t.j.reached("reload"):
+		sight, err := u.t.agent.Look(ctx)
+		if err != nil || !sight.runsFrom(u.t.j.To.ProgramsDir()) {
 			return err
 		}
-	case u.j.Watch.OldServes && !u.j.Database.Taken:
+	case u.t.j.Watch.OldServes && !u.t.j.Database.Taken:
 		return nil
-	case u.j.Watch.OldServes:
+	case u.t.j.Watch.OldServes:
 		if same, err := u.sameUnderOld(ctx); err != nil || same {
 			return err
 		}
@@ -150,20 +150,20 @@ func (u *undoing) stopAgent(ctx context.Context) error {
 	if u.boot {
 		return nil
 	}
-	sight, err := u.agent.Look(ctx)
-	if back := u.j.Database.Restored || !u.j.Database.Taken && host.AgentLinkIsBack(u.j.Links); err == nil && back {
-		if !sight.runsFrom(u.j.To.ProgramsDir()) {
+	sight, err := u.t.agent.Look(ctx)
+	if back := u.t.j.Database.Restored || !u.t.j.Database.Taken && host.AgentLinkIsBack(u.t.j.Links); err == nil && back {
+		if !sight.runsFrom(u.t.j.To.ProgramsDir()) {
 			return nil
 		}
-		if u.j.Database.Restored {
-			err = u.j.setRestored(false) // somebody has started it since
+		if u.t.j.Database.Restored {
+			err = u.t.j.setRestored(false) // somebody has started it since
 		}
 	}
 	if err == nil {
-		err = u.noteIfStarted(sight)
+		err = u.t.noteIfStarted(sight)
 	}
 	if err == nil {
-		err = u.agent.Stop(ctx, atOnce)
+		err = u.t.agent.Stop(ctx, atOnce)
 	}
 	if err != nil {
 		u.kept = true // for the database cannot go back under it
@@ -177,29 +177,29 @@ func (u *undoing) restoreUnit(ctx context.Context) error {
 	if u.kept {
 		return nil
 	}
-	err := u.setAsideForUnit()
+	err := u.t.setAsideForUnit()
 	if err == nil {
-		err = host.RestoreUnit(u.j.Unit)
+		err = host.RestoreUnit(u.t.j.Unit)
 	}
 	u.restoreReport()
-	return errors.Join(wrap(err, "put the agent's unit back: %w"), u.tellSystemd(ctx))
+	return errors.Join(wrap(err, "put the agent's unit back: %w"), u.t.tellSystemd(ctx))
 }
 
 // restoreReport has the agent report to its cluster what it did before: nothing, if the
 // configuration said so, or if what has it report came with this transaction. What the agent does
 // not report is no reason to leave the old version waiting.
 func (u *undoing) restoreReport() {
-	c, err := u.found()
+	c, err := u.t.found()
 	switch {
 	case err != nil:
-	case c.Spec.NoClusterReport, u.j.ClusterReport.Fresh:
-		_, err = u.ReportToCluster(false)
+	case c.Spec.NoClusterReport, u.t.j.ClusterReport.Fresh:
+		_, err = u.t.m.Host.ReportToCluster(false)
 	case c.Spec.ActiveVersion != "":
-		if _, err = u.ReportToCluster(true); err == nil {
-			err = u.WriteClusterConfig(c, c.Spec.Pinned || c.Status.Held != nil)
+		if _, err = u.t.m.Host.ReportToCluster(true); err == nil {
+			err = u.t.m.Host.WriteClusterConfig(c, c.Spec.Pinned || c.Status.Held != nil)
 		}
 	}
-	u.warn(err, "the agent may not report its updates to its cluster as it did before")
+	u.t.m.warn(err, "the agent may not report its updates to its cluster as it did before")
 }
 
 // tellSystemd makes systemd read the unit. At a boot at which it cannot be reached,
@@ -217,7 +217,7 @@ func (t *transaction) tellSystemd(ctx context.Context) error {
 func (t *transaction) reloadOrLeave(ctx context.Context) (later bool, err error) {
 	err = t.agent.DaemonReload(ctx)
 	if _, gone := t.agent.(unreachable); gone {
-		t.Log.Warn("systemd cannot be reached; the next run makes it read the unit", "error", err)
+		t.m.Host.Log.Warn("systemd cannot be reached; the next run makes it read the unit", "error", err)
 		return true, nil
 	}
 	return false, err
@@ -241,27 +241,27 @@ func (u *undoing) revertLinks(ctx context.Context) error {
 		return nil
 	}
 	err := u.putLinksBack()
-	if err != nil && !host.AgentLinkIsBack(u.j.Links) {
+	if err != nil && !host.AgentLinkIsBack(u.t.j.Links) {
 		return errors.Join(err, u.keepNew(ctx))
 	}
 	return err
 }
 
 func (u *undoing) putLinksBack() error {
-	begun := host.Begun(u.j.Links, u.Paths.Original())
+	begun := host.Begun(u.t.j.Links, u.t.m.Host.Paths.Original())
 	wasThere := func(c state.LinkChange) bool { return c.Before != state.Before{} }
-	err := u.setAsideForLinks(begun, wasThere)
+	err := u.t.setAsideForLinks(begun, wasThere)
 	// What stands under a name that nothing had before is not in the way.
 	foreign := host.Foreign(begun)
 	begun = slices.DeleteFunc(begun, func(c state.LinkChange) bool { return !wasThere(c) && slices.Contains(foreign, c.Path) })
-	return wrap(errors.Join(err, host.RevertLinks(begun, u.Paths.Original())), "put the links back: %w")
+	return wrap(errors.Join(err, host.RevertLinks(begun, u.t.m.Host.Paths.Original())), "put the links back: %w")
 }
 
 // seeFilesBack puts links and unit back once more, where others changed them since: the
 // database is the old version's by now, and what runs on it must be.
 func (u *undoing) seeFilesBack(ctx context.Context) error {
-	now, err := host.ReadUnit(u.j.Unit.Path)
-	if err == nil && host.SameUnit(now, u.j.Unit) && host.AgentLinkIsBack(u.j.Links) {
+	now, err := host.ReadUnit(u.t.j.Unit.Path)
+	if err == nil && host.SameUnit(now, u.t.j.Unit) && host.AgentLinkIsBack(u.t.j.Links) {
 		return nil
 	}
 	return errors.Join(u.putLinksBack(), u.restoreUnit(ctx))
@@ -270,20 +270,20 @@ func (u *undoing) seeFilesBack(ctx context.Context) error {
 // keepNew is placeNew by an undoing, which moves nothing else from then on.
 func (u *undoing) keepNew(ctx context.Context) error {
 	u.kept = true
-	return u.placeNew(ctx)
+	return u.t.placeNew(ctx)
 }
 
 // placeNew is where the pair of program and database cannot go back: the new version
 // gets its unit and its links again, and runs on its own database until the next
 // run. A host never runs a version on a database of another.
 func (t *transaction) placeNew(ctx context.Context) error {
-	tree, ok, err := t.Store.Lookup(t.j.To.Release)
+	tree, ok, err := t.m.Host.Store.Lookup(t.j.To.Release)
 	if err == nil && !ok {
 		err = errors.New("it is no longer on disk")
 	}
 	if err == nil {
 		err = errors.Join(t.setAsideForLinks(t.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }), t.setAsideForUnit(),
-			t.Place(tree, t.j.Links))
+			t.m.Host.Place(tree, t.j.Links))
 	}
 	if err != nil {
 		return fmt.Errorf("keep version %s: %w", t.j.To, err)

@@ -39,7 +39,7 @@ func TestAStartOfAnAgentThatWasDownIsNoted(t *testing.T) {
 			if tc.noted {
 				want = state.AgentRunning
 			}
-			read, err := load(m.Paths.Journal())
+			read, err := load(m.Host.Paths.Journal())
 			if err != nil || tr.j.Agent.State != want || read.Agent.State != want {
 				t.Errorf("%v: the agent counts as %s, on disk as %s; want %s", err, tr.j.Agent.State, read.Agent.State, want)
 			}
@@ -49,12 +49,12 @@ func TestAStartOfAnAgentThatWasDownIsNoted(t *testing.T) {
 
 func TestAnInterruptionIsCountedOncePerTransaction(t *testing.T) {
 	m := testMachine(t)
-	writeFile(t, m.Paths.Config(), wholeConfig)
+	writeFile(t, m.Host.Paths.Config(), wholeConfig)
 	close := func(id string) state.Status {
 		t.Helper()
 		tr := m.open(t, restored, func(j *state.Journal) { j.ID, j.Verdict.Against = id, state.AgainstInterruption })
 		must(t, tr.closeUndone(t.Context()))
-		c, err := m.Paths.LoadConfig()
+		c, err := m.Host.Paths.LoadConfig()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,23 +77,23 @@ func TestAnInterruptionIsCountedOncePerTransaction(t *testing.T) {
 func TestAnEnableThatFailsKeepsWhatAnEarlierOneSaved(t *testing.T) {
 	ends := map[string]func(*testing.T, *Machine){
 		"undone": func(t *testing.T, i *Machine) {
-			again := filepath.Join(i.Paths.LinkDir, "tbot")
+			again := filepath.Join(i.Host.Paths.LinkDir, "tbot")
 			writeFile(t, again, "another's")
-			tree := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "mine")} // not a version's name: what runs must not matter
+			tree := versions.Tree{Dir: filepath.Join(i.Host.Paths.Versions(), "mine")} // not a version's name: what runs must not matter
 			writeFile(t, tree.Binary("tbot"), "program")
-			changes, err := host.PlanLinks(i.Paths.LinkDir, tree, nil)
+			changes, err := host.PlanLinks(i.Host.Paths.LinkDir, tree, nil)
 			must(t, err)
-			must(t, host.ApplyLinks(changes[:1], i.Paths.Original()))
-			must(t, host.RevertLinks(changes[:1], i.Paths.Original()))
+			must(t, host.ApplyLinks(changes[:1], i.Host.Paths.Original()))
+			must(t, host.RevertLinks(changes[:1], i.Host.Paths.Original()))
 			tr := i.open(t, restored, func(j *state.Journal) { j.To.Edition, j.Links = version.OSS, changes[:1] })
 			must(t, tr.closeUndone(t.Context()))
-			if own := filepath.Join(i.Paths.Original(), changes[0].Before.Saved); host.Exists(own) {
+			if own := filepath.Join(i.Host.Paths.Original(), changes[0].Before.Saved); host.Exists(own) {
 				t.Errorf("%s stays, although its file stands in its place again", own)
 			}
 		},
 		"refused": func(t *testing.T, i *Machine) {
 			full := errors.New("no room")
-			tr := advancing{&transaction{Machine: i}, checked{}}
+			tr := advancing{&transaction{m: i}, checked{}}
 			tr.req.To.Release = version.Release{Version: "2.0.0", Edition: version.OSS}
 			tr.req.config = state.EmptyConfig()
 			if err := tr.recordRefused(full); !errors.Is(err, full) {
@@ -115,7 +115,7 @@ func TestAnEnableThatFailsKeepsWhatAnEarlierOneSaved(t *testing.T) {
 		t.Run(how+", none", func(t *testing.T) {
 			i, _ := saved(t)
 			end(t, i)
-			if host.Exists(i.Paths.Original()) {
+			if host.Exists(i.Host.Paths.Original()) {
 				t.Error("what the first enable saved stays, although all of it is in its place")
 			}
 		})
@@ -131,23 +131,23 @@ func TestASwitchThatMetAnotherFileThanPlannedIsClosed(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			i := testMachine(t)
-			writeFile(t, i.Paths.Config(), wholeConfig)
-			tsh, teleport := filepath.Join(i.Paths.LinkDir, "tsh"), filepath.Join(i.Paths.LinkDir, "teleport")
-			tree := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "2.0.0")}
+			writeFile(t, i.Host.Paths.Config(), wholeConfig)
+			tsh, teleport := filepath.Join(i.Host.Paths.LinkDir, "tsh"), filepath.Join(i.Host.Paths.LinkDir, "teleport")
+			tree := versions.Tree{Dir: filepath.Join(i.Host.Paths.Versions(), "2.0.0")}
 			for _, path := range []string{tsh, teleport, tree.Binary("tsh"), tree.Binary("teleport")} {
 				writeFile(t, path, "1.0.0")
 			}
-			changes, err := host.PlanLinks(i.Paths.LinkDir, tree, nil)
+			changes, err := host.PlanLinks(i.Host.Paths.LinkDir, tree, nil)
 			must(t, err)
 			tr := i.open(t, begun, func(j *state.Journal) {
-				j.To.Edition, j.To.Dir, j.Links, j.Unit.Path = version.OSS, tree.Dir, changes, i.Paths.Unit()
+				j.To.Edition, j.To.Dir, j.Links, j.Unit.Path = version.OSS, tree.Dir, changes, i.Host.Paths.Unit()
 			})
 			must(t, change(teleport))
-			if err := host.ApplyLinks(changes, i.Paths.Original()); err == nil {
+			if err := host.ApplyLinks(changes, i.Host.Paths.Original()); err == nil {
 				t.Fatal("a file that was not saved was replaced")
 			}
 			must(t, tr.undo(t.Context()))
-			if host.Exists(i.Paths.Journal()) || host.Exists(filepath.Join(i.Paths.Original(), changes[0].Before.Saved)) {
+			if host.Exists(i.Host.Paths.Journal()) || host.Exists(filepath.Join(i.Host.Paths.Original(), changes[0].Before.Saved)) {
 				t.Error("the journal, or a copy of what stands in its place, is left")
 			}
 			got, err := os.ReadFile(teleport)
@@ -166,7 +166,7 @@ func TestWhatCannotBeReadInAnOpenTransactionSaysHowFarItIs(t *testing.T) {
 	for _, p := range []state.Phase{restored, proven, uninstalling} {
 		m := testMachine(t)
 		tr := m.open(t, p, nil)
-		writeFile(t, m.Paths.Config(), "no configuration")
+		writeFile(t, m.Host.Paths.Config(), "no configuration")
 		_, _, err := tr.config()
 		row, _ := phaseOf(p)
 		if err == nil || !strings.Contains(err.Error(), "; "+row.cutOff(&tr.j.Journal)+": repair the file") || strings.Contains(err.Error(), "nothing was changed") {

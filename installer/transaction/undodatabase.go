@@ -18,22 +18,22 @@ var errTooSoon = errors.New("this cannot be told before the agent has started")
 // or need not: it is one pair with the agent's link and its unit. If neither, the
 // new version stays whole.
 func (u *undoing) checkDatabase(ctx context.Context) error {
-	if u.kept || !u.j.Database.Taken || u.j.Database.Restored || u.needNotGoBack(ctx) {
+	if u.kept || !u.t.j.Database.Taken || u.t.j.Database.Restored || u.needNotGoBack(ctx) {
 		return nil
 	}
-	db, err := u.database(ctx)
+	db, err := u.t.database(ctx)
 	if err == nil {
 		err = u.canRestoreFor(db, nil)
 	}
 	if failure.Is[*backup.InUseError](err) {
-		if err = u.waitUnused(ctx, afterStop); err == nil {
+		if err = u.t.waitUnused(ctx, afterStop); err == nil {
 			err = u.canRestoreFor(db, nil)
 		}
 	}
 	if err != nil {
 		return u.cannotGoBack(ctx, fmt.Errorf("the database cannot go back: %w", err))
 	}
-	return u.j.setInTheWay("")
+	return u.t.j.setInTheWay("")
 }
 
 // awaits says what is to go back and is not there as yet: the file system of the database
@@ -66,11 +66,11 @@ func (u *undoing) needNotGoBack(ctx context.Context) bool {
 }
 
 func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
-	db, err := u.database(ctx)
+	db, err := u.t.database(ctx)
 	if err != nil {
 		return false, err
 	}
-	err = u.withBackup(func(dir string) (err error) {
+	err = u.t.withBackup(func(dir string) (err error) {
 		same, err = db.SameSchema(ctx, dir)
 		return err
 	})
@@ -79,54 +79,54 @@ func (u *undoing) sameSchema(ctx context.Context) (same bool, err error) {
 
 // cannotGoBack leaves the new version whole, and has the record say why.
 func (u *undoing) cannotGoBack(ctx context.Context, err error) error {
-	return errors.Join(err, u.j.noteInTheWay(err.Error()), u.keepNew(ctx))
+	return errors.Join(err, u.t.j.noteInTheWay(err.Error()), u.keepNew(ctx))
 }
 
 // lookFirst looks, while the agent runs, whether all of it can go back. What is in the
 // way and stays keeps the agent from being stopped for nothing: the new version runs on,
 // and what is in the way is named. As long as that is so, a run only looks.
 func (u *undoing) lookFirst(ctx context.Context) error {
-	if host.AgentLinkIsBack(u.j.Links) && (u.j.Database.Restored || !u.j.Database.Taken) {
+	if host.AgentLinkIsBack(u.t.j.Links) && (u.t.j.Database.Restored || !u.t.j.Database.Taken) {
 		return nil // the pair is back
 	}
 	err := u.whyNotBack(ctx)
 	if err == nil {
 		return nil
 	}
-	if host.AgentLinkIsBack(u.j.Links) {
+	if host.AgentLinkIsBack(u.t.j.Links) {
 		return u.cannotGoBack(ctx, err)
 	}
 	// The new version is whole as it is. seeItBack writes down what is in the way.
 	u.kept = true
-	return errors.Join(err, u.j.setInTheWay(err.Error()))
+	return errors.Join(err, u.t.j.setInTheWay(err.Error()))
 }
 
 // whyNotBack is what keeps links, unit or database from going back, as far as that can be
 // seen while the agent runs.
 func (u *undoing) whyNotBack(ctx context.Context) error {
-	if err := host.CanRevert(host.Begun(u.j.Links, u.Paths.Original()), u.j.Unit); err != nil {
+	if err := host.CanRevert(host.Begun(u.t.j.Links, u.t.m.Host.Paths.Original()), u.t.j.Unit); err != nil {
 		return fmt.Errorf("links and unit cannot go back: %w", err)
 	}
 	if err := u.seeOldThere(ctx); err != nil {
 		return err
 	}
-	sight, err := u.agent.Look(ctx)
-	if err == nil && sight.Running() && sight.runsFrom(u.j.To.ProgramsDir()) {
-		if err := u.CheckCanStop(sight.Unit); err != nil {
+	sight, err := u.t.agent.Look(ctx)
+	if err == nil && sight.Running() && sight.runsFrom(u.t.j.To.ProgramsDir()) {
+		if err := u.t.m.Host.CheckCanStop(sight.Unit); err != nil {
 			return err
 		}
-		if err := u.canStartOn(ctx, true); err != nil {
+		if err := u.t.canStartOn(ctx, true); err != nil {
 			return fmt.Errorf("the version before would not start: %w", err)
 		}
 	}
-	if !u.j.Database.Taken || u.j.Database.Restored {
+	if !u.t.j.Database.Taken || u.t.j.Database.Restored {
 		return nil
 	}
-	patience, before := u.UserPatience, u.j.Database.InTheWay != ""
+	patience, before := u.t.m.UserPatience, u.t.j.Database.InTheWay != ""
 	if before {
 		patience = min(patience, afterStop)
 	}
-	err = u.waitUnused(ctx, patience)
+	err = u.t.waitUnused(ctx, patience)
 	if err == nil {
 		// What was found only when the agent was down is looked at more closely.
 		err = u.canRestore(ctx, before)
@@ -140,55 +140,55 @@ func (u *undoing) whyNotBack(ctx context.Context) error {
 // canRestore looks at what a restore needs while the agent runs; closely, down to the
 // content of the backup.
 func (u *undoing) canRestore(ctx context.Context, closely bool) error {
-	db, err := u.database(ctx)
+	db, err := u.t.database(ctx)
 	if err != nil {
 		return err
 	}
-	sight, err := u.agent.Look(ctx)
+	sight, err := u.t.agent.Look(ctx)
 	if err != nil {
 		return err
 	}
 	if err := u.canRestoreFor(db, sight.ended()); err != nil || !closely {
 		return err
 	}
-	return u.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
+	return u.t.withBackup(func(dir string) error { return db.CheckWhole(ctx, dir) })
 }
 
 // canRestoreFor is CanRestore, with what the agent's processes have open left aside.
 func (u *undoing) canRestoreFor(db *backup.Database, group []int) error {
-	return u.withBackup(func(dir string) error { return db.CanRestore(dir, group) })
+	return u.t.withBackup(func(dir string) error { return db.CanRestore(dir, group) })
 }
 
 // restoreDatabase restores the database that the old version had, if the new one
 // may have touched it.
 func (u *undoing) restoreDatabase(ctx context.Context) error {
-	if name := u.j.Database.Aside; name != "" && !u.kept && u.j.reached("reload") {
+	if name := u.t.j.Database.Aside; name != "" && !u.kept && u.t.j.reached("reload") {
 		if err := u.putAsideBack(ctx, name); err != nil {
 			return u.cannotGoBack(ctx, fmt.Errorf("put the damaged database back: %w", err))
 		}
 		return nil
 	}
-	if u.kept || !u.j.Database.Taken || u.j.Database.Restored {
+	if u.kept || !u.t.j.Database.Taken || u.t.j.Database.Restored {
 		return nil
 	}
-	if !u.j.reached("reload") {
+	if !u.t.j.reached("reload") {
 		if changed, err := u.changedMeanwhile(ctx); err != nil || !changed {
 			return err
 		}
 	}
-	if u.j.Watch.OldServes {
+	if u.t.j.Watch.OldServes {
 		if same, err := u.sameUnderOld(ctx); err != nil || same {
 			return err
 		}
 	}
 	if u.untouched && u.oldIsUntouched(ctx) {
 		// Links and unit are back: what is started from now on is the old version.
-		u.Log.Info("the version before has served all the time, and goes on with its database")
-		return u.j.setOldServes(true)
+		u.t.m.Host.Log.Info("the version before has served all the time, and goes on with its database")
+		return u.t.j.setOldServes(true)
 	}
 	err := u.stopAndRestore(ctx)
 	if err == nil {
-		return u.j.setRestored(true)
+		return u.t.j.setRestored(true)
 	}
 	same, schemaErr := u.sameSchema(ctx)
 	switch {
@@ -197,7 +197,7 @@ func (u *undoing) restoreDatabase(ctx context.Context) error {
 	case u.kept, u.exchanged(): // kept: the agent could not be stopped
 		return err // the old version can do without until the next run
 	}
-	u.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
+	u.t.m.Host.Log.Warn("the old version goes on with the database as it is, which it can read", "error", err)
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 	if err := u.stopAgent(ctx); err != nil {
 		return err
 	}
-	db, err := u.database(ctx)
+	db, err := u.t.database(ctx)
 	if err != nil {
 		return err
 	}
@@ -219,36 +219,36 @@ func (u *undoing) putAsideBack(ctx context.Context, name string) error {
 // It reports whether there was one. An old process that never stopped serving goes on, and
 // keeps one that it has open.
 func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
-	if !u.j.Database.Absent || !u.j.reached("reload") {
+	if !u.t.j.Database.Absent || !u.t.j.reached("reload") {
 		return false, nil
 	}
-	db, err := u.database(ctx)
+	db, err := u.t.database(ctx)
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return false, nil
 	}
-	if err == nil && !u.j.Watch.OldServes {
-		err = u.agent.Stop(ctx, atOnce)
+	if err == nil && !u.t.j.Watch.OldServes {
+		err = u.t.agent.Stop(ctx, atOnce)
 	} else if err == nil && failure.Is[*backup.InUseError](db.CheckUnused(nil)) {
-		sight, lookErr := u.agent.Look(ctx)
+		sight, lookErr := u.t.agent.Look(ctx)
 		if lookErr != nil {
 			return false, lookErr
 		}
 		if db.CheckUnused(sight.Group) == nil {
-			u.Log.Warn("the agent, which serves on, has the first database open, and keeps it", "database", db.Path())
+			u.t.m.Host.Log.Warn("the agent, which serves on, has the first database open, and keeps it", "database", db.Path())
 			return false, nil
 		}
 	}
 	var to string
 	if err == nil {
-		to, err = db.MoveAside("of-"+u.j.To.Version, u.Now(), u.j.noteAside)
+		to, err = db.MoveAside("of-"+u.t.j.To.Version, u.t.m.Now(), u.t.j.noteAside)
 	}
 	if errors.Is(err, backup.ErrNoDatabase) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("move the database of version %s aside: %w", u.j.To, err)
+		return false, fmt.Errorf("move the database of version %s aside: %w", u.t.j.To, err)
 	}
-	u.Log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside", "aside", to)
+	u.t.m.Host.Log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside", "aside", to)
 	return true, nil
 }
 
@@ -260,10 +260,10 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 			return err
 		}
 		var db *backup.Database
-		if db, err = u.database(ctx); err == nil {
-			err = u.withBackup(func(dir string) error {
+		if db, err = u.t.database(ctx); err == nil {
+			err = u.t.withBackup(func(dir string) error {
 				if host.Exists(dir) {
-					u.Log.Info("restoring the agent's database", "from", dir)
+					u.t.m.Host.Log.Info("restoring the agent's database", "from", dir)
 				}
 				return db.Restore(ctx, dir)
 			})
@@ -271,21 +271,21 @@ func (u *undoing) stopAndRestore(ctx context.Context) (err error) {
 		if !failure.Is[*backup.InUseError](err) || u.boot {
 			break
 		}
-		if sight, lookErr := u.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
+		if sight, lookErr := u.t.agent.Look(ctx); lookErr != nil || sight.MainPID == 0 {
 			break // it is not the agent that has it open
 		}
 	}
 	if failure.Is[*backup.InUseError](err) && !u.boot {
-		err = u.nameStarters(ctx, err)
+		err = u.t.nameStarters(ctx, err)
 	}
-	return wrap(err, "restore the database from %s: %w", u.j.Database.Dir)
+	return wrap(err, "restore the database from %s: %w", u.t.j.Database.Dir)
 }
 
 // exchanged reports whether the database may be that of the version that failed, and
 // not the old one's with what was done to it: then it has to go back even where the
 // old version could read it.
 func (u *undoing) exchanged() bool {
-	return u.j.Database.Plan == state.RestoreDatabase && u.j.reached("reload")
+	return u.t.j.Database.Plan == state.RestoreDatabase && u.t.j.reached("reload")
 }
 
 // changedMeanwhile reports whether the database has to be restored although the
@@ -294,8 +294,8 @@ func (u *undoing) exchanged() bool {
 // this is asked. An agent that is found running the new version is stopped first,
 // so that what it does to the database is over when that is looked at.
 func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
-	sight, err := u.agent.Look(ctx)
-	switch runs := sight.runsFrom(u.j.To.ProgramsDir()); {
+	sight, err := u.t.agent.Look(ctx)
+	switch runs := sight.runsFrom(u.t.j.To.ProgramsDir()); {
 	case err == nil && sight.State == state.AgentUnknown:
 		return false, nil
 	case u.boot: // nothing runs yet, and files tell
@@ -305,7 +305,7 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 		if err := u.stopAgent(ctx); err != nil {
 			return false, err
 		}
-	case sight.MainPID == u.j.Agent.MainPID && sight.InvocationID == u.j.Agent.InvocationID:
+	case sight.MainPID == u.t.j.Agent.MainPID && sight.InvocationID == u.t.j.Agent.InvocationID:
 		return false, nil
 	}
 	same, err := u.sameSchema(ctx)
@@ -313,11 +313,11 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	case err == nil && same:
 		return false, nil
 	case err == nil:
-		u.Log.Warn("the agent was restarted in the middle of the transaction, and the new version changed the database")
+		u.t.m.Host.Log.Warn("the agent was restarted in the middle of the transaction, and the new version changed the database")
 	case u.boot:
 		return false, fmt.Errorf("%w: %w", errTooSoon, err)
 	default:
-		u.Log.Warn("the agent was restarted in the middle of the transaction; the new version may have changed the database", "error", err)
+		u.t.m.Host.Log.Warn("the agent was restarted in the middle of the transaction; the new version may have changed the database", "error", err)
 	}
 	return true, nil
 }

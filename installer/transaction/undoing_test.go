@@ -54,10 +54,10 @@ func TestNothingIsPutBackUnderAnAgentThatCannotBeStopped(t *testing.T) {
 // a moment without a part of it, and the next run begins again.
 func TestADatabaseThatCannotGoBackKeepsTheNewVersionWhole(t *testing.T) {
 	m := upgrade(t, two(neverReady))
-	saved := m.Store.Dir + "/1.0.0/backup/sqlite.db"
+	saved := m.Host.Store.Dir + "/1.0.0/backup/sqlite.db"
 	m.at("watch", func() error {
 		must(t, os.Rename(saved, saved+".away"))
-		must(t, os.RemoveAll(m.Paths.Rollback()))
+		must(t, os.RemoveAll(m.Host.Paths.Rollback()))
 		m.before = func(call string) error {
 			if v, _ := m.program(); v != "1.1.0" || !strings.Contains(m.unitFile(), "1.1.0") {
 				t.Errorf("at the call %s, %s is linked, with the unit %q", call, v, m.unitFile())
@@ -83,7 +83,7 @@ func TestADatabaseThatCannotGoBackKeepsTheNewVersionWhole(t *testing.T) {
 func TestABackupThatProvesDamagedBringsTheNewVersionBack(t *testing.T) {
 	m := upgrade(t, two(neverReady))
 	m.at("watch", func() error {
-		f, err := os.OpenFile(m.Store.Dir+"/1.0.0/backup/sqlite.db", os.O_RDWR, 0)
+		f, err := os.OpenFile(m.Host.Store.Dir+"/1.0.0/backup/sqlite.db", os.O_RDWR, 0)
 		must(t, err)
 		_, err = f.WriteAt([]byte("garbage"), 4096)
 		must(t, errors.Join(err, f.Close()))
@@ -154,7 +154,7 @@ func TestSomebodyStartsTheAgentAfterEachStop(t *testing.T) {
 }
 
 func (m *model) unitFile() string {
-	text, _ := os.ReadFile(m.Paths.Unit())
+	text, _ := os.ReadFile(m.Host.Paths.Unit())
 	return string(text)
 }
 
@@ -162,7 +162,7 @@ func (m *model) unitFile() string {
 // going back, and the database goes back once: the old version writes meanwhile.
 func TestAFolderInThePlaceOfALinkKeepsNothingElseFromGoingBack(t *testing.T) {
 	m := upgrade(t, two(diesLate))
-	tsh := filepath.Join(m.Paths.LinkDir, "tsh")
+	tsh := filepath.Join(m.Host.Paths.LinkDir, "tsh")
 	here := func(*model) string { return tsh }
 	m.at("watch", func() error {
 		m.before = nil
@@ -256,7 +256,7 @@ func TestASwitchThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
 	if _, dead := m.tick(); !dead {
 		t.Fatalf("the recovery was not killed: %q", m.calls)
 	}
-	if d, err := Describe(m.Paths.Journal()); err != nil || d == nil || d.Phase != proven {
+	if d, err := Describe(m.Host.Paths.Journal()); err != nil || d == nil || d.Phase != proven {
 		t.Errorf("the journal says %+v, %v", d, err)
 	}
 	m.Now = testNow
@@ -314,7 +314,7 @@ func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *t
 			if kept := slices.Contains(m.seen.rows, mine); kept != (tc.schema == 1) {
 				t.Errorf("the row of 1.1.0 is there: %v", kept)
 			}
-			c, err := m.Paths.LoadConfig()
+			c, err := m.Host.Paths.LoadConfig()
 			if err != nil || c.Status.LastUpdate.Result != state.Interrupt {
 				t.Errorf("%+v, %v", c.Status.LastUpdate, err)
 			}

@@ -49,7 +49,7 @@ func TestADiskThatIsFullAfterABootKeepsNoAgentDown(t *testing.T) {
 			m.ends()
 			m.boots++ // systemd started no agent, for its mount is late, and no recovery ran
 			m.started = false
-			j, err := load(m.Paths.Journal())
+			j, err := load(m.Host.Paths.Journal())
 			must(t, err)
 			save, failed := j.save, 0
 			j.save = func(j *state.Journal) error {
@@ -58,7 +58,7 @@ func TestADiskThatIsFullAfterABootKeepsNoAgentDown(t *testing.T) {
 				}
 				return save(j)
 			}
-			tr := &transaction{Machine: m.Machine, agent: m, j: j}
+			tr := &transaction{m: m.Machine, agent: m, j: j}
 			err, _ = m.runs(func() error { return tr.undo(t.Context()) })
 			tr.closeDatabase()
 			if tc.undone != (err == nil) && !tc.begun {
@@ -81,10 +81,10 @@ func TestADiskThatIsFullAfterABootLeavesAnAgentThatRunsAlone(t *testing.T) {
 		m.edit(func(j *state.Journal) { j.Phase = phase })
 		m.boots++ // no recovery ran
 		m.launch()
-		j, err := load(m.Paths.Journal())
+		j, err := load(m.Host.Paths.Journal())
 		must(t, err)
 		j.save = func(*state.Journal) error { return errors.New("no room") }
-		tr := &transaction{Machine: m.Machine, agent: m, j: j}
+		tr := &transaction{m: m.Machine, agent: m, j: j}
 		runs := m.main
 		err, _ = m.runs(func() error { return tr.undo(t.Context()) })
 		tr.closeDatabase()
@@ -137,7 +137,7 @@ func TestAnAgentWhoseUnitWasNotThereAtBootRunsInTheEnd(t *testing.T) {
 		}
 		m.calm()
 		m.ends()
-		must(t, os.Remove(m.Paths.Unit()))
+		must(t, os.Remove(m.Host.Paths.Unit()))
 		m.boots++
 		m.started, m.unit = false, ""
 		if err, _ := m.tick(); err != nil {
@@ -240,9 +240,9 @@ func TestAnAgentThatIsMaskedIsNotStoppedByAnUndoing(t *testing.T) {
 // run of the timer, status has nothing but the journal to say it from.
 func TestWhatIsInTheWayAtABootStandsInTheJournal(t *testing.T) {
 	m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(neverReady)) }, Update, "watch", 1, false).make(t)
-	saved := m.Store.Dir + "/1.0.0/backup/sqlite.db"
+	saved := m.Host.Store.Dir + "/1.0.0/backup/sqlite.db"
 	must(t, os.Rename(saved, saved+".away"))
-	must(t, os.RemoveAll(m.Paths.Rollback()))
+	must(t, os.RemoveAll(m.Host.Paths.Rollback()))
 	if err, _ := m.reboot(); err == nil || !strings.Contains(err.Error(), "the database cannot go back") {
 		t.Errorf("the recovery at boot ends with %v", err)
 	}

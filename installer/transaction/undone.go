@@ -25,22 +25,22 @@ func (t *transaction) closeUndone(ctx context.Context) error {
 		t.tellBesides(c.Status.LastUpdate, lost)
 	}
 	if t.j.OwnUnits.Fresh {
-		if err := t.RemoveUnits(ctx, t.agent); err != nil {
+		if err := t.m.Host.RemoveUnits(ctx, t.agent); err != nil {
 			return err
 		}
 	}
-	if t.NeverEnabled(c) {
-		t.ForgetFirst(t.j.To.Release)
+	if t.m.Host.NeverEnabled(c) {
+		t.m.Host.ForgetFirst(t.j.To.Release)
 	} else {
-		t.DropUndone(t.j.Links)
+		t.m.Host.DropUndone(t.j.Links)
 	}
-	if err := c.Save(t.Paths.Config()); err != nil {
+	if err := c.Save(t.m.Host.Paths.Config()); err != nil {
 		return err
 	}
 	if err := t.close(); err != nil {
 		return err
 	}
-	t.Retain(c)
+	t.m.Retain(c)
 	return nil
 }
 
@@ -58,10 +58,10 @@ func (t *transaction) recordUndone(s *state.Status) {
 		result = state.FailedEarly
 	}
 	s.LastUpdate = &state.LastUpdate{
-		Time: t.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
+		Time: t.m.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
 		Result: result, Error: t.reason(), ErrorCode: t.j.Verdict.ErrorCode, SkippedBackup: t.j.Commit.SkippedBackup, Transaction: t.j.ID, Took: t.durations(),
 	}
 	if against == state.AgainstVersion {
-		s.RecordFailure(t.j.To, t.Now(), t.reason())
+		s.RecordFailure(t.j.To, t.m.Now(), t.reason())
 	}
 }

@@ -34,7 +34,7 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 	}
 	j := m.newJournal()
 	j.Uninstall = &u
-	t := &transaction{Machine: m, agent: agent}
+	t := &transaction{m: m, agent: agent}
 	defer t.closeDatabase()
 	if database.Plan == state.RestoreDatabase {
 		j.Database = database
@@ -61,10 +61,10 @@ func (m *Machine) uninstallLocked(ctx context.Context, c state.Config, agent Age
 		return err
 	}
 	j.Config = text
-	if err := c.Save(m.Paths.Config()); err != nil {
+	if err := c.Save(m.Host.Paths.Config()); err != nil {
 		return err
 	}
-	t.j = newRecord(m.Paths.Journal(), j)
+	t.j = newRecord(m.Host.Paths.Journal(), j)
 	if c.Spec.ActiveVersion != "" {
 		if err := t.j.enter(uninstalling); err != nil {
 			return err
@@ -80,8 +80,8 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 	switch {
 	case c.Spec.ActiveVersion == "":
 		// All of the store goes, and nothing is put in the place of links into it.
-		if err := m.CheckNeverEnabled(); err != nil {
-			return keeps, failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Paths.Config(), err).
+		if err := m.Host.CheckNeverEnabled(); err != nil {
+			return keeps, failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Host.Paths.Config(), err).
 				To("`teleport-update enable` first, then uninstall").Refused()
 		}
 		return keeps, nil
@@ -92,17 +92,17 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 		}
 		return keeps, err
 	}
-	o, err := m.Originals()
+	o, err := m.Host.Originals()
 	if err == nil {
-		err = m.PlainUnit(ctx, &o)
+		err = m.Host.PlainUnit(ctx, &o)
 	}
 	if err == nil {
-		err = m.CheckPutBack(o)
+		err = m.Host.CheckPutBack(o)
 	}
 	if err != nil {
 		return keeps, err
 	}
-	program, comes := m.AgentBefore(o)
+	program, comes := m.Host.AgentBefore(o)
 	if !comes {
 		return keeps, nil
 	}
@@ -132,10 +132,10 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 		}
 		t.startDependents(ctx)
 	}
-	if err := t.keepBackups(ctx); err != nil {
+	if err := t.m.keepBackups(ctx); err != nil {
 		return err
 	}
-	if err := t.RemoveUnits(ctx, t.agent); err != nil {
+	if err := t.m.Host.RemoveUnits(ctx, t.agent); err != nil {
 		return err
 	}
 	if !t.keepsAgent() {
@@ -143,17 +143,17 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 			return err
 		}
 	}
-	t.warn(state.RemoveTextfile(c.Spec.TextfileDir), "the metrics for node_exporter stay", "folder", c.Spec.TextfileDir)
+	t.m.warn(state.RemoveTextfile(c.Spec.TextfileDir), "the metrics for node_exporter stay", "folder", c.Spec.TextfileDir)
 	// First: the journal, which has this done again after a cut, is in the other folder.
-	if err := t.Store.RemovePrograms(); err != nil {
+	if err := t.m.Host.Store.RemovePrograms(); err != nil {
 		return fmt.Errorf("remove the programs of versions: %w; run the command again", err)
 	}
-	if err := durable.RemoveAll(t.Paths.Versions()); err != nil {
+	if err := durable.RemoveAll(t.m.Host.Paths.Versions()); err != nil {
 		return fmt.Errorf("remove the version store: %w; run the command again", err)
 	}
 	// Empty where no agent ever ran; anything in it is the agent's.
-	_ = durable.RemoveEmpty(t.Paths.DataDir)
-	t.Log.Info("the updater is uninstalled", "agent_kept", t.keepsAgent())
+	_ = durable.RemoveEmpty(t.m.Host.Paths.DataDir)
+	t.m.Host.Log.Info("the updater is uninstalled", "agent_kept", t.keepsAgent())
 	return nil
 }
 
@@ -161,20 +161,20 @@ func (t *transaction) finishUninstall(ctx context.Context, c state.Config) error
 func (t *transaction) releaseFiles(ctx context.Context, c state.Config) error {
 	err := t.releaseAgent(ctx, c)
 	if err == nil {
-		_, err = t.ReportToCluster(false)
+		_, err = t.m.Host.ReportToCluster(false)
 	}
 	return err
 }
 
 func (t *transaction) releaseAgent(ctx context.Context, c state.Config) error {
 	if !t.keepsAgent() {
-		return t.PutBack(ctx)
+		return t.m.Host.PutBack(ctx)
 	}
-	tree, err := t.toKeep(c)
+	tree, err := t.m.toKeep(c)
 	if err != nil {
 		return err
 	}
-	return host.LeavePlainFiles(t.Paths.LinkDir, tree)
+	return host.LeavePlainFiles(t.m.Host.Paths.LinkDir, tree)
 }
 
 // startOriginal makes the host run what the first enable found.
@@ -197,7 +197,7 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 		}
 		return t.agent.Disable(ctx)
 	case sight.State.Wanted(), t.stoppedHere():
-		t.Log.Info("restarting the agent as the one that was here before", "database", string(t.j.Database.Plan))
+		t.m.Host.Log.Info("restarting the agent as the one that was here before", "database", string(t.j.Database.Plan))
 		return t.agent.Restart(ctx)
 	}
 	return nil
@@ -205,7 +205,7 @@ func (t *transaction) startOriginal(ctx context.Context) error {
 
 // uninstallAgain goes on with an uninstall that was cut off.
 func (t *transaction) uninstallAgain(ctx context.Context) error {
-	t.Log.Warn("going on with an uninstall that was cut off", "begun", t.j.Started)
+	t.m.Host.Log.Warn("going on with an uninstall that was cut off", "begun", t.j.Started)
 	c, err := t.found()
 	if err == nil {
 		err = t.finishUninstall(context.WithoutCancel(ctx), c)
@@ -219,7 +219,7 @@ func (t *transaction) uninstallAgain(ctx context.Context) error {
 // releaseAtBoot sees that the agent finds what it is started from after an
 // uninstall was cut off; the rest of it is for the next run.
 func (t *transaction) releaseAtBoot(ctx context.Context) error {
-	t.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
+	t.m.Host.Log.Warn("going on with an uninstall that was cut off, before the agent starts", "begun", t.j.Started)
 	c, err := t.found()
 	if err != nil {
 		return err

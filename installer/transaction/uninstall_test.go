@@ -16,12 +16,12 @@ import (
 // does not say so. There is no version in the store: what runs must not matter.
 var tracesOfAnEnable = map[string]func(*testing.T, *Machine){
 	"a link leads into the store": func(t *testing.T, i *Machine) {
-		must(t, os.MkdirAll(i.Paths.LinkDir, 0o755))
-		must(t, os.Symlink(filepath.Join(i.Paths.Versions(), "1.0.0/bin/teleport"), filepath.Join(i.Paths.LinkDir, "teleport")))
+		must(t, os.MkdirAll(i.Host.Paths.LinkDir, 0o755))
+		must(t, os.Symlink(filepath.Join(i.Host.Paths.Versions(), "1.0.0/bin/teleport"), filepath.Join(i.Host.Paths.LinkDir, "teleport")))
 	},
-	"what was here before is known": func(t *testing.T, i *Machine) { must(t, i.WriteOriginals(host.Originals{})) },
+	"what was here before is known": func(t *testing.T, i *Machine) { must(t, i.Host.WriteOriginals(host.Originals{})) },
 	"what was here before cannot be read": func(t *testing.T, i *Machine) {
-		writeFile(t, filepath.Join(i.Paths.Original(), "before.json"), "{")
+		writeFile(t, filepath.Join(i.Host.Paths.Original(), "before.json"), "{")
 	},
 }
 
@@ -29,7 +29,7 @@ var tracesOfAnEnable = map[string]func(*testing.T, *Machine){
 func saved(t *testing.T) (i *Machine, copied string) {
 	t.Helper()
 	i = testMachine(t)
-	copied = filepath.Join(i.Paths.Original(), "teleport-0123456789abcdef")
+	copied = filepath.Join(i.Host.Paths.Original(), "teleport-0123456789abcdef")
 	writeFile(t, copied, "mine")
 	return i, copied
 }
@@ -44,7 +44,7 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 				if _, refused := errors.AsType[*failure.RefusedError](err); !refused {
 					t.Errorf("keep agent %v: %v; want a refusal", keepAgent, err)
 				}
-				if !host.Exists(copied) || host.Exists(i.Paths.Config()) || host.Exists(i.Paths.Journal()) {
+				if !host.Exists(copied) || host.Exists(i.Host.Paths.Config()) || host.Exists(i.Host.Paths.Journal()) {
 					t.Errorf("keep agent %v: something was changed", keepAgent)
 				}
 			}
@@ -56,7 +56,7 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 		c.Spec.TextfileDir = t.TempDir()
 		must(t, state.WriteTextfile(c.Spec.TextfileDir, nil))
 		must(t, i.uninstallLocked(t.Context(), c, absent{}, state.Uninstall{}))
-		if host.Exists(i.Paths.Versions()) {
+		if host.Exists(i.Host.Paths.Versions()) {
 			t.Error("the store is still there")
 		}
 		if left, _ := os.ReadDir(c.Spec.TextfileDir); len(left) > 0 {
@@ -67,16 +67,16 @@ func TestUninstallDoesNotTakeALostConfigurationForNone(t *testing.T) {
 
 func TestAnUninstallGoesOnAfterTheConfigurationWasLost(t *testing.T) {
 	i := testMachine(t)
-	tree := versions.Tree{Dir: filepath.Join(i.Paths.Versions(), "1.0.0")}
+	tree := versions.Tree{Dir: filepath.Join(i.Host.Paths.Versions(), "1.0.0")}
 	writeFile(t, tree.Binary("teleport"), "program")
-	link := filepath.Join(i.Paths.LinkDir, "teleport")
+	link := filepath.Join(i.Host.Paths.LinkDir, "teleport")
 	writeFile(t, link, "mine")
-	changes, err := host.PlanLinks(i.Paths.LinkDir, tree, nil)
+	changes, err := host.PlanLinks(i.Host.Paths.LinkDir, tree, nil)
 	must(t, err)
-	must(t, host.ApplyLinks(changes, i.Paths.Original()))
-	must(t, i.WriteOriginals(host.Originals{Links: changes, Unit: state.UnitFile{Path: i.Paths.Unit()}}))
+	must(t, host.ApplyLinks(changes, i.Host.Paths.Original()))
+	must(t, i.Host.WriteOriginals(host.Originals{Links: changes, Unit: state.UnitFile{Path: i.Host.Paths.Unit()}}))
 	must(t, i.open(t, uninstalling, nil).uninstallAgain(t.Context()))
-	if data, err := os.ReadFile(link); err != nil || string(data) != "mine" || host.Exists(i.Paths.Versions()) {
+	if data, err := os.ReadFile(link); err != nil || string(data) != "mine" || host.Exists(i.Host.Paths.Versions()) {
 		t.Errorf("%s is %q, %v; want what was there before, and nothing of ours", link, data, err)
 	}
 }

@@ -18,14 +18,14 @@ func TestATransactionIsClosedWhereSystemdKnowsNoUnit(t *testing.T) {
 		}
 		m.calm()
 		m.ends()
-		must(t, os.RemoveAll(m.Paths.LinkDir))
-		must(t, os.RemoveAll(m.Paths.UnitDir))
-		must(t, os.MkdirAll(m.Paths.LinkDir, 0o755))
-		must(t, os.MkdirAll(m.Paths.UnitDir, 0o755))
+		must(t, os.RemoveAll(m.Host.Paths.LinkDir))
+		must(t, os.RemoveAll(m.Host.Paths.UnitDir))
+		must(t, os.MkdirAll(m.Host.Paths.LinkDir, 0o755))
+		must(t, os.MkdirAll(m.Host.Paths.UnitDir, 0o755))
 		m.failed, m.started, m.unit = false, false, ""
 		m.boots++
 		if !unitWas {
-			r, err := load(m.Paths.Journal())
+			r, err := load(m.Host.Paths.Journal())
 			must(t, err)
 			r.Unit.Regular, r.Unit.Content = false, nil
 			must(t, r.flush())
@@ -34,7 +34,7 @@ func TestATransactionIsClosedWhereSystemdKnowsNoUnit(t *testing.T) {
 		for range 2 {
 			m.tick()
 		}
-		if host.Exists(m.Paths.Journal()) {
+		if host.Exists(m.Host.Paths.Journal()) {
 			t.Errorf("the unit was there before: %v; the transaction is open: %q", unitWas, m.calls)
 		}
 		if len(m.wrong) > 0 || m.seen.schema != 1 {

@@ -36,7 +36,7 @@ func meddlings() map[string]meddling {
 func (m *model) inMidWatch(do func(path string) error, cut bool) (error, bool) {
 	m.at("watch", func() error {
 		m.before = nil
-		must(m.t, do(m.Paths.Config()))
+		must(m.t, do(m.Host.Paths.Config()))
 		if cut {
 			panic(killed{})
 		}
@@ -74,7 +74,7 @@ func TestAnUpdatesYAMLThatCannotBeReadKeepsNoAgentFromRunning(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			how.everywhere(t, func(t *testing.T, m *model, cut bool, ends string) {
-				before, err := os.ReadFile(m.Paths.Config())
+				before, err := os.ReadFile(m.Host.Paths.Config())
 				must(t, err)
 				if err, dead := m.inMidWatch(how.do, cut); dead != cut {
 					t.Fatal(err)
@@ -85,7 +85,7 @@ func TestAnUpdatesYAMLThatCannotBeReadKeepsNoAgentFromRunning(t *testing.T) {
 					err, _ := m.tick()
 					m.needsPerson(err, how.error)
 				}
-				broken, _ := os.ReadFile(m.Paths.Config())
+				broken, _ := os.ReadFile(m.Host.Paths.Config())
 				for range 3 {
 					if err := m.sound(); err != nil {
 						t.Fatal(err)
@@ -104,11 +104,11 @@ func TestAnUpdatesYAMLThatCannotBeReadKeepsNoAgentFromRunning(t *testing.T) {
 						t.Error("a run that can only wait stopped the agent")
 					}
 				}
-				if now, _ := os.ReadFile(m.Paths.Config()); string(now) != string(broken) {
+				if now, _ := os.ReadFile(m.Host.Paths.Config()); string(now) != string(broken) {
 					t.Errorf("the file was overwritten: %q became %q", broken, now)
 				}
-				must(t, os.RemoveAll(m.Paths.Config()))
-				must(t, os.WriteFile(m.Paths.Config(), before, 0o600))
+				must(t, os.RemoveAll(m.Host.Paths.Config()))
+				must(t, os.WriteFile(m.Host.Paths.Config(), before, 0o600))
 				if err, _ := m.tick(); err != nil {
 					t.Error(err)
 				}
@@ -136,7 +136,7 @@ func TestAnUpdatesYAMLThatIsLostIsWrittenAgain(t *testing.T) {
 					}
 				}
 				m.endsOn(ends)
-				c, err := state.LoadConfig(m.Paths.Config())
+				c, err := state.LoadConfig(m.Host.Paths.Config())
 				must(t, err)
 				if !c.Spec.Enabled || c.Spec.Proxy != "proxy" || c.Spec.Health.ReadyURL != readyURL {
 					t.Errorf("updates.yaml says %+v", c.Spec)
@@ -160,7 +160,7 @@ func TestWhatAPersonWroteInMidWatchStays(t *testing.T) {
 		return errors.Join(err, c.Save(p))
 	}, false)
 	m.endsOn("1.1.0")
-	if c, err := state.LoadConfig(m.Paths.Config()); err != nil || c.Spec.Group != "changed" {
+	if c, err := state.LoadConfig(m.Host.Paths.Config()); err != nil || c.Spec.Group != "changed" {
 		t.Errorf("%+v, %v", c.Spec, err)
 	}
 }
@@ -177,15 +177,15 @@ func TestAnUninstallGoesOnWithoutUpdatesYAML(t *testing.T) {
 					t.Fatalf("the uninstall was not killed: %q", m.calls)
 				}
 				m.calm()
-				must(t, how.do(m.Paths.Config()))
+				must(t, how.do(m.Host.Paths.Config()))
 				if err, _ := m.reboot(); err != nil {
 					t.Errorf("the boot ends with %v", err)
 				}
 				if err, _ := m.tick(); err != nil {
 					t.Errorf("the tick ends with %v", err)
 				}
-				if v, _ := m.program(); host.Exists(m.Paths.Journal()) || (v == "1.0.0") != keep || host.Exists(m.Store.Dir+"/1.0.0") {
-					t.Errorf("%q is left in the place of the agent, journal %v", v, host.Exists(m.Paths.Journal()))
+				if v, _ := m.program(); host.Exists(m.Host.Paths.Journal()) || (v == "1.0.0") != keep || host.Exists(m.Host.Store.Dir+"/1.0.0") {
+					t.Errorf("%q is left in the place of the agent, journal %v", v, host.Exists(m.Host.Paths.Journal()))
 				}
 			})
 		}
@@ -198,14 +198,14 @@ func TestARefusalIsNotWrittenOverAFileThatCannotBeRead(t *testing.T) {
 	m := upgrade(t, twoHolds)
 	m.at("look", func() error {
 		m.before = nil
-		must(t, os.WriteFile(m.Paths.Config(), []byte("oops: ["), 0o600))
+		must(t, os.WriteFile(m.Host.Paths.Config(), []byte("oops: ["), 0o600))
 		return errNoAnswer
 	})
 	err := m.do(Update)
 	if _, person := errors.AsType[*failure.NeedsPersonError](err); person || !errors.Is(err, errNoAnswer) {
 		t.Errorf("it ends with %v", err)
 	}
-	if text, _ := os.ReadFile(m.Paths.Config()); string(text) != "oops: [" {
+	if text, _ := os.ReadFile(m.Host.Paths.Config()); string(text) != "oops: [" {
 		t.Errorf("the file was overwritten: %q", text)
 	}
 }

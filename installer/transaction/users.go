@@ -32,7 +32,7 @@ func (t *transaction) holdDatabase(d *state.Database) error {
 		return err
 	}
 	t.db = db
-	d.Folder, err = db.Folder(t.BootID())
+	d.Folder, err = db.Folder(t.m.BootID())
 	return err
 }
 
@@ -70,7 +70,7 @@ func (t *transaction) closeDatabase() {
 // the identity that was backed up tells then, for such an agent's tables are no others.
 func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) error {
 	want := t.j.Database.Folder
-	got, err := db.Folder(t.BootID())
+	got, err := db.Folder(t.m.BootID())
 	if err != nil || want == (folder.ID{}) || got.Same(want) {
 		return err
 	}
@@ -88,7 +88,7 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 	for _, dir := range backups {
 		known, knownErr := db.DescendsFrom(ctx, dir)
 		if known == backup.SameIdentity || known == backup.SameTables && !got.Differs(want) {
-			t.Log.Warn("the folder of the agent's database has another device or inode number since the boot; its content shows that it is the same", "database", db.Path())
+			t.m.Host.Log.Warn("the folder of the agent's database has another device or inode number since the boot; its content shows that it is the same", "database", db.Path())
 			return nil
 		}
 		err = errors.Join(err, knownErr)
@@ -109,7 +109,7 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 		return err
 	}
 	told := false
-	for limit := time.Now().Add(min(patience, t.UserPatience)); ; {
+	for limit := time.Now().Add(min(patience, t.m.UserPatience)); ; {
 		// The agent may have been restarted since. Where it cannot be looked at, at boot,
 		// nobody runs yet.
 		sight, _ := t.agent.Look(ctx)
@@ -117,7 +117,7 @@ func (t *transaction) waitUnused(ctx context.Context, patience time.Duration) er
 			return err
 		} else if !told {
 			told = true
-			t.Log.Info("waiting for a process that has the agent's database open", "limit", patience, "error", err)
+			t.m.Host.Log.Info("waiting for a process that has the agent's database open", "limit", patience, "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -48,7 +48,7 @@ func TestADowngradeWhoseDatabaseIsInUseIsRefusedBeforeTheStop(t *testing.T) {
 			t.Errorf("the agent was stopped: %q", m.calls)
 		}
 	}
-	c, err := m.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil || c.Status.Failed != nil {
 		t.Errorf("the version is blamed: %+v, %v", c.Status.Failed, err)
 	}
@@ -89,7 +89,7 @@ func TestTheNewVersionStaysWholeAsLongAsSomebodyIsConnected(t *testing.T) {
 		if v, _ := m.program(); v != "1.1.0" || m.main == nil {
 			t.Errorf("%s is linked, and %+v runs", v, m.main)
 		}
-		d, err := Describe(m.Paths.Journal())
+		d, err := Describe(m.Host.Paths.Journal())
 		if err != nil || d == nil || !strings.Contains(d.CutOff, who) {
 			t.Errorf("status says %+v, %v; want %s", d, err, who)
 		}
@@ -222,14 +222,14 @@ func TestTheFolderOfTheJournalIsTheOnlyOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := cutOff("", func(t *testing.T) *model { return upgrade(t, two(neverReady)) }, Update, "watch", 1, false).make(t)
-			j, err := state.LoadJournal(m.Paths.Journal())
+			j, err := state.LoadJournal(m.Host.Paths.Journal())
 			must(t, err)
 			m.ends()
 			if tc.change != nil {
 				tc.change(t, m, j)
 			}
 			j.Watch.Again = true // so that it is undone
-			must(t, j.Save(m.Paths.Journal()))
+			must(t, j.Save(m.Host.Paths.Journal()))
 			before := schemaOf(t, m.db)
 			if tc.boot {
 				m.boots++

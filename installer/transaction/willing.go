@@ -20,7 +20,7 @@ func (t *transaction) checkWilling(ctx context.Context, sight Sight, d state.Dat
 	if !sight.State.Wanted() {
 		return nil
 	}
-	if err := t.CheckCanStop(sight.Unit); err != nil {
+	if err := t.m.Host.CheckCanStop(sight.Unit); err != nil {
 		return err
 	}
 	by, err := t.agent.Blockers(ctx, sight)
@@ -28,7 +28,7 @@ func (t *transaction) checkWilling(ctx context.Context, sight Sight, d state.Dat
 		return err
 	}
 	if len(by) > 0 {
-		return &failure.RefusedError{Err: &systemd.BlockedError{Unit: t.Paths.AgentUnit(), By: by}}
+		return &failure.RefusedError{Err: &systemd.BlockedError{Unit: t.m.Host.Paths.AgentUnit(), By: by}}
 	}
 	if d.Plan == state.KeepDatabase {
 		return nil
@@ -55,7 +55,7 @@ func (t *transaction) checkSpared(sight Sight) error {
 		return err
 	}
 	return failure.Refuse("%w; a stop of %s leaves it (KillMode=%s), so the database could not be exchanged: wait for the end of its sessions",
-		err, t.Paths.AgentUnit(), sight.Ties.KillMode)
+		err, t.m.Host.Paths.AgentUnit(), sight.Ties.KillMode)
 }
 
 // losesData reports whether the agent's data go with each stop: then there is nothing to be backed
@@ -91,5 +91,5 @@ func (t *transaction) nameStarters(ctx context.Context, err error) error {
 	case len(starters) > 0:
 		return fmt.Errorf("%w; %s starts the agent again whenever it is down (Upholds=, or a .path unit): stop that first", err, strings.Join(starters, ", "))
 	}
-	return fmt.Errorf("%w; somebody starts the agent again whenever it is stopped: `journalctl --unit %s` shows when", err, t.Paths.AgentUnit())
+	return fmt.Errorf("%w; somebody starts the agent again whenever it is stopped: `journalctl --unit %s` shows when", err, t.m.Host.Paths.AgentUnit())
 }

@@ -27,10 +27,10 @@ var unwilling = map[string]struct {
 		m.others = map[string]bool{"keeper.service": true}
 	}, "keeper.service"},
 	"a condition on a file": {func(m *model) {
-		m.ties.Conditions = []systemd.Condition{{Type: "ConditionPathExists", Parameter: m.Paths.DataDir + "/gone"}}
+		m.ties.Conditions = []systemd.Condition{{Type: "ConditionPathExists", Parameter: m.Host.Paths.DataDir + "/gone"}}
 	}, "ConditionPathExists="},
 	"an assertion on a file": {func(m *model) {
-		m.ties.Conditions = []systemd.Condition{{Type: "AssertPathExists", Negated: true, Parameter: m.Paths.DataDir}}
+		m.ties.Conditions = []systemd.Condition{{Type: "AssertPathExists", Negated: true, Parameter: m.Host.Paths.DataDir}}
 	}, "AssertPathExists=!"},
 	"a condition on the host": {func(m *model) {
 		m.ties.Conditions = []systemd.Condition{{Type: "ConditionHost", Parameter: "no-such-host"}}
@@ -39,13 +39,13 @@ var unwilling = map[string]struct {
 		m.ties.Conditions = []systemd.Condition{{Type: "AssertKernelVersion", Parameter: "<3"}}
 	}, "AssertKernelVersion="},
 	"programs out of sight": {func(m *model) {
-		m.ties.View.Veils = []systemd.Veil{{Path: m.Paths.Programs(), Setting: "InaccessiblePaths=/opt"}}
+		m.ties.View.Veils = []systemd.Veil{{Path: m.Host.Paths.Programs(), Setting: "InaccessiblePaths=/opt"}}
 	}, "InaccessiblePaths=/opt"},
 	"links out of sight": {func(m *model) {
-		m.ties.View.Veils = []systemd.Veil{{Path: m.Paths.LinkDir, Setting: "TemporaryFileSystem=/usr/local"}}
+		m.ties.View.Veils = []systemd.Veil{{Path: m.Host.Paths.LinkDir, Setting: "TemporaryFileSystem=/usr/local"}}
 	}, "TemporaryFileSystem=/usr/local"},
 	"data out of sight": {func(m *model) {
-		m.ties.View.Veils = []systemd.Veil{{Path: m.Paths.DataDir + "/proc", Setting: "ProtectHome=yes"}}
+		m.ties.View.Veils = []systemd.Veil{{Path: m.Host.Paths.DataDir + "/proc", Setting: "ProtectHome=yes"}}
 	}, "ProtectHome=yes"},
 	"data read-only": {func(m *model) {
 		m.ties.View.Veils = []systemd.Veil{{Path: "/", Setting: "ProtectSystem=strict", Of: systemd.Writing}}
@@ -79,10 +79,10 @@ func TestWhatSystemdWillNotDoIsAskedBeforeTheAgentIsTouched(t *testing.T) {
 					touched := slices.ContainsFunc(m.calls, func(c string) bool {
 						return slices.Contains([]string{"stop", "start", "restart", "prove", "daemon-reload"}, c)
 					})
-					if m.main != before || touched || host.Exists(m.Paths.Journal()) {
+					if m.main != before || touched || host.Exists(m.Host.Paths.Journal()) {
 						t.Errorf("something was changed: %q", m.calls)
 					}
-					c, err := m.Paths.LoadConfig()
+					c, err := m.Host.Paths.LoadConfig()
 					if err != nil || c.Status.Failed != nil {
 						t.Errorf("the version is blamed: %+v, %v", c.Status.Failed, err)
 					}
@@ -130,8 +130,8 @@ func TestAnAgentThatWeStoppedIsStartedInEachRunUntilItRuns(t *testing.T) {
 	m.heldBack = true
 	m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
 	for n := range 3 {
-		if m.main != nil || !host.Exists(m.Paths.Journal()) {
-			t.Fatalf("run %d: the agent is %+v, the journal is there: %v", n, m.main, host.Exists(m.Paths.Journal()))
+		if m.main != nil || !host.Exists(m.Host.Paths.Journal()) {
+			t.Fatalf("run %d: the agent is %+v, the journal is there: %v", n, m.main, host.Exists(m.Host.Paths.Journal()))
 		}
 		m.calls = nil
 		m.tick()
@@ -194,9 +194,9 @@ func TestAWatchThatMayNotLookBlamesNoVersion(t *testing.T) {
 			}
 			m.runs(func() error { return m.transact(t.Context(), m.request(Update)) })
 			stopped := slices.Contains(m.calls, "stop") || slices.Contains(m.calls, "restart")
-			c, err := m.Paths.LoadConfig()
-			if stopped || !host.Exists(m.Paths.Journal()) || err != nil || c.Status.Failed != nil {
-				t.Errorf("after %q the journal is there: %v, blamed: %+v, %v", m.calls, host.Exists(m.Paths.Journal()), c.Status.Failed, err)
+			c, err := m.Host.Paths.LoadConfig()
+			if stopped || !host.Exists(m.Host.Paths.Journal()) || err != nil || c.Status.Failed != nil {
+				t.Errorf("after %q the journal is there: %v, blamed: %+v, %v", m.calls, host.Exists(m.Host.Paths.Journal()), c.Status.Failed, err)
 			}
 			m.after = nil
 			m.tick()
