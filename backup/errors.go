@@ -47,6 +47,10 @@ func explain(ctx context.Context, err error, path, dir string) error {
 		return &CorruptError{Path: path, Detail: err.Error()}
 	case errors.Is(err, sqlite3.FULL), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return space.Explain(unix.ENOSPC, dir)
+	case errors.Is(err, sqlite3.READONLY):
+		return fmt.Errorf("%s: %w (%w)", path, unix.EROFS, err)
+	case errors.Is(err, sqlite3.IOERR) && ofHost(err):
+		return fmt.Errorf("%s: %w (%w)", path, unix.EIO, err)
 	case errors.Is(err, sqlite3.BUSY):
 		return fmt.Errorf("%s stayed locked by another process for %s: %w", path, busyTimeout, err)
 	}

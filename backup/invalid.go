@@ -1,6 +1,13 @@
 package backup
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sys/unix"
+)
 
 // A Reason says why a backup is not the one that is wanted.
 type Reason string
@@ -30,4 +37,26 @@ func (e *InvalidError) Error() string {
 
 func invalid(dir string, reason Reason, format string, args ...any) *InvalidError {
 	return &InvalidError{Dir: dir, Reason: reason, detail: fmt.Sprintf(format, args...)}
+}
+
+// hostsErrors say something about the host, and nothing about what is in a file.
+var hostsErrors = []error{
+	unix.EIO, unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOSPC, unix.EDQUOT, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ESTALE, unix.ENODEV,
+	sqlite3.NOMEM, sqlite3.IOERR, sqlite3.BUSY,
+}
+
+// ofHost reports whether a file could not be looked at. A file that ends too early was.
+func ofHost(err error) bool {
+	is := func(target error) bool { return errors.Is(err, target) }
+	return slices.ContainsFunc(hostsErrors, is) && !errors.Is(err, sqlite3.IOERR_SHORT_READ)
+}
+
+// unusable is what an error makes of a backup that is looked at: an *InvalidError, unless it says
+// something about the host. A backup that cannot be read is not a damaged one: nothing is decided
+// without it.
+func unusable(dir string, err error, format string, args ...any) error {
+	if ofHost(err) {
+		return fmt.Errorf("read the database backup in %s: %w", dir, err)
+	}
+	return invalid(dir, Damaged, format, args...)
 }

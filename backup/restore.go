@@ -46,7 +46,7 @@ func (d *Database) Restore(ctx context.Context, dir string) (err error) {
 	}
 	want, err := settled(ctx, copied, readSchema)
 	if err != nil {
-		return invalid(dir, Damaged, "is damaged: %v", err)
+		return unusable(dir, err, "is damaged: %v", err)
 	}
 	t, err := d.place()
 	if err != nil {

@@ -126,7 +126,7 @@ func (d *Database) schemas(ctx context.Context, dir string) (then, now schema, e
 	if then, err = settled(ctx, copied, readSchema); err != nil && ctx.Err() != nil {
 		return then, now, explain(ctx, err, copied, copied)
 	} else if err != nil {
-		return then, now, invalid(dir, Damaged, "is damaged: read the schema of %s: %v", FileName, err)
+		return then, now, unusable(dir, err, "is damaged: read the schema of %s: %v", FileName, err)
 	}
 	src, err := d.source()
 	if err != nil {

@@ -28,7 +28,7 @@ func SchemaOf(ctx context.Context, dir string) (_ Schema, err error) {
 	}
 	found, err := settled(ctx, path, readSchema)
 	if err != nil && ctx.Err() == nil {
-		err = invalid(dir, Damaged, "is damaged: read the schema of %s: %v", FileName, err)
+		err = unusable(dir, err, "is damaged: read the schema of %s: %v", FileName, err)
 	}
 	return Schema{found}, err
 }

@@ -14,7 +14,7 @@ func (r record) checkFile(ctx context.Context, dir string) (string, error) {
 	}
 	f, info, err := openCopied(path)
 	if err != nil {
-		return "", invalid(dir, Damaged, "cannot be used: %v", err)
+		return "", unusable(dir, err, "cannot be used: %v", err)
 	}
 	defer f.Close()
 	if r.CRC32C != "" && info.Size() != r.Size {
@@ -25,7 +25,7 @@ func (r record) checkFile(ctx context.Context, dir string) (string, error) {
 	case err != nil && ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case err != nil:
-		return "", invalid(dir, Damaged, "is damaged: %v", err)
+		return "", unusable(dir, err, "is damaged: %v", err)
 	case problems != "":
 		return "", invalid(dir, Damaged, "is damaged: %s", problems)
 	case r.CRC32C != "" && crc != r.CRC32C:
@@ -46,7 +46,7 @@ func (r record) file(dir string) (string, error) {
 	case err == ErrNoDatabase:
 		return "", invalid(dir, Incomplete, "is not complete: there is no %s", FileName)
 	case err != nil:
-		return "", invalid(dir, Damaged, "cannot be used: %v", err)
+		return "", unusable(dir, err, "cannot be used: %v", err)
 	case c.unsettled():
 		return "", invalid(dir, Damaged, "was written to later: a journal lies beside %s", FileName)
 	}

@@ -39,8 +39,10 @@ func newWellHost(t *testing.T) *wellHost {
 	last := &state.LastUpdate{Time: noon, Target: "1.1.0", TargetEdition: version.Enterprise, Result: state.Succeeded}
 	h.config.Status = state.Status{ActiveEdition: version.Enterprise, LastUpdate: last}
 	h.answer = state.LastAnswer{Time: noon, Proxy: h.config.Spec.Proxy, Release: release, AutoUpdate: true}
-	h.unit = systemd.Unit{Name: "teleport.service", LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled",
-		Since: noon.Add(-24 * time.Hour), FragmentPath: i.Paths.Unit(), ExecStart: filepath.Join(i.Paths.LinkDir, "teleport")}
+	h.unit = systemd.Unit{
+		Name: "teleport.service", LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled",
+		Since: noon.Add(-24 * time.Hour), FragmentPath: i.Paths.Unit(), ExecStart: filepath.Join(i.Paths.LinkDir, "teleport"),
+	}
 	i.Paths.RunDir = filepath.Join(filepath.Dir(i.Paths.DataDir), "run")
 	return h
 }

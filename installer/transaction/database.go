@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/backup"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
@@ -148,7 +150,27 @@ func cannotBackUp(err error, path string, req Request) error {
 		return failure.Unchanged("the agent's database %s is damaged or not a database (%s), so it cannot be backed up", path, corrupt.Detail).
 			To("%s", req.wayOut()).Refused()
 	}
-	return failure.Unchanged("look at the agent's database: %w", err).To("%s", req.wayOut())
+	fix := req.wayOut()
+	for _, r := range remedies {
+		if errors.Is(err, r.of) {
+			fix = r.fix
+		}
+	}
+	return failure.Unchanged("look at the agent's database: %w", err).To("%s", fix)
+}
+
+// remedies are for errors of the host, under which nothing is known of the database: nobody is to
+// move it away.
+var remedies = []struct {
+	of  error
+	fix string
+}{
+	{unix.EIO, "look at its disk (`journalctl -k` has what the kernel says of it), then run the command again"},
+	{unix.EROFS, "mount its file system writable, then run the command again"},
+	{unix.ENOSPC, "free some space, then run the command again"},
+	{unix.EDQUOT, "free some space, then run the command again"},
+	{unix.EACCES, "give this run the right to read it, then run the command again"},
+	{unix.EPERM, "give this run the right to read it, then run the command again"},
 }
 
 // mayLoseBackup reports whether a person insisted on a transaction although the

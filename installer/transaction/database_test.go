@@ -10,6 +10,8 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"golang.org/x/sys/unix"
+
 	"teleport-update/backup"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
@@ -317,5 +319,18 @@ func TestAConfigurationOfAnotherUsersNamesOnlyThatUsersDatabase(t *testing.T) {
 				t.Errorf("%+v, %v", d, err)
 			}
 		})
+	}
+}
+
+// Nobody is told to move a database away of which nothing is known but that it cannot be read.
+func TestADatabaseThatCannotBeReadIsNotToBeMovedAway(t *testing.T) {
+	for errno, says := range map[error]string{
+		unix.EIO: "journalctl -k", unix.EROFS: "writable", unix.ENOSPC: "free some space", unix.EDQUOT: "free some space", unix.EACCES: "the right", unix.EPERM: "the right",
+		&backup.CorruptError{Path: "/x", Detail: "malformed"}: "move it away",
+	} {
+		err := cannotBackUp(fmt.Errorf("open it: %w", errno), "/x", Request{Kind: Update})
+		if away := strings.Contains(err.Error(), "move it away"); !strings.Contains(err.Error(), says) || away != (says == "move it away") {
+			t.Errorf("%v: %v", errno, err)
+		}
 	}
 }
