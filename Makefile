@@ -59,6 +59,9 @@ needed:
 	  missing=$$(echo "$$missing" | sed '$(IN_PACKAGES)'); \
 	  [ -z "$$missing" ] || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
 	  echo "*** not everything is tested: apt-get install$$missing"
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } || \
+	  echo "*** the store in PostgreSQL is not tested: apt-get install postgresql"
 	@command -v promtool $(PROMETHEUS)/promtool >/dev/null || \
 	  { mkdir -p build/prometheus && cd build/prometheus && apt-get update -qq && apt-get download -qq prometheus && \
 	    dpkg -x prometheus_*.deb . && rm prometheus_*.deb; } || \

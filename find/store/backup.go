@@ -209,7 +209,7 @@ func (f *Facts) read(c *sqlite3.Conn, keep func(key string) bool) (err error) {
 	if err != nil || v < schemaVersion {
 		return err // the first schema has no history
 	}
-	f.History, err = history(c, maxHistory)
+	f.History, err = history(c, MaxHistory)
 	return err
 }
 

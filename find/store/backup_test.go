@@ -121,7 +121,7 @@ func TestARestoredStoreBeginsANewEpoch(t *testing.T) {
 	if want := []string{"a=2", "b=1", "prepared=1"}; err != nil || !slices.Equal(got, want) || items[0].Revision != 3 {
 		t.Errorf("there is %v, %v; want %v", got, err, want)
 	}
-	if next := put(t, s, "e", "1", None); next <= r.Was.Revision+epoch || head < epoch {
+	if next := put(t, s, "e", "1", None); next <= r.Was.Revision+EpochStep || head < EpochStep {
 		t.Errorf("the revision is %d, and then %d: not of a new epoch", head, next)
 	}
 	kept, err := Inspect(t.Context(), r.Kept, nil)

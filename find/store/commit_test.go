@@ -82,7 +82,7 @@ func TestEveryDecisionIsInTheHistory(t *testing.T) {
 
 func TestTheHistoryIsBounded(t *testing.T) {
 	s := openStore(t, newPath(t))
-	writes := make([]Write, maxHistory/2)
+	writes := make([]Write, MaxHistory/2)
 	for i := range writes {
 		writes[i] = Write{Key: fmt.Sprint(i)}
 	}
@@ -96,8 +96,8 @@ func TestTheHistoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, err := s.History(t.Context(), 2*maxHistory)
-	if err != nil || len(records) != maxHistory || records[0].To != based[len(based)-1] {
+	records, err := s.History(t.Context(), 2*MaxHistory)
+	if err != nil || len(records) != MaxHistory || records[0].To != based[len(based)-1] {
 		t.Errorf("%d records, %v", len(records), err)
 	}
 }

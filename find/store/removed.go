@@ -8,9 +8,6 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// maxRemoved is for how many items it is known that they were removed, and when.
-const maxRemoved = 100_000
-
 // beside are tables that stand beside those of the schema. A program that does not know them reads and writes the
 // store all the same, and the triggers see what it removes: the schema has the number that it had.
 //
@@ -72,7 +69,7 @@ func removedSince(c *sqlite3.Conn, prefix string, since, upTo Revision) (items [
 func forgetRemoved(c *sqlite3.Conn) error {
 	oldest := int64(0)
 	err := query(c, "SELECT revision FROM removed WHERE key <> '' ORDER BY revision DESC LIMIT 1 OFFSET ?1",
-		func(stmt *sqlite3.Stmt) error { return stmt.BindInt(1, maxRemoved) },
+		func(stmt *sqlite3.Stmt) error { return stmt.BindInt(1, MaxRemoved) },
 		func(stmt *sqlite3.Stmt) bool { oldest = stmt.ColumnInt64(0); return false })
 	if err != nil || oldest == 0 {
 		return err

@@ -16,10 +16,6 @@ import (
 	"teleport-update/internal/durable"
 )
 
-// epoch is what the revision of a store grows by when an older one takes its place: no
-// change after it has a revision that somebody has seen before for another one.
-const epoch = Revision(1) << 32
-
 // Restoration is what Restore did.
 type Restoration struct {
 	From Facts // what the backup holds
@@ -108,7 +104,7 @@ func (o RestoreOptions) prepare(ctx context.Context, next string, r Restoration)
 		return err
 	}
 	newest := max(r.From.Revision, r.Was.Revision)
-	err = s.change(ctx, func(*sqlite3.Conn, Revision) (Revision, error) { return newest + epoch, nil })
+	err = s.change(ctx, func(*sqlite3.Conn, Revision) (Revision, error) { return newest + EpochStep, nil })
 	if err == nil && o.Prepare != nil {
 		err = o.Prepare(ctx, s, r.From)
 	}

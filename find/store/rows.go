@@ -34,7 +34,7 @@ func record(c *sqlite3.Conn, r Record) error {
 // forget removes the oldest records where there are too many.
 func forget(c *sqlite3.Conn) error {
 	return execute(c, "DELETE FROM history WHERE number <= (SELECT max(number) FROM history) - ?1",
-		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, maxHistory) })
+		func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, MaxHistory) })
 }
 
 // history returns the newest records, the newest first; at most limit.

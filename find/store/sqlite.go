@@ -48,7 +48,7 @@ func (s *SQLite) Close() error {
 
 // Get implements Store.
 func (s *SQLite) Get(ctx context.Context, key string) (item Item, err error) {
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return Item{}, err
 	}
 	err = s.do(ctx, func(c *sqlite3.Conn) error {
@@ -143,13 +143,8 @@ func (s *SQLite) Put(ctx context.Context, key string, value []byte, based Revisi
 
 // Commit implements Store.
 func (s *SQLite) Commit(ctx context.Context, change Change) (revisions []Revision, err error) {
-	for _, w := range change.Writes {
-		if err := w.check(); err != nil {
-			return nil, err
-		}
-	}
-	if len(change.Writes) == 0 {
-		return nil, nil
+	if err := change.Check(); err != nil || len(change.Writes) == 0 {
+		return nil, err
 	}
 	err = s.change(ctx, func(c *sqlite3.Conn, now Revision) (Revision, error) {
 		revisions = nil
@@ -177,9 +172,13 @@ func (s *SQLite) Commit(ctx context.Context, change Change) (revisions []Revisio
 			revisions = append(revisions, after)
 		}
 		if change.Audit.Who != "" {
-			return now, forget(c)
+			err = forget(c)
 		}
-		return now, nil
+		// Last: a process may have been paused anywhere before.
+		if err == nil && !change.Deadline.IsZero() && time.Now().After(change.Deadline) {
+			err = ErrLate
+		}
+		return now, err
 	})
 	if err != nil {
 		return nil, err
@@ -283,7 +282,7 @@ func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) er
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		return conflict
 	}
-	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooOld) {
+	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooOld) || errors.Is(err, ErrLate) {
 		return err
 	}
 	if cause := context.Cause(ctx); cause != nil {

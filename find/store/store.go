@@ -49,7 +49,8 @@ type Store interface {
 	// seen that there is none; anything else there is a *ConflictError.
 	Put(ctx context.Context, key string, value []byte, based Revision) (Revision, error)
 	// Commit makes all writes of a change or, after an error, none. It returns
-	// the revision of each item after it: None of one that was removed.
+	// the revision of each item after it: None of one that was removed. After an
+	// *UnknownError nobody knows whether the change was made.
 	Commit(ctx context.Context, c Change) ([]Revision, error)
 	// Delete removes the item that has the revision based; where it has
 	// another or is not there, that is a *ConflictError.
@@ -86,7 +87,7 @@ type Identity struct {
 	// ID is made with the store. Its copies have it, too.
 	ID string
 	// Epoch is another one once something else is there than was before, such as a copy that was put in the
-	// place of the store. It has a meaning within one process only.
+	// place of the store, or a standby that was promoted. It has a meaning within one process only.
 	Epoch int64
 }
 
@@ -96,6 +97,9 @@ type Change struct {
 	// Audit says who makes the change and why. Where its Who is empty the
 	// change leaves no record: a count that was refreshed is nobody's decision.
 	Audit Audit
+	// Deadline is the time, by the store's own clock, after which the change is not made any more but is ErrLate: what it
+	// was computed from is too old then, however long its server was paused. Zero is none.
+	Deadline time.Time
 }
 
 // Write is what becomes of one item, which must have the revision Based: None
@@ -135,12 +139,32 @@ type Record struct {
 	From, To Revision // From is None for a new item, To is None for a removed one
 }
 
-// maxHistory is how many records are kept: years of decisions, and some
-// megabytes.
-const maxHistory = 10_000
+const (
+	// MaxHistory is how many records are kept: years of decisions, and some
+	// megabytes.
+	MaxHistory = 10_000
+	// MaxRemoved is for how many items it is known that they were removed, and when.
+	MaxRemoved = 100_000
+	// EpochStep is what the revision of a store grows by when an older one takes its place: no
+	// change after it has a revision that somebody has seen before for another one.
+	EpochStep = Revision(1) << 32
+)
 
 // ErrTooOld says that a store does not know any more what was removed since a revision.
 var ErrTooOld = errors.New("the store does not know any more what was removed since then")
+
+// ErrLate says that a change came after its deadline, and that nothing was changed.
+var ErrLate = errors.New("the change came after its deadline, and nothing was changed")
+
+// UnknownError is the error of a change whose store went away while it was being made. Who reads the items again sees
+// whether it was.
+type UnknownError struct{ Err error }
+
+func (e *UnknownError) Error() string {
+	return "it is not known whether the change was made, look at what is there: " + e.Err.Error()
+}
+
+func (e *UnknownError) Unwrap() error { return e.Err }
 
 // ErrNotFound says that there is nothing under a key.
 var ErrNotFound = errors.New("it is not there")
@@ -170,9 +194,18 @@ const (
 	MaxValue = 1 << 20
 )
 
-// check returns why no store can make such a write.
+// Check returns why no store can make such a change.
+func (c Change) Check() error {
+	for _, w := range c.Writes {
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (w Write) check() error {
-	if err := checkKey(w.Key); err != nil {
+	if err := CheckKey(w.Key); err != nil {
 		return err
 	}
 	switch {
@@ -184,7 +217,8 @@ func (w Write) check() error {
 	return nil
 }
 
-func checkKey(key string) error {
+// CheckKey returns why no store can keep an item under such a key.
+func CheckKey(key string) error {
 	switch {
 	case key == "":
 		return errors.New("the key is empty")

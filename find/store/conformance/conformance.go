@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) (one, other store.Store)) {
 		"the history has what was done and nothing else": history,
 		"a store has an identity and a clock":            identity,
 		"what no store can keep is refused":              refused,
+		"a change after its deadline is not made":        deadline,
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, other := open(t)
@@ -384,5 +385,26 @@ func refused(t *testing.T, one, _ store.Store) {
 	}
 	if items, _, err := one.List(ctx, ""); err != nil || len(items) != 1 {
 		t.Errorf("%d items, %v; want the largest alone", len(items), err)
+	}
+}
+
+func deadline(t *testing.T, one, other store.Store) {
+	now, err := one.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := store.Change{Writes: []store.Write{{Key: "a", Value: []byte("1")}}, Audit: store.Audit{Who: "somebody"}, Deadline: now.Add(time.Minute)}
+	revisions, err := one.Commit(ctx, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change.Writes[0].Based, change.Deadline = revisions[0], now.Add(-time.Millisecond)
+	if _, err := other.Commit(ctx, change); !errors.Is(err, store.ErrLate) {
+		t.Errorf("a change after its deadline: %v", err)
+	}
+	item, err := one.Get(ctx, "a")
+	records, historyErr := one.History(ctx, 10)
+	if errors.Join(err, historyErr) != nil || item.Revision != revisions[0] || len(records) != 1 {
+		t.Errorf("after a change that came late there is %+v with %d records: %v, %v", item, len(records), err, historyErr)
 	}
 }

@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"teleport-update/find/store"
+)
+
+const (
+	// operationLimit is how long an operation may take, with all that is repeated.
+	operationLimit = 15 * time.Second
+	// scanLimit is that of one that reads everything: 456 MB of a million hosts.
+	scanLimit = 5 * time.Minute
+	// idleLimit is after what time the database undoes the change of a server that says nothing.
+	idleLimit = 5 * time.Second
+
+	// channel is where changes are notified.
+	channel = "teleport_find"
+	// timelineNow grows by one with each promotion of a standby.
+	timelineNow = "('x' || lpad(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 16, '0'))::bit(64)::bigint"
+)
+
+// head is the row that each change locks.
+type head struct {
+	revision store.Revision
+	timeline int64
+}
+
+// change makes changes, and the store's new revision, in one transaction that locks all other writers out from its
+// start. apply returns the last statements of it, which end with those of advance.
+func (s *Store) change(ctx context.Context, apply func(context.Context, pgx.Tx, head) (*pgx.Batch, error)) error {
+	return s.do(ctx, operationLimit, func(ctx context.Context, c *pgxpool.Conn) error {
+		tx, err := c.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer rollback(tx)
+		var h head
+		var id string
+		var timeline int64
+		err = tx.QueryRow(ctx, "SELECT revision, timeline, "+timelineNow+", pg_current_xact_id()::text FROM teleport_find.head FOR UPDATE").
+			Scan(&h.revision, &h.timeline, &timeline, &id)
+		if err != nil {
+			return err
+		}
+		if timeline != h.timeline {
+			if h, err = failedOver(ctx, tx, h, timeline); err != nil {
+				return err
+			}
+		}
+		b, err := apply(ctx, tx, h)
+		if err != nil {
+			return err
+		}
+		b.Queue("COMMIT")
+		err = tx.SendBatch(ctx, b).Close()
+		if err == nil {
+			return nil
+		}
+		return s.became(err, id, h.timeline)
+	})
+}
+
+// advance sets the revision of the store, or fails by a NULL where it is too late.
+func advance(b *pgx.Batch, to store.Revision, deadline time.Time) {
+	var by *time.Time
+	if !deadline.IsZero() {
+		by = &deadline
+	}
+	b.Queue("UPDATE teleport_find.head SET revision = CASE WHEN $2::timestamptz IS NULL OR clock_timestamp() <= $2 THEN $1::bigint END", int64(to), by)
+}
+
+// failedOver begins a new epoch, as part of the first change on another timeline.
+func failedOver(ctx context.Context, tx pgx.Tx, h head, timeline int64) (head, error) {
+	before := h.timeline
+	h.revision, h.timeline = h.revision+store.EpochStep, timeline
+	b := &pgx.Batch{}
+	b.Queue("UPDATE teleport_find.head SET revision = $1, timeline = $2, forgotten = $1", int64(h.revision), timeline)
+	audit := store.Audit{Time: time.Now(), Who: "store", What: fmt.Sprintf("the database has failed over (timeline %d, it was %d)", timeline, before),
+		Why: "a standby was promoted: changes that were acknowledged last may be missing"}
+	write(b, audit, records{numbers: []int64{int64(h.revision)}, keys: []string{"database"}, from: []int64{int64(h.revision - store.EpochStep)}, to: []int64{int64(h.revision)}})
+	return h, tx.SendBatch(ctx, b).Close()
+}
+
+// became says what became of a change whose commit has failed: an answer of the database is one; if the connection was
+// lost instead, the database is asked.
+func (s *Store) became(err error, id string, timeline int64) error {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Severity != "FATAL" && answer.Severity != "PANIC" {
+		if answer.Code == notNull && answer.TableName == "head" {
+			return store.ErrLate
+		}
+		return err
+	}
+	// The caller's context may be what has ended.
+	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
+	defer cancel()
+	for ctx.Err() == nil {
+		status, asked := s.fate(ctx, id, timeline)
+		switch {
+		case asked == nil && status == "committed":
+			return nil
+		case asked == nil && status == "aborted":
+			return err
+		case asked == nil && status == "another":
+			return &finalError{&store.UnknownError{Err: err}}
+		}
+		pause(ctx, 1)
+	}
+	return &finalError{&store.UnknownError{Err: err}}
+}
+
+// fate asks what has become of a transaction. A database that has failed over meanwhile knows nothing of it.
+func (s *Store) fate(ctx context.Context, id string, timeline int64) (status string, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT CASE WHEN "+timelineNow+" <> $2 THEN 'another' ELSE pg_xact_status($1::text::xid8) END", id, timeline).Scan(&status)
+	return status, err
+}
+
+// moment runs f on one moment of the store.
+func moment(ctx context.Context, c *pgxpool.Conn, f func(pgx.Tx) error) error {
+	tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return err
+	}
+	defer rollback(tx)
+	return f(tx)
+}
+
+// rollback ends a transaction that may have ended; its connection is closed if that fails.
+func rollback(tx pgx.Tx) {
+	if tx.Conn().PgConn().TxStatus() == 'I' {
+		return // the commit was among the statements
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	tx.Rollback(ctx)
+}
+
+// finalError is one that is not to be tried again.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string { return e.err.Error() }
+func (e *finalError) Unwrap() error { return e.err }
+
+// maxAttempts bounds how often an operation is tried.
+const maxAttempts = 8
+
+// do runs one operation, and again if the database was not there or wants it again.
+func (s *Store) do(ctx context.Context, limit time.Duration, operation func(context.Context, *pgxpool.Conn) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		err := s.pool.AcquireFunc(limited, func(c *pgxpool.Conn) error { return operation(limited, c) })
+		if err == nil || isAnswer(err) {
+			return err
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		final, isFinal := errors.AsType[*finalError](err)
+		if isFinal {
+			err = final.err
+		}
+		if isFinal || attempt == maxAttempts || limited.Err() != nil || !passes(err) {
+			return fmt.Errorf("the store %s: %w", s.name, explain(err))
+		}
+		pause(limited, attempt)
+	}
+}
+
+// isAnswer reports whether an error is one that the interface of the store names.
+func isAnswer(err error) bool {
+	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
+		return true
+	}
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTooOld) || errors.Is(err, store.ErrLate)
+}
+
+// pause waits longer with each attempt, a second at most; not all servers at once.
+func pause(ctx context.Context, attempt int) {
+	most := min(time.Second, 20*time.Millisecond<<attempt)
+	timer := time.NewTimer(most/2 + rand.N(most/2))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

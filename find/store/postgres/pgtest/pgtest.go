@@ -1,0 +1,231 @@
+// Package pgtest runs real PostgreSQL servers for tests: in a temporary folder, on a Unix socket, as a user without
+// rights, and for one test only.
+package pgtest
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is a PostgreSQL server.
+type Server struct {
+	t       testing.TB
+	dir     string // of the data
+	socket  string // the folder of it
+	bin     string
+	process *exec.Cmd
+	ended   chan struct{}
+}
+
+// Need skips a test on a machine without PostgreSQL, where CI is not set.
+func Need(t testing.TB) (bin string) {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if len(found) > 0 {
+		slices.Sort(found)
+		return filepath.Dir(found[len(found)-1])
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("PostgreSQL is missing: apt-get install postgresql")
+	}
+	t.Skip("PostgreSQL is missing: apt-get install postgresql")
+	return ""
+}
+
+// Start makes a server and starts it. It is gone when the test ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := place(t, Need(t))
+	s.run("initdb", "-D", s.dir, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	s.settings("listen_addresses = ''", "unix_socket_directories = '"+s.socket+"'", "wal_level = replica", "wal_keep_size = 64",
+		"max_wal_senders = 4", "shared_buffers = 16MB", "max_connections = 60", "hot_standby = on")
+	s.Boot()
+	return s
+}
+
+func place(t testing.TB, bin string) *Server {
+	t.Helper()
+	// Not t.TempDir: the path of a socket has 107 bytes at most.
+	root, err := os.MkdirTemp("/tmp", "pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, bin: bin, dir: filepath.Join(root, "data"), socket: filepath.Join(root, "socket")}
+	t.Cleanup(func() {
+		s.Kill()
+		os.RemoveAll(root)
+	})
+	for _, dir := range []string{s.dir, s.socket} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return s
+	}
+	uid, gid := nobody(t)
+	for _, dir := range []string{root, s.dir, s.socket} {
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func nobody(t testing.TB) (uid, gid int) {
+	t.Helper()
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ = strconv.Atoi(u.Uid)
+	gid, _ = strconv.Atoi(u.Gid)
+	return uid, gid
+}
+
+// command is one of PostgreSQL's programs, which refuse to be run by root.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(s.bin, name), args...)
+	c.Dir, c.Env = s.dir, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "TZ=UTC"}
+	if os.Geteuid() == 0 {
+		uid, gid := nobody(s.t)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGKILL}
+	}
+	return c
+}
+
+func (s *Server) run(name string, args ...string) {
+	s.t.Helper()
+	if out, err := s.command(name, args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+func (s *Server) settings(lines ...string) {
+	s.t.Helper()
+	f, err := os.OpenFile(filepath.Join(s.dir, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(strings.Join(lines, "\n") + "\n"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Boot starts the server, and waits until it answers.
+func (s *Server) Boot() {
+	s.t.Helper()
+	var log bytes.Buffer
+	s.process, s.ended = s.command("postgres", "-D", s.dir), make(chan struct{})
+	s.process.Stdout, s.process.Stderr = &log, &log
+	// The thread that starts the process has to live as long as it.
+	s.process.SysProcAttr = withoutDeath(s.process.SysProcAttr)
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func(c *exec.Cmd, ended chan struct{}) {
+		c.Wait()
+		close(ended)
+	}(s.process, s.ended)
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if s.command("pg_isready", "-q", "-h", s.socket, "-U", "postgres").Run() == nil {
+			return
+		}
+		select {
+		case <-s.ended:
+			s.t.Fatalf("the database has ended:\n%s", log.String())
+		default:
+		}
+		if time.Now().After(limit) {
+			s.t.Fatal("the database does not start")
+		}
+	}
+}
+
+func withoutDeath(a *syscall.SysProcAttr) *syscall.SysProcAttr {
+	if a != nil {
+		a.Pdeathsig = 0
+	}
+	return a
+}
+
+// Signal sends a signal to the server and all its processes.
+func (s *Server) Signal(signal syscall.Signal) {
+	main := s.process.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", main, main))
+	syscall.Kill(main, signal)
+	for _, word := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			syscall.Kill(pid, signal)
+		}
+	}
+}
+
+// Kill ends the server without any chance to write, if it runs.
+func (s *Server) Kill() {
+	if s.process == nil {
+		return
+	}
+	select {
+	case <-s.ended:
+		return
+	default:
+	}
+	s.Signal(syscall.SIGKILL)
+	<-s.ended
+	time.Sleep(100 * time.Millisecond) // its processes let go of the memory that they share
+}
+
+// Standby makes another server that follows this one, asynchronously, and starts it.
+func (s *Server) Standby() *Server {
+	s.t.Helper()
+	other := place(s.t, s.bin)
+	other.run("pg_basebackup", "-D", other.dir, "-h", s.socket, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	other.settings("unix_socket_directories = '" + other.socket + "'")
+	other.Boot()
+	return other
+}
+
+// Promote makes a standby take changes.
+func (s *Server) Promote() {
+	s.t.Helper()
+	s.run("pg_ctl", "promote", "-w", "-D", s.dir)
+}
+
+// SQL runs statements as the owner of the server, and returns what they print.
+func (s *Server) SQL(database, statements string) string {
+	s.t.Helper()
+	out, err := s.command("psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-h", s.socket, "-U", "postgres", "-d", database, "-c", statements).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%s: %v\n%s", statements, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Database makes a database, and returns its address.
+func (s *Server) Database(name string) string {
+	s.t.Helper()
+	s.SQL("postgres", "CREATE DATABASE "+name)
+	return URL(name, s)
+}
+
+// URL is the address of a database that is on one of some servers.
+func URL(database string, servers ...*Server) string {
+	var hosts []string
+	for _, s := range servers {
+		hosts = append(hosts, s.socket)
+	}
+	return "postgres://postgres@/" + database + "?" + url.Values{"host": {strings.Join(hosts, ",")}}.Encode()
+}
