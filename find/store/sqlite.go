@@ -282,8 +282,10 @@ func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) er
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		return conflict
 	}
-	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooOld) || errors.Is(err, ErrLate) {
-		return err
+	for _, answer := range []error{nil, ErrNotFound, ErrTooOld, ErrLate, ErrNotEmpty} {
+		if errors.Is(err, answer) {
+			return err
+		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

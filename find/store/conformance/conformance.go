@@ -16,6 +16,77 @@ import (
 	"teleport-update/find/store"
 )
 
+// Copies tests the way from one kind of store to another. Each of the stores is new.
+func Copies(t *testing.T, from, to, third store.Store) {
+	source, target := from.(store.Movable), to.(store.Movable)
+	soon := time.Unix(2_000_000_000, 0)
+	put(t, from, "a", "1", store.None)
+	gone := put(t, from, "gone", "1", store.None)
+	for i := range 1200 {
+		put(t, from, fmt.Sprintf("many/%04d", i), fmt.Sprint(i), store.None)
+	}
+	audit := store.Audit{Time: soon, Who: "uid 0", What: "a change", Why: "a test"}
+	for _, w := range []store.Write{{Key: "gone", Based: gone, Do: store.Remove}, {Key: "expires", Value: []byte{0, 255}, Expires: soon}} {
+		if _, err := from.Commit(ctx, store.Change{Writes: []store.Write{w}, Audit: audit}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := store.Copy(ctx, source, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, from, to)
+	items, at, _ := from.List(ctx, "")
+	_, now, _ := to.List(ctx, "")
+	if c.Items != len(items) || c.From != at || c.To != now || now < at+store.EpochStep {
+		t.Errorf("%+v; there are %d items of revision %d, and the copy has %d", c, len(items), at, now)
+	}
+	if _, _, err := to.Changes(ctx, "", at, 10); !errors.Is(err, store.ErrTooOld) {
+		t.Errorf("who has read the one store goes on in the other: %v", err)
+	}
+	if _, err := store.Copy(ctx, source, target); !errors.Is(err, store.ErrNotEmpty) {
+		t.Errorf("a copy onto a copy: %v", err)
+	}
+	broken := errors.New("it breaks off")
+	cut := store.Archive{ID: "another", Revision: 5, Each: func(f func(store.Archived) error) error {
+		for i := range 700 {
+			if err := f(store.Archived{Item: store.Item{Key: fmt.Sprintf("k%04d", i), Value: []byte("x"), Revision: store.Revision(i + 1)}}); err != nil {
+				return err
+			}
+		}
+		return broken
+	}}
+	if err := third.(store.Movable).Import(ctx, cut); !errors.Is(err, broken) {
+		t.Errorf("a copy that breaks off: %v", err)
+	}
+	if items, at, err := third.List(ctx, ""); err != nil || len(items) != 0 || at != store.None {
+		t.Errorf("of a copy that broke off %d items are there, of revision %d: %v", len(items), at, err)
+	}
+	if n, err := to.Purge(ctx, soon); n != 1 || err != nil {
+		t.Errorf("of the copy %d items have expired, %v; want 1", n, err)
+	}
+}
+
+// same compares what is in two stores.
+func same(t *testing.T, one, other store.Store) {
+	t.Helper()
+	a, _, err := one.List(ctx, "")
+	b, _, otherErr := other.List(ctx, "")
+	if errors.Join(err, otherErr) != nil || !reflect.DeepEqual(a, b) {
+		t.Errorf("the copy has %d items, of %d, or other ones: %v, %v", len(b), len(a), err, otherErr)
+	}
+	x, err := one.History(ctx, store.MaxHistory)
+	y, otherErr := other.History(ctx, store.MaxHistory)
+	if errors.Join(err, otherErr) != nil || !reflect.DeepEqual(x, y) {
+		t.Errorf("the copy has the history %+v, of %+v: %v, %v", y, x, err, otherErr)
+	}
+	i, err := one.Identity(ctx)
+	j, otherErr := other.Identity(ctx)
+	if errors.Join(err, otherErr) != nil || i.ID != j.ID {
+		t.Errorf("the copy has the identity %q, of %q: %v, %v", j.ID, i.ID, err, otherErr)
+	}
+}
+
 // Run tests a kind of store. open returns two handles of a new, empty store, as two servers have.
 func Run(t *testing.T, open func(t *testing.T) (one, other store.Store)) {
 	for name, test := range map[string]func(*testing.T, store.Store, store.Store){

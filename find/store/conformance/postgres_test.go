@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -9,6 +10,31 @@ import (
 	"teleport-update/find/store/postgres"
 	"teleport-update/find/store/postgres/pgtest"
 )
+
+func TestStoresAreCopiedBothWays(t *testing.T) {
+	server := pgtest.Start(t)
+	var number int
+	database := func(t *testing.T) store.Store {
+		number++
+		s, err := postgres.Open(t.Context(), postgres.Options{URL: server.Database(fmt.Sprint("copy", number))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	file := func(t *testing.T) store.Store {
+		s, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "store", "store.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	t.Run("from a file", func(t *testing.T) { Copies(t, file(t), database(t), database(t)) })
+	t.Run("to a file", func(t *testing.T) { Copies(t, database(t), file(t), file(t)) })
+	t.Run("from one database to another", func(t *testing.T) { Copies(t, database(t), database(t), database(t)) })
+}
 
 func TestPostgreSQLConforms(t *testing.T) {
 	server := pgtest.Start(t)

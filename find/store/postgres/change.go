@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,7 +38,12 @@ type head struct {
 // change makes changes, and the store's new revision, in one transaction that locks all other writers out from its
 // start. apply returns the last statements of it, which end with those of advance.
 func (s *Store) change(ctx context.Context, apply func(context.Context, pgx.Tx, head) (*pgx.Batch, error)) error {
-	return s.do(ctx, operationLimit, func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.changeWithin(ctx, operationLimit, apply)
+}
+
+// changeWithin is change for one that may take another time.
+func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply func(context.Context, pgx.Tx, head) (*pgx.Batch, error)) error {
+	return s.do(ctx, limit, func(ctx context.Context, c *pgxpool.Conn) error {
 		tx, err := c.Begin(ctx)
 		if err != nil {
 			return err
@@ -180,7 +186,8 @@ func isAnswer(err error) bool {
 	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
 		return true
 	}
-	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTooOld) || errors.Is(err, store.ErrLate)
+	answers := []error{store.ErrNotFound, store.ErrTooOld, store.ErrLate, store.ErrNotEmpty}
+	return slices.ContainsFunc(answers, func(answer error) bool { return errors.Is(err, answer) })
 }
 
 // pause waits longer with each attempt, a second at most; not all servers at once.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -207,11 +206,15 @@ func (p *plan) batch(change store.Change, h head) *pgx.Batch {
 
 // write puts records of a change into the history, and removes the oldest where there are too many.
 func write(b *pgx.Batch, a store.Audit, r records) {
+	add(b, a, r)
+	b.Queue("DELETE FROM teleport_find.history WHERE number <= (SELECT number FROM teleport_find.history ORDER BY number DESC OFFSET $1 LIMIT 1)", store.MaxHistory)
+}
+
+func add(b *pgx.Batch, a store.Audit, r records) {
 	b.Queue(`INSERT INTO teleport_find.history (number, time, who, what, why, key, from_revision, to_revision)
 		SELECT number, $5, $6, $7, $8, key, from_revision, to_revision
 		FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) AS t (number, key, from_revision, to_revision)`,
 		r.numbers, r.keys, r.from, r.to, a.Time.UTC().Format(time.RFC3339Nano), plain(a.Who), plain(a.What), plain(a.Why))
-	b.Queue("DELETE FROM teleport_find.history WHERE number <= (SELECT number FROM teleport_find.history ORDER BY number DESC OFFSET $1 LIMIT 1)", store.MaxHistory)
 }
 
 // plain is text as the database takes it.
@@ -235,11 +238,4 @@ func history(ctx context.Context, q querier, limit int) ([]store.Record, error) 
 		r.Time, _ = time.Parse(time.RFC3339Nano, at) // as write has written it
 		return r, err
 	})
-}
-
-// reversed returns records with the oldest first.
-func reversed(r []store.Record) []store.Record {
-	r = slices.Clone(r)
-	slices.Reverse(r)
-	return r
 }

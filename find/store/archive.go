@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Archive is a store as a whole, of one moment.
+type Archive struct {
+	ID       string
+	Revision Revision
+	History  []Record // the newest first
+	// Each calls f for all items, in the order of their keys, until it returns an error.
+	Each func(f func(Archived) error) error
+}
+
+// Archived is an item, and when it expires; the zero time for never.
+type Archived struct {
+	Item
+	Expires time.Time
+}
+
+// Movable is a store that can be taken to another kind of store, and back.
+type Movable interface {
+	// Export calls f with all that is there. The archive holds until f returns.
+	Export(ctx context.Context, f func(Archive) error) error
+	// Import puts an archive into a store that has never held anything, or else returns ErrNotEmpty, as one change: after
+	// an error the store is empty. The store has the archive's identity and items afterwards, and begins a new epoch.
+	Import(ctx context.Context, a Archive) error
+}
+
+// ErrNotEmpty says that a store is in use.
+var ErrNotEmpty = errors.New("it holds something already, or has: name an empty one")
+
+// Copied is what Copy did.
+type Copied struct {
+	ID       string
+	Items    int
+	From, To Revision
+}
+
+// Copy copies all of a store to an empty one, or nothing.
+func Copy(ctx context.Context, from, to Movable) (c Copied, err error) {
+	err = from.Export(ctx, func(a Archive) error {
+		each := a.Each
+		a.Each = func(f func(Archived) error) error {
+			return each(func(item Archived) error {
+				c.Items++
+				return f(item)
+			})
+		}
+		c.ID, c.From, c.To = a.ID, a.Revision, a.Revision+EpochStep
+		return to.Import(ctx, a)
+	})
+	if err != nil {
+		return Copied{}, fmt.Errorf("copy the store: %w", err)
+	}
+	return c, nil
+}
