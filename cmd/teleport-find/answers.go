@@ -25,6 +25,7 @@ import (
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/metrics"
 	"teleport-update/find/store"
+	"teleport-update/find/store/postgres"
 	releases "teleport-update/internal/version"
 )
 
@@ -38,6 +39,7 @@ type source struct {
 
 	path   string      // of the store that is used
 	store  store.Store // nil: none is
+	opened store.Store // it, without what counts its operations
 	log    *slog.Logger
 	stored *answers.Stored  // nil: it is not the store
 	engine *driver.Engine   // nil likewise
@@ -66,11 +68,11 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		a := &source{Answerer: static, Watch: static.Watch, Reload: static.Reload, close: func() error { return nil }}
 		if path != "" {
 			a.frozen = fmt.Sprintf("this server answers from its %s, so that nothing in the store has an effect: take that out of its command line, or of /etc/default/teleport-find, and restart it", strings.Join(fixed, " and "))
-			log.Info("the store is not used", "store", path, "because_of", strings.Join(fixed, " and "))
+			log.Info("the store is not used", "store", storeName(path), "because_of", strings.Join(fixed, " and "))
 		}
 		return a, nil
 	}
-	opened, err := store.OpenSQLite(c.Context, path)
+	opened, err := openStore(c.Context, path, c.String("store-password-file"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +89,11 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 	}
 	fleet := inventory.StartFleet(inventory.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
 	return &source{
-		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: path, store: resources, log: log,
+		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources, opened: opened, log: log,
 		stored: stored, fleet: fleet, metrics: m,
 		access: admin.NewAccess(resources, now),
-		engine: driver.NewEngine(driver.Options{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored, Log: log}),
+		engine: driver.NewEngine(driver.Options{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored,
+			StoreClock: clockOf(opened), Log: log}),
 	}, nil
 }
 
@@ -114,6 +117,9 @@ func (a *source) run(ctx context.Context) (wait func()) {
 	}
 	every(driver.TickEvery, watched(a.metrics.Engine(), a.engine.Run))
 	every(inventory.SyncEvery, watched(a.metrics.Reports(), a.fleet.Run))
+	if database, ok := a.opened.(*postgres.Store); ok {
+		running.Go(func() { database.Listen(ctx, func() { a.stored.Refresh(ctx) }) })
+	}
 	hostname, _ := os.Hostname()
 	every(time.Minute, a.publisher(driver.ServerName(hostname)).Run)
 	return func() {

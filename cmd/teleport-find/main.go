@@ -62,6 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			exportChannelsCommand(),
 			backupCommand(),
 			restoreCommand(),
+			storeCommand(),
 			mirrorCommand(),
 			{
 				Name:         "version",

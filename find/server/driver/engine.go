@@ -41,6 +41,8 @@ type Options struct {
 	Inventory Inventory
 	// Written is called after each change: hosts are answered by it from then on. Nil: nobody needs to know.
 	Written func(ctx context.Context) error
+	// StoreClock is the store's clock where that is another machine's; nil: it is this one's.
+	StoreClock func(ctx context.Context) (time.Time, error)
 	// Brake holds halts that cannot be written; nil: they are lost.
 	Brake Brake
 	Log   *slog.Logger
@@ -81,6 +83,7 @@ type Engine struct {
 	mu     sync.Mutex
 	status EngineStatus
 	purged time.Time
+	skew   *time.Duration // what the store's clock is ahead of this one's; nil: it was not looked at
 }
 
 // EngineStatus is how the engine does.
@@ -153,10 +156,15 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 			e.status.LastTick = now
 		}
 	}()
-	changed, err = e.apply(ctx, EngineName, "", func(s seen) (rollout.Result, string, error) {
-		result := rollout.Next(s.config, s.version, s.rollout, s.counts, s.now)
-		return result, describe(result.Steps), nil
-	})
+	if err = e.checkClock(ctx); errors.As(err, new(*SkewError)) {
+		return false, err // nothing that is reckoned with such a clock is right, a halt neither
+	}
+	if err == nil {
+		changed, err = e.apply(ctx, EngineName, "", func(s seen) (rollout.Result, string, error) {
+			result := rollout.Next(s.config, s.version, s.rollout, s.counts, s.now)
+			return result, describe(result.Steps), nil
+		})
+	}
 	switch _, conflict := errors.AsType[*store.ConflictError](err); {
 	case err == nil:
 		err = e.purge(ctx, now)
@@ -317,7 +325,8 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		}
 		err = e.write(ctx, s, result, audit)
 		_, conflict := errors.AsType[*store.ConflictError](err)
-		if (conflict || errors.Is(err, errOld)) && attempt < tickAttempts {
+		late := errors.Is(err, errOld) || errors.Is(err, store.ErrLate)
+		if (conflict || late) && attempt < tickAttempts {
 			continue
 		}
 		if err != nil {
@@ -347,7 +356,7 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 	if err != nil {
 		return err
 	}
-	change := store.Change{Audit: audit, Writes: []store.Write{
+	change := store.Change{Audit: audit, Deadline: e.deadline(s.now), Writes: []store.Write{
 		{Key: rollout.KindConfig, Based: s.revision[rollout.KindConfig], Do: store.Keep},
 		{Key: rollout.KindVersion, Based: s.revision[rollout.KindVersion], Do: store.Keep},
 		{Key: rollout.KindRollout, Value: value, Based: s.revision[rollout.KindRollout]},

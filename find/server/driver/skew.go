@@ -1,0 +1,57 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// maxSkew is how far the clocks of a server and of its store may be apart.
+const maxSkew = 10 * time.Second
+
+// SkewError says that the clock of a server is not to be trusted, or that of its store.
+type SkewError struct {
+	Ahead time.Duration // the server's clock of the store's; negative: it is behind
+}
+
+func (e *SkewError) Error() string {
+	side := "ahead of"
+	if e.Ahead < 0 {
+		side = "behind"
+	}
+	return fmt.Sprintf("this server's clock is %s %s the store's, and more than %s is too much for schedules: "+
+		"it does not move the rollout until the clocks agree, look at both machines' time synchronisation",
+		e.Ahead.Abs().Round(time.Second), side, maxSkew)
+}
+
+// checkClock compares the clocks of server and store, and returns a *SkewError if they are too far apart by any reckoning:
+// how long the question was under way is not held against either.
+func (e *Engine) checkClock(ctx context.Context) error {
+	if e.opts.StoreClock == nil {
+		return nil
+	}
+	before := e.opts.Clock()
+	there, err := e.opts.StoreClock(ctx)
+	if err != nil {
+		return err
+	}
+	way := e.opts.Clock().Sub(before) / 2
+	skew := there.Sub(before.Add(way))
+	e.mu.Lock()
+	e.skew = &skew
+	e.mu.Unlock()
+	if skew.Abs()-way > maxSkew {
+		return &SkewError{Ahead: -skew}
+	}
+	return nil
+}
+
+// deadline is when what was counted at a time is too old to be written, by the store's clock; zero if that is not known.
+func (e *Engine) deadline(counted time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.skew == nil {
+		return time.Time{}
+	}
+	return counted.Add(*e.skew + maxAge)
+}
