@@ -41,11 +41,11 @@ takes it back.`,
 			&cli.IntFlag{Name: "keep", Usage: "`NUMBER` of backups to keep in the folder (default: all)"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := fileOnly(c); err != nil {
-				return err
-			}
 			to, err := oneWord(c, "a file or a folder")
 			if err != nil {
+				return err
+			}
+			if err := fileOnly(c); err != nil {
 				return err
 			}
 			info, err := os.Stat(to)

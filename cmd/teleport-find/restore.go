@@ -37,11 +37,11 @@ and says "teleport-find enable". Tokens are those of the backup: one that was re
 			outputFlag("table"),
 		},
 		Action: func(c *cli.Context) error {
-			if err := fileOnly(c); err != nil {
-				return err
-			}
 			file, err := oneWord(c, "a file that backup has made")
 			if err != nil {
+				return err
+			}
+			if err := fileOnly(c); err != nil {
 				return err
 			}
 			if c.Bool("dry-run") {

@@ -65,7 +65,7 @@ func passwordFileFlag(env string) cli.Flag {
 func storeCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "store",
-		Usage: "copy the store to another kind of store",
+		Usage: "copy the store to another kind of store", HideHelpCommand: true, OnUsageError: onUsageError,
 		Subcommands: []*cli.Command{{
 			Name:      "copy",
 			Usage:     "copy all of a store to an empty one, or nothing",
@@ -87,10 +87,13 @@ the server: a file belongs to who makes it.`,
 }
 
 func copyStore(c *cli.Context) (err error) {
-	if c.NArg() != 2 {
-		return usageErrorf("store copy takes two stores, FROM and TO, got %d words", c.NArg())
+	addresses, err := interleaved(c)
+	if err != nil {
+		return err
 	}
-	addresses := []string{c.Args().Get(0), c.Args().Get(1)}
+	if len(addresses) != 2 {
+		return usageErrorf("store copy takes two stores, FROM and TO, got %d words", len(addresses))
+	}
 	if addresses[0] == addresses[1] {
 		return usageErrorf("FROM and TO are the same store")
 	}
