@@ -33,8 +33,6 @@ const (
 	// hostsAtOnce is how many hosts are written together, changesAtOnce how many changes
 	// are read.
 	hostsAtOnce, changesAtOnce = 256, 1000
-	// sparedAfter is how many hosts are read before it is looked what they take.
-	sparedAfter = 10_000
 	// flushTime bounds a write for a host, which may have gone meanwhile.
 	flushTime = 10 * time.Second
 )
