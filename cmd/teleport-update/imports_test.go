@@ -39,6 +39,7 @@ var houses = []house{
 		{"versions"},
 		{"find", "versions/fetch"},
 		{"find/rollout", "find/store", "packaging/installscript", "packaging/repository"},
+		{"find/store/postgres"},
 		{"find/fleet", "find/simulate"},
 		{"find/server/parts", "find/server/adminapi"},
 		{"find/server/files", "find/server/inventory", "find/server/channels"},
