@@ -206,7 +206,7 @@ func TestBashCompletes(t *testing.T) {
 		"teleport-update en":                       "enable",
 		"teleport-update --log-format ":            "text json",
 		"teleport-update --debug --data-dir / upd": "update",
-		"teleport-update enable --al":              "--allow-downgrade --allow-auth-server",
+		"teleport-update enable --al":              "--allow-downgrade --allow-auth-server --allow-proxy-conflict",
 		"teleport-update update --":                "--now --dry-run --restart --skip-backup --help",
 		"teleport-update rollback --f":             "--force",
 		"teleport-update status --format j":        "json",
