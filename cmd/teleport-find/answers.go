@@ -24,6 +24,7 @@ import (
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/metrics"
+	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 	"teleport-update/find/store/postgres"
 	releases "teleport-update/internal/version"
@@ -168,7 +169,7 @@ func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, 
 		serve(listener, handler)
 	}
 	if address := c.String("admin-listen"); address != "" && a.access != nil {
-		listener, err := listenTLS(address, config)
+		listener, err := listenTLS(address, config, c.Int("connections-per-address"), log)
 		if err != nil {
 			wait()
 			return nil, fmt.Errorf("--admin-listen: %w", err)
@@ -180,14 +181,18 @@ func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, 
 }
 
 // listenTLS listens for TLS, or on a loopback address without a config for plain http.
-func listenTLS(address string, config *tls.Config) (net.Listener, error) {
+func listenTLS(address string, config *tls.Config, perAddress int, log *slog.Logger) (net.Listener, error) {
 	addr, err := server.ResolveListen(address, config != nil)
 	if err != nil {
 		return nil, err
 	}
 	listener, err := net.ListenTCP("tcp", addr)
-	if err != nil || config == nil {
-		return listener, err
+	if err != nil {
+		return nil, err
 	}
-	return tls.NewListener(listener, config), nil
+	bound := parts.BoundConnections(listener, perAddress, log)
+	if config == nil {
+		return bound, nil
+	}
+	return tls.NewListener(bound, config), nil
 }

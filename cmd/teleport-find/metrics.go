@@ -63,7 +63,7 @@ func serveMetrics(ctx context.Context, c *cli.Context, m *metrics.Metrics, confi
 	if address == "" {
 		return func() {}, nil
 	}
-	listener, err := listenTLS(address, config)
+	listener, err := listenTLS(address, config, c.Int("connections-per-address"), log)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-listen: %w", err)
 	}

@@ -84,7 +84,12 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
-			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request"},
+			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request, up to a hundred a second; of more, for a sample"},
+			&cli.IntFlag{
+				Name: "connections-per-address", EnvVars: env("CONNECTIONS_PER_ADDRESS"), Value: parts.MaxConnections,
+				Usage: "`N` connections that an address may hold on a listener, an IPv6 address with its /64; 0: any number, as for a load balancer before the server. " +
+					"Loopback addresses are not bounded",
+			},
 			repositoryFlag(),
 		},
 		Action: serve,
@@ -199,7 +204,8 @@ func serve(c *cli.Context) error {
 	if c.String("metrics-listen") != "" {
 		handler = watch.Count(handler)
 	}
-	if err := server.Serve(ctx, listener, config, handler, log); err != nil {
+	bound := parts.BoundConnections(listener, c.Int("connections-per-address"), log)
+	if err := server.Serve(ctx, bound, config, handler, log); err != nil {
 		return err
 	}
 	log.Info("stopped")
@@ -251,6 +257,9 @@ func checkServeFlags(c *cli.Context) error {
 	}
 	if err := checkTLSFlags(c); err != nil {
 		return err
+	}
+	if c.Int("connections-per-address") < 0 {
+		return usageErrorf("--connections-per-address is a number of connections, or 0 for any number")
 	}
 	for _, name := range []string{"admin-socket", "admin-listen"} {
 		if c.String(name) != "" && c.String("store") == "" {
