@@ -18,6 +18,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -65,7 +66,7 @@ type Options struct {
 	Asked *inventory.Asked
 	// Blocked says what keeps the server from moving the rollout; nil: nothing does.
 	Blocked func() []string
-	// AccessLog has a line in the log for each request.
+	// AccessLog has a line in the log for each request, or for a sample of them if there are many.
 	AccessLog bool
 	Log       *slog.Logger
 }
@@ -108,11 +109,12 @@ func New(opts Options) http.Handler {
 	if opts.Fleet != nil {
 		h.reports = inventory.NewReports(opts.Fleet, opts.Log)
 	}
-	level := slog.LevelDebug
-	if opts.AccessLog {
-		level = slog.LevelInfo
+	all := h.first(parts.LimitBody(mux))
+	// Who debugs a server wants to see each request.
+	if opts.AccessLog && !opts.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return parts.SampleAccess(all, opts.Log)
 	}
-	return parts.LogAccess(h.first(parts.LimitBody(mux)), opts.Log, level)
+	return parts.LogAccess(all, opts.Log, slog.LevelDebug)
 }
 
 type handler struct {

@@ -17,6 +17,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/answers"
+	"teleport-update/find/server/parts"
 	"teleport-update/internal/version"
 )
 
@@ -160,6 +161,23 @@ func TestAccessLog(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "\x1b") {
 		t.Errorf("the log holds an escape: %q", log.String())
+	}
+}
+
+func TestTheAccessLogIsASampleUnlessOneDebugs(t *testing.T) {
+	const requests = 3000
+	for level, all := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
+		var log bytes.Buffer
+		handler := New(Options{Answers: new(byGroup), AccessLog: true, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
+		began := time.Now()
+		for range requests {
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/nothing", nil))
+		}
+		seconds := int(time.Since(began)/time.Second) + 2 // that the requests may have been in
+		lines := strings.Count(log.String(), "msg=request")
+		if all && lines != requests || !all && (lines == 0 || lines > min(requests-1, seconds*parts.MaxAccessLines)) {
+			t.Errorf("at %s the log has %d of %d requests in parts of %d seconds", level, lines, requests, seconds)
+		}
 	}
 }
 
