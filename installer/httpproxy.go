@@ -100,7 +100,7 @@ func keepProxy(path string, get func(string) string) error {
 		// As systemd reads it: of what stands in double quotes, these two mean something.
 		fmt.Fprintf(&kept, "%s=\"%s\"\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(proxy[name]))
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return durable.WriteFile(path, []byte(kept.String()), 0o600)

@@ -16,11 +16,11 @@ type Returned struct {
 }
 
 // returnPause is how long a version counts as just left, and how long the timer then does not
-// take the host there again. Every switch restarts the agent for those who are logged in.
+// take the host there again. Every change of version restarts the agent for those who are logged in.
 const returnPause = time.Hour
 
-// NoteSwitch notes a switch from the active version to another, before either is written: the
-// host is back where it came from if the last switch brought it here, within the hour.
+// NoteSwitch notes a change from the active version to another, before either is written: the
+// host is back where it came from if the last change of version brought it here, within the hour.
 func (c *Config) NoteSwitch(to version.Release, now time.Time) {
 	from, last := c.Active(), c.Status.LastUpdate
 	c.Status.Returned = nil
