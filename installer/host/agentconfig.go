@@ -138,7 +138,10 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 	for _, v := range []struct {
 		name, value string
 		limit       int
-	}{{"upgrade_group", string(t.UpgradeGroup), maxGroup}, {"data_dir", string(t.DataDir), maxFolder}, {"proxy_server or auth_server", proxy, maxAddress}} {
+	}{
+		{"upgrade_group", string(t.UpgradeGroup), maxGroup}, {"data_dir", string(t.DataDir), maxFolder},
+		{"proxy_server or auth_server", proxy, maxAddress},
+	} {
 		if err := plainWords(v.value, v.limit); err != nil {
 			return AgentSettings{}, fmt.Errorf("read the agent's configuration %s: teleport.%s %w", path, v.name, err)
 		}

@@ -89,10 +89,12 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 	}
 	release := systemd.UnitArguments(content)
 	missing, contradicting := systemd.Missing(systemd.UnitArguments(h.hostUnit()), release)
-	const settle = "write the whole command into a drop-in (`systemctl edit teleport`: ExecStart=, then ExecStart=%s/teleport start …), then run the command again"
+	const settle = "write the whole command into a drop-in (`systemctl edit teleport`: " +
+		"ExecStart=, then ExecStart=%s/teleport start …), then run the command again"
 	if len(contradicting) > 0 {
 		return failure.Unchanged("the agent is started with %s, and version %s says otherwise in its unit: %s",
-			strings.Join(systemd.Texts(contradicting), " "), tree.Release.Short(), strings.Join(systemd.Texts(release), " ")).To(settle, h.Paths.LinkDir).Refused()
+			strings.Join(systemd.Texts(contradicting), " "), tree.Release.Short(), strings.Join(systemd.Texts(release), " ")).
+			To(settle, h.Paths.LinkDir).Refused()
 	}
 	for _, a := range missing {
 		if a.Name == fipsFlag && !tree.Release.Edition.FIPS() {
@@ -101,7 +103,8 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 		}
 	}
 	if len(missing) > 0 {
-		h.Log.Info("the agent keeps arguments that its unit has and the release's has not", "arguments", strings.Join(systemd.Texts(missing), " "))
+		h.Log.Info("the agent keeps arguments that its unit has and the release's has not",
+			"arguments", strings.Join(systemd.Texts(missing), " "))
 	}
 	return nil
 }

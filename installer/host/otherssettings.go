@@ -31,7 +31,8 @@ func ReadOthersSettings() (OthersSettings, error) {
 	}
 	// It names the programs that root will run.
 	if err := trust.Path(othersConfig); err != nil {
-		return OthersSettings{}, failure.Unchanged("the settings of the other updater cannot be relied on: %w", err).To("make %s writable by root only", othersConfig)
+		return OthersSettings{}, failure.Unchanged("the settings of the other updater cannot be relied on: %w", err).
+			To("make %s writable by root only", othersConfig)
 	}
 	data, err := regular.Read(othersConfig, state.MaxConfigSize, regular.NoLink)
 	if err != nil {
@@ -61,7 +62,8 @@ func parseOthersSettings(data []byte) (s OthersSettings, err error) {
 	if url := file.Spec.BaseURL; url != "" {
 		s.Template = strings.TrimSuffix(url, "/") + strings.TrimPrefix(fetch.DefaultTemplate, defaultBaseURL)
 		if _, err := fetch.ParseTemplate(s.Template); err != nil {
-			return s, failure.Unchanged("the base_url of the other updater is not taken over: %w", err).To("name the URL of releases with --template")
+			return s, failure.Unchanged("the base_url of the other updater is not taken over: %w", err).
+				To("name the URL of releases with --template")
 		}
 	}
 	active := file.Status.Active

@@ -32,12 +32,14 @@ type otherUpdater struct {
 var (
 	teleportsUpdater = otherUpdater{"run `/usr/local/bin/teleport-update uninstall`, which is Teleport's own program", []string{
 		othersConfig,
-		layout.ConfigDir + "/*.wants/teleport-update.timer", layout.ConfigDir + "/teleport-update.timer", layout.ConfigDir + "/teleport-update.service",
+		layout.ConfigDir + "/*.wants/teleport-update.timer", layout.ConfigDir + "/teleport-update.timer",
+		layout.ConfigDir + "/teleport-update.service",
 		layout.ConfigDir + "/*.service.d/teleport-update.conf", "/etc/needrestart/conf.d/teleport-update.conf",
 		layout.LinkDir + "/" + UpdaterName,
 	}}
 	teleportUpgrade = otherUpdater{"remove the package teleport-ent-updater", []string{
-		layout.ConfigDir + "/*.wants/teleport-upgrade*.timer", layout.ConfigDir + "/teleport-upgrade*.timer", layout.ConfigDir + "/teleport-upgrade*.service",
+		layout.ConfigDir + "/*.wants/teleport-upgrade*.timer", layout.ConfigDir + "/teleport-upgrade*.timer",
+		layout.ConfigDir + "/teleport-upgrade*.service",
 		layout.ConfigDir + "/teleport-upgrade*.timer.d/*.conf",
 	}}
 )
@@ -76,7 +78,8 @@ func (h *Host) CheckOthers(replace bool) error {
 			if t.of == nil {
 				return err.To("remove it first").Refused()
 			}
-			return err.To("`teleport-updater enable --replace-updater` takes the host over and removes that updater once a version is proven; or %s, and then `teleport-updater enable`", t.of.off).Refused()
+			return err.To("`teleport-updater enable --replace-updater` takes the host over and removes that updater once a version is proven; "+
+				"or %s, and then `teleport-updater enable`", t.of.off).Refused()
 		}
 	}
 	return nil
@@ -174,7 +177,8 @@ func (h *Host) PutBackReplaced() (back []state.LinkChange, err error) {
 		}
 		program := cmp.Or(c.Before.Link, c.Path)
 		if leads := Exists(program) || b.putsBack(program); c.Before.Saved == "" && !leads {
-			h.Log.Warn("a part of the updater that was here before is not put back: what it leads to is gone", "link", c.Path, "target", c.Before.Link)
+			h.Log.Warn("a part of the updater that was here before is not put back: what it leads to is gone", "link", c.Path,
+				"target", c.Before.Link)
 			continue
 		}
 		back = append(back, c)

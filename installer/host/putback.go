@@ -25,7 +25,8 @@ func (h *Host) PutBack(ctx context.Context) error {
 		return err
 	}
 	if len(b.PackageUnit) > 0 && string(b.Unit.Content) == string(b.PackageUnit) {
-		h.Log.Warn("the agent that was here came with a package, which is not installed again; it is left as plain files", "package", DescribePackages(b.Packages))
+		h.Log.Warn("the agent that was here came with a package, which is not installed again; it is left as plain files",
+			"package", DescribePackages(b.Packages))
 	}
 	if err := removeLinks(h.Paths.LinkDir, h.Store); err != nil {
 		return fmt.Errorf("remove the links: %w", err)
@@ -117,7 +118,8 @@ func (h *Host) PlainUnit(ctx context.Context, b *Originals) error {
 		program = string(m[1])
 	}
 	if !b.leaves(program) {
-		return failure.Unchanged("the agent that was here came with the package %s, which was removed with %s", DescribePackages(b.Packages), program).
+		return failure.Unchanged("the agent that was here came with the package %s, which was removed with %s", DescribePackages(b.Packages),
+			program).
 			To("install the package again first, or `teleport-update uninstall --keep-agent` leaves the agent as plain files")
 	}
 	if len(b.PackageUnit) == 0 {

@@ -34,7 +34,8 @@ func (h *Host) CheckCanStart(ctx context.Context, u systemd.Unit, database strin
 	case u.LoadState == "masked":
 		return failure.Refuse("%[1]s is masked: `systemctl unmask %[1]s` first", u.Name)
 	case u.Ties.RefusesStart:
-		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set", u.Name)
+		return failure.Refuse("systemd does not start %[1]s when asked (RefuseManualStart=): `systemctl cat %[1]s` shows where that is set",
+			u.Name)
 	}
 	return h.CheckNextStart(ctx, u, database)
 }
@@ -51,7 +52,8 @@ func (h *Host) CheckNextStart(ctx context.Context, u systemd.Unit, database stri
 	case h.unreachable(u, database) != nil:
 		return h.unreachable(u, database)
 	case len(unmet) > 0:
-		return failure.Refuse("%[1]s would not start again, for its %[2]s does not hold now: `systemctl cat %[1]s` shows where that is set", u.Name, unmet[0])
+		return failure.Refuse("%[1]s would not start again, for its %[2]s does not hold now: `systemctl cat %[1]s` shows where that is set",
+			u.Name, unmet[0])
 	case h.startsAnother(u):
 		return &failure.RefusedError{Err: h.another(u)}
 	case !u.DynamicUser && !isUser(ctx, u.User):
@@ -110,18 +112,21 @@ func (h *Host) unreachable(u systemd.Unit, database string) error {
 	}
 	for path, to := range map[string]systemd.Access{program: systemd.Seeing, real: systemd.Executing} {
 		if setting := u.Ties.View.Denies(path, to); setting != "" {
-			return failure.Refuse("%s would not start again, for %s hides its program %s from it: `systemctl cat %[1]s` shows where that is set", u.Name, setting, path)
+			return failure.Refuse("%s would not start again, for %s hides its program %s from it: `systemctl cat %[1]s` shows where that is set",
+				u.Name, setting, path)
 		}
 	}
 	if noexec, err := space.NoExec(real); err == nil && noexec {
-		return failure.Refuse("%s would not start again, for the file system of its program %s is mounted noexec: mount it with exec (see `findmnt -T %[2]s`)", u.Name, real)
+		return failure.Refuse("%s would not start again, for the file system of its program %s is mounted noexec: "+
+			"mount it with exec (see `findmnt -T %[2]s`)", u.Name, real)
 	}
 	dir := filepath.Dir(database)
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
 	if setting := u.Ties.View.Denies(dir, systemd.Writing); database != "" && setting != "" {
-		return failure.Refuse("%s would start again without its database, for %s hides %s from it, or makes that read-only: `systemctl cat %[1]s` shows where that is set", u.Name, setting, dir)
+		return failure.Refuse("%s would start again without its database, for %s hides %s from it, or makes that read-only: "+
+			"`systemctl cat %[1]s` shows where that is set", u.Name, setting, dir)
 	}
 	return nil
 }
@@ -133,7 +138,8 @@ func (h *Host) CheckCanStop(u systemd.Unit) error {
 	if u.LoadState == "" || u.LoadState == "not-found" || !u.Ties.RefusesStop {
 		return nil
 	}
-	return failure.Refuse("systemd does not stop %[1]s when asked (RefuseManualStop=), and a version that is not healthy could not be undone: "+
+	return failure.Refuse("systemd does not stop %[1]s when asked (RefuseManualStop=), "+
+		"and a version that is not healthy could not be undone: "+
 		"`systemctl cat %[1]s` shows where that is set; remove it", u.Name)
 }
 

@@ -59,7 +59,8 @@ func (h *Host) startsAnother(u systemd.Unit) bool {
 }
 
 func (h *Host) another(u systemd.Unit) error {
-	return fmt.Errorf("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart, strings.Join(h.othersDropIns(u), ", "))
+	return fmt.Errorf("the agent's unit starts %s, which is no link of the updater's: look at %s", u.ExecStart,
+		strings.Join(h.othersDropIns(u), ", "))
 }
 
 func masked(unit string) error {
@@ -67,7 +68,8 @@ func masked(unit string) error {
 }
 
 func takesPrecedence(path string) error {
-	return failure.Unchanged("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in", path).Refused()
+	return failure.Unchanged("%s takes precedence over the unit that the updater manages: remove it, or turn it into a drop-in", path).
+		Refused()
 }
 
 // CheckStarts says what keeps systemd from starting a version, whose links and unit
@@ -87,9 +89,11 @@ func (h *Host) CheckStarts(u systemd.Unit, tree versions.Tree) error {
 		return nil
 	}
 	if others := h.othersDropIns(u); len(others) > 0 {
-		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.ProgramsDir(), strings.Join(others, ", "))
+		return failure.Refuse("the agent's unit starts %s, which does not lead into %s: look at %s", u.ExecStart, tree.ProgramsDir(),
+			strings.Join(others, ", "))
 	}
-	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart, tree.ProgramsDir())
+	return fmt.Errorf("the unit that version %s brings starts %s, which does not lead into %s", tree.Release.Short(), u.ExecStart,
+		tree.ProgramsDir())
 }
 
 // CheckAccess refuses paths that the unit's own view of the file system keeps from the agent. A reload
@@ -101,7 +105,8 @@ func CheckAccess(u systemd.Unit, to systemd.Access, paths ...string) error {
 			continue // it is not there yet
 		}
 		if setting := u.Ties.View.Denies(real, to); setting != "" {
-			return failure.Refuse("%s of %s keeps the agent from %s at its next start: `systemctl cat %[2]s` shows where that is set", setting, u.Name, path)
+			return failure.Refuse("%s of %s keeps the agent from %s at its next start: `systemctl cat %[2]s` shows where that is set", setting,
+				u.Name, path)
 		}
 	}
 	return nil

@@ -38,7 +38,8 @@ func (t *advancing) prepare(ctx context.Context) error {
 		}
 	}
 	if t.req.Replace && sight.State == state.AgentStopped {
-		return failure.Unchanged("the agent does not run, so no version can be proven, and the other updater stays").To("start the agent first").Refused()
+		return failure.Unchanged("the agent does not run, so no version can be proven, and the other updater stays").To("start the agent first").
+			Refused()
 	}
 	if sight.State == state.AgentUnknown {
 		t.t.m.Host.Log.Warn("systemd is not running here: links, unit and configuration are changed, the agent is not restarted")
@@ -49,7 +50,8 @@ func (t *advancing) prepare(ctx context.Context) error {
 	}
 	if sight.Running() {
 		if err := t.t.m.checkStartsAgain(ctx, sight, database.Path); err != nil {
-			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(t.req.config)}).Refused()
+			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err),
+				State: StaysAsItIs(t.req.config)}).Refused()
 		}
 	}
 	err = t.t.m.CheckRoom(database, t.req.tree.BackupDir())
@@ -94,7 +96,8 @@ func (t *advancing) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := t.t.m.Host.CanPlace(links, t.req.tree); err != nil {
-		return (&failure.Error{What: fmt.Errorf("put version %s in its place: %w", t.req.To.Short(), err), State: StaysAsItIs(t.req.config), Fix: "see that the folder can be written"}).Refused()
+		return (&failure.Error{What: fmt.Errorf("put version %s in its place: %w", t.req.To.Short(), err), State: StaysAsItIs(t.req.config),
+			Fix: "see that the folder can be written"}).Refused()
 	}
 	j := t.t.m.newJournal()
 	j.From, j.To, j.Links, j.Unit, j.Agent, j.Database = from, t.req.To, links, unit, sight.asFound(), database

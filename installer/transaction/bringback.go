@@ -14,7 +14,8 @@ import (
 // that some agent runs: some agent beats none, as it does at boot.
 func (u *undoing) bringBack(ctx context.Context) error {
 	err := u.seeItBack(ctx)
-	if err == nil || failure.Is[*health.UnhealthyError](err) || errors.Is(err, health.ErrHostStopping) || u.err != nil || u.t.j.Watch.OldServes || !u.t.j.Agent.State.Wanted() {
+	if err == nil || failure.Is[*health.UnhealthyError](err) || errors.Is(err, health.ErrHostStopping) || u.err != nil ||
+		u.t.j.Watch.OldServes || !u.t.j.Agent.State.Wanted() {
 		return err
 	}
 	return errors.Join(err, u.t.agent.Start(ctx))
@@ -90,7 +91,8 @@ func (u *undoing) watchOld(ctx context.Context) error {
 		u.t.m.Host.Log.Warn("systemd knows no unit of the agent, so none is started; links and database are back", "unit", sight.Name)
 		return u.t.j.setAgent(state.AgentStopped)
 	}
-	if !u.t.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.t.j.Agent.MainPID && sight.InvocationID == u.t.j.Agent.InvocationID {
+	if !u.t.j.reached("reload") && sight.MainPID != 0 && sight.MainPID == u.t.j.Agent.MainPID &&
+		sight.InvocationID == u.t.j.Agent.InvocationID {
 		return nil // nobody ever told it anything
 	}
 	dir, another := "", sight.mainFrom(u.t.j.To.ProgramsDir())

@@ -45,7 +45,8 @@ func (t *transaction) finish(ctx context.Context) error {
 		return err
 	}
 	if !ok {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up", t.j.To, t.j.To.Dir, t.m.Host.Paths.Journal())}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is proven but no longer on disk at %s: put it back, or remove %s to give up",
+			t.j.To, t.j.To.Dir, t.m.Host.Paths.Journal())}
 	}
 	c, lost, err := t.config()
 	if err != nil {
@@ -62,7 +63,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.replaceOthers(ctx); err != nil {
 		return err
 	}
-	left, err := t.takeOver(ctx, c.Status.PackagesLeft)
+	left, err := t.packages().takeOver(ctx, c.Status.PackagesLeft)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (t *transaction) finish(ctx context.Context) error {
 	if first {
 		t.warnOfClosedFolders(tree)
 	}
-	if err := t.keepPackages(); err != nil {
+	if err := t.packages().keepPackages(); err != nil {
 		return fmt.Errorf("keep what was here before: %w", err)
 	}
 	if c.Active() != t.j.To.Release {
@@ -98,14 +99,15 @@ func (t *transaction) finish(ctx context.Context) error {
 	if err := t.m.Host.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("link the updater of version %s: %w", t.j.To, err)
 	}
-	if err := t.forgetKept(); err != nil {
+	if err := t.packages().forgetKept(); err != nil {
 		return err
 	}
 	if err := t.close(); err != nil {
 		return err
 	}
 	t.m.warn(t.m.Host.PromoteCopy(ctx), "the timer and the recovery go on with an older updater")
-	t.m.Host.Log.Info("version is active", "version", t.j.To.String(), "previous", cmp.Or(c.Status.PreviousVersion, "none"), "unproven", c.Status.Unproven)
+	t.m.Host.Log.Info("version is active", "version", t.j.To.String(), "previous", cmp.Or(c.Status.PreviousVersion, "none"),
+		"unproven", c.Status.Unproven)
 	t.m.Retain(c)
 	return nil
 }
@@ -217,7 +219,7 @@ func (t *transaction) reconcileAtBoot(ctx context.Context) error {
 	if err != nil || !ok {
 		return err // finish says so, once the agent has had its chance to start
 	}
-	return errors.Join(t.putBackKept(), t.reconcile(ctx, tree, absent{}))
+	return errors.Join(t.packages().putBackKept(), t.reconcile(ctx, tree, absent{}))
 }
 
 // startReconciled starts an agent that was stopped by whoever took its files

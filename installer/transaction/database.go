@@ -118,7 +118,8 @@ func (m *Machine) checkDataDir(db *backup.Database, path string) error {
 		return failure.Unchanged("look at the agent's configuration: %w", err)
 	}
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); uid == 0 || uid != owner {
-		return failure.Unchanged("%s names the database %s, whose folder belongs to user %d, and is not believed: %w", config, db.Path(), uid, named).
+		return failure.Unchanged("%s names the database %s, whose folder belongs to user %d, and is not believed: %w", config, db.Path(), uid,
+			named).
 			To("make the configuration writable by root only, or give the folder to the user who can write it").Refused()
 	}
 	return nil

@@ -42,6 +42,7 @@ func (t *transaction) tellDown(ctx context.Context, last *state.LastUpdate) {
 	}
 	down := slices.DeleteFunc(slices.Clone(units), func(unit string) bool { return slices.Contains(active, unit) })
 	if len(down) > 0 {
-		last.Error = strings.TrimPrefix(fmt.Sprintf("%s; %s went down with the agent and did not start again", last.Error, strings.Join(down, ", ")), "; ")
+		last.Error = strings.TrimPrefix(fmt.Sprintf("%s; %s went down with the agent and did not start again", last.Error,
+			strings.Join(down, ", ")), "; ")
 	}
 }

@@ -55,7 +55,8 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 		}
 		j.Aside = append(j.Aside, aside)
 	}
-	m.Host.Log.Warn("the journal of a transaction is lost; it is written again from what the transaction left", "from", j.From.String(), "to", j.To.String())
+	m.Host.Log.Warn("the journal of a transaction is lost; it is written again from what the transaction left", "from", j.From.String(),
+		"to", j.To.String())
 	next := switched
 	if j.To == *j.From {
 		next = rollingBack
@@ -162,7 +163,9 @@ func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
 	if same, err := db.SameSchema(ctx, from.BackupDir()); err != nil || same {
 		return nil
 	}
-	return fmt.Errorf("a transaction from version %s was begun and its journal is gone: the agent's database %s was changed by another version since the backup in %s; "+
-		"the next run closes the transaction, unless the backup is older than a day; where the agent does not start then, stop it and put the backup in the database's place, without the -wal and -shm of the other one",
+	return fmt.Errorf("a transaction from version %s was begun and its journal is gone: "+
+		"the agent's database %s was changed by another version since the backup in %s; "+
+		"the next run closes the transaction, unless the backup is older than a day; "+
+		"where the agent does not start then, stop it and put the backup in the database's place, without the -wal and -shm of the other one",
 		from.Release.Short(), db.Path(), from.BackupDir())
 }

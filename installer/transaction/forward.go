@@ -50,18 +50,21 @@ func (t *advancing) run(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return t.recordRefused(err)
 	}
-	t.t.m.Host.Log.Info("switching", "from", cmp.Or(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(), "database", string(t.t.j.Database.Plan))
+	t.t.m.Host.Log.Info("switching", "from", cmp.Or(t.req.config.Spec.ActiveVersion, "none"), "to", t.req.To.String(),
+		"database", string(t.t.j.Database.Plan))
 	isProven, err := t.forward(ctx)
 	switch {
 	case err == nil:
 		return nil
 	case isProven:
 		// From here there is only forward: the next run commits it.
-		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is healthy, but could not be committed: %w; the next run tries again, see `teleport-update status`", t.req.To, err)}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("version %s is healthy, but could not be committed: %w; "+
+			"the next run tries again, see `teleport-update status`", t.req.To, err)}
 	case errors.Is(err, health.ErrHostStopping):
 		// Says nothing about the version. The journal stays; the next boot
 		// puts the old version back before the agent starts.
-		t.t.m.Host.Log.Warn("the host is shutting down in the middle of the transaction; it is undone at the next boot", "version", t.req.To.String())
+		t.t.m.Host.Log.Warn("the host is shutting down in the middle of the transaction; it is undone at the next boot",
+			"version", t.req.To.String())
 		return errNeedsBoot
 	}
 	return t.abandon(ctx, err)
@@ -137,7 +140,8 @@ func (t *advancing) backUp(ctx context.Context) error {
 		t.t.m.Host.Log.Warn("the agent's database is damaged and cannot be backed up; it is kept aside as it is", "database", d.Path, "aside", to)
 		return t.t.j.noteDatabaseAside(filepath.Base(to))
 	case d.Damaged:
-		t.t.m.Host.Log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked", "database", d.Path)
+		t.t.m.Host.Log.Warn("the agent's database is damaged and cannot be backed up; the new version gets it as it is, as asked",
+			"database", d.Path)
 		return nil
 	case d.Plan == state.KeepDatabase:
 		return nil

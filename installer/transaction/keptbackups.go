@@ -65,7 +65,8 @@ func (m *Machine) keepBackups(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("keep the backup in %s: %w; run the command again", dir, err)
 		}
-		m.Host.Log.Info("kept a backup whose tables differ from those of today's database: it is all that an agent of its version could start with", "backup", to)
+		m.Host.Log.Info("kept a backup whose tables differ from those of today's database: "+
+			"it is all that an agent of its version could start with", "backup", to)
 	}
 	return err
 }

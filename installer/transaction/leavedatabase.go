@@ -62,14 +62,16 @@ func (m *Machine) planLeave(ctx context.Context, c state.Config, program string)
 const leaveAgent = "`teleport-update uninstall --keep-agent` leaves the agent of today as plain files"
 
 // restoreFor plans to restore the newest valid one of backups that the agent of before can read.
-func (m *Machine) restoreFor(ctx context.Context, c state.Config, db *backup.Database, d state.Database, readable []aBackup) (state.Database, error) {
+func (m *Machine) restoreFor(ctx context.Context, c state.Config, db *backup.Database, d state.Database,
+	readable []aBackup) (state.Database, error) {
 	maxAge := c.Spec.Backup.MaxAge.Std()
 	if maxAge == 0 {
 		maxAge = state.DefaultMaxAge
 	}
 	var why error
 	for _, b := range readable {
-		err := backup.Check(ctx, b.dir, backup.Want{Proxy: m.proxyOf(c.Spec), Version: b.meta.Version, Edition: b.meta.Edition, MaxAge: maxAge, Now: m.Now(), Live: db})
+		err := backup.Check(ctx, b.dir, backup.Want{Proxy: m.proxyOf(c.Spec), Version: b.meta.Version, Edition: b.meta.Edition, MaxAge: maxAge,
+			Now: m.Now(), Live: db})
 		if err == nil {
 			d.Plan, d.Stop, d.Dir = state.RestoreDatabase, true, b.dir
 			return d, nil
@@ -81,7 +83,8 @@ func (m *Machine) restoreFor(ctx context.Context, c state.Config, db *backup.Dat
 			why = err
 		}
 	}
-	return d, failure.Unchanged("version %s changed the agent's database %s, so the agent that was here before cannot run on it, and going back is refused: %v",
+	return d, failure.Unchanged("version %s changed the agent's database %s, so the agent that was here before cannot run on it, "+
+		"and going back is refused: %v",
 		c.Spec.ActiveVersion, d.Path, why).To("%s", leaveAgent).Refused()
 }
 
@@ -104,7 +107,8 @@ func (m *Machine) checkReads(ctx context.Context, c state.Config, program string
 	if err != nil {
 		which = fmt.Sprintf("whose version is not known (%v)", err)
 	}
-	return failure.Unchanged("the agent's database was made by a version that came with the updater, and the agent that was here before, %s, may not be able to read it", which).
+	return failure.Unchanged("the agent's database was made by a version that came with the updater, and the agent that was here before, "+
+		"%s, may not be able to read it", which).
 		To("%s", leaveAgent).Refused()
 }
 
@@ -123,7 +127,8 @@ func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight,
 	}
 	if sight.Running() {
 		if err := t.m.checkStartsAgain(ctx, sight, d.Path); err != nil {
-			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(c)}).Refused()
+			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(c)}).
+				Refused()
 		}
 	}
 	if err := t.checkWilling(ctx, sight, *d); err != nil {

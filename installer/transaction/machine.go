@@ -227,7 +227,8 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 // downloads, which are left alone while another one runs. Failing to is a warning:
 // it must not keep a host from being repaired.
 func (m *Machine) cleanUp(ctx context.Context) {
-	dirs := append([]string{m.Host.Paths.DataDir, m.Host.Paths.Original(), filepath.Dir(m.Host.Paths.Updater()), m.Host.Paths.LinkDir}, m.Host.OwnUnits().Folders()...)
+	dirs := append([]string{m.Host.Paths.DataDir, m.Host.Paths.Original(), filepath.Dir(m.Host.Paths.Updater()), m.Host.Paths.LinkDir},
+		m.Host.OwnUnits().Folders()...)
 	backups, err := filepath.Glob(filepath.Join(m.Host.Paths.Versions(), "*", "backup"))
 	// Versions that were being removed are left to retention.
 	err = errors.Join(err, durable.CleanTempFiles(m.Host.Paths.Versions()), durable.CleanTempFiles(m.Host.Paths.Programs()))

@@ -27,7 +27,8 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 	case err == nil && same:
 		return true, nil
 	case err != nil:
-		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database", "error", err)
+		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database",
+			"error", err)
 	default:
 		u.t.m.Host.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
 	}
@@ -108,7 +109,9 @@ func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database st
 		return anotherDatabase(open, path)
 	}
 	if open != "" {
-		return failure.Refuse("its database is open as %s, and nothing is at %s: it was removed or renamed, its file system is not mounted there, or data_dir was changed; put it back, and only where data_dir was changed on purpose restart the agent yourself", open, path)
+		return failure.Refuse("its database is open as %s, and nothing is at %s: "+
+			"it was removed or renamed, its file system is not mounted there, or data_dir was changed; "+
+			"put it back, and only where data_dir was changed on purpose restart the agent yourself", open, path)
 	}
 	return nil
 }
@@ -117,7 +120,8 @@ func (m *Machine) checkStartsAgain(ctx context.Context, sight Sight, database st
 // its unit and its configuration lead to. What a process says belongs to its user: it is a reason to
 // refuse, and names no file that anything is done with.
 func anotherDatabase(open, path string) error {
-	if open == "" || open == path || filepath.Base(open) != filepath.Base(path) || filepath.Base(filepath.Dir(open)) != filepath.Base(filepath.Dir(path)) {
+	if open == "" || open == path || filepath.Base(open) != filepath.Base(path) ||
+		filepath.Base(filepath.Dir(open)) != filepath.Base(filepath.Dir(path)) {
 		return nil
 	}
 	real, err := os.Stat(path)
@@ -125,5 +129,6 @@ func anotherDatabase(open, path string) error {
 	if err != nil || otherErr != nil || os.SameFile(real, other) {
 		return nil // the same by another way, or the agent has a view of its own of the host's files
 	}
-	return failure.Refuse("it has the database %s open, and its unit and configuration lead to %s: if the configuration was changed on purpose, restart the agent yourself first", open, path)
+	return failure.Refuse("it has the database %s open, and its unit and configuration lead to %s: "+
+		"if the configuration was changed on purpose, restart the agent yourself first", open, path)
 }

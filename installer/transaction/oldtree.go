@@ -37,5 +37,6 @@ func (u *undoing) seeOldThere(ctx context.Context) error {
 	if err == nil && !startable(*u.t.j.From) {
 		err = errors.New("what was fetched is no program")
 	}
-	return wrap(err, "version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.t.j.From, u.t.j.From.ProgramsDir())
+	return wrap(err, "version %s cannot go back: there is no program to execute in %s, and fetching it again failed: %w", u.t.j.From,
+		u.t.j.From.ProgramsDir())
 }

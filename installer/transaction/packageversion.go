@@ -30,18 +30,18 @@ var packageEditions = map[string]version.Edition{
 // keepPackageVersion makes the agent that a package brought the version to go back to,
 // before the package is removed. It is a help, and no condition: what keeps it from that is
 // said.
-func (t *transaction) keepPackageVersion(ctx context.Context) *version.Release {
-	if t.j.From != nil {
+func (o takingOver) keepPackageVersion(ctx context.Context) *version.Release {
+	if o.t.j.From != nil {
 		return nil // a version of ours is
 	}
-	program := t.programBefore()
-	for _, found := range t.j.Packages.Found {
+	program := o.programBefore()
+	for _, found := range o.t.j.Packages.Found {
 		p := ospackage.Package(found)
-		kept, err := t.keptFrom(p)
+		kept, err := o.keptFrom(p)
 		if kept == nil && err == nil {
-			kept, err = t.keepFrom(ctx, p, program)
+			kept, err = o.keepFrom(ctx, p, program)
 		}
-		t.m.warn(err, "the version that the package brought is not kept: there is no previous version to go back to", "package", p.String())
+		o.t.m.warn(err, "the version that the package brought is not kept: there is no previous version to go back to", "package", p.String())
 		if kept != nil {
 			return kept
 		}
@@ -52,8 +52,8 @@ func (t *transaction) keepPackageVersion(ctx context.Context) *version.Release {
 func originOf(p ospackage.Package) string { return p.Kind + " " + p.String() }
 
 // keptFrom is what an earlier run kept, which was cut off before it could note that.
-func (t *transaction) keptFrom(p ospackage.Package) (*version.Release, error) {
-	entries, err := t.m.Host.Store.List()
+func (o takingOver) keptFrom(p ospackage.Package) (*version.Release, error) {
+	entries, err := o.t.m.Host.Store.List()
 	for _, e := range entries {
 		if e.Tree.Origin == originOf(p) {
 			return &e.Tree.Release, nil
@@ -63,23 +63,25 @@ func (t *transaction) keptFrom(p ospackage.Package) (*version.Release, error) {
 }
 
 // keepFrom keeps a package's agent, if that is the one that ran: its database is.
-func (t *transaction) keepFrom(ctx context.Context, p ospackage.Package, program string) (*version.Release, error) {
+func (o takingOver) keepFrom(ctx context.Context, p ospackage.Package, program string) (*version.Release, error) {
 	files, err := p.Files(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(files, program) {
-		t.m.Host.Log.Debug("the agent was not the package's", "package", p.String(), "program", program)
+		o.t.m.Host.Log.Debug("the agent was not the package's", "package", p.String(), "program", program)
 		return nil, nil
 	}
 	digests, err := p.Digests(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a := versions.Adoption{Origin: originOf(p), Edition: packageEditions[p.Name], Complete: t.completePackageVersion, Extra: t.j.Database.Size}
-	links := []string{program, filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName), t.j.Agent.Program, filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName)}
+	a := versions.Adoption{Origin: originOf(p), Edition: packageEditions[p.Name], Complete: o.completePackageVersion,
+		Extra: o.t.j.Database.Size}
+	links := []string{program, filepath.Join(o.t.m.Host.Paths.LinkDir, host.AgentName), o.t.j.Agent.Program,
+		filepath.Join(o.t.m.Host.Paths.LinkDir, host.AgentName)}
 	for _, path := range slices.Sorted(maps.Keys(digests)) {
-		name, from := filepath.Base(path), t.copyBefore(path)
+		name, from := filepath.Base(path), o.copyBefore(path)
 		info, err := os.Stat(from)
 		switch {
 		case filepath.Dir(path) != filepath.Dir(program):
@@ -89,44 +91,45 @@ func (t *transaction) keepFrom(ctx context.Context, p ospackage.Package, program
 		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 			continue
 		}
-		links = append(links, path, filepath.Join(t.m.Host.Paths.LinkDir, name))
+		links = append(links, path, filepath.Join(o.t.m.Host.Paths.LinkDir, name))
 		a.Files = append(a.Files, versions.AdoptedFile{Name: filepath.Join(archive.Programs, name), Size: info.Size(),
 			Write: func(w io.Writer) error { return ospackage.CopyWhole(w, from, digests[path]) }})
 	}
-	unit, err := packageUnit(digests, t.m.Host.Paths.AgentUnit())
+	unit, err := packageUnit(digests, o.t.m.Host.Paths.AgentUnit())
 	if err != nil {
 		return nil, err
 	}
 	unit = withPaths(unit, links)
 	a.Files = append(a.Files, versions.AdoptedFile{Name: archive.Unit, Size: int64(len(unit)),
 		Write: func(w io.Writer) error { _, err := w.Write(unit); return err }})
-	tree, err := t.m.Host.Store.Adopt(ctx, a)
+	tree, err := o.t.m.Host.Store.Adopt(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	t.m.Host.Label(ctx, tree.ProgramsDir())
-	t.m.Host.Log.Info("the version that the package brought is kept; `teleport-update rollback` goes back to it", "version", tree.Release.Short(), "package", p.String())
+	o.t.m.Host.Label(ctx, tree.ProgramsDir())
+	o.t.m.Host.Log.Info("the version that the package brought is kept; `teleport-update rollback` goes back to it",
+		"version", tree.Release.Short(), "package", p.String())
 	return &tree.Release, nil
 }
 
 // completePackageVersion adds the database that the version had when it was left.
-func (t *transaction) completePackageVersion(dir string, r version.Release) error {
-	if r == t.j.To.Release {
+func (o takingOver) completePackageVersion(dir string, r version.Release) error {
+	if r == o.t.j.To.Release {
 		return fmt.Errorf("it is version %s, which is active now", r.Short())
 	}
-	if !t.j.Database.Taken {
+	if !o.t.j.Database.Taken {
 		return nil // there was none, or a person did without
 	}
-	return backup.CopyAs(t.j.Database.Dir, versions.Tree{Dir: dir}.BackupDir(), r)
+	return backup.CopyAs(o.t.j.Database.Dir, versions.Tree{Dir: dir}.BackupDir(), r)
 }
 
 // programBefore is what the agent's unit led to before the links were ours.
-func (t *transaction) programBefore() string {
-	path := cmp.Or(t.j.Agent.Program, filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName))
+func (o takingOver) programBefore() string {
+	path := cmp.Or(o.t.j.Agent.Program, filepath.Join(o.t.m.Host.Paths.LinkDir, host.AgentName))
 	for range 8 { // as links may lead round
 		target := ""
-		if n := t.changed(path); n >= 0 {
-			target = t.j.Links[n].Before.Link
+		if n := o.changed(path); n >= 0 {
+			target = o.t.j.Links[n].Before.Link
 		} else {
 			target, _ = os.Readlink(path)
 		}
@@ -142,15 +145,15 @@ func (t *transaction) programBefore() string {
 }
 
 // copyBefore is where a file's content is that our link may have replaced.
-func (t *transaction) copyBefore(path string) string {
-	if n := t.changed(path); n >= 0 && t.j.Links[n].Before.Saved != "" {
-		return filepath.Join(t.m.Host.Paths.Original(), t.j.Links[n].Before.Saved)
+func (o takingOver) copyBefore(path string) string {
+	if n := o.changed(path); n >= 0 && o.t.j.Links[n].Before.Saved != "" {
+		return filepath.Join(o.t.m.Host.Paths.Original(), o.t.j.Links[n].Before.Saved)
 	}
 	return path
 }
 
-func (t *transaction) changed(path string) int {
-	return slices.IndexFunc(t.j.Links, func(c state.LinkChange) bool { return c.Path == path })
+func (o takingOver) changed(path string) int {
+	return slices.IndexFunc(o.t.j.Links, func(c state.LinkChange) bool { return c.Path == path })
 }
 
 // packageUnit is the agent's unit as a package brought it.

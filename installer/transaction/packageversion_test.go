@@ -39,9 +39,9 @@ func TestTheAgentOfBeforeIsFoundThoughOurLinksAreInItsPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := m.open(t, proven, func(j *state.Journal) { j.Agent.Program, j.Links = tc.program, tc.links })
-			got := tr.programBefore()
-			if got != tc.want || tr.copyBefore(got) != tc.content {
-				t.Errorf("it is %q, its content in %q; want %q, %q", got, tr.copyBefore(got), tc.want, tc.content)
+			got := tr.packages().programBefore()
+			if got != tc.want || tr.packages().copyBefore(got) != tc.content {
+				t.Errorf("it is %q, its content in %q; want %q, %q", got, tr.packages().copyBefore(got), tc.want, tc.content)
 			}
 		})
 	}

@@ -107,7 +107,8 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 	if noted == "" && (err != nil || version.Compare(runs, tree.Release.Version) <= 0) {
 		return nil // nothing was noted, and no newer version was there to change the tables
 	}
-	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database may have other tables since: link and unit stay as they are, for version %s may not be able to start on it",
+	return failure.Unchanged("somebody put %s in the place of %s, and the agent's database may have other tables since: "+
+		"link and unit stay as they are, for version %s may not be able to start on it",
 		which, link, tree.Release.Short()).
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
 }
@@ -126,7 +127,8 @@ func (t *transaction) checkLinked(sight Sight, active versions.Tree) error {
 	if err != nil {
 		leads = "leads to no program"
 	}
-	return failure.Refuse("%s %s, and the agent runs version %s: if the change had to be undone, the agent would not start again on its database; "+
+	return failure.Refuse("%s %s, and the agent runs version %s: if the change had to be undone, "+
+		"the agent would not start again on its database; "+
 		"`teleport-update update` puts the link back (`teleport-update enable`, if updates are disabled)", link, leads, active.Release.Short())
 }
 

@@ -52,6 +52,12 @@ type recovery struct {
 // journal is lost and written again.
 func phases() []phase {
 	undoFiles := recovery{"puts links, unit and database back; the first tick sees the agent run", (*transaction).undoAtBoot}
+	reconcile := recovery{
+		"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot,
+	}
+	release := recovery{
+		"puts links and unit in their places, and the database that the agent of before can read", (*transaction).releaseAtBoot,
+	}
 	undo := recovery{"undoes it", (*transaction).undoUnknown}
 	return []phase{
 		{
@@ -88,10 +94,12 @@ func phases() []phase {
 		},
 		{
 			name: restored,
-			guarantee: "Links, unit and database are the old version's again; what is left is to see the agent run. The database is not touched any more: " +
+			guarantee: "Links, unit and database are the old version's again; " +
+				"what is left is to see the agent run. The database is not touched any more: " +
 				"it may hold rows written since.",
-			notes: []about{aboutAgent, aboutWatch, aboutVerdict, aboutAside},
-			boot:  recovery{"does nothing, for nothing about the files is open", (*transaction).leave}, live: recovery{"sees the old version run, and closes it", (*transaction).undoAndTell},
+			notes:   []about{aboutAgent, aboutWatch, aboutVerdict, aboutAside},
+			boot:    recovery{"does nothing, for nothing about the files is open", (*transaction).leave},
+			live:    recovery{"sees the old version run, and closes it", (*transaction).undoAndTell},
 			working: atWork, cutOff: transactionCutOff,
 		},
 		{
@@ -100,7 +108,7 @@ func phases() []phase {
 			notes:     []about{aboutAgent, aboutPackages, aboutAside, aboutReplaced},
 			next:      []state.Phase{replacing},
 			succeeds:  true,
-			boot:      recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
+			boot:      reconcile,
 			live:      recovery{"commits it", (*transaction).finish},
 			working:   atWork, cutOff: transactionCutOff,
 		},
@@ -111,7 +119,7 @@ func phases() []phase {
 			notes:    []about{aboutAgent, aboutPackages, aboutAside, aboutReplaced},
 			next:     []state.Phase{replacing},
 			succeeds: true,
-			boot:     recovery{"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot},
+			boot:     reconcile,
 			live:     recovery{"goes on with it, and commits the version", (*transaction).finish},
 			working:  atWork, cutOff: transactionCutOff,
 		},
@@ -119,8 +127,9 @@ func phases() []phase {
 			name: uninstalling,
 			guarantee: "Links and unit are being made what the first enable found, and then all of the updater's is removed, the journal with it. " +
 				"There is only forward.",
-			notes: []about{aboutDatabase, aboutAgent},
-			boot:  recovery{"puts links and unit in their places, and the database that the agent of before can read", (*transaction).releaseAtBoot}, live: recovery{"goes on with it", (*transaction).uninstallAgain},
+			notes:   []about{aboutDatabase, aboutAgent},
+			boot:    release,
+			live:    recovery{"goes on with it", (*transaction).uninstallAgain},
 			working: func(j *state.Journal) string { return "uninstalling since " + timeOf(j) },
 			cutOff: func(*state.Journal) string {
 				return "an uninstall was cut off; `teleport-update uninstall` goes on with it"
@@ -146,10 +155,12 @@ func atWork(j *state.Journal) string {
 
 func transactionCutOff(j *state.Journal) string {
 	if why := j.Watch.OldFails; why != "" {
-		return fmt.Sprintf("the transaction to %s failed and was undone, but the version before is not healthy either (%s); the next run tries it once more", j.To, why)
+		return fmt.Sprintf("the transaction to %s failed and was undone, but the version before is not healthy either (%s); "+
+			"the next run tries it once more", j.To, why)
 	}
 	if why := j.Database.InTheWay; why != "" {
-		return fmt.Sprintf("the transaction to %s failed and is not undone: %s; the agent is left as it is, and the next run tries again once nothing is in the way", j.To, why)
+		return fmt.Sprintf("the transaction to %s failed and is not undone: %s; "+
+			"the agent is left as it is, and the next run tries again once nothing is in the way", j.To, why)
 	}
 	return fmt.Sprintf("a transaction to %s was cut off (%s); the next run, or `teleport-update update`, closes it", j.To, j.Phase)
 }

@@ -95,7 +95,8 @@ func (m *Machine) suitRescuer(ctx context.Context, j *state.Journal) error {
 	}
 	second := j.Database.SecondDir
 	if err := j.Fit(schema); err != nil {
-		return failure.Refuse("the recovery at boot could not undo this transaction: %v, and %s: upgrade the package of teleport-update", err, known)
+		return failure.Refuse("the recovery at boot could not undo this transaction: %v, and %s: upgrade the package of teleport-update", err,
+			known)
 	}
 	if second != "" && j.Database.SecondDir == "" {
 		m.Host.Log.Info("the backup of the database gets no second name, which the recovery at boot could not use", "rescuer", known)

@@ -189,13 +189,15 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 		return failure.Unchanged("%w", bad).To("%v", err)
 	}
 	if len(problems) > 0 {
-		e := failure.Unchanged("%w", bad).To("%s; once the links in %s and the unit %s are those of the version that is to run, remove the journal",
-			strings.Join(problems, "; "), m.Host.Paths.LinkDir, m.Host.Paths.Unit())
+		e := failure.Unchanged("%w", bad).
+			To("%s; once the links in %s and the unit %s are those of the version that is to run, remove the journal",
+				strings.Join(problems, "; "), m.Host.Paths.LinkDir, m.Host.Paths.Unit())
 		return failure.In(failure.State(e.State.String()+", and nothing changes while it is there"), e)
 	}
 	aside := m.unreadableName()
 	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+
-		"see that the agent works, for a transaction may have been cut off while its database was of another version", bad, aside, c.Spec.ActiveVersion)
+		"see that the agent works, for a transaction may have been cut off while its database was of another version",
+		bad, aside, c.Spec.ActiveVersion)
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: m.Timestamp(), Target: c.Spec.ActiveVersion, TargetEdition: c.Status.ActiveEdition, Result: state.Interrupt, Error: told.Error(),
 	}
@@ -288,7 +290,8 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 // leftOpen is what becomes of a transaction when systemd cannot be asked any more: nobody
 // knows what the agent does, and nothing is done about it before it is known.
 func (t *transaction) leftOpen(why error) error {
-	return &failure.NeedsPersonError{Err: fmt.Errorf("the transaction to %s is left open, as it is: %w; the next run goes on with it", t.j.To, why)}
+	return &failure.NeedsPersonError{Err: fmt.Errorf("the transaction to %s is left open, as it is: %w; the next run goes on with it", t.j.To,
+		why)}
 }
 
 // leave is for phases in which nothing about the files is open.
@@ -297,7 +300,8 @@ func (t *transaction) leave(context.Context) error { return nil }
 // undoAtBoot puts links, unit and database back.
 func (t *transaction) undoAtBoot(ctx context.Context) error {
 	if notThere := t.awaits(ctx); notThere != nil {
-		t.m.Host.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(), "error", notThere)
+		t.m.Host.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(),
+			"error", notThere)
 		return t.keepPair(ctx)
 	}
 	if t.j.Phase != rollingBack {

@@ -40,7 +40,8 @@ func (t *advancing) abandon(ctx context.Context, cause error) error {
 		return errNeedsBoot
 	}
 	if err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("switch to %s: %w; and rolling back failed: %w; the next run tries again, see `teleport-update status`", t.req.To, cause, err)}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("switch to %s: %w; and rolling back failed: %w; "+
+			"the next run tries again, see `teleport-update status`", t.req.To, cause, err)}
 	}
 	what := "the transaction to version %s failed and was undone: %w; the agent is on %s"
 	if isUnhealthy && unhealthy.Prevented == nil {
@@ -82,6 +83,7 @@ func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal err
 		return c.Save(m.Host.Paths.Config())
 	}
 	c.Status.Refused = &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error()}
-	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly, Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
+	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly,
+		Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
 	return cmp.Or(c.Save(m.Host.Paths.Config()), refusal)
 }

@@ -66,7 +66,8 @@ func ReadOrder(r io.Reader) (Order, error) {
 	var o Order
 	err = state.Decode(data, &o)
 	if newer, ok := errors.AsType[*state.NewerError](err); ok {
-		return Order{}, failure.Unchanged("an older teleport-update took the place of this one during the transaction: %v", newer).To("run the command again").Refused()
+		return Order{}, failure.Unchanged("an older teleport-update took the place of this one during the transaction: %v", newer).
+			To("run the command again").Refused()
 	}
 	if err == nil && (o.Transaction == nil) == (o.Uninstall == nil) {
 		err = errors.New("it asks for nothing, or for two things at once")
@@ -117,7 +118,8 @@ func (m *Machine) check(c state.Config, r Request) (req checked, ok bool, err er
 		return checked{}, false, err
 	}
 	if !found || tree.SHA256 != r.To.SHA256 {
-		return checked{}, false, m.overtaken(failure.Unchanged("version %s is no longer on disk as it was fetched", r.To).To("run the command again"))
+		return checked{}, false, m.overtaken(failure.Unchanged("version %s is no longer on disk as it was fetched", r.To).
+			To("run the command again"))
 	}
 	return checked{r, c, tree}, true, nil
 }

@@ -14,7 +14,8 @@ import (
 func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 	tree, ok, err := m.Active(c)
 	if err != nil || !ok {
-		return failure.Unchanged("the active version %s is not whole on disk", OrNone(c.Spec.ActiveVersion)).To("`teleport-update update --now` first")
+		return failure.Unchanged("the active version %s is not whole on disk", OrNone(c.Spec.ActiveVersion)).
+			To("`teleport-update update --now` first")
 	}
 	agent, err := m.Agent(ctx)
 	if err != nil {
@@ -31,7 +32,8 @@ func (m *Machine) RestartActive(ctx context.Context, c state.Config) error {
 		}
 	}
 	if _, err := agent.Prove(ctx, health.Restart, watchOf(tree.ProgramsDir(), c.Spec.Health, sight)); err != nil {
-		return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err, c.Active().Short(), m.Host.Paths.AgentUnit())
+		return fmt.Errorf("the agent was restarted and is not healthy: %w; version %s stays: look at `journalctl --unit %s`", err,
+			c.Active().Short(), m.Host.Paths.AgentUnit())
 	}
 	m.Host.Log.Info("the agent was restarted and is healthy", "version", c.Active().Short())
 	return nil

@@ -52,8 +52,8 @@ type step struct {
 // every way out.
 func steps() []step {
 	return []step{
-		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached", "cluster_report"}, live: true,
-			do: (*advancing).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
+		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached", "cluster_report"},
+			live: true, do: (*advancing).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
 		{name: "backup", needs: []string{"database", "agent", "watch", "reached", "links", "unit"}, leaves: restored,
 			do: (*advancing).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
 		{name: "links", needs: []string{"links", "unit"},

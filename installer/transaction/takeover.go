@@ -43,72 +43,81 @@ func (m *Machine) AgentPackages(ctx context.Context) []state.Package {
 	return all
 }
 
+// takingOver is a transaction which makes the agent that came with packages the updater's own.
+type takingOver struct{ t *transaction }
+
+func (t *transaction) packages() takingOver { return takingOver{t} }
+
 // takeOver removes the packages of an open transaction whose version is proven.
 // The agent is not stopped for it, and needs nothing of theirs any more. What
 // cannot be removed now is returned: a later run tries again, and the version
 // counts all the same.
-func (t *transaction) takeOver(ctx context.Context, known []state.PackageLeft) (left []state.PackageLeft, err error) {
-	if len(t.j.Packages.Found) == 0 {
+func (o takingOver) takeOver(ctx context.Context, known []state.PackageLeft) (left []state.PackageLeft, err error) {
+	if len(o.t.j.Packages.Found) == 0 {
 		return known, nil
 	}
-	if !t.j.Packages.Noted {
-		if err := t.saveFromPackages(ctx); err != nil {
-			t.m.Host.Log.Warn("the package is not removed; a later run tries again, and nothing else waits for it", "package", host.DescribePackages(t.j.Packages.Found), "error", err)
-			for _, p := range t.j.Packages.Found {
-				left = append(left, leftBehind(p, err, known, t.m.Timestamp()))
+	if !o.t.j.Packages.Noted {
+		if err := o.saveFromPackages(ctx); err != nil {
+			o.t.m.Host.Log.Warn("the package is not removed; a later run tries again, and nothing else waits for it",
+				"package", host.DescribePackages(o.t.j.Packages.Found), "error", err)
+			for _, p := range o.t.j.Packages.Found {
+				left = append(left, leftBehind(p, err, known, o.t.m.Timestamp()))
 			}
 			return left, nil
 		}
 	}
 	installed, err := ospackage.Installed(ctx)
 	if err != nil {
-		t.m.Host.Log.Warn("it is not known whether a package of the agent is installed", "error", err)
-		for _, p := range t.j.Packages.Found {
+		o.t.m.Host.Log.Warn("it is not known whether a package of the agent is installed", "error", err)
+		for _, p := range o.t.j.Packages.Found {
 			installed = append(installed, ospackage.Package(p))
 		}
 	}
-	for _, p := range t.j.Packages.Found {
+	for _, p := range o.t.j.Packages.Found {
 		// Its version may have changed meanwhile.
 		n := slices.IndexFunc(installed, func(q ospackage.Package) bool { return q.Kind == p.Kind && q.Name == p.Name })
 		if n < 0 {
-			t.m.warn(ospackage.Package(p).Settle(ctx, t.fence()),
+			o.t.m.warn(ospackage.Package(p).Settle(ctx, o.fence()),
 				"the package is removed, but dpkg did not finish; apt may ask for `dpkg --configure -a`", "package", p.String())
 			continue
 		}
-		if err := t.purge(ctx, installed[n]); err != nil {
-			left = append(left, leftBehind(state.Package(installed[n]), err, known, t.m.Timestamp()))
+		if err := o.purge(ctx, installed[n]); err != nil {
+			left = append(left, leftBehind(state.Package(installed[n]), err, known, o.t.m.Timestamp()))
 		}
 	}
-	if err := t.putBackKept(); err != nil {
+	if err := o.putBackKept(); err != nil {
 		return nil, err
 	}
 	if len(left) == 0 {
-		if err := t.removeOwn(); err != nil {
+		if err := o.removeOwn(); err != nil {
 			return nil, err
 		}
 	}
 	return left, nil
 }
 
-func (t *transaction) purge(ctx context.Context, p ospackage.Package) error {
-	t.m.Host.Log.Info("removing the package that brought the agent; the agent goes on running, its configuration and data stay", "package", p.String())
-	err := p.Purge(ctx, t.fence())
+func (o takingOver) purge(ctx context.Context, p ospackage.Package) error {
+	o.t.m.Host.Log.Info("removing the package that brought the agent; the agent goes on running, its configuration and data stay",
+		"package", p.String())
+	err := p.Purge(ctx, o.fence())
 	switch locked, isLocked := errors.AsType[*ospackage.LockedError](err); {
 	case isLocked:
-		t.m.Host.Log.Warn("the package cannot be removed now; a later run tries again, and nothing else waits for it", "package", p.String(), "holder", locked.Holder)
+		o.t.m.Host.Log.Warn("the package cannot be removed now; a later run tries again, and nothing else waits for it", "package", p.String(),
+			"holder", locked.Holder)
 	case err != nil:
-		t.m.Host.Log.Warn("the package could not be removed; a later run tries again, and nothing else waits for it", "package", p.String(), "error", err)
+		o.t.m.Host.Log.Warn("the package could not be removed; a later run tries again, and nothing else waits for it", "package", p.String(),
+			"error", err)
 	default:
-		t.m.Host.Log.Info("the package is removed", "package", p.String())
+		o.t.m.Host.Log.Info("the package is removed", "package", p.String())
 	}
 	return err
 }
 
 // fence keeps from a removal what is the updater's now.
-func (t *transaction) fence() ospackage.Fence {
+func (o takingOver) fence() ospackage.Fence {
 	return ospackage.Fence{
-		Empty: []string{t.m.Host.Paths.LinkDir, t.m.Host.Paths.UnitDir, layout.ConfigDir},
-		Gone:  []string{t.m.Host.Paths.DataDir},
+		Empty: []string{o.t.m.Host.Paths.LinkDir, o.t.m.Host.Paths.UnitDir, layout.ConfigDir},
+		Gone:  []string{o.t.m.Host.Paths.DataDir},
 	}
 }
 
@@ -128,20 +137,20 @@ func leftBehind(p state.Package, err error, known []state.PackageLeft, now time.
 
 // saveFromPackages writes down, before the first of them is touched, what is needed to
 // end whole wherever that is cut off.
-func (t *transaction) saveFromPackages(ctx context.Context) error {
+func (o takingOver) saveFromPackages(ctx context.Context) error {
 	var own []string
-	for _, p := range t.j.Packages.Found {
+	for _, p := range o.t.j.Packages.Found {
 		files, err := ospackage.Package(p).Files(ctx)
-		t.m.warn(err, "the package's files are not known; some of them may stay", "package", p.String())
+		o.t.m.warn(err, "the package's files are not known; some of them may stay", "package", p.String())
 		for _, f := range files {
-			if dir := filepath.Dir(f); dir == t.m.Host.Paths.LinkDir || dir == t.m.Host.Paths.UnitDir {
+			if dir := filepath.Dir(f); dir == o.t.m.Host.Paths.LinkDir || dir == o.t.m.Host.Paths.UnitDir {
 				own = append(own, f)
 			}
 		}
-		own = append(own, linksTo(files, t.m.Host.Paths.LinkDir)...)
+		own = append(own, linksTo(files, o.t.m.Host.Paths.LinkDir)...)
 	}
 	var kept []state.KeptFile
-	for n, path := range []string{t.m.Host.Paths.AgentConfig, agentEnvironment} {
+	for n, path := range []string{o.t.m.Host.Paths.AgentConfig, agentEnvironment} {
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 			continue // a link stays: what it leads to is not the package's
@@ -149,8 +158,8 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		saved := filepath.Join(t.m.Host.Paths.Original(), fmt.Sprintf("kept-%d-%s", n, filepath.Base(path)))
-		if err := durable.MkdirAll(t.m.Host.Paths.Original(), 0o700); err != nil {
+		saved := filepath.Join(o.t.m.Host.Paths.Original(), fmt.Sprintf("kept-%d-%s", n, filepath.Base(path)))
+		if err := durable.MkdirAll(o.t.m.Host.Paths.Original(), 0o700); err != nil {
 			return err
 		}
 		if err := durable.CloneFile(path, saved); err != nil {
@@ -160,11 +169,11 @@ func (t *transaction) saveFromPackages(ctx context.Context) error {
 	}
 	var unit []byte
 	for _, dir := range slices.Backward(layout.PackageUnitDirs) {
-		if content, err := regular.Read(filepath.Join(dir, t.m.Host.Paths.AgentUnit()), archive.MaxUnit, 0); err == nil {
+		if content, err := regular.Read(filepath.Join(dir, o.t.m.Host.Paths.AgentUnit()), archive.MaxUnit, 0); err == nil {
 			unit = content
 		}
 	}
-	return t.j.notePackages(own, kept, unit, t.keepPackageVersion(ctx))
+	return o.t.j.notePackages(own, kept, unit, o.keepPackageVersion(ctx))
 }
 
 // linksTo returns the links in a folder that lead to files of a package: its own script
@@ -191,8 +200,8 @@ func linksTo(files []string, dir string) (links []string) {
 }
 
 // putBackKept puts back what a removal took of the agent's own files.
-func (t *transaction) putBackKept() error {
-	for _, k := range t.j.Packages.Kept {
+func (o takingOver) putBackKept() error {
+	for _, k := range o.t.j.Packages.Kept {
 		if host.Exists(k.Path) {
 			continue
 		}
@@ -204,10 +213,10 @@ func (t *transaction) putBackKept() error {
 }
 
 // removeOwn removes the packages' files that their removal could not see.
-func (t *transaction) removeOwn() error {
-	for _, path := range t.j.Packages.Own {
+func (o takingOver) removeOwn() error {
+	for _, path := range o.t.j.Packages.Own {
 		info, err := os.Lstat(path)
-		if err != nil || path == t.m.Host.Paths.Unit() {
+		if err != nil || path == o.t.m.Host.Paths.Unit() {
 			continue
 		}
 		if _, err := os.Stat(path); !info.Mode().IsRegular() && (info.Mode()&os.ModeSymlink == 0 || !errors.Is(err, fs.ErrNotExist)) {
@@ -221,21 +230,21 @@ func (t *transaction) removeOwn() error {
 }
 
 // keepPackages adds to what uninstall knows of the host as it was before.
-func (t *transaction) keepPackages() error {
-	if !t.j.Packages.Noted || !t.m.Host.HasOriginals() {
+func (o takingOver) keepPackages() error {
+	if !o.t.j.Packages.Noted || !o.t.m.Host.HasOriginals() {
 		return nil
 	}
-	b, err := t.m.Host.Originals()
+	b, err := o.t.m.Host.Originals()
 	if err != nil {
 		return err
 	}
-	b.Packages, b.PackageUnit = t.j.Packages.Found, t.j.Packages.Unit
-	return t.m.Host.WriteOriginals(b)
+	b.Packages, b.PackageUnit = o.t.j.Packages.Found, o.t.j.Packages.Unit
+	return o.t.m.Host.WriteOriginals(b)
 }
 
 // forgetKept removes the copies; they may hold secrets.
-func (t *transaction) forgetKept() error {
-	for _, k := range t.j.Packages.Kept {
+func (o takingOver) forgetKept() error {
+	for _, k := range o.t.j.Packages.Kept {
 		if err := durable.Remove(k.Saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

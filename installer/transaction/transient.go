@@ -77,7 +77,8 @@ func (m *Machine) recoverTransient(ctx context.Context) error {
 
 // runTransient runs a command of this program in a transient unit and follows it;
 // ran is false where there are none.
-func (m *Machine) runTransient(ctx context.Context, agent runner, description string, stdin *os.File, command string) (ran bool, err error) {
+func (m *Machine) runTransient(ctx context.Context, agent runner, description string, stdin *os.File, command string) (ran bool,
+	err error) {
 	code, ran, err := agent.RunTransient(ctx, systemd.Transient{
 		Description: description,
 		Argv:        append(append([]string{}, m.Command...), command),
@@ -91,14 +92,17 @@ func (m *Machine) runTransient(ctx context.Context, agent runner, description st
 	goesOn, unwatched := errors.AsType[*systemd.GoesOnError](err)
 	switch {
 	case unwatched:
-		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): see `teleport-update status` and `journalctl -t teleport-update _UID=0`",
+		return true, fmt.Errorf("%s: this goes on in %s, without the command that began it (%w): "+
+			"see `teleport-update status` and `journalctl -t teleport-update _UID=0`",
 			description, goesOn.Unit, goesOn.Err)
 	case err != nil && code > 128 && !host.Exists(m.Host.Paths.Journal()):
 		return true, fmt.Errorf("%s: this was cut off: %w; what was open is closed, see `teleport-update status`", description, err)
 	case err != nil && code > 128:
-		return true, fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description, err)
+		return true, fmt.Errorf("%s: this was cut off: %w; the timer's next run closes it, and so does `teleport-update update`", description,
+			err)
 	case err != nil:
-		return true, fmt.Errorf("%s, in a unit of its own: %w; see `teleport-update status` and `journalctl -t teleport-update _UID=0`", description, err)
+		return true, fmt.Errorf("%s, in a unit of its own: %w; see `teleport-update status` and `journalctl -t teleport-update _UID=0`",
+			description, err)
 	case code != 0:
 		return true, &ExitError{Code: code}
 	}

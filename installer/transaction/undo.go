@@ -81,10 +81,12 @@ func (t *transaction) runsMasked(s Sight) bool {
 // its unit is masked.
 func (u *undoing) stopsMasked(ctx context.Context) bool {
 	s, err := u.t.agent.Look(ctx)
-	return err == nil && s.LoadState == "masked" && s.Running() && (s.runsFrom(u.t.j.To.ProgramsDir()) || !u.t.j.Database.Taken || u.needNotGoBack(ctx))
+	return err == nil && s.LoadState == "masked" && s.Running() &&
+		(s.runsFrom(u.t.j.To.ProgramsDir()) || !u.t.j.Database.Taken || u.needNotGoBack(ctx))
 }
 
-var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: `systemctl unmask %[1]s` first", layout.AgentUnit)
+var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: "+
+	"`systemctl unmask %[1]s` first", layout.AgentUnit)
 
 // due reports whether a step is to be undone: each where nothing was restored yet
 // and the journal can say that something is; at the end, and in every way out, the
@@ -282,7 +284,8 @@ func (t *transaction) placeNew(ctx context.Context) error {
 		err = errors.New("it is no longer on disk")
 	}
 	if err == nil {
-		err = errors.Join(t.setAsideForLinks(t.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }), t.setAsideForUnit(),
+		err = errors.Join(t.setAsideForLinks(t.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }),
+			t.setAsideForUnit(),
 			t.m.Host.Place(tree, t.j.Links))
 	}
 	if err != nil {

@@ -248,7 +248,8 @@ func (u *undoing) moveFirstAside(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("move the database of version %s aside: %w", u.t.j.To, err)
 	}
-	u.t.m.Host.Log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside", "aside", to)
+	u.t.m.Host.Log.Warn("the version that failed made the first database, with which the one before may not run; it is kept aside",
+		"aside", to)
 	return true, nil
 }
 
@@ -317,7 +318,8 @@ func (u *undoing) changedMeanwhile(ctx context.Context) (bool, error) {
 	case u.boot:
 		return false, fmt.Errorf("%w: %w", errTooSoon, err)
 	default:
-		u.t.m.Host.Log.Warn("the agent was restarted in the middle of the transaction; the new version may have changed the database", "error", err)
+		u.t.m.Host.Log.Warn("the agent was restarted in the middle of the transaction; the new version may have changed the database",
+			"error", err)
 	}
 	return true, nil
 }

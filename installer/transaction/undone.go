@@ -59,7 +59,8 @@ func (t *transaction) recordUndone(s *state.Status) {
 	}
 	s.LastUpdate = &state.LastUpdate{
 		Time: t.m.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,
-		Result: result, Error: t.reason(), ErrorCode: t.j.Verdict.ErrorCode, SkippedBackup: t.j.Commit.SkippedBackup, Transaction: t.j.ID, Took: t.durations(),
+		Result: result, Error: t.reason(), ErrorCode: t.j.Verdict.ErrorCode, SkippedBackup: t.j.Commit.SkippedBackup,
+		Transaction: t.j.ID, Took: t.durations(),
 	}
 	if against == state.AgainstVersion {
 		s.RecordFailure(t.j.To, t.m.Now(), t.reason())

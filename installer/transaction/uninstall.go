@@ -81,7 +81,8 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 	case c.Spec.ActiveVersion == "":
 		// All of the store goes, and nothing is put in the place of links into it.
 		if err := m.Host.CheckNeverEnabled(); err != nil {
-			return keeps, failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Host.Paths.Config(), err).
+			return keeps, failure.Unchanged("%s names no active version, but the updater may have installed the agent: %v", m.Host.Paths.Config(),
+				err).
 				To("`teleport-update enable` first, then uninstall").Refused()
 		}
 		return keeps, nil
@@ -113,7 +114,8 @@ func (m *Machine) CheckUninstall(ctx context.Context, c state.Config, u state.Un
 func (m *Machine) toKeep(c state.Config) (versions.Tree, error) {
 	tree, ok, err := m.Active(c)
 	if err == nil && !ok {
-		err = failure.Unchanged("version %s is not whole on disk, so there is nothing to keep", c.Spec.ActiveVersion).To("`teleport-update enable` repairs it")
+		err = failure.Unchanged("version %s is not whole on disk, so there is nothing to keep", c.Spec.ActiveVersion).
+			To("`teleport-update enable` repairs it")
 	}
 	return tree, err
 }
@@ -211,7 +213,8 @@ func (t *transaction) uninstallAgain(ctx context.Context) error {
 		err = t.finishUninstall(context.WithoutCancel(ctx), c)
 	}
 	if err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", failure.In("the uninstall is not finished", err))}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again",
+			failure.In("the uninstall is not finished", err))}
 	}
 	return nil
 }
@@ -225,7 +228,8 @@ func (t *transaction) releaseAtBoot(ctx context.Context) error {
 		return err
 	}
 	if err := t.goBackAtBoot(ctx, c); err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again", failure.In("the uninstall is not finished", err))}
+		return &failure.NeedsPersonError{Err: fmt.Errorf("uninstall: %w; the next run tries again",
+			failure.In("the uninstall is not finished", err))}
 	}
 	// Files go back without systemd, and the rest of the uninstall has it read them.
 	_, err = t.reloadOrLeave(ctx)

@@ -75,11 +75,13 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 		return err
 	}
 	if want.Mount != "" && got.Mount != want.Mount {
-		return fmt.Errorf("the folder of %s is on %s, and was on %s when the transaction began; nothing is done in it, for its file system may be mounted later: %w",
+		return fmt.Errorf("the folder of %s is on %s, and was on %s when the transaction began; "+
+			"nothing is done in it, for its file system may be mounted later: %w",
 			db.Path(), got.Mount, want.Mount, backup.ErrNoDatabase)
 	}
 	if got.Boot == want.Boot {
-		return fmt.Errorf("the folder of %s is not the one that the transaction began with; nothing is changed in it: put the first folder back", db.Path())
+		return fmt.Errorf("the folder of %s is not the one that the transaction began with; nothing is changed in it: put the first folder back",
+			db.Path())
 	}
 	backups := t.backups()
 	if t.j.Database.Plan == state.RestoreDatabase {
@@ -88,7 +90,8 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 	for _, dir := range backups {
 		known, knownErr := db.DescendsFrom(ctx, dir)
 		if known == backup.SameIdentity || known == backup.SameTables && !got.Differs(want) {
-			t.m.Host.Log.Warn("the folder of the agent's database has another device or inode number since the boot; its content shows that it is the same", "database", db.Path())
+			t.m.Host.Log.Warn("the folder of the agent's database has another device or inode number since the boot; "+
+				"its content shows that it is the same", "database", db.Path())
 			return nil
 		}
 		err = errors.Join(err, knownErr)
@@ -134,6 +137,7 @@ func cannotBegin(err error, req Request, now failure.State) error {
 		return err
 	}
 	return (&failure.Error{
-		What: fmt.Errorf("the transaction to version %s is refused: %w", req.To.Short(), err), State: now, Fix: "end that process, or wait for its end",
+		What: fmt.Errorf("the transaction to version %s is refused: %w", req.To.Short(),
+			err), State: now, Fix: "end that process, or wait for its end",
 	}).Refused()
 }

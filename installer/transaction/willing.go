@@ -89,7 +89,9 @@ func (t *transaction) nameStarters(ctx context.Context, err error) error {
 	case lookErr != nil:
 		return err
 	case len(starters) > 0:
-		return fmt.Errorf("%w; %s starts the agent again whenever it is down (Upholds=, or a .path unit): stop that first", err, strings.Join(starters, ", "))
+		return fmt.Errorf("%w; %s starts the agent again whenever it is down (Upholds=, or a .path unit): stop that first", err,
+			strings.Join(starters, ", "))
 	}
-	return fmt.Errorf("%w; somebody starts the agent again whenever it is stopped: `journalctl --unit %s` shows when", err, t.m.Host.Paths.AgentUnit())
+	return fmt.Errorf("%w; somebody starts the agent again whenever it is stopped: `journalctl --unit %s` shows when", err,
+		t.m.Host.Paths.AgentUnit())
 }
