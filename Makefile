@@ -17,7 +17,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION:v%=%) -X main.version=$(VERSION:v%=%)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages repository publishers test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-mutants lint vulncheck demo recording bench bench-find bench-backup figures fuzz clean
+.PHONY: help build packages repository publishers test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-cluster test-mutants lint vulncheck demo recording bench bench-find bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -84,6 +84,9 @@ test-nightly: ## take-overs of packages, and every state that a recorded disk we
 
 test-rollouts: ## 100,000 random histories of rollouts, 20,000 beside a second model of the rules, 1,000 of two engines on one store and 1,000 of two servers whose store is lost
 	ROLLOUT_HISTORIES=100000 RULES_HISTORIES=20000 ENGINES_RUNS=1000 LOSSY_RUNS=1000 $(GO) test -count=1 -timeout 60m -v -run 'TestWhatHoldsOfEveryHistory|TestTwoEnginesMakeOneHistory|TestASecondModel|TestHistoriesOfTwoServers' ./find/... ./integration/rules
+
+test-cluster: needed ## 1,000 random histories of servers on PostgreSQL that is killed, stopped, or ends connections, each checked to be linearizable
+	CI=true CLUSTER_RUNS=1000 $(GO) test -count=1 -timeout 120m -v -run 'TestChangesAreLinearizable' ./find/store/postgres
 
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./tools/mutants

@@ -6,6 +6,7 @@ toolchain go1.27.3
 
 require (
 	github.com/ProtonMail/go-crypto v1.5.2
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/godbus/dbus/v5 v5.2.4
 	github.com/gofrs/flock v0.13.1
