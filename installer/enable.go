@@ -108,7 +108,18 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 		return err
 	}
 	in.Request.To = transaction.TreeOf(tree)
-	return i.transact(ctx, in.Request)
+	if in.Config.Spec.ActiveVersion != "" {
+		return i.transact(ctx, in.Request)
+	}
+	carried, err := i.carry(ctx, tree)
+	if err != nil {
+		return err
+	}
+	err = i.transact(ctx, in.Request)
+	if err != nil && carried {
+		i.warnOf(i.Host.OwnUnits().EraseCarried())
+	}
+	return err
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {

@@ -65,6 +65,15 @@ func (o EnableOptions) command() string {
 	if o.AllowDowngrade {
 		words = append(words, "--allow-downgrade")
 	}
+	if o.AllowAuthServer {
+		words = append(words, "--allow-auth-server")
+	}
+	if o.AllowProxyConflict {
+		words = append(words, "--allow-proxy-conflict")
+	}
+	if o.KeepProxy {
+		words = append(words, "--keep-proxy")
+	}
 	if o.ReplaceUpdater {
 		words = append(words, "--replace-updater")
 	}

@@ -44,9 +44,12 @@ func (r Report) content() []byte {
 // file that is not the updater's own is left alone. It reports whether anything was
 // changed.
 func (u Units) WriteReport(r Report) (changed bool, err error) {
-	path := u.ReportFile()
-	present, foreign, err := readReport(path)
-	switch want := r.content(); {
+	return writeDropIn(u.ReportFile(), r.content())
+}
+
+func writeDropIn(path string, want []byte) (changed bool, err error) {
+	present, foreign, err := readDropIn(path)
+	switch {
 	case err != nil:
 		return false, err
 	case foreign:
@@ -62,9 +65,10 @@ func (u Units) WriteReport(r Report) (changed bool, err error) {
 }
 
 // EraseReport takes away what WriteReport wrote.
-func (u Units) EraseReport() (changed bool, err error) {
-	path := u.ReportFile()
-	present, foreign, err := readReport(path)
+func (u Units) EraseReport() (changed bool, err error) { return eraseDropIn(u.ReportFile()) }
+
+func eraseDropIn(path string) (changed bool, err error) {
+	present, foreign, err := readDropIn(path)
 	if err != nil || foreign {
 		return false, err
 	}
@@ -82,8 +86,8 @@ func (u Units) EraseReport() (changed bool, err error) {
 	return present != nil && err == nil, err
 }
 
-// readReport returns what is there, nil for nothing.
-func readReport(path string) (present []byte, foreign bool, err error) {
+// readDropIn returns what is there, nil for nothing.
+func readDropIn(path string) (present []byte, foreign bool, err error) {
 	present, err = readUnit(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil

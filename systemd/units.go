@@ -88,6 +88,9 @@ func (u Units) Erase() error {
 			return fmt.Errorf("remove %s: %w", p.Name, err)
 		}
 	}
+	if err := u.EraseCarried(); err != nil {
+		return err
+	}
 	if _, err := u.EraseReport(); err != nil {
 		return err
 	}
@@ -180,7 +183,7 @@ func (u Units) places() ([]place, error) {
 				p.packaged = path
 			}
 		}
-		if p.present, p.foreign, err = readReport(p.own); err != nil {
+		if p.present, p.foreign, err = readDropIn(p.own); err != nil {
 			return nil, err
 		}
 		if f.WantedBy != "" {

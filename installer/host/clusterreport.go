@@ -74,7 +74,8 @@ func (h *Host) removeClusterConfig() error {
 
 // othersDropIns are the files that add to the agent's unit and are not the updater's.
 func (h *Host) othersDropIns(u systemd.Unit) []string {
-	return slices.DeleteFunc(slices.Clone(u.DropIns), func(path string) bool { return path == h.OwnUnits().ReportFile() })
+	own := []string{h.OwnUnits().ReportFile(), h.OwnUnits().CarriedFile()}
+	return slices.DeleteFunc(slices.Clone(u.DropIns), func(path string) bool { return slices.Contains(own, path) })
 }
 
 // clusterConfig is what agents read of an updater, in the form that they know. It has

@@ -262,7 +262,7 @@ main() {
 
 	ca_file=${TELEPORT_UPDATE_CA_FILE-} proxy=${TELEPORT_UPDATE_PROXY-} template=${TELEPORT_UPDATE_TEMPLATE-}
 	package_key=${TELEPORT_UPDATE_PACKAGE_KEY-}
-	before=''
+	before='' conflict=no
 	count=$#
 	while [ "$count" -gt 0 ]; do
 		argument=$1
@@ -300,7 +300,12 @@ main() {
 	server=${server%/}
 	[ -z "$server" ] || over_tls "$server" ||
 		fail "--server $server: want https://HOST[:PORT]; plain http could be anybody's answer, and is for this host's own addresses only"
-	[ -n "$proxy" ] || [ -z "$server" ] || set -- --proxy "$server" "$@"
+	# Whoever runs the script has chosen the server, which need not be the agent's proxy. An
+	# updater of before knows no such conflict.
+	if [ -z "$proxy" ] && [ -n "$server" ]; then
+		conflict=yes
+		set -- --proxy "$server" "$@"
+	fi
 	if [ -z "$template" ] && [ "$releases" = yes ]; then
 		set -- --template "$server/releases/"'teleport{{if .Enterprise}}-ent{{end}}-v{{.Version}}-{{.OS}}-{{.Arch}}{{if .FIPS}}-fips{{end}}-bin.tar.gz' "$@"
 	fi
@@ -314,6 +319,9 @@ main() {
 		download_and_install
 		updater=$(installed) || fail "the package was installed, but no teleport-update is found that root may run"
 		say "teleport-update is installed, as $updater"
+	fi
+	if [ "$conflict" = yes ] && "$updater" enable --help 2>/dev/null | grep -q -e '--allow-proxy-conflict'; then
+		set -- --allow-proxy-conflict "$@"
 	fi
 	"$updater" enable "$@" </dev/null
 }

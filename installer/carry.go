@@ -1,0 +1,63 @@
+package installer
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
+	"teleport-update/internal/regular"
+	"teleport-update/systemd"
+	"teleport-update/versions"
+	"teleport-update/versions/archive"
+)
+
+// carry keeps what an administrator wrote into the agent's unit that the one of a version is
+// about to take the place of, in a drop-in, before anything else is changed. The drop-in adds
+// nothing to the unit that is there, so a change that is cut off leaves the agent as it was.
+// It reports whether there is one.
+func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error) {
+	sight, err := i.look(ctx)
+	if err != nil || sight.State == state.AgentUnknown || sight.Unit.FragmentPath == "" {
+		return false, err
+	}
+	if i.fromPackage(ctx, sight.Unit.FragmentPath) {
+		return false, nil
+	}
+	before, err := regular.Read(sight.Unit.FragmentPath, archive.MaxUnit, 0)
+	if err != nil {
+		return false, failure.Unchanged("the agent's unit cannot be read, and nobody knows what an administrator wrote into it: %w", err)
+	}
+	after, err := i.Host.UnitOf(tree)
+	if err != nil {
+		return false, err
+	}
+	c := systemd.Carry(before, after.Content)
+	if len(c.Rest) > 0 {
+		i.Host.Log.Warn("the unit of the version says how the agent is started; what the unit before said otherwise is not kept: "+
+			"`systemctl edit teleport` adds what is needed", "unit", sight.Unit.FragmentPath, "not_kept", strings.Join(c.Rest, "; "))
+	}
+	if c.DropIn == nil {
+		return false, nil
+	}
+	if err := i.Host.OwnUnits().WriteCarried(c, sight.Unit.FragmentPath); err != nil {
+		return false, failure.Unchanged("what an administrator wrote into %s cannot be kept: %w", sight.Unit.FragmentPath, err)
+	}
+	i.Host.Log.Info("what an administrator wrote into the agent's unit is kept in a drop-in", "unit", sight.Unit.FragmentPath, "file", i.Host.OwnUnits().CarriedFile())
+	return true, nil
+}
+
+// fromPackage reports whether a unit is that of a package of the agent's: its text is the
+// vendor's, of another version.
+func (i *Installer) fromPackage(ctx context.Context, unit string) bool {
+	return slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) && len(i.AgentPackages(ctx)) > 0
+}
+
+func (i *Installer) warnOf(err error) {
+	if err != nil {
+		i.Host.Log.Warn("a drop-in of the agent's unit could not be removed", "error", err)
+	}
+}

@@ -1,0 +1,106 @@
+//go:build hosts
+
+package takeover
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"teleport-update/integration/scenes"
+)
+
+// handMade is a unit as roles and images write it, with more than how the agent is started.
+const handMade = `[Unit]
+Description=Teleport SSH Service
+After=network-online.target remote-fs.target
+ConditionPathExists=/etc/teleport.yaml
+
+[Service]
+Type=simple
+Group=adm
+Restart=always
+RestartSec=1
+Slice=agents.slice
+KillMode=mixed
+Environment=AWS_ACCESS_KEY_ID=AKIAEXAMPLE
+Environment="AWS_SECRET_ACCESS_KEY=with a space"
+EnvironmentFile=-/etc/sysconfig/teleport
+ExecStartPre=/usr/local/bin/get-token --once
+ExecStart=/usr/local/bin/teleport start --config=/etc/teleport.yaml --pid-file=/run/teleport.pid
+ExecReload=/bin/kill -HUP $MAINPID
+PIDFile=/run/teleport.pid
+LimitNOFILE=4096
+PrivateTmp=true
+ProtectSystem=full
+MemoryMax=2G
+
+[Install]
+WantedBy=multi-user.target
+`
+
+// handMadeSays are the properties that are an administrator's.
+const handMadeSays = "Group,Restart,RestartUSec,Slice,KillMode,LimitNOFILE,PrivateTmp,ProtectSystem,MemoryMax"
+
+// A unit that somebody wrote keeps what it says about the agent's surroundings, wherever it
+// is; after uninstall it is what it was.
+func TestAHandMadeUnitKeepsWhatItSays(t *testing.T) {
+	for _, dir := range []string{"/lib/systemd/system", filepath.Dir(unitFile)} {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(dir))), func(t *testing.T) {
+			s := newScene(t)
+			s.Sound("1.0.0", "1.1.0")
+			s.RunPreExisting("0.9.0", scenes.PreExistingAgents["by hand"])
+			s.Must("systemctl", "disable", "--now", "teleport")
+			s.Must("rm", "-f", s.Show("teleport", "FragmentPath"))
+			s.Write("/usr/local/bin/get-token", "#!/bin/sh\necho \"$*\" >>/root/token-taken\n")
+			s.Must("chmod", "755", "/usr/local/bin/get-token")
+			s.Must("mkdir", "-p", dir, "/etc/sysconfig")
+			s.Write("/etc/sysconfig/teleport", "FROM_A_FILE=yes\n")
+			s.Write(dir+"/teleport.service", handMade)
+			s.Must("systemctl", "daemon-reload")
+			s.Must("systemctl", "enable", "--now", "teleport")
+			says := func() string { return s.Must("systemctl", "show", "-p", handMadeSays, "teleport") }
+			before := says()
+
+			s.Wants("1.0.0")
+			s.Enable("--health-window", "1s")
+			s.Must("rm", "-f", "/root/token-taken")
+			s.Must("systemctl", "restart", "teleport")
+			s.Serves("1.0.0")
+			if got := s.Show("teleport", "FragmentPath"); got != unitFile {
+				t.Errorf("systemd uses the unit %s", got)
+			}
+			if now := says(); now != before {
+				t.Errorf("the agent's unit says\n%s\nbefore it said\n%s", now, before)
+			}
+			environment := s.Must("sh", "-c", "tr '\\0' '\\n' </proc/$(systemctl show -p MainPID --value teleport)/environ")
+			for _, line := range []string{"AWS_ACCESS_KEY_ID=AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY=with a space", "FROM_A_FILE=yes"} {
+				if !strings.Contains(environment, line) {
+					t.Errorf("the agent does not have %s:\n%s", line, environment)
+				}
+			}
+			if taken := s.Read("/root/token-taken"); taken != "--once\n" {
+				t.Errorf("what runs before a start ran %q; want once", taken)
+			}
+			s.Must(updater, "verify")
+			s.Wants("1.1.0")
+			s.Must(updater, "update", "--now")
+			s.Serves("1.1.0")
+			if now := says(); now != before {
+				t.Errorf("after an update the unit says\n%s\nbefore it said\n%s", now, before)
+			}
+
+			s.Must(updater, "uninstall")
+			if got := s.Read(dir + "/teleport.service"); got != handMade {
+				t.Errorf("the unit is not what it was:\n%s", got)
+			}
+			if s.Exists(filepath.Dir(unitFile) + "/teleport.service.d") {
+				t.Error("a drop-in is left")
+			}
+			s.Must("systemctl", "restart", "teleport")
+			if now := says(); now != before {
+				t.Errorf("after uninstall the unit says\n%s\nbefore it said\n%s", now, before)
+			}
+		})
+	}
+}

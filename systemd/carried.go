@@ -1,0 +1,122 @@
+package systemd
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Carried is what an administrator wrote into a unit that another one takes the place of.
+type Carried struct {
+	DropIn []byte   // content of a drop-in that keeps it; nil if there is nothing to keep
+	Rest   []string // directives that are not kept, for the other unit says how it is started
+}
+
+// carriedDirectives are those whose values are kept, as patterns of names: who the service
+// is, what surrounds it, how it is confined. How it is started, told and stopped (Type,
+// Exec…, PIDFile) belongs to the version, whose unit says it.
+var carriedDirectives = map[string][]string{
+	"[Unit]": {"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "Condition*", "Assert*", "RequiresMountsFor", "OnFailure"},
+	"[Service]": {
+		"Environment", "EnvironmentFile", "PassEnvironment", "UnsetEnvironment", "User", "Group", "SupplementaryGroups", "DynamicUser", "UMask", "WorkingDirectory",
+		"ExecStartPre", "ExecStartPost", "ExecStopPost", "ExecCondition", "KillMode", "KillSignal", "SendSIGKILL", "Timeout*", "Restart*", "SuccessExitStatus",
+		"Limit*", "Memory*", "CPU*", "IO*", "Tasks*", "Slice", "Delegate", "Nice", "OOM*", "IPAddress*", "IPAccounting", "Device*", "Allowed*",
+		"Protect*", "Private*", "Restrict*", "ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "ExecPaths", "NoExecPaths", "BindPaths", "BindReadOnlyPaths", "TemporaryFileSystem",
+		"NoNewPrivileges", "Capability*", "AmbientCapabilities", "SystemCall*", "LockPersonality", "RemoveIPC", "Keyring*", "SELinux*", "AppArmor*",
+		"RuntimeDirectory*", "StateDirectory*", "CacheDirectory*", "LogsDirectory*", "ConfigurationDirectory*", "LoadCredential*", "SetCredential*",
+		"Standard*", "Syslog*", "Log*", "PAMName", "RootDirectory", "MountFlags",
+	},
+}
+
+// usualValues are of the units that releases of Teleport have brought: an older version's own
+// is not an administrator's.
+var usualValues = []string{
+	"After=network.target", "After=network-online.target", "Wants=network-online.target", "EnvironmentFile=-/etc/default/teleport",
+	"LimitNOFILE=8192", "LimitNOFILE=524288", "Restart=on-failure", "RestartSec=300ms",
+}
+
+// assignment is a directive of a unit file with one value.
+type assignment struct{ section, name, value string }
+
+// assignments reads a unit file. What an empty value takes back is not in it.
+func assignments(content []byte) (all []assignment) {
+	section := ""
+	text := strings.ReplaceAll(string(content), "\\\n", " ")
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = line
+		}
+		name, value, is := strings.Cut(line, "=")
+		if !is || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") || strings.HasPrefix(line, "[") {
+			continue
+		}
+		a := assignment{section, strings.TrimSpace(name), strings.TrimSpace(value)}
+		if a.value == "" {
+			all = slices.DeleteFunc(all, func(b assignment) bool { return a.section == b.section && a.name == b.name })
+			continue
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// Carry compares a unit with the one that takes its place. What is only in the first, and is
+// an administrator's to say, comes into a drop-in, which may as well add to the first: a
+// failed change leaves the service as it was. A list whose entries are executed is begun anew
+// there, so that none is executed twice.
+func Carry(before, after []byte) Carried {
+	has := assignments(after)
+	kept := map[string]*bytes.Buffer{"[Unit]": {}, "[Service]": {}}
+	var c Carried
+	begun := make(map[string]bool)
+	for _, a := range assignments(before) {
+		_, carries := kept[a.section]
+		if slices.Contains(has, a) || !carries || slices.Contains(usualValues, a.name+"="+a.value) {
+			continue
+		}
+		if !slices.ContainsFunc(carriedDirectives[a.section], func(pattern string) bool { ok, _ := path.Match(pattern, a.name); return ok }) {
+			if a.section == "[Service]" {
+				c.Rest = append(c.Rest, a.name+"="+a.value)
+			}
+			continue
+		}
+		if strings.HasPrefix(a.name, "Exec") && !begun[a.name] {
+			begun[a.name] = true
+			fmt.Fprintf(kept[a.section], "%s=\n", a.name)
+			for _, b := range has {
+				if b.section == a.section && b.name == a.name {
+					fmt.Fprintf(kept[a.section], "%s=%s\n", b.name, b.value)
+				}
+			}
+		}
+		fmt.Fprintf(kept[a.section], "%s=%s\n", a.name, a.value)
+	}
+	for _, section := range []string{"[Unit]", "[Service]"} {
+		if kept[section].Len() > 0 {
+			c.DropIn = append(c.DropIn, section+"\n"+kept[section].String()...)
+		}
+	}
+	return c
+}
+
+// CarriedFile is a drop-in of the agent's unit. Every other one has the last word.
+func (u Units) CarriedFile() string {
+	return filepath.Join(filepath.Dir(u.ReportFile()), "05-teleport-update-carried.conf")
+}
+
+// WriteCarried keeps what an administrator wrote into the unit before. A file that is not the
+// updater's own is left alone.
+func (u Units) WriteCarried(c Carried, of string) error {
+	_, err := writeDropIn(u.CarriedFile(), append([]byte(mark+"\n# From "+of+", which the updater's unit took the place of.\n"), c.DropIn...))
+	return err
+}
+
+// EraseCarried takes away what WriteCarried wrote.
+func (u Units) EraseCarried() error {
+	_, err := eraseDropIn(u.CarriedFile())
+	return err
+}
