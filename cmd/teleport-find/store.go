@@ -50,7 +50,8 @@ func clockOf(s store.Store) func(context.Context) (time.Time, error) {
 // fileOnly refuses a database where only a file will do.
 func fileOnly(c *cli.Context) error {
 	if address := c.String("store"); postgres.IsURL(address) {
-		return usageErrorf("%s is a database: back it up with pg_dump or its own tools, and put it back with pg_restore while no server runs; or take it into a file with teleport-find store copy", postgres.Name(address))
+		return usageErrorf("%s is a database: back it up with pg_dump or its own tools, "+
+			"and put it back with pg_restore while no server runs; or take it into a file with teleport-find store copy", postgres.Name(address))
 	}
 	return nil
 }

@@ -90,9 +90,14 @@ func failedOver(ctx context.Context, tx pgx.Tx, h head, timeline int64) (head, e
 	h.revision, h.timeline = h.revision+store.EpochStep, timeline
 	b := &pgx.Batch{}
 	b.Queue("UPDATE teleport_find.head SET revision = $1, timeline = $2, forgotten = $1", int64(h.revision), timeline)
-	audit := store.Audit{Time: time.Now(), Who: "store", What: fmt.Sprintf("the database has failed over (timeline %d, it was %d)", timeline, before),
-		Why: "a standby was promoted: changes that were acknowledged last may be missing"}
-	write(b, audit, records{numbers: []int64{int64(h.revision)}, keys: []string{"database"}, from: []int64{int64(h.revision - store.EpochStep)}, to: []int64{int64(h.revision)}})
+	audit := store.Audit{
+		Time: time.Now(), Who: "store", What: fmt.Sprintf("the database has failed over (timeline %d, it was %d)", timeline, before),
+		Why: "a standby was promoted: changes that were acknowledged last may be missing",
+	}
+	var r records
+	r.numbers, r.keys = []int64{int64(h.revision)}, []string{"database"}
+	r.from, r.to = []int64{int64(h.revision - store.EpochStep)}, []int64{int64(h.revision)}
+	write(b, audit, r)
 	return h, tx.SendBatch(ctx, b).Close()
 }
 
