@@ -43,16 +43,29 @@ func closedAtOnce(t *testing.T, conn net.Conn) bool {
 func TestAnAddressWithTooManyConnectionsKeepsNobodyFromAsking(t *testing.T) {
 	own := ownAddress(t).String()
 	dir := t.TempDir()
-	p := serveProcess(t, []string{"TELEPORT_FIND_CONNECTIONS_PER_ADDRESS=3"}, "--listen", "0.0.0.0:0", "--self-signed", "--hostname", "127.0.0.1",
-		"--store", filepath.Join(dir, "store", "store.db"), "--admin-listen", "0.0.0.0:0", "--metrics-listen", "0.0.0.0:0")
+	bound := []string{"TELEPORT_FIND_CONNECTIONS_PER_ADDRESS=3"}
+	p := serveProcess(t, bound, "--listen", "0.0.0.0:0", "--self-signed", "--hostname", "127.0.0.1", "--store", filepath.Join(dir, "store", "store.db"),
+		"--admin-listen", "0.0.0.0:0", "--metrics-listen", "0.0.0.0:0")
 	at, err := url.Parse(p.url)
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The line is written before the server listens for hosts, and is read by another goroutine.
+	logged := func(pattern string) string {
+		t.Helper()
+		for range 500 {
+			if m := regexp.MustCompile(pattern).FindStringSubmatch(p.log.String()); m != nil {
+				return m[1]
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("the log has no %s:\n%s", pattern, p.log.String())
+		return ""
+	}
 	for name, port := range map[string]string{
 		"find":    at.Port(),
-		"admin":   regexp.MustCompile(`an access token" address=\S+:(\d+)`).FindStringSubmatch(p.log.String())[1],
-		"metrics": regexp.MustCompile(`"serving metrics" address=\S+:(\d+)`).FindStringSubmatch(p.log.String())[1],
+		"admin":   logged(`an access token" address=\S+:(\d+)`),
+		"metrics": logged(`"serving metrics" address=\S+:(\d+)`),
 	} {
 		var all []net.Conn
 		dial := func() net.Conn {
