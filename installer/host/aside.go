@@ -142,5 +142,6 @@ func checkWritable(dirs []string) error {
 
 // SameUnit compares what stands in the place of a unit at two times.
 func SameUnit(a, b state.UnitFile) bool {
-	return a.Regular == b.Regular && string(a.Content) == string(b.Content) && a.Target == b.Target && (!a.Regular || a.Mode == b.Mode)
+	sameMode := !a.Regular || a.Mode == b.Mode
+	return a.Regular == b.Regular && string(a.Content) == string(b.Content) && a.Target == b.Target && sameMode
 }

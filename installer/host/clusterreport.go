@@ -72,12 +72,6 @@ func (h *Host) removeClusterConfig() error {
 	return nil
 }
 
-// othersDropIns are the files that add to the agent's unit and are not the updater's.
-func (h *Host) othersDropIns(u systemd.Unit) []string {
-	own := []string{h.OwnUnits().ReportFile(), h.OwnUnits().CarriedFile()}
-	return slices.DeleteFunc(slices.Clone(u.DropIns), func(path string) bool { return slices.Contains(own, path) })
-}
-
 // clusterConfig is what agents read of an updater, in the form that they know. It has
 // no secret: base_url, which Teleport's own updater writes too, is left out, for
 // templates may carry credentials.

@@ -14,8 +14,8 @@ import (
 // that some agent runs: some agent beats none, as it does at boot.
 func (u *undoing) bringBack(ctx context.Context) error {
 	err := u.seeItBack(ctx)
-	if err == nil || failure.Is[*health.UnhealthyError](err) || errors.Is(err, health.ErrHostStopping) || u.err != nil ||
-		u.t.j.Watch.OldServes || !u.t.j.Agent.State.Wanted() {
+	seen := err == nil || failure.Is[*health.UnhealthyError](err) || errors.Is(err, health.ErrHostStopping)
+	if seen || u.err != nil || u.t.j.Watch.OldServes || !u.t.j.Agent.State.Wanted() {
 		return err
 	}
 	return errors.Join(err, u.t.agent.Start(ctx))

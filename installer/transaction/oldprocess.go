@@ -40,7 +40,8 @@ func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
 // process. A process that was relieved, and sees its sessions to their end, is not in
 // the PID file any more.
 func (u *undoing) oldIsUntouched(ctx context.Context) bool {
-	if u.boot || u.t.j.Database.Restored || !u.t.j.Database.Taken || !u.t.j.reached("reload") || u.exchanged() {
+	backedUp := u.t.j.Database.Taken && !u.t.j.Database.Restored
+	if u.boot || !backedUp || !u.t.j.reached("reload") || u.exchanged() {
 		return false
 	}
 	sight, err := u.t.agent.Look(ctx)

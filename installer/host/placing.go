@@ -1,0 +1,63 @@
+package host
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"teleport-update/installer/state"
+	"teleport-update/versions"
+)
+
+// Place puts a version where systemd and people find it, whatever stands there:
+// its links, as far as changes say, and then its unit.
+func (h *Host) Place(tree versions.Tree, links []state.LinkChange) error {
+	if err := h.Link(links); err != nil {
+		return err
+	}
+	return h.PlaceUnit(tree)
+}
+
+// Link is ApplyLinks, and names the files that it kept aside.
+func (h *Host) Link(links []state.LinkChange) error {
+	for _, c := range links {
+		if c.Before.Saved != "" {
+			h.Log.Warn("a file stands in the place of a link and is kept aside", "file", c.Path,
+				"aside", filepath.Join(h.Paths.Original(), c.Before.Saved))
+		}
+	}
+	return ApplyLinks(links, h.Paths.Original())
+}
+
+// PlanLinks says what changes in the link folder make the programs of a tree linked.
+func (h *Host) PlanLinks(tree versions.Tree) ([]state.LinkChange, error) {
+	return PlanLinks(h.Paths.LinkDir, tree, h.known())
+}
+
+// Repair makes links and unit a version's, whatever is there. A version that was
+// published again may bring other programs.
+func (h *Host) Repair(tree versions.Tree) error {
+	links, err := h.PlanLinks(tree)
+	if err != nil {
+		return err
+	}
+	if err := h.Claim(links); err != nil {
+		return fmt.Errorf("keep what was here before: %w", err)
+	}
+	if err := h.Link(links); err != nil {
+		return fmt.Errorf("repair the links: %w", err)
+	}
+	if err := h.PlaceUnit(tree); err != nil {
+		return fmt.Errorf("repair the agent's unit: %w", err)
+	}
+	return h.Disclaim(tree)
+}
+
+// LinkUpdater makes the updater's own link the version's, where the version
+// brings an updater of ours.
+func (h *Host) LinkUpdater(tree versions.Tree) error {
+	changes, err := PlanUpdaterLink(h.Paths.LinkDir, tree)
+	if err != nil {
+		return err
+	}
+	return ApplyLinks(changes, h.Paths.Original())
+}
