@@ -113,18 +113,18 @@ func TestEnableFindsThePortAtWhichTheProxyAnswers(t *testing.T) {
 			}
 			i := testInstaller(t)
 			var log bytes.Buffer
-			i.Host.Log = slog.New(slog.NewTextHandler(&log, nil))
+			i.Machine.Host.Log = slog.New(slog.NewTextHandler(&log, nil))
 			in := func(s string) string { return strings.ReplaceAll(s, "%s", h.address) }
 			if tc.config != "" {
-				writeFile(t, i.Host.Paths.AgentConfig, "teleport:\n  "+in(tc.config)+"\n")
-				if err := os.Chmod(i.Host.Paths.AgentConfig, 0o600); err != nil {
+				writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport:\n  "+in(tc.config)+"\n")
+				if err := os.Chmod(i.Machine.Host.Paths.AgentConfig, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			spec := state.Spec{Proxy: in(tc.proxy), Group: "g", CAFile: h.ca}
 			byAgent := spec.Proxy == ""
 			if byAgent {
-				agent, err := host.ReadAgentSettings(i.Host.Paths.AgentConfig)
+				agent, err := host.ReadAgentSettings(i.Machine.Host.Paths.AgentConfig)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -36,9 +36,9 @@ func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	must(t, os.MkdirAll(i.Host.Paths.Versions(), 0o755))
-	must(t, (state.Config{Version: "v1", Kind: "agent_versions", Spec: state.Spec{Proxy: server.URL, Enabled: true}}).Save(i.Host.Paths.Config()))
-	writeFile(t, filepath.Join(i.Host.Paths.DataDir, "host_uuid"), "11111111-0000-4000-8000-000000000000")
+	must(t, os.MkdirAll(i.Machine.Host.Paths.Versions(), 0o755))
+	must(t, (state.Config{Version: "v1", Kind: "agent_versions", Spec: state.Spec{Proxy: server.URL, Enabled: true}}).Save(i.Machine.Host.Paths.Config()))
+	writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), "11111111-0000-4000-8000-000000000000")
 	must(t, i.enroll(t.Context(), "teleport-find-abcdefghijklmnop"))
 	stalls.Store(true)
 	wait := func(what string, c <-chan struct{}) {

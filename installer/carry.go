@@ -31,33 +31,33 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 	if err != nil {
 		return false, failure.Unchanged("the agent's unit cannot be read, and nobody knows what an administrator wrote into it: %w", err)
 	}
-	after, err := i.Host.UnitOf(tree)
+	after, err := i.Machine.Host.UnitOf(tree)
 	if err != nil {
 		return false, err
 	}
 	c := systemd.Carry(before, after.Content)
 	if len(c.Rest) > 0 {
-		i.Host.Log.Warn("the unit of the version says how the agent is started; what the unit before said otherwise is not kept: "+
+		i.Machine.Host.Log.Warn("the unit of the version says how the agent is started; what the unit before said otherwise is not kept: "+
 			"`systemctl edit teleport` adds what is needed", "unit", sight.Unit.FragmentPath, "not_kept", strings.Join(c.Rest, "; "))
 	}
 	if c.DropIn == nil {
 		return false, nil
 	}
-	if err := i.Host.OwnUnits().WriteCarried(c, sight.Unit.FragmentPath); err != nil {
+	if err := i.Machine.Host.OwnUnits().WriteCarried(c, sight.Unit.FragmentPath); err != nil {
 		return false, failure.Unchanged("what an administrator wrote into %s cannot be kept: %w", sight.Unit.FragmentPath, err)
 	}
-	i.Host.Log.Info("what an administrator wrote into the agent's unit is kept in a drop-in", "unit", sight.Unit.FragmentPath, "file", i.Host.OwnUnits().CarriedFile())
+	i.Machine.Host.Log.Info("what an administrator wrote into the agent's unit is kept in a drop-in", "unit", sight.Unit.FragmentPath, "file", i.Machine.Host.OwnUnits().CarriedFile())
 	return true, nil
 }
 
 // fromPackage reports whether a unit is that of a package of the agent's: its text is the
 // vendor's, of another version.
 func (i *Installer) fromPackage(ctx context.Context, unit string) bool {
-	return slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) && len(i.AgentPackages(ctx)) > 0
+	return slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) && len(i.Machine.AgentPackages(ctx)) > 0
 }
 
 func (i *Installer) warnOf(err error) {
 	if err != nil {
-		i.Host.Log.Warn("a drop-in of the agent's unit could not be removed", "error", err)
+		i.Machine.Host.Log.Warn("a drop-in of the agent's unit could not be removed", "error", err)
 	}
 }

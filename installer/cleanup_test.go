@@ -13,7 +13,7 @@ import (
 
 func TestTheNextCommandClearsAwayWhatACutLeft(t *testing.T) {
 	i := testInstaller(t)
-	p := i.Host.Paths
+	p := i.Machine.Host.Paths
 	var gone []string
 	for _, path := range []string{
 		p.Config(), p.Journal(), p.Unit(), p.Updater(), p.Versions(),

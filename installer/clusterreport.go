@@ -25,15 +25,15 @@ const maxUpdateID = 64
 // becomes part of a request: nothing but a UUID is taken, and from no other folder
 // than one that only that user and root can enter.
 func (i *Installer) updateID(spec state.Spec) string {
-	if spec.NoClusterReport || i.Host.Paths.AgentRunDir == "" {
+	if spec.NoClusterReport || i.Machine.Host.Paths.AgentRunDir == "" {
 		return ""
 	}
-	id, err := readUpdateID(i.Host.Paths)
+	id, err := readUpdateID(i.Machine.Host.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	if err != nil {
-		i.Host.Log.Warn("update_id is left out of the question to find", "error", err)
+		i.Machine.Host.Log.Warn("update_id is left out of the question to find", "error", err)
 	}
 	return id
 }
@@ -77,10 +77,10 @@ func readUpdateID(paths state.Paths) (string, error) {
 // seeReport sees that the agent reports to its cluster, from its next start on, or
 // does not, as the configuration says.
 func (i *Installer) seeReport(ctx context.Context, spec state.Spec) error {
-	changed, err := i.Host.ReportToCluster(!spec.NoClusterReport)
+	changed, err := i.Machine.Host.ReportToCluster(!spec.NoClusterReport)
 	if err != nil {
 		// No agent may wait for what is only told about it.
-		i.Host.Log.Warn("the agent may not report its updates to its cluster", "error", err)
+		i.Machine.Host.Log.Warn("the agent may not report its updates to its cluster", "error", err)
 	}
 	if !changed {
 		return nil
@@ -91,12 +91,12 @@ func (i *Installer) seeReport(ctx context.Context, spec state.Spec) error {
 // settleReport writes what the agent reports to its cluster: a host that is held, or
 // backs off, does not follow the cluster, just as a pinned one.
 func (i *Installer) settleReport(r view.Report) error {
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
 	stays := func(c decision.Condition) bool {
 		return c.Type == decision.HostHeld || c.Type == decision.VersionBacksOff
 	}
-	return i.Host.WriteClusterConfig(c, c.Spec.Pinned || slices.ContainsFunc(r.Conditions, stays))
+	return i.Machine.Host.WriteClusterConfig(c, c.Spec.Pinned || slices.ContainsFunc(r.Conditions, stays))
 }

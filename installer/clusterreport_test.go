@@ -37,11 +37,11 @@ func TestTheUpdatersIDIsReadAndNeverBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
-			i.Host.Paths.AgentRunDir = filepath.Join(t.TempDir(), "agent")
-			must(t, os.Mkdir(i.Host.Paths.AgentRunDir, 0o700))
-			must(t, os.WriteFile(i.Host.Paths.UpdateID(), []byte(id), 0o644))
+			i.Machine.Host.Paths.AgentRunDir = filepath.Join(t.TempDir(), "agent")
+			must(t, os.Mkdir(i.Machine.Host.Paths.AgentRunDir, 0o700))
+			must(t, os.WriteFile(i.Machine.Host.Paths.UpdateID(), []byte(id), 0o644))
 			if tc.change != nil {
-				if err := tc.change(i.Host.Paths.AgentRunDir, i.Host.Paths.UpdateID()); errors.Is(err, os.ErrPermission) {
+				if err := tc.change(i.Machine.Host.Paths.AgentRunDir, i.Machine.Host.Paths.UpdateID()); errors.Is(err, os.ErrPermission) {
 					t.Skip("only root gives files away")
 				} else {
 					must(t, err)

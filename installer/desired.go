@@ -31,11 +31,11 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 	if err != nil {
 		return find.Answer{}, err
 	}
-	if err := i.lastAnswer(spec, answer).Save(i.Host.Paths.LastAnswer()); err != nil {
-		i.Host.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
+	if err := i.lastAnswer(spec, answer).Save(i.Machine.Host.Paths.LastAnswer()); err != nil {
+		i.Machine.Host.Log.Debug("the answer of the find endpoint could not be recorded", "error", err)
 	}
-	if answer.GroupUnknown && !i.Scheduled { // else status says it
-		i.Host.Log.Warn(decision.UnknownGroup(spec.Group))
+	if answer.GroupUnknown && !i.Machine.Scheduled { // else status says it
+		i.Machine.Host.Log.Warn(decision.UnknownGroup(spec.Group))
 	}
 	return answer, nil
 }
@@ -48,7 +48,7 @@ func (i *Installer) ask(ctx context.Context, spec state.Spec) (find.Answer, erro
 func (i *Installer) askFirst(ctx context.Context, spec *state.Spec, byAgent bool) (find.Answer, error) {
 	bare, first, second := spec.Proxy, httpsPort, host.ProxyPort
 	if byAgent {
-		places, err := i.Host.AgentPlaces()
+		places, err := i.Machine.Host.AgentPlaces()
 		if err != nil {
 			return find.Answer{}, err
 		}
@@ -75,7 +75,7 @@ func (i *Installer) askFirst(ctx context.Context, spec *state.Spec, byAgent bool
 	} else if err != nil {
 		return answer, err
 	}
-	i.Host.Log.Info("the proxy answered, and is asked at this address from now on", "proxy", spec.Proxy)
+	i.Machine.Host.Log.Info("the proxy answered, and is asked at this address from now on", "proxy", spec.Proxy)
 	return answer, nil
 }
 
@@ -95,14 +95,14 @@ func (i *Installer) askQuietly(ctx context.Context, spec state.Spec) (find.Answe
 // the mirrors first whether they still have the release that failed. When that
 // cannot be told, it stays backed off.
 func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) decision.Decision {
-	q := decision.Wish{Spec: spec, Status: c.Status, Answer: answer, Now: now, Time: i.Now()}
+	q := decision.Wish{Spec: spec, Status: c.Status, Answer: answer, Now: now, Time: i.Machine.Now()}
 	d := decision.Decide(q)
 	if !d.BackingOff {
 		return d
 	}
 	var err error
 	if q.Announced, err = i.announced(ctx, c, d.Target, spec); err != nil {
-		i.Host.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
+		i.Machine.Host.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
 		return d
 	}
 	return decision.Decide(q)
@@ -122,14 +122,14 @@ func (i *Installer) announced(ctx context.Context, c state.Config, t version.Rel
 // lastAnswer is an answer of find as it is written down.
 func (i *Installer) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
 	return &state.LastAnswer{
-		Time: i.Timestamp(), Proxy: spec.Proxy, Group: spec.Group,
+		Time: i.Machine.Timestamp(), Proxy: spec.Proxy, Group: spec.Group,
 		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown, RetryFailed: a.RetryFailed,
 	}
 }
 
 // recall returns the last answer of find for this proxy and group, if any.
 func (i *Installer) recall(spec state.Spec) *state.LastAnswer {
-	return state.LoadAnswer(i.Host.Paths.LastAnswer(), spec.Proxy, spec.Group)
+	return state.LoadAnswer(i.Machine.Host.Paths.LastAnswer(), spec.Proxy, spec.Group)
 }
 
 var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
@@ -137,9 +137,9 @@ var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA
 // hostUUID reads the id that the agent gave this host; empty when it has not
 // run yet. It becomes part of a request, so nothing but a UUID is taken.
 func (i *Installer) hostUUID() string {
-	dir, err := i.Host.AgentDataDir()
+	dir, err := i.Machine.Host.AgentDataDir()
 	if err != nil {
-		i.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
+		i.Machine.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
 		return ""
 	}
 	file := filepath.Join(dir, "host_uuid")
@@ -150,7 +150,7 @@ func (i *Installer) hostUUID() string {
 	}
 	id := strings.TrimSpace(string(data))
 	if err != nil || !uuidShape.MatchString(id) {
-		i.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
+		i.Machine.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
 		return ""
 	}
 	return id

@@ -13,7 +13,7 @@ func TestHostUUIDIsReadAndNeverBelieved(t *testing.T) {
 		"11111111-2222-3333-4444-555555555555\n&": "",
 	} {
 		i := testInstaller(t)
-		writeFile(t, filepath.Join(i.Host.Paths.DataDir, "host_uuid"), content)
+		writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), content)
 		if got := i.hostUUID(); got != want {
 			t.Errorf("host_uuid %q is read as %q; want %q", content, got, want)
 		}

@@ -104,7 +104,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
 	defer unclaim()
-	if err := i.Host.CheckArguments(tree); err != nil {
+	if err := i.Machine.Host.CheckArguments(tree); err != nil {
 		return err
 	}
 	in.Request.To = transaction.TreeOf(tree)
@@ -117,13 +117,13 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	}
 	err = i.transact(ctx, in.Request)
 	if err != nil && carried {
-		i.warnOf(i.Host.OwnUnits().EraseCarried())
+		i.warnOf(i.Machine.Host.OwnUnits().EraseCarried())
 	}
 	return err
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {
-	c, unlock, err := i.Open(ctx)
+	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,26 +138,26 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
-	spec.ProgramsDir, spec.UnitDir = i.Host.Paths.UnusualPrograms(), i.Host.Paths.UnusualUnits()
+	spec.ProgramsDir, spec.UnitDir = i.Machine.Host.Paths.UnusualPrograms(), i.Machine.Host.Paths.UnusualUnits()
 	question := spec
-	agent, err := host.ReadAgentSettings(i.Host.Paths.AgentConfig)
+	agent, err := host.ReadAgentSettings(i.Machine.Host.Paths.AgentConfig)
 	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
 		if err := askServers(agent, opts.AllowAuthServer); err != nil {
 			return nil, err
 		}
 	}
 	if err == nil && !opts.AllowProxyConflict && opts.Proxy != c.Spec.Proxy {
-		if err := askProxy(opts.Proxy, agent, i.Host.Paths.AgentConfig); err != nil {
+		if err := askProxy(opts.Proxy, agent, i.Machine.Host.Paths.AgentConfig); err != nil {
 			return nil, err
 		}
 	}
-	if err := i.Host.ResolveProxy(&question); err != nil {
+	if err := i.Machine.Host.ResolveProxy(&question); err != nil {
 		return nil, err
 	}
 	byAgent := spec.Proxy == ""
 	spec.Enabled = true
 	for _, text := range exposed(spec) {
-		i.Host.Log.Warn("a template is not safe", "reason", text)
+		i.Machine.Host.Log.Warn("a template is not safe", "reason", text)
 	}
 
 	sight, err := i.look(ctx)
@@ -169,10 +169,10 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
-	if err := i.Host.CheckOthers(opts.ReplaceUpdater); err != nil {
+	if err := i.Machine.Host.CheckOthers(opts.ReplaceUpdater); err != nil {
 		return nil, err
 	}
-	if err := i.Host.CheckUnit(sight.Unit); err != nil {
+	if err := i.Machine.Host.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
 	answer, err := i.askFirst(ctx, &question, byAgent)
@@ -206,15 +206,15 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			in.Release = active
 			return in, nil
 		}
-		if err := i.TakeOver(ctx, c, i.AgentPackages(ctx), opts.ReplaceUpdater); err != nil {
+		if err := i.Machine.TakeOver(ctx, c, i.Machine.AgentPackages(ctx), opts.ReplaceUpdater); err != nil {
 			return nil, err
 		}
-		if c, err = i.Host.Paths.LoadConfig(); err != nil {
+		if c, err = i.Machine.Host.Paths.LoadConfig(); err != nil {
 			return nil, err
 		}
 		return nil, i.turnOn(ctx, c, spec)
 	}
-	if _, err := i.PlanDatabase(ctx, c, in.Request); err != nil {
+	if _, err := i.Machine.PlanDatabase(ctx, c, in.Request); err != nil {
 		return nil, err
 	}
 	return in, nil
@@ -237,13 +237,13 @@ func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec)
 		return err
 	}
 	c.Spec = spec
-	if err := c.Save(i.Host.Paths.Config()); err != nil {
+	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 		return err
 	}
 	if err := i.seeReport(ctx, spec); err != nil {
 		return err
 	}
-	i.Host.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
+	i.Machine.Host.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
 	return nil
 }
 
@@ -271,7 +271,7 @@ func (i *Installer) Disable(ctx context.Context) error {
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		c.Spec.Enabled = false
-		i.Host.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
+		i.Machine.Host.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
 		return nil
 	})
 }
@@ -282,9 +282,9 @@ func (i *Installer) bare() (bool, error) {
 	if err := i.readable(); err != nil {
 		return false, err
 	}
-	bare := !host.Exists(i.Host.Paths.Versions())
+	bare := !host.Exists(i.Machine.Host.Paths.Versions())
 	if bare {
-		i.Host.Log.Info("updates were never enabled on this host; nothing to do")
+		i.Machine.Host.Log.Info("updates were never enabled on this host; nothing to do")
 	}
 	return bare, nil
 }
@@ -292,7 +292,7 @@ func (i *Installer) bare() (bool, error) {
 // readable says that this user may not look at the updater's records: then nobody can tell
 // whether there are any.
 func (i *Installer) readable() error {
-	_, err := os.Lstat(i.Host.Paths.Config())
+	_, err := os.Lstat(i.Machine.Host.Paths.Config())
 	if errors.Is(err, fs.ErrPermission) {
 		return failure.Unchanged("%w", err).To("run the command as root")
 	}
@@ -306,11 +306,11 @@ func (i *Installer) Unpin(ctx context.Context) error {
 	}
 	return i.configure(ctx, func(c *state.Config) error {
 		if !c.Spec.Pinned {
-			i.Host.Log.Info("the host is not pinned; nothing to do")
+			i.Machine.Host.Log.Info("the host is not pinned; nothing to do")
 			return nil
 		}
 		c.Spec.Pinned = false
-		i.Host.Log.Info("the version follows the cluster again", "version", c.Spec.ActiveVersion)
+		i.Machine.Host.Log.Info("the version follows the cluster again", "version", c.Spec.ActiveVersion)
 		return nil
 	})
 }
@@ -330,7 +330,7 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 	if err := i.readable(); err != nil {
 		return err
 	}
-	if !host.Exists(i.Host.Paths.Versions()) {
+	if !host.Exists(i.Machine.Host.Paths.Versions()) {
 		return none // a refusal makes no folder for a lock
 	}
 	err := i.configure(ctx, func(c *state.Config) error {
@@ -349,11 +349,11 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 			if err := i.allow(*c, in.Request, versions.Tree{Release: in.Release}); err != nil {
 				return err
 			}
-			_, err := i.PlanDatabase(ctx, *c, in.Request)
+			_, err := i.Machine.PlanDatabase(ctx, *c, in.Request)
 			return err
 		}
 		c.Spec.Pinned = true
-		i.Host.Log.Info("the version is pinned", "version", active.Version)
+		i.Machine.Host.Log.Info("the version is pinned", "version", active.Version)
 		return nil
 	})
 	if err != nil || in == nil {
@@ -368,7 +368,7 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 // configure changes updates.yaml under the update lock, after closing what was
 // cut off. Nothing is written when change fails or changes nothing.
 func (i *Installer) configure(ctx context.Context, change func(*state.Config) error) error {
-	c, unlock, err := i.Open(ctx)
+	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -376,5 +376,5 @@ func (i *Installer) configure(ctx context.Context, change func(*state.Config) er
 	if err := change(&c); err != nil {
 		return err
 	}
-	return c.Save(i.Host.Paths.Config())
+	return c.Save(i.Machine.Host.Paths.Config())
 }

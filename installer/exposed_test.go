@@ -39,12 +39,12 @@ func TestATemplateInAFolderOfOthersIsNamed(t *testing.T) {
 			}
 			i := testInstaller(t)
 			var said bytes.Buffer
-			i.Host.Log = slog.New(slog.NewTextHandler(&said, nil))
+			i.Machine.Host.Log = slog.New(slog.NewTextHandler(&said, nil))
 			template := "file://" + dir + "/{{.Version}}.tar.gz"
 			c := state.EmptyConfig()
 			c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, URLTemplates: []string{"https://a.example/{{.Version}}", template}}
-			writeFile(t, i.Host.Paths.Config(), "")
-			if err := c.Save(i.Host.Paths.Config()); err != nil {
+			writeFile(t, i.Machine.Host.Paths.Config(), "")
+			if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 				t.Fatal(err)
 			}
 			findings, err := i.Verify(t.Context())

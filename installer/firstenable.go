@@ -14,10 +14,10 @@ import (
 // keeps its options, and no timer tries it again. A host on which nothing else was written down
 // is left as it is; so is one on which the enable was refused, for that person has read why.
 func (i *Installer) noteFirstEnable(ctx context.Context, opts EnableOptions, failed error) {
-	if !host.Exists(i.Host.Paths.Config()) {
+	if !host.Exists(i.Machine.Host.Paths.Config()) {
 		return
 	}
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	told := c.Status.FirstEnable != nil
 	if err != nil || failed == nil && !told || failed != nil && (c.Spec.ActiveVersion != "" || failure.Is[*failure.RefusedError](failed)) {
 		return
@@ -25,11 +25,11 @@ func (i *Installer) noteFirstEnable(ctx context.Context, opts EnableOptions, fai
 	err = i.record(ctx, func(c *state.Config) {
 		c.Status.FirstEnable = nil
 		if failed != nil && c.Spec.ActiveVersion == "" {
-			c.Status.FirstEnable = &state.FirstEnable{Time: i.Timestamp(), Command: opts.command(), Error: failed.Error()}
+			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(), Error: failed.Error()}
 		}
 	})
 	if err != nil {
-		i.Host.Log.Debug("how the first enable ended could not be recorded for status", "error", err)
+		i.Machine.Host.Log.Debug("how the first enable ended could not be recorded for status", "error", err)
 	}
 }
 

@@ -19,9 +19,9 @@ import (
 func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	i := testInstaller(t)
 	opts := EnableOptions{Proxy: "proxy.example.com", Group: "it's", Templates: []string{"https://ann:marked@mirror.example.com/{{.Version}}.tar.gz"}, HealthWindow: time.Minute, AllowDowngrade: true}
-	writeFile(t, i.Host.Paths.Config(), "")
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	c := state.EmptyConfig()
-	must(t, c.Save(i.Host.Paths.Config()))
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
 	i.noteFirstEnable(t.Context(), opts, errors.New("no such host"))
 	r, err := i.Status(t.Context(), StatusOptions{Offline: true})
 	must(t, err)
@@ -54,7 +54,7 @@ func TestWhatTheHostDoesNotLetRunIsNotHeldAgainstTheVersion(t *testing.T) {
 		w := wanted{Release: version.Release{Version: "1.1.0", Edition: version.OSS}, Config: s.c, Spec: s.c.Spec}
 		cause := &SmokeError{Release: state.Tree{Release: w.Release, SHA256: strings.Repeat("a", 64)}, Err: fmt.Errorf("run it: %w", tc.cause)}
 		_ = s.recordEarlyFailure(t.Context(), w, cause)
-		c, err := s.Host.Paths.LoadConfig()
+		c, err := s.Machine.Host.Paths.LoadConfig()
 		must(t, err)
 		if (c.Status.Failed != nil) != tc.counts || explained(cause) != tc.counts {
 			t.Errorf("%s: it is held against the version: %v; it has a place of its own in status: %v", name, c.Status.Failed != nil, explained(cause))

@@ -14,7 +14,7 @@ import (
 func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 	active, last, window := c.Active(), c.Status.LastUpdate, c.Spec.Health.RollbackWindow.Std()
 	switch {
-	case !t.Scheduled, u == nil, window == 0, !c.Spec.Enabled, c.Spec.Pinned:
+	case !t.Machine.Scheduled, u == nil, window == 0, !c.Spec.Enabled, c.Spec.Pinned:
 		return false
 	case u.Release != active, c.Status.PreviousVersion == "", c.Status.Held != nil:
 		return false
@@ -23,19 +23,19 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 	case c.Status.Left != nil && c.Status.Left.Version == active.Version && c.Status.Left.Edition == active.Edition:
 		return false
 	}
-	age := t.Now().Sub(last.Time)
+	age := t.Machine.Now().Sub(last.Time)
 	return age >= 0 && age <= window
 }
 
 // goBack leaves a version that crashes again and again for the one before. The version
 // that is left counts as failed; until that is written, it is held back.
 func (t *tick) goBack(ctx context.Context) {
-	c, err := state.LoadConfig(t.Host.Paths.Config())
+	c, err := state.LoadConfig(t.Machine.Host.Paths.Config())
 	if err != nil || !t.goesBack(c, t.memory.Unstable) {
 		return
 	}
 	active := c.Active()
-	bad, ok, err := t.Active(c)
+	bad, ok, err := t.Machine.Active(c)
 	if err == nil && !ok {
 		err = fmt.Errorf("version %s is not whole on disk", active.Short())
 	}
@@ -46,25 +46,25 @@ func (t *tick) goBack(ctx context.Context) {
 	if err == nil {
 		// First: whatever becomes of it, it is not tried again.
 		err = t.record(ctx, func(c *state.Config) {
-			c.Status.Left = &state.Left{Version: active.Version, Edition: active.Edition, Time: t.Timestamp()}
+			c.Status.Left = &state.Left{Version: active.Version, Edition: active.Edition, Time: t.Machine.Timestamp()}
 		})
 	}
 	if err != nil {
-		t.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
+		t.Machine.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
 		return
 	}
-	t.Host.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
+	t.Machine.Host.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
 	if err := t.transact(ctx, req); err != nil {
-		t.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
+		t.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return
 	}
 	reason := fmt.Sprintf("the agent of version %s crashed again and again after its health window", active.Short())
 	err = t.record(ctx, func(c *state.Config) {
 		c.Status.Held = nil
-		c.Status.RecordFailure(transaction.TreeOf(bad), t.Now(), reason)
+		c.Status.RecordFailure(transaction.TreeOf(bad), t.Machine.Now(), reason)
 	})
 	if err != nil {
-		t.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
+		t.Machine.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
 	}
 	t.memory.Unstable, t.memory.Agent = nil, nil
 }

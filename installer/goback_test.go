@@ -17,7 +17,7 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 		"not asked for":        {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Health.RollbackWindow = 0 }, false},
 		"too late":             {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.LastUpdate.Time = noon.Add(-2 * time.Hour) }, false},
 		"a clock that jumped":  {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.LastUpdate.Time = noon.Add(time.Hour) }, false},
-		"a person's command":   {func(_ *state.Config, _ *state.Unstable, t *tick) { t.Scheduled = false }, false},
+		"a person's command":   {func(_ *state.Config, _ *state.Unstable, t *tick) { t.Machine.Scheduled = false }, false},
 		"pinned":               {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Pinned = true }, false},
 		"disabled":             {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Enabled = false }, false},
 		"no version before":    {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.PreviousVersion = "" }, false},
@@ -32,7 +32,7 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 		}, true},
 	} {
 		i := testInstaller(t)
-		i.Now, i.Scheduled = func() time.Time { return noon }, true
+		i.Machine.Now, i.Machine.Scheduled = func() time.Time { return noon }, true
 		c := state.EmptyConfig()
 		c.Spec = state.Spec{Enabled: true, ActiveVersion: "1.1.0", Health: state.HealthSpec{RollbackWindow: state.Duration(time.Hour)}}
 		c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,

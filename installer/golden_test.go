@@ -119,23 +119,23 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			c.Status.FirstEnable = &state.FirstEnable{Time: noon.Add(-time.Hour), Command: "teleport-update enable --proxy proxy.example.com", Error: "no such host"}
 			return &c
 		}()},
-		"no-links": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.Remove(filepath.Join(i.Host.Paths.LinkDir, "tsh"))) }},
+		"no-links": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.Remove(filepath.Join(i.Machine.Host.Paths.LinkDir, "tsh"))) }},
 		"foreign-link": {c: enabled(func(c *state.Config) { c.Spec.Enabled = false }), answer: wants11, breaks: func(i *Installer) {
-			link := filepath.Join(i.Host.Paths.LinkDir, "teleport")
+			link := filepath.Join(i.Machine.Host.Paths.LinkDir, "teleport")
 			must(t, os.Remove(link))
 			writeFile(t, link, "another program")
 		}},
 		"foreign-link-migrated": {c: enabled(func(c *state.Config) { c.Status.ActiveSchema = "1-2345" }), answer: wants11, agent: func(_ *systemd.Unit, executes *string) { *executes = "1.5.0" },
 			breaks: func(i *Installer) {
-				link := filepath.Join(i.Host.Paths.LinkDir, "teleport")
+				link := filepath.Join(i.Machine.Host.Paths.LinkDir, "teleport")
 				must(t, os.Remove(link))
 				writeFile(t, link, "#!/bin/sh\necho Teleport v1.5.0 git:v1.5.0-0 go1.22\n")
 				must(t, os.Chmod(link, 0o755))
-				makeDatabase(t, filepath.Join(i.Host.Paths.DataDir, "proc", "sqlite.db"))
+				makeDatabase(t, filepath.Join(i.Machine.Host.Paths.DataDir, "proc", "sqlite.db"))
 			}},
-		"no-tree": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.RemoveAll(filepath.Join(i.Host.Paths.Versions(), "1.1.0"))) }},
+		"no-tree": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.RemoveAll(filepath.Join(i.Machine.Host.Paths.Versions(), "1.1.0"))) }},
 		"not-executable": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
-			must(t, os.Chmod(filepath.Join(i.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
+			must(t, os.Chmod(filepath.Join(i.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
 		}},
 		"foreign-unit":          {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.FragmentPath = "/etc/systemd/system/teleport.service" }},
 		"unit-makes-a-database": {c: enabled(func(c *state.Config) { c.Status.ActiveSchema = "1234" }), answer: wants11},
@@ -145,10 +145,12 @@ func TestStatusKeepsItsForm(t *testing.T) {
 		"unit-unknown":    {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, _ *string) { u.LoadState, u.FragmentPath, u.UnitFileState = "not-found", "", "" }},
 		"units-late":      {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { mountUnits(t, i) }},
 		"recovery-masked": {c: enabled(nil), answer: wants11, units: only("teleport-update-recover.service", func(u *systemd.Unit) { u.LoadState = "masked" })},
-		"updater-broken":  {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { must(t, os.Remove(filepath.Join(i.Host.Paths.UnitDir, "teleport-update.timer"))) }},
-		"exposed":         {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { expose(t, i) }},
+		"updater-broken": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
+			must(t, os.Remove(filepath.Join(i.Machine.Host.Paths.UnitDir, "teleport-update.timer")))
+		}},
+		"exposed": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) { expose(t, i) }},
 		"closed": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
-			must(t, os.Chmod(filepath.Join(i.Host.Paths.Versions(), "1.1.0", "bin"), 0o700))
+			must(t, os.Chmod(filepath.Join(i.Machine.Host.Paths.Versions(), "1.1.0", "bin"), 0o700))
 		}},
 		"systemd-out-of-reach": {c: enabled(nil), answer: wants11, agent: func(u *systemd.Unit, executes *string) { *executes = outOfReach }},
 		"settings-unknown":     {c: enabled(nil), answer: wants11, text: "  helth: {window: 1m}\n"},
@@ -191,8 +193,8 @@ func TestStatusKeepsItsForm(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenes)) {
 		s := scenes[name]
 		i := testInstaller(t)
-		i.Now, i.Version = func() time.Time { return noon }, "1.2.3"
-		root := filepath.Dir(i.Host.Paths.DataDir)
+		i.Machine.Now, i.Version = func() time.Time { return noon }, "1.2.3"
+		root := filepath.Dir(i.Machine.Host.Paths.DataDir)
 		ownProc(t, i)
 		if s.c != nil && s.c.Spec.ActiveVersion != "" {
 			all := []version.Release{s.c.Active()}
@@ -202,43 +204,43 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			whole(t, i, all...)
 		}
 		if s.c != nil {
-			writeFile(t, i.Host.Paths.Config(), "")
-			must(t, s.c.Save(i.Host.Paths.Config()))
+			writeFile(t, i.Machine.Host.Paths.Config(), "")
+			must(t, s.c.Save(i.Machine.Host.Paths.Config()))
 		}
 		if s.answer != "" {
-			writeFile(t, i.Host.Paths.LastAnswer(), s.answer)
+			writeFile(t, i.Machine.Host.Paths.LastAnswer(), s.answer)
 		}
-		s.ticks.DataDir, s.ticks.BootID, i.BootID = i.Host.Paths.DataDir, "boot", func() string { return "boot" }
-		i.Host.Paths.RunDir = filepath.Join(root, "run")
-		must(t, s.ticks.Save(i.Host.Paths.Ticks()))
+		s.ticks.DataDir, s.ticks.BootID, i.Machine.BootID = i.Machine.Host.Paths.DataDir, "boot", func() string { return "boot" }
+		i.Machine.Host.Paths.RunDir = filepath.Join(root, "run")
+		must(t, s.ticks.Save(i.Machine.Host.Paths.Ticks()))
 		look := sightOf(i, s.agent)
-		i.Connect = func(ctx context.Context) (transaction.Agent, error) {
+		i.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
 			a, err := look(ctx)
 			shown := a.(seen)
 			shown.units = s.units
 			return shown, err
 		}
 		if s.left != "" {
-			writeFile(t, filepath.Join(i.Host.Paths.Versions(), s.left, "bin", "teleport"), "")
+			writeFile(t, filepath.Join(i.Machine.Host.Paths.Versions(), s.left, "bin", "teleport"), "")
 		}
 		if s.starts != "" {
 			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "cmdline"), strings.ReplaceAll(s.starts, " ", "\x00")+"\x00")
 			writeFile(t, filepath.Join(i.Processes.Proc, "4711", "environ"), "")
 		}
-		i.Host.Paths.PolicyDir = filepath.Join(root, "etc")
+		i.Machine.Host.Paths.PolicyDir = filepath.Join(root, "etc")
 		for name, text := range s.policy {
-			writeFile(t, filepath.Join(i.Host.Paths.PolicyDir, name), text)
+			writeFile(t, filepath.Join(i.Machine.Host.Paths.PolicyDir, name), text)
 		}
 		if s.breaks != nil {
 			s.breaks(i)
 		}
 		if s.text != "" {
-			text, err := os.ReadFile(i.Host.Paths.Config())
+			text, err := os.ReadFile(i.Machine.Host.Paths.Config())
 			must(t, err)
-			writeFile(t, i.Host.Paths.Config(), strings.Replace(string(text), "spec:\n", "spec:\n"+s.text, 1))
+			writeFile(t, i.Machine.Host.Paths.Config(), strings.Replace(string(text), "spec:\n", "spec:\n"+s.text, 1))
 		}
 		if s.locked {
-			unlock, err := state.Lock(t.Context(), i.Host.Paths.UpdateLock(), 0)
+			unlock, err := state.Lock(t.Context(), i.Machine.Host.Paths.UpdateLock(), 0)
 			must(t, err)
 			defer unlock()
 			i.Processes.Proc = "/proc"
@@ -248,7 +250,7 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			if s.newer {
 				s.journal.ReadableFrom = state.Schema + 1
 			}
-			must(t, s.journal.Save(i.Host.Paths.Journal()))
+			must(t, s.journal.Save(i.Machine.Host.Paths.Journal()))
 		}
 		r, err := i.Status(t.Context(), StatusOptions{Offline: s.offline})
 		must(t, err)
@@ -363,7 +365,7 @@ func monitored(t *testing.T, r view.Report) {
 // sightOf connects to an agent that runs version 1.1.0, if nothing else is said.
 func sightOf(i *Installer, change func(u *systemd.Unit, executes *string)) func(context.Context) (transaction.Agent, error) {
 	u := systemd.Unit{LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled", Since: noon.Add(-24 * time.Hour),
-		FragmentPath: i.Host.Paths.Unit(), ExecStart: filepath.Join(i.Host.Paths.LinkDir, "teleport")}
+		FragmentPath: i.Machine.Host.Paths.Unit(), ExecStart: filepath.Join(i.Machine.Host.Paths.LinkDir, "teleport")}
 	executes := "1.1.0"
 	if change != nil {
 		change(&u, &executes)
@@ -375,7 +377,7 @@ func sightOf(i *Installer, change func(u *systemd.Unit, executes *string)) func(
 	if u.ActiveState == "" {
 		sight = transaction.Sight{State: state.AgentUnknown}
 	} else if executes != "" {
-		sight.Main = procfs.Process{ID: procfs.ID{PID: 4711}, Exe: filepath.Join(i.Host.Paths.Versions(), executes, "bin", "teleport")}
+		sight.Main = procfs.Process{ID: procfs.ID{PID: 4711}, Exe: filepath.Join(i.Machine.Host.Paths.Versions(), executes, "bin", "teleport")}
 	}
 	return func(context.Context) (transaction.Agent, error) { return seen{sight: sight}, nil }
 }
@@ -430,8 +432,8 @@ func whole(t *testing.T, i *Installer, releases ...version.Release) {
 	dir := t.TempDir()
 	c := state.EmptyConfig()
 	c.Spec.URLTemplates = []string{"file://" + dir + "/{{.Version}}.tar.gz"}
-	writeFile(t, i.Host.Paths.Config(), "")
-	must(t, c.Save(i.Host.Paths.Config()))
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
 	for n, r := range releases {
 		items := tarball.Sound(r.Version)
 		if r.Edition.Enterprise() {
@@ -444,13 +446,13 @@ func whole(t *testing.T, i *Installer, releases ...version.Release) {
 		must(t, err)
 		unclaim()
 		if n == 0 {
-			must(t, i.Host.Repair(tree))
+			must(t, i.Machine.Host.Repair(tree))
 		}
 	}
-	_, err := i.Host.OwnUnits().Write()
+	_, err := i.Machine.Host.OwnUnits().Write()
 	must(t, err)
-	i.AskRescuer = func(context.Context) (string, int, error) { return "/proc/self/exe", state.Schema, nil }
-	for dir := i.Host.Paths.DataDir; dir != "/"; dir = filepath.Dir(dir) {
+	i.Machine.AskRescuer = func(context.Context) (string, int, error) { return "/proc/self/exe", state.Schema, nil }
+	for dir := i.Machine.Host.Paths.DataDir; dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o001 == 0 {
 			must(t, os.Chmod(dir, info.Mode().Perm()|0o055)) // others may run programs
 		}
@@ -460,7 +462,7 @@ func whole(t *testing.T, i *Installer, releases ...version.Release) {
 // ownProc gives the host a kernel of its own, which tells of this process and of one mount.
 func ownProc(t *testing.T, i *Installer) {
 	t.Helper()
-	i.Processes.Proc = filepath.Join(filepath.Dir(i.Host.Paths.DataDir), "proc")
+	i.Processes.Proc = filepath.Join(filepath.Dir(i.Machine.Host.Paths.DataDir), "proc")
 	writeFile(t, filepath.Join(i.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")
 	must(t, os.Symlink(fmt.Sprintf("/proc/%d", os.Getpid()), filepath.Join(i.Processes.Proc, strconv.Itoa(os.Getpid()))))
 }
@@ -478,19 +480,19 @@ func makeDatabase(t *testing.T, path string) {
 // mountUnits has the folder of the units be a mount.
 func mountUnits(t *testing.T, i *Installer) {
 	t.Helper()
-	writeFile(t, filepath.Join(i.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+i.Host.Paths.UnitDir+" rw - ext4 /dev/sda2 rw\n")
+	writeFile(t, filepath.Join(i.Processes.Proc, "self", "mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / "+i.Machine.Host.Paths.UnitDir+" rw - ext4 /dev/sda2 rw\n")
 }
 
 // expose has a template lead into a folder that everybody may write in.
 func expose(t *testing.T, i *Installer) {
 	t.Helper()
-	dir := filepath.Join(filepath.Dir(i.Host.Paths.DataDir), "media")
+	dir := filepath.Join(filepath.Dir(i.Machine.Host.Paths.DataDir), "media")
 	must(t, os.Mkdir(dir, 0o755))
 	must(t, os.Chmod(dir, 0o777))
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	must(t, err)
 	c.Spec.URLTemplates = []string{"file://" + dir + "/{{.Version}}.tar.gz"}
-	must(t, c.Save(i.Host.Paths.Config()))
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
 }
 
 func must(t *testing.T, err error) {

@@ -17,19 +17,19 @@ func (i *Installer) History() (state.History, error) {
 	if err := i.readable(); err != nil {
 		return state.History{}, err
 	}
-	return state.ReadHistory(i.Host.Paths.History())
+	return state.ReadHistory(i.Machine.Host.Paths.History())
 }
 
 // noteEnded adds the transaction that updates.yaml tells of to the history, if it is not
 // there: the command that made it may have been killed, and a recovery has closed it.
 // It returns what it added.
 func (i *Installer) noteEnded(command string) (added *state.Ended) {
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	last := c.Status.LastUpdate
-	if err != nil || last == nil || last.Result == state.FailedEarly && last.Transaction == "" || host.Exists(i.Host.Paths.Journal()) {
+	if err != nil || last == nil || last.Result == state.FailedEarly && last.Transaction == "" || host.Exists(i.Machine.Host.Paths.Journal()) {
 		return nil
 	}
-	h := state.LoadHistory(i.Host.Paths.History())
+	h := state.LoadHistory(i.Machine.Host.Paths.History())
 	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
 	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to }) {
 		return nil
@@ -46,8 +46,8 @@ func (i *Installer) noteEnded(command string) (added *state.Ended) {
 		}
 		s.Took["download"] = state.Duration(i.downloadTook.Round(time.Millisecond))
 	}
-	if err := h.Add(s, i.Host.Paths.History()); err != nil {
-		i.Host.Log.Debug("the transaction could not be added to the history", "error", err)
+	if err := h.Add(s, i.Machine.Host.Paths.History()); err != nil {
+		i.Machine.Host.Log.Debug("the transaction could not be added to the history", "error", err)
 		return nil // or each run would take it for news
 	}
 	return &s
@@ -55,7 +55,7 @@ func (i *Installer) noteEnded(command string) (added *state.Ended) {
 
 // who asked for what this run does.
 func (i *Installer) who() string {
-	if i.Scheduled {
+	if i.Machine.Scheduled {
 		return "timer"
 	}
 	return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), fmt.Sprintf("uid %d", os.Getuid()))

@@ -23,20 +23,20 @@ func switched(t *testing.T, i *Installer, last state.LastUpdate, active, previou
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: active}
 	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: previous, PreviousEdition: version.OSS, LastUpdate: &last}
-	writeFile(t, i.Host.Paths.Config(), "")
-	must(t, c.Save(i.Host.Paths.Config()))
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
 }
 
 func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
 	i := testInstaller(t)
-	i.Started, i.Now = noon, func() time.Time { return noon.Add(time.Hour) }
-	i.Scheduled, i.downloadTook = true, 1500*time.Millisecond
+	i.Started, i.Machine.Now = noon, func() time.Time { return noon.Add(time.Hour) }
+	i.Machine.Scheduled, i.downloadTook = true, 1500*time.Millisecond
 	took := map[string]state.Duration{"watch": state.Duration(30 * time.Second)}
 	for range 2 {
 		switched(t, i, state.LastUpdate{Time: noon.Add(time.Minute), Target: "1.1.0", TargetEdition: version.OSS, Result: state.Succeeded, Took: took}, "1.1.0", "1.0.0")
 		i.Settle(t.Context(), "update")
 	}
-	i.Scheduled = false
+	i.Machine.Scheduled = false
 	t.Setenv("SUDO_USER", "ann")
 	switched(t, i, state.LastUpdate{Time: noon.Add(2 * time.Minute), Target: "1.2.0", TargetEdition: version.OSS, Result: state.FailedEarly, Error: "404"}, "1.1.0", "1.0.0")
 	i.Settle(t.Context(), "update")
@@ -87,7 +87,7 @@ func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
 	if len(h) != state.HistoryLength || !h[0].Time.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("%d transactions, the first at %v", len(h), h[0].Time)
 	}
-	writeFile(t, i.Host.Paths.History(), "no JSON")
+	writeFile(t, i.Machine.Host.Paths.History(), "no JSON")
 	if h, err := i.History(); h.Ended == nil || len(h.Ended) != 0 || err == nil {
 		t.Errorf("of a file that is none: %+v, %v", h, err)
 	}
@@ -96,16 +96,16 @@ func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
 // What everybody may read holds nothing that root alone should know.
 func TestTheSummaryIsForEverybody(t *testing.T) {
 	i := testInstaller(t)
-	i.Now, i.BootID = func() time.Time { return noon }, func() string { return "boot" }
-	i.Host.Paths.RunDir = filepath.Join(filepath.Dir(i.Host.Paths.DataDir), "run")
+	i.Machine.Now, i.Machine.BootID = func() time.Time { return noon }, func() string { return "boot" }
+	i.Machine.Host.Paths.RunDir = filepath.Join(filepath.Dir(i.Machine.Host.Paths.DataDir), "run")
 	switched(t, i, state.LastUpdate{Time: noon, Target: "1.1.0", TargetEdition: version.OSS, Result: state.RolledBack, Error: "marked-error"}, "1.0.0", "")
 	m := i.ticks()
 	m.Failing = &state.Failing{Count: 2, First: noon, Last: noon, Error: "marked-failure at https://user:marked-secret@mirror.example"}
-	must(t, m.Save(i.Host.Paths.Ticks()))
+	must(t, m.Save(i.Machine.Host.Paths.Ticks()))
 	i.Settle(t.Context(), "update")
-	data, err := os.ReadFile(i.Host.Paths.Summary())
+	data, err := os.ReadFile(i.Machine.Host.Paths.Summary())
 	must(t, err)
-	info, err := os.Stat(i.Host.Paths.Summary())
+	info, err := os.Stat(i.Machine.Host.Paths.Summary())
 	must(t, err)
 	if info.Mode().Perm() != 0o644 {
 		t.Errorf("its mode is %v", info.Mode())
@@ -115,12 +115,12 @@ func TestTheSummaryIsForEverybody(t *testing.T) {
 	if s.SchemaVersion != view.StatusSchema || !s.WrittenAt.Equal(noon) || s.State != decision.NeedsAttention || *s.VersionInstalled != "1.0.0" || !slices.ContainsFunc(s.Conditions, func(c view.ShortCondition) bool { return c.Type == decision.RunsFail }) {
 		t.Errorf("it says %s", data)
 	}
-	for _, word := range []string{"marked", "127.0.0.1", filepath.Dir(i.Host.Paths.DataDir)} {
+	for _, word := range []string{"marked", "127.0.0.1", filepath.Dir(i.Machine.Host.Paths.DataDir)} {
 		if strings.Contains(string(data), word) {
 			t.Errorf("it holds %q:\n%s", word, data)
 		}
 	}
-	if info, err := os.Stat(i.Host.Paths.Ticks()); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(i.Machine.Host.Paths.Ticks()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("what the runs remember: %v, %v", info, err)
 	}
 }

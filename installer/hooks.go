@@ -34,12 +34,12 @@ const (
 // They are in /etc, not below the data folder: they are an administrator's configuration,
 // and stay when the updater goes.
 func (i *Installer) runHooks(ctx context.Context, s state.Ended) {
-	if i.Host.Paths.Hooks == "" || i.Now().Sub(s.Time) > hookNews {
+	if i.Machine.Host.Paths.Hooks == "" || i.Machine.Now().Sub(s.Time) > hookNews {
 		return
 	}
-	dir := filepath.Join(i.Host.Paths.Hooks, "on-failure.d")
+	dir := filepath.Join(i.Machine.Host.Paths.Hooks, "on-failure.d")
 	if s.Result == state.Succeeded {
-		dir = filepath.Join(i.Host.Paths.Hooks, "on-success.d")
+		dir = filepath.Join(i.Machine.Host.Paths.Hooks, "on-success.d")
 	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func (i *Installer) runHooks(ctx context.Context, s state.Ended) {
 		err = trust.Path(dir)
 	}
 	if err != nil {
-		i.Host.Log.Warn("the hooks are not run: give their folder to root alone", "folder", dir, "error", err)
+		i.Machine.Host.Log.Warn("the hooks are not run: give their folder to root alone", "folder", dir, "error", err)
 		return
 	}
 	for _, entry := range entries {
@@ -62,7 +62,7 @@ func (i *Installer) runHooks(ctx context.Context, s state.Ended) {
 			err = runHook(ctx, i.HookLimit, file, hookEnvironment(s))
 		}
 		if err != nil {
-			i.Host.Log.Warn("a hook failed; the result of the update is not affected", "hook", file, "error", err)
+			i.Machine.Host.Log.Warn("a hook failed; the result of the update is not affected", "hook", file, "error", err)
 		}
 	}
 }

@@ -20,14 +20,14 @@ import (
 // hooked is a host with hooks that write into out, and its log.
 func hooked(t *testing.T) (i *Installer, out string, log *bytes.Buffer) {
 	i, out, log = testInstaller(t), filepath.Join(t.TempDir(), "out"), new(bytes.Buffer)
-	i.Host.Log = slog.New(slog.NewTextHandler(log, nil))
-	i.Started, i.Now = noon, func() time.Time { return noon.Add(time.Minute) }
-	i.Host.Paths.Hooks = filepath.Join(t.TempDir(), "hooks")
+	i.Machine.Host.Log = slog.New(slog.NewTextHandler(log, nil))
+	i.Started, i.Machine.Now = noon, func() time.Time { return noon.Add(time.Minute) }
+	i.Machine.Host.Paths.Hooks = filepath.Join(t.TempDir(), "hooks")
 	return i, out, log
 }
 
 func (i *Installer) hook(t *testing.T, name, script string) (file string) {
-	file = filepath.Join(i.Host.Paths.Hooks, name)
+	file = filepath.Join(i.Machine.Host.Paths.Hooks, name)
 	writeFile(t, file, "#!/bin/sh\n"+script+"\n")
 	must(t, os.Chmod(file, 0o755))
 	return file
@@ -48,10 +48,10 @@ func TestHooksAreToldHowATransactionEnded(t *testing.T) {
 	for _, left := range []string{".hidden", "10-first.sh~", "10-first.sh.dpkg-old", "10-first.sh.rpmsave"} {
 		i.hook(t, "on-failure.d/"+left, "echo never >>"+out)
 	}
-	i.Scheduled = true
+	i.Machine.Scheduled = true
 	i.ended(t, state.RolledBack, 0, "it died: \"x\"\n$(y)")
 	i.Settle(t.Context(), "update") // no news
-	want := filepath.Join(i.Host.Paths.Hooks, "on-failure.d/10-first.sh") + `
+	want := filepath.Join(i.Machine.Host.Paths.Hooks, "on-failure.d/10-first.sh") + `
 TELEPORT_UPDATE_HOOK_BY=timer
 TELEPORT_UPDATE_HOOK_CAUSE=update
 TELEPORT_UPDATE_HOOK_FROM=1.0.0
@@ -115,7 +115,7 @@ func TestHooksThatOthersMayChangeAreNotRun(t *testing.T) {
 		"a hook that others may write":   func(_ *Installer, hook string) error { return os.Chmod(hook, 0o757) },
 		"a hook of another user's":       func(_ *Installer, hook string) error { return os.Chown(hook, 1234, 0) },
 		"a folder that others may write": func(_ *Installer, hook string) error { return os.Chmod(filepath.Dir(hook), 0o777) },
-		"a parent that others may write": func(i *Installer, _ string) error { return os.Chmod(i.Host.Paths.Hooks, 0o777) },
+		"a parent that others may write": func(i *Installer, _ string) error { return os.Chmod(i.Machine.Host.Paths.Hooks, 0o777) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, out, log := hooked(t)
@@ -138,8 +138,8 @@ func TestTheMetricsAreWrittenForNodeExporter(t *testing.T) {
 		c := state.EmptyConfig()
 		c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0", TextfileDir: dir}
 		c.Status.ActiveEdition = version.OSS
-		writeFile(t, i.Host.Paths.Config(), "")
-		must(t, c.Save(i.Host.Paths.Config()))
+		writeFile(t, i.Machine.Host.Paths.Config(), "")
+		must(t, c.Save(i.Machine.Host.Paths.Config()))
 		i.Settle(t.Context(), "update")
 	}
 	write(dir)

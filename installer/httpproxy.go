@@ -113,14 +113,14 @@ func (i *Installer) seeHTTPProxy(keep bool) error {
 	path := layout.EnvironmentFile
 	missing, err := onlyInShell(path, os.Getenv)
 	if err != nil {
-		i.Host.Log.Warn("nobody knows whether the runs of the timer use an HTTP proxy", "error", err)
+		i.Machine.Host.Log.Warn("nobody knows whether the runs of the timer use an HTTP proxy", "error", err)
 		return nil
 	}
 	switch {
 	case len(missing) == 0:
 		return nil
 	case !keep:
-		i.Host.Log.Warn("this shell alone knows an HTTP proxy, and the runs of the timer reach no server through it: "+
+		i.Machine.Host.Log.Warn("this shell alone knows an HTTP proxy, and the runs of the timer reach no server through it: "+
 			"write it into the file, or run the command again with --keep-proxy", "variables", strings.Join(missing, " "), "file", path)
 		return nil
 	}
@@ -128,6 +128,6 @@ func (i *Installer) seeHTTPProxy(keep bool) error {
 		return &failure.Error{What: fmt.Errorf("the HTTP proxy could not be kept for the runs of the timer: %w", err),
 			State: "updates are enabled", Fix: "remove the cause and run the command again, or write the variables into " + path}
 	}
-	i.Host.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables", strings.Join(missing, " "), "file", path)
+	i.Machine.Host.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables", strings.Join(missing, " "), "file", path)
 	return nil
 }

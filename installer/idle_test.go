@@ -30,7 +30,7 @@ type wellHost struct {
 func newWellHost(t *testing.T) *wellHost {
 	t.Helper()
 	i := testInstaller(t)
-	i.Now, i.Version, i.BootID = func() time.Time { return noon }, "1.2.3", func() string { return "boot" }
+	i.Machine.Now, i.Version, i.Machine.BootID = func() time.Time { return noon }, "1.2.3", func() string { return "boot" }
 	ownProc(t, i)
 	release := version.Release{Version: "1.1.0", Edition: version.Enterprise}
 	whole(t, i, release)
@@ -41,21 +41,21 @@ func newWellHost(t *testing.T) *wellHost {
 	h.answer = state.LastAnswer{Time: noon, Proxy: h.config.Spec.Proxy, Release: release, AutoUpdate: true}
 	h.unit = systemd.Unit{
 		Name: "teleport.service", LoadState: "loaded", ActiveState: "active", SubState: "running", UnitFileState: "enabled",
-		Since: noon.Add(-24 * time.Hour), FragmentPath: i.Host.Paths.Unit(), ExecStart: filepath.Join(i.Host.Paths.LinkDir, "teleport"),
+		Since: noon.Add(-24 * time.Hour), FragmentPath: i.Machine.Host.Paths.Unit(), ExecStart: filepath.Join(i.Machine.Host.Paths.LinkDir, "teleport"),
 	}
-	i.Host.Paths.RunDir = filepath.Join(filepath.Dir(i.Host.Paths.DataDir), "run")
+	i.Machine.Host.Paths.RunDir = filepath.Join(filepath.Dir(i.Machine.Host.Paths.DataDir), "run")
 	return h
 }
 
 // state is what status says of the host now.
 func (h *wellHost) state(t *testing.T) (decision.State, []decision.Type) {
 	t.Helper()
-	must(t, h.config.Save(h.Host.Paths.Config()))
-	must(t, h.answer.Save(h.Host.Paths.LastAnswer()))
-	h.ticks.DataDir, h.ticks.BootID = h.Host.Paths.DataDir, "boot"
-	must(t, h.ticks.Save(h.Host.Paths.Ticks()))
+	must(t, h.config.Save(h.Machine.Host.Paths.Config()))
+	must(t, h.answer.Save(h.Machine.Host.Paths.LastAnswer()))
+	h.ticks.DataDir, h.ticks.BootID = h.Machine.Host.Paths.DataDir, "boot"
+	must(t, h.ticks.Save(h.Machine.Host.Paths.Ticks()))
 	look := sightOf(h.Installer, func(u *systemd.Unit, executes *string) { *u, *executes = h.unit, h.executes })
-	h.Connect = func(ctx context.Context) (transaction.Agent, error) {
+	h.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
 		a, err := look(ctx)
 		shown := a.(seen)
 		shown.units = func(name string, u *systemd.Unit) {
@@ -96,13 +96,13 @@ var idleMeans = []struct {
 		h.executes = "1.0.0"
 	}, decision.NeedsAttention, decision.AgentOtherVersion},
 	{"what is linked", "a link is missing", func(t *testing.T, h *wellHost) {
-		must(t, os.Remove(filepath.Join(h.Host.Paths.LinkDir, "tsh")))
+		must(t, os.Remove(filepath.Join(h.Machine.Host.Paths.LinkDir, "tsh")))
 	}, decision.NeedsAttention, decision.LinksBroken},
 	{"what is linked", "the version is gone", func(t *testing.T, h *wellHost) {
-		must(t, os.RemoveAll(filepath.Join(h.Host.Paths.Versions(), "1.1.0")))
+		must(t, os.RemoveAll(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0")))
 	}, decision.NeedsAttention, decision.VersionBroken},
 	{"what is linked", "the program may not be executed", func(t *testing.T, h *wellHost) {
-		must(t, os.Chmod(filepath.Join(h.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
+		must(t, os.Chmod(filepath.Join(h.Machine.Host.Paths.Versions(), "1.1.0", "bin", "teleport"), 0o644))
 	}, decision.NeedsAttention, decision.VersionBroken},
 	{"wanted", "the cluster wants another", func(_ *testing.T, h *wellHost) {
 		h.answer.Release.Version = "1.2.0"
@@ -136,7 +136,7 @@ var idleMeans = []struct {
 		h.unit.NeedDaemonReload = true
 	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"that systemd has loaded", "the file is gone", func(t *testing.T, h *wellHost) {
-		must(t, os.Remove(h.Host.Paths.Unit()))
+		must(t, os.Remove(h.Machine.Host.Paths.Unit()))
 	}, decision.NeedsAttention, decision.LinksBroken},
 	{"which it will find again at boot", "the folder is a mount", func(t *testing.T, h *wellHost) {
 		mountUnits(t, h.Installer)
@@ -145,10 +145,10 @@ var idleMeans = []struct {
 		h.unit.Ties.Conditions = []systemd.Condition{{Type: "ConditionPathExists", Parameter: "/nonexistent"}}
 	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"which it will find again at boot", "a drop-in hides the program", func(_ *testing.T, h *wellHost) {
-		h.unit.Ties.View.Veils = []systemd.Veil{{Path: h.Host.Paths.LinkDir, Setting: "InaccessiblePaths=" + h.Host.Paths.LinkDir}}
+		h.unit.Ties.View.Veils = []systemd.Veil{{Path: h.Machine.Host.Paths.LinkDir, Setting: "InaccessiblePaths=" + h.Machine.Host.Paths.LinkDir}}
 	}, decision.NeedsAttention, decision.UnitOverruled},
 	{"with an updater", "a unit of its own is gone", func(t *testing.T, h *wellHost) {
-		must(t, os.Remove(filepath.Join(h.Host.Paths.UnitDir, "teleport-update.service")))
+		must(t, os.Remove(filepath.Join(h.Machine.Host.Paths.UnitDir, "teleport-update.service")))
 	}, decision.NeedsAttention, decision.UpdaterBroken},
 	{"with an updater", "the timer is stopped", ownUnit("teleport-update.timer", func(u *systemd.Unit) {
 		u.ActiveState = "inactive"

@@ -30,7 +30,7 @@ import (
 // Installer carries what every command needs. All fields but Terminal are set
 // by New; a test may replace them.
 type Installer struct {
-	*transaction.Machine
+	Machine *transaction.Machine
 	// Terminal is where downloads draw a bar, and a watch its countdown; nil means log
 	// lines instead.
 	Terminal fetch.Screen
@@ -96,10 +96,10 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 			return rand.N(limit)
 		},
 	}
-	i.Connect = func(ctx context.Context) (transaction.Agent, error) {
+	i.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
 		return transaction.HostAgent(ctx, paths.AgentUnit(), log, i.drawWatch)
 	}
-	i.Refetch = i.refetch
+	i.Machine.Refetch = i.refetch
 	return i
 }
 
@@ -127,15 +127,15 @@ func (i *Installer) reportClient(caFile string) (*http.Client, error) {
 
 // record changes the status in updates.yaml under the update lock.
 func (i *Installer) record(ctx context.Context, change func(*state.Config)) error {
-	unlock, err := state.Lock(ctx, i.Host.Paths.UpdateLock(), state.LockPatience)
+	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.UpdateLock(), state.LockPatience)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
 	change(&c)
-	return c.Save(i.Host.Paths.Config())
+	return c.Save(i.Machine.Host.Paths.Config())
 }

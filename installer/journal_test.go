@@ -52,8 +52,8 @@ func TestAJournalThatCannotBeActedOnStopsEverything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
-			writeFile(t, i.Host.Paths.Journal(), tc.content)
-			writeFile(t, i.Host.Paths.Config(), wholeConfig)
+			writeFile(t, i.Machine.Host.Paths.Journal(), tc.content)
+			writeFile(t, i.Machine.Host.Paths.Config(), wholeConfig)
 			r, err := i.Status(context.Background(), StatusOptions{Offline: true})
 			if err != nil || r.State != decision.NeedsAttention || !strings.Contains(r.Explanation, tc.want) || !strings.Contains(r.Explanation, tc.advice) {
 				t.Errorf("status is %s: %s (%v); want what is wrong, and %q", r.State, r.Explanation, err, tc.advice)
@@ -62,7 +62,7 @@ func TestAJournalThatCannotBeActedOnStopsEverything(t *testing.T) {
 			if _, person := errors.AsType[*failure.NeedsPersonError](err); !person || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v; want a NeedsPersonError with %q", err, tc.want)
 			}
-			if !host.Exists(i.Host.Paths.Journal()) {
+			if !host.Exists(i.Machine.Host.Paths.Journal()) {
 				t.Error("the journal is gone: what it knew is lost")
 			}
 		})
@@ -72,11 +72,11 @@ func TestAJournalThatCannotBeActedOnStopsEverything(t *testing.T) {
 // The copy of the updater that is there may be the one that can close it.
 func TestSetupLeavesTheCopyWhereANewerUpdaterIsNotDone(t *testing.T) {
 	i := testInstaller(t)
-	i.Host.Program = "/proc/self/exe"
-	writeFile(t, i.Host.Paths.Updater(), "the newer one")
-	writeFile(t, i.Host.Paths.Journal(), `{"schema": 99, "readable_from": 99}`)
+	i.Machine.Host.Program = "/proc/self/exe"
+	writeFile(t, i.Machine.Host.Paths.Updater(), "the newer one")
+	writeFile(t, i.Machine.Host.Paths.Journal(), `{"schema": 99, "readable_from": 99}`)
 	err := i.Setup(t.Context())
-	if text, _ := os.ReadFile(i.Host.Paths.Updater()); err == nil || !strings.Contains(err.Error(), "newer updater") || string(text) != "the newer one" {
+	if text, _ := os.ReadFile(i.Machine.Host.Paths.Updater()); err == nil || !strings.Contains(err.Error(), "newer updater") || string(text) != "the newer one" {
 		t.Errorf("%v; the copy holds %d bytes", err, len(text))
 	}
 }

@@ -18,12 +18,12 @@ import (
 // not idle.
 func TestStatusTellsOfASwitchThatWasLost(t *testing.T) {
 	i := testInstaller(t)
-	dir := filepath.Join(i.Host.Paths.Versions(), "15.1.1")
-	writeFile(t, i.Host.Paths.Config(), wholeConfig)
+	dir := filepath.Join(i.Machine.Host.Paths.Versions(), "15.1.1")
+	writeFile(t, i.Machine.Host.Paths.Config(), wholeConfig)
 	writeFile(t, filepath.Join(dir, "edition"), "enterprise\n")
 	writeFile(t, filepath.Join(dir, "manifest"), "")
 	writeFile(t, filepath.Join(dir, "sha256"), strings.Repeat("ab", 32)+"\n")
-	path := filepath.Join(i.Host.Paths.DataDir, "proc", "sqlite.db")
+	path := filepath.Join(i.Machine.Host.Paths.DataDir, "proc", "sqlite.db")
 	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	exec := func(sql string) {
 		c, err := sqlite3.Open(path)

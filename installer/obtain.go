@@ -36,7 +36,7 @@ func (e *SmokeError) Unwrap() error { return e.Err }
 // fetched again only when it is damaged, or known to be published again, so a
 // return to it needs no network. Until it is unclaimed, no other command removes it.
 func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, unclaim func(), err error) {
-	unlock, err := i.WaitLock(ctx, i.Host.Paths.FetchLock())
+	unlock, err := i.Machine.WaitLock(ctx, i.Machine.Host.Paths.FetchLock())
 	if err != nil {
 		return versions.Tree{}, nil, err
 	}
@@ -50,7 +50,7 @@ func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, uncl
 }
 
 func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.Claim) (versions.Tree, error) {
-	store, t := i.Host.Store, w.Release
+	store, t := i.Machine.Host.Store, w.Release
 	guard, err := i.guardOf(w)
 	if err != nil {
 		return versions.Tree{}, err
@@ -67,13 +67,13 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	if f := w.Config.Status.FailureOf(t); ok && w.SHA256 == "" && f != nil && f.SHA256 == tree.SHA256 {
 		// It stayed because it failed: another release may have its name now.
 		if w.SHA256, err = i.announced(ctx, w.Config, t, w.Spec); err != nil {
-			i.Host.Log.Debug("it cannot be found out whether the version that failed was published again", "version", t.Version, "error", err)
+			i.Machine.Host.Log.Debug("it cannot be found out whether the version that failed was published again", "version", t.Version, "error", err)
 		}
 	}
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
 		if err := guard.kept(tree); err != nil {
-			i.Host.Log.Info("the version on disk is fetched again, with its signature", "version", t.Version, "error", err)
+			i.Machine.Host.Log.Info("the version on disk is fetched again, with its signature", "version", t.Version, "error", err)
 			replace = true
 		}
 	}
@@ -81,31 +81,31 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 		err := tree.Verify(ctx)
 		switch _, damaged := errors.AsType[*versions.DamagedError](err); {
 		case damaged:
-			i.Host.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
+			i.Machine.Host.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
 			replace = true
 		case err != nil:
 			return versions.Tree{}, err
 		}
 	}
 	if !ok || replace {
-		i.makeRoom(ctx, i.Retain)
-		began := i.Now()
+		i.makeRoom(ctx, i.Machine.Retain)
+		began := i.Machine.Now()
 		tree, err = i.fetch(ctx, w, replace, claim, guard)
 		if failure.Is[*space.Error](err) {
 			claim.End()
 			dropped := false
-			i.makeRoom(ctx, func(c state.Config) { dropped = i.DropFailed(c) })
+			i.makeRoom(ctx, func(c state.Config) { dropped = i.Machine.DropFailed(c) })
 			if dropped {
 				tree, err = i.fetch(ctx, w, replace, claim, guard)
 			}
 		}
-		i.downloadTook += i.Now().Sub(began)
+		i.downloadTook += i.Machine.Now().Sub(began)
 		if err != nil {
 			return versions.Tree{}, err
 		}
 	}
 	// Also what was there: the run that fetched it may have been cut off.
-	i.Host.Label(ctx, tree.ProgramsDir())
+	i.Machine.Host.Label(ctx, tree.ProgramsDir())
 	err = tree.Smoke(ctx)
 	if err == nil {
 		err = checkEdition(ctx, tree)
@@ -121,8 +121,8 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 			// Else a release that is published again under this version would
 			// not even be looked at, where no active version makes retention
 			// remove it.
-			if err := store.Discard(tree, i.Host.Paths.LinkDirs()); err != nil {
-				i.Host.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
+			if err := store.Discard(tree, i.Machine.Host.Paths.LinkDirs()); err != nil {
+				i.Machine.Host.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
 			}
 		}
 		return versions.Tree{}, &SmokeError{Release: transaction.TreeOf(tree), Err: err}
@@ -163,7 +163,7 @@ func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) 
 	if req.Sources, err = templates(spec.URLTemplates); err != nil {
 		return nil, req, err
 	}
-	path, err := i.Host.Database()
+	path, err := i.Machine.Host.Database()
 	if err != nil {
 		return nil, req, failure.Unchanged("find the agent's database: %w", err)
 	}
@@ -172,11 +172,11 @@ func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) 
 		return nil, req, err
 	}
 	req.Extra = take + restore
-	f := fetch.New(i.Host.Store, httpClient, i.Host.Log)
+	f := fetch.New(i.Machine.Host.Store, httpClient, i.Machine.Host.Log)
 	if i.Terminal != nil {
 		f.Progress = fetch.NewBar(i.Terminal)
 	}
-	if tree, ok, err := i.Active(c); err == nil && ok {
+	if tree, ok, err := i.Machine.Active(c); err == nil && ok {
 		req.Active = &tree
 	}
 	return f, req, nil
@@ -186,13 +186,13 @@ func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) 
 // process switches it does nothing: what that one is about to link is not linked
 // yet.
 func (i *Installer) makeRoom(ctx context.Context, remove func(state.Config)) {
-	unlock, err := state.Lock(ctx, i.Host.Paths.UpdateLock(), 0)
+	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.UpdateLock(), 0)
 	if err != nil {
 		return
 	}
 	defer unlock()
 	// Another run may have switched since the caller looked.
-	if c, err := i.Host.Paths.LoadConfig(); err == nil {
+	if c, err := i.Machine.Host.Paths.LoadConfig(); err == nil {
 		remove(c)
 	}
 }
@@ -201,16 +201,16 @@ func (i *Installer) makeRoom(ctx context.Context, remove func(state.Config)) {
 // error of the disk: each is as large as a release, and it may be long until
 // something new comes and makes room.
 func (i *Installer) tidy(ctx context.Context) {
-	c, err := i.Host.Paths.LoadConfig()
-	if err != nil || c.Spec.ActiveVersion == "" || !i.hasOldVersions(i.Needed(c)) {
+	c, err := i.Machine.Host.Paths.LoadConfig()
+	if err != nil || c.Spec.ActiveVersion == "" || !i.hasOldVersions(i.Machine.Needed(c)) {
 		return
 	}
-	unlock, err := state.Lock(ctx, i.Host.Paths.FetchLock(), 0)
+	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.FetchLock(), 0)
 	if err != nil {
 		return // something new comes
 	}
 	defer unlock()
-	i.makeRoom(ctx, i.Retain)
+	i.makeRoom(ctx, i.Machine.Retain)
 }
 
 // hasOldVersions reports whether there are folders of versions that may not be needed.
@@ -219,18 +219,18 @@ func (i *Installer) hasOldVersions(needed versions.Needed) bool {
 	for _, r := range needed.Releases {
 		names = append(names, r.Version)
 	}
-	return i.Host.Store.HasBesides(names...)
+	return i.Machine.Host.Store.HasBesides(names...)
 }
 
 // oldVersionsLeft says which versions stay on disk although nothing needs them, and why;
 // empty where there are none. The next run removes a whole one without being asked: that
 // is not worth a word.
 func (i *Installer) oldVersionsLeft(c state.Config) string {
-	needed := i.Needed(c)
-	if c.Spec.ActiveVersion == "" || !i.hasOldVersions(needed) && !i.Host.Store.HasLeftovers() {
+	needed := i.Machine.Needed(c)
+	if c.Spec.ActiveVersion == "" || !i.hasOldVersions(needed) && !i.Machine.Host.Store.HasLeftovers() {
 		return ""
 	}
-	verdicts, err := i.Host.Store.Judge(needed)
+	verdicts, err := i.Machine.Host.Store.Judge(needed)
 	if err != nil {
 		return fmt.Sprintf("old versions stay on disk: %v", err)
 	}
@@ -243,7 +243,7 @@ func (i *Installer) oldVersionsLeft(c state.Config) string {
 	if left == nil {
 		return ""
 	}
-	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update _UID=0` says what is in the way", strings.Join(left, ", "), i.Host.Store.Dir)
+	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update _UID=0` says what is in the way", strings.Join(left, ", "), i.Machine.Host.Store.Dir)
 }
 
 // templates parses what was configured; nothing configured means the vendor's
@@ -281,15 +281,15 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause erro
 	}
 	err := i.record(ctx, func(c *state.Config) {
 		c.Status.LastUpdate = &state.LastUpdate{
-			Time: i.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
+			Time: i.Machine.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
 			Result: state.FailedEarly, Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause),
 		}
 		if smoke, ok := errors.AsType[*SmokeError](cause); ok && !ofHost(smoke.Err) {
-			c.Status.RecordFailure(smoke.Release, i.Now(), cause.Error())
+			c.Status.RecordFailure(smoke.Release, i.Machine.Now(), cause.Error())
 			if w.Retried {
 				again = "it is tried again at " + c.Status.Failed.NextAttempt.Format(time.RFC3339)
 			}
-			i.Retain(*c)
+			i.Machine.Retain(*c)
 		}
 	})
 	if err != nil {

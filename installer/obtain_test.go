@@ -28,7 +28,7 @@ type shelf struct {
 
 func newShelf(t *testing.T) *shelf {
 	s := &shelf{T: t, Installer: testInstaller(t), dir: t.TempDir(), c: state.EmptyConfig()}
-	s.Now = func() time.Time { return noon }
+	s.Machine.Now = func() time.Time { return noon }
 	s.c.Spec.URLTemplates = []string{"file://" + s.dir + "/{{.Version}}.tar.gz"}
 	s.c.Spec.ActiveVersion, s.c.Status.ActiveEdition = "1.0.0", version.OSS
 	s.save()
@@ -38,8 +38,8 @@ func newShelf(t *testing.T) *shelf {
 }
 
 func (s *shelf) save() {
-	writeFile(s.T, s.Host.Paths.Config(), "")
-	must(s.T, s.c.Save(s.Host.Paths.Config()))
+	writeFile(s.T, s.Machine.Host.Paths.Config(), "")
+	must(s.T, s.c.Save(s.Machine.Host.Paths.Config()))
 }
 
 // publish puts a release on the shelf; more makes it another one of that name.
@@ -64,7 +64,7 @@ func (s *shelf) has(v string) (unclaim func()) {
 
 // failed has a version that is on disk count as failed.
 func (s *shelf) failed(v string) {
-	tree, ok, err := s.Host.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
+	tree, ok, err := s.Machine.Host.Store.Lookup(version.Release{Version: v, Edition: version.OSS})
 	must(s.T, err)
 	if !ok {
 		s.Fatalf("version %s is not on disk", v)
@@ -75,7 +75,7 @@ func (s *shelf) failed(v string) {
 
 func (s *shelf) kept(want ...string) {
 	s.Helper()
-	entries, err := s.Host.Store.List()
+	entries, err := s.Machine.Host.Store.List()
 	must(s.T, err)
 	var got []string
 	for _, e := range entries {
@@ -133,10 +133,10 @@ func TestAVersionThatFailedIsKeptForItsNextAttempt(t *testing.T) {
 	s.tidy(t.Context())
 	s.kept("1.0.0", "1.2.0")
 	// Its attempt is due, and does not come.
-	s.Now = func() time.Time { return noon.Add(24 * time.Hour) }
+	s.Machine.Now = func() time.Time { return noon.Add(24 * time.Hour) }
 	s.tidy(t.Context())
 	s.kept("1.0.0", "1.2.0")
-	s.Now = func() time.Time { return noon.Add(26 * time.Hour) }
+	s.Machine.Now = func() time.Time { return noon.Add(26 * time.Hour) }
 	s.tidy(t.Context())
 	s.kept("1.0.0")
 }
@@ -175,7 +175,7 @@ func TestAVersionThatFailedIsTheFirstToGoForSpace(t *testing.T) {
 	s.has("1.1.0")()
 	s.failed("1.1.0")
 	// A database that takes more room than there is.
-	database, err := s.Host.Database()
+	database, err := s.Machine.Host.Database()
 	must(t, err)
 	writeFile(t, database, "")
 	must(t, os.Truncate(database, 1<<42))

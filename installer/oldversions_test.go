@@ -15,10 +15,10 @@ func TestAPersonIsToldWhyOldVersionsStay(t *testing.T) {
 	for name, known := range map[string]bool{"of a process that can be seen": true, "of one that cannot": false} {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
-			writeFile(t, i.Host.Paths.Config(), wholeConfig)
-			writeFile(t, filepath.Join(i.Host.Store.Dir, "14.0.0", "sha256"), strings.Repeat("a", 64)+"\n")
+			writeFile(t, i.Machine.Host.Paths.Config(), wholeConfig)
+			writeFile(t, filepath.Join(i.Machine.Host.Store.Dir, "14.0.0", "sha256"), strings.Repeat("a", 64)+"\n")
 			proc := t.TempDir()
-			i.Host.Store.ProcDir = proc
+			i.Machine.Host.Store.ProcDir = proc
 			exe := filepath.Join(proc, "77", "exe")
 			if err := os.Mkdir(filepath.Dir(exe), 0o755); err != nil {
 				t.Fatal(err)

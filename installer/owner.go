@@ -16,14 +16,14 @@ import (
 // ownerPolicy reads the rules of the host's owner. A *policy.BrokenError means that they
 // cannot be relied on.
 func (i *Installer) ownerPolicy(c state.Config) (policy.Policy, error) {
-	if i.Host.Paths.PolicyDir == "" {
+	if i.Machine.Host.Paths.PolicyDir == "" {
 		return policy.Policy{Signatures: policy.Off}, nil
 	}
 	seen := policy.Seen{}
 	if s := c.Status.PolicySeen; s != nil {
 		seen = policy.Seen{Policy: s.File, Keys: s.Keys}
 	}
-	return policy.Load(i.Host.Paths.PolicyDir, seen)
+	return policy.Load(i.Machine.Host.Paths.PolicyDir, seen)
 }
 
 // rememberPolicy has updates.yaml say that a policy was there: under the update lock, and
@@ -38,7 +38,7 @@ func (i *Installer) rememberPolicy(c *state.Config, p policy.Policy) error {
 	}
 	seen.File, seen.Keys = seen.File || is.Policy, seen.Keys || is.Keys
 	c.Status.PolicySeen = &seen
-	if err := c.Save(i.Host.Paths.Config()); err != nil {
+	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 		return fmt.Errorf("remember the policy of this host: %w", err)
 	}
 	return nil
@@ -85,7 +85,7 @@ func (i *Installer) allow(c state.Config, r transaction.Request, tree versions.T
 		err = p.Floors(r.To.Release, tree.SHA256)
 	}
 	if err != nil && r.BelowMinimum {
-		i.Host.Log.Warn("the policy of this host is overruled by --below-minimum", "version", r.To.Version, "error", err)
+		i.Machine.Host.Log.Warn("the policy of this host is overruled by --below-minimum", "version", r.To.Version, "error", err)
 		return nil
 	}
 	if err == nil && !i.rootsOwn(r.Kind) {
@@ -96,7 +96,7 @@ func (i *Installer) allow(c state.Config, r transaction.Request, tree versions.T
 
 // rootsOwn reports whether a person named the version.
 func (i *Installer) rootsOwn(k transaction.Kind) bool {
-	return !i.Scheduled && (k == transaction.Rollback || k == transaction.Pin)
+	return !i.Machine.Scheduled && (k == transaction.Rollback || k == transaction.Pin)
 }
 
 // overrule tells a person who named the version how the policy is overruled.
@@ -112,11 +112,11 @@ func overrule(err error, r transaction.Request) error {
 // allowTransaction is allow for a request whose tree is looked up, with the configuration as it
 // is now: the policy may have changed while the version was fetched.
 func (i *Installer) allowTransaction(r transaction.Request) error {
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
-	tree, ok, err := i.Host.Store.Lookup(r.To.Release)
+	tree, ok, err := i.Machine.Host.Store.Lookup(r.To.Release)
 	if err != nil {
 		return err
 	}
@@ -144,9 +144,9 @@ func (i *Installer) guardOf(w wanted) (guard, error) {
 		return none, refusedByOwner(err)
 	}
 	repair := w.Release == w.Config.Active()
-	v := &policy.Verifier{Policy: p, NoFloors: repair || w.BelowMinimum, Log: i.Host.Log}
+	v := &policy.Verifier{Policy: p, NoFloors: repair || w.BelowMinimum, Log: i.Machine.Host.Log}
 	if repair {
-		if tree, ok, err := i.Host.Store.Lookup(w.Release); err == nil && ok {
+		if tree, ok, err := i.Machine.Host.Store.Lookup(w.Release); err == nil && ok {
 			v.Has = tree.SHA256
 		}
 		return guard{verifier: v, kept: none.kept}, nil
@@ -181,7 +181,7 @@ func (i *Installer) aboutPolicy(c state.Config) (a decision.Policy) {
 	if active.Version == "" {
 		return a
 	}
-	tree, ok, err := i.Host.Store.Lookup(active)
+	tree, ok, err := i.Machine.Host.Store.Lookup(active)
 	if err != nil || !ok {
 		tree = versions.Tree{Release: active}
 	}

@@ -24,10 +24,10 @@ import (
 // owner has the host's owner say something.
 func (w *world) owner(files map[string]string) {
 	w.Helper()
-	w.Host.Paths.PolicyDir = filepath.Join(filepath.Dir(w.Host.Paths.DataDir), "etc")
-	must(w.T, os.RemoveAll(w.Host.Paths.PolicyDir))
+	w.Machine.Host.Paths.PolicyDir = filepath.Join(filepath.Dir(w.Machine.Host.Paths.DataDir), "etc")
+	must(w.T, os.RemoveAll(w.Machine.Host.Paths.PolicyDir))
 	for name, text := range files {
-		writeFile(w.T, filepath.Join(w.Host.Paths.PolicyDir, name), text)
+		writeFile(w.T, filepath.Join(w.Machine.Host.Paths.PolicyDir, name), text)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestAPolicyThatWasThereIsMissed(t *testing.T) {
 	if _, err := w.tick(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := w.Host.Paths.LoadConfig()
+	c, err := w.Machine.Host.Paths.LoadConfig()
 	must(t, err)
 	if c.Status.PolicySeen == nil || !c.Status.PolicySeen.File {
 		t.Fatalf("a run with nothing to do remembers %+v", c.Status.PolicySeen)
@@ -135,7 +135,7 @@ func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 		case sign:
 			w.owner(map[string]string{"keys.d/a.pem": key})
 		}
-		w.Scheduled = tc.scheduled
+		w.Machine.Scheduled = tc.scheduled
 		r := transaction.Request{Kind: tc.kind, To: state.Tree{Release: unsigned.Release, SHA256: unsigned.SHA256}, BelowMinimum: tc.overruled}
 		err := w.allow(c, r, unsigned)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
@@ -151,7 +151,7 @@ func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 func TestNobodyIsAskedAboutTheWayBack(t *testing.T) {
 	w := newWorld(t)
 	w.owner(map[string]string{"policy.yaml": "broken"})
-	c, err := w.Host.Paths.LoadConfig()
+	c, err := w.Machine.Host.Paths.LoadConfig()
 	must(t, err)
 	g, err := w.guardOf(wanted{Release: oss("1.0.0"), Config: c, Unasked: true})
 	if err != nil || g.verifier != nil {
@@ -202,7 +202,7 @@ func TestReportsSayWhatTheOwnerWouldRefuse(t *testing.T) {
 		c := state.EmptyConfig()
 		c.Spec.ActiveVersion, c.Status.ActiveEdition = "1.1.0", "oss"
 		for file, word := range map[string]string{"edition": "oss\n", "manifest": "", "sha256": strings.Repeat("a", 64) + "\n"} {
-			writeFile(t, filepath.Join(w.Host.Paths.Versions(), "1.1.0", file), word)
+			writeFile(t, filepath.Join(w.Machine.Host.Paths.Versions(), "1.1.0", file), word)
 		}
 		if b := w.heartbeat(c, c.Spec); b.BelowMinimum != tc.below || b.Unsigned != tc.unsigned {
 			t.Errorf("%s: below %v, unsigned %v; want %v, %v", name, b.BelowMinimum, b.Unsigned, tc.below, tc.unsigned)

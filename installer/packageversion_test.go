@@ -18,7 +18,7 @@ func (s *shelf) adopts(v string) versions.Tree {
 		a.Files = append(a.Files, versions.AdoptedFile{Name: name, Size: int64(len(text)),
 			Write: func(w io.Writer) error { _, err := io.WriteString(w, text); return err }})
 	}
-	tree, err := s.Host.Store.Adopt(s.Context(), a)
+	tree, err := s.Machine.Host.Store.Adopt(s.Context(), a)
 	must(s.T, err)
 	return tree
 }

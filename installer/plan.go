@@ -17,12 +17,12 @@ import (
 
 // UpdatePlan is what Update would do now.
 func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Plan, error) {
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return view.Plan{}, err
 	}
 	switch {
-	case host.Exists(i.Host.Paths.Journal()):
+	case host.Exists(i.Machine.Host.Paths.Journal()):
 		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	case !c.Spec.Enabled:
 		return view.Plan{Nothing: "updates are disabled"}, nil
@@ -30,7 +30,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 		return view.Plan{Nothing: "the host is pinned to " + c.Spec.ActiveVersion}, nil
 	}
 	spec := c.Spec
-	if err := i.Host.ResolveProxy(&spec); err != nil {
+	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {
 		return view.Plan{}, err
 	}
 	answer, err := i.askQuietly(ctx, spec)
@@ -38,7 +38,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 		return view.Plan{}, failure.Unchanged("%w", err)
 	}
 	if answer.AutoUpdate {
-		c.Status.TakeUpRetry(answer.RetryFailed, releaseOf(answer), i.Now())
+		c.Status.TakeUpRetry(answer.RetryFailed, releaseOf(answer), i.Machine.Now())
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == decision.Nothing {
@@ -49,11 +49,11 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 
 // RollbackPlan is what Rollback would do.
 func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (view.Plan, error) {
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return view.Plan{}, err
 	}
-	if host.Exists(i.Host.Paths.Journal()) {
+	if host.Exists(i.Machine.Host.Paths.Journal()) {
 		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	}
 	req, err := i.rollbackRequest(ctx, c, opts)
@@ -67,7 +67,7 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (vie
 // makes.
 func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request) (view.Plan, error) {
 	p := view.Plan{From: req.From.Short(), To: req.To.String()}
-	db, err := i.PlanDatabase(ctx, c, req)
+	db, err := i.Machine.PlanDatabase(ctx, c, req)
 	if err == nil && !db.Stop {
 		// What the backup would find while the agent runs.
 		err = transaction.Inspect(ctx, &db, req)
@@ -101,10 +101,10 @@ func describeDatabase(d state.Database, req transaction.Request) string {
 // planRoom says what would be downloaded, and what room that and the database
 // need.
 func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database, p *view.Plan) error {
-	if free, err := space.At(i.Host.Paths.Versions()); err == nil {
+	if free, err := space.At(i.Machine.Host.Paths.Versions()); err == nil {
 		p.Free = free.Bytes
 	}
-	tree, ok, err := i.Host.Store.Lookup(req.To.Release)
+	tree, ok, err := i.Machine.Host.Store.Lookup(req.To.Release)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spe
 		if p.Need = take + restore; p.Need > 0 {
 			p.Need += transaction.DatabaseMargin
 		}
-		return i.CheckRoom(db, tree.BackupDir())
+		return i.Machine.CheckRoom(db, tree.BackupDir())
 	}
 	f, fetch, err := i.fetcher(c, req.To.Release, spec)
 	if err != nil {
@@ -149,19 +149,19 @@ func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bo
 	if sight.State == state.AgentUnknown {
 		return "not restarted: systemd is not running", nil
 	}
-	if err := i.Host.CheckOthers(false); err != nil {
+	if err := i.Machine.Host.CheckOthers(false); err != nil {
 		return "", err
 	}
-	if err := i.CheckSight(sight); err != nil {
+	if err := i.Machine.CheckSight(sight); err != nil {
 		return "", err
 	}
 	if err := checkRun("/run/systemd/system"); err != nil {
 		return "", err
 	}
-	if err := i.CountOnRescuer(ctx); err != nil {
+	if err := i.Machine.CountOnRescuer(ctx); err != nil {
 		return "", err
 	}
-	if err := i.Host.CheckUnit(sight.Unit); err != nil {
+	if err := i.Machine.Host.CheckUnit(sight.Unit); err != nil {
 		return "", err
 	}
 	switch {

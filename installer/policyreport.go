@@ -13,7 +13,7 @@ import (
 
 // PolicyReport reads the policy and changes nothing.
 func (i *Installer) PolicyReport() (view.PolicyReport, error) {
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return view.PolicyReport{}, err
 	}
@@ -21,12 +21,12 @@ func (i *Installer) PolicyReport() (view.PolicyReport, error) {
 	if err != nil {
 		return view.PolicyReport{}, refusedByOwner(err)
 	}
-	entries, err := i.Host.Store.List()
+	entries, err := i.Machine.Host.Store.List()
 	if err != nil {
 		return view.PolicyReport{}, err
 	}
 	r := view.PolicyReport{
-		Folder: i.Host.Paths.PolicyDir, File: p.File, Minimum: view.Known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
+		Folder: i.Machine.Host.Paths.PolicyDir, File: p.File, Minimum: view.Known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
 		Releases: p.Releases, Signatures: p.Signatures, SignedFrom: view.Known(p.SignedFrom), Keys: []view.PolicyKey{}, Versions: []view.PolicyVersion{},
 		Remembered: c.Status.PolicySeen != nil,
 	}
@@ -56,24 +56,24 @@ func policyVersion(p policy.Policy, c state.Config, t versions.Tree) view.Policy
 // ForgetPolicy has updates.yaml forget that there was a policy: root's way out where it is
 // gone for good. One that is there is remembered again by the next run.
 func (i *Installer) ForgetPolicy(ctx context.Context) error {
-	unlock, err := i.LockUpdates(ctx)
+	unlock, err := i.Machine.LockUpdates(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
 	if c.Status.PolicySeen == nil {
-		i.Host.Log.Info("no policy is remembered; nothing to do")
+		i.Machine.Host.Log.Info("no policy is remembered; nothing to do")
 		return nil
 	}
 	c.Status.PolicySeen = nil
-	if err := c.Save(i.Host.Paths.Config()); err != nil {
+	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 		return failure.Unchanged("forget the policy: %w", err)
 	}
-	i.Host.Log.Info("the policy is forgotten; if there is one now, it holds, and the next run remembers it", "folder", i.Host.Paths.PolicyDir)
+	i.Machine.Host.Log.Info("the policy is forgotten; if there is one now, it holds, and the next run remembers it", "folder", i.Machine.Host.Paths.PolicyDir)
 	return nil
 }
 
@@ -82,16 +82,16 @@ func (i *Installer) makePolicy(opts EnableOptions) error {
 	if opts.Minimum == "" && len(opts.ReleaseKeys) == 0 {
 		return nil
 	}
-	if i.Host.Paths.PolicyDir == "" {
+	if i.Machine.Host.Paths.PolicyDir == "" {
 		return failure.Unchanged("this host has no folder for a policy")
 	}
 	if opts.Minimum != "" {
-		if err := policy.SetMinimum(i.Host.Paths.PolicyDir, opts.Minimum); err != nil {
+		if err := policy.SetMinimum(i.Machine.Host.Paths.PolicyDir, opts.Minimum); err != nil {
 			return failure.Unchanged("--minimum: %w", err)
 		}
 	}
 	if len(opts.ReleaseKeys) > 0 {
-		if err := policy.AddKeys(i.Host.Paths.PolicyDir, opts.ReleaseKeys); err != nil {
+		if err := policy.AddKeys(i.Machine.Host.Paths.PolicyDir, opts.ReleaseKeys); err != nil {
 			return fmt.Errorf("--release-key: %w; no other key was added, and the agent is as it was", err)
 		}
 	}

@@ -20,13 +20,13 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 		return nil
 	}
 	// Where an agent that is not ours may be, the likeliest first.
-	for _, program := range []string{starts, filepath.Join(i.Host.Paths.LinkDir, host.AgentName), "/usr/bin/teleport"} {
+	for _, program := range []string{starts, filepath.Join(i.Machine.Host.Paths.LinkDir, host.AgentName), "/usr/bin/teleport"} {
 		if program == "" || !host.Exists(program) {
 			continue
 		}
 		v, err := versions.ProgramVersion(ctx, program)
 		if err != nil {
-			i.Host.Log.Debug("the version of the installed agent is not known", "program", program, "error", err)
+			i.Machine.Host.Log.Debug("the version of the installed agent is not known", "program", program, "error", err)
 			continue
 		}
 		if version.Compare(v, t.Version) > 0 {
@@ -41,8 +41,8 @@ func (i *Installer) refuseOlder(ctx context.Context, starts string, t version.Re
 // adopt takes over what the updater that is replaced was told, where neither a flag nor
 // updates.yaml says otherwise. A host that it kept on a version stays on that one.
 func (i *Installer) adopt(spec *state.Spec) (stay version.Release, err error) {
-	if !i.Host.OthersHere() {
-		i.Host.Log.Info("there is no other updater on this host to replace")
+	if !i.Machine.Host.OthersHere() {
+		i.Machine.Host.Log.Info("there is no other updater on this host to replace")
 		return stay, nil
 	}
 	theirs, err := host.ReadOthersSettings()
@@ -56,6 +56,6 @@ func (i *Installer) adopt(spec *state.Spec) (stay version.Release, err error) {
 	if theirs.Pinned && theirs.Active.Version != "" && spec.ActiveVersion == "" {
 		spec.Pinned, stay = true, theirs.Active
 	}
-	i.Host.Log.Info("the settings of the other updater are taken over where nothing else was said", "proxy", spec.Proxy, "group", spec.Group, "pinned", spec.Pinned)
+	i.Machine.Host.Log.Info("the settings of the other updater are taken over where nothing else was said", "proxy", spec.Proxy, "group", spec.Group, "pinned", spec.Pinned)
 	return stay, nil
 }

@@ -19,11 +19,11 @@ import (
 // checkPrograms refuses another folder of programs than the one that this host has, and
 // one that nobody but root may enter.
 func (i *Installer) checkPrograms(asked string) error {
-	switch dir := i.Host.Paths.Programs(); {
+	switch dir := i.Machine.Host.Paths.Programs(); {
 	case asked != "" && filepath.Clean(asked) != dir:
 		return failure.Unchanged("the programs of this host's versions are in %s, and stay there", dir).
 			To("leave out --programs-dir, or `teleport-update uninstall` first").Refused()
-	case i.Host.Paths.UnusualPrograms() != "" && strings.HasPrefix(dir+"/", i.Host.Paths.DataDir+"/"):
+	case i.Machine.Host.Paths.UnusualPrograms() != "" && strings.HasPrefix(dir+"/", i.Machine.Host.Paths.DataDir+"/"):
 		return failure.Unchanged("%s is in the agent's data folder, which is closed to others", dir).To("name a folder outside of it").Refused()
 	}
 	return nil
@@ -37,10 +37,10 @@ func (i *Installer) closedPrograms(ctx context.Context, tree versions.Tree) (str
 		return "", nil // the version is damaged
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
-		to, err := os.Readlink(filepath.Join(i.Host.Paths.LinkDir, name))
+		to, err := os.Readlink(filepath.Join(i.Machine.Host.Paths.LinkDir, name))
 		return err != nil || to != tree.Binary(name) || !host.Exists(to)
 	})
-	closed, err := closedToOthers(ctx, i.Host.Paths.LinkDir, names)
+	closed, err := closedToOthers(ctx, i.Machine.Host.Paths.LinkDir, names)
 	if err != nil || len(closed) == 0 {
 		return "", err
 	}

@@ -19,12 +19,12 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	if c.Spec.ActiveVersion == "" {
 		return true, nil
 	}
-	tree, ok, err := i.Active(c)
+	tree, ok, err := i.Machine.Active(c)
 	if err != nil {
 		return false, err
 	}
 	if !ok {
-		i.Host.Log.Error("the active version is not whole on disk any more; it is fetched again", "version", c.Spec.ActiveVersion)
+		i.Machine.Host.Log.Error("the active version is not whole on disk any more; it is fetched again", "version", c.Spec.ActiveVersion)
 		return false, nil
 	}
 	check := tree.CheckPresent
@@ -33,14 +33,14 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 	}
 	err = check(ctx)
 	if failure.Is[*versions.DamagedError](err) {
-		i.Host.Log.Error("the active version is damaged; it is fetched again", "version", c.Spec.ActiveVersion, "error", err)
+		i.Machine.Host.Log.Error("the active version is damaged; it is fetched again", "version", c.Spec.ActiveVersion, "error", err)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := i.CheckPair(ctx, c, tree); failure.Is[*failure.RefusedError](err) {
-		i.Host.Log.Error("links and unit are not repaired", "error", err)
+	if err := i.Machine.CheckPair(ctx, c, tree); failure.Is[*failure.RefusedError](err) {
+		i.Machine.Host.Log.Error("links and unit are not repaired", "error", err)
 		return true, nil
 	} else if err != nil {
 		return true, err
@@ -55,13 +55,13 @@ func (i *Installer) repair(ctx context.Context, c state.Config, thorough bool) (
 }
 
 func (i *Installer) repairUnits(ctx context.Context) error {
-	units := i.Host.OwnUnits()
+	units := i.Machine.Host.OwnUnits()
 	for _, p := range units.Overruled() {
-		i.Host.Log.Warn("an administrator's file keeps a unit of the updater's from running", "problem", p)
+		i.Machine.Host.Log.Warn("an administrator's file keeps a unit of the updater's from running", "problem", p)
 	}
 	problems := units.Problems()
 	for _, p := range problems {
-		i.Host.Log.Warn("repairing", "problem", p)
+		i.Machine.Host.Log.Warn("repairing", "problem", p)
 	}
 	if len(problems) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
 		return i.recordEarlyFailure(ctx, damaged, err)
 	}
 	defer unclaim()
-	c, unlock, err := i.Open(ctx)
+	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,24 +87,24 @@ func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
 }
 
 func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
-	problems, err := i.Host.Problems(tree)
+	problems, err := i.Machine.Host.Problems(tree)
 	if err != nil || len(problems) == 0 {
 		return err
 	}
 	for _, p := range problems {
-		i.Host.Log.Warn("repairing", "problem", p)
+		i.Machine.Host.Log.Warn("repairing", "problem", p)
 	}
-	kept, err := i.Host.KeepForeignUnit()
+	kept, err := i.Machine.Host.KeepForeignUnit()
 	if err != nil {
 		return fmt.Errorf("keep the agent's unit, which somebody wrote: %w", err)
 	}
 	if kept != "" {
-		i.Host.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
+		i.Machine.Host.Log.Warn("somebody wrote the agent's unit; it is kept aside", "aside", kept)
 	}
-	if err := i.Host.Repair(tree); err != nil {
+	if err := i.Machine.Host.Repair(tree); err != nil {
 		return err
 	}
-	if err := i.Host.LinkUpdater(tree); err != nil {
+	if err := i.Machine.Host.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("repair the updater's link: %w", err)
 	}
 	return i.reloadUnits(ctx)

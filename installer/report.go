@@ -18,7 +18,7 @@ import (
 
 func (i *Installer) reporter(caFile string) *report.Reporter {
 	return &report.Reporter{
-		File: i.Host.Paths.Report(), MachineID: i.MachineID, Now: i.Now,
+		File: i.Machine.Host.Paths.Report(), MachineID: i.MachineID, Now: i.Machine.Now,
 		HTTP: func() (*http.Client, error) { return i.reportClient(caFile) },
 	}
 }
@@ -28,7 +28,7 @@ func (i *Installer) reporter(caFile string) *report.Reporter {
 // on: what could not be sent is in the next report. started is an update that is about
 // to begin.
 func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil || ctx.Err() != nil {
 		return // which others have said
 	}
@@ -37,13 +37,13 @@ func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 		return
 	}
 	spec := c.Spec
-	if err := i.Host.ResolveProxy(&spec); err != nil {
+	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {
 		return
 	}
 	b := i.heartbeat(c, spec)
 	if started != nil {
 		b.Outcome = started
-	} else if host.Exists(i.Host.Paths.Journal()) {
+	} else if host.Exists(i.Machine.Host.Paths.Journal()) {
 		b.Outcome = nil // an update is under way, and the last one is not the news
 	}
 	i.sent(ctx, r.Send(ctx, spec.Proxy, b))
@@ -53,9 +53,9 @@ func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
 func (i *Installer) sent(ctx context.Context, err error) {
 	switch {
 	case failure.Is[*report.RemovedError](err):
-		i.Host.Log.Warn("this host does not report any more", "error", err)
+		i.Machine.Host.Log.Warn("this host does not report any more", "error", err)
 	case err != nil && ctx.Err() == nil:
-		i.Host.Log.Info("the report did not reach the find server; the next run reports again", "error", err)
+		i.Machine.Host.Log.Info("the report did not reach the find server; the next run reports again", "error", err)
 	}
 }
 
@@ -63,7 +63,7 @@ func (i *Installer) sent(ctx context.Context, err error) {
 func (i *Installer) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	active := c.Active()
 	b := find.Heartbeat{
-		HostID: i.hostUUID(), BootID: i.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition), Arch: runtime.GOARCH,
+		HostID: i.hostUUID(), BootID: i.Machine.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition), Arch: runtime.GOARCH,
 		Pinned: spec.Pinned, Disabled: !spec.Enabled, Outcome: outcomeOf(c.Status),
 	}
 	owner := i.aboutPolicy(c)
@@ -111,7 +111,7 @@ func (i *Installer) tellBeginning(ctx context.Context, r transaction.Request) (e
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		i.tell(ctx, &find.Outcome{Target: r.To.Version, State: "started", Time: i.Timestamp()})
+		i.tell(ctx, &find.Outcome{Target: r.To.Version, State: "started", Time: i.Machine.Timestamp()})
 	}()
 	return func() {
 		cancel()
@@ -125,11 +125,11 @@ func (i *Installer) enroll(ctx context.Context, token string) error {
 	if token == "" {
 		return nil
 	}
-	unlock, err := i.LockUpdates(ctx)
+	unlock, err := i.Machine.LockUpdates(ctx)
 	if err != nil {
 		return err
 	}
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err == nil {
 		err = i.reporter(c.Spec.CAFile).Enroll(token, c.Spec.Proxy)
 	}
@@ -138,7 +138,7 @@ func (i *Installer) enroll(ctx context.Context, token string) error {
 		return err
 	}
 	if i.hostUUID() == "" {
-		i.Host.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
+		i.Machine.Host.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
 	}
 	i.tell(ctx, nil)
 	return nil

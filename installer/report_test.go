@@ -81,21 +81,21 @@ func TestWhatIsReported(t *testing.T) {
 			}))
 			defer server.Close()
 			tc.spec.Proxy, tc.spec.Group = server.URL, "dev"
-			if err := os.MkdirAll(i.Host.Paths.Versions(), 0o755); err != nil {
+			if err := os.MkdirAll(i.Machine.Host.Paths.Versions(), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := (state.Config{Version: "v1", Kind: "agent_versions", Spec: tc.spec, Status: tc.status}).Save(i.Host.Paths.Config()); err != nil {
+			if err := (state.Config{Version: "v1", Kind: "agent_versions", Spec: tc.spec, Status: tc.status}).Save(i.Machine.Host.Paths.Config()); err != nil {
 				t.Fatal(err)
 			}
 			if tc.answer != "" {
-				writeFile(t, i.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"`+server.URL+`","group":"dev",`+tc.answer+`}`)
+				writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"`+server.URL+`","group":"dev",`+tc.answer+`}`)
 			}
 			if tc.open {
-				if err := (&state.Journal{ID: "x", BootID: "boot", Started: noon}).Save(i.Host.Paths.Journal()); err != nil {
+				if err := (&state.Journal{ID: "x", BootID: "boot", Started: noon}).Save(i.Machine.Host.Paths.Journal()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			writeFile(t, filepath.Join(i.Host.Paths.DataDir, "host_uuid"), uuid)
+			writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), uuid)
 			i.tell(t.Context(), nil)
 			if beats != 0 {
 				t.Fatal("a host without a token reports")
@@ -138,9 +138,9 @@ func TestAReportGoesOverTheConnectionOfTheQuestion(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	spec := state.Spec{Proxy: server.URL, Enabled: true}
-	must(t, os.MkdirAll(i.Host.Paths.Versions(), 0o755))
-	must(t, (state.Config{Version: "v1", Kind: "agent_versions", Spec: spec}).Save(i.Host.Paths.Config()))
-	writeFile(t, filepath.Join(i.Host.Paths.DataDir, "host_uuid"), "11111111-0000-4000-8000-000000000000")
+	must(t, os.MkdirAll(i.Machine.Host.Paths.Versions(), 0o755))
+	must(t, (state.Config{Version: "v1", Kind: "agent_versions", Spec: spec}).Save(i.Machine.Host.Paths.Config()))
+	writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), "11111111-0000-4000-8000-000000000000")
 	must(t, i.enroll(t.Context(), "teleport-find-abcdefghijklmnop"))
 	before := connections.Load()
 	for range 2 {

@@ -36,10 +36,10 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 	if err := i.readable(); err != nil {
 		return transaction.Request{}, err
 	}
-	if !host.Exists(i.Host.Paths.Versions()) { // a refusal makes no folder for a lock
+	if !host.Exists(i.Machine.Host.Paths.Versions()) { // a refusal makes no folder for a lock
 		return i.rollbackRequest(ctx, state.EmptyConfig(), opts)
 	}
-	c, unlock, err := i.Open(ctx)
+	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
 		return transaction.Request{}, err
 	}
@@ -54,7 +54,7 @@ func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts Ro
 	if err != nil {
 		return transaction.Request{}, err
 	}
-	tree, ok, err := i.Host.Store.Lookup(t)
+	tree, ok, err := i.Machine.Host.Store.Lookup(t)
 	if err != nil {
 		return transaction.Request{}, err
 	}
@@ -68,7 +68,7 @@ func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts Ro
 	if err := i.allow(c, req, tree); err != nil {
 		return transaction.Request{}, err
 	}
-	if _, err := i.PlanDatabase(ctx, c, req); err != nil {
+	if _, err := i.Machine.PlanDatabase(ctx, c, req); err != nil {
 		return transaction.Request{}, err
 	}
 	return req, checkLocal(ctx, tree)
@@ -102,9 +102,9 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 // heard, or wants the very version that is gone back to.
 func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
-	_ = i.Host.ResolveProxy(&spec) // no proxy: no answer either
+	_ = i.Machine.Host.ResolveProxy(&spec) // no proxy: no answer either
 	left := c.Active()
-	held := &state.Held{Version: left.Version, Edition: left.Edition, Since: i.Timestamp(), LeftVersion: left.Version, LeftEdition: left.Edition}
+	held := &state.Held{Version: left.Version, Edition: left.Edition, Since: i.Machine.Timestamp(), LeftVersion: left.Version, LeftEdition: left.Edition}
 	if a := i.recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}
@@ -116,6 +116,6 @@ func (i *Installer) notKept(t, active version.Release) error {
 	if version.Compare(t.Version, active.Version) < 0 {
 		pin += " --allow-downgrade"
 	}
-	return failure.Unchanged("going back to version %s is refused: %s", t.Short(), i.WhyNotKept(t)).
+	return failure.Unchanged("going back to version %s is refused: %s", t.Short(), i.Machine.WhyNotKept(t)).
 		To("`teleport-update verify` lists the versions on this host, `%s` installs this one", pin).Refused()
 }

@@ -20,8 +20,8 @@ func TestARollbackHoldsBackWhatWouldUndoIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			if tc.heard != "" {
-				writeFile(t, i.Host.Paths.LastAnswer(), "")
-				must(t, i.lastAnswer(c.Spec, find.Answer{Version: tc.heard, Edition: version.OSS}).Save(i.Host.Paths.LastAnswer()))
+				writeFile(t, i.Machine.Host.Paths.LastAnswer(), "")
+				must(t, i.lastAnswer(c.Spec, find.Answer{Version: tc.heard, Edition: version.OSS}).Save(i.Machine.Host.Paths.LastAnswer()))
 			}
 			if got := i.heldBy(c, to); got.Version != tc.want || got.Edition != version.OSS {
 				t.Errorf("holds back %s (%s); want %s", got.Version, got.Edition, tc.want)

@@ -56,14 +56,14 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 	}
 	before, err := i.footprint()
 	if err != nil {
-		i.Host.Log.Warn("the newer updater is not run, because its changes could not be followed", "newer", u.Version, "error", err)
+		i.Machine.Host.Log.Warn("the newer updater is not run, because its changes could not be followed", "newer", u.Version, "error", err)
 		return 0, false
 	}
 	untouched := func() bool {
 		now, err := i.footprint()
 		return err == nil && now == before
 	}
-	i.Host.Log.Debug("giving the command to the active version's newer updater", "newer", u.Version, "own", i.BuildVersion, "program", u.Path)
+	i.Machine.Host.Log.Debug("giving the command to the active version's newer updater", "newer", u.Version, "own", i.BuildVersion, "program", u.Path)
 	end, err := successor.Run(ctx, successor.Command{
 		Path: u.Path, Args: args, StartLimit: successorStart, Limit: successorLimit, Untouched: untouched,
 	})
@@ -72,7 +72,7 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 	case end.Err == nil || end.Decided || ctx.Err() != nil:
 		return end.Code, true
 	case !untouched():
-		i.Host.Log.Warn("the newer updater failed after it had changed something; the next run goes on from there", "newer", u.Version, "error", end.Err)
+		i.Machine.Host.Log.Warn("the newer updater failed after it had changed something; the next run goes on from there", "newer", u.Version, "error", end.Err)
 		if end.Code == 4 {
 			return 4, true
 		}
@@ -80,7 +80,7 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 	default:
 		err = end.Err
 	}
-	i.Host.Log.Warn("the newer updater failed before it had changed anything; this one carries on", "newer", u.Version, "own", i.BuildVersion, "error", err)
+	i.Machine.Host.Log.Warn("the newer updater failed before it had changed anything; this one carries on", "newer", u.Version, "own", i.BuildVersion, "error", err)
 	return 0, false
 }
 
@@ -91,11 +91,11 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 	if i.BuildVersion == "" || successor.Current() != nil {
 		return none, false
 	}
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return none, false // the command itself will say so
 	}
-	tree, ok, err := i.Active(c)
+	tree, ok, err := i.Machine.Active(c)
 	if !ok || err != nil || isThisProgram(tree.Binary(host.UpdaterName)) {
 		return none, false
 	}
@@ -104,7 +104,7 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 		return none, false
 	}
 	if err := trust.Executable(u.Path); err != nil {
-		i.Host.Log.Warn("the active version has a newer updater that cannot be trusted; this one carries on", "newer", u.Version, "error", err)
+		i.Machine.Host.Log.Warn("the active version has a newer updater that cannot be trusted; this one carries on", "newer", u.Version, "error", err)
 		return none, false
 	}
 	return u, true
@@ -119,7 +119,7 @@ func isThisProgram(path string) bool {
 // footprint is all that an updater changes before anything else.
 func (i *Installer) footprint() (string, error) {
 	sum := sha256.New()
-	for _, path := range []string{i.Host.Paths.Journal(), i.Host.Paths.Config(), i.Host.Paths.Unit()} {
+	for _, path := range []string{i.Machine.Host.Paths.Journal(), i.Machine.Host.Paths.Config(), i.Machine.Host.Paths.Unit()} {
 		data, err := regular.Read(path, state.MaxJournalSize, 0)
 		if odd, is := errors.AsType[*regular.OddError](err); is {
 			data = []byte(odd.Error()) // the command itself will refuse it, or replace it
@@ -128,12 +128,12 @@ func (i *Installer) footprint() (string, error) {
 		}
 		fmt.Fprintf(sum, "%s %v %d\n%s\n", path, err == nil, len(data), data)
 	}
-	entries, err := os.ReadDir(i.Host.Paths.LinkDir)
+	entries, err := os.ReadDir(i.Machine.Host.Paths.LinkDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	for _, e := range entries {
-		target, _ := os.Readlink(filepath.Join(i.Host.Paths.LinkDir, e.Name()))
+		target, _ := os.Readlink(filepath.Join(i.Machine.Host.Paths.LinkDir, e.Name()))
 		fmt.Fprintf(sum, "%q %v %q\n", e.Name(), e.Type(), target)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil

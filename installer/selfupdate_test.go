@@ -12,15 +12,15 @@ import (
 // what stood there before.
 func TestAPipeForAUnitIsSeenAndNotWaitedFor(t *testing.T) {
 	i := testInstaller(t)
-	writeFile(t, i.Host.Paths.Unit(), "[Service]\n")
+	writeFile(t, i.Machine.Host.Paths.Unit(), "[Service]\n")
 	before, err := i.footprint()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(i.Host.Paths.Unit()); err != nil {
+	if err := os.Remove(i.Machine.Host.Paths.Unit()); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(i.Host.Paths.Unit(), 0o644); err != nil {
+	if err := unix.Mkfifo(i.Machine.Host.Paths.Unit(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})

@@ -25,33 +25,33 @@ func (i *Installer) Settle(ctx context.Context, command string) {
 // storeIsOurs reports whether nobody but root can have root write elsewhere through the
 // folder of the versions, or have written what is in it. Commands refuse to work there;
 // what comes after them must not, either.
-func (i *Installer) storeIsOurs() bool { return trust.Path(i.Host.Paths.Versions()) == nil }
+func (i *Installer) storeIsOurs() bool { return trust.Path(i.Machine.Host.Paths.Versions()) == nil }
 
 // publish writes down how the host is, for those who do not ask this program.
 func (i *Installer) publish(ctx context.Context) {
-	if i.Host.Paths.RunDir == "" && !host.Exists(i.Host.Paths.Config()) {
+	if i.Machine.Host.Paths.RunDir == "" && !host.Exists(i.Machine.Host.Paths.Config()) {
 		return
 	}
-	c, _ := i.Host.Paths.LoadConfig()
+	c, _ := i.Machine.Host.Paths.LoadConfig()
 	dir := c.Spec.TextfileDir
 	r, err := i.report(ctx, StatusOptions{Offline: true}, false)
 	if err != nil {
-		i.Host.Log.Debug("the summary of the host could not be recorded", "error", err)
+		i.Machine.Host.Log.Debug("the summary of the host could not be recorded", "error", err)
 		return
 	}
 	ours := i.storeIsOurs()
 	if ours {
 		if err := i.settleReport(r); err != nil {
-			i.Host.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
+			i.Machine.Host.Log.Debug("what the agent reports to its cluster could not be written", "error", err)
 		}
 	}
-	if i.Host.Paths.RunDir != "" {
-		data, err := r.Summary(i.Timestamp()).Text()
+	if i.Machine.Host.Paths.RunDir != "" {
+		data, err := r.Summary(i.Machine.Timestamp()).Text()
 		if err == nil {
-			err = state.WriteForAll(i.Host.Paths.Summary(), data)
+			err = state.WriteForAll(i.Machine.Host.Paths.Summary(), data)
 		}
 		if err != nil {
-			i.Host.Log.Debug("the summary of status could not be written", "error", err)
+			i.Machine.Host.Log.Debug("the summary of status could not be written", "error", err)
 		}
 	}
 	if dir == "" || !ours {
@@ -62,6 +62,6 @@ func (i *Installer) publish(ctx context.Context) {
 		err = state.WriteTextfile(dir, text.Bytes())
 	}
 	if err != nil {
-		i.Host.Log.Warn("the metrics for node_exporter could not be written", "folder", dir, "error", err)
+		i.Machine.Host.Log.Warn("the metrics for node_exporter could not be written", "folder", dir, "error", err)
 	}
 }

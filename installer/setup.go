@@ -13,36 +13,36 @@ import (
 // Setup writes the updater's own units, and the fixed copy of the updater that
 // they run, where no package did.
 func (i *Installer) Setup(ctx context.Context) error {
-	unlock, err := i.LockUpdates(ctx)
+	unlock, err := i.Machine.LockUpdates(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := i.CheckReadable(); err != nil {
+	if err := i.Machine.CheckReadable(); err != nil {
 		return err // the copy that is there may be of the newer updater
 	}
 	if err := i.installUnits(ctx); err != nil {
 		return err
 	}
-	i.Host.Log.Info("the updater's own units are in place", "folder", i.Host.Paths.UnitDir)
+	i.Machine.Host.Log.Info("the updater's own units are in place", "folder", i.Machine.Host.Paths.UnitDir)
 	return nil
 }
 
 func (i *Installer) installUnits(ctx context.Context) error {
-	agent, err := i.Agent(ctx)
+	agent, err := i.Machine.Agent(ctx)
 	if err != nil {
 		return err
 	}
 	defer agent.Close()
-	if _, err = i.Host.InstallUnits(ctx, agent); err != nil || successor.Current() != nil {
+	if _, err = i.Machine.Host.InstallUnits(ctx, agent); err != nil || successor.Current() != nil {
 		return err // an updater that came with a version has to show first that it can switch
 	}
-	return i.Host.PromoteCopy(ctx)
+	return i.Machine.Host.PromoteCopy(ctx)
 }
 
 // look sees the agent as it is now.
 func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
-	agent, err := i.Agent(ctx)
+	agent, err := i.Machine.Agent(ctx)
 	if err != nil {
 		return transaction.Sight{}, err
 	}
@@ -52,7 +52,7 @@ func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
 
 // reloadUnits has systemd read its files again.
 func (i *Installer) reloadUnits(ctx context.Context) error {
-	agent, err := i.Agent(ctx)
+	agent, err := i.Machine.Agent(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 		return err
 	}
 	end := i.tellBeginning(ctx, r)
-	err := i.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
+	err := i.Machine.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
 	end()
 	i.tell(ctx, nil)
 	return err

@@ -37,9 +37,9 @@ func (i *Installer) tellShell() {
 	if file == "" {
 		return
 	}
-	name := i.Host.Program
+	name := i.Machine.Host.Program
 	if host.Exists(layout.SecondName) {
 		name = filepath.Base(layout.SecondName)
 	}
-	i.Host.Log.Warn("a shell starts another program as teleport-update, one of Teleport's own packages; use the other name of this program", "other", file, "run", name)
+	i.Machine.Host.Log.Warn("a shell starts another program as teleport-update, one of Teleport's own packages; use the other name of this program", "other", file, "run", name)
 }

@@ -39,8 +39,8 @@ func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (
 	defer s.Close()
 	c, err := s.Config()
 	if errors.Is(err, os.ErrPermission) {
-		if i.Host.Paths.RunDir != "" {
-			err = fmt.Errorf("%w; everybody may read %s", err, i.Host.Paths.Summary())
+		if i.Machine.Host.Paths.RunDir != "" {
+			err = fmt.Errorf("%w; everybody may read %s", err, i.Machine.Host.Paths.Summary())
 		}
 		return view.Report{}, err
 	}
@@ -58,15 +58,15 @@ func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (
 // survey is the host as it is now.
 func (i *Installer) survey() *survey.Survey {
 	return survey.New(survey.Sources{
-		Records: records{i}, Place: i.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Host.Store, Processes: i.Processes, Paths: i.Host.Paths, Now: i.Now,
-		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Agent(ctx) },
+		Records: records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store, Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
+		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 	})
 }
 
 // consistency says how records and host fit, of all that either knows.
 type consistency struct{ i *Installer }
 
-func (c consistency) CheckNeverEnabled() error { return c.i.Host.CheckNeverEnabled() }
+func (c consistency) CheckNeverEnabled() error { return c.i.Machine.Host.CheckNeverEnabled() }
 
 func (c consistency) CheckEnded(ctx context.Context, config state.Config) error {
 	return c.i.Machine.CheckEnded(ctx, config)
@@ -79,25 +79,27 @@ func (c consistency) CheckPair(ctx context.Context, config state.Config, tree ve
 // updater is the updater's own part of the host.
 type updater struct{ i *Installer }
 
-func (u updater) OwnUnits() systemd.Units { return u.i.Host.OwnUnits() }
+func (u updater) OwnUnits() systemd.Units { return u.i.Machine.Host.OwnUnits() }
 
 func (u updater) Rescuer(ctx context.Context) (program string, schema int, err error) {
-	if u.i.AskRescuer != nil {
-		return u.i.AskRescuer(ctx)
+	if u.i.Machine.AskRescuer != nil {
+		return u.i.Machine.AskRescuer(ctx)
 	}
-	return u.i.Host.Rescuer(ctx)
+	return u.i.Machine.Host.Rescuer(ctx)
 }
 
 // records reads what the updater wrote down.
 type records struct{ i *Installer }
 
-func (r records) Config() (state.Config, error) { return r.i.Host.Paths.LoadConfig() }
+func (r records) Config() (state.Config, error) { return r.i.Machine.Host.Paths.LoadConfig() }
 func (r records) Ticks() state.Ticks            { return r.i.ticks() }
 
-func (r records) History() (state.History, error) { return state.ReadHistory(r.i.Host.Paths.History()) }
+func (r records) History() (state.History, error) {
+	return state.ReadHistory(r.i.Machine.Host.Paths.History())
+}
 
 func (r records) Journal() (*transaction.Description, error) {
-	return transaction.Describe(r.i.Host.Paths.Journal())
+	return transaction.Describe(r.i.Machine.Host.Paths.Journal())
 }
 
 // judge asks the checks, with what a question needs that is not in the survey.
@@ -122,7 +124,7 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 // desired is what find wants, by its answer now or its last one.
 func (i *Installer) desired(ctx context.Context, c state.Config, opts StatusOptions, q *decision.Question) (d view.Desired) {
 	spec := c.Spec
-	if err := i.Host.ResolveProxy(&spec); err != nil {
+	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {
 		return d // never enabled, and nothing to ask
 	}
 	d.Proxy, d.Group, q.Group = spec.Proxy, spec.Group, spec.Group

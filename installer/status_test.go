@@ -67,18 +67,18 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, i *Installer){
 		"never enabled": func(t *testing.T, i *Installer) {},
 		"everything known, find unreachable": func(t *testing.T, i *Installer) {
-			if err := os.MkdirAll(i.Host.Paths.Versions(), 0o755); err != nil {
+			if err := os.MkdirAll(i.Machine.Host.Paths.Versions(), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := full.Save(i.Host.Paths.Config()); err != nil {
+			if err := full.Save(i.Machine.Host.Paths.Config()); err != nil {
 				t.Fatal(err)
 			}
 			j := &state.Journal{ID: "x", BootID: "boot", Started: noon}
 			j.Phase, j.To.Version, j.Verdict.Reason = "switched", "1.2.0", "it died"
-			if err := j.Save(i.Host.Paths.Journal()); err != nil {
+			if err := j.Save(i.Machine.Host.Paths.Journal()); err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, i.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
+			writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","group":"dev","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,14 +113,14 @@ func TestStatusFollowsItsSchema(t *testing.T) {
 func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 	i := testInstaller(t)
 	c := state.Config{Version: "v1", Kind: "agent_versions", Spec: state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0"}, Status: state.Status{ActiveEdition: version.OSS}}
-	if err := os.MkdirAll(i.Host.Paths.Versions(), 0o755); err != nil {
+	if err := os.MkdirAll(i.Machine.Host.Paths.Versions(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Save(i.Host.Paths.Config()); err != nil {
+	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, i.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
-	before := listing(t, i.Host.Paths.DataDir)
+	writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"http://127.0.0.1:1","version":"1.2.0","edition":"oss","jitter_seconds":60}`)
+	before := listing(t, i.Machine.Host.Paths.DataDir)
 	r, err := i.Status(t.Context(), StatusOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -129,11 +129,11 @@ func TestStatusOfflineShowsTheLastAnswerWithItsTime(t *testing.T) {
 		t.Errorf("desired %+v, asked at %v, error %v", r.VersionDesired, r.DesiredCheckedAt, r.DesiredError)
 	}
 	// An answer for another proxy is not an answer for this one.
-	writeFile(t, i.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
+	writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"elsewhere","version":"9.9.9","edition":"oss"}`)
 	if r, _ := i.Status(t.Context(), StatusOptions{}); r.VersionDesired != nil {
 		t.Errorf("desired %v from another proxy; want null", *r.VersionDesired)
 	}
-	if after := listing(t, i.Host.Paths.DataDir); after != before {
+	if after := listing(t, i.Machine.Host.Paths.DataDir); after != before {
 		t.Errorf("status changed the host: %s became %s", before, after)
 	}
 }
@@ -171,13 +171,13 @@ func sameType(a, b any) bool {
 func TestStatusDoesNotTakeALostConfigurationForNone(t *testing.T) {
 	for name, trace := range map[string]func(*testing.T, *Installer){
 		"a link leads into the store": func(t *testing.T, i *Installer) {
-			writeFile(t, filepath.Join(i.Host.Paths.LinkDir, "tsh"), "")
-			if err := os.Symlink(filepath.Join(i.Host.Paths.Versions(), "1.0.0/bin/teleport"), filepath.Join(i.Host.Paths.LinkDir, "teleport")); err != nil {
+			writeFile(t, filepath.Join(i.Machine.Host.Paths.LinkDir, "tsh"), "")
+			if err := os.Symlink(filepath.Join(i.Machine.Host.Paths.Versions(), "1.0.0/bin/teleport"), filepath.Join(i.Machine.Host.Paths.LinkDir, "teleport")); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"what was here before cannot be read": func(t *testing.T, i *Installer) {
-			writeFile(t, filepath.Join(i.Host.Paths.Original(), "before.json"), "{")
+			writeFile(t, filepath.Join(i.Machine.Host.Paths.Original(), "before.json"), "{")
 		},
 		"none": nil,
 	} {

@@ -63,7 +63,7 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 		if len(text) > p.most {
 			text = append([]byte("… the beginning is left out\n"), text[len(text)-p.most:]...)
 		}
-		head := &tar.Header{Name: "teleport-update-support/" + p.name, Mode: 0o600, Size: int64(len(text)), ModTime: i.Timestamp(), Typeflag: tar.TypeReg}
+		head := &tar.Header{Name: "teleport-update-support/" + p.name, Mode: 0o600, Size: int64(len(text)), ModTime: i.Machine.Timestamp(), Typeflag: tar.TypeReg}
 		if err := archive.WriteHeader(head); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 
 // knownSecrets are those of this host that the updater can name.
 func (i *Installer) knownSecrets(c *cleaner) (secrets []string) {
-	for _, path := range []string{i.Host.Paths.Report(), i.Host.Paths.AgentConfig} {
+	for _, path := range []string{i.Machine.Host.Paths.Report(), i.Machine.Host.Paths.AgentConfig} {
 		data, err := regular.Read(path, maxPart, 0)
 		var document any
 		if err != nil || yaml.Unmarshal(data, &document) != nil {
@@ -119,7 +119,7 @@ func (p part) within(ctx context.Context) ([]byte, error) {
 const shown = "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPath,DropInPaths,ExecMainStatus,NRestarts,MainPID,NeedDaemonReload"
 
 func (i *Installer) supportParts(c *cleaner) []part {
-	units := []string{i.Host.Paths.AgentUnit(), "teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"}
+	units := []string{i.Machine.Host.Paths.AgentUnit(), "teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"}
 	// Anybody may write lines with another program's name: those of root's processes and of systemd itself count.
 	updatersJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "10000", "-t", "teleport-update", "_UID=0"}
 	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd", "_PID=1"}
@@ -171,7 +171,7 @@ func (i *Installer) supportParts(c *cleaner) []part {
 // agentJournal is what the agent itself has written, for a person who has asked for it.
 func (i *Installer) agentJournal() part {
 	const head = "NOT CLEANED: these lines are the agent's own, as it wrote them. Read them before you send them to anybody.\n\n"
-	says := saysOf("journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", i.Host.Paths.AgentUnit())
+	says := saysOf("journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", i.Machine.Host.Paths.AgentUnit())
 	return part{name: "agent-journal-not-cleaned.txt", most: 2 * maxJournal, make: func(ctx context.Context) ([]byte, error) {
 		text, err := says(ctx)
 		if len(text) > maxJournal {
@@ -210,7 +210,7 @@ func (t *tail) Write(p []byte) (int, error) {
 func (i *Installer) describeSpace() ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	for _, path := range []string{i.Host.Paths.DataDir, i.Host.Paths.Versions(), i.Host.Paths.Programs(), i.Host.Paths.LinkDir, i.Host.Paths.UnitDir, os.TempDir()} {
+	for _, path := range []string{i.Machine.Host.Paths.DataDir, i.Machine.Host.Paths.Versions(), i.Machine.Host.Paths.Programs(), i.Machine.Host.Paths.LinkDir, i.Machine.Host.Paths.UnitDir, os.TempDir()} {
 		free, err := space.At(path)
 		errs = append(errs, err)
 		if err == nil {
@@ -225,7 +225,7 @@ func (i *Installer) describeSpace() ([]byte, error) {
 func (i *Installer) listFiles(ctx context.Context) ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	roots := []string{i.Host.Paths.Versions(), i.Host.Paths.Programs(), i.Host.Paths.LinkDir, i.Host.Paths.UnitDir, filepath.Dir(i.Host.Paths.Updater())}
+	roots := []string{i.Machine.Host.Paths.Versions(), i.Machine.Host.Paths.Programs(), i.Machine.Host.Paths.LinkDir, i.Machine.Host.Paths.UnitDir, filepath.Dir(i.Machine.Host.Paths.Updater())}
 	for _, root := range slices.Compact(roots) {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || ctx.Err() != nil {

@@ -63,9 +63,9 @@ func TestTheFileForATicketHoldsNoSecret(t *testing.T) {
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0", URLTemplates: []string{"https://ann:marked-1@mirror.example/{{.Version}}.tar.gz?token=marked-2"}}
 	c.Status = state.Status{ActiveEdition: version.OSS, LastUpdate: &state.LastUpdate{Time: noon, Target: "1.1.0", Result: state.FailedEarly, Error: "fetch https://ann:marked-3@mirror.example/a?sig=marked-4: 404"}}
-	writeFile(t, i.Host.Paths.Config(), "")
-	must(t, c.Save(i.Host.Paths.Config()))
-	writeFile(t, i.Host.Paths.Report(), `{"secret":"marked-5"}`)
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
+	writeFile(t, i.Machine.Host.Paths.Report(), `{"secret":"marked-5"}`)
 	programs(t, map[string]string{
 		"journalctl": `echo "args $*"; echo 'asking https://bob:marked-6@proxy.example/ token=marked-7 Authorization: Bearer marked-8'`,
 		"systemctl": `cat <<'E'
@@ -101,9 +101,9 @@ func TestTheFileForATicketIsSmall(t *testing.T) {
 	}
 	programs(t, map[string]string{"journalctl": noise(900_000), "systemctl": noise(250_000), "findmnt": noise(250_000), "uname": noise(250_000)})
 	i := testInstaller(t)
-	writeFile(t, filepath.Join(i.Host.Paths.Versions(), "x"), "")
+	writeFile(t, filepath.Join(i.Machine.Host.Paths.Versions(), "x"), "")
 	for n := range 4000 {
-		must(t, os.Symlink(rand.Text()+rand.Text()+rand.Text(), filepath.Join(i.Host.Paths.Versions(), fmt.Sprint(n))))
+		must(t, os.Symlink(rand.Text()+rand.Text()+rand.Text(), filepath.Join(i.Machine.Host.Paths.Versions(), fmt.Sprint(n))))
 	}
 	parts, size := bundle(t, i)
 	if size > 5_000_000 {
@@ -116,8 +116,8 @@ func TestTheFileForATicketIsSmall(t *testing.T) {
 
 func TestAFileForATicketIsWrittenOnABrokenHost(t *testing.T) {
 	i := testInstaller(t)
-	writeFile(t, i.Host.Paths.Config(), "no: [yaml")
-	writeFile(t, i.Host.Paths.Journal(), "no JSON")
+	writeFile(t, i.Machine.Host.Paths.Config(), "no: [yaml")
+	writeFile(t, i.Machine.Host.Paths.Journal(), "no JSON")
 	t.Setenv("PATH", t.TempDir())
 	parts, _ := bundle(t, i)
 	for _, name := range []string{"verify.txt", "journal-updater.txt", "units.txt"} {

@@ -93,7 +93,7 @@ var placesOfSecrets = map[string]func(*Installer, string){
 	},
 	"the history": func(i *Installer, text string) {
 		data, _ := json.Marshal(map[string]any{"switches": []any{map[string]any{"time": noon, "cause": "update", "by": "timer", "error": text, "to": map[string]string{"version": "1.1.0", "edition": "oss"}, "result": "failed"}}})
-		_ = os.WriteFile(i.Host.Paths.Versions()+"/history.json", data, 0o600)
+		_ = os.WriteFile(i.Machine.Host.Paths.Versions()+"/history.json", data, 0o600)
 	},
 	"a template": func(i *Installer, text string) {
 		i.config(func(c *state.Config) { c.Spec.URLTemplates = []string{text} })
@@ -116,7 +116,7 @@ func (i *Installer) config(change func(*state.Config)) {
 	c.Spec = state.Spec{Proxy: "http://127.0.0.1:1", Enabled: true, ActiveVersion: "1.0.0"}
 	c.Status = state.Status{ActiveEdition: version.OSS}
 	change(&c)
-	_ = c.Save(i.Host.Paths.Config())
+	_ = c.Save(i.Machine.Host.Paths.Config())
 }
 
 // Each form of a secret, and each word that a machine has drawn, in each place: none is in the file for
@@ -145,7 +145,7 @@ func TestNoPlantedSecretIsInTheFileForATicket(t *testing.T) {
 					"findmnt":    `cat "$SAYS/findmnt" 2>/dev/null || echo '{"filesystems": []}'`,
 					"systemctl":  `cat "$SAYS/$1" 2>/dev/null || :`,
 				})
-				writeFile(t, i.Host.Paths.Config(), "")
+				writeFile(t, i.Machine.Host.Paths.Config(), "")
 				placesOfSecrets[place](i, planted[form])
 				parts, _ := bundle(t, i)
 				for name, text := range parts {
@@ -172,9 +172,9 @@ func TestNoPlantedSecretIsInTheFileForATicket(t *testing.T) {
 // The host's own secrets are out whatever they look like.
 func TestTheHostsOwnSecretsAreNowhereInTheFileForATicket(t *testing.T) {
 	i := testInstaller(t)
-	writeFile(t, i.Host.Paths.Config(), "")
-	writeFile(t, i.Host.Paths.Report(), `{"secret":"ownsecret","token":"owntoken"}`)
-	writeFile(t, i.Host.Paths.AgentConfig, "teleport: {auth_token: agents, join_params: {token_name: joining, method: token}}\nauth_service: {tokens: [\"node:static\"]}\n")
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
+	writeFile(t, i.Machine.Host.Paths.Report(), `{"secret":"ownsecret","token":"owntoken"}`)
+	writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport: {auth_token: agents, join_params: {token_name: joining, method: token}}\nauth_service: {tokens: [\"node:static\"]}\n")
 	programs(t, map[string]string{"journalctl": "echo it has ownsecret, owntoken, agents, joining and static", "systemctl": ":", "findmnt": "echo '{}'"})
 	parts, _ := bundle(t, i)
 	for _, word := range []string{"ownsecret", "owntoken", "agents", "joining", "static"} {
@@ -215,7 +215,7 @@ func TestTheFileForATicketKeepsWhatHelps(t *testing.T) {
 // The agent's own lines come only if they are asked for, and say that nobody has cleaned them.
 func TestTheAgentsJournalIsAskedFor(t *testing.T) {
 	i := testInstaller(t)
-	writeFile(t, i.Host.Paths.Config(), "")
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	programs(t, map[string]string{"journalctl": `echo "args $*"`, "systemctl": ":", "findmnt": "echo '{}'"})
 	const name = "agent-journal-not-cleaned.txt"
 	without, _ := bundle(t, i)

@@ -48,14 +48,14 @@ func (i *Installer) beginTick() *tick { return &tick{Installer: i, memory: i.tic
 
 // ticks is what the runs of the timer remember of this boot.
 func (i *Installer) ticks() state.Ticks {
-	return state.LoadTicks(i.Host.Paths.Ticks(), i.Host.Paths.DataDir, i.BootID())
+	return state.LoadTicks(i.Machine.Host.Paths.Ticks(), i.Machine.Host.Paths.DataDir, i.Machine.BootID())
 }
 
 // mayFetch reports whether the mirrors are asked for a release now.
 func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
-	if f := t.memory.Failing; t.Scheduled && f.Waits(t.Now()) && t.same(ctx, f.Cause, w) {
+	if f := t.memory.Failing; t.Machine.Scheduled && f.Waits(t.Machine.Now()) && t.same(ctx, f.Cause, w) {
 		t.waits = true
-		t.Host.Log.Info("the download of the release failed before; the next attempt is later", "version", w.Version,
+		t.Machine.Host.Log.Info("the download of the release failed before; the next attempt is later", "version", w.Version,
 			"runs", f.Count, "next_attempt", f.NextAttempt.Format(time.RFC3339), "error", f.Error)
 		return false
 	}
@@ -87,19 +87,19 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 
 // end notes how the run ended, and decides what it ends with.
 func (t *tick) end(ctx context.Context, err error) error {
-	if t.Scheduled {
+	if t.Machine.Scheduled {
 		t.tellReason(err)
 		err = t.judge(ctx, err)
 	} else if err == nil {
 		t.memory.Failing, t.memory.Unreachable = nil, nil
 	}
 	t.remember(err, ctx.Err())
-	if t.Scheduled || err == nil {
+	if t.Machine.Scheduled || err == nil {
 		t.observe(ctx)
 		t.goBack(ctx)
 		t.startGivenUp(ctx)
-		if err := t.memory.Save(t.Host.Paths.Ticks()); err != nil {
-			t.Host.Log.Debug("the findings of this run could not be recorded", "error", err)
+		if err := t.memory.Save(t.Machine.Host.Paths.Ticks()); err != nil {
+			t.Machine.Host.Log.Debug("the findings of this run could not be recorded", "error", err)
 		}
 	}
 	return err
@@ -108,15 +108,15 @@ func (t *tick) end(ctx context.Context, err error) error {
 // remember notes that the run is over and what it ended with. A run that somebody ended, or
 // that another updater kept from beginning, says nothing about the host.
 func (t *tick) remember(err, ended error) {
-	now := t.Timestamp()
+	now := t.Machine.Timestamp()
 	switch {
 	case ended != nil, failure.Is[*state.BusyError](err):
 	case err == nil:
 		t.memory.Good, t.memory.Error = now, ""
-		if t.Scheduled {
+		if t.Machine.Scheduled {
 			t.memory.Ended = now
 		}
-	case t.Scheduled:
+	case t.Machine.Scheduled:
 		t.memory.Ended, t.memory.Error = now, err.Error()
 	}
 }
@@ -124,9 +124,9 @@ func (t *tick) remember(err, ended error) {
 // succeeded forgets what runs of the timer failed with: a person's command ended well.
 func (i *Installer) succeeded() {
 	m := i.ticks()
-	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Timestamp()
-	if err := m.Save(i.Host.Paths.Ticks()); err != nil {
-		i.Host.Log.Debug("that the command ended well could not be recorded for status", "error", err)
+	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Machine.Timestamp()
+	if err := m.Save(i.Machine.Host.Paths.Ticks()); err != nil {
+		i.Machine.Host.Log.Debug("that the command ended well could not be recorded for status", "error", err)
 	}
 }
 
@@ -138,21 +138,21 @@ func (t *tick) tellReason(err error) {
 		return
 	}
 	reason := "see `teleport-update status --format text`"
-	if c, err := t.Host.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
+	if c, err := t.Machine.Host.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
 		reason = c.Status.LastUpdate.Error
 	}
-	t.Host.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
+	t.Machine.Host.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
 }
 
 // judge keeps account of runs that fail, and returns nil for one that has not failed
 // yet.
 func (t *tick) judge(ctx context.Context, err error) error {
-	m, now := &t.memory, t.Timestamp()
+	m, now := &t.memory, t.Machine.Timestamp()
 	unreachable, noFind := errors.AsType[*unreachableError](err)
 	switch {
 	case failure.Is[*state.BusyError](err), ctx.Err() != nil:
 		return err // says nothing about the host
-	case t.Host.Paths.RunDir == "":
+	case t.Machine.Host.Paths.RunDir == "":
 		return err // nobody remembers
 	case noFind:
 		if m.Unreachable == nil {
@@ -161,7 +161,7 @@ func (t *tick) judge(ctx context.Context, err error) error {
 		m.Unreachable.Runs++
 		m.Unreachable.Error = unreachable.Error()
 		if u := m.Unreachable; u.Runs < unreachableRuns || now.Sub(u.Since) < unreachableFor {
-			t.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
+			t.Machine.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
 			return nil
 		}
 		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error()}
@@ -217,15 +217,15 @@ func (t *tick) spacing(n int) time.Duration {
 // observe looks at the agent at the end of a run: whether it crashes again and again
 // since the last one, and whether a version that nobody could watch is healthy now.
 func (t *tick) observe(ctx context.Context) {
-	c, err := t.Host.Paths.LoadConfig()
-	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Host.Paths.RunDir == "" || host.Exists(t.Host.Paths.Journal()) {
+	c, err := t.Machine.Host.Paths.LoadConfig()
+	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Machine.Host.Paths.RunDir == "" || host.Exists(t.Machine.Host.Paths.Journal()) {
 		return
 	}
 	sight, err := t.look(ctx)
 	if err != nil || sight.State == state.AgentUnknown {
 		return
 	}
-	active, m, now := c.Active(), &t.memory, t.Timestamp()
+	active, m, now := c.Active(), &t.memory, t.Machine.Timestamp()
 	unstable := m.Unstable != nil && m.Unstable.Release == active
 	loops := crashed(sight.Unit, sight.State, m.Agent, unstable)
 	m.Agent = &state.AgentSeen{Version: active.Version, Restarts: sight.NRestarts}
@@ -239,7 +239,7 @@ func (t *tick) observe(ctx context.Context) {
 		}
 		return
 	}
-	if !t.Scheduled {
+	if !t.Machine.Scheduled {
 		return // the next run of the timer counts
 	}
 	if !unstable {
@@ -247,7 +247,7 @@ func (t *tick) observe(ctx context.Context) {
 	}
 	u := m.Unstable
 	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
-	t.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
+	t.Machine.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
 		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.survey(), c)))
 }
 
@@ -257,7 +257,7 @@ func (t *tick) healthy(c state.Config, sight transaction.Sight) (runs, healthy b
 	a := t.survey().AgentOf(sight)
 	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit))
 	runs = sight.State == state.AgentRunning && a.Is(c.Active()) && !a.Since.IsZero()
-	return runs, runs && t.Now().Sub(a.Since) >= window
+	return runs, runs && t.Machine.Now().Sub(a.Since) >= window
 }
 
 // prove takes a version that nobody could watch for proven: its agent was healthy.
@@ -271,8 +271,8 @@ func (t *tick) prove(ctx context.Context, c state.Config) {
 		}
 	})
 	if err != nil {
-		t.Host.Log.Debug("it could not be recorded that the version is proven", "error", err)
+		t.Machine.Host.Log.Debug("it could not be recorded that the version is proven", "error", err)
 		return
 	}
-	t.Host.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion)
+	t.Machine.Host.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion)
 }

@@ -49,7 +49,7 @@ func TestWhatEndsTheSpacingOfAMirrorThatFails(t *testing.T) {
 		"another target":                {func(w *world) { w.wants.Version = "1.2.0" }, true},
 		"another template":              {func(w *world) { w.configure("/b") }, true},
 		"a reboot":                      {func(w *world) { w.boot = "another" }, true},
-		"a person":                      {func(w *world) { w.Scheduled = false }, true},
+		"a person":                      {func(w *world) { w.Machine.Scheduled = false }, true},
 		"a clock that jumped":           {func(w *world) { w.clock = noon.Add(-48 * time.Hour) }, true},
 		"the turn of the group":         {func(w *world) { w.wants.AutoUpdate = false; w.tick(); w.wants.AutoUpdate = true }, true},
 		"a run that another keeps away": {func(w *world) { w.locked(func() { w.tick() }) }, false},
@@ -126,11 +126,11 @@ func TestFindThatCannotBeReachedFailsNoRunForAnHour(t *testing.T) {
 	if r := w.state(); r.State != decision.Failing || !r.Failing.First.Equal(since) || r.Failing.Count != 8 || r.Failing.NextAttempt != nil {
 		t.Errorf("after an hour: %s, %+v", r.State, r.Failing)
 	}
-	w.Scheduled = false
+	w.Machine.Scheduled = false
 	if err := run(); err == nil {
 		t.Error("a person's command does not fail")
 	}
-	w.Scheduled, w.status = true, 200
+	w.Machine.Scheduled, w.status = true, 200
 	must(t, run())
 	if r := w.state(); r.State != decision.Waiting || r.Failing != nil || r.Conditions[0].Type != decision.UpdateWaits {
 		t.Errorf("at the end: %s, %+v, %+v", r.State, r.Failing, r.Conditions)
@@ -150,8 +150,8 @@ func TestWhatFailsARunOfTheTimerAtOnce(t *testing.T) {
 		"an answer with 403":          {func(w *world) { w.status = 403 }, decision.Failing},
 		"a version that is none":      {func(w *world) { w.wants.Version = "latest" }, decision.Failing},
 		"a template that is none":     {func(w *world) { w.configure("/{{.None}}") }, decision.Failing},
-		"find down, and a person":     {func(w *world) { w.status, w.Scheduled = 502, false }, decision.Waiting},
-		"find down, nobody remembers": {func(w *world) { w.status, w.Host.Paths.RunDir = 502, "" }, decision.Waiting},
+		"find down, and a person":     {func(w *world) { w.status, w.Machine.Scheduled = 502, false }, decision.Waiting},
+		"find down, nobody remembers": {func(w *world) { w.status, w.Machine.Host.Paths.RunDir = 502, "" }, decision.Waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -183,7 +183,7 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
 	c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS}
-	must(t, c.Save(w.Host.Paths.Config()))
+	must(t, c.Save(w.Machine.Host.Paths.Config()))
 	var restarts uint32
 	sub, up := "running", 24*time.Hour
 	tick := func() view.Report {
@@ -194,7 +194,7 @@ func TestAnAgentThatCrashesAgainAndAgainIsSeen(t *testing.T) {
 				u.ActiveState = "activating"
 			}
 		})
-		w.Connect = func(ctx context.Context) (transaction.Agent, error) {
+		w.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
 			a, err := look(ctx)
 			shown := a.(seen)
 			shown.units = only("teleport-update.timer", func(u *systemd.Unit) { u.NextTrigger = w.clock.Add(time.Minute) })
@@ -263,13 +263,13 @@ func TestStatusSaysUntilWhenARunWaits(t *testing.T) {
 	if r := w.state(); r.JitterUntil != nil {
 		t.Errorf("after it: %v", r.JitterUntil)
 	}
-	summary, err := os.ReadFile(w.Host.Paths.Summary())
+	summary, err := os.ReadFile(w.Machine.Host.Paths.Summary())
 	if must(t, err); !strings.Contains(string(summary), `"jitter_until": "`+until.Format(time.RFC3339)) {
 		t.Errorf("the summary is\n%s", summary)
 	}
 	m := w.ticks()
 	m.Waiting = &state.Waiting{PID: os.Getpid(), Start: 1, Until: until}
-	must(t, m.Save(w.Host.Paths.Ticks()))
+	must(t, m.Save(w.Machine.Host.Paths.Ticks()))
 	if r := w.state(); r.JitterUntil != nil {
 		t.Error("a killed run still waits")
 	}

@@ -32,12 +32,12 @@ func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
 			}
 		}},
 		"a configuration of another user's": {there: "token", refused: "belongs to another user", prepare: func(t *testing.T, i *Installer, _ string) {
-			if err := os.Chown(i.Host.Paths.AgentConfig, user, user); err != nil {
+			if err := os.Chown(i.Machine.Host.Paths.AgentConfig, user, user); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		"a configuration that everybody may write": {there: "token", refused: "can be written by everybody", prepare: func(t *testing.T, i *Installer, _ string) {
-			if err := os.Chmod(i.Host.Paths.AgentConfig, 0o666); err != nil {
+			if err := os.Chmod(i.Machine.Host.Paths.AgentConfig, 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -52,7 +52,7 @@ func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
 			dir := t.TempDir()
 			place, given := filepath.Join(dir, "join", "place"), filepath.Join(dir, "given")
 			writeFile(t, given, "secret")
-			writeFile(t, i.Host.Paths.AgentConfig, "teleport: {join_params: {token_name: "+place+"}}")
+			writeFile(t, i.Machine.Host.Paths.AgentConfig, "teleport: {join_params: {token_name: "+place+"}}")
 			if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -15,23 +15,23 @@ import (
 // files. Its configuration and its data are never touched, but for what enable's
 // --token-file put there.
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
-	if !keepAgent && i.Processes.SelfIn(i.Host.Paths.AgentUnit()) {
-		i.Host.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
+	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
+		i.Machine.Host.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
 	}
-	return i.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
+	return i.Machine.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
 }
 
 // UninstallPlan says, line by line, what Uninstall would do, or with which error it
 // would be refused.
 func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string, error) {
-	if host.Exists(i.Host.Paths.Journal()) {
+	if host.Exists(i.Machine.Host.Paths.Journal()) {
 		return []string{"A transaction was cut off and would be closed first."}, nil
 	}
-	c, err := i.Host.Paths.LoadConfig()
+	c, err := i.Machine.Host.Paths.LoadConfig()
 	if err != nil {
 		return nil, err
 	}
-	database, err := i.CheckUninstall(ctx, c, state.Uninstall{KeepAgent: keepAgent})
+	database, err := i.Machine.CheckUninstall(ctx, c, state.Uninstall{KeepAgent: keepAgent})
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +41,13 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 		return nil, err
 	}
 	lines = append(lines, about...)
-	places := i.Host.Paths.Versions()
-	if programs := i.Host.Paths.Programs(); programs != places {
+	places := i.Machine.Host.Paths.Versions()
+	if programs := i.Machine.Host.Paths.Programs(); programs != places {
 		places += " and " + programs
 	}
 	lines = append(lines, fmt.Sprintf("Removed: %s with all kept versions and their database backups, the updater's units.", places),
 		"Kept: the agent's configuration and its data.")
-	if !keepAgent && i.Processes.SelfIn(i.Host.Paths.AgentUnit()) {
+	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
 		lines = append(lines, "Warning: this shell is served by the agent. It ends when the agent is stopped; the uninstall goes on.")
 	}
 	return lines, nil
@@ -58,13 +58,13 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 func (i *Installer) databaseAfterUninstall(ctx context.Context, c state.Config, d state.Database) ([]string, error) {
 	if d.Plan == state.RestoreDatabase {
 		return []string{fmt.Sprintf("Database: the agent that was here before cannot read the database of version %s. It gets the backup in %s; the database of today is kept in %s.",
-			c.Spec.ActiveVersion, d.Dir, i.Host.Paths.KeptBackups())}, nil
+			c.Spec.ActiveVersion, d.Dir, i.Machine.Host.Paths.KeptBackups())}, nil
 	}
-	stays, err := i.BackupsToKeep(ctx)
+	stays, err := i.Machine.BackupsToKeep(ctx)
 	if err != nil || len(stays) == 0 {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("Database: stays as it is. Backups with other tables are moved to %s: %s.", i.Host.Paths.KeptBackups(), strings.Join(stays, ", "))}, nil
+	return []string{fmt.Sprintf("Database: stays as it is. Backups with other tables are moved to %s: %s.", i.Machine.Host.Paths.KeptBackups(), strings.Join(stays, ", "))}, nil
 }
 
 func (i *Installer) agentAfterUninstall(c state.Config, keepAgent bool) string {
@@ -72,9 +72,9 @@ func (i *Installer) agentAfterUninstall(c state.Config, keepAgent bool) string {
 	case c.Spec.ActiveVersion == "":
 		return "Agent: none of the updater's."
 	case keepAgent:
-		return fmt.Sprintf("Agent: version %s stays, as plain files in %s.", c.Spec.ActiveVersion, i.Host.Paths.LinkDir)
+		return fmt.Sprintf("Agent: version %s stays, as plain files in %s.", c.Spec.ActiveVersion, i.Machine.Host.Paths.LinkDir)
 	}
-	if o, err := i.Host.Originals(); err == nil && o.Unit.Content == nil && len(o.Packages) == 0 {
+	if o, err := i.Machine.Host.Originals(); err == nil && o.Unit.Content == nil && len(o.Packages) == 0 {
 		return fmt.Sprintf("Agent: version %s is stopped and removed; there was none before the first enable.", c.Spec.ActiveVersion)
 	}
 	return fmt.Sprintf("Agent: version %s is replaced by the one that was here before the first enable.", c.Spec.ActiveVersion)

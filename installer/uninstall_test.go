@@ -27,13 +27,13 @@ func TestAnUninstallWarnsAShellThatTheAgentServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			var said bytes.Buffer
-			i.Host.Log = slog.New(slog.NewTextHandler(&said, nil))
+			i.Machine.Host.Log = slog.New(slog.NewTextHandler(&said, nil))
 			i.Processes.Proc = t.TempDir()
 			writeFile(t, filepath.Join(i.Processes.Proc, "self/cgroup"), tc.group)
 			plan, err := i.UninstallPlan(t.Context(), tc.keep)
 			must(t, err)
 			stop := errors.New("this test goes no further")
-			i.Connect = func(context.Context) (transaction.Agent, error) { return nil, stop }
+			i.Machine.Connect = func(context.Context) (transaction.Agent, error) { return nil, stop }
 			if err := i.Uninstall(t.Context(), tc.keep); !errors.Is(err, stop) {
 				t.Errorf("uninstall: %v", err)
 			}

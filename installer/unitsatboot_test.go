@@ -15,7 +15,7 @@ func TestEnableRefusesAFolderOfUnitsThatIsNotThereAtBoot(t *testing.T) {
 	i := testInstaller(t)
 	ownProc(t, i)
 	must(t, i.checkUnitsAtBoot())
-	writeFile(t, i.Host.Paths.UnitDir+"/teleport.service", "")
+	writeFile(t, i.Machine.Host.Paths.UnitDir+"/teleport.service", "")
 	mountUnits(t, i)
 	err := i.checkUnitsAtBoot()
 	if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "--unit-dir "+layout.ConfigDir) {
@@ -23,14 +23,14 @@ func TestEnableRefusesAFolderOfUnitsThatIsNotThereAtBoot(t *testing.T) {
 	}
 	c := state.EmptyConfig()
 	c.Spec.UnitDir = layout.ConfigDir
-	writeFile(t, i.Host.Paths.Config(), "")
-	must(t, c.Save(i.Host.Paths.Config()))
-	usual := i.Host.Paths
+	writeFile(t, i.Machine.Host.Paths.Config(), "")
+	must(t, c.Save(i.Machine.Host.Paths.Config()))
+	usual := i.Machine.Host.Paths
 	usual.UnitDir = layout.UnitDir
 	if got := usual.InPlace("").UnitDir; got != layout.ConfigDir {
 		t.Errorf("a later command has the units in %s", got)
 	}
-	if got := i.Host.Paths.InPlace("").UnitDir; got != i.Host.Paths.UnitDir {
+	if got := i.Machine.Host.Paths.InPlace("").UnitDir; got != i.Machine.Host.Paths.UnitDir {
 		t.Errorf("what a command names is not in force: %s", got)
 	}
 }

@@ -40,14 +40,14 @@ func TestAnAgentThatSystemdGaveUpIsStartedOnceInARun(t *testing.T) {
 			c := state.EmptyConfig()
 			c.Spec = state.Spec{Proxy: w.url, Enabled: true, ActiveVersion: "1.1.0"}
 			c.Status.ActiveEdition = version.OSS
-			must(t, c.Save(w.Host.Paths.Config()))
+			must(t, c.Save(w.Machine.Host.Paths.Config()))
 			look := sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.Restart = "on-failure"; tc.change(u) })
 			n := 0
-			w.Connect = func(ctx context.Context) (transaction.Agent, error) {
+			w.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
 				a, err := look(ctx)
 				return starts{a.(seen), &n}, err
 			}
-			w.Scheduled = !tc.person
+			w.Machine.Scheduled = !tc.person
 			_ = w.beginTick().end(t.Context(), nil)
 			if n != tc.want {
 				t.Errorf("it is started %d times; want %d", n, tc.want)
@@ -62,17 +62,17 @@ func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 	c := state.EmptyConfig()
 	c.Spec = state.Spec{Proxy: w.url, Enabled: true, Pinned: true, ActiveVersion: "1.1.0"}
 	c.Status = state.Status{ActiveEdition: version.OSS, Unproven: true}
-	must(t, c.Save(w.Host.Paths.Config()))
+	must(t, c.Save(w.Machine.Host.Paths.Config()))
 	proven := func() bool {
 		_ = w.beginTick().end(t.Context(), nil)
-		c, err := state.LoadConfig(w.Host.Paths.Config())
+		c, err := state.LoadConfig(w.Machine.Host.Paths.Config())
 		must(t, err)
 		return !c.Status.Unproven
 	}
 	var started atomic.Pointer[time.Time]
 	started.Store(&noon)
 	change := func(u *systemd.Unit, executes *string) { u.Since = *started.Load() }
-	w.Connect = sightOf(w.Installer, change)
+	w.Machine.Connect = sightOf(w.Installer, change)
 	for _, step := range []struct {
 		name  string
 		after time.Duration
@@ -84,12 +84,12 @@ func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 		{"stopped", time.Hour, func(u *systemd.Unit, _ *string) { u.ActiveState, u.SubState = "inactive", "dead" }, false},
 		{"held", time.Minute, change, true},
 	} {
-		w.clock, w.Connect = noon.Add(step.after), sightOf(w.Installer, step.agent)
+		w.clock, w.Machine.Connect = noon.Add(step.after), sightOf(w.Installer, step.agent)
 		if got := proven(); got != step.want {
 			t.Errorf("%s: proven %v", step.name, got)
 		}
 	}
-	if _, err := os.Stat(w.Host.Paths.Ticks()); err != nil {
+	if _, err := os.Stat(w.Machine.Host.Paths.Ticks()); err != nil {
 		t.Error(err)
 	}
 }

@@ -67,8 +67,8 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 
 func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := i.Host.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Host.Paths.Journal()) {
-		i.Host.Log.Info("updates are disabled; nothing to do")
+	if c, err := i.Machine.Host.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Machine.Host.Paths.Journal()) {
+		i.Machine.Host.Log.Info("updates are disabled; nothing to do")
 		i.tell(ctx, nil)
 		return nil
 	}
@@ -93,7 +93,7 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	if !i.mayFetch(ctx, in.wanted) {
 		return nil
 	}
-	asked := i.Now()
+	asked := i.Machine.Now()
 	if err := i.waitJitter(ctx, in, opts); err != nil {
 		return err
 	}
@@ -102,13 +102,13 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 		return i.recordEarlyFailure(ctx, in.wanted, err)
 	}
 	defer unclaim()
-	if i.Now().Sub(asked) > answerHoldsFor {
+	if i.Machine.Now().Sub(asked) > answerHoldsFor {
 		again, _, err := i.consider(ctx, opts)
 		if err != nil {
 			return err
 		}
 		if again == nil || again.Release != in.Release {
-			i.Host.Log.Info("the cluster named another version during the download; the next run asks again", "was", in.Version)
+			i.Machine.Host.Log.Info("the cluster named another version during the download; the next run asks again", "was", in.Version)
 			return nil
 		}
 	}
@@ -121,37 +121,37 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 // nil intent means that there is nothing to switch to; the log says why. Then the
 // active version may be damaged, and has to be fetched again.
 func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *intent, damaged *wanted, err error) {
-	c, unlock, err := i.Open(ctx)
+	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer unlock()
 	if !c.Spec.Enabled {
-		i.Host.Log.Info("updates are disabled; nothing to do")
+		i.Machine.Host.Log.Info("updates are disabled; nothing to do")
 		return nil, nil, nil
 	}
 	spec := c.Spec
-	if err := i.Host.ResolveProxy(&spec); err != nil {
+	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {
 		return nil, nil, err
 	}
 	// At each run, so that a policy which is gone later is missed. It decides below.
 	rules, broken := i.seePolicy(&c)
-	whole, err := i.repair(ctx, c, !i.Scheduled)
+	whole, err := i.repair(ctx, c, !i.Machine.Scheduled)
 	if err != nil && !failure.Is[*failure.RefusedError](err) {
 		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	i.NoteSchema(ctx, &c)
-	if err := i.TakeOverLeft(ctx, &c); err != nil {
+	i.Machine.NoteSchema(ctx, &c)
+	if err := i.Machine.TakeOverLeft(ctx, &c); err != nil {
 		return nil, nil, err
 	}
 	if !whole {
 		damaged = &wanted{Release: c.Active(), Config: c, Spec: spec, Retried: true}
 	}
 	if c.Spec.Pinned {
-		i.Host.Log.Info("the host is pinned", "version", c.Spec.ActiveVersion)
+		i.Machine.Host.Log.Info("the host is pinned", "version", c.Spec.ActiveVersion)
 		return nil, damaged, nil
 	}
 	if _, err := templates(spec.URLTemplates); err != nil {
@@ -161,7 +161,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	answer, err := i.ask(ctx, spec)
 	if err != nil {
 		if damaged != nil {
-			i.Host.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
+			i.Machine.Host.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
 			return nil, damaged, nil
 		}
 		unreachable := find.Unreachable(err)
@@ -174,15 +174,15 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, damaged, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 	}
 	if !opts.Now && c.Status.Held.Hear(releaseOf(answer), c.Active()) {
-		if err := c.Save(i.Host.Paths.Config()); err != nil {
+		if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 			return nil, damaged, fmt.Errorf("note what the rollback holds back: %w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 		}
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == decision.Nothing {
-		i.Host.Log.Info(d.Reason)
-		if tree, ok, err := i.Active(c); err == nil && ok && d.Target == tree.Release && tree.Origin != "" {
-			i.Host.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
+		i.Machine.Host.Log.Info(d.Reason)
+		if tree, ok, err := i.Machine.Active(c); err == nil && ok && d.Target == tree.Release && tree.Origin != "" {
+			i.Machine.Host.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
 			damaged = &wanted{Release: d.Target, Config: c, Spec: spec, Retried: true}
 		}
 		return nil, damaged, nil
@@ -194,17 +194,17 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		err = refusedByOwner(rules.Floors(d.Target, d.SHA256))
 	}
 	if failure.Is[*failure.RefusedError](err) {
-		return nil, damaged, i.ReportRefusal(&c, d.Target, err)
+		return nil, damaged, i.Machine.ReportRefusal(&c, d.Target, err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if d.SHA256 != "" {
-		i.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
+		i.Machine.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}
-	_, err = i.PlanDatabase(ctx, c, in.Request)
+	_, err = i.Machine.PlanDatabase(ctx, c, in.Request)
 	if failure.Is[*failure.RefusedError](err) {
-		return nil, nil, i.ReportRefusal(&c, d.Target, err)
+		return nil, nil, i.Machine.ReportRefusal(&c, d.Target, err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -221,15 +221,15 @@ func releaseOf(a find.Answer) version.Release {
 // written down before the attempt: each retry is one, whatever becomes of it.
 func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
 	target := releaseOf(answer)
-	backedOff := c.Status.FailureOf(target).BackingOff(target, i.Now())
-	if !answer.AutoUpdate || !c.Status.TakeUpRetry(answer.RetryFailed, target, i.Now()) {
+	backedOff := c.Status.FailureOf(target).BackingOff(target, i.Machine.Now())
+	if !answer.AutoUpdate || !c.Status.TakeUpRetry(answer.RetryFailed, target, i.Machine.Now()) {
 		return nil
 	}
 	if backedOff {
-		i.Host.Log.Info("somebody had hosts try the version again: the host does not wait any longer",
+		i.Machine.Host.Log.Info("somebody had hosts try the version again: the host does not wait any longer",
 			"version", target.Version, "retry_failed", answer.RetryFailed.Format(time.RFC3339))
 	}
-	return c.Save(i.Host.Paths.Config())
+	return c.Save(i.Machine.Host.Paths.Config())
 }
 
 // updateRequest is the request of a tick.
@@ -252,8 +252,8 @@ func (i *Installer) waitJitter(ctx context.Context, in *intent, opts UpdateOptio
 		return nil
 	}
 	d := i.Jitter(min(in.Jitter, longestJitter))
-	i.Host.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
-	defer i.noteWait(ctx, i.Timestamp().Add(d))()
+	i.Machine.Host.Log.Info("waiting a random time before the change", "wait", d.Round(time.Second), "version", in.Version)
+	defer i.noteWait(ctx, i.Machine.Timestamp().Add(d))()
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("interrupted (%w) while waiting; %s", context.Cause(ctx), transaction.StaysAsItIs(in.Config))
@@ -269,8 +269,8 @@ func (i *Installer) noteWait(ctx context.Context, until time.Time) (over func())
 	note := func(w *state.Waiting) {
 		t := i.ticks()
 		t.Waiting = w
-		if err := t.Save(i.Host.Paths.Ticks()); err != nil {
-			i.Host.Log.Debug("the wait could not be noted for status", "error", err)
+		if err := t.Save(i.Machine.Host.Paths.Ticks()); err != nil {
+			i.Machine.Host.Log.Debug("the wait could not be noted for status", "error", err)
 		}
 	}
 	if self == nil {

@@ -54,7 +54,7 @@ func (i *Installer) atWork(s *survey.Survey) []view.Finding {
 }
 
 func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (findings []view.Finding, err error) {
-	entries, err := i.Host.Store.List()
+	entries, err := i.Machine.Host.Store.List()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (i *Installer) fine(ctx context.Context, s *survey.Survey, c state.Config) 
 		fine["links and units"] = fmt.Sprintf("all lead to version %s", c.Spec.ActiveVersion)
 	}
 	if agent, err := s.Agent(ctx); err == nil {
-		fine["agent"] = view.AgentOf(agent, nil).Text(i.Now())
+		fine["agent"] = view.AgentOf(agent, nil).Text(i.Machine.Now())
 	}
 	return fine
 }

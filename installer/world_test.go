@@ -51,10 +51,10 @@ func newWorld(t *testing.T) *world {
 	}))
 	t.Cleanup(server.Close)
 	w.url = server.URL
-	w.Scheduled, w.Host.Paths.RunDir = true, filepath.Join(filepath.Dir(w.Host.Paths.DataDir), "run")
-	w.Now, w.BootID = func() time.Time { return w.clock }, func() string { return w.boot }
+	w.Machine.Scheduled, w.Machine.Host.Paths.RunDir = true, filepath.Join(filepath.Dir(w.Machine.Host.Paths.DataDir), "run")
+	w.Machine.Now, w.Machine.BootID = func() time.Time { return w.clock }, func() string { return w.boot }
 	w.Jitter = func(time.Duration) time.Duration { return 0 }
-	w.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.ActiveState = "" })
+	w.Machine.Connect = sightOf(w.Installer, func(u *systemd.Unit, _ *string) { u.ActiveState = "" })
 	w.configure("/a")
 	return w
 }
@@ -62,8 +62,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) configure(folder string) {
 	c := state.EmptyConfig()
 	c.Spec.Proxy, c.Spec.Enabled, c.Spec.URLTemplates = w.url, true, []string{w.url + folder + "/{{.Version}}.tar.gz"}
-	writeFile(w.T, w.Host.Paths.Config(), "")
-	must(w.T, c.Save(w.Host.Paths.Config()))
+	writeFile(w.T, w.Machine.Host.Paths.Config(), "")
+	must(w.T, c.Save(w.Machine.Host.Paths.Config()))
 }
 
 // tick runs once and reports whether the mirror was asked for the tarball.
@@ -104,11 +104,11 @@ func (w *world) failFor(d time.Duration) (asked []int) {
 func (w *world) cause(change func(*state.Cause)) {
 	m := w.ticks()
 	change(&m.Failing.Cause)
-	must(w.T, m.Save(w.Host.Paths.Ticks()))
+	must(w.T, m.Save(w.Machine.Host.Paths.Ticks()))
 }
 
 func (w *world) locked(do func()) {
-	unlock, err := state.Lock(w.Context(), w.Host.Paths.UpdateLock(), 0)
+	unlock, err := state.Lock(w.Context(), w.Machine.Host.Paths.UpdateLock(), 0)
 	must(w.T, err)
 	do()
 	unlock()

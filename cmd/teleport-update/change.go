@@ -269,9 +269,9 @@ func (a *app) recoverCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			// systemd sets it for what it runs after the end of a service.
 			if result, ended := os.LookupEnv("SERVICE_RESULT"); ended {
-				return a.installer(c).RecoverKilled(c.Context, result)
+				return a.installer(c).Machine.RecoverKilled(c.Context, result)
 			}
-			return a.installer(c).Recover(c.Context, c.Bool("boot"))
+			return a.installer(c).Machine.Recover(c.Context, c.Bool("boot"))
 		},
 	}
 }
@@ -287,7 +287,7 @@ func (a *app) switchCommand() *cli.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return a.installer(c).Do(c.Context, order)
+			return a.installer(c).Machine.Do(c.Context, order)
 		},
 	}
 }

@@ -235,7 +235,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		command = append(command, "--debug")
 	}
 	i := installer.New(paths, a.log, command...)
-	i.Scheduled = a.scheduled()
+	i.Machine.Scheduled = a.scheduled()
 	if name := c.Command.Name; name != "switch" && name != "recover" && slices.ContainsFunc(c.App.Commands, func(c *cli.Command) bool { return c.Name == name }) {
 		a.settle = func(ctx context.Context, done bool) {
 			i.Settle(ctx, name)
