@@ -14,7 +14,6 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/layout"
 	"teleport-update/internal/version"
 	"teleport-update/report"
 	"teleport-update/versions"
@@ -138,7 +137,10 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
-	spec.ProgramsDir, spec.UnitDir = i.Machine.Host.Paths.UnusualPrograms(), i.Machine.Host.Paths.UnusualUnits()
+	spec = i.Machine.Host.Paths.Given(spec)
+	if spec.UnitDir != "" && spec.UnitDir != c.Spec.UnitDir {
+		i.Machine.Host.Log.Info("units go into another folder than the usual one, and later commands find them there", "folder", spec.UnitDir)
+	}
 	question := spec
 	agent, err := host.ReadAgentSettings(i.Machine.Host.Paths.AgentConfig)
 	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
@@ -218,17 +220,6 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, err
 	}
 	return in, nil
-}
-
-// checkUnitsAtBoot refuses a folder for units that is mounted only after systemd has read its
-// units: green today, and no agent after the next boot.
-func (i *Installer) checkUnitsAtBoot() error {
-	late, err := i.survey().Late()
-	if err != nil || len(late) == 0 {
-		return err
-	}
-	return failure.Unchanged("%v: after the next boot there would be no agent, no timer and no recovery", late[0]).
-		To("name a folder that is there: `teleport-update --unit-dir %s enable`, with the other options as before; it is kept for later commands", layout.ConfigDir).Refused()
 }
 
 // turnOn writes the configuration where the version is in place already.

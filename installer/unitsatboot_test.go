@@ -1,12 +1,14 @@
 package installer
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
+	"teleport-update/internal/version"
 )
 
 // Units on a file system of their own are not there when systemd reads its units at boot: enable
@@ -32,5 +34,34 @@ func TestEnableRefusesAFolderOfUnitsThatIsNotThereAtBoot(t *testing.T) {
 	}
 	if got := i.Machine.Host.Paths.InPlace("").UnitDir; got != i.Machine.Host.Paths.UnitDir {
 		t.Errorf("what a command names is not in force: %s", got)
+	}
+}
+
+// The first enable takes a folder that is there at boot; a host with a version keeps its own,
+// and so does who names one.
+func TestTheFirstEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mount, units, active string
+		failed               error
+		want                 string
+	}{
+		"all on one file system":       {mount: "/", units: layout.UnitDir, want: layout.UnitDir},
+		"/usr apart":                   {mount: "/usr", units: layout.UnitDir, want: layout.UnitDir},
+		"/usr/local apart":             {mount: "/usr/local", units: layout.UnitDir, want: layout.ConfigDir},
+		"/usr/local leads into /var":   {mount: "/var", units: layout.UnitDir, want: layout.ConfigDir},
+		"a host with a version":        {mount: "/usr/local", units: layout.UnitDir, active: "1.0.0", want: layout.UnitDir},
+		"a folder that somebody named": {mount: "/usr/local", units: "/srv/units", want: "/srv/units"},
+		"mounts that cannot be read":   {failed: fs.ErrPermission, units: layout.UnitDir, want: layout.UnitDir},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := state.Paths{DataDir: t.TempDir(), UnitDir: tc.units}
+			c := state.EmptyConfig()
+			c.Spec.ActiveVersion, c.Status.ActiveEdition = tc.active, version.OSS
+			writeFile(t, p.Config(), "")
+			must(t, c.Save(p.Config()))
+			if got := UnitsAtBoot(p, func(string) (string, error) { return tc.mount, tc.failed }); got != tc.want {
+				t.Errorf("units are in %s; want %s", got, tc.want)
+			}
+		})
 	}
 }

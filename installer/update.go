@@ -112,6 +112,9 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 			return nil
 		}
 	}
+	if err := i.Machine.Host.CheckFIPS(tree); err != nil {
+		return err
+	}
 	in.Request.To = transaction.TreeOf(tree)
 	return i.transact(ctx, in.Request)
 }

@@ -212,7 +212,7 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	if paths.RunDir = runDir(paths.DataDir); paths.RunDir != "" {
 		paths.Hooks = layout.Hooks
 	}
-	paths = paths.InPlace(asked(c))
+	paths = placed(c, paths)
 	// The path of the running file itself: a link may lead elsewhere by the
 	// time it is needed.
 	self, err := os.Executable()
@@ -256,6 +256,28 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 		i.Terminal = a.terminal
 	}
 	return i
+}
+
+// placed has in force what enable was given before, and over it what this command names. The
+// first enable chooses a folder of units that is there at boot.
+func placed(c *cli.Context, named state.Paths) state.Paths {
+	paths := named.InPlace(asked(c))
+	for flag, place := range map[string]struct {
+		now   *string
+		named string
+	}{
+		"unit-dir":     {&paths.UnitDir, named.UnitDir},
+		"link-dir":     {&paths.LinkDir, named.LinkDir},
+		"agent-config": {&paths.AgentConfig, named.AgentConfig},
+	} {
+		if c.IsSet(flag) {
+			*place.now = place.named
+		}
+	}
+	if c.Command.Name == "enable" && !c.IsSet("unit-dir") && host.Exists("/run/systemd/system") {
+		paths.UnitDir = installer.UnitsAtBoot(paths, procfs.Host().MountAt)
+	}
+	return paths
 }
 
 // runDir is the folder in /run of the host that runs: not that of an image which is

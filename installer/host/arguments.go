@@ -80,6 +80,9 @@ func (h *Host) noteArguments(o *Originals, tree versions.Tree) {
 // agent that is here, and says which of them are kept. A drop-in with a command of its
 // own has the last word, and settles it.
 func (h *Host) CheckArguments(tree versions.Tree) error {
+	if err := h.CheckFIPS(tree); err != nil {
+		return err
+	}
 	if h.HasOriginals() || h.hasOwnCommand() {
 		return nil
 	}
@@ -107,6 +110,26 @@ func (h *Host) CheckArguments(tree versions.Tree) error {
 			"arguments", strings.Join(systemd.Texts(missing), " "))
 	}
 	return nil
+}
+
+// CheckFIPS refuses a FIPS build that its unit on this host would start without --fips: the
+// agent would run, and not by the rules of FIPS.
+func (h *Host) CheckFIPS(tree versions.Tree) error {
+	if !tree.Release.Edition.FIPS() || h.hasOwnCommand() {
+		return nil
+	}
+	unit, err := h.unitOf(tree)
+	if err != nil {
+		return err
+	}
+	for _, a := range systemd.UnitArguments(unit) {
+		if a.Name == fipsFlag {
+			return nil
+		}
+	}
+	return failure.Unchanged("version %s is a FIPS build, and the unit that it brings starts the agent without %s", tree.Release.Short(), fipsFlag).
+		To("serve the tarball as it was published, with examples/systemd/fips/teleport.service, or write the whole command into a drop-in "+
+			"(`systemctl edit teleport`: ExecStart=, then ExecStart=%s/teleport start %s …)", h.Paths.LinkDir, fipsFlag).Refused()
 }
 
 // hasOwnCommand reports whether a drop-in of an administrator's says what is started.

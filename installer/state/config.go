@@ -53,6 +53,8 @@ type Spec struct {
 	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
 	ProgramsDir   string     `yaml:"programs_dir,omitempty" json:"programs_dir,omitempty"` // see Paths.Programs; the usual one is not written
 	UnitDir       string     `yaml:"unit_dir,omitempty" json:"unit_dir,omitempty"`         // where units are; the usual folder is not written
+	LinkDir       string     `yaml:"link_dir,omitempty" json:"link_dir,omitempty"`         // where links are; the usual folder is not written
+	AgentConfig   string     `yaml:"agent_config,omitempty" json:"agent_config,omitempty"` // the agent's own configuration; the usual file is not written
 	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
 	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
 	// TextfileDir is where metrics are written for node_exporter; empty: nowhere.

@@ -122,9 +122,20 @@ func prepareStore(dir string) error {
 		err = trust.Path(dir)
 	}
 	if err != nil {
-		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("check its content, then make it writable by root only")
+		return failure.Unchanged("%s cannot be relied on: %w", dir, err).To("%s", wayOut(filepath.Dir(dir)))
 	}
 	return nil
+}
+
+// wayOut says how a data folder becomes one that root can keep programs and records in. Giving
+// an agent's user's folder to root alone would leave the agent without its data.
+func wayOut(dataDir string) string {
+	info, err := os.Stat(dataDir)
+	if err != nil || trust.Ours(info) {
+		return "check its content, then make it writable by root only"
+	}
+	return fmt.Sprintf("give the agent, which runs as another user, a data folder of its own: stop it, `mv %[1]s %[1]s-agent`, set data_dir to "+
+		"%[1]s-agent in the agent's configuration and start it; or have the agent run as root. `chown` alone would keep the agent from its data", dataDir)
 }
 
 // makeStore makes the store in a data folder that is made, too, where it is not there: for

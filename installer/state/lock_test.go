@@ -152,3 +152,32 @@ func TestALockHasOneLine(t *testing.T) {
 		}
 	}
 }
+
+// Who follows the advice keeps the agent's data where the agent reaches them.
+func TestAFolderOfTheAgentsUserIsNotToBeTakenFromIt(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a folder to another user")
+	}
+	for name, tc := range map[string]struct {
+		owner int
+		mode  os.FileMode
+		want  string
+	}{
+		"the agent's user's":       {1234, 0o755, "a data folder of its own"},
+		"root's, and open to all":  {0, 0o777, "make it writable by root only"},
+		"root's, and root's alone": {0, 0o700, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			for _, err := range []error{os.Mkdir(dir, 0o700), os.Chown(dir, tc.owner, tc.owner), os.Chmod(dir, tc.mode)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := prepareStore(filepath.Join(dir, "versions"))
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("it ends with %v; want %q", err, tc.want)
+			}
+		})
+	}
+}

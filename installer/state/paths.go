@@ -36,14 +36,6 @@ func DefaultPaths() Paths {
 	}
 }
 
-// UnusualUnits is the folder of units if it is not the usual one.
-func (p Paths) UnusualUnits() string {
-	if p.UnitDir == layout.UnitDir {
-		return ""
-	}
-	return p.UnitDir
-}
-
 // Versions is the folder of the version store.
 func (p Paths) Versions() string { return filepath.Join(p.DataDir, "versions") }
 

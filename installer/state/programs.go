@@ -29,10 +29,13 @@ func CheckProgramsDir(dir string) error {
 // tell.
 func (p Paths) InPlace(asked string) Paths {
 	p.ProgramsDir = asked
-	if c, err := LoadConfig(p.Config()); err == nil && c.Spec.UnitDir != "" && p.UnitDir == layout.UnitDir {
-		p.UnitDir = c.Spec.UnitDir // that enable was given
+	if c, err := LoadConfig(p.Config()); err == nil {
+		p = p.given(c.Spec)
 	}
 	if j, err := LoadJournal(p.Journal()); err == nil && j != nil {
+		if c, err := ParseConfig(j.Config); j.Config != "" && err == nil {
+			p = p.given(c.Spec) // an uninstall that was cut off has no updates.yaml any more
+		}
 		if j.To.Programs != "" {
 			p.ProgramsDir = filepath.Dir(j.To.Programs)
 			return p
@@ -50,6 +53,39 @@ func (p Paths) InPlace(asked string) Paths {
 		p.ProgramsDir = p.linkedPrograms(c.Spec.ActiveVersion, asked)
 	}
 	return p
+}
+
+// given has in force what enable was given, where a command names nothing else.
+func (p Paths) given(s Spec) Paths {
+	for _, place := range []struct {
+		now          *string
+		usual, given string
+	}{
+		{&p.UnitDir, layout.UnitDir, s.UnitDir},
+		{&p.LinkDir, layout.LinkDir, s.LinkDir},
+		{&p.AgentConfig, layout.AgentConfig, s.AgentConfig},
+	} {
+		if *place.now == place.usual && place.given != "" {
+			*place.now = place.given
+		}
+	}
+	return p
+}
+
+// Given writes the places down that are not the usual ones, for every later command.
+func (p Paths) Given(s Spec) Spec {
+	s.ProgramsDir = p.UnusualPrograms()
+	s.UnitDir = unusual(p.UnitDir, layout.UnitDir)
+	s.LinkDir = unusual(p.LinkDir, layout.LinkDir)
+	s.AgentConfig = unusual(p.AgentConfig, layout.AgentConfig)
+	return s
+}
+
+func unusual(path, usual string) string {
+	if path == usual {
+		return ""
+	}
+	return path
 }
 
 // linkedPrograms is the folder of programs of a host whose updates.yaml has a version and

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -95,6 +96,52 @@ func TestTheDataFolderIsRootsAloneWhereItIsMadeHere(t *testing.T) {
 				if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 					t.Errorf("%s: %v, %v; want mode %v", path, info.Mode(), err, want)
 				}
+			}
+		})
+	}
+}
+
+// What enable was given is in force for every later command, whatever the place.
+func TestPlacesThatEnableWasGivenAreKept(t *testing.T) {
+	usual := DefaultPaths()
+	for name, set := range map[string]func(*Paths){
+		"unit-dir":     func(p *Paths) { p.UnitDir = "/etc/systemd/system" },
+		"link-dir":     func(p *Paths) { p.LinkDir = "/srv/bin" },
+		"agent-config": func(p *Paths) { p.AgentConfig = "/etc/teleport-node.yaml" },
+		"nothing":      func(*Paths) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			usual := usual
+			usual.DataDir = t.TempDir()
+			given := usual
+			set(&given)
+			c := EmptyConfig()
+			c.Spec.UnitDir, c.Spec.LinkDir, c.Spec.AgentConfig = "/old", "/old", "/old"
+			c.Spec = given.Given(c.Spec)
+			writeFile(t, usual.Config(), "")
+			if err := c.Save(usual.Config()); err != nil {
+				t.Fatal(err)
+			}
+			if got := usual.InPlace(""); got != given {
+				t.Errorf("a later command has %+v; want %+v", got, given)
+			}
+			text, err := os.ReadFile(usual.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			record, err := json.Marshal(map[string]any{"schema": 1, "readable_from": 1, "phase": "uninstalling", "config": string(text)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(usual.Config()); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, usual.Journal(), string(record))
+			if err := os.Chmod(usual.Journal(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := usual.InPlace(""); got != given {
+				t.Errorf("after an uninstall that was cut off, a command has %+v; want %+v", got, given)
 			}
 		})
 	}

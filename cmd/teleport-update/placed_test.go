@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/installer/state"
+)
+
+// What enable was given holds for later commands, and what a command names holds over it.
+func TestACommandHasThePlacesThatEnableWasGiven(t *testing.T) {
+	given := state.DefaultPaths()
+	given.DataDir = t.TempDir()
+	given.UnitDir, given.LinkDir, given.AgentConfig = "/etc/systemd/system", "/srv/bin", "/etc/node.yaml"
+	config := state.EmptyConfig()
+	config.Spec = given.Given(config.Spec)
+	if err := os.Mkdir(given.Versions(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := config.Save(given.Config()); err != nil {
+		t.Fatal(err)
+	}
+	usual := state.DefaultPaths()
+	for name, tc := range map[string]struct {
+		args []string
+		want func(*state.Paths)
+	}{
+		"nothing named":             {nil, func(*state.Paths) {}},
+		"the usual folder of units": {[]string{"--unit-dir", usual.UnitDir}, func(p *state.Paths) { p.UnitDir = usual.UnitDir }},
+		"the usual links":           {[]string{"--link-dir", usual.LinkDir}, func(p *state.Paths) { p.LinkDir = usual.LinkDir }},
+		"the usual configuration":   {[]string{"--agent-config", usual.AgentConfig}, func(p *state.Paths) { p.AgentConfig = usual.AgentConfig }},
+		"another configuration":     {[]string{"--agent-config", "/x.yaml"}, func(p *state.Paths) { p.AgentConfig = "/x.yaml" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got state.Paths
+			app := (&app{}).commands()
+			app.Before = nil
+			app.Command("status").Action = func(c *cli.Context) error {
+				named := usual
+				named.DataDir = given.DataDir
+				named.UnitDir, named.LinkDir, named.AgentConfig = c.String("unit-dir"), c.String("link-dir"), c.String("agent-config")
+				got = placed(c, named)
+				return nil
+			}
+			if err := app.Run(append(append([]string{"x", "--data-dir", given.DataDir}, tc.args...), "status")); err != nil {
+				t.Fatal(err)
+			}
+			want := given
+			if tc.want(&want); got != want {
+				t.Errorf("it has %+v; want %+v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,47 @@
+//go:build hosts
+
+package takeover
+
+import "testing"
+
+// Where /usr/local is a file system of its own, systemd reads its units before it is mounted:
+// enable takes a folder that is there, every later command knows it, and the host has its agent,
+// its timer and its recovery after a boot.
+func TestAHostWithUsrLocalApartHasItsAgentAfterABoot(t *testing.T) {
+	s := newScene(t)
+	s.Must("sh", "-ec", "mkdir -p /persist; cp -a /usr/local /persist/usrlocal; rm -rf /usr/local/*; echo '/persist/usrlocal /usr/local none bind 0 0' >/etc/fstab")
+	reboot := func() {
+		t.Helper()
+		if err := s.Reboot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reboot()
+	s.Must("findmnt", "/usr/local")
+	s.Sound("1.0.0", "1.1.0")
+	s.Wants("1.0.0")
+	s.Enable()
+	s.Must("systemctl", "enable", "--now", "teleport")
+	s.RunsFrom(s.Executable("1.0.0"))
+	reboot()
+	s.RunsFrom(s.Executable("1.0.0"))
+	for _, unit := range []string{"teleport.service", "teleport-update.timer", "teleport-update-recover.service"} {
+		if got := s.Show(unit, "FragmentPath"); got != "/etc/systemd/system/"+unit {
+			t.Errorf("systemd has %s from %q", unit, got)
+		}
+	}
+	if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {
+		t.Errorf("after the boot the timer is %s", got)
+	}
+	s.Wants("1.1.0")
+	s.Must(s.Path, "update", "--now")
+	s.RunsFrom(s.Executable("1.1.0"))
+	s.Must(s.Path, "verify")
+	if got := s.Status().State; got != "idle" {
+		t.Errorf("status says %s", got)
+	}
+	s.Must(s.Path, "uninstall", "--yes")
+	if left := s.Must("find", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
+		t.Errorf("uninstall leaves %s", left)
+	}
+}
