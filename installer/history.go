@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"teleport-update/installer/host"
@@ -21,24 +22,30 @@ func (i *Installer) History() (state.History, error) {
 }
 
 // noteEnded adds the transaction that updates.yaml tells of to the history, if it is not
-// there: the command that made it may have been killed, and a recovery has closed it.
-// It returns what it added.
+// there: the command that made it may have been killed, and a recovery has closed it. An
+// attempt that failed before anything was changed is there, too. It returns the transaction
+// that it added.
 func (i *Installer) noteEnded(command string) (added *state.Ended) {
 	c, err := i.Machine.Host.Paths.LoadConfig()
 	last := c.Status.LastUpdate
-	if err != nil || last == nil || last.Result == state.FailedEarly && last.Transaction == "" || host.Exists(i.Machine.Host.Paths.Journal()) {
+	if err != nil || last == nil || host.Exists(i.Machine.Host.Paths.Journal()) {
 		return nil
+	}
+	before := last.Time.Before(i.Started.Truncate(time.Second))
+	early := last.Result == state.FailedEarly && last.Transaction == ""
+	if early && before {
+		return nil // the command that made the attempt has noted it
 	}
 	h := state.LoadHistory(i.Machine.Host.Paths.History())
 	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
-	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to }) {
+	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to && s.Result != state.Repaired }) {
 		return nil
 	}
 	s := state.Ended{Time: last.Time, Cause: command, By: i.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
 	if last.Result == state.Succeeded {
 		s.From = c.Previous()
 	}
-	if last.Time.Before(i.Started.Truncate(time.Second)) {
+	if before {
 		s.Cause, s.By = "recovery", ""
 	} else if i.downloadTook > 0 {
 		if s.Took == nil {
@@ -46,11 +53,27 @@ func (i *Installer) noteEnded(command string) (added *state.Ended) {
 		}
 		s.Took["download"] = state.Duration(i.downloadTook.Round(time.Millisecond))
 	}
+	if early {
+		h.DropSame(s)
+	}
 	if err := h.Add(s, i.Machine.Host.Paths.History()); err != nil {
 		i.Machine.Host.Log.Debug("the transaction could not be added to the history", "error", err)
 		return nil // or each run would take it for news
 	}
+	if early {
+		return nil // no transaction, for hooks and reports
+	}
 	return &s
+}
+
+// noteRepair adds a repair of links and unit to the history, with what was wrong.
+func (i *Installer) noteRepair(of version.Release, problems []string) {
+	s := state.Ended{Time: i.Machine.Timestamp(), Cause: "repair", By: i.who(), From: of, To: of, Result: state.Repaired, Error: strings.Join(problems, "; ")}
+	h := state.LoadHistory(i.Machine.Host.Paths.History())
+	h.DropSame(s)
+	if err := h.Add(s, i.Machine.Host.Paths.History()); err != nil {
+		i.Machine.Host.Log.Debug("the repair could not be added to the history", "error", err)
+	}
 }
 
 // who asked for what this run does.

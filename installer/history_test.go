@@ -38,8 +38,12 @@ func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
 	}
 	i.Machine.Scheduled = false
 	t.Setenv("SUDO_USER", "ann")
-	switched(t, i, state.LastUpdate{Time: noon.Add(2 * time.Minute), Target: "1.2.0", TargetEdition: version.OSS, Result: state.FailedEarly, Error: "404"}, "1.1.0", "1.0.0")
-	i.Settle(t.Context(), "update")
+	for n := range 3 { // an attempt that fails again in the same way is one line
+		switched(t, i, state.LastUpdate{Time: noon.Add(2*time.Minute + time.Duration(n)*time.Second), Target: "1.2.0", TargetEdition: version.OSS, Result: state.FailedEarly, Error: "404"}, "1.1.0", "1.0.0")
+		if added := i.noteEnded("update"); added != nil {
+			t.Errorf("hooks hear of an attempt that changed nothing: %+v", added)
+		}
+	}
 	switched(t, i, state.LastUpdate{Time: noon.Add(3 * time.Minute), Target: "1.2.0", TargetEdition: version.OSS, Result: state.RolledBack, Error: "it died"}, "1.1.0", "1.0.0")
 	i.Settle(t.Context(), "pin")
 	switched(t, i, state.LastUpdate{Time: noon.Add(-time.Minute), Target: "1.3.0", TargetEdition: version.OSS, Result: state.Interrupt, Error: "cut"}, "1.1.0", "1.0.0")
@@ -48,9 +52,13 @@ func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
 	whole, err := i.History()
 	must(t, err)
 	h := whole.Ended
-	if len(h) != 3 {
+	if len(h) != 4 {
 		t.Fatalf("there are %+v", h)
 	}
+	if s := h[1]; s.Cause != "update" || s.By != "ann" || s.To != oss("1.2.0") || s.Result != state.FailedEarly || s.Error != "404" || !s.Time.Equal(noon.Add(2*time.Minute+2*time.Second)) {
+		t.Errorf("an attempt that failed before anything was changed: %+v", s)
+	}
+	h = slices.Delete(h, 1, 2)
 	if s := h[0]; s.Cause != "update" || s.By != "timer" || s.From != oss("1.0.0") || s.To != oss("1.1.0") || s.Result != state.Succeeded ||
 		s.Took["watch"].Std() != 30*time.Second || s.Took["download"].Std() != 1500*time.Millisecond {
 		t.Errorf("an update: %+v", s)

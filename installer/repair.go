@@ -82,8 +82,11 @@ func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
 		return err
 	}
 	defer unlock()
-	_, err = i.repair(ctx, c, false)
-	return err
+	if _, err = i.repair(ctx, c, false); err != nil {
+		return err
+	}
+	i.noteRepair(damaged.Release, []string{"the version was damaged, and is fetched again"})
+	return nil
 }
 
 func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
@@ -107,5 +110,6 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	if err := i.Machine.Host.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("repair the updater's link: %w", err)
 	}
+	i.noteRepair(tree.Release, problems)
 	return i.reloadUnits(ctx)
 }

@@ -60,6 +60,19 @@ func ReadHistory(path string) (h History, err error) {
 	return h, err
 }
 
+// DropSame removes the newest entry if it is of the same attempt, which failed in the same way:
+// a mirror that is away for a day does not push all else out.
+func (h *History) DropSame(e Ended) {
+	if len(h.Ended) == 0 {
+		return
+	}
+	newest := h.Ended[len(h.Ended)-1]
+	same := newest.From == e.From && newest.To == e.To && newest.Result == e.Result
+	if same && newest.Cause == e.Cause && newest.By == e.By && newest.Error == e.Error {
+		h.Ended = h.Ended[:len(h.Ended)-1]
+	}
+}
+
 // Add appends an ended transaction and writes the history. The oldest ones go.
 func (h *History) Add(e Ended, path string) error {
 	h.Ended = append(h.Ended, e)

@@ -58,7 +58,9 @@ const (
 	Succeeded   Result = "succeeded"
 	RolledBack  Result = "rolled_back"
 	FailedEarly Result = "failed" // nothing live had been touched
-	Interrupt   Result = "interrupted"
+	// Repaired is for the history alone: links and unit are those of the version again.
+	Repaired  Result = "repaired"
+	Interrupt Result = "interrupted"
 )
 
 // LastUpdate is the outcome of the last attempt to change the version.

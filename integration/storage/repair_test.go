@@ -49,6 +49,11 @@ func TestTheNextTickRepairsWhatSomebodyBroke(t *testing.T) {
 	}
 	s.Must("systemctl", "restart", "teleport")
 	s.Serves("1.0.0")
+	for _, want := range []string{`"result": "repaired"`, unitFile + " is missing", "the version was damaged, and is fetched again"} {
+		if out := s.Must(updater, "history"); !strings.Contains(out, want) {
+			t.Errorf("the history of repairs lacks %q:\n%s", want, out)
+		}
+	}
 
 	// Where there are no more ticks, a person has to say it.
 	s.Must("systemctl", "disable", "--now", "teleport-update.timer")
