@@ -2,7 +2,11 @@
 
 package takeover
 
-import "testing"
+import (
+	"testing"
+
+	"teleport-update/integration/cluster"
+)
 
 // Where /usr/local is a file system of its own, systemd reads its units before it is mounted:
 // enable takes a folder that is there, every later command knows it, and the host has its agent,
@@ -43,5 +47,37 @@ func TestAHostWithUsrLocalApartHasItsAgentAfterABoot(t *testing.T) {
 	s.Must(s.Path, "uninstall", "--yes")
 	if left := s.Must("find", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
 		t.Errorf("uninstall leaves %s", left)
+	}
+}
+
+// Any folder of systemd's will do for units, whatever of its names somebody types: what is the
+// updater's own there is no other updater's, and later commands know the folder.
+func TestUnitsGoIntoAnyFolderOfSystemd(t *testing.T) {
+	for name, dir := range map[string]string{"etc": "/etc/systemd/system", "usr": "/usr/lib/systemd/system", "lib": "/lib/systemd/system"} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Sound("1.0.0", "1.1.0")
+			s.Wants("1.0.0")
+			s.Must(s.Path, "--unit-dir", dir, "enable", "--proxy", cluster.ProxyAddress, "--template", cluster.TemplateURL, "--health-window", "1s")
+			s.Must("systemctl", "enable", "--now", "teleport")
+			s.RunsFrom(s.Executable("1.0.0"))
+			if err := s.Reboot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.RunsFrom(s.Executable("1.0.0"))
+			s.Wants("1.1.0")
+			if code := s.Tick(); code != 0 {
+				t.Errorf("the tick ends with %d", code)
+			}
+			s.RunsFrom(s.Executable("1.1.0"))
+			s.Must(s.Path, "verify")
+			if got := s.Status().State; got != "idle" {
+				t.Errorf("status says %s", got)
+			}
+			s.Must(s.Path, "uninstall", "--yes")
+			if left := s.Must("find", "/etc/systemd/system", "/usr/lib/systemd/system", "-name", "teleport*", "!", "-type", "d"); left != "" {
+				t.Errorf("uninstall leaves %s", left)
+			}
+		})
 	}
 }
