@@ -34,6 +34,7 @@ func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
 	s.Must(updater, "update")
 	s.Must(updater, "rollback")
 	s.StatusIs("held")
+	s.Must(updater, "update") // what is wanted now is held back; a later wish is not
 	s.Wants("1.2.0")
 	s.Fails(1, "was not healthy", updater, "update")
 	s.StatusIs("backing_off")

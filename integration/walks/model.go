@@ -214,8 +214,15 @@ func (b Build) text(name string) string {
 	if !b.Runs && name == "teleport" {
 		return "#!/bin/sh\necho 'cannot start' >&2\nexit 1\n# " + fmt.Sprint(b) + "\n"
 	}
-	return fmt.Sprintf("#!/bin/sh\n[ \"$1\" = version ] && echo 'Teleport v%s git:v%s-0-gabc1234'\nexit 0\n# %v, %s\n",
-		b.Release.Version, b.Release.Version, b, name)
+	edition, fips := "", ""
+	if b.Release.Edition.Enterprise() {
+		edition = " Enterprise"
+	}
+	if b.Release.Edition.FIPS() {
+		fips = " X:boringcrypto"
+	}
+	return fmt.Sprintf("#!/bin/sh\n[ \"$1\" = version ] && echo 'Teleport%s v%s git:v%s-0-gabc1234%s'\nexit 0\n# %v, %s\n",
+		edition, b.Release.Version, b.Release.Version, fips, b, name)
 }
 
 // unit is the release's unit file.
@@ -244,7 +251,8 @@ func (t Tree) text(name string) string {
 
 // saysVersion is the version that a program names, empty if it names none.
 func saysVersion(program string) string {
-	_, rest, _ := strings.Cut(program, "Teleport v")
+	_, rest, _ := strings.Cut(program, "echo 'Teleport")
+	_, rest, _ = strings.Cut(rest, " v") // perhaps Enterprise
 	v, _, _ := strings.Cut(rest, " ")
 	return v
 }
