@@ -2,9 +2,10 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"slices"
 	"time"
 
@@ -50,10 +51,8 @@ func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply fun
 		}
 		defer rollback(tx)
 		var h head
-		var id string
 		var timeline int64
-		err = tx.QueryRow(ctx, "SELECT revision, timeline, "+timelineNow+", pg_current_xact_id()::text FROM teleport_find.head FOR UPDATE").
-			Scan(&h.revision, &h.timeline, &timeline, &id)
+		err = tx.QueryRow(ctx, "SELECT revision, timeline, "+timelineNow+" FROM teleport_find.head FOR UPDATE").Scan(&h.revision, &h.timeline, &timeline)
 		if err != nil {
 			return err
 		}
@@ -66,12 +65,15 @@ func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply fun
 		if err != nil {
 			return err
 		}
+		mark := rand.Text()
+		b.Queue("DELETE FROM teleport_find.commits WHERE at < clock_timestamp() - interval '10 minutes'")
+		b.Queue("INSERT INTO teleport_find.commits VALUES ($1, clock_timestamp())", mark)
 		b.Queue("COMMIT")
 		err = tx.SendBatch(ctx, b).Close()
 		if err == nil {
 			return nil
 		}
-		return s.became(err, id, h.timeline)
+		return s.became(err, mark)
 	})
 }
 
@@ -103,7 +105,7 @@ func failedOver(ctx context.Context, tx pgx.Tx, h head, timeline int64) (head, e
 
 // became says what became of a change whose commit has failed: an answer of the database is one; if the connection was
 // lost instead, the database is asked.
-func (s *Store) became(err error, id string, timeline int64) error {
+func (s *Store) became(err error, mark string) error {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Severity != "FATAL" && answer.Severity != "PANIC" {
 		if answer.Code == notNull && answer.TableName == "head" {
 			return store.ErrLate
@@ -114,24 +116,28 @@ func (s *Store) became(err error, id string, timeline int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	for ctx.Err() == nil {
-		status, asked := s.fate(ctx, id, timeline)
+		made, asked := s.isMade(ctx, mark)
 		switch {
-		case asked == nil && status == "committed":
+		case asked == nil && made:
 			return nil
-		case asked == nil && status == "aborted":
+		case asked == nil:
 			return err
-		case asked == nil && status == "another":
-			return &finalError{&store.UnknownError{Err: err}}
 		}
-		pause(ctx, 1)
+		pause(ctx, maxAttempts)
 	}
 	return &finalError{&store.UnknownError{Err: err}}
 }
 
-// fate asks what has become of a transaction. A database that has failed over meanwhile knows nothing of it.
-func (s *Store) fate(ctx context.Context, id string, timeline int64) (status string, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT CASE WHEN "+timelineNow+" <> $2 THEN 'another' ELSE pg_xact_status($1::text::xid8) END", id, timeline).Scan(&status)
-	return status, err
+// isMade looks for the mark that a change has left. Who gets the lock that the change had knows that the change is over.
+// Its number would not do (pg_xact_status): a database that crashes gives numbers of lost transactions to others.
+func (s *Store) isMade(ctx context.Context, mark string) (made bool, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT 1 FROM teleport_find.head FOR UPDATE"); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM teleport_find.commits WHERE mark = $1)", mark).Scan(&made)
+	})
+	return made, err
 }
 
 // moment runs f on one moment of the store.
@@ -198,7 +204,7 @@ func isAnswer(err error) bool {
 // pause waits longer with each attempt, a second at most; not all servers at once.
 func pause(ctx context.Context, attempt int) {
 	most := min(time.Second, 20*time.Millisecond<<attempt)
-	timer := time.NewTimer(most/2 + rand.N(most/2))
+	timer := time.NewTimer(most/2 + mathrand.N(most/2))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -282,3 +282,24 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The connection is lost right when the commit is made, or before it: the database is asked, and by something that a
+// crash does not give to another change.
+func TestWhoLostTheConnectionAsksWhatBecameOfAChange(t *testing.T) {
+	server := pgtest.Start(t)
+	s := opened(t, server.Database("find"))
+	put(t, s, "a", "1", store.None)
+	mark := server.SQL("find", "SELECT mark FROM teleport_find.commits")
+	lost := errors.New("the connection was lost")
+	if err := s.became(lost, mark); err != nil {
+		t.Errorf("a change that was made: %v", err)
+	}
+	if err := s.became(lost, "of a change that was lost"); !errors.Is(err, lost) {
+		t.Errorf("a change that was not made: %v", err)
+	}
+	server.SQL("find", "UPDATE teleport_find.commits SET at = at - interval '11 minutes'")
+	put(t, s, "b", "1", store.None)
+	if marks := server.SQL("find", "SELECT count(*) FROM teleport_find.commits"); marks != "1" {
+		t.Errorf("there are %s marks; want that of the last change alone", marks)
+	}
+}

@@ -21,7 +21,8 @@ import (
 const schemaVersion = 1
 
 // create makes the tables. Keys compare by their bytes. head has one row: the revision of the store, the identity, the
-// timeline of the last change, and up to which revision it has forgotten what was removed.
+// timeline of the last change, and up to which revision it has forgotten what was removed. commits has marks of the changes
+// of the last minutes.
 const create = `
 CREATE TABLE teleport_find.head (
 	one       integer PRIMARY KEY CHECK (one = 1),
@@ -43,6 +44,11 @@ CREATE TABLE teleport_find.removed (
 	revision bigint NOT NULL
 );
 CREATE INDEX removals ON teleport_find.removed (revision);
+CREATE TABLE teleport_find.commits (
+	mark text PRIMARY KEY,
+	at   timestamptz NOT NULL
+);
+CREATE INDEX ages ON teleport_find.commits (at);
 CREATE TABLE teleport_find.history (
 	number        bigint PRIMARY KEY,
 	time          text   NOT NULL,
