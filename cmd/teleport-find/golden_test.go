@@ -46,6 +46,7 @@ func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 	const format, try, reason = "--output", "--dry-run", "--reason"
 	kinds := map[string][]string{
 		"serve": nil, "plan": nil, // has plan preview
+		"store": nil, "store copy": nil, // make a store, and change none
 		"export-channels": {format, try}, "mirror": {format, try}, // change files alone
 	}
 	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "channels", "version", "backup"} {

@@ -133,12 +133,14 @@ func TestThereIsOneOfEach(t *testing.T) {
 		but              map[string]string // other files and rooms, and why it is no second one there
 	}{
 		{"reader of what the kernel says of processes", `"/proc`, "internal/procfs", map[string]string{
-			"internal/folder/folder.go": "a way to what is open already, which nobody reads",
-			"ospackage/fence.go":        "the same, for a mount",
+			"internal/folder/folder.go":   "a way to what is open already, which nobody reads",
+			"ospackage/fence.go":          "the same, for a mount",
+			"find/store/postgres/pgtest/": "a server that a test has started",
 		}},
 		{"reader of files that others may have put there", "os.ReadFile(", "internal/procfs", map[string]string{
 			"cmd/teleport-find/":          "a person names the file at the command line, and a pipe will do",
 			"internal/golden/":            "files of the checkout, for tests",
+			"find/store/postgres/pgtest/": "the same",
 			"packaging/":                  "what builds the packages, from the checkout",
 			"internal/webclient/roots.go": "the certificates of the system, once they were looked at",
 		}},

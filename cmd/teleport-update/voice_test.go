@@ -41,12 +41,12 @@ var unchangedParts = map[string]string{
 	"nothing is done in it, for its file system may be mounted later": "the folder of the database, while the rest is undone",
 	"nothing is changed in it: put the first folder back":             "the same",
 	"nothing is done in it: put the first folder back, or wait":       "the same",
-	"nothing was stopped: `systemctl unmask":                          "the agent, while links and unit may go back",
-	"that of the last report: nothing was changed":                    "an answer on the wire, whose form is another",
-	"too many hosts report at once: nothing was changed":              "the same",
-	"nothing was changed (a dry run)":                                 "no error",
-	"No server is asked and nothing is changed":                       "the same",
-	"come from a file, and nothing is written":                        "the same",
+	"nothing was stopped: ":                              "the agent, while links and unit may go back",
+	"that of the last report: nothing was changed":       "an answer on the wire, whose form is another",
+	"too many hosts report at once: nothing was changed": "the same",
+	"nothing was changed (a dry run)":                    "no error",
+	"No server is asked and nothing is changed":          "the same",
+	"come from a file, and nothing is written":           "the same",
 }
 
 // What state the host is in is said by the type of an error, which knows whether

@@ -154,7 +154,7 @@ const (
 var ErrTooOld = errors.New("the store does not know any more what was removed since then")
 
 // ErrLate says that a change came after its deadline, and that nothing was changed.
-var ErrLate = errors.New("the change came after its deadline, and nothing was changed")
+var ErrLate = errors.New("the change came after its deadline, and is not in the store")
 
 // UnknownError is the error of a change whose store went away while it was being made. Who reads the items again sees
 // whether it was.

@@ -156,7 +156,8 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 			e.status.LastTick = now
 		}
 	}()
-	if err = e.checkClock(ctx); errors.As(err, new(*SkewError)) {
+	err = e.checkClock(ctx)
+	if _, skewed := errors.AsType[*SkewError](err); skewed {
 		return false, err // nothing that is reckoned with such a clock is right, a halt neither
 	}
 	if err == nil {

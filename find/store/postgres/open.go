@@ -8,13 +8,14 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"teleport-update/internal/regular"
 )
 
 // schemaVersion is that of what create makes.
@@ -141,12 +142,15 @@ func (o Options) config() (*pgxpool.Config, error) {
 	return config, nil
 }
 
+// maxPassword is far more than a password has.
+const maxPassword = 4 << 10
+
 // password reads the file for each connection: it may have been rotated.
 func (o Options) password(c *pgx.ConnConfig) error {
 	if o.PasswordFile == "" {
 		return nil
 	}
-	text, err := os.ReadFile(o.PasswordFile)
+	text, err := regular.Read(o.PasswordFile, maxPassword, 0)
 	if err != nil {
 		return fmt.Errorf("the password of the store: %w", err)
 	}

@@ -37,9 +37,9 @@ func Need(t testing.TB) (bin string) {
 		return filepath.Dir(found[len(found)-1])
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatal("PostgreSQL is missing: apt-get install postgresql")
+		t.Fatal("there is no PostgreSQL here: apt-get install postgresql")
 	}
-	t.Skip("PostgreSQL is missing: apt-get install postgresql")
+	t.Skip("there is no PostgreSQL here: apt-get install postgresql")
 	return ""
 }
 
