@@ -45,11 +45,10 @@ func TestTheHelpOfEachCommandKeepsItsForm(t *testing.T) {
 func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 	const format, try, reason = "--output", "--dry-run", "--reason"
 	kinds := map[string][]string{
-		"serve": nil, "plan": nil, // has plan preview
-		"store": nil, "store copy": nil, // make a store, and change none
+		"serve": nil, "plan": nil, "store": nil, // have plan preview, store copy
 		"export-channels": {format, try}, "mirror": {format, try}, // change files alone
 	}
-	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "channels", "version", "backup"} {
+	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "channels", "version", "backup", "store copy"} {
 		kinds[name] = []string{format}
 	}
 	for _, name := range []string{"set-version", "enable", "suspend", "disable", "apply", "start-update", "mark-done", "rollback", "retry", "reset",

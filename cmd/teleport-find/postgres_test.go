@@ -62,7 +62,9 @@ func TestAStoreIsTakenToADatabaseAndBack(t *testing.T) {
 		t.Errorf("a second copy ends with %d: %s", code, out)
 	}
 	back := filepath.Join(k.dir, "back", "store.db")
-	k.must("store", "copy", address, back)
+	if out := k.must("store", "copy", address, back, "-o", "json"); !strings.Contains(out, `"new_revision":`) {
+		t.Errorf("it says %q", out)
+	}
 	if err := os.RemoveAll(filepath.Dir(k.store())); err != nil {
 		t.Fatal(err)
 	}

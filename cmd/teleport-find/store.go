@@ -70,7 +70,7 @@ func storeCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name:      "copy",
 			Usage:     "copy all of a store to an empty one, or nothing",
-			UsageText: "teleport-find store copy FROM TO [--from-password-file FILE] [--to-password-file FILE]",
+			UsageText: "teleport-find store copy FROM TO [--from-password-file FILE] [--to-password-file FILE] [-o table|json|yaml]",
 			Description: `FROM and TO are files, or databases of PostgreSQL: postgres://USER@HOST/DATABASE?sslrootcert=FILE. Stop the servers that
 use FROM first, or what they write meanwhile is not in the copy; then start them with --store TO.
 
@@ -81,6 +81,7 @@ the server: a file belongs to who makes it.`,
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "from-password-file", TakesFile: true, Usage: "`FILE` with the password of FROM's user"},
 				&cli.StringFlag{Name: "to-password-file", TakesFile: true, Usage: "`FILE` with the password of TO's user"},
+				outputFlag("table"),
 			},
 			Action: copyStore,
 		}},
@@ -88,7 +89,7 @@ the server: a file belongs to who makes it.`,
 }
 
 func copyStore(c *cli.Context) (err error) {
-	addresses, err := interleaved(c)
+	addresses, err := wordsOf(c)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,19 @@ func copyStore(c *cli.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w; nothing was copied", err)
 	}
+	if c.String("output") != "table" {
+		return printValue(c, copiedStore{storeName(addresses[1]), made.ID, made.Items, made.From, made.To})
+	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s holds %d items of the store %s, revision %d; it begins a new epoch with revision %d\n",
 		storeName(addresses[1]), made.Items, made.ID, made.From, made.To)
 	return err
+}
+
+// copiedStore is what was copied, for programs.
+type copiedStore struct {
+	To          string         `json:"to"`
+	ID          string         `json:"id"`
+	Items       int            `json:"items"`
+	Revision    store.Revision `json:"revision"`
+	NewRevision store.Revision `json:"new_revision"`
 }
