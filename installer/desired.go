@@ -95,7 +95,7 @@ func (i *Installer) askQuietly(ctx context.Context, spec state.Spec) (find.Answe
 // the mirrors first whether they still have the release that failed. When that
 // cannot be told, it stays backed off.
 func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) decision.Decision {
-	q := decision.Wish{Spec: spec, Status: c.Status, Answer: answer, Now: now, Time: i.Machine.Now()}
+	q := decision.Wish{Spec: spec, Status: c.Status, Answer: answer, Now: now, Timer: i.Machine.Scheduled, Time: i.Machine.Now()}
 	d := decision.Decide(q)
 	if !d.BackingOff {
 		return d

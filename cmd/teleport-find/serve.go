@@ -87,7 +87,7 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request, up to a hundred a second; of more, for a sample"},
 			&cli.IntFlag{
 				Name: "connections-per-address", EnvVars: env("CONNECTIONS_PER_ADDRESS"), Value: parts.MaxConnections,
-				Usage: "`N` connections that an address may hold on a listener, an IPv6 address with its /64; 0: any number, as for a load balancer before the server; " +
+				Usage: "at most `N` connections that an address may hold on a listener, an IPv6 address with its /64; 0: any number, as for a load balancer before the server; " +
 					"loopback addresses are not bounded",
 			},
 			repositoryFlag(),

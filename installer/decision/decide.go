@@ -37,6 +37,7 @@ type Wish struct {
 	Status state.Status
 	Answer find.Answer
 	Now    bool // a person said --now
+	Timer  bool // the timer asks
 	Time   time.Time
 	// Announced is the checksum that the mirrors announce for a version that
 	// backs off; empty when nobody asked them, or none answered.
@@ -46,7 +47,7 @@ type Wish struct {
 // Returned says why a version is not switched to that the host has just come back from.
 func Returned(r version.Release, again time.Time) string {
 	return fmt.Sprintf("this host went to version %s and back within an hour, and the cluster wants %[1]s again: its servers may disagree, "+
-		"as while they are upgraded; the host switches at %s, `teleport-update update --now` switches now", r.Short(), again.Format(time.RFC3339))
+		"as while they are upgraded; the timer switches at %s, `teleport-update update` switches now", r.Short(), again.Format(time.RFC3339))
 }
 
 // Decide says what an update should do about an answer of find. It looks at
@@ -72,7 +73,7 @@ func Decide(q Wish) Decision {
 		d.Reason = fmt.Sprintf("the host is held since a rollback by hand at %s, and does not switch to version %s; `teleport-update update --now` releases it",
 			q.Status.Held.Since.Format(time.RFC3339), t.Short())
 		return d
-	case returned:
+	case returned && q.Timer:
 		d.Reason = Returned(t, again)
 		return d
 	case q.Status.FailureOf(t).BackingOff(t, q.Time) && q.Status.FailureOf(t).ReplacedBy(q.Announced):

@@ -115,3 +115,22 @@ func TestWhatARollbackHoldsBack(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyTheTimerWaitsBeforeAHostGoesBackOnceMore(t *testing.T) {
+	q := Wish{
+		Spec: state.Spec{Enabled: true, ActiveVersion: "15.1.1"}, Time: noon,
+		Status: state.Status{ActiveEdition: version.OSS, Returned: &state.Returned{Version: "15.1.2", Edition: version.OSS, Since: noon.Add(-time.Minute)}},
+		Answer: find.Answer{Version: "15.1.2", Edition: version.OSS, AutoUpdate: true},
+	}
+	if d := Decide(q); d.Action != Switch {
+		t.Errorf("a person's update: %+v", d)
+	}
+	q.Timer = true
+	if d := Decide(q); d.Action != Nothing || !strings.Contains(d.Reason, "its servers may disagree") {
+		t.Errorf("the timer: %+v", d)
+	}
+	q.Answer.Version = "15.1.3"
+	if d := Decide(q); d.Action != Switch {
+		t.Errorf("the timer, to a third version: %+v", d)
+	}
+}

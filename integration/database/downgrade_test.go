@@ -166,6 +166,8 @@ func TestADowngradeLosesNoRowAndNeedsNoNetwork(t *testing.T) {
 			if code := s.Tick(); code != 0 {
 				t.Errorf("the timer's run ends with %d", code)
 			}
+			s.Serves("1.0.0") // it was there within the hour: only a person takes it there again
+			s.Must(updater, "update")
 			s.Serves("1.1.0")
 			if said, again := s.SaidLast(stopped), s.Saved("1.0.0"); again.Last != said {
 				t.Errorf("version 1.0.0 committed row %d, and row %d is the last that it left", said, again.Last)
