@@ -66,6 +66,26 @@ func TestAVersionThatThePolicyRefusesIsNotFetched(t *testing.T) {
 	}
 }
 
+// With a policy and keys, a run with nothing to do asks find once, as without them, and no
+// mirror for a signature.
+func TestARunWithNothingToDoAsksOnceWhateverThePolicy(t *testing.T) {
+	_, key := signingKey(t)
+	for name, files := range map[string]map[string]string{
+		"none": nil, "policy and keys": {"policy.yaml": "minimum: 1.0.0\nsignatures: require\n", "keys.d/a.pem": key},
+	} {
+		w := newWorld(t)
+		if files != nil {
+			w.owner(files)
+		}
+		w.wants.Version = ""
+		for run := range 3 {
+			if _, err := w.tick(); err != nil || w.finds != run+1 || len(w.asked) > 0 {
+				t.Errorf("%s: run %d: %v; find was asked %d times, the mirror for %v", name, run, err, w.finds, w.asked)
+			}
+		}
+	}
+}
+
 // A policy that is gone is not the absence of a policy, until root says so.
 func TestAPolicyThatWasThereIsMissed(t *testing.T) {
 	w := newWorld(t)

@@ -28,6 +28,7 @@ type world struct {
 	checksum string          // what the mirror announces; empty: nothing is there
 	asked    map[string]bool // the paths that the mirror was asked for
 	url      string
+	finds    int // how often find was asked
 }
 
 func newWorld(t *testing.T) *world {
@@ -35,6 +36,7 @@ func newWorld(t *testing.T) *world {
 	w.wants = find.Answer{Version: "1.1.0", Edition: version.OSS, AutoUpdate: true}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/find") {
+			w.finds++
 			rw.WriteHeader(w.status)
 			fmt.Fprintf(rw, `{"server_edition":%q,"agent_version":%q,"agent_autoupdate":%v,"agent_update_jitter_seconds":%d,"agent_group_unknown":%v}`, w.wants.Edition, w.wants.Version, w.wants.AutoUpdate, w.jitter, w.wants.GroupUnknown)
 			return
