@@ -27,6 +27,8 @@ type Status struct {
 	RetryFailed *time.Time `yaml:"retry_failed,omitempty"`
 	Held        *Held      `yaml:"held,omitempty"`
 	Refused     *Refused   `yaml:"refused,omitempty"`
+	// ActiveSince is when the active version became it; zero before its first change.
+	ActiveSince time.Time `yaml:"active_since,omitempty"`
 	// Returned is the version that this host came to and left for the one before within
 	// an hour: servers behind one name may disagree.
 	Returned *Returned `yaml:"returned,omitempty"`

@@ -20,14 +20,15 @@ type Returned struct {
 const returnPause = time.Hour
 
 // NoteSwitch notes a change from the active version to another, before either is written: the
-// host is back where it came from if the last change of version brought it here, within the hour.
+// host is back where it came from if it came here within the hour. Attempts that failed in
+// between are no changes.
 func (c *Config) NoteSwitch(to version.Release, now time.Time) {
-	from, last := c.Active(), c.Status.LastUpdate
+	from, since := c.Active(), c.Status.ActiveSince
 	c.Status.Returned = nil
-	cameHere := last != nil && last.Result == Succeeded && last.Target == from.Version && last.TargetEdition == from.Edition
-	if cameHere && to == c.Previous() && now.Sub(last.Time).Abs() < returnPause {
+	if to == c.Previous() && !since.IsZero() && now.Sub(since).Abs() < returnPause {
 		c.Status.Returned = &Returned{Version: from.Version, Edition: from.Edition, Since: now}
 	}
+	c.Status.ActiveSince = now
 }
 
 // AgainAt is when the timer takes the host to a release again that it has just returned from;

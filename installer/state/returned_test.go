@@ -46,7 +46,9 @@ func TestTwoTruthsInTurn(t *testing.T) {
 			before := c.Active()
 			c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition
 			c.Spec.ActiveVersion, c.Status.ActiveEdition = wish.Version, wish.Edition
-			c.Status.LastUpdate = &LastUpdate{Time: now, Target: wish.Version, TargetEdition: wish.Edition, Result: Succeeded}
+			if random.IntN(3) == 0 { // an attempt that fails is no change
+				c.Status.LastUpdate = &LastUpdate{Time: now, Target: "9.9.9", TargetEdition: version.OSS, Result: RolledBack}
+			}
 			moves = append(moves, move{wish, now})
 		}
 	}

@@ -102,6 +102,16 @@ func (w *world) setClock(now time.Time) error {
 	return os.Rename(name+".new", name)
 }
 
+// loaded waits until the server has loaded its hosts, before which it knows none.
+func (w *world) loaded(ctx context.Context) error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		err := w.admin(ctx, http.MethodGet, "/v1/hosts", nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "is loading the hosts") || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
 // serve runs the server until decide ends it, or until its story does, which is told meanwhile. told is whether it was
 // told to its end.
 func (w *world) serve(ctx context.Context, decide func(trace.Call) trace.Action, story func(context.Context) error) (result trace.Result, told bool, err error) {
@@ -133,7 +143,9 @@ func (w *world) serve(ctx context.Context, decide func(trace.Call) trace.Action,
 	case line := <-lines:
 		var ok bool
 		if w.url, ok = strings.CutPrefix(strings.TrimSpace(line), "listening on "); ok {
-			storyErr = story(ctx)
+			if storyErr = w.loaded(ctx); storyErr == nil {
+				storyErr = story(ctx)
+			}
 			told = storyErr == nil
 		}
 	case err = <-ended:

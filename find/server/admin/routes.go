@@ -47,7 +47,7 @@ import (
 // 401 without an access token that holds, 403 for what its role may not do, 404 for what is not there,
 // 409 where the answers come from somewhere else, 412 for another revision than
 // the resource names, 422 for what this server cannot do, and 503 when the store
-// cannot be used.
+// cannot be used or, of hosts and tokens, while they are being loaded.
 func New(opts Options) http.Handler {
 	a := &api{opts}
 	mux := http.NewServeMux()
@@ -87,6 +87,11 @@ func (a *api) fleetRoutes(mux *http.ServeMux) {
 				parts.Reply(w, http.StatusConflict, adminapi.Error{Error: a.Frozen})
 			case a.Fleet == nil:
 				parts.Reply(w, http.StatusConflict, adminapi.Error{Error: "this server takes no reports of hosts"})
+			case !a.Fleet.AwaitLoaded(r.Context()):
+				// A host that is not loaded yet would be one that never joined.
+				w.Header().Set("Retry-After", "1")
+				parts.Reply(w, http.StatusServiceUnavailable, adminapi.Error{
+					Error: "the server has just started and is loading the hosts that it knows: ask again in some seconds"})
 			default:
 				do(w, r)
 			}

@@ -89,6 +89,23 @@ func (f *Fleet) load(ctx context.Context) error {
 // Loading reports whether the hosts of the store are still being loaded: what is known of them has gaps.
 func (f *Fleet) Loading() bool { return f.loading.Load() }
 
+// peopleWait is how long a command waits for the hosts.
+const peopleWait = 10 * time.Second
+
+// AwaitLoaded waits some seconds for the hosts of the store, and reports whether they are here.
+func (f *Fleet) AwaitLoaded(ctx context.Context) bool {
+	if !f.loading.Load() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, peopleWait)
+	defer cancel()
+	select {
+	case <-f.loaded:
+	case <-ctx.Done():
+	}
+	return !f.loading.Load()
+}
+
 // loadWait is how long a report waits for the hosts: those of most servers are there in some milliseconds.
 const loadWait = time.Second / 2
 
