@@ -278,7 +278,7 @@ func timeless(path string, withoutLast bool) (string, error) {
 func withoutTimes(m map[string]any) {
 	for key, v := range m {
 		switch key {
-		case "time", "since", "active_since", "created", "creation_time", "crc32c", "size", "next_attempt", "took":
+		case "time", "since", "active_since", "heard", "created", "creation_time", "crc32c", "size", "next_attempt", "took":
 			delete(m, key)
 			continue
 		}
