@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
@@ -56,8 +57,17 @@ func (i *Installer) fromPackage(ctx context.Context, unit string) bool {
 	return slices.Contains(layout.PackageUnitDirs, filepath.Dir(unit)) && len(i.Machine.AgentPackages(ctx)) > 0
 }
 
-func (i *Installer) warnOf(err error) {
+// uncarry takes the drop-in away after a first enable that failed. While a transaction is open
+// it stays: whoever waits for that may have been interrupted, and the version may yet prove.
+func (i *Installer) uncarry(ctx context.Context) {
+	c, err := i.Machine.Host.Paths.LoadConfig()
+	if err != nil || c.Spec.ActiveVersion != "" || host.Exists(i.Machine.Host.Paths.Journal()) {
+		return
+	}
+	if err = i.Machine.Host.OwnUnits().EraseCarried(); err == nil {
+		err = i.reloadUnits(context.WithoutCancel(ctx))
+	}
 	if err != nil {
-		i.Machine.Host.Log.Warn("a drop-in of the agent's unit could not be removed", "error", err)
+		i.Machine.Host.Log.Warn("a drop-in of the agent's unit could not be removed; it adds nothing to the unit", "file", i.Machine.Host.OwnUnits().CarriedFile(), "error", err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
 	"teleport-update/report"
-	"teleport-update/versions"
 )
 
 // EnableOptions are the flags of enable. What is empty keeps its value from
@@ -116,7 +115,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	}
 	err = i.transact(ctx, in.Request)
 	if err != nil && carried {
-		i.warnOf(i.Machine.Host.OwnUnits().EraseCarried())
+		i.uncarry(ctx)
 	}
 	return err
 }
@@ -138,9 +137,6 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		}
 	}
 	spec = i.Machine.Host.Paths.Given(spec)
-	if spec.UnitDir != "" && spec.UnitDir != c.Spec.UnitDir {
-		i.Machine.Host.Log.Info("units go into another folder than the usual one, and later commands find them there", "folder", spec.UnitDir)
-	}
 	question := spec
 	agent, err := host.ReadAgentSettings(i.Machine.Host.Paths.AgentConfig)
 	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
@@ -148,8 +144,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 			return nil, err
 		}
 	}
-	if err == nil && !opts.AllowProxyConflict && opts.Proxy != c.Spec.Proxy {
-		if err := askProxy(opts.Proxy, agent, i.Machine.Host.Paths.AgentConfig); err != nil {
+	if err == nil && !opts.AllowProxyConflict {
+		if err := askProxy(opts.Proxy, c.Spec.Proxy, agent, i.Machine.Host.Paths.AgentConfig); err != nil {
 			return nil, err
 		}
 	}
@@ -219,11 +215,20 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if _, err := i.Machine.PlanDatabase(ctx, c, in.Request); err != nil {
 		return nil, err
 	}
+	i.tellUnitDir(c, spec)
 	return in, nil
+}
+
+// tellUnitDir says where units go from now on, once nothing is in the way of that any more.
+func (i *Installer) tellUnitDir(c state.Config, spec state.Spec) {
+	if spec.UnitDir != "" && spec.UnitDir != c.Spec.UnitDir {
+		i.Machine.Host.Log.Info("units go into another folder than the usual one, and later commands find them there", "folder", spec.UnitDir)
+	}
 }
 
 // turnOn writes the configuration where the version is in place already.
 func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec) error {
+	i.tellUnitDir(c, spec)
 	if err := i.installUnits(ctx); err != nil {
 		return err
 	}
@@ -288,72 +293,6 @@ func (i *Installer) readable() error {
 		return failure.Unchanged("%w", err).To("run the command as root")
 	}
 	return nil // what else is wrong, whoever reads it says
-}
-
-// Unpin lets the version follow find again.
-func (i *Installer) Unpin(ctx context.Context) error {
-	if bare, err := i.bare(); bare || err != nil {
-		return err
-	}
-	return i.configure(ctx, func(c *state.Config) error {
-		if !c.Spec.Pinned {
-			i.Machine.Host.Log.Info("the host is not pinned; nothing to do")
-			return nil
-		}
-		c.Spec.Pinned = false
-		i.Machine.Host.Log.Info("the version follows the cluster again", "version", c.Spec.ActiveVersion)
-		return nil
-	})
-}
-
-// PinOptions are the flags of pin.
-type PinOptions struct {
-	AllowDowngrade bool // an older version, even without a database that belongs to it
-	BelowMinimum   bool // also a version that the policy of the host's owner is against
-}
-
-// Pin stays on a version, whatever find wants; empty means the active one.
-// Another version is installed first, if find's templates have it; for an older one the
-// rules of downgrades hold, unless AllowDowngrade.
-func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
-	var in *intent
-	none := failure.Unchanged("there is no active version to pin").To("`teleport-update enable` first")
-	if err := i.readable(); err != nil {
-		return err
-	}
-	if !host.Exists(i.Machine.Host.Paths.Versions()) {
-		return none // a refusal makes no folder for a lock
-	}
-	err := i.configure(ctx, func(c *state.Config) error {
-		active := c.Active()
-		if active.Version == "" {
-			return none
-		}
-		if v != "" && v != active.Version {
-			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}}
-			in.Spec.Pinned = true
-			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: opts.AllowDowngrade, BelowMinimum: opts.BelowMinimum}
-			in.BelowMinimum = opts.BelowMinimum
-			if _, err := i.seePolicy(c); err != nil {
-				return err
-			}
-			if err := i.allow(*c, in.Request, versions.Tree{Release: in.Release}); err != nil {
-				return err
-			}
-			_, err := i.Machine.PlanDatabase(ctx, *c, in.Request)
-			return err
-		}
-		c.Spec.Pinned = true
-		i.Machine.Host.Log.Info("the version is pinned", "version", active.Version)
-		return nil
-	})
-	if err != nil || in == nil {
-		return err
-	}
-	if err = i.carryOut(ctx, in); err == nil {
-		i.succeeded()
-	}
-	return err
 }
 
 // configure changes updates.yaml under the update lock, after closing what was

@@ -108,7 +108,7 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	i.Machine.Host.Label(ctx, tree.ProgramsDir())
 	err = tree.Smoke(ctx)
 	if err == nil {
-		err = checkEdition(ctx, tree)
+		err = checkEdition(ctx, tree, t == w.Config.Active() || t == w.Config.Previous())
 	}
 	if err != nil {
 		if ctx.Err() != nil {

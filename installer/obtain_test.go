@@ -232,6 +232,17 @@ func TestAProgramOfAnotherEditionIsNotTaken(t *testing.T) {
 	for wants := range programs {
 		for says, make := range programs {
 			s := newShelf(t)
+			if ran := (version.Release{Version: "1.0.0", Edition: wants}); wants != version.OSS {
+				// It ran under this name before anybody asked its program.
+				c := s.c
+				c.Status.ActiveEdition = wants
+				_, unclaim, err := s.obtain(s.Context(), wanted{Release: ran, Config: c, Spec: c.Spec})
+				if err != nil {
+					t.Errorf("the active version of %s is not made whole: %v", wants, err)
+				} else {
+					unclaim()
+				}
+			}
 			s.put("1.1.0", make(tarball.Sound("1.1.0")))
 			_, unclaim, err := s.obtain(s.Context(), wanted{Release: version.Release{Version: "1.1.0", Edition: wants}, Config: s.c, Spec: s.c.Spec})
 			if taken := err == nil; taken != (says == wants) {

@@ -155,10 +155,11 @@ func (i *Installer) guardOf(w wanted) (guard, error) {
 }
 
 // checkEdition compares what the program of a tree says of its edition with the one that was
-// asked for: neither its name nor the tarball's signature does.
-func checkEdition(ctx context.Context, t versions.Tree) error {
+// asked for: neither its name nor the tarball's signature does. An unsigned one that has run
+// here under its name is made whole and gone back to, whatever it says.
+func checkEdition(ctx context.Context, t versions.Tree, ran bool) error {
 	file, err := t.Signature()
-	if err != nil {
+	if err != nil || file == nil && ran {
 		return err
 	}
 	word, err := versions.ProgramEdition(ctx, t.Binary("teleport"))

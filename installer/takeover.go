@@ -22,11 +22,16 @@ func askServers(agent host.AgentSettings, allowed bool) error {
 
 // askProxy refuses a proxy that is another host than the one that the agent joins by: the
 // version would be that of another cluster, which is a wrong host name more often than a find
-// server of one's own. Ports may differ, for a proxy listens at more than one.
-func askProxy(given string, agent host.AgentSettings, config string) error {
+// server of one's own. Ports may differ, for a proxy listens at more than one. An auth server
+// is no proxy, and may well be another host than the proxy beside it. kept is the server that
+// this host follows already: nothing changes with it.
+func askProxy(given, kept string, agent host.AgentSettings, config string) error {
+	if agent.ByAuth || sameServer(given, kept) || sameServer(given, agent.Proxy) {
+		return nil
+	}
 	asked, err := find.ParseProxy(given)
 	named, err2 := find.ParseProxy(agent.Proxy)
-	if err != nil || err2 != nil || sameHost(asked.Hostname(), named.Hostname()) {
+	if err != nil || err2 != nil {
 		return nil // what is no address is refused where it is used
 	}
 	return failure.Unchanged("--proxy names %s, and %s names %s: the host would run the version of another cluster than its agent's",
@@ -34,6 +39,9 @@ func askProxy(given string, agent host.AgentSettings, config string) error {
 		To("leave --proxy out, correct it, or add --allow-proxy-conflict if the first is a find server of your own that speaks for that cluster").Refused()
 }
 
-func sameHost(a, b string) bool {
-	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
+// sameServer reports whether two addresses name one host, at whatever ports.
+func sameServer(a, b string) bool {
+	one, err := find.ParseProxy(a)
+	other, err2 := find.ParseProxy(b)
+	return err == nil && err2 == nil && strings.EqualFold(strings.TrimSuffix(one.Hostname(), "."), strings.TrimSuffix(other.Hostname(), "."))
 }

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,12 +59,37 @@ func TestAProxyThatIsNotTheAgentsIsRefused(t *testing.T) {
 		{"a.example.com.evil.example", "a.example.com:443", true},
 		{"127.0.0.1:3080", "a.example.com:443", true},
 	} {
-		err := askProxy(tc.given, host.AgentSettings{Proxy: tc.agents}, "/etc/teleport.yaml")
+		err := askProxy(tc.given, "", host.AgentSettings{Proxy: tc.agents}, "/etc/teleport.yaml")
 		if (err != nil) != tc.refused {
 			t.Errorf("--proxy %q where the agent has %q: %v", tc.given, tc.agents, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "--allow-proxy-conflict") {
 			t.Error(err)
+		}
+	}
+}
+
+// Nothing is asked about where the agent names no proxy, nor about the find server that the
+// host follows already: automation repeats its command, without the port that was found then.
+func TestAProxyThatWasSettledIsNotAskedAbout(t *testing.T) {
+	for text, refused := range map[string]bool{
+		"proxy_server: a.example.com:443": true, "auth_server: a.example.com:3025": false,
+		"auth_server: a.example.com:443": false, "auth_servers: [a.example.com:3025, c.example.com:3025]": false,
+	} {
+		config := filepath.Join(t.TempDir(), "teleport.yaml")
+		writeFile(t, config, "teleport:\n  "+text+"\n")
+		agent, err := host.ReadAgentSettings(config)
+		must(t, err)
+		if err := askProxy("find.example.com", "", agent, config); (err != nil) != refused {
+			t.Errorf("%s: %v", text, err)
+		}
+		for _, kept := range []string{"find.example.com", "find.example.com:443", "https://find.example.com:3080"} {
+			if err := askProxy("find.example.com", kept, agent, config); err != nil {
+				t.Errorf("%s, where the host asks %s: %v", text, kept, err)
+			}
+		}
+		if err := askProxy("other.example.com", "find.example.com:443", agent, config); (err != nil) != refused {
+			t.Errorf("%s, another server than before: %v", text, err)
 		}
 	}
 }

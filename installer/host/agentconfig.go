@@ -26,6 +26,7 @@ type AgentSettings struct {
 	// none; else the host of teleport.auth_server or of the first of auth_servers, with
 	// its port unless that is the auth service's own.
 	Proxy   string
+	ByAuth  bool   // Proxy is the host of an auth server, and no proxy is named
 	Bare    string // Proxy as the configuration has it, perhaps without a port
 	Group   string // teleport.upgrade_group
 	DataDir string // teleport.data_dir: where its database and host_uuid are
@@ -124,7 +125,8 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 	}
 	t := file.Teleport
 	proxy := string(t.ProxyServer)
-	if proxy == "" {
+	byAuth := proxy == ""
+	if byAuth {
 		first := &t.AuthServers
 		for first.Kind == yaml.SequenceNode && len(first.Content) > 0 {
 			first = first.Content[0]
@@ -147,7 +149,7 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		}
 	}
 	address, _ := find.WithPort(proxy, ProxyPort)
-	return AgentSettings{Proxy: address, Bare: proxy, Group: string(t.UpgradeGroup), DataDir: string(t.DataDir), Servers: file.servers()}, nil
+	return AgentSettings{Proxy: address, ByAuth: byAuth && proxy != "", Bare: proxy, Group: string(t.UpgradeGroup), DataDir: string(t.DataDir), Servers: file.servers()}, nil
 }
 
 // How many bytes of a setting are taken: the agent's user may have written the file, and its

@@ -29,7 +29,7 @@ func TestSettingsThatAreNoWordsAreRefused(t *testing.T) {
 			}
 			got, err := ReadAgentSettings(path)
 			if err == nil {
-				t.Errorf("%s, %s: it is taken for %.100q", setting, kind, got)
+				t.Errorf("%s, %s: it is taken for %.100v", setting, kind, got)
 				continue
 			}
 			if text := err.Error(); len(text) > 400 || console.Line(text) != text {
