@@ -161,6 +161,8 @@ func TestAnAgentThatAPersonStoppedStaysStopped(t *testing.T) {
 				host.Wait(t, scenes.Patience, func() error {
 					if now := s.Show("teleport", "MainPID"); now == before || now == "0" {
 						return fmt.Errorf("systemd's main process is %s", now)
+					} else if pid, err := s.ReadFile("/run/teleport.pid"); err != nil || strings.TrimSpace(string(pid)) != now {
+						return fmt.Errorf("the PID file, by which a reload finds process %s, has %q: %v", now, pid, err)
 					}
 					return nil
 				})
