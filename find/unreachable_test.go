@@ -1,7 +1,6 @@
 package find
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -26,16 +25,11 @@ func TestFindThatCannotBeReachedIsToldFromAWrongAnswer(t *testing.T) {
 	t.Cleanup(hangsUp.Close)
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(untrusted.Close)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	for name, tc := range map[string]struct {
 		proxy string
 		want  bool
 	}{
-		"refused":                 {"http://" + closed.Addr().String(), true},
+		"refused":                 {"http://127.0.0.1:1", true},
 		"no such name":            {"https://proxy.invalid", true},
 		"no answer in time":       {mute.URL, true},
 		"no answer":               {hangsUp.URL, true},

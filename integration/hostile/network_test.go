@@ -266,7 +266,7 @@ func tlsFaults() []hostile {
 			hello(conn)
 			io.WriteString(conn, "\x16\x03\x03\xff\xff"+strings.Repeat("x", 1<<16))
 		}),
-		{name: "nobody listens", says: "connection refused", given: func(w *world) { w.proxy = "https://" + w.closedPort(); w.settings() }},
+		{name: "nobody listens", says: "connection refused", given: func(w *world) { w.proxy = "https://" + nobody; w.settings() }},
 		{name: "the mirror's certificate has expired", says: "the server's certificate is not trusted: …is the clock of this host right?", given: func(w *world) {
 			other := &world{t: w.t, dir: w.dir, origin: newOrigin()}
 			other.tls = func(c *tls.Config) { c.Certificates = []tls.Certificate{fixture.server.expired} }

@@ -57,7 +57,7 @@ func proxyFaults() []hostile {
 	}
 	refused := "the HTTP proxy http://127.0.0.1:…refused the connection to " + name + ":443: "
 	cases := []hostile{
-		{name: "the HTTP proxy is not there", says: "the HTTP proxy cannot be reached: …connection refused", given: func(w *world) { w.behind(w.closedPort()) }},
+		{name: "the HTTP proxy is not there", says: "the HTTP proxy cannot be reached: …connection refused", given: func(w *world) { w.behind(nobody) }},
 		{name: "the HTTP proxy passes all on", code: done, becomes: "1.1.0", given: func(w *world) {
 			w.behind(w.listen(func(conn net.Conn) {
 				if connected(conn) {
@@ -97,15 +97,15 @@ func proxyFaults() []hostile {
 			c.Handshake()
 		}),
 		{name: "the HTTP proxy's address is none", says: "", given: func(w *world) {
-			w.behind("127.0.0.1:1")
+			w.behind(nobody)
 			w.env = []string{"HTTPS_PROXY=http://eve:planted-proxy@[::1"}
 		}},
 		{name: "the HTTP proxy's scheme is none", says: "", given: func(w *world) {
-			w.behind("127.0.0.1:1")
+			w.behind(nobody)
 			w.env = []string{"HTTPS_PROXY=gopher://eve:planted-proxy@127.0.0.1:1"}
 		}},
 		{name: "the SOCKS proxy answers noise", says: "", given: func(w *world) {
-			w.behind("127.0.0.1:1")
+			w.behind(nobody)
 			w.env = []string{"HTTPS_PROXY=socks5://eve:planted-proxy@" + w.listen(func(conn net.Conn) { io.WriteString(conn, "noise") })}
 		}},
 	}
@@ -126,17 +126,17 @@ func mirrorFaults() []hostile {
 		}
 	}
 	return []hostile{
-		second("the first mirror is down and the second serves", func(w *world) string { return "https://" + w.closedPort() + "/{{.Version}}" }),
+		second("the first mirror is down and the second serves", func(w *world) string { return "https://" + nobody + "/{{.Version}}" }),
 		second("the first mirror does not have it and the second serves", func(w *world) string { return "file://" + w.outside("nothing-{{.Version}}") }),
 		second("the first mirror hangs up and the second serves", elsewhere(func(conn net.Conn) { reset(conn) })),
 		{name: "no mirror serves, and each is named", says: "/nothing-1.1.0…connection refused", waits: true, given: func(w *world) {
-			w.templates = []string{"file://" + w.outside("nothing-{{.Version}}"), "https://" + w.closedPort() + "/{{.Version}}?token=planted-token"}
+			w.templates = []string{"file://" + w.outside("nothing-{{.Version}}"), "https://" + nobody + "/{{.Version}}?token=planted-token"}
 			w.settings()
 		}},
 		{name: "the mirrors do not agree on the checksum", says: "", waits: true, given: func(w *world) {
 			w.must(os.WriteFile(w.outside("other-1.1.0.sha256"), []byte(strings.Repeat("1", 64)), 0o644))
 			w.must(os.WriteFile(w.outside("other-1.1.0"), w.tarball, 0o644))
-			w.templates = []string{"file://" + w.outside("other-{{.Version}}"), "https://" + w.closedPort() + "/{{.Version}}"}
+			w.templates = []string{"file://" + w.outside("other-{{.Version}}"), "https://" + nobody + "/{{.Version}}"}
 			w.settings()
 		}},
 	}

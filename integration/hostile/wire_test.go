@@ -7,9 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
-
-	"golang.org/x/sys/unix"
 )
 
 // always is a handler that does the same each time.
@@ -72,15 +69,6 @@ func (w *world) listen(serve func(net.Conn)) (address string) {
 	return l.Addr().String()
 }
 
-// closedPort is where nobody listens, and nobody will until the test ends: a socket has the
-// port and does not listen. A port that was only given up would be the next server's, of a
-// case beside this one.
-func (w *world) closedPort() string {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	w.must(err)
-	w.t.(interface{ Cleanup(func()) }).Cleanup(func() { unix.Close(fd) })
-	w.must(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	at, err := unix.Getsockname(fd)
-	w.must(err)
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(at.(*unix.SockaddrInet4).Port)).String()
-}
+// nobody is where nobody listens, and no case's server ever will: a port that was listened on and
+// given up may be the next server's.
+const nobody = "127.0.0.1:1"
