@@ -13,6 +13,8 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +58,7 @@ type adminClient struct {
 	token string // over the socket: none
 	http  *http.Client
 	err   error // why nobody can be asked
+	text  bool  // answers are for text: each string in them is one line
 }
 
 // newAdminClient returns one of the server on this machine, or of the one that --server names.
@@ -63,9 +66,9 @@ func newAdminClient(c *cli.Context) *adminClient {
 	address := c.String("server")
 	if address == "" {
 		socket := c.String("admin-socket")
-		return &adminClient{at: socket, base: "http://admin", http: newSocketClient(socket)}
+		return &adminClient{at: socket, base: "http://admin", http: newSocketClient(socket), text: forText(c)}
 	}
-	a := &adminClient{at: address, base: strings.TrimRight(address, "/")}
+	a := &adminClient{at: address, base: strings.TrimRight(address, "/"), text: forText(c)}
 	if a.err = checkServer(address); a.err == nil {
 		a.token, a.err = readToken(c.String("access-token-file"))
 	}
@@ -79,6 +82,9 @@ func newAdminClient(c *cli.Context) *adminClient {
 	}
 	return a
 }
+
+// forText reports whether a command prints no document.
+func forText(c *cli.Context) bool { return !slices.Contains(documents, c.String("output")) }
 
 // onlyHost reports whether a URL names a server, and nothing on it.
 func onlyHost(u *url.URL) bool {
@@ -200,7 +206,7 @@ func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, 
 	if err != nil {
 		return result, err
 	}
-	return result, json.Unmarshal(answer, &result)
+	return result, a.decode(answer, &result)
 }
 
 // ask has the server do something and reads its answer. A nil body is none.
@@ -216,8 +222,15 @@ func (a *adminClient) ask(ctx context.Context, method, path string, body, answer
 	if err != nil {
 		return err
 	}
+	return a.decode(said, answer)
+}
+
+func (a *adminClient) decode(said []byte, answer any) error {
 	if err := json.Unmarshal(said, answer); err != nil {
 		return fmt.Errorf("the answer of %s is not understood (is the server of another version?): %w", a.at, err)
+	}
+	if a.text {
+		oneLines(reflect.ValueOf(answer))
 	}
 	return nil
 }

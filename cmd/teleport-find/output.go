@@ -16,7 +16,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var formats = []string{"table", "json", "yaml"}
+// documents are the formats for programs, formats all there are.
+var (
+	documents = []string{"json", "yaml"}
+	formats   = slices.Concat([]string{"table"}, documents)
+)
 
 func outputFlag(usual string) cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: usual, Usage: "how to print it, `table|json|yaml`"}
