@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"teleport-update/internal/console"
 )
 
 // LogAccess writes one line for each request when the log takes lines of that level.
@@ -41,7 +43,8 @@ func logAccess(next http.Handler, log *slog.Logger, level slog.Level, sample *sa
 		counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
 			attributes := []any{
-				"method", r.Method, "path", r.URL.Path, "query", r.URL.RawQuery, "range", r.Header.Get("Range"),
+				"method", console.Excerpt(r.Method, rareValue), "path", console.Excerpt(r.URL.Path, rareValue),
+				"query", console.Excerpt(r.URL.RawQuery, rareValue), "range", console.Excerpt(r.Header.Get("Range"), rareValue),
 				"status", counted.status, "bytes", counted.bytes, "took", time.Since(start).Round(time.Microsecond), "from", r.RemoteAddr,
 			}
 			log.Log(context.Background(), level, "request", append(attributes, leftOut...)...)
