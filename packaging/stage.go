@@ -144,11 +144,12 @@ func (o Options) notices(ctx context.Context, program, arch string) ([]byte, err
 	if err != nil {
 		return nil, fmt.Errorf("list what %s is made of: %w", program, err)
 	}
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	toolchain, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOROOT").Output()
 	if err != nil {
 		return nil, fmt.Errorf("find Go's license: %w", err)
 	}
-	lines := append([]string{"Go\t" + strings.TrimSpace(string(root))}, strings.Split(strings.TrimSpace(string(list)), "\n")...)
+	release, root, _ := strings.Cut(strings.TrimSpace(string(toolchain)), "\n")
+	lines := append([]string{"Go " + release + "\t" + root}, strings.Split(strings.TrimSpace(string(list)), "\n")...)
 	out := fmt.Appendf(nil, "%s is distributed under the Apache License 2.0. It contains:\n", program)
 	seen := map[string]bool{}
 	for _, line := range lines {

@@ -27,12 +27,15 @@ func TestStalledReportsTakeNobodysPlace(t *testing.T) {
 	header := func(path, auth string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: 100\r\n\r\n", path, auth)
 	}
-	for name, says := range map[string]string{
+	stalls := map[string]string{
 		"a report without a body":           header(find.HeartbeatPath, "Authorization: Bearer "+strings.Repeat("x", 32)+"\r\n"),
 		"a report with half a body":         header(find.HeartbeatPath, "Authorization: Bearer "+strings.Repeat("x", 32)+"\r\n") + `{"host_id":`,
 		"a join without a body":             header(find.JoinPath, "Authorization: Bearer "+strings.Repeat("x", 32)+"\r\n"),
 		"a report without an authorization": header(find.HeartbeatPath, ""),
-	} {
+	}
+	const reports = 20
+	counted(t, fmt.Sprintf("%d stalls of 1,500 connections × %d reports", len(stalls), reports))
+	for name, says := range stalls {
 		t.Run(name, func(t *testing.T) {
 			w := newStoreWorld(t)
 			r := w.reporting(newClock(), w.store)
@@ -55,7 +58,7 @@ func TestStalledReportsTakeNobodysPlace(t *testing.T) {
 					closed <- err
 				}()
 			}
-			for i := range 20 {
+			for i := range reports {
 				asked := time.Now()
 				r.last[0]++
 				body := fmt.Sprintf(`{"host_id":%q,"sequence":%d,"group":"dev","version":"17.2.%d"}`, hostUUID(0), r.last[0], i)

@@ -77,8 +77,12 @@ func packageCarriesAHost(t *testing.T, m manager) {
 	s.UpdaterInstalled(scenes.PackageOld)
 
 	m.repository(s, scenes.PackageOf(t, "teleport-update", scenes.PackageOld, m.format), scenes.PackageOf(t, "teleport-update", scenes.PackageNew, m.format))
+	s.Must("chmod", "644", config) // as it was when an older package brought it
 	s.Untouched("an upgrade of the package", func() { m.run(s, "upgrade") })
 	s.UpdaterInstalled(scenes.PackageNew)
+	if got := strings.TrimSpace(s.Must("stat", "--format=%a", config)); got != "600" {
+		t.Errorf("%s, which may hold a proxy's password, has the mode %s after the upgrade", config, got)
+	}
 	s.Untouched("a downgrade of the package", func() { m.run(s, m.downgrade...) })
 	s.UpdaterInstalled(scenes.PackageOld)
 	if got := s.Read(config); got != ownConfig {

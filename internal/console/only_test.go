@@ -41,6 +41,8 @@ var passages = map[string]string{
 	"cmd/teleport-find/log.go newLog: slog.NewJSONHandler":       "on an Output",
 	"installer/transaction/transient.go runTransient: os.Stdout": "the second half of a command inherits it, and makes an Output of it",
 	"installer/transaction/transient.go runTransient: os.Stderr": "the same",
+	"cmd/teleport-find/log.go newLog: File":                      "to ask whether the journal reads it",
+	"cmd/teleport-update/log.go newLogger: File":                 "the same",
 	"internal/folder/folder.go Open: os.NewFile":                 "of a folder",
 	"internal/successor/successor.go current: os.NewFile":        "a pipe to the updater that runs this one, for one byte",
 	"internal/successor/successor.go Run: os.Stdout":             "a newer updater inherits it, and makes an Output of it",
@@ -122,6 +124,9 @@ func waysIn(file *ast.File, d ast.Decl) (found []string) {
 			if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "print" || f.Name == "println") {
 				found = append(found, f.Name)
 			}
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "File" && len(n.Args) == 0 {
+				found = append(found, "File") // of an Output, or a connection's
+			}
 		case *ast.BasicLit:
 			text, err := strconv.Unquote(n.Value)
 			if n.Kind != token.STRING || err != nil {
@@ -155,6 +160,7 @@ func TestWaysAreFound(t *testing.T) {
 		`import "log/slog"; func f() { log.Info(""); slog.New(slog.Discard) }`: "",
 		`import "golang.org/x/sys/unix"; func f() { unix.Write(1, nil) }`:      "unix.Write",
 		`import "os"; func f() { os.OpenFile("/dev/tty", os.O_WRONLY, 0) }`:    "/dev/tty",
+		`func f() { o.File().Write(nil); o.File(1) }`:                          "File",
 		`const clear = "\x1b[2J"`:                                              "a sequence",
 		`import "fmt"; import "os"; func f() { fmt.Fprint(w, "x", os.Stdin) }`: "",
 	} {
