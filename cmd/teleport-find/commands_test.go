@@ -204,7 +204,7 @@ func TestWhoAskedIsShownAsUnconfirmed(t *testing.T) {
 		"GROUP  QUESTIONS  HOSTS, ABOUT  TOLD\n" +
 		"-              2             1  no version: 2\n" +
 		"dev           10             4  15.1.1: 10\n" +
-		"group \"typo\\x1b[2J\" is in no schedule: 3 questions\n"
+		"group \"typo [2J\" is in no schedule: 3 questions\n"
 	if out := s.run("asked"); out != want {
 		t.Errorf("it says\n%s\nwant\n%s", out, want)
 	}
