@@ -47,7 +47,7 @@ func (w *World) Reset() error {
 			return err
 		}
 	}
-	return nil
+	return w.unsign()
 }
 
 // save keeps the host as it is now.
@@ -172,7 +172,7 @@ func (s *Stage) Whole() []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	if s.Remembers && got == s.After && !c.Status.PolicySeen.File {
+	if got == s.After && !c.Status.PolicySeen.covers(s.Remembers) {
 		problems = append(problems, "a version was switched to by a policy that nobody remembers")
 	}
 	for _, v := range []string{c.Spec.ActiveVersion, c.Status.PreviousVersion} {

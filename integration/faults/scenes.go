@@ -17,9 +17,9 @@ type Scene struct {
 	// Again is what brings the host there after all, from the state that a
 	// recovery left it in; nil: Args.
 	Again func(s *Stage, got State) []string
-	// Remembers says that the command remembers the policy of the host's owner, before it
-	// changes anything else.
-	Remembers bool
+	// Remembers is what the command remembers of the policy of the host's owner, before it
+	// changes the version.
+	Remembers Memory
 	From      string // the version that the host is on before, "" for none
 	To        string // and after; "" for none
 	// Usual has the updater see the host's folders where an ordinary host has them,
@@ -31,6 +31,7 @@ type Scene struct {
 func Scenes() []Scene {
 	update := func(*World) []string { return []string{"update"} }
 	enable := (*World).Enable
+	forget := func(*World) []string { return []string{"policy", "--forget"} }
 	return []Scene{
 		{
 			Name: "enable", Prepare: nothing, Wanted: V1, Args: enable, To: V1,
@@ -59,7 +60,22 @@ func Scenes() []Scene {
 		},
 		{
 			// A policy that came after the last run is remembered before anything is done by it.
-			Name: "update by a policy", Prepare: ruled, Wanted: V2, Args: update, From: V1, To: V2, Remembers: true,
+			Name: "update by a policy", Prepare: ruled, Wanted: V2, Args: update, From: V1, To: V2, Remembers: Memory{File: true},
+		},
+		{
+			// So are keys, and the version keeps the signature that it came with.
+			Name: "update by a key", Prepare: keyed, Wanted: V2, Args: update, From: V1, To: V2, Remembers: Memory{Keys: true},
+		},
+		{
+			// The policy is written, then remembered, then asked.
+			Name: "enable with a policy", Prepare: signedBy, Wanted: V2,
+			Args: func(w *World) []string { return append(w.Enable(), "--minimum", V1, "--release-key", w.key()) },
+			From: V1, To: V2, Remembers: Memory{File: true, Keys: true},
+		},
+		{
+			// Once it is gone for good, root has it forgotten.
+			Name: "policy --forget", Prepare: unruled, Wanted: V1,
+			Args: forget, Again: func(s *Stage, _ State) []string { return s.afterForgetting() }, From: V1, To: V1,
 		},
 		{
 			Name: "retention", Prepare: onto(V1, V2), Wanted: V3, Args: update, From: V2, To: V3,
@@ -120,17 +136,6 @@ func enabledOverExisting(ctx context.Context, w *World) error {
 // which ran there and migrated the database.
 func onto(versions ...string) func(context.Context, *World) error {
 	return func(ctx context.Context, w *World) error { return w.climb(ctx, versions...) }
-}
-
-// ruled is a host whose owner has made a policy since its last run.
-func ruled(ctx context.Context, w *World) error {
-	if err := w.climb(ctx, V1); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(w.Policy(), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(w.Policy(), "policy.yaml"), []byte("minimum: "+V1+"\n"), 0o644)
 }
 
 // climb brings the host onto one version after the other. Going back restores

@@ -34,9 +34,7 @@ type config struct {
 	} `yaml:"spec"`
 	Status struct {
 		PreviousVersion string `yaml:"previous_version"`
-		PolicySeen      struct {
-			File bool `yaml:"file"`
-		} `yaml:"policy_seen"`
+		PolicySeen      Memory `yaml:"policy_seen"`
 	} `yaml:"status"`
 }
 
