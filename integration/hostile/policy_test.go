@@ -177,7 +177,7 @@ func policyCases() []hostile {
 			}}
 	}
 	missing := func(rw http.ResponseWriter, r *http.Request) { http.NotFound(rw, r) }
-	cases := slices.Concat(sized(2<<30), sized(4<<30))
+	cases := slices.Concat(sized(2<<30), sized(4<<30), slowSignatureCases(), keptCases(), editionCases(), withdrawnKeyCases(), idleCases())
 	return append(cases, []hostile{
 		alternates("one below the minimum", "1.0.9", "minimum: 1.1.0\n", "below 1.1.0"),
 		alternates("one that was withdrawn", "1.2.0", "withdrawn: [1.2.0]\n", "withdrew"),
