@@ -89,7 +89,8 @@ func TestWhatASignatureCosts(t *testing.T) {
 				t.Errorf("a signature has %d bytes read more; want %d at most", more, signatureReads)
 			}
 			if got, want := strings.Replace(with.requests, " .sig", "", 1), without.requests; got != want || with.requests == want {
-				t.Errorf("with a signature the mirror is asked for %q, without one for %q; want one request more", with.requests, without.requests)
+				t.Errorf("with a signature the mirror is asked for %q, without one for %q; want one request more",
+					with.requests, without.requests)
 			}
 		})
 	}

@@ -136,7 +136,8 @@ func editionCases() []hostile {
 		return gz(archive(entries...))
 	}
 	of := func(name, mode string, tarball []byte, says string) hostile {
-		return hostile{name: name, says: "its program says that it is of edition " + says + ", and the cluster wants oss…somebody offers another edition",
+		return hostile{name: name,
+			says: "its program says that it is of edition " + says + ", and the cluster wants oss…somebody offers another edition",
 			serves: func(w *world) {
 				w.tarball = tarball
 				w.signs(fixed(vendor.sign(tarball)))
@@ -145,10 +146,11 @@ func editionCases() []hostile {
 				w.rules(map[string]string{"keys.d/a.pem": vendor.public, "policy.yaml": "signatures: " + mode + "\n"})
 			}}
 	}
+	enterprise, fips := program("Enterprise ", "go1.24"), program("Enterprise ", "go1.24 X:boringcrypto")
 	return []hostile{
-		of("the program of a signed tarball is of the enterprise edition", "require", program("Enterprise ", "go1.24"), "enterprise"),
-		of("the program of a signed tarball is of the FIPS edition", "require", program("Enterprise ", "go1.24 X:boringcrypto"), "enterprise-fips"),
-		of("the program of a signed tarball is of another edition, and signatures are only warned of", "warn", program("Enterprise ", "go1.24"), "enterprise"),
+		of("the program of a signed tarball is of the enterprise edition", "require", enterprise, "enterprise"),
+		of("the program of a signed tarball is of the FIPS edition", "require", fips, "enterprise-fips"),
+		of("the program of a signed tarball is of another edition, and signatures are only warned of", "warn", enterprise, "enterprise"),
 	}
 }
 
@@ -182,8 +184,9 @@ func withdrawnKeyCases() []hostile {
 	var cases []hostile
 	for _, moment := range []string{"checksum", "signature", "tarball"} {
 		cases = append(cases, hostile{name: "the key that signed, one of two, goes while the " + moment + " is sent", given: given,
-			serves: goes(moment, "first.pem"), says: "the signature that came with it is not by a key that this host trusts now…fetches it again",
-			may: []string{"data/versions/1.1.0*", "policy*"},
+			serves: goes(moment, "first.pem"),
+			says:   "the signature that came with it is not by a key that this host trusts now…fetches it again",
+			may:    []string{"data/versions/1.1.0*", "policy*"},
 			check: func(w *world, _ result) {
 				w.runs("1.0.0")
 				// The other key signs from then on.
@@ -223,10 +226,10 @@ func idleCases() []hostile {
 	for name, rules := range map[string]map[string]string{"no policy": nil, "a policy and keys": both} {
 		given := func(w *world) { w.rules(rules) }
 		cases = append(cases,
-			hostile{name: "nothing to do, with " + name + ", on a version from before them", code: done, becomes: "1.0.0", given: given, check: askedOnce,
-				serves: func(w *world) { w.answer = answerFor("1.0.0") }},
-			hostile{name: "nothing to do, with " + name + ", on a signed version", code: done, becomes: "1.1.0", given: given, check: askedOnce,
-				serves: func(w *world) { w.signs(fixed(vendor.sign(good))) }})
+			hostile{name: "nothing to do, with " + name + ", on a version from before them", code: done, becomes: "1.0.0",
+				given: given, check: askedOnce, serves: func(w *world) { w.answer = answerFor("1.0.0") }},
+			hostile{name: "nothing to do, with " + name + ", on a signed version", code: done, becomes: "1.1.0",
+				given: given, check: askedOnce, serves: func(w *world) { w.signs(fixed(vendor.sign(good))) }})
 	}
 	return cases
 }
