@@ -73,7 +73,7 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
 		if err := guard.kept(tree); err != nil {
-			i.Machine.Host.Log.Info("the version on disk is fetched again, with its signature", "version", t.Version, "error", err)
+			i.Machine.Host.Log.Info("the version on disk is fetched again, for the policy of this host does not allow it as it is", "version", t.Version, "error", err)
 			replace = true
 		}
 	}

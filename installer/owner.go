@@ -103,7 +103,16 @@ func (i *Installer) rootsOwn(k transaction.Kind) bool {
 func overrule(err error, r transaction.Request) error {
 	refusal, ok := errors.AsType[*policy.Refusal](err)
 	named := r.Kind == transaction.Rollback || r.Kind == transaction.Pin
-	if !ok || !named || refusal.Rule != policy.BelowMinimum && refusal.Rule != policy.IsWithdrawn {
+	if !ok || !named {
+		return err
+	}
+	switch refusal.Rule {
+	case policy.BelowMinimum, policy.IsWithdrawn:
+	case policy.OtherDigest:
+		if r.Kind != transaction.Rollback { // pin would fetch the version, and the list holds for mirrors
+			return err
+		}
+	default:
 		return err
 	}
 	return failure.Unchanged("%w", refusal).To("with --below-minimum the command does it all the same").Refused()
@@ -193,7 +202,11 @@ func (i *Installer) aboutPolicy(c state.Config) (a decision.Policy) {
 		return a
 	}
 	p.Signatures = policy.Require
-	if err := p.Kept(tree); err != nil {
+	err = p.Kept(tree)
+	if refusal, ok := errors.AsType[*policy.Refusal](err); ok && refusal.Rule == policy.OtherDigest {
+		return a // a rule that does not depend on signatures
+	}
+	if err != nil {
 		a.Unsigned = policy.Reason(err)
 	}
 	return a

@@ -117,7 +117,7 @@ func TestAPolicyThatWasThereIsMissed(t *testing.T) {
 func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 	unsigned := versions.Tree{Release: oss("1.1.0"), SHA256: strings.Repeat("a", 64), Dir: t.TempDir()}
 	_, key := signingKey(t)
-	const below, gone, sign = "minimum", "gone", "signatures"
+	const below, gone, sign, other = "minimum", "gone", "signatures", "releases"
 	for _, tc := range []struct {
 		policy    string // what there is
 		kind      transaction.Kind
@@ -143,6 +143,11 @@ func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 		{sign, transaction.Rollback, true, false, "has none on disk"},
 		{sign, transaction.Rollback, false, false, ""}, // root named what is on disk
 		{sign, transaction.Enable, false, false, "has none on disk"},
+		{other, transaction.Update, true, false, "lists others"},
+		{other, transaction.Rollback, true, false, "lists others"},
+		{other, transaction.Rollback, false, false, "--below-minimum"},
+		{other, transaction.Rollback, false, true, ""},
+		{other, transaction.Pin, false, false, "lists others"},
 	} {
 		w := newWorld(t)
 		c := state.EmptyConfig()
@@ -152,6 +157,8 @@ func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 		case gone:
 			w.owner(nil)
 			c.Status.PolicySeen = &state.PolicySeen{File: true}
+		case other:
+			w.owner(map[string]string{"policy.yaml": "releases: {1.1.0: " + strings.Repeat("b", 64) + "}\n"})
 		case sign:
 			w.owner(map[string]string{"keys.d/a.pem": key})
 		}
@@ -209,13 +216,14 @@ func TestReportsSayWhatTheOwnerWouldRefuse(t *testing.T) {
 		policy          map[string]string
 		below, unsigned bool
 	}{
-		"no policy":         {nil, false, false},
-		"below the minimum": {map[string]string{"policy.yaml": "minimum: 1.2.0\n"}, true, false},
-		"withdrawn":         {map[string]string{"policy.yaml": "withdrawn: [1.1.0]\n"}, true, false},
-		"only warned of":    {map[string]string{"policy.yaml": "signatures: warn\n", "keys.d/a.pem": key}, false, true},
-		"required":          {map[string]string{"keys.d/a.pem": key}, false, true},
-		"nobody looks":      {map[string]string{"policy.yaml": "signatures: off\n", "keys.d/a.pem": key}, false, false},
-		"older":             {map[string]string{"policy.yaml": "signatures: warn\nsigned_from: 1.2.0\n", "keys.d/a.pem": key}, false, false},
+		"no policy":              {nil, false, false},
+		"below the minimum":      {map[string]string{"policy.yaml": "minimum: 1.2.0\n"}, true, false},
+		"withdrawn":              {map[string]string{"policy.yaml": "withdrawn: [1.1.0]\n"}, true, false},
+		"not the listed tarball": {map[string]string{"policy.yaml": "signatures: warn\nreleases: {1.1.0: " + strings.Repeat("b", 64) + "}\n"}, true, false},
+		"only warned of":         {map[string]string{"policy.yaml": "signatures: warn\n", "keys.d/a.pem": key}, false, true},
+		"required":               {map[string]string{"keys.d/a.pem": key}, false, true},
+		"nobody looks":           {map[string]string{"policy.yaml": "signatures: off\n", "keys.d/a.pem": key}, false, false},
+		"older":                  {map[string]string{"policy.yaml": "signatures: warn\nsigned_from: 1.2.0\n", "keys.d/a.pem": key}, false, false},
 	} {
 		w := newWorld(t)
 		w.owner(tc.policy)

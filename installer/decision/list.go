@@ -65,7 +65,7 @@ func list() []Check {
 		{LinksBroken, Fault, NeedsAttention, "links and units", "a link or the agent's unit file is missing, or is not the active version's", settled | active, linksBroken},
 		{UnitOverruled, Fault, NeedsAttention, "agent's unit", "systemd has loaded another unit for the agent, or an older text of it, or could not start the agent again by the unit that it has", settled | active, unitOverruled},
 		{AgentOtherVersion, Fault, NeedsAttention, "agent", "the agent runs another version than the linked one", settled | active, agentOtherVersion},
-		{BelowMinimum, Fault, NeedsAttention, "policy", "the active version is below the policy's minimum, or withdrawn; it stays until the cluster names one that is allowed", active, belowMinimum},
+		{BelowMinimum, Fault, NeedsAttention, "policy", "the active version is below the policy's minimum, withdrawn, or not the tarball that the policy lists; it stays until the cluster names one that is allowed", active, belowMinimum},
 		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit is not mounted yet when systemd reads its units at boot: there will be no agent", settled | active, unitsLate},
 		{RecoveryBroken, Fault, NeedsAttention, "recovery", "the recovery at boot, which repairs what a power cut left, cannot do its work", settled | active, recoveryBroken},
 		{UpdaterBroken, Fault, NeedsAttention, "updater's units", "the updater's own units are not as they should be", settled | enabled | active, updaterBroken},

@@ -103,8 +103,8 @@ func TestAMirrorThatLiesBringsNothingOntoTheHost(t *testing.T) {
 	floor.Minimum, floor.Withdrawn = "17.2.0", []string{"17.3.0"}
 	listed := p
 	listed.Releases = map[string][]string{"17.3.0": {digestA}}
-	off := listed
-	off.Signatures = Off
+	off, warn, old := listed, listed, listed
+	off.Signatures, warn.Signatures, old.SignedFrom = Off, Warn, "17.4.0"
 	for name, tc := range map[string]struct {
 		m       *mirror
 		p       Policy
@@ -141,10 +141,12 @@ func TestAMirrorThatLiesBringsNothingOntoTheHost(t *testing.T) {
 				}
 			}
 		}}, p, oss("17.3.0"), "more than 512 bytes", "damaged file", "somebody"},
-		"a version that was withdrawn":      {&mirror{tarball: good, signature: signed(ours, good)}, floor, oss("17.3.0"), "withdrew the version", "may not have heard", "known to be bad"},
-		"an old version, well signed":       {&mirror{tarball: sound("17.1.9"), signature: signed(ours, sound("17.1.9"))}, floor, oss("17.1.9"), "below 17.2.0", "on purpose", "known to be vulnerable"},
-		"another tarball than the listed":   {&mirror{tarball: good}, off, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
-		"the same, signed by somebody else": {&mirror{tarball: good, signature: signed(theirs, good)}, listed, oss("17.3.0"), "none of the keys", "newer than", "somebody replaced"},
+		"a version that was withdrawn":               {&mirror{tarball: good, signature: signed(ours, good)}, floor, oss("17.3.0"), "withdrew the version", "may not have heard", "known to be bad"},
+		"an old version, well signed":                {&mirror{tarball: sound("17.1.9"), signature: signed(ours, sound("17.1.9"))}, floor, oss("17.1.9"), "below 17.2.0", "on purpose", "known to be vulnerable"},
+		"another tarball than the listed":            {&mirror{tarball: good}, off, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
+		"the same, if signatures are only warned of": {&mirror{tarball: good}, warn, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
+		"the same, from before signatures":           {&mirror{tarball: good}, old, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
+		"the same, well signed":                      {&mirror{tarball: good, signature: signed(ours, good)}, listed, oss("17.3.0"), "policy.yaml lists others", "lack an edition", "somebody replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, store, err := bring(t, tc.m, &Verifier{Policy: tc.p}, tc.r)
@@ -235,6 +237,34 @@ func TestWhatThePolicyAllowsIsFetched(t *testing.T) {
 				t.Errorf("it may be run later where signatures are required: %v; want %v", kept, tc.signed)
 			}
 		})
+	}
+}
+
+// The owner's list holds for what is on disk, too, whatever is said of signatures: a mirror may
+// have answered with another tarball before the version was listed.
+func TestAKeptVersionIsHeldToItsListedDigest(t *testing.T) {
+	ours, pub := newKey(t)
+	good := sound("17.3.0")
+	tree, _, err := bring(t, &mirror{tarball: good, signature: text(sign(t, ours, string(good)))}, &Verifier{Policy: keysOf(t, pub)}, oss("17.3.0"))
+	must(t, err)
+	for _, mode := range []Mode{Require, Warn, Off} {
+		for _, from := range []string{"", "18.0.0"} {
+			p := keysOf(t, pub)
+			p.Signatures, p.SignedFrom = mode, from
+			p.Releases = map[string][]string{"17.3.0": {digestA}}
+			var refusal *Refusal
+			if err := p.Kept(tree); !errors.As(err, &refusal) || refusal.Rule != OtherDigest {
+				t.Errorf("%s, signed from %q: %v; want a refusal by releases", mode, from, err)
+			}
+			p.Releases["17.3.0"] = append(p.Releases["17.3.0"], tree.SHA256)
+			if err := p.Kept(tree); err != nil {
+				t.Errorf("%s, signed from %q, on the list: %v", mode, from, err)
+			}
+		}
+	}
+	p := Policy{Signatures: Off, Releases: map[string][]string{"17.3.0": {digestA}}}
+	if err := p.Kept(versions.Tree{Release: oss("17.3.0"), Origin: "deb teleport 17.3.0"}); err != nil {
+		t.Errorf("what a package brought has no tarball: %v", err)
 	}
 }
 

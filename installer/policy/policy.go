@@ -11,7 +11,7 @@
 //	minimum: 17.2.0            # no version below it is switched to
 //	withdrawn: [17.3.1]        # nor one of these
 //	releases:                  # versions with the SHA-256 of their tarballs, one or a list:
-//	  17.1.4: 5f3a…            # such a tarball is accepted, whatever else is said here
+//	  17.1.4: 5f3a…            # accepted, whatever else is said here, and no other of 17.1.4
 //	signatures: require        # or warn, or off
 //	signed_from: 17.5.0        # releases below it need no signature
 //
@@ -202,13 +202,13 @@ func isLeftover(name string) bool {
 }
 
 // digestsOf are the tarballs of a version that the owner listed.
-func (p Policy) digestsOf(v string) []string {
+func (p Policy) digestsOf(v string) (all []string) {
 	for listed, digests := range p.Releases {
-		if version.Compare(listed, v) == 0 {
-			return digests
+		if version.Compare(listed, v) == 0 { // several differ in their build metadata
+			all = append(all, digests...)
 		}
 	}
-	return nil
+	return all
 }
 
 // Any reports whether there is any rule.

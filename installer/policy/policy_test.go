@@ -175,7 +175,8 @@ func TestWhatOthersMayWriteIsNoPolicy(t *testing.T) {
 }
 
 func TestFloors(t *testing.T) {
-	p := Policy{Minimum: "17.2.0", Withdrawn: []string{"17.3.1", "18.0.0-rc.1"}, Releases: map[string][]string{"17.1.4": {digestA, digestB}, "17.3.1": {digestA}}}
+	p := Policy{Minimum: "17.2.0", Withdrawn: []string{"17.3.1", "18.0.0-rc.1"}, Releases: map[string][]string{"17.1.4": {digestA, digestB}, "17.3.1": {digestA},
+		"17.4.0+a": {digestA}, "17.4.0+b": {digestB}}}
 	for _, tc := range []struct {
 		version, digest string
 		want            Rule // empty: allowed
@@ -187,15 +188,19 @@ func TestFloors(t *testing.T) {
 		{"17.1.9", "", BelowMinimum},
 		{"17.2.0-rc.1", "", BelowMinimum},
 		{"9.0.0", "", BelowMinimum},
-		{"17.3.1", digestB, IsWithdrawn},
-		{"17.3.1+other", digestB, IsWithdrawn},
+		{"17.3.1", digestB, OtherDigest},
+		{"17.3.1+other", digestB, OtherDigest},
+		{"17.3.1+other", "", ""},
+		{"18.0.0-rc.1+x", "", IsWithdrawn},
 		{"18.0.0-rc.1", "", IsWithdrawn},
 		{"18.0.0-rc.2", "", ""},
 		{"17.1.4", "", ""}, // its digest decides
 		{"17.1.4", digestA, ""},
 		{"17.1.4", digestB, ""},
 		{"17.1.4+x", digestA, ""},
-		{"17.1.4", strings.Repeat("c", 64), BelowMinimum},
+		{"17.1.4", strings.Repeat("c", 64), OtherDigest},
+		{"17.4.0", digestA, ""}, // both names are of one version
+		{"17.4.0", digestB, ""},
 		{"17.3.1", digestA, ""},
 	} {
 		err := p.Floors(oss(tc.version), tc.digest)

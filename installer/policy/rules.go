@@ -46,7 +46,11 @@ func refuse(rule Rule, r version.Release, format string, args ...any) *Refusal {
 // withdrawn, releases. digest is the SHA-256 of its tarball, empty while nobody knows it: then
 // a version that the owner listed is allowed for now.
 func (p Policy) Floors(r version.Release, digest string) error {
-	if listed := p.digestsOf(r.Version); len(listed) > 0 && (digest == "" || slices.Contains(listed, digest)) {
+	listed, refusal := p.listing(r, digest)
+	switch {
+	case refusal != nil:
+		return refusal
+	case listed, digest == "" && len(p.digestsOf(r.Version)) > 0:
 		return nil
 	}
 	switch {
@@ -66,9 +70,17 @@ func (p Policy) withdrawn(v string) bool {
 	return slices.ContainsFunc(p.Withdrawn, func(w string) bool { return version.Compare(w, v) == 0 })
 }
 
-// listed reports whether the owner listed this very tarball for the version.
-func (p Policy) listed(r version.Release, digest string) bool {
-	return digest != "" && slices.Contains(p.digestsOf(r.Version), digest)
+// listing reports whether the owner listed this very tarball for the version, and refuses one
+// that is not on the list of its version, whatever is said of signatures. digest is empty while
+// nobody knows it, or if the version came from no tarball.
+func (p Policy) listing(r version.Release, digest string) (listed bool, _ *Refusal) {
+	digests := p.digestsOf(r.Version)
+	if len(digests) > 0 && digest != "" && !slices.Contains(digests, digest) {
+		return false, refuse(OtherDigest, r, "its tarball has sha256 %s, and policy.yaml lists others for this version; "+
+			"the list may lack an edition or an architecture, or somebody replaced the tarball on the mirror; "+
+			"compare the checksum with the vendor's, and add it to releases: if it is right", digest)
+	}
+	return len(digests) > 0 && digest != "", nil
 }
 
 // unsigned reports whether a release needs no signature, for it is older than signatures are.

@@ -30,7 +30,11 @@ func (v *Verifier) Admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, err
 	if v.Has != "" && v.Has == t.SHA256 {
 		return fetch.Proof{By: "the version that is active"}, nil
 	}
-	if p.listed(t.Release, t.SHA256) {
+	listed, refusal := p.listing(t.Release, t.SHA256)
+	switch {
+	case refusal != nil:
+		return fetch.Proof{}, refusal
+	case listed:
 		return fetch.Proof{By: fileName + ", releases"}, nil
 	}
 	if !v.NoFloors {
@@ -41,9 +45,6 @@ func (v *Verifier) Admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, err
 	proof, refusal, err := v.verify(t, beside)
 	if err != nil {
 		return fetch.Proof{}, err
-	}
-	if refusal == nil && proof.Signature == nil && len(p.digestsOf(t.Release.Version)) > 0 {
-		return fetch.Proof{}, otherDigest(t)
 	}
 	return proof, v.tolerate(refusal)
 }
@@ -126,11 +127,18 @@ func mislabelled(r version.Release, says archive.Label) *Refusal {
 	return nil
 }
 
-// Kept returns nil if a tree that is on disk may be run as far as signatures go; a *Refusal
-// means that its release has to be fetched again, with its signature. Floors are asked apart.
+// Kept returns nil if a tree that is on disk may be run as far as its digest and its signature
+// go; a *Refusal means that its release has to be fetched again. The minimum and what was
+// withdrawn are asked apart.
 func (p Policy) Kept(t versions.Tree) error {
-	switch {
-	case p.Signatures != Require, t.Origin != "", p.listed(t.Release, t.SHA256), p.unsigned(t.Release):
+	if t.Origin != "" {
+		return nil
+	}
+	listed, refusal := p.listing(t.Release, t.SHA256)
+	if refusal != nil {
+		return refusal
+	}
+	if listed || p.Signatures != Require || p.unsigned(t.Release) {
 		return nil
 	}
 	file, err := t.Signature()
@@ -147,12 +155,6 @@ func (p Policy) Kept(t versions.Tree) error {
 			"the next change to this version fetches it again, with its signature", err)
 	}
 	return nil
-}
-
-func otherDigest(t fetch.Tarball) *Refusal {
-	return refuse(OtherDigest, t.Release, "the mirror has a tarball with sha256 %s, and policy.yaml lists others for this version; "+
-		"the list may lack an edition or an architecture, or somebody replaced the tarball on the mirror; "+
-		"compare the checksum with the vendor's, and add it to releases: if it is right", t.SHA256)
 }
 
 func noSignature(t fetch.Tarball) *Refusal {
