@@ -72,8 +72,8 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	}
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
-		if err := guard.kept(tree); err != nil {
-			i.Machine.Host.Log.Info("the version on disk is fetched again, for the policy of this host does not allow it as it is", "version", t.Version, "error", err)
+		if refusal := guard.kept(tree); refusal != nil {
+			i.Machine.Host.Log.Info("the version on disk is fetched again, for the policy of this host does not allow it as it is", "version", t.Version, "error", refusal)
 			replace = true
 		}
 	}

@@ -175,10 +175,13 @@ func checkEdition(ctx context.Context, t versions.Tree, ran bool) error {
 	if err != nil {
 		return err
 	}
-	if err := policy.CheckEdition(t.Release, word); err != nil && file == nil {
-		return errors.New(policy.Reason(err)) // no policy has a part in it
+	if refusal := policy.CheckEdition(t.Release, word); refusal != nil {
+		if file == nil {
+			return errors.New(policy.Reason(refusal)) // no policy has a part in it
+		}
+		return refusal
 	}
-	return policy.CheckEdition(t.Release, word)
+	return nil
 }
 
 // aboutPolicy is what the policy says of the version that is active.

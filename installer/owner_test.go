@@ -24,10 +24,16 @@ import (
 // owner has the host's owner say something.
 func (w *world) owner(files map[string]string) {
 	w.Helper()
-	w.Machine.Host.Paths.PolicyDir = filepath.Join(filepath.Dir(w.Machine.Host.Paths.DataDir), "etc")
-	must(w.T, os.RemoveAll(w.Machine.Host.Paths.PolicyDir))
+	w.Installer.owner(w.T, files)
+}
+
+// owner has the host's owner say something, and nothing that was said before.
+func (i *Installer) owner(t *testing.T, files map[string]string) {
+	t.Helper()
+	i.Machine.Host.Paths.PolicyDir = filepath.Join(filepath.Dir(i.Machine.Host.Paths.DataDir), "etc")
+	must(t, os.RemoveAll(i.Machine.Host.Paths.PolicyDir))
 	for name, text := range files {
-		writeFile(w.T, filepath.Join(w.Machine.Host.Paths.PolicyDir, name), text)
+		writeFile(t, filepath.Join(i.Machine.Host.Paths.PolicyDir, name), text)
 	}
 }
 

@@ -65,8 +65,8 @@ func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts Ro
 		Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
 		BelowMinimum: opts.BelowMinimum,
 	}
-	if err := i.allow(c, req, tree); err != nil {
-		return transaction.Request{}, err
+	if refusal := i.allow(c, req, tree); refusal != nil {
+		return transaction.Request{}, refusal
 	}
 	if _, err := i.Machine.PlanDatabase(ctx, c, req); err != nil {
 		return transaction.Request{}, err

@@ -79,8 +79,8 @@ func checkRun(systemd string) error {
 
 // transact has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
-	if err := i.allowTransaction(r); err != nil {
-		return err
+	if refusal := i.allowTransaction(r); refusal != nil {
+		return refusal
 	}
 	if err := checkRun("/run/systemd/system"); err != nil {
 		return err

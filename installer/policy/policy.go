@@ -109,8 +109,8 @@ func Load(dir string, seen Seen) (Policy, error) {
 }
 
 func load(dir string) (p Policy, err error) {
-	if err := trust.Path(dir); err != nil {
-		return Policy{}, fmt.Errorf("%w; give %s to root alone", err, dir)
+	if open := trust.Path(dir); open != nil {
+		return Policy{}, fmt.Errorf("%w; give %s to root alone", open, dir)
 	}
 	var signatures *Mode
 	data, err := regular.Read(filepath.Join(dir, fileName), maxFile, regular.NoLink|regular.Sealed)
@@ -166,8 +166,8 @@ func loadKeys(dir string) ([]signature.Key, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a folder", dir)
 	}
-	if err := trust.Path(dir); err != nil {
-		return nil, fmt.Errorf("%w; give %s to root alone", err, dir)
+	if open := trust.Path(dir); open != nil {
+		return nil, fmt.Errorf("%w; give %s to root alone", open, dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -26,10 +26,15 @@ type Verifier struct {
 // Admit is asked once a mirror has announced a tarball. The error is a *Refusal, or one of the
 // mirror.
 func (v *Verifier) Admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, error) {
-	p := v.Policy
-	if v.Has != "" && v.Has == t.SHA256 {
-		return fetch.Proof{By: "the version that is active"}, nil
+	if v.Has == "" || v.Has != t.SHA256 {
+		return v.admit(t, beside)
 	}
+	return fetch.Proof{By: "the version that is active"}, nil
+}
+
+// admit is Admit for a tarball that does not run here already.
+func (v *Verifier) admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, error) {
+	p := v.Policy
 	listed, refusal := p.listing(t.Release, t.SHA256)
 	switch {
 	case refusal != nil:
@@ -69,12 +74,12 @@ func (v *Verifier) verify(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, *R
 	case err != nil:
 		return fetch.Proof{}, nil, fmt.Errorf("the signature cannot be read: %w", err)
 	}
-	key, err := signature.Verify(p.Keys, t.SHA256, file)
-	if _, form := errors.AsType[*signature.FormError](err); form {
-		return fetch.Proof{}, badForm(t, err.Error()), nil
+	key, mismatch := signature.Verify(p.Keys, t.SHA256, file)
+	if _, form := errors.AsType[*signature.FormError](mismatch); form {
+		return fetch.Proof{}, badForm(t, mismatch.Error()), nil
 	}
-	if err != nil {
-		return fetch.Proof{}, foreign(t, err), nil
+	if mismatch != nil {
+		return fetch.Proof{}, foreign(t, mismatch), nil
 	}
 	return fetch.Proof{By: key.Name, Signature: file}, nil, nil
 }
@@ -149,10 +154,10 @@ func (p Policy) Kept(t versions.Tree) error {
 		return refuse(BadSignature, t.Release, "it was fetched before signatures were required, and has none on disk; "+
 			"the next change to this version fetches it again, with its signature")
 	}
-	if _, err := signature.Verify(p.Keys, t.SHA256, file); err != nil {
+	if _, mismatch := signature.Verify(p.Keys, t.SHA256, file); mismatch != nil {
 		return refuse(BadSignature, t.Release, "the signature that came with it is not by a key that this host trusts now: %v; "+
 			"the key may have been replaced, or withdrawn because it was stolen; "+
-			"the next change to this version fetches it again, with its signature", err)
+			"the next change to this version fetches it again, with its signature", mismatch)
 	}
 	return nil
 }
@@ -178,10 +183,10 @@ func foreign(t fetch.Tarball, err error) *Refusal {
 // CheckEdition compares a program's own word for its edition with that of the release that was
 // asked for.
 func CheckEdition(r version.Release, says version.Edition) error {
-	if says == r.Edition {
-		return nil
+	if says != r.Edition {
+		return refuse(NotTheRelease, r, "its program says that it is of edition %s, and the cluster wants %s; "+
+			"the URL template may lack the part of the edition ({{if .Enterprise}}-ent{{end}}, {{if .FIPS}}-fips{{end}}), the mirror may have a file "+
+			"under a wrong name, or somebody offers another edition under this name; compare template and file with the vendor's", says, r.Edition)
 	}
-	return refuse(NotTheRelease, r, "its program says that it is of edition %s, and the cluster wants %s; "+
-		"the URL template may lack the part of the edition ({{if .Enterprise}}-ent{{end}}, {{if .FIPS}}-fips{{end}}), the mirror may have a file "+
-		"under a wrong name, or somebody offers another edition under this name; compare template and file with the vendor's", says, r.Edition)
+	return nil
 }

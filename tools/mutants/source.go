@@ -27,9 +27,9 @@ func (m Mutant) ID() string { return m.File + " " + m.Func + ": " + m.What }
 
 func (m Mutant) String() string { return fmt.Sprintf("%s:%d %s: %s", m.File, m.Line, m.Func, m.What) }
 
-// rooms are the packages in which something is made durable. What only the find
-// server uses is another program's.
-var rooms = []string{"internal/durable", "versions", "backup", "systemd", "installer"}
+// rooms are the packages in which something is made durable, and those that say whom root
+// believes. What only the find server uses is another program's.
+var rooms = []string{"internal/durable", "internal/trust", "versions", "backup", "systemd", "installer"}
 
 var otherPrograms = map[string]bool{"versions/fetch/save.go": true}
 
