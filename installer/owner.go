@@ -184,11 +184,22 @@ func checkEdition(ctx context.Context, t versions.Tree, ran bool) error {
 	return nil
 }
 
-// aboutPolicy is what the policy says of the version that is active.
+// aboutPolicy is what the policy says of the version that is active, and of one that it refused.
 func (i *Installer) aboutPolicy(c state.Config) (a decision.Policy) {
 	p, err := i.ownerPolicy(c)
+	refused := c.Status.Refused
+	recorded := refused != nil && refused.Policy
 	if err != nil {
-		return decision.Policy{Broken: err}
+		a.Broken = err
+		if recorded {
+			a.Target = refusedByOwner(err).Error()
+		}
+		return a
+	}
+	if recorded {
+		if err := p.Floors(refused.Release(), refused.SHA256); err != nil {
+			a.Target = refusedByOwner(err).Error()
+		}
 	}
 	active := c.Active()
 	if active.Version == "" {

@@ -72,6 +72,61 @@ func TestAVersionThatThePolicyRefusesIsNotFetched(t *testing.T) {
 	}
 }
 
+// An operator who follows the advice sees at once that it helped, and not after the next change
+// of the version.
+func TestStatusComparesWhatWasRefusedWithThePolicyOfNow(t *testing.T) {
+	w := newWorld(t)
+	w.owner(map[string]string{"policy.yaml": "minimum: 1.2.0\n"})
+	if _, err := w.tick(); !failure.Is[*failure.RefusedError](err) {
+		t.Fatalf("the run ends with %v", err)
+	}
+	for _, tc := range []struct{ policy, want string }{ // empty: it is not refused
+		{"minimum: 1.2.0\n", "below 1.2.0"},
+		{"minimum: 1.0.0\n", ""},
+		{"minimum: 1.1.5\n", "below 1.1.5"},
+		{"withdrawn: [1.1.0]\n", "withdrew the version"},
+		{"minimum: newest\n", "cannot be relied on"},
+		{"signatures: off\n", ""},
+	} {
+		w.owner(map[string]string{"policy.yaml": tc.policy})
+		r := w.state()
+		about := ""
+		for _, c := range r.Conditions {
+			if c.Type == decision.TargetRefused {
+				about = c.Message
+			}
+		}
+		refused := tc.want != ""
+		if (about != "") != refused || !strings.Contains(about, tc.want) || (r.RefusedVersion != nil) != refused {
+			t.Errorf("%q: the condition says %q, and refused_version is there: %v; want %q", tc.policy, about, r.RefusedVersion != nil, tc.want)
+		}
+		if refused && (r.RefusedReason == nil || !strings.Contains(*r.RefusedReason, tc.want)) {
+			t.Errorf("%q: refused_reason is another than %q", tc.policy, tc.want)
+		}
+	}
+}
+
+// A listed version that was published again is refused by its digest: the record keeps that.
+func TestStatusKeepsARefusalByDigest(t *testing.T) {
+	w := newWorld(t)
+	w.owner(map[string]string{"policy.yaml": "releases: {1.1.0: " + strings.Repeat("a", 64) + "}\n"})
+	c, err := w.Machine.Host.Paths.LoadConfig()
+	must(t, err)
+	p, err := w.ownerPolicy(c)
+	must(t, err)
+	refusal := refusedByOwner(p.Floors(oss("1.1.0"), strings.Repeat("b", 64)))
+	if err := w.Machine.ReportRefusal(&c, oss("1.1.0"), refusal); err == nil || c.Status.Refused == nil {
+		t.Fatalf("%v; recorded is %+v", err, c.Status.Refused)
+	}
+	if why := w.aboutPolicy(c).Target; !strings.Contains(why, "lists others") {
+		t.Errorf("it is refused now because %q", why)
+	}
+	w.owner(map[string]string{"policy.yaml": "releases: {1.1.0: " + strings.Repeat("b", 64) + "}\n"})
+	if why := w.aboutPolicy(c).Target; why != "" {
+		t.Errorf("the digest is on the list, and it is refused because %q", why)
+	}
+}
+
 // With a policy and keys, a run with nothing to do asks find once, as without them, and no
 // mirror for a signature.
 func TestARunWithNothingToDoAsksOnceWhateverThePolicy(t *testing.T) {

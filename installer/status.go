@@ -50,7 +50,7 @@ func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (
 	agent, blind := s.Agent(ctx)
 	own, _ := s.Own(ctx) // what cannot be looked at is a condition
 	return view.Of(view.Reported{
-		Survey: s, Verdict: verdict, Desired: desired, Updater: i.Version, Redact: webclient.Redact,
+		Survey: s, Verdict: verdict, Policy: q.Policy, Desired: desired, Updater: i.Version, Redact: webclient.Redact,
 		Agent: view.AgentOf(agent, blind), Own: own, JitterUntil: q.Jitter,
 	}), nil
 }

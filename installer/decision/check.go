@@ -102,6 +102,9 @@ type Question struct {
 type Policy struct {
 	Broken  error  // it cannot be relied on
 	Refused string // a rule against the active version, which stays nevertheless; empty: none
+	// Target is why the policy refuses, as it is now, the release that it refused when that was
+	// recorded; empty if it does not any more, or nothing is recorded.
+	Target string
 	// Unsigned is why the active version would be refused if signatures were required; empty
 	// if it would not, or nobody looks at signatures.
 	Unsigned string

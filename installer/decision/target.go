@@ -23,7 +23,7 @@ func (h *host) aim() Type {
 		return HostHeld
 	case known && failed.BackingOff(h.Desired, h.Now()):
 		return VersionBacksOff
-	case h.c.Status.Refused.Is(h.Desired):
+	case h.c.Status.Refused.Is(h.Desired) && h.Policy.Refusal(h.c.Status.Refused) != "":
 		return TargetRefused
 	case !known && h.CheckedAt != nil:
 		return TargetNone
@@ -62,7 +62,7 @@ func versionBacksOff(h *host, f *finder) error {
 
 func targetRefused(h *host, f *finder) error {
 	if h.aim() == TargetRefused {
-		f.found(nil, h.c.Status.Refused.Reason)
+		f.found(nil, h.Policy.Refusal(h.c.Status.Refused))
 	}
 	return nil
 }

@@ -150,9 +150,10 @@ func TestWhatOthersMayWriteIsNoPolicy(t *testing.T) {
 	_, key := newKey(t)
 	whole := map[string]string{"keys.d/a.pem": key, "policy.yaml": "minimum: 1.0.0\n"}
 	for name, spoil := range map[string]func(dir string) error{
-		"the folder":       func(dir string) error { return os.Chmod(dir, 0o777) },
-		"the file":         func(dir string) error { return os.Chmod(dir+"/policy.yaml", 0o666) },
-		"the file's owner": func(dir string) error { return os.Chown(dir+"/policy.yaml", 1234, 0) },
+		"the folder":                    func(dir string) error { return os.Chmod(dir, 0o777) },
+		"the folder, and nothing in it": func(dir string) error { return os.Chmod(dir, 0o777) },
+		"the file":                      func(dir string) error { return os.Chmod(dir+"/policy.yaml", 0o666) },
+		"the file's owner":              func(dir string) error { return os.Chown(dir+"/policy.yaml", 1234, 0) },
 		"a link": func(dir string) error {
 			return errors.Join(os.Rename(dir+"/policy.yaml", dir+"/x"), os.Symlink("x", dir+"/policy.yaml"))
 		},
@@ -167,6 +168,9 @@ func TestWhatOthersMayWriteIsNoPolicy(t *testing.T) {
 		},
 	} {
 		dir := folder(t, whole)
+		if name == "the folder, and nothing in it" {
+			dir = folder(t, nil)
+		}
 		must(t, spoil(dir))
 		if p, err := Load(dir, Seen{}); err == nil {
 			t.Errorf("%s can be exchanged by others, and it is read: %+v", name, p)

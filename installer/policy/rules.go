@@ -24,10 +24,20 @@ type Refusal struct {
 	Rule    Rule
 	Release version.Release
 	Text    string // what is wrong, what reason that may have, and what to do
+	SHA256  string // of the tarball, where the digest decided; else empty
 }
 
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("the policy of this host (%s) refuses version %s: %s", r.Rule, r.Release.Short(), r.Text)
+}
+
+// Refuses reports whether an error is the policy's, and the digest by which it decided.
+func Refuses(err error) (by bool, digest string) {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return true, r.SHA256
+	}
+	_, broken := errors.AsType[*BrokenError](err)
+	return broken, ""
 }
 
 // Reason is the text of a refusal alone, or that of any other error.
@@ -76,9 +86,11 @@ func (p Policy) withdrawn(v string) bool {
 func (p Policy) listing(r version.Release, digest string) (listed bool, _ *Refusal) {
 	digests := p.digestsOf(r.Version)
 	if len(digests) > 0 && digest != "" && !slices.Contains(digests, digest) {
-		return false, refuse(OtherDigest, r, "its tarball has sha256 %s, and policy.yaml lists others for this version; "+
+		refusal := refuse(OtherDigest, r, "its tarball has sha256 %s, and policy.yaml lists others for this version; "+
 			"the list may lack an edition or an architecture, or somebody replaced the tarball on the mirror; "+
 			"compare the checksum with the vendor's, and add it to releases: if it is right", digest)
+		refusal.SHA256 = digest
+		return false, refusal
 	}
 	return len(digests) > 0 && digest != "", nil
 }

@@ -175,7 +175,16 @@ type Refused struct {
 	Version string          `yaml:"version"`
 	Edition version.Edition `yaml:"edition,omitempty"`
 	Reason  string          `yaml:"reason"`
-	Unknown unknown         `yaml:",inline"`
+	// Policy: it was refused by the policy of the host's owner, whose rules may have changed since.
+	Policy bool `yaml:"policy,omitempty"`
+	// SHA256 is that of the tarball which the policy refused; empty where its version was enough.
+	SHA256  string  `yaml:"sha256,omitempty"`
+	Unknown unknown `yaml:",inline"`
+}
+
+// Release is what was refused.
+func (r *Refused) Release() version.Release {
+	return version.Release{Version: r.Version, Edition: r.Edition}
 }
 
 // Is reports whether a release is the one that was refused.

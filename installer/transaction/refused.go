@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"teleport-update/health"
+	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/versions"
@@ -69,20 +70,26 @@ func (t *advancing) recordRefused(cause error) error {
 	return errors.Join(cause, c.Save(t.t.m.Host.Paths.Config()))
 }
 
+// refusedOf is what is remembered of a refusal.
+func refusedOf(r versions.Release, refusal error) *state.Refused {
+	byPolicy, digest := policy.Refuses(refusal)
+	return &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error(), Policy: byPolicy, SHA256: digest}
+}
+
 // ReportRefusal makes a refused transaction an error the first time and a log line
 // from then on: the timer would otherwise fail every ten minutes for as long as
 // the cluster wants it.
 func (m *Machine) ReportRefusal(c *state.Config, r versions.Release, refusal error) error {
-	known := c.Status.Refused
+	known, refused := c.Status.Refused, refusedOf(r, refusal)
 	if known.Is(r) && m.Scheduled {
 		m.Host.Log.Warn("the transaction stays refused", "version", r.Version, "error", refusal)
 		if known.Reason == refusal.Error() {
 			return nil
 		}
-		known.Reason = refusal.Error()
+		c.Status.Refused = refused
 		return c.Save(m.Host.Paths.Config())
 	}
-	c.Status.Refused = &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error()}
+	c.Status.Refused = refused
 	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly,
 		Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
 	return cmp.Or(c.Save(m.Host.Paths.Config()), refusal)

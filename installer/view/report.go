@@ -113,6 +113,7 @@ type Reported struct {
 	Verdict decision.Verdict
 	Desired Desired
 	Updater string // its version
+	Policy  decision.Policy
 	// Redact takes secrets out of a URL.
 	Redact func(string) string
 	Agent  AgentReport
@@ -143,7 +144,7 @@ func Of(m Reported) Report {
 	for _, template := range c.Spec.URLTemplates {
 		r.Releases.Templates = append(r.Releases.Templates, m.Redact(template))
 	}
-	r.outcome(c.Status)
+	r.outcome(c.Status, m.Policy)
 	h, _ := s.History()
 	if r.LastSuccess = h.LastSuccess(); r.LastSuccess == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Result == state.Succeeded {
 		r.LastSuccess = r.UpdateTimeLast // of a transaction that no history has
@@ -170,7 +171,7 @@ func lastRun(own survey.Own, ticks state.Ticks) time.Time {
 }
 
 // outcome is what became of earlier changes.
-func (r *Report) outcome(s state.Status) {
+func (r *Report) outcome(s state.Status, p decision.Policy) {
 	if u := s.LastUpdate; u != nil {
 		r.UpdateTimeLast, r.LastResult = &u.Time, Known(string(u.Result))
 		r.LastTarget, r.LastError, r.SkippedBackup = Known(u.Target), Known(u.Error), u.SkippedBackup
@@ -181,8 +182,8 @@ func (r *Report) outcome(s state.Status) {
 	if h := s.Held; h != nil {
 		r.HeldVersion = &h.Version
 	}
-	if x := s.Refused; x != nil {
-		r.RefusedVersion, r.RefusedReason = &x.Version, &x.Reason
+	if why := p.Refusal(s.Refused); why != "" {
+		r.RefusedVersion, r.RefusedReason = &s.Refused.Version, &why
 	}
 }
 
