@@ -63,13 +63,23 @@ func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
 	return true
 }
 
-func causeOf(w wanted) state.Cause {
-	return state.Cause{Release: w.Release, Sources: strings.Join(w.Spec.URLTemplates, "\n")}
+func (t *tick) causeOf(w wanted) state.Cause {
+	return state.Cause{Release: w.Release, Sources: strings.Join(w.Spec.URLTemplates, "\n"), Policy: t.rulesOf(w.Config)}
+}
+
+// rulesOf names the rules of the host's owner as they are now, also those that cannot be read.
+func (t *tick) rulesOf(c state.Config) string {
+	p, err := t.ownerPolicy(c)
+	if err != nil {
+		return err.Error()
+	}
+	return p.Digest()
 }
 
 // same reports whether what made a fetch fail is as it was.
 func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
-	if is := causeOf(w); was.Release != is.Release || was.Sources != is.Sources {
+	is := t.causeOf(w)
+	if was.Release != is.Release || was.Sources != is.Sources || was.Policy != is.Policy {
 		return false
 	}
 	if was.Need > 0 {
@@ -195,7 +205,7 @@ func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time,
 		f.Spaced = 0
 		return f
 	}
-	f.Cause = causeOf(*t.fetches)
+	f.Cause = t.causeOf(*t.fetches)
 	if full, ok := errors.AsType[*space.Error](err); ok && !full.Inodes {
 		f.Cause.Need, f.Cause.At = full.Need, full.Path
 	}

@@ -45,9 +45,16 @@ func TestWhatEndsTheSpacingOfAMirrorThatFails(t *testing.T) {
 		change func(w *world)
 		asks   bool
 	}{
-		"nothing":                       {func(*world) {}, false},
-		"another target":                {func(w *world) { w.wants.Version = "1.2.0" }, true},
-		"another template":              {func(w *world) { w.configure("/b") }, true},
+		"nothing":             {func(*world) {}, false},
+		"another target":      {func(w *world) { w.wants.Version = "1.2.0" }, true},
+		"another template":    {func(w *world) { w.configure("/b") }, true},
+		"a policy":            {func(w *world) { w.owner(map[string]string{"policy.yaml": "signatures: off\n"}) }, true},
+		"a policy that stays": {func(w *world) { w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\n"}); w.tick() }, false},
+		"a policy that was mended": {func(w *world) {
+			w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\n"})
+			w.tick()
+			w.owner(map[string]string{"policy.yaml": "minimum: 1.0.0\nsigned_from: 1.2.0\n"})
+		}, true},
 		"a reboot":                      {func(w *world) { w.boot = "another" }, true},
 		"a person":                      {func(w *world) { w.Machine.Scheduled = false }, true},
 		"a clock that jumped":           {func(w *world) { w.clock = noon.Add(-48 * time.Hour) }, true},

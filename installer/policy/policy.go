@@ -32,6 +32,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -213,6 +215,19 @@ func (p Policy) digestsOf(v string) (all []string) {
 
 // Any reports whether there is any rule.
 func (p Policy) Any() bool { return p.File || len(p.Keys) > 0 }
+
+// Digest is the same for the same rules and keys, and empty where there are none.
+func (p Policy) Digest() string {
+	if !p.Any() {
+		return ""
+	}
+	rules := sha256.New()
+	fmt.Fprintf(rules, "%q %q %q %q %q", p.Minimum, p.Withdrawn, p.Releases, p.Signatures, p.SignedFrom)
+	for _, k := range p.Keys {
+		fmt.Fprintf(rules, " %s", k.ID())
+	}
+	return hex.EncodeToString(rules.Sum(nil))
+}
 
 // String names the rules on one line.
 func (p Policy) String() string {

@@ -219,6 +219,30 @@ func TestFloors(t *testing.T) {
 	}
 }
 
+// A host whose owner changed anything asks the mirrors at once.
+func TestEachRuleIsInTheDigestOfAPolicy(t *testing.T) {
+	_, key := newKey(t)
+	_, other := newKey(t)
+	known := map[string]int{}
+	for n, files := range []map[string]string{
+		nil, {"policy.yaml": "{}"}, {"policy.yaml": "minimum: 1.0.0"}, {"policy.yaml": "signed_from: 1.0.0"}, {"policy.yaml": "withdrawn: [1.0.0]"},
+		{"policy.yaml": "releases: {1.0.0: " + digestA + "}"}, {"policy.yaml": "releases: {1.0.0: " + digestB + "}"},
+		{"keys.d/a": key}, {"keys.d/a": other}, {"keys.d/a": key, "policy.yaml": "signatures: warn"},
+	} {
+		p, err := Load(folder(t, files), Seen{})
+		must(t, err)
+		if before, taken := known[p.Digest()]; taken || (p.Digest() == "") != (files == nil) {
+			t.Errorf("policy %d has the digest %q, as policy %d", n, p.Digest(), before)
+		}
+		known[p.Digest()] = n
+		again, err := Load(folder(t, files), Seen{})
+		must(t, err)
+		if again.Digest() != p.Digest() {
+			t.Errorf("policy %d has another digest when it is read again", n)
+		}
+	}
+}
+
 func TestTheMinimumIsWrittenBesideWhatIsThere(t *testing.T) {
 	for before, want := range map[string]string{
 		"-": "minimum: 17.2.0\n",

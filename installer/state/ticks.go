@@ -74,6 +74,7 @@ type Cause struct {
 	Need    int64  `json:"need,omitempty"`      // bytes, where there was less:
 	At      string `json:"at,omitempty"`        // a path there
 	SHA256  string `json:"announced,omitempty"` // by the mirrors; empty where they said nothing
+	Policy  string `json:"policy,omitempty"`    // names the rules of the host's owner; empty without any
 }
 
 // Waits reports whether it is not yet time for the next attempt. One further off than
