@@ -2,8 +2,10 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 )
@@ -18,6 +20,9 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 		return false
 	case u.Release != active, c.Status.PreviousVersion == "", c.Status.Held != nil:
 		return false
+	case c.Status.RollbackRefused.Is(c.Previous()): // it was begun, and the policy may have changed
+		age := t.Machine.Now().Sub(c.Status.ActiveSince)
+		return age >= 0 && age <= window
 	case last == nil, last.Result != state.Succeeded, last.Target != active.Version:
 		return false
 	case c.Status.Left != nil && c.Status.Left.Version == active.Version && c.Status.Left.Edition == active.Edition:
@@ -28,11 +33,12 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 }
 
 // goBack leaves a version that crashes again and again for the one before. The version
-// that is left counts as failed; until that is written, it is held back.
-func (t *tick) goBack(ctx context.Context) {
+// that is left counts as failed; until that is written, it is held back. It returns an error
+// where the policy refuses that, once for each reason.
+func (t *tick) goBack(ctx context.Context) error {
 	c, err := state.LoadConfig(t.Machine.Host.Paths.Config())
 	if err != nil || !t.goesBack(c, t.memory.Unstable) {
-		return
+		return nil
 	}
 	active := c.Active()
 	bad, ok, err := t.Machine.Active(c)
@@ -43,6 +49,9 @@ func (t *tick) goBack(ctx context.Context) {
 	if err == nil {
 		req, err = t.considerRollback(ctx, RollbackOptions{})
 	}
+	if byPolicy, _ := policy.Refuses(err); byPolicy {
+		return t.backRefused(ctx, err)
+	}
 	if err == nil {
 		// First: whatever becomes of it, it is not tried again.
 		err = t.record(ctx, func(c *state.Config) {
@@ -51,12 +60,12 @@ func (t *tick) goBack(ctx context.Context) {
 	}
 	if err != nil {
 		t.Machine.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
-		return
+		return nil
 	}
 	t.Machine.Host.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
 	if err := t.transact(ctx, req); err != nil {
 		t.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
-		return
+		return nil
 	}
 	reason := fmt.Sprintf("the agent of version %s crashed again and again after its health window", active.Short())
 	err = t.record(ctx, func(c *state.Config) {
@@ -67,4 +76,19 @@ func (t *tick) goBack(ctx context.Context) {
 		t.Machine.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
 	}
 	t.memory.Unstable, t.memory.Agent = nil, nil
+	return nil
+}
+
+// backRefused has status, history and reports say that the policy refuses the rollback.
+func (t *tick) backRefused(ctx context.Context, refusal error) error {
+	c, unlock, err := t.Machine.Open(ctx)
+	if err != nil {
+		return errors.Join(refusal, err)
+	}
+	err = t.Machine.ReportRollbackRefused(&c, c.Previous(), refusal)
+	unlock()
+	if err != nil {
+		t.tell(ctx, nil)
+	}
+	return err
 }

@@ -27,6 +27,18 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 		"left once already": {func(c *state.Config, _ *state.Unstable, _ *tick) {
 			c.Status.Left = &state.Left{Version: "1.1.0", Edition: version.OSS}
 		}, false},
+		"refused, and within the window": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.LastUpdate.Result, c.Status.LastUpdate.Target, c.Status.ActiveSince = state.FailedEarly, "1.0.0", noon.Add(-time.Minute)
+			c.Status.RollbackRefused = &state.Refused{Version: "1.0.0", Edition: version.OSS}
+		}, true},
+		"refused, and the window is over": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.LastUpdate.Result, c.Status.LastUpdate.Target, c.Status.ActiveSince = state.FailedEarly, "1.0.0", noon.Add(-2*time.Hour)
+			c.Status.RollbackRefused = &state.Refused{Version: "1.0.0", Edition: version.OSS}
+		}, false},
+		"another version was refused": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.LastUpdate.Result, c.Status.ActiveSince = state.FailedEarly, noon.Add(-time.Minute)
+			c.Status.RollbackRefused = &state.Refused{Version: "0.9.0", Edition: version.OSS}
+		}, false},
 		"another version was left": {func(c *state.Config, _ *state.Unstable, _ *tick) {
 			c.Status.Left = &state.Left{Version: "1.0.5", Edition: version.OSS}
 		}, true},

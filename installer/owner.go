@@ -80,6 +80,11 @@ func refusedByOwner(err error) error {
 // for, and for root's own as far as root did not say otherwise. A transaction that is open is
 // closed without asking.
 func (i *Installer) allow(c state.Config, r transaction.Request, tree versions.Tree) error {
+	return i.allowBy(c, r, tree, i.Machine.Scheduled)
+}
+
+// allowBy is allow for the timer, or for a person.
+func (i *Installer) allowBy(c state.Config, r transaction.Request, tree versions.Tree, timer bool) error {
 	p, err := i.ownerPolicy(c)
 	if err == nil {
 		err = p.Floors(r.To.Release, tree.SHA256)
@@ -88,22 +93,24 @@ func (i *Installer) allow(c state.Config, r transaction.Request, tree versions.T
 		i.Machine.Host.Log.Warn("the policy of this host is overruled by --below-minimum", "version", r.To.Version, "error", err)
 		return nil
 	}
-	if err == nil && !i.rootsOwn(r.Kind) {
+	named := !timer && (r.Kind == transaction.Rollback || r.Kind == transaction.Pin) // by a person
+	if err == nil && !named {
 		err = p.Kept(tree)
 	}
-	return overrule(refusedByOwner(err), r)
-}
-
-// rootsOwn reports whether a person named the version.
-func (i *Installer) rootsOwn(k transaction.Kind) bool {
-	return !i.Machine.Scheduled && (k == transaction.Rollback || k == transaction.Pin)
+	err = refusedByOwner(err)
+	switch {
+	case named:
+		return overrule(err, r)
+	case r.Kind == transaction.Rollback:
+		return instead(err, c)
+	}
+	return err
 }
 
 // overrule tells a person who named the version how the policy is overruled.
 func overrule(err error, r transaction.Request) error {
 	refusal, ok := errors.AsType[*policy.Refusal](err)
-	named := r.Kind == transaction.Rollback || r.Kind == transaction.Pin
-	if !ok || !named {
+	if !ok {
 		return err
 	}
 	switch refusal.Rule {
@@ -116,6 +123,39 @@ func overrule(err error, r transaction.Request) error {
 		return err
 	}
 	return failure.Unchanged("%w", refusal).To("with --below-minimum the command does it all the same").Refused()
+}
+
+// instead says what a person can do where the policy refuses a rollback that the timer wanted to
+// begin: a rollback fetches nothing, so that no later one is another.
+func instead(err error, c state.Config) error {
+	refusal, ok := errors.AsType[*policy.Refusal](err)
+	if !ok {
+		return err
+	}
+	fix := "`teleport-update rollback --below-minimum` goes back all the same"
+	if refusal.Rule == policy.BadSignature { // what is on disk may be gone back to by root's word
+		fix = fmt.Sprintf("`teleport-update rollback` goes back to what is on disk all the same, `%s` fetches it again, with its signature",
+			pinning(refusal.Release, c.Active()))
+	}
+	return failure.Unchanged("%w", refusal).To("%s", fix).Refused()
+}
+
+// refusesBack is why the policy refuses that the timer goes back to the version before; empty if
+// it does not, or the timer was not asked to.
+func (i *Installer) refusesBack(c state.Config) string {
+	previous := c.Previous()
+	if c.Spec.Health.RollbackWindow == 0 || previous.Version == "" || !c.Spec.Enabled || c.Spec.Pinned {
+		return ""
+	}
+	tree, ok, err := i.Machine.Host.Store.Lookup(previous)
+	if err != nil || !ok {
+		return ""
+	}
+	err = i.allowBy(c, transaction.Request{Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree)}, tree, true)
+	if byPolicy, _ := policy.Refuses(err); !byPolicy {
+		return ""
+	}
+	return err.Error()
 }
 
 // allowTransaction is allow for a request whose tree is looked up, with the configuration as it

@@ -111,6 +111,9 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 		q.VersionsLeft = i.oldVersionsLeft(c)
 	}
 	q.Exposed, q.Policy = exposed(c.Spec), i.aboutPolicy(c)
+	if s.Ticks().Unstable != nil {
+		q.Policy.Back = i.refusesBack(c)
+	}
 	q.Closed = func(ctx context.Context) (string, error) {
 		v, err := s.Version()
 		if err != nil || !v.Whole || v.Unusable != nil {

@@ -106,7 +106,10 @@ func (t *tick) end(ctx context.Context, err error) error {
 	t.remember(err, ctx.Err())
 	if t.Machine.Scheduled || err == nil {
 		t.observe(ctx)
-		t.goBack(ctx)
+		if refused := t.goBack(ctx); err == nil && refused != nil {
+			err = refused
+			t.remember(err, ctx.Err())
+		}
 		t.startGivenUp(ctx)
 		if err := t.memory.Save(t.Machine.Host.Paths.Ticks()); err != nil {
 			t.Machine.Host.Log.Debug("the findings of this run could not be recorded", "error", err)

@@ -19,6 +19,10 @@ func agentUnstable(h *host, f *finder) error {
 	if u == nil || u.Release != h.c.Active() || h.agent.State == state.AgentUnknown {
 		return nil
 	}
+	if why := h.Policy.Back; why != "" {
+		f.found(&u.Since, Crashes(u, version.Release{})+"; the timer does not go back: "+why)
+		return nil
+	}
 	f.found(&u.Since, Crashes(u, PreviousToGoBackTo(h.Survey, h.c)))
 	return nil
 }

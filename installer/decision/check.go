@@ -105,6 +105,9 @@ type Policy struct {
 	// Target is why the policy refuses, as it is now, the release that it refused when that was
 	// recorded; empty if it does not any more, or nothing is recorded.
 	Target string
+	// Back is why the policy refuses that the timer goes back from the active version, which
+	// crashes again and again; empty if it does not.
+	Back string
 	// Unsigned is why the active version would be refused if signatures were required; empty
 	// if it would not, or nobody looks at signatures.
 	Unsigned string

@@ -152,12 +152,12 @@ func (p Policy) Kept(t versions.Tree) error {
 	}
 	if file == nil {
 		return refuse(BadSignature, t.Release, "it was fetched before signatures were required, and has none on disk; "+
-			"the next change to this version fetches it again, with its signature")
+			"an update to this version fetches it again, with its signature, a rollback fetches nothing")
 	}
 	if _, mismatch := signature.Verify(p.Keys, t.SHA256, file); mismatch != nil {
 		return refuse(BadSignature, t.Release, "the signature that came with it is not by a key that this host trusts now: %v; "+
 			"the key may have been replaced, or withdrawn because it was stolen; "+
-			"the next change to this version fetches it again, with its signature", mismatch)
+			"an update to this version fetches it again, with its signature, a rollback fetches nothing", mismatch)
 	}
 	return nil
 }

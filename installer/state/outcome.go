@@ -35,6 +35,8 @@ type Status struct {
 	// Left is the version that the timer's run left because it crashed again and again:
 	// that is done once for a version.
 	Left *Left `yaml:"left,omitempty"`
+	// RollbackRefused is the version before, while the policy refuses that the timer goes back to it.
+	RollbackRefused *Refused `yaml:"rollback_refused,omitempty"`
 	// PolicySeen is what there was of a policy when one was last read: if it is missing
 	// later, that is an error, and not the absence of a policy.
 	PolicySeen *PolicySeen `yaml:"policy_seen,omitempty"`

@@ -151,6 +151,7 @@ func (t *transaction) commitTo(c *state.Config) {
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition
 	c.Status.Unproven = !t.j.Agent.State.Wanted()
 	c.Status.Failed, c.Status.FailedBefore, c.Status.Interrupted, c.Status.Refused = nil, nil, nil, nil
+	c.Status.RollbackRefused = nil
 	c.Status.Held = t.j.Commit.Held
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: t.m.Timestamp(), Target: t.j.To.Version, TargetEdition: t.j.To.Edition,

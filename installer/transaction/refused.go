@@ -76,6 +76,20 @@ func refusedOf(r versions.Release, refusal error) *state.Refused {
 	return &state.Refused{Version: r.Version, Edition: r.Edition, Reason: refusal.Error(), Policy: byPolicy, SHA256: digest}
 }
 
+// ReportRollbackRefused is ReportRefusal for a rollback that the timer wanted to begin. What find
+// wants has a record of its own: both may be refused in one run.
+func (m *Machine) ReportRollbackRefused(c *state.Config, r versions.Release, refusal error) error {
+	known, refused := c.Status.RollbackRefused, refusedOf(r, refusal)
+	if known.Is(r) && known.Reason == refused.Reason {
+		m.Host.Log.Warn("the rollback stays refused", "version", r.Version, "error", refusal)
+		return nil
+	}
+	c.Status.RollbackRefused = refused
+	c.Status.LastUpdate = &state.LastUpdate{Time: m.Timestamp(), Target: r.Version, TargetEdition: r.Edition, Result: state.FailedEarly,
+		Error: refusal.Error(), ErrorCode: ErrorCode(refusal)}
+	return cmp.Or(c.Save(m.Host.Paths.Config()), refusal)
+}
+
 // ReportRefusal makes a refused transaction an error the first time and a log line
 // from then on: the timer would otherwise fail every ten minutes for as long as
 // the cluster wants it.

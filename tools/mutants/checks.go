@@ -58,8 +58,8 @@ var checks = []check{
 
 	{"installer/owner.go", "ownerPolicy", "s != nil"},
 	{"installer/owner.go", "seePolicy", "err != nil"},
-	{"installer/owner.go", "allow", "err == nil"},
-	{"installer/owner.go", "allow", "err == nil && !i.rootsOwn(r.Kind)"},
+	{"installer/owner.go", "allowBy", "err == nil"},
+	{"installer/owner.go", "allowBy", "err == nil && !named"},
 	{"installer/owner.go", "guardOf", "err != nil"},
 	{"installer/owner.go", "checkEdition", "refusal != nil"},
 	{"installer/obtain.go", "obtainLocked", "refusal != nil"},
