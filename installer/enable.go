@@ -76,6 +76,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if err := i.makePolicy(opts); err != nil {
 		return err
 	}
+	rules, _ := i.ownerPolicy(state.EmptyConfig()) // considerEnable says what is wrong with it
 	in, err := i.considerEnable(ctx, opts)
 	if err == nil && in != nil {
 		err = i.carryOut(ctx, in)
@@ -86,6 +87,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return err
 	}
 	i.succeeded()
+	i.rememberSeen(ctx, rules) // before the first run of the timer: the policy may be gone by then
 	if err := i.seeHTTPProxy(opts.KeepProxy); err != nil {
 		return err
 	}

@@ -29,15 +29,9 @@ func (i *Installer) ownerPolicy(c state.Config) (policy.Policy, error) {
 // rememberPolicy has updates.yaml say that a policy was there: under the update lock, and
 // before anything is done by it.
 func (i *Installer) rememberPolicy(c *state.Config, p policy.Policy) error {
-	seen, is := state.PolicySeen{}, p.Seen()
-	if c.Status.PolicySeen != nil {
-		seen = *c.Status.PolicySeen
-	}
-	if (seen.File || !is.Policy) && (seen.Keys || !is.Keys) {
+	if is := p.Seen(); !c.Status.SeePolicy(is.Policy, is.Keys) {
 		return nil
 	}
-	seen.File, seen.Keys = seen.File || is.Policy, seen.Keys || is.Keys
-	c.Status.PolicySeen = &seen
 	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 		return fmt.Errorf("remember the policy of this host: %w", err)
 	}
@@ -53,8 +47,24 @@ func (i *Installer) seePolicy(c *state.Config) (policy.Policy, error) {
 	return p, i.rememberPolicy(c, p)
 }
 
-// seePolicyOnEnable is seePolicy, but writes nothing on a host that was never enabled: the first
-// run of the timer remembers the policy.
+// rememberSeen is rememberPolicy for a command that has no lock: once a first enable has
+// succeeded, and where a run of the timer has nothing else to do.
+func (i *Installer) rememberSeen(ctx context.Context, p policy.Policy) {
+	is := p.Seen()
+	c, err := i.Machine.Host.Paths.LoadConfig()
+	if err == nil && !c.Status.SeePolicy(is.Policy, is.Keys) {
+		return
+	}
+	if err == nil {
+		err = i.record(ctx, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
+	}
+	if err != nil {
+		i.Machine.Host.Log.Warn("it could not be recorded that this host has a policy; the next run tries again", "error", err)
+	}
+}
+
+// seePolicyOnEnable is seePolicy, but writes nothing on a host that was never enabled: Enable
+// remembers the policy once it has succeeded.
 func (i *Installer) seePolicyOnEnable(c *state.Config) error {
 	if c.Spec.ActiveVersion != "" {
 		_, err := i.seePolicy(c)

@@ -32,10 +32,16 @@ func (c counted) RunTransient(context.Context, systemd.Transient) (int, bool, er
 	return 0, true, nil
 }
 
-// counts has transactions counted.
+// counts has transactions counted on a host whose agent runs.
 func (i *Installer) counts() (transactions *int) {
+	i.Machine.Connect = sightOf(i, nil)
+	return i.countsOnly()
+}
+
+// countsOnly has the transactions of a host counted that is as it is.
+func (i *Installer) countsOnly() (transactions *int) {
 	transactions = new(int)
-	look := sightOf(i, nil)
+	look := i.Machine.Connect
 	i.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
 		a, err := look(ctx)
 		return counted{a.(seen), transactions}, err
@@ -272,5 +278,63 @@ func TestTheRunOfTheTimerEndsWithARefusedRollback(t *testing.T) {
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) || !strings.Contains(tick.memory.Error, want) {
 			t.Errorf("run %d ends with %v, and remembers %q; want %q", run, err, tick.memory.Error, want)
 		}
+	}
+}
+
+// A policy that goes before the first run of the timer is missed, whatever the host did last.
+func TestEveryCommandRemembersThatThereIsAPolicy(t *testing.T) {
+	_, public := signingKey(t)
+	files := map[string]string{"policy.yaml": "minimum: 1.0.0\nsignatures: warn\n", "keys.d/a.pem": public}
+	for name, run := range map[string]func(t *testing.T) *Installer{
+		"a first enable": func(t *testing.T) *Installer {
+			s, w := newShelf(t), newWorld(t)
+			must(t, os.Remove(w.Machine.Host.Paths.Config()))
+			s.publish("1.1.0")
+			w.owner(files)
+			w.countsOnly()
+			w.Machine.Scheduled = false
+			must(t, w.Enable(t.Context(), EnableOptions{Proxy: w.url, Templates: s.c.Spec.URLTemplates}))
+			return w.Installer
+		},
+		"a rollback by hand": func(t *testing.T) *Installer {
+			s := back(t)
+			s.counts()
+			s.Installer.owner(t, files)
+			must(t, s.Rollback(t.Context(), RollbackOptions{}))
+			return s.Installer
+		},
+		"a run of the timer with updates off": func(t *testing.T) *Installer {
+			s := back(t)
+			s.counts()
+			s.c.Spec.Enabled = false
+			s.save()
+			s.Installer.owner(t, files)
+			s.Machine.Scheduled = true
+			must(t, s.Update(t.Context(), UpdateOptions{}))
+			return s.Installer
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := run(t)
+			c, err := i.Machine.Host.Paths.LoadConfig()
+			must(t, err)
+			if seen := c.Status.PolicySeen; seen == nil || !seen.File || !seen.Keys {
+				t.Errorf("remembered is %+v", seen)
+			}
+			i.owner(t, nil)
+			if _, err := i.ownerPolicy(c); err == nil {
+				t.Error("nobody misses the policy")
+			}
+		})
+	}
+}
+
+// A host that was never enabled is left as it is.
+func TestARunOnAHostThatWasNeverEnabledRemembersNothing(t *testing.T) {
+	i := testInstaller(t)
+	i.owner(t, map[string]string{"policy.yaml": "minimum: 1.0.0\n"})
+	must(t, i.Update(t.Context(), UpdateOptions{}))
+	if _, err := os.Lstat(i.Machine.Host.Paths.Config()); err == nil {
+		t.Error("updates.yaml was written")
 	}
 }

@@ -44,6 +44,11 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 		return transaction.Request{}, err
 	}
 	defer unlock()
+	if p, err := i.ownerPolicy(c); err == nil { // else allow says so, which root may overrule
+		if err := i.rememberPolicy(&c, p); err != nil {
+			return transaction.Request{}, err
+		}
+	}
 	return i.rollbackRequest(ctx, c, opts)
 }
 

@@ -69,6 +69,9 @@ func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
 	if c, err := i.Machine.Host.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Machine.Host.Paths.Journal()) {
 		i.Machine.Host.Log.Info("updates are disabled; nothing to do")
+		if p, err := i.ownerPolicy(c); err == nil && c.Spec.ActiveVersion != "" {
+			i.rememberSeen(ctx, p) // for the day on which somebody enables them
+		}
 		i.tell(ctx, nil)
 		return nil
 	}

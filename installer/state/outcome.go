@@ -171,6 +171,21 @@ type PolicySeen struct {
 	Unknown unknown `yaml:",inline"`
 }
 
+// SeePolicy notes what there is of a policy beside what there was, and reports whether that is
+// news.
+func (s *Status) SeePolicy(file, keys bool) (news bool) {
+	seen := PolicySeen{}
+	if s.PolicySeen != nil {
+		seen = *s.PolicySeen
+	}
+	if (seen.File || !file) && (seen.Keys || !keys) {
+		return false
+	}
+	seen.File, seen.Keys = seen.File || file, seen.Keys || keys
+	s.PolicySeen = &seen
+	return true
+}
+
 // Refused is a target that must not be installed here, and why. It is reported
 // as an error once per target.
 type Refused struct {
