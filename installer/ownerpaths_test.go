@@ -338,3 +338,38 @@ func TestARunOnAHostThatWasNeverEnabledRemembersNothing(t *testing.T) {
 		t.Error("updates.yaml was written")
 	}
 }
+
+// Root insists in the same way by pin as by rollback: warned and obeyed. Who signs releases is not
+// overruled, as far as that can still be read.
+func TestRootInsistsWithoutAPolicyThatCanBeReliedOn(t *testing.T) {
+	_, public := signingKey(t)
+	for name, tc := range map[string]struct {
+		files  map[string]string
+		below  bool
+		refuse string // part of the error; empty: it is obeyed
+		rolls  bool   // rollback is obeyed, for nothing is fetched
+	}{
+		"gone":                           {nil, true, "", true},
+		"gone, and root does not insist": {nil, false, "it is gone", false},
+		"broken":                         {map[string]string{"policy.yaml": "minimum: newest\n"}, true, "", true},
+		"broken, and there are keys":     {map[string]string{"policy.yaml": "minimum: newest\n", "keys.d/a.pem": public}, true, "there is no signature", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := back(t)
+			n := s.counts()
+			s.publish("1.0.5")
+			s.c.Status.PolicySeen = &state.PolicySeen{File: true}
+			s.save()
+			s.Installer.owner(t, tc.files)
+			err := s.Pin(t.Context(), "1.0.5", PinOptions{BelowMinimum: tc.below, AllowDowngrade: true})
+			if tc.refuse == "" && (err != nil || *n != 1) || tc.refuse != "" && (err == nil || *n != 0 || !strings.Contains(err.Error(), tc.refuse)) {
+				t.Errorf("pin: %d transactions, %v; want %q", *n, err, tc.refuse)
+			}
+			*n = 0
+			err = s.Rollback(t.Context(), RollbackOptions{BelowMinimum: tc.below})
+			if (err == nil) != tc.rolls || (*n == 1) != tc.rolls {
+				t.Errorf("rollback: %d transactions, %v; want it: %v", *n, err, tc.rolls)
+			}
+		})
+	}
+}

@@ -55,8 +55,10 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 			in.Spec.Pinned = true
 			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: opts.AllowDowngrade, BelowMinimum: opts.BelowMinimum}
 			in.BelowMinimum = opts.BelowMinimum
-			if _, err := i.seePolicy(c); err != nil {
-				return err
+			if p, err := i.ownerPolicy(*c); err == nil { // else allow says so, which root may overrule
+				if err := i.rememberPolicy(c, p); err != nil {
+					return err
+				}
 			}
 			if err := i.allow(*c, in.Request, versions.Tree{Release: in.Release}); err != nil {
 				return err

@@ -73,6 +73,10 @@ func (i *Installer) ForgetPolicy(ctx context.Context) error {
 	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 		return failure.Unchanged("forget the policy: %w", err)
 	}
+	if _, err := i.ownerPolicy(c); err != nil {
+		i.Machine.Host.Log.Warn("what was there of a policy is forgotten, but the one that is there now still stops changes of the version", "error", err)
+		return nil
+	}
 	i.Machine.Host.Log.Info("the policy is forgotten; if there is one now, it holds, and the next run remembers it", "folder", i.Machine.Host.Paths.PolicyDir)
 	return nil
 }

@@ -110,6 +110,21 @@ func Load(dir string, seen Seen) (Policy, error) {
 	return p, nil
 }
 
+// Remains is what can still be read of a policy that cannot be relied on, where root goes on in
+// spite of that: all of it if only its loss is the matter, else its keys. Signatures are required
+// by the keys that are there.
+func Remains(dir string) Policy {
+	p, err := load(dir)
+	if err == nil {
+		return p
+	}
+	p = Policy{Signatures: Off}
+	if keys, err := loadKeys(filepath.Join(dir, keysName)); err == nil && len(keys) > 0 {
+		p.Keys, p.Signatures = keys, Require
+	}
+	return p
+}
+
 func load(dir string) (p Policy, err error) {
 	if open := trust.Path(dir); open != nil {
 		return Policy{}, fmt.Errorf("%w; give %s to root alone", open, dir)
@@ -139,7 +154,8 @@ func load(dir string) (p Policy, err error) {
 		p.Signatures = Off
 	}
 	if p.Signatures == Require && len(p.Keys) == 0 {
-		return Policy{}, fmt.Errorf("%s requires signatures, and there is no key in %s", fileName, filepath.Join(dir, keysName))
+		return Policy{}, fmt.Errorf("%s requires signatures, and there is no key in %s; put the vendor's key there, as "+
+			"`teleport-update enable --release-key FILE` does, or have the file say `signatures: off`", fileName, filepath.Join(dir, keysName))
 	}
 	return p, nil
 }

@@ -219,6 +219,28 @@ func TestFloors(t *testing.T) {
 	}
 }
 
+// Root's word is about versions: what can still be read of who signs holds.
+func TestWhatRemainsOfAPolicyThatCannotBeReliedOn(t *testing.T) {
+	_, key := newKey(t)
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  Mode
+		keys  int
+	}{
+		"nothing":                     {nil, Off, 0},
+		"the keys":                    {map[string]string{"keys.d/a": key}, Require, 1},
+		"the keys, and a broken file": {map[string]string{"keys.d/a": key, "policy.yaml": "minimum: newest"}, Require, 1},
+		"a broken file":               {map[string]string{"policy.yaml": "minimum: newest"}, Off, 0},
+		"the file":                    {map[string]string{"policy.yaml": "minimum: 1.0.0"}, Off, 0},
+		"required, and no keys":       {map[string]string{"policy.yaml": "signatures: require"}, Off, 0},
+		"a broken key":                {map[string]string{"keys.d/a": "none", "policy.yaml": "signatures: warn"}, Off, 0},
+	} {
+		if p := Remains(folder(t, tc.files)); p.Signatures != tc.want || len(p.Keys) != tc.keys {
+			t.Errorf("%s: signatures %s, %d keys; want %s, %d", name, p.Signatures, len(p.Keys), tc.want, tc.keys)
+		}
+	}
+}
+
 // A host whose owner changed anything asks the mirrors at once.
 func TestEachRuleIsInTheDigestOfAPolicy(t *testing.T) {
 	_, key := newKey(t)
