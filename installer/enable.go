@@ -73,7 +73,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 			return failure.Unchanged("%w", err)
 		}
 	}
-	if err := i.makePolicy(opts); err != nil {
+	if err := i.makePolicy(ctx, opts); err != nil {
 		return err
 	}
 	rules, _ := i.ownerPolicy(state.EmptyConfig()) // considerEnable says what is wrong with it

@@ -81,13 +81,22 @@ func (i *Installer) ForgetPolicy(ctx context.Context) error {
 	return nil
 }
 
-// makePolicy writes what enable was told of a policy.
-func (i *Installer) makePolicy(opts EnableOptions) error {
+// makePolicy writes what enable was told of a policy, and takes away what an enable left that was
+// cut off there.
+func (i *Installer) makePolicy(ctx context.Context, opts EnableOptions) error {
 	if opts.Minimum == "" && len(opts.ReleaseKeys) == 0 {
 		return nil
 	}
 	if i.Machine.Host.Paths.PolicyDir == "" {
 		return failure.Unchanged("this host has no folder for a policy")
+	}
+	unlock, err := i.Machine.LockUpdates(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := policy.CleanUp(i.Machine.Host.Paths.PolicyDir); err != nil {
+		i.Machine.Host.Log.Warn("some leftovers of an interrupted command could not be removed", "error", err)
 	}
 	if opts.Minimum != "" {
 		if err := policy.SetMinimum(i.Machine.Host.Paths.PolicyDir, opts.Minimum); err != nil {

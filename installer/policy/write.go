@@ -112,6 +112,12 @@ func AddKeys(dir string, files []string) error {
 	return nil
 }
 
+// CleanUp removes what a SetMinimum or AddKeys left that was cut off. The caller must hold the lock that
+// keeps other commands of the updater out of the folder.
+func CleanUp(dir string) error {
+	return errors.Join(durable.CleanTempFiles(dir), durable.CleanTempFiles(filepath.Join(dir, keysName)))
+}
+
 // makeFolder makes a folder that root alone can write, unless it is there.
 func makeFolder(dir string) error {
 	err := trust.Path(dir)

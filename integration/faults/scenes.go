@@ -67,6 +67,12 @@ func Scenes() []Scene {
 			Name: "update by a key", Prepare: keyed, Wanted: V2, Args: update, From: V1, To: V2, Remembers: Memory{Keys: true},
 		},
 		{
+			// The policy is written, then remembered, then asked.
+			Name: "enable with a policy", Prepare: signedBy, Wanted: V2,
+			Args: func(w *World) []string { return append(w.Enable(), "--minimum", V1, "--release-key", w.key()) },
+			From: V1, To: V2, Remembers: Memory{File: true, Keys: true},
+		},
+		{
 			// Once it is gone for good, root has it forgotten.
 			Name: "policy --forget", Prepare: unruled, Wanted: V1,
 			Args: forget, Again: func(s *Stage, _ State) []string { return s.afterForgetting() }, From: V1, To: V1,
