@@ -240,34 +240,6 @@ func TestWhatThePolicyAllowsIsFetched(t *testing.T) {
 	}
 }
 
-// The owner's list holds for what is on disk, too, whatever is said of signatures: a mirror may
-// have answered with another tarball before the version was listed.
-func TestAKeptVersionIsHeldToItsListedDigest(t *testing.T) {
-	ours, pub := newKey(t)
-	good := sound("17.3.0")
-	tree, _, err := bring(t, &mirror{tarball: good, signature: text(sign(t, ours, string(good)))}, &Verifier{Policy: keysOf(t, pub)}, oss("17.3.0"))
-	must(t, err)
-	for _, mode := range []Mode{Require, Warn, Off} {
-		for _, from := range []string{"", "18.0.0"} {
-			p := keysOf(t, pub)
-			p.Signatures, p.SignedFrom = mode, from
-			p.Releases = map[string][]string{"17.3.0": {digestA}}
-			var refusal *Refusal
-			if err := p.Kept(tree); !errors.As(err, &refusal) || refusal.Rule != OtherDigest {
-				t.Errorf("%s, signed from %q: %v; want a refusal by releases", mode, from, err)
-			}
-			p.Releases["17.3.0"] = append(p.Releases["17.3.0"], tree.SHA256)
-			if err := p.Kept(tree); err != nil {
-				t.Errorf("%s, signed from %q, on the list: %v", mode, from, err)
-			}
-		}
-	}
-	p := Policy{Signatures: Off, Releases: map[string][]string{"17.3.0": {digestA}}}
-	if err := p.Kept(versions.Tree{Release: oss("17.3.0"), Origin: "deb teleport 17.3.0"}); err != nil {
-		t.Errorf("what a package brought has no tarball: %v", err)
-	}
-}
-
 // What was fetched under an old key has to be allowed by the keys of today.
 func TestAKeptVersionIsVerifiedByTheKeysOfToday(t *testing.T) {
 	ours, pub := newKey(t)
