@@ -32,7 +32,7 @@ type rung struct {
 var rungs = []rung{
 	{name: "the sequences of its package", args: []string{"-test.run=InTheOrderThatSurvives"}, only: "^(internal/durable|backup|installer/host)/"},
 	{name: "the order of steps", pkg: "integration/walks", args: []string{"-test.run=Order"}, built: true},
-	{name: "the owner's policy", pkg: "installer", args: []string{"-test.run=Policy|BelowTheMinimum|SignaturesAreRequired|AnotherTarball|OwnerWouldRefuse|Edition"},
+	{name: "the owner's policy", pkg: "installer", args: []string{"-test.run=Policy|BelowTheMinimum|SignaturesAreRequired|AnotherTarball|OwnerWouldRefuse|Edition|WayBack"},
 		only: `^installer/\w+\.go:.*check removed`},
 	{name: "its package's tests", whole: true},
 	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/transaction/takeover.go", built: true},
