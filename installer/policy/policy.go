@@ -118,11 +118,10 @@ func Remains(dir string) Policy {
 	if err == nil {
 		return p
 	}
-	p = Policy{Signatures: Off}
 	if keys, err := loadKeys(filepath.Join(dir, keysName)); err == nil && len(keys) > 0 {
-		p.Keys, p.Signatures = keys, Require
+		return Policy{Keys: keys, Signatures: Require}
 	}
-	return p
+	return Policy{Signatures: Off}
 }
 
 func load(dir string) (p Policy, err error) {
