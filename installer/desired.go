@@ -2,25 +2,16 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"time"
 
 	"teleport-update/find"
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
-	"teleport-update/internal/regular"
 	"teleport-update/internal/version"
 	"teleport-update/internal/webclient"
 )
-
-// announcePatience bounds a look at checksums: others wait for the lock.
-const announcePatience = 20 * time.Second
 
 // httpsPort is what a person means who names only the host of a proxy.
 const httpsPort = 443
@@ -108,17 +99,6 @@ func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec,
 	return decision.Decide(q)
 }
 
-// announced is the checksum that the mirrors announce for a version.
-func (i *Installer) announced(ctx context.Context, c state.Config, t version.Release, spec state.Spec) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, announcePatience)
-	defer cancel()
-	f, req, err := i.fetcher(c, t, spec)
-	if err != nil {
-		return "", err
-	}
-	return f.Checksum(ctx, t, req.Sources)
-}
-
 // lastAnswer is an answer of find as it is written down.
 func (i *Installer) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
 	return &state.LastAnswer{
@@ -130,28 +110,4 @@ func (i *Installer) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer
 // recall returns the last answer of find for this proxy and group, if any.
 func (i *Installer) recall(spec state.Spec) *state.LastAnswer {
 	return state.LoadAnswer(i.Machine.Host.Paths.LastAnswer(), spec.Proxy, spec.Group)
-}
-
-var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-
-// hostUUID reads the id that the agent gave this host; empty when it has not
-// run yet. It becomes part of a request, so nothing but a UUID is taken.
-func (i *Installer) hostUUID() string {
-	dir, err := i.Machine.Host.AgentDataDir()
-	if err != nil {
-		i.Machine.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
-		return ""
-	}
-	file := filepath.Join(dir, "host_uuid")
-	// It is the agent's user's, and goes nowhere unless it is a UUID.
-	data, err := regular.Read(file, 256, regular.NoLink)
-	if errors.Is(err, os.ErrNotExist) {
-		return ""
-	}
-	id := strings.TrimSpace(string(data))
-	if err != nil || !uuidShape.MatchString(id) {
-		i.Machine.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
-		return ""
-	}
-	return id
 }

@@ -1,13 +1,8 @@
 package installer
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"time"
 
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
@@ -17,39 +12,6 @@ import (
 	"teleport-update/internal/version"
 	"teleport-update/report"
 )
-
-// EnableOptions are the flags of enable. What is empty keeps its value from
-// updates.yaml, or comes from the agent's own configuration.
-type EnableOptions struct {
-	Proxy          string
-	Group          string
-	Templates      []string
-	CAFile         string
-	ReadyURL       string
-	HealthWindow   time.Duration
-	RollbackWindow time.Duration
-	AllowDowngrade bool
-	// AllowAuthServer takes over a host that runs servers of the cluster itself.
-	AllowAuthServer bool
-	// AllowProxyConflict asks another proxy than the one that the agent's configuration names.
-	AllowProxyConflict bool
-	// KeepProxy has the runs of the timer use the HTTP proxy of this process's environment.
-	KeepProxy      bool
-	ReplaceUpdater bool   // take the host over from the updater that it has
-	TextfileDir    string // where node_exporter reads metrics
-	TokenFile      string // holds the join token of an agent that has not joined yet
-	// ProgramsDir is where the programs of versions go on a host that has none yet.
-	ProgramsDir string
-	// ReportTokenFile holds the join token of a find server that takes reports.
-	ReportTokenFile string
-	// Minimum goes into the policy of this host, and ReleaseKeys, files, into its keys. Both stay
-	// if enable fails.
-	Minimum     string
-	ReleaseKeys []string
-	// NoClusterReport is whether the agent reports nothing about its updater to its
-	// cluster; nil keeps what is.
-	NoClusterReport *bool
-}
 
 // Enable installs the version that find names, whatever agent_autoupdate says,
 // and turns updates on. When it fails, no configuration is written: the timer
@@ -243,70 +205,4 @@ func (i *Installer) turnOn(ctx context.Context, c state.Config, spec state.Spec)
 	}
 	i.Machine.Host.Log.Info("updates are enabled", "version", c.Spec.ActiveVersion, "proxy", spec.Proxy, "pinned", spec.Pinned)
 	return nil
-}
-
-func (o EnableOptions) apply(s state.Spec) state.Spec {
-	s.Proxy = cmp.Or(o.Proxy, s.Proxy)
-	s.Group = cmp.Or(o.Group, s.Group)
-	s.CAFile = cmp.Or(o.CAFile, s.CAFile)
-	s.TextfileDir = cmp.Or(o.TextfileDir, s.TextfileDir)
-	s.Health.ReadyURL = cmp.Or(o.ReadyURL, s.Health.ReadyURL)
-	s.Health.Window = cmp.Or(state.Duration(o.HealthWindow), s.Health.Window)
-	s.Health.RollbackWindow = cmp.Or(state.Duration(o.RollbackWindow), s.Health.RollbackWindow)
-	if len(o.Templates) > 0 {
-		s.URLTemplates = o.Templates
-	}
-	if o.NoClusterReport != nil {
-		s.NoClusterReport = *o.NoClusterReport
-	}
-	return s
-}
-
-// Disable turns updates off. The agent and its version stay.
-func (i *Installer) Disable(ctx context.Context) error {
-	if bare, err := i.bare(); bare || err != nil {
-		return err
-	}
-	return i.configure(ctx, func(c *state.Config) error {
-		c.Spec.Enabled = false
-		i.Machine.Host.Log.Info("updates are disabled", "version", c.Spec.ActiveVersion)
-		return nil
-	})
-}
-
-// bare reports whether updates were never enabled here: there is nothing to turn off,
-// and nothing is written.
-func (i *Installer) bare() (bool, error) {
-	if err := i.readable(); err != nil {
-		return false, err
-	}
-	bare := !host.Exists(i.Machine.Host.Paths.Versions())
-	if bare {
-		i.Machine.Host.Log.Info("updates were never enabled on this host; nothing to do")
-	}
-	return bare, nil
-}
-
-// readable says that this user may not look at the updater's records: then nobody can tell
-// whether there are any.
-func (i *Installer) readable() error {
-	_, err := os.Lstat(i.Machine.Host.Paths.Config())
-	if errors.Is(err, fs.ErrPermission) {
-		return failure.Unchanged("%w", err).To("run the command as root")
-	}
-	return nil // what else is wrong, whoever reads it says
-}
-
-// configure changes updates.yaml under the update lock, after closing what was
-// cut off. Nothing is written when change fails or changes nothing.
-func (i *Installer) configure(ctx context.Context, change func(*state.Config) error) error {
-	c, unlock, err := i.Machine.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := change(&c); err != nil {
-		return err
-	}
-	return c.Save(i.Machine.Host.Paths.Config())
 }

@@ -9,21 +9,14 @@ package installer
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"teleport-update/health"
-	"teleport-update/installer/host"
-	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/procfs"
-	"teleport-update/internal/selinux"
 	"teleport-update/internal/webclient"
-	"teleport-update/report"
-	"teleport-update/versions"
 	"teleport-update/versions/fetch"
 )
 
@@ -66,43 +59,6 @@ type askedWith struct {
 	caFile string
 }
 
-// New returns an Installer for this host and its own clock. Command starts this
-// program again: its path and global flags.
-func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
-	store := versions.NewStore(paths.Versions())
-	store.Programs = paths.Programs()
-	h := &host.Host{Paths: paths, Store: store, Log: log, Labels: selinux.HostLabels()}
-	if len(command) > 0 {
-		h.Program = command[0]
-	}
-	i := &Installer{
-		Machine: &transaction.Machine{
-			Host:    h,
-			Command: command,
-			Now:     time.Now,
-			BootID:  procfs.BootID,
-
-			UserPatience: time.Minute,
-		},
-		BuildVersion: ownVersion(),
-		MachineID:    report.MachineID,
-		Processes:    procfs.Host(),
-		Started:      time.Now(),
-		HookLimit:    hookLimit,
-		Jitter: func(limit time.Duration) time.Duration {
-			if limit <= 0 {
-				return 0
-			}
-			return rand.N(limit)
-		},
-	}
-	i.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
-		return transaction.HostAgent(ctx, paths.AgentUnit(), log, i.drawWatch)
-	}
-	i.Machine.Refetch = i.refetch
-	return i
-}
-
 // drawWatch has a person see how long the agent is still watched. The next line of the
 // log takes its place.
 func (i *Installer) drawWatch(g health.Glance) {
@@ -125,17 +81,22 @@ func (i *Installer) reportClient(caFile string) (*http.Client, error) {
 	return i.httpClient(caFile)
 }
 
-// record changes the status in updates.yaml under the update lock.
-func (i *Installer) record(ctx context.Context, change func(*state.Config)) error {
-	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.UpdateLock(), state.LockPatience)
+// look sees the agent as it is now.
+func (i *Installer) look(ctx context.Context) (transaction.Sight, error) {
+	agent, err := i.Machine.Agent(ctx)
+	if err != nil {
+		return transaction.Sight{}, err
+	}
+	defer agent.Close()
+	return agent.Look(ctx)
+}
+
+// reloadUnits has systemd read its files again.
+func (i *Installer) reloadUnits(ctx context.Context) error {
+	agent, err := i.Machine.Agent(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	c, err := i.Machine.Host.Paths.LoadConfig()
-	if err != nil {
-		return err
-	}
-	change(&c)
-	return c.Save(i.Machine.Host.Paths.Config())
+	defer agent.Close()
+	return agent.DaemonReload(ctx)
 }

@@ -217,27 +217,6 @@ func (i *Installer) guardOf(w wanted) (guard, error) {
 	return guard{verifier: v, kept: p.Kept}, nil
 }
 
-// checkEdition compares what the program of a tree says of its edition with the one that was
-// asked for: neither its name nor the tarball's signature does. An unsigned one that has run
-// here under its name is made whole and gone back to, whatever it says.
-func checkEdition(ctx context.Context, t versions.Tree, ran bool) error {
-	file, err := t.Signature()
-	if err != nil || file == nil && ran {
-		return err
-	}
-	word, err := versions.ProgramEdition(ctx, t.Binary("teleport"))
-	if err != nil {
-		return err
-	}
-	if refusal := policy.CheckEdition(t.Release, word); refusal != nil {
-		if file == nil {
-			return errors.New(policy.Reason(refusal)) // no policy has a part in it
-		}
-		return refusal
-	}
-	return nil
-}
-
 // aboutPolicy is what the policy says of the version that is active, and of one that it refused.
 func (i *Installer) aboutPolicy(c state.Config) (a decision.Policy) {
 	p, err := i.ownerPolicy(c)

@@ -120,12 +120,3 @@ func (i *Installer) notKept(t, active version.Release) error {
 	return failure.Unchanged("going back to version %s is refused: %s", t.Short(), i.Machine.WhyNotKept(t)).
 		To("`teleport-update verify` lists the versions on this host, `%s` installs this one", pinning(t, active)).Refused()
 }
-
-// pinning is the command that installs a version.
-func pinning(t, active version.Release) string {
-	pin := "teleport-update pin " + t.Version
-	if version.Compare(t.Version, active.Version) < 0 {
-		pin += " --allow-downgrade"
-	}
-	return pin
-}

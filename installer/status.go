@@ -11,11 +11,8 @@ import (
 	"teleport-update/installer/decision"
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
-	"teleport-update/installer/transaction"
 	"teleport-update/installer/view"
 	"teleport-update/internal/webclient"
-	"teleport-update/systemd"
-	"teleport-update/versions"
 )
 
 // Status of find is asked for no longer than this: status must answer.
@@ -53,53 +50,6 @@ func (i *Installer) report(ctx context.Context, opts StatusOptions, deep bool) (
 		Survey: s, Verdict: verdict, Policy: q.Policy, Desired: desired, Updater: i.Version, Redact: webclient.Redact,
 		Agent: view.AgentOf(agent, blind), Own: own, JitterUntil: q.Jitter,
 	}), nil
-}
-
-// survey is the host as it is now.
-func (i *Installer) survey() *survey.Survey {
-	return survey.New(survey.Sources{
-		Records: records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store, Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
-		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
-	})
-}
-
-// consistency says how records and host fit, of all that either knows.
-type consistency struct{ i *Installer }
-
-func (c consistency) CheckNeverEnabled() error { return c.i.Machine.Host.CheckNeverEnabled() }
-
-func (c consistency) CheckEnded(ctx context.Context, config state.Config) error {
-	return c.i.Machine.CheckEnded(ctx, config)
-}
-
-func (c consistency) CheckPair(ctx context.Context, config state.Config, tree versions.Tree) error {
-	return c.i.Machine.CheckPair(ctx, config, tree)
-}
-
-// updater is the updater's own part of the host.
-type updater struct{ i *Installer }
-
-func (u updater) OwnUnits() systemd.Units { return u.i.Machine.Host.OwnUnits() }
-
-func (u updater) Rescuer(ctx context.Context) (program string, schema int, err error) {
-	if u.i.Machine.AskRescuer != nil {
-		return u.i.Machine.AskRescuer(ctx)
-	}
-	return u.i.Machine.Host.Rescuer(ctx)
-}
-
-// records reads what the updater wrote down.
-type records struct{ i *Installer }
-
-func (r records) Config() (state.Config, error) { return r.i.Machine.Host.Paths.LoadConfig() }
-func (r records) Ticks() state.Ticks            { return r.i.ticks() }
-
-func (r records) History() (state.History, error) {
-	return state.ReadHistory(r.i.Machine.Host.Paths.History())
-}
-
-func (r records) Journal() (*transaction.Description, error) {
-	return transaction.Describe(r.i.Machine.Host.Paths.Journal())
 }
 
 // judge asks the checks, with what a question needs that is not in the survey.

@@ -35,22 +35,6 @@ type unreachableError struct{ error }
 
 func (e *unreachableError) Unwrap() error { return e.error }
 
-// tick is one run of update, and what runs of the timer remember of each other. Only
-// theirs count: what a person's command fails with, that person reads.
-type tick struct {
-	*Installer
-	memory  state.Ticks
-	fetches *wanted // what it asked the mirrors for
-	waits   bool    // it did not, for it is not time yet
-}
-
-func (i *Installer) beginTick() *tick { return &tick{Installer: i, memory: i.ticks()} }
-
-// ticks is what the runs of the timer remember of this boot.
-func (i *Installer) ticks() state.Ticks {
-	return state.LoadTicks(i.Machine.Host.Paths.Ticks(), i.Machine.Host.Paths.DataDir, i.Machine.BootID())
-}
-
 // mayFetch reports whether the mirrors are asked for a release now.
 func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
 	if f := t.memory.Failing; t.Machine.Scheduled && f.Waits(t.Machine.Now()) && t.same(ctx, f.Cause, w) {
@@ -131,15 +115,6 @@ func (t *tick) remember(err, ended error) {
 		}
 	case t.Machine.Scheduled:
 		t.memory.Ended, t.memory.Error = now, err.Error()
-	}
-}
-
-// succeeded forgets what runs of the timer failed with: a person's command ended well.
-func (i *Installer) succeeded() {
-	m := i.ticks()
-	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Machine.Timestamp()
-	if err := m.Save(i.Machine.Host.Paths.Ticks()); err != nil {
-		i.Machine.Host.Log.Debug("that the command ended well could not be recorded for status", "error", err)
 	}
 }
 

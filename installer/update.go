@@ -12,8 +12,6 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
-	"teleport-update/internal/version"
-	"teleport-update/versions"
 )
 
 // An answer of find older than this is asked for again before the transaction: the
@@ -29,32 +27,6 @@ type UpdateOptions struct {
 	Now        bool // override jitter, window, back-off and hold
 	SkipBackup bool // switch without a backup of the database
 	Restart    bool // restart the agent, where a reload would keep what its unit has not
-}
-
-// wanted is a release that is to be on disk, whole.
-type wanted struct {
-	version.Release
-	Config state.Config
-	Spec   state.Spec // with proxy and group filled in
-	SHA256 string     // of a release that was published again: what is on disk is not it
-	// BelowMinimum: by root's word, the policy's minimum and withdrawn versions do not count.
-	BelowMinimum bool
-	// Unasked: the owner's policy is not asked. An open transaction goes back to it.
-	Unasked bool
-	Retried bool // nobody has to run the command again: the next tick tries
-}
-
-// accepts reports whether a tree is the release that is meant: not the copy of an agent
-// that no tarball brought.
-func (w wanted) accepts(tree versions.Tree) bool {
-	return tree.Origin == "" && (w.SHA256 == "" || tree.SHA256 == w.SHA256)
-}
-
-// intent is a request that was decided on, for a release that need not be on disk.
-type intent struct {
-	wanted
-	Request transaction.Request
-	Jitter  time.Duration
 }
 
 // Update is one tick: it brings the host to the version that find wants, if
@@ -218,11 +190,6 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	return in, nil, nil
 }
 
-// releaseOf is the release that find names.
-func releaseOf(a find.Answer) version.Release {
-	return version.Release{Version: a.Version, Edition: a.Edition}
-}
-
 // takeUpRetry lifts the back-off where somebody had hosts try the version again. It is
 // written down before the attempt: each retry is one, whatever becomes of it.
 func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
@@ -246,9 +213,6 @@ func updateRequest(c state.Config, d decision.Decision, opts UpdateOptions) tran
 	}
 	return r
 }
-
-// named is a release of which no more is known than its name.
-func named(r version.Release) state.Tree { return state.Tree{Release: r} }
 
 // waitJitter spreads the load on the mirrors, and the restarts of a fleet: a version
 // that is already on disk is waited for as well, or all hosts of a cluster that goes

@@ -10,7 +10,6 @@ import (
 	"teleport-update/installer/survey"
 	"teleport-update/installer/view"
 	"teleport-update/versions"
-	"teleport-update/versions/fetch"
 )
 
 // Verify prints what the checks of status found, and checks every kept version against its
@@ -109,21 +108,6 @@ func (i *Installer) fine(ctx context.Context, s *survey.Survey, c state.Config) 
 		fine["agent"] = view.AgentOf(agent, nil).Text(i.Machine.Now())
 	}
 	return fine
-}
-
-// exposed names the templates that lead into folders of this host in which others than
-// root may exchange a release.
-func exposed(spec state.Spec) (all []string) {
-	for _, text := range spec.URLTemplates {
-		t, err := fetch.ParseTemplate(text)
-		if err != nil {
-			continue // a run that uses it says so
-		}
-		if err := t.Exposed(); err != nil {
-			all = append(all, fmt.Sprintf("users other than root could change what root runs: %v; make the folder of %s writable by root only", err, t))
-		}
-	}
-	return all
 }
 
 func (i *Installer) roleOf(c state.Config, t versions.Tree) string {

@@ -61,10 +61,10 @@ var checks = []check{
 	{"installer/owner.go", "allowBy", "err == nil"},
 	{"installer/owner.go", "allowBy", "err == nil && !named"},
 	{"installer/owner.go", "guardOf", "err != nil"},
-	{"installer/owner.go", "checkEdition", "refusal != nil"},
+	{"installer/smoke.go", "checkEdition", "refusal != nil"},
 	{"installer/obtain.go", "obtainLocked", "refusal != nil"},
 	{"installer/rollback.go", "rollbackRequest", "refusal != nil"},
-	{"installer/setup.go", "transact", "refusal != nil"},
+	{"installer/transact.go", "transact", "refusal != nil"},
 
 	{"internal/trust/trust.go", "Path", "err != nil && err != errMissing"},
 	{"internal/trust/trust.go", "Path", "info.IsDir()"},

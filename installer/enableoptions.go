@@ -1,0 +1,121 @@
+package installer
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/webclient"
+)
+
+// EnableOptions are the flags of enable. What is empty keeps its value from
+// updates.yaml, or comes from the agent's own configuration.
+type EnableOptions struct {
+	Proxy          string
+	Group          string
+	Templates      []string
+	CAFile         string
+	ReadyURL       string
+	HealthWindow   time.Duration
+	RollbackWindow time.Duration
+	AllowDowngrade bool
+	// AllowAuthServer takes over a host that runs servers of the cluster itself.
+	AllowAuthServer bool
+	// AllowProxyConflict asks another proxy than the one that the agent's configuration names.
+	AllowProxyConflict bool
+	// KeepProxy has the runs of the timer use the HTTP proxy of this process's environment.
+	KeepProxy      bool
+	ReplaceUpdater bool   // take the host over from the updater that it has
+	TextfileDir    string // where node_exporter reads metrics
+	TokenFile      string // holds the join token of an agent that has not joined yet
+	// ProgramsDir is where the programs of versions go on a host that has none yet.
+	ProgramsDir string
+	// ReportTokenFile holds the join token of a find server that takes reports.
+	ReportTokenFile string
+	// Minimum goes into the policy of this host, and ReleaseKeys, files, into its keys. Both stay
+	// if enable fails.
+	Minimum     string
+	ReleaseKeys []string
+	// NoClusterReport is whether the agent reports nothing about its updater to its
+	// cluster; nil keeps what is.
+	NoClusterReport *bool
+}
+
+func (o EnableOptions) apply(s state.Spec) state.Spec {
+	s.Proxy = cmp.Or(o.Proxy, s.Proxy)
+	s.Group = cmp.Or(o.Group, s.Group)
+	s.CAFile = cmp.Or(o.CAFile, s.CAFile)
+	s.TextfileDir = cmp.Or(o.TextfileDir, s.TextfileDir)
+	s.Health.ReadyURL = cmp.Or(o.ReadyURL, s.Health.ReadyURL)
+	s.Health.Window = cmp.Or(state.Duration(o.HealthWindow), s.Health.Window)
+	s.Health.RollbackWindow = cmp.Or(state.Duration(o.RollbackWindow), s.Health.RollbackWindow)
+	if len(o.Templates) > 0 {
+		s.URLTemplates = o.Templates
+	}
+	if o.NoClusterReport != nil {
+		s.NoClusterReport = *o.NoClusterReport
+	}
+	return s
+}
+
+// command is the command line that these options came from, without secrets.
+func (o EnableOptions) command() string {
+	words := []string{"teleport-update", "enable"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, "--"+flag, quoted(webclient.Redact(value)))
+		}
+	}
+	add("proxy", o.Proxy)
+	add("group", o.Group)
+	for _, t := range o.Templates {
+		add("template", t)
+	}
+	add("ca-file", o.CAFile)
+	add("ready-url", o.ReadyURL)
+	if o.HealthWindow > 0 {
+		add("health-window", o.HealthWindow.String())
+	}
+	if o.RollbackWindow > 0 {
+		add("rollback-window", o.RollbackWindow.String())
+	}
+	add("textfile-dir", o.TextfileDir)
+	add("token-file", o.TokenFile)
+	add("report-token-file", o.ReportTokenFile)
+	add("programs-dir", o.ProgramsDir)
+	add("minimum", o.Minimum)
+	for _, key := range o.ReleaseKeys {
+		add("release-key", key)
+	}
+	if o.AllowDowngrade {
+		words = append(words, "--allow-downgrade")
+	}
+	if o.AllowAuthServer {
+		words = append(words, "--allow-auth-server")
+	}
+	if o.AllowProxyConflict {
+		words = append(words, "--allow-proxy-conflict")
+	}
+	if o.KeepProxy {
+		words = append(words, "--keep-proxy")
+	}
+	if o.ReplaceUpdater {
+		words = append(words, "--replace-updater")
+	}
+	if o.NoClusterReport != nil {
+		words = append(words, map[bool]string{true: "--no-cluster-report", false: "--no-cluster-report=false"}[*o.NoClusterReport])
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,47 @@
+package installer
+
+import (
+	"context"
+
+	"teleport-update/installer/state"
+)
+
+// ticks is what the runs of the timer remember of this boot.
+func (i *Installer) ticks() state.Ticks {
+	return state.LoadTicks(i.Machine.Host.Paths.Ticks(), i.Machine.Host.Paths.DataDir, i.Machine.BootID())
+}
+
+// succeeded forgets what runs of the timer failed with: a person's command ended well.
+func (i *Installer) succeeded() {
+	m := i.ticks()
+	m.Failing, m.Unreachable, m.Error, m.Good = nil, nil, "", i.Machine.Timestamp()
+	if err := m.Save(i.Machine.Host.Paths.Ticks()); err != nil {
+		i.Machine.Host.Log.Debug("that the command ended well could not be recorded for status", "error", err)
+	}
+}
+
+// tick is one run of update, and what runs of the timer remember of each other. Only
+// theirs count: what a person's command fails with, that person reads.
+type tick struct {
+	*Installer
+	memory  state.Ticks
+	fetches *wanted // what it asked the mirrors for
+	waits   bool    // it did not, for it is not time yet
+}
+
+func (i *Installer) beginTick() *tick { return &tick{Installer: i, memory: i.ticks()} }
+
+// record changes the status in updates.yaml under the update lock.
+func (i *Installer) record(ctx context.Context, change func(*state.Config)) error {
+	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.UpdateLock(), state.LockPatience)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := i.Machine.Host.Paths.LoadConfig()
+	if err != nil {
+		return err
+	}
+	change(&c)
+	return c.Save(i.Machine.Host.Paths.Config())
+}

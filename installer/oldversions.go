@@ -1,0 +1,74 @@
+package installer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"teleport-update/installer/state"
+	"teleport-update/versions"
+)
+
+// makeRoom removes what nothing needs before something new comes. While another
+// process switches it does nothing: what that one is about to link is not linked
+// yet.
+func (i *Installer) makeRoom(ctx context.Context, remove func(state.Config)) {
+	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.UpdateLock(), 0)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	// Another run may have switched since the caller looked.
+	if c, err := i.Machine.Host.Paths.LoadConfig(); err == nil {
+		remove(c)
+	}
+}
+
+// tidy removes old versions that a run was kept from removing, by a kill or an
+// error of the disk: each is as large as a release, and it may be long until
+// something new comes and makes room.
+func (i *Installer) tidy(ctx context.Context) {
+	c, err := i.Machine.Host.Paths.LoadConfig()
+	if err != nil || c.Spec.ActiveVersion == "" || !i.hasOldVersions(i.Machine.Needed(c)) {
+		return
+	}
+	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.FetchLock(), 0)
+	if err != nil {
+		return // something new comes
+	}
+	defer unlock()
+	i.makeRoom(ctx, i.Machine.Retain)
+}
+
+// hasOldVersions reports whether there are folders of versions that may not be needed.
+func (i *Installer) hasOldVersions(needed versions.Needed) bool {
+	names := []string{needed.Failed.Version}
+	for _, r := range needed.Releases {
+		names = append(names, r.Version)
+	}
+	return i.Machine.Host.Store.HasBesides(names...)
+}
+
+// oldVersionsLeft says which versions stay on disk although nothing needs them, and why;
+// empty where there are none. The next run removes a whole one without being asked: that
+// is not worth a word.
+func (i *Installer) oldVersionsLeft(c state.Config) string {
+	needed := i.Machine.Needed(c)
+	if c.Spec.ActiveVersion == "" || !i.hasOldVersions(needed) && !i.Machine.Host.Store.HasLeftovers() {
+		return ""
+	}
+	verdicts, err := i.Machine.Host.Store.Judge(needed)
+	if err != nil {
+		return fmt.Sprintf("old versions stay on disk: %v", err)
+	}
+	var left []string
+	for _, v := range verdicts {
+		if !v.Keep && v.Entry.Kind != versions.Complete {
+			left = append(left, v.Entry.Name)
+		}
+	}
+	if left == nil {
+		return ""
+	}
+	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update _UID=0` says what is in the way", strings.Join(left, ", "), i.Machine.Host.Store.Dir)
+}
