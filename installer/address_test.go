@@ -130,7 +130,7 @@ func TestEnableFindsThePortAtWhichTheProxyAnswers(t *testing.T) {
 				}
 				spec.Proxy = agent.Proxy // as ResolveProxy does
 			}
-			answer, err := i.askFirst(t.Context(), &spec, byAgent)
+			answer, err := i.finder().askFirst(t.Context(), &spec, byAgent)
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("got %+v, %v; want an error with %q", answer, err, tc.fails)

@@ -39,7 +39,7 @@ func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
 	must(t, os.MkdirAll(i.Machine.Host.Paths.Versions(), 0o755))
 	must(t, (state.Config{Version: "v1", Kind: "agent_versions", Spec: state.Spec{Proxy: server.URL, Enabled: true}}).Save(i.Machine.Host.Paths.Config()))
 	writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), "11111111-0000-4000-8000-000000000000")
-	must(t, i.enroll(t.Context(), "teleport-find-abcdefghijklmnop"))
+	must(t, i.heartbeats().enroll(t.Context(), "teleport-find-abcdefghijklmnop"))
 	stalls.Store(true)
 	wait := func(what string, c <-chan struct{}) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
 	}
 
 	begin := time.Now()
-	end := i.tellBeginning(t.Context(), transaction.Request{To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}})
+	end := i.heartbeats().tellBeginning(t.Context(), transaction.Request{To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}})
 	if took := time.Since(begin); took > time.Second {
 		t.Errorf("an update waits %s for its report", took)
 	}
@@ -65,7 +65,7 @@ func TestAReportNeitherHoldsNorOutlivesAnUpdate(t *testing.T) {
 	n := beats.Load()
 
 	begin = time.Now()
-	i.tell(t.Context(), nil)
+	i.heartbeats().tell(t.Context(), nil)
 	if took := time.Since(begin); took > report.Limit+time.Second {
 		t.Errorf("a report takes %s", took)
 	}

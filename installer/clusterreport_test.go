@@ -47,10 +47,10 @@ func TestTheUpdatersIDIsReadAndNeverBelieved(t *testing.T) {
 					must(t, err)
 				}
 			}
-			if got := i.updateID(state.Spec{}); got != tc.want {
+			if got := i.finder().updateID(state.Spec{}); got != tc.want {
 				t.Errorf("it is read as %q; want %q", got, tc.want)
 			}
-			if got := i.updateID(state.Spec{NoClusterReport: true}); got != "" {
+			if got := i.finder().updateID(state.Spec{NoClusterReport: true}); got != "" {
 				t.Errorf("an agent that is not to report has %q", got)
 			}
 		})

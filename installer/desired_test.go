@@ -14,11 +14,11 @@ func TestHostUUIDIsReadAndNeverBelieved(t *testing.T) {
 	} {
 		i := testInstaller(t)
 		writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), content)
-		if got := i.hostUUID(); got != want {
+		if got := i.finder().hostUUID(); got != want {
 			t.Errorf("host_uuid %q is read as %q; want %q", content, got, want)
 		}
 	}
-	if got := testInstaller(t).hostUUID(); got != "" {
+	if got := testInstaller(t).finder().hostUUID(); got != "" {
 		t.Errorf("a host without an id has %q", got)
 	}
 }

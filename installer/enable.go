@@ -17,10 +17,10 @@ import (
 // and turns updates on. When it fails, no configuration is written: the timer
 // has nothing to retry.
 func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
-	if err := i.checkPrograms(opts.ProgramsDir); err != nil {
+	if err := checkPrograms(i.Machine.Host.Paths, opts.ProgramsDir); err != nil {
 		return err
 	}
-	token, err := i.planToken(opts.TokenFile)
+	token, err := planToken(i.Machine.Host.Paths, opts.TokenFile)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	if err := i.makePolicy(ctx, opts); err != nil {
 		return err
 	}
-	rules, _ := i.ownerPolicy(state.EmptyConfig()) // considerEnable says what is wrong with it
+	rules, _ := i.ownerRules().policy(state.EmptyConfig()) // considerEnable says what is wrong with it
 	in, err := i.considerEnable(ctx, opts)
 	if err == nil && in != nil {
 		err = i.carryOut(ctx, in)
@@ -49,21 +49,21 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return err
 	}
 	i.succeeded()
-	i.rememberSeen(ctx, rules) // before the first run of the timer: the policy may be gone by then
+	i.ownerRules().rememberSeen(ctx, rules) // before the first run of the timer: the policy may be gone by then
 	if err := i.seeHTTPProxy(opts.KeepProxy); err != nil {
 		return err
 	}
-	if err := i.placeToken(ctx, token); err != nil {
+	if err := placeToken(ctx, i.Machine, token); err != nil {
 		return err
 	}
-	return i.enroll(ctx, reportToken)
+	return i.heartbeats().enroll(ctx, reportToken)
 }
 
 // carryOut puts the release of an intent on disk and has the transaction made.
 func (i *Installer) carryOut(ctx context.Context, in *intent) error {
-	tree, unclaim, err := i.obtain(ctx, in.wanted)
+	tree, unclaim, err := i.obtainer().obtain(ctx, in.wanted)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in.wanted, err)
+		return i.obtainer().recordEarlyFailure(ctx, in.wanted, err)
 	}
 	defer unclaim()
 	if err := i.Machine.Host.CheckArguments(tree); err != nil {
@@ -90,7 +90,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, err
 	}
 	defer unlock()
-	if err := i.seePolicyOnEnable(&c); err != nil {
+	if err := i.ownerRules().seePolicyOnEnable(&c); err != nil {
 		return nil, err
 	}
 	spec := opts.apply(c.Spec)
@@ -137,7 +137,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if err := i.Machine.Host.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
-	answer, err := i.askFirst(ctx, &question, byAgent)
+	answer, err := i.finder().askFirst(ctx, &question, byAgent)
 	// The proxy is kept, the group is looked up again each time unless it was
 	// said: it is the agent's configuration that people change.
 	spec.Proxy = question.Proxy

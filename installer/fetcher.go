@@ -13,16 +13,16 @@ import (
 )
 
 // fetcher says how and what to fetch.
-func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) (*fetch.Fetcher, fetch.Request, error) {
+func (o obtainer) fetcher(c state.Config, t version.Release, spec state.Spec) (*fetch.Fetcher, fetch.Request, error) {
 	req := fetch.Request{Release: t, Beside: c.Active()}
-	httpClient, err := i.httpClient(spec.CAFile)
+	httpClient, err := o.http(spec.CAFile)
 	if err != nil {
 		return nil, req, err
 	}
 	if req.Sources, err = templates(spec.URLTemplates); err != nil {
 		return nil, req, err
 	}
-	path, err := i.Machine.Host.Database()
+	path, err := o.m.Host.Database()
 	if err != nil {
 		return nil, req, failure.Unchanged("find the agent's database: %w", err)
 	}
@@ -31,11 +31,11 @@ func (i *Installer) fetcher(c state.Config, t version.Release, spec state.Spec) 
 		return nil, req, err
 	}
 	req.Extra = take + restore
-	f := fetch.New(i.Machine.Host.Store, httpClient, i.Machine.Host.Log)
-	if i.Terminal != nil {
-		f.Progress = fetch.NewBar(i.Terminal)
+	f := fetch.New(o.m.Host.Store, httpClient, o.m.Host.Log)
+	if o.screen != nil {
+		f.Progress = fetch.NewBar(o.screen)
 	}
-	if tree, ok, err := i.Machine.Active(c); err == nil && ok {
+	if tree, ok, err := o.m.Active(c); err == nil && ok {
 		req.Active = &tree
 	}
 	return f, req, nil
@@ -62,10 +62,10 @@ func templates(configured []string) ([]*fetch.Template, error) {
 const announcePatience = 20 * time.Second
 
 // announced is the checksum that the mirrors announce for a version.
-func (i *Installer) announced(ctx context.Context, c state.Config, t version.Release, spec state.Spec) (string, error) {
+func (o obtainer) announced(ctx context.Context, c state.Config, t version.Release, spec state.Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, announcePatience)
 	defer cancel()
-	f, req, err := i.fetcher(c, t, spec)
+	f, req, err := o.fetcher(c, t, spec)
 	if err != nil {
 		return "", err
 	}

@@ -20,7 +20,7 @@ func (i *Installer) noteFirstEnable(ctx context.Context, opts EnableOptions, fai
 	if err != nil || failed == nil && !told || failed != nil && (c.Spec.ActiveVersion != "" || failure.Is[*failure.RefusedError](failed)) {
 		return
 	}
-	err = i.record(ctx, func(c *state.Config) {
+	err = record(ctx, i.Machine, func(c *state.Config) {
 		c.Status.FirstEnable = nil
 		if failed != nil && c.Spec.ActiveVersion == "" {
 			c.Status.FirstEnable = &state.FirstEnable{Time: i.Machine.Timestamp(), Command: opts.command(), Error: failed.Error()}

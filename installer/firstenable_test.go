@@ -53,7 +53,7 @@ func TestWhatTheHostDoesNotLetRunIsNotHeldAgainstTheVersion(t *testing.T) {
 		s := newShelf(t)
 		w := wanted{Release: version.Release{Version: "1.1.0", Edition: version.OSS}, Config: s.c, Spec: s.c.Spec}
 		cause := &SmokeError{Release: state.Tree{Release: w.Release, SHA256: strings.Repeat("a", 64)}, Err: fmt.Errorf("run it: %w", tc.cause)}
-		_ = s.recordEarlyFailure(t.Context(), w, cause)
+		_ = s.obtainer().recordEarlyFailure(t.Context(), w, cause)
 		c, err := s.Machine.Host.Paths.LoadConfig()
 		must(t, err)
 		if (c.Status.Failed != nil) != tc.counts || explained(cause) != tc.counts {

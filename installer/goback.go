@@ -16,19 +16,19 @@ import (
 func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 	active, last, window := c.Active(), c.Status.LastUpdate, c.Spec.Health.RollbackWindow.Std()
 	switch {
-	case !t.Machine.Scheduled, u == nil, window == 0, !c.Spec.Enabled, c.Spec.Pinned:
+	case !t.i.Machine.Scheduled, u == nil, window == 0, !c.Spec.Enabled, c.Spec.Pinned:
 		return false
 	case u.Release != active, c.Status.PreviousVersion == "", c.Status.Held != nil:
 		return false
 	case c.Status.RollbackRefused.Is(c.Previous()): // it was begun, and the policy may have changed
-		age := t.Machine.Now().Sub(c.Status.ActiveSince)
+		age := t.i.Machine.Now().Sub(c.Status.ActiveSince)
 		return age >= 0 && age <= window
 	case last == nil, last.Result != state.Succeeded, last.Target != active.Version:
 		return false
 	case c.Status.Left != nil && c.Status.Left.Version == active.Version && c.Status.Left.Edition == active.Edition:
 		return false
 	}
-	age := t.Machine.Now().Sub(last.Time)
+	age := t.i.Machine.Now().Sub(last.Time)
 	return age >= 0 && age <= window
 }
 
@@ -36,44 +36,44 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 // that is left counts as failed; until that is written, it is held back. It returns an error
 // where the policy refuses that, once for each reason.
 func (t *tick) goBack(ctx context.Context) error {
-	c, err := state.LoadConfig(t.Machine.Host.Paths.Config())
+	c, err := state.LoadConfig(t.i.Machine.Host.Paths.Config())
 	if err != nil || !t.goesBack(c, t.memory.Unstable) {
 		return nil
 	}
 	active := c.Active()
-	bad, ok, err := t.Machine.Active(c)
+	bad, ok, err := t.i.Machine.Active(c)
 	if err == nil && !ok {
 		err = fmt.Errorf("version %s is not whole on disk", active.Short())
 	}
 	var req transaction.Request
 	if err == nil {
-		req, err = t.considerRollback(ctx, RollbackOptions{})
+		req, err = t.i.considerRollback(ctx, RollbackOptions{})
 	}
 	if byPolicy, _ := policy.Refuses(err); byPolicy {
 		return t.backRefused(ctx, err)
 	}
 	if err == nil {
 		// First: whatever becomes of it, it is not tried again.
-		err = t.record(ctx, func(c *state.Config) {
-			c.Status.Left = &state.Left{Version: active.Version, Edition: active.Edition, Time: t.Machine.Timestamp()}
+		err = record(ctx, t.i.Machine, func(c *state.Config) {
+			c.Status.Left = &state.Left{Version: active.Version, Edition: active.Edition, Time: t.i.Machine.Timestamp()}
 		})
 	}
 	if err != nil {
-		t.Machine.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
+		t.i.Machine.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
 		return nil
 	}
-	t.Machine.Host.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
-	if err := t.transact(ctx, req); err != nil {
-		t.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
+	t.i.Machine.Host.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
+	if err := t.i.transact(ctx, req); err != nil {
+		t.i.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return nil
 	}
 	reason := fmt.Sprintf("the agent of version %s crashed again and again after its health window", active.Short())
-	err = t.record(ctx, func(c *state.Config) {
+	err = record(ctx, t.i.Machine, func(c *state.Config) {
 		c.Status.Held = nil
-		c.Status.RecordFailure(transaction.TreeOf(bad), t.Machine.Now(), reason)
+		c.Status.RecordFailure(transaction.TreeOf(bad), t.i.Machine.Now(), reason)
 	})
 	if err != nil {
-		t.Machine.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
+		t.i.Machine.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
 	}
 	t.memory.Unstable, t.memory.Agent = nil, nil
 	return nil
@@ -81,14 +81,14 @@ func (t *tick) goBack(ctx context.Context) error {
 
 // backRefused has status, history and reports say that the policy refuses the rollback.
 func (t *tick) backRefused(ctx context.Context, refusal error) error {
-	c, unlock, err := t.Machine.Open(ctx)
+	c, unlock, err := t.i.Machine.Open(ctx)
 	if err != nil {
 		return errors.Join(refusal, err)
 	}
-	err = t.Machine.ReportRollbackRefused(&c, c.Previous(), refusal)
+	err = t.i.Machine.ReportRollbackRefused(&c, c.Previous(), refusal)
 	unlock()
 	if err != nil {
-		t.tell(ctx, nil)
+		t.i.heartbeats().tell(ctx, nil)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 		"not asked for":        {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Health.RollbackWindow = 0 }, false},
 		"too late":             {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.LastUpdate.Time = noon.Add(-2 * time.Hour) }, false},
 		"a clock that jumped":  {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.LastUpdate.Time = noon.Add(time.Hour) }, false},
-		"a person's command":   {func(_ *state.Config, _ *state.Unstable, t *tick) { t.Machine.Scheduled = false }, false},
+		"a person's command":   {func(_ *state.Config, _ *state.Unstable, t *tick) { t.i.Machine.Scheduled = false }, false},
 		"pinned":               {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Pinned = true }, false},
 		"disabled":             {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Spec.Enabled = false }, false},
 		"no version before":    {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.PreviousVersion = "" }, false},
@@ -50,7 +50,7 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 		c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,
 			LastUpdate: &state.LastUpdate{Time: noon.Add(-time.Minute), Target: "1.1.0", Result: state.Succeeded}}
 		u := &state.Unstable{Release: oss("1.1.0"), Count: 1}
-		run := &tick{Installer: i}
+		run := &tick{i: i}
 		tc.change(&c, u, run)
 		if got := run.goesBack(c, u); got != tc.want {
 			t.Errorf("%s: %v; want %v", name, got, tc.want)

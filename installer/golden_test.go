@@ -442,7 +442,7 @@ func whole(t *testing.T, i *Installer, releases ...version.Release) {
 		data := tarball.Gzip(tarball.Of(items...))
 		writeFile(t, filepath.Join(dir, r.Version+".tar.gz"), string(data))
 		writeFile(t, filepath.Join(dir, r.Version+".tar.gz.sha256"), fmt.Sprintf("%x\n", sha256.Sum256(data)))
-		tree, unclaim, err := i.obtain(t.Context(), wanted{Release: r, Config: c, Spec: c.Spec})
+		tree, unclaim, err := i.obtainer().obtain(t.Context(), wanted{Release: r, Config: c, Spec: c.Spec})
 		must(t, err)
 		unclaim()
 		if n == 0 {

@@ -25,39 +25,39 @@ func (i *Installer) History() (state.History, error) {
 // there: the command that made it may have been killed, and a recovery has closed it. An
 // attempt that failed before anything was changed is there, too. It returns the transaction
 // that it added.
-func (i *Installer) noteEnded(command string) (added *state.Ended) {
-	c, err := i.Machine.Host.Paths.LoadConfig()
+func (n chronicle) noteEnded(command string) (added *state.Ended) {
+	c, err := n.m.Host.Paths.LoadConfig()
 	last := c.Status.LastUpdate
-	if err != nil || last == nil || host.Exists(i.Machine.Host.Paths.Journal()) {
+	if err != nil || last == nil || host.Exists(n.m.Host.Paths.Journal()) {
 		return nil
 	}
-	before := last.Time.Before(i.Started.Truncate(time.Second))
+	before := last.Time.Before(n.started.Truncate(time.Second))
 	early := last.Result == state.FailedEarly && last.Transaction == ""
 	if early && before {
 		return nil // the command that made the attempt has noted it
 	}
-	h := state.LoadHistory(i.Machine.Host.Paths.History())
+	h := state.LoadHistory(n.m.Host.Paths.History())
 	to := version.Release{Version: last.Target, Edition: last.TargetEdition}
 	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to && s.Result != state.Repaired }) {
 		return nil
 	}
-	s := state.Ended{Time: last.Time, Cause: command, By: i.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
+	s := state.Ended{Time: last.Time, Cause: command, By: n.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
 	if last.Result == state.Succeeded {
 		s.From = c.Previous()
 	}
 	if before {
 		s.Cause, s.By = "recovery", ""
-	} else if i.downloadTook > 0 {
+	} else if n.took > 0 {
 		if s.Took == nil {
 			s.Took = map[string]state.Duration{}
 		}
-		s.Took["download"] = state.Duration(i.downloadTook.Round(time.Millisecond))
+		s.Took["download"] = state.Duration(n.took.Round(time.Millisecond))
 	}
 	if early {
 		h.DropSame(s)
 	}
-	if err := h.Add(s, i.Machine.Host.Paths.History()); err != nil {
-		i.Machine.Host.Log.Debug("the transaction could not be added to the history", "error", err)
+	if err := h.Add(s, n.m.Host.Paths.History()); err != nil {
+		n.m.Host.Log.Debug("the transaction could not be added to the history", "error", err)
 		return nil // or each run would take it for news
 	}
 	if early {
@@ -67,18 +67,18 @@ func (i *Installer) noteEnded(command string) (added *state.Ended) {
 }
 
 // noteRepair adds a repair of links and unit to the history, with what was wrong.
-func (i *Installer) noteRepair(of version.Release, problems []string) {
-	s := state.Ended{Time: i.Machine.Timestamp(), Cause: "repair", By: i.who(), From: of, To: of, Result: state.Repaired, Error: strings.Join(problems, "; ")}
-	h := state.LoadHistory(i.Machine.Host.Paths.History())
+func (n chronicle) noteRepair(of version.Release, problems []string) {
+	s := state.Ended{Time: n.m.Timestamp(), Cause: "repair", By: n.who(), From: of, To: of, Result: state.Repaired, Error: strings.Join(problems, "; ")}
+	h := state.LoadHistory(n.m.Host.Paths.History())
 	h.DropSame(s)
-	if err := h.Add(s, i.Machine.Host.Paths.History()); err != nil {
-		i.Machine.Host.Log.Debug("the repair could not be added to the history", "error", err)
+	if err := h.Add(s, n.m.Host.Paths.History()); err != nil {
+		n.m.Host.Log.Debug("the repair could not be added to the history", "error", err)
 	}
 }
 
 // who asked for what this run does.
-func (i *Installer) who() string {
-	if i.Machine.Scheduled {
+func (n chronicle) who() string {
+	if n.m.Scheduled {
 		return "timer"
 	}
 	return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), fmt.Sprintf("uid %d", os.Getuid()))

@@ -19,10 +19,10 @@ var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA
 
 // hostUUID reads the id that the agent gave this host; empty when it has not
 // run yet. It becomes part of a request, so nothing but a UUID is taken.
-func (i *Installer) hostUUID() string {
-	dir, err := i.Machine.Host.AgentDataDir()
+func (f finder) hostUUID() string {
+	dir, err := f.m.Host.AgentDataDir()
 	if err != nil {
-		i.Machine.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
+		f.m.Host.Log.Warn("host_uuid is left out of the question to find", "error", err)
 		return ""
 	}
 	file := filepath.Join(dir, "host_uuid")
@@ -33,7 +33,7 @@ func (i *Installer) hostUUID() string {
 	}
 	id := strings.TrimSpace(string(data))
 	if err != nil || !uuidShape.MatchString(id) {
-		i.Machine.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
+		f.m.Host.Log.Warn("host_uuid is not a UUID and is left out of the question to find", "file", file)
 		return ""
 	}
 	return id
@@ -46,16 +46,16 @@ const maxUpdateID = 64
 // canaries; empty where the agent has made none. The file is the agent's user's, and
 // becomes part of a request: nothing but a UUID is taken, and from no other folder
 // than one that only that user and root can enter.
-func (i *Installer) updateID(spec state.Spec) string {
-	if spec.NoClusterReport || i.Machine.Host.Paths.AgentRunDir == "" {
+func (f finder) updateID(spec state.Spec) string {
+	if spec.NoClusterReport || f.m.Host.Paths.AgentRunDir == "" {
 		return ""
 	}
-	id, err := readUpdateID(i.Machine.Host.Paths)
+	id, err := readUpdateID(f.m.Host.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	if err != nil {
-		i.Machine.Host.Log.Warn("update_id is left out of the question to find", "error", err)
+		f.m.Host.Log.Warn("update_id is left out of the question to find", "error", err)
 	}
 	return id
 }

@@ -7,11 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
+
 	"teleport-update/installer/decision"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
-	"testing"
 )
 
 func testInstaller(t *testing.T) *Installer {

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/installer/decision"
-
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/backup"
+	"teleport-update/installer/decision"
 	"teleport-update/internal/version"
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 )
 
 // ticks is what the runs of the timer remember of this boot.
@@ -23,25 +24,25 @@ func (i *Installer) succeeded() {
 // tick is one run of update, and what runs of the timer remember of each other. Only
 // theirs count: what a person's command fails with, that person reads.
 type tick struct {
-	*Installer
+	i       *Installer
 	memory  state.Ticks
 	fetches *wanted // what it asked the mirrors for
 	waits   bool    // it did not, for it is not time yet
 }
 
-func (i *Installer) beginTick() *tick { return &tick{Installer: i, memory: i.ticks()} }
+func (i *Installer) beginTick() *tick { return &tick{i: i, memory: i.ticks()} }
 
 // record changes the status in updates.yaml under the update lock.
-func (i *Installer) record(ctx context.Context, change func(*state.Config)) error {
-	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.UpdateLock(), state.LockPatience)
+func record(ctx context.Context, m *transaction.Machine, change func(*state.Config)) error {
+	unlock, err := state.Lock(ctx, m.Host.Paths.UpdateLock(), state.LockPatience)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
 	change(&c)
-	return c.Save(i.Machine.Host.Paths.Config())
+	return c.Save(m.Host.Paths.Config())
 }

@@ -48,6 +48,6 @@ func New(paths state.Paths, log *slog.Logger, command ...string) *Installer {
 	i.Machine.Connect = func(ctx context.Context) (transaction.Agent, error) {
 		return transaction.HostAgent(ctx, paths.AgentUnit(), log, i.drawWatch)
 	}
-	i.Machine.Refetch = i.refetch
+	i.Machine.Refetch = i.obtainer().refetch
 	return i
 }

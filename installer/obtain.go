@@ -18,23 +18,23 @@ import (
 // touched. A version that is there already is checked against its manifest and
 // fetched again only when it is damaged, or known to be published again, so a
 // return to it needs no network. Until it is unclaimed, no other command removes it.
-func (i *Installer) obtain(ctx context.Context, w wanted) (_ versions.Tree, unclaim func(), err error) {
-	unlock, err := i.Machine.WaitLock(ctx, i.Machine.Host.Paths.FetchLock())
+func (o obtainer) obtain(ctx context.Context, w wanted) (_ versions.Tree, unclaim func(), err error) {
+	unlock, err := o.m.WaitLock(ctx, o.m.Host.Paths.FetchLock())
 	if err != nil {
 		return versions.Tree{}, nil, err
 	}
 	defer unlock()
 	var claim versions.Claim
-	tree, err := i.obtainLocked(ctx, w, &claim)
+	tree, err := o.obtainLocked(ctx, w, &claim)
 	if err != nil {
 		claim.End()
 	}
 	return tree, claim.End, err
 }
 
-func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.Claim) (versions.Tree, error) {
-	store, t := i.Machine.Host.Store, w.Release
-	guard, err := i.guardOf(w)
+func (o obtainer) obtainLocked(ctx context.Context, w wanted, claim *versions.Claim) (versions.Tree, error) {
+	store, t := o.m.Host.Store, w.Release
+	guard, err := o.rules.guardOf(w)
 	if err != nil {
 		return versions.Tree{}, err
 	}
@@ -49,14 +49,14 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 	}
 	if f := w.Config.Status.FailureOf(t); ok && w.SHA256 == "" && f != nil && f.SHA256 == tree.SHA256 {
 		// It stayed because it failed: another release may have its name now.
-		if w.SHA256, err = i.announced(ctx, w.Config, t, w.Spec); err != nil {
-			i.Machine.Host.Log.Debug("it cannot be found out whether the version that failed was published again", "version", t.Version, "error", err)
+		if w.SHA256, err = o.announced(ctx, w.Config, t, w.Spec); err != nil {
+			o.m.Host.Log.Debug("it cannot be found out whether the version that failed was published again", "version", t.Version, "error", err)
 		}
 	}
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
 		if refusal := guard.kept(tree); refusal != nil {
-			i.Machine.Host.Log.Info("the version on disk is fetched again, for the policy of this host does not allow it as it is", "version", t.Version, "error", refusal)
+			o.m.Host.Log.Info("the version on disk is fetched again, for the policy of this host does not allow it as it is", "version", t.Version, "error", refusal)
 			replace = true
 		}
 	}
@@ -64,31 +64,31 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 		err := tree.Verify(ctx)
 		switch _, damaged := errors.AsType[*versions.DamagedError](err); {
 		case damaged:
-			i.Machine.Host.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
+			o.m.Host.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
 			replace = true
 		case err != nil:
 			return versions.Tree{}, err
 		}
 	}
 	if !ok || replace {
-		i.makeRoom(ctx, i.Machine.Retain)
-		began := i.Machine.Now()
-		tree, err = i.fetch(ctx, w, replace, claim, guard)
+		o.makeRoom(ctx, o.m.Retain)
+		began := o.m.Now()
+		tree, err = o.fetch(ctx, w, replace, claim, guard)
 		if failure.Is[*space.Error](err) {
 			claim.End()
 			dropped := false
-			i.makeRoom(ctx, func(c state.Config) { dropped = i.Machine.DropFailed(c) })
+			o.makeRoom(ctx, func(c state.Config) { dropped = o.m.DropFailed(c) })
 			if dropped {
-				tree, err = i.fetch(ctx, w, replace, claim, guard)
+				tree, err = o.fetch(ctx, w, replace, claim, guard)
 			}
 		}
-		i.downloadTook += i.Machine.Now().Sub(began)
+		*o.took += o.m.Now().Sub(began)
 		if err != nil {
 			return versions.Tree{}, err
 		}
 	}
 	// Also what was there: the run that fetched it may have been cut off.
-	i.Machine.Host.Label(ctx, tree.ProgramsDir())
+	o.m.Host.Label(ctx, tree.ProgramsDir())
 	err = tree.Smoke(ctx)
 	if err == nil {
 		err = checkEdition(ctx, tree, t == w.Config.Active() || t == w.Config.Previous())
@@ -104,8 +104,8 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 			// Else a release that is published again under this version would
 			// not even be looked at, where no active version makes retention
 			// remove it.
-			if err := store.Discard(tree, i.Machine.Host.Paths.LinkDirs()); err != nil {
-				i.Machine.Host.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
+			if err := store.Discard(tree, o.m.Host.Paths.LinkDirs()); err != nil {
+				o.m.Host.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
 			}
 		}
 		return versions.Tree{}, &SmokeError{Release: transaction.TreeOf(tree), Err: err}
@@ -114,16 +114,16 @@ func (i *Installer) obtainLocked(ctx context.Context, w wanted, claim *versions.
 }
 
 // refetch is obtain for the very release that was on disk. The journal keeps it there.
-func (i *Installer) refetch(ctx context.Context, c state.Config, t state.Tree) error {
-	_, unclaim, err := i.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256, Unasked: t.SHA256 != ""})
+func (o obtainer) refetch(ctx context.Context, c state.Config, t state.Tree) error {
+	_, unclaim, err := o.obtain(ctx, wanted{Release: t.Release, Config: c, Spec: c.Spec, SHA256: t.SHA256, Unasked: t.SHA256 != ""})
 	if err == nil {
 		unclaim()
 	}
 	return err
 }
 
-func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *versions.Claim, g guard) (versions.Tree, error) {
-	f, req, err := i.fetcher(w.Config, w.Release, w.Spec)
+func (o obtainer) fetch(ctx context.Context, w wanted, replace bool, claim *versions.Claim, g guard) (versions.Tree, error) {
+	f, req, err := o.fetcher(w.Config, w.Release, w.Spec)
 	if err != nil {
 		return versions.Tree{}, err
 	}
@@ -140,7 +140,7 @@ func (i *Installer) fetch(ctx context.Context, w wanted, replace bool, claim *ve
 // touched, and adds to the error what a person then wants to know. Only a
 // release that does not run counts against its version; a failed download is
 // tried again at the next tick.
-func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause error) error {
+func (o obtainer) recordEarlyFailure(ctx context.Context, w wanted, cause error) error {
 	if failure.Is[*state.BusyError](cause) {
 		return cause
 	}
@@ -152,17 +152,17 @@ func (i *Installer) recordEarlyFailure(ctx context.Context, w wanted, cause erro
 	if w.Retried {
 		again = "the next run tries again"
 	}
-	err := i.record(ctx, func(c *state.Config) {
+	err := record(ctx, o.m, func(c *state.Config) {
 		c.Status.LastUpdate = &state.LastUpdate{
-			Time: i.Machine.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
+			Time: o.m.Timestamp(), Target: t.Version, TargetEdition: t.Edition,
 			Result: state.FailedEarly, Error: cause.Error(), ErrorCode: transaction.ErrorCode(cause),
 		}
 		if smoke, ok := errors.AsType[*SmokeError](cause); ok && !ofHost(smoke.Err) {
-			c.Status.RecordFailure(smoke.Release, i.Machine.Now(), cause.Error())
+			c.Status.RecordFailure(smoke.Release, o.m.Now(), cause.Error())
 			if w.Retried {
 				again = "it is tried again at " + c.Status.Failed.NextAttempt.Format(time.RFC3339)
 			}
-			i.Machine.Retain(*c)
+			o.m.Retain(*c)
 		}
 	})
 	if err != nil {

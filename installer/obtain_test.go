@@ -52,7 +52,7 @@ func (s *shelf) put(v string, items []tarball.Item) {
 }
 
 func (s *shelf) obtains(v string) (versions.Tree, func(), error) {
-	return s.obtain(s.Context(), wanted{Release: version.Release{Version: v, Edition: version.OSS}, Config: s.c, Spec: s.c.Spec})
+	return s.obtainer().obtain(s.Context(), wanted{Release: version.Release{Version: v, Edition: version.OSS}, Config: s.c, Spec: s.c.Spec})
 }
 
 func (s *shelf) has(v string) (unclaim func()) {
@@ -97,17 +97,17 @@ func TestACommandLeavesWhatAnotherOneHasFetched(t *testing.T) {
 	other := *s
 	done := other.has("1.2.0") // makes room first
 	s.kept("1.0.0", "1.1.0", "1.2.0")
-	other.tidy(t.Context())
+	other.obtainer().tidy(t.Context())
 	s.kept("1.0.0", "1.1.0", "1.2.0")
 	done()
-	s.tidy(t.Context())
+	s.obtainer().tidy(t.Context())
 	s.kept("1.0.0", "1.1.0")
 	found := other.has("1.1.0") // on disk
 	unclaim()
-	s.tidy(t.Context())
+	s.obtainer().tidy(t.Context())
 	s.kept("1.0.0", "1.1.0")
 	found()
-	s.tidy(t.Context())
+	s.obtainer().tidy(t.Context())
 	s.kept("1.0.0")
 }
 
@@ -117,7 +117,7 @@ func TestAVersionThatFailedIsKeptForItsNextAttempt(t *testing.T) {
 	s.publish("1.2.0")
 	s.has("1.1.0")()
 	s.failed("1.1.0")
-	s.tidy(t.Context())
+	s.obtainer().tidy(t.Context())
 	s.has("1.2.0")()
 	s.kept("1.0.0", "1.1.0", "1.2.0")
 
@@ -130,14 +130,14 @@ func TestAVersionThatFailedIsKeptForItsNextAttempt(t *testing.T) {
 
 	// One at most: the one that failed last.
 	s.failed("1.2.0")
-	s.tidy(t.Context())
+	s.obtainer().tidy(t.Context())
 	s.kept("1.0.0", "1.2.0")
 	// Its attempt is due, and does not come.
 	s.Machine.Now = func() time.Time { return noon.Add(24 * time.Hour) }
-	s.tidy(t.Context())
+	s.obtainer().tidy(t.Context())
 	s.kept("1.0.0", "1.2.0")
 	s.Machine.Now = func() time.Time { return noon.Add(26 * time.Hour) }
-	s.tidy(t.Context())
+	s.obtainer().tidy(t.Context())
 	s.kept("1.0.0")
 }
 
@@ -236,7 +236,7 @@ func TestAProgramOfAnotherEditionIsNotTaken(t *testing.T) {
 				// It ran under this name before anybody asked its program.
 				c := s.c
 				c.Status.ActiveEdition = wants
-				_, unclaim, err := s.obtain(s.Context(), wanted{Release: ran, Config: c, Spec: c.Spec})
+				_, unclaim, err := s.obtainer().obtain(s.Context(), wanted{Release: ran, Config: c, Spec: c.Spec})
 				if err != nil {
 					t.Errorf("the active version of %s is not made whole: %v", wants, err)
 				} else {
@@ -244,7 +244,7 @@ func TestAProgramOfAnotherEditionIsNotTaken(t *testing.T) {
 				}
 			}
 			s.put("1.1.0", make(tarball.Sound("1.1.0")))
-			_, unclaim, err := s.obtain(s.Context(), wanted{Release: version.Release{Version: "1.1.0", Edition: wants}, Config: s.c, Spec: s.c.Spec})
+			_, unclaim, err := s.obtainer().obtain(s.Context(), wanted{Release: version.Release{Version: "1.1.0", Edition: wants}, Config: s.c, Spec: s.c.Spec})
 			if taken := err == nil; taken != (says == wants) {
 				t.Errorf("%s is wanted, and the program says %q: %v", wants, says, err)
 			} else if taken {

@@ -12,14 +12,14 @@ import (
 // makeRoom removes what nothing needs before something new comes. While another
 // process switches it does nothing: what that one is about to link is not linked
 // yet.
-func (i *Installer) makeRoom(ctx context.Context, remove func(state.Config)) {
-	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.UpdateLock(), 0)
+func (o obtainer) makeRoom(ctx context.Context, remove func(state.Config)) {
+	unlock, err := state.Lock(ctx, o.m.Host.Paths.UpdateLock(), 0)
 	if err != nil {
 		return
 	}
 	defer unlock()
 	// Another run may have switched since the caller looked.
-	if c, err := i.Machine.Host.Paths.LoadConfig(); err == nil {
+	if c, err := o.m.Host.Paths.LoadConfig(); err == nil {
 		remove(c)
 	}
 }
@@ -27,37 +27,37 @@ func (i *Installer) makeRoom(ctx context.Context, remove func(state.Config)) {
 // tidy removes old versions that a run was kept from removing, by a kill or an
 // error of the disk: each is as large as a release, and it may be long until
 // something new comes and makes room.
-func (i *Installer) tidy(ctx context.Context) {
-	c, err := i.Machine.Host.Paths.LoadConfig()
-	if err != nil || c.Spec.ActiveVersion == "" || !i.hasOldVersions(i.Machine.Needed(c)) {
+func (o obtainer) tidy(ctx context.Context) {
+	c, err := o.m.Host.Paths.LoadConfig()
+	if err != nil || c.Spec.ActiveVersion == "" || !o.hasOldVersions(o.m.Needed(c)) {
 		return
 	}
-	unlock, err := state.Lock(ctx, i.Machine.Host.Paths.FetchLock(), 0)
+	unlock, err := state.Lock(ctx, o.m.Host.Paths.FetchLock(), 0)
 	if err != nil {
 		return // something new comes
 	}
 	defer unlock()
-	i.makeRoom(ctx, i.Machine.Retain)
+	o.makeRoom(ctx, o.m.Retain)
 }
 
 // hasOldVersions reports whether there are folders of versions that may not be needed.
-func (i *Installer) hasOldVersions(needed versions.Needed) bool {
+func (o obtainer) hasOldVersions(needed versions.Needed) bool {
 	names := []string{needed.Failed.Version}
 	for _, r := range needed.Releases {
 		names = append(names, r.Version)
 	}
-	return i.Machine.Host.Store.HasBesides(names...)
+	return o.m.Host.Store.HasBesides(names...)
 }
 
 // oldVersionsLeft says which versions stay on disk although nothing needs them, and why;
 // empty where there are none. The next run removes a whole one without being asked: that
 // is not worth a word.
-func (i *Installer) oldVersionsLeft(c state.Config) string {
-	needed := i.Machine.Needed(c)
-	if c.Spec.ActiveVersion == "" || !i.hasOldVersions(needed) && !i.Machine.Host.Store.HasLeftovers() {
+func (o obtainer) oldVersionsLeft(c state.Config) string {
+	needed := o.m.Needed(c)
+	if c.Spec.ActiveVersion == "" || !o.hasOldVersions(needed) && !o.m.Host.Store.HasLeftovers() {
 		return ""
 	}
-	verdicts, err := i.Machine.Host.Store.Judge(needed)
+	verdicts, err := o.m.Host.Store.Judge(needed)
 	if err != nil {
 		return fmt.Sprintf("old versions stay on disk: %v", err)
 	}
@@ -70,5 +70,5 @@ func (i *Installer) oldVersionsLeft(c state.Config) string {
 	if left == nil {
 		return ""
 	}
-	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update _UID=0` says what is in the way", strings.Join(left, ", "), i.Machine.Host.Store.Dir)
+	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update _UID=0` says what is in the way", strings.Join(left, ", "), o.m.Host.Store.Dir)
 }

@@ -13,64 +13,64 @@ import (
 	"teleport-update/versions"
 )
 
-// ownerPolicy reads the rules of the host's owner. A *policy.BrokenError means that they
+// policy reads the rules of the host's owner. A *policy.BrokenError means that they
 // cannot be relied on.
-func (i *Installer) ownerPolicy(c state.Config) (policy.Policy, error) {
-	if i.Machine.Host.Paths.PolicyDir == "" {
+func (o ownerRules) policy(c state.Config) (policy.Policy, error) {
+	if o.m.Host.Paths.PolicyDir == "" {
 		return policy.Policy{Signatures: policy.Off}, nil
 	}
 	seen := policy.Seen{}
 	if s := c.Status.PolicySeen; s != nil {
 		seen = policy.Seen{Policy: s.File, Keys: s.Keys}
 	}
-	return policy.Load(i.Machine.Host.Paths.PolicyDir, seen)
+	return policy.Load(o.m.Host.Paths.PolicyDir, seen)
 }
 
 // rememberPolicy has updates.yaml say that a policy was there: under the update lock, and
 // before anything is done by it.
-func (i *Installer) rememberPolicy(c *state.Config, p policy.Policy) error {
+func (o ownerRules) rememberPolicy(c *state.Config, p policy.Policy) error {
 	if is := p.Seen(); !c.Status.SeePolicy(is.Policy, is.Keys) {
 		return nil
 	}
-	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
+	if err := c.Save(o.m.Host.Paths.Config()); err != nil {
 		return fmt.Errorf("remember the policy of this host: %w", err)
 	}
 	return nil
 }
 
 // seePolicy reads the policy, and remembers that it was there.
-func (i *Installer) seePolicy(c *state.Config) (policy.Policy, error) {
-	p, err := i.ownerPolicy(*c)
+func (o ownerRules) seePolicy(c *state.Config) (policy.Policy, error) {
+	p, err := o.policy(*c)
 	if err != nil {
 		return p, refusedByOwner(err)
 	}
-	return p, i.rememberPolicy(c, p)
+	return p, o.rememberPolicy(c, p)
 }
 
 // rememberSeen is rememberPolicy for a command that has no lock: once a first enable has
 // succeeded, and where a run of the timer has nothing else to do.
-func (i *Installer) rememberSeen(ctx context.Context, p policy.Policy) {
+func (o ownerRules) rememberSeen(ctx context.Context, p policy.Policy) {
 	is := p.Seen()
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := o.m.Host.Paths.LoadConfig()
 	if err == nil && !c.Status.SeePolicy(is.Policy, is.Keys) {
 		return
 	}
 	if err == nil {
-		err = i.record(ctx, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
+		err = record(ctx, o.m, func(c *state.Config) { c.Status.SeePolicy(is.Policy, is.Keys) })
 	}
 	if err != nil {
-		i.Machine.Host.Log.Warn("it could not be recorded that this host has a policy; the next run tries again", "error", err)
+		o.m.Host.Log.Warn("it could not be recorded that this host has a policy; the next run tries again", "error", err)
 	}
 }
 
 // seePolicyOnEnable is seePolicy, but writes nothing on a host that was never enabled: Enable
 // remembers the policy once it has succeeded.
-func (i *Installer) seePolicyOnEnable(c *state.Config) error {
+func (o ownerRules) seePolicyOnEnable(c *state.Config) error {
 	if c.Spec.ActiveVersion != "" {
-		_, err := i.seePolicy(c)
+		_, err := o.seePolicy(c)
 		return err
 	}
-	_, err := i.ownerPolicy(*c)
+	_, err := o.policy(*c)
 	return refusedByOwner(err)
 }
 
@@ -89,18 +89,18 @@ func refusedByOwner(err error) error {
 // allow is asked before a transaction: at each change of the version that root did not ask
 // for, and for root's own as far as root did not say otherwise. A transaction that is open is
 // closed without asking.
-func (i *Installer) allow(c state.Config, r transaction.Request, tree versions.Tree) error {
-	return i.allowBy(c, r, tree, i.Machine.Scheduled)
+func (o ownerRules) allow(c state.Config, r transaction.Request, tree versions.Tree) error {
+	return o.allowBy(c, r, tree, o.m.Scheduled)
 }
 
 // allowBy is allow for the timer, or for a person.
-func (i *Installer) allowBy(c state.Config, r transaction.Request, tree versions.Tree, timer bool) error {
-	p, err := i.ownerPolicy(c)
+func (o ownerRules) allowBy(c state.Config, r transaction.Request, tree versions.Tree, timer bool) error {
+	p, err := o.policy(c)
 	if err == nil {
 		err = p.Floors(r.To.Release, tree.SHA256)
 	}
 	if err != nil && r.BelowMinimum {
-		i.Machine.Host.Log.Warn("the policy of this host is overruled by --below-minimum", "version", r.To.Version, "error", err)
+		o.m.Host.Log.Warn("the policy of this host is overruled by --below-minimum", "version", r.To.Version, "error", err)
 		return nil
 	}
 	named := !timer && (r.Kind == transaction.Rollback || r.Kind == transaction.Pin) // by a person
@@ -152,16 +152,16 @@ func instead(err error, c state.Config) error {
 
 // refusesBack is why the policy refuses that the timer goes back to the version before; empty if
 // it does not, or the timer was not asked to.
-func (i *Installer) refusesBack(c state.Config) string {
+func (o ownerRules) refusesBack(c state.Config) string {
 	previous := c.Previous()
 	if c.Spec.Health.RollbackWindow == 0 || previous.Version == "" || !c.Spec.Enabled || c.Spec.Pinned {
 		return ""
 	}
-	tree, ok, err := i.Machine.Host.Store.Lookup(previous)
+	tree, ok, err := o.m.Host.Store.Lookup(previous)
 	if err != nil || !ok {
 		return ""
 	}
-	err = i.allowBy(c, transaction.Request{Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree)}, tree, true)
+	err = o.allowBy(c, transaction.Request{Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree)}, tree, true)
 	if byPolicy, _ := policy.Refuses(err); !byPolicy {
 		return ""
 	}
@@ -170,19 +170,19 @@ func (i *Installer) refusesBack(c state.Config) string {
 
 // allowTransaction is allow for a request whose tree is looked up, with the configuration as it
 // is now: the policy may have changed while the version was fetched.
-func (i *Installer) allowTransaction(r transaction.Request) error {
-	c, err := i.Machine.Host.Paths.LoadConfig()
+func (o ownerRules) allowTransaction(r transaction.Request) error {
+	c, err := o.m.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
-	tree, ok, err := i.Machine.Host.Store.Lookup(r.To.Release)
+	tree, ok, err := o.m.Host.Store.Lookup(r.To.Release)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		tree = versions.Tree{Release: r.To.Release, SHA256: r.To.SHA256}
 	}
-	return i.allow(c, r, tree)
+	return o.allow(c, r, tree)
 }
 
 // guard is what obtain asks about a release that is to be on disk.
@@ -193,23 +193,23 @@ type guard struct {
 
 // guardOf says what is asked about a release. Nobody is asked about what an open transaction
 // goes back to, nor about the very tarball that the active version came from.
-func (i *Installer) guardOf(w wanted) (guard, error) {
+func (o ownerRules) guardOf(w wanted) (guard, error) {
 	none := guard{kept: func(versions.Tree) error { return nil }}
 	if w.Unasked {
 		return none, nil
 	}
-	p, err := i.ownerPolicy(w.Config)
+	p, err := o.policy(w.Config)
 	if err != nil && w.BelowMinimum {
 		// The warning is allow's. The word is about versions: who signs is not overruled by it.
-		p, err = policy.Remains(i.Machine.Host.Paths.PolicyDir), nil
+		p, err = policy.Remains(o.m.Host.Paths.PolicyDir), nil
 	}
 	if err != nil {
 		return none, refusedByOwner(err)
 	}
 	repair := w.Release == w.Config.Active()
-	v := &policy.Verifier{Policy: p, NoFloors: repair || w.BelowMinimum, Log: i.Machine.Host.Log}
+	v := &policy.Verifier{Policy: p, NoFloors: repair || w.BelowMinimum, Log: o.m.Host.Log}
 	if repair {
-		if tree, ok, err := i.Machine.Host.Store.Lookup(w.Release); err == nil && ok {
+		if tree, ok, err := o.m.Host.Store.Lookup(w.Release); err == nil && ok {
 			v.Has = tree.SHA256
 		}
 		return guard{verifier: v, kept: none.kept}, nil
@@ -218,8 +218,8 @@ func (i *Installer) guardOf(w wanted) (guard, error) {
 }
 
 // aboutPolicy is what the policy says of the version that is active, and of one that it refused.
-func (i *Installer) aboutPolicy(c state.Config) (a decision.Policy) {
-	p, err := i.ownerPolicy(c)
+func (o ownerRules) aboutPolicy(c state.Config) (a decision.Policy) {
+	p, err := o.policy(c)
 	refused := c.Status.Refused
 	recorded := refused != nil && refused.Policy
 	if err != nil {
@@ -238,7 +238,7 @@ func (i *Installer) aboutPolicy(c state.Config) (a decision.Policy) {
 	if active.Version == "" {
 		return a
 	}
-	tree, ok, err := i.Machine.Host.Store.Lookup(active)
+	tree, ok, err := o.m.Host.Store.Lookup(active)
 	if err != nil || !ok {
 		tree = versions.Tree{Release: active}
 	}

@@ -112,17 +112,17 @@ func TestStatusKeepsARefusalByDigest(t *testing.T) {
 	w.owner(map[string]string{"policy.yaml": "releases: {1.1.0: " + strings.Repeat("a", 64) + "}\n"})
 	c, err := w.Machine.Host.Paths.LoadConfig()
 	must(t, err)
-	p, err := w.ownerPolicy(c)
+	p, err := w.ownerRules().policy(c)
 	must(t, err)
 	refusal := refusedByOwner(p.Floors(oss("1.1.0"), strings.Repeat("b", 64)))
 	if err := w.Machine.ReportRefusal(&c, oss("1.1.0"), refusal); err == nil || c.Status.Refused == nil {
 		t.Fatalf("%v; recorded is %+v", err, c.Status.Refused)
 	}
-	if why := w.aboutPolicy(c).Target; !strings.Contains(why, "lists others") {
+	if why := w.ownerRules().aboutPolicy(c).Target; !strings.Contains(why, "lists others") {
 		t.Errorf("it is refused now because %q", why)
 	}
 	w.owner(map[string]string{"policy.yaml": "releases: {1.1.0: " + strings.Repeat("b", 64) + "}\n"})
-	if why := w.aboutPolicy(c).Target; why != "" {
+	if why := w.ownerRules().aboutPolicy(c).Target; why != "" {
 		t.Errorf("the digest is on the list, and it is refused because %q", why)
 	}
 }
@@ -225,7 +225,7 @@ func TestWhoeverDidNotAskForTheVersionAsksThePolicy(t *testing.T) {
 		}
 		w.Machine.Scheduled = tc.scheduled
 		r := transaction.Request{Kind: tc.kind, To: state.Tree{Release: unsigned.Release, SHA256: unsigned.SHA256}, BelowMinimum: tc.overruled}
-		err := w.allow(c, r, unsigned)
+		err := w.ownerRules().allow(c, r, unsigned)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s, %s, by the timer %v, overruled %v: %v; want %q", tc.policy, tc.kind, tc.scheduled, tc.overruled, err, tc.want)
 		}
@@ -241,20 +241,20 @@ func TestNobodyIsAskedAboutTheWayBack(t *testing.T) {
 	w.owner(map[string]string{"policy.yaml": "broken"})
 	c, err := w.Machine.Host.Paths.LoadConfig()
 	must(t, err)
-	g, err := w.guardOf(wanted{Release: oss("1.0.0"), Config: c, Unasked: true})
+	g, err := w.ownerRules().guardOf(wanted{Release: oss("1.0.0"), Config: c, Unasked: true})
 	if err != nil || g.verifier != nil {
 		t.Errorf("a verifier %v, %v; want none", g.verifier, err)
 	}
 	var broken *policy.BrokenError
-	if _, err := w.guardOf(wanted{Release: oss("1.0.0"), Config: c}); !errors.As(err, &broken) {
+	if _, err := w.ownerRules().guardOf(wanted{Release: oss("1.0.0"), Config: c}); !errors.As(err, &broken) {
 		t.Errorf("without a policy that can be read: %v", err)
 	}
 	w.owner(map[string]string{"policy.yaml": "minimum: 2.0.0\n"})
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = "1.0.0", "oss"
-	if g, err = w.guardOf(wanted{Release: oss("1.0.0"), Config: c}); err != nil || !g.verifier.NoFloors {
+	if g, err = w.ownerRules().guardOf(wanted{Release: oss("1.0.0"), Config: c}); err != nil || !g.verifier.NoFloors {
 		t.Errorf("the repair of the active version asks the floors: %+v, %v", g.verifier, err)
 	}
-	if g, err = w.guardOf(wanted{Release: oss("1.1.0"), Config: c}); err != nil || g.verifier.NoFloors {
+	if g, err = w.ownerRules().guardOf(wanted{Release: oss("1.1.0"), Config: c}); err != nil || g.verifier.NoFloors {
 		t.Errorf("another version does not: %+v, %v", g.verifier, err)
 	}
 }
@@ -293,7 +293,7 @@ func TestReportsSayWhatTheOwnerWouldRefuse(t *testing.T) {
 		for file, word := range map[string]string{"edition": "oss\n", "manifest": "", "sha256": strings.Repeat("a", 64) + "\n"} {
 			writeFile(t, filepath.Join(w.Machine.Host.Paths.Versions(), "1.1.0", file), word)
 		}
-		if b := w.heartbeat(c, c.Spec); b.BelowMinimum != tc.below || b.Unsigned != tc.unsigned {
+		if b := w.heartbeats().heartbeat(c, c.Spec); b.BelowMinimum != tc.below || b.Unsigned != tc.unsigned {
 			t.Errorf("%s: below %v, unsigned %v; want %v, %v", name, b.BelowMinimum, b.Unsigned, tc.below, tc.unsigned)
 		}
 	}

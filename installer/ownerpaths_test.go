@@ -203,7 +203,7 @@ func TestEveryCommandRemembersThatThereIsAPolicy(t *testing.T) {
 				t.Errorf("remembered is %+v", seen)
 			}
 			i.owner(t, nil)
-			if _, err := i.ownerPolicy(c); err == nil {
+			if _, err := i.ownerRules().policy(c); err == nil {
 				t.Error("nobody misses the policy")
 			}
 		})

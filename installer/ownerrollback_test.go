@@ -64,7 +64,7 @@ func TestARollbackThatThePolicyRefusesIsSaidOnce(t *testing.T) {
 					t.Errorf("run %d ends with %v", run, err)
 				}
 				must(t, tick.memory.Save(s.Machine.Host.Paths.Ticks()))
-				s.noteEnded("update")
+				s.chronicle().noteEnded("update")
 			}
 			r, err := s.Status(t.Context(), StatusOptions{Offline: true})
 			must(t, err)
@@ -78,7 +78,7 @@ func TestARollbackThatThePolicyRefusesIsSaidOnce(t *testing.T) {
 			must(t, err)
 			h, err := s.History()
 			must(t, err)
-			said := map[string]string{"status": about, "reports": s.heartbeat(c, c.Spec).Outcome.Error}
+			said := map[string]string{"status": about, "reports": s.heartbeats().heartbeat(c, c.Spec).Outcome.Error}
 			if len(h.Ended) == 1 {
 				said["history"] = h.Ended[0].Error
 			} else {

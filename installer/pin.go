@@ -55,12 +55,12 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 			in.Spec.Pinned = true
 			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: opts.AllowDowngrade, BelowMinimum: opts.BelowMinimum}
 			in.BelowMinimum = opts.BelowMinimum
-			if p, err := i.ownerPolicy(*c); err == nil { // else allow says so, which root may overrule
-				if err := i.rememberPolicy(c, p); err != nil {
+			if p, err := i.ownerRules().policy(*c); err == nil { // else allow says so, which root may overrule
+				if err := i.ownerRules().rememberPolicy(c, p); err != nil {
 					return err
 				}
 			}
-			if err := i.allow(*c, in.Request, versions.Tree{Release: in.Release}); err != nil {
+			if err := i.ownerRules().allow(*c, in.Request, versions.Tree{Release: in.Release}); err != nil {
 				return err
 			}
 			_, err := i.Machine.PlanDatabase(ctx, *c, in.Request)

@@ -33,7 +33,7 @@ func (i *Installer) UpdatePlan(ctx context.Context, opts UpdateOptions) (view.Pl
 	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {
 		return view.Plan{}, err
 	}
-	answer, err := i.askQuietly(ctx, spec)
+	answer, err := i.finder().askQuietly(ctx, spec)
 	if err != nil {
 		return view.Plan{}, failure.Unchanged("%w", err)
 	}
@@ -125,7 +125,7 @@ func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spe
 		}
 		return i.Machine.CheckRoom(db, tree.BackupDir())
 	}
-	f, fetch, err := i.fetcher(c, req.To.Release, spec)
+	f, fetch, err := i.obtainer().fetcher(c, req.To.Release, spec)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (i *Installer) PolicyReport() (view.PolicyReport, error) {
 	if err != nil {
 		return view.PolicyReport{}, err
 	}
-	p, err := i.ownerPolicy(c)
+	p, err := i.ownerRules().policy(c)
 	if err != nil {
 		return view.PolicyReport{}, refusedByOwner(err)
 	}
@@ -73,7 +73,7 @@ func (i *Installer) ForgetPolicy(ctx context.Context) error {
 	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
 		return failure.Unchanged("forget the policy: %w", err)
 	}
-	if _, err := i.ownerPolicy(c); err != nil {
+	if _, err := i.ownerRules().policy(c); err != nil {
 		i.Machine.Host.Log.Warn("what was there of a policy is forgotten, but the one that is there now still stops changes of the version", "error", err)
 		return nil
 	}

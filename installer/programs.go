@@ -12,18 +12,19 @@ import (
 	"time"
 
 	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/versions"
 )
 
 // checkPrograms refuses another folder of programs than the one that this host has, and
 // one that nobody but root may enter.
-func (i *Installer) checkPrograms(asked string) error {
-	switch dir := i.Machine.Host.Paths.Programs(); {
+func checkPrograms(p state.Paths, asked string) error {
+	switch dir := p.Programs(); {
 	case asked != "" && filepath.Clean(asked) != dir:
 		return failure.Unchanged("the programs of this host's versions are in %s, and stay there", dir).
 			To("leave out --programs-dir, or `teleport-update uninstall` first").Refused()
-	case i.Machine.Host.Paths.UnusualPrograms() != "" && strings.HasPrefix(dir+"/", i.Machine.Host.Paths.DataDir+"/"):
+	case p.UnusualPrograms() != "" && strings.HasPrefix(dir+"/", p.DataDir+"/"):
 		return failure.Unchanged("%s is in the agent's data folder, which is closed to others", dir).To("name a folder outside of it").Refused()
 	}
 	return nil
@@ -31,16 +32,16 @@ func (i *Installer) checkPrograms(asked string) error {
 
 // closedPrograms says which of the linked programs others than root cannot run; empty if they
 // can. A link that is missing or leads elsewhere is a finding of its own.
-func (i *Installer) closedPrograms(ctx context.Context, tree versions.Tree) (string, error) {
+func closedPrograms(ctx context.Context, linkDir string, tree versions.Tree) (string, error) {
 	names, err := tree.Binaries()
 	if err != nil {
 		return "", nil // the version is damaged
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
-		to, err := os.Readlink(filepath.Join(i.Machine.Host.Paths.LinkDir, name))
+		to, err := os.Readlink(filepath.Join(linkDir, name))
 		return err != nil || to != tree.Binary(name) || !host.Exists(to)
 	})
-	closed, err := closedToOthers(ctx, i.Machine.Host.Paths.LinkDir, names)
+	closed, err := closedToOthers(ctx, linkDir, names)
 	if err != nil || len(closed) == 0 {
 		return "", err
 	}

@@ -72,7 +72,7 @@ func TestAFolderOfProgramsIsRefusedThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := testInstaller(t)
 			i.Machine.Host.Paths = state.Paths{DataDir: "/var/lib/teleport", ProgramsDir: tc.has}
-			err := i.checkPrograms(tc.asked)
+			err := checkPrograms(i.Machine.Host.Paths, tc.asked)
 			if _, refused := errors.AsType[*failure.RefusedError](err); refused != (tc.says != "") || refused && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("error %v; want %q", err, tc.says)
 			}

@@ -72,9 +72,9 @@ func (i *Installer) repairUnits(ctx context.Context) error {
 // fetchAgain brings back an active version that is damaged, and links what it
 // brings. Nothing is switched.
 func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
-	_, unclaim, err := i.obtain(ctx, damaged)
+	_, unclaim, err := i.obtainer().obtain(ctx, damaged)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, damaged, err)
+		return i.obtainer().recordEarlyFailure(ctx, damaged, err)
 	}
 	defer unclaim()
 	c, unlock, err := i.Machine.Open(ctx)
@@ -85,7 +85,7 @@ func (i *Installer) fetchAgain(ctx context.Context, damaged wanted) error {
 	if _, err = i.repair(ctx, c, false); err != nil {
 		return err
 	}
-	i.noteRepair(damaged.Release, []string{"the version was damaged, and is fetched again"})
+	i.chronicle().noteRepair(damaged.Release, []string{"the version was damaged, and is fetched again"})
 	return nil
 }
 
@@ -110,6 +110,6 @@ func (i *Installer) repairLinks(ctx context.Context, tree versions.Tree) error {
 	if err := i.Machine.Host.LinkUpdater(tree); err != nil {
 		return fmt.Errorf("repair the updater's link: %w", err)
 	}
-	i.noteRepair(tree.Release, problems)
+	i.chronicle().noteRepair(tree.Release, problems)
 	return i.reloadUnits(ctx)
 }

@@ -16,10 +16,10 @@ import (
 	"teleport-update/report"
 )
 
-func (i *Installer) reporter(caFile string) *report.Reporter {
+func (h heartbeats) reporter(caFile string) *report.Reporter {
 	return &report.Reporter{
-		File: i.Machine.Host.Paths.Report(), MachineID: i.MachineID, Now: i.Machine.Now,
-		HTTP: func() (*http.Client, error) { return i.reportClient(caFile) },
+		File: h.m.Host.Paths.Report(), MachineID: h.machineID, Now: h.m.Now,
+		HTTP: func() (*http.Client, error) { return h.http(caFile) },
 	}
 }
 
@@ -27,46 +27,46 @@ func (i *Installer) reporter(caFile string) *report.Reporter {
 // that. It takes report.Limit at most, and whatever becomes of it, the caller goes
 // on: what could not be sent is in the next report. started is an update that is about
 // to begin.
-func (i *Installer) tell(ctx context.Context, started *find.Outcome) {
-	c, err := i.Machine.Host.Paths.LoadConfig()
+func (h heartbeats) tell(ctx context.Context, started *find.Outcome) {
+	c, err := h.m.Host.Paths.LoadConfig()
 	if err != nil || ctx.Err() != nil {
 		return // which others have said
 	}
-	r := i.reporter(c.Spec.CAFile)
+	r := h.reporter(c.Spec.CAFile)
 	if !r.Enabled() {
 		return
 	}
 	spec := c.Spec
-	if err := i.Machine.Host.ResolveProxy(&spec); err != nil {
+	if err := h.m.Host.ResolveProxy(&spec); err != nil {
 		return
 	}
-	b := i.heartbeat(c, spec)
+	b := h.heartbeat(c, spec)
 	if started != nil {
 		b.Outcome = started
-	} else if host.Exists(i.Machine.Host.Paths.Journal()) {
+	} else if host.Exists(h.m.Host.Paths.Journal()) {
 		b.Outcome = nil // an update is under way, and the last one is not the news
 	}
-	i.sent(ctx, r.Send(ctx, spec.Proxy, b))
+	h.sent(ctx, r.Send(ctx, spec.Proxy, b))
 }
 
 // sent says what became of a report where that is worth a word.
-func (i *Installer) sent(ctx context.Context, err error) {
+func (h heartbeats) sent(ctx context.Context, err error) {
 	switch {
 	case failure.Is[*report.RemovedError](err):
-		i.Machine.Host.Log.Warn("this host does not report any more", "error", err)
+		h.m.Host.Log.Warn("this host does not report any more", "error", err)
 	case err != nil && ctx.Err() == nil:
-		i.Machine.Host.Log.Info("the report did not reach the find server; the next run reports again", "error", err)
+		h.m.Host.Log.Info("the report did not reach the find server; the next run reports again", "error", err)
 	}
 }
 
 // heartbeat is what there is to report, from files alone.
-func (i *Installer) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
+func (h heartbeats) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	active := c.Active()
 	b := find.Heartbeat{
-		HostID: i.hostUUID(), BootID: i.Machine.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition), Arch: runtime.GOARCH,
+		HostID: h.finder.hostUUID(), BootID: h.m.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition), Arch: runtime.GOARCH,
 		Pinned: spec.Pinned, Disabled: !spec.Enabled, Outcome: outcomeOf(c.Status),
 	}
-	owner := i.aboutPolicy(c)
+	owner := h.rules.aboutPolicy(c)
 	b.BelowMinimum, b.Unsigned = owner.Refused != "", owner.Unsigned != ""
 	b.Hostname, _ = os.Hostname()
 	// In a host without systemd nobody can tell.
@@ -74,7 +74,7 @@ func (i *Installer) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 		group := "/system.slice/" + layout.AgentUnit
 		b.Unhealthy = len(procfs.Host().Group(group)) == 0 && procfs.Host().HiddenIn(group) == nil
 	}
-	if answer := i.recall(spec); answer != nil {
+	if answer := h.finder.recall(spec); answer != nil {
 		if answer.AutoUpdate {
 			b.Told = answer.Version
 		}
@@ -106,12 +106,12 @@ func outcomeOf(s state.Status) *find.Outcome {
 
 // tellBeginning reports that an update begins, beside it. The function that it returns
 // ends that, whether or not it is through.
-func (i *Installer) tellBeginning(ctx context.Context, r transaction.Request) (end func()) {
+func (h heartbeats) tellBeginning(ctx context.Context, r transaction.Request) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		i.tell(ctx, &find.Outcome{Target: r.To.Version, State: "started", Time: i.Machine.Timestamp()})
+		h.tell(ctx, &find.Outcome{Target: r.To.Version, State: "started", Time: h.m.Timestamp()})
 	}()
 	return func() {
 		cancel()
@@ -121,25 +121,25 @@ func (i *Installer) tellBeginning(ctx context.Context, r transaction.Request) (e
 
 // enroll has the host report from now on, and sends the first report. That it cannot
 // be sent is no error of enable's.
-func (i *Installer) enroll(ctx context.Context, token string) error {
+func (h heartbeats) enroll(ctx context.Context, token string) error {
 	if token == "" {
 		return nil
 	}
-	unlock, err := i.Machine.LockUpdates(ctx)
+	unlock, err := h.m.LockUpdates(ctx)
 	if err != nil {
 		return err
 	}
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := h.m.Host.Paths.LoadConfig()
 	if err == nil {
-		err = i.reporter(c.Spec.CAFile).Enroll(token, c.Spec.Proxy)
+		err = h.reporter(c.Spec.CAFile).Enroll(token, c.Spec.Proxy)
 	}
 	unlock()
 	if err != nil {
 		return err
 	}
-	if i.hostUUID() == "" {
-		i.Machine.Host.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
+	if h.finder.hostUUID() == "" {
+		h.m.Host.Log.Info("this host joins the find server and reports once the agent has written its host_uuid")
 	}
-	i.tell(ctx, nil)
+	h.tell(ctx, nil)
 	return nil
 }

@@ -96,11 +96,11 @@ func TestWhatIsReported(t *testing.T) {
 				}
 			}
 			writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), uuid)
-			i.tell(t.Context(), nil)
+			i.heartbeats().tell(t.Context(), nil)
 			if beats != 0 {
 				t.Fatal("a host without a token reports")
 			}
-			if err := i.enroll(t.Context(), "teleport-find-abcdefghijklmnop"); err != nil {
+			if err := i.heartbeats().enroll(t.Context(), "teleport-find-abcdefghijklmnop"); err != nil {
 				t.Fatal(err)
 			}
 			if beats != 1 || got.HostID != uuid || got.Group != "dev" || got.Sequence == 0 || got.UpdaterID == "" {
@@ -141,13 +141,13 @@ func TestAReportGoesOverTheConnectionOfTheQuestion(t *testing.T) {
 	must(t, os.MkdirAll(i.Machine.Host.Paths.Versions(), 0o755))
 	must(t, (state.Config{Version: "v1", Kind: "agent_versions", Spec: spec}).Save(i.Machine.Host.Paths.Config()))
 	writeFile(t, filepath.Join(i.Machine.Host.Paths.DataDir, "host_uuid"), "11111111-0000-4000-8000-000000000000")
-	must(t, i.enroll(t.Context(), "teleport-find-abcdefghijklmnop"))
+	must(t, i.heartbeats().enroll(t.Context(), "teleport-find-abcdefghijklmnop"))
 	before := connections.Load()
 	for range 2 {
-		if _, err := i.ask(t.Context(), spec); err != nil {
+		if _, err := i.finder().ask(t.Context(), spec); err != nil {
 			t.Fatal(err)
 		}
-		i.tell(t.Context(), nil)
+		i.heartbeats().tell(t.Context(), nil)
 	}
 	if n := connections.Load() - before; n != 2 || beats.Load() != 3 {
 		t.Errorf("two questions with a report each took %d connections; %d reports in all", n, beats.Load())

@@ -44,8 +44,8 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 		return transaction.Request{}, err
 	}
 	defer unlock()
-	if p, err := i.ownerPolicy(c); err == nil { // else allow says so, which root may overrule
-		if err := i.rememberPolicy(&c, p); err != nil {
+	if p, err := i.ownerRules().policy(c); err == nil { // else allow says so, which root may overrule
+		if err := i.ownerRules().rememberPolicy(&c, p); err != nil {
 			return transaction.Request{}, err
 		}
 	}
@@ -70,7 +70,7 @@ func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts Ro
 		Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
 		BelowMinimum: opts.BelowMinimum,
 	}
-	if refusal := i.allow(c, req, tree); refusal != nil {
+	if refusal := i.ownerRules().allow(c, req, tree); refusal != nil {
 		return transaction.Request{}, refusal
 	}
 	if _, err := i.Machine.PlanDatabase(ctx, c, req); err != nil {
@@ -110,7 +110,7 @@ func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	_ = i.Machine.Host.ResolveProxy(&spec) // no proxy: no answer either
 	left := c.Active()
 	held := &state.Held{Version: left.Version, Edition: left.Edition, Since: i.Machine.Timestamp(), LeftVersion: left.Version, LeftEdition: left.Edition}
-	if a := i.recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
+	if a := i.finder().recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}
 	return held

@@ -21,7 +21,7 @@ func TestARollbackHoldsBackWhatWouldUndoIt(t *testing.T) {
 			i := testInstaller(t)
 			if tc.heard != "" {
 				writeFile(t, i.Machine.Host.Paths.LastAnswer(), "")
-				must(t, i.lastAnswer(c.Spec, find.Answer{Version: tc.heard, Edition: version.OSS}).Save(i.Machine.Host.Paths.LastAnswer()))
+				must(t, i.finder().lastAnswer(c.Spec, find.Answer{Version: tc.heard, Edition: version.OSS}).Save(i.Machine.Host.Paths.LastAnswer()))
 			}
 			if got := i.heldBy(c, to); got.Version != tc.want || got.Edition != version.OSS {
 				t.Errorf("holds back %s (%s); want %s", got.Version, got.Edition, tc.want)

@@ -35,11 +35,11 @@ func givenUp(u systemd.Unit) bool {
 // startGivenUp gives such an agent one more start in each run of the timer: what it failed
 // for, a link or a file, may be back, and nobody else starts it.
 func (t *tick) startGivenUp(ctx context.Context) {
-	c, err := t.Machine.Host.Paths.LoadConfig()
-	if err != nil || !t.Machine.Scheduled || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || host.Exists(t.Machine.Host.Paths.Journal()) {
+	c, err := t.i.Machine.Host.Paths.LoadConfig()
+	if err != nil || !t.i.Machine.Scheduled || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || host.Exists(t.i.Machine.Host.Paths.Journal()) {
 		return
 	}
-	agent, err := t.Machine.Agent(ctx)
+	agent, err := t.i.Machine.Agent(ctx)
 	if err != nil {
 		return
 	}
@@ -47,8 +47,8 @@ func (t *tick) startGivenUp(ctx context.Context) {
 	if sight, err := agent.Look(ctx); err != nil || !givenUp(sight.Unit) {
 		return
 	}
-	t.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version", c.Spec.ActiveVersion)
+	t.i.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version", c.Spec.ActiveVersion)
 	if err := agent.Start(ctx); err != nil {
-		t.Machine.Host.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)
+		t.i.Machine.Host.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)
 	}
 }

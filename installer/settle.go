@@ -14,7 +14,7 @@ import (
 func (i *Installer) Settle(ctx context.Context, command string) {
 	var added *state.Ended
 	if i.storeIsOurs() {
-		added = i.noteEnded(command)
+		added = i.chronicle().noteEnded(command)
 	}
 	i.publish(ctx)
 	if added != nil {

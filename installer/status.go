@@ -58,18 +58,18 @@ func (i *Installer) judge(ctx context.Context, s *survey.Survey, c state.Config,
 		q.Jitter = &w.Until
 	}
 	if t, err := s.Transaction(); t == nil && err == nil {
-		q.VersionsLeft = i.oldVersionsLeft(c)
+		q.VersionsLeft = i.obtainer().oldVersionsLeft(c)
 	}
-	q.Exposed, q.Policy = exposed(c.Spec), i.aboutPolicy(c)
+	q.Exposed, q.Policy = exposed(c.Spec), i.ownerRules().aboutPolicy(c)
 	if s.Ticks().Unstable != nil {
-		q.Policy.Back = i.refusesBack(c)
+		q.Policy.Back = i.ownerRules().refusesBack(c)
 	}
 	q.Closed = func(ctx context.Context) (string, error) {
 		v, err := s.Version()
 		if err != nil || !v.Whole || v.Unusable != nil {
 			return "", nil // another check's
 		}
-		return i.closedPrograms(ctx, v.Tree)
+		return closedPrograms(ctx, i.Machine.Host.Paths.LinkDir, v.Tree)
 	}
 	return decision.Judge(ctx, s, *q)
 }
@@ -85,14 +85,14 @@ func (i *Installer) desired(ctx context.Context, c state.Config, opts StatusOpti
 	if !opts.Offline {
 		ctx, cancel := context.WithTimeout(ctx, statusPatience)
 		defer cancel()
-		if answer, err = i.askQuietly(ctx, spec); err != nil {
+		if answer, err = i.finder().askQuietly(ctx, spec); err != nil {
 			d.Error = err.Error()
 		}
 	}
 	q.Answered, q.AskError = err == nil, d.Error
-	a := i.lastAnswer(spec, answer)
+	a := i.finder().lastAnswer(spec, answer)
 	if err != nil {
-		a = i.recall(spec)
+		a = i.finder().recall(spec)
 	}
 	if a == nil {
 		return d

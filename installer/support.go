@@ -19,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"teleport-update/installer/state"
 	"teleport-update/installer/view"
 	"teleport-update/internal/console"
 	"teleport-update/internal/regular"
@@ -45,10 +46,10 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 	z := gzip.NewWriter(w)
 	archive := tar.NewWriter(z)
 	c := newCleaner(nil)
-	c.secrets = i.knownSecrets(c)
+	c.secrets = knownSecrets(i.Machine.Host.Paths, c)
 	parts := i.supportParts(c)
 	if o.AgentJournal {
-		parts = append(parts, i.agentJournal())
+		parts = append(parts, agentJournal(i.Machine.Host.Paths))
 	}
 	for _, p := range parts {
 		text, err := p.within(ctx)
@@ -75,8 +76,8 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 }
 
 // knownSecrets are those of this host that the updater can name.
-func (i *Installer) knownSecrets(c *cleaner) (secrets []string) {
-	for _, path := range []string{i.Machine.Host.Paths.Report(), i.Machine.Host.Paths.AgentConfig} {
+func knownSecrets(p state.Paths, c *cleaner) (secrets []string) {
+	for _, path := range []string{p.Report(), p.AgentConfig} {
 		data, err := regular.Read(path, maxPart, 0)
 		var document any
 		if err != nil || yaml.Unmarshal(data, &document) != nil {
@@ -163,15 +164,15 @@ func (i *Installer) supportParts(c *cleaner) []part {
 		{"unit-states.txt", maxPart, saysOf(append([]string{"systemctl", "show", "--no-pager", "-p", shown}, units...)...), states},
 		{"timers.txt", maxPart, saysOf("systemctl", "list-timers", "--all", "--no-pager", "teleport-update.timer"), lines},
 		{"mounts.txt", maxPart, saysOf("findmnt", "--json", "--list", "-o", "TARGET,SOURCE,FSTYPE,VFS-OPTIONS"), c.cleanMounts},
-		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return i.describeSpace() }, lines},
-		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return i.listFiles(ctx) }, lines},
+		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return describeSpace(i.Machine.Host.Paths) }, lines},
+		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return listFiles(ctx, i.Machine.Host.Paths) }, lines},
 	}
 }
 
 // agentJournal is what the agent itself has written, for a person who has asked for it.
-func (i *Installer) agentJournal() part {
+func agentJournal(p state.Paths) part {
 	const head = "NOT CLEANED: these lines are the agent's own, as it wrote them. Read them before you send them to anybody.\n\n"
-	says := saysOf("journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", i.Machine.Host.Paths.AgentUnit())
+	says := saysOf("journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-u", p.AgentUnit())
 	return part{name: "agent-journal-not-cleaned.txt", most: 2 * maxJournal, make: func(ctx context.Context) ([]byte, error) {
 		text, err := says(ctx)
 		if len(text) > maxJournal {
@@ -207,10 +208,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (i *Installer) describeSpace() ([]byte, error) {
+func describeSpace(p state.Paths) ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	for _, path := range []string{i.Machine.Host.Paths.DataDir, i.Machine.Host.Paths.Versions(), i.Machine.Host.Paths.Programs(), i.Machine.Host.Paths.LinkDir, i.Machine.Host.Paths.UnitDir, os.TempDir()} {
+	for _, path := range []string{p.DataDir, p.Versions(), p.Programs(), p.LinkDir, p.UnitDir, os.TempDir()} {
 		free, err := space.At(path)
 		errs = append(errs, err)
 		if err == nil {
@@ -222,10 +223,10 @@ func (i *Installer) describeSpace() ([]byte, error) {
 
 // listFiles names what is in the updater's folders, with modes and sizes, and the sizes
 // of the trees: no file is opened.
-func (i *Installer) listFiles(ctx context.Context) ([]byte, error) {
+func listFiles(ctx context.Context, p state.Paths) ([]byte, error) {
 	var b bytes.Buffer
 	var errs []error
-	roots := []string{i.Machine.Host.Paths.Versions(), i.Machine.Host.Paths.Programs(), i.Machine.Host.Paths.LinkDir, i.Machine.Host.Paths.UnitDir, filepath.Dir(i.Machine.Host.Paths.Updater())}
+	roots := []string{p.Versions(), p.Programs(), p.LinkDir, p.UnitDir, filepath.Dir(p.Updater())}
 	for _, root := range slices.Compact(roots) {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || ctx.Err() != nil {

@@ -37,9 +37,9 @@ func (e *unreachableError) Unwrap() error { return e.error }
 
 // mayFetch reports whether the mirrors are asked for a release now.
 func (t *tick) mayFetch(ctx context.Context, w wanted) bool {
-	if f := t.memory.Failing; t.Machine.Scheduled && f.Waits(t.Machine.Now()) && t.same(ctx, f.Cause, w) {
+	if f := t.memory.Failing; t.i.Machine.Scheduled && f.Waits(t.i.Machine.Now()) && t.same(ctx, f.Cause, w) {
 		t.waits = true
-		t.Machine.Host.Log.Info("the download of the release failed before; the next attempt is later", "version", w.Version,
+		t.i.Machine.Host.Log.Info("the download of the release failed before; the next attempt is later", "version", w.Version,
 			"runs", f.Count, "next_attempt", f.NextAttempt.Format(time.RFC3339), "error", f.Error)
 		return false
 	}
@@ -53,7 +53,7 @@ func (t *tick) causeOf(w wanted) state.Cause {
 
 // rulesOf names the rules of the host's owner as they are now, also those that cannot be read.
 func (t *tick) rulesOf(c state.Config) string {
-	p, err := t.ownerPolicy(c)
+	p, err := t.i.ownerRules().policy(c)
 	if err != nil {
 		return err.Error()
 	}
@@ -72,7 +72,7 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 		}
 	}
 	if was.SHA256 != "" {
-		if announced, err := t.announced(ctx, w.Config, w.Release, w.Spec); err == nil && announced != was.SHA256 {
+		if announced, err := t.i.obtainer().announced(ctx, w.Config, w.Release, w.Spec); err == nil && announced != was.SHA256 {
 			return false
 		}
 	}
@@ -81,22 +81,22 @@ func (t *tick) same(ctx context.Context, was state.Cause, w wanted) bool {
 
 // end notes how the run ended, and decides what it ends with.
 func (t *tick) end(ctx context.Context, err error) error {
-	if t.Machine.Scheduled {
+	if t.i.Machine.Scheduled {
 		t.tellReason(err)
 		err = t.judge(ctx, err)
 	} else if err == nil {
 		t.memory.Failing, t.memory.Unreachable = nil, nil
 	}
 	t.remember(err, ctx.Err())
-	if t.Machine.Scheduled || err == nil {
+	if t.i.Machine.Scheduled || err == nil {
 		t.observe(ctx)
 		if refused := t.goBack(ctx); err == nil && refused != nil {
 			err = refused
 			t.remember(err, ctx.Err())
 		}
 		t.startGivenUp(ctx)
-		if err := t.memory.Save(t.Machine.Host.Paths.Ticks()); err != nil {
-			t.Machine.Host.Log.Debug("the findings of this run could not be recorded", "error", err)
+		if err := t.memory.Save(t.i.Machine.Host.Paths.Ticks()); err != nil {
+			t.i.Machine.Host.Log.Debug("the findings of this run could not be recorded", "error", err)
 		}
 	}
 	return err
@@ -105,15 +105,15 @@ func (t *tick) end(ctx context.Context, err error) error {
 // remember notes that the run is over and what it ended with. A run that somebody ended, or
 // that another updater kept from beginning, says nothing about the host.
 func (t *tick) remember(err, ended error) {
-	now := t.Machine.Timestamp()
+	now := t.i.Machine.Timestamp()
 	switch {
 	case ended != nil, failure.Is[*state.BusyError](err):
 	case err == nil:
 		t.memory.Good, t.memory.Error = now, ""
-		if t.Machine.Scheduled {
+		if t.i.Machine.Scheduled {
 			t.memory.Ended = now
 		}
-	case t.Machine.Scheduled:
+	case t.i.Machine.Scheduled:
 		t.memory.Ended, t.memory.Error = now, err.Error()
 	}
 }
@@ -126,21 +126,21 @@ func (t *tick) tellReason(err error) {
 		return
 	}
 	reason := "see `teleport-update status --format text`"
-	if c, err := t.Machine.Host.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
+	if c, err := t.i.Machine.Host.Paths.LoadConfig(); err == nil && c.Status.LastUpdate != nil && c.Status.LastUpdate.Error != "" {
 		reason = c.Status.LastUpdate.Error
 	}
-	t.Machine.Host.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
+	t.i.Machine.Host.Log.Error("the transaction failed, in a unit of its own", "exit_code", exit.Code, "error", reason)
 }
 
 // judge keeps account of runs that fail, and returns nil for one that has not failed
 // yet.
 func (t *tick) judge(ctx context.Context, err error) error {
-	m, now := &t.memory, t.Machine.Timestamp()
+	m, now := &t.memory, t.i.Machine.Timestamp()
 	unreachable, noFind := errors.AsType[*unreachableError](err)
 	switch {
 	case failure.Is[*state.BusyError](err), ctx.Err() != nil:
 		return err // says nothing about the host
-	case t.Machine.Host.Paths.RunDir == "":
+	case t.i.Machine.Host.Paths.RunDir == "":
 		return err // nobody remembers
 	case noFind:
 		if m.Unreachable == nil {
@@ -149,7 +149,7 @@ func (t *tick) judge(ctx context.Context, err error) error {
 		m.Unreachable.Runs++
 		m.Unreachable.Error = unreachable.Error()
 		if u := m.Unreachable; u.Runs < unreachableRuns || now.Sub(u.Since) < unreachableFor {
-			t.Machine.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
+			t.i.Machine.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
 			return nil
 		}
 		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error()}
@@ -189,7 +189,7 @@ func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time,
 	}
 	if now.Sub(f.First) >= eachTickFor {
 		// A mirror that announces nothing is not asked for that again and again.
-		f.Cause.SHA256, _ = t.announced(ctx, t.fetches.Config, t.fetches.Release, t.fetches.Spec)
+		f.Cause.SHA256, _ = t.i.obtainer().announced(ctx, t.fetches.Config, t.fetches.Release, t.fetches.Spec)
 		f.NextAttempt = now.Add(t.spacing(f.Spaced)).UTC().Truncate(time.Second)
 		f.Spaced++
 	}
@@ -199,21 +199,21 @@ func (t *tick) failed(ctx context.Context, before *state.Failing, now time.Time,
 // spacing is how long a mirror is left alone, shorter by up to a quarter at random.
 func (t *tick) spacing(n int) time.Duration {
 	d := min(firstSpacing<<min(n, 3), longestSpacing)
-	return d - t.Jitter(d/4)
+	return d - t.i.Jitter(d/4)
 }
 
 // observe looks at the agent at the end of a run: whether it crashes again and again
 // since the last one, and whether a version that nobody could watch is healthy now.
 func (t *tick) observe(ctx context.Context) {
-	c, err := t.Machine.Host.Paths.LoadConfig()
-	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.Machine.Host.Paths.RunDir == "" || host.Exists(t.Machine.Host.Paths.Journal()) {
+	c, err := t.i.Machine.Host.Paths.LoadConfig()
+	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.i.Machine.Host.Paths.RunDir == "" || host.Exists(t.i.Machine.Host.Paths.Journal()) {
 		return
 	}
-	sight, err := t.look(ctx)
+	sight, err := t.i.look(ctx)
 	if err != nil || sight.State == state.AgentUnknown {
 		return
 	}
-	active, m, now := c.Active(), &t.memory, t.Machine.Timestamp()
+	active, m, now := c.Active(), &t.memory, t.i.Machine.Timestamp()
 	unstable := m.Unstable != nil && m.Unstable.Release == active
 	loops := crashed(sight.Unit, sight.State, m.Agent, unstable)
 	m.Agent = &state.AgentSeen{Version: active.Version, Restarts: sight.NRestarts}
@@ -227,7 +227,7 @@ func (t *tick) observe(ctx context.Context) {
 		}
 		return
 	}
-	if !t.Machine.Scheduled {
+	if !t.i.Machine.Scheduled {
 		return // the next run of the timer counts
 	}
 	if !unstable {
@@ -235,17 +235,17 @@ func (t *tick) observe(ctx context.Context) {
 	}
 	u := m.Unstable
 	u.Count, u.Last, u.Restarts = u.Count+1, now, sight.NRestarts
-	t.Machine.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
-		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.survey(), c)))
+	t.i.Machine.Host.Log.Warn("the agent is unstable", "version", active.Short(), "restarts", u.Restarts, "runs", u.Count,
+		"error", decision.Crashes(u, decision.PreviousToGoBackTo(t.i.survey(), c)))
 }
 
 // healthy reports whether the active version's agent runs, and whether it has done so for
 // the health window.
 func (t *tick) healthy(c state.Config, sight transaction.Sight) (runs, healthy bool) {
-	a := t.survey().AgentOf(sight)
+	a := t.i.survey().AgentOf(sight)
 	window := cmp.Or(c.Spec.Health.Window.Std(), health.DefaultWindow(sight.Unit))
 	runs = sight.State == state.AgentRunning && a.Is(c.Active()) && !a.Since.IsZero()
-	return runs, runs && t.Machine.Now().Sub(a.Since) >= window
+	return runs, runs && t.i.Machine.Now().Sub(a.Since) >= window
 }
 
 // prove takes a version that nobody could watch for proven: its agent was healthy.
@@ -253,14 +253,14 @@ func (t *tick) prove(ctx context.Context, c state.Config) {
 	if !c.Status.Unproven {
 		return
 	}
-	err := t.record(ctx, func(now *state.Config) {
+	err := record(ctx, t.i.Machine, func(now *state.Config) {
 		if now.Active() == c.Active() {
 			now.Status.Unproven = false
 		}
 	})
 	if err != nil {
-		t.Machine.Host.Log.Debug("it could not be recorded that the version is proven", "error", err)
+		t.i.Machine.Host.Log.Debug("it could not be recorded that the version is proven", "error", err)
 		return
 	}
-	t.Machine.Host.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion)
+	t.i.Machine.Host.Log.Info("the version is proven: its agent runs for longer than the health window", "version", c.Spec.ActiveVersion)
 }

@@ -13,6 +13,7 @@ import (
 
 	"teleport-update/find"
 	"teleport-update/installer/state"
+	"teleport-update/installer/transaction"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/regular"
@@ -35,7 +36,7 @@ type joinToken struct {
 
 // planToken reads the token and decides where it goes, before anything is
 // changed. Without a file there is none.
-func (i *Installer) planToken(file string) (*joinToken, error) {
+func planToken(p state.Paths, file string) (*joinToken, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -43,11 +44,11 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 	if err != nil {
 		return nil, failure.Unchanged("read the join token: %w", err)
 	}
-	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(i.Machine.Host.Paths.DataDir, "token")}
+	t := &joinToken{secret: strings.TrimSpace(string(data)), path: filepath.Join(p.DataDir, "token")}
 	if t.secret == "" || !isToken(t.secret) {
 		return nil, failure.Unchanged("%s does not hold one word; a join token is one", file)
 	}
-	content, err := regular.Read(i.Machine.Host.Paths.AgentConfig, state.MaxConfigSize, 0)
+	content, err := regular.Read(p.AgentConfig, state.MaxConfigSize, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.config = true
 		return t, t.checkPlace()
@@ -56,8 +57,8 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		return nil, failure.Unchanged("read the agent's configuration: %w", err)
 	}
 	// What it names is replaced by root.
-	if err := trust.Path(i.Machine.Host.Paths.AgentConfig); err != nil {
-		return nil, failure.Unchanged("the join token is not put where %s says: %w", i.Machine.Host.Paths.AgentConfig, err).
+	if err := trust.Path(p.AgentConfig); err != nil {
+		return nil, failure.Unchanged("the join token is not put where %s says: %w", p.AgentConfig, err).
 			To("make that file writable by root only, or leave out --token-file").Refused()
 	}
 	var agent struct {
@@ -69,7 +70,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 		} `yaml:"teleport"`
 	}
 	if err := yaml.Unmarshal(content, &agent); err != nil {
-		return nil, failure.Unchanged("read the agent's configuration %s: %w", i.Machine.Host.Paths.AgentConfig, state.PlainYAML(err))
+		return nil, failure.Unchanged("read the agent's configuration %s: %w", p.AgentConfig, state.PlainYAML(err))
 	}
 	for _, named := range []string{agent.Teleport.JoinParams.TokenName, agent.Teleport.AuthToken} {
 		if filepath.IsAbs(named) {
@@ -77,7 +78,7 @@ func (i *Installer) planToken(file string) (*joinToken, error) {
 			return t, t.checkPlace()
 		}
 	}
-	return nil, failure.Unchanged("%s names no file for the join token", i.Machine.Host.Paths.AgentConfig).
+	return nil, failure.Unchanged("%s names no file for the join token", p.AgentConfig).
 		To("set teleport.join_params.token_name to %s there, or leave out --token-file", t.path).Refused()
 }
 
@@ -108,16 +109,16 @@ func isToken(s string) bool {
 }
 
 // placeToken puts the token, and a configuration where there is none, in place.
-func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
+func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error {
 	if t == nil {
 		return nil
 	}
-	unlock, err := i.Machine.LockUpdates(ctx)
+	unlock, err := m.LockUpdates(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	c, err := i.Machine.Host.Paths.LoadConfig()
+	c, err := m.Host.Paths.LoadConfig()
 	if err != nil {
 		return err
 	}
@@ -130,21 +131,21 @@ func (i *Installer) placeToken(ctx context.Context, t *joinToken) error {
 		if err != nil {
 			return err
 		}
-		files = append(files, struct{ path, content string }{i.Machine.Host.Paths.AgentConfig, content})
+		files = append(files, struct{ path, content string }{m.Host.Paths.AgentConfig, content})
 	}
 	for _, f := range files {
 		if err := durable.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		// First the note that it is ours to remove: a secret should not stay.
-		if err := i.Machine.Host.NotePlaced(f.path, f.content); err != nil {
+		if err := m.Host.NotePlaced(f.path, f.content); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		if err := durable.WriteFile(f.path, []byte(f.content), 0o600); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 	}
-	i.Machine.Host.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", i.Machine.Host.Paths.AgentConfig, "configuration_written", t.config)
+	m.Host.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", m.Host.Paths.AgentConfig, "configuration_written", t.config)
 	return nil
 }
 

@@ -63,9 +63,9 @@ func TestAJoinTokenReplacesNothingButAToken(t *testing.T) {
 				tc.prepare(t, i, place)
 			}
 			before, _ := os.ReadFile(place)
-			token, err := i.planToken(given)
+			token, err := planToken(i.Machine.Host.Paths, given)
 			if err == nil {
-				err = i.placeToken(t.Context(), token)
+				err = placeToken(t.Context(), i.Machine, token)
 			}
 			after, _ := os.ReadFile(place)
 			_, refused := errors.AsType[*failure.RefusedError](err)

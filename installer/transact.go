@@ -28,15 +28,15 @@ func checkRun(systemd string) error {
 
 // transact has a transaction made, in a unit of its own where systemd runs.
 func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
-	if refusal := i.allowTransaction(r); refusal != nil {
+	if refusal := i.ownerRules().allowTransaction(r); refusal != nil {
 		return refusal
 	}
 	if err := checkRun("/run/systemd/system"); err != nil {
 		return err
 	}
-	end := i.tellBeginning(ctx, r)
+	end := i.heartbeats().tellBeginning(ctx, r)
 	err := i.Machine.DoTransient(ctx, transaction.Order{Transaction: &r}, "Switch the Teleport agent to "+r.To.String())
 	end()
-	i.tell(ctx, nil)
+	i.heartbeats().tell(ctx, nil)
 	return err
 }

@@ -37,61 +37,61 @@ func (i *Installer) Update(ctx context.Context, opts UpdateOptions) error {
 	return t.end(ctx, t.update(ctx, opts))
 }
 
-func (i *tick) update(ctx context.Context, opts UpdateOptions) error {
+func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	// Most ticks of a disabled host end here: no lock, no TLS, no D-Bus.
-	if c, err := i.Machine.Host.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(i.Machine.Host.Paths.Journal()) {
-		i.Machine.Host.Log.Info("updates are disabled; nothing to do")
-		if p, err := i.ownerPolicy(c); err == nil && c.Spec.ActiveVersion != "" {
-			i.rememberSeen(ctx, p) // for the day on which somebody enables them
+	if c, err := t.i.Machine.Host.Paths.LoadConfig(); err == nil && !c.Spec.Enabled && !host.Exists(t.i.Machine.Host.Paths.Journal()) {
+		t.i.Machine.Host.Log.Info("updates are disabled; nothing to do")
+		if p, err := t.i.ownerRules().policy(c); err == nil && c.Spec.ActiveVersion != "" {
+			t.i.ownerRules().rememberSeen(ctx, p) // for the day on which somebody enables them
 		}
-		i.tell(ctx, nil)
+		t.i.heartbeats().tell(ctx, nil)
 		return nil
 	}
-	in, damaged, err := i.consider(ctx, opts)
-	i.tell(ctx, nil)
+	in, damaged, err := t.i.consider(ctx, opts)
+	t.i.heartbeats().tell(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if damaged != nil {
-		if !i.mayFetch(ctx, *damaged) {
+		if !t.mayFetch(ctx, *damaged) {
 			return nil
 		}
-		return i.fetchAgain(ctx, *damaged)
+		return t.i.fetchAgain(ctx, *damaged)
 	}
 	if in == nil {
-		i.tidy(ctx)
+		t.i.obtainer().tidy(ctx)
 		if opts.Restart {
-			return i.restartAgent(ctx)
+			return t.i.restartAgent(ctx)
 		}
 		return nil
 	}
-	if !i.mayFetch(ctx, in.wanted) {
+	if !t.mayFetch(ctx, in.wanted) {
 		return nil
 	}
-	asked := i.Machine.Now()
-	if err := i.waitJitter(ctx, in, opts); err != nil {
+	asked := t.i.Machine.Now()
+	if err := t.i.waitJitter(ctx, in, opts); err != nil {
 		return err
 	}
-	tree, unclaim, err := i.obtain(ctx, in.wanted)
+	tree, unclaim, err := t.i.obtainer().obtain(ctx, in.wanted)
 	if err != nil {
-		return i.recordEarlyFailure(ctx, in.wanted, err)
+		return t.i.obtainer().recordEarlyFailure(ctx, in.wanted, err)
 	}
 	defer unclaim()
-	if i.Machine.Now().Sub(asked) > answerHoldsFor {
-		again, _, err := i.consider(ctx, opts)
+	if t.i.Machine.Now().Sub(asked) > answerHoldsFor {
+		again, _, err := t.i.consider(ctx, opts)
 		if err != nil {
 			return err
 		}
 		if again == nil || again.Release != in.Release {
-			i.Machine.Host.Log.Info("the cluster named another version during the download; the next run asks again", "was", in.Version)
+			t.i.Machine.Host.Log.Info("the cluster named another version during the download; the next run asks again", "was", in.Version)
 			return nil
 		}
 	}
-	if err := i.Machine.Host.CheckFIPS(tree); err != nil {
+	if err := t.i.Machine.Host.CheckFIPS(tree); err != nil {
 		return err
 	}
 	in.Request.To = transaction.TreeOf(tree)
-	return i.transact(ctx, in.Request)
+	return t.i.transact(ctx, in.Request)
 }
 
 // consider is the part of a tick under the update lock: recover, repair, ask,
@@ -113,7 +113,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		return nil, nil, err
 	}
 	// At each run, so that a policy which is gone later is missed. It decides below.
-	rules, broken := i.seePolicy(&c)
+	rules, broken := i.ownerRules().seePolicy(&c)
 	whole, err := i.repair(ctx, c, !i.Machine.Scheduled)
 	if err != nil && !failure.Is[*failure.RefusedError](err) {
 		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
@@ -136,7 +136,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		// Not only when there is something to fetch, at four in the morning.
 		return nil, nil, fmt.Errorf("%w; %s: name others with `teleport-update enable --template`", err, transaction.StaysAsItIs(c))
 	}
-	answer, err := i.ask(ctx, spec)
+	answer, err := i.finder().ask(ctx, spec)
 	if err != nil {
 		if damaged != nil {
 			i.Machine.Host.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
@@ -249,4 +249,21 @@ func (i *Installer) noteWait(ctx context.Context, until time.Time) (over func())
 	note(&state.Waiting{PID: self.PID, Start: self.Start, Until: until})
 	i.publish(ctx)
 	return func() { note(nil) }
+}
+
+// decide decides about an answer of find. About a version that backs off it asks
+// the mirrors first whether they still have the release that failed. When that
+// cannot be told, it stays backed off.
+func (i *Installer) decide(ctx context.Context, c state.Config, spec state.Spec, answer find.Answer, now bool) decision.Decision {
+	q := decision.Wish{Spec: spec, Status: c.Status, Answer: answer, Now: now, Timer: i.Machine.Scheduled, Time: i.Machine.Now()}
+	d := decision.Decide(q)
+	if !d.BackingOff {
+		return d
+	}
+	var err error
+	if q.Announced, err = i.obtainer().announced(ctx, c, d.Target, spec); err != nil {
+		i.Machine.Host.Log.Debug("it is not known whether the version that failed was published again", "version", d.Target.Version, "error", err)
+		return d
+	}
+	return decision.Decide(q)
 }

@@ -76,7 +76,7 @@ func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (finding
 // verifyPolicy says what the host's owner allows, and which of the versions that are kept
 // beside the active one it does not allow: they do no harm.
 func (i *Installer) verifyPolicy(c state.Config, entries []versions.Entry) (all []view.Finding) {
-	p, err := i.ownerPolicy(c)
+	p, err := i.ownerRules().policy(c)
 	if err != nil {
 		return nil // a check of status
 	}

@@ -56,7 +56,7 @@ var checks = []check{
 	{"installer/policy/policy.go", "load", "open != nil"},
 	{"installer/policy/policy.go", "loadKeys", "open != nil"},
 
-	{"installer/owner.go", "ownerPolicy", "s != nil"},
+	{"installer/owner.go", "policy", "s != nil"},
 	{"installer/owner.go", "seePolicy", "err != nil"},
 	{"installer/owner.go", "allowBy", "err == nil"},
 	{"installer/owner.go", "allowBy", "err == nil && !named"},
