@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"teleport-update/integration/markdown"
 )
 
 // Without a terminal status and history are JSON, and text on one: what we print or
@@ -27,11 +29,11 @@ func TestGuidesAndScriptsNameTheFormat(t *testing.T) {
 		}
 	}
 	for _, guide := range guides(t) {
-		blocks, err := blocksOf(guide, file(t, guide))
+		blocks, err := markdown.Read(guide, file(t, guide))
 		check(t, err)
 		for _, b := range blocks {
-			if b.isCommands() {
-				look(b.String(), b.text)
+			if b.IsCommands() {
+				look(b.String(), b.Text)
 			}
 		}
 	}

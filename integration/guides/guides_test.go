@@ -19,6 +19,7 @@ import (
 
 	"teleport-update/integration/cluster"
 	"teleport-update/integration/host"
+	"teleport-update/integration/markdown"
 	"teleport-update/integration/release"
 	"teleport-update/integration/scenes"
 	"teleport-update/internal/version"
@@ -41,12 +42,12 @@ const work = "/root/teleport-update"
 // know the names in it; see block for what is not.
 func TestGuides(t *testing.T) {
 	for _, guide := range guides(t) {
-		blocks, err := blocksOf(guide, file(t, guide))
+		blocks, err := markdown.Read(guide, file(t, guide))
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if ofACheckout(guide) {
+		if ofACheckout(guide) || markdown.NeedsHosts(blocks) {
 			continue
 		}
 		for i, group := range byHost(blocks) {
@@ -54,7 +55,7 @@ func TestGuides(t *testing.T) {
 				t.Parallel()
 				s := newScene(t, group)
 				for i, b := range group {
-					shows := i+1 < len(group) && group[i+1].isShown()
+					shows := i+1 < len(group) && group[i+1].IsShown()
 					s.block(b, shows)
 					if shows {
 						s.compare(group[i+1])
@@ -73,8 +74,8 @@ func TestGuides(t *testing.T) {
 
 // byHost divides the blocks into those that run on one host. Blocks before the
 // first that is run, and guides without any, need none.
-func byHost(blocks []block) (groups [][]block) {
-	var current []block
+func byHost(blocks []markdown.Block) (groups [][]markdown.Block) {
+	var current []markdown.Block
 	runs := false
 	end := func() {
 		if runs {
@@ -83,19 +84,19 @@ func byHost(blocks []block) (groups [][]block) {
 		current, runs = nil, false
 	}
 	for _, b := range blocks {
-		_, anew := b.mark("a new host")
-		_, image := b.mark("an image build")
+		_, anew := b.Mark("a new host")
+		_, image := b.Mark("an image build")
 		if anew || image {
 			end()
 		}
 		current = append(current, b)
-		runs = runs || b.isRun()
+		runs = runs || b.IsRun()
 	}
 	end()
 	return groups
 }
 
-func newScene(t *testing.T, blocks []block) *scene {
+func newScene(t *testing.T, blocks []markdown.Block) *scene {
 	t.Helper()
 	w := worldWith(t, publishedReleases(t), packages(t))
 	w.wants("15.1.1")
@@ -103,10 +104,10 @@ func newScene(t *testing.T, blocks []block) *scene {
 	s := &scene{t: t}
 	kind, image := "", false
 	for _, b := range blocks {
-		if k, ok := b.mark("a new host"); ok {
+		if k, ok := b.Mark("a new host"); ok {
 			kind = k
 		}
-		if _, ok := b.mark("an image build"); ok {
+		if _, ok := b.Mark("an image build"); ok {
 			image = true
 		}
 	}
@@ -173,24 +174,24 @@ var environment = []string{"WATCH=10", "SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=non
 // blockLimit is how long a block of commands may take, on a busy machine.
 const blockLimit = 3 * time.Minute
 
-func (s *scene) command(b block) host.Command {
-	text := strings.ReplaceAll(b.text, "amd64.deb", runtime.GOARCH+".deb")
+func (s *scene) command(b markdown.Block) host.Command {
+	text := strings.ReplaceAll(b.Text, "amd64.deb", runtime.GOARCH+".deb")
 	return host.Command{Args: []string{"sh", "-euc", "cd " + work + "\n" + text}, Env: environment}
 }
 
 // block runs a block: on a terminal where the guide shows what one sees there.
-func (s *scene) block(b block, terminal bool) {
+func (s *scene) block(b markdown.Block, terminal bool) {
 	s.t.Helper()
-	if name, ok := b.mark("file"); ok {
+	if name, ok := b.Mark("file"); ok {
 		s.file(b, name)
 	}
-	if m := makeRepositoryLine.FindStringSubmatch(b.text); m != nil {
+	if m := makeRepositoryLine.FindStringSubmatch(b.Text); m != nil {
 		s.makesPackages(m[1])
 	}
-	if !b.isRun() {
+	if !b.IsRun() {
 		return
 	}
-	if _, ok := b.mark("runs until stopped"); ok {
+	if _, ok := b.Mark("runs until stopped"); ok {
 		p := s.Background(s.command(b))
 		host.Wait(s.t, 30*time.Second, func() error {
 			if out, errors := p.Output(); !strings.Contains(out, "listening on ") {
@@ -205,23 +206,23 @@ func (s *scene) block(b block, terminal bool) {
 	defer cancel()
 	c := s.command(b)
 	if terminal {
-		c = onTerminal(c)
+		c = markdown.OnTerminal(c)
 	}
 	r, err := s.RunCommand(ctx, c)
 	s.check(err)
 	s.seen, s.server = r.Stdout, nil
-	if _, silent := b.mark("silent"); silent && r.Stdout+r.Stderr != "" {
+	if _, silent := b.Mark("silent"); silent && r.Stdout+r.Stderr != "" {
 		s.t.Errorf("%s prints\n%s%s", b, r.Stdout, r.Stderr)
 	}
 	if r.Code != 0 {
-		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.text, r.Stdout, r.Stderr)
+		s.t.Fatalf("%s: exit code %d\n%s\n%s%s", b, r.Code, b.Text, r.Stdout, r.Stderr)
 	}
 }
 
 // makeRepositoryLine names the key.
 var makeRepositoryLine = regexp.MustCompile(`(?m)^make repository KEY=(\S+)`)
 
-func (s *scene) file(b block, name string) {
+func (s *scene) file(b markdown.Block, name string) {
 	s.t.Helper()
 	name, from, copied := strings.Cut(name, " from ")
 	if !filepath.IsAbs(name) {
@@ -231,7 +232,7 @@ func (s *scene) file(b block, name string) {
 		s.Must("cp", from, name)
 		return
 	}
-	s.Write(name, b.text)
+	s.Write(name, b.Text)
 }
 
 // ofAServer are the guides on whose first host a find server runs.
