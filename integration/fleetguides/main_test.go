@@ -1,0 +1,18 @@
+//go:build hosts
+
+// Package fleetguides runs the pages of docs/ that need more than one host, or servers of other people's: the first
+// fleet, production, PostgreSQL. Every command is run as it is printed, on booted hosts that share a network and
+// know each other by the names in the pages.
+package fleetguides
+
+import (
+	"os"
+	"testing"
+
+	"teleport-update/integration/host"
+)
+
+func TestMain(m *testing.M) {
+	host.Share(2)
+	os.Exit(host.Main(m, host.Updater(), host.Find(), host.Agent()))
+}
