@@ -167,8 +167,12 @@ func (e *engine) refresh() {
 		if g.State == Canarying || g.State == Active {
 			counts.failed, counts.timedOut = n.Failed, n.TimedOut
 		}
-		if n.Flight != nil {
+		switch {
+		case n.Flight != nil:
 			counts.inFlight, counts.silent = n.Flight.InFlight, n.Flight.Silent
+		case g.Plan != nil && g.State == Active: // the plan cannot be read, and nobody knows; others may
+			counts.failed, counts.timedOut = g.FailedCount, g.TimedOutCount
+			counts.inFlight, counts.silent = g.InFlightCount, g.SilentCount
 		}
 		e.recounted = e.recounted || g.counts() != counts
 		g.setCounts(counts)
@@ -286,7 +290,7 @@ func (e *engine) point() {
 	e.r.Status.Conditions = all
 	for _, s := range e.steps {
 		was := s.g.Conditions
-		var now []Condition
+		var now, kept []Condition
 		for i := range conditions {
 			c := &conditions[i]
 			has := func(c2 Condition) bool { return c2.Type == c.kind }
@@ -297,6 +301,8 @@ func (e *engine) point() {
 			switch {
 			case e.uncounted && old >= 0: // nobody knows
 				now = append(now, was[old])
+			case !e.uncounted && !c.holds(s) && old >= 0 && s.holdsOn(was[old]):
+				kept = append(kept, was[old])
 			case e.uncounted || !c.holds(s):
 			case old >= 0:
 				now = append(now, Condition{c.kind, was[old].Since, c.message(s)})
@@ -304,9 +310,24 @@ func (e *engine) point() {
 				now = append(now, Condition{c.kind, s.now, c.message(s)})
 			}
 		}
+		for _, c := range kept {
+			if !slices.ContainsFunc(now, func(c2 Condition) bool { return c2.Type == c.Type }) {
+				now = append(now, c)
+			}
+		}
 		e.changed = e.changed || !slices.Equal(now, was)
 		s.g.Conditions = now
 	}
+}
+
+// conditionStays is for how long a condition stays at least. Of two servers one may see what the other does not, as
+// a plan that cannot be read: each would undo at every tick what the other has written.
+const conditionStays = ReportLife
+
+// holdsOn reports whether a condition that does not hold any more began a short while ago, and in the state that the
+// group is in still.
+func (s *step) holdsOn(c Condition) bool {
+	return s.now.Before(c.Since.Add(conditionStays)) && !c.Since.Before(s.g.LastUpdateTime)
 }
 
 // result returns what has become of a rollout. Counts alone are written once a
