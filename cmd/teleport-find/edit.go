@@ -14,8 +14,8 @@ import (
 )
 
 // edit changes a resource, or begins one. Should somebody else change it at the
-// same time, both changes are made.
-func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error) error {
+// same time, both changes are made. What came of it is told after the last functions had a look.
+func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Resource) error, add ...func(*adminapi.Result)) error {
 	client := newAdminClient(c)
 	for attempt := 1; ; attempt++ {
 		kind := begin().GetKind()
@@ -35,6 +35,9 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 		}
 		if err != nil {
 			return err
+		}
+		for _, f := range add {
+			f(&result)
 		}
 		return tell(c, result)
 	}

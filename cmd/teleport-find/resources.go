@@ -80,18 +80,24 @@ func setVersion(c *cli.Context) error {
 			return err
 		}
 	}
+	unsure := ""
 	return edit(c, func() rollout.Resource { return rollout.NewVersion() }, func(r rollout.Resource) error {
 		before := r.(*rollout.Version)
 		agents := &before.Spec.Agents
+		unsure = ""
 		if start != "" {
 			agents.StartVersion = start
 		} else if schedule != rollout.Immediate && target != agents.TargetVersion {
-			if agents.StartVersion, err = lastRun(c, before); err != nil {
+			if agents.StartVersion, unsure, err = lastRun(c, before); err != nil {
 				return err
 			}
 		}
 		agents.TargetVersion, agents.Schedule = target, schedule
 		return nil
+	}, func(result *adminapi.Result) {
+		if unsure != "" {
+			result.Warnings = append(result.Warnings, unsure)
+		}
 	})
 }
 
@@ -107,17 +113,38 @@ func given(c *cli.Context, flag string, into encoding.TextUnmarshaler) error {
 	return nil
 }
 
-// lastRun is what the next rollout starts from: the version that most hosts run or, if
-// nobody reports, the last one that came to all groups.
-func lastRun(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
-	agents := before.Spec.Agents
+// lastRun is what the next rollout starts from: the version that most hosts run or, if nobody reports, the last one that came
+// to all groups. A guess is returned with a warning that says so.
+func lastRun(c *cli.Context, before *rollout.Version) (start rollout.Semver, unsure string, err error) {
+	agents, client := before.Spec.Agents, newAdminClient(c)
 	var now adminapi.Overview
-	if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
-		return "", err
+	if err := client.ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
+		return "", "", err
 	}
 	if most, _, _ := rollout.MostRun(now.Groups); most != "" {
-		return most, nil
+		return most, "", nil
 	}
+	// Before the first rollout, and after one without groups, hosts are in no group.
+	var all adminapi.Counts
+	if err := client.ask(c.Context, http.MethodGet, "/v1/counts", nil, &all); err != nil && !refused(err, http.StatusConflict) {
+		return "", "", err
+	}
+	if most, _ := rollout.MostOf(all.Versions); most != "" {
+		return rollout.Semver(most), "", nil
+	}
+	if start, err = lastDone(c, before); err != nil || start == "" {
+		return start, "", err // that new hosts install the target is warned of by the server
+	}
+	came := "that of the rollout before"
+	if start == agents.TargetVersion {
+		came = "the last one that came to all groups"
+	}
+	return start, fmt.Sprintf("no host reports what it runs: the start version is %s, %s; name another one by --start if hosts run that", start, came), nil
+}
+
+// lastDone is the last version that came to all groups; empty if there was none.
+func lastDone(c *cli.Context, before *rollout.Version) (rollout.Semver, error) {
+	agents := before.Spec.Agents
 	r, err := newAdminClient(c).get(c.Context, rollout.KindRollout)
 	if refused(err, http.StatusNotFound) {
 		return agents.StartVersion, nil

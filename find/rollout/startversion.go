@@ -19,13 +19,20 @@ func MostRun(groups []GroupOverview) (most Semver, hosts, of int) {
 			of += n
 		}
 	}
-	delete(sums, "") // no agent
-	for v, n := range sums {
-		if n > hosts || n == hosts && version.Compare(string(v), string(most)) > 0 {
+	most, hosts = MostOf(sums)
+	return most, hosts, of
+}
+
+// MostOf returns the version that most hosts run, by how many run each, the newer one of two, and how many these are. It is
+// empty if no host has an agent.
+func MostOf[V ~string](versions map[V]int) (most V, hosts int) {
+	for v, n := range versions {
+		newer := n == hosts && version.Compare(string(v), string(most)) > 0
+		if v != "" && (n > hosts || newer) {
 			most, hosts = v, n
 		}
 	}
-	return most, hosts, of
+	return most, hosts
 }
 
 // newerThanStart warns of groups before their turn whose hosts run a version that is

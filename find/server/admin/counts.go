@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"teleport-update/find/fleet"
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
 	"teleport-update/find/server/parts"
@@ -41,6 +42,12 @@ func (a *api) counts(w http.ResponseWriter, r *http.Request) {
 	if !n.Complete {
 		answer.CompleteAt = a.Fleet.CompleteAt()
 	}
+	answer.Versions = make(map[string]int)
+	a.Fleet.Each(func(e *fleet.Entry) {
+		if e.Omitted(now) == "" {
+			answer.Versions[string(e.Version)]++
+		}
+	})
 	for i, g := range n.Groups {
 		one := adminapi.GroupCount{
 			Group: current.Status.Groups[i].Name, Present: g.Present, UpToDate: g.UpToDate, Failed: g.Failed, TimedOut: g.TimedOut,

@@ -16,6 +16,9 @@ type Counts struct {
 	// those whose group no schedule has, by group.
 	Omitted   map[string]int `json:"omitted,omitempty"`
 	Unmatched map[string]int `json:"unmatched,omitempty"`
+	// Versions counts the hosts that are in no reason of Omitted by what they run, whatever their group, and whether or
+	// not there is a rollout.
+	Versions map[string]int `json:"versions,omitempty"`
 }
 
 // GroupCount is what the hosts of one group say; see rollout.GroupCounts.
