@@ -137,7 +137,7 @@ func (a *source) blocked() []string {
 // publisher writes what hosts report to this server into the store.
 func (a *source) publisher(name string) *driver.Publisher {
 	return &driver.Publisher{
-		Name: name, Store: a.store, Clock: now, Plans: a.stored.Plans(), Fleet: a.fleet, Log: a.log,
+		Name: name, Store: a.store, Clock: now, Fleet: a.fleet, Log: a.log,
 		Rollout: func() *rollout.Rollout { return a.stored.Resources().Rollout },
 	}
 }

@@ -10,8 +10,9 @@ import (
 // ReportLife is how long the report of a server says something.
 const ReportLife = 3 * time.Minute
 
-// Report is the resource autoupdate_agent_report: what one server has seen. Each
-// server writes one a minute, under its own name.
+// Report is the resource autoupdate_agent_report: what the hosts run that a server reports. Each server writes one a minute,
+// under its own name. Several servers on one store all know all hosts, and each reports a share of them: the sum of the
+// reports counts each host once.
 //
 //	kind: autoupdate_agent_report
 //	version: v1

@@ -76,6 +76,70 @@ func TestAServerPublishesItsReport(t *testing.T) {
 	}
 }
 
+// The reports of several servers, summed, count each host once, whichever servers it reports to; while servers come and go
+// they may miss some, and count none twice.
+func TestReportsOfSeveralServersAreSummed(t *testing.T) {
+	const hosts = 200
+	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 4}, {name: prod, days: ['*'], start_hour: 5}"))
+	w.write(strings.Replace(immediate, "schedule: immediate", "schedule: regular", 1))
+	r := w.reporting(newClock(), w.options.Store)
+	r.tick()
+	minute := func(publishers ...*driver.Publisher) (sum, servers int) {
+		t.Helper()
+		r.clock.pass(time.Minute)
+		for i := range hosts { // what each server knows of the hosts is the same
+			r.report(i, []string{"dev", "prod"}[i%2], "17.2.0", func(b *rollout.Heartbeat) { b.Pinned = i%5 == 0 })
+		}
+		for _, p := range publishers {
+			if err := p.Publish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			sum, servers = 0, 0
+			all, err := r.stored.All(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range all {
+				report, is := one.(*rollout.Report)
+				if !is {
+					continue
+				}
+				servers++
+				for _, g := range report.Spec.Groups {
+					for _, n := range g.Versions {
+						sum += n.Count
+					}
+				}
+				for _, o := range report.Spec.Omitted {
+					sum += o.Count
+				}
+			}
+			if sum > hosts {
+				t.Fatalf("at %s the reports of %d servers count %d of %d hosts", r.clock.Now(), servers, sum, hosts)
+			}
+		}
+		return sum, servers
+	}
+	a, b, c := r.publisher("find-1"), r.publisher("find-2"), r.publisher("find-3")
+	settled := func(n int, publishers ...*driver.Publisher) {
+		t.Helper()
+		sum, servers := 0, 0
+		for range 6 {
+			sum, servers = minute(publishers...)
+		}
+		if sum != hosts || servers != n {
+			t.Errorf("the reports of %d servers count %d of %d hosts; want %d servers", servers, sum, hosts, n)
+		}
+	}
+	settled(1, a)
+	settled(2, a, b)
+	settled(3, a, b, c)
+	settled(3, c, a, b, r.publisher("find-1")) // two of one name
+	settled(2, b, c)
+	settled(1, c)
+}
+
 func kindsOf(list []rollout.Resource) (text string) {
 	for _, r := range list {
 		text += r.GetKind() + " "
@@ -105,5 +169,5 @@ func TestTheNameOfAServer(t *testing.T) {
 
 func (r *reportWorld) publisher(name string) *driver.Publisher {
 	rollout := func() *rollout.Rollout { return r.stored.Resources().Rollout }
-	return &driver.Publisher{Name: name, Store: r.w.store, Clock: r.clock.Now, Plans: r.stored.Plans(), Rollout: rollout, Fleet: r.fleet, Log: r.w.options.Log}
+	return &driver.Publisher{Name: name, Store: r.w.store, Clock: r.clock.Now, Rollout: rollout, Fleet: r.fleet, Log: r.w.options.Log}
 }

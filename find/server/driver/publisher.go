@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"teleport-update/find/rollout"
-	"teleport-update/find/server/answers"
 	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 )
@@ -16,13 +16,15 @@ import (
 // publishEvery is how often a server writes its report.
 const publishEvery = time.Minute
 
-// Publisher writes the resource autoupdate_agent_report of a server: what the hosts run that it
-// knows, group by group. It is for people and their programs; no rollout goes by it.
+// Publisher writes the resource autoupdate_agent_report of a server: what the hosts of its share run, group by group.
+// Servers whose reports are in the store share the hosts among them, so that the sum counts each host once. A server
+// that comes to others writes an empty report first, for they go on to report its share until they have seen it. Two
+// of the same name have the same share, and the report of one of them. It is for people and their programs; no
+// rollout goes by it.
 type Publisher struct {
 	Name  string // of the server
 	Store store.Store
 	Clock func() time.Time
-	Plans *answers.Plans
 	// Rollout returns the one that is under way; nil for none.
 	Rollout func() *rollout.Rollout
 	Fleet   Reported
@@ -52,11 +54,15 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	if now.Sub(p.last) < publishEvery || current == nil || p.Fleet.Len() == 0 {
 		return nil
 	}
-	plans, _, err := p.Plans.Load(ctx, current)
+	servers, err := p.servers(ctx, now)
 	if err != nil {
 		return err
 	}
-	value, err := rollout.JSON(rollout.NewReport(p.Name, current, p.Fleet.Counts(current, plans, now), now))
+	var n rollout.Counts
+	if len(servers) == 0 || slices.Contains(servers, p.Name) {
+		n = p.Fleet.CountsOfShare(current, p.Name, servers, now)
+	}
+	value, err := rollout.JSON(rollout.NewReport(p.Name, current, n, now))
 	if err != nil {
 		return err
 	}
@@ -74,9 +80,28 @@ func (p *Publisher) Publish(ctx context.Context) error {
 	}
 }
 
+// servers are the names of those whose reports say something, this server's too if it has one.
+func (p *Publisher) servers(ctx context.Context, now time.Time) (names []string, err error) {
+	items, _, err := p.Store.List(ctx, rollout.ReportKey(""))
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		list, err := rollout.Parse(item.Value)
+		if err != nil || len(list) != 1 {
+			continue // of another version: nobody reads it here
+		}
+		if r, is := list[0].(*rollout.Report); is && now.Sub(r.Spec.Timestamp).Abs() <= rollout.ReportLife {
+			names = append(names, r.Metadata.Name)
+		}
+	}
+	return names, nil
+}
+
 // Reported is what hosts report.
 type Reported interface {
-	Counts(r *rollout.Rollout, plans map[string]*rollout.Index, now time.Time) rollout.Counts
+	// CountsOfShare returns the counts of the hosts that a server reports, one of several.
+	CountsOfShare(r *rollout.Rollout, server string, servers []string, now time.Time) rollout.Counts
 	Len() int
 }
 

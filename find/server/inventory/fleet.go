@@ -144,6 +144,14 @@ func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, no
 	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
 }
 
+// CountsOfShare returns the counts of the hosts that a server reports, one of several; see rollout.Shared.
+func (f *Fleet) CountsOfShare(r *rollout.Rollout, server string, servers []string, now time.Time) rollout.Counts {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	hosts := rollout.Shared(f.table.View(), server, servers)
+	return rollout.Count(r, hosts, nil, rollout.CountOptions{Jitter: f.opts.Jitter, Now: now}).Detached()
+}
+
 // Each calls do for every host. Nobody reports meanwhile.
 func (f *Fleet) Each(do func(*fleet.Entry)) {
 	f.mu.RLock()
