@@ -21,8 +21,10 @@ func hostsCommand() *cli.Command {
 		Name:      "hosts",
 		Usage:     "list the hosts that report",
 		UsageText: "teleport-find hosts [--group NAME] [--state STATE] [--version V] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `Hosts are listed by their own reports. Their states are revoked, cloned, absent, on_target, failed, pinned, disabled,
-updating, told and waiting.`,
+		Description: `Hosts are listed by their own reports. The state of a host is the first of these that holds: revoked; cloned (several hosts
+report with its secret); absent (no report for 25 minutes); on_target; failed (its last update to the target did); pinned;
+disabled; updating (it has begun to); told (it has said that it was told to update, and has not begun); waiting (it has
+not said that it was told to update).`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "group", Usage: "only those of the group `NAME`"},

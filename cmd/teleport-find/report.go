@@ -32,7 +32,10 @@ func reportCommand() *cli.Command {
 }
 
 func writeReport(w io.Writer, n adminapi.Counts) error {
-	text := fmt.Sprintf("%d hosts have joined", n.Hosts)
+	text := numberOfHosts(n.Hosts) + " have joined"
+	if n.Hosts == 1 {
+		text = "1 host has joined"
+	}
 	if !n.Complete {
 		text += "; the counts are not complete"
 		if !n.CompleteAt.IsZero() {

@@ -82,7 +82,7 @@ func groupTable(s fleetStatus) *table {
 	for _, g := range s.Groups {
 		state := string(g.State)
 		if g.Halted != nil {
-			state = "failed" // what Managed Updates calls it
+			state = "halted" // Managed Updates call it failed; none of its hosts may have
 		}
 		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
 			strconv.Itoa(g.InFlight), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g, s.Expected[g.Name]))
@@ -106,7 +106,7 @@ func nextWords(g rollout.GroupOverview, expected time.Time) string {
 	case g.State == rollout.Canarying:
 		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
 	case g.Plan != nil && g.State == rollout.Active:
-		return fmt.Sprintf("%d of %d hosts of the plan were told", g.Plan.LastActiveHostIndex+1, g.Plan.HostCount)
+		return fmt.Sprintf("%d of %s of the plan %s told", g.Plan.LastActiveHostIndex+1, numberOfHosts(g.Plan.HostCount), were(g.Plan.LastActiveHostIndex+1))
 	}
 	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
 }
@@ -185,6 +185,20 @@ func hostsName(n int) string {
 		return "1 host names"
 	}
 	return fmt.Sprintf("%d hosts name", n)
+}
+
+func numberOfHosts(n int) string {
+	if n == 1 {
+		return "1 host"
+	}
+	return fmt.Sprintf("%d hosts", n)
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
 }
 
 func writeUncounted(w io.Writer, omitted, unmatched map[string]int) error {

@@ -186,11 +186,11 @@ func (s *step) canaryMessage() string {
 }
 
 func (s *step) failedMessage() string {
-	return fmt.Sprintf("%d of %d hosts failed, which is more than %d %%%s", s.n.Failed, max(s.hosts(), s.n.Failed), s.config.maxFailed(), s.examples())
+	return fmt.Sprintf("%s failed, which is more than %d %%%s", ofHosts(s.n.Failed, max(s.hosts(), s.n.Failed)), s.config.maxFailed(), s.examples())
 }
 
 func (s *step) timedOutMessage() string {
-	return fmt.Sprintf("%d of %d hosts timed out, which is more than %d %%%s", s.n.TimedOut, max(s.hosts(), s.n.TimedOut), s.config.maxTimeout(), s.examples())
+	return fmt.Sprintf("%s timed out, which is more than %d %%%s", ofHosts(s.n.TimedOut, max(s.hosts(), s.n.TimedOut)), s.config.maxTimeout(), s.examples())
 }
 
 func (s *step) examples() string {
@@ -202,7 +202,7 @@ func (s *step) examples() string {
 }
 
 func (s *step) expiredMessage() string {
-	return fmt.Sprintf("after 24 hours %d of %d hosts of the plan have had their turn", s.g.Plan.LastActiveHostIndex+1, s.g.Plan.HostCount)
+	return fmt.Sprintf("of %s of the plan %d had a turn within 24 hours", hosts(s.g.Plan.HostCount), s.g.Plan.LastActiveHostIndex+1)
 }
 
 func (s *step) missingMessage() string {
@@ -215,8 +215,8 @@ func (s *step) lostMessage() string {
 }
 
 func (s *step) shrunkMessage() string {
-	return fmt.Sprintf("enough of the hosts that report are on %s, but these are fewer than %d %% of the %d hosts at the start: "+
-		"the server cannot tell whether the others are gone or broken", s.r.Spec.TargetVersion, s.config.threshold(), s.g.InitialCount)
+	return fmt.Sprintf("enough of the hosts that report are on %s, but these are fewer than %d %% of the %s at the start: "+
+		"the server cannot tell whether the others are gone or broken", s.r.Spec.TargetVersion, s.config.threshold(), hosts(s.g.InitialCount))
 }
 
 func (s *step) silentMessage() string {
@@ -238,6 +238,9 @@ func (s *step) brokenMessage() string {
 }
 
 func (s *step) heldBackMessage() string {
+	if s.n.Flight.Limit == 1 {
+		return "1 host may be in flight, and the agent of another one is down already"
+	}
 	return fmt.Sprintf("%d hosts may be in flight, and the agents of as many hosts are down already", s.n.Flight.Limit)
 }
 

@@ -327,7 +327,7 @@ const conditionStays = ReportLife
 // holdsOn reports whether a condition that does not hold any more began a short while ago, and in the state that the
 // group is in still.
 func (s *step) holdsOn(c Condition) bool {
-	return s.now.Before(c.Since.Add(conditionStays)) && !c.Since.Before(s.g.LastUpdateTime)
+	return s.now.Before(c.Since.Add(conditionStays)) && c.Since.After(s.g.LastUpdateTime)
 }
 
 // result returns what has become of a rollout. Counts alone are written once a

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,7 +64,8 @@ func TestWhatHoldsOfEveryHistory(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"an index grew", "an index of several hosts grew", "an index grew while agents were down", "a halted group was asked",
-		"a closed window was asked", "counts were not complete", "a host was forgotten", "a host named another group", "told before a trial", "a group that was rolled back was asked", "the engine was paused"} {
+		"a closed window was asked", "counts were not complete", "a host was forgotten", "a host named another group", "told before a trial", "a group that was rolled back was asked", "the engine was paused",
+		"the store was replaced", "a command was advised", "a command was advised on counts that are not complete"} {
 		if _, ok := covered.Load(what); !ok {
 			t.Errorf("in %d histories never: %s", seen.Load(), what)
 		}
@@ -97,6 +100,13 @@ type history struct {
 	steps    []string
 	joined   int
 	promised map[string]time.Time // when a group starts at the earliest
+	copied   *copied
+}
+
+// copied is a copy of the store, which holds no hosts here: what they say comes again with their next reports.
+type copied struct {
+	rollout *Rollout
+	plans   map[string]*Index
 }
 
 func newHistory(seed, i uint64) *history {
@@ -189,11 +199,15 @@ func (h *history) run() (problem string) {
 		h.pass()
 		h.hosts()
 		h.people()
+		h.replace()
 		if problem = h.ask(); problem == "" && dead == 0 {
 			problem = h.tick()
 		}
 		if problem == "" {
 			problem = h.ask()
+		}
+		if problem == "" {
+			problem = h.commands()
 		}
 		if problem != "" {
 			text := problem
@@ -281,6 +295,46 @@ func (h *history) lose() {
 		h.fleet.hosts = append(h.fleet.hosts, again)
 		h.fleet.byID[again.ID] = again
 	}
+}
+
+// replace puts an older copy in the place of the store, now and then: the rollout is what it was, and hosts have gone on.
+func (h *history) replace() {
+	switch {
+	case h.rollout == nil || h.IntN(25) > 0:
+	case h.copied == nil:
+		h.copied = &copied{h.rollout, maps.Clone(h.plans)}
+	default:
+		h.rollout, h.plans, h.copied = h.copied.rollout, h.copied.plans, nil
+		h.log("the store is replaced by an older copy")
+		h.covered["the store was replaced"] = true
+		h.promised, h.last = make(map[string]time.Time), make(map[string]map[string]bool)
+	}
+}
+
+// commands reports a command that people are told to move a group by, and that would be refused.
+func (h *history) commands() string {
+	if h.rollout == nil || h.IntN(4) > 0 {
+		return ""
+	}
+	s := Scene{Config: h.config, Version: h.version, Rollout: h.rollout, Counts: h.counts(), CompleteAt: h.now.Add(time.Minute), Now: h.now}
+	for _, command := range Look(s).Commands {
+		words := strings.Fields(command)
+		if !slices.ContainsFunc(orders, func(o order) bool { return string(o.verb) == words[0] }) {
+			continue // suspend, enable, set-version, apply
+		}
+		o := Order{Verb: Verb(words[0]), Groups: words[len(words)-1:], Force: slices.Contains(words, "--force")}
+		if at := slices.Index(words, "--to"); at > 0 {
+			o.To = words[at+1]
+		}
+		if _, err := o.Apply(h.config, h.version, h.rollout, s.Counts, h.now); err != nil {
+			return fmt.Sprintf("people are told %q, and it is refused: %v", command, err)
+		}
+		h.covered["a command was advised"] = true
+		if !h.complete {
+			h.covered["a command was advised on counts that are not complete"] = true
+		}
+	}
+	return ""
 }
 
 // people change what they want, now and then.

@@ -211,7 +211,7 @@ func (w *world) progress() {
 		}
 		if quarter := 4 * g.UpToDateCount / max(1, g.PresentCount); quarter > w.quarters[g.Name] && g.State != rollout.Unstarted {
 			w.quarters[g.Name] = quarter
-			w.add(Event{Group: g.Name, What: fmt.Sprintf("%d of %d hosts are on %s", g.UpToDateCount, g.PresentCount, w.rollout.Spec.TargetVersion)})
+			w.add(Event{Group: g.Name, What: fmt.Sprintf("%d of %s on %s", g.UpToDateCount, hostsAre(g.PresentCount), w.rollout.Spec.TargetVersion)})
 		}
 	}
 }
@@ -248,4 +248,11 @@ func (w *world) settled() bool {
 	return !slices.ContainsFunc(w.fleet.hosts, func(h *host) bool {
 		return h.version != w.rollout.Spec.TargetVersion && !h.lost && h.failed == ""
 	})
+}
+
+func hostsAre(n int) string {
+	if n == 1 {
+		return "1 host is"
+	}
+	return fmt.Sprintf("%d hosts are", n)
 }

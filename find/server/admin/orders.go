@@ -32,12 +32,21 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 	for _, s := range result.Steps {
 		answer.Steps = append(answer.Steps, adminapi.Step{Group: s.Group, From: s.From, To: s.To, Halted: s.Halted, Reason: s.Reason, Message: s.Message})
 	}
+	if !dryRun(r) {
+		// What follows at once from the order is in the outlook, as that the next group starts. Should the tick fail,
+		// the next one comes within seconds, and status says why.
+		if _, err := a.Engine.Tick(r.Context()); err != nil {
+			a.Log.Debug("no tick after an order", "error", err)
+		}
+	}
 	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
 		fail(w, "", err)
 		return
 	}
-	scene.Rollout = result.Rollout
+	if dryRun(r) {
+		scene.Rollout = result.Rollout
+	}
 	answer.Overview = rollout.Survey(scene)
 	parts.Reply(w, http.StatusOK, answer)
 }

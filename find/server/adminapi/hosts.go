@@ -60,8 +60,8 @@ const (
 	HostPinned   HostState = "pinned"
 	HostDisabled HostState = "disabled"
 	HostUpdating HostState = "updating" // it has begun to update to the target
-	HostTold     HostState = "told"     // it has said that it was told to update to the target
-	HostWaiting  HostState = "waiting"  // none of these
+	HostTold     HostState = "told"     // it has said that it was told to update to the target, and has not begun
+	HostWaiting  HostState = "waiting"  // it has not said that it was told to update
 )
 
 // HostStates are all of them, in their order.
