@@ -85,6 +85,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 }
 
 func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {
+	moveTo := i.unitsToMove()
 	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		return nil, err
 	}
 	if sight.State != state.AgentUnknown {
-		if err := i.checkUnitsAtBoot(); err != nil {
+		if err := i.checkUnitsAtBoot(cmp.Or(moveTo, i.Machine.Host.Paths.UnitDir)); err != nil {
+			return nil, err
+		}
+	}
+	if moveTo != "" {
+		if err := i.Machine.Host.CheckMove(moveTo); err != nil {
 			return nil, err
 		}
 	}
@@ -151,6 +157,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if t.Version == "" && c.Spec.ActiveVersion == "" {
 		return nil, failure.Unchanged("%s, and there is none on it", decision.NamesNoVersion).
 			To("set a version in the cluster, then run the command again").Refused()
+	}
+	if moveTo != "" {
+		if err := i.moveUnits(ctx, &c, moveTo); err != nil {
+			return nil, err
+		}
+		spec.UnitDir = c.Spec.UnitDir
 	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
 	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade, Replace: opts.ReplaceUpdater}

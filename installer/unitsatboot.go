@@ -1,21 +1,21 @@
 package installer
 
 import (
+	"cmp"
+	"context"
+	"os"
+
 	"teleport-update/installer/state"
 	"teleport-update/installer/survey"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/layout"
 )
 
-// UnitsAtBoot is the folder for the units of a host that has no version yet: the usual one, or
-// systemd's own where the usual one is mounted only after systemd has read its units. A host that
-// has a version keeps its folder; status names the command that moves its units. What cannot be
-// seen is for the checks of enable to say.
+// UnitsAtBoot is the folder of units for enable: the usual one, or systemd's own if the usual one is
+// mounted only after systemd has read its units. A host that has its units in the usual one has them
+// moved, see unitsToMove. What cannot be seen is for the checks of enable to say.
 func UnitsAtBoot(p state.Paths, mountAt func(path string) (string, error)) string {
 	if p.UnitDir != layout.UnitDir {
-		return p.UnitDir
-	}
-	if c, err := p.LoadConfig(); err != nil || c.Spec.ActiveVersion != "" {
 		return p.UnitDir
 	}
 	if late, err := survey.LateMount(mountAt, p.UnitDir); err != nil || late == "" {
@@ -26,11 +26,55 @@ func UnitsAtBoot(p state.Paths, mountAt func(path string) (string, error)) strin
 
 // checkUnitsAtBoot refuses a folder for units that is mounted only after systemd has read its
 // units: green today, and no agent after the next boot.
-func (i *Installer) checkUnitsAtBoot() error {
-	late, err := i.survey().Late()
-	if err != nil || len(late) == 0 {
+func (i *Installer) checkUnitsAtBoot(dir string) error {
+	mount, err := survey.LateMount(i.Processes.MountAt, dir)
+	if err != nil || mount == "" {
 		return err
 	}
-	return failure.Unchanged("%v: after the next boot there would be no agent, no timer and no recovery", late[0]).
+	return failure.Unchanged("%v: after the next boot there would be no agent, no timer and no recovery", survey.Late{Dir: dir, Mount: mount}).
 		To("name a folder that is there: `teleport-update --unit-dir %s enable`, with the other options as before; it is kept for later commands", layout.ConfigDir).Refused()
+}
+
+// unitsToMove is the folder that this enable moves the units of a version to, empty if they stay. Until
+// then all is looked at in the folder in which they are.
+func (i *Installer) unitsToMove() (to string) {
+	paths := &i.Machine.Host.Paths
+	c, err := paths.LoadConfig()
+	from := cmp.Or(c.Spec.UnitDir, layout.UnitDir)
+	if err != nil || c.Spec.ActiveVersion == "" || from == paths.UnitDir || !i.Machine.Host.In(from).HasUnits() {
+		return ""
+	}
+	a, err1 := os.Stat(from)
+	b, err2 := os.Stat(paths.UnitDir)
+	if err1 == nil && err2 == nil && os.SameFile(a, b) {
+		return "" // two names of one folder
+	}
+	to = paths.UnitDir
+	i.lookIn(from)
+	return to
+}
+
+// lookIn has this command, and those that it starts, see the units in a folder.
+func (i *Installer) lookIn(unitDir string) {
+	i.Machine.Host.Paths.UnitDir = unitDir
+	for n, word := range i.Machine.Command {
+		if word == "--unit-dir" && n+1 < len(i.Machine.Command) {
+			i.Machine.Command[n+1] = unitDir
+		}
+	}
+}
+
+// moveUnits moves the units of an active version. Links and unit of another program stay where they
+// are, and a repair says why.
+func (i *Installer) moveUnits(ctx context.Context, c *state.Config, to string) error {
+	if tree, ok, err := i.Machine.Active(*c); err != nil {
+		return err
+	} else if ok {
+		if err := i.Machine.CheckPair(ctx, *c, tree); err != nil {
+			return err
+		}
+	}
+	err := i.Machine.MoveUnits(ctx, c, to)
+	i.lookIn(i.Machine.Host.Paths.UnitDir)
+	return err
 }

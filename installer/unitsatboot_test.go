@@ -2,6 +2,7 @@ package installer
 
 import (
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,10 +17,10 @@ import (
 func TestEnableRefusesAFolderOfUnitsThatIsNotThereAtBoot(t *testing.T) {
 	i := testInstaller(t)
 	ownProc(t, i)
-	must(t, i.checkUnitsAtBoot())
+	must(t, i.checkUnitsAtBoot(i.Machine.Host.Paths.UnitDir))
 	writeFile(t, i.Machine.Host.Paths.UnitDir+"/teleport.service", "")
 	mountUnits(t, i)
-	err := i.checkUnitsAtBoot()
+	err := i.checkUnitsAtBoot(i.Machine.Host.Paths.UnitDir)
 	if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "--unit-dir "+layout.ConfigDir) {
 		t.Errorf("it ends with %v", err)
 	}
@@ -37,9 +38,8 @@ func TestEnableRefusesAFolderOfUnitsThatIsNotThereAtBoot(t *testing.T) {
 	}
 }
 
-// The first enable takes a folder that is there at boot; a host with a version keeps its own,
-// and so does who names one.
-func TestTheFirstEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
+// Enable takes a folder that is there at boot, with a version, too; who names a folder keeps it.
+func TestEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mount, units, active string
 		failed               error
@@ -49,7 +49,7 @@ func TestTheFirstEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 		"/usr apart":                   {mount: "/usr", units: layout.UnitDir, want: layout.UnitDir},
 		"/usr/local apart":             {mount: "/usr/local", units: layout.UnitDir, want: layout.ConfigDir},
 		"/usr/local leads into /var":   {mount: "/var", units: layout.UnitDir, want: layout.ConfigDir},
-		"a host with a version":        {mount: "/usr/local", units: layout.UnitDir, active: "1.0.0", want: layout.UnitDir},
+		"a host with a version":        {mount: "/usr/local", units: layout.UnitDir, active: "1.0.0", want: layout.ConfigDir},
 		"a folder that somebody named": {mount: "/usr/local", units: "/srv/units", want: "/srv/units"},
 		"mounts that cannot be read":   {failed: fs.ErrPermission, units: layout.UnitDir, want: layout.UnitDir},
 	} {
@@ -61,6 +61,28 @@ func TestTheFirstEnableTakesAFolderOfUnitsThatIsThereAtBoot(t *testing.T) {
 			must(t, c.Save(p.Config()))
 			if got := UnitsAtBoot(p, func(string) (string, error) { return tc.mount, tc.failed }); got != tc.want {
 				t.Errorf("units are in %s; want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// Units move into no folder in which somebody else's files have their names, a mask for example.
+func TestUnitsDoNotMoveOverAnothersFiles(t *testing.T) {
+	for name, place := range map[string]func(t *testing.T, dir string){
+		"the agent's unit": func(t *testing.T, dir string) {
+			writeFile(t, dir+"/teleport.service", "[Service]\nExecStart=/bin/other\n")
+		},
+		"the timer":      func(t *testing.T, dir string) { writeFile(t, dir+"/teleport-update.timer", "[Timer]\n") },
+		"a masked timer": func(t *testing.T, dir string) { must(t, os.Symlink(os.DevNull, dir+"/teleport-update.timer")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := testInstaller(t)
+			to := t.TempDir()
+			writeFile(t, i.Machine.Host.Paths.Unit(), "[Service]\nExecStart=/bin/teleport\n")
+			must(t, i.Machine.Host.CheckMove(to))
+			place(t, to)
+			if err := i.Machine.Host.CheckMove(to); !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), to) {
+				t.Errorf("it ends with %v", err)
 			}
 		})
 	}

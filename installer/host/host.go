@@ -38,12 +38,22 @@ type Host struct {
 	TimerLater bool
 }
 
-// configDir is where units are enabled.
+// configDir is where units are enabled, and where administrators have their drop-ins.
 func (h *Host) configDir() string {
-	if h.Paths.UnitDir != layout.UnitDir {
+	if !h.systemdReads() {
 		return h.Paths.UnitDir
 	}
 	return layout.ConfigDir
+}
+
+// systemdReads reports whether the folder of units is one that systemd reads by itself. Any other
+// one is of a tree that is no host's.
+func (h *Host) systemdReads() bool {
+	switch h.Paths.UnitDir {
+	case layout.UnitDir, layout.ConfigDir, layout.PackageUnitDir, layout.OldPackageUnitDir:
+		return true
+	}
+	return false
 }
 
 // Exists reports whether a name is taken, by whatever.

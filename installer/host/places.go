@@ -64,7 +64,7 @@ func (h *Host) AgentPlaces() (Places, error) {
 				To("write the path itself into the unit: `systemctl edit %s`", h.Paths.AgentUnit())
 		}
 	}
-	if found.Config == layout.AgentConfig && h.Paths.UnitDir != layout.UnitDir {
+	if found.Config == layout.AgentConfig && !h.systemdReads() {
 		found.Config = "" // a release's unit in a tree that is no host's
 	}
 	if !filepath.IsAbs(found.Config) {
@@ -79,8 +79,8 @@ func (h *Host) AgentPlaces() (Places, error) {
 
 // unitDirs are the folders of units, the ones that rank first before the others.
 func (h *Host) unitDirs() []string {
-	if h.Paths.UnitDir != layout.UnitDir {
+	if !h.systemdReads() {
 		return []string{h.Paths.UnitDir}
 	}
-	return append([]string{h.configDir(), "/run/systemd/system", h.Paths.UnitDir}, layout.PackageUnitDirs...)
+	return append([]string{layout.ConfigDir, "/run/systemd/system", layout.UnitDir}, layout.PackageUnitDirs...)
 }

@@ -37,6 +37,9 @@ func (h *Host) PutBack(ctx context.Context) error {
 	if err := RestoreUnit(b.Unit); err != nil {
 		return fmt.Errorf("put back the agent's unit: %w", err)
 	}
+	if err := h.removeMoved(b.Unit.Path); err != nil {
+		return fmt.Errorf("remove the agent's unit from the folder that it was moved to: %w", err)
+	}
 	return b.removePlaced()
 }
 

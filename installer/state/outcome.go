@@ -44,7 +44,10 @@ type Status struct {
 	FirstEnable *FirstEnable `yaml:"first_enable,omitempty"`
 	// PackagesLeft could not be removed when their agent was taken over.
 	PackagesLeft []PackageLeft `yaml:"packages_left,omitempty"`
-	Unknown      unknown       `yaml:",inline"`
+	// UnitsLeft is the folder that units are being moved out of, into that of the
+	// specification; empty where no move was cut off.
+	UnitsLeft string  `yaml:"units_left,omitempty"`
+	Unknown   unknown `yaml:",inline"`
 }
 
 // FirstEnable is a first enable that failed: its options are nowhere else.

@@ -214,6 +214,9 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 	if c, err = m.Host.Paths.LoadConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
+	if err := m.finishMove(ctx, &c); err != nil {
+		m.Host.Log.Warn("units are in two folders, and the next run goes on moving them", "error", err)
+	}
 	if m.Host.Store.HasLeftovers() {
 		// It may be long until something new comes and retention is due.
 		m.Retain(c)

@@ -3,6 +3,7 @@
 package takeover
 
 import (
+	"strings"
 	"testing"
 
 	"teleport-update/integration/cluster"
@@ -79,5 +80,69 @@ func TestUnitsGoIntoAnyFolderOfSystemd(t *testing.T) {
 				t.Errorf("uninstall leaves %s", left)
 			}
 		})
+	}
+}
+
+// A host whose /usr/local got a file system of its own after enable: status and verify say that its
+// units would not be read at boot, and the command that status names moves them. The host has all of
+// them after the boot, none are left in the folder before, and uninstall finds them.
+func TestUnitsMoveToAFolderThatIsThereAtBoot(t *testing.T) {
+	s := newScene(t)
+	s.Sound("1.0.0", "1.1.0")
+	s.Wants("1.0.0")
+	s.Enable()
+	s.Must("systemctl", "enable", "--now", "teleport")
+	s.RunsFrom(s.Executable("1.0.0"))
+	pid := s.Show("teleport.service", "MainPID")
+	s.Must("sh", "-ec", "mkdir -p /persist; cp -a /usr/local /persist/usrlocal; mount --bind /persist/usrlocal /usr/local; echo '/persist/usrlocal /usr/local none bind 0 0' >/etc/fstab; systemctl daemon-reload")
+	status := s.Status()
+	if status.State != "needs_attention" || status.Conditions[0].Type != "units_late" {
+		t.Errorf("status says %s, %v", status.State, status.Conditions)
+	}
+	if r := s.Try(s.Path, "verify"); r.Code == 0 {
+		t.Errorf("verify ends well:\n%s", r.Stdout)
+	}
+	_, command, _ := strings.Cut(status.Conditions[0].Message, "`teleport-update ")
+	command, _, _ = strings.Cut(command, "`")
+	s.Must(append([]string{s.Path}, strings.Fields(command)...)...)
+	if got := s.Show("teleport.service", "MainPID"); got != pid {
+		t.Errorf("the agent was restarted: it was process %s and is %s", pid, got)
+	}
+	check := func(when, state string) {
+		t.Helper()
+		for _, unit := range []string{"teleport.service", "teleport-update.timer", "teleport-update-recover.service"} {
+			if got := s.Show(unit, "FragmentPath"); got != "/etc/systemd/system/"+unit {
+				t.Errorf("%s systemd has %s from %q", when, unit, got)
+			}
+			if got := s.Show(unit, "UnitFileState"); got != "enabled" {
+				t.Errorf("%s %s is %s", when, unit, got)
+			}
+		}
+		if got := s.Show("teleport-update.timer", "ActiveState"); got != "active" {
+			t.Errorf("%s the timer is %s", when, got)
+		}
+		s.Must(s.Path, "verify")
+		if got := s.Status().State; got != state {
+			t.Errorf("%s status says %s", when, got)
+		}
+	}
+	check("after the move", "waiting") // for the version to be proven
+	if left := s.Must("find", "/usr/local/lib/systemd", "-name", "*teleport*"); left != "" {
+		t.Errorf("the folder before has %s", left)
+	}
+	if err := s.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.RunsFrom(s.Executable("1.0.0"))
+	check("after the boot", "waiting")
+	s.Wants("1.1.0")
+	if code := s.Tick(); code != 0 {
+		t.Errorf("the tick ends with %d", code)
+	}
+	s.RunsFrom(s.Executable("1.1.0"))
+	check("after an update", "idle")
+	s.Must(s.Path, "uninstall", "--yes")
+	if left := s.Must("find", "/etc/systemd/system", "/usr/local/lib", "-name", "teleport*", "!", "-type", "d"); left != "" {
+		t.Errorf("uninstall leaves %s", left)
 	}
 }

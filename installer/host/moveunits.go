@@ -1,0 +1,129 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"teleport-update/installer/state"
+	"teleport-update/internal/durable"
+	"teleport-update/internal/failure"
+)
+
+// In returns the same host with its units in another folder.
+func (h *Host) In(unitDir string) *Host {
+	other := *h
+	other.Paths.UnitDir = unitDir
+	return &other
+}
+
+// HasUnits reports whether the agent's unit, or one of the updater's own, is in the folder of units.
+func (h *Host) HasUnits() bool { return Exists(h.Paths.Unit()) || h.OwnUnits().Present() }
+
+// CheckMove refuses a folder of units in which somebody else's files have the names of ours. It
+// changes nothing.
+func (h *Host) CheckMove(to string) error {
+	was, err := ReadUnit(h.Paths.Unit())
+	if err != nil {
+		return err
+	}
+	there, err := ReadUnit(h.In(to).Paths.Unit())
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	if (there.Regular || there.Target != "") && !SameUnit(was, there) {
+		names = append(names, there.Path)
+	}
+	names = append(names, h.In(to).OwnUnits().Foreign()...)
+	if len(names) > 0 {
+		return failure.Unchanged("units cannot move to %s: somebody else's %s", to, names[0]).
+			To("remove the file (`systemctl unmask` removes a mask), or turn it into a drop-in").Refused()
+	}
+	return nil
+}
+
+// CopyUnits brings the agent's unit and the updater's own into the folder of units, out of the one
+// that they were in, where they stay. It can be cut off anywhere and made again.
+func (h *Host) CopyUnits(from string) error {
+	old := h.In(from)
+	if err := durable.MkdirAll(h.Paths.UnitDir, 0o755); err != nil {
+		return err
+	}
+	if err := old.OwnUnits().CopyDropIns(h.OwnUnits()); err != nil {
+		return err
+	}
+	unit, err := ReadUnit(old.Paths.Unit())
+	if err != nil {
+		return err
+	}
+	if unit.Regular || unit.Target != "" {
+		unit.Path = h.Paths.Unit()
+		if err := RestoreUnit(unit); err != nil {
+			return err
+		}
+	}
+	if _, err := h.OwnUnits().Write(); err != nil {
+		return err
+	}
+	links, err := old.EnabledBy()
+	if err != nil {
+		return err
+	}
+	for n, link := range links {
+		links[n] = filepath.Join(h.configDir(), filepath.Base(filepath.Dir(link)), h.Paths.AgentUnit())
+	}
+	return h.Reenable(links)
+}
+
+// LeaveUnits removes from a folder what CopyUnits has brought out of it. What differs from its copy
+// stays: somebody wrote it.
+func (h *Host) LeaveUnits(from string) error {
+	old := h.In(from)
+	elsewhere := old.configDir() != h.configDir()
+	if elsewhere {
+		links, err := old.EnabledBy()
+		if err != nil {
+			return err
+		}
+		for _, link := range links {
+			if err := durable.Remove(link); err != nil {
+				return err
+			}
+		}
+	}
+	if err := old.OwnUnits().EraseFiles(elsewhere); err != nil {
+		return err
+	}
+	was, err := ReadUnit(old.Paths.Unit())
+	if err != nil || !was.Regular && was.Target == "" {
+		return err
+	}
+	is, err := ReadUnit(h.Paths.Unit())
+	if err != nil || !SameUnit(was, is) {
+		h.Log.Warn("the agent's unit differs from the copy that is in force, and stays", "file", was.Path, "error", err)
+		return nil
+	}
+	return durable.Remove(was.Path)
+}
+
+// OthersLeft are drop-ins of an administrator's in a folder that units moved out of.
+func (h *Host) OthersLeft(from string) []string {
+	files, _ := filepath.Glob(filepath.Join(from, h.Paths.AgentUnit()+".d", "*.conf"))
+	own := []string{h.In(from).OwnUnits().CarriedFile(), h.In(from).OwnUnits().ReportFile()}
+	return slices.DeleteFunc(files, func(f string) bool { return slices.Contains(own, f) })
+}
+
+// removeMoved removes the agent's unit where it is in another folder than the one in which the first
+// enable found a unit, or none.
+func (h *Host) removeMoved(before string) error {
+	unit := h.Paths.Unit()
+	found, err := os.Stat(filepath.Dir(before))
+	now, nowErr := os.Stat(filepath.Dir(unit))
+	if before == unit || before == "" || errors.Is(nowErr, fs.ErrNotExist) || err == nil && nowErr == nil && os.SameFile(found, now) {
+		return nil
+	}
+	return RestoreUnit(state.UnitFile{Path: unit})
+}
