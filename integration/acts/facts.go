@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,7 +66,7 @@ var facts = []fact{
 			return ""
 		case o["agent.LoadState"] != "" && o["agent.LoadState"] != "loaded":
 			return "systemd has the agent's unit as " + o["agent.LoadState"]
-		case o["agent.FragmentPath"] != "" && o["agent.FragmentPath"] != unitFile:
+		case o["agent.FragmentPath"] != "" && o["agent.FragmentPath"] != cmp.Or(o["unit_file"], unitFile):
 			return "systemd has loaded the agent's unit from " + o["agent.FragmentPath"]
 		}
 		return o.when(o["agent.NeedDaemonReload"] == "yes", "systemd has an older text of the agent's unit")

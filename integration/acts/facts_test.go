@@ -29,6 +29,7 @@ var (
 		{"the links", "link.tsh", programs + "/1.1.0/bin/tsh", "needs_attention", ""},
 		{"the links", "unit", "differs", "needs_attention", ""},
 		{"what systemd has loaded", "agent.FragmentPath", "/etc/systemd/system/teleport.service", "needs_attention", ""},
+		{"what systemd has loaded", "unit_file", "/etc/systemd/system/teleport.service", "needs_attention", ""},
 		{"what systemd has loaded", "agent.NeedDaemonReload", "yes", "needs_attention", ""},
 		{"what systemd has loaded", "agent.LoadState", "not-found", "needs_attention", ""},
 		{"the agent is masked", "agent.LoadState", "masked", "waiting", ""},

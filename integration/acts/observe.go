@@ -24,6 +24,8 @@ show run teleport-update.service LoadState,ActiveState,Result
 show recovery teleport-update-recover.service LoadState,UnitFileState
 for l in teleport tsh tctl tbot; do echo "link.$l=$(readlink $LINKS/$l)"; done
 v=$(dirname "$(dirname "$(readlink $LINKS/teleport)")")
+units=$(sed -n 's/^ *unit_dir: *//p' $STORE/updates.yaml 2>/dev/null)
+[ -z "$units" ] || { UNIT=$units/teleport.service; echo "unit_file=$UNIT"; } # enable has moved it
 [ ! -e $v/etc/systemd/teleport.service ] || { cmp -s $UNIT $v/etc/systemd/teleport.service && echo unit=same || echo unit=differs; }
 [ ! -e $STORE/journal.json ] || echo "journal=there"
 echo "active=$(sed -n 's/^ *active_version: *//p' $STORE/updates.yaml 2>/dev/null)"

@@ -122,7 +122,7 @@ func TestUnitsMoveToAFolderThatIsThereAtBoot(t *testing.T) {
 			t.Errorf("%s the timer is %s", when, got)
 		}
 		s.Must(s.Path, "verify")
-		if got := s.Status().State; got != state {
+		if got := s.Status().State; string(got) != state {
 			t.Errorf("%s status says %s", when, got)
 		}
 	}
