@@ -66,6 +66,9 @@ func (i *Installer) lookIn(unitDir string) {
 
 // moveUnits moves the units of an active version. Links and unit of another program stay where they
 // are, and a repair says why.
+//
+// updates.yaml names the new folder and the old one first. From then on whoever takes the lock next
+// completes the move.
 func (i *Installer) moveUnits(ctx context.Context, c *state.Config, to string) error {
 	if tree, ok, err := i.Machine.Active(*c); err != nil {
 		return err
@@ -74,7 +77,15 @@ func (i *Installer) moveUnits(ctx context.Context, c *state.Config, to string) e
 			return err
 		}
 	}
-	err := i.Machine.MoveUnits(ctx, c, to)
-	i.lookIn(i.Machine.Host.Paths.UnitDir)
-	return err
+	paths := i.Machine.Host.Paths
+	c.Status.UnitsLeft = paths.UnitDir
+	c.Spec.UnitDir = i.Machine.Host.In(to).Paths.Given(c.Spec).UnitDir
+	if err := c.Save(paths.Config()); err != nil {
+		return failure.Unchanged("note the folder of units: %w", err)
+	}
+	i.lookIn(to)
+	if err := i.Machine.FinishMove(ctx, c); err != nil {
+		return failure.In("units are in two folders, and the agent goes on", err)
+	}
+	return nil
 }

@@ -1,11 +1,13 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
@@ -45,9 +47,40 @@ func (h *Host) CheckMove(to string) error {
 	return nil
 }
 
-// CopyUnits brings the agent's unit and the updater's own into the folder of units, out of the one
+// MoveUnits moves the agent's unit and the updater's own out of a folder into the folder of units. Neither
+// the agent nor the version changes. It can be cut off anywhere and made again: nothing leaves the one
+// folder before all is in the other, and systemd knows each unit all the time.
+func (h *Host) MoveUnits(ctx context.Context, timer Timer, from string) error {
+	if from == h.Paths.UnitDir || !h.In(from).HasUnits() {
+		return nil
+	}
+	if err := h.copyUnits(from); err != nil {
+		return err
+	}
+	read := timer.DaemonReload
+	if u := h.OwnUnits(); !u.RecoveryOnly {
+		read = func(ctx context.Context) error { return timer.StartTimer(ctx, u.Timer(), true) }
+	}
+	if err := read(ctx); err != nil {
+		return err
+	}
+	if err := h.leaveUnits(from); err != nil {
+		return err
+	}
+	if err := timer.DaemonReload(ctx); err != nil {
+		return err
+	}
+	h.Log.Info("units are in another folder", "folder", h.Paths.UnitDir, "before", from)
+	if others := h.othersLeft(from); len(others) > 0 {
+		h.Log.Warn("drop-ins of the agent's unit stay in the folder before: move them, if they are not there at boot",
+			"files", strings.Join(others, ", "), "to", h.Paths.UnitDir)
+	}
+	return nil
+}
+
+// copyUnits brings the agent's unit and the updater's own into the folder of units, out of the one
 // that they were in, where they stay. It can be cut off anywhere and made again.
-func (h *Host) CopyUnits(from string) error {
+func (h *Host) copyUnits(from string) error {
 	old := h.In(from)
 	if err := durable.MkdirAll(h.Paths.UnitDir, 0o755); err != nil {
 		return err
@@ -78,9 +111,9 @@ func (h *Host) CopyUnits(from string) error {
 	return h.Reenable(links)
 }
 
-// LeaveUnits removes from a folder what CopyUnits has brought out of it. What differs from its copy
+// leaveUnits removes from a folder what copyUnits has brought out of it. What differs from its copy
 // stays: somebody wrote it.
-func (h *Host) LeaveUnits(from string) error {
+func (h *Host) leaveUnits(from string) error {
 	old := h.In(from)
 	elsewhere := old.configDir() != h.configDir()
 	if elsewhere {
@@ -109,8 +142,8 @@ func (h *Host) LeaveUnits(from string) error {
 	return durable.Remove(was.Path)
 }
 
-// OthersLeft are drop-ins of an administrator's in a folder that units moved out of.
-func (h *Host) OthersLeft(from string) []string {
+// othersLeft are drop-ins of an administrator's in a folder that units moved out of.
+func (h *Host) othersLeft(from string) []string {
 	files, _ := filepath.Glob(filepath.Join(from, h.Paths.AgentUnit()+".d", "*.conf"))
 	own := []string{h.In(from).OwnUnits().CarriedFile(), h.In(from).OwnUnits().ReportFile()}
 	return slices.DeleteFunc(files, func(f string) bool { return slices.Contains(own, f) })

@@ -21,6 +21,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/layout"
 	"teleport-update/versions"
 )
 
@@ -214,7 +216,7 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 	if c, err = m.Host.Paths.LoadConfig(); err != nil {
 		return state.Config{}, nil, err
 	}
-	if err := m.finishMove(ctx, &c); err != nil {
+	if err := m.FinishMove(ctx, &c); err != nil {
 		m.Host.Log.Warn("units are in two folders, and the next run goes on moving them", "error", err)
 	}
 	if m.Host.Store.HasLeftovers() {
@@ -222,6 +224,26 @@ func (m *Machine) Open(ctx context.Context) (c state.Config, unlock func(), err 
 		m.Retain(c)
 	}
 	return c, release, nil
+}
+
+// FinishMove completes a move of units into another folder, if one has begun: updates.yaml names both.
+// The caller holds the update lock.
+func (m *Machine) FinishMove(ctx context.Context, c *state.Config) error {
+	from := c.Status.UnitsLeft
+	if from == "" {
+		return nil
+	}
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	m.Host.Paths.UnitDir = cmp.Or(c.Spec.UnitDir, layout.UnitDir)
+	if err := m.Host.MoveUnits(ctx, agent, from); err != nil {
+		return fmt.Errorf("move units from %s to %s: %w", from, m.Host.Paths.UnitDir, err)
+	}
+	c.Status.UnitsLeft = ""
+	return c.Save(m.Host.Paths.Config())
 }
 
 // cleanUp removes what commands that were cut off left under temporary names:
