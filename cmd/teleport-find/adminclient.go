@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -230,7 +229,7 @@ func (a *adminClient) decode(said []byte, answer any) error {
 		return fmt.Errorf("the answer of %s is not understood (is the server of another version?): %w", a.at, err)
 	}
 	if a.text {
-		oneLines(reflect.ValueOf(answer))
+		console.Lines(answer)
 	}
 	return nil
 }

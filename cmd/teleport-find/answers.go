@@ -24,6 +24,7 @@ import (
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/metrics"
+	"teleport-update/find/server/page"
 	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
 	"teleport-update/find/store/postgres"
@@ -174,8 +175,8 @@ func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, 
 			wait()
 			return nil, fmt.Errorf("--admin-listen: %w", err)
 		}
-		log.Info("serving the admin API to those who have an access token", "address", listener.Addr())
-		serve(listener, admin.RequireAccess(a.access, handler))
+		log.Info("serving the admin API and the page to those who have an access token", "address", listener.Addr(), "page", page.Path)
+		serve(listener, a.withPage(handler))
 	}
 	return wait, nil
 }

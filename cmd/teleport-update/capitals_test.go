@@ -11,8 +11,13 @@ import (
 )
 
 // noSentences are texts that begin with a capital and are none: names of units and of
-// files' fields, and two labels of a table.
+// files' fields, labels of tables, headings and buttons of the page.
 var noSentences = []string{
+	`Audit list`,
+	`Join token`,
+	`Not counted`,
+	`Sign in`,
+	`What would happen next`,
 	`All groups are done; `,
 	`No more of its hosts are`,
 	`None of its hosts is`,

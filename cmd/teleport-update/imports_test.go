@@ -46,7 +46,7 @@ var houses = []house{
 		{"find/server/answers"},
 		{"find/server/driver"},
 		{"find/server/admin"},
-		{"find/server"},
+		{"find/server", "find/server/page"},
 		{"cmd/teleport-find"},
 	}, 10},
 }

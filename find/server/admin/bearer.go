@@ -31,6 +31,12 @@ func roleOf(ctx context.Context) adminapi.Role {
 	return adminapi.Local
 }
 
+// As returns a context for requests to the admin API of the holder of an access token, who has shown it elsewhere: at the
+// page. They may do what the role may, and are in the history as the token's.
+func As(ctx context.Context, token string, role adminapi.Role) context.Context {
+	return context.WithValue(ctx, bearerKey{}, bearer{name: token, role: role})
+}
+
 // RequireAccess lets requests through that have the access token of somebody as
 // their bearer token; who that is decides what they may do. It stands before the admin API on
 // every way to it but the socket.
@@ -39,7 +45,7 @@ func RequireAccess(access *Access, next http.Handler) http.Handler {
 		scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		err := error(ErrAccess)
 		var b bearer
-		if strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(secret, accessMark) && len(secret) < 200 {
+		if strings.EqualFold(scheme, "Bearer") {
 			b.name, b.role, err = access.Holder(r.Context(), secret)
 		}
 		switch {

@@ -3,8 +3,11 @@ package admin
 import (
 	"net/http"
 
+	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/parts"
+	"teleport-update/find/store"
 )
 
 func (a *api) history(w http.ResponseWriter, r *http.Request) {
@@ -16,13 +19,20 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	records, err := a.Store.History(r.Context(), limit)
+	key, read := "", limit
+	if id, is := rollout.ParseUUID(r.URL.Query().Get("host")); is {
+		key, read = inventory.HostKey(id), store.MaxHistory
+	}
+	records, err := a.Store.History(r.Context(), read)
 	if err != nil {
 		fail(w, "history", err)
 		return
 	}
-	list := adminapi.History{Records: make([]adminapi.Record, 0, len(records))}
+	list := adminapi.History{Records: make([]adminapi.Record, 0, min(limit, len(records)))}
 	for _, one := range records {
+		if key != "" && one.Key != key || len(list.Records) == limit {
+			continue
+		}
 		list.Records = append(list.Records, adminapi.Record{
 			Time: one.Time, Who: one.Who, What: one.What, Why: one.Why, Key: one.Key, From: int64(one.From), To: int64(one.To),
 		})

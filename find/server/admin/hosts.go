@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -32,6 +33,10 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	after, _ := rollout.ParseUUID(query.Get("after"))
+	if query.Get("total") == "false" {
+		a.pageOfHosts(w, query, after, limit)
+		return
+	}
 	now, target := a.Stored.Now(), a.target()
 	answer := adminapi.Hosts{Hosts: []adminapi.Host{}}
 	var found []rollout.HostID
@@ -58,6 +63,33 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(found) > limit {
 		answer.Next = found[limit-1].String()
+	}
+	parts.Reply(w, http.StatusOK, answer)
+}
+
+// pageOfHosts answers without a total, for which each host would have to be looked at whole.
+func (a *api) pageOfHosts(w http.ResponseWriter, query url.Values, after rollout.HostID, limit int) {
+	now, target := a.Stored.Now(), a.target()
+	state := adminapi.HostState(query.Get("state"))
+	walk := fleet.Walk{After: after, Limit: limit, Failed: state == adminapi.HostFailed}
+	for name, into := range map[string]**string{"group": &walk.Group, "version": &walk.Version} {
+		if query.Has(name) {
+			value := query.Get(name)
+			*into = &value
+		}
+	}
+	if query.Has("hostname") || state != "" {
+		walk.Match = func(e *fleet.Entry) bool {
+			return (!query.Has("hostname") || e.Hostname == query.Get("hostname")) && (state == "" || stateOf(e, target, now) == state)
+		}
+	}
+	found, more := a.Fleet.Walk(walk)
+	answer := adminapi.Hosts{Hosts: []adminapi.Host{}}
+	for i := range found {
+		answer.Hosts = append(answer.Hosts, adminHost(&found[i], target, now))
+	}
+	if more {
+		answer.Next = found[limit-1].ID.String()
 	}
 	parts.Reply(w, http.StatusOK, answer)
 }

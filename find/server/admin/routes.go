@@ -23,13 +23,15 @@ import (
 //	DELETE /v1/resources/autoupdate_version
 //	                             no version is set any more; an adminapi.Result
 //	GET /v1/status               an adminapi.Status
-//	GET /v1/overview             an adminapi.Overview
+//	GET /v1/overview             an adminapi.Overview; with counts=last by what the engine counted last, which takes no
+//	                             longer of a million hosts than of ten
 //	POST /v1/brake               has this server tell nobody to update, an adminapi.Brake; 503 while it could not be written
 //	POST /v1/orders              carries out an adminapi.Order; an adminapi.OrderResult
 //	GET /v1/channels             an adminapi.Channels
 //	GET /v1/why                  an adminapi.Why; parameters host, group, update_id
 //	GET /v1/counts               an adminapi.Counts
-//	GET /v1/hosts                an adminapi.Hosts; parameters group, hostname, state, version, after, limit
+//	GET /v1/hosts                an adminapi.Hosts; parameters group, hostname, state, version, after, limit; with
+//	                             total=false nothing is counted, and a page of a million hosts takes milliseconds
 //	GET /v1/hosts/ID             an adminapi.Host
 //	DELETE /v1/hosts/ID          removes a host, which may join again then
 //	GET /v1/tokens               an adminapi.Tokens
@@ -39,7 +41,7 @@ import (
 //	GET /v1/access               an adminapi.AccessTokens; over the socket only, as the next two
 //	POST /v1/access              makes the token of an adminapi.AccessRequest; an adminapi.AccessToken
 //	DELETE /v1/access/NAME       revokes it
-//	GET /v1/history              an adminapi.History; parameter limit
+//	GET /v1/history              an adminapi.History; parameters limit and host, an ID
 //	GET /v1/asked                an adminapi.Asked
 //
 // Parameters of PUT are dry_run=true, which all changes take, and new=true for resources that must not be

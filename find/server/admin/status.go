@@ -43,6 +43,11 @@ func (a *api) overview(w http.ResponseWriter, r *http.Request) {
 	if !a.steered(w) {
 		return
 	}
+	if r.URL.Query().Get("counts") == "last" {
+		scene := a.Engine.CountedScene(a.Stored.Resources())
+		parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
+		return
+	}
 	scene, err := a.Engine.Scene(r.Context())
 	if err != nil {
 		scene = a.Engine.LastScene(a.Stored.Resources()) // which says that it is blocked

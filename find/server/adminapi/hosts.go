@@ -7,7 +7,7 @@ import (
 // Hosts is a page of the hosts that report, in the order of their ids.
 type Hosts struct {
 	Hosts []Host `json:"hosts"`
-	// Total is how many hosts the query has found, on all pages.
+	// Total is how many hosts the query has found, on all pages; 0 with total=false.
 	Total int `json:"total"`
 	// Next is the parameter after of the next page; empty for none.
 	Next string `json:"next,omitempty"`

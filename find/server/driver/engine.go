@@ -239,6 +239,18 @@ func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
 	return scene
 }
 
+// CountedScene is what there was when the resources were read last, with what the engine counted last: nothing is read or
+// counted for it. Counts of another rollout are left out; the next look, within seconds, has others.
+func (e *Engine) CountedScene(last answers.Resources) rollout.Scene {
+	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(), CompleteAt: e.opts.Inventory.CompleteAt()}
+	if n := e.Status().Counts; last.Rollout != nil && len(n.Groups) == len(last.Rollout.Status.Groups) {
+		scene.Counts = n
+	} else if last.Rollout != nil {
+		scene.Counts.Groups = make([]rollout.GroupCounts, len(last.Rollout.Status.Groups))
+	}
+	return scene
+}
+
 // Foresee returns the warnings of rollout.Foresee for a scene that comes without counts.
 func (e *Engine) Foresee(s rollout.Scene) []string {
 	if s.Version == nil {

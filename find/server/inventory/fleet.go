@@ -162,6 +162,18 @@ func (f *Fleet) Each(do func(*fleet.Entry)) {
 	})
 }
 
+// Walk returns a page of hosts in the order of their ids, and whether there are more after it. Nobody reports meanwhile.
+func (f *Fleet) Walk(w fleet.Walk) (hosts []fleet.Entry, more bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	ids, more := f.table.Walk(w)
+	hosts = make([]fleet.Entry, len(ids))
+	for i, id := range ids {
+		f.table.Get(id, &hosts[i])
+	}
+	return hosts, more
+}
+
 // Entry returns what is known of a host; false where it is not known.
 func (f *Fleet) Entry(id rollout.HostID) (e fleet.Entry, ok bool) {
 	f.mu.RLock()

@@ -41,7 +41,7 @@ func (f *Fleet) mayJoin(name string, t token, known, same bool, now time.Time) e
 
 // removedBefore fills in what is left in the store of a host that people have removed, and its revision.
 func (f *Fleet) removedBefore(ctx context.Context, e *fleet.Entry) error {
-	item, err := f.opts.Store.Get(ctx, hostKey(e.ID))
+	item, err := f.opts.Store.Get(ctx, HostKey(e.ID))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (f *Fleet) joinOnce(ctx context.Context, secret string, j joinRequest) erro
 	// The token must be as it was when it was looked at.
 	revisions, err := f.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{
 		{Key: tokenPrefix + name, Based: t.revision, Do: store.Keep},
-		{Key: hostKey(id), Value: encodeHost(&e, nil), Based: store.Revision(e.Revision)},
+		{Key: HostKey(id), Value: encodeHost(&e, nil), Based: store.Revision(e.Revision)},
 	}})
 	if err != nil {
 		return err

@@ -98,7 +98,7 @@ func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
 // removal is what tells the other servers of the store that a host was removed. It is there as long as a host
 // that does not report.
 func (f *Fleet) removal(e *fleet.Entry, failed rollout.Failure) store.Write {
-	return store.Write{Key: hostKey(e.ID), Value: removedHost(failed), Based: store.Revision(e.Revision), Expires: f.opts.Clock().Add(HostLife)}
+	return store.Write{Key: HostKey(e.ID), Value: removedHost(failed), Based: store.Revision(e.Revision), Expires: f.opts.Clock().Add(HostLife)}
 }
 
 // RevokeHost removes a host: the server takes no report of it any more, until it joins again

@@ -53,7 +53,8 @@ type eventItem struct {
 
 const hostPrefix = "agents/host/"
 
-func hostKey(id rollout.HostID) string { return hostPrefix + id.String() }
+// HostKey is the key of a host in the store, and in the history.
+func HostKey(id rollout.HostID) string { return hostPrefix + id.String() }
 
 // encodeHost returns the item of a host, with the fields of newer servers that its item had.
 func encodeHost(e *fleet.Entry, newer newerFields) []byte {

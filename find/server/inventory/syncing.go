@@ -271,7 +271,7 @@ func (f *Fleet) forget(ctx context.Context, now time.Time) error {
 	var writes []store.Write
 	f.Each(func(e *fleet.Entry) {
 		if old(e) && e.Revision != 0 {
-			writes = append(writes, store.Write{Key: hostKey(e.ID), Based: store.Revision(e.Revision), Do: store.Remove})
+			writes = append(writes, store.Write{Key: HostKey(e.ID), Based: store.Revision(e.Revision), Do: store.Remove})
 		}
 	})
 	for _, w := range writes {

@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"bytes"
+	"container/heap"
+	"iter"
+	"slices"
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+// Walk says which hosts a page of a list has.
+type Walk struct {
+	// After is the last host of the page before; zero for the first page.
+	After rollout.HostID
+	// Limit is how many hosts the page has at most.
+	Limit int
+	// Group and Version are those of the hosts; nil for any.
+	Group, Version *string
+	// Failed has hosts with a failure only, whatever it is a failure of.
+	Failed bool
+	// Match is asked of each host that the other fields let through; nil: all match. What it is given holds until it
+	// returns.
+	Match func(*Entry) bool
+}
+
+// Walk returns the hosts of a page in the order of their ids, and whether there are more after it. It looks at each record
+// once and keeps no more than a page of them: no list of all hosts is made or sorted.
+func (t *Table) Walk(w Walk) (ids []rollout.HostID, more bool) {
+	group, known := placeFor(t.groups, w.Group)
+	version, alsoKnown := placeFor(t.versions, w.Version)
+	if !known || !alsoKnown || w.Limit <= 0 {
+		return nil, false
+	}
+	var e Entry
+	kept := make(lastFirst, 0, w.Limit+1)
+	for at := range t.walked(w.Failed) {
+		r := t.record(at)
+		if bytes.Compare(r.id[:], w.After[:]) <= 0 || len(kept) > w.Limit && bytes.Compare(r.id[:], kept[0][:]) > 0 {
+			continue
+		}
+		if w.Group != nil && r.group != group || w.Version != nil && r.version != version {
+			continue
+		}
+		if w.Match != nil {
+			if t.entry(at, &e); !w.Match(&e) {
+				continue
+			}
+		}
+		heap.Push(&kept, r.id)
+		if len(kept) > w.Limit+1 {
+			heap.Pop(&kept)
+		}
+	}
+	slices.SortFunc(kept, func(a, b rollout.HostID) int { return bytes.Compare(a[:], b[:]) })
+	return kept[:min(w.Limit, len(kept))], len(kept) > w.Limit
+}
+
+// walkPause is how many records are looked at between two pauses: an id takes far less time than an entry.
+const walkPause = 16 * pauseEvery
+
+// walked has the places of the records that a walk looks at.
+func (t *Table) walked(failed bool) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		looked := 0
+		rest := func() {
+			if looked++; looked%walkPause == 0 {
+				time.Sleep(50 * time.Microsecond) // see pause
+			}
+		}
+		if failed {
+			for at := range t.failures {
+				if rest(); !yield(at) {
+					return
+				}
+			}
+			return
+		}
+		for at := range t.count {
+			if rest(); !yield(uint32(at)) {
+				return
+			}
+		}
+	}
+}
+
+// placeFor is false for a word that no record has.
+func placeFor(w *words, word *string) (place uint16, known bool) {
+	if word == nil {
+		return 0, true
+	}
+	place, known = w.places[*word]
+	return place, known
+}
+
+// lastFirst is a heap with the greatest id at its top.
+type lastFirst []rollout.HostID
+
+// Len implements heap.Interface, as the others do.
+func (h lastFirst) Len() int           { return len(h) }
+func (h lastFirst) Less(i, j int) bool { return bytes.Compare(h[i][:], h[j][:]) > 0 }
+func (h lastFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push and Pop are called by package heap.
+func (h *lastFirst) Push(x any) { *h = append(*h, x.(rollout.HostID)) }
+func (h *lastFirst) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}

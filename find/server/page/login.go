@@ -1,0 +1,79 @@
+package page
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"teleport-update/find/server/parts"
+)
+
+// loginView is the form for an access token.
+type loginView struct {
+	To      string // where the visitor wanted to go
+	Problem string
+}
+
+func (p *page) loginForm(w http.ResponseWriter, r *http.Request) {
+	p.showLogin(w, r, http.StatusOK, r.URL.Query().Get("to"), "")
+}
+
+func (p *page) showLogin(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
+	p.show(w, &visit{Request: r}, status, "login", frame{Title: "Sign in", View: loginView{To: ours(to), Problem: problem}})
+}
+
+// ours is a path of this page, and never an address elsewhere: the first view for any other.
+func ours(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Host != "" || u.Scheme != "" {
+		return Path
+	}
+	if !strings.HasPrefix(u.Path, Path) || strings.Contains(u.Path, "..") || strings.Contains(to, "\\") {
+		return Path
+	}
+	return u.RequestURI()
+}
+
+func (p *page) login(w http.ResponseWriter, r *http.Request) {
+	from := addressOf(r)
+	if wait := p.attempts.take(from); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		p.showLogin(w, r, http.StatusTooManyRequests, r.PostFormValue("to"), "Too many attempts to sign in failed. Wait a minute and try again.")
+		return
+	}
+	hash := parts.HashOfToken(strings.TrimSpace(r.PostFormValue("token")))
+	token, role, err := p.opts.Holder(r.Context(), hash)
+	switch {
+	case errors.Is(err, p.opts.NoHolder):
+		p.opts.Log.Warn("an attempt to sign in at the page failed", "from", from)
+		p.showLogin(w, r, http.StatusUnauthorized, r.PostFormValue("to"), "There is no such access token: it was never made, was revoked, or has expired.")
+	case err != nil:
+		p.attempts.succeeded(from) // nobody knows whether it would have
+		p.opts.Log.Error("nobody can sign in at the page, for the access tokens cannot be read", "error", err)
+		p.showLogin(w, r, http.StatusServiceUnavailable, r.PostFormValue("to"), "The access tokens cannot be read, so nobody can be let in. The server's log says why.")
+	default:
+		p.attempts.succeeded(from)
+		if old := p.sessions.of(cookieOf(r)); old != nil {
+			p.sessions.end(old)
+		}
+		setCookie(w, r, p.sessions.begin(hash))
+		p.opts.Log.Info("somebody signed in at the page", "token", token, "role", role, "from", from)
+		http.Redirect(w, r, ours(r.PostFormValue("to")), http.StatusSeeOther)
+	}
+}
+
+func (p *page) logout(w http.ResponseWriter, r *http.Request) {
+	one := p.sessions.of(cookieOf(r))
+	if one != nil && !one.says(r.PostFormValue("csrf")) {
+		p.problem(w, &visit{Request: r}, http.StatusForbidden, "This form is not one of your session. You are still signed in.")
+		return
+	}
+	if one != nil {
+		p.sessions.end(one)
+	}
+	setCookie(w, r, "")
+	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
+}

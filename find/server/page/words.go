@@ -1,0 +1,47 @@
+package page
+
+import (
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+// words are the functions of the templates.
+var words = template.FuncMap{
+	"clock":   clock,
+	"machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"plain":   plain,
+	"hosts":   hostsWord,
+	"number":  thousands,
+}
+
+// clock is how people read a moment; empty for none.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return rollout.Clock(t)
+}
+
+// plain is a name of the API as words: on_target is "on target".
+func plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// hostsWord is a number of hosts in words.
+func hostsWord(n int) string {
+	if n == 1 {
+		return "1 host"
+	}
+	return thousands(n) + " hosts"
+}
+
+// thousands writes a number with a comma for each three digits.
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
