@@ -25,7 +25,7 @@ func (a *source) sources(config *tls.Config) metrics.Sources {
 		s.Rollout = func() *rollout.Rollout { return a.stored.Resources().Rollout }
 		s.Engine = func() metrics.Engine {
 			e := a.engine.Status()
-			return metrics.Engine{LastTick: e.LastTick, Err: e.Err, Counts: e.Counts}
+			return metrics.Engine{LastTick: e.LastTick, Err: e.Err, Skew: e.Skew, Counts: e.Counts}
 		}
 	}
 	return s

@@ -123,10 +123,28 @@ func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, lim
 // Identity implements Store.
 func (s *SQLite) Identity(ctx context.Context) (id Identity, err error) {
 	err = s.do(ctx, func(c *sqlite3.Conn) error {
-		id = Identity{Epoch: s.epoch}
-		return query(c, "SELECT id FROM identity", nil, func(stmt *sqlite3.Stmt) bool { id.ID = stmt.ColumnText(0); return false })
+		id, err = s.identity(c)
+		return err
 	})
 	return id, err
+}
+
+func (s *SQLite) identity(c *sqlite3.Conn) (id Identity, err error) {
+	id.Epoch = s.epoch
+	err = query(c, "SELECT id FROM identity", nil, func(stmt *sqlite3.Stmt) bool { id.ID = stmt.ColumnText(0); return false })
+	return id, err
+}
+
+// isOf returns ErrReplaced if the store is not the one that is meant.
+func (s *SQLite) isOf(c *sqlite3.Conn, meant Identity) error {
+	if meant == (Identity{}) {
+		return nil
+	}
+	is, err := s.identity(c)
+	if err == nil && is != meant {
+		err = ErrReplaced
+	}
+	return err
 }
 
 // Now implements Store. All processes that have the file open are on one machine: its clock is the store's.
@@ -148,6 +166,9 @@ func (s *SQLite) Commit(ctx context.Context, change Change) (revisions []Revisio
 	}
 	err = s.change(ctx, func(c *sqlite3.Conn, now Revision) (Revision, error) {
 		revisions = nil
+		if err := s.isOf(c, change.Of); err != nil {
+			return now, err
+		}
 		for _, w := range change.Writes {
 			if err := expect(c, w.Key, w.Based); err != nil {
 				return now, err
@@ -282,7 +303,7 @@ func (s *SQLite) do(ctx context.Context, operation func(*sqlite3.Conn) error) er
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		return conflict
 	}
-	for _, answer := range []error{nil, ErrNotFound, ErrTooOld, ErrLate, ErrNotEmpty} {
+	for _, answer := range []error{nil, ErrNotFound, ErrTooOld, ErrLate, ErrReplaced, ErrNotEmpty} {
 		if errors.Is(err, answer) {
 			return err
 		}

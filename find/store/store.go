@@ -100,6 +100,9 @@ type Change struct {
 	// Deadline is the time, by the store's own clock, after which the change is not made any more but is ErrLate: what it
 	// was computed from is too old then, however long its server was paused. Zero is none.
 	Deadline time.Time
+	// Of is the store that the revisions in Based were read of. Where another one has taken its place, or a copy of it, the
+	// change is not made but is ErrReplaced: a revision there may be that of something else. Zero is any store.
+	Of Identity
 }
 
 // Write is what becomes of one item, which must have the revision Based: None
@@ -155,6 +158,10 @@ var ErrTooOld = errors.New("the store does not know any more what was removed si
 
 // ErrLate says that a change came after its deadline, and that nothing was changed.
 var ErrLate = errors.New("the change came after its deadline, and is not in the store")
+
+// ErrReplaced says that the store is not the one that a change was made for, and that nothing was changed. Who gets it
+// reads all again.
+var ErrReplaced = errors.New("another store, or a copy, has taken the place of the one that the change is for")
 
 // UnknownError is the error of a change whose store went away while it was being made. Who reads the items again sees
 // whether it was.

@@ -32,6 +32,10 @@ func (a *api) serverStatus() (status adminapi.Status) {
 	if a.Engine != nil {
 		engine := a.Engine.Status()
 		status.LastTick, status.LastWrite, status.Waiting = engine.LastTick, engine.LastWrite, engine.Waiting
+		if engine.Skew != nil {
+			skew := engine.Skew.Seconds()
+			status.ClockSkew = &skew
+		}
 		if engine.Err != nil {
 			status.EngineError = engine.Err.Error()
 		}

@@ -15,6 +15,9 @@ type Status struct {
 	LastTick    time.Time `json:"last_tick,omitzero"`
 	LastWrite   time.Time `json:"last_write,omitzero"`
 	EngineError string    `json:"engine_error,omitempty"`
+	// ClockSkew is how many seconds the store's clock is ahead of the server's; missing if both are one, or nobody has
+	// looked. Beyond ten, in either direction, the server does not move the rollout.
+	ClockSkew *float64 `json:"clock_skew_seconds,omitempty"`
 	// Waiting says that no group goes on until hosts have had time to report.
 	Waiting bool `json:"waiting_for_reports"`
 	// Blocked says what keeps the server from moving the rollout, and since when what it says is not renewed.

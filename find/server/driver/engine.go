@@ -94,7 +94,9 @@ type EngineStatus struct {
 	// Waiting says that hosts have not had time to report since the server
 	// started, and that no group goes on.
 	Waiting bool
-	Counts  rollout.Counts // without their functions
+	// Skew is what the store's clock is ahead of this server's; nil: it is this machine's, or was not looked at yet.
+	Skew   *time.Duration
+	Counts rollout.Counts // without their functions
 }
 
 // NewEngine returns an engine that does nothing until it is run or ticked.
@@ -117,7 +119,9 @@ func (e *Engine) Wake() {
 func (e *Engine) Status() EngineStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.status
+	status := e.status
+	status.Skew = e.skew
+	return status
 }
 
 // Run ticks whenever it is told to, until ctx ends. Errors are logged when they

@@ -37,6 +37,8 @@ type FleetOptions struct {
 	// Store is where hosts, tokens and last reports are kept; nil: nowhere.
 	Store store.Store
 	Clock func() time.Time
+	// Elapsed returns for how long this process is there, by a clock that nobody sets; nil: by the system's.
+	Elapsed func() time.Duration
 	// Jitter is what hosts are told where their group has none of its own.
 	Jitter time.Duration
 	// Named reports whether a group or a version is one that the configuration or the rollout has named:

@@ -38,6 +38,7 @@ func (f *Fleet) saveSeen(ctx context.Context, now time.Time) error {
 		change.Writes = append(change.Writes, store.Write{Key: key, Value: seen.Bytes(), Based: f.keep.saved[key], Expires: now.Add(seenLife)})
 	}
 	f.mu.RLock()
+	change.Of = f.keep.identity
 	seen := fleet.Seen{From: from, To: now, Covered: f.covered}
 	f.table.Heard(0, func(_ *rollout.HostID, number uint32, enrolled bool, sequence uint32) bool {
 		if enrolled {

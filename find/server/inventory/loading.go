@@ -40,21 +40,22 @@ func (f *Fleet) loadPatiently(ctx context.Context) {
 func (f *Fleet) load(ctx context.Context) error {
 	f.keep.syncing.Lock()
 	defer f.keep.syncing.Unlock()
-	began := time.Now()
+	began, at := time.Now(), f.opts.Clock()
 	identity, err := f.opts.Store.Identity(ctx)
 	if err != nil {
 		return err
 	}
-	since := store.None
+	// The revision of an empty store is None: the first part says it all the same.
+	since, first := store.None, true
 	scan := func(prefix string) error {
-		at, err := f.opts.Store.Scan(ctx, prefix, func(item store.Item) bool {
+		revision, err := f.opts.Store.Scan(ctx, prefix, func(item store.Item) bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.note(item.Key, f.takeItem(item))
 			return true
 		})
-		if since == store.None {
-			since = at
+		if first {
+			since, first = revision, false
 		}
 		return err
 	}
@@ -73,7 +74,8 @@ func (f *Fleet) load(ctx context.Context) error {
 	now := f.opts.Clock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.keep.since, f.keep.identity, f.synced = since, identity, now
+	f.keep.since, f.keep.identity, f.synced = since, identity, at
+	f.keep.heard, f.keep.missed = f.opts.Elapsed(), now.Sub(at) > rollout.ReportLife
 	newest := f.takeHeld(now)
 	if away := now.Sub(newest); away > 0 && away <= rollout.ReportLife {
 		// Nobody could report while no server was there.

@@ -12,8 +12,9 @@ import (
 )
 
 // readAgain takes up all of a store that is not the one that was read before. A copy of that one is older than what is
-// known here: what hosts have said since is written again. Of another store it is taken as it is.
-func (f *Fleet) readAgain(ctx context.Context, identity store.Identity) error {
+// known here: what hosts have said since is written again. Of another store it is taken as it is. began is the time before
+// the store was read.
+func (f *Fleet) readAgain(ctx context.Context, identity store.Identity, began time.Time) error {
 	_, head, err := f.opts.Store.List(ctx, tokenPrefix)
 	if err != nil {
 		return err
@@ -71,24 +72,9 @@ func (f *Fleet) readAgain(ctx context.Context, identity store.Identity) error {
 	f.trouble = trouble
 	f.opts.Log.Warn("the store is not the one that was read before, and all of it was read again",
 		"another", another, "hosts", f.table.Len(), "not_in_it", len(missing), "revision", at, "before", f.keep.since)
-	f.keep.since, f.keep.identity, f.synced = at, identity, f.opts.Clock()
-	f.takeHeld(f.synced)
+	f.keep.since, f.keep.identity = at, identity
+	f.hear(began)
 	return nil
-}
-
-// follow reads all again where the store is not the one that was read.
-func (f *Fleet) follow(ctx context.Context) error {
-	identity, err := f.opts.Store.Identity(ctx)
-	if err != nil {
-		return err
-	}
-	f.mu.RLock()
-	same := identity == f.keep.identity
-	f.mu.RUnlock()
-	if same {
-		return nil
-	}
-	return f.Sync(ctx)
 }
 
 // adopt takes up a host as the store has it, whatever revision of it was known. head is that of the store: what was

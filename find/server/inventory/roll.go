@@ -101,7 +101,7 @@ func (f *Fleet) enrolSome(ctx context.Context) (done bool, err error) {
 		given[number] = *id
 		return true
 	})
-	var change store.Change
+	change := store.Change{Of: f.keep.identity}
 	for page := range pages {
 		value := f.pageWith(page, given)
 		change.Writes = append(change.Writes, store.Write{Key: rollKey(page), Value: value, Based: f.keep.pages[page]})

@@ -56,6 +56,8 @@ type keeper struct {
 	saved    map[string]store.Revision // of what this process has written last
 	pages    map[uint32]store.Revision // of the roll
 	lastSave time.Time
+	missed   bool          // the store could not be read since it was, or not in time
+	heard    time.Duration // of FleetOptions.Elapsed, when it was read last
 	lastTick time.Time
 	// disagreed is when another server, which was there, had another time than this one.
 	disagreed time.Time
@@ -76,7 +78,10 @@ func OpenFleet(ctx context.Context, opts FleetOptions) (*Fleet, error) {
 // StartFleet returns a Fleet that Run fills with what is in the store, which takes seconds with a million hosts. Until then
 // no report is taken and nothing is complete.
 func StartFleet(opts FleetOptions) *Fleet {
-	now := opts.Clock()
+	now, start := opts.Clock(), time.Now()
+	if opts.Elapsed == nil {
+		opts.Elapsed = func() time.Duration { return time.Since(start) }
+	}
 	f := newFleet(opts, now)
 	f.keep.name, f.keep.seen, f.keep.saved = rand.Text(), make(map[string]time.Time), make(map[string]store.Revision)
 	f.keep.pages, f.keep.purged = make(map[uint32]store.Revision), now // other servers have an hour to tell their time
@@ -97,9 +102,11 @@ func (f *Fleet) takeToken(item store.Item) error {
 
 // Sync takes up what other servers, and people at them, have written. Where another store, or an older copy, is in
 // the place of the one that was read, all of it is read again.
-func (f *Fleet) Sync(ctx context.Context) error {
+func (f *Fleet) Sync(ctx context.Context) (err error) {
 	f.keep.syncing.Lock()
 	defer f.keep.syncing.Unlock()
+	defer func() { f.keep.missed = f.keep.missed || err != nil }()
+	began := f.opts.Clock()
 	identity, err := f.opts.Store.Identity(ctx)
 	if err != nil {
 		return err
@@ -107,7 +114,7 @@ func (f *Fleet) Sync(ctx context.Context) error {
 	for {
 		items, upTo, err := f.opts.Store.Changes(ctx, agentsPrefix, f.keep.since, changesAtOnce)
 		if replaced := identity != f.keep.identity || upTo < f.keep.since; errors.Is(err, store.ErrTooOld) || err == nil && replaced {
-			return f.readAgain(ctx, identity)
+			return f.readAgain(ctx, identity, began)
 		}
 		if err != nil {
 			return err
@@ -119,8 +126,7 @@ func (f *Fleet) Sync(ctx context.Context) error {
 			all = all && (i < changesAtOnce-1 || item.Removed)
 		}
 		if all {
-			f.synced = f.opts.Clock()
-			f.takeHeld(f.synced)
+			f.hear(began)
 		}
 		f.mu.Unlock()
 		f.keep.since = upTo
@@ -128,6 +134,23 @@ func (f *Fleet) Sync(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// hear notes that all of the store is known that was in it at a time, which is before it was read: what was written while
+// it was read may be missing. After an outage of the store, or a pause of this process, that is longer than servers' notes of
+// who was seen are good for, hosts may have said to others, or to nobody, what is not here yet: their silence counts from
+// now on only.
+func (f *Fleet) hear(began time.Time) {
+	running := f.opts.Elapsed()
+	deaf := f.keep.missed || running-f.keep.heard > rollout.ReportLife
+	if away := began.Sub(f.synced); deaf && away > rollout.ReportLife && f.covered.Before(began) {
+		f.opts.Log.Warn("the store was not read for a while: no group goes on until hosts have had time to report",
+			"away", away.Round(time.Second), "time", rollout.PresentFor)
+		f.covered = began
+	}
+	f.keep.missed = f.opts.Clock().Sub(began) > rollout.ReportLife
+	f.synced, f.keep.heard = began, running
+	f.takeHeld(f.opts.Clock())
 }
 
 // note keeps why an item of the store is not among what is known; nil where it is.

@@ -17,17 +17,23 @@ import (
 // those of all who wait. A host that the store has another record of, or none, leaves the batch until it is settled which
 // of them holds: it is no reason to refuse the reports of others.
 func (f *Fleet) flush(ctx context.Context, id rollout.HostID) error {
+	if !f.isDirty(id) {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	f.keep.flushing.Lock()
 	defer f.keep.flushing.Unlock()
-	// In a copy that took the place of the store, a revision may be that of something else.
-	if err := f.follow(ctx); err != nil {
-		return err
-	}
 	left := make(map[rollout.HostID]error)
 	for attempt := 1; f.isDirty(id); {
 		err := f.flushSome(ctx, id, left)
+		if errors.Is(err, store.ErrReplaced) && attempt <= parts.Attempts {
+			attempt++
+			if err = f.Sync(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		conflict, isConflict := errors.AsType[*store.ConflictError](err)
 		if !isConflict {
 			if err != nil {
@@ -78,6 +84,7 @@ func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID, left map[ro
 	var ids []rollout.HostID
 	var numbers []uint64
 	f.mu.RLock()
+	change.Of = f.keep.identity // in a copy that took its place, a revision may be that of something else
 	add := func(id rollout.HostID) {
 		var e fleet.Entry
 		if f.table.Get(id, &e) {

@@ -42,8 +42,9 @@ type Sources struct {
 
 // Engine is how the engine does.
 type Engine struct {
-	LastTick time.Time // that came to an end; zero for none yet
-	Err      error     // of the last tick
+	LastTick time.Time      // that came to an end; zero for none yet
+	Err      error          // of the last tick
+	Skew     *time.Duration // what the store's clock is ahead of the server's; nil: nobody knows of two
 	Counts   rollout.Counts
 }
 

@@ -279,3 +279,16 @@ func TestNoOtherRoomKnowsOfMetrics(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSkewIsToldOfTwoClocksOnly(t *testing.T) {
+	s := newServer()
+	const name = "teleport_find_store_clock_skew_seconds"
+	if _, text := s.get("/metrics"); strings.Contains(text, name) {
+		t.Error("one clock has a skew")
+	}
+	skew := -12 * time.Second
+	s.engine.Skew = &skew
+	if _, text := s.get("/metrics"); !strings.Contains(text, "\n"+name+" -12\n") {
+		t.Errorf("the skew is not among\n%s", text)
+	}
+}

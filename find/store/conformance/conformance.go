@@ -101,6 +101,7 @@ func Run(t *testing.T, open func(t *testing.T) (one, other store.Store)) {
 		"a store has an identity and a clock":            identity,
 		"what no store can keep is refused":              refused,
 		"a change after its deadline is not made":        deadline,
+		"a change for another store is not made":         replaced,
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, other := open(t)
@@ -434,6 +435,25 @@ func identity(t *testing.T, one, other store.Store) {
 	y, otherErr := other.Now(ctx)
 	if difference := y.Sub(x); errors.Join(err, otherErr) != nil || difference < 0 || difference > time.Minute {
 		t.Errorf("two handles of one store say %s and %s, %v, %v", x, y, err, otherErr)
+	}
+}
+
+func replaced(t *testing.T, one, _ store.Store) {
+	is, err := one.Identity(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := store.Write{Key: "a", Value: []byte("1")}
+	for name, other := range map[string]store.Identity{"another epoch": {ID: is.ID, Epoch: is.Epoch + 1}, "another store": {ID: "another", Epoch: is.Epoch}} {
+		if _, err := one.Commit(ctx, store.Change{Of: other, Writes: []store.Write{write}}); !errors.Is(err, store.ErrReplaced) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := one.Get(ctx, "a"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("it is there: %v", err)
+	}
+	if _, err := one.Commit(ctx, store.Change{Of: is, Writes: []store.Write{write}}); err != nil {
+		t.Error(err)
 	}
 }
 

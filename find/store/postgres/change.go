@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	mathrand "math/rand/v2"
 	"slices"
 	"time"
@@ -34,6 +35,7 @@ const (
 type head struct {
 	revision store.Revision
 	timeline int64
+	identity store.Identity // that of now, after a failover too
 }
 
 // change makes changes, and the store's new revision, in one transaction that locks all other writers out from its
@@ -51,11 +53,14 @@ func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply fun
 		}
 		defer rollback(tx)
 		var h head
-		var timeline int64
-		err = tx.QueryRow(ctx, "SELECT revision, timeline, "+timelineNow+" FROM teleport_find.head FOR UPDATE").Scan(&h.revision, &h.timeline, &timeline)
+		var is incarnation
+		into := append([]any{&h.revision, &h.timeline, &h.identity.ID}, is.columns()...)
+		err = tx.QueryRow(ctx, "SELECT revision, timeline, id, "+incarnationNow+" FROM teleport_find.head FOR UPDATE").Scan(into...)
 		if err != nil {
 			return err
 		}
+		h.identity.Epoch = is.epoch()
+		timeline := is.timeline
 		if timeline != h.timeline {
 			if h, err = failedOver(ctx, tx, h, timeline); err != nil {
 				return err
@@ -75,6 +80,24 @@ func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply fun
 		}
 		return s.became(err, mark)
 	})
+}
+
+// incarnation tells a database from its copies: a dump that was restored has other tables, and a standby that was promoted
+// has another timeline.
+type incarnation struct {
+	table            uint32
+	system, timeline int64
+}
+
+// incarnationNow are its columns.
+const incarnationNow = "'teleport_find.head'::regclass::oid, (SELECT system_identifier FROM pg_control_system()), " + timelineNow
+
+func (i *incarnation) columns() []any { return []any{&i.table, &i.system, &i.timeline} }
+
+func (i *incarnation) epoch() int64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, i.table, i.system, i.timeline)
+	return int64(h.Sum64())
 }
 
 // advance sets the revision of the store, or fails by a NULL where it is too late.
@@ -197,7 +220,7 @@ func isAnswer(err error) bool {
 	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
 		return true
 	}
-	answers := []error{store.ErrNotFound, store.ErrTooOld, store.ErrLate, store.ErrNotEmpty}
+	answers := []error{store.ErrNotFound, store.ErrTooOld, store.ErrLate, store.ErrReplaced, store.ErrNotEmpty}
 	return slices.ContainsFunc(answers, func(answer error) bool { return errors.Is(err, answer) })
 }
 

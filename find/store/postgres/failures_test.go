@@ -67,6 +67,10 @@ func TestAFailoverThatLosesChangesIsSaid(t *testing.T) {
 	if err != nil || after.ID != before.ID || after.Epoch == before.Epoch {
 		t.Errorf("before it was %+v, and after %+v: %v", before, after, err)
 	}
+	_, err = s.Commit(t.Context(), store.Change{Of: before, Writes: []store.Write{{Key: "kept", Value: []byte("x"), Based: kept}}})
+	if !errors.Is(err, store.ErrReplaced) {
+		t.Errorf("a change for the store of before: %v", err)
+	}
 	at := put(t, s, "kept", "2", kept)
 	if at <= lost+store.EpochStep/2 {
 		t.Errorf("after the failover there is revision %d; %d may be known for something else", at, lost)

@@ -13,8 +13,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
-	"hash/fnv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -131,6 +129,9 @@ func (s *Store) Commit(ctx context.Context, change store.Change) (revisions []st
 		return nil, err
 	}
 	err = s.change(ctx, func(ctx context.Context, tx pgx.Tx, h head) (*pgx.Batch, error) {
+		if change.Of != (store.Identity{}) && change.Of != h.identity {
+			return nil, store.ErrReplaced
+		}
 		p, err := planned(ctx, tx, change, h.revision)
 		if err != nil {
 			return nil, err
@@ -175,14 +176,9 @@ func (s *Store) Purge(ctx context.Context, now time.Time) (removed int, err erro
 // Identity implements store.Store.
 func (s *Store) Identity(ctx context.Context) (id store.Identity, err error) {
 	err = s.do(ctx, operationLimit, func(ctx context.Context, c *pgxpool.Conn) error {
-		// A dump that was restored has other tables, and a standby that was promoted another timeline.
-		epoch := fnv.New64a()
-		var table uint32
-		var system, timeline int64
-		err := c.QueryRow(ctx, "SELECT id, 'teleport_find.head'::regclass::oid, (SELECT system_identifier FROM pg_control_system()), "+timelineNow+" FROM teleport_find.head").
-			Scan(&id.ID, &table, &system, &timeline)
-		fmt.Fprint(epoch, table, system, timeline)
-		id.Epoch = int64(epoch.Sum64())
+		var is incarnation
+		err := c.QueryRow(ctx, "SELECT id, "+incarnationNow+" FROM teleport_find.head").Scan(append([]any{&id.ID}, is.columns()...)...)
+		id.Epoch = is.epoch()
 		return err
 	})
 	return id, err

@@ -1,0 +1,203 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
+	"teleport-update/find/store"
+)
+
+// awayStore is one that can be away, and counts who asks for its identity.
+type awayStore struct {
+	store.Store
+	away     atomic.Bool
+	identity atomic.Int64
+	ofAny    atomic.Int64 // changes of hosts that are for any store
+	scanned  func()
+}
+
+var errAway = errors.New("the store is away")
+
+func (s *awayStore) List(ctx context.Context, prefix string) ([]store.Item, store.Revision, error) {
+	if s.away.Load() {
+		return nil, store.None, errAway
+	}
+	return s.Store.List(ctx, prefix)
+}
+
+func (s *awayStore) Identity(ctx context.Context) (store.Identity, error) {
+	s.identity.Add(1)
+	if s.away.Load() {
+		return store.Identity{}, errAway
+	}
+	return s.Store.Identity(ctx)
+}
+
+func (s *awayStore) Commit(ctx context.Context, c store.Change) ([]store.Revision, error) {
+	if s.away.Load() {
+		return nil, errAway
+	}
+	if strings.HasPrefix(c.Writes[0].Key, "agents/host/") && c.Of == (store.Identity{}) {
+		s.ofAny.Add(1)
+	}
+	return s.Store.Commit(ctx, c)
+}
+
+func (s *awayStore) Scan(ctx context.Context, prefix string, f func(store.Item) bool) (store.Revision, error) {
+	at, err := s.Store.Scan(ctx, prefix, f)
+	if hook := s.scanned; hook != nil {
+		s.scanned = nil
+		hook()
+	}
+	return at, err
+}
+
+// The store is away for an hour, and a host of another server has updated meanwhile: it has not timed out. The group goes
+// on once hosts have had time to report.
+func TestAnHourWithoutTheStoreTimesNobodyOut(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabledGroups("{name: dev, days: ['*'], start_hour: 11, timeout_seconds: 1800, max_timeout_before_halt: 10%}"))
+	w.write(scheduled)
+	clock := newClock()
+	handles := []*awayStore{{Store: w.store}, {Store: w.other}}
+	a, b := w.reporting(clock, handles[0]), w.reporting(clock, handles[1])
+	b.secrets, b.last = a.secrets, a.last
+	a.joined(a.token("all"), "dev", 0, 1, 2, 3)
+	told := func(h *find.Heartbeat) { h.Told = "17.2.1" }
+	servers := []*reportWorld{a, b}
+	minutes := func(n int) {
+		for range n * 6 {
+			clock.pass(10 * time.Second)
+			for _, s := range servers {
+				s.fleet.Tick(t.Context())
+				s.engine.Tick(t.Context())
+				s.stored.Refresh(t.Context())
+			}
+		}
+	}
+	poll := func(s *reportWorld, v string, edit func(*find.Heartbeat)) {
+		for i := range 4 {
+			s.says(i, "dev", v, edit) // which is refused while the store is away
+		}
+	}
+	for range 4 {
+		poll(a, "17.2.0", nil)
+		minutes(7)
+	}
+	poll(a, "17.2.0", told)
+	minutes(1)
+	if a.states() != "active" {
+		t.Fatalf("the group is %s", a.states())
+	}
+	for _, h := range handles {
+		h.away.Store(true)
+	}
+	for range 6 {
+		poll(b, "17.2.1", nil)
+		minutes(10)
+	}
+	for _, h := range handles {
+		h.away.Store(false)
+	}
+	// This server is the first one to see the store again, and the engine of it looks at once.
+	servers = servers[:1]
+	minutes(1)
+	if g := a.rollout().Status.Groups[0]; g.Halted != nil || g.State != rollout.Active {
+		t.Fatalf("after the outage the group is %s, %+v", g.State, g.Halted)
+	}
+	if !a.engine.Status().Waiting {
+		t.Error("what hosts say to others is known at once")
+	}
+	servers = []*reportWorld{a, b}
+	for range 3 {
+		poll(b, "17.2.1", nil)
+		minutes(10)
+	}
+	if g := a.rollout().Status.Groups[0]; g.Halted != nil || g.State != rollout.Done {
+		t.Errorf("half an hour after the outage the group is %s, %+v", g.State, g.Halted)
+	}
+}
+
+// A process that was paused for an hour does not know what hosts would have said to it.
+func TestAPauseTimesNobodyOut(t *testing.T) {
+	w := newStoreWorld(t)
+	clock := newClock()
+	began := clock.Now()
+	open := func(elapsed func() time.Duration) *inventory.Fleet {
+		f, err := inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: w.store, Clock: clock.Now, Elapsed: elapsed, Log: w.options.Log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	paused := open(func() time.Duration { return clock.Now().Sub(began) })
+	stepped := open(func() time.Duration { return 0 }) // whose clock was set
+	clock.pass(time.Hour)
+	for name, f := range map[string]*inventory.Fleet{"paused": paused, "set": stepped} {
+		if err := f.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if complete := f.Counts(new(rollout.Rollout), nil, clock.Now()).Complete; complete != (name == "set") {
+			t.Errorf("%s: the counts are complete: %t", name, complete)
+		}
+	}
+}
+
+// The first change of an empty store comes while a server loads it.
+func TestTheFirstChangeDuringALoadIsNotMissed(t *testing.T) {
+	w := newStoreWorld(t)
+	clock := newClock()
+	other := w.reporting(clock, w.other)
+	hooked := &awayStore{Store: w.store}
+	hooked.scanned = func() { other.token("first") }
+	r := w.reporting(clock, hooked)
+	if err := r.fleet.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tokens := r.fleet.Tokens(); len(tokens) != 1 {
+		t.Errorf("the server knows %d tokens", len(tokens))
+	}
+}
+
+// A report costs one operation of the store if it has something to keep, and none if not.
+func TestReportsDoNotAskWhichStoreItIs(t *testing.T) {
+	w := newStoreWorld(t)
+	counted := &awayStore{Store: w.store}
+	r := w.reporting(newClock(), counted)
+	r.joined(r.token("all"), "dev", 0, 1, 2)
+	before := counted.identity.Load()
+	for n := range 5 {
+		for i := range 3 {
+			r.said(i, "dev", "17.2.0", verdict(n))
+		}
+	}
+	if asked := counted.identity.Load() - before; asked != 0 {
+		t.Errorf("15 reports asked %d times", asked)
+	}
+	if n := counted.ofAny.Load(); n > 0 {
+		t.Errorf("%d reports would be written to any store", n)
+	}
+}
+
+func TestTheStatusSaysHowFarTheClocksAreApart(t *testing.T) {
+	w := newStoreWorld(t)
+	c := w.control(newClock(), w.store)
+	if c.engine.Status().Skew != nil {
+		t.Error("there is a difference of one clock")
+	}
+	options := c.driven
+	options.StoreClock = func(context.Context) (time.Time, error) { return c.clock.Now().Add(-12 * time.Second), nil }
+	engine := driver.NewEngine(options)
+	engine.Tick(t.Context())
+	if skew := engine.Status().Skew; skew == nil || *skew != -12*time.Second {
+		t.Errorf("the difference is %v", skew)
+	}
+}

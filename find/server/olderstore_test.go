@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/store"
+)
+
+// goBack puts an item back as it was, in a new epoch: a standby was promoted that lacks what came after it.
+func (w *storeWorld) goBack(item store.Item) {
+	w.t.Helper()
+	file, err := sqlite3.Open(w.path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer file.Close()
+	if err := file.Exec(fmt.Sprintf("UPDATE head SET revision = revision + %d", int64(store.EpochStep))); err != nil {
+		w.t.Fatal(err)
+	}
+	w.put(item.Key, string(item.Value))
+}
+
+func (w *storeWorld) item(key string) store.Item {
+	w.t.Helper()
+	item, err := w.other.Get(w.t.Context(), key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return item
+}
+
+// The store loses a halt: no host is told to update, not for a moment, and the halt is in the store again. It stays away
+// once a person lets the group go on.
+func TestAnOlderStoreLetsNoGroupGoOn(t *testing.T) {
+	w, r, _, fail := braking(t)
+	other := w.control(r.clock, w.other)
+	active := w.item(rollout.KindRollout)
+	fail(0)
+	r.tick()
+	servers := []*control{r.control, other}
+	told := func(when string, want bool) {
+		t.Helper()
+		for i, s := range servers {
+			s.stored.Refresh(t.Context())
+			if s.told() != want {
+				t.Errorf("%s, server %d tells hosts to update: %t\n%s", when, i, s.told(), w.log.String())
+			}
+		}
+	}
+	told("after a failure", false)
+	w.goBack(active)
+	told("after the failover", false)
+	r.tick()
+	if r.rollout().Status.Groups[0].Halted == nil {
+		t.Error("the halt is not in the store again")
+	}
+	told("when it is written", false)
+	for i, s := range servers {
+		if held := s.stored.Held(); len(held) > 0 {
+			t.Errorf("server %d still holds %q, though it is written", i, held)
+		}
+	}
+	if _, err := r.engine.Order(t.Context(), rollout.Order{Who: "uid 0", Verb: rollout.Retry, Groups: []string{"dev"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	told("after a retry", true)
+	other.tick()
+	told("after a look of the other server", true)
+	if log := w.log.String(); strings.Count(log, "groups stay halted") != 2 {
+		t.Errorf("not each server says so:\n%s", log)
+	}
+}
+
+func TestAnOlderStoreKeepsAModeThatStops(t *testing.T) {
+	w := newStoreWorld(t)
+	w.write(enabled)
+	w.write(immediate)
+	s := w.open()
+	before := w.item(rollout.KindConfig)
+	w.write(suspended)
+	s.Refresh(t.Context())
+	w.goBack(before)
+	s.Refresh(t.Context())
+	if held := s.Held(); s.AnswerTo(rollout.Query{}).AutoUpdate || len(held) != 1 || !strings.Contains(held[0], "suspended") {
+		t.Errorf("hosts are told %+v, and %q is held", s.AnswerTo(rollout.Query{}), held)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	watched := make(chan bool)
+	go func() {
+		defer close(watched)
+		s.Watch(ctx, time.Millisecond)
+	}()
+	for limit := time.Now().Add(time.Minute); len(s.Held()) > 0 && time.Now().Before(limit); {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	<-watched
+	if text := string(w.item(rollout.KindConfig).Value); !strings.Contains(text, "suspended") {
+		t.Errorf("the store has %s", text)
+	}
+	// A person who enables it is obeyed.
+	w.write(enabled)
+	s.Refresh(t.Context())
+	if held := s.Held(); !s.AnswerTo(rollout.Query{}).AutoUpdate || len(held) > 0 {
+		t.Errorf("hosts are told %+v, and %q is held", s.AnswerTo(rollout.Query{}), held)
+	}
+}
