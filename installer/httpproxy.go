@@ -117,6 +117,8 @@ func (i *Installer) seeHTTPProxy(keep bool) error {
 		return nil
 	}
 	switch {
+	case keep && httpProxy(os.Getenv) != nil:
+		// Also where the file has a proxy: this shell's may be another one.
 	case len(missing) == 0:
 		return nil
 	case !keep:
@@ -128,6 +130,6 @@ func (i *Installer) seeHTTPProxy(keep bool) error {
 		return &failure.Error{What: fmt.Errorf("the HTTP proxy could not be kept for the runs of the timer: %w", err),
 			State: "updates are enabled", Fix: "remove the cause and run the command again, or write the variables into " + path}
 	}
-	i.Machine.Host.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables", strings.Join(missing, " "), "file", path)
+	i.Machine.Host.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables", strings.Join(slices.Sorted(maps.Keys(httpProxy(os.Getenv))), " "), "file", path)
 	return nil
 }
