@@ -25,13 +25,35 @@ type machine struct {
 type page struct {
 	file  string
 	hosts []machine
+	begin func(*reader) // what is there when the page begins; may be nil
 }
 
 var pages = []page{
 	{"docs/postgresql.md", []machine{
 		{"db1.example.com", []string{"postgresql"}}, {"db2.example.com", []string{"postgresql"}},
 		{"find1.example.com", nil}, {"find2.example.com", nil},
-	}},
+	}, nil},
+	{"docs/changing-settings.md", []machine{
+		{"find.example.com", nil}, {"mirror.example.com", nil}, {"find2.example.com", nil}, {"proxy.example.com", []string{"tinyproxy"}}, {"web-1.example.com", nil},
+	}, enabledHost},
+}
+
+// enabledHost is a host that is enabled, a mirror, another find server and an HTTP proxy.
+func enabledHost(r *reader) {
+	for _, name := range []string{"find.example.com", "mirror.example.com", "find2.example.com"} {
+		r.server(name, "15.1.1")
+	}
+	proxy := r.hosts["proxy.example.com"]
+	r.sh(proxy, "printf 'Allow 192.0.2.0/24\\nConnectPort 3443\\n' >> /etc/tinyproxy/tinyproxy.conf; systemctl restart tinyproxy")
+	r.agent("web-1.example.com")
+	web := r.hosts["web-1.example.com"]
+	token := r.sh(r.hosts["find.example.com"], "teleport-find tokens add all")
+	check(r.t, web.WriteFile("/etc/find-token", []byte(token), 0o600))
+	r.sh(web, `apt-get install --yes -o Dpkg::Options::=--force-confold /root/teleport-update_1.2.3_*.deb
+scp -q find.example.com:/var/lib/teleport-find/tls/ca.pem /etc/ssl/example-ca.pem
+teleport-update enable --proxy find.example.com:3443 --allow-proxy-conflict --ca-file /etc/ssl/example-ca.pem --report-token-file /etc/find-token \
+  --template 'https://find.example.com:3443/releases/teleport-v{{.Version}}-{{.OS}}-{{.Arch}}-bin.tar.gz'
+systemctl enable --now teleport`)
 }
 
 // What a page says is so, and each of its commands does what the page says.
@@ -44,6 +66,9 @@ func TestPages(t *testing.T) {
 			blocks, err := markdown.Read(p.file, string(text))
 			check(t, err)
 			r := newReader(t, p)
+			if p.begin != nil {
+				p.begin(r)
+			}
 			for i, b := range blocks {
 				shown := i+1 < len(blocks) && blocks[i+1].IsShown()
 				r.block(b, shown)

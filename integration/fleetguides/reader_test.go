@@ -25,7 +25,7 @@ type reader struct {
 }
 
 // common are what every host of a page has.
-var common = []string{"curl", "openssl", "openssh-server", "rsync"}
+var common = []string{"curl", "jq", "openssl", "openssh-server", "rsync"}
 
 func newReader(t *testing.T, p page) *reader {
 	t.Helper()
@@ -102,6 +102,8 @@ func (r *reader) block(b markdown.Block, terminal bool) {
 	if !b.IsRun() {
 		return
 	}
+	// People take longer: systemd does not find a service started too often.
+	h.Try("systemctl", "reset-failed")
 	ctx, cancel := context.WithTimeoutCause(r.t.Context(), blockLimit, fmt.Errorf("%s does not end", b))
 	defer cancel()
 	text := strings.ReplaceAll(b.Text, "amd64.deb", runtime.GOARCH+".deb")
@@ -112,6 +114,7 @@ func (r *reader) block(b markdown.Block, terminal bool) {
 	got, err := h.RunCommand(ctx, c)
 	check(r.t, err)
 	r.seen = got.Stdout
+	r.t.Logf("%s prints\n%s%s", b, markdown.OnScreen(got.Stdout), got.Stderr)
 	if _, silent := b.Mark("silent"); silent && got.Stdout+got.Stderr != "" {
 		r.t.Errorf("%s prints\n%s%s", b, got.Stdout, got.Stderr)
 	}
