@@ -85,8 +85,10 @@ test-nightly: ## take-overs of packages, and every state that a recorded disk we
 test-rollouts: ## 100,000 random histories of rollouts, 20,000 beside a second model of the rules, 1,000 of two engines on one store and 1,000 of two servers whose store is lost
 	ROLLOUT_HISTORIES=100000 RULES_HISTORIES=20000 ENGINES_RUNS=1000 LOSSY_RUNS=1000 $(GO) test -count=1 -timeout 60m -v -run 'TestWhatHoldsOfEveryHistory|TestTwoEnginesMakeOneHistory|TestASecondModel|TestHistoriesOfTwoServers' ./find/... ./integration/rules
 
-test-cluster: needed ## 1,000 random histories of servers on PostgreSQL that is killed, stopped, or ends connections, each checked to be linearizable
+# A rollout over a cluster takes half a minute: CLUSTER_MINUTES bounds how many begin.
+test-cluster: needed ## 1,000 random histories of changes on PostgreSQL that fails, each checked to be linearizable; rollouts over three servers and two databases that fail, for 100 minutes (as root)
 	CI=true CLUSTER_RUNS=1000 $(GO) test -count=1 -timeout 120m -v -run 'TestChangesAreLinearizable' ./find/store/postgres
+	CI=true CLUSTER_RUNS=1000 CLUSTER_MINUTES=100 $(GO) test -tags hosts -count=1 -timeout 120m -v ./integration/clusterfaults
 
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./tools/mutants

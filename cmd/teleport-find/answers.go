@@ -89,13 +89,19 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		opened.Close()
 		return nil, err
 	}
-	fleet := inventory.StartFleet(inventory.FleetOptions{Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log})
+	var engine *driver.Engine
+	fleet := inventory.StartFleet(inventory.FleetOptions{
+		Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log, Skew: func() time.Duration { return engine.Skew() },
+	})
+	engine = driver.NewEngine(driver.Options{
+		Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored,
+		StoreClock: clockOf(opened), SetRight: fleet.SetRight, Log: log,
+	})
 	return &source{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources, opened: opened, log: log,
 		stored: stored, fleet: fleet, metrics: m,
 		access: admin.NewAccess(resources, now),
-		engine: driver.NewEngine(driver.Options{Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored,
-			StoreClock: clockOf(opened), Log: log}),
+		engine: engine,
 	}, nil
 }
 

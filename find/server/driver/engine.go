@@ -43,6 +43,8 @@ type Options struct {
 	Written func(ctx context.Context) error
 	// StoreClock is the store's clock where that is another machine's; nil: it is this one's.
 	StoreClock func(ctx context.Context) (time.Time, error)
+	// SetRight is called when the clocks agree again that were too far apart; nil: nobody needs to know.
+	SetRight func()
 	// Brake holds halts that cannot be written; nil: they are lost.
 	Brake Brake
 	Log   *slog.Logger
@@ -83,6 +85,7 @@ type Engine struct {
 	mu     sync.Mutex
 	status EngineStatus
 	purged time.Time
+	skewed bool           // the clocks were too far apart at the last look
 	skew   *time.Duration // what the store's clock is ahead of this one's; nil: it was not looked at
 }
 

@@ -37,13 +37,28 @@ func (e *Engine) checkClock(ctx context.Context) error {
 	}
 	way := e.opts.Clock().Sub(before) / 2
 	skew := there.Sub(before.Add(way))
+	apart := skew.Abs()-way > maxSkew
 	e.mu.Lock()
-	e.skew = &skew
+	agree := e.skewed && !apart
+	e.skew, e.skewed = &skew, apart
 	e.mu.Unlock()
-	if skew.Abs()-way > maxSkew {
+	if agree && e.opts.SetRight != nil {
+		e.opts.SetRight()
+	}
+	if apart {
 		return &SkewError{Ahead: -skew}
 	}
 	return nil
+}
+
+// Skew returns what the store's clock is ahead of this server's if they are too far apart, and zero if not.
+func (e *Engine) Skew() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.skewed {
+		return 0
+	}
+	return *e.skew
 }
 
 // deadline is when what was counted at a time is too old to be written, by the store's clock; zero if that is not known.

@@ -37,6 +37,9 @@ type FleetOptions struct {
 	// Store is where hosts, tokens and last reports are kept; nil: nowhere.
 	Store store.Store
 	Clock func() time.Time
+	// Skew returns what the store's clock is ahead of Clock if they are too far apart, else zero: reports have the times of the
+	// store's clock, by which other servers count. Nil: there is one clock.
+	Skew func() time.Duration
 	// Elapsed returns for how long this process is there, by a clock that nobody sets; nil: by the system's.
 	Elapsed func() time.Duration
 	// Jitter is what hosts are told where their group has none of its own.
@@ -58,6 +61,8 @@ type Fleet struct {
 	table *fleet.Table
 	// covered is since when every report to any server is known here.
 	covered time.Time
+	// misheard is until when reports may have the times of a clock that was wrong.
+	misheard time.Time
 	// synced is when the store was last read.
 	synced time.Time
 	tokens map[string]token // by name
@@ -98,7 +103,7 @@ func (f *Fleet) Report(ctx context.Context, secret string, b rollout.Heartbeat) 
 	if err := f.waitLoaded(ctx); err != nil {
 		return err
 	}
-	id, changed, err := f.take(secret, b, f.opts.Clock())
+	id, changed, err := f.take(secret, b, f.reportTime())
 	if err == nil && changed {
 		err = f.flush(ctx, id)
 	}
@@ -120,7 +125,42 @@ func (f *Fleet) Take(b rollout.Heartbeat, now time.Time) {
 func (f *Fleet) CompleteAt() time.Time {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.covered.Add(rollout.PresentFor)
+	return f.completeAt()
+}
+
+func (f *Fleet) completeAt() time.Time { return latest(f.covered, f.misheard).Add(rollout.PresentFor) }
+
+// reportTime is when a report comes, by the clock that the servers of a store share.
+func (f *Fleet) reportTime() time.Time {
+	now := f.opts.Clock()
+	if f.opts.Skew != nil {
+		now = now.Add(f.opts.Skew())
+	}
+	return now
+}
+
+// SetRight is called when the clock of this server, or that of the store, was wrong and is right again. Hosts that have
+// reported meanwhile may seem to have been silent since long ago, or to come: nothing follows from that until all have had
+// time to report again.
+func (f *Fleet) SetRight() {
+	now := f.opts.Clock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.misheard = now
+	if f.covered.After(now) {
+		f.covered = now
+	}
+	var ahead []fleet.Entry
+	f.table.Each(func(e *fleet.Entry) bool {
+		if e.LastSeen.After(now) {
+			ahead = append(ahead, *e)
+		}
+		return true
+	})
+	for i := range ahead {
+		notAfter(&ahead[i], now)
+		f.table.Put(&ahead[i])
+	}
 }
 
 // Len returns how many hosts there are.
@@ -142,7 +182,7 @@ func (f *Fleet) Counting(r *rollout.Rollout, plans map[string]*rollout.Index, no
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	inTime := now.Sub(f.synced) <= rollout.ReportLife
-	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.covered.Add(rollout.PresentFor)) && (f.opts.Store == nil || inTime)
+	complete := len(f.trouble) == 0 && !f.loading.Load() && !now.Before(f.completeAt()) && (f.opts.Store == nil || inTime)
 	do(rollout.Count(r, f.table.View(), plans, rollout.CountOptions{Complete: complete, Jitter: f.opts.Jitter, Now: now}))
 }
 

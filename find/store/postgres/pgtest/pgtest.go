@@ -16,14 +16,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Server is a PostgreSQL server.
 type Server struct {
 	t       testing.TB
 	dir     string // of the data
+	root    string // of what is not in its Place
 	socket  string // the folder of it
 	bin     string
+	place   Place
 	process *exec.Cmd
 	ended   chan struct{}
 }
@@ -43,29 +47,62 @@ func Need(t testing.TB) (bin string) {
 	return ""
 }
 
+// Place is where a server is, if it is not to be anywhere.
+type Place struct {
+	Dir       string   // an empty folder for its data
+	Namespace string   // the path of its network; needs root
+	Host      string   // its address for standbys; they come from any address
+	Settings  []string // further lines of postgresql.conf
+}
+
 // Start makes a server and starts it. It is gone when the test ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := place(t, Need(t))
-	s.run("initdb", "-D", s.dir, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	return StartAt(t, Place{})
+}
+
+// StartAt is Start for a server at a place.
+func StartAt(t testing.TB, p Place) *Server {
+	t.Helper()
+	s := placed(t, Need(t), p)
+	s.run("initdb", "-D", s.dir, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1")
+	// No segments of shared memory stay behind in /dev/shm after a kill.
 	s.settings("listen_addresses = ''", "unix_socket_directories = '"+s.socket+"'", "wal_level = replica", "wal_keep_size = 64",
-		"max_wal_senders = 4", "shared_buffers = 16MB", "max_connections = 60", "hot_standby = on")
+		"max_wal_senders = 4", "shared_buffers = 16MB", "max_connections = 60", "hot_standby = on", "dynamic_shared_memory_type = mmap")
+	s.settings(p.Settings...)
+	if p.Host != "" {
+		s.add("pg_hba.conf", "hostssl all all 0.0.0.0/0 trust", "host replication all 0.0.0.0/0 trust")
+	}
 	s.Boot()
 	return s
 }
 
-func place(t testing.TB, bin string) *Server {
+// Own gives a file to the user that servers run as.
+func Own(path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		return err
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	return os.Chown(path, uid, gid)
+}
+
+func placed(t testing.TB, bin string, p Place) *Server {
 	t.Helper()
 	// Not t.TempDir: the path of a socket has 107 bytes at most.
 	root, err := os.MkdirTemp("/tmp", "pg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, bin: bin, dir: filepath.Join(root, "data"), socket: filepath.Join(root, "socket")}
-	t.Cleanup(func() {
-		s.Kill()
-		os.RemoveAll(root)
-	})
+	if p.Dir == "" {
+		p.Dir = root
+	}
+	s := &Server{t: t, bin: bin, place: p, root: root, dir: filepath.Join(p.Dir, "data"), socket: filepath.Join(root, "socket")}
+	t.Cleanup(s.Remove)
 	for _, dir := range []string{s.dir, s.socket} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -96,9 +133,15 @@ func nobody(t testing.TB) (uid, gid int) {
 
 // command is one of PostgreSQL's programs, which refuse to be run by root.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
-	c := exec.Command(filepath.Join(s.bin, name), args...)
+	program := filepath.Join(s.bin, name)
+	c := exec.Command(program, args...)
+	if s.place.Namespace != "" {
+		uid, gid := nobody(s.t)
+		inside := []string{"--net=" + s.place.Namespace, "--setuid", strconv.Itoa(uid), "--setgid", strconv.Itoa(gid), "--", program}
+		c = exec.Command("nsenter", append(inside, args...)...) // which becomes the program
+	}
 	c.Dir, c.Env = s.dir, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH"), "TZ=UTC"}
-	if os.Geteuid() == 0 {
+	if os.Geteuid() == 0 && s.place.Namespace == "" {
 		uid, gid := nobody(s.t)
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGKILL}
 	}
@@ -114,7 +157,12 @@ func (s *Server) run(name string, args ...string) {
 
 func (s *Server) settings(lines ...string) {
 	s.t.Helper()
-	f, err := os.OpenFile(filepath.Join(s.dir, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	s.add("postgresql.conf", lines...)
+}
+
+func (s *Server) add(name string, lines ...string) {
+	s.t.Helper()
+	f, err := os.OpenFile(filepath.Join(s.dir, name), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -188,11 +236,53 @@ func (s *Server) Kill() {
 	time.Sleep(100 * time.Millisecond) // its processes let go of the memory that they share
 }
 
+// Alive reports whether the server runs.
+func (s *Server) Alive() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Remove ends the server and removes all that is left of it.
+func (s *Server) Remove() {
+	s.Kill()
+	if lines, err := os.ReadFile(filepath.Join(s.dir, "postmaster.pid")); err == nil {
+		s.release(strings.Split(string(lines), "\n"))
+	}
+	os.RemoveAll(s.dir)
+	os.RemoveAll(s.root)
+}
+
+// release gives the system's shared memory back, which a kill leaves behind: the seventh line has its key and number.
+func (s *Server) release(lines []string) {
+	if len(lines) < 7 {
+		return
+	}
+	if words := strings.Fields(lines[6]); len(words) == 2 {
+		if number, err := strconv.Atoi(words[1]); err == nil {
+			unix.SysvShmCtl(number, unix.IPC_RMID, nil)
+		}
+	}
+}
+
 // Standby makes another server that follows this one, asynchronously, and starts it.
 func (s *Server) Standby() *Server {
 	s.t.Helper()
-	other := place(s.t, s.bin)
-	other.run("pg_basebackup", "-D", other.dir, "-h", s.socket, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	return s.StandbyAt(Place{})
+}
+
+// StandbyAt is Standby for a server at a place.
+func (s *Server) StandbyAt(p Place) *Server {
+	s.t.Helper()
+	other := placed(s.t, s.bin, p)
+	from := s.socket
+	if s.place.Host != "" {
+		from = s.place.Host
+	}
+	other.run("pg_basebackup", "-D", other.dir, "-h", from, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync")
 	other.settings("unix_socket_directories = '" + other.socket + "'")
 	other.Boot()
 	return other

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
+)
+
+// A server's clock was an hour wrong, and is put right: hosts that reported to it meanwhile count as nothing else than
+// before, at this server and at the other one.
+func TestAClockThatIsPutRightMovesNobody(t *testing.T) {
+	for name, off := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			w := newStoreWorld(t)
+			right, wrong := newClock(), newClock()
+			a, b := w.reporting(right, w.store), w.reporting(wrong, w.other)
+			b.secrets, b.last = a.secrets, a.last
+			engine := (*driver.Engine)(nil)
+			fleet, err := inventory.OpenFleet(t.Context(), inventory.FleetOptions{
+				Store: w.other, Clock: wrong.Now, Log: w.options.Log, Skew: func() time.Duration { return engine.Skew() },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			options := b.driven
+			options.Inventory, options.SetRight = fleet, fleet.SetRight
+			options.StoreClock = func(context.Context) (time.Time, error) { return right.Now(), nil }
+			engine = driver.NewEngine(options)
+			b.fleet, b.handler = fleet, New(Options{Answers: b.stored, Fleet: fleet, Log: w.options.Log})
+			a.joined(a.token("all"), "dev", 0)
+			for _, c := range []*clock{right, wrong} {
+				c.pass(rollout.PresentFor + time.Minute)
+			}
+			b.tickFleet()
+			wrong.pass(off)
+			engine.Tick(t.Context())
+			b.said(0, "dev", "17.2.0", attempt(1))
+			wrong.pass(-off)
+			engine.Tick(t.Context())
+			b.tickFleet()
+			if n := fleet.Counts(new(rollout.Rollout), nil, wrong.Now()); n.Complete {
+				t.Error("silence counts, though reports have the times of a wrong clock")
+			}
+			a.tickFleet()
+			for i, f := range []*inventory.Fleet{fleet, a.fleet} {
+				e, _ := f.Entry(rollout.ParseHostID(hostUUID(0)))
+				if !e.LastSeen.Equal(right.Now()) || !e.Failed.At.Equal(right.Now()) {
+					t.Errorf("server %d: the host was seen at %s and failed at %s; want %s", i, e.LastSeen, e.Failed.At, right.Now())
+				}
+			}
+			wrong.pass(rollout.PresentFor)
+			if at := fleet.CompleteAt(); !at.Equal(wrong.Now()) {
+				t.Errorf("the counts are complete at %s; want %s", at, wrong.Now())
+			}
+		})
+	}
+}

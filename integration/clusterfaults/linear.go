@@ -1,0 +1,170 @@
+//go:build hosts
+
+package clusterfaults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"teleport-update/find/store"
+)
+
+// item is the one that clients change while everything else goes on.
+const item = "test/item"
+
+// operation is a read, or a change of what has a revision.
+type operation struct {
+	write bool
+	value string
+	based store.Revision
+}
+
+// outcome is the revision that is there, or the new one, or nobody knows.
+type outcome struct {
+	value         string
+	at            store.Revision
+	lost, unknown bool
+}
+
+// register is the item. Its revision is unknown (-1) after a change of which nobody knows, and all of it (any) at the begin of an epoch.
+type register struct {
+	value string
+	at    store.Revision
+	any   bool
+}
+
+var model = porcupine.Model{
+	Init: func() any { return register{any: true} },
+	Step: func(state, input, output any) (bool, any) {
+		s, in, out := state.(register), input.(operation), output.(outcome)
+		fits := s.any || s.at == out.at || s.at == -1
+		same := s.any || s.value == out.value
+		switch {
+		case !in.write:
+			return fits && same, register{out.value, out.at, false}
+		case out.lost && s.any:
+			return out.at != in.based, s // its value is not known still
+		case out.lost:
+			return fits && out.at != in.based, register{s.value, out.at, false}
+		case out.unknown && !s.any && s.at != in.based && s.at != -1:
+			return true, s
+		case out.unknown:
+			return true, register{in.value, -1, false}
+		}
+		based := s.any || s.at == in.based || s.at == -1
+		return based && (s.any || out.at > s.at), register{in.value, out.at, false}
+	},
+}
+
+// linear is what clients have done, by epochs. An operation during a failover belongs to neither, if it has no revision.
+type linear struct {
+	w     *world
+	began time.Time
+
+	mu      sync.Mutex
+	epoch   int
+	losing  bool
+	history map[int][]porcupine.Operation
+	changed int
+}
+
+// lose runs a failover.
+func (l *linear) lose(f func()) {
+	l.mu.Lock()
+	l.losing = true
+	l.mu.Unlock()
+	f()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch++
+	l.losing = false
+}
+
+func (l *linear) now() (epoch int, losing bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epoch, l.losing
+}
+
+// clients change the item until stop is closed.
+func (l *linear) clients(stop chan struct{}, all *sync.WaitGroup) {
+	for client, s := range l.w.stores {
+		all.Go(func() {
+			based := store.None
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(30 * time.Millisecond):
+				}
+				in := operation{write: n%2 == 1, value: fmt.Sprint(time.Now().UnixNano(), "/", client), based: based}
+				op := porcupine.Operation{ClientId: client, Input: in, Call: int64(time.Since(l.began))}
+				epoch, before := l.now()
+				out, ok := perform(s, in)
+				op.Output, op.Return = out, int64(time.Since(l.began))
+				after, losing := l.now()
+				if based = out.at; out.unknown {
+					op.Return = int64(1000 * time.Hour)
+					based = store.None
+				}
+				steady := epoch == after && !before && !losing
+				if ok {
+					l.add(op, out, epoch, after, steady)
+				}
+			}
+		})
+	}
+}
+
+func (l *linear) add(op porcupine.Operation, out outcome, epoch, after int, steady bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	made := op.Input.(operation).write && !out.lost && !out.unknown
+	switch {
+	case steady:
+		l.history[epoch] = append(l.history[epoch], op)
+	case made: // the revision says in which epoch
+		epoch = int(out.at >> 32)
+		l.history[epoch] = append(l.history[epoch], op)
+	case out.unknown:
+		for e := epoch; e <= after+1; e++ {
+			l.history[e] = append(l.history[e], op)
+		}
+	}
+	if made {
+		l.changed++
+	}
+}
+
+// perform does one operation; a read that fails says nothing.
+func perform(s store.Store, in operation) (out outcome, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if !in.write {
+		found, err := s.Get(ctx, item)
+		missing := errors.Is(err, store.ErrNotFound)
+		return outcome{value: string(found.Value), at: found.Revision}, err == nil || missing
+	}
+	at, err := s.Put(ctx, item, []byte(in.value), in.based)
+	if conflict, lost := errors.AsType[*store.ConflictError](err); lost {
+		return outcome{at: conflict.Found, lost: true}, true
+	}
+	return outcome{at: at, unknown: err != nil}, true
+}
+
+// check returns the epochs whose histories no single item could have made.
+func (l *linear) check() (wrong []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for epoch, history := range l.history {
+		if result := porcupine.CheckOperationsTimeout(model, history, time.Minute); result == porcupine.Illegal {
+			wrong = append(wrong, fmt.Sprintf("the history of epoch %d, of %d operations, is not linearizable: %+v", epoch, len(history), history))
+		}
+	}
+	return wrong
+}
