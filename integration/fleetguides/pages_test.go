@@ -36,6 +36,18 @@ var pages = []page{
 	{"docs/changing-settings.md", []machine{
 		{"find.example.com", nil}, {"mirror.example.com", nil}, {"find2.example.com", nil}, {"proxy.example.com", []string{"tinyproxy"}}, {"web-1.example.com", nil},
 	}, enabledHost},
+	{"docs/first-fleet.md", []machine{
+		{"find.example.com", nil}, {"web-1.example.com", nil}, {"web-2.example.com", nil}, {"db-1.example.com", nil},
+	}, beforeTheFirstFleet},
+}
+
+// beforeTheFirstFleet are machines with nothing on them, and Teleport's CDN.
+func beforeTheFirstFleet(r *reader) {
+	r.cdn("find.example.com")
+	r.withClock("find.example.com")
+	for _, name := range []string{"web-1.example.com", "web-2.example.com", "db-1.example.com"} {
+		r.agent(name)
+	}
 }
 
 // enabledHost is a host that is enabled, a mirror, another find server and an HTTP proxy.

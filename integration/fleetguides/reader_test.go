@@ -18,10 +18,13 @@ import (
 
 // reader is somebody who does what a page says, on its hosts.
 type reader struct {
-	t     *testing.T
-	hosts map[string]*host.Test
-	on    string // the host of the blocks that come
-	seen  string // what the last block of commands printed
+	t       *testing.T
+	network *host.Segment
+	hosts   map[string]*host.Test
+	on      string              // the host of the blocks that come
+	seen    string              // what the last block of commands printed
+	hurried map[*host.Test]bool // hosts whose updates take less time than those of people
+	clock   *clock              // of the page's find server; nil: that of the machine
 }
 
 // common are what every host of a page has.
@@ -29,10 +32,10 @@ var common = []string{"curl", "jq", "openssl", "openssh-server", "rsync"}
 
 func newReader(t *testing.T, p page) *reader {
 	t.Helper()
-	r := &reader{t: t, hosts: map[string]*host.Test{}, on: p.hosts[0].name}
 	network, err := host.NewSegment(t.Context())
 	check(t, err)
 	t.Cleanup(func() { network.Close() })
+	r := &reader{t: t, network: network, hosts: map[string]*host.Test{}, hurried: map[*host.Test]bool{}, on: p.hosts[0].name}
 	names := "127.0.0.1 localhost\n"
 	for i, m := range p.hosts {
 		names += fmt.Sprintf("192.0.2.%d %s %s\n", i+11, m.name, short(m.name))
@@ -98,6 +101,11 @@ func (r *reader) block(b markdown.Block, terminal bool) {
 	}
 	if name, ok := b.Mark("appended to"); ok {
 		h.Write(name, h.Read(name)+b.Text)
+	}
+	if later, ok := b.Mark("later"); ok {
+		d, err := time.ParseDuration(later)
+		check(r.t, err)
+		r.pass(d)
 	}
 	if !b.IsRun() {
 		return

@@ -3,13 +3,16 @@
 package fleetguides
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"teleport-update/find/server/parts"
 	"teleport-update/integration/agent/stamp"
 	"teleport-update/integration/host"
 	"teleport-update/integration/release"
@@ -50,6 +53,27 @@ func (r *reader) sh(h *host.Test, script string) string {
 		r.t.Fatalf("exit code %d of\n%s\n%s%s", got.Code, script, got.Stdout, got.Stderr)
 	}
 	return got.Stdout
+}
+
+// cdn is Teleport's, where a host finds it. It is a machine of its own that is never booted.
+func (r *reader) cdn(forHost string) {
+	r.t.Helper()
+	authority, err := parts.NewAuthority()
+	check(r.t, err)
+	config, err := authority.Config([]string{"cdn.teleport.dev"})
+	check(r.t, err)
+	machine := host.MadeForTest(r.t, host.Options{Plain: true})
+	check(r.t, r.network.Join(r.t.Context(), machine.Host, "192.0.2.200/24"))
+	listener, err := machine.Listen("tcp", "192.0.2.200:443")
+	check(r.t, err)
+	srv := &http.Server{Handler: http.FileServer(http.Dir(releases(r.t)))}
+	go srv.Serve(tls.NewListener(listener, config))
+	r.t.Cleanup(func() { srv.Close() })
+
+	h := r.hosts[forHost]
+	h.Write("/etc/hosts", h.Read("/etc/hosts")+"192.0.2.200 cdn.teleport.dev\n")
+	h.Write("/usr/local/share/ca-certificates/cdn.crt", string(authority.PEM()))
+	h.Must("update-ca-certificates")
 }
 
 // releases puts those that the pages name into a folder of a host.
