@@ -179,6 +179,13 @@ func TestStatusKeepsItsForm(t *testing.T) {
 			c.Status.Refused = &state.Refused{Version: "1.2.0", Edition: version.Enterprise, Reason: "there is no backup"}
 			c.Status.PackagesLeft = []state.PackageLeft{{Package: state.Package{Kind: "deb", Name: "teleport", Version: "1"}, Since: noon, Error: "it is locked"}}
 		}), answer: wants12},
+		"companions-old": {c: enabled(nil), answer: wants11, breaks: func(i *Installer) {
+			for pid, service := range map[string]string{"4712": "tbot.service", "4713": "teleport.service"} {
+				proc := filepath.Join(i.Processes.Proc, pid)
+				writeFile(t, filepath.Join(proc, "cgroup"), "0::/system.slice/"+service+"\n")
+				must(t, os.Symlink(filepath.Join(i.Machine.Host.Paths.Versions(), "1.0.0", "bin", "tbot"), filepath.Join(proc, "exe")))
+			}
+		}},
 		"versions-left": {c: enabled(nil), answer: wants11, left: "0.9.0"},
 		"cut-off":       {c: enabled(nil), answer: wants12, journal: journal("switched")},
 		"uninstalling":  {c: enabled(nil), journal: journal("uninstalling")},
@@ -338,16 +345,19 @@ func documented(t *testing.T, shown map[decision.Type]string) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", c.Type, c.Severity, c.Means, c.State)
 	}
 	fmt.Fprintf(&b, "| none | | the host is well: the agent runs what is linked, wanted and proven, by the unit that systemd has loaded and finds at the next boot, and the updater's last run ended well | `%s` |\n", decision.Idle)
+	const from = "installer/decision/list.go and the scenes of its test"
+	golden.Part(t, filepath.Join("..", "docs", "status.md"), from, b.String())
+	b.Reset()
 	for _, c := range append(slices.Clone(decision.Checks), decision.Check{}) {
 		if shown[c.Type] != "" {
 			name := "`" + string(c.Type) + "`"
 			if c.Type == "" {
 				name = "A host that is well"
 			}
-			fmt.Fprintf(&b, "\n### %s\n\n%s", name, shown[c.Type])
+			fmt.Fprintf(&b, "\n## %s\n\n%s", name, shown[c.Type])
 		}
 	}
-	golden.Part(t, filepath.Join("..", "docs", "status.md"), "installer/decision/list.go and the scenes of its test", b.String())
+	golden.Part(t, filepath.Join("..", "docs", "status-examples.md"), from, b.String())
 }
 
 // monitored holds the examples of docs/monitor.md to what a host says.

@@ -3,11 +3,15 @@ package installer
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
+	"teleport-update/internal/procfs"
+	"teleport-update/versions"
 )
 
 // Uninstall takes the updater off the host. The agent goes back to what the
@@ -17,6 +21,13 @@ import (
 func (i *Installer) Uninstall(ctx context.Context, keepAgent bool) error {
 	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
 		i.Machine.Host.Log.Warn("this shell is served by the agent and may end with it; the uninstall goes on")
+	}
+	sight, err := i.look(ctx)
+	if err != nil {
+		return err
+	}
+	if text := unstopped(sight, i.Processes, i.Machine.Host.Store); text != "" {
+		i.Machine.Host.Log.Warn(text)
 	}
 	return i.Machine.DoTransient(ctx, transaction.Order{Uninstall: &state.Uninstall{KeepAgent: keepAgent}}, "Uninstall teleport-update")
 }
@@ -50,7 +61,33 @@ func (i *Installer) UninstallPlan(ctx context.Context, keepAgent bool) ([]string
 	if !keepAgent && i.Processes.SelfIn(i.Machine.Host.Paths.AgentUnit()) {
 		lines = append(lines, "Warning: this shell is served by the agent. It ends when the agent is stopped; the uninstall goes on.")
 	}
+	sight, err := i.look(ctx)
+	if text := unstopped(sight, i.Processes, i.Machine.Host.Store); err == nil && text != "" {
+		lines = append(lines, "Warning: "+text+".")
+	}
 	return lines, nil
+}
+
+// unstopped names processes that run from what an uninstall removes where no systemd could stop
+// them; empty if there are none, or it is not known.
+func unstopped(sight transaction.Sight, processes procfs.FS, store *versions.Store) string {
+	if sight.State != state.AgentUnknown {
+		return ""
+	}
+	executables, err := processes.Executables()
+	if err != nil {
+		return ""
+	}
+	var pids []string
+	for _, e := range executables {
+		if _, ours := store.ReleaseOf(e.Path); ours && e.PID != os.Getpid() {
+			pids = append(pids, strconv.Itoa(e.PID))
+		}
+	}
+	if len(pids) == 0 {
+		return ""
+	}
+	return "systemd does not run here, so that nothing stops the agent: it goes on from files that are removed (PID " + strings.Join(pids, ", ") + "), and does not start again; end it by hand"
 }
 
 // databaseAfterUninstall says what becomes of the agent's database and of its backups, unless

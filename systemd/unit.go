@@ -27,6 +27,7 @@ type Unit struct {
 	UnitFileState string // "enabled", "disabled", "static", …
 
 	FragmentPath     string   // the unit file in use
+	SourcePath       string   // that the unit file was generated from, as a script of SysV's; empty if it was not
 	DropIns          []string // files that add to it
 	ExecStart        string   // path of the first command
 	Command          []string // the words of that command, the program first
@@ -151,6 +152,7 @@ func parseUnit(name string, p map[string]any) Unit {
 		Result:           property[string](p, "Result"),
 		UnitFileState:    property[string](p, "UnitFileState"),
 		FragmentPath:     property[string](p, "FragmentPath"),
+		SourcePath:       property[string](p, "SourcePath"),
 		DropIns:          property[[]string](p, "DropInPaths"),
 		Environment:      property[[]string](p, "Environment"),
 		User:             property[string](p, "User"),

@@ -3,6 +3,7 @@ package decision
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -282,6 +283,28 @@ func programsClosed(h *host, f *finder) error {
 		f.found(nil, text)
 	}
 	return err
+}
+
+// companionsOld tells of services that the updater never restarts: they may hold what their users need.
+func companionsOld(h *host, f *finder) error {
+	companions, err := h.Companions()
+	if err != nil {
+		return err
+	}
+	var old, units []string
+	for _, c := range companions {
+		if a := h.c.Active(); c.Runs.Version == a.Version && (c.Runs.Edition == a.Edition || c.Runs.Edition == "") {
+			continue
+		}
+		old = append(old, fmt.Sprintf("%s runs version %s (PID %d)", c.Unit, c.Runs.Short(), c.PID))
+		if !slices.Contains(units, c.Unit) {
+			units = append(units, c.Unit)
+		}
+	}
+	if len(old) > 0 {
+		f.found(nil, fmt.Sprintf("version %s is active, and %s: `systemctl restart %s`", h.c.Active().Short(), strings.Join(old, ", "), strings.Join(units, " ")))
+	}
+	return nil
 }
 
 func unproven(h *host, f *finder) error {

@@ -44,6 +44,7 @@ const (
 	GroupUnknown       Type = "group_unknown"
 	SettingsUnknown    Type = "settings_unknown"
 	AgentNotEnabled    Type = "agent_not_enabled"
+	CompanionsOld      Type = "companions_old"
 	PackageLeft        Type = "package_left"
 	VersionsLeft       Type = "versions_left"
 	Unsigned           Type = "unsigned"
@@ -95,6 +96,7 @@ func list() []Check {
 		{GroupUnknown, Note, Idle, "group", "find has groups, and not the one that this host names: the host is treated as one that names no group", enabled, groupUnknown},
 		{SettingsUnknown, Note, Idle, "updates.yaml", "updates.yaml has settings that this program does not know: a newer one wrote them, or they are misspelt", readable, settingsUnknown},
 		{AgentNotEnabled, Note, Idle, "agent at boot", "the agent runs and is not enabled: the next boot does not start it", settled | active, agentNotEnabled},
+		{CompanionsOld, Note, Idle, "other services", "services beside the agent, as tbot, execute a program of another version than the active one until somebody restarts them", settled | active | deep, companionsOld},
 		{PackageLeft, Note, Idle, "package", "the package that brought the agent is not removed yet", 0, packageLeft},
 		{VersionsLeft, Note, Idle, "old versions", "versions that nothing needs cannot be removed and take space", settled | active, versionsLeft},
 		{Unsigned, Note, Idle, "policy", "the active version would be refused if the policy required signatures", active, unsigned},

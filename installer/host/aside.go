@@ -15,6 +15,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/regular"
+	"teleport-update/systemd"
 	"teleport-update/versions"
 	"teleport-update/versions/archive"
 )
@@ -66,10 +67,11 @@ func (h *Host) ForeignUnit(before state.UnitFile) bool {
 	if err != nil {
 		return true // no unit is so large
 	}
-	units, _ := filepath.Glob(filepath.Join(h.Paths.Programs(), "*", "etc", "systemd", h.Paths.AgentUnit()))
+	units, _ := filepath.Glob(filepath.Join(h.Paths.Programs(), "*", "etc", "systemd", "*.service")) // that of FIPS, too
 	return !bytes.Equal(now, before.Content) && !slices.ContainsFunc(units, func(unit string) bool {
 		content, err := regular.Read(unit, archive.MaxUnit, 0)
-		return err == nil && bytes.Equal(content, now)
+		// What was placed has the arguments of before as well.
+		return err == nil && (bytes.Equal(content, now) || bytes.Equal(systemd.WithArguments(content, h.kept(content)), now))
 	})
 }
 

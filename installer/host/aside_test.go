@@ -3,8 +3,13 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
+	"teleport-update/systemd"
 	"teleport-update/versions"
 )
 
@@ -30,5 +35,41 @@ func TestAUnitThatSomebodyWroteIsKeptOnce(t *testing.T) {
 	}
 	if all, _ := filepath.Glob(h.Paths.Unit() + ".aside-*"); len(all) != 1 {
 		t.Errorf("there is %v", all)
+	}
+}
+
+// A version's unit is ours with the arguments that the first enable kept, and so is that of FIPS.
+func TestOurUnitWithKeptArgumentsIsNoStrangers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		arguments []string
+		fips      bool
+		now       string
+		foreign   bool
+	}{
+		"as released":              {now: releaseCommand},
+		"with kept arguments":      {arguments: []string{"--data-dir=/srv/teleport", "--roles=node"}, now: releaseCommand + " --data-dir=/srv/teleport --roles=node"},
+		"the unit of FIPS":         {fips: true, now: releaseCommand + " --fips"},
+		"with arguments of others": {arguments: []string{"--data-dir=/srv/teleport"}, now: releaseCommand + " --debug", foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(t)
+			h.release(t, "1.0.0", version.FIPS, tc.fips)
+			if err := h.WriteOriginals(Originals{Arguments: tc.arguments}); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, h.Paths.Unit(), "# 1.0.0\n[Service]\nExecStart=/usr/local/bin/"+tc.now+"\n")
+			if got := h.ForeignUnit(state.UnitFile{}); got != tc.foreign {
+				t.Errorf("it is a stranger's: %v", got)
+			}
+		})
+	}
+}
+
+// systemd makes units of SysV's scripts: who removes such a unit finds it again after the next boot.
+func TestAScriptOfSysVIsNamedByItsFile(t *testing.T) {
+	u := systemd.Unit{LoadState: "loaded", FragmentPath: "/run/systemd/generator.late/teleport.service", SourcePath: "/etc/init.d/teleport"}
+	err := testHost(t).CheckUnit(u)
+	if !failure.Is[*failure.RefusedError](err) || !strings.Contains(err.Error(), "/etc/init.d/teleport") || strings.Contains(err.Error(), "generator") {
+		t.Errorf("it ends with %v", err)
 	}
 }

@@ -39,6 +39,10 @@ func (h *Host) CheckUnit(u systemd.Unit) error {
 		// that systemd would prefer is in the way.
 		return nil
 	}
+	if u.SourcePath != "" {
+		return failure.Unchanged("the agent is started by %s, from which systemd has made a unit of its own", u.SourcePath).
+			To("stop it with `systemctl stop teleport`, remove the file, and run `systemctl daemon-reload`; then run the command again").Refused()
+	}
 	return takesPrecedence(u.FragmentPath)
 }
 

@@ -91,6 +91,7 @@ type Survey struct {
 	pair    part[error]
 	boot    part[[]Late]
 	kept    map[version.Release]*part[bool]
+	beside  part[[]Companion]
 }
 
 // New returns a survey that has read nothing so far.

@@ -65,6 +65,31 @@ func (f FS) SelfIn(unit string) bool {
 	return err == nil && groupsOf(string(groups), unit)
 }
 
+// ServiceOf is the system service that a process belongs to; empty if it belongs to none, as in a
+// session of a person.
+func (f FS) ServiceOf(pid int) string {
+	groups, err := os.ReadFile(f.of(pid, "cgroup"))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		// Of version 1, systemd's own hierarchy tells; the others may have less.
+		if len(parts) < 3 || parts[1] != "" && parts[1] != "name=systemd" || strings.Contains(parts[2], "/user.slice/") {
+			continue
+		}
+		for _, name := range slices.Backward(strings.Split(parts[2], "/")) {
+			if strings.HasSuffix(name, ".service") {
+				return name
+			}
+			if strings.HasSuffix(name, ".scope") {
+				break
+			}
+		}
+	}
+	return ""
+}
+
 // groupsOf reports whether control groups, as /proc/PID/cgroup lists them, are a
 // unit's or below it. In a container a unit of the host outside may come before
 // those of the systemd inside.
