@@ -15,8 +15,12 @@ import (
 var noSentences = []string{
 	`Audit list`,
 	`Join token`,
+	`Mark done`,
 	`Not counted`,
+	`Roll back`,
 	`Sign in`,
+	`Start without canaries`,
+	`Suspend updates`,
 	`What would happen next`,
 	`All groups are done; `,
 	`No more of its hosts are`,

@@ -1,18 +1,104 @@
 package page
 
 import (
-	"teleport-update/find/rollout"
+	"fmt"
+	"net/http"
+	"strings"
+
 	"teleport-update/find/server/adminapi"
 )
 
-// action is a button.
-type action struct {
-	Verb, Label, Group string
-	Force              bool
+// actView says what a button would change, and asks for a reason.
+type actView struct {
+	action
+	Changes []string
+	// Seen is what a form says was shown.
+	Seen    string
+	Reason  string
+	Problem string
 }
 
-func actionsFor(*visit, rollout.GroupOverview) []action { return nil }
+// ask shows what a button would change.
+func (p *page) ask(w http.ResponseWriter, v *visit) {
+	p.showAct(w, v, http.StatusOK, intended(v.URL.Query().Get), "", "")
+}
 
-func actionsForAll(*visit, rollout.Mode) []action { return nil }
+func (p *page) showAct(w http.ResponseWriter, v *visit, status int, a action, reason, problem string) {
+	changes, err := p.foresee(v, a)
+	if err != nil {
+		p.fail(w, v, err)
+		return
+	}
+	title := a.Label
+	if a.Group != "" {
+		title += ": " + a.Group
+	}
+	p.show(w, v, status, "act", frame{Title: title, Here: "overview", View: actView{
+		action: a, Changes: changes.lines, Seen: changes.key, Reason: reason, Problem: problem,
+	}})
+}
 
-var _ = adminapi.Command
+// foresee returns what a button would change, by the dry run of the admin API.
+func (p *page) foresee(v *visit, a action) (changes plan, err error) {
+	d, known := deedOf(a)
+	switch {
+	case !known:
+		return changes, &refusal{http.StatusBadRequest, "There is no such button."}
+	case d.verb == suspend:
+		return p.foreseeBrake(v)
+	}
+	var now adminapi.Overview
+	if err := p.api.ask(v, http.MethodGet, "/v1/overview", nil, &now); err != nil {
+		return changes, err
+	}
+	var result adminapi.OrderResult
+	if err := p.api.ask(v, http.MethodPost, "/v1/orders?dry_run=true", a.order(""), &result); err != nil {
+		return changes, err
+	}
+	return planOf(now.Overview, result), nil
+}
+
+// act does what a button says, if what it changes is what was shown.
+func (p *page) act(w http.ResponseWriter, v *visit) {
+	a := intended(v.PostFormValue)
+	reason := strings.TrimSpace(v.PostFormValue("reason"))
+	changes, err := p.foresee(v, a)
+	switch {
+	case err != nil:
+		p.refuse(w, v, a, err)
+		return
+	case reason == "":
+		p.showAct(w, v, http.StatusUnprocessableEntity, a, "", "Give a reason: it stays in the audit list.")
+		return
+	case len(reason) > maxReason:
+		p.showAct(w, v, http.StatusUnprocessableEntity, a, "", fmt.Sprintf("The reason is longer than %d characters.", maxReason))
+		return
+	case v.PostFormValue("seen") != changes.key:
+		p.showAct(w, v, http.StatusConflict, a, reason, "The rollout has changed since you looked. This is what the button would change now: confirm it again.")
+		return
+	}
+	if err := p.carryOut(v, a, reason); err != nil {
+		p.refuse(w, v, a, err)
+		return
+	}
+	p.opts.Log.Info("somebody used a button of the page", "verb", a.Verb, "group", a.Group, "token", v.Token)
+	v.session.note(strings.TrimSpace("Done: " + a.Label + " " + a.Group))
+	http.Redirect(w, v.Request, Path, http.StatusSeeOther)
+}
+
+// maxReason bounds what stays in the audit list.
+const maxReason = 500
+
+// refuse says why a button did not do anything. Who may not is in the log: a button that they were not shown is a form of their own.
+func (p *page) refuse(w http.ResponseWriter, v *visit, a action, err error) {
+	p.opts.Log.Warn("the page refused what a form asked for", "verb", a.Verb, "group", a.Group, "token", v.Token, "role", v.Role, "error", err)
+	p.fail(w, v, err)
+}
+
+func (p *page) carryOut(v *visit, a action, reason string) error {
+	if a.Verb == suspend {
+		return p.brake(v, reason)
+	}
+	var result adminapi.OrderResult
+	return p.api.ask(v, http.MethodPost, "/v1/orders", a.order(reason), &result)
+}

@@ -10,6 +10,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
+	"teleport-update/internal/console"
 )
 
 // hostsShown is how many hosts a page of the list has.
@@ -24,7 +25,7 @@ type hostsQuery struct {
 }
 
 func queryOf(r *http.Request) hostsQuery {
-	get := r.URL.Query().Get
+	get := func(name string) string { return console.Line(r.URL.Query().Get(name)) }
 	return hostsQuery{
 		State: adminapi.HostState(get("state")), Group: get("group"), Version: get("version"), Hostname: get("hostname"), After: get("after"), Limit: hostsShown,
 	}

@@ -54,7 +54,7 @@ var templateFiles embed.FS
 var staticFiles embed.FS
 
 // views are the templates, each with the frame around it.
-var views = parseViews("overview", "hosts", "host", "history", "forecast", "login", "problem")
+var views = parseViews("overview", "hosts", "host", "history", "forecast", "login", "problem", "act")
 
 func parseViews(names ...string) map[string]*template.Template {
 	all := make(map[string]*template.Template)

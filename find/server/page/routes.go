@@ -26,6 +26,8 @@ func New(opts Options) http.Handler {
 		"GET " + Path + "hosts/{id}": p.host,
 		"GET " + Path + "history":    p.history,
 		"GET " + Path + "forecast":   p.forecastView,
+		"GET " + Path + "act":        p.ask,
+		"POST " + Path + "act":       p.act,
 	} {
 		mux.HandleFunc(pattern, p.signedIn(show))
 	}

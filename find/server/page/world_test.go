@@ -205,8 +205,8 @@ func failedWith(target, text string) func(*find.Heartbeat) {
 	}
 }
 
-// rolling is a world in which group dev has started and prod waits: of dev's four hosts one is on the version, and one failed.
-func rolling(t *testing.T) *world {
+// started is a world in which group dev has started, of four hosts, and prod waits, of two.
+func started(t *testing.T, groups string) *world {
 	t.Helper()
 	w := newWorld(t)
 	for i := range 6 {
@@ -217,12 +217,33 @@ func rolling(t *testing.T) *world {
 		w.pass(10 * time.Minute)
 	}
 	w.everybody("17.2.0") // 12:00, the hour of dev
-	w.apply(fmt.Sprintf(configText, devProd), version)
+	w.apply(fmt.Sprintf(configText, groups), version)
 	w.tick()
 	w.tick()
 	w.pass(time.Minute)
+	return w
+}
+
+// rolling is one in which one of dev's hosts is on the version, and one failed.
+func rolling(t *testing.T) *world {
+	t.Helper()
+	w := started(t, devProd)
 	w.said(0, "dev", "web-0", "17.2.1", nil)
 	w.said(1, "dev", "web-1", "17.2.0", failedWith("17.2.1", "the agent did not become healthy: exit status 7"))
+	w.tick()
+	return w
+}
+
+// halted is one in which the canary of dev failed.
+func halted(t *testing.T) *world {
+	t.Helper()
+	w := started(t, strings.Replace(devProd, `"name":"dev"`, `"name":"dev","canary_count":1`, 1))
+	canaries := w.stored.Resources().Rollout.Status.Groups[0].Canaries
+	for i := range 4 {
+		if hostID(i) == canaries[0].HostID {
+			w.said(i, "dev", fmt.Sprint("web-", i), "17.2.0", failedWith("17.2.1", "it broke"))
+		}
+	}
 	w.tick()
 	return w
 }

@@ -1,0 +1,214 @@
+package page
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+)
+
+var (
+	buttonForm  = regexp.MustCompile(`(?s)<form method="get" action="/ui/act">(.*?)</form>`)
+	hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)">`)
+)
+
+// buttons are those of a view, as the addresses that they lead to.
+func buttons(page string) (list []string) {
+	for _, form := range buttonForm.FindAllStringSubmatch(page, -1) {
+		query := make(url.Values)
+		for _, f := range hiddenField.FindAllStringSubmatch(form[1], -1) {
+			query.Set(f[1], html.UnescapeString(f[2]))
+		}
+		list = append(list, query.Encode())
+	}
+	return list
+}
+
+// form is what the browser sends when somebody gives a reason and confirms what a view shows.
+func (b *browser) form(path, reason string) url.Values {
+	b.w.t.Helper()
+	status, page := b.get(path)
+	if status != http.StatusOK {
+		b.w.t.Fatalf("%s answers %d: %s", path, status, page)
+	}
+	_, main, _ := strings.Cut(page, `<form method="post" action="/ui/act">`)
+	values := url.Values{"reason": {reason}}
+	for _, f := range hiddenField.FindAllStringSubmatch(main, -1) {
+		values.Set(f[1], html.UnescapeString(f[2]))
+	}
+	return values
+}
+
+func actPath(verb, group string) string {
+	return Path + "act?" + url.Values{"verb": {verb}, "group": {group}}.Encode()
+}
+
+// newest is the last record of the history.
+func (w *world) newest() (who, what, why string) {
+	w.t.Helper()
+	records, err := w.store.History(w.t.Context(), 1)
+	if err != nil || len(records) != 1 {
+		w.t.Fatal(records, err)
+	}
+	return records[0].Who, records[0].What, records[0].Why
+}
+
+// Each role has the buttons of what it may do, and no other.
+func TestEachRoleHasItsButtons(t *testing.T) {
+	all := []string{"verb=suspend", "group=dev&verb=mark-done", "group=dev&verb=rollback", "force=true&group=prod&verb=start-update", "group=prod&verb=mark-done", "group=prod&verb=start-update"}
+	slices.Sort(all)
+	w := rolling(t)
+	for _, role := range adminapi.Roles {
+		_, page := w.as(role).get(Path)
+		got := buttons(page)
+		slices.Sort(got)
+		want := all
+		if role == adminapi.Viewer {
+			want = nil
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has the buttons %q; want %q", role, got, want)
+		}
+		if role == adminapi.Viewer && strings.Count(page, "<button") != 1 {
+			t.Error("a viewer has more buttons than the one to sign out")
+		}
+	}
+}
+
+// Each button of each state shows what it changes, takes a reason, and does what the command line would. The history has the reason and the
+// name of the token.
+func TestAButtonDoesWhatItShows(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before      func(*world)
+		verb, group string
+		shows       []string
+		what        string
+		after       string
+	}{
+		"roll back": {nil, "rollback", "dev", []string{"Group dev goes from active to rolledback", "told to go back to 17.2.0"}, "rollback dev", `data-state="rolledback"`},
+		"mark done": {nil, "mark-done", "dev", []string{"Group dev goes from active to done.", "3 hosts of the group are told to update to 17.2.1, from 17.2.0 (3)."}, "mark-done dev", `data-state="done"`},
+		"start": {func(w *world) { w.button("mark-done", "dev") }, "start-update", "prod",
+			[]string{"Group prod goes from unstarted to active.", "2 hosts of the group are told to update to 17.2.1, from 17.2.0 (2)."}, "start-update prod", `data-state="active"`},
+		"retry": {nil, "retry", "dev", []string{"Group dev goes from canary to canary: hosts hear of it"}, "retry dev", `data-state="canary"`},
+		"suspend": {nil, "suspend", "", []string{"Updates go from enabled to suspended.", "5 hosts that are not on 17.2.1 yet are told to stay as they are"}, "apply: mode enabled → suspended", `data-state="suspended"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := map[bool]func(*testing.T) *world{true: halted, false: rolling}[tc.verb == "retry"](t)
+			if tc.before != nil {
+				tc.before(w)
+			}
+			b := w.as(adminapi.Operator)
+			path := actPath(tc.verb, tc.group)
+			_, page := b.get(path)
+			has(t, path, page, tc.shows...)
+			who, what, _ := w.newest()
+			form := b.form(path, "ticket 7")
+			if again, same, _ := w.newest(); again != who || same != what {
+				t.Errorf("to look at it made a record: %s %s", again, same)
+			}
+			resp, page := b.send(http.MethodPost, Path+"act", form, nil)
+			if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != Path {
+				t.Fatalf("confirmed: %s %s", resp.Status, page)
+			}
+			if who, what, why := w.newest(); who != "token operator" || !strings.HasPrefix(what, tc.what) || why != "ticket 7" {
+				t.Errorf("the history has %q by %q because %q", what, who, why)
+			}
+			w.tick()
+			_, page = b.get(Path)
+			has(t, "the page after it", page, tc.after, `role="status">Done: `)
+			if _, page = b.get(Path); strings.Contains(page, "Done: ") {
+				t.Error("it is said twice")
+			}
+			_, page = b.get(Path + "history")
+			has(t, "the audit list", page, "token operator", "ticket 7")
+		})
+	}
+}
+
+// button uses one as an administrator.
+func (w *world) button(verb, group string) {
+	w.t.Helper()
+	b := w.as(adminapi.Admin)
+	if resp, page := b.send(http.MethodPost, Path+"act", b.form(actPath(verb, group), "before"), nil); resp.StatusCode != http.StatusSeeOther {
+		w.t.Fatalf("%s %s: %s %s", verb, group, resp.Status, page)
+	}
+	w.tick()
+}
+
+// What is wrong with a form changes nothing, whoever sends it.
+func TestAFormThatIsRefusedChangesNothing(t *testing.T) {
+	w := rolling(t)
+	operator, viewer := w.as(adminapi.Operator), w.as(adminapi.Viewer)
+	good := operator.form(actPath("rollback", "dev"), "why not")
+	edit := func(name, value string) url.Values {
+		form := url.Values{}
+		for n, v := range good {
+			form[n] = v
+		}
+		form.Set(name, value)
+		return form
+	}
+	viewer.get(Path)
+	forged := edit("csrf", viewer.csrf)
+	before, _, _ := w.newest()
+	for name, tc := range map[string]struct {
+		who    *browser
+		form   url.Values
+		header map[string]string
+		status int
+		says   string
+	}{
+		"a viewer's forged form":   {viewer, forged, nil, 403, "this is for the role operator, version-admin, config-admin or admin, and the access token has the role viewer"},
+		"a viewer's forged brake":  {viewer, url.Values{"csrf": {viewer.csrf}, "verb": {"suspend"}, "reason": {"x"}}, nil, 403, "this is for the role"},
+		"without the form's token": {operator, edit("csrf", ""), nil, 403, "not one of your session"},
+		"another session's token":  {operator, edit("csrf", viewer.csrf), nil, 403, "not one of your session"},
+		"from another site":        {operator, good, map[string]string{"Sec-Fetch-Site": "cross-site"}, 403, "another site"},
+		"from another origin":      {operator, good, map[string]string{"Origin": "https://evil.example"}, 403, "another site"},
+		"without a reason":         {operator, edit("reason", " \t"), nil, 422, "Give a reason"},
+		"a long reason":            {operator, edit("reason", strings.Repeat("x", maxReason+1)), nil, 422, "longer than 500"},
+		"another plan":             {operator, edit("seen", "x"), nil, 409, "The rollout has changed since you looked."},
+		"a verb without a button":  {operator, edit("verb", "reset"), nil, 400, "There is no such button."},
+		"an unknown group":         {operator, edit("group", "<script>"), nil, 422, "the rollout has no group"},
+		"signed out":               {w.browser(), good, nil, 401, "Sign in and try again."},
+		"too much":                 {operator, edit("reason", strings.Repeat("x", maxForm)), nil, 403, "not one of your session"},
+	} {
+		resp, page := tc.who.send(http.MethodPost, Path+"act", tc.form, tc.header)
+		if resp.StatusCode != tc.status || !strings.Contains(html.UnescapeString(page), tc.says) || strings.Contains(page, "<script>") {
+			t.Errorf("%s: %s: %s", name, resp.Status, page)
+		}
+	}
+	if after, _, _ := w.newest(); after != before {
+		t.Errorf("something was changed by %s", after)
+	}
+	if r := w.stored.Resources(); r.Rollout.Status.Groups[0].State != rollout.Active || r.Config.Spec.Agents.Mode != rollout.Enabled {
+		t.Errorf("the rollout is %+v, %s", r.Rollout.Status.Groups[0], r.Config.Spec.Agents.Mode)
+	}
+	if log := w.log.String(); !strings.Contains(log, "the page refused what a form asked for") || !strings.Contains(log, "token=viewer role=viewer") {
+		t.Errorf("the log does not name who tried:\n%s", log)
+	}
+}
+
+// Who has looked and confirms is told if the button would do something else by then; hosts that report meanwhile are not that.
+func TestWhatIsConfirmedIsWhatWasShown(t *testing.T) {
+	w := rolling(t)
+	b := w.as(adminapi.Operator)
+	form := b.form(actPath("mark-done", "dev"), "enough")
+	w.said(2, "dev", "web-2", "17.2.1", nil)
+	w.tick()
+	other := b.form(actPath("mark-done", "prod"), "enough")
+	if resp, _ := b.send(http.MethodPost, Path+"act", form, nil); resp.StatusCode != http.StatusSeeOther {
+		t.Errorf("a host reported meanwhile: %s", resp.Status)
+	}
+	w.tick()
+	w.button("start-update", "prod")
+	resp, page := b.send(http.MethodPost, Path+"act", other, nil)
+	if resp.StatusCode != http.StatusConflict || !strings.Contains(page, "Group prod goes from active to done.") || !strings.Contains(page, ">enough</textarea>") {
+		t.Errorf("the group started meanwhile: %s %s", resp.Status, page)
+	}
+}

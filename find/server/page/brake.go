@@ -1,0 +1,73 @@
+package page
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+)
+
+// brakePath is where the configuration is written.
+func brakePath(dryRun bool, reason string) string {
+	return fmt.Sprintf("/v1/resources?dry_run=%t&reason=%s", dryRun, url.QueryEscape(reason))
+}
+
+// braked is the configuration of now with updates suspended, as the admin API takes it: with its revision, and nothing else of it changed.
+func (p *page) braked(v *visit) ([]byte, error) {
+	data, err := p.api.raw(v, http.MethodGet, "/v1/resources/"+rollout.KindConfig, nil)
+	if err != nil {
+		return nil, err
+	}
+	list, err := rollout.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	config, is := list[0].(*rollout.Config)
+	if !is {
+		return nil, fmt.Errorf("the store's %s is none", rollout.KindConfig)
+	}
+	config.Spec.Agents.Mode = rollout.Suspended
+	return rollout.JSON(config)
+}
+
+func (p *page) foreseeBrake(v *visit) (changes plan, err error) {
+	var now adminapi.Overview
+	if err := p.api.ask(v, http.MethodGet, "/v1/overview", nil, &now); err != nil {
+		return changes, err
+	}
+	config, err := p.braked(v)
+	if err != nil {
+		return changes, err
+	}
+	var result adminapi.Result
+	if err := p.api.ask(v, http.MethodPut, brakePath(true, ""), json.RawMessage(config), &result); err != nil {
+		return changes, err
+	}
+	left, moving := 0, 0
+	for _, g := range now.Groups {
+		left, moving = left+g.Present-g.UpToDate, moving+g.InFlight
+	}
+	return plan{key: fmt.Sprintf("%s %s", now.Mode, now.Target), lines: []string{
+		fmt.Sprintf("Updates go from %s to %s.", now.Mode, rollout.Suspended),
+		fmt.Sprintf("%s that are not on %s yet are told to stay as they are, and no group goes on.", hostsWord(left), cmp.Or(string(now.Target), "a target")),
+		fmt.Sprintf("%s that have begun to update finish it.", hostsWord(moving)),
+	}}, nil
+}
+
+// brake suspends updates, on this server at least if the store cannot be written.
+func (p *page) brake(v *visit, reason string) error {
+	config, err := p.braked(v)
+	if err == nil {
+		var result adminapi.Result
+		err = p.api.ask(v, http.MethodPut, brakePath(false, reason), json.RawMessage(config), &result)
+	}
+	if r, is := errors.AsType[*refusal](err); is && r.status == http.StatusServiceUnavailable {
+		return p.api.ask(v, http.MethodPost, "/v1/brake", adminapi.Brake{Mode: rollout.Suspended, Reason: reason}, &adminapi.Error{})
+	}
+	return err
+}
