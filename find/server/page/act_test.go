@@ -11,6 +11,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/page/pagetest"
 )
 
 var (
@@ -52,7 +53,7 @@ func actPath(verb, group string) string {
 // newest is the last record of the history.
 func (w *world) newest() (who, what, why string) {
 	w.t.Helper()
-	records, err := w.store.History(w.t.Context(), 1)
+	records, err := w.Store.History(w.t.Context(), 1)
 	if err != nil || len(records) != 1 {
 		w.t.Fatal(records, err)
 	}
@@ -63,7 +64,7 @@ func (w *world) newest() (who, what, why string) {
 func TestEachRoleHasItsButtons(t *testing.T) {
 	all := []string{"verb=suspend", "group=dev&verb=mark-done", "group=dev&verb=rollback", "force=true&group=prod&verb=start-update", "group=prod&verb=mark-done", "group=prod&verb=start-update"}
 	slices.Sort(all)
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	for _, role := range adminapi.Roles {
 		_, page := w.as(role).get(Path)
 		got := buttons(page)
@@ -95,11 +96,11 @@ func TestAButtonDoesWhatItShows(t *testing.T) {
 		"mark done": {nil, "mark-done", "dev", []string{"Group dev goes from active to done.", "3 hosts of the group are told to update to 17.2.1, from 17.2.0 (3)."}, "mark-done dev", `data-state="done"`},
 		"start": {func(w *world) { w.button("mark-done", "dev") }, "start-update", "prod",
 			[]string{"Group prod goes from unstarted to active.", "2 hosts of the group are told to update to 17.2.1, from 17.2.0 (2)."}, "start-update prod", `data-state="active"`},
-		"retry": {nil, "retry", "dev", []string{"Group dev goes from canary to canary: hosts hear of it"}, "retry dev", `data-state="canary"`},
+		"retry":   {nil, "retry", "dev", []string{"Group dev goes from canary to canary: hosts hear of it"}, "retry dev", `data-state="canary"`},
 		"suspend": {nil, "suspend", "", []string{"Updates go from enabled to suspended.", "5 hosts that are not on 17.2.1 yet are told to stay as they are"}, "apply: mode enabled → suspended", `data-state="suspended"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := map[bool]func(*testing.T) *world{true: halted, false: rolling}[tc.verb == "retry"](t)
+			w := served(t, map[bool]func(*testing.T) *pagetest.World{true: pagetest.Halted, false: pagetest.Rolling}[tc.verb == "retry"](t))
 			if tc.before != nil {
 				tc.before(w)
 			}
@@ -119,7 +120,7 @@ func TestAButtonDoesWhatItShows(t *testing.T) {
 			if who, what, why := w.newest(); who != "token operator" || !strings.HasPrefix(what, tc.what) || why != "ticket 7" {
 				t.Errorf("the history has %q by %q because %q", what, who, why)
 			}
-			w.tick()
+			w.Tick()
 			_, page = b.get(Path)
 			has(t, "the page after it", page, tc.after, `role="status">Done: `)
 			if _, page = b.get(Path); strings.Contains(page, "Done: ") {
@@ -138,12 +139,12 @@ func (w *world) button(verb, group string) {
 	if resp, page := b.send(http.MethodPost, Path+"act", b.form(actPath(verb, group), "before"), nil); resp.StatusCode != http.StatusSeeOther {
 		w.t.Fatalf("%s %s: %s %s", verb, group, resp.Status, page)
 	}
-	w.tick()
+	w.Tick()
 }
 
 // What is wrong with a form changes nothing, whoever sends it.
 func TestAFormThatIsRefusedChangesNothing(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	operator, viewer := w.as(adminapi.Operator), w.as(adminapi.Viewer)
 	good := operator.form(actPath("rollback", "dev"), "why not")
 	edit := func(name, value string) url.Values {
@@ -186,26 +187,26 @@ func TestAFormThatIsRefusedChangesNothing(t *testing.T) {
 	if after, _, _ := w.newest(); after != before {
 		t.Errorf("something was changed by %s", after)
 	}
-	if r := w.stored.Resources(); r.Rollout.Status.Groups[0].State != rollout.Active || r.Config.Spec.Agents.Mode != rollout.Enabled {
+	if r := w.Stored.Resources(); r.Rollout.Status.Groups[0].State != rollout.Active || r.Config.Spec.Agents.Mode != rollout.Enabled {
 		t.Errorf("the rollout is %+v, %s", r.Rollout.Status.Groups[0], r.Config.Spec.Agents.Mode)
 	}
-	if log := w.log.String(); !strings.Contains(log, "the page refused what a form asked for") || !strings.Contains(log, "token=viewer role=viewer") {
+	if log := w.Log.String(); !strings.Contains(log, "the page refused what a form asked for") || !strings.Contains(log, "token=viewer role=viewer") {
 		t.Errorf("the log does not name who tried:\n%s", log)
 	}
 }
 
 // Who has looked and confirms is told if the button would do something else by then; hosts that report meanwhile are not that.
 func TestWhatIsConfirmedIsWhatWasShown(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Operator)
 	form := b.form(actPath("mark-done", "dev"), "enough")
-	w.said(2, "dev", "web-2", "17.2.1", nil)
-	w.tick()
+	w.Said(2, "dev", "web-2", "17.2.1", nil)
+	w.Tick()
 	other := b.form(actPath("mark-done", "prod"), "enough")
 	if resp, _ := b.send(http.MethodPost, Path+"act", form, nil); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("a host reported meanwhile: %s", resp.Status)
 	}
-	w.tick()
+	w.Tick()
 	w.button("start-update", "prod")
 	resp, page := b.send(http.MethodPost, Path+"act", other, nil)
 	if resp.StatusCode != http.StatusConflict || !strings.Contains(page, "Group prod goes from active to done.") || !strings.Contains(page, ">enough</textarea>") {

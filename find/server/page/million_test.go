@@ -11,17 +11,18 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/page/pagetest"
 )
 
 // crowded is a world with that many hosts, in six groups, of which one in a hundred has failed, and somebody's cookie.
 func crowded(t *testing.T, hosts int) (w *world, cookie string) {
 	t.Helper()
-	w = newWorld(t)
+	w = served(t, pagetest.New(t))
 	groups := ""
 	for g := range 6 {
 		groups += fmt.Sprintf(`{"name":"group-%d","days":["*"],"start_hour":12},`, g)
 	}
-	w.apply(fmt.Sprintf(configText, groups[:len(groups)-1]), version)
+	w.Apply(fmt.Sprintf(pagetest.ConfigText, groups[:len(groups)-1]), pagetest.Version)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range hosts {
 		b := rollout.Heartbeat{
@@ -29,12 +30,12 @@ func crowded(t *testing.T, hosts int) (w *world, cookie string) {
 			Group:  fmt.Sprint("group-", i%6), Version: "17.2.0", Hostname: fmt.Sprintf("ip-10-%d-%d.internal", i>>8, i&255), Edition: "oss",
 		}
 		if i%100 == 0 {
-			b.Outcome = &rollout.Outcome{Target: "17.2.1", State: rollout.OutcomeFailed, Error: "it broke", Time: w.now}
+			b.Outcome = &rollout.Outcome{Target: "17.2.1", State: rollout.OutcomeFailed, Error: "it broke", Time: w.Clock()}
 		}
-		w.fleet.Take(b, w.now)
+		w.Fleet.Take(b, w.Clock())
 	}
-	w.pass(30 * time.Minute)
-	w.tick()
+	w.Pass(30 * time.Minute)
+	w.Tick()
 	b := w.as(adminapi.Viewer)
 	u, err := url.Parse(w.url)
 	if err != nil {

@@ -10,29 +10,30 @@ import (
 	"time"
 
 	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/page/pagetest"
 	"teleport-update/find/store"
 )
 
 func TestWithoutSigningInThereIsNoView(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	b := w.browser()
-	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + hostID(0), Path + "history", Path + "forecast"} {
+	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast"} {
 		resp, page := b.send(http.MethodGet, path, nil, nil)
 		if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != Path+"login?to="+url.QueryEscape(path) || strings.Contains(page, "web-") {
 			t.Errorf("%s: %s, to %s: %s", path, resp.Status, resp.Header.Get("Location"), page)
 		}
 	}
 	// A token in the header is for the API, which no browser sends by itself.
-	if resp, _ := b.send(http.MethodGet, Path, nil, map[string]string{"Authorization": "Bearer " + w.tokens[adminapi.Admin]}); resp.StatusCode != http.StatusSeeOther {
+	if resp, _ := b.send(http.MethodGet, Path, nil, map[string]string{"Authorization": "Bearer " + w.Tokens[adminapi.Admin]}); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("with a token in the header: %s", resp.Status)
 	}
-	if resp, _ := b.send(http.MethodGet, Path, nil, map[string]string{"Cookie": plainCookie + "=" + w.tokens[adminapi.Admin]}); resp.StatusCode != http.StatusSeeOther {
+	if resp, _ := b.send(http.MethodGet, Path, nil, map[string]string{"Cookie": plainCookie + "=" + w.Tokens[adminapi.Admin]}); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("with a token as the cookie: %s", resp.Status)
 	}
 }
 
 func TestTheCookieIsOfASession(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	for name, tc := range map[string]struct {
 		edit   func(*http.Request)
 		cookie string
@@ -43,7 +44,7 @@ func TestTheCookieIsOfASession(t *testing.T) {
 		"a proxy before it":  {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https") }, secureCookie, true},
 		"a proxy over plain": {func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "http") }, plainCookie, false},
 	} {
-		req := httptest.NewRequest(http.MethodPost, Path+"login", strings.NewReader(url.Values{"token": {w.tokens[adminapi.Viewer]}}.Encode()))
+		req := httptest.NewRequest(http.MethodPost, Path+"login", strings.NewReader(url.Values{"token": {w.Tokens[adminapi.Viewer]}}.Encode()))
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		tc.edit(req)
 		rec := httptest.NewRecorder()
@@ -56,7 +57,7 @@ func TestTheCookieIsOfASession(t *testing.T) {
 		if c.Name != tc.cookie || c.Secure != tc.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge <= 0 {
 			t.Errorf("%s: the cookie is %v", name, c)
 		}
-		if len(c.Value) < 40 || strings.Contains(w.tokens[adminapi.Viewer], c.Value) || strings.Contains(c.Value, "teleport-find-access") {
+		if len(c.Value) < 40 || strings.Contains(w.Tokens[adminapi.Viewer], c.Value) || strings.Contains(c.Value, "teleport-find-access") {
 			t.Errorf("%s: the cookie's value is %q", name, c.Value)
 		}
 		if rec.Header().Get("Location") != Path {
@@ -70,15 +71,15 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 	audit := store.Audit{Who: "uid 0"}
 	for name, end := range map[string]func(*world, *browser){
 		"revoked": func(w *world, _ *browser) {
-			if err := w.access.Revoke(t.Context(), "viewer", audit, false); err != nil {
+			if err := w.Access.Revoke(t.Context(), "viewer", audit, false); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"another of the name": func(w *world, _ *browser) {
-			if err := w.access.Revoke(t.Context(), "viewer", audit, false); err != nil {
+			if err := w.Access.Revoke(t.Context(), "viewer", audit, false); err != nil {
 				t.Fatal(err)
 			}
-			w.token("viewer", adminapi.Admin)
+			w.Token("viewer", adminapi.Admin)
 		},
 		"signed out": func(_ *world, b *browser) {
 			b.get(Path)
@@ -86,10 +87,10 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 				t.Errorf("signing out: %s", resp.Status)
 			}
 		},
-		"over": func(w *world, _ *browser) { w.pass(sessionLife + time.Second) },
+		"over": func(w *world, _ *browser) { w.Pass(sessionLife + time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := served(t, pagetest.New(t))
 			b := w.as(adminapi.Viewer)
 			u, err := url.Parse(w.url)
 			if err != nil {
@@ -110,8 +111,8 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 
 // The role is that of the token now, and a token that expires ends the session.
 func TestATokenThatExpires(t *testing.T) {
-	w := newWorld(t)
-	made, err := w.access.Add(t.Context(), adminapi.AccessRequest{Name: "short", Role: adminapi.Viewer, ExpiresIn: "1h"}, store.Audit{Who: "uid 0"}, false)
+	w := served(t, pagetest.New(t))
+	made, err := w.Access.Add(t.Context(), adminapi.AccessRequest{Name: "short", Role: adminapi.Viewer, ExpiresIn: "1h"}, store.Audit{Who: "uid 0"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,14 +121,14 @@ func TestATokenThatExpires(t *testing.T) {
 	if status, _ := b.get(Path); status != http.StatusOK {
 		t.Fatalf("signed in: %d", status)
 	}
-	w.pass(time.Hour + time.Second)
+	w.Pass(time.Hour + time.Second)
 	if status, _ := b.get(Path); status != http.StatusSeeOther {
 		t.Errorf("after the token has expired: %d", status)
 	}
 }
 
 func TestAttemptsToSignInAreBounded(t *testing.T) {
-	w := newWorld(t)
+	w := served(t, pagetest.New(t))
 	b := w.browser()
 	for i := range maxAttempts {
 		if resp, page := b.send(http.MethodPost, Path+"login", url.Values{"token": {"teleport-find-access-wrong"}}, nil); resp.StatusCode != http.StatusUnauthorized ||
@@ -135,17 +136,17 @@ func TestAttemptsToSignInAreBounded(t *testing.T) {
 			t.Fatalf("attempt %d: %s %s", i, resp.Status, page)
 		}
 	}
-	resp, page := b.send(http.MethodPost, Path+"login", url.Values{"token": {w.tokens[adminapi.Admin]}}, nil)
+	resp, page := b.send(http.MethodPost, Path+"login", url.Values{"token": {w.Tokens[adminapi.Admin]}}, nil)
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || !strings.Contains(page, "Too many attempts") {
 		t.Errorf("one more, with the right token: %s %s", resp.Status, page)
 	}
-	w.pass(time.Minute)
+	w.Pass(time.Minute)
 	for range 3 * maxAttempts { // those that do not fail count for nothing
-		if resp := b.signIn(w.tokens[adminapi.Admin]); resp.StatusCode != http.StatusSeeOther {
+		if resp := b.signIn(w.Tokens[adminapi.Admin]); resp.StatusCode != http.StatusSeeOther {
 			t.Fatalf("a minute later: %s", resp.Status)
 		}
 	}
-	if strings.Contains(w.log.String(), "teleport-find-access-wrong") {
+	if strings.Contains(w.Log.String(), "teleport-find-access-wrong") {
 		t.Error("the log has what was tried")
 	}
 }
@@ -180,14 +181,14 @@ func TestALoginLeadsToThisPageOnly(t *testing.T) {
 
 // Another site's page cannot sign anybody in or out, whatever the browser sends along.
 func TestARequestOfAnotherSiteIsRefused(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Admin)
 	b.get(Path)
 	for name, header := range map[string]map[string]string{
 		"cross-site": {"Sec-Fetch-Site": "cross-site"}, "same-site": {"Sec-Fetch-Site": "same-site"}, "origin": {"Origin": "https://evil.example"}, "null": {"Origin": "null"},
 	} {
 		for _, path := range []string{Path + "logout", Path + "login"} {
-			resp, _ := b.send(http.MethodPost, path, url.Values{"csrf": {b.csrf}, "token": {w.tokens[adminapi.Admin]}}, header)
+			resp, _ := b.send(http.MethodPost, path, url.Values{"csrf": {b.csrf}, "token": {w.Tokens[adminapi.Admin]}}, header)
 			if resp.StatusCode != http.StatusForbidden {
 				t.Errorf("%s to %s: %s", name, path, resp.Status)
 			}

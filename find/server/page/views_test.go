@@ -9,6 +9,7 @@ import (
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/page/pagetest"
 )
 
 // has reports what a page lacks.
@@ -22,7 +23,7 @@ func has(t *testing.T, what, page string, wanted ...string) {
 }
 
 func TestTheViewsShowTheRollout(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Viewer)
 	for path, wanted := range map[string][]string{
 		Path: {
@@ -33,17 +34,17 @@ func TestTheViewsShowTheRollout(t *testing.T) {
 		Path + "hosts":                          {"web-0", "web-5", "on target", `<option value="failed">failed</option>`},
 		Path + "hosts?state=failed":             {"web-1", "17.2.1: the agent did not become healthy"},
 		Path + "hosts?group=prod":               {"web-4", "web-5"},
-		Path + "hosts?hostname=web-3":           {hostID(3)},
+		Path + "hosts?hostname=web-3":           {pagetest.HostID(3)},
 		Path + "hosts?version=17.2.1":           {"web-0"},
 		Path + "hosts?group=none":               {"There is no such host."},
-		Path + "hosts/" + hostID(1):             {"The host is in group dev.", "The rule is:", "failed to update to 17.2.1", "exit status 7", "<dt>Hostname</dt><dd>web-1</dd>"},
+		Path + "hosts/" + pagetest.HostID(1):    {"The host is in group dev.", "The rule is:", "failed to update to 17.2.1", "exit status 7", "<dt>Hostname</dt><dd>web-1</dd>"},
 		Path + "history":                        {"tokens add all", "uid 0", "engine", "dev unstarted → active"},
 		Path + "forecast":                       {"Probably done", `<th scope="row">prod</th>`, `<time datetime="2025-06-02T14:`},
 		Path + "hosts/00000000-dead-beef":       {"no host"},
 		Path + "nowhere":                        {"There is no such page."},
 		Path + "static/style.css":               {"prefers-color-scheme: dark"},
 		Path + "hosts?state=nonsense":           {"is not one of"},
-		Path + "hosts?hostname=web-3&group=dev": {hostID(3)},
+		Path + "hosts?hostname=web-3&group=dev": {pagetest.HostID(3)},
 	} {
 		status, page := b.get(path)
 		has(t, path, page, wanted...)
@@ -58,10 +59,10 @@ func TestTheViewsShowTheRollout(t *testing.T) {
 
 // Each host is on one page, in the order of their ids, and no page has more than it should.
 func TestAListOfHostsHasPages(t *testing.T) {
-	w := newWorld(t)
+	w := served(t, pagetest.New(t))
 	const hosts = 2*hostsShown + 7
 	for i := range hosts {
-		w.fleet.Take(rollout.Heartbeat{HostID: hostID(i), Group: "dev", Version: "17.2.0", Hostname: fmt.Sprint("web-", i)}, w.clock())
+		w.Fleet.Take(rollout.Heartbeat{HostID: pagetest.HostID(i), Group: "dev", Version: "17.2.0", Hostname: fmt.Sprint("web-", i)}, w.Clock())
 	}
 	b := w.as(adminapi.Viewer)
 	seen, last, pages := map[string]bool{}, "", 0
@@ -95,26 +96,26 @@ func TestAListOfHostsHasPages(t *testing.T) {
 // What a host says of itself, and what people wrote, drives no browser: it is text, of one line, without characters
 // that hide or turn round what somebody reads.
 func TestTextOfOthersIsShownAsText(t *testing.T) {
-	w := newWorld(t)
+	w := served(t, pagetest.New(t))
 	const evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202egnp.exe\x1b[2J{{.}}"
-	w.joined(0, "dev", "web-0")
+	w.Joined(0, "dev", "web-0")
 	report := func() {
-		w.said(0, "dev", "<script>alert(3)</script>", "17.2.0", failedWith("17.2.1", evil))
+		w.Said(0, "dev", "<script>alert(3)</script>", "17.2.0", pagetest.FailedWith("17.2.1", evil))
 	}
 	for range 6 {
-		w.said(0, "dev", "web-0", "17.2.0", nil)
-		w.pass(10 * time.Minute)
+		w.Said(0, "dev", "web-0", "17.2.0", nil)
+		w.Pass(10 * time.Minute)
 	}
-	w.apply(fmt.Sprintf(configText, devProd), version)
-	w.tick()
-	w.tick()
-	w.pass(time.Minute)
+	w.Apply(fmt.Sprintf(pagetest.ConfigText, pagetest.DevProd), pagetest.Version)
+	w.Tick()
+	w.Tick()
+	w.Pass(time.Minute)
 	report()
-	w.tick()
+	w.Tick()
 	b := w.as(adminapi.Admin)
 	shown := 0
 	for _, path := range []string{
-		Path, Path + "hosts", Path + "hosts?state=failed", Path + "hosts/" + hostID(0), Path + "history", Path + "forecast",
+		Path, Path + "hosts", Path + "hosts?state=failed", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast",
 		Path + "hosts?group=%3Cscript%3Ealert(4)%3C/script%3E&hostname=%22onfocus=alert(5)", Path + "hosts/%3Cscript%3E", Path + "login?to=javascript:alert(6)",
 	} {
 		_, page := b.get(path)
@@ -135,18 +136,18 @@ func TestTextOfOthersIsShownAsText(t *testing.T) {
 
 // Tokens, secrets and passwords are in no view.
 func TestNoViewHoldsASecret(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Admin)
-	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + hostID(0), Path + "history", Path + "forecast", Path + "login"} {
+	for _, path := range []string{Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast", Path + "login"} {
 		_, page := b.get(path)
-		for what, secret := range map[string]string{"join token": w.join, "access token": w.tokens[adminapi.Admin], "host's secret": secretOf(0)} {
+		for what, secret := range map[string]string{"join token": w.Join, "access token": w.Tokens[adminapi.Admin], "host's secret": pagetest.SecretOf(0)} {
 			if strings.Contains(page, secret) {
 				t.Errorf("%s holds the %s", path, what)
 			}
 		}
 	}
-	for _, secret := range []string{w.join, w.tokens[adminapi.Admin], secretOf(0)} {
-		if strings.Contains(w.log.String(), secret) {
+	for _, secret := range []string{w.Join, w.Tokens[adminapi.Admin], pagetest.SecretOf(0)} {
+		if strings.Contains(w.Log.String(), secret) {
 			t.Error("the log holds a secret")
 		}
 	}
@@ -154,9 +155,9 @@ func TestNoViewHoldsASecret(t *testing.T) {
 
 // All of it comes from this server, nothing inline, and no cache keeps it.
 func TestEachAnswerForbidsWhatComesFromElsewhere(t *testing.T) {
-	w := rolling(t)
+	w := served(t, pagetest.Rolling(t))
 	b := w.as(adminapi.Admin)
-	for _, path := range []string{"/", Path, Path + "hosts", Path + "hosts/" + hostID(0), Path + "history", Path + "forecast", Path + "login", Path + "none", Path + "static/style.css"} {
+	for _, path := range []string{"/", Path, Path + "hosts", Path + "hosts/" + pagetest.HostID(0), Path + "history", Path + "forecast", Path + "login", Path + "none", Path + "static/style.css"} {
 		resp, page := b.send(http.MethodGet, path, nil, nil)
 		csp := resp.Header.Get("Content-Security-Policy")
 		if !strings.HasPrefix(csp, "default-src 'none';") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") || strings.Contains(csp, "data:") ||
@@ -176,8 +177,8 @@ func TestEachAnswerForbidsWhatComesFromElsewhere(t *testing.T) {
 
 // A server that takes no reports, or has no version, has a page all the same.
 func TestAServerWithoutAVersion(t *testing.T) {
-	w := newWorld(t)
-	w.tick()
+	w := served(t, pagetest.New(t))
+	w.Tick()
 	b := w.as(adminapi.Viewer)
 	status, page := b.get(Path)
 	has(t, Path, page, "No version is set")

@@ -1,0 +1,268 @@
+// Package pagetest is a find server for tests of its page: hosts that a test has report, and a clock that it sets. It does not
+// know the page: a test puts one before the API.
+package pagetest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"teleport-update/find"
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/admin"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/server/driver"
+	"teleport-update/find/server/inventory"
+	"teleport-update/find/store"
+)
+
+const (
+	// ConfigText is a configuration with groups in the place of %s.
+	ConfigText = `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{"agents":{"mode":"enabled","schedules":{"regular":[%s]}}}}`
+	// DevProd are two groups, at 12 and at 14 o'clock.
+	DevProd = `{"name":"dev","days":["*"],"start_hour":12},{"name":"prod","days":["*"],"start_hour":14}`
+	// Version is a rollout from 17.2.0 to 17.2.1.
+	Version = `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},"spec":{"agents":{"start_version":"17.2.0","target_version":"17.2.1"}}}`
+)
+
+// World is a find server.
+type World struct {
+	t       *testing.T
+	mu      sync.Mutex
+	now     time.Time
+	Store   *store.SQLite
+	Stored  *answers.Stored
+	Fleet   *inventory.Fleet
+	engine  *driver.Engine
+	Access  *admin.Access
+	reports *inventory.Reports
+	// API is the admin API, of which nobody asks who they are.
+	API http.Handler
+	// Tokens are access tokens, one of each role, which are named by it.
+	Tokens map[adminapi.Role]string
+	// Join is a join token.
+	Join string
+	last map[int]uint32
+	Log  *Logged
+}
+
+// Logged is a log that may be written and read at once.
+type Logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *Logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all that was logged.
+func (l *Logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Clock is what the server goes by.
+func (w *World) Clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+// Pass lets time pass.
+func (w *World) Pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+// New is a server without hosts, at 11 o'clock.
+func New(t *testing.T) *World {
+	t.Helper()
+	w := &World{Log: new(Logged), t: t, now: time.Date(2025, 6, 2, 11, 0, 0, 0, time.UTC), Tokens: make(map[adminapi.Role]string), last: make(map[int]uint32)}
+	log := slog.New(slog.NewTextHandler(w.Log, nil))
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	w.Store, err = store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "store", "store.db"))
+	must(err)
+	t.Cleanup(func() { w.Store.Close() })
+	w.Stored, err = answers.NewStored(t.Context(), answers.StoredOptions{Store: w.Store, Base: find.Answer{AutoUpdate: true, Edition: "oss"}, Clock: w.Clock, Log: log})
+	must(err)
+	w.Fleet, err = inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: w.Store, Clock: w.Clock, Named: w.Stored.Named, Log: log})
+	must(err)
+	w.engine = driver.NewEngine(driver.Options{
+		Store: w.Store, Clock: w.Clock, Plans: w.Stored.Plans(), Inventory: w.Fleet, Written: w.Stored.Refresh, Brake: w.Stored, Log: log,
+	})
+	w.Access = admin.NewAccess(w.Store, w.Clock)
+	w.reports = inventory.NewReports(w.Fleet, log)
+	w.API = admin.New(admin.Options{Stored: w.Stored, Store: w.Store, Engine: w.engine, Fleet: w.Fleet, Access: w.Access, Log: log})
+	for _, role := range adminapi.Roles {
+		w.Tokens[role] = w.Token(string(role), role)
+	}
+	made, err := w.Fleet.AddToken(t.Context(), adminapi.TokenRequest{Name: "all"}, store.Audit{Who: "uid 0", Time: w.now}, false)
+	must(err)
+	w.Join = made.Token
+	return w
+}
+
+// Token makes an access token.
+func (w *World) Token(name string, role adminapi.Role) string {
+	w.t.Helper()
+	made, err := w.Access.Add(w.t.Context(), adminapi.AccessRequest{Name: name, Role: role}, store.Audit{Who: "uid 0", Time: w.Clock()}, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return made.Token
+}
+
+// Apply writes resources, and has the engine look.
+func (w *World) Apply(texts ...string) {
+	w.t.Helper()
+	for _, text := range texts {
+		list, err := rollout.Parse([]byte(text))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if _, err := w.Stored.Apply(w.t.Context(), list, answers.ApplyOptions{Who: "uid 0"}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.Tick()
+}
+
+// Tick has the server look at what hosts report, and at the rollout.
+func (w *World) Tick() {
+	w.t.Helper()
+	if err := w.Fleet.Tick(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.engine.Tick(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.Stored.Refresh(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// HostID is the id of the host of a number.
+func HostID(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", i+1) }
+
+// SecretOf is the secret of the host of a number.
+func SecretOf(i int) string { return fmt.Sprintf("%064x", i+1) }
+
+// Joined has a host join.
+func (w *World) Joined(i int, group, hostname string) {
+	w.t.Helper()
+	hash := sha256.Sum256([]byte(SecretOf(i)))
+	w.post(find.JoinPath, w.Join, find.Join{HostID: HostID(i), SecretHash: hex.EncodeToString(hash[:]), Group: group, Hostname: hostname})
+}
+
+// Said has a host report.
+func (w *World) Said(i int, group, hostname, runs string, edit func(*find.Heartbeat)) {
+	w.t.Helper()
+	w.last[i]++
+	b := find.Heartbeat{HostID: HostID(i), Sequence: w.last[i], BootID: fmt.Sprint("boot of ", i), Hostname: hostname, Group: group, Version: runs}
+	if edit != nil {
+		edit(&b)
+	}
+	w.post(find.HeartbeatPath, SecretOf(i), b)
+}
+
+func (w *World) post(path, bearer string, body any) {
+	w.t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, path, bytes.NewReader(data))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+bearer)
+	rec := httptest.NewRecorder()
+	do := w.reports.Heartbeat
+	if path == find.JoinPath {
+		do = w.reports.Join
+	}
+	if do(rec, req); rec.Code != http.StatusOK {
+		w.t.Fatalf("%s: %d %s", path, rec.Code, rec.Body)
+	}
+}
+
+// FailedWith is a report of an update that was rolled back.
+func FailedWith(target, text string) func(*find.Heartbeat) {
+	return func(b *find.Heartbeat) {
+		b.Outcome = &find.Outcome{Target: target, State: "rolled_back", Error: text, Time: time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)}
+	}
+}
+
+// Started is a world in which group dev has started, of four hosts, and prod waits, of two.
+func Started(t *testing.T, groups string) *World {
+	t.Helper()
+	w := New(t)
+	for i := range 6 {
+		w.Joined(i, GroupOf(i), fmt.Sprint("web-", i))
+	}
+	for range 6 {
+		w.Everybody("17.2.0")
+		w.Pass(10 * time.Minute)
+	}
+	w.Everybody("17.2.0") // 12:00, the hour of dev
+	w.Apply(fmt.Sprintf(ConfigText, groups), Version)
+	w.Tick()
+	w.Tick()
+	w.Pass(time.Minute)
+	return w
+}
+
+// Rolling is one in which one of dev's hosts is on the version, and one failed.
+func Rolling(t *testing.T) *World {
+	t.Helper()
+	w := Started(t, DevProd)
+	w.Said(0, "dev", "web-0", "17.2.1", nil)
+	w.Said(1, "dev", "web-1", "17.2.0", FailedWith("17.2.1", "the agent did not become healthy: exit status 7"))
+	w.Tick()
+	return w
+}
+
+// Halted is one in which the canary of dev failed.
+func Halted(t *testing.T) *World {
+	t.Helper()
+	w := Started(t, strings.Replace(DevProd, `"name":"dev"`, `"name":"dev","canary_count":1`, 1))
+	canaries := w.Stored.Resources().Rollout.Status.Groups[0].Canaries
+	for i := range 4 {
+		if HostID(i) == canaries[0].HostID {
+			w.Said(i, "dev", fmt.Sprint("web-", i), "17.2.0", FailedWith("17.2.1", "it broke"))
+		}
+	}
+	w.Tick()
+	return w
+}
+
+// GroupOf is the group of the host of a number.
+func GroupOf(i int) string { return []string{"dev", "prod"}[min(i/4, 1)] }
+
+// Everybody has all hosts of Started report.
+func (w *World) Everybody(runs string) {
+	for i := range 6 {
+		w.Said(i, GroupOf(i), fmt.Sprint("web-", i), runs, nil)
+	}
+}
