@@ -184,7 +184,7 @@ func (s *SQLite) Commit(ctx context.Context, change Change) (revisions []Revisio
 				after = None
 				err = remove(c, w.Key)
 			}
-			if err == nil && w.Do != Keep && change.Audit.Who != "" {
+			if err == nil && change.Records(w) {
 				err = record(c, Record{change.Audit, w.Key, w.Based, after})
 			}
 			if err != nil {

@@ -105,6 +105,11 @@ type Change struct {
 	Of Identity
 }
 
+// Records reports whether a write of the change leaves a Record.
+func (c Change) Records(w Write) bool {
+	return c.Audit.Who != "" && w.Do != Keep && !w.Unrecorded
+}
+
 // Write is what becomes of one item, which must have the revision Based: None
 // where there must be none.
 type Write struct {
@@ -114,6 +119,9 @@ type Write struct {
 	Do    Do
 	// Expires is when Purge may remove the item; zero for never.
 	Expires time.Time
+	// Unrecorded leaves no Record of this item, whatever the change says: another item of
+	// the change has one that says it all.
+	Unrecorded bool
 }
 
 // Do is what a write does.

@@ -401,9 +401,13 @@ func history(t *testing.T, one, other store.Store) {
 	put(t, one, "nobody", "1", store.None)
 	for i := range 5 {
 		audit := store.Audit{Time: noon.Add(time.Duration(i) * time.Second), Who: "uid 0", What: fmt.Sprint("change ", i), Why: "a test"}
-		if _, err := one.Commit(ctx, store.Change{Audit: audit, Writes: []store.Write{{Key: fmt.Sprint("k", i), Value: []byte("x")}}}); err != nil {
+		writes := []store.Write{{Key: fmt.Sprint("k", i), Value: []byte("x")}, {Key: fmt.Sprint("beside k", i), Unrecorded: true}}
+		if _, err := one.Commit(ctx, store.Change{Audit: audit, Writes: writes}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := other.Get(ctx, "beside k0"); err != nil {
+		t.Errorf("what leaves no record is not there: %v", err)
 	}
 	records, err := other.History(ctx, 3)
 	if err != nil || len(records) != 3 {

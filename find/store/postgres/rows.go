@@ -146,7 +146,9 @@ func planned(ctx context.Context, tx pgx.Tx, change store.Change, now store.Revi
 				after = p.now
 			}
 			there[w.Key], last[w.Key] = after, w
-			p.record(w.Key, w.Based, after)
+			if change.Records(w) {
+				p.record(w.Key, w.Based, after)
+			}
 		}
 		p.revisions = append(p.revisions, after)
 	}
@@ -194,10 +196,10 @@ func (p *plan) batch(change store.Change, h head) *pgx.Batch {
 			ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, revision = EXCLUDED.revision, expires = EXCLUDED.expires`, p.keys, p.values, p.at, p.expires)
 		b.Queue("DELETE FROM teleport_find.removed WHERE key = ANY($1)", p.keys)
 	}
-	if change.Audit.Who != "" && len(p.records.numbers) > 0 {
+	if len(p.records.numbers) > 0 {
 		write(b, change.Audit, p.records)
 	}
-	if len(p.records.numbers) > 0 {
+	if p.now > h.revision {
 		b.Queue("SELECT pg_notify('" + channel + "', '')")
 	}
 	advance(b, p.now, change.Deadline)
