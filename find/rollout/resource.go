@@ -22,8 +22,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The kinds of resources. People write the first two; the others are written by
-// servers, and can be read.
+// The kinds of resources. People write the first two, and KindNotify; the others are
+// written by servers, and can be read.
 const (
 	KindConfig  = "autoupdate_config"
 	KindVersion = "autoupdate_version"
@@ -40,7 +40,7 @@ const (
 )
 
 // Kinds are those that people write.
-var Kinds = []string{KindConfig, KindVersion}
+var Kinds = []string{KindConfig, KindVersion, KindNotify}
 
 // SystemKinds are those that servers write.
 var SystemKinds = []string{KindRollout, KindReport, KindPlan}
@@ -48,7 +48,7 @@ var SystemKinds = []string{KindRollout, KindReport, KindPlan}
 // apiVersion is what the field version of a resource may say.
 const apiVersion = "v1"
 
-// Resource is a *Config, *Version, *Rollout, *Report or *PlanResource.
+// Resource is a *Config, *Version, *Notify, *Rollout, *Report or *PlanResource.
 type Resource interface {
 	// GetKind returns one of the kinds.
 	GetKind() string
@@ -117,6 +117,8 @@ func parse(node *yaml.Node) (Resource, error) {
 		return parseConfig(node)
 	case KindVersion:
 		return parseVersion(node)
+	case KindNotify:
+		r = new(Notify)
 	case KindRollout:
 		r = new(Rollout)
 	case KindReport:

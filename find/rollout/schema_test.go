@@ -42,7 +42,7 @@ func TestResourcesAreAsTheSchemaSays(t *testing.T) {
 			t.Errorf("an unknown field is taken: %s", wrong)
 		}
 	}
-	for _, text := range []string{referenceConfig, referenceVersion} {
+	for _, text := range []string{referenceConfig, referenceVersion, goodNotify} {
 		list, err := Parse([]byte(text))
 		if err != nil {
 			t.Fatal(err)

@@ -381,6 +381,11 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 		{Key: rollout.KindVersion, Based: s.revision[rollout.KindVersion], Do: store.Keep},
 		{Key: rollout.KindRollout, Value: value, Based: s.revision[rollout.KindRollout]},
 	}}
+	notices, err := noticesOf(s, &next, audit)
+	if err != nil {
+		return err
+	}
+	change.Writes = append(change.Writes, notices...)
 	plans := e.opts.Plans
 	var ready []*answers.Prepared
 	defer func() {
