@@ -24,6 +24,7 @@ import (
 	"teleport-update/find/server/files"
 	"teleport-update/find/server/inventory"
 	"teleport-update/find/server/metrics"
+	"teleport-update/find/server/notify"
 	"teleport-update/find/server/page"
 	"teleport-update/find/server/parts"
 	"teleport-update/find/store"
@@ -46,6 +47,7 @@ type source struct {
 	stored *answers.Stored  // nil: it is not the store
 	engine *driver.Engine   // nil likewise
 	fleet  *inventory.Fleet // nil likewise
+	hooks  *notify.Notifier // nil likewise
 	asked  *inventory.Asked
 	access *admin.Access // nil likewise
 	frozen string        // why not
@@ -93,16 +95,22 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 	fleet := inventory.StartFleet(inventory.FleetOptions{
 		Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log, Skew: func() time.Duration { return engine.Skew() },
 	})
-	engine = driver.NewEngine(driver.Options{
-		Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: stored.Refresh, Brake: stored,
-		StoreClock: clockOf(opened), SetRight: fleet.SetRight, Log: log,
-	})
-	return &source{
+	a := &source{
 		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources, opened: opened, log: log,
 		stored: stored, fleet: fleet, metrics: m,
 		access: admin.NewAccess(resources, now),
-		engine: engine,
-	}, nil
+	}
+	a.hooks = newHooks(a)
+	written := func(ctx context.Context) error {
+		a.hooks.Wake()
+		return stored.Refresh(ctx)
+	}
+	engine = driver.NewEngine(driver.Options{
+		Store: resources, Clock: now, Plans: stored.Plans(), Inventory: fleet, Written: written, Brake: stored,
+		StoreClock: clockOf(opened), SetRight: fleet.SetRight, Log: log,
+	})
+	a.engine = engine
+	return a, nil
 }
 
 // run steps the rollout until ctx ends, if the answers are from the store. The
@@ -128,8 +136,8 @@ func (a *source) run(ctx context.Context) (wait func()) {
 	if database, ok := a.opened.(*postgres.Store); ok {
 		running.Go(func() { database.Listen(ctx, func() { a.stored.Refresh(ctx) }) })
 	}
-	hostname, _ := os.Hostname()
-	every(time.Minute, a.publisher(driver.ServerName(hostname)).Run)
+	every(time.Minute, a.publisher(serverName()).Run)
+	every(notify.LookEvery, a.hooks.Run)
 	return func() {
 		stop()
 		running.Wait()
@@ -139,6 +147,12 @@ func (a *source) run(ctx context.Context) (wait func()) {
 // blocked says what keeps the server from moving the rollout.
 func (a *source) blocked() []string {
 	return (&admin.Options{Stored: a.stored, Engine: a.engine, Fleet: a.fleet}).Blocked()
+}
+
+// serverName is what this server is called beside others of its store.
+func serverName() string {
+	hostname, _ := os.Hostname()
+	return driver.ServerName(hostname)
 }
 
 // publisher writes what hosts report to this server into the store.
@@ -153,6 +167,9 @@ func (a *source) publisher(name string) *driver.Publisher {
 // for, until ctx ends. The function it returns waits for that.
 func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
 	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
+	if a.hooks != nil {
+		options.Hooks = webhooks{a.hooks}
+	}
 	handler := admin.New(options)
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

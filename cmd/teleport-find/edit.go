@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -63,7 +65,7 @@ func tell(c *cli.Context, result adminapi.Result) error {
 	if c.Bool("dry-run") {
 		are = "would be"
 	}
-	if len(result.Groups) == 0 {
+	if len(result.Groups) == 0 && !onlyHooks(result.Resources) {
 		text += fmt.Sprintf("hosts %s told %s\n", are, toldWords(result.Answer))
 	}
 	var expected map[string]time.Time
@@ -83,6 +85,11 @@ func tell(c *cli.Context, result adminapi.Result) error {
 		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", console.Line(warning))
 	}
 	return nil
+}
+
+// onlyHooks reports whether a change is of webhooks alone: hosts are told what they were told before.
+func onlyHooks(list []adminapi.Resource) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(r adminapi.Resource) bool { return !strings.HasPrefix(r.Kind, rollout.NotifyKey("")) })
 }
 
 func toldWords(a adminapi.Answer) string {

@@ -27,8 +27,8 @@ func getCommand() *cli.Command {
 				return err
 			}
 			if len(words) > 1 || len(words) == 1 && !knownKind(words[0]) {
-				return usageErrorf("get takes one of %s (%s/GROUP; %s, or one of them by /SERVER), got %q",
-					strings.ReplaceAll(kinds, "|", ", "), rollout.KindPlan, rollout.KindReport, words)
+				return usageErrorf("get takes one of %s (%s/GROUP; %s, or one of them by /SERVER; %s, or one by /NAME), got %q",
+					strings.ReplaceAll(kinds, "|", ", "), rollout.KindPlan, rollout.KindReport, rollout.KindNotify, words)
 			}
 			if len(words) == 0 {
 				return getAll(c, "")
@@ -63,6 +63,9 @@ func getAll(c *cli.Context, kind string) error {
 				list = append(list, r)
 			}
 		}
+	}
+	if kind == rollout.KindNotify && len(list) == 0 {
+		return fmt.Errorf("there is no %s in the store", kind)
 	}
 	if kind != "" && len(list) == 0 {
 		return fmt.Errorf("no server has written an %s in the last three minutes", kind)
@@ -104,6 +107,6 @@ func knownKind(word string) bool {
 	return slices.Contains(slices.Concat(rollout.Kinds, rollout.SystemKinds), kind) && (!named || several(kind))
 }
 
-// several reports whether each server writes a resource of the kind: without a name, all
+// several reports whether there may be several resources of the kind, each with a name: without a name, all
 // are printed.
-func several(kind string) bool { return kind == rollout.KindReport }
+func several(kind string) bool { return kind == rollout.KindReport || kind == rollout.KindNotify }

@@ -48,11 +48,11 @@ func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 		"serve": nil, "plan": nil, "store": nil, // have plan preview, store copy
 		"export-channels": {format, try}, "mirror": {format, try}, // change files alone
 	}
-	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "channels", "version", "backup", "store copy"} {
+	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "notify", "notify test", "channels", "version", "backup", "store copy"} {
 		kinds[name] = []string{format}
 	}
 	for _, name := range []string{"set-version", "enable", "suspend", "disable", "apply", "start-update", "mark-done", "rollback", "retry", "reset",
-		"revoke", "tokens add", "tokens revoke", "access add", "access revoke", "restore"} {
+		"revoke", "tokens add", "tokens revoke", "access add", "access revoke", "notify remove", "restore"} {
 		kinds[name] = []string{format, try, reason}
 	}
 	help := func(command string) string {

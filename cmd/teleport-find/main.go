@@ -58,6 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			tokensCommand(),
 			revokeCommand(),
 			accessCommand(),
+			notifyCommand(),
 			channelsCommand(),
 			exportChannelsCommand(),
 			backupCommand(),

@@ -226,7 +226,8 @@ func applyCommand() *cli.Command {
 		UsageText: "teleport-find apply -f FILE [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `
 
-The file holds autoupdate_config, autoupdate_version or both, in YAML or JSON, as "teleport-find get" prints them.
+The file holds autoupdate_config, autoupdate_version, autoupdate_notify or several of them, in YAML or JSON, as
+"teleport-find get" prints them.
 All of it must be right before any of it is written. A resource with metadata.revision is written only if
 it has not changed since that revision.`,
 		OnUsageError: onUsageError,

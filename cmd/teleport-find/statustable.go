@@ -43,6 +43,9 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 	if s.Server.Certificate != "" {
 		text += "\n" + console.Line(s.Server.Certificate) + "\n"
 	}
+	for _, line := range s.Server.Webhooks {
+		text += "\n" + console.Line(line) + "\n"
+	}
 	for _, line := range s.Server.Full {
 		text += "\n" + console.Line(line) + "\n"
 	}

@@ -40,6 +40,7 @@ func metricsText(t *testing.T) string {
 			return &rollout.Rollout{Status: rollout.RolloutStatus{Groups: []rollout.GroupStatus{group}}}
 		},
 		Certificate: time.Now,
+		Webhooks:    func() (int, int) { return 0, 0 },
 		Engine: func() metrics.Engine {
 			return metrics.Engine{LastTick: time.Now(), Counts: rollout.Counts{Groups: []rollout.GroupCounts{{}}}}
 		},

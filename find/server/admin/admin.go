@@ -37,12 +37,24 @@ type Options struct {
 	Channels *channels.Channels
 	// Access has the tokens of those who come over TCP; nil: there are none.
 	Access *Access
+	// Hooks are the webhooks; nil: there are none.
+	Hooks Hooks
 	// Certificate returns when the certificate for hosts ends, the zero time for none; nil: there is none.
 	Certificate func() time.Time
 	// Frozen, when not empty, is why nothing can be: the answers come from
 	// somewhere else. Stored is not looked at then.
 	Frozen string
 	Log    *slog.Logger
+}
+
+// Hooks are the webhooks that are told what happens.
+type Hooks interface {
+	List() []adminapi.Hook
+	// Test tells one of them that somebody tries it. It is a store.ErrNotFound if there is none of the name, and a
+	// *parts.RefusedError if it was not told.
+	Test(ctx context.Context, name string) error
+	// Trouble says which of them are not told what they should be.
+	Trouble() []string
 }
 
 type api struct{ Options }

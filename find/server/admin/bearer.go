@@ -89,6 +89,8 @@ func neededFor(r *http.Request) adminapi.Right {
 		return adminapi.Command
 	case kind == "resources" && r.Method == http.MethodPut:
 		return adminapi.Look
+	case kind == "notify" || strings.HasPrefix(r.URL.Path, "/v1/resources/"+rollout.KindNotify+"/"):
+		return adminapi.WriteConfig
 	case kind == "resources":
 		return adminapi.WriteVersion
 	}
@@ -98,10 +100,12 @@ func neededFor(r *http.Request) adminapi.Right {
 // resourceRights are the rights that writing resources takes, each once.
 func (a *api) resourceRights(ctx context.Context, list []rollout.Resource) (needed []adminapi.Right) {
 	for _, one := range list {
-		right := adminapi.WriteVersion
-		if config, is := one.(*rollout.Config); is {
-			right = adminapi.WriteConfig
-			if a.isBrake(ctx, config) {
+		right := adminapi.WriteConfig
+		switch one := one.(type) {
+		case *rollout.Version:
+			right = adminapi.WriteVersion
+		case *rollout.Config:
+			if a.isBrake(ctx, one) {
 				right = adminapi.Suspend
 			}
 		}

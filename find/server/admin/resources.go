@@ -76,7 +76,7 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 		a.Engine.Tick(r.Context())
 	}
 	for _, one := range applied.Resources {
-		kind := one.Resource.GetKind()
+		kind := rollout.Key(one.Resource)
 		if !options.DryRun && one.Change != adminapi.Unchanged {
 			a.Log.Info("a resource was written", "kind", kind, "change", one.Change,
 				"revision", one.Resource.GetMetadata().Revision, "by", peer(r.Context()))

@@ -22,6 +22,10 @@ import (
 //	GET /v1/resources            all of them, an adminapi.Resources
 //	DELETE /v1/resources/autoupdate_version
 //	                             no version is set any more; an adminapi.Result
+//	DELETE /v1/resources/autoupdate_notify/NAME
+//	                             removes a webhook
+//	GET /v1/notify               an adminapi.Hooks
+//	POST /v1/notify/NAME/test    has this server tell a webhook that somebody tries it; 422 if it was not told
 //	GET /v1/status               an adminapi.Status
 //	GET /v1/overview             an adminapi.Overview; with counts=last by what the engine counted last, which takes no
 //	                             longer of a million hosts than of ten
@@ -58,6 +62,9 @@ func New(opts Options) http.Handler {
 	mux.HandleFunc("PUT /v1/resources", a.put)
 	mux.HandleFunc("GET /v1/resources", a.all)
 	mux.HandleFunc("DELETE /v1/resources/"+rollout.KindVersion, a.forget)
+	mux.HandleFunc("DELETE /v1/resources/"+rollout.KindNotify+"/{name}", a.forgetHook)
+	mux.HandleFunc("GET /v1/notify", a.hooks)
+	mux.HandleFunc("POST /v1/notify/{name}/test", a.testHook)
 	mux.HandleFunc("GET /v1/status", a.status)
 	mux.HandleFunc("GET /v1/overview", a.overview)
 	mux.HandleFunc("POST /v1/brake", a.brake)

@@ -26,6 +26,9 @@ func (a *api) serverStatus() (status adminapi.Status) {
 	if a.Certificate != nil {
 		status.Certificate = parts.CertificateTrouble(a.Certificate(), a.Stored.Now())
 	}
+	if a.Hooks != nil {
+		status.Webhooks = a.Hooks.Trouble()
+	}
 	if a.Fleet != nil {
 		status.Full = a.Fleet.Full()
 	}

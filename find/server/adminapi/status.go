@@ -24,6 +24,8 @@ type Status struct {
 	Blocked []string `json:"blocked,omitempty"`
 	// Certificate says that the certificate for hosts has run out, or soon will.
 	Certificate string `json:"certificate,omitempty"`
+	// Webhooks says which webhooks are not told what they should be.
+	Webhooks []string `json:"webhooks,omitempty"`
 	// Full says which bounds on what hosts make up are reached, or nearly so, and what follows.
 	Full []string `json:"full,omitempty"`
 }

@@ -54,15 +54,15 @@ type ApplyOptions struct {
 // error is a *store.ConflictError.
 func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
 	named := opts.New
-	kinds := map[string]bool{}
+	keys := map[string]bool{}
 	for _, r := range list {
 		if !slices.Contains(rollout.Kinds, r.GetKind()) {
-			return Applied{}, parts.Refuse(fmt.Errorf("%s is written by the server only; people write %s", r.GetKind(), strings.Join(rollout.Kinds, " and ")))
+			return Applied{}, parts.Refuse(fmt.Errorf("%s is written by the server only; people write %s", r.GetKind(), strings.Join(rollout.Kinds, ", ")))
 		}
-		if kinds[r.GetKind()] {
-			return Applied{}, parts.Refuse(fmt.Errorf("the file has two resources of the kind %s", r.GetKind()))
+		if keys[rollout.Key(r)] {
+			return Applied{}, parts.Refuse(fmt.Errorf("the file has two resources %s", rollout.Key(r)))
 		}
-		kinds[r.GetKind()] = true
+		keys[rollout.Key(r)] = true
 		named = named || r.GetMetadata().Revision != 0
 	}
 	for attempt := 1; ; attempt++ {
@@ -75,7 +75,7 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 }
 
 func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
-	items, err := ReadItems(ctx, s.opts.Store)
+	items, err := readWritten(ctx, s.opts.Store)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -87,19 +87,22 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	if err != nil {
 		return Applied{}, err
 	}
+	if err := checkNotifies(list, there); err != nil {
+		return Applied{}, parts.Refuse(err)
+	}
 	now := s.opts.Clock()
 	applied := Applied{Answer: next.answer(rollout.Query{}, now, s.opts.Base.AutoUpdate)}
 	var writes []store.Write
 	var written []rollout.Resource
 	var changes []string // for the history
 	for _, r := range list {
-		found := there[r.GetKind()]
+		found := there[rollout.Key(r)]
 		based := store.Revision(r.GetMetadata().Revision)
 		if based == store.None && !opts.New {
 			based = found.Revision
 		}
 		if based != found.Revision {
-			return Applied{}, &store.ConflictError{Key: r.GetKind(), Based: based, Found: found.Revision}
+			return Applied{}, &store.ConflictError{Key: rollout.Key(r), Based: based, Found: found.Revision}
 		}
 		result, value, err := compare(r, found)
 		if err != nil {
@@ -112,7 +115,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 			if words := changed(before, r); words != "" {
 				changes = append(changes, words)
 			}
-			writes = append(writes, store.Write{Key: r.GetKind(), Value: value, Based: based})
+			writes = append(writes, store.Write{Key: rollout.Key(r), Value: value, Based: based})
 			written = append(written, result.Resource)
 		}
 		s.explain(&applied, r, before, next)
@@ -165,6 +168,26 @@ func (s *Stored) next(ctx context.Context, list []rollout.Resource, there map[st
 		return nil, parts.Refuse(err)
 	}
 	return &next, nil
+}
+
+// checkNotifies bounds how many webhooks there are.
+func checkNotifies(list []rollout.Resource, there map[string]store.Item) error {
+	hooks := map[string]bool{}
+	for key := range there {
+		if isNotify(key) {
+			hooks[key] = true
+		}
+	}
+	before := len(hooks)
+	for _, r := range list {
+		if key := rollout.Key(r); isNotify(key) {
+			hooks[key] = true
+		}
+	}
+	if len(hooks) > max(before, rollout.MaxNotify) {
+		return fmt.Errorf("there would be %d resources %s, and the most is %d", len(hooks), rollout.KindNotify, rollout.MaxNotify)
+	}
+	return nil
 }
 
 // compare returns what a resource does to what was found, which may be nothing,

@@ -31,6 +31,16 @@ func changed(before, after rollout.Resource) string {
 		}
 		value("mode", old.Spec.Agents.Mode, after.Spec.Agents.Mode)
 		words = append(words, rollout.Waiting(old, after)...)
+	case *rollout.Notify:
+		old, ok := before.(*rollout.Notify)
+		if !ok {
+			old = new(rollout.Notify)
+		}
+		// Of a URL the path may be secret, against all advice.
+		value("webhook "+after.Metadata.Name+" for", joined(old.Spec.Kinds), joined(after.Spec.Kinds))
+		if old.Spec.URL != after.Spec.URL || old.Spec.URLFile != after.Spec.URLFile {
+			words = append(words, "webhook "+after.Metadata.Name+" has another address")
+		}
 	case *rollout.Version:
 		old, ok := before.(*rollout.Version)
 		if !ok {
@@ -42,4 +52,12 @@ func changed(before, after rollout.Resource) string {
 		value("mode", old.Spec.Agents.Mode, after.Spec.Agents.Mode)
 	}
 	return strings.Join(words, ", ")
+}
+
+func joined(kinds []rollout.NoticeKind) string {
+	var words []string
+	for _, k := range kinds {
+		words = append(words, string(k))
+	}
+	return strings.Join(words, "+")
 }

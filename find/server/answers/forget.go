@@ -65,3 +65,15 @@ func (s *Stored) forgetOnce(ctx context.Context, opts ApplyOptions) (Applied, er
 	s.Refresh(ctx) // should it fail, Watch goes on with it
 	return applied, nil
 }
+
+// ForgetNotify removes a webhook. If there is none of the name it is a store.ErrNotFound.
+func (s *Stored) ForgetNotify(ctx context.Context, name string, opts ApplyOptions) error {
+	key := rollout.NotifyKey(name)
+	item, err := s.opts.Store.Get(ctx, key)
+	if err != nil || opts.DryRun {
+		return err
+	}
+	audit := store.Audit{Time: s.opts.Clock(), Who: cmp.Or(opts.Who, "unknown"), What: "notify remove " + name, Why: opts.Why}
+	_, err = s.opts.Store.Commit(ctx, store.Change{Writes: []store.Write{{Key: key, Based: item.Revision, Do: store.Remove}}, Audit: audit})
+	return err
+}

@@ -11,6 +11,9 @@ import (
 
 // explain notes what one resource does not do.
 func (s *Stored) explain(a *Applied, r, before rollout.Resource, n *snapshot) {
+	if _, hook := r.(*rollout.Notify); hook {
+		return
+	}
 	config, ok := r.(*rollout.Config)
 	if !ok {
 		a.Notes = append(a.Notes, startWords(n)...)
@@ -45,6 +48,9 @@ func startWords(n *snapshot) []string {
 
 // conclude notes what follows from all of them.
 func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
+	if len(a.Resources) > 0 && !slices.ContainsFunc(a.Resources, steers) {
+		return
+	}
 	a.Scene = rollout.Scene{Config: n.Config, Version: n.Version, Rollout: n.Rollout, Now: now}
 	mode := rollout.EffectiveMode(n.Config, n.Version)
 	switch {
@@ -79,6 +85,11 @@ func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: %s %s", noTarball, v, n.editions[v]))
 		}
 	}
+}
+
+// steers reports whether hosts are answered by a resource.
+func steers(r AppliedResource) bool {
+	return r.Resource == nil || r.Resource.GetKind() != rollout.KindNotify
 }
 
 // modeOf says where the mode comes from.

@@ -19,6 +19,8 @@ func (s *Stored) Get(ctx context.Context, kind, name string) (rollout.Resource, 
 		return s.plan(ctx, name)
 	case rollout.KindReport:
 		key = rollout.ReportKey(name)
+	case rollout.KindNotify:
+		key = rollout.NotifyKey(name)
 	}
 	item, err := s.opts.Store.Get(ctx, key)
 	if err != nil {
@@ -62,7 +64,7 @@ func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, erro
 }
 
 // All returns every resource that is in the store: those that people write, the
-// rollout, the plans of its groups without their hosts, and the reports.
+// rollout, the webhooks, the plans of its groups without their hosts, and the reports.
 func (s *Stored) All(ctx context.Context) (list []rollout.Resource, err error) {
 	items, _, err := s.opts.Store.List(ctx, resourcePrefix)
 	if err != nil {
@@ -80,7 +82,7 @@ func (s *Stored) All(ctx context.Context) (list []rollout.Resource, err error) {
 	return slices.Concat(list, plans, reports), err
 }
 
-// written are the items that are one resource of their kind each, in the order of Kinds.
+// written are the items that are one resource of their kind each, in the order of Kinds, and the webhooks.
 func written(items []store.Item) (list []rollout.Resource, err error) {
 	for _, kind := range Kinds {
 		for _, item := range items {
@@ -93,6 +95,16 @@ func written(items []store.Item) (list []rollout.Resource, err error) {
 			}
 			list = append(list, r)
 		}
+	}
+	for _, item := range items {
+		if !isNotify(item.Key) {
+			continue
+		}
+		r, err := parseStored(item)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
 	}
 	return list, nil
 }

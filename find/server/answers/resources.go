@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
@@ -40,6 +41,14 @@ func ReadItems(ctx context.Context, s store.Store) ([]store.Item, error) {
 	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) }), err
 }
 
+// readWritten returns all that people write, and the rollout, at one moment.
+func readWritten(ctx context.Context, s store.Store) ([]store.Item, error) {
+	items, _, err := s.List(ctx, resourcePrefix)
+	return slices.DeleteFunc(items, func(i store.Item) bool { return !slices.Contains(Kinds, i.Key) && !isNotify(i.Key) }), err
+}
+
+func isNotify(key string) bool { return strings.HasPrefix(key, rollout.NotifyKey("")) }
+
 // ParseResources returns resources that were read from a store.
 func ParseResources(items []store.Item) (Resources, error) {
 	n := Resources{items: items, Revisions: make(map[string]store.Revision)}
@@ -56,7 +65,7 @@ func ParseResources(items []store.Item) (Resources, error) {
 
 func parseStored(item store.Item) (rollout.Resource, error) {
 	list, err := rollout.Parse(item.Value)
-	if err == nil && (len(list) != 1 || list[0].GetKind() != item.Key) {
+	if err == nil && (len(list) != 1 || list[0].GetKind() != item.Key && rollout.Key(list[0]) != item.Key) {
 		err = fmt.Errorf("it is another resource")
 	}
 	if err != nil {

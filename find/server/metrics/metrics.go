@@ -36,6 +36,8 @@ type Sources struct {
 	Reports func() error
 	// Held says what is in force on this server only, as it could not be written.
 	Held func() []string
+	// Webhooks returns how many webhooks are not told what they should be, and how many events wait for one.
+	Webhooks func() (failing, waiting int)
 	// Certificate returns when that of the listener for hosts ends; the zero time for none.
 	Certificate func() time.Time
 }
@@ -57,6 +59,7 @@ type Metrics struct {
 	reports  *prometheus.CounterVec
 	store    *prometheus.HistogramVec
 	failed   *prometheus.CounterVec
+	posts    *prometheus.CounterVec
 	engine   Pulse
 	kept     Pulse
 	began    time.Time
@@ -81,11 +84,18 @@ func New(opts Options) *Metrics {
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "store_errors_total", Help: "Operations on the store that failed.",
 		}, []string{"operation"}),
+		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "webhook_deliveries_total",
+			Help: "Events that this server posted to webhooks, by result: delivered, failed (tried again), given_up, gone (410).",
+		}, []string{"result"}),
 	}
 	m.engine.clock, m.kept.clock = opts.Clock, opts.Clock
-	m.registry.MustRegister(m.requests, m.reports, m.store, m.failed, &state{m}, collectors.NewGoCollector())
+	m.registry.MustRegister(m.requests, m.reports, m.store, m.failed, m.posts, &state{m}, collectors.NewGoCollector())
 	for _, result := range results {
 		m.reports.WithLabelValues(result)
+	}
+	for _, result := range deliveries {
+		m.posts.WithLabelValues(result)
 	}
 	for _, operation := range operations {
 		m.failed.WithLabelValues(operation)

@@ -28,6 +28,8 @@ var (
 	groupOutcome = describe("group_outcome_hosts", "Hosts of a group by what became of the update.", "group", "outcome")
 	planIndex    = describe("plan_index", "How many hosts of a group's plan were told to update.", "group")
 	planHosts    = describe("plan_hosts", "How many hosts a group's plan has.", "group")
+	hooksFailing = describe("webhooks_failing", "Webhooks that are not told what they should be.")
+	hooksWaiting = describe("webhook_events_waiting", "Events that wait for a webhook.")
 	unmatched    = describe("unmatched_hosts", "Hosts that name a group which the rollout does not have.")
 )
 
@@ -38,7 +40,7 @@ type state struct{ m *Metrics }
 func (s *state) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		startTime, buildInfo, snapshotAge, lastTick, engineFails, clockSkew, certificate, rolloutInfo, groupState, groupHalted, groupVersion,
-		groupOutcome, planIndex, planHosts, unmatched,
+		groupOutcome, planIndex, planHosts, unmatched, hooksFailing, hooksWaiting,
 	} {
 		to <- d
 	}
@@ -60,6 +62,11 @@ func (s *state) Collect(to chan<- prometheus.Metric) {
 		if end := o.Certificate(); !end.IsZero() {
 			gauge(certificate, seconds(end))
 		}
+	}
+	if o.Webhooks != nil {
+		failing, waiting := o.Webhooks()
+		gauge(hooksFailing, float64(failing))
+		gauge(hooksWaiting, float64(waiting))
 	}
 	var counts rollout.Counts
 	if o.Engine != nil {

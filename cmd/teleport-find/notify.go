@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/adminapi"
+	"teleport-update/find/server/notify"
+	"teleport-update/find/server/parts"
+	"teleport-update/internal/failure"
+)
+
+// newHooks returns what tells the webhooks of a store.
+func newHooks(a *source) *notify.Notifier {
+	return notify.New(notify.Options{
+		Store: a.store, Server: serverName(), Version: version, Clock: now, Log: a.log,
+		Blocked:   a.blocked,
+		Delivered: func(r notify.Result) { a.metrics.Delivered(string(r)) },
+	})
+}
+
+// webhooks returns how many are not told what they should be, and how many events wait.
+func (a *source) webhooks() (failing, waiting int) {
+	for _, h := range a.hooks.Hooks() {
+		if !h.Failing.IsZero() || !h.Gone.IsZero() {
+			failing++
+		}
+		waiting += h.Waiting
+	}
+	return failing, waiting
+}
+
+// webhooks are those of the admin API.
+type webhooks struct{ notifier *notify.Notifier }
+
+func (h webhooks) List() (list []adminapi.Hook) {
+	for _, one := range h.notifier.Hooks() {
+		list = append(list, adminapi.Hook(one))
+	}
+	return list
+}
+
+func (h webhooks) Test(ctx context.Context, name string) error {
+	err := h.notifier.Test(ctx, name)
+	if _, not := errors.AsType[*notify.UndeliveredError](err); not {
+		return parts.Refuse(err)
+	}
+	return err
+}
+
+func (h webhooks) Trouble() []string { return h.notifier.Trouble() }
+
+func notifyCommand() *cli.Command {
+	const group = "teleport-find notify "
+	return &cli.Command{
+		Name:  "notify",
+		Usage: "list, try and remove the webhooks that are told when a rollout halts",
+		Description: `A webhook is a resource autoupdate_notify, which "teleport-find apply" writes: a URL, a file with the secret of its
+signature, and the kinds of events that it is for (halted, stalled, blocked, done, retried). One of the servers of a store
+posts each event, and again until the receiver takes it, for three days at most.`,
+		UsageText:    group + "[-o table|json|yaml] | test NAME | remove NAME",
+		OnUsageError: onUsageError, HideHelpCommand: true,
+		Flags: []cli.Flag{outputFlag("table"), adminSocketFlag()},
+		Subcommands: []*cli.Command{
+			{
+				Name: "test", Usage: "have the server post a test event to a webhook, and say what came of it", OnUsageError: onUsageError,
+				UsageText: group + "test NAME [-o table|json|yaml]",
+				Flags:     []cli.Flag{outputFlag("table"), adminSocketFlag()},
+				Action: func(c *cli.Context) error {
+					name, err := oneWord(c, "the name of a webhook")
+					if err != nil {
+						return err
+					}
+					err = newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/notify/"+url.PathEscape(name)+"/test", nil, &adminapi.Error{})
+					if f, is := errors.AsType[*failure.Error](err); is {
+						return f.What // nothing was to be written
+					}
+					if err != nil {
+						return err
+					}
+					if c.String("output") != "table" {
+						return printValue(c, struct {
+							Taken string `json:"taken"`
+						}{name})
+					}
+					_, err = fmt.Fprintf(c.App.Writer, "webhook %s has taken a test event\n", name)
+					return err
+				},
+			},
+			{
+				Name: "remove", Usage: "remove a webhook, and the events that wait for it", OnUsageError: onUsageError,
+				UsageText: group + "remove NAME [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+				Flags:     changeFlags(),
+				Action: func(c *cli.Context) error {
+					name, err := oneWord(c, "the name of a webhook")
+					if err != nil {
+						return err
+					}
+					path := "/v1/resources/" + rollout.KindNotify + "/" + url.PathEscape(name) + "?" + changeQuery(c)
+					if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path, nil, &adminapi.Error{}); err != nil {
+						return err
+					}
+					return tellDone(c, struct {
+						Removed string `json:"removed"`
+					}{name}, "webhook "+name+" %s removed")
+				},
+			},
+		},
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			if len(words) > 0 {
+				return usageErrorf("notify takes test or remove, got %q", words[0])
+			}
+			return show(c, "/v1/notify", func(w io.Writer, list adminapi.Hooks) error {
+				t := newTable("WEBHOOK", "ADDRESS", "KINDS", "WAITING", "LAST DELIVERED", "STATE")
+				for _, h := range list.Hooks {
+					t.row(h.Name, h.Address, kindWords(h.Kinds), strconv.Itoa(h.Waiting), whenOf(h.Delivered), hookState(h))
+				}
+				return t.print(w)
+			})
+		},
+	}
+}
+
+func kindWords(kinds []rollout.NoticeKind) string {
+	var words []string
+	for _, k := range kinds {
+		words = append(words, string(k))
+	}
+	return strings.Join(words, ", ")
+}
+
+func whenOf(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return rollout.Clock(t)
+}
+
+func hookState(h adminapi.Hook) string {
+	switch {
+	case !h.Gone.IsZero():
+		return "stopped: the receiver answered 410 at " + rollout.Clock(h.Gone)
+	case !h.Failing.IsZero():
+		return "fails since " + rollout.Clock(h.Failing) + ": " + firstLine(h.Error)
+	}
+	return "ok"
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"teleport-update/find/store/postgres/pgtest"
+)
+
+const (
+	hookKey    = "a key of at least 24 bytes, of a test"
+	hookGroups = `kind: autoupdate_config
+metadata: {name: autoupdate-config}
+spec: {agents: {mode: enabled, schedules: {regular: [{name: dev, start_hour: 1}, {name: qa, start_hour: 1}, {name: prod, start_hour: 1}]}}}
+`
+)
+
+// pager is a receiver of events.
+type pager struct {
+	t      *testing.T
+	server *httptest.Server
+
+	mu     sync.Mutex
+	events []event
+	answer func(n int) int // of each request; nil: 200
+}
+
+type event struct {
+	id, Type string
+	Data     struct {
+		Groups []struct{ Name string }
+	}
+}
+
+func newPager(t *testing.T) *pager {
+	p := &pager{t: t}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		e := event{id: r.Header.Get("webhook-id")}
+		mac := hmac.New(sha256.New, []byte(hookKey))
+		fmt.Fprintf(mac, "%s.%s.%s", e.id, r.Header.Get("webhook-timestamp"), body)
+		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.Header.Get("webhook-signature") != want {
+			t.Errorf("the signature is %s; want %s", r.Header.Get("webhook-signature"), want)
+		}
+		if err := json.Unmarshal(body, &e); err != nil {
+			t.Error(err)
+		}
+		p.mu.Lock()
+		p.events = append(p.events, e)
+		n, answer := len(p.events), p.answer
+		p.mu.Unlock()
+		if answer != nil {
+			w.WriteHeader(answer(n))
+		}
+	}))
+	t.Cleanup(p.server.Close)
+	return p
+}
+
+// hook is a resource that posts to it.
+func (p *pager) hook(secret string) string {
+	return fmt.Sprintf("kind: autoupdate_notify\nmetadata: {name: pager}\nspec: {url: %q, secret_file: %q, kinds: [halted, stalled, done, retried]}\n", p.server.URL+"/x", secret)
+}
+
+func (p *pager) answers(f func(n int) int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = f
+}
+
+// got are the events, each as "id type group".
+func (p *pager) got() (list []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.events {
+		var groups []string
+		for _, g := range e.Data.Groups {
+			groups = append(groups, g.Name)
+		}
+		list = append(list, strings.TrimSpace(e.id+" "+e.Type+" "+strings.Join(groups, "+")))
+	}
+	return list
+}
+
+// await waits until there were so many posts.
+func (p *pager) await(n int) []string {
+	p.t.Helper()
+	for range 2400 {
+		if got := p.got(); len(got) >= n {
+			return got
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	p.t.Fatalf("there were %d posts, of %d: %q", len(p.got()), n, p.got())
+	return nil
+}
+
+// tellThrough has two servers of one store go through a rollout, with orders to either, a
+// stop and a kill in between: each event is told once.
+func tellThrough(t *testing.T, p *pager, one, other *kept, restart func(*kept)) {
+	t.Helper()
+	secret := filepath.Join(one.dir, "hook.secret")
+	write(t, secret, hookKey+"\n")
+	resources := filepath.Join(one.dir, "all.yaml")
+	write(t, resources, hookGroups)
+	one.must("apply", "-f", resources)
+	one.must("set-version", "15.2.0", "--start", "15.1.0")
+	write(t, resources, p.hook(secret))
+	if out := other.must("apply", "-f", resources); out != "autoupdate_notify/pager created\n" {
+		t.Errorf("it says %q", out)
+	}
+	if out := one.must("notify", "test", "pager"); out != "webhook pager has taken a test event\n" {
+		t.Errorf("it says %q", out)
+	}
+	if out, code := one.run("notify", "test", "none"); code != 1 || !strings.Contains(out, "there is no autoupdate_notify/none in the store") {
+		t.Errorf("of no webhook it says %q, %d", out, code)
+	}
+	one.must("mark-done", "dev")
+	p.await(2)
+	restart(one) // by a signal
+	other.must("mark-done", "qa")
+	p.await(3)
+	one.must("rollback")
+	p.await(4)
+	if err := other.server.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-other.server.drain
+	other.server.cmd.Wait()
+	one.must("mark-done", "prod")
+	p.await(5)
+	restart(other)
+	other.must("reset")
+	other.must("mark-done", "dev")
+	all := p.await(6)
+	var types, ids []string
+	for _, line := range all {
+		id, what, _ := strings.Cut(line, " ")
+		ids, types = append(ids, id), append(types, what)
+	}
+	want := []string{"test", "rollout.done dev", "rollout.done qa", "rollout.halted prod", "rollout.done prod", "rollout.done dev"}
+	slices.Sort(ids)
+	if !slices.Equal(types, want) || len(slices.Compact(ids)) != len(want) {
+		t.Errorf("told is %q; want %q", all, want)
+	}
+	if out := one.must("notify"); !strings.Contains(out, "pager") || !strings.Contains(out, "ok") {
+		t.Errorf("the list is\n%s", out)
+	}
+	if out := one.must("get", "autoupdate_notify/pager"); !strings.Contains(out, "kinds: [halted, stalled, done, retried]") {
+		t.Errorf("get prints\n%s", out)
+	}
+	if out := one.must("history"); strings.Contains(out, "notify_event") || !strings.Contains(out, "apply: webhook pager for halted+stalled+done+retried") {
+		t.Errorf("the history is\n%s", out)
+	}
+	if out := other.must("notify", "remove", "pager"); out != "webhook pager was removed\n" {
+		t.Errorf("it says %q", out)
+	}
+	if out, code := one.run("get", "autoupdate_notify"); code != 1 || !strings.Contains(out, "there is no autoupdate_notify") {
+		t.Errorf("after that, get prints %q, %d", out, code)
+	}
+}
+
+func TestTwoServersOfAFileTellTheirWebhooks(t *testing.T) {
+	p := newPager(t)
+	one := newKept(t)
+	other := &kept{t: t, dir: t.TempDir()}
+	start := func(k *kept) {
+		k.server = serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", one.store(), "--admin-socket", filepath.Join(k.dir, "admin.sock"))
+	}
+	start(other)
+	tellThrough(t, p, one, other, func(k *kept) {
+		if k.server.cmd.ProcessState == nil {
+			k.stop()
+		}
+		start(k)
+	})
+}
+
+func TestTwoServersOfADatabaseTellTheirWebhooks(t *testing.T) {
+	database := pgtest.Start(t)
+	address := database.Database("find")
+	database.SQL("postgres", "ALTER USER postgres PASSWORD 'open sesame'")
+	p := newPager(t)
+	one, other := onDatabase(t, address), onDatabase(t, address)
+	tellThrough(t, p, one, other, func(k *kept) {
+		if k.server.cmd.ProcessState == nil {
+			k.stop()
+		}
+		k.server = serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", address, "--store-password-file", filepath.Join(k.dir, "password"),
+			"--admin-socket", filepath.Join(k.dir, "admin.sock"))
+	})
+}
+
+// A server that is killed while it posts has told, or has not: after its start the event is
+// told again under its id. It takes a lease, half a minute.
+func TestAfterAKillTheEventIsToldAgain(t *testing.T) {
+	if os.Getenv("FAULTS") != "all" {
+		t.Skip("half a minute: FAULTS=all")
+	}
+	p := newPager(t)
+	k := newKept(t)
+	secret, resources := filepath.Join(k.dir, "hook.secret"), filepath.Join(k.dir, "all.yaml")
+	write(t, secret, hookKey+"\n")
+	write(t, resources, hookGroups+"---\n"+p.hook(secret))
+	k.must("apply", "-f", resources)
+	k.must("set-version", "15.2.0", "--start", "15.1.0")
+	p.answers(func(n int) int {
+		if n == 1 {
+			k.server.cmd.Process.Signal(syscall.SIGKILL)
+		}
+		return http.StatusOK
+	})
+	k.run("mark-done", "dev") // its answer may be lost
+	p.await(1)
+	<-k.server.drain
+	k.server.cmd.Wait()
+	k.start()
+	if all := p.await(2); all[0] != all[1] || !strings.HasSuffix(all[0], "rollout.done dev") {
+		t.Errorf("told is %q; want a repeat", all)
+	}
+	time.Sleep(7 * time.Second)
+	if all := p.got(); len(all) != 2 {
+		t.Errorf("and then %q", all[2:])
+	}
+}
+
+// A webhook that fails is in status, in the list and in the metrics, with its reason.
+func TestAWebhookThatFailsIsSeen(t *testing.T) {
+	p := newPager(t)
+	dir := t.TempDir()
+	k := &kept{t: t, dir: dir, server: serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store", "store.db"),
+		"--admin-socket", filepath.Join(dir, "admin.sock"), "--metrics-listen", "127.0.0.1:0")}
+	secret, resources := filepath.Join(dir, "hook.secret"), filepath.Join(dir, "all.yaml")
+	write(t, resources, hookGroups+"---\n"+p.hook(secret))
+	k.must("apply", "-f", resources)
+	k.must("set-version", "15.2.0", "--start", "15.1.0")
+	if out, code := k.run("notify", "test", "pager"); code != 1 || !strings.Contains(out, "the webhook was not told: read the secret: ") || strings.Contains(out, "nothing was written") {
+		t.Errorf("without the secret it says %q, %d", out, code)
+	}
+	write(t, secret, hookKey+"\n")
+	p.answers(func(int) int { return http.StatusTeapot })
+	if out, code := k.run("notify", "test", "pager"); code != 1 || !strings.Contains(out, "the webhook was not told: the receiver answers 418") {
+		t.Errorf("of a receiver that fails it says %q, %d", out, code)
+	}
+	k.must("mark-done", "dev")
+	p.await(2)
+	text := ""
+	for range 200 {
+		if text = k.must("status"); strings.Contains(text, "webhook pager") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if !strings.Contains(text, "webhook pager: no event was delivered since") || !strings.Contains(text, "1 wait: the receiver answers 418") {
+		t.Errorf("status is\n%s", text)
+	}
+	if out := k.must("notify"); !strings.Contains(out, "the receiver answers 418") || !strings.Contains(out, p.server.URL+"  ") {
+		t.Errorf("the list is\n%s", out)
+	}
+	_, metrics := scrape(t, metricsOf(t, k.server)+"/metrics")
+	for _, want := range []string{"teleport_find_webhooks_failing 1", "teleport_find_webhook_events_waiting 1", `teleport_find_webhook_deliveries_total{result="delivered"} 0`} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("there is no %s in the metrics", want)
+		}
+	}
+}

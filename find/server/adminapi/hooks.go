@@ -1,0 +1,28 @@
+package adminapi
+
+import (
+	"time"
+
+	"teleport-update/find/rollout"
+)
+
+// Hooks are the webhooks, in the order of their names.
+type Hooks struct {
+	Hooks []Hook `json:"webhooks"`
+}
+
+// Hook is how a webhook does.
+type Hook struct {
+	Name string `json:"name"`
+	// Address is the scheme and host of its URL, or the name of the file that has it.
+	Address     string               `json:"address"`
+	Kinds       []rollout.NoticeKind `json:"kinds"`
+	Waiting     int                  `json:"waiting"` // events
+	Delivered   time.Time            `json:"last_delivered,omitzero"`
+	Failing     time.Time            `json:"failing_since,omitzero"`
+	Error       string               `json:"error,omitempty"`
+	Next        time.Time            `json:"next_attempt,omitzero"`
+	Gone        time.Time            `json:"gone,omitzero"` // when the receiver said that it wants nothing more
+	GivenUp     int                  `json:"given_up,omitempty"`
+	LastGivenUp time.Time            `json:"last_given_up,omitzero"`
+}
