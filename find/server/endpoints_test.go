@@ -11,6 +11,7 @@ import (
 	"teleport-update/find"
 	"teleport-update/find/server/channels"
 	"teleport-update/find/server/files"
+	"teleport-update/find/server/page"
 )
 
 var (
@@ -51,7 +52,7 @@ func TestTheThreatModelHasEachEndpoint(t *testing.T) {
 	for _, name := range []string{"apt", "yum"} {
 		has("GET", "/"+name+"/")
 	}
-	names := map[string]string{"ReleasesPath": files.ReleasesPath, "PackagesPath": files.PackagesPath, "ChannelPath": channels.ChannelPath, "InstallScriptPath": InstallScriptPath}
+	names := map[string]string{"ReleasesPath": files.ReleasesPath, "PackagesPath": files.PackagesPath, "ChannelPath": channels.ChannelPath, "InstallScriptPath": InstallScriptPath, "Path": page.Path}
 	here, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
