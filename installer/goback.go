@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"teleport-update/installer/policy"
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 )
 
-// goesBack says why a run of the timer leaves the active version for the one before, or
-// why it does not: a person has to have asked for that, and it is done once for a
-// version. It looks at nothing but its arguments.
+// goesBack says whether a run of the timer leaves the active version for the one before. Of a version
+// that was proven, a person has to have asked for that, and it is done once for a version. One that was
+// never proven, for no agent ran when the host switched to it, goes back like any other that is not
+// healthy, only later: when somebody has started it. It looks at nothing but its arguments.
 func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 	active, last, window := c.Active(), c.Status.LastUpdate, c.Spec.Health.RollbackWindow.Std()
+	if c.Status.Unproven {
+		window = everWindow
+	}
 	switch {
 	case !t.i.Machine.Scheduled, u == nil, window == 0, !c.Spec.Enabled, c.Spec.Pinned:
 		return false
@@ -25,11 +30,24 @@ func (t *tick) goesBack(c state.Config, u *state.Unstable) bool {
 		return age >= 0 && age <= window
 	case last == nil, last.Result != state.Succeeded, last.Target != active.Version:
 		return false
-	case c.Status.Left != nil && c.Status.Left.Version == active.Version && c.Status.Left.Edition == active.Edition:
+	case leftOnce(c):
 		return false
 	}
 	age := t.i.Machine.Now().Sub(last.Time)
 	return age >= 0 && age <= window
+}
+
+// everWindow is longer than any version stays unproven.
+const everWindow = 100 * 365 * 24 * time.Hour
+
+// leftOnce reports whether the active version was left for the one before already. One that came back
+// and was not proven since may be left again.
+func leftOnce(c state.Config) bool {
+	left := c.Status.Left
+	if left == nil || left.Version != c.Spec.ActiveVersion || left.Edition != c.Status.ActiveEdition {
+		return false
+	}
+	return !c.Status.Unproven || !left.Time.Before(c.Status.ActiveSince)
 }
 
 // goBack leaves a version that crashes again and again for the one before. The version
@@ -62,12 +80,19 @@ func (t *tick) goBack(ctx context.Context) error {
 		t.i.Machine.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
 		return nil
 	}
-	t.i.Machine.Host.Log.Warn("going back from a version that crashes again and again, as --rollback-window says", "from", active.Short(), "to", req.To.String())
+	why := "going back from a version that crashes again and again, as --rollback-window says"
+	if c.Status.Unproven {
+		why = "going back from a version that was never proven, and fails"
+	}
+	t.i.Machine.Host.Log.Warn(why, "from", active.Short(), "to", req.To.String())
 	if err := t.i.transact(ctx, req); err != nil {
 		t.i.Machine.Host.Log.Error("going back from a version that crashes again and again failed", "version", active.Short(), "error", err)
 		return nil
 	}
 	reason := fmt.Sprintf("the agent of version %s crashed again and again after its health window", active.Short())
+	if c.Status.Unproven {
+		reason = fmt.Sprintf("the agent of version %s, which was not running when the host switched to it, failed when it was started", active.Short())
+	}
 	err = record(ctx, t.i.Machine, func(c *state.Config) {
 		c.Status.Held = nil
 		c.Status.RecordFailure(transaction.TreeOf(bad), t.i.Machine.Now(), reason)

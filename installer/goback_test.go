@@ -39,6 +39,21 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 			c.Status.LastUpdate.Result, c.Status.ActiveSince = state.FailedEarly, noon.Add(-time.Minute)
 			c.Status.RollbackRefused = &state.Refused{Version: "0.9.0", Edition: version.OSS}
 		}, false},
+		"never proven, and not asked for": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Unproven, c.Spec.Health.RollbackWindow = true, 0
+		}, true},
+		"never proven, for a month": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Unproven, c.Status.LastUpdate.Time = true, noon.Add(-30*24*time.Hour)
+		}, true},
+		"never proven, and going back failed": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Unproven, c.Status.ActiveSince = true, noon.Add(-time.Minute)
+			c.Status.Left = &state.Left{Version: "1.1.0", Edition: version.OSS, Time: noon.Add(-time.Second)}
+		}, false},
+		"never proven since it came back": {func(c *state.Config, _ *state.Unstable, _ *tick) {
+			c.Status.Unproven, c.Status.ActiveSince = true, noon.Add(-time.Minute)
+			c.Status.Left = &state.Left{Version: "1.1.0", Edition: version.OSS, Time: noon.Add(-time.Hour)}
+		}, true},
+		"never proven, and pinned": {func(c *state.Config, _ *state.Unstable, _ *tick) { c.Status.Unproven, c.Spec.Pinned = true, true }, false},
 		"another version was left": {func(c *state.Config, _ *state.Unstable, _ *tick) {
 			c.Status.Left = &state.Left{Version: "1.0.5", Edition: version.OSS}
 		}, true},

@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,5 +92,44 @@ func TestAnUnprovenVersionIsProvenByALaterRun(t *testing.T) {
 	}
 	if _, err := os.Stat(w.Machine.Host.Paths.Ticks()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever starts a version that no agent has run here yet is told so, and what comes of it if it fails.
+func TestAnAdviceToStartSaysThatTheVersionIsUntried(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(c *state.Config)
+		boot   string
+		says   string
+	}{
+		"not enabled at boot": {func(*state.Config) {}, "disabled",
+			"`systemctl enable --now teleport` starts version 1.1.0, which has not run on this host yet: the next run of the timer goes back to version 1.0.0 if it fails"},
+		"enabled at boot": {func(*state.Config) {}, "enabled",
+			"`systemctl start teleport` starts version 1.1.0, which has not run on this host yet: the next run of the timer goes back to version 1.0.0 if it fails"},
+		"updates are off": {func(c *state.Config) { c.Spec.Enabled = false }, "enabled",
+			"nothing but `teleport-update rollback` goes back to version 1.0.0 if it fails"},
+		"nothing to go back to": {func(c *state.Config) { c.Status.PreviousVersion = "" }, "enabled", "`systemctl start teleport` starts it"},
+		"a proven one":          {func(c *state.Config) { c.Status.Unproven = false }, "enabled", "`systemctl start teleport` starts it"},
+	} {
+		s := back(t)
+		s.c.Status.Unproven = true
+		tc.change(&s.c)
+		s.save()
+		s.Machine.Connect = sightOf(s.Installer, func(u *systemd.Unit, executes *string) {
+			u.ActiveState, u.SubState, u.UnitFileState, u.MainPID, *executes = "inactive", "dead", tc.boot, 0, ""
+		})
+		writeFile(t, s.Machine.Host.Paths.AgentConfig, "version: v3\n")
+		tree, _, err := s.Machine.Active(s.c)
+		must(t, err)
+		must(t, s.Machine.Host.Repair(tree))
+		r, err := s.Status(t.Context(), StatusOptions{Offline: true})
+		must(t, err)
+		found := false
+		for _, c := range r.Conditions {
+			found = found || strings.Contains(c.Message, tc.says)
+		}
+		if !found {
+			t.Errorf("%s: status says %+v; want %q", name, r.Conditions, tc.says)
+		}
 	}
 }

@@ -150,6 +150,12 @@ func TestProgramsWithoutARecordGoUnlessTheyAreNeeded(t *testing.T) {
 	if r, ok := s.ReleaseOf(s.Programs + "/1.3.0/bin/teleport"); !ok || r != oss("1.3.0") {
 		t.Errorf("the program is of %v, %v", r, ok)
 	}
+	// A tree that was exchanged while a process runs from it.
+	for name, want := range map[string]string{".staging-1.3.0-4058807607": "1.3.0", ".staging-1.3.0-rc.1-17": "1.3.0-rc.1", ".staging-": "", ".staging-mine-1": ""} {
+		if r, ok := s.ReleaseOf(s.Programs + "/" + name + "/bin/teleport (deleted)"); ok != (want != "") || r != (Release{Version: want}) {
+			t.Errorf("a process in %s is of %v, %v; want %q", name, r, ok, want)
+		}
+	}
 
 	// What nothing needs goes from both places; the record first.
 	_, err = s.Retain(Needed{Releases: []Release{oss("1.0.0")}})

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,7 +61,7 @@ func agentDown(h *host, f *finder) error {
 	case a.State == state.AgentFailing:
 		f.found(nonZero(a.Since), fmt.Sprintf("the agent of version %s fails (%s, %s): %s", h.c.Active().Short(), orUnknown(a.ActiveState), orUnknown(a.SubState), backTo(PreviousToGoBackTo(h.Survey, h.c))))
 	case a.State == state.AgentStopped && enabled && a.LoadState != "masked":
-		f.found(nonZero(a.Since), "the agent is enabled at boot and does not run: "+h.advise("`systemctl start teleport` starts it"))
+		f.found(nonZero(a.Since), "the agent is enabled at boot and does not run: "+h.advise("`systemctl start teleport`"+cmp.Or(h.untried(), " starts it")))
 	}
 	return nil
 }
@@ -78,6 +79,20 @@ func (h *host) advise(start string) string {
 		return "do not start it before this is put right: " + why
 	}
 	return start
+}
+
+// untried says what comes of the first start of a version that no agent has run here yet; empty for
+// a proven one, and for one with nothing to go back to.
+func (h *host) untried() string {
+	previous := PreviousToGoBackTo(h.Survey, h.c)
+	if !h.c.Status.Unproven || previous.Version == "" {
+		return ""
+	}
+	then := fmt.Sprintf("the next run of the timer goes back to version %s if it fails", previous.Short())
+	if !h.c.Spec.Enabled || h.c.Spec.Pinned {
+		then = fmt.Sprintf("nothing but `teleport-update rollback` goes back to version %s if it fails", previous.Short())
+	}
+	return fmt.Sprintf(" starts version %s, which has not run on this host yet: %s", h.c.Active().Short(), then)
 }
 
 // keepsFromStarting says why a start of the agent by its unit would fail, or would start
@@ -137,7 +152,7 @@ func agentNotStarted(h *host, f *finder) error {
 	case !a.Configured:
 		f.found(since, "the agent does not run, and nothing starts it: write its configuration, then `systemctl enable --now teleport`")
 	case h.c.Status.Unproven:
-		f.found(since, "the agent does not run, and nothing starts it: "+h.advise("`systemctl enable --now teleport`"))
+		f.found(since, "the agent does not run, and nothing starts it: "+h.advise("`systemctl enable --now teleport`"+h.untried()))
 	default:
 		f.found(since, "the agent does not run, because a person stopped it, and is not enabled at boot: "+h.advise("`systemctl enable --now teleport` starts it"))
 	}
@@ -154,14 +169,13 @@ func agentNotEnabled(h *host, f *finder) error {
 func agentOtherVersion(h *host, f *finder) error {
 	a, linked := h.agent, h.c.Active()
 	program := a.Process.Exe
-	refetched := strings.HasSuffix(program, "(deleted)") && strings.Contains(program, "/.staging-") // of a damaged tree
 	if h.blind != nil || h.crashing() || a.State != state.AgentRunning {
 		return nil
 	}
 	if a.Hidden != nil {
 		return a.Hidden
 	}
-	if program == "" || refetched || a.Is(linked) {
+	if program == "" || a.Is(linked) {
 		return nil
 	}
 	since, what := nonZero(a.Since), "version "+a.Runs.Short()
