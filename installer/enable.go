@@ -60,8 +60,19 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 	return i.heartbeats().enroll(ctx, reportToken)
 }
 
+// insisting is the command that makes a change although the active version is damaged.
+func insisting(r transaction.Request) string {
+	if r.Kind == transaction.Pin {
+		return "teleport-update pin " + r.To.Version + " --allow-downgrade"
+	}
+	return "teleport-update enable --allow-downgrade"
+}
+
 // carryOut puts the release of an intent on disk and has the transaction made.
 func (i *Installer) carryOut(ctx context.Context, in *intent) error {
+	if err := makeWhole(ctx, i, in.wanted, in.Request.Force, insisting(in.Request)); err != nil {
+		return err
+	}
 	tree, unclaim, err := i.obtainer().obtain(ctx, in.wanted)
 	if err != nil {
 		return i.obtainer().recordEarlyFailure(ctx, in.wanted, err)

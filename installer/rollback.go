@@ -26,6 +26,14 @@ func (i *Installer) Rollback(ctx context.Context, opts RollbackOptions) error {
 	if err != nil {
 		return err
 	}
+	c, err := i.Machine.Host.Paths.LoadConfig()
+	if err != nil {
+		return err
+	}
+	to := wanted{Release: req.To.Release, Config: c, Spec: c.Spec}
+	if err := makeWhole(ctx, i, to, req.Force, "teleport-update rollback "+req.To.Version+" --force"); err != nil {
+		return err
+	}
 	if err = i.transact(ctx, req); err == nil {
 		i.succeeded()
 	}

@@ -52,7 +52,7 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	if err != nil {
 		return err
 	}
-	if damaged != nil {
+	if damaged != nil && in == nil {
 		if !t.mayFetch(ctx, *damaged) {
 			return nil
 		}
@@ -70,6 +70,9 @@ func (t *tick) update(ctx context.Context, opts UpdateOptions) error {
 	}
 	asked := t.i.Machine.Now()
 	if err := t.i.waitJitter(ctx, in, opts); err != nil {
+		return err
+	}
+	if err := makeWhole(ctx, t.i, in.wanted, opts.Now, "teleport-update update --now"); err != nil {
 		return err
 	}
 	tree, unclaim, err := t.i.obtainer().obtain(ctx, in.wanted)
