@@ -108,6 +108,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// ErrEmpty is a configuration of which nothing is left but a name.
+var ErrEmpty = errors.New("the file is empty")
+
 // EmptyConfig is that of a host on which the updater was never enabled.
 func EmptyConfig() Config { return Config{Version: configVersion, Kind: configKind} }
 
@@ -128,11 +131,16 @@ func LoadConfigOr(path, recorded string) (c Config, lost bool, err error) {
 	if err != nil && !missing {
 		return Config{}, false, failure.Unchanged("read the configuration: %w", err)
 	}
-	if recorded != "" && len(bytes.Trim(data, " \t\r\n\x00")) == 0 {
-		// A power cut leaves zeros of what somebody wrote without a sync.
+	// A power cut leaves zeros of what somebody wrote without a sync.
+	empty := len(bytes.Trim(data, " \t\r\n\x00")) == 0
+	switch {
+	case empty && recorded != "":
 		data, lost = []byte(recorded), true
-	} else if missing {
+	case missing:
 		return EmptyConfig(), false, nil
+	case empty:
+		return Config{}, false, failure.Unchanged("read the configuration %s: %w", path, ErrEmpty).
+			To("put it back from a backup; without one, remove it and run `teleport-update enable` with the flags that it had")
 	}
 	if c, err = ParseConfig(string(data)); err != nil {
 		return Config{}, false, failure.Unchanged("read the configuration %s: %w", path, err).To("repair the file")

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,10 +23,31 @@ import (
 // one is no database to go back to without a journal that says so.
 const retellWithin = 24 * time.Hour
 
-// begunFrom returns the active version and when its backup was taken, if a transaction from it
+// leaving returns the version that a transaction is from: the active one, or where updates.yaml is
+// lost, too, and names none, the one whose backup has its second name, which it has as long as the
+// transaction is open.
+func (m *Machine) leaving(c state.Config) (from versions.Tree, ok bool, err error) {
+	second := m.Host.Paths.Rollback()
+	if c.Spec.ActiveVersion != "" || !host.Exists(second) {
+		return m.Active(c)
+	}
+	entries, err := m.Host.Store.List()
+	if err != nil {
+		return from, false, err
+	}
+	for _, e := range entries {
+		tree, ok, err := m.Host.Store.Lookup(e.Release)
+		if err == nil && ok && backup.HasSecondName(tree.BackupDir(), second) {
+			return tree, true, nil
+		}
+	}
+	return from, false, nil
+}
+
+// begunFrom returns the version that a transaction is from, and when its backup was taken, if one
 // was begun that has no outcome. What cannot be read tells nothing.
 func (m *Machine) begunFrom(c state.Config) (from versions.Tree, made time.Time, ok bool) {
-	from, ok, err := m.Active(c)
+	from, ok, err := m.leaving(c)
 	if err != nil || !ok {
 		return from, made, false
 	}
@@ -72,7 +94,8 @@ func (m *Machine) retold(ctx context.Context, unreadable bool) (*record, error) 
 // there is no such transaction.
 func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 	c, err := m.Host.Paths.LoadConfig()
-	if err != nil {
+	lost := errors.Is(err, state.ErrEmpty)
+	if err != nil && !lost {
 		return nil, nil // whoever needs the file says so
 	}
 	from, made, ok := m.begunFrom(c)
@@ -122,8 +145,10 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 	if j.Unit, err = m.Host.UnitOf(from); err != nil {
 		return nil, err
 	}
-	if j.Config, err = c.Text(); err != nil {
-		return nil, err
+	if !lost { // else nothing is written in the place of what a person may have a copy of
+		if j.Config, err = c.Text(); err != nil {
+			return nil, err
+		}
 	}
 	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
 	if second := m.Host.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {

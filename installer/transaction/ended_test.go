@@ -158,3 +158,49 @@ func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
 		})
 	}
 }
+
+// A power cut may leave nothing of both files that a transaction is written down in, wherever it was. The
+// recovery at boot has an agent run on its own database all the same; the rest needs the file that a
+// person has to put back, or to remove.
+func TestASwitchOfWhichNothingIsLeftHasAnAgent(t *testing.T) {
+	for _, f := range []fate{holds, dies, diesLate, neverReady} {
+		host := func(t *testing.T) *model {
+			return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: f}})
+		}
+		dry := host(t)
+		dry.runs(func() error { return dry.transact(t.Context(), dry.request(Update)) })
+		for n := range len(dry.calls) {
+			t.Run(fmt.Sprintf("it %s/%d %s", f, n, dry.calls[n]), func(t *testing.T) {
+				t.Parallel()
+				m := host(t)
+				m.updateKilledAt(t, n)
+				config, err := os.ReadFile(m.Host.Paths.Config())
+				must(t, err)
+				must(t, os.WriteFile(m.Host.Paths.Journal(), nil, 0o600))
+				must(t, os.WriteFile(m.Host.Paths.Config(), make([]byte, 64), 0o600))
+				m.reboot()
+				for range 2 {
+					if err, _ := m.tick(); err == nil || !strings.Contains(err.Error(), "`teleport-update enable`") {
+						t.Errorf("it says %v; want the way out", err)
+					}
+					if bad := m.sound(); bad != nil {
+						t.Fatalf("%v; calls: %q", bad, m.calls)
+					}
+				}
+				// A person has a copy of it, and the rest ends.
+				must(t, os.WriteFile(m.Host.Paths.Config(), config, 0o600))
+				m.tick()
+				for n, r := range m.rows {
+					r.keep = r.keep && (r.by != m.to.Version || m.committedOn(m.to))
+					m.rows[n] = r
+				}
+				if err, _ := m.tick(); err != nil {
+					t.Error(err)
+				}
+				if bad := m.closed(); bad != nil {
+					t.Error(bad)
+				}
+			})
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
 	"teleport-update/systemd"
 )
 
@@ -159,6 +161,9 @@ func (m *Machine) loadOrSetAside(ctx context.Context) (*record, error) {
 	if j != nil && m.outdated(j) {
 		return nil, m.setOutdatedAside(j)
 	}
+	if j != nil && m.leftBehind(j) {
+		return nil, m.setCopyAside(j)
+	}
 	bad, unreadable := errors.AsType[*state.JournalError](err)
 	if err != nil && !unreadable || j != nil {
 		return j, err
@@ -175,16 +180,11 @@ func (m *Machine) loadOrSetAside(ctx context.Context) (*record, error) {
 // wrong one, and a person has to look.
 func (m *Machine) setAside(bad *state.JournalError) error {
 	c, err := m.Host.Paths.LoadConfig()
-	if err != nil {
+	lost := errors.Is(err, state.ErrEmpty)
+	if err != nil && !lost {
 		return failure.Unchanged("%w", bad).To("%v", err)
 	}
-	problems := []string{"no version was active yet"}
-	tree, ok, err := m.Active(c)
-	if ok {
-		problems, err = m.Host.Problems(tree)
-	} else if v := c.Spec.ActiveVersion; v != "" {
-		problems = []string{"version " + v + " is not whole on disk"}
-	}
+	release, problems, err := m.linkedWhole(c)
 	if err != nil {
 		return failure.Unchanged("%w", bad).To("%v", err)
 	}
@@ -197,17 +197,42 @@ func (m *Machine) setAside(bad *state.JournalError) error {
 	aside := m.unreadableName()
 	told := fmt.Errorf("%w; it is kept aside as %s, and updates go on: links and unit are those of version %s; "+
 		"see that the agent works, for a transaction may have been cut off while its database was of another version",
-		bad, aside, c.Spec.ActiveVersion)
-	c.Status.LastUpdate = &state.LastUpdate{
-		Time: m.Timestamp(), Target: c.Spec.ActiveVersion, TargetEdition: c.Status.ActiveEdition, Result: state.Interrupt, Error: told.Error(),
-	}
-	if err := c.Save(m.Host.Paths.Config()); err != nil {
-		return errors.Join(bad, err)
+		bad, aside, release.Version)
+	if c.Spec.ActiveVersion != "" {
+		c.Status.LastUpdate = &state.LastUpdate{
+			Time: m.Timestamp(), Target: release.Version, TargetEdition: release.Edition, Result: state.Interrupt, Error: told.Error(),
+		}
+		if err := c.Save(m.Host.Paths.Config()); err != nil {
+			return errors.Join(bad, err)
+		}
 	}
 	if err := durable.Rename(m.Host.Paths.Journal(), aside); err != nil {
 		return fmt.Errorf("%w; keep it aside: %w", bad, err)
 	}
 	return told
+}
+
+// linkedWhole returns the active version, or where updates.yaml names none, the one that is linked, and
+// what of links and unit is not that version's.
+func (m *Machine) linkedWhole(c state.Config) (release version.Release, problems []string, err error) {
+	release = c.Active()
+	if release.Version == "" {
+		program, _ := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName)) // one that leads nowhere leads to no release
+		linked, ok := m.Host.Store.ReleaseOf(program)
+		if !ok {
+			return release, []string{"no version was active yet"}, nil
+		}
+		release = linked
+	}
+	tree, ok, err := m.Host.Store.Lookup(release)
+	if err != nil {
+		return release, nil, err
+	}
+	if !ok {
+		return release, []string{"version " + release.Version + " is not whole on disk"}, nil
+	}
+	problems, err = m.Host.Problems(tree)
+	return release, problems, err
 }
 
 // unreadableName is where a journal goes that cannot be read.
