@@ -11,8 +11,10 @@ import (
 // refused, unless a person insists.
 func TestADamagedActiveVersionIsMadeWholeBeforeItIsLeft(t *testing.T) {
 	for name, damage := range map[string]func(dir string) error{
-		"a program is gone":      func(dir string) error { return os.Remove(filepath.Join(dir, "bin", "tsh")) },
-		"a program is another":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "bin", "tsh"), []byte("another"), 0o755) },
+		"a program is gone": func(dir string) error { return os.Remove(filepath.Join(dir, "bin", "tsh")) },
+		"a program is another": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "bin", "tsh"), []byte("another"), 0o755)
+		},
 		"the manifest is broken": func(dir string) error { return os.WriteFile(filepath.Join(dir, "manifest"), []byte("broken\n"), 0o644) },
 		"the digest is gone":     func(dir string) error { return os.Remove(filepath.Join(dir, "sha256")) },
 	} {
