@@ -82,7 +82,7 @@ func (m *Machine) setCopyAside(j *record) error {
 	}
 	c.Status.LastUpdate = &state.LastUpdate{
 		Time: m.Timestamp(), Target: j.To.Version, TargetEdition: j.To.Edition, Result: state.Interrupt, Transaction: j.ID,
-		Error: "links and unit are of a version that this transaction has nothing to do with, as after a copy of the updater's records was put back: nothing is done by it",
+		Error: "a copy of the records of this transaction was put back: links and unit are of a version that it has nothing to do with",
 	}
 	if err := c.Save(m.Host.Paths.Config()); err != nil {
 		return err

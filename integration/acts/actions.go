@@ -123,7 +123,8 @@ func user(name, program string) action {
 		name: name, serves: true, live: true,
 		do: `[ ! -e $DATA/proc/sqlite.db ] || {
 			systemd-run --quiet --unit=other-user --setenv=DATA=$DATA $AS sh -c '` + strings.ReplaceAll(program, "'", `'\''`) + `'
-			until for p in $(cat /sys/fs/cgroup/system.slice/other-user.service/cgroup.procs 2>/dev/null); do readlink /proc/$p/fd/* || :; done | grep -q ^$DATA/proc/; do
+			for i in $(seq 1 1500); do
+				for p in $(cat /sys/fs/cgroup/system.slice/other-user.service/cgroup.procs 2>/dev/null); do readlink /proc/$p/fd/* || :; done | grep -q ^$DATA/proc/ && break
 				systemctl is-active --quiet other-user || break; sleep 0.02
 			done; }`,
 		undo: "systemctl stop other-user 2>/dev/null || :",
@@ -244,7 +245,7 @@ func withTheMount() []action {
 			undo: `[ "$(grep -c " $DATA " /proc/mounts)" -lt 2 ] || umount -l $DATA; systemctl restart teleport`},
 		{name: "the data's file system is full", own: true, live: true, do: `dd if=/dev/zero of=$DATA/ballast bs=4k count=8192 2>/dev/null || :`, undo: `rm -f $DATA/ballast`,
 			before: `systemctl stop teleport; mount -t tmpfs -o size=24m tmpfs $DATA; cp -a /srv/disk/. $DATA; chown agent: $DATA; rm -f $PIDFILE; systemctl start teleport
-				until [ -e $PIDFILE ]; do sleep 0.01; done`},
+				for i in $(seq 1 3000); do [ -e $PIDFILE ] && break; sleep 0.01; done`},
 	}
 }
 
@@ -258,6 +259,10 @@ func various() []action {
 		{name: "nothing", do: ":", undo: ":"},
 		{name: "the clock was a year ahead", do: fill(shift, "BY", "+"), undo: fill(unshift, "BY", "+")},
 		{name: "the clock was a year behind", do: fill(shift, "BY", "-"), undo: fill(unshift, "BY", "-")},
+		{name: "a power cut empties updates.yaml and the journal", on: "$STORE/updates.yaml",
+			do: `cp -a $STORE/updates.yaml $ASIDE/U; : >$STORE/updates.yaml; [ ! -e $STORE/journal.json ] || { cp -a $STORE/journal.json $ASIDE/J; : >$STORE/journal.json; }`,
+			undo: `[ -s $STORE/updates.yaml ] || cp -a $ASIDE/U $STORE/updates.yaml
+				[ ! -e $STORE/journal.json ] || [ -s $STORE/journal.json ] || [ ! -e $ASIDE/J ] || cp -a $ASIDE/J $STORE/journal.json`},
 		{name: "a package manager upgrades the updater", do: `cp -a $UPDATER $UPDATER.dpkg-new; mv $UPDATER.dpkg-new $UPDATER; systemctl daemon-reload`, undo: ":"},
 		{name: "the agent's user is gone", own: true, do: `sed -i /^agent:/d /etc/passwd`, undo: `grep -q ^agent: /etc/passwd || echo agent:x:990:990::/nonexistent:/bin/sh >>/etc/passwd; systemctl reset-failed teleport || :`},
 	}

@@ -2,6 +2,7 @@ package acts
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -169,7 +170,22 @@ func (w *shared) script(stdin, script string, args ...string) string {
 
 func (w *shared) try(stdin, script string, args ...string) host.Result {
 	w.T.Helper()
-	r, err := w.RunCommand(w.T.Context(), host.Command{Args: append([]string{"sh", "-ec", script, "sh"}, args...), Env: w.env, Stdin: bytes.NewReader([]byte(stdin))})
+	return w.bounded(host.Command{Args: append([]string{"sh", "-ec", script, "sh"}, args...), Env: w.env, Stdin: bytes.NewReader([]byte(stdin))})
+}
+
+// longest is far more than a command needs, whatever was done to the host: the slowest runs wait for a
+// systemd that is away, for less than two minutes.
+const longest = 6 * time.Minute
+
+// bounded runs a command in the host, and fails the test with one that does not end.
+func (w *shared) bounded(c host.Command) host.Result {
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), longest)
+	defer cancel()
+	r, err := w.RunCommand(ctx, c)
+	if ctx.Err() != nil {
+		w.T.Fatalf("this did not end within %v: %.300q\n%s%s", longest, c.Args, r.Stdout, r.Stderr)
+	}
 	w.Check(err)
 	return r
 }
@@ -242,10 +258,9 @@ func (w *shared) begin(to string, moments []moment, kill bool, env ...string) (s
 	if kill {
 		args = append(args, "-kill")
 	}
-	r, err := w.RunCommand(w.T.Context(), host.Command{
+	r := w.bounded(host.Command{
 		Args: append(args, updater, "switch"), Env: append(append([]string{"NEW=" + to}, w.env...), env...), Stdin: strings.NewReader(w.request(to)),
 	})
-	w.Check(err)
 	var report scenes.EndatReport
 	if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil {
 		return r.Stderr, fmt.Errorf("endat printed %q: %w", r.Stdout, err)

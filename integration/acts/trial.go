@@ -88,6 +88,12 @@ func (r *trial) run() {
 	if r.hear("undo", undo.Stdout+undo.Stderr); undo.Code != 0 {
 		r.problem("the undoing ends with %d", undo.Code)
 	}
+	for range 2 {
+		if r.unwatched() && !r.unproven() { // one run may look while the agent is between two crashes
+			r.tick()
+			time.Sleep(time.Second)
+		}
+	}
 	r.judge(onceUndone, r.undone)
 	r.observe(onceUndone)
 	r.followAdvice(onceUndone)
@@ -116,8 +122,7 @@ func (r *trial) hear(who, text string) { fmt.Fprintf(&r.said, "--- %s\n%s", who,
 // tick is one run of the timer's.
 func (r *trial) tick() {
 	r.T.Helper()
-	result, err := r.RunCommand(r.T.Context(), host.Command{Args: []string{updater, "update"}, Env: []string{"TELEPORT_UPDATE_SCHEDULED=1"}})
-	r.Check(err)
+	result := r.bounded(host.Command{Args: []string{updater, "update"}, Env: []string{"TELEPORT_UPDATE_SCHEDULED=1"}})
 	r.tried = r.tried || strings.Contains(result.Stderr, switchingLine)
 	r.hear(fmt.Sprintf("tick, exit code %d, %v", result.Code, result.Took.Round(time.Millisecond)), result.Stderr)
 }
@@ -229,8 +234,14 @@ func (r *trial) undone(s sight) []string {
 }
 
 // unproven reports whether the host may be on a version that fails: of an agent that did not run, a
-// version counts as active (RFD 0169), and what comes of its first start is for status to say.
+// version counts as active (RFD 0169). The timer leaves one that dies once somebody starts it; one that
+// is only never ready, nobody can tell later.
 func (r *trial) unproven() bool {
+	return r.unwatched() && (r.to == unready || r.parts != nil)
+}
+
+// unwatched reports whether a version that fails was switched to while no agent ran.
+func (r *trial) unwatched() bool {
 	return fails(r.to) && slices.ContainsFunc(r.all(), func(a action) bool { return a.plainName() == "the agent is stopped" })
 }
 
