@@ -46,7 +46,14 @@ func CertificateTrouble(end, now time.Time) string {
 	case left <= 0:
 		return fmt.Sprintf("the certificate of the server ran out at %s, and no host that verifies it is answered: %s", end.UTC().Format("2006-01-02 15:04 UTC"), renew)
 	}
-	return fmt.Sprintf("the certificate of the server runs out at %s, in %d days: %s", end.UTC().Format("2006-01-02 15:04 UTC"), int(left/(24*time.Hour)), renew)
+	days := fmt.Sprintf("%d days", int(left/(24*time.Hour)))
+	if left < 48*time.Hour {
+		days = "1 day"
+	}
+	if left < 24*time.Hour {
+		days = "less than a day"
+	}
+	return fmt.Sprintf("the certificate of the server runs out at %s, in %s: %s", end.UTC().Format("2006-01-02 15:04 UTC"), days, renew)
 }
 
 // Config returns a configuration that follows Reload.
