@@ -31,56 +31,79 @@ func (c *Config) Check() error {
 	return c.check(func(schedule string, i int) string { return fmt.Sprintf("spec.agents.schedules.%s[%d]", schedule, i) })
 }
 
-// check names groups as the one who wrote them did.
+// check names groups as the one who wrote them did. It finds all faults.
 func (c *Config) check(where func(schedule string, i int) string) error {
-	if err := checkHead(c.Kind, KindConfig, c.Version, c.Metadata, NameConfig); err != nil {
-		return err
-	}
+	var found faults
+	found.add(checkHead(c.Kind, KindConfig, c.Version, c.Metadata, NameConfig))
 	if data, err := json.Marshal(c); err != nil || len(data) > maxConfig {
 		return errors.Join(err, fmt.Errorf("spec: it is larger than %d bytes", maxConfig))
 	}
 	agents := c.Spec.Agents
 	window := time.Duration(agents.Window)
-	switch {
-	case window != 0 && agents.Strategy != TimeBased:
-		return errors.New("spec.agents.maintenance_window_duration: it is for the strategy time-based only")
-	case window < 0 || window > maxWindow:
-		return fmt.Errorf("spec.agents.maintenance_window_duration: %s is not between 0 and %s", window, maxWindow)
-	}
+	const windowPath = "spec.agents.maintenance_window_duration"
+	found.addf(window != 0 && agents.Strategy != TimeBased, "%s: it is for the strategy time-based only", windowPath)
+	found.addf(window < 0 || window > maxWindow, "%s: %s is not between 0 and %s", windowPath, window, maxWindow)
 	for _, schedule := range []struct {
 		name   string
 		groups []Group
 	}{{"regular", agents.Schedules.Regular}, {"critical", agents.Schedules.Critical}} {
-		if err := checkGroups(schedule.groups, agents.Strategy, func(i int) string { return where(schedule.name, i) }); err != nil {
-			return err
-		}
+		found.add(checkGroups(schedule.groups, agents.Strategy, func(i int) string { return where(schedule.name, i) }))
 	}
 	if s := agents.Schedules.Immediate; s != nil {
-		if err := checkSeconds("spec.agents.schedules.immediate.jitter_seconds", s.JitterSeconds, 0); err != nil {
-			return err
-		}
+		found.add(checkSeconds("spec.agents.schedules.immediate.jitter_seconds", s.JitterSeconds, 0))
 	}
-	return nil
+	return found.err()
 }
 
 func checkGroups(groups []Group, strategy Strategy, where func(i int) string) error {
+	var found faults
 	names := make(map[string]bool)
 	for i, g := range groups {
 		if i == maxGroups {
-			return fmt.Errorf("%s: there are more than %d groups", where(i), maxGroups)
+			found.addf(true, "%s: there are more than %d groups", where(i), maxGroups)
+			break
 		}
-		if err := g.check(where(i), strategy); err != nil {
-			return err
-		}
-		if names[g.Name] {
-			return fmt.Errorf("%s.name: there is another group %s", where(i), excerpt(g.Name))
-		}
+		found.add(g.check(where(i), strategy))
+		found.addf(names[g.Name] && g.Name != "", "%s.name: there is another group %s", where(i), excerpt(g.Name))
 		names[g.Name] = true
+	}
+	if len(found) > 0 {
+		return found.err() // their order says nothing yet
 	}
 	return checkOrder(groups, strategy, where)
 }
 
 func (g Group) check(path string, strategy Strategy) error {
+	var found faults
+	found.add(g.checkName(path))
+	switch {
+	case g.StartHour == nil:
+		found.addf(true, "%s.start_hour: it is missing (the hour in UTC, 0 to 23)", path)
+	case *g.StartHour < 0 || *g.StartHour > 23:
+		found.addf(true, "%s.start_hour: %d is not an hour from 0 to 23", path, *g.StartHour)
+	}
+	found.addf(g.WaitHours < 0 || g.WaitHours > maxWaitHours, "%s.wait_hours: %d is not between 0 and %d", path, g.WaitHours, maxWaitHours)
+	found.addf(g.CanaryCount < 0 || g.CanaryCount > maxCanaries, "%s.canary_count: %d is not between 0 and %d", path, g.CanaryCount, maxCanaries)
+	if strategy == TimeBased {
+		const only = "it is for the strategy halt-on-error only"
+		found.addf(g.WaitHours > 0, "%s.wait_hours: %s", path, only)
+		found.addf(g.CanaryCount > 0, "%s.canary_count: %s", path, only)
+		found.addf(len(g.Requires) > 0, "%s.requires: %s", path, only)
+	}
+	limits := g.maxTimeout() + g.maxFailed()
+	found.addf(limits > 100, "%s.max_failed_before_halt: with max_timeout_before_halt it is %d%%, and there are no more than 100%% of the hosts", path, limits)
+	seen := make(map[Day]bool)
+	for i, day := range g.Days {
+		found.addf(seen[day] && day != "", "%s.days[%d]: %s appears twice", path, i, day)
+		seen[day] = true
+	}
+	found.add(checkSeconds(path+".jitter_seconds", g.JitterSeconds, 0))
+	found.add(checkSeconds(path+".timeout_seconds", g.TimeoutSeconds, minTimeout))
+	found.add(checkSeconds(path+".failure_seconds", g.FailureSeconds, 0))
+	return found.err()
+}
+
+func (g Group) checkName(path string) error {
 	switch {
 	case g.Name == "":
 		return fmt.Errorf("%s.name: it is missing", path)
@@ -90,37 +113,8 @@ func (g Group) check(path string, strategy Strategy) error {
 		return fmt.Errorf("%s.name: %s is not plain text", path, excerpt(g.Name))
 	case strings.TrimSpace(g.Name) != g.Name:
 		return fmt.Errorf("%s.name: %q begins or ends with a blank, which nobody sees", path, g.Name)
-	case g.StartHour == nil:
-		return fmt.Errorf("%s.start_hour: it is missing (the hour in UTC, 0 to 23)", path)
-	case *g.StartHour < 0 || *g.StartHour > 23:
-		return fmt.Errorf("%s.start_hour: %d is not an hour from 0 to 23", path, *g.StartHour)
-	case g.WaitHours < 0 || g.WaitHours > maxWaitHours:
-		return fmt.Errorf("%s.wait_hours: %d is not between 0 and %d", path, g.WaitHours, maxWaitHours)
-	case g.CanaryCount < 0 || g.CanaryCount > maxCanaries:
-		return fmt.Errorf("%s.canary_count: %d is not between 0 and %d", path, g.CanaryCount, maxCanaries)
-	case strategy == TimeBased && g.WaitHours > 0:
-		return fmt.Errorf("%s.wait_hours: it is for the strategy halt-on-error only", path)
-	case strategy == TimeBased && g.CanaryCount > 0:
-		return fmt.Errorf("%s.canary_count: it is for the strategy halt-on-error only", path)
-	case strategy == TimeBased && len(g.Requires) > 0:
-		return fmt.Errorf("%s.requires: it is for the strategy halt-on-error only", path)
-	case g.maxTimeout()+g.maxFailed() > 100:
-		return fmt.Errorf("%s.max_failed_before_halt: with max_timeout_before_halt it is %d%%, and there are no more than 100%% of the hosts", path, g.maxTimeout()+g.maxFailed())
 	}
-	seen := make(map[Day]bool)
-	for i, day := range g.Days {
-		if seen[day] {
-			return fmt.Errorf("%s.days[%d]: %s appears twice", path, i, day)
-		}
-		seen[day] = true
-	}
-	if err := checkSeconds(path+".jitter_seconds", g.JitterSeconds, 0); err != nil {
-		return err
-	}
-	if err := checkSeconds(path+".timeout_seconds", g.TimeoutSeconds, minTimeout); err != nil {
-		return err
-	}
-	return checkSeconds(path+".failure_seconds", g.FailureSeconds, 0)
+	return nil
 }
 
 func checkSeconds(path string, seconds *int, least int) error {
@@ -132,13 +126,10 @@ func checkSeconds(path string, seconds *int, least int) error {
 
 // Check implements Resource.
 func (v *Version) Check() error {
-	if err := checkHead(v.Kind, KindVersion, v.Version, v.Metadata, NameVersion); err != nil {
-		return err
-	}
-	if v.Spec.Agents.TargetVersion == "" {
-		return errors.New("spec.agents.target_version: it is missing")
-	}
-	return nil
+	var found faults
+	found.add(checkHead(v.Kind, KindVersion, v.Version, v.Metadata, NameVersion))
+	found.addf(v.Spec.Agents.TargetVersion == "", "spec.agents.target_version: it is missing")
+	return found.err()
 }
 
 // checkHead takes any name where the kind has none of its own.

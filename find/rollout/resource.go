@@ -78,17 +78,32 @@ func Parse(data []byte) ([]Resource, error) {
 	if len(nodes) == 0 {
 		return nil, errors.New("there is no resource in it")
 	}
+	var found faults
 	for i, node := range nodes {
 		r, err := parse(node)
 		if err != nil && len(nodes) > 1 {
-			err = fmt.Errorf("document %d: %w", i+1, err)
+			err = inDocument(i+1, err)
 		}
-		if err != nil {
-			return nil, err
+		found.add(err)
+		if found.full() {
+			break
 		}
 		list = append(list, r)
 	}
+	if len(found) > 0 {
+		return nil, found.err()
+	}
 	return list, nil
+}
+
+// inDocument says of each fault which document it is in.
+func inDocument(number int, err error) error {
+	var of, found faults
+	of.add(err)
+	for _, one := range of {
+		found.add(fmt.Errorf("document %d: %w", number, one))
+	}
+	return found.err()
 }
 
 // JSON writes a resource as it is stored and sent.

@@ -66,9 +66,16 @@ func (s *defaultSchedule) group() []Group {
 
 func parseConfig(node *yaml.Node) (*Config, error) {
 	var in configInput
-	if err := decode(node, &in); err != nil {
+	unread := decode(node, &in)
+	c, err := in.config()
+	if err = following(unread, err); err != nil {
 		return nil, err
 	}
+	return c, nil
+}
+
+// config is the resource that is meant.
+func (in configInput) config() (*Config, error) {
 	c := &Config{Kind: KindConfig, Version: in.Version, Metadata: in.Metadata, Spec: ConfigSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
 	spec, agents := in.Spec, &c.Spec.Agents
 	if c.Metadata.Name == "" {
@@ -146,9 +153,16 @@ type versionInputSpec struct {
 
 func parseVersion(node *yaml.Node) (*Version, error) {
 	var in versionInput
-	if err := decode(node, &in); err != nil {
+	unread := decode(node, &in)
+	v, err := in.resource()
+	if err = following(unread, err); err != nil {
 		return nil, err
 	}
+	return v, nil
+}
+
+// resource is the one that is meant.
+func (in versionInput) resource() (*Version, error) {
 	v := &Version{Kind: in.Kind, Version: in.Version, Metadata: in.Metadata, Spec: VersionSpec{Agents: in.Spec.Agents, Tools: in.Spec.Tools}}
 	agents := &v.Spec.Agents
 	if v.Metadata.Name == "" {

@@ -20,7 +20,8 @@ import (
 // named by its yaml tag, and every field may be there once and must have a value.
 func decode(node *yaml.Node, into any) error {
 	d := decoder{left: maxValues}
-	return d.value(node, "", reflect.ValueOf(into).Elem())
+	d.inner(d.value(node, "", reflect.ValueOf(into).Elem()))
+	return d.faults.err()
 }
 
 // DecodeJSON fills the struct that into points to from one JSON object, as strictly
@@ -34,14 +35,22 @@ func DecodeJSON(data []byte, into any) error {
 		return errors.New("want one JSON object, and nothing after it")
 	}
 	d := decoder{left: maxValues, quoted: true}
-	return d.value(nodes[0], "", reflect.ValueOf(into).Elem())
+	d.inner(d.value(nodes[0], "", reflect.ValueOf(into).Elem()))
+	return d.faults.err()
 }
 
 // decoder bounds what aliases can make of a short text.
 type decoder struct {
 	left   int
 	quoted bool // text must be
+	faults faults
 }
+
+// inner notes a fault of a part, beside which others can be read.
+func (d *decoder) inner(err error) { d.faults.add(err) }
+
+// ended reports whether nothing more is read.
+func (d *decoder) ended() bool { return d.left < 0 || d.faults.full() }
 
 // maxValues is more than any text that a server takes holds without aliases.
 const maxValues = 1 << 19
@@ -83,9 +92,10 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 		}
 		into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
 		for i, item := range node.Content {
-			if err := d.value(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i)); err != nil {
-				return err
+			if d.ended() {
+				break
 			}
+			d.inner(d.value(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i)))
 		}
 		return nil
 	case reflect.String:
@@ -130,7 +140,7 @@ func (d *decoder) structure(node *yaml.Node, path string, into reflect.Value) er
 		names = append(names, name)
 	}
 	seen := make(map[string]bool)
-	for i := 0; i < len(node.Content); i += 2 {
+	for i := 0; i < len(node.Content) && !d.ended(); i += 2 {
 		key := node.Content[i]
 		if key.Kind != yaml.ScalarNode {
 			return at(key, path, "want names of fields")
@@ -139,14 +149,14 @@ func (d *decoder) structure(node *yaml.Node, path string, into reflect.Value) er
 		field := slices.Index(names, key.Value)
 		switch {
 		case field < 0:
-			return at(key, inner, "unknown field (there are "+strings.Join(names, ", ")+")")
+			d.inner(at(key, inner, "unknown field (there are "+strings.Join(names, ", ")+")"))
+			continue
 		case seen[key.Value]:
-			return at(key, inner, "it appears twice")
+			d.inner(at(key, inner, "it appears twice"))
+			continue
 		}
 		seen[key.Value] = true
-		if err := d.value(node.Content[i+1], inner, into.Field(field)); err != nil {
-			return err
-		}
+		d.inner(d.value(node.Content[i+1], inner, into.Field(field)))
 	}
 	return nil
 }
