@@ -82,8 +82,8 @@ test-fleet: ## all stories of a rollout over seven hosts (as root)
 test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels (as root)
 	@$(RUNTESTS) nightly
 
-test-rollouts: ## 100,000 random histories of rollouts, 20,000 beside a second model of the rules, 1,000 of two engines on one store and 1,000 of two servers whose store is lost
-	ROLLOUT_HISTORIES=100000 RULES_HISTORIES=20000 ENGINES_RUNS=1000 LOSSY_RUNS=1000 $(GO) test -count=1 -timeout 60m -v -run 'TestWhatHoldsOfEveryHistory|TestTwoEnginesMakeOneHistory|TestASecondModel|TestHistoriesOfTwoServers' ./find/... ./integration/rules
+test-rollouts: ## 100,000 random histories of rollouts, 20,000 beside a second model of the rules, 1,000 of two engines on one store and 2,000 of two servers that are paused, with another time, or whose store is lost
+	ROLLOUT_HISTORIES=100000 RULES_HISTORIES=20000 ENGINES_RUNS=1000 LOSSY_RUNS=1000 ACTS_RUNS=1000 $(GO) test -count=1 -timeout 60m -v -run 'TestWhatHoldsOfEveryHistory|TestTwoEnginesMakeOneHistory|TestASecondModel|TestHistoriesOfTwoServers|TestAHistoryOfPauses' ./find/... ./integration/rules
 
 # A rollout over a cluster takes half a minute: CLUSTER_MINUTES bounds how many begin.
 test-cluster: needed ## 1,000 random histories of changes on PostgreSQL that fails, each checked to be linearizable; rollouts over three servers and two databases that fail, for 100 minutes (as root)

@@ -195,7 +195,11 @@ func TestAStoreThatIsTakenAwayIsMissed(t *testing.T) {
 	move(dir+".away", dir)
 	put(t, s, "a", "2", 1)
 
-	// Another store in its place, as after the restore of a copy.
+	// Another store in its place, as after the restore of a copy, with an item of the same revision.
+	of, err := s.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	copied := filepath.Join(t.TempDir(), "copy", "store.db")
 	other := openStore(t, copied)
 	put(t, other, "a", "of the copy", None)
@@ -204,6 +208,17 @@ func TestAStoreThatIsTakenAwayIsMissed(t *testing.T) {
 	move(filepath.Dir(copied), dir)
 	if item, err := s.Get(t.Context(), "a"); err != nil || string(item.Value) != "of the copy" {
 		t.Errorf("after the exchange: %q, %v", item.Value, err)
+	}
+	change := Change{Writes: []Write{{Key: "a", Value: []byte("of the one before"), Based: 1}}, Of: of}
+	if _, err := s.Commit(t.Context(), change); !errors.Is(err, ErrReplaced) {
+		t.Errorf("what was computed from the store before is written to its copy: %v", err)
+	}
+	if change.Of, err = s.Identity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	change.Writes[0].Value = []byte("of the copy")
+	if _, err := s.Commit(t.Context(), change); err != nil {
+		t.Error(err)
 	}
 	// Where there was a store, an empty file is not one: it is being copied.
 	move(path, path+".away")

@@ -67,7 +67,9 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 	}
 	for attempt := 1; ; attempt++ {
 		applied, err := s.applyOnce(ctx, list, opts)
-		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && !named && attempt < parts.Attempts {
+		_, conflict := errors.AsType[*store.ConflictError](err)
+		conflict = conflict && !named || errors.Is(err, store.ErrReplaced)
+		if conflict && attempt < parts.Attempts {
 			continue
 		}
 		return applied, err
@@ -75,6 +77,10 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 }
 
 func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts ApplyOptions) (Applied, error) {
+	of, err := s.opts.Store.Identity(ctx)
+	if err != nil {
+		return Applied{}, err
+	}
 	items, err := readWritten(ctx, s.opts.Store)
 	if err != nil {
 		return Applied{}, err
@@ -129,7 +135,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 		if len(changes) > 0 {
 			audit.What += ": " + strings.Join(changes, "; ")
 		}
-		revisions, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit})
+		revisions, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit, Of: of})
 		if err != nil {
 			return Applied{}, err
 		}

@@ -278,16 +278,21 @@ type seen struct {
 	stored   *rollout.Rollout // the same without halts that are not written yet
 	counts   rollout.Counts
 	revision map[string]store.Revision
+	of       store.Identity // that the revisions are of
 	now      time.Time
 }
 
 // look calls f with all that there is now. The functions of the counts hold until f returns.
 func (e *Engine) look(ctx context.Context, f func(seen)) error {
+	of, err := e.opts.Store.Identity(ctx)
+	if err != nil {
+		return err
+	}
 	n, err := answers.ReadResources(ctx, e.opts.Store)
 	if err != nil {
 		return err
 	}
-	s := seen{config: n.Config, version: n.Version, rollout: n.Rollout, revision: n.Revisions, now: e.opts.Clock()}
+	s := seen{of: of, config: n.Config, version: n.Version, rollout: n.Rollout, revision: n.Revisions, now: e.opts.Clock()}
 	if s.stored = s.rollout; s.rollout == nil {
 		f(s)
 		return nil
@@ -345,7 +350,7 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 		}
 		err = e.write(ctx, s, result, audit)
 		_, conflict := errors.AsType[*store.ConflictError](err)
-		late := errors.Is(err, errOld) || errors.Is(err, store.ErrLate)
+		late := errors.Is(err, errOld) || errors.Is(err, store.ErrLate) || errors.Is(err, store.ErrReplaced)
 		if (conflict || late) && attempt < tickAttempts {
 			continue
 		}
@@ -376,7 +381,7 @@ func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit
 	if err != nil {
 		return err
 	}
-	change := store.Change{Audit: audit, Deadline: e.deadline(s.now), Writes: []store.Write{
+	change := store.Change{Audit: audit, Deadline: e.deadline(s.now), Of: s.of, Writes: []store.Write{
 		{Key: rollout.KindConfig, Based: s.revision[rollout.KindConfig], Do: store.Keep},
 		{Key: rollout.KindVersion, Based: s.revision[rollout.KindVersion], Do: store.Keep},
 		{Key: rollout.KindRollout, Value: value, Based: s.revision[rollout.KindRollout]},

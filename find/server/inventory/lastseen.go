@@ -139,6 +139,27 @@ func (f *Fleet) compareClocks(name string, theirs, now time.Time) (differ bool) 
 	return true
 }
 
+// setBack takes times for now that lie ahead of a clock that was set back: a host first seen in a fortnight would be in no
+// count until then, and one that went away would be in all.
+func (f *Fleet) setBack(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ahead []fleet.Entry
+	f.table.Each(func(e *fleet.Entry) bool {
+		was := *e
+		if notAfter(e, now); *e != was {
+			ahead = append(ahead, *e)
+		}
+		return true
+	})
+	for i := range ahead {
+		f.table.Put(&ahead[i])
+	}
+	if len(ahead) > 0 {
+		f.opts.Log.Warn("the clock of this server was set back: what hosts said in times that lie ahead counts as said now", "now", now, "hosts", len(ahead))
+	}
+}
+
 // postpone has hosts that were present at a moment be so for longer.
 func (f *Fleet) postpone(away time.Duration, present time.Time) {
 	var late []rollout.HostID

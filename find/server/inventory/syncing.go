@@ -272,6 +272,9 @@ func (f *Fleet) Tick(ctx context.Context) error {
 	if now.Sub(f.keep.lastTick) > forgetEvery {
 		f.keep.purged = now // this process was paused, or its clock was set: others may know better
 	}
+	if now.Before(f.keep.lastTick.Add(-clockDiffers)) {
+		f.setBack(now)
+	}
 	f.keep.lastTick = now
 	err := errors.Join(f.Sync(ctx), f.flushAll(ctx))
 	parts.SpareMemory()
