@@ -85,6 +85,13 @@ func TestAHaltNeedsNoDisk(t *testing.T) {
 		if blocked := options.Blocked(); r.states() != "active!" || r.told() || len(blocked) > 0 {
 			t.Errorf("readable: %t: the store is there again, and the group is %s; %q", readable, r.states(), blocked)
 		}
+		g := r.rollout().Status.Groups[0]
+		if !g.LastUpdateTime.Equal(g.Halted.Since) || g.LastUpdateReason != g.Halted.Reason {
+			t.Errorf("readable: %t: the halt is not the last change of the group: %+v", readable, g)
+		}
+		if records, err := w.store.History(t.Context(), 1); err != nil || !strings.Contains(records[0].What, "dev halted (hosts_failed") {
+			t.Errorf("readable: %t: the halt is not in the history: %+v, %v", readable, records, err)
+		}
 	}
 }
 

@@ -88,7 +88,8 @@ func (b *brake) over(r *rollout.Rollout) *rollout.Rollout {
 		if next == r {
 			next = r.Clone()
 		}
-		next.Status.Groups[i].Halted = &held
+		g := &next.Status.Groups[i]
+		g.Halted, g.LastUpdateTime, g.LastUpdateReason = &held, held.Since, held.Reason
 	}
 	return next
 }

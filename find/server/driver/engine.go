@@ -170,6 +170,7 @@ func (e *Engine) Tick(ctx context.Context) (changed bool, err error) {
 	if err == nil {
 		changed, err = e.apply(ctx, EngineName, "", func(s seen) (rollout.Result, string, error) {
 			result := rollout.Next(s.config, s.version, s.rollout, s.counts, s.now)
+			result.Steps = append(s.held(), result.Steps...)
 			return result, describe(result.Steps), nil
 		})
 	}
@@ -280,6 +281,20 @@ type seen struct {
 	revision map[string]store.Revision
 	of       store.Identity // that the revisions are of
 	now      time.Time
+}
+
+// held are the halts that are written late: this server could not write them when they came.
+func (s *seen) held() (steps []rollout.Step) {
+	if s.rollout == s.stored {
+		return nil
+	}
+	for i := range s.rollout.Status.Groups {
+		g := &s.rollout.Status.Groups[i]
+		if g.Halted != nil && s.stored.Status.Groups[i].Halted == nil {
+			steps = append(steps, rollout.Step{Group: g.Name, From: g.State, To: g.State, Halted: true, Reason: g.Halted.Reason, Message: g.Halted.Message})
+		}
+	}
+	return steps
 }
 
 // look calls f with all that there is now. The functions of the counts hold until f returns.
