@@ -51,7 +51,7 @@ func TestEveryCommandTakesTheFlagsOfItsKind(t *testing.T) {
 	for _, name := range []string{"status", "get", "plan preview", "simulate", "report", "asked", "hosts", "host", "history", "tokens", "access", "notify", "notify test", "channels", "version", "backup", "store copy"} {
 		kinds[name] = []string{format}
 	}
-	for _, name := range []string{"set-version", "enable", "suspend", "disable", "apply", "start-update", "mark-done", "rollback", "retry", "reset",
+	for _, name := range []string{"set-version", "enable", "suspend", "disable", "apply", "set-group", "reset-config", "start-update", "mark-done", "rollback", "retry", "reset",
 		"revoke", "tokens add", "tokens revoke", "access add", "access revoke", "notify remove", "restore"} {
 		kinds[name] = []string{format, try, reason}
 	}

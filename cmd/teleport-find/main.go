@@ -47,6 +47,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 			modeCommand("suspend", rollout.Suspended, "pause updates; new hosts still install the version"),
 			modeCommand("disable", rollout.Disabled, "turn updates off; somebody else updates the hosts"),
 			applyCommand(),
+			setGroupCommand(),
+			resetConfigCommand(),
 			getCommand(),
 			planCommand(),
 			simulateCommand(),

@@ -31,7 +31,62 @@ cannot be read gets a new one.`),
 	}
 	short := *list[0]
 	short.Name, short.Hidden = "start", true
-	return append(list, &short)
+	return append(list, &short, runCommand())
+}
+
+// runCommand is RFD 0169's: it has a group that failed go on, and any other start. Here these are two orders.
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "run",
+		Hidden:       true,
+		Usage:        "retry for groups that are halted, start-update for others",
+		UsageText:    "teleport-find run GROUP… [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		OnUsageError: onUsageError,
+		Flags:        append([]cli.Flag{&cli.StringFlag{Name: "group", Usage: "`GROUP`, as the word"}}, changeFlags()...),
+		Action: func(c *cli.Context) error {
+			words, err := wordsOf(c)
+			if err != nil {
+				return err
+			}
+			groups := list(append(words, c.String("group")))
+			if len(groups) == 0 {
+				return usageErrorf("run of which groups? teleport-find status lists them")
+			}
+			var now adminapi.Overview
+			if err := newAdminClient(c).ask(c.Context, http.MethodGet, "/v1/overview", nil, &now); err != nil {
+				return err
+			}
+			of := make(map[rollout.Verb][]string)
+			for _, name := range groups {
+				verb := rollout.StartUpdate
+				if slices.ContainsFunc(now.Groups, func(g rollout.GroupOverview) bool { return g.Name == name && g.Halted != nil }) {
+					verb = rollout.Retry
+				}
+				of[verb] = append(of[verb], name)
+			}
+			for _, verb := range []rollout.Verb{rollout.Retry, rollout.StartUpdate} {
+				if len(of[verb]) == 0 {
+					continue
+				}
+				if err := give(c, adminapi.Order{Verb: verb, Groups: of[verb], Reason: c.String("reason")}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// give has the server carry out an order, and prints what came of it.
+func give(c *cli.Context, order adminapi.Order) error {
+	var result adminapi.OrderResult
+	if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order, &result); err != nil {
+		return err
+	}
+	return printAs(c, result, func(w io.Writer, result adminapi.OrderResult) error {
+		_, err := io.WriteString(w, orderText(result, c.Bool("dry-run")))
+		return err
+	})
 }
 
 func orderCommand(verb rollout.Verb, arguments, usage, description string, flags ...cli.Flag) *cli.Command {
@@ -67,15 +122,7 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 			case arguments == "GROUP…" && len(groups) == 0:
 				return usageErrorf("%s of which groups? teleport-find status lists them", name)
 			}
-			order := adminapi.Order{Verb: verb, Groups: groups, Force: c.Bool("force"), To: c.String("to"), Reason: c.String("reason")}
-			var result adminapi.OrderResult
-			if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order, &result); err != nil {
-				return err
-			}
-			return printAs(c, result, func(w io.Writer, result adminapi.OrderResult) error {
-				_, err := io.WriteString(w, orderText(result, c.Bool("dry-run")))
-				return err
-			})
+			return give(c, adminapi.Order{Verb: verb, Groups: groups, Force: c.Bool("force"), To: c.String("to"), Reason: c.String("reason")})
 		},
 	}
 }

@@ -23,11 +23,12 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "print how far the rollout has come, and what happens next",
-		UsageText: "teleport-find status [GROUP] [--watch] [-o table|json|yaml] [--admin-socket PATH]",
+		UsageText: "teleport-find status [GROUP | --group GROUP] [--watch] [-o table|json|yaml] [--admin-socket PATH]",
 		Description: `Begins with one word and one sentence: what happens next and when, or what the rollout waits for. The commands that move
 it follow, then the groups, the versions that their hosts run, and the hosts that failed with their last error.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "group", Usage: "only the group `GROUP`, as the word does"},
 			&cli.BoolFlag{Name: "watch", Usage: "print it again whenever it has changed, until interrupted"},
 			&cli.DurationFlag{Name: "every", Value: 5 * time.Second, Usage: "how often --watch looks, a `DURATION`"},
 			outputFlag("table"), adminSocketFlag(),
@@ -40,7 +41,10 @@ it follow, then the groups, the versions that their hosts run, and the hosts tha
 			if len(words) > 1 {
 				return usageErrorf("status takes one group, got %q", words)
 			}
-			group := ""
+			group := c.String("group")
+			if len(words) == 1 && group != "" && group != words[0] {
+				return usageErrorf("status takes one group, got %q and --group %q", words[0], group)
+			}
 			if len(words) == 1 {
 				group = words[0]
 			}
