@@ -135,7 +135,7 @@ func TestTheChangelogHasTheRelease(t *testing.T) {
 func TestTheManualAndTheCompletionsKnowEveryCommandAndFlag(t *testing.T) {
 	for program, texts := range map[string][]string{
 		"teleport-update": {"teleport-update.8", "completions/bash", "completions/zsh", "completions/fish"},
-		"teleport-find":   {"teleport-find.8"},
+		"teleport-find":   {"teleport-find.8", "completions/bash", "completions/zsh", "completions/fish"},
 	} {
 		t.Run(program, func(t *testing.T) {
 			words := usage(t, program)

@@ -86,6 +86,7 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 	}
 	stored, err := answers.NewStored(c.Context, answers.StoredOptions{
 		Store: resources, Base: base, Edition: releases.Edition(c.String("edition")), Releases: files, Clock: now, Log: log,
+		Limits: rollout.Limits{Groups: c.Int("max-groups"), Days: c.Int("max-schedule-days")},
 	})
 	if err != nil {
 		opened.Close()

@@ -90,6 +90,14 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 				Usage: "at most `N` connections that an address may hold on a listener, an IPv6 address with its /64; 0: any number, as for a load balancer before the server; " +
 					"loopback addresses are not bounded",
 			},
+			&cli.IntFlag{
+				Name: "max-groups", EnvVars: env("MAX_GROUPS"),
+				Usage: "take no configuration with more than `N` groups in a schedule, for who offers the server to others; 0: any number",
+			},
+			&cli.IntFlag{
+				Name: "max-schedule-days", EnvVars: env("MAX_SCHEDULE_DAYS"),
+				Usage: "take no configuration whose last group may start more than `N` days after the first one, days without a window left out; 0: a week",
+			},
 			repositoryFlag(),
 		},
 		Action: serve,

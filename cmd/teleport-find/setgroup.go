@@ -18,14 +18,14 @@ import (
 var groupFields = []struct{ name, usage string }{
 	{"days", "`DAYS` of the week, as Mon,Tue, or *"},
 	{"start-hour", "`HOUR` in UTC, 0 to 23"},
-	{"wait-hours", "`N` hours after the groups before are done"},
-	{"canary-count", "`N` hosts that go first, up to 5"},
-	{"jitter-seconds", "`N` seconds that a host waits at most"},
-	{"timeout-seconds", "`N` seconds after which a host has timed out"},
-	{"failure-seconds", "`N` seconds of silence after which an update has failed"},
-	{"max-in-flight", "`N` hosts, or N%, that update at once"},
-	{"max-timeout-before-halt", "`N%` of the hosts that may time out"},
-	{"max-failed-before-halt", "`N%` of the hosts that may fail"},
+	{"wait-hours", "wait `N` hours after the groups before are done"},
+	{"canary-count", "let `N` hosts go first, up to 5"},
+	{"jitter-seconds", "a host waits at most `N` seconds"},
+	{"timeout-seconds", "a host has timed out after `N` seconds"},
+	{"failure-seconds", "an update has failed after `N` seconds of silence"},
+	{"max-in-flight", "let `N` hosts, or N%, update at once"},
+	{"max-timeout-before-halt", "let `N%` of the hosts time out"},
+	{"max-failed-before-halt", "let `N%` of the hosts fail"},
 	{"requires", "`GROUPS` that have to be done before, with commas between them"},
 }
 

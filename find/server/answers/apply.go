@@ -62,6 +62,11 @@ func (s *Stored) Apply(ctx context.Context, list []rollout.Resource, opts ApplyO
 		if keys[rollout.Key(r)] {
 			return Applied{}, parts.Refuse(fmt.Errorf("the file has two resources %s", rollout.Key(r)))
 		}
+		if config, is := r.(*rollout.Config); is {
+			if err := config.Within(s.opts.Limits); err != nil {
+				return Applied{}, parts.Refuse(err)
+			}
+		}
 		keys[rollout.Key(r)] = true
 		named = named || r.GetMetadata().Revision != 0
 	}

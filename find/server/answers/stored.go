@@ -32,7 +32,9 @@ type StoredOptions struct {
 	// Clock is what windows are measured by; nil for the system's. Whoever has
 	// another one, a test or a simulation, gives the same to the Engine.
 	Clock func() time.Time
-	Log   *slog.Logger
+	// Limits bound the configurations that are applied here; what is in the store already stays in force.
+	Limits rollout.Limits
+	Log    *slog.Logger
 }
 
 // Stored is an Answerer that follows the resources of a store.
