@@ -28,7 +28,7 @@ const knotLimit = 12
 var knots = map[string]int{
 	"installer":             0,
 	"installer/state":       7,
-	"installer/transaction": 33,
+	"installer/transaction": 0,
 	"find/rollout":          29, // the rules of one table
 	"cmd/teleport-find":     11,
 	"cmd/teleport-update":   7,

@@ -317,3 +317,8 @@ func (absent) Prove(context.Context, health.Means, health.Watch) (health.Outcome
 // the recovery at boot, which puts files back all the same: on a host that is up,
 // whoever cannot ask has to come back. Each call fails.
 type unreachable struct{ untold }
+
+// asFound is how a transaction found the agent.
+func (s Sight) asFound() state.Agent {
+	return state.Agent{State: s.State, UnitFile: s.UnitFileState, Program: s.ExecStart, InvocationID: s.InvocationID, MainPID: s.MainPID}
+}

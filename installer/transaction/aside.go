@@ -1,12 +1,15 @@
 package transaction
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
 )
 
 // setAside moves out of the way what somebody put in places that the transaction has to
@@ -69,7 +72,30 @@ func (t *transaction) keepUnit() error {
 	return wrap(err, "keep the agent's unit, which somebody wrote: %w")
 }
 
-// keptAside is what is there of what was moved out of the way.
-func (t *transaction) keptAside() []string {
-	return slices.DeleteFunc(slices.Clone(t.j.Aside), func(name string) bool { return !host.Exists(name) })
+// placeNew is where the pair of program and database cannot go back: the new version
+// gets its unit and its links again, and runs on its own database until the next
+// run. A host never runs a version on a database of another.
+func (t *transaction) placeNew(ctx context.Context) error {
+	tree, ok, err := t.m.Host.Store.Lookup(t.j.To.Release)
+	if err == nil && !ok {
+		err = errors.New("it is no longer on disk")
+	}
+	if err == nil {
+		err = errors.Join(t.setAsideForLinks(t.j.Links, func(c state.LinkChange) bool { return c.Target != "" || c.PutBack != "" }),
+			t.setAsideForUnit(),
+			t.m.Host.Place(tree, t.j.Links))
+	}
+	if err != nil {
+		return fmt.Errorf("keep version %s: %w", t.j.To, err)
+	}
+	return t.tellSystemd(ctx)
 }
+
+// runsMasked reports whether the new version runs, and its unit is masked: once stopped,
+// nobody could start an agent again.
+func (t *transaction) runsMasked(s Sight) bool {
+	return s.LoadState == "masked" && s.Running() && s.runsFrom(t.j.To.ProgramsDir())
+}
+
+var errMasked = fmt.Errorf("%[1]s is masked, so that an agent that is stopped stays down, and nothing was stopped: "+
+	"`systemctl unmask %[1]s` first", layout.AgentUnit)

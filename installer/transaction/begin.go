@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"teleport-update/health"
 	"teleport-update/installer/host"
@@ -144,7 +146,19 @@ func (t *advancing) prepare(ctx context.Context) error {
 	return err
 }
 
-// asFound is how a transaction found the agent.
-func (s Sight) asFound() state.Agent {
-	return state.Agent{State: s.State, UnitFile: s.UnitFileState, Program: s.ExecStart, InvocationID: s.InvocationID, MainPID: s.MainPID}
+// awaitMounts has the recovery at boot wait for the file system that the agent's
+// database is on, where that may be mounted late. It is a help and no guard: the
+// recovery looks for itself, see awaits.
+func (t *advancing) awaitMounts(d state.Database) {
+	// The unit itself waits for what the data folder is on.
+	if m := d.Folder.Mount; m == "" || m == "/" || isAbove(m, t.t.m.Host.Paths.DataDir) {
+		return
+	}
+	t.t.m.warn(t.t.m.Host.OwnUnits().AwaitMounts(d.Path, t.t.db.Path()),
+		"at a boot, a recovery of this transaction may come before the agent's data, and leave them to the first tick")
+}
+
+func isAbove(dir, path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	return err == nil && strings.HasPrefix(real+"/", dir+"/")
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
-
 	"golang.org/x/sys/unix"
 
 	"teleport-update/backup"

@@ -194,3 +194,20 @@ func (m *Machine) CheckEnded(ctx context.Context, c state.Config) error {
 		"where the agent does not start then, stop it and put the backup in the database's place, without the -wal and -shm of the other one",
 		from.Release.Short(), db.Path(), from.BackupDir())
 }
+
+// unreadableName is where a journal goes that cannot be read.
+func (m *Machine) unreadableName() string {
+	return m.Host.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
+}
+
+// dropLeftover is dropSecondName where there is no journal. A backup that has no other name
+// may be all that is left of a transaction whose journal and whose old version somebody removed:
+// it stays as long as such a transaction could be told again.
+func (m *Machine) dropLeftover() {
+	dir := m.Host.Paths.Rollback()
+	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < retellWithin {
+		m.Host.Log.Warn("the backup of a transaction whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
+		return
+	}
+	m.dropSecondName()
+}

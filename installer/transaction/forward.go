@@ -16,15 +16,6 @@ import (
 	"teleport-update/internal/version"
 )
 
-// advancing is a transaction on its way to a new version.
-type advancing struct {
-	t   *transaction
-	req checked
-}
-
-// errNeedsBoot is a transaction that the shutdown of the host cut off.
-var errNeedsBoot = errors.New("the host is shutting down: the transaction is undone at the next boot")
-
 // transact is a transaction from lock to unlock.
 func (m *Machine) transact(ctx context.Context, r Request) error {
 	c, unlock, err := m.Open(ctx)
@@ -70,12 +61,20 @@ func (t *advancing) run(ctx context.Context) error {
 	return t.abandon(ctx, err)
 }
 
+// stepsForward are how the steps are done, by their names.
+func stepsForward() map[string]func(*advancing, context.Context) error {
+	return map[string]func(*advancing, context.Context) error{
+		"stop": (*advancing).stop, "backup": (*advancing).backUp, "links": (*advancing).relink, "unit": (*advancing).placeUnit,
+		"reload": (*advancing).reload, "database": (*advancing).exchangeDatabase, "watch": (*advancing).watch,
+	}
+}
+
 // forward takes the steps and commits. An error means undo, unless isProven
 // says that the version is.
 func (t *advancing) forward(ctx context.Context) (isProven bool, err error) {
 	for _, s := range steps() {
 		began := t.t.m.Now()
-		err := s.do(t, ctx)
+		err := stepsForward()[s.name](t, ctx)
 		t.note(s, t.t.m.Now().Sub(began))
 		if err != nil {
 			return false, err
@@ -99,17 +98,6 @@ func (t *advancing) note(s step, d time.Duration) {
 		return
 	}
 	t.t.took[part] += d
-}
-
-// durations are those that are long enough to tell.
-func (t *transaction) durations() map[string]state.Duration {
-	all := map[string]state.Duration{}
-	for part, d := range t.took {
-		if d = d.Round(time.Millisecond); d > 0 {
-			all[part] = state.Duration(d)
-		}
-	}
-	return all
 }
 
 // stop stops the agent, where the plan for the database says so.
@@ -295,10 +283,4 @@ func (t *advancing) watch(ctx context.Context) error {
 	}
 	t.t.m.Host.Log.Info("the agent is healthy", "version", t.req.To.String(), "restarted", outcome.Restarted)
 	return nil
-}
-
-// watchOf describes the health watch of a version in dir: for as long as a person
-// said, else long enough to see it fail again and again.
-func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
-	return health.Watch{Dir: dir, Window: cmp.Or(spec.Window.Std(), health.DefaultWindow(s.Unit)), ReadyURL: spec.ReadyURL}
 }

@@ -9,53 +9,12 @@ import (
 
 	"teleport-update/backup"
 	"teleport-update/installer/host"
-	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/procfs"
 )
 
 // An old process that never stopped serving is left in peace, with the rows that it wrote
 // since the backup, where nothing was done to its database.
-
-// sameUnderOld reports whether the old process, which never stopped, is left in
-// peace, with the rows that it wrote since the backup: if nothing it cannot read
-// was done to its database. Else it is stopped, and that is noted first: once the
-// database is restored nothing tells any more that the agent was stopped for it.
-func (u *undoing) sameUnderOld(ctx context.Context) (bool, error) {
-	same, err := u.sameSchema(ctx)
-	switch {
-	case err == nil && same:
-		return true, nil
-	case err != nil:
-		u.t.m.Host.Log.Warn("the version that failed may have changed the database under the old one; the agent is restarted on its own database",
-			"error", err)
-	default:
-		u.t.m.Host.Log.Warn("the version that failed changed the database under the old one; the agent is restarted on its own database")
-	}
-	return false, u.t.j.noteOldStopped()
-}
-
-// oldIsUntouched reports whether the process of before serves on, and no other version has
-// done anything to its database: the updater was cut off before the reload brought a
-// process. A process that was relieved, and sees its sessions to their end, is not in
-// the PID file any more.
-func (u *undoing) oldIsUntouched(ctx context.Context) bool {
-	backedUp := u.t.j.Database.Taken && !u.t.j.Database.Restored
-	if u.boot || !backedUp || !u.t.j.reached("reload") || u.exchanged() {
-		return false
-	}
-	sight, err := u.t.agent.Look(ctx)
-	was := u.t.j.Agent
-	switch {
-	case err != nil || sight.State != state.AgentRunning || sight.JobPending:
-		return false
-	case sight.MainPID == 0 || sight.MainPID != was.MainPID || sight.InvocationID != was.InvocationID:
-		return false
-	case sight.PIDFile != "" && sight.Serving.PID != int(sight.MainPID), sight.anyFrom(u.t.j.To.ProgramsDir()):
-		return false
-	}
-	return u.needNotGoBack(ctx)
-}
 
 // canStart says why an agent that is stopped now would not come back, or on another
 // database than its own.

@@ -182,3 +182,6 @@ func withPaths(unit []byte, paths []string) []byte {
 	}
 	return []byte(strings.NewReplacer(words...).Replace(string(unit)))
 }
+
+// takingOver is a transaction which makes the agent that came with packages the updater's own.
+type takingOver struct{ t *transaction }

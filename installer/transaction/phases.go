@@ -1,7 +1,6 @@
 package transaction
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -42,23 +41,27 @@ type phase struct {
 	working, cutOff func(*state.Journal) string
 }
 
-// recovery is what becomes of a transaction that was cut off.
-type recovery struct {
-	name string // completes "the recovery …"
-	do   func(*transaction, context.Context) error
-}
+// recovery is what becomes of a transaction that was cut off: it completes "the recovery …". How
+// it is done is in recoveries.
+type recovery string
+
+const (
+	putsFilesBack  recovery = "puts links, unit and database back; the first tick sees the agent run"
+	undoesIt       recovery = "undoes it"
+	watchesAgain   recovery = "watches the new version once more, and goes on if it is healthy; else undoes it"
+	undoesTheRest  recovery = "goes on undoing it"
+	leavesFiles    recovery = "does nothing, for nothing about the files is open"
+	seesOldRun     recovery = "sees the old version run, and closes it"
+	seesFilesThere recovery = "puts back links, unit and enablement of the new version, where somebody took them away"
+	commits        recovery = "commits it"
+	replacesRest   recovery = "goes on with it, and commits the version"
+	releasesFiles  recovery = "puts links and unit in their places, and the database that the agent of before can read"
+	uninstallsRest recovery = "goes on with it"
+)
 
 // phases is the table. The first row is a transaction that is not written down yet, or whose
 // journal is lost and written again.
 func phases() []phase {
-	undoFiles := recovery{"puts links, unit and database back; the first tick sees the agent run", (*transaction).undoAtBoot}
-	reconcile := recovery{
-		"puts back links, unit and enablement of the new version, where somebody took them away", (*transaction).reconcileAtBoot,
-	}
-	release := recovery{
-		"puts links and unit in their places, and the database that the agent of before can read", (*transaction).releaseAtBoot,
-	}
-	undo := recovery{"undoes it", (*transaction).undoUnknown}
 	return []phase{
 		{
 			name:      "",
@@ -72,7 +75,7 @@ func phases() []phase {
 				"unless somebody else restarted it by the new links.",
 			notes: []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch},
 			next:  []state.Phase{switched, rollingBack},
-			boot:  undoFiles, live: undo,
+			boot:  putsFilesBack, live: undoesIt,
 			working: atWork, cutOff: transactionCutOff,
 		},
 		{
@@ -80,8 +83,8 @@ func phases() []phase {
 			guarantee: "Links and unit are the new version's. The agent may run either version and may have changed the database.",
 			notes:     []about{aboutDatabase, aboutVerdict, aboutAgent, aboutWatch, aboutAside},
 			next:      []state.Phase{proven, rollingBack},
-			boot:      undoFiles,
-			live:      recovery{"watches the new version once more, and goes on if it is healthy; else undoes it", (*transaction).watchAgain},
+			boot:      putsFilesBack,
+			live:      watchesAgain,
 			working:   atWork, cutOff: transactionCutOff,
 		},
 		{
@@ -89,7 +92,7 @@ func phases() []phase {
 			guarantee: "The old version is being put back.",
 			notes:     []about{aboutAgent, aboutWatch, aboutDatabase, aboutAside},
 			next:      []state.Phase{rollingBack, restored},
-			boot:      undoFiles, live: recovery{"undoes it", (*transaction).undoAndTell},
+			boot:      putsFilesBack, live: undoesTheRest,
 			working: atWork, cutOff: transactionCutOff,
 		},
 		{
@@ -98,8 +101,8 @@ func phases() []phase {
 				"what is left is to see the agent run. The database is not touched any more: " +
 				"it may hold rows written since.",
 			notes:   []about{aboutAgent, aboutWatch, aboutVerdict, aboutAside},
-			boot:    recovery{"does nothing, for nothing about the files is open", (*transaction).leave},
-			live:    recovery{"sees the old version run, and closes it", (*transaction).undoAndTell},
+			boot:    leavesFiles,
+			live:    seesOldRun,
 			working: atWork, cutOff: transactionCutOff,
 		},
 		{
@@ -108,8 +111,8 @@ func phases() []phase {
 			notes:     []about{aboutAgent, aboutPackages, aboutAside, aboutReplaced},
 			next:      []state.Phase{replacing},
 			succeeds:  true,
-			boot:      reconcile,
-			live:      recovery{"commits it", (*transaction).finish},
+			boot:      seesFilesThere,
+			live:      commits,
 			working:   atWork, cutOff: transactionCutOff,
 		},
 		{
@@ -119,8 +122,8 @@ func phases() []phase {
 			notes:    []about{aboutAgent, aboutPackages, aboutAside, aboutReplaced},
 			next:     []state.Phase{replacing},
 			succeeds: true,
-			boot:     reconcile,
-			live:     recovery{"goes on with it, and commits the version", (*transaction).finish},
+			boot:     seesFilesThere,
+			live:     replacesRest,
 			working:  atWork, cutOff: transactionCutOff,
 		},
 		{
@@ -128,8 +131,8 @@ func phases() []phase {
 			guarantee: "Links and unit are being made what the first enable found, and then all of the updater's is removed, the journal with it. " +
 				"There is only forward.",
 			notes:   []about{aboutDatabase, aboutAgent},
-			boot:    release,
-			live:    recovery{"goes on with it", (*transaction).uninstallAgain},
+			boot:    releasesFiles,
+			live:    uninstallsRest,
 			working: func(j *state.Journal) string { return "uninstalling since " + timeOf(j) },
 			cutOff: func(*state.Journal) string {
 				return "an uninstall was cut off; `teleport-update uninstall` goes on with it"
@@ -167,20 +170,15 @@ func transactionCutOff(j *state.Journal) string {
 
 func timeOf(j *state.Journal) string { return j.Started.Format(time.RFC3339) }
 
-// Description is an open transaction as it is told to a person.
-type Description struct {
-	state.Journal
-	Working string // what an updater does that is at work on it
-	CutOff  string // what is to be done where none is
-}
+// about is what a note is about, as the table of phases lists it.
+type about string
 
-// Describe reads the open transaction; nil when there is none. An error is a
-// *state.JournalError.
-func Describe(path string) (*Description, error) {
-	j, err := load(path)
-	if j == nil || err != nil {
-		return nil, err
-	}
-	row, _ := phaseOf(j.Phase)
-	return &Description{j.Journal, row.working(&j.Journal), row.cutOff(&j.Journal)}, nil
-}
+const (
+	aboutVerdict  about = "verdict"
+	aboutAgent    about = "agent"
+	aboutWatch    about = "watch"
+	aboutDatabase about = "database"
+	aboutPackages about = "packages"
+	aboutAside    about = "aside"
+	aboutReplaced about = "replaced"
+)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"teleport-update/health"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/durable"
@@ -99,7 +98,7 @@ func (m *Machine) recoverLive(ctx context.Context) error {
 	if j.Uninstall == nil { // which tells its own story
 		t.m.Host.Log.Warn("closing a transaction that was cut off", "to", t.j.To.String(), "phase", string(t.j.Phase), "begun", t.j.Started)
 	}
-	return row.live.do(t, ctx)
+	return recoveries()[row.live](t, ctx)
 }
 
 // recoverAtBoot puts files in their places; nothing is started and nothing is
@@ -124,7 +123,7 @@ func (m *Machine) recoverAtBoot(ctx context.Context) error {
 	t := &transaction{m: m, agent: agent, j: j}
 	defer t.letGo()
 	t.holdOthersAgain(ctx, 0)
-	err = row.boot.do(t, ctx)
+	err = recoveries()[row.boot](t, ctx)
 	t.recoverLater(ctx)
 	return err
 }
@@ -233,116 +232,4 @@ func (m *Machine) linkedWhole(c state.Config) (release version.Release, problems
 	}
 	problems, err = m.Host.Problems(tree)
 	return release, problems, err
-}
-
-// unreadableName is where a journal goes that cannot be read.
-func (m *Machine) unreadableName() string {
-	return m.Host.Paths.Journal() + ".unreadable-" + m.Now().UTC().Format("20060102T150405Z")
-}
-
-func (t *transaction) undoUnknown(ctx context.Context) error {
-	if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
-		return err
-	}
-	return t.undoAndTell(ctx)
-}
-
-// undoAndTell is not cut short by what cut the transaction short.
-func (t *transaction) undoAndTell(ctx context.Context) error {
-	err := t.undo(context.WithoutCancel(ctx))
-	if errors.Is(err, health.ErrHostStopping) {
-		return errNeedsBoot
-	}
-	if err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s: %w; the next run tries again", t.j.To, err)}
-	}
-	told := []any{"to", t.j.To.String(), "reason", t.reason()}
-	if kept := t.keptAside(); len(kept) > 0 {
-		told = append(told, "aside", strings.Join(kept, ", ")) // maybe by another process, at boot
-	}
-	t.m.Host.Log.Info("the transaction was undone", told...)
-	return nil
-}
-
-// watchAgain gives a transaction that was cut off while the new version ran a second
-// watch, once: the cut says nothing about the version.
-func (t *transaction) watchAgain(ctx context.Context) error {
-	sight, err := t.agent.Look(ctx)
-	if err != nil {
-		return err
-	}
-	if t.j.Watch.Again || t.j.BootID != t.m.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
-		return t.undoUnknown(ctx)
-	}
-	if t.runsMasked(sight) {
-		return t.leftOpen(errMasked)
-	}
-	spec, err := t.healthSpec()
-	if err != nil {
-		return err
-	}
-	// It is watched once more and not again, so all that the watch needs is at hand.
-	if err := t.j.noteSecondWatch(true); err != nil {
-		return err
-	}
-	w := watchOf(t.j.To.ProgramsDir(), spec, sight)
-	t.m.Host.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window)
-	_, err = t.agent.Prove(ctx, health.Running, w)
-	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](err)
-	switch {
-	case err == nil:
-		t.m.Host.Log.Info("the agent is healthy", "version", t.j.To.String())
-		if err := t.enterProven(); err != nil {
-			return err
-		}
-		return t.finish(ctx)
-	case errors.Is(err, health.ErrHostStopping):
-		return errNeedsBoot
-	case ctx.Err() != nil:
-		return fmt.Errorf("close the transaction to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
-	case outOfReach(err):
-		return errors.Join(t.leftOpen(err), t.j.noteSecondWatch(false))
-	case !isUnhealthy:
-		return err
-	}
-	t.m.Host.Log.Warn("rolling back", "version", t.j.To.String(), "error", err)
-	if err := t.j.setUnhealthy(err.Error(), unhealthy); err != nil {
-		return err
-	}
-	return t.undoAndTell(ctx)
-}
-
-// leftOpen is what becomes of a transaction when systemd cannot be asked any more: nobody
-// knows what the agent does, and nothing is done about it before it is known.
-func (t *transaction) leftOpen(why error) error {
-	return &failure.NeedsPersonError{Err: fmt.Errorf("the transaction to %s is left open, as it is: %w; the next run goes on with it", t.j.To,
-		why)}
-}
-
-// leave is for phases in which nothing about the files is open.
-func (t *transaction) leave(context.Context) error { return nil }
-
-// undoAtBoot puts links, unit and database back.
-func (t *transaction) undoAtBoot(ctx context.Context) error {
-	if notThere := t.awaits(ctx); notThere != nil {
-		t.m.Host.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(),
-			"error", notThere)
-		return t.keepPair(ctx)
-	}
-	if t.j.Phase != rollingBack {
-		if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
-			return err
-		}
-	}
-	if err := t.j.setOldServes(false); err != nil {
-		return err
-	}
-	t.m.Host.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
-	if err := t.undoSteps(ctx, true); err != nil {
-		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s at boot: %w; the next run tries again", t.j.To, err)}
-	}
-	if err := t.agent.ResetFailed(ctx); err != nil && !t.j.Agent.ReloadOwed {
-		return err
-	}
-	return nil
 }

@@ -58,15 +58,6 @@ func (t *transaction) holdOthersAgain(ctx context.Context, patience time.Duratio
 	t.m.warn(t.holdOthers(ctx, patience), "the transaction is closed without the lock of the updater that is replaced")
 }
 
-// releaseOthers gives the lock back.
-func (t *transaction) releaseOthers() {
-	t.m.Host.TimerLater = false
-	if t.letOthers != nil {
-		t.letOthers()
-		t.letOthers = nil
-	}
-}
-
 // replaceOthers removes the updater that the host had, once a version is proven. It can
 // be cut off anywhere and begun again.
 func (t *transaction) replaceOthers(ctx context.Context) error {

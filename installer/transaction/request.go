@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -76,14 +75,6 @@ func ReadOrder(r io.Reader) (Order, error) {
 		return Order{}, fmt.Errorf("read the request: %w; this command is for teleport-update itself", err)
 	}
 	return o, nil
-}
-
-// Do carries an order out in this process.
-func (m *Machine) Do(ctx context.Context, o Order) error {
-	if o.Uninstall != nil {
-		return m.uninstall(ctx, *o.Uninstall)
-	}
-	return m.transact(ctx, *o.Transaction)
 }
 
 // checked is a request that nothing speaks against, as of now: only check makes

@@ -33,18 +33,6 @@ func (m *Machine) dropSecondName() {
 	m.warn(backup.DropSecondName(m.Host.Paths.Rollback()), "a leftover of a transaction stays")
 }
 
-// dropLeftover is dropSecondName where there is no journal. A backup that has no other name
-// may be all that is left of a transaction whose journal and whose old version somebody removed:
-// it stays as long as such a transaction could be told again.
-func (m *Machine) dropLeftover() {
-	dir := m.Host.Paths.Rollback()
-	if taken, only := backup.OnlyName(dir); only && m.Now().Sub(taken).Abs() < retellWithin {
-		m.Host.Log.Warn("the backup of a transaction whose journal is lost has no other copy, and stays for a day", "backup", dir, "taken", taken)
-		return
-	}
-	m.dropSecondName()
-}
-
 // backups are the folders in which the backup of the transaction has a name.
 func (t *transaction) backups() []string {
 	d := t.j.Database

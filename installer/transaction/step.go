@@ -1,22 +1,16 @@
 package transaction
 
-import (
-	"context"
-	"slices"
+import "teleport-update/installer/state"
 
-	"teleport-update/installer/state"
-)
-
-// A step is one part of a transaction, with what undoes it.
+// A step is one part of a transaction. How it is done is in stepsForward, how it is undone in
+// stepsBack.
 type step struct {
 	name string
 	// needs are the parts of the journal, by their names there, that undoing the step reads,
 	// after a crash in another process. What each undoing reads is in no row.
 	needs []string
-	do    func(*advancing, context.Context) error
-	// undo is nil where nothing has to be undone. It can be cut off anywhere and be
-	// made again. back says what it does.
-	undo func(*undoing, context.Context) error
+	// back says what undoes it; empty where nothing has to be undone. It can be cut off anywhere
+	// and be made again.
 	back string
 	// enters is the phase that begins when the step is done, leaves the one that
 	// begins when it is undone, and all that came after it.
@@ -53,25 +47,17 @@ type step struct {
 func steps() []step {
 	return []step{
 		{name: "stop", needs: []string{"agent", "watch", "commit", "config", "links", "unit", "database", "reached", "cluster_report"},
-			live: true, do: (*advancing).stop, undo: (*undoing).bringBack, back: "start the old version and watch it"},
+			live: true, back: "start the old version and watch it"},
 		{name: "backup", needs: []string{"database", "agent", "watch", "reached", "links", "unit"}, leaves: restored,
-			do: (*advancing).backUp, undo: (*undoing).restoreDatabase, back: "restore the database"},
+			back: "restore the database"},
 		{name: "links", needs: []string{"links", "unit"},
-			do: (*advancing).relink, undo: (*undoing).revertLinks, back: "put the links back"},
+			back: "put the links back"},
 		{name: "unit", needs: []string{"unit", "config", "cluster_report"},
-			do: (*advancing).placeUnit, undo: (*undoing).restoreUnit, back: "put the unit back, and have systemd read it"},
-		{name: "reload", do: (*advancing).reload, enters: switched},
+			back: "put the unit back, and have systemd read it"},
+		{name: "reload", enters: switched},
 		{name: "database", needs: []string{"database", "reached", "links", "unit"},
-			do: (*advancing).exchangeDatabase, undo: (*undoing).checkDatabase, back: "look whether the database can go back"},
+			back: "look whether the database can go back"},
 		{name: "watch", needs: []string{"agent", "watch", "reached", "database", "links", "unit", "config"}, enters: proven, live: true,
-			do: (*advancing).watch, undo: (*undoing).stopNew, back: "stop the new version"},
+			back: "stop the new version"},
 	}
-}
-
-// reached reports whether a step was done, whatever came after it.
-func (r *record) reached(name string) bool {
-	index := func(name string) int {
-		return slices.IndexFunc(steps(), func(s step) bool { return s.name == name })
-	}
-	return r.Reached != "" && index(r.Reached) >= index(name)
 }

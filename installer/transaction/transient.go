@@ -2,7 +2,6 @@ package transaction
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,34 +23,6 @@ type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string {
 	return fmt.Sprintf("the transaction ended with exit code %d", e.Code)
-}
-
-// DoTransient carries an order out in a transient unit of its own where systemd
-// runs, since the operator's shell may be a child of the very agent that is about
-// to be stopped; in this process elsewhere.
-func (m *Machine) DoTransient(ctx context.Context, o Order, description string) error {
-	agent, err := m.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	o.Writer = m.Host.Program
-	if err := o.Stamp(o); err != nil {
-		return err
-	}
-	data, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	stdin, err := pipeOf(data)
-	if err != nil {
-		return err
-	}
-	defer stdin.Close()
-	if ran, err := m.runTransient(ctx, agent, description, stdin, "switch"); ran || err != nil {
-		return err
-	}
-	return m.Do(ctx, o)
 }
 
 // recoverTransient closes an open transaction from a unit of its own where this
@@ -123,20 +94,4 @@ func (m *Machine) handedOn() []string {
 		}
 	}
 	return env
-}
-
-// pipeOf returns the reading end of a pipe that holds data. An order fits into the
-// pipe's buffer by far.
-func pipeOf(data []byte) (*os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > 32<<10 {
-		return nil, fmt.Errorf("the request is %d bytes long", len(data))
-	}
-	if _, err := w.Write(data); err != nil {
-		return nil, errors.Join(err, r.Close(), w.Close())
-	}
-	return r, w.Close()
 }

@@ -56,13 +56,6 @@ func (t *transaction) database(ctx context.Context) (*backup.Database, error) {
 	return db, nil
 }
 
-func (t *transaction) closeDatabase() {
-	if t.db != nil {
-		t.db.Close()
-		t.db = nil
-	}
-}
-
 // checkFolder returns an error unless the database is in the folder that the
 // transaction began with. A boot may give one disk other numbers. Then the database
 // tells: it has to be this agent's, of the version before or of the one after. A folder

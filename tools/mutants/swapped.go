@@ -51,7 +51,7 @@ var pairs = []pair{
 	// Back: the journal says so first; then the steps backwards, with that they are
 	// back; the outcome before the journal goes.
 	{"installer/transaction/undo.go", "undoSteps", "enterRollingBack", "undo"},
-	{"installer/transaction/undo.go", "restoreUnit", "RestoreUnit", "tellSystemd"},
+	{"installer/transaction/undofiles.go", "restoreUnit", "RestoreUnit", "tellSystemd"},
 	{"installer/transaction/undone.go", "closeUndone", "RemoveUnits", "Save"},
 	{"installer/transaction/undone.go", "closeUndone", "ForgetFirst", "Save"},
 	{"installer/transaction/undone.go", "closeUndone", "Save", "close"},
@@ -63,9 +63,9 @@ var pairs = []pair{
 	{"installer/transaction/uninstall.go", "uninstallLocked", "Save", "enter:uninstalling"},
 	{"installer/transaction/uninstall.go", "uninstallLocked", "enter:uninstalling", "finishUninstall"},
 	{"installer/transaction/forward.go", "placeUnit", "PlaceUnit", "placeReport"},
-	{"installer/transaction/uninstall.go", "finishUninstall", "goBack", "RemoveUnits"},
-	{"installer/transaction/uninstall.go", "finishUninstall", "RemoveUnits", "RemoveAll"},
-	{"installer/transaction/uninstall.go", "finishUninstall", "RemovePrograms", "RemoveAll"},
+	{"installer/transaction/uninstalling.go", "finishUninstall", "goBack", "RemoveUnits"},
+	{"installer/transaction/uninstalling.go", "finishUninstall", "RemoveUnits", "RemoveAll"},
+	{"installer/transaction/uninstalling.go", "finishUninstall", "RemovePrograms", "RemoveAll"},
 	{"installer/host/putback.go", "PutBack", "PlainUnit", "removeLinks"},
 	{"installer/host/putback.go", "PutBack", "removeLinks", "RevertLinks"},
 	{"installer/host/putback.go", "PutBack", "RevertLinks", "RestoreUnit"},

@@ -1,0 +1,51 @@
+package transaction
+
+import (
+	"context"
+
+	"teleport-update/installer/state"
+)
+
+// noteIfBooted finds out, before anything is stopped here, whether an agent ran that
+// is down since a reboot: what a person had started by hand does not come back
+// at boot, and is not for us to start. An agent that runs is left alone until there is room for
+// the note: without it, each run would stop it, and restore its database, as if it were the first.
+func (t *transaction) noteIfBooted(ctx context.Context) error {
+	if t.j.BootID == t.m.BootID() {
+		return nil
+	}
+	sight, err := t.agent.Look(ctx)
+	if err != nil || sight.State == state.AgentUnknown {
+		return err
+	}
+	// One that is enabled and was never started since has yet to come: its mount is late.
+	// Of one that is masked nobody knows whether it is enabled, and of one that systemd could not read
+	// at this boot the record has it.
+	enabled := sight.UnitFileState == "enabled" || sight.LoadState == "masked"
+	if sight.LoadState != "loaded" && t.j.Agent.UnitFile == "enabled" {
+		enabled = true
+	}
+	late := sight.InvocationID == "" && enabled
+	down := t.j.Agent.State.Wanted() && sight.State == state.AgentStopped && !late
+	if down {
+		t.m.Host.Log.Info("the agent stays down: systemd did not start it at this boot")
+	}
+	err = t.j.noteBoot(t.m.BootID(), down)
+	if err != nil && sight.State != state.AgentRunning {
+		t.m.Host.Log.Warn("that the host was booted cannot be written into the journal now", "error", err)
+		return nil
+	}
+	return err
+}
+
+// noteIfStarted notes that an agent which was stopped, when the transaction began or by a
+// person in the middle of the watch, has been started since: by then that is what
+// is wanted, and no stop of ours may be the last word. A job alone says nothing,
+// it may be one that stops the agent.
+func (t *transaction) noteIfStarted(s Sight) error {
+	if t.j.Agent.State != state.AgentStopped || !s.Running() && s.ActiveState != "activating" {
+		return nil
+	}
+	t.m.Host.Log.Info("the agent was started meanwhile: it will run again once the old version is back")
+	return t.j.noteStarted()
+}

@@ -1,0 +1,122 @@
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"teleport-update/health"
+	"teleport-update/installer/state"
+	"teleport-update/internal/failure"
+)
+
+// recoveries are how each is done.
+func recoveries() map[recovery]func(*transaction, context.Context) error {
+	return map[recovery]func(*transaction, context.Context) error{
+		putsFilesBack: (*transaction).undoAtBoot, undoesIt: (*transaction).undoUnknown, watchesAgain: (*transaction).watchAgain,
+		undoesTheRest: (*transaction).undoAndTell, leavesFiles: (*transaction).leave, seesOldRun: (*transaction).undoAndTell,
+		seesFilesThere: (*transaction).reconcileAtBoot, commits: (*transaction).finish, replacesRest: (*transaction).finish,
+		releasesFiles: (*transaction).releaseAtBoot, uninstallsRest: (*transaction).uninstallAgain,
+	}
+}
+
+func (t *transaction) undoUnknown(ctx context.Context) error {
+	if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
+		return err
+	}
+	return t.undoAndTell(ctx)
+}
+
+// undoAndTell is not cut short by what cut the transaction short.
+func (t *transaction) undoAndTell(ctx context.Context) error {
+	err := t.undo(context.WithoutCancel(ctx))
+	if errors.Is(err, health.ErrHostStopping) {
+		return errNeedsBoot
+	}
+	if err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s: %w; the next run tries again", t.j.To, err)}
+	}
+	told := []any{"to", t.j.To.String(), "reason", t.reason()}
+	if kept := t.keptAside(); len(kept) > 0 {
+		told = append(told, "aside", strings.Join(kept, ", ")) // maybe by another process, at boot
+	}
+	t.m.Host.Log.Info("the transaction was undone", told...)
+	return nil
+}
+
+// watchAgain gives a transaction that was cut off while the new version ran a second
+// watch, once: the cut says nothing about the version.
+func (t *transaction) watchAgain(ctx context.Context) error {
+	sight, err := t.agent.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if t.j.Watch.Again || t.j.BootID != t.m.BootID() || !t.j.Agent.State.Wanted() || !sight.runsFrom(t.j.To.ProgramsDir()) {
+		return t.undoUnknown(ctx)
+	}
+	if t.runsMasked(sight) {
+		return t.leftOpen(errMasked)
+	}
+	spec, err := t.healthSpec()
+	if err != nil {
+		return err
+	}
+	// It is watched once more and not again, so all that the watch needs is at hand.
+	if err := t.j.noteSecondWatch(true); err != nil {
+		return err
+	}
+	w := watchOf(t.j.To.ProgramsDir(), spec, sight)
+	t.m.Host.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window)
+	_, err = t.agent.Prove(ctx, health.Running, w)
+	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](err)
+	switch {
+	case err == nil:
+		t.m.Host.Log.Info("the agent is healthy", "version", t.j.To.String())
+		if err := t.enterProven(); err != nil {
+			return err
+		}
+		return t.finish(ctx)
+	case errors.Is(err, health.ErrHostStopping):
+		return errNeedsBoot
+	case ctx.Err() != nil:
+		return fmt.Errorf("close the transaction to %s: interrupted (%w); the next run goes on with it", t.j.To, context.Cause(ctx))
+	case outOfReach(err):
+		return errors.Join(t.leftOpen(err), t.j.noteSecondWatch(false))
+	case !isUnhealthy:
+		return err
+	}
+	t.m.Host.Log.Warn("rolling back", "version", t.j.To.String(), "error", err)
+	if err := t.j.setUnhealthy(err.Error(), unhealthy); err != nil {
+		return err
+	}
+	return t.undoAndTell(ctx)
+}
+
+// leave is for phases in which nothing about the files is open.
+func (t *transaction) leave(context.Context) error { return nil }
+
+// undoAtBoot puts links, unit and database back.
+func (t *transaction) undoAtBoot(ctx context.Context) error {
+	if notThere := t.awaits(ctx); notThere != nil {
+		t.m.Host.Log.Warn("what goes back is not there yet; nothing is changed until the first run of the timer", "to", t.j.To.String(),
+			"error", notThere)
+		return t.keepPair(ctx)
+	}
+	if t.j.Phase != rollingBack {
+		if err := t.j.setVerdict(state.AgainstInterruption, ""); err != nil {
+			return err
+		}
+	}
+	if err := t.j.setOldServes(false); err != nil {
+		return err
+	}
+	t.m.Host.Log.Warn("putting the old version back before the agent starts", "to", t.j.To.String(), "phase", string(t.j.Phase))
+	if err := t.undoSteps(ctx, true); err != nil {
+		return &failure.NeedsPersonError{Err: fmt.Errorf("undo the transaction to %s at boot: %w; the next run tries again", t.j.To, err)}
+	}
+	if err := t.agent.ResetFailed(ctx); err != nil && !t.j.Agent.ReloadOwed {
+		return err
+	}
+	return nil
+}

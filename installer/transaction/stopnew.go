@@ -1,0 +1,43 @@
+package transaction
+
+import "context"
+
+// stopsMasked reports whether an undoing that is about to stop the agent would leave none:
+// it runs the new version, or yet the old one, on a database with which it can go on, and
+// its unit is masked.
+func (u *undoing) stopsMasked(ctx context.Context) bool {
+	s, err := u.t.agent.Look(ctx)
+	return err == nil && s.LoadState == "masked" && s.Running() &&
+		(s.runsFrom(u.t.j.To.ProgramsDir()) || !u.t.j.Database.Taken || u.needNotGoBack(ctx))
+}
+
+// stopNew stops the version that failed, for what is to be put back. One that the
+// agent was never told of runs only where somebody else restarted it by the new
+// links, and an old process that never stopped serving is left in peace where it
+// can be.
+func (u *undoing) stopNew(ctx context.Context) error {
+	switch {
+	case !u.t.j.reached("reload"):
+		sight, err := u.t.agent.Look(ctx)
+		if err != nil || !sight.runsFrom(u.t.j.To.ProgramsDir()) {
+			return err
+		}
+	case u.t.j.Watch.OldServes && !u.t.j.Database.Taken:
+		return nil
+	case u.t.j.Watch.OldServes:
+		if same, err := u.sameUnderOld(ctx); err != nil || same {
+			return err
+		}
+	}
+	if err := u.lookFirst(ctx); err != nil {
+		return err
+	}
+	if u.untouched = u.oldIsUntouched(ctx); u.untouched {
+		return nil
+	}
+	if u.stopsMasked(ctx) { // somebody may have masked it since the undoing began
+		u.kept = true
+		return errMasked
+	}
+	return u.stopAgent(ctx)
+}
