@@ -27,7 +27,6 @@ const knotLimit = 12
 // Who unties one makes the number smaller.
 var knots = map[string]int{
 	"installer":             0,
-	"installer/state":       7,
 	"installer/transaction": 0,
 	"find/rollout":          29, // the rules of one table
 	"cmd/teleport-find":     11,

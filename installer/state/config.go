@@ -38,10 +38,6 @@ type Config struct {
 	Unknown unknown `yaml:",inline"`
 }
 
-// unknown are the fields that this program does not know. Each part of updates.yaml
-// has them: a newer program may have written there.
-type unknown map[string]any
-
 // Spec is what a person asked for, and the version that is linked.
 type Spec struct {
 	Proxy         string     `yaml:"proxy" json:"proxy"`
@@ -86,26 +82,6 @@ type HealthSpec struct {
 type BackupSpec struct {
 	MaxAge  Duration `yaml:"max_age,omitempty" json:"max_age,omitzero"`
 	Unknown unknown  `yaml:",inline" json:"-"`
-}
-
-// Duration is a time.Duration written as text, as in 30s or 720h.
-type Duration time.Duration
-
-// Std is the duration as the standard library has it.
-func (d Duration) Std() time.Duration { return time.Duration(d) }
-
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("%.40q is not a duration such as 30s or 720h", text)
-	}
-	if v < 0 {
-		return fmt.Errorf("the duration %s is negative", v)
-	}
-	*d = Duration(v)
-	return nil
 }
 
 // ErrEmpty is a configuration of which nothing is left but a name.

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,20 +59,6 @@ type Journal struct {
 
 	Uninstall *Uninstall `json:"uninstall,omitempty"` // what is left is to uninstall
 }
-
-// Tree is a release as it is on this host.
-type Tree struct {
-	version.Release
-	SHA256 string `json:"sha256"`
-	Dir    string `json:"dir"`
-	// Programs is the folder of its bin and etc; empty where that is Dir.
-	Programs string `json:"programs,omitempty"`
-}
-
-// ProgramsDir is the folder that it is executed from.
-func (t Tree) ProgramsDir() string { return cmp.Or(t.Programs, t.Dir) }
-
-func (t Tree) String() string { return t.Short() }
 
 // Verdict is why a transaction is undone, and what that speaks against. The zero
 // Verdict: it is not, or nobody knows why.
@@ -247,15 +232,6 @@ type Packages struct {
 	// Version is what a package brought, and is kept to go back to.
 	Version *version.Release `json:"version,omitempty"`
 }
-
-// Package is a package of the host's package manager.
-type Package struct {
-	Kind    string `json:"kind" yaml:"kind"` // "deb" or "rpm"
-	Name    string `json:"name" yaml:"name"`
-	Version string `json:"version" yaml:"version"`
-}
-
-func (p Package) String() string { return p.Name + " " + p.Version }
 
 // KeptFile is a file of the agent's, and its copy.
 type KeptFile struct {

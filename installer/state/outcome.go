@@ -1,8 +1,9 @@
 package state
 
 import (
-	"teleport-update/internal/version"
 	"time"
+
+	"teleport-update/internal/version"
 )
 
 // Status is what became of it all.
@@ -327,4 +328,13 @@ func (f *Failed) BackingOff(r version.Release, now time.Time) bool {
 	}
 	left := f.NextAttempt.Sub(now)
 	return left > 0 && left <= lastRetry
+}
+
+// Returned is a version that the host came to and left for the one before within an hour, as
+// it does if servers behind one name want different versions in turn.
+type Returned struct {
+	Version string          `yaml:"version"`
+	Edition version.Edition `yaml:"edition,omitempty"`
+	Since   time.Time       `yaml:"since"` // when the host was back
+	Unknown unknown         `yaml:",inline"`
 }

@@ -5,7 +5,9 @@
 package state
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"teleport-update/internal/layout"
 )
@@ -117,3 +119,16 @@ func (p Paths) inRun(name string) string {
 
 // LinkDirs are the folders whose links count as a need of what they lead to.
 func (p Paths) LinkDirs() []string { return []string{p.LinkDir, p.UnitDir} }
+
+// CheckProgramsDir says what is wrong with a folder for programs, by its name. An agent
+// that runs from the folder of Teleport's own packages and updater takes itself for one
+// of theirs.
+func CheckProgramsDir(dir string) error {
+	switch {
+	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/":
+		return fmt.Errorf("%q is not the clean absolute path of a folder", dir)
+	case dir == layout.TeleportsDir || strings.HasPrefix(dir, layout.TeleportsDir+"/"):
+		return fmt.Errorf("%s is for Teleport's own packages and updater: name another folder", dir)
+	}
+	return nil
+}

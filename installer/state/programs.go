@@ -2,26 +2,11 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"teleport-update/internal/layout"
 )
-
-// CheckProgramsDir says what is wrong with a folder for programs, by its name. An agent
-// that runs from the folder of Teleport's own packages and updater takes itself for one
-// of theirs.
-func CheckProgramsDir(dir string) error {
-	switch {
-	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/":
-		return fmt.Errorf("%q is not the clean absolute path of a folder", dir)
-	case dir == layout.TeleportsDir || strings.HasPrefix(dir, layout.TeleportsDir+"/"):
-		return fmt.Errorf("%s is for Teleport's own packages and updater: name another folder", dir)
-	}
-	return nil
-}
 
 // InPlace returns the paths of this host with the folder of programs that it has: the
 // one that an open transaction names, else updates.yaml; on a host without a version the

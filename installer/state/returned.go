@@ -6,15 +6,6 @@ import (
 	"teleport-update/internal/version"
 )
 
-// Returned is a version that the host came to and left for the one before within an hour, as
-// it does if servers behind one name want different versions in turn.
-type Returned struct {
-	Version string          `yaml:"version"`
-	Edition version.Edition `yaml:"edition,omitempty"`
-	Since   time.Time       `yaml:"since"` // when the host was back
-	Unknown unknown         `yaml:",inline"`
-}
-
 // returnPause is how long a version counts as just left, and how long the timer then does not
 // take the host there again. Every change of version restarts the agent for those who are logged in.
 const returnPause = time.Hour
