@@ -62,6 +62,12 @@ needed:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } || \
 	  echo "*** the store in PostgreSQL is not tested: apt-get install postgresql"
+	@command -v chromium >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "*** the page is not tested in a browser: apt-get install chromium"
+	@command -v npm >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends npm >/dev/null; } || \
+	  echo "*** the page is not tested by axe-core: apt-get install npm"
 	@command -v promtool $(PROMETHEUS)/promtool >/dev/null || \
 	  { mkdir -p build/prometheus && cd build/prometheus && apt-get update -qq && apt-get download -qq prometheus && \
 	    dpkg -x prometheus_*.deb . && rm prometheus_*.deb; } || \
@@ -79,7 +85,7 @@ test-faults: ## the whole campaigns of faults (as root), each of them whatever t
 test-fleet: ## all stories of a rollout over seven hosts (as root)
 	@$(RUNTESTS) fleet
 
-test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels (as root)
+test-nightly: ## take-overs of packages, and every state that a recorded disk went through, other dnf, SELinux labels, the page in all its looks (as root)
 	@$(RUNTESTS) nightly
 
 test-rollouts: ## 100,000 random histories of rollouts, 20,000 beside a second model of the rules, 1,000 of two engines on one store and 2,000 of two servers that are paused, with another time, or whose store is lost

@@ -68,6 +68,7 @@ var suites = []suite{
 			campaign("integration/powercut", "4h", "TestEveryState"),
 			campaign("integration/repository", "60m", ""),
 			campaign("integration/packages", "30m", "TestThePackagesPolicy|TestCosigns"),
+			campaign("integration/page", "20m", ""),
 		}, nil
 	}},
 }
