@@ -40,7 +40,7 @@ const limit = 3 * time.Minute
 // served puts a page before a find server, on a port of this machine.
 func served(t *testing.T, w *pagetest.World) string {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(w.Log, nil))
+	log := slog.New(w.Log)
 	srv := httptest.NewServer(page.New(page.Options{
 		API: w.API, As: admin.As, Holder: w.Access.HolderOf, NoHolder: admin.ErrAccess, Version: "1.2.3", Clock: w.Clock, Log: log,
 	}))

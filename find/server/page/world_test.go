@@ -27,7 +27,7 @@ type world struct {
 // served puts a page before a find server.
 func served(t *testing.T, w *pagetest.World) *world {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(w.Log, nil))
+	log := slog.New(w.Log)
 	handler := New(Options{API: w.API, As: admin.As, Holder: w.Access.HolderOf, NoHolder: admin.ErrAccess, Version: "1.2.3", Clock: w.Clock, Log: log})
 	srv := httptest.NewServer(handler)
 	t.Cleanup(srv.Close)

@@ -4,6 +4,7 @@ package pagetest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -63,11 +64,26 @@ type Logged struct {
 	text bytes.Buffer
 }
 
-// Write implements io.Writer.
-func (l *Logged) Write(p []byte) (int, error) {
+// Enabled implements slog.Handler, as the next ones do.
+func (l *Logged) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs leaves them out.
+func (l *Logged) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup leaves it out.
+func (l *Logged) WithGroup(string) slog.Handler { return l }
+
+// Handle keeps a line.
+func (l *Logged) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.text.Write(p)
+	l.text.WriteString(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&l.text, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	l.text.WriteByte('\n')
+	return nil
 }
 
 // String returns all that was logged.
@@ -95,7 +111,7 @@ func (w *World) Pass(d time.Duration) {
 func New(t *testing.T) *World {
 	t.Helper()
 	w := &World{Log: new(Logged), t: t, now: time.Date(2025, 6, 2, 11, 0, 0, 0, time.UTC), Tokens: make(map[adminapi.Role]string), last: make(map[int]uint32)}
-	log := slog.New(slog.NewTextHandler(w.Log, nil))
+	log := slog.New(w.Log)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
