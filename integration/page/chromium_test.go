@@ -35,7 +35,7 @@ import (
 const build = "../../build"
 
 // limit bounds what one test waits for: a browser that hangs.
-const limit = 3 * time.Minute
+const limit = 15 * time.Minute
 
 // served puts a page before a find server, on a port of this machine.
 func served(t *testing.T, w *pagetest.World) string {
