@@ -33,7 +33,9 @@ type GroupCounts struct {
 	Unhealthy        int // present, and their agent is down
 	// Missing are hosts that reported within a day, and cannot be counted now:
 	// they are not present, or have just come back.
-	Missing  int
+	Missing int
+	// Tally has each host that is present or missing once.
+	Tally    Tally
 	Problems []Problem
 	Canaries []CanaryReport // of the group's canaries, in their order
 	// Flight is nil for a group without a plan, and where the plan is broken.
@@ -166,6 +168,7 @@ func (c *counter) host(h *Host, many int) {
 		c.counts.Omitted[omitted] += many
 		if at >= 0 && (omitted == omitNew || omitted == omitAbsent && c.now.Sub(h.LastSeen) < missedFor) {
 			c.counts.Groups[at].Missing += many
+			c.counts.Groups[at].Tally[c.r.classOf(h.Version)][HostMissing] += many
 		}
 		return
 	}
@@ -184,6 +187,7 @@ func (c *counter) host(h *Host, many int) {
 	if h.Unhealthy {
 		n.Unhealthy += many
 	}
+	n.Tally[c.r.classOf(h.Version)][h.resultOf(c.trials[at])] += many
 }
 
 // tally counts a host of a group without a plan, of which nobody knows who was told

@@ -72,7 +72,10 @@ func (s *server) inProgress() {
 	}
 	s.engine.Counts = rollout.Counts{
 		Groups: []rollout.GroupCounts{
-			{Present: 12, UpToDate: 8, Failed: 1, Missing: 2, Versions: map[rollout.Semver]int{"15.2.0": 8, "15.1.0": 3, "9.9.9": 1}}, {},
+			{Tally: rollout.Tally{
+				rollout.OnTarget: {rollout.HostUpToDate: 7, rollout.HostDown: 1}, rollout.OnStart: {rollout.HostNotYet: 3, rollout.HostFailed: 1, rollout.HostMissing: 2},
+				rollout.OnOther: {rollout.HostNotYet: 1},
+			}}, {},
 		},
 		Unmatched: map[string]int{"typo": 2, "other": 1},
 	}
@@ -89,9 +92,10 @@ func TestMetricsTellOfTheServerAndItsRollout(t *testing.T) {
 		"teleport_find_certificate_expiry_timestamp_seconds 1.77237e+09",
 		`teleport_find_rollout_info{mode="enabled",start="15.1.0",state="active",target="15.2.0"} 1`,
 		`teleport_find_group_state{group="dev",state="active"} 1`, `teleport_find_group_halted{group="prod",reason="too_many_failed"} 1`,
-		`teleport_find_group_hosts{group="dev",version="15.2.0"} 8`, `teleport_find_group_hosts{group="dev",version="15.1.0"} 3`,
-		`teleport_find_group_hosts{group="dev",version="other"} 1`, `teleport_find_group_outcome_hosts{group="dev",outcome="failed"} 1`,
-		`teleport_find_group_outcome_hosts{group="dev",outcome="not_yet"} 4`, `teleport_find_plan_index{group="dev"} 10`,
+		`teleport_find_hosts{group="dev",outcome="up_to_date",version="15.2.0"} 7`, `teleport_find_hosts{group="dev",outcome="unhealthy",version="15.2.0"} 1`,
+		`teleport_find_hosts{group="dev",outcome="not_yet",version="15.1.0"} 3`, `teleport_find_hosts{group="dev",outcome="failed",version="15.1.0"} 1`,
+		`teleport_find_hosts{group="dev",outcome="missing",version="15.1.0"} 2`, `teleport_find_hosts{group="dev",outcome="not_yet",version="other"} 1`,
+		`teleport_find_hosts{group="prod",outcome="up_to_date",version="15.2.0"} 0`, `teleport_find_plan_index{group="dev"} 10`,
 		`teleport_find_plan_hosts{group="dev"} 40`, "teleport_find_unmatched_hosts 3",
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
@@ -129,7 +133,6 @@ func TestNoLabelGrowsWithWhatHostsSay(t *testing.T) {
 			ask(http.MethodGet, fmt.Sprintf(path, i))
 		}
 		ask(fmt.Sprintf("M%d", i), "/")
-		s.engine.Counts.Groups[0].Versions[rollout.Semver(fmt.Sprintf("9.9.%d", i))] = 1
 		s.engine.Counts.Unmatched[fmt.Sprintf("made-up-%d", i)] = 1
 	}
 	if after := count(); after != before || before < 20 {
@@ -223,6 +226,58 @@ func TestReadyzTellsEachPartWithItsReason(t *testing.T) {
 	}
 	if code, text := s.get("/livez"); code != http.StatusOK {
 		t.Errorf("a store that is away ends the process: %s", text)
+	}
+}
+
+// Each part alone is a reason to ask another server, and says which.
+func TestReadyzOfEachPartAlone(t *testing.T) {
+	reports, held := error(nil), []string(nil)
+	for part, breaks := range map[string]func(*server){
+		"snapshot":  func(s *server) { s.age, s.ageErr = 2*time.Minute, errors.New("why") },
+		"tick":      func(s *server) { s.engine.LastTick, s.engine.Err = s.now.Add(-61*time.Second), errors.New("why") },
+		"inventory": func(*server) { reports = errors.New("why") },
+		"brake":     func(*server) { held = []string{"why"} },
+	} {
+		s := newServer()
+		reports, held = nil, nil
+		s.sources.Reports = func() error { return reports }
+		s.sources.Held = func() []string { return held }
+		if code, text := s.get("/readyz"); code != http.StatusOK || text != "snapshot: ok\ntick: ok\ninventory: ok\nbrake: ok\nserver: ok\n" {
+			t.Fatalf("%d, %s", code, text)
+		}
+		breaks(s)
+		code, text := s.get("/readyz")
+		for line := range strings.Lines(text) {
+			name, said, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			if (name == part) != strings.HasSuffix(said, "why") || name != part && said != "ok" {
+				t.Errorf("%s does not work: %s", part, line)
+			}
+		}
+		if code != http.StatusServiceUnavailable || !strings.Contains(text, part+": ") {
+			t.Errorf("%s does not work: %d, %s", part, code, text)
+		}
+	}
+}
+
+// A fleet may have more groups than metrics name: the others are one.
+func TestGroupsAreBounded(t *testing.T) {
+	s := newServer()
+	s.inProgress()
+	s.of.Status.Groups, s.engine.Counts.Groups = nil, nil
+	for i := range maxGroups + 5 {
+		name := fmt.Sprint("g", i)
+		if i == 3 {
+			name = other // somebody calls a group so
+		}
+		s.of.Status.Groups = append(s.of.Status.Groups, rollout.GroupStatus{Name: name, State: "active"})
+		s.engine.Counts.Groups = append(s.engine.Counts.Groups, rollout.GroupCounts{Tally: rollout.Tally{rollout.OnStart: {rollout.HostNotYet: 2}}})
+	}
+	_, text := s.get("/metrics")
+	if !strings.Contains(text, `teleport_find_hosts{group="other",outcome="not_yet",version="15.1.0"} 12`+"\n") {
+		t.Error("the groups beyond are not one")
+	}
+	if n := strings.Count(text, `teleport_find_hosts{group="`); n != maxGroups*3*7 {
+		t.Errorf("%d numbers; want %d", n, maxGroups*3*7)
 	}
 }
 

@@ -13,19 +13,19 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	startTime    = describe("start_time_seconds", "When the server started.")
-	buildInfo    = describe("build_info", "The version of the server: always 1.", "version")
-	snapshotAge  = describe("snapshot_age_seconds", "How old the answers to hosts are.")
-	lastTick     = describe("engine_last_tick_timestamp_seconds", "When the rollout was last looked at without an error.")
-	engineFails  = describe("engine_failing", "Whether the last look at the rollout ended with an error.")
-	clockSkew    = describe("store_clock_skew_seconds", "What the clock of a store in a database is ahead of the server's. Beyond 10, in either direction, the server does not move the rollout.")
-	certificate  = describe("certificate_expiry_timestamp_seconds", "When the certificate of the server ends.")
-	rolloutInfo  = describe("rollout_info", "The rollout in progress: always 1.", "target", "start", "state", "mode")
-	groupState   = describe("group_state", "The state of a group: 1 for one of them.", "group", "state")
-	groupHalted  = describe("group_halted", "1 for a group that is halted, with the reason.", "group", "reason")
-	groupVersion = describe("group_hosts",
-		"Hosts of a group that are present, by their version: that of the rollout's start, its target, or other.", "group", "version")
-	groupOutcome = describe("group_outcome_hosts", "Hosts of a group by what became of the update.", "group", "outcome")
+	startTime   = describe("start_time_seconds", "When the server started.")
+	buildInfo   = describe("build_info", "The version of the server: always 1.", "version")
+	snapshotAge = describe("snapshot_age_seconds", "How old the answers to hosts are.")
+	lastTick    = describe("engine_last_tick_timestamp_seconds", "When the rollout was last looked at without an error.")
+	engineFails = describe("engine_failing", "Whether the last look at the rollout ended with an error.")
+	clockSkew   = describe("store_clock_skew_seconds", "What the clock of a store in a database is ahead of the server's. Beyond 10, in either direction, the server does not move the rollout.")
+	certificate = describe("certificate_expiry_timestamp_seconds", "When the certificate of the server ends.")
+	rolloutInfo = describe("rollout_info", "The rollout in progress: always 1.", "target", "start", "state", "mode")
+	groupState  = describe("group_state", "The state of a group: 1 for one of them.", "group", "state")
+	groupHalted = describe("group_halted", "1 for a group that is halted, with the reason.", "group", "reason")
+	hosts       = describe("hosts",
+		"Hosts of a group that are present or missing, each once: by their version (that of the rollout's start, its target, or other) and by what became of "+
+			"the update.", "group", "version", "outcome")
 	planIndex    = describe("plan_index", "How many hosts of a group's plan were told to update.", "group")
 	planHosts    = describe("plan_hosts", "How many hosts a group's plan has.", "group")
 	hooksFailing = describe("webhooks_failing", "Webhooks that are not told what they should be.")
@@ -39,8 +39,8 @@ type state struct{ m *Metrics }
 // Describe implements prometheus.Collector.
 func (s *state) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		startTime, buildInfo, snapshotAge, lastTick, engineFails, clockSkew, certificate, rolloutInfo, groupState, groupHalted, groupVersion,
-		groupOutcome, planIndex, planHosts, unmatched, hooksFailing, hooksWaiting,
+		startTime, buildInfo, snapshotAge, lastTick, engineFails, clockSkew, certificate, rolloutInfo, groupState, groupHalted, hosts,
+		planIndex, planHosts, unmatched, hooksFailing, hooksWaiting,
 	} {
 		to <- d
 	}
@@ -103,33 +103,41 @@ func tellRollout(gauge gauges, r *rollout.Rollout, counts rollout.Counts) {
 			gauge(planIndex, float64(g.Plan.LastActiveHostIndex+1), g.Name)
 			gauge(planHosts, float64(g.Plan.HostCount), g.Name)
 		}
-		if len(counts.Groups) == len(r.Status.Groups) {
-			tellHosts(gauge, g.Name, r.Spec, counts.Groups[i])
-		}
+	}
+	if len(counts.Groups) == len(r.Status.Groups) {
+		tellHosts(gauge, r, counts)
 	}
 }
 
+const (
+	// other is every version but the two of the rollout, and every group after maxGroups.
+	other = "other"
+	// maxGroups bounds the groups that hosts are told of by name.
+	maxGroups = 100
+)
+
+// labels are those of hosts.
+type labels struct{ group, version, outcome string }
+
 // tellHosts names no version but two: hosts can make up others.
-func tellHosts(gauge gauges, group string, spec rollout.RolloutSpec, c rollout.GroupCounts) {
-	versions := map[string]int{string(spec.TargetVersion): 0, string(spec.StartVersion): 0, "other": 0}
-	for v, n := range c.Versions {
-		if _, known := versions[string(v)]; known {
-			versions[string(v)] += n
-		} else {
-			versions["other"] += n
+func tellHosts(gauge gauges, r *rollout.Rollout, counts rollout.Counts) {
+	versions := map[rollout.VersionClass]string{
+		rollout.OnTarget: string(r.Spec.TargetVersion), rollout.OnStart: string(r.Spec.StartVersion), rollout.OnOther: other,
+	}
+	sums := make(map[labels]int)
+	for i := range r.Status.Groups {
+		group := r.Status.Groups[i].Name
+		if i >= maxGroups {
+			group = other
+		}
+		for _, class := range rollout.VersionClasses() {
+			for _, result := range rollout.HostResults() {
+				sums[labels{group, versions[class], result.String()}] += counts.Groups[i].Tally[class][result]
+			}
 		}
 	}
-	for v, n := range versions {
-		gauge(groupVersion, float64(n), group, v)
-	}
-	for _, o := range []struct {
-		name  string
-		hosts int
-	}{
-		{"up_to_date", c.UpToDate}, {"not_yet", c.Present - c.UpToDate}, {"failed", c.Failed}, {"timed_out", c.TimedOut},
-		{"unhealthy", c.Unhealthy}, {"missing", c.Missing},
-	} {
-		gauge(groupOutcome, float64(o.hosts), group, o.name)
+	for l, n := range sums {
+		gauge(hosts, float64(n), l.group, l.version, l.outcome)
 	}
 }
 
