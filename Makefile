@@ -17,7 +17,7 @@ TAGS    := urfave_cli_no_docs,release_$(subst -,_,$(VERSION:v%=%))
 LDFLAGS := -s -w -X main.releaseVersion=$(VERSION:v%=%) -X main.version=$(VERSION:v%=%)
 export CGO_ENABLED = 0
 
-.PHONY: help build packages repository publishers test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-cluster test-mutants lint vulncheck demo recording bench bench-find bench-backup figures fuzz clean
+.PHONY: help build packages repository publishers test test-packages test-hosts test-faults test-fleet test-nightly test-rollouts test-cluster test-mutants lint vulncheck demo recording bench bench-find bench-fleet bench-backup figures fuzz clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -130,6 +130,9 @@ bench-find: ## the find server against a constant handler and nginx, and its eng
 	  { mkdir -p build/nginx && cd build/nginx && apt-get update -qq && apt-get download -qq nginx && dpkg -x nginx_*.deb .; } || \
 	  echo "*** nginx is not measured, for its package cannot be had: apt-get install nginx-light"
 	PATH="$$PATH:$(CURDIR)/$(NGINX)" $(GO) run ./tools/benchfind $(BENCHFIND)
+
+bench-fleet: needed ## a rollout of a million hosts over three servers on PostgreSQL, and the same with SQLite as ratios; up to an hour
+	$(GO) run ./tools/benchfleet $(BENCHFLEET)
 
 bench-backup: ## database backups against the sqlite3 shell
 	$(GO) run ./tools/bench -only backup
