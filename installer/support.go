@@ -149,6 +149,14 @@ func (i *Installer) supportParts(c *cleaner) []part {
 			text, err2 := json.Marshal(h)
 			return text, errors.Join(err, err2)
 		}, c.json},
+		// What find answered last, and when: status asks now, and may not reach it.
+		{"find.json", maxPart, func(context.Context) ([]byte, error) {
+			text, err := regular.Read(i.Machine.Host.Paths.LastAnswer(), maxPart, regular.NoLink)
+			if errors.Is(err, fs.ErrNotExist) {
+				return []byte(`"find was never asked"`), nil
+			}
+			return text, err
+		}, c.json},
 		{"versions.txt", maxPart, func(ctx context.Context) ([]byte, error) {
 			text := fmt.Sprintf("teleport-update %s, %s %s/%s\n", i.BuildVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			more, err := output(ctx, "uname", "-srvm")

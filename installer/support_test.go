@@ -66,6 +66,7 @@ func TestTheFileForATicketHoldsNoSecret(t *testing.T) {
 	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	must(t, c.Save(i.Machine.Host.Paths.Config()))
 	writeFile(t, i.Machine.Host.Paths.Report(), `{"secret":"marked-5"}`)
+	writeFile(t, i.Machine.Host.Paths.LastAnswer(), `{"time":"2026-03-01T12:00:00Z","proxy":"https://ann:marked-14@proxy.example","Version":"1.2.0","token":"marked-15"}`)
 	programs(t, map[string]string{
 		"journalctl": `echo "args $*"; echo 'asking https://bob:marked-6@proxy.example/ token=marked-7 Authorization: Bearer marked-8'`,
 		"systemctl": `cat <<'E'
@@ -84,7 +85,7 @@ E`,
 		}
 	}
 	for name, want := range map[string]string{
-		"status.json": `"schema_version": 1`, "verify.txt": "BAD  active version: version 1.0.0", "history.json": `"switches"`, "versions.txt": "teleport-update ",
+		"status.json": `"schema_version": 1`, "verify.txt": "BAD  active version: version 1.0.0", "history.json": `"switches"`, "find.json": `"1.2.0"`, "versions.txt": "teleport-update ",
 		"journal-updater.txt": "-t teleport-update", "journal-systemd.txt": "-u teleport.service", "units.txt": "Restart=on-failure",
 		"unit-states.txt": "", "timers.txt": "[Service]", "mounts.txt": "", "space.txt": " free", "files.txt": "updates.yaml",
 	} {
