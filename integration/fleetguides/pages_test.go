@@ -26,19 +26,51 @@ type page struct {
 	file  string
 	hosts []machine
 	begin func(*reader) // what is there when the page begins; may be nil
+	long  bool          // run with FAULTS=all alone, as `make test-nightly` has it
 }
 
 var pages = []page{
 	{"docs/postgresql.md", []machine{
 		{"db1.example.com", []string{"postgresql"}}, {"db2.example.com", []string{"postgresql"}},
 		{"find1.example.com", nil}, {"find2.example.com", nil},
-	}, nil},
+	}, nil, false},
 	{"docs/changing-settings.md", []machine{
 		{"find.example.com", nil}, {"mirror.example.com", nil}, {"find2.example.com", nil}, {"proxy.example.com", []string{"tinyproxy"}}, {"web-1.example.com", nil},
-	}, enabledHost},
+	}, enabledHost, false},
 	{"docs/first-fleet.md", []machine{
 		{"find.example.com", nil}, {"web-1.example.com", nil}, {"web-2.example.com", nil}, {"db-1.example.com", nil},
-	}, beforeTheFirstFleet},
+	}, beforeTheFirstFleet, false},
+	{"docs/production.md", []machine{
+		{"find.example.com", []string{"nginx-light"}}, {"find1.example.com", nil}, {"monitor.example.com", []string{"prometheus"}},
+		{"web-1.example.com", nil}, {"web-2.example.com", nil}, {"web-3.example.com", nil},
+	}, companyMachines, true},
+}
+
+// companyMachines are those of a company with an authority of its own, releases on the server, and Prometheus.
+func companyMachines(r *reader) {
+	const ca = "/root/ca"
+	lb, server, monitor := r.hosts["find.example.com"], r.hosts["find1.example.com"], r.hosts["monitor.example.com"]
+	r.sh(lb, "mkdir "+ca+"; cd "+ca+`
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 -subj "/CN=Example" -keyout ca.key -out ca.pem
+for name in find find1; do
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 -subj "/CN=$name.example.com" \
+    -addext "subjectAltName=DNS:$name.example.com" -addext basicConstraints=critical,CA:FALSE -CA ca.pem -CAkey ca.key -keyout $name.key -out $name.pem
+done
+cp find.pem /etc/ssl/find.example.com.pem
+cp find.key /etc/ssl/private/find.example.com.key`)
+	for _, h := range r.hosts {
+		h.Write("/etc/ssl/example-ca.pem", lb.Read(ca+"/ca.pem"))
+	}
+	server.Write("/etc/teleport-find/find1.pem", lb.Read(ca+"/find1.pem"))
+	server.Write("/etc/teleport-find/find1.key", lb.Read(ca+"/find1.key"))
+	r.releases(server, "/var/lib/teleport-find/releases")
+	r.withClock("find1.example.com")
+	for _, name := range []string{"web-1.example.com", "web-2.example.com", "web-3.example.com"} {
+		r.agent(name)
+	}
+	for _, name := range []string{"find.rules.yml", "hosts.rules.yml"} {
+		check(r.t, monitor.CopyIn(filepath.Join(module, "packaging/monitoring", name), "/root/packaging/monitoring/"+name, 0o644))
+	}
 }
 
 // beforeTheFirstFleet are machines with nothing on them, and Teleport's CDN.
@@ -71,6 +103,9 @@ systemctl enable --now teleport`)
 // What a page says is so, and each of its commands does what the page says.
 func TestPages(t *testing.T) {
 	for _, p := range pages {
+		if p.long && os.Getenv("FAULTS") != "all" {
+			continue
+		}
 		t.Run(filepath.Base(p.file), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join(module, p.file))

@@ -67,6 +67,7 @@ var suites = []suite{
 			campaign("integration/hostfaults", "30m", "TestATakeOverKilledAtEveryCall|TestPowerCutsOfTakeOvers"),
 			campaign("integration/powercut", "4h", "TestEveryState"),
 			campaign("integration/repository", "60m", ""),
+			campaign("integration/fleetguides", "30m", "TestPages"),
 			campaign("integration/packages", "30m", "TestThePackagesPolicy|TestCosigns"),
 			campaign("integration/page", "20m", ""),
 		}, nil
