@@ -95,3 +95,30 @@ func TestALinkOfAThirdVersionIsNoHostThatMovedOn(t *testing.T) {
 		m.endsOn("1.0.0")
 	}
 }
+
+// All of the data folder is put back from a copy that was made in the middle of a transaction: the folder
+// of the database is another one, and nothing is done in it before a person says that it is the agent's.
+func TestACopyOfTheWholeDataFolderGoesBackOnceAPersonSaysSo(t *testing.T) {
+	t.Setenv("TMPDIR", "/var/tmp") // a tmpfs has no number
+	m := killedInMidWatch(t, diesLate)
+	c, err := m.Host.Paths.LoadConfig()
+	must(t, err)
+	c.Status.LastUpdate.Time = m.Now().Add(-time.Hour)
+	must(t, c.Save(m.Host.Paths.Config()))
+	m.ends()
+	proc := filepath.Dir(m.db)
+	if out, err := exec.Command("sh", "-ec", `cp -a "$1" "$1.copy"; rm -r "$1"; mv "$1.copy" "$1"`, "sh", proc).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	m.reboot()
+	err, _ = m.tick()
+	if err == nil {
+		t.Skip("the folder has its number again")
+	}
+	m.needsPerson(err, "remove "+m.Host.Paths.Journal())
+	must(t, os.Remove(m.Host.Paths.Journal()))
+	if err, _ := m.tick(); err != nil {
+		t.Error(err)
+	}
+	m.endsOn("1.0.0")
+}
