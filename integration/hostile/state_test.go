@@ -58,8 +58,8 @@ func configCases() []hostile {
 	}
 	const notAVersion = "is not a version; nothing was changed: repair the file"
 	cases := []hostile{
-		is("is empty", "", "want version v1 and kind agent_versions"),
-		is("is white space", " \n\n", "want version v1 and kind agent_versions"),
+		is("is empty", "", "the file is empty"),
+		is("is white space", " \n\n", "the file is empty"),
 		is("is noise", "\x00\x01\xff\xfe", "repair the file"),
 		is("is JSON of another kind", `{"version":"v1"}`, "want version v1 and kind agent_versions"),
 		is("is a list", "- version: v1\n", "repair the file"),
