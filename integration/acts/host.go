@@ -50,6 +50,8 @@ type shared struct {
 	rows  int               // of the old version, when a transaction begins
 	trees map[string]string // digests of the trees
 	wants atomic.Value      // what find wants; empty, what is active
+
+	meeting string // the combination that happens to it
 }
 
 const restartDelay = 2600 * time.Millisecond
@@ -184,7 +186,7 @@ func (w *shared) bounded(c host.Command) host.Result {
 	defer cancel()
 	r, err := w.RunCommand(ctx, c)
 	if ctx.Err() != nil {
-		w.T.Fatalf("this did not end within %v: %.300q\n%s%s", longest, c.Args, r.Stdout, r.Stderr)
+		w.T.Fatalf("%s: this did not end within %v: %q\n%s%s", w.meeting, longest, c.Args, r.Stdout, r.Stderr)
 	}
 	w.Check(err)
 	return r

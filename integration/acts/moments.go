@@ -17,7 +17,9 @@ const theAction = "ACTION"
 
 // The new version has been told to take over, and has: it serves, or has migrated
 // the database and left.
-const inMidWatch = `for i in $(seq 1 3000); do
+// One that does not come there is not waited for for ever: a look at a locked database takes seconds.
+const inMidWatch = `end=$(( $(date +%s) + 90 ))
+while [ $(date +%s) -lt $end ]; do
 	[ "$(readlink /proc/$(cat $PIDFILE)/exe)" = $PROGRAMS/$NEW/bin/teleport ] && break
 	[ "$(timeout 60 sqlite3 -readonly -cmd '.timeout 10000' $DATA/proc/sqlite.db 'PRAGMA user_version')" = 2 ] && [ $NEW = ` + dies + ` ] && break
 	sleep 0.01

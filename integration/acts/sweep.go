@@ -118,6 +118,7 @@ var seedOfRun = rand.Uint64()
 func (w *shared) meets(c combination, n *counts) {
 	w.T.Helper()
 	n.tried.Add(1)
+	w.meeting = c.String()
 	begun := time.Now()
 	w.reset()
 	one := &trial{shared: w, combination: c, least: map[string]int{oldVersion: w.rows}}
