@@ -27,7 +27,6 @@ type member struct {
 	toldTo            string        // the version that it was last told to update to
 	failed            string        // the version that failed
 	acknowledged      bool          // that failure
-	seen              map[*process]bool
 }
 
 func (w *world) join() {
