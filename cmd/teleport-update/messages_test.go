@@ -47,7 +47,13 @@ var (
 
 // messages are the texts of a file that are more than one word. One that is put
 // together from several literals is one.
-func messages(file *ast.File) (texts []string) {
+func messages(file ast.Node) (texts []string) {
+	say := func(text string) {
+		if words.MatchString(text) && !sql.MatchString(text) {
+			quoted := strconv.Quote(text)
+			texts = append(texts, strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
+		}
+	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
@@ -55,35 +61,56 @@ func messages(file *ast.File) (texts []string) {
 		case *ast.Field:
 			// A tag is for programs.
 			return n.Tag == nil
-		case *ast.BinaryExpr, *ast.BasicLit:
-			text, ok := joined(n.(ast.Expr))
-			if !ok {
+		case *ast.BinaryExpr:
+			if n.Op != token.ADD {
 				return true
 			}
-			if words.MatchString(text) && !sql.MatchString(text) {
-				quoted := strconv.Quote(text)
-				texts = append(texts, strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
+			text := ""
+			for _, term := range terms(n) {
+				if more, ok := literal(term); ok {
+					text += more
+					continue
+				}
+				say(text)
+				text = ""
+				texts = append(texts, messages(term)...)
 			}
+			say(text)
 			return false
+		case *ast.BasicLit:
+			text, _ := literal(n)
+			say(text)
 		}
 		return true
 	})
 	return texts
 }
 
+// terms are what a sum is of.
+func terms(e ast.Expr) []ast.Expr {
+	if sum, ok := e.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
+		return append(terms(sum.X), terms(sum.Y)...)
+	}
+	return []ast.Expr{e}
+}
+
+func literal(e ast.Expr) (text string, ok bool) {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(lit.Value)
+	return text, err == nil
+}
+
 // joined is a text of literals and nothing else.
 func joined(e ast.Expr) (text string, ok bool) {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		if e.Kind != token.STRING {
+	for _, term := range terms(e) {
+		more, ok := literal(term)
+		if !ok {
 			return "", false
 		}
-		text, err := strconv.Unquote(e.Value)
-		return text, err == nil
-	case *ast.BinaryExpr:
-		x, ok1 := joined(e.X)
-		y, ok2 := joined(e.Y)
-		return x + y, e.Op == token.ADD && ok1 && ok2
+		text += more
 	}
-	return "", false
+	return text, true
 }
