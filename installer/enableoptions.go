@@ -112,7 +112,8 @@ func (o EnableOptions) command() string {
 // quoted is a word as a shell takes it.
 func quoted(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return letter || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
 	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word

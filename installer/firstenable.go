@@ -17,7 +17,11 @@ func (i *Installer) noteFirstEnable(ctx context.Context, opts EnableOptions, fai
 	}
 	c, err := i.Machine.Host.Paths.LoadConfig()
 	told := c.Status.FirstEnable != nil
-	if err != nil || failed == nil && !told || failed != nil && (c.Spec.ActiveVersion != "" || failure.Is[*failure.RefusedError](failed)) {
+	news := told
+	if failed != nil {
+		news = c.Spec.ActiveVersion == "" && !failure.Is[*failure.RefusedError](failed)
+	}
+	if err != nil || !news {
 		return
 	}
 	err = record(ctx, i.Machine, func(c *state.Config) {

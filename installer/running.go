@@ -29,14 +29,17 @@ func crashed(u systemd.Unit, s state.AgentState, before *state.AgentSeen, alread
 // givenUp reports whether systemd started an agent again and again, and then no more: it
 // came to its limit of starts. One that a person stopped is idle.
 func givenUp(u systemd.Unit) bool {
-	return u.ActiveState == "failed" && !u.Idle() && u.UnitFileState == "enabled" && u.Restart != "no" && u.NRestarts > 0
+	failed := u.ActiveState == "failed" && !u.Idle()
+	restarts := u.Restart != "no" && u.NRestarts > 0
+	return failed && restarts && u.UnitFileState == "enabled"
 }
 
 // startGivenUp gives such an agent one more start in each run of the timer: what it failed
 // for, a link or a file, may be back, and nobody else starts it.
 func (t *tick) startGivenUp(ctx context.Context) {
 	c, err := t.i.Machine.Host.Paths.LoadConfig()
-	if err != nil || !t.i.Machine.Scheduled || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || host.Exists(t.i.Machine.Host.Paths.Journal()) {
+	follows := err == nil && c.Spec.Enabled && c.Spec.ActiveVersion != ""
+	if !follows || !t.i.Machine.Scheduled || host.Exists(t.i.Machine.Host.Paths.Journal()) {
 		return
 	}
 	agent, err := t.i.Machine.Agent(ctx)

@@ -117,7 +117,8 @@ func (p part) within(ctx context.Context) ([]byte, error) {
 }
 
 // shown are the properties of units that are asked for.
-const shown = "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPath,DropInPaths,ExecMainStatus,NRestarts,MainPID,NeedDaemonReload"
+const shown = "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPath,DropInPaths,ExecMainStatus,NRestarts," +
+	"MainPID,NeedDaemonReload"
 
 func (i *Installer) supportParts(c *cleaner) []part {
 	units := []string{i.Machine.Host.Paths.AgentUnit(), "teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"}

@@ -68,7 +68,7 @@ func (c *cleaner) cleanUnits(text []byte) []byte {
 		case file.MatchString(line):
 			b.WriteString(c.line(line) + "\n")
 		case strings.HasPrefix(line, "#"), strings.HasPrefix(line, ";"):
-		case !assigns || !name.MatchString(directive) || len(directive) >= 24 && directives[directive] == "" && random(directive):
+		case !assigns || !name.MatchString(directive), len(directive) >= 24 && directives[directive] == "" && random(directive):
 			b.WriteString("(a line is left out)\n")
 		default:
 			b.WriteString(directive + "=" + c.directive(directive, value) + "\n")

@@ -112,7 +112,8 @@ func (c *cleaner) url(text string) string {
 	if hasPath {
 		for segment := range strings.SplitSeq(path, "/") {
 			plain, err := url.PathUnescape(segment)
-			if segment != "" && (err != nil || plain != segment || !c.knownSegment.MatchString(segment) || random(segment)) {
+			known := err == nil && plain == segment && c.knownSegment.MatchString(segment)
+			if segment != "" && (!known || random(segment)) {
 				segment = "…"
 			}
 			clean += "/" + segment
@@ -169,8 +170,9 @@ func random(word string) bool {
 			}
 		}
 		n := letters + digits
+		isTime := len(part) == len("20260102T150405Z") && digits == 14 && part[8] == 'T'
 		switch {
-		case strings.HasPrefix(part, "git") && digits == n-3 || len(part) == len("20260102T150405Z") && digits == 14 && part[8] == 'T':
+		case isTime || strings.HasPrefix(part, "git") && digits == n-3:
 			plain++ // a time, in a version or a name
 			continue
 		case n >= 16 && letters > 0 && digits > 0, digits >= 20, letters >= 24:

@@ -206,7 +206,8 @@ func (t *tick) spacing(n int) time.Duration {
 // since the last one, and whether a version that nobody could watch is healthy now.
 func (t *tick) observe(ctx context.Context) {
 	c, err := t.i.Machine.Host.Paths.LoadConfig()
-	if err != nil || !c.Spec.Enabled || c.Spec.ActiveVersion == "" || t.i.Machine.Host.Paths.RunDir == "" || host.Exists(t.i.Machine.Host.Paths.Journal()) {
+	follows := err == nil && c.Spec.Enabled && c.Spec.ActiveVersion != ""
+	if paths := t.i.Machine.Host.Paths; !follows || paths.RunDir == "" || host.Exists(paths.Journal()) {
 		return
 	}
 	sight, err := t.i.look(ctx)

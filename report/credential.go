@@ -81,8 +81,8 @@ func (r *Reporter) load() (c credential, err error) {
 	if err == nil {
 		err = json.Unmarshal(data, &c)
 	}
-	named := c.Token != "" || c.HostID != ""
-	if err == nil && (c.Version != credentialVersion || c.Secret == "" || c.Proxy == "" || !named) {
+	whole := c.Secret != "" && c.Proxy != "" && (c.Token != "" || c.HostID != "")
+	if err == nil && (c.Version != credentialVersion || !whole) {
 		err = errors.New("it is not one that this version has written")
 	}
 	if err != nil {

@@ -34,7 +34,8 @@ const (
 )
 
 func (g *Group) guarded() bool {
-	return g.TimeoutSeconds != nil || g.FailureSeconds != nil || g.MaxInFlight != nil || g.MaxTimeoutBeforeHalt != nil || g.MaxFailedBeforeHalt != nil
+	timed := g.TimeoutSeconds != nil || g.FailureSeconds != nil
+	return timed || g.MaxInFlight != nil || g.MaxTimeoutBeforeHalt != nil || g.MaxFailedBeforeHalt != nil
 }
 
 func (g *Group) maxTimeout() Percent { return given(g.MaxTimeoutBeforeHalt, defaultMaxTimeout) }

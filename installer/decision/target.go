@@ -17,7 +17,10 @@ const NamesNoVersion = "the cluster names no version for this host"
 func (h *host) aim() Type {
 	held, failed := h.c.Status.Held, h.c.Status.FailureOf(h.Desired)
 	known := h.Desired.Version != ""
-	heldBack := held != nil && !known || known && h.Desired != h.c.Active() && held.Holds(h.Desired)
+	heldBack := held != nil
+	if known {
+		heldBack = h.Desired != h.c.Active() && held.Holds(h.Desired)
+	}
 	switch {
 	case heldBack:
 		return HostHeld

@@ -155,7 +155,8 @@ func (h *Host) removeMoved(before string) error {
 	unit := h.Paths.Unit()
 	found, err := os.Stat(filepath.Dir(before))
 	now, nowErr := os.Stat(filepath.Dir(unit))
-	if before == unit || before == "" || errors.Is(nowErr, fs.ErrNotExist) || err == nil && nowErr == nil && os.SameFile(found, now) {
+	same := before == unit || err == nil && nowErr == nil && os.SameFile(found, now)
+	if same || before == "" || errors.Is(nowErr, fs.ErrNotExist) {
 		return nil
 	}
 	return RestoreUnit(state.UnitFile{Path: unit})

@@ -38,7 +38,11 @@ func isOlder(before, now store.Revision) bool {
 
 // haltsLost is the rollout of before with no more halts than are missing from the same rollout now; nil if none are.
 func haltsLost(before, now *rollout.Rollout) *rollout.Rollout {
-	if before == nil || now == nil || before.Spec.TargetVersion != now.Spec.TargetVersion || !before.Status.StartTime.Equal(now.Status.StartTime) {
+	if before == nil || now == nil {
+		return nil
+	}
+	same := before.Spec.TargetVersion == now.Spec.TargetVersion && before.Status.StartTime.Equal(now.Status.StartTime)
+	if !same {
 		return nil
 	}
 	halted := make(map[string]bool)
