@@ -52,7 +52,8 @@ func decode(body []byte) (Answer, error) {
 	if agent == "" { // the rest says nothing without a version
 		return Answer{Edition: build, GroupUnknown: groupUnknown}, nil
 	}
-	return Answer{Version: agent, Edition: build, AutoUpdate: autoUpdate, Jitter: jitter, GroupUnknown: groupUnknown, RetryFailed: retryFailed}, nil
+	return Answer{Version: agent, Edition: build, AutoUpdate: autoUpdate, Jitter: jitter, GroupUnknown: groupUnknown,
+		RetryFailed: retryFailed}, nil
 }
 
 func edition(top object) (version.Edition, error) {
@@ -145,7 +146,8 @@ func oddBody(body []byte) string {
 func (o object) whyNoVersion() string {
 	server, err := o.text("server_version")
 	if server, bad := version.Parse(server); err == nil && bad == nil {
-		return fmt.Sprintf(": the cluster runs Teleport %s and names no version for its agents, for it is older than Managed Updates of agents, or they are not set up in it", server)
+		return fmt.Sprintf(": the cluster runs Teleport %s and names no version for its agents, for it is older than Managed "+
+			"Updates of agents, or they are not set up in it", server)
 	}
 	return ": what answered is no proxy with Managed Updates of agents, and no find server"
 }

@@ -110,7 +110,8 @@ type HiddenError struct {
 }
 
 func (e *HiddenError) Error() string {
-	return fmt.Sprintf("this run may not look at the process of %s: %v; give it back the right to (CAP_SYS_PTRACE, ProtectProc=, a profile of AppArmor's)", e.Unit, e.Why)
+	return fmt.Sprintf("this run may not look at the process of %s: %v; give it back the right to (CAP_SYS_PTRACE, "+
+		"ProtectProc=, a profile of AppArmor's)", e.Unit, e.Why)
 }
 
 func (e *HiddenError) Unwrap() error { return e.Why }

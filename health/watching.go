@@ -14,7 +14,8 @@ import (
 func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 	if serves && p.CanStart != nil {
 		if err := p.CanStart(ctx); err != nil {
-			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted, for it would not start again: %v", err), OldServes: true, Prevented: err}
+			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted, for it would not start again: %v", err),
+				OldServes: true, Prevented: err}
 		}
 	}
 	u, err := p.conn.Unit(ctx, p.Unit)
@@ -29,7 +30,8 @@ func (p *watching) restart(ctx context.Context, serves bool) (Outcome, error) {
 		}
 		if len(by) > 0 {
 			blocked := &systemd.BlockedError{Unit: p.Unit, By: by}
-			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted: %v", blocked), OldServes: serves, Prevented: blocked}
+			return Outcome{}, &UnhealthyError{Unit: p.Unit, Reason: fmt.Sprintf("is not restarted: %v", blocked), OldServes: serves,
+				Prevented: blocked}
 		}
 		return p.act(ctx, systemd.VerbRestart)
 	}

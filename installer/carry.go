@@ -47,7 +47,8 @@ func (i *Installer) carry(ctx context.Context, tree versions.Tree) (bool, error)
 	if err := i.Machine.Host.OwnUnits().WriteCarried(c, sight.Unit.FragmentPath); err != nil {
 		return false, failure.Unchanged("what an administrator wrote into %s cannot be kept: %w", sight.Unit.FragmentPath, err)
 	}
-	i.Machine.Host.Log.Info("what an administrator wrote into the agent's unit is kept in a drop-in", "unit", sight.Unit.FragmentPath, "file", i.Machine.Host.OwnUnits().CarriedFile())
+	i.Machine.Host.Log.Info("what an administrator wrote into the agent's unit is kept in a drop-in", "unit", sight.Unit.FragmentPath, "file",
+		i.Machine.Host.OwnUnits().CarriedFile())
 	return true, nil
 }
 
@@ -68,6 +69,7 @@ func (i *Installer) uncarry(ctx context.Context) {
 		err = i.reloadUnits(context.WithoutCancel(ctx))
 	}
 	if err != nil {
-		i.Machine.Host.Log.Warn("a drop-in of the agent's unit could not be removed; it adds nothing to the unit", "file", i.Machine.Host.OwnUnits().CarriedFile(), "error", err)
+		i.Machine.Host.Log.Warn("a drop-in of the agent's unit could not be removed; it adds nothing to the unit", "file",
+			i.Machine.Host.OwnUnits().CarriedFile(), "error", err)
 	}
 }

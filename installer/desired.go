@@ -86,7 +86,8 @@ func (f finder) askQuietly(ctx context.Context, spec state.Spec) (find.Answer, e
 func (f finder) lastAnswer(spec state.Spec, a find.Answer) *state.LastAnswer {
 	return &state.LastAnswer{
 		Time: f.m.Timestamp(), Proxy: spec.Proxy, Group: spec.Group,
-		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second), GroupUnknown: a.GroupUnknown, RetryFailed: a.RetryFailed,
+		Release: version.Release{Version: a.Version, Edition: a.Edition}, AutoUpdate: a.AutoUpdate, Jitter: int(a.Jitter / time.Second),
+		GroupUnknown: a.GroupUnknown, RetryFailed: a.RetryFailed,
 	}
 }
 

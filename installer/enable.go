@@ -177,7 +177,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 		spec.UnitDir = c.Spec.UnitDir
 	}
 	in := &intent{wanted: wanted{Release: t, Config: c, Spec: spec}}
-	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade, Replace: opts.ReplaceUpdater}
+	in.Request = transaction.Request{Kind: transaction.Enable, From: c.Active(), To: named(t), Spec: &in.Spec, Force: opts.AllowDowngrade,
+		Replace: opts.ReplaceUpdater}
 	switch active := c.Active(); {
 	case active.Version == "":
 		if err := i.refuseOlder(ctx, sight.ExecStart, t, opts.AllowDowngrade); err != nil {

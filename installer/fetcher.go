@@ -81,7 +81,8 @@ func exposed(spec state.Spec) (all []string) {
 			continue // a run that uses it says so
 		}
 		if err := t.Exposed(); err != nil {
-			all = append(all, fmt.Sprintf("users other than root could change what root runs: %v; make the folder of %s writable by root only", err, t))
+			all = append(all, fmt.Sprintf("users other than root could change what root runs: %v; make the folder of %s writable by root only", err,
+				t))
 		}
 	}
 	return all

@@ -77,7 +77,8 @@ func (t *tick) goBack(ctx context.Context) error {
 		})
 	}
 	if err != nil {
-		t.i.Machine.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(), "error", err)
+		t.i.Machine.Host.Log.Error("the version that crashes again and again cannot be left for the one before", "version", active.Short(),
+			"error", err)
 		return nil
 	}
 	why := "going back from a version that crashes again and again, as --rollback-window says"
@@ -91,14 +92,16 @@ func (t *tick) goBack(ctx context.Context) error {
 	}
 	reason := fmt.Sprintf("the agent of version %s crashed again and again after its health window", active.Short())
 	if c.Status.Unproven {
-		reason = fmt.Sprintf("the agent of version %s, which was not running when the host switched to it, failed when it was started", active.Short())
+		reason = fmt.Sprintf("the agent of version %s, which was not running when the host switched to it, failed when it was started",
+			active.Short())
 	}
 	err = record(ctx, t.i.Machine, func(c *state.Config) {
 		c.Status.Held = nil
 		c.Status.RecordFailure(transaction.TreeOf(bad), t.i.Machine.Now(), reason)
 	})
 	if err != nil {
-		t.i.Machine.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(), "error", err)
+		t.i.Machine.Host.Log.Error("the host is held, because the failure of the version could not be recorded", "version", active.Short(),
+			"error", err)
 	}
 	t.memory.Unstable, t.memory.Agent = nil, nil
 	return nil

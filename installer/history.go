@@ -41,7 +41,8 @@ func (n chronicle) noteEnded(command string) (added *state.Ended) {
 	if slices.ContainsFunc(h.Ended, func(s state.Ended) bool { return s.Time.Equal(last.Time) && s.To == to && s.Result != state.Repaired }) {
 		return nil
 	}
-	s := state.Ended{Time: last.Time, Cause: command, By: n.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error, Took: last.Took}
+	s := state.Ended{Time: last.Time, Cause: command, By: n.who(), From: c.Active(), To: to, Result: last.Result, Error: last.Error,
+		Took: last.Took}
 	if last.Result == state.Succeeded {
 		s.From = c.Previous()
 	}
@@ -68,7 +69,8 @@ func (n chronicle) noteEnded(command string) (added *state.Ended) {
 
 // noteRepair adds a repair of links and unit to the history, with what was wrong.
 func (n chronicle) noteRepair(of version.Release, problems []string) {
-	s := state.Ended{Time: n.m.Timestamp(), Cause: "repair", By: n.who(), From: of, To: of, Result: state.Repaired, Error: strings.Join(problems, "; ")}
+	s := state.Ended{Time: n.m.Timestamp(), Cause: "repair", By: n.who(), From: of, To: of, Result: state.Repaired,
+		Error: strings.Join(problems, "; ")}
 	h := state.LoadHistory(n.m.Host.Paths.History())
 	h.DropSame(s)
 	if err := h.Add(s, n.m.Host.Paths.History()); err != nil {

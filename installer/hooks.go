@@ -70,7 +70,8 @@ func (i *Installer) runHooks(ctx context.Context, s state.Ended) {
 // isHook leaves out what editors and packages leave beside a file.
 func isHook(name string) bool {
 	packages := func(part string) bool { return strings.Contains(name, part) }
-	return !slices.ContainsFunc([]string{".dpkg-", ".rpm", ".ucf-"}, packages) && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~")
+	return !slices.ContainsFunc([]string{".dpkg-", ".rpm", ".ucf-"}, packages) && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name,
+		"~")
 }
 
 func hookEnvironment(s state.Ended) []string {

@@ -130,6 +130,7 @@ func (i *Installer) seeHTTPProxy(keep bool) error {
 		return &failure.Error{What: fmt.Errorf("the HTTP proxy could not be kept for the runs of the timer: %w", err),
 			State: "updates are enabled", Fix: "remove the cause and run the command again, or write the variables into " + path}
 	}
-	i.Machine.Host.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables", strings.Join(slices.Sorted(maps.Keys(httpProxy(os.Getenv))), " "), "file", path)
+	i.Machine.Host.Log.Info("the runs of the timer use the HTTP proxy of this shell", "variables",
+		strings.Join(slices.Sorted(maps.Keys(httpProxy(os.Getenv))), " "), "file", path)
 	return nil
 }

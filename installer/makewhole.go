@@ -33,10 +33,12 @@ func makeWhole(ctx context.Context, i *Installer, to wanted, insists bool, insis
 	case err == nil || ctx.Err() != nil:
 		return err
 	case insists || byPolicy: // whoever withdraws a version wants it left
-		log.Warn("the active version stays damaged: the change may not be undone if the other version fails", "version", active.Short(), "error", err)
+		log.Warn("the active version stays damaged: the change may not be undone if the other version fails", "version", active.Short(), "error",
+			err)
 		return nil
 	}
-	return fmt.Errorf("version %s is damaged (%w) and could not be fetched again, so the change to version %s could not be undone and waits: %w; `%s` makes it all the same",
+	return fmt.Errorf("version %s is damaged (%w) and could not be fetched again, so the change to version %s could not be "+
+		"undone and waits: %w; `%s` makes it all the same",
 		active.Short(), damage, to.Short(), err, insisting)
 }
 

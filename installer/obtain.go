@@ -56,7 +56,8 @@ func (o obtainer) obtainLocked(ctx context.Context, w wanted, claim *versions.Cl
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
 		if refusal := guard.kept(tree); refusal != nil {
-			o.m.Host.Log.Info("the version on disk is fetched again, for the policy of this host does not allow it as it is", "version", t.Version, "error", refusal)
+			o.m.Host.Log.Info("the version on disk is fetched again, for the policy of this host does not allow it as it is", "version", t.Version,
+				"error", refusal)
 			replace = true
 		}
 	}

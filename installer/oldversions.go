@@ -70,5 +70,6 @@ func (o obtainer) oldVersionsLeft(c state.Config) string {
 	if left == nil {
 		return ""
 	}
-	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update _UID=0` says what is in the way", strings.Join(left, ", "), o.m.Host.Store.Dir)
+	return fmt.Sprintf("the removal of %s from %s did not end; the next run tries again, and `journalctl -t teleport-update "+
+		"_UID=0` says what is in the way", strings.Join(left, ", "), o.m.Host.Store.Dir)
 }

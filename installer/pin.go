@@ -53,7 +53,8 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 		if v != "" && v != active.Version {
 			in = &intent{wanted: wanted{Release: version.Release{Version: v, Edition: active.Edition}, Config: *c, Spec: c.Spec}}
 			in.Spec.Pinned = true
-			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: opts.AllowDowngrade, BelowMinimum: opts.BelowMinimum}
+			in.Request = transaction.Request{Kind: transaction.Pin, From: active, To: named(in.Release), Spec: &in.Spec, Force: opts.AllowDowngrade,
+				BelowMinimum: opts.BelowMinimum}
 			in.BelowMinimum = opts.BelowMinimum
 			if p, err := i.ownerRules().policy(*c); err == nil { // else allow says so, which root may overrule
 				if err := i.ownerRules().rememberPolicy(c, p); err != nil {

@@ -100,7 +100,8 @@ func describeDatabase(d state.Database, req transaction.Request) string {
 
 // planRoom says what would be downloaded, and what room that and the database
 // need.
-func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database, p *view.Plan) error {
+func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database,
+	p *view.Plan) error {
 	if free, err := space.At(i.Machine.Host.Paths.Versions()); err == nil {
 		p.Free = free.Bytes
 	}

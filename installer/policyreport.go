@@ -27,7 +27,8 @@ func (i *Installer) PolicyReport() (view.PolicyReport, error) {
 	}
 	r := view.PolicyReport{
 		Folder: i.Machine.Host.Paths.PolicyDir, File: p.File, Minimum: view.Known(p.Minimum), Withdrawn: append([]string{}, p.Withdrawn...),
-		Releases: p.Releases, Signatures: p.Signatures, SignedFrom: view.Known(p.SignedFrom), Keys: []view.PolicyKey{}, Versions: []view.PolicyVersion{},
+		Releases: p.Releases, Signatures: p.Signatures, SignedFrom: view.Known(p.SignedFrom), Keys: []view.PolicyKey{},
+		Versions:   []view.PolicyVersion{},
 		Remembered: c.Status.PolicySeen != nil,
 	}
 	for _, k := range p.Keys {
@@ -74,10 +75,12 @@ func (i *Installer) ForgetPolicy(ctx context.Context) error {
 		return failure.Unchanged("forget the policy: %w", err)
 	}
 	if _, err := i.ownerRules().policy(c); err != nil {
-		i.Machine.Host.Log.Warn("what was there of a policy is forgotten, but the one that is there now still stops changes of the version", "error", err)
+		i.Machine.Host.Log.Warn("what was there of a policy is forgotten, but the one that is there now still stops changes of the version",
+			"error", err)
 		return nil
 	}
-	i.Machine.Host.Log.Info("the policy is forgotten; if there is one now, it holds, and the next run remembers it", "folder", i.Machine.Host.Paths.PolicyDir)
+	i.Machine.Host.Log.Info("the policy is forgotten; if there is one now, it holds, and the next run remembers it", "folder",
+		i.Machine.Host.Paths.PolicyDir)
 	return nil
 }
 

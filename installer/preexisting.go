@@ -56,6 +56,7 @@ func (i *Installer) adopt(spec *state.Spec) (stay version.Release, err error) {
 	if theirs.Pinned && theirs.Active.Version != "" && spec.ActiveVersion == "" {
 		spec.Pinned, stay = true, theirs.Active
 	}
-	i.Machine.Host.Log.Info("the settings of the other updater are taken over where nothing else was said", "proxy", spec.Proxy, "group", spec.Group, "pinned", spec.Pinned)
+	i.Machine.Host.Log.Info("the settings of the other updater are taken over where nothing else was said", "proxy", spec.Proxy, "group",
+		spec.Group, "pinned", spec.Pinned)
 	return stay, nil
 }

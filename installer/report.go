@@ -63,7 +63,8 @@ func (h heartbeats) sent(ctx context.Context, err error) {
 func (h heartbeats) heartbeat(c state.Config, spec state.Spec) find.Heartbeat {
 	active := c.Active()
 	b := find.Heartbeat{
-		HostID: h.finder.hostUUID(), BootID: h.m.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition), Arch: runtime.GOARCH,
+		HostID: h.finder.hostUUID(), BootID: h.m.BootID(), Group: spec.Group, Version: active.Version, Edition: string(active.Edition),
+		Arch:   runtime.GOARCH,
 		Pinned: spec.Pinned, Disabled: !spec.Enabled, Outcome: outcomeOf(c.Status),
 	}
 	owner := h.rules.aboutPolicy(c)

@@ -93,7 +93,8 @@ func rollbackTarget(c state.Config, named string) (version.Release, error) {
 	active := c.Active()
 	switch {
 	case active.Version == "":
-		return version.Release{}, failure.Unchanged("there is no active version to go back from").To("`teleport-update enable` installs one").Refused()
+		return version.Release{}, failure.Unchanged("there is no active version to go back from").To("`teleport-update enable` " +
+			"installs one").Refused()
 	case named == active.Version:
 		return version.Release{}, failure.Unchanged("version %s is active already", named).Refused()
 	case named == c.Status.PreviousVersion && named != "":
@@ -117,7 +118,8 @@ func (i *Installer) heldBy(c state.Config, to version.Release) *state.Held {
 	spec := c.Spec
 	_ = i.Machine.Host.ResolveProxy(&spec) // no proxy: no answer either
 	left := c.Active()
-	held := &state.Held{Version: left.Version, Edition: left.Edition, Since: i.Machine.Timestamp(), LeftVersion: left.Version, LeftEdition: left.Edition}
+	held := &state.Held{Version: left.Version, Edition: left.Edition, Since: i.Machine.Timestamp(), LeftVersion: left.Version,
+		LeftEdition: left.Edition}
 	if a := i.finder().recall(spec); a != nil && a.Version != "" && (version.Release{Version: a.Version, Edition: a.Edition}) != to {
 		held.Version, held.Edition = a.Version, a.Edition
 	}

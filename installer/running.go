@@ -50,7 +50,8 @@ func (t *tick) startGivenUp(ctx context.Context) {
 	if sight, err := agent.Look(ctx); err != nil || !givenUp(sight.Unit) {
 		return
 	}
-	t.i.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version", c.Spec.ActiveVersion)
+	t.i.Machine.Host.Log.Warn("systemd has given the agent up after so many failed starts; it is started once more", "version",
+		c.Spec.ActiveVersion)
 	if err := agent.Start(ctx); err != nil {
 		t.i.Machine.Host.Log.Error("the agent cannot be started: `journalctl -u teleport` says why", "error", err)
 	}

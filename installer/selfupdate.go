@@ -63,7 +63,8 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 		now, err := i.footprint()
 		return err == nil && now == before
 	}
-	i.Machine.Host.Log.Debug("giving the command to the active version's newer updater", "newer", u.Version, "own", i.BuildVersion, "program", u.Path)
+	i.Machine.Host.Log.Debug("giving the command to the active version's newer updater", "newer", u.Version, "own", i.BuildVersion, "program",
+		u.Path)
 	end, err := successor.Run(ctx, successor.Command{
 		Path: u.Path, Args: args, StartLimit: successorStart, Limit: successorLimit, Untouched: untouched,
 	})
@@ -72,7 +73,8 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 	case end.Err == nil || end.Decided || ctx.Err() != nil:
 		return end.Code, true
 	case !untouched():
-		i.Machine.Host.Log.Warn("the newer updater failed after it had changed something; the next run goes on from there", "newer", u.Version, "error", end.Err)
+		i.Machine.Host.Log.Warn("the newer updater failed after it had changed something; the next run goes on from there", "newer", u.Version,
+			"error", end.Err)
 		if end.Code == 4 {
 			return 4, true
 		}
@@ -80,7 +82,8 @@ func (i *Installer) RunNewer(ctx context.Context, args []string) (code int, ran 
 	default:
 		err = end.Err
 	}
-	i.Machine.Host.Log.Warn("the newer updater failed before it had changed anything; this one carries on", "newer", u.Version, "own", i.BuildVersion, "error", err)
+	i.Machine.Host.Log.Warn("the newer updater failed before it had changed anything; this one carries on", "newer", u.Version, "own",
+		i.BuildVersion, "error", err)
 	return 0, false
 }
 
@@ -104,7 +107,8 @@ func (i *Installer) newerUpdater() (versions.Updater, bool) {
 		return none, false
 	}
 	if err := trust.Executable(u.Path); err != nil {
-		i.Machine.Host.Log.Warn("the active version has a newer updater that cannot be trusted; this one carries on", "newer", u.Version, "error", err)
+		i.Machine.Host.Log.Warn("the active version has a newer updater that cannot be trusted; this one carries on", "newer", u.Version,
+			"error", err)
 		return none, false
 	}
 	return u, true

@@ -41,5 +41,6 @@ func (i *Installer) tellShell() {
 	if host.Exists(layout.SecondName) {
 		name = filepath.Base(layout.SecondName)
 	}
-	i.Machine.Host.Log.Warn("a shell starts another program as teleport-update, one of Teleport's own packages; use the other name of this program", "other", file, "run", name)
+	i.Machine.Host.Log.Warn("a shell starts another program as teleport-update, one of Teleport's own packages; use the other "+
+		"name of this program", "other", file, "run", name)
 }

@@ -64,7 +64,8 @@ func (i *Installer) Support(ctx context.Context, w io.Writer, o SupportOptions) 
 		if len(text) > p.most {
 			text = append([]byte("… the beginning is left out\n"), text[len(text)-p.most:]...)
 		}
-		head := &tar.Header{Name: "teleport-update-support/" + p.name, Mode: 0o600, Size: int64(len(text)), ModTime: i.Machine.Timestamp(), Typeflag: tar.TypeReg}
+		head := &tar.Header{Name: "teleport-update-support/" + p.name, Mode: 0o600, Size: int64(len(text)), ModTime: i.Machine.Timestamp(),
+			Typeflag: tar.TypeReg}
 		if err := archive.WriteHeader(head); err != nil {
 			return err
 		}

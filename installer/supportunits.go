@@ -24,30 +24,48 @@ const (
 // directives are those whose values help whoever reads a ticket and hold no secret if they have the
 // form: others stand with their name alone, for a unit and its drop-ins are other people's files.
 var directives = map[string]string{
-	"Type": formWord, "Restart": formWord, "KillMode": formWord, "KillSignal": `SIG[A-Z0-9+]{2,10}`, "NotifyAccess": formWord, "StandardOutput": formWord, "StandardError": formWord,
-	"RefuseManualStart": formWord, "RefuseManualStop": formWord, "RemainAfterExit": formWord, "DefaultDependencies": formWord, "SendSIGKILL": formWord, "SendSIGHUP": formWord,
-	"StopWhenUnneeded": formWord, "AllowIsolate": formWord, "Persistent": formWord, "FixedRandomDelay": formWord, "RuntimeDirectoryPreserve": formWord, "OOMPolicy": formWord,
-	"ProtectSystem": formWord, "ProtectHome": formWord, "PrivateTmp": formWord, "PrivateDevices": formWord, "PrivateNetwork": formWord, "NoNewPrivileges": formWord,
-	"ProtectClock": formWord, "ProtectHostname": formWord, "ProtectKernelLogs": formWord, "ProtectKernelModules": formWord, "ProtectKernelTunables": formWord,
-	"ProtectControlGroups": formWord, "ProtectProc": formWord, "LockPersonality": formWord, "RestrictRealtime": formWord, "RestrictSUIDSGID": formWord, "MemoryDenyWriteExecute": formWord,
+	"Type": formWord, "Restart": formWord, "KillMode": formWord, "KillSignal": `SIG[A-Z0-9+]{2,10}`, "NotifyAccess": formWord,
+	"StandardOutput": formWord, "StandardError": formWord,
+	"RefuseManualStart": formWord, "RefuseManualStop": formWord, "RemainAfterExit": formWord, "DefaultDependencies": formWord,
+	"SendSIGKILL": formWord, "SendSIGHUP": formWord,
+	"StopWhenUnneeded": formWord, "AllowIsolate": formWord, "Persistent": formWord, "FixedRandomDelay": formWord,
+	"RuntimeDirectoryPreserve": formWord, "OOMPolicy": formWord,
+	"ProtectSystem": formWord, "ProtectHome": formWord, "PrivateTmp": formWord, "PrivateDevices": formWord, "PrivateNetwork": formWord,
+	"NoNewPrivileges": formWord,
+	"ProtectClock":    formWord, "ProtectHostname": formWord, "ProtectKernelLogs": formWord, "ProtectKernelModules": formWord,
+	"ProtectKernelTunables": formWord,
+	"ProtectControlGroups":  formWord, "ProtectProc": formWord, "LockPersonality": formWord, "RestrictRealtime": formWord,
+	"RestrictSUIDSGID": formWord, "MemoryDenyWriteExecute": formWord,
 	"DynamicUser": formWord, "Delegate": formWord, "CPUSchedulingPolicy": formWord, "IOSchedulingClass": formWord,
-	"RestartSec": formTime, "TimeoutStartSec": formTime, "TimeoutStopSec": formTime, "TimeoutSec": formTime, "TimeoutAbortSec": formTime, "RuntimeMaxSec": formTime,
-	"StartLimitIntervalSec": formTime, "StartLimitInterval": formTime, "JobTimeoutSec": formTime, "WatchdogSec": formTime, "RandomizedDelaySec": formTime, "AccuracySec": formTime,
+	"RestartSec": formTime, "TimeoutStartSec": formTime, "TimeoutStopSec": formTime, "TimeoutSec": formTime, "TimeoutAbortSec": formTime,
+	"RuntimeMaxSec":         formTime,
+	"StartLimitIntervalSec": formTime, "StartLimitInterval": formTime, "JobTimeoutSec": formTime, "WatchdogSec": formTime,
+	"RandomizedDelaySec": formTime, "AccuracySec": formTime,
 	"OnBootSec": formTime, "OnUnitActiveSec": formTime, "OnStartupSec": formTime,
-	"StartLimitBurst": formCount, "LimitNOFILE": formCount, "LimitNPROC": formCount, "LimitCORE": formCount, "LimitMEMLOCK": formCount, "MemoryMax": formCount, "MemoryHigh": formCount,
-	"MemoryLimit": formCount, "TasksMax": formCount, "CPUQuota": formCount, "CPUWeight": formCount, "IOWeight": formCount, "Nice": `-?[0-9]{1,2}`, "OOMScoreAdjust": `-?[0-9]{1,4}`,
+	"StartLimitBurst": formCount, "LimitNOFILE": formCount, "LimitNPROC": formCount, "LimitCORE": formCount, "LimitMEMLOCK": formCount,
+	"MemoryMax": formCount, "MemoryHigh": formCount,
+	"MemoryLimit": formCount, "TasksMax": formCount, "CPUQuota": formCount, "CPUWeight": formCount, "IOWeight": formCount,
+	"Nice": `-?[0-9]{1,2}`, "OOMScoreAdjust": `-?[0-9]{1,4}`,
 	"UMask": formCount, "RuntimeDirectoryMode": formCount, "StateDirectoryMode": formCount,
 	"User": formUser, "Group": formUser, "SupplementaryGroups": formUser,
-	"After": formUnits, "Before": formUnits, "Wants": formUnits, "Requires": formUnits, "Requisite": formUnits, "BindsTo": formUnits, "PartOf": formUnits, "Upholds": formUnits,
-	"Conflicts": formUnits, "OnFailure": formUnits, "OnSuccess": formUnits, "WantedBy": formUnits, "RequiredBy": formUnits, "Also": formUnits, "Alias": formUnits, "Unit": formUnits,
+	"After": formUnits, "Before": formUnits, "Wants": formUnits, "Requires": formUnits, "Requisite": formUnits, "BindsTo": formUnits,
+	"PartOf": formUnits, "Upholds": formUnits,
+	"Conflicts": formUnits, "OnFailure": formUnits, "OnSuccess": formUnits, "WantedBy": formUnits, "RequiredBy": formUnits, "Also": formUnits,
+	"Alias": formUnits, "Unit": formUnits,
 	"Slice": formUnits, "PropagatesStopTo": formUnits, "PropagatesReloadTo": formUnits,
-	"PIDFile": formPaths, "WorkingDirectory": formPaths, "RootDirectory": formPaths, "EnvironmentFile": formPaths, "RequiresMountsFor": formPaths, "ConditionPathExists": formPaths,
-	"ConditionFileIsExecutable": formPaths, "ConditionPathIsDirectory": formPaths, "ConditionPathIsMountPoint": formPaths, "ConditionDirectoryNotEmpty": formPaths, "AssertPathExists": formPaths,
-	"ReadWritePaths": formPaths, "ReadOnlyPaths": formPaths, "InaccessiblePaths": formPaths, "ExecPaths": formPaths, "NoExecPaths": formPaths, "BindPaths": formPaths,
+	"PIDFile": formPaths, "WorkingDirectory": formPaths, "RootDirectory": formPaths, "EnvironmentFile": formPaths,
+	"RequiresMountsFor": formPaths, "ConditionPathExists": formPaths,
+	"ConditionFileIsExecutable": formPaths, "ConditionPathIsDirectory": formPaths, "ConditionPathIsMountPoint": formPaths,
+	"ConditionDirectoryNotEmpty": formPaths, "AssertPathExists": formPaths,
+	"ReadWritePaths": formPaths, "ReadOnlyPaths": formPaths, "InaccessiblePaths": formPaths, "ExecPaths": formPaths, "NoExecPaths": formPaths,
+	"BindPaths":         formPaths,
 	"BindReadOnlyPaths": formPaths, "TemporaryFileSystem": formPaths, "PathExists": formPaths, "PathChanged": formPaths,
-	"RuntimeDirectory": formNames, "StateDirectory": formNames, "CacheDirectory": formNames, "LogsDirectory": formNames, "ConfigurationDirectory": formNames,
-	"CapabilityBoundingSet": formWords, "AmbientCapabilities": formWords, "RestrictAddressFamilies": formWords, "SystemCallFilter": formWords, "SystemCallArchitectures": formWords,
-	"RestrictNamespaces": formWords, "OnCalendar": formDate, "SuccessExitStatus": `([0-9]{1,3}\s*)+`, "RestartPreventExitStatus": `([0-9]{1,3}\s*)+`,
+	"RuntimeDirectory": formNames, "StateDirectory": formNames, "CacheDirectory": formNames, "LogsDirectory": formNames,
+	"ConfigurationDirectory": formNames,
+	"CapabilityBoundingSet":  formWords, "AmbientCapabilities": formWords, "RestrictAddressFamilies": formWords,
+	"SystemCallFilter": formWords, "SystemCallArchitectures": formWords,
+	"RestrictNamespaces": formWords, "OnCalendar": formDate, "SuccessExitStatus": `([0-9]{1,3}\s*)+`,
+	"RestartPreventExitStatus": `([0-9]{1,3}\s*)+`,
 }
 
 // cleanUnits keeps of units and their drop-ins, as "systemctl cat" shows them, which files there are,
@@ -177,7 +195,8 @@ func (c *cleaner) cleanMounts(text []byte) ([]byte, error) {
 
 // cleanRelease keeps the lines of /etc/os-release that say which system it is.
 func (c *cleaner) cleanRelease(text []byte) []byte {
-	line := regexp.MustCompile(`^(NAME|ID|ID_LIKE|VERSION|VERSION_ID|VERSION_CODENAME|PRETTY_NAME|VARIANT_ID)=("[A-Za-z0-9 ./()+_-]{0,60}"|[A-Za-z0-9._-]{0,40})$`)
+	line := regexp.MustCompile(`^(NAME|ID|ID_LIKE|VERSION|VERSION_ID|VERSION_CODENAME|PRETTY_NAME|VARIANT_ID)=("[A-Za-z0-9 ` +
+		`./()+_-]{0,60}"|[A-Za-z0-9._-]{0,40})$`)
 	var b strings.Builder
 	for l := range strings.Lines(string(text)) {
 		if l = strings.TrimSpace(l); line.MatchString(l) {

@@ -36,14 +36,19 @@ func newCleaner(secrets []string) *cleaner {
 		// The actions of a template have spaces.
 		urls: regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*:/{1,2}(?:\\{\\{[^}]*\\}\\}|[^\\s\"'<>`/])(?:\\{\\{[^}]*\\}\\}|[^\\s\"'<>`])*"),
 		user: regexp.MustCompile(`[^\s/"'=(]+:[^\s/"']*@`),
-		named: regexp.MustCompile(`(?i)([\w.-]*(?:token|pass(?:word|wd|phrase)?|pwd|secret|credential|private[_-]?key|api[_-]?key|access[_-]?key|auth(?:orization)?|cookie|session|signature|\bsig\b|\bpin\b|\botp\b|\bkey\b)` +
+		named: regexp.MustCompile(`(?i)([\w.-]*(?:token|pass(?:word|wd|phrase)?|pwd|secret|credential|private[_-]?key|api[_-]?key|` +
+			`access[_-]?key|auth(?:orization)?|cookie|session|signature|\bsig\b|\bpin\b|\botp\b|\bkey\b)` +
 			`[\w.-]*["']?\s*(?:[=:]|\bis\b)\s*)(?:"[^"]*"|'[^']*'|(?:bearer |basic |digest |negotiate )?[^\s,;"')]+)`),
-		header:       regexp.MustCompile(`(?i)\b((?:bearer|basic|negotiate|password|passwd|passphrase)\s+)[^\s,;"')]+|\b(X-[\w-]+:\s*)[^\s,;"')]+`),
-		assigned:     regexp.MustCompile(`\b([A-Z][A-Z0-9_]*=)("[^"]*"|'[^']*'|\S+)`),
-		flags:        regexp.MustCompile(`(^|[\s"'` + "`" + `=(])(--?[A-Za-z][\w-]*)(?:(=)("[^"]*"|'[^']*'|[^\s"'` + "`" + `]+)|(\s+)("[^"]*"|'[^']*'|[^\s"'` + "`" + `-][^\s"'` + "`" + `]*))?`),
-		words:        regexp.MustCompile(`[\pL\pN+_=~%-]{16,}`),
-		knownSegment: regexp.MustCompile(`^(v1|webapi|find|ping|releases|agents|heartbeat|join|healthz|readyz|packages|scripts|install\.sh|apt|yum|automaticupgrades|channel|maintenance|version|critical|(teleport|tsh|tctl)([a-z._-]|\{\{[^}]*\}\}|\d{1,4}|x86_64|aarch64)*)$`),
-		host:         regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$`),
+		header: regexp.MustCompile(`(?i)\b((?:bearer|basic|negotiate|password|passwd|passphrase)\s+)[^\s,;"')]+|` +
+			`\b(X-[\w-]+:\s*)[^\s,;"')]+`),
+		assigned: regexp.MustCompile(`\b([A-Z][A-Z0-9_]*=)("[^"]*"|'[^']*'|\S+)`),
+		flags: regexp.MustCompile(`(^|[\s"'` + "`" + `=(])(--?[A-Za-z][\w-]*)(?:(=)("[^"]*"|'[^']*'|[^\s"'` + "`" + `]+)|` +
+			`(\s+)("[^"]*"|'[^']*'|[^\s"'` + "`" + `-][^\s"'` + "`" + `]*))?`),
+		words: regexp.MustCompile(`[\pL\pN+_=~%-]{16,}`),
+		knownSegment: regexp.MustCompile(`^(v1|webapi|find|ping|releases|agents|heartbeat|join|healthz|readyz|packages|scripts|` +
+			`install\.sh|apt|yum|automaticupgrades|channel|maintenance|version|critical|(teleport|tsh|tctl)([a-z._-]|\{\{[^}]*\}\}|` +
+			`\d{1,4}|x86_64|aarch64)*)$`),
+		host: regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$`),
 	}
 }
 
@@ -128,13 +133,19 @@ func (c *cleaner) url(text string) string {
 // ownFlags are those of the updater, and those of the agent whose values are no secrets, with whether
 // a value follows.
 var ownFlags = map[string]bool{
-	"--proxy": true, "--group": true, "--template": true, "--ca-file": true, "--ready-url": true, "--health-window": true, "--rollback-window": true, "--data-dir": true,
-	"--link-dir": true, "--unit-dir": true, "--agent-config": true, "--log-format": true, "--programs-dir": true, "--format": true, "--output": true, "--config": true,
+	"--proxy": true, "--group": true, "--template": true, "--ca-file": true, "--ready-url": true, "--health-window": true,
+	"--rollback-window": true, "--data-dir": true,
+	"--link-dir": true, "--unit-dir": true, "--agent-config": true, "--log-format": true, "--programs-dir": true, "--format": true,
+	"--output": true, "--config": true,
 	"--pid-file": true, "--roles": true, "--diag-addr": true, "--textfile-dir": true,
-	"--now": false, "--dry-run": false, "--skip-backup": false, "--restart": false, "--force": false, "--allow-downgrade": false, "--offline": false, "--debug": false,
-	"--boot": false, "--keep-agent": false, "--yes": false, "--replace-updater": false, "--keep-proxy": false, "--allow-proxy-conflict": false, "--allow-auth-server": false,
-	"--no-cluster-report": false, "--fips": false, "--insecure": false, "--version": false, "--help": false, "--agent-journal": false, "--no-pager": false, "-t": true,
-	"--token-file": true, "--report-token-file": true, "-u": true, "-n": true, "-o": true, "--hosts": false, "--user": false, "--reload": false, "-HUP": false,
+	"--now": false, "--dry-run": false, "--skip-backup": false, "--restart": false, "--force": false, "--allow-downgrade": false,
+	"--offline": false, "--debug": false,
+	"--boot": false, "--keep-agent": false, "--yes": false, "--replace-updater": false, "--keep-proxy": false,
+	"--allow-proxy-conflict": false, "--allow-auth-server": false,
+	"--no-cluster-report": false, "--fips": false, "--insecure": false, "--version": false, "--help": false, "--agent-journal": false,
+	"--no-pager": false, "-t": true,
+	"--token-file": true, "--report-token-file": true, "-u": true, "-n": true, "-o": true, "--hosts": false, "--user": false,
+	"--reload": false, "-HUP": false,
 	"--missing": false, "--below-minimum": false, "--minimum": true, "--release-key": true, "--forget": false,
 }
 

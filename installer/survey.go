@@ -13,7 +13,8 @@ import (
 // survey is the host as it is now.
 func (i *Installer) survey() *survey.Survey {
 	return survey.New(survey.Sources{
-		Records: records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store, Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
+		Records: records{i}, Place: i.Machine.Host, Updater: updater{i}, Fits: consistency{i}, Store: i.Machine.Host.Store,
+		Processes: i.Processes, Paths: i.Machine.Host.Paths, Now: i.Machine.Now,
 		Connect: func(ctx context.Context) (survey.Manager, error) { return i.Machine.Agent(ctx) },
 	})
 }

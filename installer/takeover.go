@@ -15,7 +15,8 @@ func askServers(agent host.AgentSettings, allowed bool) error {
 	if agent.Servers == "" || allowed {
 		return nil
 	}
-	return failure.Unchanged("this host runs servers of the cluster itself (%s in the agent's configuration): their data are in no backup of the updater, "+
+	return failure.Unchanged("this host runs servers of the cluster itself (%s in the agent's configuration): their data are "+
+		"in no backup of the updater, "+
 		"and a version that does not work could not be undone", agent.Servers).
 		To("update such hosts by hand, or add --allow-auth-server if their data are backed up by other means").Refused()
 }
@@ -36,7 +37,8 @@ func askProxy(given, kept string, agent host.AgentSettings, config string) error
 	}
 	return failure.Unchanged("--proxy names %s, and %s names %s: the host would run the version of another cluster than its agent's",
 		asked.Hostname(), config, named.Hostname()).
-		To("leave --proxy out, correct it, or add --allow-proxy-conflict if the first is a find server of your own that speaks for that cluster").Refused()
+		To("leave --proxy out, correct it, or add --allow-proxy-conflict if the first is a find server of your own that speaks " +
+			"for that cluster").Refused()
 }
 
 // sameServer reports whether two addresses name one host, at whatever ports.

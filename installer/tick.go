@@ -149,7 +149,8 @@ func (t *tick) judge(ctx context.Context, err error) error {
 		m.Unreachable.Runs++
 		m.Unreachable.Error = unreachable.Error()
 		if u := m.Unreachable; u.Runs < unreachableRuns || now.Sub(u.Since) < unreachableFor {
-			t.i.Machine.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since", u.Since.Format(time.RFC3339), "error", err)
+			t.i.Machine.Host.Log.Warn("the proxy's find endpoint cannot be reached; the next run tries again", "since",
+				u.Since.Format(time.RFC3339), "error", err)
 			return nil
 		}
 		m.Failing = &state.Failing{Count: m.Unreachable.Runs, First: m.Unreachable.Since, Last: now, Error: err.Error()}

@@ -145,7 +145,8 @@ func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error
 			return fmt.Errorf("place the join token: %w", err)
 		}
 	}
-	m.Host.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", m.Host.Paths.AgentConfig, "configuration_written", t.config)
+	m.Host.Log.Info("the join token is in place for the agent's first start", "file", t.path, "configuration", m.Host.Paths.AgentConfig,
+		"configuration_written", t.config)
 	return nil
 }
 

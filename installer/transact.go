@@ -23,7 +23,8 @@ func checkRun(systemd string) error {
 	if err != nil || free.RootBytes >= roomOfRun {
 		return nil // who cannot tell goes on
 	}
-	return failure.Unchanged("%w", &space.Error{Path: systemd, Need: roomOfRun, Free: free.RootBytes}).To("free some space in /run, then run the command again").Refused()
+	return failure.Unchanged("%w", &space.Error{Path: systemd, Need: roomOfRun,
+		Free: free.RootBytes}).To("free some space in /run, then run the command again").Refused()
 }
 
 // transact has a transaction made, in a unit of its own where systemd runs.

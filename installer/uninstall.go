@@ -87,21 +87,24 @@ func unstopped(sight transaction.Sight, processes procfs.FS, store *versions.Sto
 	if len(pids) == 0 {
 		return ""
 	}
-	return "systemd does not run here, so that nothing stops the agent: it goes on from files that are removed (PID " + strings.Join(pids, ", ") + "), and does not start again; end it by hand"
+	return "systemd does not run here, so that nothing stops the agent: it goes on from files that are removed (PID " + strings.Join(pids,
+		", ") + "), and does not start again; end it by hand"
 }
 
 // databaseAfterUninstall says what becomes of the agent's database and of its backups, unless
 // the database stays and no backup differs from it.
 func (i *Installer) databaseAfterUninstall(ctx context.Context, c state.Config, d state.Database) ([]string, error) {
 	if d.Plan == state.RestoreDatabase {
-		return []string{fmt.Sprintf("Database: the agent that was here before cannot read the database of version %s. It gets the backup in %s; the database of today is kept in %s.",
+		return []string{fmt.Sprintf("Database: the agent that was here before cannot read the database of version %s. It gets the "+
+			"backup in %s; the database of today is kept in %s.",
 			c.Spec.ActiveVersion, d.Dir, i.Machine.Host.Paths.KeptBackups())}, nil
 	}
 	stays, err := i.Machine.BackupsToKeep(ctx)
 	if err != nil || len(stays) == 0 {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("Database: stays as it is. Backups with other tables are moved to %s: %s.", i.Machine.Host.Paths.KeptBackups(), strings.Join(stays, ", "))}, nil
+	return []string{fmt.Sprintf("Database: stays as it is. Backups with other tables are moved to %s: %s.",
+		i.Machine.Host.Paths.KeptBackups(), strings.Join(stays, ", "))}, nil
 }
 
 func (i *Installer) agentAfterUninstall(c state.Config, keepAgent bool) string {

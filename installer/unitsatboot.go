@@ -32,7 +32,8 @@ func (i *Installer) checkUnitsAtBoot(dir string) error {
 		return err
 	}
 	return failure.Unchanged("%v: after the next boot there would be no agent, no timer and no recovery", survey.Late{Dir: dir, Mount: mount}).
-		To("name a folder that is there: `teleport-update --unit-dir %s enable`, with the other options as before; it is kept for later commands", layout.ConfigDir).Refused()
+		To("name a folder that is there: `teleport-update --unit-dir %s enable`, with the other options as before; it is kept for "+
+			"later commands", layout.ConfigDir).Refused()
 }
 
 // unitsToMove is the folder that this enable moves the units of a version to, empty if they stay. Until

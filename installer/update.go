@@ -210,7 +210,8 @@ func (i *Installer) takeUpRetry(c *state.Config, answer find.Answer) error {
 
 // updateRequest is the request of a tick.
 func updateRequest(c state.Config, d decision.Decision, opts UpdateOptions) transaction.Request {
-	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Target), Now: opts.Now, SkipBackup: opts.SkipBackup, Restart: opts.Restart}
+	r := transaction.Request{Kind: transaction.Update, From: c.Active(), To: named(d.Target), Now: opts.Now, SkipBackup: opts.SkipBackup,
+		Restart: opts.Restart}
 	if d.Downgrade {
 		r.Kind = transaction.Downgrade
 	}

@@ -49,7 +49,8 @@ func (i *Installer) atWork(s *survey.Survey) []view.Finding {
 	if err != nil || t == nil || !t.Running {
 		return nil
 	}
-	return []view.Finding{{Subject: "transaction", OK: true, Type: decision.TransactionRunning, Detail: t.Working + "; verify has nothing to check before it is over"}}
+	return []view.Finding{{Subject: "transaction", OK: true, Type: decision.TransactionRunning,
+		Detail: t.Working + "; verify has nothing to check before it is over"}}
 }
 
 func (i *Installer) verifyVersions(ctx context.Context, c state.Config) (findings []view.Finding, err error) {

@@ -48,7 +48,8 @@ func ReadToken(file string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if len(token) < 16 || len(token) > 200 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", fmt.Errorf("%s does not hold one word of 16 to 200 letters, as a join token for reports is (\"teleport-find tokens add\" prints one)", file)
+		return "", fmt.Errorf("%s does not hold one word of 16 to 200 letters, as a join token for reports is (\"teleport-find "+
+			"tokens add\" prints one)", file)
 	}
 	return token, nil
 }
@@ -61,7 +62,8 @@ func (r *Reporter) Enroll(token, proxy string) error {
 	if err != nil {
 		return err
 	}
-	return r.save(credential{Version: credentialVersion, Proxy: base.String(), Token: token, Machine: r.machine(), Secret: rand.Text() + rand.Text()})
+	return r.save(credential{Version: credentialVersion, Proxy: base.String(), Token: token, Machine: r.machine(),
+		Secret: rand.Text() + rand.Text()})
 }
 
 func (r *Reporter) save(c credential) error {
@@ -86,7 +88,8 @@ func (r *Reporter) load() (c credential, err error) {
 		err = errors.New("it is not one that this version has written")
 	}
 	if err != nil {
-		return c, fmt.Errorf("read %s, with which this host reports: %w; \"teleport-update enable --report-token-file\" writes another", r.File, err)
+		return c, fmt.Errorf("read %s, with which this host reports: %w; \"teleport-update enable --report-token-file\" writes another", r.File,
+			err)
 	}
 	return c, nil
 }

@@ -45,7 +45,8 @@ var ErrNone = errors.New("no join token for reports was given")
 type RemovedError struct{ why string }
 
 func (e *RemovedError) Error() string {
-	return e.why + ": the secret for reports was removed, and this host does not report until \"teleport-update enable --report-token-file\" gives it a token"
+	return e.why + ": the secret for reports was removed, and this host does not report until \"teleport-update enable " +
+		"--report-token-file\" gives it a token"
 }
 
 // Reporter sends the reports of a host. All fields are needed.

@@ -19,14 +19,20 @@ type Carried struct {
 // is, what surrounds it, how it is confined. How it is started, told and stopped (Type,
 // Exec…, PIDFile) belongs to the version, whose unit says it.
 var carriedDirectives = map[string][]string{
-	"[Unit]": {"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "Condition*", "Assert*", "RequiresMountsFor", "OnFailure"},
+	"[Unit]": {"After", "Before", "Wants", "Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "Condition*", "Assert*",
+		"RequiresMountsFor", "OnFailure"},
 	"[Service]": {
-		"Environment", "EnvironmentFile", "PassEnvironment", "UnsetEnvironment", "User", "Group", "SupplementaryGroups", "DynamicUser", "UMask", "WorkingDirectory",
-		"ExecStartPre", "ExecStartPost", "ExecStopPost", "ExecCondition", "KillMode", "KillSignal", "SendSIGKILL", "Timeout*", "Restart*", "SuccessExitStatus",
+		"Environment", "EnvironmentFile", "PassEnvironment", "UnsetEnvironment", "User", "Group", "SupplementaryGroups", "DynamicUser", "UMask",
+		"WorkingDirectory",
+		"ExecStartPre", "ExecStartPost", "ExecStopPost", "ExecCondition", "KillMode", "KillSignal", "SendSIGKILL", "Timeout*", "Restart*",
+		"SuccessExitStatus",
 		"Limit*", "Memory*", "CPU*", "IO*", "Tasks*", "Slice", "Delegate", "Nice", "OOM*", "IPAddress*", "IPAccounting", "Device*", "Allowed*",
-		"Protect*", "Private*", "Restrict*", "ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "ExecPaths", "NoExecPaths", "BindPaths", "BindReadOnlyPaths", "TemporaryFileSystem",
-		"NoNewPrivileges", "Capability*", "AmbientCapabilities", "SystemCall*", "LockPersonality", "RemoveIPC", "Keyring*", "SELinux*", "AppArmor*",
-		"RuntimeDirectory*", "StateDirectory*", "CacheDirectory*", "LogsDirectory*", "ConfigurationDirectory*", "LoadCredential*", "SetCredential*",
+		"Protect*", "Private*", "Restrict*", "ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "ExecPaths", "NoExecPaths", "BindPaths",
+		"BindReadOnlyPaths", "TemporaryFileSystem",
+		"NoNewPrivileges", "Capability*", "AmbientCapabilities", "SystemCall*", "LockPersonality", "RemoveIPC", "Keyring*", "SELinux*",
+		"AppArmor*",
+		"RuntimeDirectory*", "StateDirectory*", "CacheDirectory*", "LogsDirectory*", "ConfigurationDirectory*", "LoadCredential*",
+		"SetCredential*",
 		"Standard*", "Syslog*", "Log*", "PAMName", "RootDirectory", "MountFlags",
 	},
 }

@@ -125,7 +125,8 @@ func isDirectoryNotEmpty(path string) (bool, error) {
 // asks (ConditionCapability=, ConditionPathIsReadWrite=) or at one moment (ConditionMemoryPressure=).
 var onHost = []string{
 	"ACPower", "Architecture", "CPUFeature", "ControlGroupController", "FirstBoot", "Firmware", "Group", "Host",
-	"KernelCommandLine", "KernelModuleLoaded", "KernelVersion", "Memory", "NeedsUpdate", "OSRelease", "Security", "User", "Version", "Virtualization",
+	"KernelCommandLine", "KernelModuleLoaded", "KernelVersion", "Memory", "NeedsUpdate", "OSRelease", "Security", "User", "Version",
+	"Virtualization",
 }
 
 // askAnalyzeLimit is how long systemd-analyze may take for one condition, which is milliseconds.

@@ -107,7 +107,8 @@ func (s *settings) add(content []byte) {
 		if !ok || section != "[Service]" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
 			continue
 		}
-		into := map[string]*[]string{"ExecStart": &s.execStart, "Environment": &s.environment, "EnvironmentFile": &s.files}[strings.TrimSpace(name)]
+		into := map[string]*[]string{"ExecStart": &s.execStart, "Environment": &s.environment,
+			"EnvironmentFile": &s.files}[strings.TrimSpace(name)]
 		switch value = strings.TrimSpace(value); {
 		case into == nil:
 		case value == "":

@@ -148,7 +148,8 @@ func (l *Listener) IgnoreUntil(own uint32) {
 // to.
 func (l *Listener) CatchUp(ctx context.Context) error {
 	_, err := do(ctx, l.conn, func(ctx context.Context, link *link) (struct{}, error) {
-		return struct{}{}, link.signals.Object("org.freedesktop.systemd1", managerPath).CallWithContext(ctx, "org.freedesktop.DBus.Peer.Ping", 0).Err
+		return struct{}{}, link.signals.Object("org.freedesktop.systemd1", managerPath).CallWithContext(ctx, "org.freedesktop.DBus.Peer.Ping",
+			0).Err
 	})
 	return err
 }

@@ -52,7 +52,8 @@ func (u Units) Files() ([]UnitFile, error) {
 		Command, Config, Journal string
 		Mounts                   []string // what has to be there for a recovery
 		Recover                  string   // a unit
-	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"), u.mounts(), recoverUnit}
+	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"), u.mounts(),
+		recoverUnit}
 	files := slices.Clone(ownUnits)
 	for i := range files {
 		content := bytes.NewBufferString(mark + "\n")

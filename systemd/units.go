@@ -137,7 +137,8 @@ func (u Units) Overruled() []string {
 		to, _ := os.Readlink(p.above)
 		switch {
 		case to != os.DevNull:
-			all = append(all, fmt.Sprintf("%s takes precedence over %s: remove it, or turn it into a drop-in, `systemctl edit %s`", p.above, p.path(), p.Name))
+			all = append(all, fmt.Sprintf("%s takes precedence over %s: remove it, or turn it into a drop-in, `systemctl edit %s`", p.above,
+				p.path(), p.Name))
 		case p.Name != timerUnit:
 			all = append(all, fmt.Sprintf("%s is masked: `systemctl unmask %s`", p.Name, p.Name))
 		}

@@ -61,7 +61,8 @@ var protections = []struct {
 }
 
 // ownFolders are the settings that name folders which systemd makes for the unit, and where.
-var ownFolders = map[string]string{"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache", "LogsDirectory": "/var/log"}
+var ownFolders = map[string]string{"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache",
+	"LogsDirectory": "/var/log"}
 
 func parseView(p map[string]any) View {
 	v := View{Root: rootOf(p)}

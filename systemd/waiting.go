@@ -46,7 +46,8 @@ func (e *BlockedError) Error() string {
 	if len(e.By) == 0 {
 		return fmt.Sprintf("systemd does not begin a job of %s; `systemctl list-jobs` shows what it waits for", e.Unit)
 	}
-	return fmt.Sprintf("%s waits for %s, after which it is ordered and which has a job in progress; `systemctl list-jobs` shows it", e.Unit, strings.Join(e.By, ", "))
+	return fmt.Sprintf("%s waits for %s, after which it is ordered and which has a job in progress; `systemctl list-jobs` shows it", e.Unit,
+		strings.Join(e.By, ", "))
 }
 
 // notBegun reports whether a pending job still waits for others.

@@ -31,7 +31,8 @@ server's own machine only.`,
 		Subcommands: []*cli.Command{
 			{
 				Name: "add", Usage: "make a token, and print it: it is kept nowhere", OnUsageError: onUsageError,
-				UsageText: group + "add NAME --role viewer|operator|version-admin|config-admin|admin [--expires DURATION] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+				UsageText: group + "add NAME --role viewer|operator|version-admin|config-admin|admin [--expires DURATION] [--reason " +
+					"TEXT] [--dry-run] [-o table|json|yaml]",
 				Flags: append([]cli.Flag{
 					&cli.StringFlag{Name: "role", Usage: "`viewer|operator|version-admin|config-admin|admin`"},
 					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it expires, such as 24h (default: never)"},

@@ -38,15 +38,19 @@ const (
 )
 
 func adminSocketFlag() cli.Flag {
-	return &cli.StringFlag{Name: "admin-socket", EnvVars: []string{"TELEPORT_FIND_" + adminSocketEnv}, Value: adminSocket, Usage: "`PATH` of the running server's socket"}
+	return &cli.StringFlag{Name: "admin-socket", EnvVars: []string{"TELEPORT_FIND_" + adminSocketEnv}, Value: adminSocket,
+		Usage: "`PATH` of the running server's socket"}
 }
 
 // serverFlags say which server is asked; they stand before the command.
 func serverFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "server", EnvVars: []string{"TELEPORT_FIND_SERVER"}, Usage: "`URL` of the server to ask (its --admin-listen), instead of the one on this machine"},
-		&cli.StringFlag{Name: "access-token-file", EnvVars: []string{"TELEPORT_FIND_ACCESS_TOKEN_FILE"}, TakesFile: true, Usage: "`FILE` with the access token for --server"},
-		&cli.StringFlag{Name: "server-ca-file", EnvVars: []string{"TELEPORT_FIND_SERVER_CA_FILE"}, TakesFile: true, Usage: "PEM `FILE` of further authorities to trust for --server"},
+		&cli.StringFlag{Name: "server", EnvVars: []string{"TELEPORT_FIND_SERVER"}, Usage: "`URL` of the server to ask (its " +
+			"--admin-listen), instead of the one on this machine"},
+		&cli.StringFlag{Name: "access-token-file", EnvVars: []string{"TELEPORT_FIND_ACCESS_TOKEN_FILE"}, TakesFile: true,
+			Usage: "`FILE` with the access token for --server"},
+		&cli.StringFlag{Name: "server-ca-file", EnvVars: []string{"TELEPORT_FIND_SERVER_CA_FILE"}, TakesFile: true,
+			Usage: "PEM `FILE` of further authorities to trust for --server"},
 	}
 }
 
@@ -72,7 +76,8 @@ func newAdminClient(c *cli.Context) *adminClient {
 		a.token, a.err = readToken(c.String("access-token-file"))
 	}
 	if a.err == nil {
-		a.http, a.err = webclient.New(webclient.Options{CAFile: c.String("server-ca-file"), Trust: "`teleport-find --server-ca-file FILE`", UserAgent: "teleport-find/" + version})
+		a.http, a.err = webclient.New(webclient.Options{CAFile: c.String("server-ca-file"), Trust: "`teleport-find --server-ca-file FILE`",
+			UserAgent: "teleport-find/" + version})
 	}
 	if a.err == nil {
 		a.http.Timeout = adminTime
@@ -137,7 +142,8 @@ func readSecret(file string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("others than its owner may read or write %s (its mode is %04o): \"chmod 600 %[1]s\", and revoke the token if somebody may have read it", file, mode.Perm())
+		return nil, fmt.Errorf("others than its owner may read or write %s (its mode is %04o): \"chmod 600 %[1]s\", and revoke "+
+			"the token if somebody may have read it", file, mode.Perm())
 	}
 	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
@@ -201,7 +207,8 @@ func (a *adminClient) put(ctx context.Context, list []rollout.Resource, dryRun, 
 		}
 		body.Write(append(data, '\n'))
 	}
-	answer, err := a.do(ctx, http.MethodPut, fmt.Sprintf("/v1/resources?dry_run=%t&new=%t&reason=%s", dryRun, isNew, url.QueryEscape(reason)), body.Bytes())
+	answer, err := a.do(ctx, http.MethodPut, fmt.Sprintf("/v1/resources?dry_run=%t&new=%t&reason=%s", dryRun, isNew, url.QueryEscape(reason)),
+		body.Bytes())
 	if err != nil {
 		return result, err
 	}
@@ -277,7 +284,8 @@ func (a *adminClient) explain(err error) error {
 	case a.token != "":
 		return fmt.Errorf("ask the find server: %w; is that the address of its --admin-listen?", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf(`no find server listens on %s: start it ("systemctl start teleport-find"), or say with --admin-socket where it listens`, a.at)
+		return fmt.Errorf(`no find server listens on %s: start it ("systemctl start teleport-find"), or say with --admin-socket `+
+			`where it listens`, a.at)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("no permission to open %s: only root and the user that the server runs as have it", a.at)
 	}

@@ -71,7 +71,8 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		}
 		a := &source{Answerer: static, Watch: static.Watch, Reload: static.Reload, close: func() error { return nil }}
 		if path != "" {
-			a.frozen = fmt.Sprintf("this server answers from its %s, so that nothing in the store has an effect: take that out of its command line, or of /etc/default/teleport-find, and restart it", strings.Join(fixed, " and "))
+			a.frozen = fmt.Sprintf("this server answers from its %s, so that nothing in the store has an effect: take that out of "+
+				"its command line, or of /etc/default/teleport-find, and restart it", strings.Join(fixed, " and "))
 			log.Info("the store is not used", "store", storeName(path), "because_of", strings.Join(fixed, " and "))
 		}
 		return a, nil
@@ -97,7 +98,8 @@ func newAnswers(c *cli.Context, base find.Answer, files *files.Releases, m *metr
 		Store: resources, Clock: now, Jitter: base.Jitter, Named: stored.Named, Log: log, Skew: func() time.Duration { return engine.Skew() },
 	})
 	a := &source{
-		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources, opened: opened, log: log,
+		Answerer: stored, Watch: stored.Watch, Reload: stored.Reload, close: opened.Close, path: storeName(path), store: resources,
+		opened: opened, log: log,
 		stored: stored, fleet: fleet, metrics: m,
 		access: admin.NewAccess(resources, now),
 	}
@@ -167,7 +169,8 @@ func (a *source) publisher(name string) *driver.Publisher {
 // admin serves the admin API on its socket, and over TCP to those who have a token, as far as it is asked
 // for, until ctx ends. The function it returns waits for that.
 func (a *source) admin(ctx context.Context, c *cli.Context, config *tls.Config, log *slog.Logger) (wait func(), err error) {
-	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels, Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
+	options := admin.Options{Stored: a.stored, Store: a.store, Engine: a.engine, Fleet: a.fleet, Asked: a.asked, Channels: a.channels,
+		Access: a.access, Certificate: func() time.Time { return certificateEnd(config) }, Frozen: a.frozen, Log: log}
 	if a.hooks != nil {
 		options.Hooks = webhooks{a.hooks}
 	}

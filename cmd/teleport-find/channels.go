@@ -22,11 +22,13 @@ import (
 )
 
 func newChannels(c *cli.Context, answers server.Answerer, log *slog.Logger) (*channels.Channels, error) {
-	client, err := webclient.New(webclient.Options{CAFile: c.String("channels-ca-file"), Trust: "`teleport-find serve --channels-ca-file FILE`", UserAgent: "teleport-find/" + version})
+	client, err := webclient.New(webclient.Options{CAFile: c.String("channels-ca-file"),
+		Trust: "`teleport-find serve --channels-ca-file FILE`", UserAgent: "teleport-find/" + version})
 	if err != nil {
 		return nil, err
 	}
-	return channels.NewChannels(channels.ChannelsOptions{File: c.String("channels"), Groups: answers.(channels.GroupSource), HTTP: client, Clock: now, Log: log})
+	return channels.NewChannels(channels.ChannelsOptions{File: c.String("channels"), Groups: answers.(channels.GroupSource), HTTP: client,
+		Clock: now, Log: log})
 }
 
 func channelsCommand() *cli.Command {
@@ -42,7 +44,8 @@ func channelsCommand() *cli.Command {
    upstream: {forward: https://updates.example.com/v1/stable/cloud}
 
 A channel that follows a group has no version unless its hosts are told to update to it: none before the turn of the group,
-while updates are suspended or disabled, while the group is halted, and while only some of its hosts have their turn. An updater that asks then gets 404 and does nothing. A forwarded one is
+while updates are suspended or disabled, while the group is halted, and while only some of its hosts have their turn. An ` +
+			`updater that asks then gets 404 and does nothing. A forwarded one is
 asked once a minute, and its last good answer stays. The channel default follows the hosts of no group, if the file says nothing else.`,
 		OnUsageError: onUsageError,
 		Flags:        []cli.Flag{outputFlag("table"), adminSocketFlag()},
@@ -79,7 +82,8 @@ func exportChannelsCommand() *cli.Command {
 		Name:      "export-channels",
 		Usage:     "write the channels as files, for any web server",
 		UsageText: "teleport-find export-channels DIR [--dry-run] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `Writes DIR/v1/CHANNEL/version and critical, and the same below DIR/v1/webapi/automaticupgrades/channel/, as the server serves
+		Description: `Writes DIR/v1/CHANNEL/version and critical, and the same below DIR/v1/webapi/automaticupgrades/channel/, as ` +
+			`the server serves
 them: a web server or a CDN that serves DIR answers the same updaters, also while this server is away. Each file is replaced in
 one step. Where a channel has no version now, the file is removed. Channels that are gone are left as they are.`,
 		OnUsageError: onUsageError,
@@ -135,7 +139,8 @@ type exported struct {
 // writes must not take what is not critical for critical: a version is there before
 // it is said to be critical, and is that no longer before another one is there.
 func exportChannel(dir string, one adminapi.Channel, dryRun bool) (done []exported, err error) {
-	files := []exported{{File: filepath.Join(dir, "version"), Content: one.Version}, {File: filepath.Join(dir, "critical"), Content: yesNo(one.Critical)}}
+	files := []exported{{File: filepath.Join(dir, "version"), Content: one.Version}, {File: filepath.Join(dir, "critical"),
+		Content: yesNo(one.Critical)}}
 	if !one.Critical {
 		files[0], files[1] = files[1], files[0]
 	}

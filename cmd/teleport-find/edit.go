@@ -89,7 +89,10 @@ func tell(c *cli.Context, result adminapi.Result) error {
 
 // onlyHooks reports whether a change is of webhooks alone: hosts are told what they were told before.
 func onlyHooks(list []adminapi.Resource) bool {
-	return len(list) > 0 && !slices.ContainsFunc(list, func(r adminapi.Resource) bool { return !strings.HasPrefix(r.Kind, rollout.NotifyKey("")) })
+	return len(list) > 0 && !slices.ContainsFunc(list, func(r adminapi.Resource) bool {
+		return !strings.HasPrefix(r.Kind,
+			rollout.NotifyKey(""))
+	})
 }
 
 func toldWords(a adminapi.Answer) string {

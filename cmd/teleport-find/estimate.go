@@ -93,7 +93,8 @@ func (a *adminClient) estimatesOf(ctx context.Context, result adminapi.Result) m
 				one.Present = found.Total
 			}
 		}
-		o.Groups = append(o.Groups, rollout.GroupOverview{Name: g.Group, State: g.State, Since: one.Since, Present: one.Present, Versions: one.Versions})
+		o.Groups = append(o.Groups, rollout.GroupOverview{Name: g.Group, State: g.State, Since: one.Since, Present: one.Present,
+			Versions: one.Versions})
 	}
 	return estimates(ctx, c, v, o, now.Server.LastTick)
 }

@@ -142,7 +142,8 @@ func hostCommand() *cli.Command {
 		Name:      "host",
 		Usage:     "explain the answer that a host gets",
 		UsageText: "teleport-find host ID|HOSTNAME [--as-if] [--group NAME] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. If several hosts have reported the hostname, all are listed. What the
+		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. If several hosts have reported the hostname, all ` +
+			`are listed. What the
 host has reported says which group it is in. Of a host that has not joined nothing is known; with --as-if, the command says
 what a host of that ID would be told, in the group of --group.`,
 		OnUsageError: onUsageError,
@@ -203,7 +204,8 @@ func hostNamed(c *cli.Context, name string) (id string, err error) {
 // unknownHost is the error of a host of which nothing is known: an answer for it would be
 // an answer for a misspelt name, too.
 func unknownHost(what string) error {
-	return fmt.Errorf("%s: nothing is known of it, and it is in no count; teleport-find hosts lists those that have joined, --as-if says what such a host would be told", what)
+	return fmt.Errorf("%s: nothing is known of it, and it is in no count; teleport-find hosts lists those that have joined, "+
+		"--as-if says what such a host would be told", what)
 }
 
 // hostWhy is what a host is told and why, and what it has reported.
@@ -241,7 +243,8 @@ func whyText(h hostWhy) string {
 	if h.Reported == nil {
 		is = "would be"
 	}
-	text := fmt.Sprintf("host %s %s told %s\n\nbecause:\n", console.Line(h.ID), is, strings.Replace(toldWords(h.Answer), "they are", "it is", 1))
+	text := fmt.Sprintf("host %s %s told %s\n\nbecause:\n", console.Line(h.ID), is, strings.Replace(toldWords(h.Answer), "they are", "it is",
+		1))
 	for _, reason := range h.Reasons {
 		text += "  - " + console.Line(reason) + "\n"
 	}
@@ -252,7 +255,8 @@ func whyText(h hostWhy) string {
 	if r == nil {
 		return text + "\nIt has not reported to this server: what it runs is not known, and it is in no count.\n"
 	}
-	lines := [][2]string{{"hostname", r.Hostname}, {"group", r.Group}, {"runs", strings.TrimSpace(r.Version + " " + r.Edition)}, {"state", string(r.State)}}
+	lines := [][2]string{{"hostname", r.Hostname}, {"group", r.Group}, {"runs", strings.TrimSpace(r.Version + " " + r.Edition)}, {"state",
+		string(r.State)}}
 	if !r.LastSeen.IsZero() {
 		lines = append(lines, [2]string{"last report", rollout.Clock(r.LastSeen)})
 	}

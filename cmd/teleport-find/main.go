@@ -37,7 +37,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "version", DisableDefaultText: true, Usage: "print the version of this program"},
 			&cli.BoolFlag{Name: "debug", EnvVars: []string{"TELEPORT_FIND_DEBUG"}, Usage: "log each request too"},
-			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text", Usage: "how to write the log, `text|json`"},
+			&cli.StringFlag{Name: "log-format", EnvVars: []string{"TELEPORT_FIND_LOG_FORMAT"}, Value: "text",
+				Usage: "how to write the log, `text|json`"},
 		}, serverFlags()...),
 		Commands: append([]*cli.Command{
 			serveCommand(),

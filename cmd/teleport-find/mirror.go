@@ -27,11 +27,13 @@ func mirrorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "mirror",
 		Usage: "fill a folder with releases, to serve them or to carry them to hosts without a network",
-		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] [--dry-run] [-o table|json|yaml] {VERSION… | --newest N}\n" +
+		UsageText: "teleport-find mirror --to DIR [--edition E]… [--arch A]… [--template URL]… [--ca-file FILE] [--dry-run] " +
+			"[-o table|json|yaml] {VERSION… | --newest N}\n" +
 			"teleport-find mirror --to DIR --prune [--keep N] [--dry-run] [VERSION…]\n" +
 			"teleport-find mirror --check {--to DIR | FILE…}",
 		Description: `Downloads the tarball of each version, edition and architecture with its checksum and, where the source has one, its
-signature (.sig), and puts them into DIR under the names that "teleport-find serve --releases DIR" serves. A tarball gets its name only when it is whole and
+signature (.sig), and puts them into DIR under the names that "teleport-find serve --releases DIR" serves. A tarball gets ` +
+			`its name only when it is whole and
 matches its checksum. A tarball that is there and matches is not downloaded again; the next run continues a download
 that was interrupted. HTTP proxies are taken from the environment (HTTPS_PROXY, NO_PROXY).
 
@@ -50,15 +52,21 @@ Hosts can also read the folder itself, from media or a share:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", EnvVars: env("MIRROR_TO"), Usage: "`DIR` to fill; made if it is not there"},
 			&cli.BoolFlag{Name: "check", Usage: "download nothing; say whether hosts would take the tarballs that are there"},
-			&cli.GenericFlag{Name: "template", EnvVars: env("MIRROR_TEMPLATE"), Value: new(lines), Usage: "`URL` template of the source, may be repeated, in the environment one a line: tried in order (default: Teleport's own)"},
-			&cli.IntFlag{Name: "newest", Usage: "besides the versions that are named, the newest `N` of a template that is a folder (file:///DIR/…)"},
-			&cli.BoolFlag{Name: "prune", Usage: "then remove the versions from DIR that are not named, not kept by --keep, and not used by the server's hosts"},
+			&cli.GenericFlag{Name: "template", EnvVars: env("MIRROR_TEMPLATE"), Value: new(lines), Usage: "`URL` template of the " +
+				"source, may be repeated, in the environment one a line: tried in order (default: Teleport's own)"},
+			&cli.IntFlag{Name: "newest", Usage: "besides the versions that are named, the newest `N` of a template that is a folder " +
+				"(file:///DIR/…)"},
+			&cli.BoolFlag{Name: "prune", Usage: "then remove the versions from DIR that are not named, not kept by --keep, and not " +
+				"used by the server's hosts"},
 			&cli.IntFlag{Name: "keep", Usage: "with --prune, keep the newest `N` versions of DIR too"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be downloaded and removed; change nothing"},
 			outputFlag("table"), adminSocketFlag(),
-			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)), Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
-			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH), Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
-			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("MIRROR_RELEASE_KEY"), Usage: "`FILE` with a public key, may be repeated: one of them must have signed each tarball that is downloaded or checked"},
+			&cli.StringSliceFlag{Name: "edition", EnvVars: env("MIRROR_EDITION"), Value: cli.NewStringSlice(string(releases.OSS)),
+				Usage: "`oss|enterprise|enterprise-fips`, may be repeated"},
+			&cli.StringSliceFlag{Name: "arch", EnvVars: env("MIRROR_ARCH"), Value: cli.NewStringSlice(runtime.GOARCH),
+				Usage: "`amd64|arm64|…` of the hosts, may be repeated"},
+			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("MIRROR_RELEASE_KEY"), Usage: "`FILE` with a public key, may be " +
+				"repeated: one of them must have signed each tarball that is downloaded or checked"},
 			&cli.StringFlag{Name: "ca-file", EnvVars: env("CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust"},
 		},
 		Action: mirror,
@@ -137,7 +145,8 @@ func mirror(c *cli.Context) error {
 
 // mirrorFetcher downloads as the flags say: from which authorities, signed by whom.
 func mirrorFetcher(c *cli.Context, log *slog.Logger) (*fetch.Fetcher, error) {
-	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), Trust: "`teleport-find mirror --ca-file FILE`", UserAgent: "teleport-find/" + version})
+	client, err := webclient.New(webclient.Options{CAFile: c.String("ca-file"), Trust: "`teleport-find mirror --ca-file FILE`",
+		UserAgent: "teleport-find/" + version})
 	if err != nil {
 		return nil, err
 	}
@@ -210,9 +219,10 @@ func wouldMirror(c *cli.Context, dir string, list []wanted, words []string) erro
 
 // mirrored is what became of a file.
 type mirrored struct {
-	File     string   `json:"file"`
-	SHA256   string   `json:"sha256,omitempty"`
-	Is       string   `json:"is"`                 // saved, was there, removed, ok, refused; in a dry run would be saved, is there, would be removed
+	File   string `json:"file"`
+	SHA256 string `json:"sha256,omitempty"`
+	// saved, was there, removed, ok, refused; in a dry run would be saved, is there, would be removed
+	Is       string   `json:"is"`
 	Problems []string `json:"problems,omitempty"` // for which hosts would refuse it
 }
 

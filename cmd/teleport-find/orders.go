@@ -18,16 +18,21 @@ import (
 func orderCommands() []*cli.Command {
 	force := &cli.BoolFlag{Name: "force", Usage: "without the groups before it, and without canaries"}
 	list := []*cli.Command{
-		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours", `Starts the groups now: canaries first, where the group has them. The groups before them must be done, unless
+		orderCommand(rollout.StartUpdate, "GROUP…", "start groups now, whatever their hours",
+			`Starts the groups now: canaries first, where the group has them. The groups before them must be done, unless
 --force is given. With --force a group starts without canaries, and one that waits for its canaries goes on.`, force),
-		orderCommand(rollout.MarkDone, "GROUP…", "end groups, so that those after them go on", `The groups are done and no longer halted. Under halt-on-error all their hosts are told to update.`),
-		orderCommand(rollout.Rollback, "[GROUP…]", "send hosts back to an older version", `The hosts of the groups are told to go back to the start version, with --to previous to the one that most hosts of their group
+		orderCommand(rollout.MarkDone, "GROUP…", "end groups, so that those after them go on",
+			`The groups are done and no longer halted. Under halt-on-error all their hosts are told to update.`),
+		orderCommand(rollout.Rollback, "[GROUP…]", "send hosts back to an older version",
+			`The hosts of the groups are told to go back to the start version, with --to previous to the one that most hosts of their group
 ran when the rollout began, or to a version by name. Without names, all groups that have started are told so, and the
 others are halted. It says how many hosts go from which version to which, and with --dry-run does no more.`,
 			&cli.StringFlag{Name: "to", Value: rollout.BackToStart, Usage: "`start|previous|VERSION`: where the hosts go"}),
-		orderCommand(rollout.Retry, "GROUP…", "let halted groups go on", `For groups that are halted, once the cause is removed: they start again, with new canaries and a new plan. A group whose plan
+		orderCommand(rollout.Retry, "GROUP…", "let halted groups go on", `For groups that are halted, once the cause is `+
+			`removed: they start again, with new canaries and a new plan. A group whose plan
 cannot be read gets a new one.`),
-		orderCommand(rollout.Reset, "", "begin the rollout of the same version again", `All groups are unstarted, with the configuration as it is now. What has waited for the next rollout is in force.`),
+		orderCommand(rollout.Reset, "", "begin the rollout of the same version again",
+			`All groups are unstarted, with the configuration as it is now. What has waited for the next rollout is in force.`),
 	}
 	short := *list[0]
 	short.Name, short.Hidden = "start", true
@@ -80,7 +85,8 @@ func runCommand() *cli.Command {
 // give has the server carry out an order, and prints what came of it.
 func give(c *cli.Context, order adminapi.Order) error {
 	var result adminapi.OrderResult
-	if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order, &result); err != nil {
+	if err := newAdminClient(c).ask(c.Context, http.MethodPost, fmt.Sprintf("/v1/orders?dry_run=%t", c.Bool("dry-run")), order,
+		&result); err != nil {
 		return err
 	}
 	return printAs(c, result, func(w io.Writer, result adminapi.OrderResult) error {
@@ -104,10 +110,11 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 		}
 	}
 	return &cli.Command{
-		Name:         name,
-		Usage:        usage,
-		UsageText:    text + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description:  description + "\n\nName several groups as separate words or with commas between them. The history keeps who gave the order, and why.",
+		Name:      name,
+		Usage:     usage,
+		UsageText: text + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Description: description + "\n\nName several groups as separate words or with commas between them. The history keeps who " +
+			"gave the order, and why.",
 		OnUsageError: onUsageError,
 		Flags:        append(flags, changeFlags()...),
 		Action: func(c *cli.Context) error {

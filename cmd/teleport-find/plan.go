@@ -23,11 +23,13 @@ func planCommand() *cli.Command {
 			Name:      "preview",
 			Usage:     "say when each group would start",
 			UsageText: "teleport-find plan preview [GROUP…] [-f FILE] [-o table|json|yaml] [--admin-socket PATH]",
-			Description: `Prints the earliest times, before which no group starts by itself, and those that a simulation expects with as many hosts as
+			Description: `Prints the earliest times, before which no group starts by itself, and those that a simulation expects ` +
+				`with as many hosts as
 report, if these update as usual; "teleport-find simulate" shows how. With -f, the resources come from a file, and nothing is written.`,
 			OnUsageError: onUsageError,
 			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with resources that are not applied yet; - for the standard input"},
+				&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "`FILE` with resources that are not applied yet; - for the " +
+					"standard input"},
 				outputFlag("table"), adminSocketFlag(),
 			},
 			Action: func(c *cli.Context) error {
@@ -113,7 +115,8 @@ func askStarts(c *cli.Context) (starts []groupStart, warnings []string, err erro
 		}
 		expected := client.estimatesOf(c.Context, result)
 		for _, g := range result.Groups {
-			starts = append(starts, groupStart{rollout.GroupOverview{Name: g.Group, State: g.State, Starts: g.Starts, Waits: g.Waits}, "", expected[g.Group]})
+			starts = append(starts, groupStart{rollout.GroupOverview{Name: g.Group, State: g.State, Starts: g.Starts, Waits: g.Waits}, "",
+				expected[g.Group]})
 		}
 		return starts, result.Warnings, nil
 	}

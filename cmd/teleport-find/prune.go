@@ -54,7 +54,8 @@ func newestOf(templates []string, n int) ([]string, error) {
 		found = append(found, versions...)
 	}
 	if len(found) == 0 {
-		return nil, errors.New("--newest: no template is a folder with releases (file:///DIR/…), and other sources have no list of them: name the versions")
+		return nil, errors.New("--newest: no template is a folder with releases (file:///DIR/…), and other sources have no list " +
+			"of them: name the versions")
 	}
 	return newest(found, n), nil
 }

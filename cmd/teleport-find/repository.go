@@ -12,7 +12,8 @@ import (
 // repositoryFlag is the flag of serve that withRepository reads.
 func repositoryFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "repository", EnvVars: []string{"TELEPORT_FIND_REPOSITORY"}, Usage: "`DIR` with signed apt and yum repositories to serve, as /apt and /yum",
+		Name: "repository", EnvVars: []string{"TELEPORT_FIND_REPOSITORY"}, Usage: "`DIR` with signed apt and yum repositories to " +
+			"serve, as /apt and /yum",
 		// Before the server says that it is ready.
 		Action: func(_ *cli.Context, dir string) error {
 			_, err := files.OpenRepository(dir, slog.New(slog.DiscardHandler))

@@ -31,7 +31,8 @@ func setVersionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "set-version",
 		Usage: "say which version hosts are to run",
-		UsageText: "teleport-find set-version VERSION [--schedule regular|critical|immediate] [--start VERSION] [--reason TEXT] [--dry-run] [-o table|json|yaml]\n" +
+		UsageText: "teleport-find set-version VERSION [--schedule regular|critical|immediate] [--start VERSION] [--reason TEXT] " +
+			"[--dry-run] [-o table|json|yaml]\n" +
 			"teleport-find set-version --newest [--reason TEXT] [--dry-run] [-o table|json|yaml]",
 		Description: changesUsage + `
 
@@ -45,7 +46,8 @@ see "teleport-find enable".
 --newest removes the version and its rollout: the server answers as with a new store.`,
 		OnUsageError: onUsageError,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "schedule", Usage: "`regular|critical|immediate`: group by group, group by group for what cannot wait, or every host at once"},
+			&cli.StringFlag{Name: "schedule", Usage: "`regular|critical|immediate`: group by group, group by group for what cannot " +
+				"wait, or every host at once"},
 			&cli.StringFlag{Name: "start", Usage: "`VERSION` that new hosts install before the turn of their group"},
 			&cli.BoolFlag{Name: "newest", Usage: "set no version: hosts are told the newest release that there was when the server started"},
 		}, changeFlags()...),
@@ -139,7 +141,8 @@ func lastRun(c *cli.Context, before *rollout.Version) (start rollout.Semver, uns
 	if start == agents.TargetVersion {
 		came = "the last one that came to all groups"
 	}
-	return start, fmt.Sprintf("no host reports what it runs: the start version is %s, %s; name another one by --start if hosts run that", start, came), nil
+	return start, fmt.Sprintf("no host reports what it runs: the start version is %s, %s; name another one by --start if hosts run that",
+		start, came), nil
 }
 
 // lastDone is the last version that came to all groups; empty if there was none.
@@ -209,7 +212,8 @@ the more restrictive of the two is in force. A --groups file or --agent-version 
 
 // brake has the server stop updates by itself, as it cannot write its store: unwritten.
 func brake(c *cli.Context, mode rollout.Mode, unwritten error) error {
-	err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/brake", adminapi.Brake{Mode: mode, Reason: c.String("reason")}, &adminapi.Error{})
+	err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/brake", adminapi.Brake{Mode: mode, Reason: c.String("reason")},
+		&adminapi.Error{})
 	if refused(err, http.StatusNotFound) {
 		return unwritten // a server of before
 	}

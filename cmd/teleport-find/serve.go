@@ -32,9 +32,10 @@ const watchEvery = time.Second
 func serveCommand() *cli.Command {
 	env := func(name string) []string { return []string{"TELEPORT_FIND_" + name} }
 	return &cli.Command{
-		Name:      "serve",
-		Usage:     "answer the find endpoint",
-		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--store FILE [--admin-socket PATH]] [--releases DIR] [--packages DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
+		Name:  "serve",
+		Usage: "answer the find endpoint",
+		UsageText: "teleport-find serve [--agent-version V] [--groups FILE] [--store FILE [--admin-socket PATH]] [--releases DIR] " +
+			"[--packages DIR] [--listen ADDR] [--cert FILE --key FILE | --self-signed]",
 		Description: `Answers GET /v1/webapi/find and /webapi/find, and with --releases GET /releases/NAME and NAME.sha256.
 "teleport-find mirror" fills that folder.
 
@@ -59,24 +60,38 @@ group by themselves. --agent-version and --groups override it: with either, the 
 Where no version is known, the answer has none, and hosts stay as they are.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", EnvVars: env("LISTEN"), Value: "127.0.0.1:3080", Usage: "`HOST:PORT` to listen on; plain http on loopback addresses only"},
-			&cli.StringSliceFlag{Name: "hostname", EnvVars: env("HOSTNAME"), Usage: "`NAME` or address that hosts reach this server by, may be repeated: the first is printed, all are in a self-signed certificate (default: the host of --listen, else this machine's name)"},
+			&cli.StringFlag{Name: "listen", EnvVars: env("LISTEN"), Value: "127.0.0.1:3080", Usage: "`HOST:PORT` to listen on; plain " +
+				"http on loopback addresses only"},
+			&cli.StringSliceFlag{Name: "hostname", EnvVars: env("HOSTNAME"), Usage: "`NAME` or address that hosts reach this server " +
+				"by, may be repeated: the first is printed, all are in a self-signed certificate (default: the host of --listen, else " +
+				"this machine's name)"},
 			&cli.StringFlag{Name: "cert", EnvVars: env("CERT"), TakesFile: true, Usage: "PEM `FILE` of the TLS certificate and its chain"},
 			&cli.StringFlag{Name: "key", EnvVars: env("KEY"), TakesFile: true, Usage: "PEM `FILE` of the certificate's key"},
 			&cli.BoolFlag{Name: "self-signed", EnvVars: env("SELF_SIGNED"), Usage: "make a CA and a certificate, and say what hosts have to trust"},
 			&cli.StringFlag{Name: "state", EnvVars: env("STATE"), Usage: "`DIR` to keep the CA of --self-signed in, for the next start"},
 			&cli.StringFlag{Name: "ca-out", EnvVars: env("CA_OUT"), Usage: "`FILE` to write the certificate of that CA to"},
-			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run (default: the newest in --releases at start, else none)"},
-			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one that --releases has of the version, else oss)"},
-			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "let hosts that run another version update now; =false: do not"},
-			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates"},
+			&cli.StringFlag{Name: "agent-version", EnvVars: env("AGENT_VERSION"), Usage: "`VERSION` that hosts are to run (default: " +
+				"the newest in --releases at start, else none)"},
+			&cli.StringFlag{Name: "edition", EnvVars: env("EDITION"), Usage: "`oss|enterprise|enterprise-fips` (default: the one " +
+				"that --releases has of the version, else oss)"},
+			&cli.BoolFlag{Name: "autoupdate", EnvVars: env("AUTOUPDATE"), Value: true, Usage: "let hosts that run another version " +
+				"update now; =false: do not"},
+			&cli.StringFlag{Name: "jitter", EnvVars: env("JITTER"), Value: "0s", Usage: "`DURATION` or seconds within which hosts " +
+				"spread their updates"},
 			&cli.StringFlag{Name: "groups", EnvVars: env("GROUPS"), TakesFile: true, Usage: "YAML `FILE` with answers for groups, see above"},
-			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
-			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true, Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
-			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, enable and apply set, in a folder of its own; made if it is not there; or postgres://USER@HOST/DATABASE?sslrootcert=FILE, which several servers may share. With --agent-version or --groups it is not used"},
+			&cli.StringFlag{Name: "channels", EnvVars: env("CHANNELS"), TakesFile: true, Usage: "YAML `FILE` with channels for " +
+				"updaters of RFD 0109, see teleport-find channels --help (default: the channel default, for hosts of no group)"},
+			&cli.StringFlag{Name: "channels-ca-file", EnvVars: env("CHANNELS_CA_FILE"), TakesFile: true,
+				Usage: "PEM `FILE` of further authorities to trust for forwarded channels"},
+			&cli.StringFlag{Name: "store", EnvVars: env("STORE"), Usage: "`FILE` that keeps what set-version, enable and apply set, " +
+				"in a folder of its own; made if it is not there; or postgres://USER@HOST/DATABASE?sslrootcert=FILE, which several " +
+				"servers may share. With --agent-version or --groups it is not used"},
 			passwordFileFlag("TELEPORT_FIND_STORE_PASSWORD_FILE"),
-			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, such as set-version, enable and apply; needs --store"},
-			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other machines, with access tokens (see teleport-find access --help); with the certificate of --listen, plain http on loopback addresses only"},
+			&cli.StringFlag{Name: "admin-socket", EnvVars: env(adminSocketEnv), Usage: "`PATH` of the socket to take commands on, " +
+				"such as set-version, enable and apply; needs --store"},
+			&cli.StringFlag{Name: "admin-listen", EnvVars: env("ADMIN_LISTEN"), Usage: "`HOST:PORT` to take commands on from other " +
+				"machines, with access tokens (see teleport-find access --help); with the certificate of --listen, plain http on " +
+				"loopback addresses only"},
 			&cli.StringFlag{
 				Name: "metrics-listen", EnvVars: env("METRICS_LISTEN"),
 				Usage: "`HOST:PORT` to serve /metrics, /livez and /readyz on, for those who run the server; with the certificate of --listen, " +
@@ -84,10 +99,12 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			},
 			&cli.StringFlag{Name: "releases", EnvVars: env("RELEASES"), Usage: "`DIR` with tarballs to serve"},
 			&cli.StringFlag{Name: "packages", EnvVars: env("PACKAGES"), Usage: "`DIR` with packages of the updater to serve"},
-			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request, up to a hundred a second; of more, for a sample"},
+			&cli.BoolFlag{Name: "access-log", EnvVars: env("ACCESS_LOG"), Usage: "write a line to the log for each request, up to a " +
+				"hundred a second; of more, for a sample"},
 			&cli.IntFlag{
 				Name: "connections-per-address", EnvVars: env("CONNECTIONS_PER_ADDRESS"), Value: parts.MaxConnections,
-				Usage: "at most `N` connections that an address may hold on a listener, an IPv6 address with its /64; 0: any number, as for a load balancer before the server; " +
+				Usage: "at most `N` connections that an address may hold on a listener, an IPv6 address with its /64; 0: any number, as " +
+					"for a load balancer before the server; " +
 					"loopback addresses are not bounded",
 			},
 			&cli.IntFlag{
@@ -96,7 +113,8 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 			},
 			&cli.IntFlag{
 				Name: "max-schedule-days", EnvVars: env("MAX_SCHEDULE_DAYS"),
-				Usage: "take no configuration whose last group may start more than `N` days after the first one, days without a window left out; 0: a week",
+				Usage: "take no configuration whose last group may start more than `N` days after the first one, days without a window " +
+					"left out; 0: a week",
 			},
 			repositoryFlag(),
 		},
@@ -205,7 +223,9 @@ func serve(c *cli.Context) error {
 		return watch.Live()
 	}, log)
 	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
-	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script, Fleet: answers.fleet, Asked: answers.asked, Blocked: answers.blocked, AccessLog: c.Bool("access-log"), Channels: answers.channels, Log: log})
+	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script,
+		Fleet: answers.fleet, Asked: answers.asked, Blocked: answers.blocked, AccessLog: c.Bool("access-log"), Channels: answers.channels,
+		Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
 	}

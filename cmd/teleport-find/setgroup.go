@@ -35,9 +35,10 @@ func setGroupCommand() *cli.Command {
 		flags = append(flags, &cli.StringFlag{Name: f.name, Usage: f.usage})
 	}
 	return &cli.Command{
-		Name:      "set-group",
-		Usage:     "change single fields of a group",
-		UsageText: "teleport-find set-group GROUP --FIELD VALUE… [--schedule regular|critical] [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Name:  "set-group",
+		Usage: "change single fields of a group",
+		UsageText: "teleport-find set-group GROUP --FIELD VALUE… [--schedule regular|critical] [--reason TEXT] [--dry-run] [-o " +
+			"table|json|yaml]",
 		Description: changesUsage + `
 
 It sets fields of a group in autoupdate_config, and leaves all else as it is: set-group dev --start-hour 14. An empty value
@@ -102,7 +103,8 @@ var lineNumber = regexp.MustCompile(`line [0-9]+: `)
 
 // groupIn returns the node of a group in the document of a configuration.
 func groupIn(config *rollout.Config, schedule, name string) (group, document *yaml.Node, err error) {
-	groups := map[string][]rollout.Group{"regular": config.Spec.Agents.Schedules.Regular, "critical": config.Spec.Agents.Schedules.Critical}[schedule]
+	groups := map[string][]rollout.Group{"regular": config.Spec.Agents.Schedules.Regular,
+		"critical": config.Spec.Agents.Schedules.Critical}[schedule]
 	at := slices.IndexFunc(groups, func(g rollout.Group) bool { return g.Name == name })
 	if at < 0 {
 		var names []string
@@ -149,7 +151,8 @@ func setField(mapping *yaml.Node, name, value string, list bool) error {
 	}
 	if list {
 		for item := range strings.SplitSeq(value, ",") {
-			content.Content = append(content.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: strings.TrimSpace(item)})
+			content.Content = append(content.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle,
+				Value: strings.TrimSpace(item)})
 		}
 	}
 	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, content)

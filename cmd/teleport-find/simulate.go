@@ -38,12 +38,15 @@ Example: a version that breaks one host of five on staging
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "hosts", Usage: "how many hosts, `N` in each group or GROUP=N; may be repeated (default: 10)"},
-			&cli.StringSliceFlag{Name: "failure-rate", Usage: "the part `P` of the hosts on which the version is rolled back, such as 5%, or GROUP=P; may be repeated"},
-			&cli.StringSliceFlag{Name: "loss-rate", Usage: "the part `P` of the hosts that begin to update and never report again, or GROUP=P; may be repeated"},
+			&cli.StringSliceFlag{Name: "failure-rate", Usage: "the part `P` of the hosts on which the version is rolled back, such " +
+				"as 5%, or GROUP=P; may be repeated"},
+			&cli.StringSliceFlag{Name: "loss-rate", Usage: "the part `P` of the hosts that begin to update and never report again, " +
+				"or GROUP=P; may be repeated"},
 			&cli.DurationFlag{Name: "poll", Value: 10 * time.Minute, Usage: "how often hosts ask, a `DURATION`"},
 			&cli.DurationFlag{Name: "spread", Value: 5 * time.Minute, Usage: "the longest random `DURATION` that is added to --poll"},
 			&cli.DurationFlag{Name: "update-time", Value: 3 * time.Minute, Usage: "the `DURATION` of an update"},
-			&cli.StringFlag{Name: "jitter", Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates where their group says nothing"},
+			&cli.StringFlag{Name: "jitter", Value: "0s", Usage: "`DURATION` or seconds within which hosts spread their updates where " +
+				"their group says nothing"},
 			&cli.StringFlag{Name: "start", Value: "1.0.0", Usage: "`VERSION` that the hosts run, where CONFIG names none"},
 			&cli.StringFlag{Name: "target", Value: "1.1.0", Usage: "`VERSION` that they update to, where CONFIG names none"},
 			&cli.StringFlag{Name: "begin", Value: simulationBegins, Usage: "`TIME` at which the version is set, in the form " + simulationBegins},

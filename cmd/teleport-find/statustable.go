@@ -109,7 +109,8 @@ func nextWords(g rollout.GroupOverview, expected time.Time) string {
 	case g.State == rollout.Canarying:
 		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
 	case g.Plan != nil && g.State == rollout.Active:
-		return fmt.Sprintf("%d of %s of the plan %s told", g.Plan.LastActiveHostIndex+1, numberOfHosts(g.Plan.HostCount), were(g.Plan.LastActiveHostIndex+1))
+		return fmt.Sprintf("%d of %s of the plan %s told", g.Plan.LastActiveHostIndex+1, numberOfHosts(g.Plan.HostCount),
+			were(g.Plan.LastActiveHostIndex+1))
 	}
 	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
 }
@@ -124,7 +125,10 @@ func versionTable(s fleetStatus) *table {
 			total[v] += n
 		}
 	}
-	shown := slices.SortedFunc(maps.Keys(total), func(a, b rollout.Semver) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
+	shown := slices.SortedFunc(maps.Keys(total), func(a, b rollout.Semver) int {
+		return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a,
+			b))
+	})
 	others := shown[min(len(shown), maxVersions):]
 	shown = slices.SortedFunc(slices.Values(shown[:min(len(shown), maxVersions)]), func(a, b rollout.Semver) int {
 		return cmp.Or(cmp.Compare(min(1, len(a)), min(1, len(b))), releases.Compare(string(a), string(b)))

@@ -32,7 +32,8 @@ reports with a secret of its own from then on.`,
 				Flags: append([]cli.Flag{
 					&cli.StringSliceFlag{Name: "group", Usage: "`NAME` of a group whose hosts may join with it, may be repeated (default: all)"},
 					&cli.StringFlag{Name: "expires", Usage: "`DURATION` after which it expires, such as 24h (default: never)"},
-					&cli.IntFlag{Name: "hosts", Value: inventory.UsualHosts, Usage: "`NUMBER` of hosts that may have joined with it; a host counts until it is forgotten or revoked"},
+					&cli.IntFlag{Name: "hosts", Value: inventory.UsualHosts, Usage: "`NUMBER` of hosts that may have joined with it; a " +
+						"host counts until it is forgotten or revoked"},
 				}, changeFlags()...),
 				Action: func(c *cli.Context) error {
 					name, err := oneWord(c, "the name of the new token")
@@ -80,7 +81,8 @@ func revokeOne[Left any](group, path, usage string, done func(c *cli.Context, na
 			}
 			var left Left
 			query, text := done(c, name)
-			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path+url.PathEscape(name)+"?"+changeQuery(c)+"&"+query.Encode(), nil, &left); err != nil {
+			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path+url.PathEscape(name)+"?"+changeQuery(c)+"&"+query.Encode(), nil,
+				&left); err != nil {
 				return err
 			}
 			return tellDone(c, left, text)
@@ -89,14 +91,16 @@ func revokeOne[Left any](group, path, usage string, done func(c *cli.Context, na
 }
 
 func revokeTokenCommand(group string) *cli.Command {
-	revoke := revokeOne[adminapi.Tokens](group, "/v1/tokens/", "revoke a join token; without --hosts, hosts that have joined go on reporting", func(c *cli.Context, name string) (url.Values, string) {
-		if c.Bool("hosts") {
-			return url.Values{"hosts": {"true"}}, "token " + name + " %s revoked, with the hosts that have joined with it"
-		}
-		return nil, "token " + name + " %s revoked; hosts that have joined with it go on reporting (--hosts removes them)"
-	})
+	revoke := revokeOne[adminapi.Tokens](group, "/v1/tokens/", "revoke a join token; without --hosts, hosts that have joined go on reporting",
+		func(c *cli.Context, name string) (url.Values, string) {
+			if c.Bool("hosts") {
+				return url.Values{"hosts": {"true"}}, "token " + name + " %s revoked, with the hosts that have joined with it"
+			}
+			return nil, "token " + name + " %s revoked; hosts that have joined with it go on reporting (--hosts removes them)"
+		})
 	revoke.UsageText = group + "revoke NAME [--hosts] [--reason TEXT] [--dry-run] [-o table|json|yaml]"
-	revoke.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "hosts", Usage: "remove the hosts that have joined with it, too: they do not report, and are not counted, until they join again"}}, revoke.Flags...)
+	revoke.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "hosts", Usage: "remove the hosts that have joined with it, too: they " +
+		"do not report, and are not counted, until they join again"}}, revoke.Flags...)
 	return revoke
 }
 
@@ -118,10 +122,11 @@ func expiry(t time.Time) string {
 
 func revokeCommand() *cli.Command {
 	return &cli.Command{
-		Name:         "revoke",
-		Usage:        "remove a host: its reports are refused until it joins again",
-		UsageText:    "teleport-find revoke ID [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description:  `ID is the UUID in the host's /var/lib/teleport/host_uuid. A machine that was installed again, or copied, cannot join before this.`,
+		Name:      "revoke",
+		Usage:     "remove a host: its reports are refused until it joins again",
+		UsageText: "teleport-find revoke ID [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Description: `ID is the UUID in the host's /var/lib/teleport/host_uuid. A machine that was installed again, or copied, ` +
+			`cannot join before this.`,
 		OnUsageError: onUsageError,
 		Flags:        changeFlags(),
 		Action: func(c *cli.Context) error {
@@ -130,10 +135,12 @@ func revokeCommand() *cli.Command {
 				return err
 			}
 			var host adminapi.Host
-			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/hosts/"+url.PathEscape(id)+"?"+changeQuery(c), nil, &host); err != nil {
+			if err := newAdminClient(c).ask(c.Context, http.MethodDelete, "/v1/hosts/"+url.PathEscape(id)+"?"+changeQuery(c), nil,
+				&host); err != nil {
 				return err
 			}
-			return tellDone(c, host, "host "+host.ID+" %s revoked, and it does not report any more; \"teleport-update enable --report-token-file FILE\" on it lets it join again")
+			return tellDone(c, host, "host "+host.ID+" %s revoked, and it does not report any more; \"teleport-update enable "+
+				"--report-token-file FILE\" on it lets it join again")
 		},
 	}
 }

@@ -28,25 +28,44 @@ func (a *app) enableCommand() *cli.Command {
 	return &cli.Command{
 		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "proxy", Destination: &opts.Proxy, EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; default: the agent's proxy_server"},
-			&cli.StringFlag{Name: "group", Destination: &opts.Group, EnvVars: env("GROUP"), Usage: "update group; default: the agent's upgrade_group"},
+			&cli.StringFlag{Name: "proxy", Destination: &opts.Proxy, EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; " +
+				"default: the agent's proxy_server"},
+			&cli.StringFlag{Name: "group", Destination: &opts.Group, EnvVars: env("GROUP"), Usage: "update group; default: the " +
+				"agent's upgrade_group"},
 			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
-			&cli.StringFlag{Name: "ca-file", Destination: &opts.CAFile, EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to trust besides the system's"},
-			&cli.StringFlag{Name: "ready-url", Destination: &opts.ReadyURL, EnvVars: env("READY_URL"), Usage: "URL that must answer 200 before a version counts as proven"},
-			&cli.DurationFlag{Name: "health-window", Destination: &opts.HealthWindow, EnvVars: env("HEALTH_WINDOW"), DefaultText: "30s, longer for an agent that systemd restarts slowly", Usage: "how long the agent must be healthy"},
-			&cli.DurationFlag{Name: "rollback-window", Destination: &opts.RollbackWindow, EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off", Usage: "how long after an update a version that crashes again and again is rolled back by itself, with the database from before the update"},
-			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"), Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
-			&cli.StringFlag{Name: "token-file", Destination: &opts.TokenFile, EnvVars: env("TOKEN_FILE"), Usage: "file with the token that a new agent joins with; put where its first start looks"},
-			&cli.StringFlag{Name: "report-token-file", Destination: &opts.ReportTokenFile, EnvVars: env("REPORT_TOKEN_FILE"), Usage: "file with a join token; with it this host reports to the find server"},
-			&cli.StringFlag{Name: "minimum", Destination: &opts.Minimum, EnvVars: env("MINIMUM"), Usage: "oldest version that this host may be switched to; goes into its policy"},
-			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("RELEASE_KEY"), Usage: "file with a public key by which releases must be signed; copied into /etc/teleport-update/keys.d"},
-			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its updates to its cluster; =false lets it report again"},
-			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder", Usage: "where the programs of versions go; on a host that has none yet"},
-			&cli.BoolFlag{Name: "allow-downgrade", Destination: &opts.AllowDowngrade, EnvVars: env("ALLOW_DOWNGRADE"), Usage: "replace an agent that is newer than the cluster wants"},
-			&cli.BoolFlag{Name: "allow-auth-server", Destination: &opts.AllowAuthServer, EnvVars: env("ALLOW_AUTH_SERVER"), Usage: "take over a host that runs servers of the cluster, whose data the updater does not back up"},
-			&cli.BoolFlag{Name: "allow-proxy-conflict", Destination: &opts.AllowProxyConflict, EnvVars: env("ALLOW_PROXY_CONFLICT"), Usage: "ask another proxy than the one that the agent's configuration names"},
-			&cli.BoolFlag{Name: "keep-proxy", Destination: &opts.KeepProxy, EnvVars: env("KEEP_PROXY"), Usage: "have the timer's runs use the HTTP proxy of this shell: write it into " + layout.EnvironmentFile},
-			&cli.BoolFlag{Name: "replace-updater", Destination: &opts.ReplaceUpdater, EnvVars: env("REPLACE_UPDATER"), Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
+			&cli.StringFlag{Name: "ca-file", Destination: &opts.CAFile, EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to " +
+				"trust besides the system's"},
+			&cli.StringFlag{Name: "ready-url", Destination: &opts.ReadyURL, EnvVars: env("READY_URL"),
+				Usage: "URL that must answer 200 before a version counts as proven"},
+			&cli.DurationFlag{Name: "health-window", Destination: &opts.HealthWindow, EnvVars: env("HEALTH_WINDOW"),
+				DefaultText: "30s, longer for an agent that systemd restarts slowly", Usage: "how long the agent must be healthy"},
+			&cli.DurationFlag{Name: "rollback-window", Destination: &opts.RollbackWindow, EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off",
+				Usage: "how long after an update a version that crashes again and again is rolled back by itself, with the database " +
+					"from before the update"},
+			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"),
+				Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
+			&cli.StringFlag{Name: "token-file", Destination: &opts.TokenFile, EnvVars: env("TOKEN_FILE"),
+				Usage: "file with the token that a new agent joins with; put where its first start looks"},
+			&cli.StringFlag{Name: "report-token-file", Destination: &opts.ReportTokenFile, EnvVars: env("REPORT_TOKEN_FILE"),
+				Usage: "file with a join token; with it this host reports to the find server"},
+			&cli.StringFlag{Name: "minimum", Destination: &opts.Minimum, EnvVars: env("MINIMUM"), Usage: "oldest version that this " +
+				"host may be switched to; goes into its policy"},
+			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("RELEASE_KEY"), Usage: "file with a public key by which releases " +
+				"must be signed; copied into /etc/teleport-update/keys.d"},
+			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its " +
+				"updates to its cluster; =false lets it report again"},
+			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder",
+				Usage: "where the programs of versions go; on a host that has none yet"},
+			&cli.BoolFlag{Name: "allow-downgrade", Destination: &opts.AllowDowngrade, EnvVars: env("ALLOW_DOWNGRADE"),
+				Usage: "replace an agent that is newer than the cluster wants"},
+			&cli.BoolFlag{Name: "allow-auth-server", Destination: &opts.AllowAuthServer, EnvVars: env("ALLOW_AUTH_SERVER"),
+				Usage: "take over a host that runs servers of the cluster, whose data the updater does not back up"},
+			&cli.BoolFlag{Name: "allow-proxy-conflict", Destination: &opts.AllowProxyConflict, EnvVars: env("ALLOW_PROXY_CONFLICT"),
+				Usage: "ask another proxy than the one that the agent's configuration names"},
+			&cli.BoolFlag{Name: "keep-proxy", Destination: &opts.KeepProxy, EnvVars: env("KEEP_PROXY"),
+				Usage: "have the timer's runs use the HTTP proxy of this shell: write it into " + layout.EnvironmentFile},
+			&cli.BoolFlag{Name: "replace-updater", Destination: &opts.ReplaceUpdater, EnvVars: env("REPLACE_UPDATER"),
+				Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
 		},
 		Action: func(c *cli.Context) error {
 			opts.Templates, opts.ProgramsDir = c.StringSlice("template"), asked(c)
@@ -115,7 +134,8 @@ func (a *app) updateCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "now", EnvVars: env("NOW"), Usage: "do not wait for jitter, window, back-off or a hold"},
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
-			&cli.BoolFlag{Name: "restart", EnvVars: env("RESTART"), Usage: "restart the agent if its arguments, variables or user differ from its unit"},
+			&cli.BoolFlag{Name: "restart", EnvVars: env("RESTART"), Usage: "restart the agent if its arguments, variables or user " +
+				"differ from its unit"},
 			&cli.BoolFlag{Name: "skip-backup", EnvVars: env("SKIP_BACKUP"), Usage: "switch even if the database cannot be backed up"},
 		},
 		Action: func(c *cli.Context) error {
@@ -133,9 +153,11 @@ func (a *app) updateCommand() *cli.Command {
 
 func (a *app) pinCommand() *cli.Command {
 	return &cli.Command{
-		Name: "pin", Usage: "stay on a version: the active one, or VERSION, which is installed first", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
+		Name: "pin", Usage: "stay on a version: the active one, or VERSION, which is installed first", ArgsUsage: "[VERSION]",
+		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "install an older VERSION even without a database that belongs to it"},
+			&cli.BoolFlag{Name: "allow-downgrade", EnvVars: env("ALLOW_DOWNGRADE"), Usage: "install an older VERSION even without a " +
+				"database that belongs to it"},
 			&cli.BoolFlag{Name: "below-minimum", Usage: "install VERSION even if the policy of this host is against it"},
 		},
 		Action: func(c *cli.Context) error {
@@ -143,14 +165,16 @@ func (a *app) pinCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return a.installer(c).Pin(c.Context, v, installer.PinOptions{AllowDowngrade: c.Bool("allow-downgrade"), BelowMinimum: c.Bool("below-minimum")})
+			return a.installer(c).Pin(c.Context, v, installer.PinOptions{AllowDowngrade: c.Bool("allow-downgrade"),
+				BelowMinimum: c.Bool("below-minimum")})
 		},
 	}
 }
 
 func (a *app) rollbackCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rollback", Usage: "go back to the previous version, or to VERSION, with its database; no network is needed", ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
+		Name: "rollback", Usage: "go back to the previous version, or to VERSION, with its database; no network is needed",
+		ArgsUsage: "[VERSION]", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", EnvVars: env("DRY_RUN"), Usage: "say what would be done, change nothing"},
 			&cli.BoolFlag{Name: "force", EnvVars: env("FORCE"), Usage: "go back even without a database that belongs to the version"},

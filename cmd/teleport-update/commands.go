@@ -62,7 +62,8 @@ func (a *app) commands() *cli.App {
 		},
 		Before: a.before,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data-dir", Value: paths.DataDir, EnvVars: env("DATA_DIR"), Usage: "the agent's state, and the versions beside it"},
+			&cli.StringFlag{Name: "data-dir", Value: paths.DataDir, EnvVars: env("DATA_DIR"), Usage: "the agent's state, and the " +
+				"versions beside it"},
 			&cli.StringFlag{Name: "link-dir", Value: paths.LinkDir, EnvVars: env("LINK_DIR"), Usage: "where the links to the active version go"},
 			&cli.StringFlag{Name: "unit-dir", Value: paths.UnitDir, EnvVars: env("UNIT_DIR"), Usage: "where systemd units go"},
 			// A person says it with enable; units and the second half of a command say it here.
@@ -236,7 +237,8 @@ func (a *app) installer(c *cli.Context) *installer.Installer {
 	}
 	i := installer.New(paths, a.log, command...)
 	i.Machine.Scheduled = a.scheduled()
-	if name := c.Command.Name; name != "switch" && name != "recover" && slices.ContainsFunc(c.App.Commands, func(c *cli.Command) bool { return c.Name == name }) {
+	if name := c.Command.Name; name != "switch" && name != "recover" && slices.ContainsFunc(c.App.Commands,
+		func(c *cli.Command) bool { return c.Name == name }) {
 		a.settle = func(ctx context.Context, done bool) {
 			i.Settle(ctx, name)
 			if !done || a.terminal == nil {
@@ -291,7 +293,8 @@ func runDir(dataDir string) string {
 		return ""
 	}
 	boot := procfs.BootID()
-	if dataDir != layout.DataDir && state.LoadTicks(filepath.Join(layout.RunDir, "ticks.json"), dataDir, boot) == (state.Ticks{DataDir: dataDir, BootID: boot}) {
+	if dataDir != layout.DataDir && state.LoadTicks(filepath.Join(layout.RunDir, "ticks.json"), dataDir,
+		boot) == (state.Ticks{DataDir: dataDir, BootID: boot}) {
 		return ""
 	}
 	return layout.RunDir

@@ -59,7 +59,8 @@ func (a *app) verifyCommand() *cli.Command {
 			problems, blind := view.WriteFindings(a.stdout, findings)
 			switch {
 			case problems > 0:
-				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; each line says what else to do")
+				return failure.Unchanged("%d of %d checks failed", problems, len(findings)).To("`teleport-update update` repairs files; " +
+					"each line says what else to do")
 			case blind > 0:
 				return failure.Unchanged("%d of %d checks could not be made", blind, len(findings)).To("each line says why")
 			}
@@ -72,8 +73,10 @@ func (a *app) supportCommand() *cli.Command {
 	return &cli.Command{
 		Name: "support", Usage: "one file for a ticket: status, verify, history, journals, units; without secrets", OnUsageError: onUsageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder", Usage: "where the file goes; - is stdout"},
-			&cli.BoolFlag{Name: "agent-journal", EnvVars: env("AGENT_JOURNAL"), Usage: "add the agent's own journal, which is not cleaned of secrets"},
+			&cli.StringFlag{Name: "output", EnvVars: env("OUTPUT"), DefaultText: "a new file in this folder",
+				Usage: "where the file goes; - is stdout"},
+			&cli.BoolFlag{Name: "agent-journal", EnvVars: env("AGENT_JOURNAL"), Usage: "add the agent's own journal, which is not " +
+				"cleaned of secrets"},
 		},
 		Action: func(c *cli.Context) error {
 			a.readOnly = true
@@ -104,8 +107,9 @@ func (a *app) supportCommand() *cli.Command {
 
 func (a *app) historyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: fmt.Sprintf("the last %d changes of version: when, why, from, to, and what became of them", state.HistoryLength), OnUsageError: onUsageError,
-		Flags: []cli.Flag{formatFlag("", "json or text; default: text on a terminal, json elsewhere")},
+		Name: "history", Usage: fmt.Sprintf("the last %d changes of version: when, why, from, to, and what became of them", state.HistoryLength),
+		OnUsageError: onUsageError,
+		Flags:        []cli.Flag{formatFlag("", "json or text; default: text on a terminal, json elsewhere")},
 		Action: func(c *cli.Context) error {
 			format, err := a.format(c, "json", "text")
 			if err != nil {
@@ -182,7 +186,8 @@ func (a *app) versionCommand() *cli.Command {
 func (a *app) printVersion(asJSON bool) error {
 	if asJSON {
 		// An updater of another version asks for the schema: see host.Rescuer.
-		return a.printJSON(map[string]any{"version": releaseVersion, "schema": state.Schema, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+		return a.printJSON(map[string]any{"version": releaseVersion, "schema": state.Schema, "go": runtime.Version(), "os": runtime.GOOS,
+			"arch": runtime.GOARCH})
 	}
 	fmt.Fprintf(a.stdout, "%s %s %s %s/%s\n", appName, releaseVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil

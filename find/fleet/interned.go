@@ -24,7 +24,8 @@ type words struct {
 const otherPlace = 1
 
 func newWords(limit int, other string, named func(string) bool) *words {
-	return &words{places: map[string]uint16{"": 0, other: otherPlace}, list: []string{"", other}, uses: []uint32{1, 1}, limit: limit, named: named}
+	return &words{places: map[string]uint16{"": 0, other: otherPlace}, list: []string{"", other}, uses: []uint32{1, 1}, limit: limit,
+		named: named}
 }
 
 // used returns how many different words there are, without the two that are always there.

@@ -11,7 +11,8 @@ import (
 
 // Seen says which hosts have reported to a server in a stretch of time, by their numbers in the roll.
 //
-// Its form is a byte 1; four numbers of 32 bits, the highest byte first: the ends of the stretch and since when the server knows all reports,
+// Its form is a byte 1; four numbers of 32 bits, the highest byte first: the ends of the stretch and since when the
+// server knows all reports,
 // in seconds, and how many hosts there are; a byte k; the gaps between their numbers in Rice code with k low bits, filled up to
 // a whole byte; then the odd ones, each as two numbers of 32 bits. With each tenth host of a million that is 60 KB.
 type Seen struct {

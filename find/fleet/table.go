@@ -92,7 +92,8 @@ func (t *Table) entry(at uint32, into *Entry) {
 
 func (t *Table) host(at uint32, r *record, into *rollout.Host) {
 	*into = rollout.Host{
-		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group), Version: rollout.Semver(t.versions.at(r.version)),
+		ID: r.id, UpdaterID: r.updater, Hostname: t.names.at(r.name), Group: t.groups.at(r.group),
+		Version: rollout.Semver(t.versions.at(r.version)),
 		Edition: t.editions.at(r.edition), Arch: t.archs.at(r.arch),
 		Pinned: r.flags&pinned != 0, Disabled: r.flags&disabled != 0, Unhealthy: r.flags&unhealthy != 0, Cloned: r.flags&cloned != 0,
 		BelowMinimum: r.flags&belowMinimum != 0, Unsigned: r.flags&unsigned != 0,
@@ -118,7 +119,8 @@ func (t *Table) Put(e *Entry) {
 	}
 	r := record{
 		id: e.ID, updater: e.UpdaterID, secret: e.Secret, revision: e.Revision, boots: e.Boots, sequence: e.Sequence,
-		firstSeen: seconds(e.FirstSeen), lastSeen: seconds(e.LastSeen), toldAt: seconds(e.Told.At), begunAt: seconds(e.Begun.At), alternated: seconds(e.Alternated),
+		firstSeen: seconds(e.FirstSeen), lastSeen: seconds(e.LastSeen), toldAt: seconds(e.Told.At), begunAt: seconds(e.Begun.At),
+		alternated: seconds(e.Alternated),
 		flags: flag(e.Pinned, pinned) | flag(e.Disabled, disabled) | flag(e.Unhealthy, unhealthy) | flag(e.Cloned, cloned) |
 			flag(e.BelowMinimum, belowMinimum) | flag(e.Unsigned, unsigned),
 		burst: e.Burst,

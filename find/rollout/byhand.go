@@ -65,7 +65,8 @@ func (o Order) Apply(c *Config, v *Version, r *Rollout, n Counts, now time.Time)
 		next := NewRollout(c, v, now)
 		return Result{Rollout: next, Steps: []Step{{To: next.Status.State, Reason: ManualReset}}}, nil
 	case v.Spec.Agents.Schedule == Immediate:
-		return Result{}, refuse("version %s is on the schedule immediate, which has no groups: every host is told to update at once", v.Spec.Agents.TargetVersion)
+		return Result{}, refuse("version %s is on the schedule immediate, which has no groups: every host is told to update at once",
+			v.Spec.Agents.TargetVersion)
 	case r == nil || !r.Of(v):
 		return Result{}, refuse("the rollout of version %s has not begun: the server begins it at its next tick", v.Spec.Agents.TargetVersion)
 	}
@@ -265,7 +266,8 @@ func retryMessage(failed int) string {
 	if failed == 0 {
 		return "hosts hear of it at their next poll, within ten minutes or so"
 	}
-	return fmt.Sprintf("hosts hear of it at their next poll, within ten minutes or so; %s that reported the failure then %s at once, without waiting for the end of the back-off",
+	return fmt.Sprintf("hosts hear of it at their next poll, within ten minutes or so; %s that reported the failure then %s at "+
+		"once, without waiting for the end of the back-off",
 		hosts(failed), map[bool]string{true: "tries again", false: "try again"}[failed == 1])
 }
 

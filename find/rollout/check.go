@@ -83,7 +83,8 @@ func (g Group) check(path string, strategy Strategy) error {
 		found.addf(true, "%s.start_hour: %d is not an hour from 0 to 23", path, *g.StartHour)
 	}
 	found.addf(g.WaitHours < 0 || g.WaitHours > maxWaitHours, "%s.wait_hours: %d is not between 0 and %d", path, g.WaitHours, maxWaitHours)
-	found.addf(g.CanaryCount < 0 || g.CanaryCount > maxCanaries, "%s.canary_count: %d is not between 0 and %d", path, g.CanaryCount, maxCanaries)
+	found.addf(g.CanaryCount < 0 || g.CanaryCount > maxCanaries, "%s.canary_count: %d is not between 0 and %d", path, g.CanaryCount,
+		maxCanaries)
 	if strategy == TimeBased {
 		const only = "it is for the strategy halt-on-error only"
 		found.addf(g.WaitHours > 0, "%s.wait_hours: %s", path, only)
@@ -91,7 +92,8 @@ func (g Group) check(path string, strategy Strategy) error {
 		found.addf(len(g.Requires) > 0, "%s.requires: %s", path, only)
 	}
 	limits := g.maxTimeout() + g.maxFailed()
-	found.addf(limits > 100, "%s.max_failed_before_halt: with max_timeout_before_halt it is %d%%, and there are no more than 100%% of the hosts", path, limits)
+	found.addf(limits > 100, "%s.max_failed_before_halt: with max_timeout_before_halt it is %d%%, and there are no more than "+
+		"100%% of the hosts", path, limits)
 	seen := make(map[Day]bool)
 	for i, day := range g.Days {
 		found.addf(seen[day] && day != "", "%s.days[%d]: %s appears twice", path, i, day)

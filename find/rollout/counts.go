@@ -111,7 +111,8 @@ type CountOptions struct {
 // depends on its arguments alone.
 func Count(r *Rollout, fleet Fleet, plans map[string]*Index, opts CountOptions) Counts {
 	c := counter{r: r, fleet: asLarge(fleet), now: opts.Now, places: make(map[string]int, len(r.Status.Groups))}
-	c.counts = Counts{Complete: opts.Complete, Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int), Unmatched: make(map[string]int)}
+	c.counts = Counts{Complete: opts.Complete, Groups: make([]GroupCounts, len(r.Status.Groups)), Omitted: make(map[string]int),
+		Unmatched: make(map[string]int)}
 	for i := range r.Status.Groups {
 		g := &r.Status.Groups[i]
 		c.places[g.Name] = i

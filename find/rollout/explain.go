@@ -22,7 +22,8 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	spec := s.rollout.Spec
 	x := Explanation{Row: fmt.Sprintf("%s; %s: version %s, update %s", a.Row.Mode, a.Row.Group, a.Row.Version, a.Row.Update)}
 	say := func(format string, args ...any) { x.Reasons = append(x.Reasons, fmt.Sprintf(format, args...)) }
-	say("The rollout goes from %s to %s, by the schedule %s; updates are %s.", spec.StartVersion, spec.TargetVersion, spec.Schedule, a.Row.Mode)
+	say("The rollout goes from %s to %s, by the schedule %s; updates are %s.", spec.StartVersion, spec.TargetVersion, spec.Schedule,
+		a.Row.Mode)
 	if a.Group < 0 {
 		if spec.Schedule != Immediate {
 			say("The schedule has no groups, so no host is told to update.")
@@ -37,7 +38,8 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	case q.Group == "":
 		say("The host names no group. It gets the answer of the last group, %s.", excerpt(g.Name))
 	default:
-		say("The host names the group %s, which is not in the schedule. It gets the answer of the last group, %s.", excerpt(q.Group), excerpt(g.Name))
+		say("The host names the group %s, which is not in the schedule. It gets the answer of the last group, %s.", excerpt(q.Group),
+			excerpt(g.Name))
 	}
 	say("Group %s is %s; its last change was at %s (%s).", excerpt(g.Name), g.State, Clock(g.LastUpdateTime), g.LastUpdateReason)
 	if g.Halted != nil {
@@ -68,9 +70,12 @@ func (t *told) placeWords(host string) string {
 	case host == "":
 		return "The group has a plan. The host did not say its ID, so it has no place in the plan."
 	case !there:
-		return "The host is not in the plan of the group: it came later, or was on the version already. It is told to update when the group is done."
+		return "The host is not in the plan of the group: it came later, or was on the version already. It is told to update when " +
+			"the group is done."
 	case place <= t.last:
-		return fmt.Sprintf("The host has place %d of %d in the plan of the group, and places up to %d are told to update.", place+1, t.plan.Len(), t.last+1)
+		return fmt.Sprintf("The host has place %d of %d in the plan of the group, and places up to %d are told to update.", place+1,
+			t.plan.Len(), t.last+1)
 	}
-	return fmt.Sprintf("The host has place %d of %d in the plan of the group. So far, places up to %d are told to update.", place+1, t.plan.Len(), t.last+1)
+	return fmt.Sprintf("The host has place %d of %d in the plan of the group. So far, places up to %d are told to update.", place+1,
+		t.plan.Len(), t.last+1)
 }

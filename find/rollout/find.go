@@ -104,7 +104,8 @@ var FindTable = []FindRow{
 		version: target, update: nobody,
 	},
 	{
-		Mode: "enabled", Group: "active with a plan, also halted since it expired", Version: "target", Update: "the host's place ≤ last_active_host_index (time-based: only before window_end)",
+		Mode: "enabled", Group: "active with a plan, also halted since it expired", Version: "target",
+		Update:  "the host's place ≤ last_active_host_index (time-based: only before window_end)",
 		holds:   func(v *view) bool { return v.in(Active) && v.group.Plan != nil },
 		version: target, update: placeReached,
 	},

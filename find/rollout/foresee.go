@@ -56,9 +56,11 @@ func nobodyReports(r *Rollout, n Counts) []string {
 	switch {
 	case waiting == 0:
 	case known == 0:
-		return []string{"no host reports: each group is done when its hour is over, and the server cannot tell whether any host has updated; " + help}
+		return []string{"no host reports: each group is done when its hour is over, and the server cannot tell whether any host " +
+			"has updated; " + help}
 	case n.Complete && len(without) > 0:
-		return []string{fmt.Sprintf("no host of %s reports: the group is done when its hour is over, and nothing shows whether its hosts have updated; %s", some(without), help)}
+		return []string{fmt.Sprintf("no host of %s reports: the group is done when its hour is over, and nothing shows whether "+
+			"its hosts have updated; %s", some(without), help)}
 	}
 	return nil
 }
@@ -127,7 +129,8 @@ func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
 		return ""
 	}
 	const raise = "a larger max_in_flight is faster"
-	words := fmt.Sprintf("%s, so many at a time as max_in_flight %s allows, take about %s", hosts(p.left), g.ConfigMaxInFlight, roughly(p.until.Sub(begin)))
+	words := fmt.Sprintf("%s, so many at a time as max_in_flight %s allows, take about %s", hosts(p.left), g.ConfigMaxInFlight,
+		roughly(p.until.Sub(begin)))
 	if g.State == Active {
 		words = fmt.Sprintf("at this pace its plan takes until %s", Clock(p.until))
 	}
@@ -135,7 +138,8 @@ func tooSlow(r *Rollout, g *GroupStatus, n *GroupCounts, now time.Time) string {
 		if g.State == Active {
 			return fmt.Sprintf("%s, and its window ends at %s: the hosts that are left wait for the next window; %s", words, Clock(p.limit), raise)
 		}
-		return fmt.Sprintf("%s, and its window is %s long: the hosts that are left wait for the next windows; %s", words, roughly(time.Duration(r.Spec.Window)), raise)
+		return fmt.Sprintf("%s, and its window is %s long: the hosts that are left wait for the next windows; %s", words,
+			roughly(time.Duration(r.Spec.Window)), raise)
 	}
 	if g.State == Active {
 		return fmt.Sprintf("%s, and it expires at %s, 24 hours after its start: the group is halted then; %s", words, Clock(p.limit), raise)

@@ -100,7 +100,8 @@ func (s *step) whoGoesBack(to Semver) string {
 		parts = append(parts, fmt.Sprintf("no host of the group reports; all are told to go to %s", to))
 	}
 	if older > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s to an older version, with the database of when %s last ran there: what was written since is not in it, and a host without one refuses",
+		parts = append(parts, fmt.Sprintf("%s %s to an older version, with the database of when %s last ran there: what was "+
+			"written since is not in it, and a host without one refuses",
 			hosts(older), goes(older), to))
 	}
 	if to == s.g.PreviousVersion && s.g.PreviousOthers > 0 {

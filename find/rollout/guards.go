@@ -179,18 +179,22 @@ func (s *step) heldBack() bool {
 
 func (s *step) canaryMessage() string {
 	if c, r, ok := s.canaryWith(isFailed); ok {
-		return fmt.Sprintf("canary %s failed: %s", nameOf(c.Hostname, c.HostID), given(notEmpty(r.Error), "it began to update and has not reported since"))
+		return fmt.Sprintf("canary %s failed: %s", nameOf(c.Hostname, c.HostID), given(notEmpty(r.Error),
+			"it began to update and has not reported since"))
 	}
 	c, _, _ := s.canaryWith(isTimedOut)
-	return fmt.Sprintf("canary %s was told to update, and did not reach %s within %s", nameOf(c.Hostname, c.HostID), s.r.Spec.TargetVersion, s.config.jitter()+s.config.timeout())
+	return fmt.Sprintf("canary %s was told to update, and did not reach %s within %s", nameOf(c.Hostname, c.HostID), s.r.Spec.TargetVersion,
+		s.config.jitter()+s.config.timeout())
 }
 
 func (s *step) failedMessage() string {
-	return fmt.Sprintf("%s failed, which is more than %d %%%s", ofHosts(s.n.Failed, max(s.hosts(), s.n.Failed)), s.config.maxFailed(), s.examples())
+	return fmt.Sprintf("%s failed, which is more than %d %%%s", ofHosts(s.n.Failed, max(s.hosts(), s.n.Failed)), s.config.maxFailed(),
+		s.examples())
 }
 
 func (s *step) timedOutMessage() string {
-	return fmt.Sprintf("%s timed out, which is more than %d %%%s", ofHosts(s.n.TimedOut, max(s.hosts(), s.n.TimedOut)), s.config.maxTimeout(), s.examples())
+	return fmt.Sprintf("%s timed out, which is more than %d %%%s", ofHosts(s.n.TimedOut, max(s.hosts(), s.n.TimedOut)), s.config.maxTimeout(),
+		s.examples())
 }
 
 func (s *step) examples() string {

@@ -115,7 +115,8 @@ func (b *Heartbeat) Check() error {
 		name, value string
 		limit       int
 	}{
-		{"host_id", b.HostID, maxHostID}, {"boot_id", b.BootID, maxHostID}, {"updater_id", b.UpdaterID, maxHostID}, {"hostname", b.Hostname, maxHostname},
+		{"host_id", b.HostID, maxHostID}, {"boot_id", b.BootID, maxHostID}, {"updater_id", b.UpdaterID, maxHostID}, {"hostname", b.Hostname,
+			maxHostname},
 		{"group", b.Group, maxGroupName}, {"edition", b.Edition, maxWord}, {"arch", b.Arch, maxWord},
 	}
 	if b.Outcome != nil {

@@ -73,11 +73,13 @@ func (c *Config) Warnings() (list []string) {
 			g := &schedule.groups[i]
 			path := fmt.Sprintf("spec.agents.schedules.%s[%d]", schedule.name, i)
 			if least := healthWindow + g.jitter(); g.TimeoutSeconds != nil && g.timeout() < least {
-				list = append(list, fmt.Sprintf("%s.timeout_seconds: %d is less than the time that a host may wait and watches the new version, %d: sound hosts will time out",
+				list = append(list, fmt.Sprintf("%s.timeout_seconds: %d is less than the time that a host may wait and watches the new "+
+					"version, %d: sound hosts will time out",
 					path, *g.TimeoutSeconds, int(least/time.Second)))
 			}
 			if g.FailureSeconds != nil && g.silence() > time.Duration(*g.FailureSeconds)*time.Second {
-				list = append(list, fmt.Sprintf("%s.failure_seconds: %d is less than two polls of a host, and counts as %d", path, *g.FailureSeconds, int(goneFor/time.Second)))
+				list = append(list, fmt.Sprintf("%s.failure_seconds: %d is less than two polls of a host, and counts as %d", path, *g.FailureSeconds,
+					int(goneFor/time.Second)))
 			}
 			if g.WaitHours > 0 && len(direct[i]) == 0 {
 				list = append(list, fmt.Sprintf("%s.wait_hours: no group comes before it, and it waits for nothing", path))
@@ -86,7 +88,8 @@ func (c *Config) Warnings() (list []string) {
 				list = append(list, fmt.Sprintf("%s.max_in_flight: none of its hosts will ever be told to update", path))
 			}
 			if g.threshold() == 0 {
-				list = append(list, fmt.Sprintf("%s.max_failed_before_halt: with max_timeout_before_halt it allows for all hosts, and the group is done as soon as it has started", path))
+				list = append(list, fmt.Sprintf("%s.max_failed_before_halt: with max_timeout_before_halt it allows for all hosts, and "+
+					"the group is done as soon as it has started", path))
 			}
 		}
 	}

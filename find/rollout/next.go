@@ -259,7 +259,8 @@ func (s *step) halt(reason Reason, message string) {
 	s.e.changed = true
 	s.g.Halted = &Halted{Since: s.now, Reason: reason, Message: message}
 	s.g.LastUpdateTime, s.g.LastUpdateReason = s.now, reason
-	s.e.out.Steps = append(s.e.out.Steps, Step{Group: s.g.Name, From: s.g.State, To: s.g.State, Halted: true, Reason: reason, Message: message})
+	s.e.out.Steps = append(s.e.out.Steps, Step{Group: s.g.Name, From: s.g.State, To: s.g.State, Halted: true, Reason: reason,
+		Message: message})
 }
 
 // advance lets more hosts of the plans begin.

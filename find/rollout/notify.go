@@ -114,7 +114,8 @@ func checkNotifyURL(text string) error {
 	case err != nil || u.Hostname() == "" || len(text) > maxURL:
 		return errors.New("spec.url: it is no URL such as https://pager.example.com/hook")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
-		return errors.New("spec.url: a URL with a password or a query may be secret, and resources are not: put it into a file, and name that as spec.url_file")
+		return errors.New("spec.url: a URL with a password or a query may be secret, and resources are not: put it into a file, " +
+			"and name that as spec.url_file")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme == "http":

@@ -86,7 +86,8 @@ func checkOrder(groups []Group, strategy Strategy, where func(i int) string) err
 		return fmt.Errorf("%s.requires: the groups require one another: %s", where(circle[0]), chainOf(groups, circle))
 	}
 	if s := longest(groups, direct, order); s.hours > maxSpan {
-		return fmt.Errorf("%s: the chain %s can take %d hours from a release at %s to the start of the last group; more than %d, a week, is too long",
+		return fmt.Errorf("%s: the chain %s can take %d hours from a release at %s to the start of the last group; more than %d, "+
+			"a week, is too long",
 			where(s.chain[len(s.chain)-1]), chainOf(groups, s.chain), s.hours, hourOfWeek(s.release), maxSpan)
 	}
 	return nil

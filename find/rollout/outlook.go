@@ -76,15 +76,21 @@ var outlooks = []outlook{
 	{"unset", "no version is set", func(v *sight) bool { return v.Version == nil }, (*sight).unset},
 	{"disabled", "the mode is disabled, or neither resource sets one", func(v *sight) bool { return v.mode == Disabled }, (*sight).resting},
 	{"suspended", "the mode is suspended", func(v *sight) bool { return v.mode == Suspended }, (*sight).resting},
-	{"immediate", "the version is for every host at once", func(v *sight) bool { return v.Version.Spec.Agents.Schedule == Immediate }, (*sight).immediate},
-	{"beginning", "the server has not begun the rollout of the version yet", func(v *sight) bool { return v.Rollout == nil || !v.Rollout.Of(v.Version) }, (*sight).beginning},
+	{"immediate", "the version is for every host at once", func(v *sight) bool { return v.Version.Spec.Agents.Schedule == Immediate },
+		(*sight).immediate},
+	{"beginning", "the server has not begun the rollout of the version yet", func(v *sight) bool {
+		return v.Rollout == nil ||
+			!v.Rollout.Of(v.Version)
+	}, (*sight).beginning},
 	{"empty", "the schedule has no groups", func(v *sight) bool { return len(v.groups) == 0 }, (*sight).empty},
 	{"halted", "a group is halted", func(v *sight) bool { return v.standing() != nil }, (*sight).halted},
 	{"stalled", "a group has a condition", func(v *sight) bool { return v.first(isPointedOut) != nil }, (*sight).stalled},
 	{"rolledback", "a group was rolled back", func(v *sight) bool { return v.first(in(RolledBack)) != nil }, (*sight).rolledBack},
-	{"done", "all groups are done, and at least 90 % of the hosts of each are on the version (guarded: 100 % less both limits)", (*sight).allUpdated, (*sight).done},
+	{"done", "all groups are done, and at least 90 % of the hosts of each are on the version (guarded: 100 % less both limits)",
+		(*sight).allUpdated, (*sight).done},
 	{"over", "all groups are done, and too few hosts of a group are on the version, or none of them reports", (*sight).allDone, (*sight).over},
-	{"counting", "the server started less than 25 minutes ago, and a group would go on or start before these are over", (*sight).heldUp, (*sight).counting},
+	{"counting", "the server started less than 25 minutes ago, and a group would go on or start before these are over", (*sight).heldUp,
+		(*sight).counting},
 	{"updating", "a group is canary or active", func(v *sight) bool { return v.first(in(Canarying, Active)) != nil }, (*sight).updating},
 	{"waiting", "none of these: the turn of the next group has not come", func(*sight) bool { return true }, (*sight).waiting},
 }
@@ -247,7 +253,8 @@ func (v *sight) counting(o *Outlook) {
 	o.At = v.CompleteAt
 	o.Sentence = "The server does not know all hosts yet. No group goes on until hosts have had 25 minutes to report."
 	if !o.At.IsZero() {
-		o.Sentence = fmt.Sprintf("The server does not know all hosts yet. No group goes on before %s, when hosts have had 25 minutes to report.", Clock(o.At))
+		o.Sentence = fmt.Sprintf("The server does not know all hosts yet. No group goes on before %s, when hosts have had 25 minutes to report.",
+			Clock(o.At))
 	}
 }
 
@@ -278,7 +285,8 @@ func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 				ready++
 			}
 		}
-		return fmt.Sprintf("%d of %d canaries of %s are on %s; the group goes on when all of them are.", ready, len(g.Canaries), name, v.target), time.Time{}
+		return fmt.Sprintf("%d of %d canaries of %s are on %s; the group goes on when all of them are.", ready, len(g.Canaries), name, v.target),
+			time.Time{}
 	case v.Rollout.within(untilClosed) && g.WindowEnd.IsZero():
 		return fmt.Sprintf("%s of %s %s on %s, and the others are told to update.", on, name, are, v.target), time.Time{}
 	case v.Rollout.within(untilClosed):
@@ -321,7 +329,8 @@ func Clock(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC
 
 // shellWord is a name as a word of a shell.
 func shellWord(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") == "" && !strings.HasPrefix(name, "-") && name != "" {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") == "" && !strings.HasPrefix(name, "-") &&
+		name != "" {
 		return name
 	}
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"

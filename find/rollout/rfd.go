@@ -94,7 +94,8 @@ func (in configInput) config() (*Config, error) {
 		return c, c.Check()
 	}
 	if agents.Schedules.Regular != nil || agents.Schedules.Critical != nil || agents.Schedules.Immediate != nil {
-		return nil, errors.New("spec.agents.schedules: they are set twice: spec.agent_group_schedules or spec.agent_default_schedules sets them, too")
+		return nil, errors.New("spec.agents.schedules: they are set twice: spec.agent_group_schedules or " +
+			"spec.agent_default_schedules sets them, too")
 	}
 	var groups groupSchedules
 	if spec.GroupSchedules != nil {

@@ -53,7 +53,8 @@ func newerThanStart(r *Rollout, n Counts) (list []string) {
 			newest = slices.MaxFunc([]string{newest, string(v)}, version.Compare)
 		}
 		if newer > 0 {
-			list = append(list, fmt.Sprintf("%s of %s run a version newer than the start version %s, up to %s: new hosts of the group install the older one, and a rollback goes back to it (--start)",
+			list = append(list, fmt.Sprintf("%s of %s run a version newer than the start version %s, up to %s: new hosts of the "+
+				"group install the older one, and a rollback goes back to it (--start)",
 				hosts(newer), excerpt(g.Name), start, newest))
 		}
 	}

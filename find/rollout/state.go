@@ -254,7 +254,8 @@ func (g *GroupStatus) config() Group {
 	return Group{
 		Name: g.Name, Days: g.ConfigDays, StartHour: &g.ConfigStartHour, WaitHours: g.ConfigWaitHours, CanaryCount: g.CanaryCount,
 		JitterSeconds: g.ConfigJitterSeconds, TimeoutSeconds: g.ConfigTimeoutSeconds, FailureSeconds: g.ConfigFailureSeconds,
-		MaxInFlight: g.ConfigMaxInFlight, MaxTimeoutBeforeHalt: g.ConfigMaxTimeout, MaxFailedBeforeHalt: g.ConfigMaxFailed, Requires: g.ConfigRequires,
+		MaxInFlight: g.ConfigMaxInFlight, MaxTimeoutBeforeHalt: g.ConfigMaxTimeout, MaxFailedBeforeHalt: g.ConfigMaxFailed,
+		Requires: g.ConfigRequires,
 	}
 }
 

@@ -60,7 +60,8 @@ var States = []StateRow{
 	{Canarying, "a few hosts go first, and the others wait for them", "start-update --force, mark-done, rollback"},
 	{Active, "the hosts of the group are told to update", "mark-done, rollback"},
 	{Done, "the version has come to the group", "rollback; time-based: start-update"},
-	{RolledBack, "somebody has ordered the group back to the start version, the previous one or a version by name", "start-update, mark-done, rollback --to, reset"},
+	{RolledBack, "somebody has ordered the group back to the start version, the previous one or a version by name",
+		"start-update, mark-done, rollback --to, reset"},
 }
 
 // StateRow is a state in words.
@@ -121,7 +122,9 @@ var rules = [...]rule{
 var transitions = []transition{
 	{
 		from: Unstarted, under: inOrder, counts: true,
-		when:  "every group before it is done and none of them halted, wait_hours have passed since the last of them was done, it is inside the hour from start_hour on an allowed day, and not all hosts of the group are missing; canary_count is above 0 and hosts can be picked",
+		when: "every group before it is done and none of them halted, wait_hours have passed since the last of them was done, it " +
+			"is inside the hour from start_hour on an allowed day, and not all hosts of the group are missing; canary_count is above " +
+			"0 and hosts can be picked",
 		holds: func(s *step) bool { return s.mayStart() && !s.allMissing() && len(s.pick()) > 0 },
 		then:  "the hosts that are present are counted, canaries are picked by lot",
 		to:    Canarying, reason: InWindow, apply: (*step).startCanaries,
@@ -224,21 +227,24 @@ var conditions = []condition{
 	},
 	{
 		kind: Stalled, from: Canarying,
-		when:    "the jitter and timeout_seconds, or 25 minutes if these are less, have passed since the canaries were picked, and one of them has not said that it was told to update",
+		when: "the jitter and timeout_seconds, or 25 minutes if these are less, have passed since the canaries were picked, " +
+			"and one of them has not said that it was told to update",
 		holds:   (*step).canarySilent,
 		message: (*step).silentMessage,
 		moved:   "start-update --force (without canaries), mark-done",
 	},
 	{
 		kind: Stalled, from: Active, under: untilUpdated,
-		when:    "enough of the hosts that are present are on the target, but they are fewer than 90 % of those at the start (guarded: 100 % less both limits)",
+		when: "enough of the hosts that are present are on the target, but they are fewer than 90 % of those at the start " +
+			"(guarded: 100 % less both limits)",
 		holds:   (*step).shrunk,
 		message: (*step).shrunkMessage,
 		moved:   "mark-done, once the missing hosts are accounted for",
 	},
 	{
 		kind: Stalled, from: Active, under: untilUpdated,
-		when:    "all hosts of the plan have had their turn, and none is in flight (silent ones count for 24 hours), and yet fewer than 90 % of the hosts are on the target (guarded: 100 % less both limits)",
+		when: "all hosts of the plan have had their turn, and none is in flight (silent ones count for 24 hours), and yet " +
+			"fewer than 90 % of the hosts are on the target (guarded: 100 % less both limits)",
 		holds:   (*step).outgrown,
 		message: (*step).outgrownMessage,
 		moved:   "mark-done, which tells all hosts to update",
@@ -294,7 +300,8 @@ var orders = []order{
 	},
 	{
 		verb: Rollback, from: []State{Canarying, Active, Done, RolledBack}, halted: true,
-		when:    "the version that it goes back to differs from the target: start, --to previous (what most of the group's hosts ran when the rollout began) or --to VERSION",
+		when: "the version that it goes back to differs from the target: start, --to previous (what most of the group's hosts " +
+			"ran when the rollout began) or --to VERSION",
 		refused: (*step).refuseRollback,
 		then:    "rolledback, and no longer halted; without names, every group that has started, and the others are halted",
 		apply:   (*step).rollBack,

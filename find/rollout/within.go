@@ -21,12 +21,14 @@ func (c *Config) Within(l Limits) error {
 		groups []Group
 	}{{"regular", c.Spec.Agents.Schedules.Regular}, {"critical", c.Spec.Agents.Schedules.Critical}} {
 		path, groups := "spec.agents.schedules."+schedule.name, schedule.groups
-		found.addf(l.Groups > 0 && len(groups) > l.Groups, "%s: there are %d groups, and this server takes no more than %d in a schedule", path, len(groups), l.Groups)
+		found.addf(l.Groups > 0 && len(groups) > l.Groups, "%s: there are %d groups, and this server takes no more than %d in a schedule", path,
+			len(groups), l.Groups)
 		if l.Days <= 0 || c.Spec.Agents.Strategy == TimeBased { // whose groups have their windows each day
 			continue
 		}
 		hours := workingSpan(groups)
-		found.addf(hours > 24*l.Days, "%s: from the start of the first group to that of the last one it takes %d hours, and this server takes no more than %d days", path, hours, l.Days)
+		found.addf(hours > 24*l.Days, "%s: from the start of the first group to that of the last one it takes %d hours, and this "+
+			"server takes no more than %d days", path, hours, l.Days)
 	}
 	return found.err()
 }

@@ -25,7 +25,8 @@ func ResolveListen(address string, encrypted bool) (*net.TCPAddr, error) {
 		return nil, fmt.Errorf("address to listen on %q: %w", address, err)
 	}
 	if !encrypted && !addr.IP.IsLoopback() {
-		return nil, fmt.Errorf("plain http is served on loopback addresses only, and %q is none: give a certificate, or ask for a self-signed one", address)
+		return nil, fmt.Errorf("plain http is served on loopback addresses only, and %q is none: give a certificate, or ask for a "+
+			"self-signed one", address)
 	}
 	return addr, nil
 }

@@ -73,7 +73,10 @@ type Options struct {
 
 // New returns the handler of the whole server.
 func New(opts Options) http.Handler {
-	h := &handler{log: opts.Log, asked: opts.Asked, now: time.Now, answer: func(q rollout.Query, _ time.Time) find.Answer { return opts.Answers.Answer(q.Group, q.Host) }}
+	h := &handler{log: opts.Log, asked: opts.Asked, now: time.Now, answer: func(q rollout.Query,
+		_ time.Time) find.Answer {
+		return opts.Answers.Answer(q.Group, q.Host)
+	}}
 	if opts.Asked != nil {
 		h.now = opts.Asked.Clock
 	}

@@ -24,13 +24,15 @@ type Estimate struct {
 // EstimateGroups tries what is left of a rollout with hosts that update as usual: as many as
 // report, on the versions that they run, or as many of each group as stand for them.
 // The same overview at the same moment has the same estimates.
-func EstimateGroups(ctx context.Context, c *rollout.Config, v *rollout.Version, now rollout.Overview, at time.Time) (map[string]Estimate, error) {
+func EstimateGroups(ctx context.Context, c *rollout.Config, v *rollout.Version, now rollout.Overview, at time.Time) (map[string]Estimate,
+	error) {
 	version := *v
 	if version.Spec.Agents.StartVersion == "" {
 		version.Spec.Agents.StartVersion = version.Spec.Agents.TargetVersion
 	}
 	s := Scenario{
-		Config: scaled(c, now), Version: &version, Hosts: make(map[string]int), Poll: 10 * time.Minute, Spread: time.Minute, Update: 2 * time.Minute,
+		Config: scaled(c, now), Version: &version, Hosts: make(map[string]int), Poll: 10 * time.Minute, Spread: time.Minute,
+		Update: 2 * time.Minute,
 		Jitter: time.Minute, Begin: at, For: estimateFor, Seed: 1, begun: make(map[string]rollout.GroupOverview),
 	}
 	for _, g := range now.Groups {

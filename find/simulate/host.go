@@ -60,7 +60,8 @@ func (h *host) within(limit time.Duration) time.Duration {
 
 // report has the server take a heartbeat.
 func (h *host) report(w *world, told rollout.Semver) {
-	h.reports.Take(rollout.Heartbeat{HostID: h.id, Hostname: h.name, Group: h.group, Version: h.version, Told: told, Outcome: h.outcome}, w.now)
+	h.reports.Take(rollout.Heartbeat{HostID: h.id, Hostname: h.name, Group: h.group, Version: h.version, Told: told, Outcome: h.outcome},
+		w.now)
 }
 
 // poll is a tick of the updater's timer.

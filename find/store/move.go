@@ -64,7 +64,10 @@ func (s *SQLite) Import(ctx context.Context, a Archive) error {
 		}
 		next := a.Revision + EpochStep
 		identity := execute(c, "UPDATE identity SET id = ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindText(1, a.ID) })
-		forgotten := execute(c, "INSERT OR REPLACE INTO removed VALUES ('', ?1)", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, int64(next)) })
+		forgotten := execute(c, "INSERT OR REPLACE INTO removed VALUES ('', ?1)", func(stmt *sqlite3.Stmt) error {
+			return stmt.BindInt64(1,
+				int64(next))
+		})
 		return next, errors.Join(identity, forgotten)
 	})
 }

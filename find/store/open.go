@@ -109,9 +109,11 @@ func makeFolder(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a folder", dir)
 	case int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
-		return fmt.Errorf("the folder %s belongs to the user with id %d, and this is run by %d", dir, info.Sys().(*syscall.Stat_t).Uid, os.Geteuid())
+		return fmt.Errorf("the folder %s belongs to the user with id %d, and this is run by %d", dir, info.Sys().(*syscall.Stat_t).Uid,
+			os.Geteuid())
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("others can enter the folder %s (its mode is %04o): give the store a folder of its own, with mode 0700", dir, info.Mode().Perm())
+		return fmt.Errorf("others can enter the folder %s (its mode is %04o): give the store a folder of its own, with mode 0700", dir,
+			info.Mode().Perm())
 	}
 	return nil
 }
@@ -234,7 +236,8 @@ func recognise(c *sqlite3.Conn) error {
 	case id != applicationID:
 		return errors.New("it is an SQLite database of another program")
 	case v > schemaVersion:
-		return fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows %d): upgrade this one, or restore a store from before", v, schemaVersion)
+		return fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows %d): upgrade "+
+			"this one, or restore a store from before", v, schemaVersion)
 	case v < 1:
 		return fmt.Errorf("its schema is %d, which no version of this program has written", v)
 	}
@@ -272,7 +275,8 @@ func initialise(c *sqlite3.Conn) (err error) {
 	} else {
 		statements = create + upgrade
 	}
-	if err := c.Exec(statements + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)); err != nil {
+	if err := c.Exec(statements + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID,
+		schemaVersion)); err != nil {
 		return err
 	}
 	return accompany(c)
@@ -299,7 +303,8 @@ func check(c *sqlite3.Conn) error {
 type damagedError struct{ detail string }
 
 func (e *damagedError) Error() string {
-	return "it is damaged (" + e.detail + "): stop the server, put it aside with the -wal and -shm beside it, and restore a copy or start with an empty one"
+	return "it is damaged (" + e.detail + "): stop the server, put it aside with the -wal and -shm beside it, and restore a " +
+		"copy or start with an empty one"
 }
 
 // explain puts SQLite's words into ours where there is something to do.

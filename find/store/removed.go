@@ -31,7 +31,8 @@ END;
 
 // accompany makes what stands beside the schema where it is missing. What was removed before is not known.
 func accompany(c *sqlite3.Conn) error {
-	there, err := number(c, "SELECT count(*) FROM sqlite_schema WHERE name IN ('identity', 'removed', 'removals', 'item_removed', 'item_is_back')")
+	there, err := number(c, "SELECT count(*) FROM sqlite_schema WHERE name IN ('identity', 'removed', 'removals', "+
+		"'item_removed', 'item_is_back')")
 	if err != nil || there == 5 {
 		return err
 	}
@@ -53,7 +54,8 @@ func removedSince(c *sqlite3.Conn, prefix string, since, upTo Revision) (items [
 	if since < Revision(forgotten) {
 		return nil, ErrTooOld
 	}
-	err = query(c, "SELECT key, revision FROM removed WHERE revision > ?1 AND revision <= ?2 AND key <> '' AND +substr(key, 1, ?3) = ?4 ORDER BY revision",
+	err = query(c, "SELECT key, revision FROM removed WHERE revision > ?1 AND revision <= ?2 AND key <> '' AND +substr(key, 1, "+
+		"?3) = ?4 ORDER BY revision",
 		func(stmt *sqlite3.Stmt) error {
 			bounds := errors.Join(stmt.BindInt64(1, int64(since)), stmt.BindInt64(2, int64(upTo)))
 			return errors.Join(bounds, stmt.BindInt(3, utf8.RuneCountInString(prefix)), stmt.BindText(4, prefix))

@@ -9,7 +9,8 @@ import (
 )
 
 func set(c *sqlite3.Conn, w Write, now Revision) error {
-	return execute(c, "INSERT INTO resources (key, value, revision, expires) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3, expires = ?4",
+	return execute(c, "INSERT INTO resources (key, value, revision, expires) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO "+
+		"UPDATE SET value = ?2, revision = ?3, expires = ?4",
 		func(stmt *sqlite3.Stmt) error {
 			err := errors.Join(stmt.BindText(1, w.Key), stmt.BindBlob(2, w.Value), stmt.BindInt64(3, int64(now)))
 			if !w.Expires.IsZero() {

@@ -98,7 +98,8 @@ func (s *SQLite) Changes(ctx context.Context, prefix string, since Revision, lim
 		// The plus has SQLite take the index of the revisions: there are few new ones.
 		err = query(c, "SELECT key, value, revision FROM resources WHERE revision > ?1 AND +substr(key, 1, ?2) = ?3 ORDER BY revision LIMIT ?4",
 			func(stmt *sqlite3.Stmt) error {
-				return errors.Join(stmt.BindInt64(1, int64(since)), stmt.BindInt(2, utf8.RuneCountInString(prefix)), stmt.BindText(3, prefix), stmt.BindInt(4, limit))
+				return errors.Join(stmt.BindInt64(1, int64(since)), stmt.BindInt(2, utf8.RuneCountInString(prefix)), stmt.BindText(3, prefix),
+					stmt.BindInt(4, limit))
 			},
 			func(stmt *sqlite3.Stmt) bool {
 				items = append(items, itemOf(stmt))
@@ -218,7 +219,10 @@ func (s *SQLite) Purge(ctx context.Context, now time.Time) (removed int, err err
 	expired := int64(0)
 	s.keepReserve() // there may be room again
 	err = s.do(ctx, func(c *sqlite3.Conn) error {
-		return query(c, "SELECT count(*) FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error { return stmt.BindInt64(1, now.Unix()) },
+		return query(c, "SELECT count(*) FROM resources WHERE expires <= ?1", func(stmt *sqlite3.Stmt) error {
+			return stmt.BindInt64(1,
+				now.Unix())
+		},
 			func(stmt *sqlite3.Stmt) bool { expired = stmt.ColumnInt64(0); return false })
 	})
 	if err != nil || expired == 0 {

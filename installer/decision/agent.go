@@ -59,9 +59,11 @@ func agentDown(h *host, f *finder) error {
 	switch {
 	case h.crashing():
 	case a.State == state.AgentFailing:
-		f.found(nonZero(a.Since), fmt.Sprintf("the agent of version %s fails (%s, %s): %s", h.c.Active().Short(), orUnknown(a.ActiveState), orUnknown(a.SubState), backTo(PreviousToGoBackTo(h.Survey, h.c))))
+		f.found(nonZero(a.Since), fmt.Sprintf("the agent of version %s fails (%s, %s): %s", h.c.Active().Short(), orUnknown(a.ActiveState),
+			orUnknown(a.SubState), backTo(PreviousToGoBackTo(h.Survey, h.c))))
 	case a.State == state.AgentStopped && enabled && a.LoadState != "masked":
-		f.found(nonZero(a.Since), "the agent is enabled at boot and does not run: "+h.advise("`systemctl start teleport`"+cmp.Or(h.untried(), " starts it")))
+		f.found(nonZero(a.Since), "the agent is enabled at boot and does not run: "+h.advise("`systemctl start teleport`"+cmp.Or(h.untried(),
+			" starts it")))
 	}
 	return nil
 }
@@ -154,7 +156,9 @@ func agentNotStarted(h *host, f *finder) error {
 	case h.c.Status.Unproven:
 		f.found(since, "the agent does not run, and nothing starts it: "+h.advise("`systemctl enable --now teleport`"+h.untried()))
 	default:
-		f.found(since, "the agent does not run, because a person stopped it, and is not enabled at boot: "+h.advise("`systemctl enable --now teleport` starts it"))
+		f.found(since,
+			"the agent does not run, because a person stopped it, and is not enabled at boot: "+h.advise("`systemctl enable --now "+
+				"teleport` starts it"))
 	}
 	return nil
 }
@@ -192,9 +196,11 @@ func (h *host) restart(runs version.Release) string {
 	linked := h.c.Active()
 	switch {
 	case runs.Version == "":
-		return fmt.Sprintf("do not restart it before it is known that its database fits version %s: whoever put that program there may have put a newer version there", linked.Short())
+		return fmt.Sprintf("do not restart it before it is known that its database fits version %s: whoever put that program "+
+			"there may have put a newer version there", linked.Short())
 	case version.Compare(runs.Version, linked.Version) > 0 && h.Kept(runs):
-		return fmt.Sprintf("do not restart it: version %s may have changed its database; `teleport-update pin %s` links the version that runs", runs.Short(), runs.Version)
+		return fmt.Sprintf("do not restart it: version %s may have changed its database; `teleport-update pin %s` links the version that runs",
+			runs.Short(), runs.Version)
 	case version.Compare(runs.Version, linked.Version) > 0:
 		return fmt.Sprintf("do not restart it: version %s may have changed its database", runs.Short())
 	}
@@ -275,7 +281,8 @@ func unitOverruled(h *host, f *finder) error {
 		}
 		return nil
 	case a.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("systemd has no unit %s that it can start (%s): the next start fails; `systemctl daemon-reload` has it look again in %s", unit, orUnknown(a.LoadState), h.Paths().UnitDir))
+		f.found(nil, fmt.Sprintf("systemd has no unit %s that it can start (%s): the next start fails; `systemctl daemon-reload` "+
+			"has it look again in %s", unit, orUnknown(a.LoadState), h.Paths().UnitDir))
 		return nil
 	case a.NeedDaemonReload:
 		f.found(nil, fmt.Sprintf("systemd has an older text of %s than the one on disk: `systemctl daemon-reload` has it read the files", unit))
@@ -316,7 +323,8 @@ func companionsOld(h *host, f *finder) error {
 		}
 	}
 	if len(old) > 0 {
-		f.found(nil, fmt.Sprintf("version %s is active, and %s: `systemctl restart %s`", h.c.Active().Short(), strings.Join(old, ", "), strings.Join(units, " ")))
+		f.found(nil, fmt.Sprintf("version %s is active, and %s: `systemctl restart %s`", h.c.Active().Short(), strings.Join(old, ", "),
+			strings.Join(units, " ")))
 	}
 	return nil
 }
@@ -329,7 +337,8 @@ func unproven(h *host, f *finder) error {
 	if u := h.c.Status.LastUpdate; u != nil {
 		since = &u.Time
 	}
-	f.found(since, fmt.Sprintf("version %s is not proven yet: the agent was not running when the host switched to it; a run of the timer proves it once the agent was healthy for the health window", h.c.Spec.ActiveVersion))
+	f.found(since, fmt.Sprintf("version %s is not proven yet: the agent was not running when the host switched to it; a run of "+
+		"the timer proves it once the agent was healthy for the health window", h.c.Spec.ActiveVersion))
 	return nil
 }
 

@@ -70,7 +70,8 @@ func Decide(q Wish) Decision {
 		d.Reason = fmt.Sprintf("the cluster wants %s, but not now (agent_autoupdate is false)", t.Short())
 		return d
 	case q.Status.Held.Holds(t):
-		d.Reason = fmt.Sprintf("the host is held since a rollback by hand at %s, and does not switch to version %s; `teleport-update update --now` releases it",
+		d.Reason = fmt.Sprintf("the host is held since a rollback by hand at %s, and does not switch to version %s; "+
+			"`teleport-update update --now` releases it",
 			q.Status.Held.Since.Format(time.RFC3339), t.Short())
 		return d
 	case returned && q.Timer:

@@ -72,14 +72,16 @@ func hostPinned(h *host, f *finder) error {
 
 func enableFailed(h *host, f *finder) error {
 	if e := h.c.Status.FirstEnable; e != nil && h.c.Spec.ActiveVersion == "" {
-		f.found(&e.Time, fmt.Sprintf("the first enable failed, and nothing tries it again by itself: %s; remove the cause, then `%s`", e.Error, e.Command))
+		f.found(&e.Time, fmt.Sprintf("the first enable failed, and nothing tries it again by itself: %s; remove the cause, then `%s`", e.Error,
+			e.Command))
 	}
 	return nil
 }
 
 func settingsUnknown(h *host, f *finder) error {
 	if names := h.c.UnknownSettings(); len(names) > 0 {
-		f.found(nil, fmt.Sprintf("%s has settings that this program does not know: %s; a newer program wrote them, or they are misspelt", h.Paths().Config(), strings.Join(names, ", ")))
+		f.found(nil, fmt.Sprintf("%s has settings that this program does not know: %s; a newer program wrote them, or they are misspelt",
+			h.Paths().Config(), strings.Join(names, ", ")))
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func timerOf(u systemd.Unit) (off, stopped string) {
 	const stops = "no run starts by itself"
 	switch {
 	case u.LoadState == "masked":
-		return fmt.Sprintf("the updater's timer is masked, and %s: `systemctl unmask %s`, then `systemctl enable --now %s`", stops, u.Name, u.Name), ""
+		return fmt.Sprintf("the updater's timer is masked, and %s: `systemctl unmask %s`, then `systemctl enable --now %s`", stops, u.Name,
+			u.Name), ""
 	case u.LoadState != "loaded":
 		return "", fmt.Sprintf("the updater's timer is missing, and %s: `teleport-update update` puts it back", stops)
 	case u.ActiveState == "failed":
@@ -83,11 +84,14 @@ func runNotMade(h *host, f *finder) error {
 	}
 	switch {
 	case run.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s; `teleport-update update` puts it back, `systemctl unmask` takes a mask away", run.Name, run.LoadState))
+		f.found(nil, fmt.Sprintf("no run of the timer can start: systemd has %s as %s; `teleport-update update` puts it back, "+
+			"`systemctl unmask` takes a mask away", run.Name, run.LoadState))
 	case !well && !(recorded(run, ticks) && run.Result == "exit-code") && ticks.Good.Before(at):
-		f.found(nonZero(at), fmt.Sprintf("the last run of the timer %s; see `systemctl status %s` and `journalctl -u %s`", howItEnded(run), run.Name, run.Name))
+		f.found(nonZero(at), fmt.Sprintf("the last run of the timer %s; see `systemctl status %s` and `journalctl -u %s`", howItEnded(run),
+			run.Name, run.Name))
 	case well && run.Skipped.After(ticks.Good) && run.Skipped.After(run.ExitedAt):
-		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skips the runs of the timer: a condition of %s does not hold, see `systemctl status %s`", run.Name, run.Name))
+		f.found(nonZero(run.Skipped), fmt.Sprintf("systemd skips the runs of the timer: a condition of %s does not hold, see "+
+			"`systemctl status %s`", run.Name, run.Name))
 	}
 	return nil
 }
@@ -143,12 +147,15 @@ func noRuns(h *host, f *finder) error {
 	}
 	switch {
 	case waits && !timer.LastTrigger.IsZero() && now.Sub(timer.LastTrigger) > overdue:
-		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: `systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))
+		f.found(nonZero(timer.LastTrigger), fmt.Sprintf("a run of the timer waits since %s for systemd to begin it, and %s: "+
+			"`systemctl list-jobs` names what it waits for", timer.LastTrigger.Format(time.RFC3339), last))
 	case runs || waits:
 	case !timer.NextTrigger.IsZero() && now.Sub(timer.NextTrigger) > overdue:
-		f.found(nonZero(timer.NextTrigger), fmt.Sprintf("a run of the timer was due at %s and did not begin, and %s: `systemctl restart %s`", timer.NextTrigger.Format(time.RFC3339), last, timer.Name))
+		f.found(nonZero(timer.NextTrigger), fmt.Sprintf("a run of the timer was due at %s and did not begin, and %s: `systemctl restart %s`",
+			timer.NextTrigger.Format(time.RFC3339), last, timer.Name))
 	case timer.SubState == "elapsed":
-		f.found(nil, fmt.Sprintf("the updater's timer starts nothing any more, and %s: see what its drop-ins say, `systemctl cat %s`", last, timer.Name))
+		f.found(nil, fmt.Sprintf("the updater's timer starts nothing any more, and %s: see what its drop-ins say, `systemctl cat %s`", last,
+			timer.Name))
 	}
 	return nil
 }
@@ -167,7 +174,8 @@ func describeFailing(f *state.Failing) string {
 	if !f.NextAttempt.IsZero() {
 		next = "the next attempt is at " + f.NextAttempt.Format(time.RFC3339) + ", `teleport-update update` tries at once"
 	}
-	return fmt.Sprintf("the last %d %s of the timer failed, since %s; %s: %s", f.Count, Plural(f.Count, "run", "runs"), f.First.Format(time.RFC3339), next, f.Error)
+	return fmt.Sprintf("the last %d %s of the timer failed, since %s; %s: %s", f.Count, Plural(f.Count, "run", "runs"),
+		f.First.Format(time.RFC3339), next, f.Error)
 }
 
 // runFailed is about a run whose error no other check tells of.
@@ -216,13 +224,16 @@ func recoveryBroken(h *host, f *finder) error {
 	switch {
 	case u.LoadState == "":
 	case u.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("systemd has %s as %s, and %s: `systemctl daemon-reload`, or `systemctl unmask %s`", u.Name, u.LoadState, counts, u.Name))
+		f.found(nil, fmt.Sprintf("systemd has %s as %s, and %s: `systemctl daemon-reload`, or `systemctl unmask %s`", u.Name, u.LoadState,
+			counts, u.Name))
 		return nil
 	case u.User != "" && u.User != "root":
-		f.found(nil, fmt.Sprintf("%s is started as user %s, who cannot repair anything, and %s: look at %s", u.Name, u.User, counts, strings.Join(u.DropIns, ", ")))
+		f.found(nil, fmt.Sprintf("%s is started as user %s, who cannot repair anything, and %s: look at %s", u.Name, u.User, counts,
+			strings.Join(u.DropIns, ", ")))
 		return nil
 	case h.skipped(u) != "":
-		f.found(nil, fmt.Sprintf("%s would not be started, for %s does not hold, and %s: look at %s", u.Name, h.skipped(u), counts, strings.Join(u.DropIns, ", ")))
+		f.found(nil, fmt.Sprintf("%s would not be started, for %s does not hold, and %s: look at %s", u.Name, h.skipped(u), counts,
+			strings.Join(u.DropIns, ", ")))
 		return nil
 	}
 	if program := u.ExecStart; program != "" {
@@ -261,7 +272,8 @@ func unitsLate(h *host, f *finder) error {
 	}
 	late, err := h.Late()
 	for _, l := range late {
-		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir /etc/systemd/system enable` moves the units to a folder that is there", l))
+		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir "+
+			"/etc/systemd/system enable` moves the units to a folder that is there", l))
 	}
 	return err
 }

@@ -44,7 +44,8 @@ func hostHeld(h *host, f *finder) error {
 		if h.Desired.Version != "" {
 			wish = h.Desired.Version
 		}
-		f.found(&held.Since, fmt.Sprintf("the host is held since a rollback by hand, and does not switch to version %s; `teleport-update update --now` releases it", wish))
+		f.found(&held.Since, fmt.Sprintf("the host is held since a rollback by hand, and does not switch to version %s; "+
+			"`teleport-update update --now` releases it", wish))
 	}
 	return nil
 }
@@ -98,7 +99,8 @@ func updateWaits(h *host, f *finder) error {
 		return nil
 	}
 	if h.Jitter != nil {
-		f.found(nil, fmt.Sprintf("the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at once. `teleport-update update --now` switches now",
+		f.found(nil, fmt.Sprintf("the cluster wants %s; this host switches at %s, a random time, so that not all hosts switch at "+
+			"once. `teleport-update update --now` switches now",
 			h.Desired.Short(), h.Jitter.Format(time.RFC3339)))
 		return nil
 	}
@@ -119,7 +121,8 @@ func groupUnknown(h *host, f *finder) error {
 
 // UnknownGroup says what it means that find does not know a group.
 func UnknownGroup(name string) string {
-	return fmt.Sprintf("find has no group %q, and treats this host as one that names no group: `teleport-update enable --group NAME` corrects the name, or somebody adds the group on the server", name)
+	return fmt.Sprintf("find has no group %q, and treats this host as one that names no group: `teleport-update enable --group "+
+		"NAME` corrects the name, or somebody adds the group on the server", name)
 }
 
 // Plural is the word for a number of things.

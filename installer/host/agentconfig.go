@@ -149,7 +149,8 @@ func ReadAgentSettings(path string) (AgentSettings, error) {
 		}
 	}
 	address, _ := find.WithPort(proxy, ProxyPort)
-	return AgentSettings{Proxy: address, ByAuth: byAuth && proxy != "", Bare: proxy, Group: string(t.UpgradeGroup), DataDir: string(t.DataDir), Servers: file.servers()}, nil
+	return AgentSettings{Proxy: address, ByAuth: byAuth && proxy != "", Bare: proxy, Group: string(t.UpgradeGroup),
+		DataDir: string(t.DataDir), Servers: file.servers()}, nil
 }
 
 // How many bytes of a setting are taken: the agent's user may have written the file, and its

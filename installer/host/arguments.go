@@ -127,7 +127,8 @@ func (h *Host) CheckFIPS(tree versions.Tree) error {
 			return nil
 		}
 	}
-	return failure.Unchanged("version %s is a FIPS build, and the unit that it brings starts the agent without %s", tree.Release.Short(), fipsFlag).
+	return failure.Unchanged("version %s is a FIPS build, and the unit that it brings starts the agent without %s", tree.Release.Short(),
+		fipsFlag).
 		To("serve the tarball as it was published, with examples/systemd/fips/teleport.service, or write the whole command into a drop-in "+
 			"(`systemctl edit teleport`: ExecStart=, then ExecStart=%s/teleport start %s …)", h.Paths.LinkDir, fipsFlag).Refused()
 }

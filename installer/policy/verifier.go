@@ -185,7 +185,8 @@ func foreign(t fetch.Tarball, err error) *Refusal {
 func CheckEdition(r version.Release, says version.Edition) error {
 	if says != r.Edition {
 		return refuse(NotTheRelease, r, "its program says that it is of edition %s, and the cluster wants %s; "+
-			"the URL template may lack the part of the edition ({{if .Enterprise}}-ent{{end}}, {{if .FIPS}}-fips{{end}}), the mirror may have a file "+
+			"the URL template may lack the part of the edition ({{if .Enterprise}}-ent{{end}}, {{if .FIPS}}-fips{{end}}), the mirror "+
+			"may have a file "+
 			"under a wrong name, or somebody offers another edition under this name; compare template and file with the vendor's", says, r.Edition)
 	}
 	return nil

@@ -40,19 +40,20 @@ type Config struct {
 
 // Spec is what a person asked for, and the version that is linked.
 type Spec struct {
-	Proxy         string     `yaml:"proxy" json:"proxy"`
-	Group         string     `yaml:"group,omitempty" json:"group,omitempty"`
-	Enabled       bool       `yaml:"enabled" json:"enabled"`
-	Pinned        bool       `yaml:"pinned" json:"pinned"`
-	ActiveVersion string     `yaml:"active_version,omitempty" json:"active_version,omitempty"`
-	URLTemplates  []string   `yaml:"url_templates,omitempty" json:"url_templates,omitempty"`
-	CAFile        string     `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
-	ProgramsDir   string     `yaml:"programs_dir,omitempty" json:"programs_dir,omitempty"` // see Paths.Programs; the usual one is not written
-	UnitDir       string     `yaml:"unit_dir,omitempty" json:"unit_dir,omitempty"`         // where units are; the usual folder is not written
-	LinkDir       string     `yaml:"link_dir,omitempty" json:"link_dir,omitempty"`         // where links are; the usual folder is not written
-	AgentConfig   string     `yaml:"agent_config,omitempty" json:"agent_config,omitempty"` // the agent's own configuration; the usual file is not written
-	Health        HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
-	Backup        BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
+	Proxy         string   `yaml:"proxy" json:"proxy"`
+	Group         string   `yaml:"group,omitempty" json:"group,omitempty"`
+	Enabled       bool     `yaml:"enabled" json:"enabled"`
+	Pinned        bool     `yaml:"pinned" json:"pinned"`
+	ActiveVersion string   `yaml:"active_version,omitempty" json:"active_version,omitempty"`
+	URLTemplates  []string `yaml:"url_templates,omitempty" json:"url_templates,omitempty"`
+	CAFile        string   `yaml:"ca_file,omitempty" json:"ca_file,omitempty"`
+	ProgramsDir   string   `yaml:"programs_dir,omitempty" json:"programs_dir,omitempty"` // see Paths.Programs; the usual one is not written
+	UnitDir       string   `yaml:"unit_dir,omitempty" json:"unit_dir,omitempty"`         // where units are; the usual folder is not written
+	LinkDir       string   `yaml:"link_dir,omitempty" json:"link_dir,omitempty"`         // where links are; the usual folder is not written
+	// the agent's own configuration; the usual file is not written
+	AgentConfig string     `yaml:"agent_config,omitempty" json:"agent_config,omitempty"`
+	Health      HealthSpec `yaml:"health,omitempty" json:"health,omitzero"`
+	Backup      BackupSpec `yaml:"backup,omitempty" json:"backup,omitzero"`
 	// TextfileDir is where metrics are written for node_exporter; empty: nowhere.
 	TextfileDir string `yaml:"textfile_dir,omitempty" json:"textfile_dir,omitempty"`
 	// NoClusterReport: the agent is not told of its updater, and reports nothing about it
@@ -164,7 +165,8 @@ func PlainYAML(err error) error {
 // UnknownSettings names what spec holds that this program does not know, as in
 // "health.windw". What status holds is a program's, and none of it is misspelt.
 func (c Config) UnknownSettings() (names []string) {
-	for prefix, fields := range map[string]unknown{"": c.Unknown, "spec.": c.Spec.Unknown, "spec.health.": c.Spec.Health.Unknown, "spec.backup.": c.Spec.Backup.Unknown} {
+	for prefix, fields := range map[string]unknown{"": c.Unknown, "spec.": c.Spec.Unknown, "spec.health.": c.Spec.Health.Unknown,
+		"spec.backup.": c.Spec.Backup.Unknown} {
 		for name := range fields {
 			names = append(names, prefix+name)
 		}

@@ -134,8 +134,10 @@ func wayOut(dataDir string) string {
 	if err != nil || trust.Ours(info) {
 		return "check its content, then make it writable by root only"
 	}
-	return fmt.Sprintf("give the agent, which runs as another user, a data folder of its own: stop it, `mv %[1]s %[1]s-agent`, set data_dir to "+
-		"%[1]s-agent in the agent's configuration and start it; or have the agent run as root. `chown` alone would keep the agent from its data", dataDir)
+	return fmt.Sprintf("give the agent, which runs as another user, a data folder of its own: stop it, `mv %[1]s %[1]s-agent`, "+
+		"set data_dir to "+
+		"%[1]s-agent in the agent's configuration and start it; or have the agent run as root. `chown` alone would keep the agent from its data",
+		dataDir)
 }
 
 // makeStore makes the store in a data folder that is made, too, where it is not there: for

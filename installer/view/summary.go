@@ -36,7 +36,8 @@ func (r Report) Summary(now time.Time) Summary {
 	s := Summary{
 		SchemaVersion: StatusSchema, WrittenAt: now, State: r.State, VersionInstalled: r.VersionInstalled, VersionDesired: r.VersionDesired,
 		VersionRunning: r.Agent.Version, AgentState: r.Agent.ActiveState, UpdatesEnabled: r.UpdatesEnabled,
-		LastAttempt: r.UpdateTimeLast, LastResult: r.LastResult, LastSuccess: r.LastSuccess, JitterUntil: r.JitterUntil, Conditions: []ShortCondition{},
+		LastAttempt: r.UpdateTimeLast, LastResult: r.LastResult, LastSuccess: r.LastSuccess, JitterUntil: r.JitterUntil,
+		Conditions: []ShortCondition{},
 	}
 	for _, c := range r.Conditions {
 		s.Conditions = append(s.Conditions, ShortCondition{c.Type, c.Since})

@@ -44,7 +44,8 @@ func (r Report) Text(w io.Writer) {
 	line("  success", r.at(r.LastSuccess))
 	line("  error", textOr(r.LastError, ""))
 	if r.FailedVersion != nil {
-		line("Failed", fmt.Sprintf("%s, %d %s; next attempt at %s", *r.FailedVersion, *r.FailedAttempts, decision.Plural(*r.FailedAttempts, "time", "times"), r.at(r.NextAttempt)))
+		line("Failed", fmt.Sprintf("%s, %d %s; next attempt at %s", *r.FailedVersion, *r.FailedAttempts, decision.Plural(*r.FailedAttempts,
+			"time", "times"), r.at(r.NextAttempt)))
 		line("  error", textOr(r.FailedError, ""))
 	}
 	line("Package left", textOr(r.PackageLeft, ""))
@@ -58,7 +59,8 @@ func (r Report) Text(w io.Writer) {
 }
 
 // headings begin the lines of conditions that do not make the state.
-var headings = map[decision.Severity]string{decision.Fault: "Fault", decision.Blind: "Unknown", decision.Busy: "Also", decision.Setting: "Setting", decision.Note: "Note"}
+var headings = map[decision.Severity]string{decision.Fault: "Fault", decision.Blind: "Unknown", decision.Busy: "Also",
+	decision.Setting: "Setting", decision.Note: "Note"}
 
 func (r Report) enabled() string {
 	switch {

@@ -23,7 +23,8 @@ type Finding struct {
 // each subject with which nothing is wrong. fine says how a subject is that is well.
 func Findings(v decision.Verdict, fine map[string]string) (all []Finding) {
 	for _, c := range v.Conditions {
-		all = append(all, Finding{Subject: c.Subject, OK: c.Severity != decision.Fault && c.Severity != decision.Blind, Blind: c.Severity == decision.Blind, Type: c.Type, Detail: c.Message})
+		all = append(all, Finding{Subject: c.Subject, OK: c.Severity != decision.Fault && c.Severity != decision.Blind,
+			Blind: c.Severity == decision.Blind, Type: c.Type, Detail: c.Message})
 	}
 	for _, subject := range v.Asked {
 		found := func(f Finding) bool { return f.Subject == subject && f.Type != "" }

@@ -20,7 +20,8 @@ func Printable(r rune) bool {
 	if r < utf8.RuneSelf {
 		return ' ' <= r && r < 0x7f
 	}
-	return r != utf8.RuneError && unicode.IsGraphic(r) && !unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+	return r != utf8.RuneError && unicode.IsGraphic(r) && !unicode.In(r, unicode.Variation_Selector,
+		unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // Line makes one line of a text, for a log, an error, a cell of a table. Lines become parts with a

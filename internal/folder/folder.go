@@ -166,7 +166,8 @@ func (w *walk) link(name string) (target string, err error) {
 		return "", unix.ELOOP
 	}
 	if !rootMade(link, parent) {
-		return "", fmt.Errorf("%s is a symbolic link that somebody other than root could have made (it belongs to user %d, its folder to user %d); it is not followed",
+		return "", fmt.Errorf("%s is a symbolic link that somebody other than root could have made (it belongs to user %d, its "+
+			"folder to user %d); it is not followed",
 			filepath.Join(w.path, name), link.Uid, parent.Uid)
 	}
 	buf := make([]byte, unix.PathMax)

@@ -36,7 +36,8 @@ func File(t testing.TB, path, got string) {
 		}
 		return
 	}
-	t.Errorf("%s is a contract, and is another now (%v). Where that is meant, write it: go test -run '%s' . -update\n%s", path, err, t.Name(), difference(path, got))
+	t.Errorf("%s is a contract, and is another now (%v). Where that is meant, write it: go test -run '%s' . -update\n%s", path, err, t.Name(),
+		difference(path, got))
 }
 
 // Part fails a test unless a page has just this text between the marks that say what

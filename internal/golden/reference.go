@@ -24,7 +24,8 @@ func commandText(heading string, help func(command ...string) string, command ..
 	parts := helpParts(help(command...))
 	_, does, _ := strings.Cut(strings.TrimSpace(parts["NAME"]), " - ")
 	does = strings.ToUpper(does[:1]) + does[1:] + "."
-	text := fmt.Sprintf("\n%s %s\n\n%s\n\n```text\n%s\n```\n", heading, strings.Join(command, " "), escape.Replace(does), unindented(parts["USAGE"]))
+	text := fmt.Sprintf("\n%s %s\n\n%s\n\n```text\n%s\n```\n", heading, strings.Join(command, " "), escape.Replace(does),
+		unindented(parts["USAGE"]))
 	for paragraph := range strings.SplitSeq(unindented(parts["DESCRIPTION"]), "\n\n") {
 		switch {
 		case paragraph == "":

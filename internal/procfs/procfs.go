@@ -97,7 +97,8 @@ func (f FS) Hidden(pid int) error {
 		return nil
 	}
 	if err := unix.Kill(pid, 0); err == nil || errors.Is(err, unix.EPERM) {
-		return &fs.PathError{Op: "look at", Path: f.of(pid, "exe"), Err: errors.New("the process is there and is not shown (hidepid=, ProtectProc=)")}
+		return &fs.PathError{Op: "look at", Path: f.of(pid, "exe"), Err: errors.New("the process is there and is not shown " +
+			"(hidepid=, ProtectProc=)")}
 	}
 	return nil
 }

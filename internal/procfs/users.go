@@ -79,7 +79,10 @@ func (f FS) OpenByName(pids []int, prefix string) string {
 		for _, d := range descriptors {
 			path, err := os.Readlink(filepath.Join(f.of(pid, "fd"), d.Name()))
 			name := strings.TrimSuffix(filepath.Base(path), deleted)
-			if err == nil && strings.HasPrefix(name, prefix) && !slices.ContainsFunc(beside, func(s string) bool { return strings.HasSuffix(name, s) }) {
+			if err == nil && strings.HasPrefix(name, prefix) && !slices.ContainsFunc(beside, func(s string) bool {
+				return strings.HasSuffix(name,
+					s)
+			}) {
 				return path
 			}
 		}

@@ -105,7 +105,8 @@ func (c Care) check(path string, info fs.FileInfo) error {
 	case !trust.Ours(info) && info.Sys().(*syscall.Stat_t).Uid == 0:
 		return &fs.PathError{Op: "read", Path: path, Err: fs.ErrPermission} // root's own
 	case !trust.Ours(info):
-		return &OddError{path, fmt.Sprintf("belongs to user %d, not to %s: somebody else could have written it; check it, then chown it to %[2]s", info.Sys().(*syscall.Stat_t).Uid, us())}
+		return &OddError{path, fmt.Sprintf("belongs to user %d, not to %s: somebody else could have written it; check it, then "+
+			"chown it to %[2]s", info.Sys().(*syscall.Stat_t).Uid, us())}
 	}
 	return &OddError{path, fmt.Sprintf("may be written by others than %s (mode %v): check it, then chmod go-w", us(), info.Mode().Perm())}
 }

@@ -32,7 +32,8 @@ func At(path string) (Free, error) {
 	if err := nearest(path, func(at string) error { return unix.Statfs(at, &st) }); err != nil {
 		return Free{}, fmt.Errorf("find out the free space of %s: %w", path, err)
 	}
-	return Free{Bytes: int64(st.Bavail) * st.Bsize, RootBytes: int64(st.Bfree) * st.Bsize, Files: int64(st.Ffree), CountsFiles: st.Files > 0}, nil
+	return Free{Bytes: int64(st.Bavail) * st.Bsize, RootBytes: int64(st.Bfree) * st.Bsize, Files: int64(st.Ffree), CountsFiles: st.Files > 0},
+		nil
 }
 
 // Error says that a file system has too little room. It matches ENOSPC.

@@ -156,5 +156,6 @@ func checkConnect(_ context.Context, proxy *url.URL, connect *http.Request, resp
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return fmt.Errorf("the HTTP proxy %s refused the connection to %s: %s", Redact(proxy.String()), connect.Host, console.Excerpt(resp.Status, maxServersText))
+	return fmt.Errorf("the HTTP proxy %s refused the connection to %s: %s", Redact(proxy.String()), connect.Host, console.Excerpt(resp.Status,
+		maxServersText))
 }

@@ -104,7 +104,8 @@ func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 }
 
 // revoke revokes the token that a request names, or answers why it cannot.
-func (a *api) revoke(w http.ResponseWriter, r *http.Request, what string, revoke func(ctx context.Context, name string, audit store.Audit, dryRun bool) error) bool {
+func (a *api) revoke(w http.ResponseWriter, r *http.Request, what string, revoke func(ctx context.Context, name string, audit store.Audit,
+	dryRun bool) error) bool {
 	name := r.PathValue("name")
 	err := revoke(r.Context(), name, a.audit(r), dryRun(r))
 	if errors.Is(err, store.ErrNotFound) {

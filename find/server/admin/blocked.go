@@ -19,7 +19,8 @@ func (o *Options) Blocked() (blocked []string) {
 	blocked = o.Stored.Held()
 	age, away := o.Stored.Age()
 	if away != nil {
-		blocked = append(blocked, fmt.Sprintf("the store cannot be followed, and hosts are told what they were told %s ago: %v", age.Round(time.Second), away))
+		blocked = append(blocked, fmt.Sprintf("the store cannot be followed, and hosts are told what they were told %s ago: %v",
+			age.Round(time.Second), away))
 	}
 	if o.Engine != nil {
 		// A store that is away is said once.

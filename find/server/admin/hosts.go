@@ -140,7 +140,8 @@ func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.Ho
 		ID: e.ID.String(), Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
 		State: stateOf(e, target, now), Omitted: e.Omitted(now), Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
 		BelowMinimum: e.BelowMinimum, Unsigned: e.Unsigned,
-		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: inventory.TokenName(e), Revoked: e.Secret == [16]byte{},
+		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: inventory.TokenName(e),
+		Revoked: e.Secret == [16]byte{},
 	}
 	if e.UpdaterID != (rollout.HostID{}) {
 		h.UpdaterID = e.UpdaterID.String()
@@ -186,7 +187,8 @@ func (a *api) revokeHost(w http.ResponseWriter, r *http.Request) {
 		removed, err = a.Fleet.RevokeHost(r.Context(), id, a.audit(r), dryRun(r))
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined, or it was revoked before", r.PathValue("id"))})
+		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined, or it was revoked before",
+			r.PathValue("id"))})
 		return
 	}
 	if err != nil {

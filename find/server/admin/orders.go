@@ -23,14 +23,16 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: fmt.Sprintf("the order could not be read: %v", err)})
 		return
 	}
-	result, err := a.Engine.Order(r.Context(), rollout.Order{Verb: o.Verb, Groups: o.Groups, Force: o.Force, To: o.To, Who: peer(r.Context()), Why: o.Reason}, dryRun(r))
+	result, err := a.Engine.Order(r.Context(), rollout.Order{Verb: o.Verb, Groups: o.Groups, Force: o.Force, To: o.To, Who: peer(r.Context()),
+		Why: o.Reason}, dryRun(r))
 	if err != nil {
 		fail(w, "", err)
 		return
 	}
 	answer := adminapi.OrderResult{Steps: []adminapi.Step{}}
 	for _, s := range result.Steps {
-		answer.Steps = append(answer.Steps, adminapi.Step{Group: s.Group, From: s.From, To: s.To, Halted: s.Halted, Reason: s.Reason, Message: s.Message})
+		answer.Steps = append(answer.Steps, adminapi.Step{Group: s.Group, From: s.From, To: s.To, Halted: s.Halted, Reason: s.Reason,
+			Message: s.Message})
 	}
 	if !dryRun(r) {
 		// What follows at once from the order is in the outlook, as that the next group starts. Should the tick fail,

@@ -41,7 +41,8 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxResource))
 	if err != nil {
-		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: fmt.Sprintf("the resources could not be read, or are larger than %d bytes", MaxResource)})
+		parts.Reply(w, http.StatusBadRequest, adminapi.Error{Error: fmt.Sprintf("the resources could not be read, or are larger than %d bytes",
+			MaxResource)})
 		return
 	}
 	list, err := rollout.Parse(body)
@@ -68,7 +69,8 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 		result.Warnings = append(result.Warnings, a.Engine.Foresee(applied.Scene)...)
 	}
 	for _, g := range applied.Groups {
-		result.Groups = append(result.Groups, adminapi.Group{Group: g.Group, State: g.State, Answer: answers.Told(g.Answer), Starts: g.At, Waits: g.Waits})
+		result.Groups = append(result.Groups, adminapi.Group{Group: g.Group, State: g.State, Answer: answers.Told(g.Answer), Starts: g.At,
+			Waits: g.Waits})
 	}
 	if a.Engine != nil && !options.DryRun {
 		// Who looks next sees the rollout that this begins. Should it fail, Run

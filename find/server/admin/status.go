@@ -67,7 +67,8 @@ func (a *api) why(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	parts.Reply(w, http.StatusOK, a.Stored.Why(rollout.Query{Group: query.Get("group"), Host: query.Get("host"), UpdaterID: query.Get("update_id")}))
+	parts.Reply(w, http.StatusOK, a.Stored.Why(rollout.Query{Group: query.Get("group"), Host: query.Get("host"),
+		UpdaterID: query.Get("update_id")}))
 }
 
 func (a *api) channels(w http.ResponseWriter, r *http.Request) {

@@ -65,7 +65,8 @@ const (
 )
 
 // HostStates are all of them, in their order.
-var HostStates = []HostState{HostRevoked, HostCloned, HostAbsent, HostOnTarget, HostFailed, HostPinned, HostDisabled, HostUpdating, HostTold, HostWaiting}
+var HostStates = []HostState{HostRevoked, HostCloned, HostAbsent, HostOnTarget, HostFailed, HostPinned, HostDisabled, HostUpdating,
+	HostTold, HostWaiting}
 
 // Event is something that happened on the way to a version.
 type Event struct {

@@ -142,7 +142,8 @@ func (s *Stored) HoldMode(ctx context.Context, mode rollout.Mode, audit store.Au
 	}
 	s.brake.mu.Lock()
 	defer s.brake.mu.Unlock()
-	s.opts.Log.Error("updates are stopped on this server only: the mode could not be written yet", "mode", mode, "by", audit.Who, "error", held.unwritten)
+	s.opts.Log.Error("updates are stopped on this server only: the mode could not be written yet", "mode", mode, "by", audit.Who, "error",
+		held.unwritten)
 	return fmt.Errorf("the mode %s is in force on this server only, not yet written: %w", mode, held.unwritten)
 }
 

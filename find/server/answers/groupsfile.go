@@ -54,7 +54,8 @@ func ParseJitter(s string) (time.Duration, error) {
 		jitter, err = time.Duration(seconds)*time.Second, nil
 	}
 	if err != nil || jitter < 0 || jitter > find.MaxJitter || jitter%time.Second != 0 {
-		return 0, fmt.Errorf("jitter %.40q is not a whole number of seconds from 0 to %d, or such a duration as 1m30s", s, find.MaxJitter/time.Second)
+		return 0, fmt.Errorf("jitter %.40q is not a whole number of seconds from 0 to %d, or such a duration as 1m30s", s,
+			find.MaxJitter/time.Second)
 	}
 	return jitter, nil
 }

@@ -43,7 +43,8 @@ func startWords(n *snapshot) []string {
 	if spec.StartVersion == spec.TargetVersion {
 		return nil // which is warned of
 	}
-	return []string{fmt.Sprintf("the start version is %s: new hosts install it before the turn of their group, and a rollback goes back to it", spec.StartVersion)}
+	return []string{fmt.Sprintf("the start version is %s: new hosts install it before the turn of their group, and a rollback "+
+		"goes back to it", spec.StartVersion)}
 }
 
 // conclude notes what follows from all of them.
@@ -75,10 +76,12 @@ func (s *Stored) conclude(a *Applied, n *snapshot, now time.Time) {
 		a.Groups = append(a.Groups, GroupAnswer{start, n.answer(rollout.Query{Group: start.Group}, now, s.opts.Base.AutoUpdate)})
 	}
 	if len(a.Groups) == 0 && spec.Schedule != rollout.Immediate {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("the schedule %s has no groups, and no host is told to update: apply an %s with groups, or set the version with --schedule immediate", spec.Schedule, rollout.KindConfig))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("the schedule %s has no groups, and no host is told to update: apply an %s "+
+			"with groups, or set the version with --schedule immediate", spec.Schedule, rollout.KindConfig))
 	}
 	if len(a.Groups) > 0 && spec.StartVersion == spec.TargetVersion {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("there is no start version other than %s: new hosts install it before the turn of their group, and a rollback has nowhere to go back to (--start, or spec.agents.start_version)", spec.TargetVersion))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("there is no start version other than %s: new hosts install it before the "+
+			"turn of their group, and a rollback has nowhere to go back to (--start, or spec.agents.start_version)", spec.TargetVersion))
 	}
 	for _, v := range slices.Compact([]rollout.Semver{spec.TargetVersion, spec.StartVersion}) {
 		if s.lacks(string(v), n.editions[v]) {

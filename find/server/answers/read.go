@@ -56,7 +56,8 @@ func (s *Stored) plan(ctx context.Context, group string) (rollout.Resource, erro
 	if current := s.current.Load().Rollout; current != nil {
 		for _, g := range current.Status.Groups {
 			if g.Name == group && g.Plan != nil && g.Plan.StartTime.Equal(plan.Spec.StartTime) {
-				plan.Status = &rollout.PlanStatus{LastActiveHostIndex: g.Plan.LastActiveHostIndex, FailedHostCount: g.FailedCount, TimeoutHostCount: g.TimedOutCount}
+				plan.Status = &rollout.PlanStatus{LastActiveHostIndex: g.Plan.LastActiveHostIndex, FailedHostCount: g.FailedCount,
+					TimeoutHostCount: g.TimedOutCount}
 			}
 		}
 	}

@@ -104,7 +104,8 @@ func (c *Channels) forwardTo(text string) (*forward, error) {
 		return nil, fmt.Errorf("forward: %w", err)
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("forward: %s is the address of a channel, without a query: /version and /critical are appended to it", webclient.Redact(text))
+		return nil, fmt.Errorf("forward: %s is the address of a channel, without a query: /version and /critical are appended to it",
+			webclient.Redact(text))
 	}
 	text = strings.TrimSuffix(u.String(), "/")
 	f := c.forwards[text]

@@ -86,7 +86,8 @@ func (f *forward) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil && f.last.err == nil {
-		f.log.Warn("a forwarded channel cannot be asked, and its last good answer stays", "url", webclient.Redact(f.url), "error", webclient.RedactError(err), "version", f.last.version)
+		f.log.Warn("a forwarded channel cannot be asked, and its last good answer stays", "url", webclient.Redact(f.url), "error",
+			webclient.RedactError(err), "version", f.last.version)
 	}
 	if err == nil && f.last.err != nil {
 		f.log.Info("a forwarded channel can be asked again", "url", webclient.Redact(f.url))

@@ -240,7 +240,8 @@ func (e *Engine) Scene(ctx context.Context) (scene rollout.Scene, err error) {
 
 // LastScene is what there was when the resources were read last, with what hosts report now.
 func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
-	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(), CompleteAt: e.opts.Inventory.CompleteAt()}
+	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(),
+		CompleteAt: e.opts.Inventory.CompleteAt()}
 	if last.Rollout != nil {
 		e.opts.Inventory.Counting(last.Rollout, nil, scene.Now, func(n rollout.Counts) { scene.Counts = n.Detached() })
 	}
@@ -250,7 +251,8 @@ func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
 // CountedScene is what there was when the resources were read last, with what the engine counted last: nothing is read or
 // counted for it. Counts of another rollout are left out; the next look, within seconds, has others.
 func (e *Engine) CountedScene(last answers.Resources) rollout.Scene {
-	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(), CompleteAt: e.opts.Inventory.CompleteAt()}
+	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(),
+		CompleteAt: e.opts.Inventory.CompleteAt()}
 	if n := e.Status().Counts; last.Rollout != nil && len(n.Groups) == len(last.Rollout.Status.Groups) {
 		scene.Counts = n
 	} else if last.Rollout != nil {
@@ -291,7 +293,8 @@ func (s *seen) held() (steps []rollout.Step) {
 	for i := range s.rollout.Status.Groups {
 		g := &s.rollout.Status.Groups[i]
 		if g.Halted != nil && s.stored.Status.Groups[i].Halted == nil {
-			steps = append(steps, rollout.Step{Group: g.Name, From: g.State, To: g.State, Halted: true, Reason: g.Halted.Reason, Message: g.Halted.Message})
+			steps = append(steps, rollout.Step{Group: g.Name, From: g.State, To: g.State, Halted: true, Reason: g.Halted.Reason,
+				Message: g.Halted.Message})
 		}
 	}
 	return steps
@@ -373,7 +376,8 @@ func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (ro
 			return false, err
 		}
 		for _, step := range result.Steps {
-			e.opts.Log.Info("rollout", "group", step.Group, "from", step.From, "to", step.To, "halted", step.Halted, "reason", step.Reason, "message", step.Message, "by", who)
+			e.opts.Log.Info("rollout", "group", step.Group, "from", step.From, "to", step.To, "halted", step.Halted, "reason", step.Reason,
+				"message", step.Message, "by", who)
 		}
 		e.mu.Lock()
 		e.status.LastWrite = s.now

@@ -113,7 +113,8 @@ func (a *Asked) part(now time.Time) *askedTime {
 // Summary returns who has asked in the last hour. known says which groups there are.
 func (a *Asked) Summary(known func(group string) bool) adminapi.Asked {
 	now := a.Clock()
-	answer := adminapi.Asked{Unconfirmed: true, Since: latest(a.since, now.Add(-askedFor)), Groups: []adminapi.AskedGroup{}, Unknown: make(map[string]int64)}
+	answer := adminapi.Asked{Unconfirmed: true, Since: latest(a.since, now.Add(-askedFor)), Groups: []adminapi.AskedGroup{},
+		Unknown: make(map[string]int64)}
 	type total struct {
 		questions int64
 		versions  map[string]int64

@@ -93,7 +93,8 @@ func newFleet(opts FleetOptions, started time.Time) *Fleet {
 	table := fleet.New(fleet.Limits{Words: MaxWords, Named: opts.Named})
 	return &Fleet{
 		opts: opts, table: table, words: vocabulary{table: table}, covered: started,
-		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64), newer: make(map[rollout.HostID]newerFields), trouble: make(map[string]error),
+		tokens: make(map[string]token), dirty: make(map[rollout.HostID]uint64), newer: make(map[rollout.HostID]newerFields),
+		trouble: make(map[string]error),
 	}
 }
 
@@ -225,7 +226,8 @@ func (f *Fleet) Entry(id rollout.HostID) (e fleet.Entry, ok bool) {
 }
 
 // ErrSecret is the error of a report that does not come from the host that it names.
-var ErrSecret = errors.New("no host of this host_id reports with this secret: it has not joined, its secret was revoked, or another host has its host_uuid")
+var ErrSecret = errors.New("no host of this host_id reports with this secret: it has not joined, its secret was revoked, or " +
+	"another host has its host_uuid")
 
 // SequenceError is the error of a report that was taken before, or is older than
 // the last one.

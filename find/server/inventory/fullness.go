@@ -16,7 +16,8 @@ func (f *Fleet) Full() (lines []string) {
 	defer f.mu.RUnlock()
 	for _, kind := range fleet.Kinds {
 		if used, limit := f.table.Fill(kind); used >= limit*nearlyFull/100 {
-			lines = append(lines, fmt.Sprintf("%d different %s of hosts are kept, and there is room for %d: beyond it those that the rollout does not "+
+			lines = append(lines, fmt.Sprintf("%d different %s of hosts are kept, and there is room for %d: beyond it those that the "+
+				"rollout does not "+
 				"name are shown as %s; \"teleport-find tokens\" says whose hosts these are", used, kind, limit, fleet.Other))
 		}
 	}

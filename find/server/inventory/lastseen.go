@@ -133,7 +133,8 @@ func (f *Fleet) compareClocks(name string, theirs, now time.Time) (differ bool) 
 		return false
 	}
 	if now.Sub(f.keep.disagreed) > HostLife {
-		f.opts.Log.Error("the clock of another server of the store is not that of this one: no host is forgotten until they agree", "other", theirs, "own", now)
+		f.opts.Log.Error("the clock of another server of the store is not that of this one: no host is forgotten until they agree", "other",
+			theirs, "own", now)
 	}
 	f.keep.disagreed = now
 	return true
@@ -156,7 +157,8 @@ func (f *Fleet) setBack(now time.Time) {
 		f.table.Put(&ahead[i])
 	}
 	if len(ahead) > 0 {
-		f.opts.Log.Warn("the clock of this server was set back: what hosts said in times that lie ahead counts as said now", "now", now, "hosts", len(ahead))
+		f.opts.Log.Warn("the clock of this server was set back: what hosts said in times that lie ahead counts as said now", "now", now, "hosts",
+			len(ahead))
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // ErrLoading is the error of reports while the hosts of the store are being loaded after a start.
-var ErrLoading = errors.New("the server has just started and is loading the hosts that it knows, and takes no report yet: report again later")
+var ErrLoading = errors.New("the server has just started and is loading the hosts that it knows, and takes no report yet: " +
+	"report again later")
 
 // loadParts is how many parts the hosts are loaded in, so that others get to the store meanwhile.
 const loadParts = 256

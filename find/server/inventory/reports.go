@@ -123,7 +123,8 @@ func (s *Reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 	defer arrived()
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || len(secret) < 16 || len(secret) > 200 || len(r.Header.Values("Authorization")) != 1 {
-		s.refuse(w, r, http.StatusUnauthorized, find.HeartbeatError{Error: "the header Authorization is missing, or is not one Bearer and a secret"})
+		s.refuse(w, r, http.StatusUnauthorized, find.HeartbeatError{Error: "the header Authorization is missing, or is not one " +
+			"Bearer and a secret"})
 		return
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
@@ -134,7 +135,8 @@ func (s *Reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 	whole.Grow(bytes.MinRead + int(min(max(r.ContentLength, 0), usualReport)))
 	_, err := whole.ReadFrom(http.MaxBytesReader(w, r.Body, find.MaxHeartbeat))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		s.refuse(w, r, http.StatusRequestEntityTooLarge, find.HeartbeatError{Error: fmt.Sprintf("the body is larger than %d bytes", find.MaxHeartbeat)})
+		s.refuse(w, r, http.StatusRequestEntityTooLarge, find.HeartbeatError{Error: fmt.Sprintf("the body is larger than %d bytes",
+			find.MaxHeartbeat)})
 		return
 	}
 	if err != nil {
@@ -146,7 +148,8 @@ func (s *Reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 	case s.room <- struct{}{}:
 		defer func() { <-s.room }()
 	default:
-		s.refuse(w, r, http.StatusServiceUnavailable, find.HeartbeatError{Error: "too many hosts report at once: nothing was changed; report again later"})
+		s.refuse(w, r, http.StatusServiceUnavailable, find.HeartbeatError{Error: "too many hosts report at once: nothing was " +
+			"changed; report again later"})
 		return
 	}
 	err = do(r.Context(), secret, whole.Bytes())

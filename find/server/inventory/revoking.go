@@ -42,7 +42,8 @@ func (f *Fleet) RevokeToken(ctx context.Context, name string, hosts bool, audit 
 		some, err := f.removeSome(ctx, name)
 		removed += some
 		if err != nil {
-			return removed, fmt.Errorf("the token was revoked, and %d of its %d hosts were removed; do it again for the others: %w", removed, joined, err)
+			return removed, fmt.Errorf("the token was revoked, and %d of its %d hosts were removed; do it again for the others: %w", removed,
+				joined, err)
 		}
 		if some == 0 {
 			break
@@ -98,7 +99,8 @@ func (f *Fleet) removeSome(ctx context.Context, name string) (int, error) {
 // removal is what tells the other servers of the store that a host was removed. It is there as long as a host
 // that does not report.
 func (f *Fleet) removal(e *fleet.Entry, failed rollout.Failure) store.Write {
-	return store.Write{Key: HostKey(e.ID), Value: removedHost(failed), Based: store.Revision(e.Revision), Expires: f.opts.Clock().Add(HostLife)}
+	return store.Write{Key: HostKey(e.ID), Value: removedHost(failed), Based: store.Revision(e.Revision),
+		Expires: f.opts.Clock().Add(HostLife)}
 }
 
 // RevokeHost removes a host: the server takes no report of it any more, until it joins again

@@ -114,7 +114,8 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 		err = errors.New("it is not a host")
 	}
 	if err != nil {
-		return e, nil, false, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision, err)
+		return e, nil, false, fmt.Errorf("the store's %s, revision %d, is not one that this version understands: %w", item.Key, item.Revision,
+			err)
 	}
 	unix := func(s int64) time.Time {
 		if s == 0 {
@@ -138,7 +139,8 @@ func decodeHost(item store.Item) (e fleet.Entry, newer newerFields, removed bool
 	if h.Failed != nil {
 		e.Failed.Error, e.Failed.Outcome, e.Failed.Until = h.Failed.Error, h.Failed.Outcome, h.Failed.Until
 	}
-	e.Token, e.Sequence, e.Boots, e.Alternated, e.Revision = referenceOf(h.Token, h.TokenID), h.Sequence, h.Boots, unix(h.Alternated), int64(item.Revision)
+	e.Token, e.Sequence, e.Boots, e.Alternated, e.Revision = referenceOf(h.Token, h.TokenID), h.Sequence, h.Boots, unix(h.Alternated),
+		int64(item.Revision)
 	return e, newer, h.Removed, nil
 }
 

@@ -88,7 +88,8 @@ func (f *Fleet) flushSome(ctx context.Context, first rollout.HostID, left map[ro
 	add := func(id rollout.HostID) {
 		var e fleet.Entry
 		if f.table.Get(id, &e) {
-			change.Writes = append(change.Writes, store.Write{Key: HostKey(id), Value: encodeHost(&e, f.newer[id]), Based: store.Revision(e.Revision)})
+			change.Writes = append(change.Writes, store.Write{Key: HostKey(id), Value: encodeHost(&e, f.newer[id]),
+				Based: store.Revision(e.Revision)})
 			ids, numbers = append(ids, id), append(numbers, f.dirty[id])
 		}
 	}

@@ -18,7 +18,8 @@ var (
 	snapshotAge = describe("snapshot_age_seconds", "How old the answers to hosts are.")
 	lastTick    = describe("engine_last_tick_timestamp_seconds", "When the rollout was last looked at without an error.")
 	engineFails = describe("engine_failing", "Whether the last look at the rollout ended with an error.")
-	clockSkew   = describe("store_clock_skew_seconds", "What the clock of a store in a database is ahead of the server's. Beyond 10, in either direction, the server does not move the rollout.")
+	clockSkew   = describe("store_clock_skew_seconds", "What the clock of a store in a database is ahead of the server's. "+
+		"Beyond 10, in either direction, the server does not move the rollout.")
 	certificate = describe("certificate_expiry_timestamp_seconds", "When the certificate of the server ends.")
 	rolloutInfo = describe("rollout_info", "The rollout in progress: always 1.", "target", "start", "state", "mode")
 	groupState  = describe("group_state", "The state of a group: 1 for one of them.", "group", "state")

@@ -66,7 +66,8 @@ func (n *Notifier) post(ctx context.Context, h *rollout.Notify, id string, conte
 	if err != nil {
 		return failed(err)
 	}
-	client, err := webclient.New(webclient.Options{CAFile: h.Spec.CAFile, Trust: "spec.ca_file of the webhook", UserAgent: "teleport-find/" + n.opts.Version})
+	client, err := webclient.New(webclient.Options{CAFile: h.Spec.CAFile, Trust: "spec.ca_file of the webhook",
+		UserAgent: "teleport-find/" + n.opts.Version})
 	if err != nil {
 		return failed(err)
 	}
@@ -98,7 +99,8 @@ func judge(resp *http.Response, now time.Time) outcome {
 	case code == http.StatusGone:
 		return outcome{result: Gone, err: errors.New("the receiver answers 410: it wants nothing more")}
 	case code >= 300 && code < 400:
-		return outcome{result: Failed, err: fmt.Errorf("the receiver answers %d, and redirects are not followed: give the webhook the address that it redirects to", code)}
+		return outcome{result: Failed, err: fmt.Errorf("the receiver answers %d, and redirects are not followed: give the webhook "+
+			"the address that it redirects to", code)}
 	}
 	return outcome{result: Failed, after: retryAfter(resp.Header.Get("Retry-After"), now), err: fmt.Errorf("the receiver answers %d", code)}
 }

@@ -74,7 +74,8 @@ func (p *page) act(w http.ResponseWriter, v *visit) {
 		p.showAct(w, v, http.StatusUnprocessableEntity, a, "", fmt.Sprintf("The reason is longer than %d characters.", maxReason))
 		return
 	case v.PostFormValue("seen") != changes.key:
-		p.showAct(w, v, http.StatusConflict, a, reason, "The rollout has changed since you looked. This is what the button would change now: confirm it again.")
+		p.showAct(w, v, http.StatusConflict, a, reason, "The rollout has changed since you looked. This is what the button would "+
+			"change now: confirm it again.")
 		return
 	}
 	if err := p.carryOut(v, a, reason); err != nil {

@@ -54,7 +54,8 @@ func (p *page) foreseeBrake(v *visit) (changes plan, err error) {
 	}
 	return plan{key: fmt.Sprintf("%s %s", now.Mode, now.Target), lines: []string{
 		fmt.Sprintf("Updates go from %s to %s.", now.Mode, rollout.Suspended),
-		fmt.Sprintf("%s that are not on %s yet are told to stay as they are, and no group goes on.", hostsWord(left), cmp.Or(string(now.Target), "a target")),
+		fmt.Sprintf("%s that are not on %s yet are told to stay as they are, and no group goes on.", hostsWord(left), cmp.Or(string(now.Target),
+			"a target")),
 		fmt.Sprintf("%s that have begun to update finish it.", hostsWord(moving)),
 	}}, nil
 }

@@ -49,7 +49,8 @@ func (p *page) forecastView(w http.ResponseWriter, v *visit) {
 	for _, g := range now.Groups {
 		e := estimates[g.Name]
 		view.Rows = append(view.Rows, forecastRow{
-			Group: g.Name, State: shownState(g), Hosts: g.Present, Left: max(0, g.Present-g.UpToDate), Earliest: g.Starts, Waits: g.Waits, Start: e.Start, Done: e.Done,
+			Group: g.Name, State: shownState(g), Hosts: g.Present, Left: max(0, g.Present-g.UpToDate), Earliest: g.Starts, Waits: g.Waits,
+			Start: e.Start, Done: e.Done,
 		})
 	}
 	p.show(w, v, http.StatusOK, "forecast", frame{Title: "What would happen next", Here: "forecast", View: view})

@@ -27,7 +27,8 @@ type hostsQuery struct {
 func queryOf(r *http.Request) hostsQuery {
 	get := func(name string) string { return console.Line(r.URL.Query().Get(name)) }
 	return hostsQuery{
-		State: adminapi.HostState(get("state")), Group: get("group"), Version: get("version"), Hostname: get("hostname"), After: get("after"), Limit: hostsShown,
+		State: adminapi.HostState(get("state")), Group: get("group"), Version: get("version"), Hostname: get("hostname"), After: get("after"),
+		Limit: hostsShown,
 	}
 }
 
@@ -136,7 +137,8 @@ func factsOf(h adminapi.Host) (facts [][2]string) {
 		edition = h.Version + " " + h.Edition
 	}
 	for _, f := range [][2]string{
-		{"ID", h.ID}, {"Hostname", h.Hostname}, {"Group", h.Group}, {"Runs", edition}, {"Architecture", h.Arch}, {"State", plain(string(h.State))},
+		{"ID", h.ID}, {"Hostname", h.Hostname}, {"Group", h.Group}, {"Runs", edition}, {"Architecture", h.Arch},
+		{"State", plain(string(h.State))},
 		{"Not counted", h.Omitted}, {"Join token", h.Token}, {"Updater", h.UpdaterID},
 	} {
 		if f[1] != "" {

@@ -49,11 +49,13 @@ func (p *page) login(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, p.opts.NoHolder):
 		p.opts.Log.Warn("an attempt to sign in at the page failed", "from", from)
-		p.showLogin(w, r, http.StatusUnauthorized, r.PostFormValue("to"), "There is no such access token: it was never made, was revoked, or has expired.")
+		p.showLogin(w, r, http.StatusUnauthorized, r.PostFormValue("to"), "There is no such access token: it was never made, was "+
+			"revoked, or has expired.")
 	case err != nil:
 		p.attempts.succeeded(from) // nobody knows whether it would have
 		p.opts.Log.Error("nobody can sign in at the page, for the access tokens cannot be read", "error", err)
-		p.showLogin(w, r, http.StatusServiceUnavailable, r.PostFormValue("to"), "The access tokens cannot be read, so nobody can be let in. The server's log says why.")
+		p.showLogin(w, r, http.StatusServiceUnavailable, r.PostFormValue("to"), "The access tokens cannot be read, so nobody can "+
+			"be let in. The server's log says why.")
 	default:
 		p.attempts.succeeded(from)
 		if old := p.sessions.of(cookieOf(r)); old != nil {

@@ -151,7 +151,9 @@ func versionsOf(groups []rollout.GroupOverview) (t versionTable) {
 			total[v] += n
 		}
 	}
-	all := slices.SortedFunc(maps.Keys(total), func(a, b rollout.Semver) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
+	all := slices.SortedFunc(maps.Keys(total), func(a, b rollout.Semver) int {
+		return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b))
+	})
 	shown := all[:min(maxVersions, len(all))]
 	t.Others = len(all) > len(shown)
 	for _, v := range shown {

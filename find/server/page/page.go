@@ -59,7 +59,8 @@ var views = parseViews("overview", "hosts", "host", "history", "forecast", "logi
 func parseViews(names ...string) map[string]*template.Template {
 	all := make(map[string]*template.Template)
 	for _, name := range names {
-		all[name] = template.Must(template.New("frame.html").Funcs(words).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/"+name+".html"))
+		all[name] = template.Must(template.New("frame.html").Funcs(words).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html",
+			"templates/"+name+".html"))
 	}
 	return all
 }

@@ -116,7 +116,8 @@ func encrypted(r *http.Request) bool {
 
 // setCookie gives the browser the value of a session; an empty one takes it away.
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
-	c := &http.Cookie{Name: plainCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife / time.Second)}
+	c := &http.Cookie{Name: plainCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(sessionLife / time.Second)}
 	if encrypted(r) {
 		c.Name, c.Secure = secureCookie, true
 	}

@@ -12,7 +12,8 @@ func (p *page) signedIn(show func(http.ResponseWriter, *visit)) http.HandlerFunc
 		v, err := p.visitor(r)
 		switch {
 		case err != nil:
-			p.problem(w, &visit{Request: r}, http.StatusServiceUnavailable, "The access tokens cannot be read, so nobody can be let in: "+err.Error())
+			p.problem(w, &visit{Request: r}, http.StatusServiceUnavailable, "The access tokens cannot be read, so nobody can be let "+
+				"in: "+err.Error())
 		case v.session == nil && r.Method == http.MethodGet:
 			http.Redirect(w, r, Path+"login?to="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		case v.session == nil:

@@ -177,7 +177,8 @@ func (a *Authority) Config(names []string) (*tls.Config, error) {
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
 		if !a.Permits(name) {
-			return nil, fmt.Errorf("the CA is for other names than %s: remove its %s and %s, and have hosts trust the new one", name, AuthorityFile, authorityKey)
+			return nil, fmt.Errorf("the CA is for other names than %s: remove its %s and %s, and have hosts trust the new one", name, AuthorityFile,
+				authorityKey)
 		}
 		if ip := net.ParseIP(name); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)

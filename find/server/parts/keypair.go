@@ -44,7 +44,8 @@ func CertificateTrouble(end, now time.Time) string {
 	case end.IsZero() || left > SoonEnds:
 		return ""
 	case left <= 0:
-		return fmt.Sprintf("the certificate of the server ran out at %s, and no host that verifies it is answered: %s", end.UTC().Format("2006-01-02 15:04 UTC"), renew)
+		return fmt.Sprintf("the certificate of the server ran out at %s, and no host that verifies it is answered: %s",
+			end.UTC().Format("2006-01-02 15:04 UTC"), renew)
 	}
 	days := fmt.Sprintf("%d days", int(left/(24*time.Hour)))
 	if left < 48*time.Hour {

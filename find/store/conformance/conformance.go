@@ -50,7 +50,8 @@ func Copies(t *testing.T, from, to, third store.Store) {
 	broken := errors.New("it breaks off")
 	cut := store.Archive{ID: "another", Revision: 5, Each: func(f func(store.Archived) error) error {
 		for i := range 700 {
-			if err := f(store.Archived{Item: store.Item{Key: fmt.Sprintf("k%04d", i), Value: []byte("x"), Revision: store.Revision(i + 1)}}); err != nil {
+			if err := f(store.Archived{Item: store.Item{Key: fmt.Sprintf("k%04d", i), Value: []byte("x"),
+				Revision: store.Revision(i + 1)}}); err != nil {
 				return err
 			}
 		}
@@ -269,7 +270,8 @@ func changes(t *testing.T, one, other store.Store) {
 	}
 	b = put(t, one, "x/b", "3", store.None)
 	want("x/b=3") // it is there again, and nothing else is to be told
-	if _, err := one.Commit(ctx, store.Change{Writes: []store.Write{{Key: "x/a", Based: a, Do: store.Remove}, {Key: "x/b", Based: b, Do: store.Remove}, {Key: "x/d", Value: []byte("1")}}}); err != nil {
+	if _, err := one.Commit(ctx, store.Change{Writes: []store.Write{{Key: "x/a", Based: a, Do: store.Remove}, {Key: "x/b", Based: b,
+		Do: store.Remove}, {Key: "x/d", Value: []byte("1")}}}); err != nil {
 		t.Fatal(err)
 	}
 	got, _ := told(t, other, "x/", since, 10)
@@ -278,7 +280,8 @@ func changes(t *testing.T, one, other store.Store) {
 	}
 	put(t, one, "x/soon", "1", store.None)
 	_, since = told(t, other, "x/", store.None, 100)
-	if _, err := one.Commit(ctx, store.Change{Writes: []store.Write{{Key: "x/short", Value: []byte("1"), Expires: time.Unix(1000, 0)}}}); err != nil {
+	if _, err := one.Commit(ctx, store.Change{Writes: []store.Write{{Key: "x/short", Value: []byte("1"), Expires: time.Unix(1000,
+		0)}}}); err != nil {
 		t.Fatal(err)
 	}
 	want("x/short=1")
@@ -379,7 +382,8 @@ func lists(t *testing.T, one, other store.Store) {
 
 func expiry(t *testing.T, one, other store.Store) {
 	noon := time.Unix(1_750_000_000, 0)
-	for key, expires := range map[string]time.Time{"never": {}, "before": noon.Add(-time.Second), "then": noon, "after": noon.Add(time.Second)} {
+	for key, expires := range map[string]time.Time{"never": {}, "before": noon.Add(-time.Second), "then": noon,
+		"after": noon.Add(time.Second)} {
 		if _, err := one.Commit(ctx, store.Change{Writes: []store.Write{{Key: key, Value: []byte("x"), Expires: expires}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -448,7 +452,8 @@ func replaced(t *testing.T, one, _ store.Store) {
 		t.Fatal(err)
 	}
 	write := store.Write{Key: "a", Value: []byte("1")}
-	for name, other := range map[string]store.Identity{"another epoch": {ID: is.ID, Epoch: is.Epoch + 1}, "another store": {ID: "another", Epoch: is.Epoch}} {
+	for name, other := range map[string]store.Identity{"another epoch": {ID: is.ID, Epoch: is.Epoch + 1}, "another store": {ID: "another",
+		Epoch: is.Epoch}} {
 		if _, err := one.Commit(ctx, store.Change{Of: other, Writes: []store.Write{write}}); !errors.Is(err, store.ErrReplaced) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -488,7 +493,8 @@ func deadline(t *testing.T, one, other store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := store.Change{Writes: []store.Write{{Key: "a", Value: []byte("1")}}, Audit: store.Audit{Who: "somebody"}, Deadline: now.Add(time.Minute)}
+	change := store.Change{Writes: []store.Write{{Key: "a", Value: []byte("1")}}, Audit: store.Audit{Who: "somebody"},
+		Deadline: now.Add(time.Minute)}
 	revisions, err := one.Commit(ctx, change)
 	if err != nil {
 		t.Fatal(err)

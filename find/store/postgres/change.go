@@ -45,7 +45,8 @@ func (s *Store) change(ctx context.Context, apply func(context.Context, pgx.Tx, 
 }
 
 // changeWithin is change for one that may take another time.
-func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply func(context.Context, pgx.Tx, head) (*pgx.Batch, error)) error {
+func (s *Store) changeWithin(ctx context.Context, limit time.Duration, apply func(context.Context, pgx.Tx, head) (*pgx.Batch,
+	error)) error {
 	return s.do(ctx, limit, func(ctx context.Context, c *pgxpool.Conn) error {
 		tx, err := c.Begin(ctx)
 		if err != nil {
@@ -106,7 +107,8 @@ func advance(b *pgx.Batch, to store.Revision, deadline time.Time) {
 	if !deadline.IsZero() {
 		by = &deadline
 	}
-	b.Queue("UPDATE teleport_find.head SET revision = CASE WHEN $2::timestamptz IS NULL OR clock_timestamp() <= $2 THEN $1::bigint END", int64(to), by)
+	b.Queue("UPDATE teleport_find.head SET revision = CASE WHEN $2::timestamptz IS NULL OR clock_timestamp() <= $2 THEN $1::bigint END",
+		int64(to), by)
 }
 
 // failedOver begins a new epoch, as part of the first change on another timeline.

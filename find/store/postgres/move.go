@@ -82,7 +82,8 @@ func (s *Store) Import(ctx context.Context, a store.Archive) error {
 func insert(ctx context.Context, tx pgx.Tx, a store.Archive) error {
 	p := &plan{}
 	flush := func() error {
-		_, err := tx.Exec(ctx, "INSERT INTO teleport_find.resources (key, value, revision, expires) SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::bigint[])",
+		_, err := tx.Exec(ctx, "INSERT INTO teleport_find.resources (key, value, revision, expires) SELECT * FROM "+
+			"unnest($1::text[], $2::bytea[], $3::bigint[], $4::bigint[])",
 			p.keys, p.values, p.at, p.expires)
 		p = &plan{}
 		return err

@@ -117,9 +117,11 @@ func (o Options) config() (*pgxpool.Config, error) {
 	}
 	parameters := u.Query()
 	if _, has := u.User.Password(); has || parameters.Has("password") {
-		return nil, errors.New("the address has a password, which others on this machine can read: write it into a file, and name that as --store-password-file")
+		return nil, errors.New("the address has a password, which others on this machine can read: write it into a file, and name " +
+			"that as --store-password-file")
 	}
-	for name, value := range map[string]string{"sslmode": "verify-full", "target_session_attrs": "read-write", "connect_timeout": "5", "application_name": "teleport-find"} {
+	for name, value := range map[string]string{"sslmode": "verify-full", "target_session_attrs": "read-write", "connect_timeout": "5",
+		"application_name": "teleport-find"} {
 		if !parameters.Has(name) {
 			parameters.Set(name, value)
 		}
@@ -132,9 +134,11 @@ func (o Options) config() (*pgxpool.Config, error) {
 	if err := protected(config.ConnConfig); err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: idleLimit, Interval: idleLimit, Count: 3}}
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: idleLimit, Interval: idleLimit,
+		Count: 3}}
 	config.ConnConfig.DialFunc = dialer.DialContext
-	for name, value := range map[string]string{"idle_in_transaction_session_timeout": "5s", "lock_timeout": "10s", "tcp_user_timeout": "15s", "timezone": "UTC"} {
+	for name, value := range map[string]string{"idle_in_transaction_session_timeout": "5s", "lock_timeout": "10s", "tcp_user_timeout": "15s",
+		"timezone": "UTC"} {
 		config.ConnConfig.RuntimeParams[name] = value
 	}
 	config.MaxConns, config.MaxConnIdleTime = 6, time.Minute
@@ -166,7 +170,8 @@ func protected(c *pgx.ConnConfig) error {
 			continue
 		}
 		if f.TLSConfig == nil || f.TLSConfig.InsecureSkipVerify {
-			return fmt.Errorf("the connection to %s would not be verified: leave sslmode out, which is verify-full, and name the authority with sslrootcert=FILE", f.Host)
+			return fmt.Errorf("the connection to %s would not be verified: leave sslmode out, which is verify-full, and name the "+
+				"authority with sslrootcert=FILE", f.Host)
 		}
 	}
 	return nil
@@ -184,7 +189,8 @@ func initialise(ctx context.Context, tx pgx.Tx) error {
 	}
 	var encoding string
 	var schema, tables bool
-	err := tx.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regnamespace('teleport_find') IS NOT NULL, to_regclass('teleport_find.head') IS NOT NULL").
+	err := tx.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regnamespace('teleport_find') IS NOT NULL, "+
+		"to_regclass('teleport_find.head') IS NOT NULL").
 		Scan(&encoding, &schema, &tables)
 	switch {
 	case err != nil:
@@ -212,7 +218,8 @@ func recognise(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if found > schemaVersion {
-		return &finalError{fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows %d): upgrade this one", found, schemaVersion)}
+		return &finalError{fmt.Errorf("it was written by a newer version of this program (its schema is %d, and this one knows "+
+			"%d): upgrade this one", found, schemaVersion)}
 	}
 	return nil
 }

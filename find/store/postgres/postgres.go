@@ -94,7 +94,8 @@ func (s *Store) Scan(ctx context.Context, prefix string, f func(store.Item) bool
 }
 
 // Changes implements store.Store.
-func (s *Store) Changes(ctx context.Context, prefix string, since store.Revision, limit int) (items []store.Item, upTo store.Revision, err error) {
+func (s *Store) Changes(ctx context.Context, prefix string, since store.Revision, limit int) (items []store.Item, upTo store.Revision,
+	err error) {
 	err = s.do(ctx, operationLimit, func(ctx context.Context, c *pgxpool.Conn) error {
 		items = nil
 		return moment(ctx, c, func(tx pgx.Tx) (err error) {

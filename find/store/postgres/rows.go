@@ -34,7 +34,8 @@ const pageSize = 500
 func pages(ctx context.Context, tx pgx.Tx, prefix string, f func(archived) (bool, error)) error {
 	last, compare := prefix, ">="
 	for {
-		page, err := itemsOf(ctx, tx, "SELECT key, value, revision, expires FROM teleport_find.resources WHERE key "+compare+" $1 ORDER BY key LIMIT $2", last, pageSize)
+		page, err := itemsOf(ctx, tx,
+			"SELECT key, value, revision, expires FROM teleport_find.resources WHERE key "+compare+" $1 ORDER BY key LIMIT $2", last, pageSize)
 		if err != nil {
 			return err
 		}
@@ -64,7 +65,8 @@ func itemsOf(ctx context.Context, q querier, sql string, args ...any) ([]archive
 	})
 }
 
-func changes(ctx context.Context, tx pgx.Tx, prefix string, since store.Revision, limit int) (items []store.Item, upTo store.Revision, err error) {
+func changes(ctx context.Context, tx pgx.Tx, prefix string, since store.Revision, limit int) (items []store.Item, upTo store.Revision,
+	err error) {
 	upTo, forgotten, err := position(ctx, tx)
 	if err != nil || upTo == since {
 		return nil, upTo, err
@@ -192,8 +194,10 @@ func (p *plan) batch(change store.Change, h head) *pgx.Batch {
 			ON CONFLICT (key) DO UPDATE SET revision = EXCLUDED.revision`, p.gone, p.goneAt)
 	}
 	if len(p.keys) > 0 {
-		b.Queue(`INSERT INTO teleport_find.resources (key, value, revision, expires) SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::bigint[])
-			ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, revision = EXCLUDED.revision, expires = EXCLUDED.expires`, p.keys, p.values, p.at, p.expires)
+		b.Queue(`INSERT INTO teleport_find.resources (key, value, revision, expires) SELECT * FROM unnest($1::text[], `+
+			`$2::bytea[], $3::bigint[], $4::bigint[])
+			ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, revision = EXCLUDED.revision, expires = EXCLUDED.expires`, p.keys, p.values,
+			p.at, p.expires)
 		b.Queue("DELETE FROM teleport_find.removed WHERE key = ANY($1)", p.keys)
 	}
 	if len(p.records.numbers) > 0 {
@@ -209,7 +213,8 @@ func (p *plan) batch(change store.Change, h head) *pgx.Batch {
 // write puts records of a change into the history, and removes the oldest where there are too many.
 func write(b *pgx.Batch, a store.Audit, r records) {
 	add(b, a, r)
-	b.Queue("DELETE FROM teleport_find.history WHERE number <= (SELECT number FROM teleport_find.history ORDER BY number DESC OFFSET $1 LIMIT 1)", store.MaxHistory)
+	b.Queue("DELETE FROM teleport_find.history WHERE number <= (SELECT number FROM teleport_find.history ORDER BY number DESC "+
+		"OFFSET $1 LIMIT 1)", store.MaxHistory)
 }
 
 func add(b *pgx.Batch, a store.Audit, r records) {
@@ -225,12 +230,14 @@ func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "
 // forgetRemoved forgets the oldest of what was removed where it is too much.
 func forgetRemoved(b *pgx.Batch) {
 	b.Queue(`WITH oldest AS (SELECT revision FROM teleport_find.removed ORDER BY revision DESC OFFSET $1 LIMIT 1),
-		forgotten AS (UPDATE teleport_find.head SET forgotten = greatest(forgotten, (SELECT revision FROM oldest)) WHERE EXISTS (SELECT 1 FROM oldest))
+		forgotten AS (UPDATE teleport_find.head SET forgotten = greatest(forgotten, (SELECT revision FROM oldest)) WHERE EXISTS `+
+		`(SELECT 1 FROM oldest))
 		DELETE FROM teleport_find.removed WHERE revision <= (SELECT revision FROM oldest)`, store.MaxRemoved)
 }
 
 func history(ctx context.Context, q querier, limit int) ([]store.Record, error) {
-	rows, err := q.Query(ctx, "SELECT time, who, what, why, key, from_revision, to_revision FROM teleport_find.history ORDER BY number DESC LIMIT $1", limit)
+	rows, err := q.Query(ctx, "SELECT time, who, what, why, key, from_revision, to_revision FROM teleport_find.history ORDER "+
+		"BY number DESC LIMIT $1", limit)
 	if err != nil {
 		return nil, err
 	}

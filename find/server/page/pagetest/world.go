@@ -30,11 +30,13 @@ import (
 
 const (
 	// ConfigText is a configuration with groups in the place of %s.
-	ConfigText = `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{"agents":{"mode":"enabled","schedules":{"regular":[%s]}}}}`
+	ConfigText = `{"kind":"autoupdate_config","metadata":{"name":"autoupdate-config"},"spec":{"agents":{"mode":"enabled",` +
+		`"schedules":{"regular":[%s]}}}}`
 	// DevProd are two groups, at 12 and at 14 o'clock.
 	DevProd = `{"name":"dev","days":["*"],"start_hour":12},{"name":"prod","days":["*"],"start_hour":14}`
 	// Version is a rollout from 17.2.0 to 17.2.1.
-	Version = `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},"spec":{"agents":{"start_version":"17.2.0","target_version":"17.2.1"}}}`
+	Version = `{"kind":"autoupdate_version","metadata":{"name":"autoupdate-version"},` +
+		`"spec":{"agents":{"start_version":"17.2.0","target_version":"17.2.1"}}}`
 )
 
 // World is a find server.
@@ -110,7 +112,8 @@ func (w *World) Pass(d time.Duration) {
 // New is a server without hosts, at 11 o'clock.
 func New(t *testing.T) *World {
 	t.Helper()
-	w := &World{Log: new(Logged), t: t, now: time.Date(2025, 6, 2, 11, 0, 0, 0, time.UTC), Tokens: make(map[adminapi.Role]string), last: make(map[int]uint32)}
+	w := &World{Log: new(Logged), t: t, now: time.Date(2025, 6, 2, 11, 0, 0, 0, time.UTC), Tokens: make(map[adminapi.Role]string),
+		last: make(map[int]uint32)}
 	log := slog.New(w.Log)
 	must := func(err error) {
 		t.Helper()
@@ -122,7 +125,8 @@ func New(t *testing.T) *World {
 	w.Store, err = store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "store", "store.db"))
 	must(err)
 	t.Cleanup(func() { w.Store.Close() })
-	w.Stored, err = answers.NewStored(t.Context(), answers.StoredOptions{Store: w.Store, Base: find.Answer{AutoUpdate: true, Edition: "oss"}, Clock: w.Clock, Log: log})
+	w.Stored, err = answers.NewStored(t.Context(), answers.StoredOptions{Store: w.Store, Base: find.Answer{AutoUpdate: true, Edition: "oss"},
+		Clock: w.Clock, Log: log})
 	must(err)
 	w.Fleet, err = inventory.OpenFleet(t.Context(), inventory.FleetOptions{Store: w.Store, Clock: w.Clock, Named: w.Stored.Named, Log: log})
 	must(err)
@@ -197,7 +201,8 @@ func (w *World) Joined(i int, group, hostname string) {
 func (w *World) Said(i int, group, hostname, runs string, edit func(*find.Heartbeat)) {
 	w.t.Helper()
 	w.last[i]++
-	b := find.Heartbeat{HostID: HostID(i), Sequence: w.last[i], BootID: fmt.Sprint("boot of ", i), Hostname: hostname, Group: group, Version: runs}
+	b := find.Heartbeat{HostID: HostID(i), Sequence: w.last[i], BootID: fmt.Sprint("boot of ", i), Hostname: hostname, Group: group,
+		Version: runs}
 	if edit != nil {
 		edit(&b)
 	}

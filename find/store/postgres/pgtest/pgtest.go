@@ -297,7 +297,8 @@ func (s *Server) Promote() {
 // SQL runs statements as the owner of the server, and returns what they print.
 func (s *Server) SQL(database, statements string) string {
 	s.t.Helper()
-	out, err := s.command("psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-h", s.socket, "-U", "postgres", "-d", database, "-c", statements).CombinedOutput()
+	out, err := s.command("psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-h", s.socket, "-U", "postgres", "-d", database, "-c",
+		statements).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("%s: %v\n%s", statements, err, out)
 	}
