@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
+	"teleport-update/internal/layout"
 	"teleport-update/installer/survey"
 	"teleport-update/systemd"
 )
@@ -272,8 +273,8 @@ func unitsLate(h *host, f *finder) error {
 	}
 	late, err := h.Late()
 	for _, l := range late {
-		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir "+
-			"/etc/systemd/system enable` moves the units to a folder that is there", l))
+		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir %s enable` "+
+			"moves the units to a folder that is there", l, layout.ConfigDir))
 	}
 	return err
 }

@@ -90,8 +90,9 @@ func (t *transaction) checkFolder(ctx context.Context, db *backup.Database) erro
 		err = errors.Join(err, knownErr)
 	}
 	return fmt.Errorf("the folder of %s is not the one from before the host was booted, and its database may not be this agent's; "+
-		"nothing is done in it: put the first folder back, or wait for its disk; if the folder is a copy of the agent's data that somebody put back, "+
-		"remove %s, and the next run undoes the transaction in it: %w", db.Path(), t.m.Host.Paths.Journal(), errors.Join(err, backup.ErrNoDatabase))
+		"nothing is done in it: put the first folder back, or wait for its disk; if the folder is a copy of the agent's data that "+
+		"somebody put back, remove %s, and the next run undoes the transaction in it: %w",
+		db.Path(), t.m.Host.Paths.Journal(), errors.Join(err, backup.ErrNoDatabase))
 }
 
 // waitUnused waits until no process but the agent's is connected to the database or may

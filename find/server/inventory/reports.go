@@ -148,8 +148,9 @@ func (s *Reports) take(w http.ResponseWriter, r *http.Request, do func(ctx conte
 	case s.room <- struct{}{}:
 		defer func() { <-s.room }()
 	default:
-		s.refuse(w, r, http.StatusServiceUnavailable, find.HeartbeatError{Error: "too many hosts report at once: nothing was " +
-			"changed; report again later"})
+		s.refuse(w, r, http.StatusServiceUnavailable, find.HeartbeatError{
+			Error: "too many hosts report at once: nothing was changed; report again later",
+		})
 		return
 	}
 	err = do(r.Context(), secret, whole.Bytes())

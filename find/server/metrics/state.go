@@ -25,8 +25,8 @@ var (
 	groupState  = describe("group_state", "The state of a group: 1 for one of them.", "group", "state")
 	groupHalted = describe("group_halted", "1 for a group that is halted, with the reason.", "group", "reason")
 	hosts       = describe("hosts",
-		"Hosts of a group that are present or missing, each once: by their version (that of the rollout's start, its target, or other) and by what became of "+
-			"the update.", "group", "version", "outcome")
+		"Hosts of a group that are present or missing, each once: by their version (that of the rollout's start, its target, "+
+			"or other) and by what became of the update.", "group", "version", "outcome")
 	planIndex    = describe("plan_index", "How many hosts of a group's plan were told to update.", "group")
 	planHosts    = describe("plan_hosts", "How many hosts a group's plan has.", "group")
 	hooksFailing = describe("webhooks_failing", "Webhooks that are not told what they should be.")

@@ -42,7 +42,10 @@ const (
 )
 
 var ways = []way{
-	{fault{"the name of the database's host cannot be resolved", "correct the host in --store; see getent hosts NAME", false}, as[*net.DNSError]},
+	{
+		fault{"the name of the database's host cannot be resolved", "correct the host in --store; see getent hosts NAME", false},
+		as[*net.DNSError],
+	},
 	{fault{"the database's certificate is of an authority that is not trusted", lookAtCertificate, false}, as[x509.UnknownAuthorityError]},
 	{fault{"the database's certificate is for another name",
 		"write the name in --store as the certificate has it, or issue a certificate for the name of --store", false}, as[x509.HostnameError]},
@@ -50,7 +53,10 @@ var ways = []way{
 		"renew it on the database's machine, and look at the clocks of both", false}, as[x509.CertificateInvalidError]},
 	{fault{"the TLS connection to the database was refused",
 		"see ssl_min_protocol_version and the certificate of the database; its log has the reason", false}, as[tls.AlertError]},
-	{fault{"the database does not speak TLS", "set ssl = on with a certificate in its postgresql.conf", false}, says("server refused TLS connection")},
+	{
+		fault{"the database does not speak TLS", "set ssl = on with a certificate in its postgresql.conf", false},
+		says("server refused TLS connection"),
+	},
 	{answered[readOnly], is(pgconn.ErrReadOnlyConnection)},
 	{fault{"nothing listens at the address of the database", isItThere, false}, is(syscall.ECONNREFUSED)},
 	{fault{"there is no socket of a database at that path", isItThere, false},

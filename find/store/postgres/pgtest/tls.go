@@ -63,14 +63,18 @@ func (s *Server) certificate(caFile string, until time.Time, names []string) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(err)
 	begin := time.Now().Add(-48 * time.Hour)
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, NotBefore: begin, NotAfter: begin.AddDate(1, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, NotBefore: begin, NotAfter: begin.AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	must(err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(err)
 	other := &x509.Certificate{SerialNumber: big.NewInt(3), NotBefore: begin, NotAfter: until, DNSNames: []string{"other.example.com"}}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server of a test"}, NotBefore: begin, NotAfter: until}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server of a test"}, NotBefore: begin, NotAfter: until,
+	}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
 			leaf.IPAddresses = append(leaf.IPAddresses, ip)
