@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"teleport-update/installer/state"
-	"teleport-update/internal/layout"
 	"teleport-update/installer/survey"
+	"teleport-update/internal/layout"
 	"teleport-update/systemd"
 )
 
