@@ -78,11 +78,6 @@ const (
 // UnmarshalText takes the two words.
 func (u *Unmatched) UnmarshalText(text []byte) error { return word(u, text, LastGroup, Hold) }
 
-// UnmarshalText takes the five words.
-func (s *State) UnmarshalText(text []byte) error {
-	return word(s, text, Unstarted, Canarying, Active, Done, RolledBack)
-}
-
 // OutcomeState is how an update of a host went.
 type OutcomeState string
 
@@ -106,6 +101,9 @@ type Day string
 // EveryDay stands for all seven.
 const EveryDay Day = "*"
 
+// week is the days of the week in the order of time.Weekday.
+var week = []Day{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
+
 // UnmarshalText takes the first three letters of the English words, and "*".
 func (d *Day) UnmarshalText(text []byte) error {
 	if day, ok := dayOf(string(text)); ok {
@@ -113,6 +111,18 @@ func (d *Day) UnmarshalText(text []byte) error {
 		return nil
 	}
 	return word(d, text, "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", EveryDay)
+}
+
+// dayOf takes weekdays in full and in any case, and as three letters.
+func dayOf(text string) (Day, bool) {
+	names := []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
+	low := strings.ToLower(text)
+	for i, name := range names {
+		if low == name || low == name[:3] {
+			return week[i], true
+		}
+	}
+	return "", false
 }
 
 func word[T ~string](into *T, text []byte, words ...T) error {

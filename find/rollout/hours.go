@@ -13,9 +13,6 @@ const (
 	defaultWindow = time.Hour
 )
 
-// week is the days of the week in the order of time.Weekday.
-var week = []Day{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
-
 // usualDays are those of a group that names none.
 var usualDays = []Day{"Mon", "Tue", "Wed", "Thu"}
 

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -64,16 +63,4 @@ func foreign(name string, value *yaml.Node) bool {
 		return err != nil && isUUID
 	}
 	return false
-}
-
-// dayOf takes weekdays in full and in any case, and as three letters.
-func dayOf(text string) (Day, bool) {
-	names := []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
-	low := strings.ToLower(text)
-	for i, name := range names {
-		if low == name || low == name[:3] {
-			return week[i], true
-		}
-	}
-	return "", false
 }

@@ -17,6 +17,11 @@ const (
 	RolledBack State = "rolledback"
 )
 
+// UnmarshalText takes the five words.
+func (s *State) UnmarshalText(text []byte) error {
+	return word(s, text, Unstarted, Canarying, Active, Done, RolledBack)
+}
+
 // Reason is why a group is in its state.
 type Reason string
 
