@@ -28,7 +28,7 @@ const knotLimit = 12
 var knots = map[string]int{
 	"installer":             0,
 	"installer/transaction": 0,
-	"find/rollout":          29, // the rules of one table
+	"find/rollout":          18, // the rules of one table
 	"cmd/teleport-find":     15,
 	"find/server/notify":    6,
 	"cmd/teleport-update":   7,

@@ -10,14 +10,10 @@ import (
 	"slices"
 )
 
-// KindNotify is a webhook: where servers post what happens to the rollout. There may be
-// several, each with a name of its own.
-const KindNotify = "autoupdate_notify"
-
 // MaxNotify is how many webhooks a store may have.
 const MaxNotify = 20
 
-// Notify is the resource autoupdate_notify.
+// Notify is the resource autoupdate_notify. There may be several, each with a name of its own.
 //
 //	kind: autoupdate_notify
 //	metadata: {name: pager}

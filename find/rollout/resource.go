@@ -11,22 +11,12 @@
 // table.go shows all states of a group and every way from one to another.
 package rollout
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
-
-	"go.yaml.in/yaml/v3"
-)
-
-// The kinds of resources. People write the first two, and KindNotify; the others are
-// written by servers, and can be read.
+// The kinds of resources. People write the first three; the others are written by
+// servers, and can be read.
 const (
 	KindConfig  = "autoupdate_config"
 	KindVersion = "autoupdate_version"
+	KindNotify  = "autoupdate_notify" // a webhook: where servers post what happens to the rollout
 	KindRollout = "autoupdate_agent_rollout"
 	KindReport  = "autoupdate_agent_report" // one for each server
 	KindPlan    = "agent_rollout_plan"      // one for each group with max_in_flight
@@ -64,114 +54,4 @@ type Metadata struct {
 	// Revision is set in what a server returns. In what it is given, it asks
 	// for the change to be refused if the resource has another one by then.
 	Revision int64 `json:"revision,omitempty" yaml:"revision,omitempty"`
-}
-
-// Parse reads resources in YAML, several of them as several documents, or in JSON.
-// What it returns has passed its Check.
-func Parse(data []byte) ([]Resource, error) {
-	nodes, err := documents(data)
-	if err != nil {
-		return nil, err
-	}
-	var list []Resource
-	nodes = flat(nodes)
-	if len(nodes) == 0 {
-		return nil, errors.New("there is no resource in it")
-	}
-	var found faults
-	for i, node := range nodes {
-		r, err := parse(node)
-		if err != nil && len(nodes) > 1 {
-			err = inDocument(i+1, err)
-		}
-		found.add(err)
-		if found.full() {
-			break
-		}
-		list = append(list, r)
-	}
-	if len(found) > 0 {
-		return nil, found.err()
-	}
-	return list, nil
-}
-
-// inDocument says of each fault which document it is in.
-func inDocument(number int, err error) error {
-	var of, found faults
-	of.add(err)
-	for _, one := range of {
-		found.add(fmt.Errorf("document %d: %w", number, one))
-	}
-	return found.err()
-}
-
-// JSON writes a resource as it is stored and sent.
-func JSON(r Resource) ([]byte, error) { return json.Marshal(r) }
-
-// YAML writes a resource as people edit it.
-func YAML(r Resource) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(r); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), encoder.Close()
-}
-
-func parse(node *yaml.Node) (Resource, error) {
-	kind, err := kindOf(node)
-	if err != nil {
-		return nil, err
-	}
-	plain(node)
-	var r Resource
-	switch kind {
-	case KindConfig, kindRFDConfig:
-		return parseConfig(node)
-	case KindVersion:
-		return parseVersion(node)
-	case KindNotify:
-		r = new(Notify)
-	case KindRollout:
-		r = new(Rollout)
-	case KindReport:
-		r = new(Report)
-	case KindPlan:
-		r = new(PlanResource)
-	default:
-		return nil, fmt.Errorf("kind: %.60q is not one of %s", kind, strings.Join(Kinds, ", "))
-	}
-	if err := decode(node, r); err != nil {
-		return nil, err
-	}
-	return r, r.Check()
-}
-
-// documents reads YAML, or JSON where the first character says so: not all JSON is
-// taken by a reader of YAML.
-func documents(data []byte) (nodes []*yaml.Node, err error) {
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
-		return jsonDocuments(data)
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		// What is between two separators and says nothing is no resource.
-		if content := document.Content; len(content) == 1 && content[0].Tag != "!!null" {
-			nodes = append(nodes, content[0])
-		}
-	}
-	if len(nodes) == 0 {
-		return nil, fmt.Errorf("there is no resource in it")
-	}
-	return nodes, nil
 }
