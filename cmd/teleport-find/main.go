@@ -6,7 +6,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"os"
@@ -100,11 +99,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	return 1
-}
-
-// complain says an error.
-func complain(w io.Writer, err error) {
-	fmt.Fprintf(w, "teleport-find: %s\n", console.Line(err.Error()))
 }
 
 // spelled turns what people try first into the words of this program: "--version", "help"

@@ -185,3 +185,22 @@ func (t *table) print(w io.Writer) error {
 	_, err := io.WriteString(w, text.String())
 	return err
 }
+
+// maxCell keeps an error of many lines from filling the screen; -o json has it all.
+const maxCell = 160
+
+func firstLine(text string) string {
+	line, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
+	if runes := []rune(line); len(runes) > maxCell {
+		line, cut = string(runes[:maxCell]), true
+	}
+	if cut {
+		line += " …"
+	}
+	return line
+}
+
+// complain says an error.
+func complain(w io.Writer, err error) {
+	fmt.Fprintf(w, "teleport-find: %s\n", console.Line(err.Error()))
+}

@@ -173,20 +173,6 @@ func failedTable(s fleetStatus) *table {
 	return t
 }
 
-// maxCell keeps an error of many lines from filling the screen; -o json has it all.
-const maxCell = 160
-
-func firstLine(text string) string {
-	line, _, cut := strings.Cut(strings.TrimSpace(text), "\n")
-	if runes := []rune(line); len(runes) > maxCell {
-		line, cut = string(runes[:maxCell]), true
-	}
-	if cut {
-		line += " …"
-	}
-	return line
-}
-
 func hostsName(n int) string {
 	if n == 1 {
 		return "1 host names"
