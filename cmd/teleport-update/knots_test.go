@@ -30,7 +30,6 @@ var knots = map[string]int{
 	"installer/transaction": 0,
 	"find/rollout":          18, // the rules of one table
 	"cmd/teleport-find":     4,
-	"find/server/notify":    6,
 	"cmd/teleport-update":   7,
 }
 

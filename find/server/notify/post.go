@@ -151,6 +151,3 @@ func addressOf(h *rollout.Notify) (string, error) {
 	}
 	return text, nil
 }
-
-// seconds is a time as the headers have it.
-func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }

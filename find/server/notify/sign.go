@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,3 +77,6 @@ func sign(header http.Header, keys [][]byte, id string, now time.Time, body []by
 	header.Set("webhook-timestamp", seconds(now))
 	header.Set("webhook-signature", strings.Join(signatures, " "))
 }
+
+// seconds is a time as the headers have it.
+func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
