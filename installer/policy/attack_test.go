@@ -49,6 +49,12 @@ func text(data []byte) func(http.ResponseWriter) {
 // bring fetches a release from a mirror through a verifier, into a store of its own.
 func bring(t *testing.T, m *mirror, v *Verifier, r version.Release) (versions.Tree, *versions.Store, error) {
 	t.Helper()
+	return bringWithin(t, m, v, r, time.Hour) // a loaded machine is no mirror that stalls
+}
+
+// bringWithin is bring from a mirror that is given up if it stalls for a window.
+func bringWithin(t *testing.T, m *mirror, v *Verifier, r version.Release, window time.Duration) (versions.Tree, *versions.Store, error) {
+	t.Helper()
 	server := httptest.NewServer(m)
 	t.Cleanup(server.Close)
 	template, err := fetch.ParseTemplate(server.URL + "/teleport-v{{.Version}}.tar.gz")
@@ -56,7 +62,7 @@ func bring(t *testing.T, m *mirror, v *Verifier, r version.Release) (versions.Tr
 	store := versions.NewStore(filepath.Join(t.TempDir(), "versions"))
 	f := fetch.New(store, server.Client(), slog.New(slog.DiscardHandler))
 	f.Patience.Tries, f.Patience.Backoff, f.Patience.MaxBackoff = 2, time.Millisecond, time.Millisecond
-	f.Patience.StallWindow, f.Patience.StallBytes = 300*time.Millisecond, 1<<10
+	f.Patience.StallWindow, f.Patience.StallBytes = window, 1<<10
 	f.Verifier = v
 	v.Log = slog.New(slog.DiscardHandler)
 	tree, err := f.Fetch(t.Context(), fetch.Request{Release: r, Sources: []*fetch.Template{template}})
@@ -175,6 +181,7 @@ func TestAMirrorThatLiesBringsNothingOntoTheHost(t *testing.T) {
 
 // A signature that comes too slowly ends the attempt, not the host's patience.
 func TestASignatureThatDoesNotComeIsGivenUp(t *testing.T) {
+	t.Parallel() // it waits
 	_, pub := newKey(t)
 	stop := make(chan struct{})
 	defer close(stop) // before the server waits for its handlers
@@ -183,7 +190,7 @@ func TestASignatureThatDoesNotComeIsGivenUp(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-stop
 	}}
-	_, _, err := bring(t, m, &Verifier{Policy: keysOf(t, pub)}, oss("17.3.0"))
+	_, _, err := bringWithin(t, m, &Verifier{Policy: keysOf(t, pub)}, oss("17.3.0"), 2*time.Second)
 	if err == nil || !strings.Contains(err.Error(), "the signature cannot be read") || !strings.Contains(err.Error(), "too little") {
 		t.Errorf("%v", err)
 	}
