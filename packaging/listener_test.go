@@ -74,6 +74,7 @@ func TestTheListenerTakesWhatIsSigned(t *testing.T) {
 		{"another body", "msg_4", strings.Replace(event, "a halt", "nothing", 1), now, key, 401},
 		{"one of an hour ago", "msg_5", event, now.Add(-time.Hour), key, 401},
 		{"one that is too large", "msg_6", event + strings.Repeat(" ", 1<<20), now, key, 413},
+		{"one that no buffer of a connection holds", "msg_7", event + strings.Repeat(" ", 15<<20), now, key, 413},
 	} {
 		if got := post(tc.id, tc.body, tc.at, tc.key); got != tc.want {
 			t.Errorf("%s: %d; want %d", tc.what, got, tc.want)
