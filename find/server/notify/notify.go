@@ -61,6 +61,8 @@ type Notifier struct {
 	list  []notice // those of the feed
 	hooks map[string]known
 	busy  map[string]bool // webhooks that a goroutine of this server is posting to
+	// unrecorded is what came of a post, by webhook, where it could not be written yet.
+	unrecorded map[string]posted
 }
 
 // known is a webhook as it was read last.
@@ -80,6 +82,7 @@ func New(opts Options) *Notifier {
 	return &Notifier{
 		opts: opts, self: opts.Server + "/" + rand.Text(), wake: make(chan struct{}, 1),
 		notices: feed{store: opts.Store}, hooks: make(map[string]known), busy: make(map[string]bool),
+		unrecorded: make(map[string]posted),
 	}
 }
 

@@ -378,7 +378,8 @@ func TestAfterAKillAnotherServerRepeatsTheEventUnderItsId(t *testing.T) {
 	}
 	w.look(a)
 	w.store.fail = nil
-	w.look(b)
+	a = w.notifier("a") // its next start
+	w.look(a, b)
 	if n := len(w.received()); n != 1 {
 		t.Fatalf("%d posts while the lease holds", n)
 	}
@@ -392,21 +393,118 @@ func TestAfterAKillAnotherServerRepeatsTheEventUnderItsId(t *testing.T) {
 
 // A server that is stopped while it posts lets the receiver answer, and records it.
 func TestAServerThatIsStoppedTellsNothingTwice(t *testing.T) {
+	for name, stopOn := range map[string]func(w *world, stop func()){
+		"while the lease is written": func(w *world, stop func()) {
+			w.store.fail = func(string) error { stop(); return nil }
+		},
+		"while the receiver answers": func(w *world, stop func()) {
+			w.answers(func(http.ResponseWriter, *http.Request, int) { stop() })
+		},
+		"while the result is written": func(w *world, stop func()) {
+			w.store.fail = func(string) error {
+				if len(w.received()) > 0 {
+					stop()
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.hook("pager", "/", rollout.NoticeHalted)
+			a, b := w.notifier("a"), w.notifier("b")
+			w.look(a)
+			w.happens(rollout.NoticeHalted, "dev")
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			stopOn(w, stop)
+			if err := a.look(ctx); err != nil {
+				t.Fatal(err)
+			}
+			a.working.Wait()
+			if ctx.Err() == nil {
+				t.Fatal("it was not stopped")
+			}
+			w.answers(nil)
+			w.store.fail = nil
+			w.look(b)
+			if n := len(w.received()); n != 1 {
+				t.Fatalf("%d posts; want 1", n)
+			}
+			w.store.pass(leaseTime)
+			w.look(b)
+			if h := b.Hooks()[0]; len(w.received()) != 1 || h.Waiting != 0 || h.Delivered.IsZero() {
+				t.Errorf("%d posts, and then %+v; want the first one recorded", len(w.received()), h)
+			}
+		})
+	}
+}
+
+// A result that could not be written, or not upon the state that the server had read, is
+// written all the same: the receiver has taken the event.
+func TestAResultThatMeetsAnErrorIsRecorded(t *testing.T) {
+	for name, meet := range map[string]func(w *world, key string) error{
+		"an error of the store": func(*world, string) error { return errors.New("away for a moment") },
+		"a write of another server": func(w *world, key string) error {
+			item, err := w.store.Get(t.Context(), key)
+			if err == nil {
+				_, err = w.store.Store.Put(t.Context(), key, item.Value, item.Revision)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.hook("pager", "/", rollout.NoticeHalted)
+			a, b := w.notifier("a"), w.notifier("b")
+			w.look(a, b)
+			w.happens(rollout.NoticeHalted, "dev")
+			met := 0
+			w.store.fail = func(key string) error {
+				if len(w.received()) == 0 || met > 0 {
+					return nil
+				}
+				met++
+				return meet(w, key)
+			}
+			w.look(a)
+			w.look(a)
+			w.store.pass(leaseTime)
+			w.look(b)
+			w.look(a)
+			if h := b.Hooks()[0]; met != 1 || len(w.received()) != 1 || h.Waiting != 0 || w.results[Delivered] != 1 {
+				t.Errorf("%d errors, %d posts, %v, and then %+v; want one post that is recorded", met, len(w.received()), w.results, h)
+			}
+		})
+	}
+}
+
+// A webhook that is removed, and written again, while a post to it is under way is a new one:
+// it hears of nothing that was before it.
+func TestAWebhookThatIsWrittenAgainDuringAPostIsNew(t *testing.T) {
 	w := newWorld(t)
 	w.hook("pager", "/", rollout.NoticeHalted)
 	a := w.notifier("a")
 	w.look(a)
 	w.happens(rollout.NoticeHalted, "dev")
-	ctx, stop := context.WithCancel(t.Context())
-	w.answers(func(http.ResponseWriter, *http.Request, int) { stop() })
-	if err := a.look(ctx); err != nil {
-		t.Fatal(err)
-	}
-	a.working.Wait()
-	w.answers(nil)
-	w.look(w.notifier("b"))
+	w.answers(func(http.ResponseWriter, *http.Request, int) {
+		w.answers(nil)
+		for _, key := range []string{rollout.NotifyKey("pager"), statePrefix + "pager"} {
+			item, err := w.store.Get(t.Context(), key)
+			if err == nil {
+				err = w.store.Delete(t.Context(), key, item.Revision)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		w.happens(rollout.NoticeHalted, "qa")
+		w.hook("pager", "/", rollout.NoticeHalted)
+	})
+	w.look(a)
+	w.look(a)
 	if n := len(w.received()); n != 1 {
-		t.Errorf("%d posts; want 1", n)
+		t.Errorf("%d posts; want 1: %q", n, ids(w.received()))
 	}
 }
 

@@ -4,15 +4,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"teleport-update/find/rollout"
 	"teleport-update/find/store"
 )
 
-// releaseTime is how long a post that is under way goes on when the server is being
-// stopped, and how long the write of what came of it may take then.
-const releaseTime = 3 * time.Second
+const (
+	// releaseTime is how long a post that is under way goes on when the server is being
+	// stopped.
+	releaseTime = 3 * time.Second
+	// recordTime is how long the write of a result may take then. With releaseTime before
+	// it, it ends within the lease.
+	recordTime = 15 * time.Second
+)
+
+// posted is an event that was posted, with what came of it.
+type posted struct {
+	id      string
+	outcome outcome
+}
 
 // serve posts what is due for a webhook, one event after another, unless another server
 // does. What cannot be read or written is left for the next look.
@@ -20,7 +32,7 @@ func (n *Notifier) serve(ctx context.Context, h *rollout.Notify) {
 	for ctx.Err() == nil {
 		again, err := n.serveOne(ctx, h)
 		if err != nil {
-			if _, conflict := errors.AsType[*store.ConflictError](err); !conflict && ctx.Err() == nil {
+			if _, conflict := errors.AsType[*store.ConflictError](err); !conflict {
 				n.opts.Log.Warn("the state of a webhook cannot be kept, and its events wait", "webhook", h.Metadata.Name, "error", err)
 			}
 			return
@@ -31,60 +43,136 @@ func (n *Notifier) serve(ctx context.Context, h *rollout.Notify) {
 	}
 }
 
-// serveOne posts one event, and reports whether there may be another one.
+// serveOne posts one event, and reports whether there may be another one. A stop of the
+// server interrupts none of its writes: an interrupted claim would delay the event by a
+// lease, and an interrupted record would repeat it.
 func (n *Notifier) serveOne(ctx context.Context, h *rollout.Notify) (again bool, err error) {
-	name := h.Metadata.Name
-	s, err := n.state(ctx, h)
-	if err != nil || s.stopped(h) {
-		return false, err
-	}
-	now, err := n.opts.Store.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-	if s.Lease.By != n.self && now.Before(s.Lease.Until) {
-		return false, nil // another server does, or has just been killed
-	}
-	cursor := s.Cursor
-	list, _ := n.known()
-	if dropped := s.take(list, h, now); dropped > 0 {
-		n.opts.Log.Error("too many events wait for a webhook, and the oldest are given up", "webhook", name, "events", dropped)
-	}
-	at := s.due(now)
-	if at < 0 {
-		if s.Cursor != cursor || s.Lease.By != "" {
-			s.Lease = lease{}
-			err = n.keep(ctx, name, &s)
-		}
-		return false, err
-	}
-	id := s.Waiting[at].ID
-	s.Lease = lease{n.self, now.Add(leaseTime)}
-	if err := n.keep(ctx, name, &s); err != nil {
-		return false, err
-	}
 	late, stop := outlive(ctx, releaseTime)
 	defer stop()
+	s, now, err := n.turn(late, h)
+	if err != nil || s == nil {
+		return false, err
+	}
+	if p, there := n.unrecordedOf(h); there {
+		return n.record(ctx, h, s, p)
+	}
+	id, err := n.claim(late, h, s, now)
+	if err != nil || id == "" {
+		return false, err
+	}
 	o, err := n.postNotice(late, h, id, now)
 	if err != nil {
 		return false, err
 	}
-	// Else the event would be posted again by whoever has the lease next.
-	kept, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
-	defer cancel()
-	if ctx.Err() == nil {
-		kept = ctx
+	if o.result != Delivered && late.Err() != nil {
+		return false, n.release(ctx, h, s) // the stop cut the post: it says nothing of the receiver
 	}
-	if now, err = n.opts.Store.Now(kept); err != nil {
-		return false, err
+	return n.record(ctx, h, s, posted{id, o})
+}
+
+// turn returns the state of a webhook if it is this server's turn to post to it, else nil.
+func (n *Notifier) turn(ctx context.Context, h *rollout.Notify) (*state, time.Time, error) {
+	s, err := n.state(ctx, h)
+	if err != nil || s.stopped(h) {
+		return nil, time.Time{}, err
 	}
-	if late.Err() == nil {
-		n.note(h, &s, id, o, now)
+	now, err := n.opts.Store.Now(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
 	}
-	if again = s.due(now) >= 0 && ctx.Err() == nil; !again {
+	if s.Lease.By != n.self && now.Before(s.Lease.Until) {
+		return nil, time.Time{}, nil // another server does, or has just been killed
+	}
+	return &s, now, nil
+}
+
+// claim takes the lease for the oldest event that is due, and returns its id. Without such
+// an event, it returns no id and gives up the lease.
+func (n *Notifier) claim(ctx context.Context, h *rollout.Notify, s *state, now time.Time) (id string, err error) {
+	cursor := s.Cursor
+	list, _ := n.known()
+	if dropped := s.take(list, h, now); dropped > 0 {
+		n.opts.Log.Error("too many events wait for a webhook, and the oldest are given up",
+			"webhook", h.Metadata.Name, "events", dropped)
+	}
+	at := s.due(now)
+	switch {
+	case at >= 0:
+		id, s.Lease = s.Waiting[at].ID, lease{n.self, now.Add(leaseTime)}
+	case s.Cursor == cursor && s.Lease.By == "":
+		return "", nil
+	default:
 		s.Lease = lease{}
 	}
-	return again, n.keep(kept, name, &s)
+	return id, n.keep(ctx, h.Metadata.Name, s)
+}
+
+// record writes what came of a post. If it cannot be written, this server remembers it and
+// writes it with its next look, within the lease: an event that the receiver has taken is
+// posted again only after a kill, or if the store fails until the lease or the server ends.
+func (n *Notifier) record(ctx context.Context, h *rollout.Notify, s *state, p posted) (again bool, err error) {
+	kept, stop := outlive(ctx, recordTime)
+	defer stop()
+	for {
+		now, err := n.opts.Store.Now(kept)
+		if err != nil {
+			return false, n.remember(h, p, err)
+		}
+		wasFailing := !s.Failing.IsZero()
+		mine := s.Lease.By == n.self
+		open := mine || s.waitsFor(p.id) // else another server has posted it, or the webhook was removed
+		result := s.record(p.id, p.outcome, h, now)
+		again = s.due(now) >= 0 && ctx.Err() == nil
+		if mine && !again {
+			s.Lease = lease{}
+		}
+		if open {
+			err = n.keep(kept, h.Metadata.Name, s)
+		}
+		if err == nil {
+			n.forgetUnrecorded(h)
+			n.tell(h, p, result, wasFailing)
+			return again, nil
+		}
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict {
+			return false, n.remember(h, p, err)
+		}
+		// Somebody has written the state meanwhile, such as "notify test".
+		read, err := n.state(kept, h)
+		if err != nil {
+			return false, n.remember(h, p, err)
+		}
+		s = &read
+	}
+}
+
+// release gives up the lease after a post that was cut.
+func (n *Notifier) release(ctx context.Context, h *rollout.Notify, s *state) error {
+	kept, stop := outlive(ctx, recordTime)
+	defer stop()
+	s.Lease = lease{}
+	return n.keep(kept, h.Metadata.Name, s)
+}
+
+func (n *Notifier) unrecordedOf(h *rollout.Notify) (p posted, there bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, there = n.unrecorded[h.Metadata.Name]
+	return p, there
+}
+
+// remember keeps what could not be written because of an error, which it returns.
+func (n *Notifier) remember(h *rollout.Notify, p posted, err error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unrecorded[h.Metadata.Name] = p
+	return fmt.Errorf("record the result of a post: %w", err)
+}
+
+func (n *Notifier) forgetUnrecorded(h *rollout.Notify) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.unrecorded, h.Metadata.Name)
 }
 
 // outlive returns a context that ends some time after another one.
@@ -102,21 +190,19 @@ func outlive(ctx context.Context, by time.Duration) (context.Context, context.Ca
 	return late, func() { stop(); cancel() }
 }
 
-// note records what came of a post, and tells people of what changes.
-func (n *Notifier) note(h *rollout.Notify, s *state, id string, o outcome, now time.Time) {
-	wasFailing := !s.Failing.IsZero()
-	result := s.record(id, o, h, now)
+// tell counts what came of a post, and logs what changes for people.
+func (n *Notifier) tell(h *rollout.Notify, p posted, result Result, wasFailing bool) {
 	n.opts.Delivered(result)
 	log := n.opts.Log.With("webhook", h.Metadata.Name)
 	switch {
 	case result == GivenUp:
-		log.Error("an event was given up: its webhook could not be told", "event", id, "error", o.err)
+		log.Error("an event was given up: its webhook could not be told", "event", p.id, "error", p.outcome.err)
 	case result == Gone:
-		log.Error(`a webhook is told nothing more, until its resource changes or "teleport-find notify test" succeeds`, "error", o.err)
+		log.Error(`a webhook is told nothing more, until its resource changes or "teleport-find notify test" succeeds`, "error", p.outcome.err)
 	case result == Failed && !wasFailing:
-		log.Warn("a webhook could not be told, and is tried again", "event", id, "error", o.err)
+		log.Warn("a webhook could not be told, and is tried again", "event", p.id, "error", p.outcome.err)
 	case result == Delivered && wasFailing:
-		log.Info("a webhook can be told again", "event", id)
+		log.Info("a webhook can be told again", "event", p.id)
 	}
 }
 

@@ -85,6 +85,11 @@ func (s *state) due(now time.Time) int {
 	return slices.IndexFunc(s.Waiting, func(w waiting) bool { return !w.Next.After(now) })
 }
 
+// waitsFor reports whether an event is to be posted.
+func (s *state) waitsFor(id string) bool {
+	return slices.ContainsFunc(s.Waiting, func(w waiting) bool { return w.ID == id })
+}
+
 // take puts new events into Waiting. It reports how many there was no room for.
 func (s *state) take(list []notice, h *rollout.Notify, now time.Time) (dropped int) {
 	for _, n := range list {

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,7 +32,10 @@ type clocked struct {
 	fail func(key string) error // of Put
 }
 
-func (c *clocked) Now(context.Context) (time.Time, error) { return c.time(), c.gone() }
+// Now fails if ctx has ended, as that of a database does.
+func (c *clocked) Now(ctx context.Context) (time.Time, error) {
+	return c.time(), cmp.Or(ctx.Err(), c.gone())
+}
 
 func (c *clocked) time() time.Time {
 	c.mu.Lock()
