@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/find/server/adminapi"
 	"teleport-update/find/store/postgres/pgtest"
 )
 
@@ -34,12 +35,14 @@ type pager struct {
 	t      *testing.T
 	server *httptest.Server
 
+	posted chan struct{} // gets one of each event
 	mu     sync.Mutex
 	events []event
 	answer func(n int) int // of each request; nil: 200
 }
 
 type event struct {
+	at       time.Time
 	id, Type string
 	Data     struct {
 		Groups []struct{ Name string }
@@ -47,10 +50,10 @@ type event struct {
 }
 
 func newPager(t *testing.T) *pager {
-	p := &pager{t: t}
+	p := &pager{t: t, posted: make(chan struct{}, 1000)}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		e := event{id: r.Header.Get("webhook-id")}
+		e := event{at: time.Now(), id: r.Header.Get("webhook-id")}
 		mac := hmac.New(sha256.New, []byte(hookKey))
 		fmt.Fprintf(mac, "%s.%s.%s", e.id, r.Header.Get("webhook-timestamp"), body)
 		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.Header.Get("webhook-signature") != want {
@@ -63,6 +66,7 @@ func newPager(t *testing.T) *pager {
 		p.events = append(p.events, e)
 		n, answer := len(p.events), p.answer
 		p.mu.Unlock()
+		p.posted <- struct{}{}
 		if answer != nil {
 			w.WriteHeader(answer(n))
 		}
@@ -96,17 +100,41 @@ func (p *pager) got() (list []string) {
 	return list
 }
 
-// await waits until there were so many posts.
+// await waits until there were so many posts. It returns before the last one is answered.
 func (p *pager) await(n int) []string {
 	p.t.Helper()
-	for range 2400 {
-		if got := p.got(); len(got) >= n {
+	for {
+		got := p.got()
+		if len(got) >= n {
 			return got
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-p.posted:
+		case <-time.After(2 * time.Minute):
+			p.t.Fatalf("there were %d posts, of %d: %q", len(got), n, got)
+		}
 	}
-	p.t.Fatalf("there were %d posts, of %d: %q", len(p.got()), n, p.got())
-	return nil
+}
+
+// awaitRecord waits until the store has that the n-th post was delivered, as a server says.
+// What was not recorded is repeated if the server that posted it is killed.
+func (p *pager) awaitRecord(n int, server *kept) {
+	p.t.Helper()
+	p.await(n)
+	p.mu.Lock()
+	at := p.events[n-1].at.Truncate(time.Microsecond) // as a database has it
+	p.mu.Unlock()
+	for limit := time.Now().Add(2 * time.Minute); time.Now().Before(limit); time.Sleep(100 * time.Millisecond) {
+		var list adminapi.Hooks
+		text := server.must("notify", "-o", "json")
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Hooks) != 1 {
+			p.t.Fatalf("it says %q, %v", text, err)
+		}
+		if !list.Hooks[0].Delivered.Before(at) {
+			return
+		}
+	}
+	p.t.Fatalf("post %d was not recorded: %q", n, p.got())
 }
 
 // tellThrough has two servers of one store go through a rollout, with orders to either, a
@@ -131,11 +159,11 @@ func tellThrough(t *testing.T, p *pager, one, other *kept, restart func(*kept)) 
 	}
 	one.must("mark-done", "dev")
 	p.await(2)
-	restart(one) // by a signal
+	restart(one) // by a signal, while it may be posting
 	other.must("mark-done", "qa")
 	p.await(3)
 	one.must("rollback")
-	p.await(4)
+	p.awaitRecord(4, one)
 	if err := other.server.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
