@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/find/server/driver"
 	"teleport-update/find/store"
 )
 
@@ -37,8 +38,9 @@ func TestTheFleetIsUpdated(t *testing.T) {
 	if err != nil || w.updated() < hosts*9/10 || w.refusals.Load() > 0 {
 		t.Fatalf("after %d rounds %d of %d hosts are updated, %d reports were refused: %v", rounds, w.updated(), hosts, w.refusals.Load(), err)
 	}
-	// Two polls until all are known, and four quarters, each of which takes a poll.
-	if least := int((2*poll + 3*poll) / (10 * time.Second)); rounds < least {
+	// Two polls until all are known. Then a quarter at a time, and the next begins when the last of the
+	// quarter has polled, which is a part of the ten minutes: two polls at the very least.
+	if least := int((2*poll + 2*poll) / driver.TickEvery); rounds < least {
 		t.Errorf("%d rounds are fewer than the %d that the limit allows", rounds, least)
 	}
 }
