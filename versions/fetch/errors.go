@@ -74,4 +74,10 @@ func (f *failures) Error() string {
 	return fmt.Sprintf("fetch version %s: %s%s", f.release, strings.Join(f.reasons, "; "), hint)
 }
 
+// NoMirror reports whether an error is that no source gave the release.
+func NoMirror(err error) bool {
+	_, is := errors.AsType[*failures](err)
+	return is
+}
+
 func (f *failures) Unwrap() []error { return f.errs }
