@@ -10,6 +10,7 @@
 //	agent_update_jitter_seconds  how long a host may wait before it does; missing means 0
 //	agent_group_unknown          the server has groups, and not the one that the host named; missing means no
 //	retry_failed                 when somebody had hosts try the version again on which it failed (RFC 3339); missing means never
+//	release_template             URL template of releases that the server offers; enable may show it, and nothing uses it
 //
 // The nested one is what proxies with Managed Updates v2 serve:
 //
@@ -23,7 +24,8 @@
 // looked at; server_edition wins over edition in either shape. Names are taken
 // exactly as written, null counts as missing, and other fields are ignored.
 // Anything else is an error: a host must not act on an answer that is only
-// half understood.
+// half understood. Of release_template, what is no short printable text is ignored in place of that: no host
+// acts on it, and a wrong one must not keep hosts from their version.
 package find
 
 import (
@@ -38,6 +40,9 @@ import (
 // MaxJitter is the longest jitter that an answer may ask for. RFD 0169 allows
 // an administrator one minute; a day is the limit of what can be meant.
 const MaxJitter = 24 * time.Hour
+
+// MaxReleaseTemplate is how long a ReleaseTemplate may be, in bytes. Teleport's own has 130.
+const MaxReleaseTemplate = 1 << 10
 
 // Answer is what find says to one host.
 type Answer struct {
@@ -57,6 +62,10 @@ type Answer struct {
 	// before does not wait for the end of its back-off, once for each value. In UTC and
 	// whole seconds; zero for never.
 	RetryFailed time.Time
+	// ReleaseTemplate is a URL template of releases that the server offers; empty: none. It is
+	// printable and short, and nothing more was checked. Only a person may take it: find is believed
+	// about version, edition and time.
+	ReleaseTemplate string
 	// ToolsVersion is what client tools (tsh, tctl) are told; where it is empty,
 	// Version. A Client does not read it.
 	ToolsVersion string
@@ -85,6 +94,9 @@ func (a Answer) Check() error {
 	if a.Jitter < 0 || a.Jitter > MaxJitter || a.Jitter%time.Second != 0 {
 		return fmt.Errorf("jitter %s is not a whole number of seconds from 0 to %d", a.Jitter, MaxJitter/time.Second)
 	}
+	if !offerable(a.ReleaseTemplate) {
+		return fmt.Errorf("the release template is longer than %d bytes, or not printable", MaxReleaseTemplate)
+	}
 	return nil
 }
 
@@ -103,6 +115,7 @@ func (a Answer) Body() ([]byte, error) {
 		AgentJitter     int64           `json:"agent_update_jitter_seconds"`
 		GroupUnknown    bool            `json:"agent_group_unknown,omitempty"`
 		RetryFailed     time.Time       `json:"retry_failed,omitzero"`
+		ReleaseTemplate string          `json:"release_template,omitempty"`
 		Edition         string          `json:"edition"`
 		FIPS            bool            `json:"fips"`
 		AutoUpdate      struct {
@@ -123,6 +136,7 @@ func (a Answer) Body() ([]byte, error) {
 	body.AgentAutoUpdate = a.AutoUpdate
 	body.AgentJitter = int64(a.Jitter / time.Second)
 	body.GroupUnknown, body.RetryFailed = a.GroupUnknown, a.RetryFailed
+	body.ReleaseTemplate = a.ReleaseTemplate
 	body.AutoUpdate.AgentVersion = body.AgentVersion
 	body.AutoUpdate.AgentAutoUpdate = body.AgentAutoUpdate
 	body.AutoUpdate.AgentJitter = body.AgentJitter

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 	"time"
 
+	"teleport-update/internal/console"
 	"teleport-update/internal/version"
 )
 
@@ -53,7 +55,7 @@ func decode(body []byte) (Answer, error) {
 		return Answer{Edition: build, GroupUnknown: groupUnknown}, nil
 	}
 	return Answer{Version: agent, Edition: build, AutoUpdate: autoUpdate, Jitter: jitter, GroupUnknown: groupUnknown,
-		RetryFailed: retryFailed}, nil
+		RetryFailed: retryFailed, ReleaseTemplate: top.releaseTemplate()}, nil
 }
 
 func edition(top object) (version.Edition, error) {
@@ -179,6 +181,21 @@ func (o object) moment(name string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return t.UTC().Truncate(time.Second), nil
+}
+
+// releaseTemplate is empty for what is no short printable text.
+func (o object) releaseTemplate() string {
+	text, err := o.text("release_template")
+	if err != nil || !offerable(text) {
+		return ""
+	}
+	return text
+}
+
+// offerable reports whether a text may stand in an answer as its release template.
+func offerable(text string) bool {
+	unprintable := func(r rune) bool { return !console.Printable(r) }
+	return len(text) <= MaxReleaseTemplate && !strings.ContainsFunc(text, unprintable)
 }
 
 func (o object) seconds(name string) (time.Duration, error) {

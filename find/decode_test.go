@@ -126,6 +126,7 @@ func TestBodyIsReadAlikeInBothShapes(t *testing.T) {
 		{Version: "16.0.0-rc.1+b", Edition: version.Enterprise, AutoUpdate: false, Jitter: 0},
 		{Version: "15.1.1", Edition: version.OSS, GroupUnknown: true},
 		{Version: "15.1.1", Edition: version.FIPS, AutoUpdate: true, Jitter: MaxJitter},
+		{Version: "15.1.1", Edition: version.OSS, ReleaseTemplate: "https://find.example.com/{{.Version}}<&>'.tar.gz"},
 	} {
 		body, err := answer.Body()
 		if err != nil {

@@ -116,6 +116,7 @@ Where no version is known, the answer has none, and hosts stay as they are.`,
 				Usage: "take no configuration whose last group may start more than `N` days after the first one, days without a window " +
 					"left out; 0: a week",
 			},
+			releaseTemplateFlag(),
 			repositoryFlag(),
 		},
 		Action: serve,
@@ -225,7 +226,7 @@ func serve(c *cli.Context) error {
 	go reloadOn(ctx, hangups, log, answers.Reload, answers.channels.Reload, reloadCert)
 	handler := server.New(server.Options{Answers: answers.Answerer, Releases: tarballs, Packages: packages, InstallScript: script,
 		Fleet: answers.fleet, Asked: answers.asked, Blocked: answers.blocked, AccessLog: c.Bool("access-log"), Channels: answers.channels,
-		Log: log})
+		ReleaseTemplate: c.String("release-template"), Log: log})
 	if handler, err = withRepository(c, handler, log); err != nil {
 		return err
 	}

@@ -15,8 +15,11 @@ const maxBodies = 512
 // bodies keeps the bytes of every answer that was served. Readers take no lock:
 // the map they see is never changed, only replaced.
 type bodies struct {
-	current atomic.Pointer[map[find.Answer][]byte]
-	adding  sync.Mutex
+	// template is what each answer offers beside what the Answerer says. It is no part of the
+	// key, which is hashed for each request.
+	template string
+	current  atomic.Pointer[map[find.Answer][]byte]
+	adding   sync.Mutex
 }
 
 func (b *bodies) get(answer find.Answer) ([]byte, error) {
@@ -25,7 +28,9 @@ func (b *bodies) get(answer find.Answer) ([]byte, error) {
 			return body, nil
 		}
 	}
-	body, err := answer.Body()
+	offering := answer
+	offering.ReleaseTemplate = b.template
+	body, err := offering.Body()
 	if err != nil {
 		return nil, err
 	}

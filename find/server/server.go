@@ -60,6 +60,9 @@ type Options struct {
 	InstallScript []byte
 	// Channels answers updaters of RFD 0109; nil: they are not answered.
 	Channels *channels.Channels
+	// ReleaseTemplate is offered to hosts in each answer, see find.Answer; empty: none is. It must pass
+	// the Check of an answer.
+	ReleaseTemplate string
 	// Fleet takes the reports of hosts; nil: they are not taken.
 	Fleet *inventory.Fleet
 	// Asked counts who asks; nil: nobody does.
@@ -77,6 +80,7 @@ func New(opts Options) http.Handler {
 		_ time.Time) find.Answer {
 		return opts.Answers.Answer(q.Group, q.Host)
 	}}
+	h.bodies.template = opts.ReleaseTemplate
 	if opts.Asked != nil {
 		h.now = opts.Asked.Clock
 	}
