@@ -40,14 +40,19 @@ func (i *Installer) Enable(ctx context.Context, opts EnableOptions) error {
 		return err
 	}
 	rules, _ := i.ownerRules().policy(state.EmptyConfig()) // considerEnable says what is wrong with it
-	in, err := i.considerEnable(ctx, opts)
+	var offered offer
+	in, err := i.considerEnable(ctx, opts, &offered)
 	if err == nil && in != nil {
 		err = i.carryOut(ctx, in)
 	}
 	i.tellShell()
 	i.noteFirstEnable(ctx, opts, err)
 	if err != nil {
-		return err
+		shown, unfit := offered.beside(err, opts)
+		if unfit != nil {
+			i.Machine.Host.Log.Warn("the find server offers a URL template that cannot be used", "reason", unfit)
+		}
+		return shown
 	}
 	i.succeeded()
 	i.ownerRules().rememberSeen(ctx, rules) // before the first run of the timer: the policy may be gone by then
@@ -96,7 +101,7 @@ func (i *Installer) carryOut(ctx context.Context, in *intent) error {
 	return err
 }
 
-func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*intent, error) {
+func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offered *offer) (*intent, error) {
 	moveTo := i.unitsToMove()
 	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
@@ -162,6 +167,7 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions) (*in
 	if err != nil {
 		return nil, fmt.Errorf("%w; %s: remove the cause, then run the command again", err, transaction.StaysAsItIs(c))
 	}
+	offered.hear(answer, spec)
 	t := version.Release{Version: answer.Version, Edition: answer.Edition}
 	if stay.Version != "" {
 		t = stay

@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *world {
 		if strings.HasSuffix(r.URL.Path, "/find") {
 			w.finds++
 			rw.WriteHeader(w.status)
-			fmt.Fprintf(rw, `{"server_edition":%q,"agent_version":%q,"agent_autoupdate":%v,"agent_update_jitter_seconds":%d,"agent_group_unknown":%v}`, w.wants.Edition, w.wants.Version, w.wants.AutoUpdate, w.jitter, w.wants.GroupUnknown)
+			fmt.Fprintf(rw, `{"server_edition":%q,"agent_version":%q,"agent_autoupdate":%v,"agent_update_jitter_seconds":%d,"agent_group_unknown":%v,"release_template":%q}`, w.wants.Edition, w.wants.Version, w.wants.AutoUpdate, w.jitter, w.wants.GroupUnknown, w.wants.ReleaseTemplate)
 			return
 		}
 		w.asked[r.URL.Path] = true
