@@ -36,7 +36,7 @@ func NextUpdater(dir, version, novelty string, always ...string) (Program, error
 				return "type Journal struct {\nNovelty map[string]bool `json:\"novelty,omitempty\"`\n"
 			},
 		},
-		"installer/transaction/record.go": {
+		"installer/transaction/rescuer.go": {
 			`&state\.Journal\{()Head`: func(string) string { return "&state.Journal{Novelty: novelty(), Head" },
 			`"crypto/rand"()\n`:       func(string) string { return "\"crypto/rand\"\n\"os\"\n\"strings\"\n" },
 			`(\z)`: func(string) string {
