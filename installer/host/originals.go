@@ -272,8 +272,8 @@ func (h *Host) NotePlaced(path, content string) error {
 func digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
 
 // removePlaced removes what enable placed and nobody has changed since.
-func (o Originals) removePlaced() error {
-	for _, p := range o.Placed {
+func (b Originals) removePlaced() error {
+	for _, p := range b.Placed {
 		data, err := regular.Read(p.Path, state.MaxConfigSize, 0)
 		if err != nil || digest(data) != p.SHA256 {
 			continue
