@@ -120,16 +120,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	}
 	spec = i.Machine.Host.Paths.Given(spec)
 	question := spec
-	agent, err := host.ReadAgentSettings(i.Machine.Host.Paths.AgentConfig)
-	if first := c.Spec.ActiveVersion == ""; first && err == nil { // what cannot be read is said where it is needed
-		if err := askServers(agent, opts.AllowAuthServer); err != nil {
-			return nil, err
-		}
-	}
-	if err == nil && !opts.AllowProxyConflict {
-		if err := askProxy(opts.Proxy, c.Spec.Proxy, agent, i.Machine.Host.Paths.AgentConfig); err != nil {
-			return nil, err
-		}
+	if err := askAgentSettings(i, opts, c); err != nil {
+		return nil, err
 	}
 	if err := i.Machine.Host.ResolveProxy(&question); err != nil {
 		return nil, err
@@ -140,24 +132,8 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 		i.Machine.Host.Log.Warn("a template is not safe", "reason", text)
 	}
 
-	sight, err := i.look(ctx)
+	sight, err := lookBeforeEnable(ctx, i, moveTo, opts.ReplaceUpdater)
 	if err != nil {
-		return nil, err
-	}
-	if sight.State != state.AgentUnknown {
-		if err := i.checkUnitsAtBoot(cmp.Or(moveTo, i.Machine.Host.Paths.UnitDir)); err != nil {
-			return nil, err
-		}
-	}
-	if moveTo != "" {
-		if err := i.Machine.Host.CheckMove(moveTo); err != nil {
-			return nil, err
-		}
-	}
-	if err := i.Machine.Host.CheckOthers(opts.ReplaceUpdater); err != nil {
-		return nil, err
-	}
-	if err := i.Machine.Host.CheckUnit(sight.Unit); err != nil {
 		return nil, err
 	}
 	answer, err := i.finder().askFirst(ctx, &question, byAgent)
@@ -191,27 +167,73 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 			return nil, err
 		}
 	case active == t, t.Version == "", c.Spec.Pinned:
-		whole, err := i.repair(ctx, c, true)
-		if err != nil {
-			return nil, err
-		}
-		if !whole {
-			in.Release = active
-			return in, nil
-		}
-		if err := i.Machine.TakeOver(ctx, c, i.Machine.AgentPackages(ctx), opts.ReplaceUpdater); err != nil {
-			return nil, err
-		}
-		if c, err = i.Machine.Host.Paths.LoadConfig(); err != nil {
-			return nil, err
-		}
-		return nil, i.turnOn(ctx, c, spec)
+		return enableActive(ctx, i, c, opts, in)
 	}
 	if _, err := i.Machine.PlanDatabase(ctx, c, in.Request); err != nil {
 		return nil, err
 	}
 	i.tellUnitDir(c, spec)
 	return in, nil
+}
+
+// askAgentSettings has the agent's configuration agree with what enable is told. What cannot be read is
+// said where it is needed.
+func askAgentSettings(i *Installer, opts EnableOptions, c state.Config) error {
+	agent, err := host.ReadAgentSettings(i.Machine.Host.Paths.AgentConfig)
+	if err != nil {
+		return nil
+	}
+	if c.Spec.ActiveVersion == "" {
+		if err := askServers(agent, opts.AllowAuthServer); err != nil {
+			return err
+		}
+	}
+	if opts.AllowProxyConflict {
+		return nil
+	}
+	return askProxy(opts.Proxy, c.Spec.Proxy, agent, i.Machine.Host.Paths.AgentConfig)
+}
+
+// lookBeforeEnable looks at the agent, and refuses a host on which its units cannot be placed.
+func lookBeforeEnable(ctx context.Context, i *Installer, moveTo string, replace bool) (transaction.Sight, error) {
+	sight, err := i.look(ctx)
+	if err != nil {
+		return sight, err
+	}
+	if sight.State != state.AgentUnknown {
+		if err := i.checkUnitsAtBoot(cmp.Or(moveTo, i.Machine.Host.Paths.UnitDir)); err != nil {
+			return sight, err
+		}
+	}
+	if moveTo != "" {
+		if err := i.Machine.Host.CheckMove(moveTo); err != nil {
+			return sight, err
+		}
+	}
+	if err := i.Machine.Host.CheckOthers(replace); err != nil {
+		return sight, err
+	}
+	return sight, i.Machine.Host.CheckUnit(sight.Unit)
+}
+
+// enableActive turns updates on while the version stays the active one. The intent is that version if it
+// is damaged, and has to be fetched again first.
+func enableActive(ctx context.Context, i *Installer, c state.Config, opts EnableOptions, in *intent) (*intent, error) {
+	whole, err := i.repair(ctx, c, true)
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		in.Release = c.Active()
+		return in, nil
+	}
+	if err := i.Machine.TakeOver(ctx, c, i.Machine.AgentPackages(ctx), opts.ReplaceUpdater); err != nil {
+		return nil, err
+	}
+	if c, err = i.Machine.Host.Paths.LoadConfig(); err != nil {
+		return nil, err
+	}
+	return nil, i.turnOn(ctx, c, in.Spec)
 }
 
 // tellUnitDir says where units go from now on, once nothing is in the way of that any more.

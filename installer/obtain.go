@@ -11,6 +11,7 @@ import (
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/space"
+	"teleport-update/internal/version"
 	"teleport-update/versions"
 )
 
@@ -49,9 +50,7 @@ func (o obtainer) obtainLocked(ctx context.Context, w wanted, claim *versions.Cl
 	}
 	if f := w.Config.Status.FailureOf(t); ok && w.SHA256 == "" && f != nil && f.SHA256 == tree.SHA256 {
 		// It stayed because it failed: another release may have its name now.
-		if w.SHA256, err = o.announced(ctx, w.Config, t, w.Spec); err != nil {
-			o.m.Host.Log.Debug("it cannot be found out whether the version that failed was published again", "version", t.Version, "error", err)
-		}
+		w.SHA256 = o.announcedAgain(ctx, w)
 	}
 	replace := ok && !w.accepts(tree)
 	if ok && !replace {
@@ -62,29 +61,12 @@ func (o obtainer) obtainLocked(ctx context.Context, w wanted, claim *versions.Cl
 		}
 	}
 	if ok && !replace {
-		err := tree.Verify(ctx)
-		switch _, damaged := errors.AsType[*versions.DamagedError](err); {
-		case damaged:
-			o.m.Host.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
-			replace = true
-		case err != nil:
+		if replace, err = o.damaged(ctx, tree, t); err != nil {
 			return versions.Tree{}, err
 		}
 	}
 	if !ok || replace {
-		o.makeRoom(ctx, o.m.Retain)
-		began := o.m.Now()
-		tree, err = o.fetch(ctx, w, replace, claim, guard)
-		if failure.Is[*space.Error](err) {
-			claim.End()
-			dropped := false
-			o.makeRoom(ctx, func(c state.Config) { dropped = o.m.DropFailed(c) })
-			if dropped {
-				tree, err = o.fetch(ctx, w, replace, claim, guard)
-			}
-		}
-		*o.took += o.m.Now().Sub(began)
-		if err != nil {
+		if tree, err = o.fetchWithRoom(ctx, w, replace, claim, guard); err != nil {
 			return versions.Tree{}, err
 		}
 	}
@@ -95,23 +77,66 @@ func (o obtainer) obtainLocked(ctx context.Context, w wanted, claim *versions.Cl
 		err = checkEdition(ctx, tree, t == w.Config.Active() || t == w.Config.Previous())
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return versions.Tree{}, ctx.Err()
-		}
-		if _, there, lookErr := store.Lookup(t); lookErr == nil && !there {
-			return versions.Tree{}, fmt.Errorf("version %s was removed while it was tried, as by another run that makes room: %w", t.Version, err)
-		}
-		if !ok {
-			// Else a release that is published again under this version would
-			// not even be looked at, where no active version makes retention
-			// remove it.
-			if err := store.Discard(tree, o.m.Host.Paths.LinkDirs()); err != nil {
-				o.m.Host.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
-			}
-		}
-		return versions.Tree{}, &SmokeError{Release: transaction.TreeOf(tree), Err: err}
+		return versions.Tree{}, o.doesNotRun(ctx, tree, t, ok, err)
 	}
 	return tree, nil
+}
+
+// announcedAgain is the digest that the mirror announces for a version that failed; empty if it cannot be had.
+func (o obtainer) announcedAgain(ctx context.Context, w wanted) string {
+	sum, err := o.announced(ctx, w.Config, w.Release, w.Spec)
+	if err != nil {
+		o.m.Host.Log.Debug("it cannot be found out whether the version that failed was published again", "version", w.Release.Version,
+			"error", err)
+	}
+	return sum
+}
+
+// damaged reports whether a version on disk is not as its manifest says.
+func (o obtainer) damaged(ctx context.Context, tree versions.Tree, t version.Release) (bool, error) {
+	err := tree.Verify(ctx)
+	if _, damaged := errors.AsType[*versions.DamagedError](err); damaged {
+		o.m.Host.Log.Warn("the version on disk is damaged and is fetched again", "version", t.Version, "error", err)
+		return true, nil
+	}
+	return false, err
+}
+
+// fetchWithRoom fetches a version after room was made for it, and once more if versions that failed
+// had to go for it.
+func (o obtainer) fetchWithRoom(ctx context.Context, w wanted, replace bool, claim *versions.Claim, g guard) (versions.Tree, error) {
+	o.makeRoom(ctx, o.m.Retain)
+	began := o.m.Now()
+	tree, err := o.fetch(ctx, w, replace, claim, g)
+	if failure.Is[*space.Error](err) {
+		claim.End()
+		dropped := false
+		o.makeRoom(ctx, func(c state.Config) { dropped = o.m.DropFailed(c) })
+		if dropped {
+			tree, err = o.fetch(ctx, w, replace, claim, g)
+		}
+	}
+	*o.took += o.m.Now().Sub(began)
+	return tree, err
+}
+
+// doesNotRun is the error of a version that was tried in vain. One that was fetched for it is discarded.
+func (o obtainer) doesNotRun(ctx context.Context, tree versions.Tree, t version.Release, wasThere bool, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, there, lookErr := o.m.Host.Store.Lookup(t); lookErr == nil && !there {
+		return fmt.Errorf("version %s was removed while it was tried, as by another run that makes room: %w", t.Version, err)
+	}
+	if !wasThere {
+		// Else a release that is published again under this version would
+		// not even be looked at, where no active version makes retention
+		// remove it.
+		if err := o.m.Host.Store.Discard(tree, o.m.Host.Paths.LinkDirs()); err != nil {
+			o.m.Host.Log.Warn("a version that does not run on this host could not be removed", "version", t.Version, "error", err)
+		}
+	}
+	return &SmokeError{Release: transaction.TreeOf(tree), Err: err}
 }
 
 // refetch is obtain for the very release that was on disk. The journal keeps it there.

@@ -12,6 +12,7 @@ import (
 	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
+	"teleport-update/internal/version"
 )
 
 // An answer of find older than this is asked for again before the transaction: the
@@ -118,10 +119,10 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	// At each run, so that a policy which is gone later is missed. It decides below.
 	rules, broken := i.ownerRules().seePolicy(&c)
 	whole, err := i.repair(ctx, c, !i.Machine.Scheduled)
-	if err != nil && !failure.Is[*failure.RefusedError](err) {
-		return nil, nil, fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
-	}
 	if err != nil {
+		if !failure.Is[*failure.RefusedError](err) {
+			err = fmt.Errorf("%w; %s", err, transaction.StaysAsItIs(c))
+		}
 		return nil, nil, err
 	}
 	i.Machine.NoteSchema(ctx, &c)
@@ -145,24 +146,20 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 			i.Machine.Host.Log.Warn("the proxy's find endpoint does not answer; the active version is fetched again all the same", "error", err)
 			return nil, damaged, nil
 		}
-		unreachable := find.Unreachable(err)
-		if err = fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c)); unreachable {
-			err = &unreachableError{err}
-		}
-		return nil, nil, err
+		return nil, nil, unanswered(err, c)
 	}
 	if err := i.takeUpRetry(&c, answer); err != nil {
 		return nil, damaged, fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
 	}
-	if !opts.Now && c.Status.Held.Hear(releaseOf(answer), c.Active()) {
-		if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
-			return nil, damaged, fmt.Errorf("note what the rollback holds back: %w; %s: the next run tries again", err, transaction.StaysAsItIs(c))
+	if !opts.Now {
+		if err := hearHeld(i, &c, answer); err != nil {
+			return nil, damaged, err
 		}
 	}
 	d := i.decide(ctx, c, spec, answer, opts.Now)
 	if d.Action == decision.Nothing {
 		i.Machine.Host.Log.Info(d.Reason)
-		if tree, ok, err := i.Machine.Active(c); err == nil && ok && d.Target == tree.Release && tree.Origin != "" {
+		if cameWithPackage(i, c, d.Target) {
 			i.Machine.Host.Log.Info("the active version came with a package, and the release takes its place", "version", d.Target.Short())
 			damaged = &wanted{Release: d.Target, Config: c, Spec: spec, Retried: true}
 		}
@@ -183,14 +180,46 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if d.SHA256 != "" {
 		i.Machine.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}
-	_, err = i.Machine.PlanDatabase(ctx, c, in.Request)
-	if failure.Is[*failure.RefusedError](err) {
-		return nil, nil, i.Machine.ReportRefusal(&c, d.Target, err)
-	}
-	if err != nil {
+	if err := checkDatabase(ctx, i, &c, in.Request, d.Target); err != nil {
 		return nil, nil, err
 	}
 	return in, nil, nil
+}
+
+// unanswered is the error of a run that did not learn what the cluster wants.
+func unanswered(err error, c state.Config) error {
+	unreachable := find.Unreachable(err)
+	if err = fmt.Errorf("%w; %s: the next run tries again", err, transaction.StaysAsItIs(c)); unreachable {
+		err = &unreachableError{err}
+	}
+	return err
+}
+
+// hearHeld notes what the cluster wants while a rollback holds it back.
+func hearHeld(i *Installer, c *state.Config, answer find.Answer) error {
+	if !c.Status.Held.Hear(releaseOf(answer), c.Active()) {
+		return nil
+	}
+	if err := c.Save(i.Machine.Host.Paths.Config()); err != nil {
+		return fmt.Errorf("note what the rollback holds back: %w; %s: the next run tries again", err, transaction.StaysAsItIs(*c))
+	}
+	return nil
+}
+
+// cameWithPackage reports whether a version is the active one, and was installed by a package.
+func cameWithPackage(i *Installer, c state.Config, target version.Release) bool {
+	tree, ok, err := i.Machine.Active(c)
+	return err == nil && ok && target == tree.Release && tree.Origin != ""
+}
+
+// checkDatabase refuses a request before the download if the database cannot be changed for it. A refusal
+// is reported.
+func checkDatabase(ctx context.Context, i *Installer, c *state.Config, req transaction.Request, target version.Release) error {
+	_, err := i.Machine.PlanDatabase(ctx, *c, req)
+	if failure.Is[*failure.RefusedError](err) {
+		return i.Machine.ReportRefusal(c, target, err)
+	}
+	return err
 }
 
 // takeUpRetry lifts the back-off where somebody had hosts try the version again. It is

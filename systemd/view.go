@@ -66,47 +66,58 @@ var ownFolders = map[string]string{"StateDirectory": "/var/lib", "RuntimeDirecto
 
 func parseView(p map[string]any) View {
 	v := View{Root: rootOf(p)}
-	add := func(path, setting string, of Access, lifted bool) {
-		v.Veils = append(v.Veils, Veil{filepath.Clean(strings.TrimLeft(path, "-+")), setting, of, lifted})
+	v.addProtections(p)
+	for _, kind := range overPaths {
+		for _, path := range property[[]string](p, kind.name) {
+			v.add(path, kind.name+"="+path, kind.of, kind.lifted)
+		}
 	}
+	for name, above := range ownFolders {
+		for _, folder := range property[[]string](p, name) {
+			v.add(filepath.Join(above, folder), name+"="+folder, Seeing, true)
+			v.add(filepath.Join(above, folder), name+"="+folder, Writing, true)
+		}
+	}
+	v.addMounts(p)
+	return v
+}
+
+func (v *View) add(path, setting string, of Access, lifted bool) {
+	v.Veils = append(v.Veils, Veil{filepath.Clean(strings.TrimLeft(path, "-+")), setting, of, lifted})
+}
+
+// addProtections adds what the settings with one word veil.
+func (v *View) addProtections(p map[string]any) {
 	for _, kind := range protections {
 		if property[string](p, kind.name) != kind.how {
 			continue
 		}
 		for _, path := range kind.paths {
-			add(path, kind.name+"="+kind.how, kind.of, false)
+			v.add(path, kind.name+"="+kind.how, kind.of, false)
 		}
 		if kind.how == "strict" { // those are ProtectHome='s (systemd's namespace.c)
 			for _, path := range homes {
-				add(path, "", Writing, true)
+				v.add(path, "", Writing, true)
 			}
 		}
 	}
-	for _, kind := range overPaths {
-		for _, path := range property[[]string](p, kind.name) {
-			add(path, kind.name+"="+path, kind.of, kind.lifted)
-		}
-	}
-	for name, above := range ownFolders {
-		for _, folder := range property[[]string](p, name) {
-			add(filepath.Join(above, folder), name+"="+folder, Seeing, true)
-			add(filepath.Join(above, folder), name+"="+folder, Writing, true)
-		}
-	}
+}
+
+// addMounts adds what file systems of the unit's own veil, and what other paths show in their place.
+func (v *View) addMounts(p map[string]any) {
 	for _, fields := range property[[][]any](p, "TemporaryFileSystem") {
 		if path := text(fields, 0); path != "" {
-			add(path, "TemporaryFileSystem="+path, Seeing, false)
+			v.add(path, "TemporaryFileSystem="+path, Seeing, false)
 		}
 	}
 	for _, name := range []string{"BindPaths", "BindReadOnlyPaths"} {
 		for _, fields := range property[[][]any](p, name) {
 			if from, to := text(fields, 0), text(fields, 1); from != "" && to != "" {
-				add(to, name+"="+from+":"+to, Seeing, filepath.Clean(from) == filepath.Clean(to))
-				add(to, name+"="+from+":"+to, Writing, name == "BindPaths")
+				v.add(to, name+"="+from+":"+to, Seeing, filepath.Clean(from) == filepath.Clean(to))
+				v.add(to, name+"="+from+":"+to, Writing, name == "BindPaths")
 			}
 		}
 	}
-	return v
 }
 
 func rootOf(p map[string]any) string {

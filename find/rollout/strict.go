@@ -66,11 +66,8 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 		return at(node, path, "it has no value")
 	}
 	if text, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		if node.Kind != yaml.ScalarNode {
-			return at(node, path, "want a single value")
-		}
-		if d.quoted && node.Tag != "!!str" {
-			return at(node, path, "want a string")
+		if err := d.single(node, path); err != nil {
+			return err
 		}
 		if err := text.UnmarshalText([]byte(node.Value)); err != nil {
 			return at(node, path, err.Error())
@@ -84,26 +81,10 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 	case reflect.Struct:
 		return d.structure(node, path, into)
 	case reflect.Slice:
-		if node.Kind != yaml.SequenceNode {
-			return at(node, path, "want a list")
-		}
-		if len(node.Content) > d.left {
-			return at(node, path, "its YAML aliases expand to too much")
-		}
-		into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
-		for i, item := range node.Content {
-			if d.ended() {
-				break
-			}
-			d.inner(d.value(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i)))
-		}
-		return nil
+		return d.list(node, path, into)
 	case reflect.String:
-		if node.Kind != yaml.ScalarNode {
-			return at(node, path, "want a single value")
-		}
-		if d.quoted && node.Tag != "!!str" {
-			return at(node, path, "want a string")
+		if err := d.single(node, path); err != nil {
+			return err
 		}
 		into.SetString(node.Value)
 		return nil
@@ -125,6 +106,34 @@ func (d *decoder) value(node *yaml.Node, path string, into reflect.Value) error 
 		return nil
 	}
 	panic("a field of a kind that resources do not have: " + into.Type().String())
+}
+
+// single refuses what is no text, and no single value.
+func (d *decoder) single(node *yaml.Node, path string) error {
+	if node.Kind != yaml.ScalarNode {
+		return at(node, path, "want a single value")
+	}
+	if d.quoted && node.Tag != "!!str" {
+		return at(node, path, "want a string")
+	}
+	return nil
+}
+
+func (d *decoder) list(node *yaml.Node, path string, into reflect.Value) error {
+	if node.Kind != yaml.SequenceNode {
+		return at(node, path, "want a list")
+	}
+	if len(node.Content) > d.left {
+		return at(node, path, "its YAML aliases expand to too much")
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
+	for i, item := range node.Content {
+		if d.ended() {
+			break
+		}
+		d.inner(d.value(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i)))
+	}
+	return nil
 }
 
 // wholeNumber leaves out what YAML or people may read as octal.

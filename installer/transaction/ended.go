@@ -102,14 +102,8 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 	if age := m.Now().Sub(made); !ok || age < 0 || age > retellWithin {
 		return nil, nil
 	}
-	// A link that leads nowhere leads to no release.
-	program, _ := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))
-	release, ok := m.Host.Store.ReleaseOf(program)
+	to, ok := m.linkedTo()
 	if !ok {
-		return nil, nil
-	}
-	to, ok, err := m.Host.Store.Lookup(release)
-	if err != nil || !ok {
 		return nil, nil
 	}
 	agent, err := m.Agent(ctx)
@@ -150,22 +144,39 @@ func (m *Machine) retell(ctx context.Context) (*state.Journal, error) {
 			return nil, err
 		}
 	}
+	if err := m.retellDatabase(ctx, j, from); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// linkedTo is the version of the store that the agent's link leads to.
+func (m *Machine) linkedTo() (versions.Tree, bool) {
+	// A link that leads nowhere leads to no release.
+	program, _ := filepath.EvalSymlinks(filepath.Join(m.Host.Paths.LinkDir, host.AgentName))
+	release, ok := m.Host.Store.ReleaseOf(program)
+	if !ok {
+		return versions.Tree{}, false
+	}
+	to, ok, err := m.Host.Store.Lookup(release)
+	return to, ok && err == nil
+}
+
+// retellDatabase has the journal tell of the backup that the transaction took.
+func (m *Machine) retellDatabase(ctx context.Context, j *state.Journal, from versions.Tree) (err error) {
 	j.Database = state.Database{Plan: state.BackupDatabase, Dir: from.BackupDir(), Taken: true}
 	if second := m.Host.Paths.Rollback(); backup.HasSecondName(from.BackupDir(), second) {
 		j.Database.SecondDir = second
 	}
 	if j.Database.Path, err = m.Host.Database(); err != nil {
-		return nil, err
+		return err
 	}
 	t := &transaction{m: m}
 	defer t.closeDatabase()
 	if err := t.holdDatabase(&j.Database); err != nil {
-		return nil, err
+		return err
 	}
-	if err := m.suitRescuer(ctx, j); err != nil {
-		return nil, err
-	}
-	return j, nil
+	return m.suitRescuer(ctx, j)
 }
 
 // CheckEnded says that such a transaction cannot be told any more, since the links are back,

@@ -104,9 +104,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	}
 	now := s.opts.Clock()
 	applied := Applied{Answer: next.answer(rollout.Query{}, now, s.opts.Base.AutoUpdate)}
-	var writes []store.Write
-	var written []rollout.Resource
-	var changes []string // for the history
+	var changes changeSet
 	for _, r := range list {
 		found := there[rollout.Key(r)]
 		based := store.Revision(r.GetMetadata().Revision)
@@ -124,11 +122,7 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 		// What cannot be understood may be replaced.
 		before, _ := parseStored(found)
 		if result.Change != adminapi.Unchanged {
-			if words := changed(before, r); words != "" {
-				changes = append(changes, words)
-			}
-			writes = append(writes, store.Write{Key: rollout.Key(r), Value: value, Based: based})
-			written = append(written, result.Resource)
+			changes.add(changed(before, r), result.Resource, store.Write{Key: rollout.Key(r), Value: value, Based: based})
 		}
 		s.explain(&applied, r, before, next)
 	}
@@ -136,18 +130,9 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	if opts.DryRun {
 		return applied, nil
 	}
-	if len(writes) > 0 {
-		audit := store.Audit{Time: now, Who: cmp.Or(opts.Who, "unknown"), What: "apply", Why: opts.Why}
-		if len(changes) > 0 {
-			audit.What += ": " + strings.Join(changes, "; ")
-		}
-		revisions, err := s.opts.Store.Commit(ctx, store.Change{Writes: writes, Audit: audit, Of: of})
-		if err != nil {
-			return Applied{}, err
-		}
-		for i, at := range revisions {
-			written[i].GetMetadata().Revision = int64(at)
-		}
+	audit := store.Audit{Time: now, Who: cmp.Or(opts.Who, "unknown"), What: "apply", Why: opts.Why}
+	if err := changes.commit(ctx, s.opts.Store, of, audit); err != nil {
+		return Applied{}, err
 	}
 	for _, r := range list {
 		if r.GetKind() == rollout.KindConfig {
@@ -157,6 +142,40 @@ func (s *Stored) applyOnce(ctx context.Context, list []rollout.Resource, opts Ap
 	// It is written; should the reading fail, Watch goes on with it.
 	s.Refresh(ctx)
 	return applied, nil
+}
+
+// changeSet is what an apply writes, in one commit.
+type changeSet struct {
+	writes  []store.Write
+	written []rollout.Resource // one for each write
+	words   []string           // for the history
+}
+
+// add notes a write. words may be empty.
+func (c *changeSet) add(words string, r rollout.Resource, w store.Write) {
+	if words != "" {
+		c.words = append(c.words, words)
+	}
+	c.writes = append(c.writes, w)
+	c.written = append(c.written, r)
+}
+
+// commit makes the writes, if there are any, and gives the resources their new revisions.
+func (c *changeSet) commit(ctx context.Context, to store.Store, of store.Identity, audit store.Audit) error {
+	if len(c.writes) == 0 {
+		return nil
+	}
+	if len(c.words) > 0 {
+		audit.What += ": " + strings.Join(c.words, "; ")
+	}
+	revisions, err := to.Commit(ctx, store.Change{Writes: c.writes, Audit: audit, Of: of})
+	if err != nil {
+		return err
+	}
+	for i, at := range revisions {
+		c.written[i].GetMetadata().Revision = int64(at)
+	}
+	return nil
 }
 
 // next is what will be when the list is there beside what it does not replace.
