@@ -99,11 +99,13 @@ test-cluster: needed ## 1,000 random histories of changes on PostgreSQL that fai
 test-mutants: ## remove each sync and journal write, swap each pair of steps: is it caught? (as root)
 	$(GO) run ./tools/mutants
 
-lint: needed ## formatting, vet, staticcheck, shell scripts, subjects of commits
+lint: needed ## formatting, vet, staticcheck, ceilings of functions and lines, shell scripts, subjects of commits
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet -tags hosts ./...
 	$(GO) vet -modfile=tools.mod ./packaging/pack/pack.go
-	$(GO) tool -modfile=tools.mod staticcheck -tags hosts ./...
+	$(GO) tool -modfile=tools.mod staticcheck -checks inherit,ST1016 -tags hosts ./...
+	$(GO) run ./tools/ceilings .
+	$(GO) test -run TestLinesAreShortAndNotDense ./cmd/teleport-update
 	$(GO) test -run "TestNothingElseWritesToATerminal|TestWaysAreFound" ./internal/console
 	@long=$$(git log --no-merges --format=%s 9b4eb5b..HEAD 2>/dev/null | grep -E '^.{73}'); [ -z "$$long" ] || { echo "subjects of more than 72 characters: $$long"; exit 1; }
 	shellcheck -s sh packaging/*/deb/* packaging/*/rpm/* packaging/*/*.sh packaging/*/examples/*.sh

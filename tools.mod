@@ -6,6 +6,7 @@ toolchain go1.27.3
 
 tool (
 	github.com/goreleaser/nfpm/v2/cmd/nfpm
+	github.com/uudashr/gocognit/cmd/gocognit
 	golang.org/x/vuln/cmd/govulncheck
 	honnef.co/go/tools/cmd/staticcheck
 )
@@ -61,6 +62,7 @@ require (
 	github.com/spf13/cobra v1.9.1 // indirect
 	github.com/spf13/pflag v1.0.6 // indirect
 	github.com/ulikunitz/xz v0.5.12 // indirect
+	github.com/uudashr/gocognit v1.2.0
 	github.com/wk8/go-ordered-map/v2 v2.1.8 // indirect
 	github.com/xanzy/ssh-agent v0.3.3 // indirect
 	gitlab.com/digitalxero/go-conventional-commit v1.0.7 // indirect

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// Limits of a line: its columns, and how many lines of a thousand may have four boolean operators
-// or more.
+// Limits of a line: its columns, its boolean operators, and how many lines of a thousand may have four of
+// them.
 const (
-	lineLimit  = 140
-	denseLimit = 0.3
+	lineLimit     = 140
+	operatorLimit = 4
+	denseLimit    = 0.3
 )
 
 func TestLinesAreShortAndNotDense(t *testing.T) {
@@ -29,7 +30,11 @@ func TestLinesAreShortAndNotDense(t *testing.T) {
 			}
 			if code := strings.TrimSpace(line); code != "" && !strings.HasPrefix(code, "//") {
 				lines++
-				if strings.Count(code, "&&")+strings.Count(code, "||") >= 4 {
+				operators := strings.Count(code, "&&") + strings.Count(code, "||")
+				if operators > operatorLimit {
+					t.Errorf("%s:%d has %d boolean operators: name parts of the condition", path, n+1, operators)
+				}
+				if operators >= 4 {
 					dense++
 				}
 			}
