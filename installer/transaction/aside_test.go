@@ -45,6 +45,7 @@ func contentOf(path string) string {
 // way back nor the way forward from being gone to its end, and is not lost: it is in its
 // place, or status names where it is kept.
 func TestWhatSomebodyPutsInTheWayIsKeptAside(t *testing.T) {
+	some := sampled{every: 7}
 	for where, path := range map[string]func(m *model) string{
 		"the agent's link":                 func(m *model) string { return m.Host.Paths.LinkDir + "/teleport" },
 		"another link":                     func(m *model) string { return m.Host.Paths.LinkDir + "/tsh" },
@@ -63,6 +64,9 @@ func TestWhatSomebodyPutsInTheWayIsKeptAside(t *testing.T) {
 				"forward":                      {twoHolds, "1.1.0"},
 			} {
 				for _, cut := range []bool{false, true} {
+					if some.skips() {
+						continue
+					}
 					t.Run(thing+" in the place of "+where+", and "+name, func(t *testing.T) {
 						t.Parallel()
 						m := upgrade(t, tc.new)

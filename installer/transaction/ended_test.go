@@ -75,6 +75,7 @@ func (m *model) updateKilledAt(t *testing.T, call int) {
 // Whatever a transaction had done when it was killed, and whoever removes or breaks its journal:
 // one run makes the host one version's again, with its database.
 func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
+	some := sampled{every: 13}
 	lose := map[string]func(path string) error{
 		"removed":           os.Remove,
 		"broken":            func(path string) error { return os.WriteFile(path, []byte("{[ broken"), 0o600) },
@@ -89,6 +90,9 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 		for n := range len(dry.calls) {
 			for how, lose := range lose {
 				for _, boot := range []bool{false, true} {
+					if some.skips() {
+						continue
+					}
 					t.Run(fmt.Sprintf("it %s/%d %s/%s/boot=%v", f, n, dry.calls[n], how, boot), func(t *testing.T) {
 						t.Parallel()
 						m := host(t)
@@ -129,12 +133,16 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 // What is told again is written down before the agent is touched: a run that is killed then
 // leaves a journal to go by.
 func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
+	some := sampled{every: 3}
 	host := func(t *testing.T) *model {
 		return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: diesLate}})
 	}
 	dry := host(t)
 	dry.runs(func() error { return dry.transact(t.Context(), dry.request(Update)) })
 	for n := range len(dry.calls) {
+		if some.skips() {
+			continue
+		}
 		t.Run(fmt.Sprintf("%d %s", n, dry.calls[n]), func(t *testing.T) {
 			t.Parallel()
 			m := host(t)
@@ -163,6 +171,7 @@ func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
 // recovery at boot has an agent run on its own database all the same; the rest needs the file that a
 // person has to put back, or to remove.
 func TestASwitchOfWhichNothingIsLeftHasAnAgent(t *testing.T) {
+	some := sampled{every: 7}
 	for _, f := range []fate{holds, dies, diesLate, neverReady} {
 		host := func(t *testing.T) *model {
 			return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: f}})
@@ -170,6 +179,9 @@ func TestASwitchOfWhichNothingIsLeftHasAnAgent(t *testing.T) {
 		dry := host(t)
 		dry.runs(func() error { return dry.transact(t.Context(), dry.request(Update)) })
 		for n := range len(dry.calls) {
+			if some.skips() {
+				continue
+			}
 			t.Run(fmt.Sprintf("it %s/%d %s", f, n, dry.calls[n]), func(t *testing.T) {
 				t.Parallel()
 				m := host(t)

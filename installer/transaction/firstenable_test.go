@@ -68,11 +68,15 @@ func TestAFirstEnableTakesOverWhatRunsOrLeavesIt(t *testing.T) {
 
 // Cut off at any call, it is closed by the next boot and its first run, or by the next run.
 func TestAFirstEnableThatIsCutOff(t *testing.T) {
+	some := sampled{every: 7}
 	for _, f := range []fate{holds, diesLate} {
 		dry := firstEnable(t, f)
 		dry.runs(func() error { return dry.transact(t.Context(), dry.firstRequest()) })
 		for n, call := range dry.calls {
 			for _, boot := range []bool{false, true} {
+				if some.skips() {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/boot=%v/%d %s", f, boot, n, call), func(t *testing.T) {
 					t.Parallel()
 					m := firstEnable(t, f)

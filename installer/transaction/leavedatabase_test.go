@@ -77,6 +77,7 @@ func TestAnUninstallAfterAMigrationGoesBackToTheDatabaseOfBefore(t *testing.T) {
 // Whatever cuts it off, and wherever: an agent runs on its own database after the next run, and
 // the uninstall ends.
 func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
+	some := sampled{every: 7}
 	dry := migrated(t)
 	dry.leave(state.Uninstall{})
 	cuts := map[string]outcome{
@@ -87,6 +88,9 @@ func TestAnUninstallAfterAMigrationThatIsCutOff(t *testing.T) {
 	for n, call := range dry.calls {
 		for name, o := range cuts {
 			for _, boot := range []bool{false, true} {
+				if some.skips() {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/boot=%v/%d %s", name, boot, n, call), func(t *testing.T) {
 					t.Parallel()
 					m := migrated(t)

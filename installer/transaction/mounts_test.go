@@ -16,6 +16,7 @@ import (
 // A boot comes before the agent's data are mounted. What is beneath the mount is empty,
 // or holds a database of the time before there was one.
 func TestARecoveryAtBootLooksWhetherTheDataAreThere(t *testing.T) {
+	some := sampled{every: 5}
 	proc := func(m *model) string { return filepath.Dir(m.db) }
 	for name, beneath := range map[string]func(t *testing.T, m *model){
 		"nothing is there":   func(*testing.T, *model) {},
@@ -31,6 +32,9 @@ func TestARecoveryAtBootLooksWhetherTheDataAreThere(t *testing.T) {
 	} {
 		for _, s := range scenes() {
 			if strings.HasPrefix(s.name, "begun") || strings.Contains(s.name, "downgrade") || s.name == "uninstalling" {
+				continue
+			}
+			if some.skips() {
 				continue
 			}
 			t.Run(name+"/"+s.name, func(t *testing.T) {

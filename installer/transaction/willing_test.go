@@ -59,9 +59,13 @@ var unwilling = map[string]struct {
 
 // Whatever systemd will not do is found before the agent is touched, in each direction.
 func TestWhatSystemdWillNotDoIsAskedBeforeTheAgentIsTouched(t *testing.T) {
+	some := sampled{every: 5}
 	for name, u := range unwilling {
 		for _, to := range []string{"1.1.0", "0.9.0"} {
 			for _, fails := range []fate{holds, dies} {
+				if some.skips() {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/to %s, which %s", name, to, fails), func(t *testing.T) {
 					t.Parallel()
 					m := newModel(t, "1.0.0", to, map[string]behaviour{"1.0.0": one, to: {schema: map[string]int{"1.1.0": 2, "0.9.0": 1}[to], fate: fails}})
