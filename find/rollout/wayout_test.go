@@ -176,6 +176,7 @@ func (p *play) refusedCommand(commands []string) string {
 // a halt names a command that is not refused.
 func TestEveryRolloutHasAWayOut(t *testing.T) {
 	seen := make(map[string]int)
+	number := 0
 	for _, strategy := range []Strategy{HaltOnError, TimeBased} {
 		for _, schedule := range []string{"regular", "critical of its own", "critical at any hour"} {
 			for _, plan := range []string{"", ", max_in_flight: 100%", ", max_in_flight: 25%", ", max_in_flight: 1, max_failed_before_halt: 40%", ", max_in_flight: 0",
@@ -189,6 +190,9 @@ func TestEveryRolloutHasAWayOut(t *testing.T) {
 							continue // it is regular in all but its groups
 						}
 						for _, bad := range []int{1, 8} {
+							if number++; testing.Short() && number%7 != 0 {
+								continue
+							}
 							tryWayOut(t, seen, strategy, schedule, fmt.Sprintf("%s, canary_count: %d", plan, canaries), does, bad)
 						}
 					}
@@ -197,7 +201,7 @@ func TestEveryRolloutHasAWayOut(t *testing.T) {
 		}
 	}
 	for _, end := range []string{"done", "over", "halted", "stalled"} {
-		if seen[end] == 0 {
+		if seen[end] == 0 && !testing.Short() {
 			t.Errorf("no rollout of the table ends as %s: %v", end, seen)
 		}
 	}
