@@ -134,7 +134,11 @@ func configCases() []hostile {
 	cases = append(cases, hostile{name: "updates.yaml takes a terabyte of nothing", says: "is larger than", given: func(w *world) { w.sparse(w.config(), 1<<40, 0o600) }})
 	// Every command that reads it says the same.
 	for _, command := range [][]string{{"disable"}, {"pin"}, {"unpin"}, {"rollback"}, {"verify"}, {"uninstall"}, {"enable"}} {
-		cases = append(cases, hostile{name: "updates.yaml is noise, for " + command[0], run: command, says: "repair the file", given: func(w *world) { w.write(w.config(), "\x00", 0o600) }})
+		cases = append(cases,
+			hostile{name: "updates.yaml is noise, for " + command[0], run: command, says: "repair the file",
+				given: func(w *world) { w.write(w.config(), "\x00\x01", 0o600) }},
+			hostile{name: "updates.yaml is a zero, for " + command[0], run: command, says: "the file is empty",
+				given: func(w *world) { w.write(w.config(), "\x00", 0o600) }})
 	}
 	// What is left of a file that was cut is either no configuration or one that
 	// says less; nothing is guessed.
