@@ -180,7 +180,8 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	if d.SHA256 != "" {
 		i.Machine.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
 	}
-	if err := checkDatabase(ctx, i, &c, in.Request, d.Target); err != nil {
+	refused, err := databaseRefuses(ctx, i, &c, in.Request, d.Target)
+	if err != nil || refused {
 		return nil, nil, err
 	}
 	return in, nil, nil
@@ -212,14 +213,14 @@ func cameWithPackage(i *Installer, c state.Config, target version.Release) bool 
 	return err == nil && ok && target == tree.Release && tree.Origin != ""
 }
 
-// checkDatabase refuses a request before the download if the database cannot be changed for it. A refusal
-// is reported.
-func checkDatabase(ctx context.Context, i *Installer, c *state.Config, req transaction.Request, target version.Release) error {
+// databaseRefuses reports, before the download, whether the database cannot be changed for a request. The
+// refusal is an error the first time alone, see ReportRefusal.
+func databaseRefuses(ctx context.Context, i *Installer, c *state.Config, req transaction.Request, target version.Release) (bool, error) {
 	_, err := i.Machine.PlanDatabase(ctx, *c, req)
 	if failure.Is[*failure.RefusedError](err) {
-		return i.Machine.ReportRefusal(c, target, err)
+		return true, i.Machine.ReportRefusal(c, target, err)
 	}
-	return err
+	return false, err
 }
 
 // takeUpRetry lifts the back-off where somebody had hosts try the version again. It is
