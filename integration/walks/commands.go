@@ -219,6 +219,9 @@ func (a *attempt) rollback(c Command) int {
 	if tree.Damage != Whole || !tree.Build.Runs {
 		return 1
 	}
+	if !a.makeWhole(to, c) {
+		return 1
+	}
 	held, left := a.Recalled, a.Active
 	if held == nil || *held == to {
 		held = &left

@@ -262,6 +262,9 @@ func (d *differences) broken() string {
 	if err != nil || dir == "" {
 		return "the active version is not there"
 	}
+	if _, err := os.Stat(filepath.Join(dir, "sha256")); err != nil {
+		return "the active version is not known to be whole"
+	}
 	for _, p := range programs {
 		program := filepath.Join(dir, "bin", p.Name())
 		if to, err := os.Readlink(filepath.Join(d.h.links(), p.Name())); p.Name() != "teleport-update" && (err != nil || to != program) {

@@ -98,8 +98,15 @@ func (w *walk) wayBack(ctx context.Context, c Command, was *Model) (string, erro
 // that is newer than all others comes through.
 func (w *walk) converge(ctx context.Context) (string, error) {
 	w.out = Outside{Target: newest, Auto: true, Shelves: map[Release]Shelf{newest: {Build: Build{Release: newest, Number: 1, Runs: true}}}}
+	for _, r := range Releases() {
+		w.out.Shelves[r] = Shelf{Missing: true}
+	}
 	w.set(w.out)
-	for _, c := range []Command{{Name: "unpin"}, {Name: "enable"}, {Name: "update", Now: true}} {
+	insist := Command{Name: "enable", Force: true}
+	for _, c := range []Command{{Name: "unpin"}, {Name: "enable"}, insist, {Name: "update", Now: true}} {
+		if c == insist && w.may[0].Enabled {
+			continue // it is what the refusal advises where a damaged version cannot be fetched any more
+		}
 		if what, err := w.command(ctx, c, 0); err != nil || what != "" {
 			return fmt.Sprintf("%v: %s", c, what), err
 		}

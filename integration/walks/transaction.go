@@ -48,7 +48,7 @@ func (a *attempt) valid(b *Backup) bool {
 
 // install gets a version onto the disk and switches to it.
 func (a *attempt) install(to Release, spec *newSpec, c Command, held *Release, anew Build) int {
-	if !a.obtain(to, anew) {
+	if !a.makeWhole(to, c) || !a.obtain(to, anew) {
 		return 1
 	}
 	a.mark()
@@ -57,6 +57,21 @@ func (a *attempt) install(to Release, spec *newSpec, c Command, held *Release, a
 	}
 	a.commit(to, spec, c, held)
 	return 0
+}
+
+// makeWhole fetches a damaged active version again before it is left, for an undoing goes back to it.
+// Only who insists leaves a version that cannot be fetched.
+func (a *attempt) makeWhole(to Release, c Command) bool {
+	active := a.tree(a.Active)
+	if a.Active == (Release{}) || a.Active == to || active.here() && active.Damage == Whole {
+		return true
+	}
+	if !a.obtain(a.Active, Build{}) {
+		return c.Now || c.Force
+	}
+	a.relink()
+	a.mark()
+	return true
 }
 
 // obtain fetches a version unless it is there, whole, and the build that is
