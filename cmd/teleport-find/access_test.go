@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // From another machine, commands do what the role of the token may do, and a dry run does nothing.
@@ -83,14 +82,7 @@ func TestServeTakesCommandsFromOtherMachines(t *testing.T) {
 	ca := filepath.Join(a.dir, "ca.pem")
 	s := serveProcess(t, nil, "--listen", "127.0.0.1:0", "--self-signed", "--ca-out", ca, "--store", filepath.Join(a.dir, "store", "store.db"),
 		"--admin-socket", a.socket(), "--admin-listen", "127.0.0.1:0")
-	after, found := "", false
-	for deadline := time.Now().Add(time.Minute); !found; time.Sleep(10 * time.Millisecond) {
-		_, after, _ = strings.Cut(s.log.String(), "to those who have an access token")
-		if _, after, found = strings.Cut(after, "address="); !found && time.Now().After(deadline) {
-			t.Fatalf("the log does not say where the admin API is:\n%s", s.log.String())
-		}
-	}
-	address := strings.Fields(after)[0]
+	address := s.logged(`to those who have an access token" address=(\S+)`)
 	code, token := a.run("", "access", "add", "ci", "--role", "version-admin", "-o", "json")
 	_, token, _ = strings.Cut(token, `"token":"`)
 	token, _, _ = strings.Cut(token, `"`)

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 	"time"
 )
@@ -50,22 +49,10 @@ func TestAnAddressWithTooManyConnectionsKeepsNobodyFromAsking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The line is written before the server listens for hosts, and is read by another goroutine.
-	logged := func(pattern string) string {
-		t.Helper()
-		for range 500 {
-			if m := regexp.MustCompile(pattern).FindStringSubmatch(p.log.String()); m != nil {
-				return m[1]
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Fatalf("the log has no %s:\n%s", pattern, p.log.String())
-		return ""
-	}
 	for name, port := range map[string]string{
 		"find":    at.Port(),
-		"admin":   logged(`an access token" address=\S+:(\d+)`),
-		"metrics": logged(`"serving metrics" address=\S+:(\d+)`),
+		"admin":   p.logged(`an access token" address=\S+:(\d+)`),
+		"metrics": p.logged(`"serving metrics" address=\S+:(\d+)`),
 	} {
 		var all []net.Conn
 		dial := func() net.Conn {

@@ -17,11 +17,7 @@ import (
 // metricsOf is where a server serves its metrics.
 func metricsOf(t *testing.T, p *process) string {
 	t.Helper()
-	m := regexp.MustCompile(`msg="serving metrics" address=(\S+)`).FindStringSubmatch(p.log.String())
-	if m == nil {
-		t.Fatalf("no metrics are served:\n%s", p.log.String())
-	}
-	return "http://" + m[1]
+	return "http://" + p.logged(`msg="serving metrics" address=(\S+)`)
 }
 
 func scrape(t *testing.T, url string) (int, string) {

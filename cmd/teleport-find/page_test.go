@@ -19,11 +19,7 @@ func TestThePageIsOnTheAdminListenerAlone(t *testing.T) {
 	k := &kept{t: t, dir: dir, server: p}
 	access := regexp.MustCompile(`\S{20,}`).FindString(k.must("access", "add", "eyes", "--role", "viewer"))
 	k.must("set-version", "15.2.0", "--schedule", "immediate")
-	m := regexp.MustCompile(`msg="serving the admin API and the page.*" address=(\S+)`).FindStringSubmatch(p.log.String())
-	if m == nil {
-		t.Fatalf("the log does not say where the page is:\n%s", p.log.String())
-	}
-	at := "http://" + m[1]
+	at := "http://" + p.logged(`msg="serving the admin API and the page.*" address=(\S+)`)
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,21 @@ func (p *process) until(what string, done func() bool) {
 			p.t.Fatalf("%s; the log:\n%s", what, p.log.String())
 		}
 	}
+}
+
+// logged waits for a line of the log that matches a pattern, and returns the pattern's first group. The server says on stdout that
+// it listens, and stderr is another pipe: what was logged before that line may be read after it.
+func (p *process) logged(pattern string) (group string) {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	p.until("the log has no "+pattern, func() bool {
+		m := re.FindStringSubmatch(p.log.String())
+		if m != nil {
+			group = m[1]
+		}
+		return m != nil
+	})
+	return group
 }
 
 // buffer is written by a process and read by a test at the same time.

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -131,7 +130,7 @@ func newSecretive(t *testing.T, store, passwordFile string) *secretive {
 	s.server = serveProcess(t, nil, "--listen", "127.0.0.1:0", "--store", store, "--store-password-file", passwordFile, "--channels", channels, "--access-log",
 		"--admin-socket", filepath.Join(s.dir, "admin.sock"), "--admin-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
 	s.metrics = metricsOf(t, s.server)
-	s.admin = "http://" + regexp.MustCompile(`access token" address=(\S+)`).FindStringSubmatch(s.server.log.String())[1]
+	s.admin = "http://" + s.server.logged(`access token" address=(\S+)`)
 	return s
 }
 
