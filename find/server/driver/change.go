@@ -1,0 +1,243 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
+	"teleport-update/find/store"
+)
+
+// seen is all that a change is computed from.
+type seen struct {
+	config   *rollout.Config
+	version  *rollout.Version
+	rollout  *rollout.Rollout
+	stored   *rollout.Rollout // the same without halts that are not written yet
+	counts   rollout.Counts
+	revision map[string]store.Revision
+	of       store.Identity // that the revisions are of
+	now      time.Time
+}
+
+// held are the halts that are written late: this server could not write them when they came.
+func (s *seen) held() (steps []rollout.Step) {
+	if s.rollout == s.stored {
+		return nil
+	}
+	for i := range s.rollout.Status.Groups {
+		g := &s.rollout.Status.Groups[i]
+		if g.Halted != nil && s.stored.Status.Groups[i].Halted == nil {
+			steps = append(steps, rollout.Step{Group: g.Name, From: g.State, To: g.State, Halted: true, Reason: g.Halted.Reason,
+				Message: g.Halted.Message})
+		}
+	}
+	return steps
+}
+
+// look calls f with all that there is now. The functions of the counts hold until f returns.
+func (e *Engine) look(ctx context.Context, f func(seen)) error {
+	of, err := e.opts.Store.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := answers.ReadResources(ctx, e.opts.Store)
+	if err != nil {
+		return err
+	}
+	s := seen{of: of, config: n.Config, version: n.Version, rollout: n.Rollout, revision: n.Revisions, now: e.opts.Clock()}
+	if s.stored = s.rollout; s.rollout == nil {
+		f(s)
+		return nil
+	}
+	if e.opts.Brake != nil {
+		s.rollout = e.opts.Brake.WithHalts(s.rollout)
+	}
+	plans, _, err := e.opts.Plans.Load(ctx, s.rollout)
+	if err != nil {
+		return err
+	}
+	e.opts.Inventory.Counting(s.rollout, plans, s.now, func(n rollout.Counts) {
+		s.counts = n
+		f(s)
+	})
+	e.noteCounts(s.counts.Detached())
+	return nil
+}
+
+func (e *Engine) noteCounts(n rollout.Counts) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status.Counts = n
+	if waiting := !n.Complete; waiting != e.status.Waiting {
+		e.status.Waiting = waiting
+		if waiting {
+			e.opts.Log.Info("no group goes on until hosts have had time to report to this server", "time", rollout.PresentFor)
+		} else {
+			e.opts.Log.Info("hosts have had time to report, and groups go on")
+		}
+	}
+}
+
+// apply computes a change from what there is, and writes it where all of that is
+// still so; else it starts over. step also says what the change is called.
+func (e *Engine) apply(ctx context.Context, who, why string, step func(seen) (rollout.Result, string, error)) (changed bool, err error) {
+	for attempt := 1; ; attempt++ {
+		var s seen
+		var result rollout.Result
+		var what string
+		var refused error
+		err := e.look(ctx, func(now seen) {
+			s = now
+			result, what, refused = step(now)
+		})
+		if err == nil {
+			err = refused
+		}
+		if err != nil || result.Rollout == s.stored {
+			return false, err
+		}
+		audit := store.Audit{Time: s.now, Who: who, What: what, Why: why}
+		if what == "" {
+			audit = store.Audit{} // counts, and how far a plan is: nobody's decision
+		}
+		err = e.write(ctx, s, result, audit)
+		_, conflict := errors.AsType[*store.ConflictError](err)
+		late := errors.Is(err, errOld) || errors.Is(err, store.ErrLate) || errors.Is(err, store.ErrReplaced)
+		if (conflict || late) && attempt < tickAttempts {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, step := range result.Steps {
+			e.opts.Log.Info("rollout", "group", step.Group, "from", step.From, "to", step.To, "halted", step.Halted, "reason", step.Reason,
+				"message", step.Message, "by", who)
+		}
+		e.mu.Lock()
+		e.status.LastWrite = s.now
+		e.mu.Unlock()
+		if e.opts.Brake != nil {
+			e.opts.Brake.LetHaltsGo()
+		}
+		// It is written; should the reading fail, who watches the store goes on with it.
+		_ = e.opts.Written(ctx)
+		return true, nil
+	}
+}
+
+// write puts the rollout and its plans into the store, on the condition that all of
+// what they were computed from is as it was.
+func (e *Engine) write(ctx context.Context, s seen, result rollout.Result, audit store.Audit) (err error) {
+	next := *result.Rollout
+	next.Metadata.Revision = 0
+	value, err := rollout.JSON(&next)
+	if err != nil {
+		return err
+	}
+	change := store.Change{Audit: audit, Deadline: e.deadline(s.now), Of: s.of, Writes: []store.Write{
+		{Key: rollout.KindConfig, Based: s.revision[rollout.KindConfig], Do: store.Keep},
+		{Key: rollout.KindVersion, Based: s.revision[rollout.KindVersion], Do: store.Keep},
+		{Key: rollout.KindRollout, Value: value, Based: s.revision[rollout.KindRollout]},
+	}}
+	notices, err := noticesOf(s, &next, audit)
+	if err != nil {
+		return err
+	}
+	change.Writes = append(change.Writes, notices...)
+	plans := e.opts.Plans
+	var ready []*answers.Prepared
+	defer func() {
+		for _, p := range ready {
+			if err != nil {
+				err = errors.Join(err, plans.Drop(p))
+			} else if old := plans.DropOld(ctx, p); old != nil {
+				e.opts.Log.Warn("pages that nobody needs stay until they expire", "error", old)
+			}
+		}
+	}()
+	for _, plan := range result.Plans {
+		p, err := plans.Prepare(ctx, plan, s.now)
+		if err != nil {
+			return err
+		}
+		ready = append(ready, p)
+		change.Writes = append(change.Writes, p.Head)
+	}
+	if e.isOld(s) {
+		return errOld
+	}
+	if _, err = e.opts.Store.Commit(ctx, change); err != nil {
+		return err
+	}
+	for _, p := range ready {
+		plans.Keep(&next, p)
+	}
+	return nil
+}
+
+// maxAge is how old counts may be when what follows from them is written.
+const maxAge = 30 * time.Second
+
+// errOld says that this process was paused, or the store was slow.
+var errOld = fmt.Errorf("what hosts report was counted more than %s ago, and nothing follows from it", maxAge)
+
+// isOld reports whether the counts are older than maxAge by either clock: that of the machine stands still while the
+// machine does.
+func (e *Engine) isOld(s seen) bool {
+	now := e.opts.Clock()
+	return max(now.Sub(s.now), now.Round(0).Sub(s.now.Round(0))) > maxAge
+}
+
+// purge removes what has expired, now and then.
+func (e *Engine) purge(ctx context.Context, now time.Time) error {
+	e.mu.Lock()
+	due := now.Sub(e.purged) >= purgeEvery
+	if due {
+		e.purged = now
+	}
+	e.mu.Unlock()
+	if !due {
+		return nil
+	}
+	// A server whose clock is ahead takes nothing from the others.
+	at, err := e.opts.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if at.Before(now) {
+		now = at
+	}
+	removed, err := e.opts.Store.Purge(ctx, now)
+	if removed > 0 {
+		e.opts.Log.Info("removed what has expired", "items", removed)
+	}
+	return err
+}
+
+// maxDescription bounds a record of the history.
+const maxDescription = 2000
+
+// describe names the steps of the engine in a line; empty for none.
+func describe(steps []rollout.Step) string {
+	var words []string
+	for _, s := range steps {
+		switch {
+		case s.Group == "":
+			words = append(words, fmt.Sprintf("a new rollout (%s)", s.Reason))
+		case s.Halted:
+			words = append(words, fmt.Sprintf("%s halted (%s: %s)", s.Group, s.Reason, s.Message))
+		default:
+			words = append(words, fmt.Sprintf("%s %s → %s (%s)", s.Group, s.From, s.To, s.Reason))
+		}
+	}
+	text := strings.Join(words, ", ")
+	if len(text) > maxDescription {
+		text = strings.ToValidUTF8(text[:maxDescription], "") + "…"
+	}
+	return text
+}

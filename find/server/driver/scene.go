@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"teleport-update/find/rollout"
+	"teleport-update/find/server/answers"
+)
+
+// Order carries out what a person wants, or returns a *rollout.RefusedError.
+func (e *Engine) Order(ctx context.Context, o rollout.Order, dryRun bool) (rollout.Result, error) {
+	var last rollout.Result
+	_, err := e.apply(ctx, cmp.Or(o.Who, "unknown"), o.Why, func(s seen) (rollout.Result, string, error) {
+		result, err := o.Apply(s.config, s.version, s.rollout, s.counts, s.now)
+		last = result
+		if dryRun {
+			result.Rollout, result.Plans = s.stored, nil
+		}
+		words := []string{string(o.Verb)}
+		if o.Force {
+			words = append(words, "--force")
+		}
+		if o.To != "" && o.To != rollout.BackToStart {
+			words = append(words, "--to", o.To)
+		}
+		return result, strings.Join(append(words, o.Groups...), " "), err
+	})
+	e.Wake()
+	return last, err
+}
+
+// Scene is what there is now, for people.
+func (e *Engine) Scene(ctx context.Context) (scene rollout.Scene, err error) {
+	err = e.look(ctx, func(s seen) {
+		scene = rollout.Scene{Config: s.config, Version: s.version, Rollout: s.rollout, Counts: s.counts.Detached(), Now: s.now}
+	})
+	scene.CompleteAt = e.opts.Inventory.CompleteAt()
+	return scene, err
+}
+
+// LastScene is what there was when the resources were read last, with what hosts report now.
+func (e *Engine) LastScene(last answers.Resources) rollout.Scene {
+	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(),
+		CompleteAt: e.opts.Inventory.CompleteAt()}
+	if last.Rollout != nil {
+		e.opts.Inventory.Counting(last.Rollout, nil, scene.Now, func(n rollout.Counts) { scene.Counts = n.Detached() })
+	}
+	return scene
+}
+
+// CountedScene is what there was when the resources were read last, with what the engine counted last: nothing is read or
+// counted for it. Counts of another rollout are left out; the next look, within seconds, has others.
+func (e *Engine) CountedScene(last answers.Resources) rollout.Scene {
+	scene := rollout.Scene{Config: last.Config, Version: last.Version, Rollout: last.Rollout, Now: e.opts.Clock(),
+		CompleteAt: e.opts.Inventory.CompleteAt()}
+	if n := e.Status().Counts; last.Rollout != nil && len(n.Groups) == len(last.Rollout.Status.Groups) {
+		scene.Counts = n
+	} else if last.Rollout != nil {
+		scene.Counts.Groups = make([]rollout.GroupCounts, len(last.Rollout.Status.Groups))
+	}
+	return scene
+}
+
+// Foresee returns the warnings of rollout.Foresee for a scene that comes without counts.
+func (e *Engine) Foresee(s rollout.Scene) []string {
+	if s.Version == nil {
+		return nil
+	}
+	if s.Rollout == nil || !s.Rollout.Of(s.Version) {
+		s.Rollout = rollout.NewRollout(s.Config, s.Version, s.Now)
+	}
+	e.opts.Inventory.Counting(s.Rollout, nil, s.Now, func(n rollout.Counts) { s.Counts = n.Detached() })
+	return rollout.Foresee(s)
+}
