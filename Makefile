@@ -44,7 +44,7 @@ publishers:
 
 # Runs go test and shows what runs and how far it is. PART=NAME runs one part, as in
 # PART=backup or PART=database; V=1 shows all that the tests print.
-RUNTESTS = $(GO) build -o build/tools/runtests ./tools/runtests && build/tools/runtests $(if $(PART),-part $(PART)) $(if $(V),-v)
+RUNTESTS = $(GO) build -trimpath -o build/tools/runtests ./tools/runtests && build/tools/runtests $(if $(PART),-part $(PART)) $(if $(V),-v)
 
 test: needed ## everything: packages, then real hosts (as root; installs what it needs); PART=NAME: one part
 	@$(RUNTESTS) packages hosts

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -164,6 +165,26 @@ func TestEverySuiteHasPartsThatAreThere(t *testing.T) {
 					t.Errorf("suite %s: %v", s.name, err)
 				}
 			}
+		}
+	}
+}
+
+// A part that is long and begins late is waited for alone, on a machine that has nothing
+// else to do.
+func TestTheLongestPartsOfHostsBeginFirst(t *testing.T) {
+	t.Chdir("../..")
+	i := slices.IndexFunc(suites, func(s suite) bool { return s.name == "hosts" })
+	tests, err := suites[i].tests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := tests[0].parts
+	if len(all) <= len(longest) {
+		t.Fatalf("there are %d parts, and %d long ones", len(all), len(longest))
+	}
+	for n, name := range longest {
+		if all[n].name != "integration/"+name {
+			t.Errorf("part %d is %s; want integration/%s", n+1, all[n].name, name)
 		}
 	}
 }

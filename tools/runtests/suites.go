@@ -32,10 +32,11 @@ var suites = []suite{
 		parts, err := packages("./...")
 		// Those run with the hosts, with more of their tests.
 		parts = slices.DeleteFunc(parts, func(p *part) bool { return strings.HasPrefix(p.name, "integration/") })
-		return []*test{{parts: parts}}, err
+		return []*test{{parts: parts, flags: buildFlags}}, err
 	}},
 	{"hosts", "make test", func() ([]*test, error) {
-		parts, err := packages("./integration/...", hostFlags...)
+		parts, err := packages("./integration/...", hostTags)
+		longestFirst(parts)
 		// Two at a time: the last tests of a package leave the machine with nothing
 		// to do, for hosts wait far more than they compute.
 		t := &test{parts: parts, flags: append(slices.Clone(hostFlags), "-count=1", "-p=2", "-timeout=40m")}
@@ -74,7 +75,34 @@ var suites = []suite{
 	}},
 }
 
-var hostFlags = []string{"-tags=hosts"}
+// longest are the parts of hosts that take minutes, the longest one first: go test
+// begins them in the order in which they are named, and what is begun last is waited
+// for alone.
+var longest = []string{
+	"guides", "hostfaults", "recovery", "packages", "database", "health", "faults", "takeover", "others", "others/before", "others/pairs",
+	"walks", "powercut", "selfupdate", "fleetguides", "repository", "operator", "clusterfaults", "network", "hostile",
+}
+
+func longestFirst(parts []*part) {
+	place := func(p *part) int {
+		if i := slices.Index(longest, strings.TrimPrefix(p.name, "integration/")); i >= 0 {
+			return i
+		}
+		return len(longest)
+	}
+	slices.SortStableFunc(parts, func(a, b *part) int { return place(a) - place(b) })
+}
+
+// hostTags are those of tests of hosts.
+const hostTags = "-tags=hosts"
+
+var (
+	// buildFlags leave out the vet of go test, which make lint has of all packages, and
+	// trim the paths as the programs that tests build have them: otherwise all of the
+	// library and of the modules would be compiled twice.
+	buildFlags = []string{"-trimpath", "-vet=off"}
+	hostFlags  = append([]string{hostTags}, buildFlags...)
+)
 
 const module = "teleport-update"
 
