@@ -65,7 +65,9 @@ type Compression string
 
 const (
 	Gzip Compression = "gzip"
-	Zstd Compression = "zstd"
+	// Stored is gzip without compression, which is faster to make and to unpack.
+	Stored Compression = "stored"
+	Zstd   Compression = "zstd"
 )
 
 // Name is the file name that Teleport's CDN gives to a release for this machine.
@@ -149,10 +151,12 @@ func (s *Spec) compressor(w io.Writer) (io.WriteCloser, error) {
 	switch s.Compression {
 	case Gzip:
 		return gzip.NewWriterLevel(w, gzip.BestSpeed)
+	case Stored:
+		return gzip.NewWriterLevel(w, gzip.NoCompression)
 	case Zstd:
 		return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	}
-	return nil, fmt.Errorf("compression %q is neither gzip nor zstd", s.Compression)
+	return nil, fmt.Errorf("compression %q is none of gzip, stored and zstd", s.Compression)
 }
 
 func (s *Spec) writeEntries(archive *tar.Writer) error {
