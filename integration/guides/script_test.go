@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
 )
 
 const install = "curl -fsS " + proxy + "/scripts/install.sh | "
@@ -135,7 +135,7 @@ func TestTheInstallScriptUsesWhatInstallsRpms(t *testing.T) {
 	} {
 		t.Run(manager, func(t *testing.T) {
 			t.Parallel()
-			s := siteOn(t, newWorld(t), host.Options{Packages: []string{"dnf", "rpm", "wget", "zypper"}})
+			s := siteOn(t, newWorld(t), scenes.DnfHost)
 			s.sound("1.0.0")
 			s.offersPackages()
 			s.wants("1.0.0")

@@ -10,11 +10,8 @@ import (
 	"testing"
 
 	"teleport-update/integration/host"
+	"teleport-update/integration/scenes"
 )
-
-// dnfHost is a Debian with dnf, and with a database of rpm's that knows nothing of
-// dpkg's.
-var dnfHost = host.Options{Packages: []string{"dnf", "rpm"}}
 
 // rpmArch is what rpm calls this machine.
 var rpmArch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
@@ -43,7 +40,7 @@ func TestDnfInstallsAndUpgrades(t *testing.T) {
 	for _, suite := range suites {
 		t.Run(suite, func(t *testing.T) {
 			t.Parallel()
-			o := dnfHost
+			o := scenes.DnfHost
 			o.Suite = suite
 			s := newSite(t, o)
 			s.configureDnf(s.shelf.read("teleport-update.asc"))
@@ -110,7 +107,7 @@ func (s *site) refusesOfDnf() {
 // rpm itself has the last word on its signatures.
 func TestRPMsAreSignedAsRPMWants(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, dnfHost)
+	s := newSite(t, scenes.DnfHost)
 	const srv = "/srv/rpms"
 	found, err := filepath.Glob(filepath.Join(s.dir, "yum", rpmArch, "*.rpm"))
 	check(t, err)

@@ -5,6 +5,8 @@ package repository
 import (
 	"path/filepath"
 	"testing"
+
+	"teleport-update/integration/scenes"
 )
 
 // Whatever a publication that was cut off has left, apt and dnf install from it.
@@ -12,7 +14,7 @@ import (
 func TestHalfARepositoryBreaksNoClient(t *testing.T) {
 	t.Parallel()
 	p := newPublication(t)
-	s := newSite(t, dnfHost)
+	s := newSite(t, scenes.DnfHost)
 	s.configureApt(s.shelf.read("teleport-update.asc"))
 	s.configureDnf(s.shelf.read("teleport-update.asc"))
 	seen := make(map[string]bool)

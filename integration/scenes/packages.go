@@ -103,8 +103,8 @@ func (s *Scene) TryApt(args ...string) host.Result {
 }
 
 // DnfHost is a Debian with dnf, and with a database of rpm's that knows nothing
-// of dpkg's.
-var DnfHost = host.Options{Packages: []string{"createrepo-c", "dnf", "rpm"}}
+// of dpkg's. One root serves all tests of rpms: some of them need zypper, and wget.
+var DnfHost = host.Options{Packages: []string{"createrepo-c", "dnf", "rpm", "wget", "zypper"}}
 
 // DnfRepository makes these packages what dnf can install, and nothing else.
 func (s *Scene) DnfRepository(rpms ...string) {
