@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"time"
 
 	"teleport-update/find/rollout"
@@ -60,7 +61,7 @@ func (h *history) poll() {
 		before := m.outcome
 		m.live(h.now, h.rng, polls, func() told {
 			a := snapshot.Find(rollout.Query{Group: m.group, Host: m.id}, h.now)
-			return told{string(a.Version), a.AutoUpdate}
+			return told{string(a.Version), a.AutoUpdate, second(a.RetryFailed)}
 		})
 		if !polls && before == m.outcome {
 			continue
@@ -113,17 +114,34 @@ func (h *history) command() {
 	if o.Verb != rollout.StartUpdate {
 		o.Force = false
 	}
+	if o.Verb == rollout.Rollback {
+		h.somewhere(&o)
+	}
+	h.model.complete = h.complete
+	h.model.notePrevious() // an order counts, too
 	res, err := o.Apply(h.config, h.version, h.rollout, h.counts(), h.now)
 	if err != nil {
 		h.note("refused: %s %s: %v", o.Verb, o.Groups, err)
 		return
 	}
 	h.take(res)
-	h.note("order: %s %v force=%v", o.Verb, o.Groups, o.Force)
+	h.note("order: %s %v force=%v to=%s", o.Verb, o.Groups, o.Force, o.To)
 	if o.Verb == rollout.Reset {
 		h.model.reset()
 		return
 	}
+	if len(o.Groups) == 0 {
+		h.model.rollBackAll(o.To)
+		return
+	}
 	members := membership(h.model.hosts, h.model.rollout.groups, h.model.rollout.hold)
-	h.model.order(string(o.Verb), h.model.rollout.groups[at], members[at], o.Force, h.pick)
+	h.model.order(string(o.Verb), o.To, h.model.rollout.groups[at], members[at], o.Force, h)
+}
+
+// somewhere has a rollback go where people have it go, at times without naming a group.
+func (h *history) somewhere(o *rollout.Order) {
+	o.To = []string{"", "start", "previous", fmt.Sprintf("1.%d.0", h.more.IntN(h.round+2))}[h.more.IntN(4)]
+	if h.more.IntN(4) == 0 {
+		o.Groups = nil
+	}
 }

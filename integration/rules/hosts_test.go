@@ -26,6 +26,7 @@ type said struct {
 	began      string // the target of an update that has begun and not ended
 	failed     string // the target of the last update, if it failed
 	failedTime time.Time
+	backsOff   time.Time // until when the host does not try the failed target again
 }
 
 // record is what the model remembers of one host. Times are the server's.
@@ -38,6 +39,7 @@ type record struct {
 	failedAt    time.Time
 	failedFor   string
 	failedSaid  time.Time // the host's own time of the failure, which tells failures apart
+	restsUntil  time.Time
 }
 
 // hear takes a report.
@@ -50,6 +52,9 @@ func (r *record) hear(s said, now time.Time) {
 	}
 	if s.began != "" && s.began != r.last.began {
 		r.beganAt = now
+	}
+	if s.failed != "" {
+		r.restsUntil = s.backsOff
 	}
 	if s.failed != "" && !s.failedTime.Equal(r.failedSaid) {
 		r.failedAt, r.failedFor, r.failedSaid = now, s.failed, s.failedTime
@@ -66,6 +71,12 @@ func (r *record) counted(now time.Time) bool {
 
 // omitted reports whether the host has said that it is not to be counted.
 func (r *record) omitted() bool { return r.last.pinned || r.last.disabled }
+
+// suits reports whether the host may be a canary for a target: one that could not show anything is none.
+func (r *record) suits(target string, now time.Time) bool {
+	rests := r.failedFor == target && r.restsUntil.After(now)
+	return !r.last.unhealthy && !rests
+}
 
 // missing reports whether the host reported within a day and cannot be counted now:
 // it is away, whatever it said of itself, or has just come back.

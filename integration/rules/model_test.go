@@ -114,6 +114,9 @@ type group struct {
 	index     int
 	planAt    time.Time
 	indexAt   time.Time
+	previous  string    // what most of its hosts ran when the rollout began, as far as that is known
+	back      string    // where a group goes that was rolled back
+	retried   time.Time // of the last retry; zero for none
 }
 
 func (g *group) planned() bool { return g.plan != nil }
@@ -149,6 +152,8 @@ type tally struct {
 	inFlight, silent int
 	place            int // the largest place that may be told now
 	eligible         []string
+	suitable         int            // of these, as canaries
+	versions         map[string]int // of those that are present
 }
 
 // saidFailed reports whether the host has reported a failure in the trial.
@@ -177,16 +182,18 @@ func later(times ...time.Time) time.Time {
 
 // count counts the hosts of a group.
 func (m *model) count(g *group, members []*record) tally {
-	var n tally
+	n := tally{versions: map[string]int{}}
 	for _, h := range members {
 		counted := h.counted(m.now)
 		switch {
 		case counted:
 			n.present++
+			n.versions[h.last.version]++
 			if h.last.version == m.rollout.target {
 				n.upToDate++
 			} else {
 				n.eligible = append(n.eligible, h.id)
+				n.suitable += one(h.suits(m.rollout.target, m.now))
 			}
 			if h.last.unhealthy {
 				n.unhealthy++

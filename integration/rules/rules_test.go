@@ -60,6 +60,8 @@ type history struct {
 	log     []string
 	answers int
 	began   [3]string // start, target, schedule of the rollout that the model follows
+	wrong   string    // a draw of the engine that cannot be
+	more    *rand.Rand
 }
 
 func TestASecondModelOfTheRulesAgreesWithTheEngine(t *testing.T) {
@@ -100,7 +102,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, rng: rng, now: time.Date(2026, 3, 2+rng.IntN(7), rng.IntN(24), rng.IntN(60), 0, 0, time.UTC), sheet: draw(rng), mode: "enabled",
 		polled: map[string]time.Time{}, fleet: fleet{}, plans: map[string]*rollout.Index{}, hosts: map[string][]string{},
-		model: &model{hosts: map[string]*record{}},
+		model: &model{hosts: map[string]*record{}}, more: rand.New(rand.NewPCG(seed, 1)),
 	}
 	for i := range rng.IntN(14) {
 		m := &machine{id: fmt.Sprintf("%08x-0000-4000-8000-%012x", rng.Uint32(), i), version: "1.0.0"}
@@ -225,32 +227,46 @@ func (h *history) follow() {
 		}
 		h.model.begin(is[0], is[1], is[2], h.sheet.timeBased, h.sheet.window, h.sheet.hold, anyHour, groups)
 	}
-	h.model.tick(h.complete, h.pick)
+	h.model.tick(h.complete, h)
 }
 
-// pick returns what the engine drew, and checks that it could be drawn.
-func (h *history) pick(g *group, eligible []string) (canaries, plan []string) {
+// canaries returns what the engine drew.
+func (h *history) canaries(g *group) (ids []string) {
 	for _, s := range h.rollout.Status.Groups {
 		if s.Name != g.want.name {
 			continue
 		}
 		for _, c := range s.Canaries {
-			canaries = append(canaries, c.HostID)
-		}
-		if s.Plan != nil {
-			plan = h.hosts[s.Name]
+			ids = append(ids, c.HostID)
 		}
 	}
-	for _, id := range canaries {
-		if g.state == unstarted && !slices.Contains(eligible, id) {
-			h.t.Errorf("canary %s of %s may not be drawn of %v", id, g.want.name, eligible)
+	return ids
+}
+
+// plan returns what the engine drew.
+func (h *history) plan(g *group) []string {
+	for _, s := range h.rollout.Status.Groups {
+		if s.Name == g.want.name && s.Plan != nil {
+			return h.hosts[s.Name]
 		}
 	}
-	return canaries, plan
+	return nil
+}
+
+// drawn checks that so many different ones of these hosts could be drawn.
+func (h *history) drawn(g *group, what string, ids, of []string, many int) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	strange := slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(of, id) })
+	if strange || len(ids) != many {
+		h.wrong = fmt.Sprintf("%s of %s: the engine drew %v, of %v are to be %d", what, g.want.name, ids, of, many)
+	}
 }
 
 // compare returns what differs, or nothing.
 func (h *history) compare() string {
+	if h.wrong != "" {
+		return h.wrong
+	}
 	if got, want := len(h.rollout.Status.Groups), len(h.model.rollout.groups); got != want {
 		return fmt.Sprintf("the engine has %d groups, the model %d", got, want)
 	}
@@ -263,14 +279,29 @@ func (h *history) compare() string {
 	for _, m := range h.machines {
 		for _, name := range []string{m.group, "typo", ""} {
 			a := snapshot.Find(rollout.Query{Group: name, Host: m.id}, h.now)
-			engine := told{string(a.Version), a.AutoUpdate}
+			engine := told{string(a.Version), a.AutoUpdate, second(a.RetryFailed)}
 			h.answers++
 			if want := h.model.answer(name, m.id); engine != want {
 				return fmt.Sprintf("find for %s of %q: engine %v, model %v (row %q, %q)", m.id[:4], name, engine, want, a.Row.Mode, a.Row.Group)
 			}
 		}
 	}
+	for _, g := range h.model.rollout.groups {
+		version, critical := snapshot.Channel(g.want.name, h.now)
+		wantVersion, wantCritical := h.model.channel(g.want.name)
+		if string(version) != wantVersion || critical != wantCritical {
+			return fmt.Sprintf("channel of %s: engine %q %v, model %q %v", g.want.name, version, critical, wantVersion, wantCritical)
+		}
+	}
 	return ""
+}
+
+// second is a time as the answer has it; 0 for none.
+func second(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
 }
 
 func compareGroup(s rollout.GroupStatus, g *group) string {
@@ -282,8 +313,8 @@ func compareGroup(s rollout.GroupStatus, g *group) string {
 	if s.Plan != nil {
 		index = s.Plan.LastActiveHostIndex
 	}
-	engine := fmt.Sprintf("%s halted=%q index=%d", s.State, reason, index)
-	model := fmt.Sprintf("%s halted=%q index=%d", g.state, g.halted, g.index)
+	engine := fmt.Sprintf("%s halted=%q index=%d previous=%s", s.State, reason, index, s.PreviousVersion)
+	model := fmt.Sprintf("%s halted=%q index=%d previous=%s", g.state, g.halted, g.index, g.previous)
 	if g.state != unstarted {
 		engine += fmt.Sprintf(" initial=%d since %s", s.InitialCount, s.StartTime.Format(time.RFC3339))
 		model += fmt.Sprintf(" initial=%d since %s", g.initial, g.trial.Format(time.RFC3339))

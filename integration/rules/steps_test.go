@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -9,8 +10,12 @@ import (
 const indexPause = 10 * time.Second
 
 // picker says whom the engine drew for a group: draws are random by design, so the
-// model takes them over after checking that they may be drawn.
-type picker func(g *group, eligible []string) (canaries, plan []string)
+// model takes them over. drawn checks that so many of these hosts may be drawn.
+type picker interface {
+	canaries(g *group) []string
+	plan(g *group) []string
+	drawn(g *group, what string, ids, of []string, many int)
+}
 
 // begin starts a rollout. All groups are unstarted.
 func (m *model) begin(start, target, schedule string, timeBased bool, window time.Duration, hold, anyHour bool, wishes []wish) {
@@ -26,6 +31,7 @@ func (m *model) begin(start, target, schedule string, timeBased bool, window tim
 // tick moves groups until nothing moves any more.
 func (m *model) tick(complete bool, pick picker) {
 	m.complete = complete
+	m.notePrevious()
 	if m.rollout == nil || m.mode != "enabled" {
 		return
 	}
@@ -34,6 +40,36 @@ func (m *model) tick(complete bool, pick picker) {
 			return
 		}
 	}
+}
+
+// notePrevious keeps what most hosts of each group ran when the rollout began: at the
+// first complete counts in which a host of the group reports. Of a group that has
+// started by then, hosts on the target say nothing.
+func (m *model) notePrevious() {
+	if m.rollout == nil || !m.complete {
+		return
+	}
+	of := membership(m.hosts, m.rollout.groups, m.rollout.hold)
+	for i, g := range m.rollout.groups {
+		if g.previous != "" {
+			continue
+		}
+		most := 0
+		for version, hosts := range m.count(g, of[i]).versions {
+			if version == m.rollout.target && g.state != unstarted {
+				continue
+			}
+			if hosts > most || hosts == most && number(version) > number(g.previous) {
+				most, g.previous = hosts, version
+			}
+		}
+	}
+}
+
+// number is the one that tells the versions of this world apart.
+func number(version string) (n int) {
+	fmt.Sscanf(version, "1.%d.0", &n)
+	return n
 }
 
 // step gives each group one look and reports whether any was moved.
@@ -108,11 +144,17 @@ func (m *model) maybeStart(g *group, n tally, pick picker) {
 
 // start lets a group begin, canaries first if it has any.
 func (m *model) start(g *group, n tally, pick picker, withCanaries bool) {
-	g.trial, g.initial = m.now, n.present
+	g.trial, g.initial, g.back = m.now, n.present, ""
 	g.canaries, g.plan, g.index = nil, nil, -1
-	canaries, _ := pick(g, n.eligible)
-	if withCanaries && len(canaries) > 0 {
-		g.state, g.canaries = canary, canaries
+	if many := min(g.want.canaries, n.suitable); withCanaries && many > 0 {
+		var suitable []string
+		for _, id := range n.eligible {
+			if m.hosts[id].suits(m.rollout.target, m.now) {
+				suitable = append(suitable, id)
+			}
+		}
+		g.state, g.canaries = canary, pick.canaries(g)
+		pick.drawn(g, "canaries", g.canaries, suitable, many)
 		return
 	}
 	m.activate(g, n, pick)
@@ -154,8 +196,8 @@ func (m *model) lookAtCanaries(g *group, members []*record, pick picker) {
 func (m *model) activate(g *group, n tally, pick picker) {
 	g.state = active
 	if g.want.inFlight >= 0 {
-		_, plan := pick(g, n.eligible)
-		g.plan, g.planAt = append([]string{}, plan...), m.now
+		g.plan, g.planAt = append([]string{}, pick.plan(g)...), m.now
+		pick.drawn(g, "the plan", g.plan, n.eligible, len(n.eligible))
 	}
 }
 
@@ -225,6 +267,18 @@ func (m *model) finished(g *group, n tally) bool {
 type told struct {
 	version string
 	update  bool
+	retry   int64 // the second of a retry after which a host lifts its back-off; 0 for none
+}
+
+// channel is what updaters of RFD 0109 are told that follow a group: the version to
+// which its hosts are told to update, or none. It is never critical with another
+// version than the target.
+func (m *model) channel(groupName string) (version string, critical bool) {
+	a := m.answer(groupName, "")
+	if !a.update {
+		return "", false
+	}
+	return a.version, m.rollout.schedule != "regular" && a.version == m.rollout.target
 }
 
 // answer is the page's table "What find answers".
@@ -242,7 +296,7 @@ func (m *model) answer(groupName, host string) told {
 		g = r.groups[i]
 		if g.want.name != groupName && r.hold {
 			a := m.answerIn(g, host)
-			a.update = false
+			a.update, a.retry = false, 0
 			return a
 		}
 	}
@@ -253,18 +307,23 @@ func (m *model) answer(groupName, host string) told {
 // schedule has no groups.
 func (m *model) answerIn(g *group, host string) told {
 	r := m.rollout
-	start, target := told{r.start, false}, told{r.target, false}
 	switch {
 	case m.mode == "disabled":
-		return target
-	case m.mode == "suspended" && g != nil && slices.Contains([]string{unstarted, canary, rolledback}, g.state):
-		return start
+		return told{version: r.target}
+	case m.mode == "suspended" && g != nil && g.state == rolledback:
+		return told{version: g.back}
+	case m.mode == "suspended" && g != nil && (g.state == unstarted || g.state == canary):
+		return told{version: r.start}
 	case m.mode == "suspended":
-		return target
+		return told{version: r.target}
 	case r.schedule == "immediate":
-		return told{r.target, true}
+		return told{version: r.target, update: true}
 	}
-	return m.answerOf(g, host)
+	a := m.answerOf(g, host)
+	if a.update && a.version == r.target && !g.retried.IsZero() {
+		a.retry = g.retried.Unix()
+	}
+	return a
 }
 
 func (m *model) answerOf(g *group, host string) told {
@@ -273,26 +332,50 @@ func (m *model) answerOf(g *group, host string) told {
 	open := r.byOrder() || m.now.Before(g.windowEnd)
 	switch {
 	case g.state == unstarted:
-		return told{r.start, false}
+		return told{version: r.start}
 	case g.state == canary && slices.Contains(g.canaries, host):
-		return told{r.target, !halted}
+		return told{version: r.target, update: !halted}
 	case g.state == canary:
-		return told{r.start, false}
+		return told{version: r.start}
 	case g.state == active && halted:
-		return told{r.target, false}
+		return told{version: r.target}
 	case g.state == active && g.planned():
 		place := g.place(host)
-		return told{r.target, open && place >= 0 && place <= g.index}
+		return told{version: r.target, update: open && place >= 0 && place <= g.index}
 	case g.state == active:
-		return told{r.target, open}
+		return told{version: r.target, update: open}
 	case g.state == done:
-		return told{r.target, r.byOrder()}
+		return told{version: r.target, update: r.byOrder()}
 	}
-	return told{r.start, true}
+	return told{version: g.back, update: true}
+}
+
+// backTo is where a rollback of a group goes.
+func (m *model) backTo(g *group, to string) string {
+	switch to {
+	case "", "start":
+		return m.rollout.start
+	case "previous":
+		return g.previous
+	}
+	return to
+}
+
+// rollBackAll is a rollback that names no group: those that have started go back, and
+// the others do not start.
+func (m *model) rollBackAll(to string) {
+	for _, g := range m.rollout.groups {
+		switch {
+		case g.state == unstarted && g.halted == "":
+			g.halted = "rollout_rolled_back"
+		case g.state != unstarted && g.state != rolledback:
+			g.halted, g.state, g.back = "", rolledback, m.backTo(g, to)
+		}
+	}
 }
 
 // order carries out what a person orders of one group. The engine has accepted it.
-func (m *model) order(verb string, g *group, members []*record, force bool, pick picker) {
+func (m *model) order(verb, to string, g *group, members []*record, force bool, pick picker) {
 	switch verb {
 	case "start-update":
 		g.halted, g.doneAt = "", time.Time{}
@@ -310,15 +393,20 @@ func (m *model) order(verb string, g *group, members []*record, force bool, pick
 			g.windowEnd = begin.Add(m.rollout.window) // today's window is over, too
 		}
 	case "rollback":
-		g.halted, g.state = "", rolledback
+		g.halted, g.state, g.back = "", rolledback, m.backTo(g, to)
 	case "retry":
 		m.retry(g, m.count(g, members), pick)
 	}
 }
 
-// retry begins another trial: the group starts again with the hosts that are there.
+// retry begins another trial: the group starts again with the hosts that are there. One
+// that has not started waits for its turn again.
 func (m *model) retry(g *group, n tally, pick picker) {
 	g.halted = ""
+	if g.state == unstarted {
+		return
+	}
+	g.retried = m.now
 	m.start(g, n, pick, g.want.canaries > 0)
 }
 

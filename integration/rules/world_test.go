@@ -24,6 +24,7 @@ type machine struct {
 	goal    string
 	outcome *rollout.Outcome
 	rests   time.Time // until when it backs off
+	lifted  int64     // the retry for which it lifted its back-off last
 }
 
 // live lets the machine do what is due: polls is whether it asks find now.
@@ -44,6 +45,9 @@ func (h *machine) live(now time.Time, rng *rand.Rand, polls bool, answer func() 
 	if a.update {
 		h.told = a.version
 	}
+	if a.retry != 0 && a.retry != h.lifted {
+		h.rests, h.lifted = time.Time{}, a.retry
+	}
 	idle := h.begins.IsZero() && h.ends.IsZero()
 	if a.update && a.version != h.version && idle && !h.pinned && !h.disabled && now.After(h.rests) {
 		h.goal, h.begins = a.version, now.Add(time.Duration(rng.IntN(3))*time.Minute)
@@ -58,6 +62,9 @@ func (h *machine) end(now time.Time) {
 		h.version = h.goal
 	}
 	h.outcome = &rollout.Outcome{Target: rollout.Semver(h.goal), State: state, Time: now}
+	if h.bad {
+		h.outcome.BacksOffUntil = h.rests
+	}
 	h.ends = time.Time{}
 }
 
@@ -73,7 +80,7 @@ func (h *machine) report() (rollout.Heartbeat, said) {
 		case rollout.OutcomeStarted:
 			s.began = string(h.outcome.Target)
 		case rollout.OutcomeFailed:
-			s.failed, s.failedTime = string(h.outcome.Target), h.outcome.Time
+			s.failed, s.failedTime, s.backsOff = string(h.outcome.Target), h.outcome.Time, h.outcome.BacksOffUntil
 		}
 	}
 	return b, s
