@@ -32,16 +32,21 @@ func TestAHistoryOfPausesAnotherTimeAndAReplacedStore(t *testing.T) {
 	t.Logf("ACTS_SEED=%d", seed)
 	covered := make(map[string]int)
 	for run := range runs {
-		a := newActs(t, seed, run)
-		for step := 0; step < 60 && !t.Failed(); step++ {
-			a.step()
-		}
-		a.end()
-		if t.Failed() {
-			t.Fatalf("ACTS_SEED=%d, run %d\n%s", seed, run, strings.Join(a.told, "\n"))
-		}
-		for what, n := range a.covered {
-			covered[what] += n
+		passed := t.Run(fmt.Sprint(run), func(t *testing.T) { // each closes and removes its store, which has 8 MB
+			a := newActs(t, seed, run)
+			for step := 0; step < 60 && !t.Failed(); step++ {
+				a.step()
+			}
+			a.end()
+			if t.Failed() {
+				t.Fatalf("ACTS_SEED=%d, run %d\n%s", seed, run, strings.Join(a.told, "\n"))
+			}
+			for what, n := range a.covered {
+				covered[what] += n
+			}
+		})
+		if !passed {
+			break
 		}
 	}
 	t.Logf("%d runs: %v", runs, covered)
