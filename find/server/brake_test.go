@@ -109,7 +109,8 @@ func TestPeopleStopUpdatesWithoutADisk(t *testing.T) {
 		if r.told() {
 			t.Error("hosts are told to update")
 		}
-		if status, body := a.do("GET", "/v1/overview", ""); status != http.StatusOK || !strings.Contains(body, `"blocked":["the mode `+mode) {
+		if status, body := a.do("GET", "/v1/overview", ""); status != http.StatusOK || !strings.Contains(body, `"blocked":["the mode `+mode) ||
+			!strings.Contains(body, `"state":"`+mode+`","sentence"`) || !strings.Contains(body, `"mode":"`+mode+`"`) {
 			t.Errorf("status says %d %.2000s", status, body)
 		}
 		failing.fail = false

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 
 	"teleport-update/find/rollout"
@@ -55,11 +56,18 @@ func (a *api) overview(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
 		return
 	}
-	scene, err := a.Engine.Scene(r.Context())
+	scene, err := a.scene(r.Context())
 	if err != nil {
 		scene = a.Engine.LastScene(a.Stored.Resources()) // which says that it is blocked
 	}
 	parts.Reply(w, http.StatusOK, adminapi.Overview{Overview: rollout.Survey(scene), Server: a.serverStatus()})
+}
+
+// scene is what there is now, with the mode that hosts are answered by.
+func (a *api) scene(ctx context.Context) (rollout.Scene, error) {
+	scene, err := a.Engine.Scene(ctx)
+	scene.Config = a.Stored.WithMode(scene.Config)
+	return scene, err
 }
 
 func (a *api) why(w http.ResponseWriter, r *http.Request) {

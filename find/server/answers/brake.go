@@ -220,16 +220,29 @@ func (s *Stored) letModeGo() {
 func (b *brake) put(n *Resources) (changes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n.Rollout = b.over(n.Rollout)
-	if b.mode != nil {
-		config := rollout.NewConfig()
-		if n.Config != nil {
-			*config = *n.Config // of which no more than the mode is another one
-		}
-		config.Spec.Agents.Mode = stricter(config.Spec.Agents.Mode, b.mode.mode)
-		n.Config = config
-	}
+	n.Rollout, n.Config = b.over(n.Rollout), b.stopped(n.Config)
 	return b.changes
+}
+
+// stopped returns a configuration, which may be nil, with the mode that is held; the configuration itself if none is.
+func (b *brake) stopped(c *rollout.Config) *rollout.Config {
+	if b.mode == nil {
+		return c
+	}
+	config := rollout.NewConfig()
+	if c != nil {
+		*config = *c // of which no more than the mode is another one
+	}
+	config.Spec.Agents.Mode = stricter(config.Spec.Agents.Mode, b.mode.mode)
+	return config
+}
+
+// WithMode returns a configuration that was read from the store, which may be nil, as hosts are answered by it: with the
+// mode that is in force on this server only.
+func (s *Stored) WithMode(c *rollout.Config) *rollout.Config {
+	s.brake.mu.Lock()
+	defer s.brake.mu.Unlock()
+	return s.brake.stopped(c)
 }
 
 func (s *Stored) braked() int {
