@@ -87,9 +87,11 @@ func setVersion(c *cli.Context) error {
 		before := r.(*rollout.Version)
 		agents := &before.Spec.Agents
 		unsure = ""
+		// Of a version for every host at once, nobody has asked what its groups start from.
+		begins := target != agents.TargetVersion || agents.Schedule == rollout.Immediate
 		if start != "" {
 			agents.StartVersion = start
-		} else if schedule != rollout.Immediate && target != agents.TargetVersion {
+		} else if schedule != rollout.Immediate && begins {
 			if agents.StartVersion, unsure, err = lastRun(c, before); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ func TestTheFirstVersionStartsFromWhatHostsRun(t *testing.T) {
 		{"with hosts", map[string]int{"dev": 3, "prod": 2}, nil, "15.1.1", []string{"the start version is 15.1.1"}},
 		{"with hosts of a group that no schedule has", map[string]int{"typo": 1}, nil, "15.1.1", []string{"the start version is 15.1.1"}},
 		{"after a version for every host at once", map[string]int{"dev": 3}, []string{"set-version 15.1.1 --schedule immediate"}, "15.1.1", []string{"the start version is 15.1.1"}},
+		{"after the same version for every host at once, to which none has gone", map[string]int{"dev": 3}, []string{"set-version 15.2.0"}, "15.1.1", []string{"the start version is 15.1.1"}},
 		{"without hosts", nil, nil, "15.2.0", []string{"warning: there is no start version other than 15.2.0"}},
 		{"without hosts, after another version", nil, []string{"set-version 15.1.1 --schedule immediate"}, "15.1.1",
 			[]string{"warning: no host reports what it runs: the start version is 15.1.1, the last one that came to all groups"}},
