@@ -38,6 +38,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"engine":   runEngine,
 	"reports":  serveReports,
 	"populate": populate,
+	"prepare":  prepare,
 }
 
 func (c *contender) start(ctx context.Context, hosts int) error {

@@ -14,6 +14,7 @@ func TestTheDocsNameTheGoalsOfFind(t *testing.T) {
 		"find: p99":           fmt.Sprintf("%g", goalP99),
 		"find: a plan":        fmt.Sprintf("%g", goalPlan),
 		"find: CPU of a tick": fmt.Sprintf("%g", goalTick),
+		"find: first answer":  fmt.Sprintf("%d s", goalStart),
 		"find: memory of":     fmt.Sprintf("%d B; %d MB", goalPerHost, goalMemory),
 	})
 	if err != nil || len(unnamed) > 0 {

@@ -1,7 +1,7 @@
 // Command benchfind measures the find server and prints ratios: seconds belong to a
 // machine, ratios to a design. It leaves them for `make figures`, too. It never fails because something was slow.
 //
-//	go run ./tools/benchfind [-rounds N] [-seconds S] [-hosts N] [-only find,engine,reports]
+//	go run ./tools/benchfind [-rounds N] [-seconds S] [-hosts N] [-only find,engine,reports,start]
 //
 // The answers of find are measured against a handler of net/http that always says
 // the same, and against nginx where it is installed. All are processes of their own
@@ -12,6 +12,8 @@
 // With reports, the server has as many hosts that have joined, in a store and in plans under way, and their
 // reports arrive evenly in ten minutes while it is asked; so do the constant handler and nginx
 // get them.
+//
+// A start is measured with the program itself, on the same store: when it has answered first, and when it takes reports.
 //
 // The engine is measured by itself, each in turns with its bound
 // (bounds.go): a plan for a million hosts, with its pages in a store, and ticks over
@@ -43,6 +45,7 @@ const (
 	goalTick    = 6.0 // to pass
 	goalPerHost = 26  // bytes
 	goalMemory  = 250 // MB, for a million hosts
+	goalStart   = 1   // s, to the first answer with a million hosts in the store
 )
 
 func main() {
@@ -64,7 +67,7 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 5, "how often each is measured")
 	seconds := flag.Float64("seconds", 2, "how long each is asked")
 	hosts := flag.Int("hosts", 1_000_000, "how many hosts there are")
-	only := flag.String("only", "engine,find,reports", "what to measure")
+	only := flag.String("only", "engine,find,reports,start", "what to measure")
 	flag.Parse()
 	if flag.NArg() > 0 || *rounds < 1 || *hosts < groups {
 		return errors.New("see -help")
@@ -79,8 +82,10 @@ func run(ctx context.Context) error {
 			err = measureFind(ctx, *hosts, *rounds, time.Duration(*seconds*float64(time.Second)))
 		case "reports":
 			err = measureReports(ctx, *hosts, *rounds, time.Duration(*seconds*float64(time.Second)))
+		case "start":
+			err = measureStart(ctx, *hosts, *rounds)
 		default:
-			err = fmt.Errorf("-only %s: there are engine, find and reports", what)
+			err = fmt.Errorf("-only %s: there are engine, find, reports and start", what)
 		}
 		if err != nil {
 			return err

@@ -78,23 +78,29 @@ func populate(ctx context.Context, args []string) error {
 	return nil
 }
 
-// serveReports is the server with all of its hosts, which are in plans under way.
-func serveReports(ctx context.Context, args []string) error {
-	hosts, err := strconv.Atoi(args[0])
-	if err != nil {
-		return err
-	}
+// underWay is a site whose hosts have joined and are in plans under way.
+type underWay struct {
+	*site
+	fleet  *inventory.Fleet
+	engine *driver.Engine
+}
+
+func newUnderWay(ctx context.Context, hosts string) (u *underWay, err error) {
 	s, err := newSite(ctx, 0, groups)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer s.close()
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if out, err := exec.CommandContext(ctx, self, "populate", s.path(), args[0]).CombinedOutput(); err != nil {
-		return fmt.Errorf("populate the store: %w\n%s", err, out)
+	if out, err := exec.CommandContext(ctx, self, "populate", s.path(), hosts).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("populate the store: %w\n%s", err, out)
 	}
 	log := slog.New(slog.DiscardHandler)
 	began := time.Now()
@@ -105,35 +111,46 @@ func serveReports(ctx context.Context, args []string) error {
 		Store: s.store, Clock: clock, Jitter: time.Minute, Named: s.stored.Named, Log: log,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	age = 0
-	fmt.Fprintf(os.Stderr, "  %-52s %8.2f s\n", fmt.Sprintf("a start with %d hosts", hosts), time.Since(began).Seconds())
-	ticks := time.NewTicker(inventory.SyncEvery)
-	defer ticks.Stop()
-	go fleet.Run(ctx, ticks.C)
+	fmt.Fprintf(os.Stderr, "  %-52s %8.2f s\n", fmt.Sprintf("%s hosts are loaded in", hosts), time.Since(began).Seconds())
 	if err := fleet.Tick(ctx); err != nil { // which writes who was seen
-		return err
+		return nil, err
 	}
 	engine := driver.NewEngine(driver.Options{
 		Store: s.store, Clock: s.stored.Now, Plans: s.stored.Plans(), Inventory: fleet, Written: s.stored.Refresh, Log: log,
 	})
 	for range 2 { // the plans are captured, and the first hosts are told to update
 		if _, err := engine.Tick(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	s.saysBoth()
+	return &underWay{s, fleet, engine}, nil
+}
+
+// serveReports is the server with all of its hosts, which are in plans under way.
+func serveReports(ctx context.Context, args []string) error {
+	u, err := newUnderWay(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer u.close()
+	ticks := time.NewTicker(inventory.SyncEvery)
+	defer ticks.Stop()
+	go u.fleet.Run(ctx, ticks.C)
+	u.saysBoth()
 	engineTicks := time.NewTicker(driver.TickEvery)
 	defer engineTicks.Stop()
-	go engine.Run(ctx, engineTicks.C)
+	go u.engine.Run(ctx, engineTicks.C)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	debug.FreeOSMemory()
 	fmt.Println("answers on", listener.Addr())
-	handler := server.New(server.Options{Answers: s.stored, Fleet: fleet, Asked: inventory.NewAsked(time.Now, s.stored.Named), Log: log})
+	log := slog.New(slog.DiscardHandler)
+	handler := server.New(server.Options{Answers: u.stored, Fleet: u.fleet, Asked: inventory.NewAsked(time.Now, u.stored.Named), Log: log})
 	return server.Serve(ctx, listener, nil, handler, log)
 }
 
