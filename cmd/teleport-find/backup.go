@@ -38,7 +38,7 @@ takes it back.`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			storeFlag(), outputFlag("table"),
-			&cli.IntFlag{Name: "keep", Usage: "`NUMBER` of backups to keep in the folder (default: all)"},
+			&cli.IntFlag{Name: "keep", Usage: "`NUMBER` of backups to keep in the folder", DefaultText: "all"},
 		},
 		Action: func(c *cli.Context) error {
 			to, err := oneWord(c, "a file or a folder")

@@ -109,12 +109,15 @@ func orderCommand(verb rollout.Verb, arguments, usage, description string, flags
 			text += " [--to start|previous|VERSION]"
 		}
 	}
+	names := ""
+	if arguments != "" {
+		names = "Name several groups as separate words or with commas between them. "
+	}
 	return &cli.Command{
-		Name:      name,
-		Usage:     usage,
-		UsageText: text + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
-		Description: description + "\n\nName several groups as separate words or with commas between them. The history keeps who " +
-			"gave the order, and why.",
+		Name:         name,
+		Usage:        usage,
+		UsageText:    text + " [--reason TEXT] [--dry-run] [-o table|json|yaml]",
+		Description:  description + "\n\n" + names + "The history keeps who gave the order, and why.",
 		OnUsageError: onUsageError,
 		Flags:        append(flags, changeFlags()...),
 		Action: func(c *cli.Context) error {
@@ -147,9 +150,9 @@ func list(words []string) (values []string) {
 }
 
 func orderText(result adminapi.OrderResult, dryRun bool) string {
-	text, is := "", "is"
+	text, is, was := "", "is", "was"
 	if dryRun {
-		is = "would be"
+		is, was = "would be", "is"
 	}
 	for _, s := range result.Steps {
 		switch {
@@ -160,7 +163,7 @@ func orderText(result adminapi.OrderResult, dryRun bool) string {
 		case s.From == s.To && s.To != rollout.RolledBack:
 			text += fmt.Sprintf("%s %s %s, from its beginning\n", console.Line(s.Group), is, s.To)
 		default:
-			text += fmt.Sprintf("%s %s %s, and was %s\n", console.Line(s.Group), is, s.To, s.From)
+			text += fmt.Sprintf("%s %s %s, and %s %s\n", console.Line(s.Group), is, s.To, was, s.From)
 		}
 		if s.Message != "" && !s.Halted {
 			text += "  " + console.Line(s.Message) + "\n"
