@@ -21,10 +21,11 @@ func hostsCommand() *cli.Command {
 		Name:      "hosts",
 		Usage:     "list the hosts that report",
 		UsageText: "teleport-find hosts [--group NAME] [--state STATE] [--version V] [-o table|json|yaml] [--admin-socket PATH]",
-		Description: `Hosts are listed by their own reports. The state of a host is the first of these that holds: revoked; cloned (several hosts
-report with its secret); absent (no report for 25 minutes); on_target; failed (its last update to the target did); pinned;
-disabled; updating (it has begun to); told (it has said that it was told to update, and has not begun); waiting (it has
-not said that it was told to update).`,
+		Description: `Hosts are listed by their own reports. The version that counts for a state is the target of the rollout or, in a group that
+was rolled back, the one that it goes back to. The state of a host is the first of these that holds: revoked; cloned (several
+hosts report with its secret); absent (no report for 25 minutes); on_target (it runs the version); failed (the version has
+failed on it); pinned; disabled; updating (it has begun to update to the version); told (it has said that it was told to
+update, and has not begun); waiting (it has not said that it was told to update to the version).`,
 		OnUsageError: onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "group", Usage: "only those of the group `NAME`"},
@@ -260,10 +261,11 @@ func whyText(h hostWhy) string {
 	if !r.LastSeen.IsZero() {
 		lines = append(lines, [2]string{"last report", rollout.Clock(r.LastSeen)})
 	}
-	for name, e := range map[string]*adminapi.Event{"told": r.Told, "began": r.Begun} {
-		if e != nil {
-			lines = append(lines, [2]string{name, e.Target + ", " + rollout.Clock(e.Time)})
-		}
+	if r.Told != nil {
+		lines = append(lines, [2]string{"told", r.Told.Target + ", " + rollout.Clock(r.Told.Time)})
+	}
+	if r.Begun != nil {
+		lines = append(lines, [2]string{"began", r.Begun.Target + ", " + rollout.Clock(r.Begun.Time)})
 	}
 	if r.Failed != nil {
 		lines = append(lines, [2]string{"failed", r.Failed.Target + ", " + rollout.Clock(r.Failed.Time) + ": " + firstLine(r.Failed.Error)})
@@ -271,7 +273,11 @@ func whyText(h hostWhy) string {
 	if r.Omitted != "" {
 		lines = append(lines, [2]string{"not counted", r.Omitted})
 	}
-	text += "\nIt has reported:\n"
+	if r.LastSeen.IsZero() {
+		text += "\nIt has joined, and has never reported:\n"
+	} else {
+		text += "\nIt has reported:\n"
+	}
 	for _, l := range lines {
 		if l[1] != "" {
 			text += fmt.Sprintf("  %-12s %s\n", l[0], console.Line(l[1]))

@@ -51,7 +51,7 @@ func writeReport(w io.Writer, n adminapi.Counts) error {
 		for _, v := range slices.Sorted(maps.Keys(g.Versions)) {
 			versions = append(versions, fmt.Sprintf("%s: %d", v, g.Versions[v]))
 		}
-		t.row(g.Group, strconv.Itoa(g.Present), strconv.Itoa(g.UpToDate), strconv.Itoa(g.InFlight), strconv.Itoa(g.Failed),
+		t.row(g.Group, strconv.Itoa(g.Present), strconv.Itoa(g.UpToDate), strconv.Itoa(g.Updating), strconv.Itoa(g.Failed),
 			strconv.Itoa(g.TimedOut), strconv.Itoa(g.Unhealthy), strconv.Itoa(g.Missing), strings.Join(versions, ", "))
 	}
 	if len(t.rows) > 1 {

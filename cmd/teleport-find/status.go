@@ -71,11 +71,13 @@ it follow, then the groups, the versions that their hosts run, and the hosts tha
 type fleetStatus struct {
 	adminapi.Overview
 	FailedHosts []failedHost `json:"failed_hosts,omitempty"`
+	// MoreFailed are the failed hosts that are not among FailedHosts.
+	MoreFailed int `json:"more_failed_hosts,omitempty"`
 	// Expected is when a simulation expects groups to start, by name; --watch has none.
 	Expected map[string]time.Time `json:"expected_starts,omitempty"`
 }
 
-// failedHost is a host whose update to the target failed.
+// failedHost is a host that is failed; see adminapi.HostState.
 type failedHost struct {
 	ID       string    `json:"id"`
 	Hostname string    `json:"hostname,omitempty"`
@@ -114,6 +116,7 @@ func askStatus(ctx context.Context, client *adminClient, group string) (s fleetS
 			}
 			s.FailedHosts = append(s.FailedHosts, failed)
 		}
+		s.MoreFailed = max(0, hosts.Total-len(hosts.Hosts))
 		return s, nil
 	}
 	// Without the list of hosts, the examples of the engine have to do.

@@ -61,6 +61,9 @@ func writeStatus(w io.Writer, s fleetStatus) error {
 			return err
 		}
 	}
+	if s.MoreFailed > 0 {
+		fmt.Fprintf(w, "and %d more: teleport-find hosts --state failed\n", s.MoreFailed)
+	}
 	return writeUncounted(w, s.Omitted, s.Unmatched)
 }
 
@@ -88,7 +91,7 @@ func groupTable(s fleetStatus) *table {
 			state = "halted" // Managed Updates call it failed; none of its hosts may have
 		}
 		t.row(g.Name, state, bar(g.UpToDate, g.Present), fmt.Sprintf("%d of %d", g.UpToDate, g.Present),
-			strconv.Itoa(g.InFlight), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g, s.Expected[g.Name]))
+			strconv.Itoa(g.Updating), strconv.Itoa(g.Failed), strconv.Itoa(g.TimedOut), nextWords(g, s.Expected[g.Name]))
 	}
 	return t
 }
@@ -107,10 +110,13 @@ func nextWords(g rollout.GroupOverview, expected time.Time) string {
 		}
 		return "starts " + rollout.Clock(g.Starts)
 	case g.State == rollout.Canarying:
+		if g.Canaries == 1 {
+			return fmt.Sprintf("%d of 1 canary is done", g.CanariesDone)
+		}
 		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
 	case g.Plan != nil && g.State == rollout.Active:
-		return fmt.Sprintf("%d of %s of the plan %s told", g.Plan.LastActiveHostIndex+1, numberOfHosts(g.Plan.HostCount),
-			were(g.Plan.LastActiveHostIndex+1))
+		return fmt.Sprintf("%d of %s of the plan %s had a turn", g.Plan.LastActiveHostIndex+1, numberOfHosts(g.Plan.HostCount),
+			have(g.Plan.LastActiveHostIndex+1))
 	}
 	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
 }
@@ -187,11 +193,11 @@ func numberOfHosts(n int) string {
 	return fmt.Sprintf("%d hosts", n)
 }
 
-func were(n int) string {
+func have(n int) string {
 	if n == 1 {
-		return "was"
+		return "has"
 	}
-	return "were"
+	return "have"
 }
 
 func writeUncounted(w io.Writer, omitted, unmatched map[string]int) error {

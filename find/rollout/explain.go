@@ -47,9 +47,9 @@ func (s *Snapshot) Explain(q Query, now time.Time) Explanation {
 	}
 	switch {
 	case g.State == Canarying && t.picked(q):
-		say("The host is one of %d canaries.", len(g.Canaries))
+		say("The host is a canary of the group.")
 	case g.State == Canarying:
-		say("The host is not one of the %d canaries. It waits for them.", len(g.Canaries))
+		say("The host is not a canary of the group. It waits for those.")
 	case t.update == placeReached && t.plan == nil:
 		say("The plan of the group cannot be read, so none of its hosts is told to update.")
 	case t.update == placeReached:

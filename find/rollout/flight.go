@@ -4,7 +4,7 @@ package rollout
 type Flight struct {
 	Hosts int // of the plan
 	Limit int // of hosts in flight: max_in_flight
-	// Admitted is the place up to which hosts were told to update when it was counted.
+	// Admitted is the place up to which hosts had their turn when it was counted.
 	Admitted int
 	// Place is the largest place of the plan that may be told to update now: the
 	// one with fewer than Limit hosts before it that hold a place in flight.

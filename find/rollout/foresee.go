@@ -36,8 +36,15 @@ func Foresee(s Scene) (list []string) {
 // server that does not know all hosts yet says so of none at all only: hosts that
 // have joined may be on their way.
 func nobodyReports(r *Rollout, n Counts) []string {
-	const help = "give hosts a token by which they report (tokens add)"
-	known, waiting := 0, 0
+	help := "give hosts a token by which they report (tokens add)"
+	if absent := n.Omitted[omitAbsent]; absent > 0 {
+		help = fmt.Sprintf("hosts that have joined and do not report now: %d (hosts --state absent); others need a token by which they "+
+			"report (tokens add)", absent)
+	}
+	known, waiting, period := 0, 0, "hour"
+	if r.within(untilClosed) {
+		period = "window"
+	}
 	for _, count := range n.Omitted {
 		known += count
 	}
@@ -56,11 +63,11 @@ func nobodyReports(r *Rollout, n Counts) []string {
 	switch {
 	case waiting == 0:
 	case known == 0:
-		return []string{"no host reports: each group is done when its hour is over, and the server cannot tell whether any host " +
-			"has updated; " + help}
+		return []string{fmt.Sprintf("no host reports: each group is done when its %s is over, and the server cannot tell whether any host "+
+			"has updated; %s", period, help)}
 	case n.Complete && len(without) > 0:
-		return []string{fmt.Sprintf("no host of %s reports: the group is done when its hour is over, and nothing shows whether "+
-			"its hosts have updated; %s", some(without), help)}
+		return []string{fmt.Sprintf("no host of %s reports: the group is done when its %s is over, and nothing shows whether "+
+			"its hosts have updated; %s", some(without), period, help)}
 	}
 	return nil
 }

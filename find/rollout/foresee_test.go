@@ -16,9 +16,15 @@ func TestWhatIsForeseen(t *testing.T) {
 		want         []string
 	}{
 		{"nobody has ever reported", regular("{name: dev, " + everyDay + "}"), func(w *world) {}, []string{"no host reports: each group is done when its hour is over"}},
+		{"nobody has ever reported, under time-based", "strategy: time-based, " + regular("{name: dev, "+everyDay+"}"), func(w *world) {},
+			[]string{"no host reports: each group is done when its window is over"}},
 		{"nobody has ever reported, and the server has just started", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.counted = false }, []string{"no host reports: "}},
 		{"a server that has just started, and knows hosts", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.add("dev", 2, "17.2.0"); w.pass(time.Hour, "dev-0", "dev-1"); w.counted = false }, nil},
 		{"one group reports", regular("{name: dev, "+everyDay+"}", "{name: prod, "+everyDay+"}"), func(w *world) { w.add("dev", 2, "17.2.0") }, []string{"no host of prod reports: "}},
+		{"one group has stopped to report", regular("{name: dev, "+everyDay+"}", "{name: prod, "+everyDay+"}"), func(w *world) {
+			w.add("dev", 2, "17.2.0")
+			w.pass(25*time.Hour, w.add("prod", 2, "17.2.0")...)
+		}, []string{"no host of prod reports: the group is done when its hour is over, and nothing shows whether its hosts have updated; hosts that have joined and do not report now: 2 (hosts --state absent)"}},
 		{"all report", regular("{name: dev, " + everyDay + "}"), func(w *world) { w.add("dev", 2, "17.2.0") }, nil},
 		{"a plan that takes too long", regular(plan("1")), func(w *world) { w.add("prod", 200, "17.2.0") },
 			[]string{"group prod: 200 hosts, so many at a time as max_in_flight 1 allows, take about 33 hours, and a plan expires 24 hours after its start"}},
@@ -79,7 +85,7 @@ func TestTheNextRolloutStartsFromWhatHostsRun(t *testing.T) {
 	w.fleet.named("ahead").Version = "17.3.0"
 	w.begin("Mon 08:00")
 	got := Foresee(w.scene())
-	if len(got) != 1 || !strings.Contains(got[0], "1 host of dev run a version newer than the start version 17.2.0, up to 17.3.0") {
+	if len(got) != 1 || !strings.Contains(got[0], "1 host of dev runs a version newer than the start version 17.2.0, up to 17.3.0") {
 		t.Errorf("foreseen: %q", got)
 	}
 }

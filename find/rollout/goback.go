@@ -86,12 +86,12 @@ func (s *step) whoGoesBack(to Semver) string {
 		case v == to:
 			continue
 		case v == "":
-			parts = append(parts, fmt.Sprintf("%s without an agent %s %s", hosts(n), installs(n), to))
+			parts = append(parts, fmt.Sprintf("%s without an agent %s %s", hosts(n), verb("install", n), to))
 			continue
 		case version.Compare(string(v), string(to)) > 0:
 			older += n
 		}
-		parts = append(parts, fmt.Sprintf("%s %s from %s to %s", hosts(n), goes(n), v, to))
+		parts = append(parts, fmt.Sprintf("%s %s from %s to %s", hosts(n), verb("go", n), v, to))
 	}
 	if stay > 0 {
 		parts = append(parts, fmt.Sprintf("%s %s on %s already", hosts(stay), areOf(stay), to))
@@ -102,7 +102,7 @@ func (s *step) whoGoesBack(to Semver) string {
 	if older > 0 {
 		parts = append(parts, fmt.Sprintf("%s %s to an older version, with the database of when %s last ran there: what was "+
 			"written since is not in it, and a host without one refuses",
-			hosts(older), goes(older), to))
+			hosts(older), verb("go", older), to))
 	}
 	if to == s.g.PreviousVersion && s.g.PreviousOthers > 0 {
 		parts = append(parts, fmt.Sprintf("%s ran another version than %s when the rollout began", hosts(s.g.PreviousOthers), to))
@@ -112,18 +112,15 @@ func (s *step) whoGoesBack(to Semver) string {
 	return strings.Join(parts, "; ")
 }
 
-func goes(n int) string {
-	if n == 1 {
-		return "goes"
+// verb is a verb of so many hosts.
+func verb(plural string, n int) string {
+	switch {
+	case n != 1:
+		return plural
+	case strings.HasSuffix(plural, "o"):
+		return plural + "es"
 	}
-	return "go"
-}
-
-func installs(n int) string {
-	if n == 1 {
-		return "installs"
-	}
-	return "install"
+	return plural + "s"
 }
 
 // back is what hosts of a group are told that was rolled back.
@@ -132,6 +129,32 @@ func (r *Rollout) back(g *GroupStatus) Semver {
 		return g.RollbackVersion
 	}
 	return r.Spec.StartVersion // of a rollout that an older server has written
+}
+
+// Goals returns the version that the hosts of a group are brought to, by the name of the group: the target or, of a group
+// that was rolled back, where it goes. Hosts that name no group of the rollout get the answer of the last one. Without a
+// version it is empty. The version and the rollout may be nil.
+func Goals(v *Version, r *Rollout) func(group string) Semver {
+	goals, otherwise := make(map[string]Semver), Semver("")
+	if v != nil {
+		otherwise = v.Spec.Agents.TargetVersion
+	}
+	if v != nil && r != nil && r.Of(v) {
+		for i := range r.Status.Groups {
+			g := &r.Status.Groups[i]
+			goals[g.Name] = r.Spec.TargetVersion
+			if g.State == RolledBack {
+				goals[g.Name] = r.back(g)
+			}
+			otherwise = goals[g.Name]
+		}
+	}
+	return func(group string) Semver {
+		if goal, known := goals[group]; known {
+			return goal
+		}
+		return otherwise
+	}
 }
 
 // Versions are all that hosts may be told, each once, the target first.

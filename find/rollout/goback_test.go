@@ -20,15 +20,15 @@ func TestWhereARollbackGoes(t *testing.T) {
 		return w
 	}
 	for _, tc := range []struct {
-		to, told string
-		says     []string
+		to, told, there string
+		says            []string
 	}{
-		{"", "17.2.0 now", []string{"4 hosts go from 17.2.1 to 17.2.0", "1 host goes from 17.1.0 to 17.2.0", "1 host goes from 17.0.0 to 17.2.0",
+		{"", "17.2.0 now", "0 of 6", []string{"4 hosts go from 17.2.1 to 17.2.0", "1 host goes from 17.1.0 to 17.2.0", "1 host goes from 17.0.0 to 17.2.0",
 			"4 hosts go to an older version, with the database of when 17.2.0 last ran there", "most hosts ran 17.1.0 when the rollout began (--to previous)"}},
-		{"start", "17.2.0 now", []string{"4 hosts go from 17.2.1 to 17.2.0"}},
-		{"previous", "17.1.0 now", []string{"4 hosts go from 17.2.1 to 17.1.0", "1 host is on 17.1.0 already", "1 host ran another version than 17.1.0 when the rollout began"}},
-		{"17.0.0", "17.0.0 now", []string{"4 hosts go from 17.2.1 to 17.0.0", "1 host goes from 17.1.0 to 17.0.0", "5 hosts go to an older version"}},
-		{"v17.3.0", "17.3.0 now", []string{"4 hosts go from 17.2.1 to 17.3.0"}},
+		{"start", "17.2.0 now", "0 of 6", []string{"4 hosts go from 17.2.1 to 17.2.0"}},
+		{"previous", "17.1.0 now", "1 of 6", []string{"4 hosts go from 17.2.1 to 17.1.0", "1 host is on 17.1.0 already", "1 host ran another version than 17.1.0 when the rollout began"}},
+		{"17.0.0", "17.0.0 now", "1 of 6", []string{"4 hosts go from 17.2.1 to 17.0.0", "1 host goes from 17.1.0 to 17.0.0", "5 hosts go to an older version"}},
+		{"v17.3.0", "17.3.0 now", "0 of 6", []string{"4 hosts go from 17.2.1 to 17.3.0"}},
 	} {
 		t.Run(tc.to, func(t *testing.T) {
 			w := begin(t)
@@ -42,7 +42,7 @@ func TestWhereARollbackGoes(t *testing.T) {
 				}
 			}
 			version, _, _ := strings.Cut(tc.told, " ")
-			if o := Look(w.scene()); !strings.Contains(o.Sentence, "are told to go back to "+version+".") {
+			if o := Look(w.scene()); !strings.Contains(o.Sentence, "are told to go back to "+version+"; "+tc.there+" hosts are there.") {
 				t.Errorf("status says %s", o.Sentence)
 			}
 			w.config.Spec.Agents.Mode = Suspended

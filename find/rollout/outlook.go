@@ -225,7 +225,8 @@ func (v *sight) rolledBack(o *Outlook) {
 	if len(list) > 1 {
 		was = "were rolled back: their"
 	}
-	o.Sentence = fmt.Sprintf("%s %s hosts are told to go back to %s.", strings.Join(names, ", "), was, strings.Join(where, " and "))
+	o.Sentence = fmt.Sprintf("%s %s hosts are told to go back to %s%s.", strings.Join(names, ", "), was, strings.Join(where, " and "),
+		v.wentBack(list))
 	o.Commands = []string{"set-version VERSION"}
 	v.offer(o, its, string(StartUpdate), forced)
 	o.Commands = append(o.Commands, string(Reset))
@@ -285,7 +286,11 @@ func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 				ready++
 			}
 		}
-		return fmt.Sprintf("%d of %d canaries of %s are on %s; the group goes on when all of them are.", ready, len(g.Canaries), name, v.target),
+		canaries, all := fmt.Sprintf("%d canaries", len(g.Canaries)), "all of them are"
+		if len(g.Canaries) == 1 {
+			canaries, all = "1 canary", "it is"
+		}
+		return fmt.Sprintf("%d of %s of %s %s on %s; the group goes on when %s.", ready, canaries, name, areOf(len(g.Canaries)), v.target, all),
 			time.Time{}
 	case v.Rollout.within(untilClosed) && g.WindowEnd.IsZero():
 		return fmt.Sprintf("%s of %s %s on %s, and the others are told to update.", on, name, are, v.target), time.Time{}
@@ -300,10 +305,10 @@ func (v *sight) progress(g *GroupStatus) (string, time.Time) {
 	case g.InitialCount < 0:
 		return fmt.Sprintf("The hosts of %s are told to update; they are not counted yet.", name), time.Time{}
 	case g.Plan != nil:
-		return fmt.Sprintf("%s of %s %s on %s, and %d update now; the group is done when %d are, and all have had their turn.",
-			on, name, are, v.target, g.InFlightCount, least), time.Time{}
+		return fmt.Sprintf("%s of %s %s on %s, and it is the turn of %d more; the group is done when %d %s, and all have had their turn.",
+			on, name, are, v.target, g.InFlightCount, least, areOf(least)), time.Time{}
 	default:
-		return fmt.Sprintf("%s of %s %s on %s; the group is done when %d are.", on, name, are, v.target, least), time.Time{}
+		return fmt.Sprintf("%s of %s %s on %s; the group is done when %d %s.", on, name, are, v.target, least, areOf(least)), time.Time{}
 	}
 }
 

@@ -58,13 +58,23 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.begin("Mon 10:30")
 			w.tick()
 			w.pass(time.Minute)
-		}, "updating", "0 of 10 hosts of dev are on 17.2.1, and 2 update now; the group is done when 9 are, and all have had their turn.", "suspend; rollback dev", ""},
+		}, "updating", "0 of 10 hosts of dev are on 17.2.1, and it is the turn of 2 more; the group is done when 9 are, and all have had their turn.", "suspend; rollback dev", ""},
 		{"canaries", regular(`{name: dev, ` + everyDay + `, canary_count: 3}`), func(w *world) {
 			w.add("dev", 10, "17.2.0")
 			w.begin("Mon 10:30")
 			w.tick()
 			w.update(w.canaryNames("dev")[0], "17.2.1")
 		}, "updating", "1 of 3 canaries of dev are on 17.2.1; the group goes on when all of them are.", "suspend; rollback dev", ""},
+		{"one canary", regular(`{name: dev, ` + everyDay + `, canary_count: 1}`), func(w *world) {
+			w.add("dev", 10, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+		}, "updating", "0 of 1 canary of dev is on 17.2.1; the group goes on when it is.", "suspend; rollback dev", ""},
+		{"one host", regular(dev), func(w *world) {
+			w.add("dev", 1, "17.2.0")
+			w.begin("Mon 10:30")
+			w.tick()
+		}, "updating", "0 of 1 host of dev is on 17.2.1; the group is done when 1 is.", "suspend; rollback dev", ""},
 		{"windows", "strategy: time-based, " + regular(dev, `{name: prod, `+everyDay+`}`), func(w *world) {
 			w.add("dev", 4, "17.2.0")
 			w.begin("Mon 10:30")
@@ -94,7 +104,7 @@ func TestARolloutInAWordAndASentence(t *testing.T) {
 			w.begin("Mon 10:30")
 			w.tick()
 			w.order(Order{Verb: Rollback})
-		}, "rolledback", "dev was rolled back: its hosts are told to go back to 17.2.0.", "set-version VERSION; start-update dev; reset", ""},
+		}, "rolledback", "dev was rolled back: its hosts are told to go back to 17.2.0; 2 of 2 hosts are there.", "set-version VERSION; start-update dev; reset", ""},
 		{"all done", regular(dev), func(w *world) { w.begin("Mon 10:30"); w.order(Order{Verb: MarkDone, Groups: []string{"dev"}}) }, "over", "All groups are done; no host reports, and the server cannot tell whether any is on 17.2.1.", "reset", ""},
 		{"all hosts updated", regular(dev), func(w *world) {
 			w.add("dev", 10, "17.2.1")

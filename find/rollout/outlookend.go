@@ -88,6 +88,21 @@ func (v *sight) over(o *Outlook) {
 	v.offer(o, behind, string(StartUpdate))
 }
 
+// wentBack says how many hosts of groups that were rolled back are where they go.
+func (v *sight) wentBack(groups []*GroupStatus) string {
+	there, present := 0, 0
+	for _, g := range groups {
+		if i := v.Rollout.group(g.Name); i < len(v.Counts.Groups) {
+			n := &v.Counts.Groups[i]
+			there, present = there+n.Versions[v.Rollout.back(g)], present+n.Present
+		}
+	}
+	if present == 0 {
+		return "; no host reports, and the server cannot tell whether any has"
+	}
+	return fmt.Sprintf("; %s %s there", ofHosts(there, present), areOf(present))
+}
+
 // some names the first ones of a list.
 func some(names []string) string {
 	if len(names) > maxNamed {

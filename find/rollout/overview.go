@@ -38,6 +38,10 @@ type GroupOverview struct {
 	TimedOut  int `json:"timeout_host_count"`
 	InFlight  int `json:"in_flight_count"`
 	Unhealthy int `json:"unhealthy_count"`
+	// Updating are hosts that have said that they were told to update, or that they
+	// have begun to. InFlight are those of a plan whose turn it is, the ones that have
+	// not heard of it included; it is 0 for a group without a plan.
+	Updating int `json:"updating_count"`
 	// Canaries and CanariesDone count those that were picked, and that reported the
 	// target.
 	Canaries     int            `json:"canaries,omitempty"`
@@ -84,6 +88,7 @@ func Survey(s Scene) Overview {
 		}
 		if i < len(n.Groups) {
 			line.Versions, line.Problems = n.Groups[i].Versions, n.Groups[i].Problems
+			line.Updating = n.Groups[i].Tally.With(HostUpdating)
 		}
 		o.Groups = append(o.Groups, line)
 	}

@@ -53,9 +53,9 @@ func newerThanStart(r *Rollout, n Counts) (list []string) {
 			newest = slices.MaxFunc([]string{newest, string(v)}, version.Compare)
 		}
 		if newer > 0 {
-			list = append(list, fmt.Sprintf("%s of %s run a version newer than the start version %s, up to %s: new hosts of the "+
+			list = append(list, fmt.Sprintf("%s of %s %s a version newer than the start version %s, up to %s: new hosts of the "+
 				"group install the older one, and a rollback goes back to it (--start)",
-				hosts(newer), excerpt(g.Name), start, newest))
+				hosts(newer), excerpt(g.Name), verb("run", newer), start, newest))
 		}
 	}
 	return list

@@ -32,6 +32,14 @@ func HostResults() (all []HostResult) {
 // numbers whatever hosts make up.
 type Tally [versionClasses][hostResults]int
 
+// With is how many hosts have a result, whatever they run.
+func (t *Tally) With(result HostResult) (hosts int) {
+	for class := range t {
+		hosts += t[class][result]
+	}
+	return hosts
+}
+
 // VersionClass is what a host runs, with regard to a rollout.
 type VersionClass int
 

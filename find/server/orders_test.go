@@ -43,7 +43,7 @@ func TestOrdersOverTheAdminAPI(t *testing.T) {
 		{"a group that drives a terminal", "POST", orders, `{"verb":"start-update","groups":["\u001b[2J"]}`, 422, `no group \"\\x1b[2J\"`, "unstarted unstarted"},
 		{"too much of an order", "POST", orders, `{"verb":"` + strings.Repeat("x", 1<<20) + `"}`, 400, "could not be read", "unstarted unstarted"},
 		{"before its turn", "POST", orders, `{"verb":"start-update","groups":["prod"]}`, 422, "group dev comes before it, and is not done; --force starts it anyway, without canaries", "unstarted unstarted"},
-		{"a dry run", "POST", orders + "?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, 200, `{"steps":[{"group":"dev","from":"unstarted","to":"canary","reason":"manual_start"}],"overview":{"state":"updating","sentence":"0 of 1 canaries of dev are on 17.2.1;`, "unstarted unstarted"},
+		{"a dry run", "POST", orders + "?dry_run=true", `{"verb":"start-update","groups":["dev"]}`, 200, `{"steps":[{"group":"dev","from":"unstarted","to":"canary","reason":"manual_start"}],"overview":{"state":"updating","sentence":"0 of 1 canary of dev is on 17.2.1;`, "unstarted unstarted"},
 		{"start", "POST", orders, `{"verb":"start-update","groups":["dev"],"reason":"a fix"}`, 200, `"to":"canary"`, "canary unstarted"},
 		{"start without canaries", "POST", orders, `{"verb":"start-update","groups":["dev"],"force":true}`, 200, `"to":"active","reason":"manual_forced_start"`, "active unstarted"},
 		{"mark done", "POST", orders, `{"verb":"mark-done","groups":["dev"]}`, 200, `"from":"active","to":"done"`, "done unstarted"},

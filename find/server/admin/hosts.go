@@ -37,7 +37,7 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 		a.pageOfHosts(w, query, after, limit)
 		return
 	}
-	now, target := a.Stored.Now(), a.target()
+	now, goal := a.Stored.Now(), a.goals()
 	answer := adminapi.Hosts{Hosts: []adminapi.Host{}}
 	var found []rollout.HostID
 	wanted := make(map[string]string)
@@ -47,7 +47,7 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	a.Fleet.Each(func(e *fleet.Entry) {
-		if !matches(wanted, e) || query.Has("state") && string(stateOf(e, target, now)) != query.Get("state") {
+		if !matches(wanted, e) || query.Has("state") && string(stateOf(e, goal(e.Group), now)) != query.Get("state") {
 			return
 		}
 		answer.Total++
@@ -58,7 +58,7 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(found, func(x, y rollout.HostID) int { return bytes.Compare(x[:], y[:]) })
 	for _, id := range found[:min(limit, len(found))] {
 		if e, ok := a.Fleet.Entry(id); ok {
-			answer.Hosts = append(answer.Hosts, adminHost(&e, target, now))
+			answer.Hosts = append(answer.Hosts, adminHost(&e, goal(e.Group), now))
 		}
 	}
 	if len(found) > limit {
@@ -69,7 +69,7 @@ func (a *api) hosts(w http.ResponseWriter, r *http.Request) {
 
 // pageOfHosts answers without a total, for which each host would have to be looked at whole.
 func (a *api) pageOfHosts(w http.ResponseWriter, query url.Values, after rollout.HostID, limit int) {
-	now, target := a.Stored.Now(), a.target()
+	now, goal := a.Stored.Now(), a.goals()
 	state := adminapi.HostState(query.Get("state"))
 	walk := fleet.Walk{After: after, Limit: limit, Failed: state == adminapi.HostFailed}
 	for name, into := range map[string]**string{"group": &walk.Group, "version": &walk.Version} {
@@ -80,13 +80,13 @@ func (a *api) pageOfHosts(w http.ResponseWriter, query url.Values, after rollout
 	}
 	if query.Has("hostname") || state != "" {
 		walk.Match = func(e *fleet.Entry) bool {
-			return (!query.Has("hostname") || e.Hostname == query.Get("hostname")) && (state == "" || stateOf(e, target, now) == state)
+			return (!query.Has("hostname") || e.Hostname == query.Get("hostname")) && (state == "" || stateOf(e, goal(e.Group), now) == state)
 		}
 	}
 	found, more := a.Fleet.Walk(walk)
 	answer := adminapi.Hosts{Hosts: []adminapi.Host{}}
 	for i := range found {
-		answer.Hosts = append(answer.Hosts, adminHost(&found[i], target, now))
+		answer.Hosts = append(answer.Hosts, adminHost(&found[i], goal(found[i].Group), now))
 	}
 	if more {
 		answer.Next = found[limit-1].ID.String()
@@ -111,12 +111,10 @@ func matches(wanted map[string]string, e *fleet.Entry) bool {
 	return true
 }
 
-// target is the version that hosts are being brought to.
-func (a *api) target() rollout.Semver {
-	if version := a.Stored.Resources().Version; version != nil {
-		return version.Spec.Agents.TargetVersion
-	}
-	return ""
+// goals has the version that the hosts of each group are being brought to.
+func (a *api) goals() func(group string) rollout.Semver {
+	r := a.Stored.Resources()
+	return rollout.Goals(r.Version, r.Rollout)
 }
 
 func (a *api) host(w http.ResponseWriter, r *http.Request) {
@@ -126,10 +124,10 @@ func (a *api) host(w http.ResponseWriter, r *http.Request) {
 		parts.Reply(w, http.StatusNotFound, adminapi.Error{Error: fmt.Sprintf("no host %.60q has joined", r.PathValue("id"))})
 		return
 	}
-	parts.Reply(w, http.StatusOK, adminHost(&e, a.target(), a.Stored.Now()))
+	parts.Reply(w, http.StatusOK, adminHost(&e, a.goals()(e.Group), a.Stored.Now()))
 }
 
-func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.Host {
+func adminHost(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.Host {
 	event := func(v rollout.Event) *adminapi.Event {
 		if v.Target == "" {
 			return nil
@@ -138,7 +136,7 @@ func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.Ho
 	}
 	h := adminapi.Host{
 		ID: e.ID.String(), Hostname: e.Hostname, Group: e.Group, Version: string(e.Version), Edition: e.Edition, Arch: e.Arch,
-		State: stateOf(e, target, now), Omitted: e.Omitted(now), Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
+		State: stateOf(e, goal, now), Omitted: e.Omitted(now), Pinned: e.Pinned, Disabled: e.Disabled, Unhealthy: e.Unhealthy, Cloned: e.Cloned,
 		BelowMinimum: e.BelowMinimum, Unsigned: e.Unsigned,
 		FirstSeen: e.FirstSeen, LastSeen: e.LastSeen, Told: event(e.Told), Begun: event(e.Begun), Token: inventory.TokenName(e),
 		Revoked: e.Secret == [16]byte{},
@@ -152,8 +150,8 @@ func adminHost(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.Ho
 	return h
 }
 
-// stateOf says in a word how a host does.
-func stateOf(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.HostState {
+// stateOf says in a word how a host does on its way to a version.
+func stateOf(e *fleet.Entry, goal rollout.Semver, now time.Time) adminapi.HostState {
 	switch {
 	case e.Secret == [16]byte{}:
 		return adminapi.HostRevoked
@@ -161,19 +159,19 @@ func stateOf(e *fleet.Entry, target rollout.Semver, now time.Time) adminapi.Host
 		return adminapi.HostCloned
 	case now.Sub(e.LastSeen) > rollout.PresentFor:
 		return adminapi.HostAbsent
-	case target == "":
+	case goal == "":
 		return adminapi.HostWaiting
-	case e.Version == target:
+	case e.Version == goal:
 		return adminapi.HostOnTarget
-	case e.Failed.Target == target:
+	case e.Failed.Target == goal:
 		return adminapi.HostFailed
 	case e.Pinned:
 		return adminapi.HostPinned
 	case e.Disabled:
 		return adminapi.HostDisabled
-	case e.Begun.Target == target:
+	case e.Begun.Target == goal:
 		return adminapi.HostUpdating
-	case e.Told.Target == target:
+	case e.Told.Target == goal:
 		return adminapi.HostTold
 	}
 	return adminapi.HostWaiting
@@ -199,5 +197,5 @@ func (a *api) revokeHost(w http.ResponseWriter, r *http.Request) {
 		a.Log.Info("a host was revoked", "host", id.String(), "by", peer(r.Context()))
 		removed.Secret = [16]byte{}
 	}
-	parts.Reply(w, http.StatusOK, adminHost(&removed, a.target(), a.Stored.Now()))
+	parts.Reply(w, http.StatusOK, adminHost(&removed, a.goals()(removed.Group), a.Stored.Now()))
 }

@@ -31,6 +31,7 @@ type GroupCount struct {
 	Unhealthy int            `json:"unhealthy"`
 	Missing   int            `json:"missing"`
 	InFlight  int            `json:"in_flight"`
+	Updating  int            `json:"updating"`
 	Versions  map[string]int `json:"versions,omitempty"`
 	Problems  []Problem      `json:"problems,omitempty"`
 }

@@ -50,18 +50,19 @@ type Host struct {
 // HostState says in a word how a host does with regard to the rollout.
 type HostState string
 
-// The states, of which the first that holds is told.
+// The states, of which the first that holds is told. Their version is the target of the rollout or, in a group that was
+// rolled back, the one that it goes back to.
 const (
 	HostRevoked  HostState = "revoked"   // its secret was revoked
 	HostCloned   HostState = "cloned"    // several hosts report with its secret
 	HostAbsent   HostState = "absent"    // no report for 25 minutes
-	HostOnTarget HostState = "on_target" // it runs the target
-	HostFailed   HostState = "failed"    // its last update to the target failed or was rolled back
+	HostOnTarget HostState = "on_target" // it runs the version
+	HostFailed   HostState = "failed"    // the version has failed on it, and it does not run it
 	HostPinned   HostState = "pinned"
 	HostDisabled HostState = "disabled"
-	HostUpdating HostState = "updating" // it has begun to update to the target
-	HostTold     HostState = "told"     // it has said that it was told to update to the target, and has not begun
-	HostWaiting  HostState = "waiting"  // it has not said that it was told to update
+	HostUpdating HostState = "updating" // it has begun to update to the version
+	HostTold     HostState = "told"     // it has said that it was told to update to the version, and has not begun
+	HostWaiting  HostState = "waiting"  // it has not said that it was told to update to the version
 )
 
 // HostStates are all of them, in their order.

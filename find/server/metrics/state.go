@@ -27,7 +27,7 @@ var (
 	hosts       = describe("hosts",
 		"Hosts of a group that are present or missing, each once: by their version (that of the rollout's start, its target, "+
 			"or other) and by what became of the update.", "group", "version", "outcome")
-	planIndex    = describe("plan_index", "How many hosts of a group's plan were told to update.", "group")
+	planIndex    = describe("plan_index", "How many hosts of a group's plan have had their turn.", "group")
 	planHosts    = describe("plan_hosts", "How many hosts a group's plan has.", "group")
 	hooksFailing = describe("webhooks_failing", "Webhooks that are not told what they should be.")
 	hooksWaiting = describe("webhook_events_waiting", "Events that wait for a webhook.")

@@ -50,13 +50,13 @@ func (p *page) foreseeBrake(v *visit) (changes plan, err error) {
 	}
 	left, moving := 0, 0
 	for _, g := range now.Groups {
-		left, moving = left+g.Present-g.UpToDate, moving+g.InFlight
+		left, moving = left+g.Present-g.UpToDate, moving+g.Updating
 	}
 	return plan{key: fmt.Sprintf("%s %s", now.Mode, now.Target), lines: []string{
 		fmt.Sprintf("Updates go from %s to %s.", now.Mode, rollout.Suspended),
 		fmt.Sprintf("%s that are not on %s yet are told to stay as they are, and no group goes on.", hostsWord(left), cmp.Or(string(now.Target),
 			"a target")),
-		fmt.Sprintf("%s that have begun to update finish it.", hostsWord(moving)),
+		fmt.Sprintf("%s that have begun to update, or were told to, may still finish it.", hostsWord(moving)),
 	}}, nil
 }
 

@@ -50,7 +50,7 @@ func hostsMoved(now rollout.Overview, g rollout.GroupOverview, to rollout.State)
 	left := g.Present - g.UpToDate
 	switch to {
 	case rollout.RolledBack:
-		return fmt.Sprintf("%s of the group that are on %s, or on their way there, are told to go back to %s.", hostsWord(g.UpToDate+g.InFlight),
+		return fmt.Sprintf("%s of the group that are on %s, or on their way there, are told to go back to %s.", hostsWord(g.UpToDate+g.Updating),
 			now.Target, now.Start)
 	case rollout.Canarying:
 		return fmt.Sprintf("A few of the %s that are not on %s yet are told to update to it first.", hostsWord(left), now.Target)

@@ -95,9 +95,12 @@ func nextWords(g rollout.GroupOverview) string {
 	case !g.Starts.IsZero():
 		return fmt.Sprintf("starts %s at the earliest", rollout.Clock(g.Starts))
 	case g.State == rollout.Canarying:
-		return fmt.Sprintf("%s of %s canaries are done", thousands(g.CanariesDone), thousands(g.Canaries))
+		if g.Canaries == 1 {
+			return fmt.Sprintf("%d of 1 canary is done", g.CanariesDone)
+		}
+		return fmt.Sprintf("%d of %d canaries are done", g.CanariesDone, g.Canaries)
 	case g.Plan != nil && g.State == rollout.Active:
-		return fmt.Sprintf("%s of %s hosts of the plan were told", thousands(g.Plan.LastActiveHostIndex+1), thousands(g.Plan.HostCount))
+		return fmt.Sprintf("%s of %s hosts of the plan have had a turn", thousands(g.Plan.LastActiveHostIndex+1), thousands(g.Plan.HostCount))
 	}
 	return fmt.Sprintf("%s since %s", g.State, rollout.Clock(g.Since))
 }
@@ -115,7 +118,7 @@ func barOf(g rollout.GroupOverview) (bar []segment) {
 	for _, s := range []struct {
 		class string
 		hosts int
-	}{{"done", g.UpToDate}, {"moving", g.InFlight}, {"failed", g.Failed + g.TimedOut}} {
+	}{{"done", g.UpToDate}, {"moving", g.Updating}, {"failed", g.Failed + g.TimedOut}} {
 		if s.hosts <= 0 || g.Present <= 0 {
 			continue
 		}

@@ -198,7 +198,7 @@ func TestABarIsFullWithTheLastHostOnly(t *testing.T) {
 		{1000, 999, 0, 1, "done 0+99 failed 99+1"}, {4, 1, 2, 1, "done 0+25 moving 25+50 failed 75+25"}, {4, 4, 3, 9, "done 0+100"},
 	} {
 		var got []string
-		for _, s := range barOf(rollout.GroupOverview{Present: tc.present, UpToDate: tc.done, InFlight: tc.moving, Failed: tc.failed}) {
+		for _, s := range barOf(rollout.GroupOverview{Present: tc.present, UpToDate: tc.done, Updating: tc.moving, Failed: tc.failed}) {
 			got = append(got, fmt.Sprintf("%s %d+%d", s.Class, s.At, s.Wide))
 		}
 		if strings.Join(got, " ") != tc.want {
