@@ -31,7 +31,7 @@ func (c Condition) String() string {
 }
 
 // parseConditions reads an array of structures: type, trigger, negate, parameter, last result.
-func parseConditions(p map[string]any, name string) (found []Condition) {
+func parseConditions(p properties, name string) (found []Condition) {
 	for _, fields := range property[[][]any](p, name) {
 		if len(fields) < 4 {
 			continue

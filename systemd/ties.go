@@ -27,7 +27,7 @@ type Ties struct {
 	Dependents []string // units that go down with it: Requires=, BindsTo=, PartOf=
 }
 
-func parseTies(p map[string]any) Ties {
+func parseTies(p properties) Ties {
 	t := Ties{
 		RefusesStart: denied(p, "CanStart"),
 		RefusesStop:  denied(p, "CanStop"),
@@ -59,8 +59,8 @@ func parseTies(p map[string]any) Ties {
 }
 
 // denied reports whether a property is there and says no. Old versions of systemd lack some.
-func denied(p map[string]any, name string) bool {
-	yes, there := p[name].(bool)
+func denied(p properties, name string) bool {
+	yes, there := p[name].Value().(bool)
 	return there && !yes
 }
 

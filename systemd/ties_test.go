@@ -57,16 +57,16 @@ func TestConditionsAreEvaluatedAsSystemdDoes(t *testing.T) {
 
 // What an old systemd does not say is no refusal.
 func TestTiesOfAnOldSystemd(t *testing.T) {
-	if got := parseTies(map[string]any{}); !reflect.DeepEqual(got, Ties{}) {
+	if got := parseTies(variants(map[string]any{})); !reflect.DeepEqual(got, Ties{}) {
 		t.Errorf("%+v", got)
 	}
-	got := parseTies(map[string]any{
+	got := parseTies(variants(map[string]any{
 		"CanStart": true, "CanStop": false, "KillMode": "process", "SendSIGKILL": true,
 		"RuntimeDirectory": []string{"teleport", "x/y"}, "RuntimeDirectoryPreserve": "restart",
 		"RequiredBy": []string{"a.service", "multi-user.target"}, "BoundBy": []string{"a.service"}, "ConsistsOf": []string{"b.service"},
 		"TriggeredBy": []string{"teleport.path", "teleport.timer"}, "UpheldBy": []string{"keeper.service"}, "After": []string{"basic.target"},
 		"Conditions": [][]any{{"ConditionPathExists", false, true, "/x", int32(1)}},
-	})
+	}))
 	want := Ties{
 		RefusesStop: true, KillMode: "process", Runtime: []string{"/run/teleport", "/run/x/y"}, Dependents: []string{"a.service", "b.service"},
 		Starters: []string{"keeper.service", "teleport.path"}, After: []string{"basic.target"},

@@ -13,8 +13,17 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
+// variants are properties with these values.
+func variants(values map[string]any) properties {
+	p := properties{}
+	for name, value := range values {
+		p[name] = dbus.MakeVariantWithSignature(value, dbus.Signature{})
+	}
+	return p
+}
+
 func TestParseUnit(t *testing.T) {
-	u := parseUnit("teleport.service", map[string]any{
+	u := parseUnit("teleport.service", variants(map[string]any{
 		"ActiveState":      "active",
 		"SubState":         "running",
 		"InvocationID":     []byte{0xab, 0x01},
@@ -28,17 +37,17 @@ func TestParseUnit(t *testing.T) {
 		"ExecMainCode":     int32(1),
 		"ExecMainStatus":   int32(203),
 		"DropInPaths":      []string{"/etc/systemd/system/teleport.service.d/a.conf"},
-	})
+	}))
 	if u.ExecStart != "/usr/local/bin/teleport" || u.InvocationID != "ab01" || u.MainPID != 42 || u.NRestarts != 3 ||
 		u.RestartDelay != 5*time.Second || u.StartTimeout != Forever || u.StopTimeout != 90*time.Second ||
 		!u.JobPending || u.Job.ID != 7 || u.Exit != (ExitStatus{1, 203}) || len(u.DropIns) != 1 || !u.Running() {
 		t.Errorf("%+v", u)
 	}
 	// As systemd answers for a unit that does not exist, and as an older one might.
-	u = parseUnit("x.service", map[string]any{
+	u = parseUnit("x.service", variants(map[string]any{
 		"LoadState": "not-found", "ActiveState": "inactive", "Job": []any{uint32(0), dbus.ObjectPath("/")},
 		"InvocationID": make([]byte, 16), "MainPID": "not a number",
-	})
+	}))
 	if u.InvocationID != "" || u.JobPending || !u.Idle() || u.Running() || u.ExecStart != "" || u.MainPID != 0 {
 		t.Errorf("%+v", u)
 	}
@@ -56,10 +65,10 @@ func TestAStopIsToldFromALimitOfStarts(t *testing.T) {
 		"its end was not seen": {0, 16396626364, false},
 		"it ended afterwards":  {16396626365, 16396626364, false},
 	} {
-		u := parseUnit("teleport.service", map[string]any{
+		u := parseUnit("teleport.service", variants(map[string]any{
 			"ActiveState": "failed", "SubState": "failed", "Restart": "on-failure", "Result": "signal", "NRestarts": uint32(5), "RestartUSec": uint64(300_000),
 			"ExecMainCode": int32(Killed), "ExecMainStatus": int32(9), "ExecMainExitTimestampMonotonic": w.ended, "StateChangeTimestampMonotonic": w.changed,
-		})
+		}))
 		if u.Idle() != w.idle {
 			t.Errorf("%s: idle %v; want %v", name, u.Idle(), w.idle)
 		}

@@ -64,7 +64,7 @@ var protections = []struct {
 var ownFolders = map[string]string{"StateDirectory": "/var/lib", "RuntimeDirectory": "/run", "CacheDirectory": "/var/cache",
 	"LogsDirectory": "/var/log"}
 
-func parseView(p map[string]any) View {
+func parseView(p properties) View {
 	v := View{Root: rootOf(p)}
 	v.addProtections(p)
 	for _, kind := range overPaths {
@@ -87,7 +87,7 @@ func (v *View) add(path, setting string, of Access, lifted bool) {
 }
 
 // addProtections adds what the settings with one word veil.
-func (v *View) addProtections(p map[string]any) {
+func (v *View) addProtections(p properties) {
 	for _, kind := range protections {
 		if property[string](p, kind.name) != kind.how {
 			continue
@@ -104,7 +104,7 @@ func (v *View) addProtections(p map[string]any) {
 }
 
 // addMounts adds what file systems of the unit's own veil, and what other paths show in their place.
-func (v *View) addMounts(p map[string]any) {
+func (v *View) addMounts(p properties) {
 	for _, fields := range property[[][]any](p, "TemporaryFileSystem") {
 		if path := text(fields, 0); path != "" {
 			v.add(path, "TemporaryFileSystem="+path, Seeing, false)
@@ -120,7 +120,7 @@ func (v *View) addMounts(p map[string]any) {
 	}
 }
 
-func rootOf(p map[string]any) string {
+func rootOf(p properties) string {
 	for _, name := range []string{"RootDirectory", "RootImage"} {
 		if root := property[string](p, name); root != "" && root != "/" {
 			return name + "=" + root

@@ -33,11 +33,11 @@ func TestWhatAUnitDoesNotSee(t *testing.T) {
 		"homes":                         {map[string]any{"ProtectHome": "yes"}, ""},
 		"read-only":                     {map[string]any{"ProtectSystem": "strict", "ReadOnlyPaths": strs("/opt")}, ""},
 	} {
-		if got := parseTies(tc.properties).View.Denies(program, Executing); got != tc.hidden {
+		if got := parseTies(variants(tc.properties)).View.Denies(program, Executing); got != tc.hidden {
 			t.Errorf("%s: %q; want %q", name, got, tc.hidden)
 		}
 	}
-	home := parseTies(map[string]any{"ProtectHome": "tmpfs"}).View
+	home := parseTies(variants(map[string]any{"ProtectHome": "tmpfs"})).View
 	if got := home.Denies("/home/agent/data", Seeing); got != "ProtectHome=tmpfs" {
 		t.Errorf("a folder of homes: %q", got)
 	}
@@ -56,7 +56,7 @@ func TestWhatAUnitDoesNotSee(t *testing.T) {
 		"bound, read-only":          {map[string]any{"BindReadOnlyPaths": bind("/var/lib", "/var/lib")}, "BindReadOnlyPaths=/var/lib:/var/lib"},
 		"hidden":                    {map[string]any{"InaccessiblePaths": strs("/var/lib/teleport"), "ReadWritePaths": strs("/var/lib/teleport/proc")}, "InaccessiblePaths=/var/lib/teleport"},
 	} {
-		if got := parseTies(tc.properties).View.Denies(data, Writing); got != tc.denied {
+		if got := parseTies(variants(tc.properties)).View.Denies(data, Writing); got != tc.denied {
 			t.Errorf("%s: %q; want %q", name, got, tc.denied)
 		}
 	}
@@ -93,7 +93,7 @@ func TestWhatAUnitHides(t *testing.T) {
 		"a tmpfs over a root of its own":      {map[string]any{"RootDirectory": "/srv", "TemporaryFileSystem": tmpfs("/var")}, database, false, "TemporaryFileSystem=/var"},
 		"and the unit's own folder of state":  {map[string]any{"TemporaryFileSystem": tmpfs("/var"), "StateDirectory": []string{"teleport"}}, database, false, ""},
 	} {
-		if got := parseTies(tc.properties).View.Denies(tc.path, map[bool]Access{true: Executing}[tc.program]); got != tc.hides {
+		if got := parseTies(variants(tc.properties)).View.Denies(tc.path, map[bool]Access{true: Executing}[tc.program]); got != tc.hides {
 			t.Errorf("%s: %s is hidden by %q; want %q", name, tc.path, got, tc.hides)
 		}
 	}

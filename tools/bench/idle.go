@@ -1,18 +1,15 @@
 package main
 
 import (
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"teleport-update/installer/transaction"
+	"teleport-update/integration/host"
 )
 
 // idle measures an update that finds nothing to do, over verified https, without
@@ -135,54 +132,15 @@ func (b *bench) idleHost(name string, find *findServer, flags ...string) (conten
 	return contender{name, append(b.flags(dir), "update"), env}, os.WriteFile(id, []byte("00000001-0000-4000-8000-000000000000\n"), 0o644)
 }
 
-//go:embed request.go.txt
-var requestSource string
-
-// buildRequest builds the updater with another main in front of its own, so that
-// the program has the same size and the same packages to initialise.
+// buildRequest builds the program that makes the one request alone.
 func (b *bench) buildRequest() (program string, err error) {
 	dir, err := os.MkdirTemp(b.work, "request-")
 	if err != nil {
 		return "", err
 	}
-	module, err := os.Getwd()
+	request, err := host.OneRequest(dir)
 	if err != nil {
 		return "", err
 	}
-	at := func(name string) string { return filepath.Join(module, "cmd", "teleport-update", name) }
-	original, err := os.ReadFile(at("main.go"))
-	if err != nil {
-		return "", err
-	}
-	const main = "\nfunc main() {"
-	if strings.Count(string(original), main) != 1 {
-		return "", fmt.Errorf("%s has no main that could be renamed", at("main.go"))
-	}
-	replace := map[string]string{}
-	for name, text := range map[string]string{
-		"main.go":    strings.Replace(string(original), main, "\nfunc updater() {", 1),
-		"request.go": requestSource,
-	} {
-		replace[at(name)] = filepath.Join(dir, name+".txt")
-		if err := os.WriteFile(replace[at(name)], []byte(text), 0o644); err != nil {
-			return "", err
-		}
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	file, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "request")
-	if err := os.WriteFile(file, overlay, 0o644); err != nil {
-		return "", err
-	}
-	// As host.Build builds the updater.
-	cmd := exec.CommandContext(b.ctx, "go", "build", "-overlay="+file, "-trimpath", "-tags=urfave_cli_no_docs",
-		"-ldflags=-s -w -X main.releaseVersion=0.0.0-dev",
-		"-o", program, "./cmd/teleport-update")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the request: %w\n%s", err, out)
-	}
-	return program, nil
+	return host.Build(b.ctx, request)
 }
