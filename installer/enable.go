@@ -132,8 +132,12 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 		i.Machine.Host.Log.Warn("a template is not safe", "reason", text)
 	}
 
-	sight, err := lookBeforeEnable(ctx, i, moveTo, opts.ReplaceUpdater)
+	flight, err := i.Machine.Preflight(ctx)
 	if err != nil {
+		return nil, err
+	}
+	defer flight.Close()
+	if err := lookBeforeEnable(ctx, i, flight, c, moveTo, opts.ReplaceUpdater); err != nil {
 		return nil, err
 	}
 	answer, err := i.finder().askFirst(ctx, &question, byAgent)
@@ -163,13 +167,13 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 		Replace: opts.ReplaceUpdater}
 	switch active := c.Active(); {
 	case active.Version == "":
-		if err := i.refuseOlder(ctx, sight.ExecStart, t, opts.AllowDowngrade); err != nil {
+		if err := i.refuseOlder(ctx, flight.Sight.ExecStart, t, opts.AllowDowngrade); err != nil {
 			return nil, err
 		}
 	case active == t, t.Version == "", c.Spec.Pinned:
 		return enableActive(ctx, i, c, opts, in)
 	}
-	if _, err := i.Machine.PlanDatabase(ctx, c, in.Request); err != nil {
+	if err := flight.Ask(ctx, c, in.Request, transaction.Change); err != nil {
 		return nil, err
 	}
 	i.tellUnitDir(c, spec)
@@ -194,26 +198,19 @@ func askAgentSettings(i *Installer, opts EnableOptions, c state.Config) error {
 	return askProxy(opts.Proxy, c.Spec.Proxy, agent, i.Machine.Host.Paths.AgentConfig)
 }
 
-// lookBeforeEnable looks at the agent, and refuses a host on which its units cannot be placed.
-func lookBeforeEnable(ctx context.Context, i *Installer, moveTo string, replace bool) (transaction.Sight, error) {
-	sight, err := i.look(ctx)
-	if err != nil {
-		return sight, err
-	}
-	if sight.State != state.AgentUnknown {
+// lookBeforeEnable refuses a host on which the units of an agent cannot be placed.
+func lookBeforeEnable(ctx context.Context, i *Installer, flight *transaction.Preflight, c state.Config, moveTo string, replace bool) error {
+	if flight.Sight.State != state.AgentUnknown {
 		if err := i.checkUnitsAtBoot(cmp.Or(moveTo, i.Machine.Host.Paths.UnitDir)); err != nil {
-			return sight, err
+			return err
 		}
 	}
 	if moveTo != "" {
 		if err := i.Machine.Host.CheckMove(moveTo); err != nil {
-			return sight, err
+			return err
 		}
 	}
-	if err := i.Machine.Host.CheckOthers(replace); err != nil {
-		return sight, err
-	}
-	return sight, i.Machine.Host.CheckUnit(sight.Unit)
+	return flight.Ask(ctx, c, transaction.Request{Replace: replace}, 0)
 }
 
 // enableActive turns updates on while the version stays the active one. The intent is that version if it

@@ -31,8 +31,14 @@ func (c counted) RunTransient(context.Context, systemd.Transient) (int, bool, er
 	return 0, true, nil
 }
 
-// counts has transactions counted on a host whose agent runs.
+// counts has transactions counted on a host whose agent runs by its link.
 func (i *Installer) counts() (transactions *int) {
+	if c, err := i.Machine.Host.Paths.LoadConfig(); err == nil {
+		if tree, ok, err := i.Machine.Active(c); ok && err == nil {
+			_ = os.MkdirAll(i.Machine.Host.Paths.LinkDir, 0o755)
+			_ = os.Symlink(tree.Binary("teleport"), filepath.Join(i.Machine.Host.Paths.LinkDir, "teleport"))
+		}
+	}
 	i.Machine.Connect = sightOf(i, nil)
 	return i.countsOnly()
 }

@@ -32,7 +32,7 @@ func TestWhatAPackageBroughtIsForRollbackOnly(t *testing.T) {
 	}
 	c := s.c
 	c.Status.PreviousVersion, c.Status.PreviousEdition = "0.9.0", version.OSS
-	req, err := s.rollbackRequest(t.Context(), c, RollbackOptions{})
+	req, _, err := s.rollbackRequest(c, RollbackOptions{})
 	if err != nil || req.To != transaction.TreeOf(tree) {
 		t.Errorf("a rollback goes to %+v, %v", req.To, err)
 	}

@@ -64,8 +64,7 @@ func (i *Installer) Pin(ctx context.Context, v string, opts PinOptions) error {
 			if err := i.ownerRules().allow(*c, in.Request, versions.Tree{Release: in.Release}); err != nil {
 				return err
 			}
-			_, err := i.Machine.PlanDatabase(ctx, *c, in.Request)
-			return err
+			return foresee(ctx, i.Machine, *c, in.Request)
 		}
 		c.Spec.Pinned = true
 		i.Machine.Host.Log.Info("the version is pinned", "version", active.Version)

@@ -2,7 +2,6 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"teleport-update/installer/decision"
@@ -56,30 +55,48 @@ func (i *Installer) RollbackPlan(ctx context.Context, opts RollbackOptions) (vie
 	if host.Exists(i.Machine.Host.Paths.Journal()) {
 		return view.Plan{Nothing: "a transaction was cut off and would be closed first"}, nil
 	}
-	req, err := i.rollbackRequest(ctx, c, opts)
+	req, tree, err := i.rollbackRequest(c, opts)
 	if err != nil {
 		return view.Plan{}, err
 	}
-	return i.plan(ctx, c, c.Spec, req)
+	p, err := i.plan(ctx, c, c.Spec, req)
+	if err != nil {
+		return p, err
+	}
+	return p, checkLocal(ctx, tree)
 }
 
 // plan fills in what a transaction would do, with the very checks that the transaction
 // makes.
 func (i *Installer) plan(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request) (view.Plan, error) {
 	p := view.Plan{From: req.From.Short(), To: req.To.String()}
-	db, err := i.Machine.PlanDatabase(ctx, c, req)
-	if err == nil && !db.Stop {
-		// What the backup would find while the agent runs.
-		err = transaction.Inspect(ctx, &db, req)
-	}
+	flight, err := i.Machine.Preflight(ctx)
 	if err != nil {
 		return p, err
 	}
-	p.Database = describeDatabase(db, req)
-	if p.Agent, err = i.planAgent(ctx, db, req.Restart); err != nil {
+	defer flight.Close()
+	if flight.Tree, err = wholeTree(ctx, i.Machine.Host.Store, req); err != nil {
 		return p, err
 	}
-	return p, i.planRoom(ctx, c, spec, req, db, &p)
+	err = flight.Ask(ctx, c, req, transaction.Change|transaction.Now|transaction.Deep|transaction.OwnUnits)
+	if err != nil {
+		return p, err
+	}
+	p.Database, p.Agent = describeDatabase(flight.Database, req), describeAgent(flight, req.Restart)
+	return p, planRoom(ctx, i, c, spec, req, flight, &p)
+}
+
+// wholeTree is the version of a request, if it is on disk as it was fetched; else zero.
+func wholeTree(ctx context.Context, store *versions.Store, req transaction.Request) (versions.Tree, error) {
+	tree, ok, err := store.Lookup(req.To.Release)
+	if err != nil || !ok {
+		return versions.Tree{}, err
+	}
+	err = tree.Verify(ctx)
+	if failure.Is[*versions.DamagedError](err) {
+		return versions.Tree{}, nil
+	}
+	return tree, err
 }
 
 func describeDatabase(d state.Database, req transaction.Request) string {
@@ -100,31 +117,20 @@ func describeDatabase(d state.Database, req transaction.Request) string {
 
 // planRoom says what would be downloaded, and what room that and the database
 // need.
-func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spec, req transaction.Request, db state.Database,
+func planRoom(ctx context.Context, i *Installer, c state.Config, spec state.Spec, req transaction.Request, flight *transaction.Preflight,
 	p *view.Plan) error {
 	if free, err := space.At(i.Machine.Host.Paths.Versions()); err == nil {
 		p.Free = free.Bytes
 	}
-	tree, ok, err := i.Machine.Host.Store.Lookup(req.To.Release)
-	if err != nil {
-		return err
-	}
-	if ok {
-		err := tree.Verify(ctx)
-		if _, damaged := errors.AsType[*versions.DamagedError](err); err != nil && !damaged {
-			return err
-		}
-		ok = err == nil
-	}
-	if ok {
-		take, restore, err := transaction.RoomFor(db, tree.BackupDir())
+	if flight.Tree.Dir != "" {
+		take, restore, err := transaction.RoomFor(flight.Database, flight.Tree.BackupDir())
 		if err != nil {
 			return err
 		}
 		if p.Need = take + restore; p.Need > 0 {
 			p.Need += transaction.DatabaseMargin
 		}
-		return i.Machine.CheckRoom(db, tree.BackupDir())
+		return nil
 	}
 	f, fetch, err := i.obtainer().fetcher(c, req.To.Release, spec)
 	if err != nil {
@@ -141,37 +147,18 @@ func (i *Installer) planRoom(ctx context.Context, c state.Config, spec state.Spe
 	return nil
 }
 
-// planAgent says what would happen to the agent.
-func (i *Installer) planAgent(ctx context.Context, db state.Database, restart bool) (string, error) {
-	sight, err := i.look(ctx)
-	if err != nil {
-		return "", err
-	}
-	if sight.State == state.AgentUnknown {
-		return "not restarted: systemd is not running", nil
-	}
-	if err := i.Machine.Host.CheckOthers(false); err != nil {
-		return "", err
-	}
-	if err := i.Machine.CheckSight(sight); err != nil {
-		return "", err
-	}
-	if err := checkRun("/run/systemd/system"); err != nil {
-		return "", err
-	}
-	if err := i.Machine.CountOnRescuer(ctx); err != nil {
-		return "", err
-	}
-	if err := i.Machine.Host.CheckUnit(sight.Unit); err != nil {
-		return "", err
-	}
+// describeAgent says what would happen to the agent.
+func describeAgent(flight *transaction.Preflight, restart bool) string {
+	sight := flight.Sight
 	switch {
+	case sight.State == state.AgentUnknown:
+		return "not restarted: systemd is not running"
 	case !sight.State.Wanted():
-		return "not running, and not started", nil
-	case db.Stop:
-		return "stopped and started", nil
+		return "not running, and not started"
+	case flight.Database.Stop:
+		return "stopped and started"
 	case restart, sight.State == state.AgentFailing, !sight.CanReload:
-		return "restarted", nil
+		return "restarted"
 	}
-	return "reloaded", nil
+	return "reloaded"
 }

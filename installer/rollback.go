@@ -8,6 +8,7 @@ import (
 	"teleport-update/installer/transaction"
 	"teleport-update/internal/failure"
 	"teleport-update/internal/version"
+	"teleport-update/versions"
 )
 
 // RollbackOptions are the flags of rollback.
@@ -45,7 +46,8 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 		return transaction.Request{}, err
 	}
 	if !host.Exists(i.Machine.Host.Paths.Versions()) { // a refusal makes no folder for a lock
-		return i.rollbackRequest(ctx, state.EmptyConfig(), opts)
+		req, _, err := i.rollbackRequest(state.EmptyConfig(), opts)
+		return req, err
 	}
 	c, unlock, err := i.Machine.Open(ctx)
 	if err != nil {
@@ -57,34 +59,38 @@ func (i *Installer) considerRollback(ctx context.Context, opts RollbackOptions) 
 			return transaction.Request{}, err
 		}
 	}
-	return i.rollbackRequest(ctx, c, opts)
+	req, tree, err := i.rollbackRequest(c, opts)
+	if err == nil {
+		err = foresee(ctx, i.Machine, c, req)
+	}
+	if err == nil {
+		err = checkLocal(ctx, tree)
+	}
+	return req, err
 }
 
-// rollbackRequest is the transaction that a rollback asks for, or why there is none.
-// Nothing is changed.
-func (i *Installer) rollbackRequest(ctx context.Context, c state.Config, opts RollbackOptions) (transaction.Request, error) {
+// rollbackRequest is the transaction that a rollback asks for, and the version that it goes back to, or
+// why there is none. Nothing is changed.
+func (i *Installer) rollbackRequest(c state.Config, opts RollbackOptions) (req transaction.Request, tree versions.Tree, err error) {
 	t, err := rollbackTarget(c, opts.Version)
 	if err != nil {
-		return transaction.Request{}, err
+		return req, tree, err
 	}
 	tree, ok, err := i.Machine.Host.Store.Lookup(t)
 	if err != nil {
-		return transaction.Request{}, err
+		return req, tree, err
 	}
 	if !ok {
-		return transaction.Request{}, i.notKept(t, c.Active())
+		return req, tree, i.notKept(t, c.Active())
 	}
-	req := transaction.Request{
+	req = transaction.Request{
 		Kind: transaction.Rollback, From: c.Active(), To: transaction.TreeOf(tree), Force: opts.Force, Held: i.heldBy(c, t),
 		BelowMinimum: opts.BelowMinimum,
 	}
 	if refusal := i.ownerRules().allow(c, req, tree); refusal != nil {
-		return transaction.Request{}, refusal
+		return req, tree, refusal
 	}
-	if _, err := i.Machine.PlanDatabase(ctx, c, req); err != nil {
-		return transaction.Request{}, err
-	}
-	return req, checkLocal(ctx, tree)
+	return req, tree, nil
 }
 
 // rollbackTarget is the version to go back to. After one rollback the previous

@@ -3,28 +3,18 @@ package installer
 import (
 	"context"
 
-	"teleport-update/installer/host"
+	"teleport-update/installer/state"
 	"teleport-update/installer/transaction"
-	"teleport-update/internal/failure"
-	"teleport-update/internal/space"
 )
 
-// roomOfRun is what a change of version needs in /run, in bytes: the unit that it runs in, what
-// is written down of this boot, and some for systemd. Nothing is changed with less.
-const roomOfRun = 256 << 10
-
-// checkRun refuses a change for which there is no room in /run. systemd is its folder there:
-// without systemd nothing is needed.
-func checkRun(systemd string) error {
-	if !host.Exists(systemd) {
-		return nil
+// foresee asks all that is known to be in the way of a change before a version is fetched for it.
+func foresee(ctx context.Context, m *transaction.Machine, c state.Config, r transaction.Request) error {
+	flight, err := m.Preflight(ctx)
+	if err != nil {
+		return err
 	}
-	free, err := space.At(systemd)
-	if err != nil || free.RootBytes >= roomOfRun {
-		return nil // who cannot tell goes on
-	}
-	return failure.Unchanged("%w", &space.Error{Path: systemd, Need: roomOfRun,
-		Free: free.RootBytes}).To("free some space in /run, then run the command again").Refused()
+	defer flight.Close()
+	return flight.Ask(ctx, c, r, transaction.Change)
 }
 
 // transact has a transaction made, in a unit of its own where systemd runs.
@@ -32,7 +22,7 @@ func (i *Installer) transact(ctx context.Context, r transaction.Request) error {
 	if refusal := i.ownerRules().allowTransaction(r); refusal != nil {
 		return refusal
 	}
-	if err := checkRun("/run/systemd/system"); err != nil {
+	if err := transaction.CheckRun(transaction.SystemdRun); err != nil {
 		return err
 	}
 	end := i.heartbeats().tellBeginning(ctx, r)

@@ -167,21 +167,19 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 	}
 	in = &intent{wanted: wanted{Release: d.Target, Config: c, Spec: spec, SHA256: d.SHA256, Retried: true}, Jitter: answer.Jitter}
 	in.Request = updateRequest(c, d, opts)
-	err = broken
-	if err == nil {
+	if d.SHA256 != "" {
+		i.Machine.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
+	}
+	if err = broken; err == nil {
 		err = refusedByOwner(rules.Floors(d.Target, d.SHA256))
+	}
+	if err == nil {
+		err = foresee(ctx, i.Machine, c, in.Request)
 	}
 	if failure.Is[*failure.RefusedError](err) {
 		return nil, damaged, i.Machine.ReportRefusal(&c, d.Target, err)
 	}
 	if err != nil {
-		return nil, nil, err
-	}
-	if d.SHA256 != "" {
-		i.Machine.Host.Log.Info("the version that failed was published again; it is tried again", "version", d.Target.Version, "sha256", d.SHA256)
-	}
-	refused, err := databaseRefuses(ctx, i, &c, in.Request, d.Target)
-	if err != nil || refused {
 		return nil, nil, err
 	}
 	return in, nil, nil
@@ -211,16 +209,6 @@ func hearHeld(i *Installer, c *state.Config, answer find.Answer) error {
 func cameWithPackage(i *Installer, c state.Config, target version.Release) bool {
 	tree, ok, err := i.Machine.Active(c)
 	return err == nil && ok && target == tree.Release && tree.Origin != ""
-}
-
-// databaseRefuses reports, before the download, whether the database cannot be changed for a request. The
-// refusal is an error the first time alone, see ReportRefusal.
-func databaseRefuses(ctx context.Context, i *Installer, c *state.Config, req transaction.Request, target version.Release) (bool, error) {
-	_, err := i.Machine.PlanDatabase(ctx, *c, req)
-	if failure.Is[*failure.RefusedError](err) {
-		return true, i.Machine.ReportRefusal(c, target, err)
-	}
-	return false, err
 }
 
 // takeUpRetry lifts the back-off where somebody had hosts try the version again. It is

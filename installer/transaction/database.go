@@ -20,11 +20,11 @@ import (
 	"teleport-update/versions"
 )
 
-// PlanDatabase decides what a transaction does with the agent's database, and
+// planDatabase decides what a transaction does with the agent's database, and
 // refuses what would lose it. Nothing is changed. It is asked before a version
 // is fetched, so that nothing is fetched in vain, and again, with the last word,
-// by the transaction.
-func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request) (state.Database, error) {
+// by the transaction: see Preflight.
+func (m *Machine) planDatabase(ctx context.Context, sight Sight, c state.Config, req Request) (state.Database, error) {
 	from, to := req.From.Version, req.To.Release
 	back := from != "" && version.Compare(to.Version, from) < 0
 	d := state.Database{Plan: state.KeepDatabase, Stop: back || from == "" && req.Force}
@@ -38,8 +38,8 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	if d, err = m.backupOfAnother(ctx, c, d); err != nil {
 		return d, err
 	}
-	if d.Absent, err = m.losesData(ctx, d.Path); d.Absent || err != nil {
-		return d, err
+	if d.Absent = losesData(sight, d.Path); d.Absent {
+		return d, nil
 	}
 	switch err := m.probe(ctx, d.Path); {
 	case failure.Is[*failure.RefusedError](err):
@@ -60,7 +60,7 @@ func (m *Machine) PlanDatabase(ctx context.Context, c state.Config, req Request)
 	if d.Stop {
 		// Before the agent is stopped in vain. Going forward, the backup itself
 		// is checked while the agent runs.
-		if err := Inspect(ctx, &d, req); err != nil {
+		if err := inspect(ctx, &d, req); err != nil {
 			return d, err
 		}
 	}
@@ -125,8 +125,8 @@ func (m *Machine) checkDataDir(db *backup.Database, path string) error {
 	return nil
 }
 
-// Inspect looks for damage inside a database that is to be backed up.
-func Inspect(ctx context.Context, d *state.Database, req Request) error {
+// inspect looks for damage inside a database that is to be backed up.
+func inspect(ctx context.Context, d *state.Database, req Request) error {
 	if d.Plan == state.KeepDatabase {
 		return nil
 	}
@@ -249,8 +249,8 @@ func sizeOf(path string) (int64, error) {
 	return db.Size()
 }
 
-// CheckRoom refuses to begin what there is no room for.
-func (m *Machine) CheckRoom(d state.Database, dir string) error {
+// checkRoom refuses to begin what there is no room for.
+func (m *Machine) checkRoom(d state.Database, dir string) error {
 	take, restore, err := RoomFor(d, dir)
 	if err != nil || take == 0 {
 		return err

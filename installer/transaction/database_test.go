@@ -191,7 +191,7 @@ func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
 			if tc.name == "another edition of the same version" {
 				req.To.Edition = version.Enterprise
 			}
-			got, err := h.PlanDatabase(t.Context(), h.config, req)
+			got, err := h.planDatabase(t.Context(), Sight{}, h.config, req)
 			if len(tc.refused) > 0 {
 				for _, says := range tc.refused {
 					if err == nil || !strings.Contains(err.Error(), says) {
@@ -237,7 +237,7 @@ func TestAVersionThatIsNotWholeKeepsItsOwnDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := Request{Kind: Update, From: h.config.Active(), To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}}
-		d, err := h.PlanDatabase(t.Context(), h.config, req)
+		d, err := h.planDatabase(t.Context(), Sight{}, h.config, req)
 		if err != nil || d.Dir != filepath.Join(h.Host.Paths.Versions(), tc.want) {
 			t.Errorf("%s: the backup goes to %s, %v; want %s", name, d.Dir, err, tc.want)
 		}
@@ -250,7 +250,7 @@ func TestTheDatabaseIsWhereTheAgentsConfigurationSays(t *testing.T) {
 	h.makeDatabase(filepath.Join(dir, "proc", "sqlite.db"))
 	writeFile(t, h.Host.Paths.AgentConfig, fmt.Sprintf("teleport:\n  data_dir: %s\n", dir))
 	req := Request{Kind: Update, From: h.config.Active(), To: state.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}}}
-	d, err := h.PlanDatabase(t.Context(), h.config, req)
+	d, err := h.planDatabase(t.Context(), Sight{}, h.config, req)
 	if want := filepath.Join(dir, "proc", "sqlite.db"); err != nil || d.Path != want || d.Plan != state.BackupDatabase {
 		t.Errorf("got %+v, %v; want a backup of %s", d, err, want)
 	}
@@ -279,7 +279,7 @@ func TestASwitchNeedsRoomToBeUndone(t *testing.T) {
 	if err := os.Truncate(h.path(), 8<<40); err != nil { // sparse
 		t.Fatal(err)
 	}
-	if err := h.CheckRoom(state.Database{Plan: state.BackupDatabase, Path: h.path()}, ""); err == nil || !strings.Contains(err.Error(), "free some space") {
+	if err := h.checkRoom(state.Database{Plan: state.BackupDatabase, Path: h.path()}, ""); err == nil || !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("eight terabytes fit: %v", err)
 	}
 }
@@ -313,7 +313,7 @@ func TestAConfigurationOfAnotherUsersNamesOnlyThatUsersDatabase(t *testing.T) {
 			writeFile(t, h.Host.Paths.AgentConfig, config)
 			must(t, os.Chown(h.Host.Paths.AgentConfig, tc.config, 0))
 			must(t, os.Chown(filepath.Dir(path), tc.folder, 0))
-			d, err := h.PlanDatabase(t.Context(), h.config, Request{Kind: Update, From: h.config.Active(), To: TreeOf(versions.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}})})
+			d, err := h.planDatabase(t.Context(), Sight{}, h.config, Request{Kind: Update, From: h.config.Active(), To: TreeOf(versions.Tree{Release: version.Release{Version: "1.2.0", Edition: version.OSS}})})
 			if refused := failure.Is[*failure.RefusedError](err); refused != tc.refused || !refused && (err != nil || d.Plan != state.BackupDatabase || d.Path != path) {
 				t.Errorf("%+v, %v", d, err)
 			}

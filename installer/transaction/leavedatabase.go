@@ -115,7 +115,7 @@ func (m *Machine) checkReads(ctx context.Context, c state.Config, program string
 // canLeave looks, before an uninstall that restores the database begins, at what could keep
 // it from ending well once the agent is stopped.
 func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight, d *state.Database) error {
-	err := t.m.CheckRoom(*d, d.Dir)
+	err := t.m.checkRoom(*d, d.Dir)
 	if err == nil {
 		err = t.holdDatabase(d)
 	}
@@ -125,14 +125,10 @@ func (t *transaction) canLeave(ctx context.Context, c state.Config, sight Sight,
 	if err := t.waitUnused(ctx, t.m.UserPatience); err != nil {
 		return failure.Unchanged("the uninstall is refused: %w", err).To("end that process, or wait for its end").Refused()
 	}
-	if sight.Running() {
-		if err := t.m.checkStartsAgain(ctx, sight, d.Path); err != nil {
-			return (&failure.Error{What: fmt.Errorf("the agent, which runs, would not start again as it is: %w", err), State: StaysAsItIs(c)}).
-				Refused()
-		}
-	}
-	if err := t.checkWilling(ctx, sight, *d); err != nil {
-		return fmt.Errorf("%w; %s", err, StaysAsItIs(c))
+	p := &Preflight{Sight: sight, Database: *d, t: t, config: c, stage: Change | Now | begins, checks: preflightChecks(),
+		asked: map[string]bool{}}
+	if err := p.ask(ctx, func(check preflightCheck) bool { return check.leaves }); err != nil {
+		return err
 	}
 	return t.db.CanRestore(d.Dir, sight.ended())
 }

@@ -113,25 +113,6 @@ func (m *Machine) CheckPair(ctx context.Context, c state.Config, tree versions.T
 		To("`teleport-update pin %s` takes over the version that runs, or set the cluster to it", orVersion(runs)).Refused()
 }
 
-// checkLinked refuses a change while the link of the agent does not lead to the version that runs: an
-// undoing puts back what is there now, and would start that on the database of the version that
-// runs.
-func (t *transaction) checkLinked(sight Sight, active versions.Tree) error {
-	link := filepath.Join(t.m.Host.Paths.LinkDir, host.AgentName)
-	program, err := filepath.EvalSymlinks(link)
-	ours, ownErr := filepath.EvalSymlinks(active.ProgramsDir())
-	if ownErr != nil || strings.HasPrefix(program, ours+"/") || !sight.runsFrom(active.ProgramsDir()) {
-		return nil
-	}
-	leads := "leads to " + program
-	if err != nil {
-		leads = "leads to no program"
-	}
-	return failure.Refuse("%s %s, and the agent runs version %s: if the change had to be undone, "+
-		"the agent would not start again on its database; "+
-		"`teleport-update update` puts the link back (`teleport-update enable`, if updates are disabled)", link, leads, active.Release.Short())
-}
-
 func orVersion(v string) string {
 	if v == "" {
 		return "VERSION"

@@ -156,8 +156,10 @@ func TestDataThatGoWithTheStopAreNotBackedUp(t *testing.T) {
 	m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds})
 	for dir, want := range map[string]bool{"teleport": true, "other": false} {
 		m.ties.Runtime = []string{filepath.Join("/run", dir)}
-		if loses, err := m.losesData(t.Context(), "/run/teleport/proc/sqlite.db"); err != nil || loses != want {
-			t.Errorf("/run/%s: %v, %v; want %v", dir, loses, err, want)
+		sight, err := m.Look(t.Context())
+		must(t, err)
+		if loses := losesData(sight, "/run/teleport/proc/sqlite.db"); loses != want {
+			t.Errorf("/run/%s: %v; want %v", dir, loses, want)
 		}
 	}
 }

@@ -1,0 +1,244 @@
+package transaction
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"teleport-update/backup"
+	"teleport-update/health"
+	"teleport-update/installer/host"
+	"teleport-update/internal/failure"
+	"teleport-update/internal/space"
+	"teleport-update/systemd"
+)
+
+// preflightChecks are all that can stand in the way of a transaction before its journal is open, in the
+// order in which they are asked. What depends on the moment is asked when the change is to begin: before
+// a download it would say nothing.
+func preflightChecks() []preflightCheck {
+	return []preflightCheck{
+		{name: "the agent sees the version", needs: Change | wanted, check: seesVersion, sentence: "a version could not be started: %[1]w"},
+		{name: "the agent is seen", needs: Change, check: isSeen, sentence: "nobody could tell whether a version is healthy: %[1]w",
+			advice: "see `systemctl cat teleport-update.service` and the drop-ins of teleport-update-switch-.service"},
+		{name: "no other updater", check: noOthers},
+		{name: "the agent's unit", check: unitIsOurs},
+		{name: "the host stays up", needs: Change | Now | stopped, check: hostStaysUp, stays: true},
+		{name: "a version can be proven", needs: Change | replaces | stopped, check: notProven},
+		{name: "plan for the database", needs: Change, check: planned},
+		{name: "the database is whole", needs: Change | Deep | exchanges, check: databaseWhole},
+		{name: "the agent starts again", needs: Change | running, check: startsAgain, leaves: true,
+			sentence: "the agent, which runs, would not start again as it is: %[1]w"},
+		{name: "room for the database", needs: Change | Now | onDisk, check: roomForDatabase},
+		{name: "the database is held", needs: Change | Now, check: databaseHeld},
+		{name: "systemd stops the agent", needs: Change | wanted, check: stopsIfAsked, stays: true, leaves: true},
+		{name: "no job is ahead", needs: Change | Now | wanted, check: noJobAhead, stays: true, leaves: true},
+		{name: "nothing starts the agent again", needs: Change | wanted | exchanges, check: nothingStartsIt, stays: true, leaves: true},
+		{name: "a stop leaves no process", needs: Change | Now | wanted | exchanges, check: stopLeavesNone, stays: true, leaves: true},
+		{name: "nobody uses the database", needs: Change | Now | wanted | stops, check: databaseUnused},
+		{name: "the active version is linked", needs: Change, check: activeLinked, stays: true},
+		{name: "links", needs: Change | Now | onDisk, check: linksPlanned, stays: true},
+		{name: "folders of links and unit", needs: Change | Now | onDisk, check: foldersWritable,
+			sentence: "put version %[2]s in its place: %[1]w", advice: "see that the folder can be written"},
+		{name: "room in /run", needs: Change, check: roomInRun},
+		{name: "recovery at boot", needs: Change | OwnUnits, check: recoveryRuns,
+			sentence: "the recovery at boot, which would repair an update that a power cut ends, cannot run its program: %[1]w",
+			advice:   "make the program executable (`teleport-update verify` says what is in the way), then run the command again"},
+	}
+}
+
+// Preflight looks at the agent. The owner has to close it.
+func (m *Machine) Preflight(ctx context.Context) (*Preflight, error) {
+	agent, err := m.Agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &transaction{m: m, agent: agent, took: map[string]time.Duration{}}
+	p, err := t.preflight(ctx)
+	if err != nil {
+		t.letGo()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (t *transaction) preflight(ctx context.Context) (*Preflight, error) {
+	sight, err := t.agent.Look(ctx)
+	return &Preflight{Sight: sight, t: t, checks: preflightChecks(), asked: map[string]bool{}}, err
+}
+
+// seesVersion: an agent that is started again has to see the folders that a version is started from.
+func seesVersion(p *Preflight, _ context.Context) error {
+	if err := host.CheckAccess(p.Sight.Unit, systemd.Seeing, p.t.m.Host.Paths.LinkDir); err != nil {
+		return err
+	}
+	return host.CheckAccess(p.Sight.Unit, systemd.Executing, p.t.m.Host.Paths.Programs())
+}
+
+// isSeen: a process that may not look at the agent's would take an agent that serves for a dead one,
+// restart it, and blame the version.
+func isSeen(p *Preflight, _ context.Context) error { return p.Sight.hidden() }
+
+func noOthers(p *Preflight, _ context.Context) error { return p.t.m.Host.CheckOthers(p.req.Replace) }
+
+func unitIsOurs(p *Preflight, _ context.Context) error { return p.t.m.Host.CheckUnit(p.Sight.Unit) }
+
+// hostStaysUp: an agent may be down by a person, or just now by the shutdown of the host. Then nobody
+// could say whether the new version is healthy.
+func hostStaysUp(p *Preflight, ctx context.Context) error {
+	stopping, err := p.t.agent.Stopping(ctx)
+	if err == nil && stopping {
+		err = health.ErrHostStopping
+	}
+	return err
+}
+
+// notProven: the other updater is removed once a version is proven, by an agent that runs.
+func notProven(*Preflight, context.Context) error {
+	return failure.Unchanged("the agent does not run, so no version can be proven, and the other updater stays").To("start the agent first").
+		Refused()
+}
+
+func planned(p *Preflight, ctx context.Context) (err error) {
+	p.Database, err = p.t.m.planDatabase(ctx, p.Sight, p.config, p.req)
+	return err
+}
+
+// databaseWhole looks for what the backup would find. A plan that stops the agent has looked already.
+func databaseWhole(p *Preflight, ctx context.Context) error {
+	if p.Database.Stop {
+		return nil
+	}
+	return inspect(ctx, &p.Database, p.req)
+}
+
+func startsAgain(p *Preflight, ctx context.Context) error {
+	return p.t.m.checkStartsAgain(ctx, p.Sight, p.Database.Path)
+}
+
+// roomForDatabase has the transaction remove a version that failed, if there is no room otherwise.
+func roomForDatabase(p *Preflight, _ context.Context) error {
+	dir := p.Tree.BackupDir()
+	err := p.t.m.checkRoom(p.Database, dir)
+	if failure.Is[*space.Error](err) && p.stage&begins != 0 && p.t.m.DropFailed(p.config, p.req.To.Release) {
+		err = p.t.m.checkRoom(p.Database, dir)
+	}
+	return err
+}
+
+func databaseHeld(p *Preflight, _ context.Context) error { return p.t.holdDatabase(&p.Database) }
+
+// What systemd will do with the agent's unit is asked before anything is changed. Each change may have to
+// be undone, which takes a stop, a database at rest, and a start.
+
+func stopsIfAsked(p *Preflight, _ context.Context) error {
+	return p.t.m.Host.CheckCanStop(p.Sight.Unit)
+}
+
+func noJobAhead(p *Preflight, ctx context.Context) error {
+	by, err := p.t.agent.Blockers(ctx, p.Sight)
+	if err == nil && len(by) > 0 {
+		err = &failure.RefusedError{Err: &systemd.BlockedError{Unit: p.t.m.Host.Paths.AgentUnit(), By: by}}
+	}
+	return err
+}
+
+func nothingStartsIt(p *Preflight, ctx context.Context) error {
+	starters, err := p.t.agent.ActiveOf(ctx, p.Sight.Ties.Starters)
+	if err == nil && len(starters) > 0 {
+		err = failure.Refuse("%s starts the agent again whenever it is down (Upholds=, or a .path unit), so its database cannot be exchanged: "+
+			"`systemctl stop %[1]s` for the change, or remove that", strings.Join(starters, " "))
+	}
+	return err
+}
+
+// stopLeavesNone: a process of the agent's that a stop leaves would be in the way of a restore once the
+// agent is down.
+func stopLeavesNone(p *Preflight, _ context.Context) error {
+	if !p.Sight.Ties.SparesProcesses() || p.t.db == nil {
+		return nil
+	}
+	err := p.t.db.CheckUnused(p.Sight.ended())
+	if !failure.Is[*backup.InUseError](err) {
+		return err
+	}
+	return failure.Refuse("%w; a stop of %s leaves it (KillMode=%s), so the database could not be exchanged: wait for the end of its sessions",
+		err, p.t.m.Host.Paths.AgentUnit(), p.Sight.Ties.KillMode)
+}
+
+// databaseUnused is asked before the agent is stopped in vain. Only a transaction waits.
+func databaseUnused(p *Preflight, ctx context.Context) error {
+	patience := p.t.m.UserPatience
+	if p.stage&begins == 0 {
+		patience = 0
+	}
+	return cannotBegin(p.t.waitUnused(ctx, patience), p.req, StaysAsItIs(p.config))
+}
+
+// activeLinked refuses a change while the link of the agent does not lead to the version that runs: an
+// undoing puts back what is there now, and would start that on the database of the version that
+// runs.
+func activeLinked(p *Preflight, _ context.Context) error {
+	active, ok, err := p.t.m.Active(p.config)
+	if err != nil || !ok {
+		return err
+	}
+	link := filepath.Join(p.t.m.Host.Paths.LinkDir, host.AgentName)
+	program, err := filepath.EvalSymlinks(link)
+	ours, ownErr := filepath.EvalSymlinks(active.ProgramsDir())
+	if ownErr != nil || strings.HasPrefix(program, ours+"/") || !p.Sight.runsFrom(active.ProgramsDir()) {
+		return nil
+	}
+	leads := "leads to " + program
+	if err != nil {
+		leads = "leads to no program"
+	}
+	return failure.Refuse("%s %s, and the agent runs version %s: if the change had to be undone, "+
+		"the agent would not start again on its database; "+
+		"`teleport-update update` puts the link back (`teleport-update enable`, if updates are disabled)", link, leads, active.Release.Short())
+}
+
+func linksPlanned(p *Preflight, _ context.Context) (err error) {
+	if p.links, err = p.t.m.Host.PlanLinks(p.Tree); err != nil {
+		return err
+	}
+	// The updater's own link is made once the version is proven, which is too late to find that it
+	// cannot be.
+	_, err = host.PlanUpdaterLink(p.t.m.Host.Paths.LinkDir, p.Tree)
+	return err
+}
+
+func foldersWritable(p *Preflight, _ context.Context) error {
+	return p.t.m.Host.CanPlace(p.links, p.Tree)
+}
+
+func roomInRun(*Preflight, context.Context) error { return CheckRun(SystemdRun) }
+
+func recoveryRuns(p *Preflight, ctx context.Context) error {
+	_, _, err := p.t.m.askRescuer()(ctx)
+	return err
+}
+
+const (
+	// SystemdRun is there if systemd runs.
+	SystemdRun = "/run/systemd/system"
+
+	// roomOfChange is what a change of version needs in /run, in bytes: the unit that it runs in, what is
+	// written down of this boot, and some for systemd. Nothing is changed with less.
+	roomOfChange = 256 << 10
+)
+
+// CheckRun refuses a change for which there is no room in /run. systemd is its folder there:
+// without systemd nothing is needed.
+func CheckRun(systemd string) error {
+	if !host.Exists(systemd) {
+		return nil
+	}
+	free, err := space.At(systemd)
+	if err != nil || free.RootBytes >= roomOfChange {
+		return nil // who cannot tell goes on
+	}
+	return failure.Unchanged("%w", &space.Error{Path: systemd, Need: roomOfChange,
+		Free: free.RootBytes}).To("free some space in /run, then run the command again").Refused()
+}
