@@ -90,7 +90,7 @@ func New(opts Options) *Metrics {
 		}, []string{"result"}),
 	}
 	m.engine.clock, m.kept.clock = opts.Clock, opts.Clock
-	m.registry.MustRegister(m.requests, m.reports, m.store, m.failed, m.posts, &state{m}, collectors.NewGoCollector())
+	m.registry.MustRegister(m.requests, m.reports, m.store, m.failed, m.posts, newState(m), collectors.NewGoCollector())
 	for _, result := range results {
 		m.reports.WithLabelValues(result)
 	}
