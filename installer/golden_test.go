@@ -345,7 +345,7 @@ func documented(t *testing.T, shown map[decision.Type]string) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", c.Type, c.Severity, c.Means, c.State)
 	}
 	fmt.Fprintf(&b, "| none | | the host is well: the agent runs what is linked, wanted and proven, by the unit that systemd has loaded and finds at the next boot, and the updater's last run ended well | `%s` |\n", decision.Idle)
-	const from = "installer/decision/list.go and the scenes of its test"
+	const from = "the checks of installer/decision and the scenes of their test"
 	golden.Part(t, filepath.Join("..", "docs", "status.md"), from, b.String())
 	b.Reset()
 	for _, c := range append(slices.Clone(decision.Checks), decision.Check{}) {

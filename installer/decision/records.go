@@ -3,10 +3,27 @@ package decision
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"teleport-update/installer/state"
 )
+
+const (
+	RecordsBroken      Type = "records_broken"
+	TransactionRunning Type = "transaction_running"
+	TransactionOpen    Type = "transaction_open"
+	PolicyBroken       Type = "policy_broken"
+)
+
+// records are about what all other checks rely on.
+func records() []Check {
+	return []Check{
+		{RecordsBroken, Fault, NeedsAttention, "records", "the updater's records cannot be read, or do not fit the links", 0, recordsBroken},
+		{TransactionRunning, Busy, Updating, "transaction", "an updater is at work", 0, transactionRunning},
+		{TransactionOpen, Fault, NeedsAttention, "transaction", "a transaction was cut off; the next run closes it", 0, transactionOpen},
+		{PolicyBroken, Fault, NeedsAttention, "policy", "the policy of the host's owner is missing although it was there, or " +
+			"cannot be read: the version is not changed", readable, policyBroken},
+	}
+}
 
 func recordsBroken(h *host, f *finder) error {
 	if _, err := h.Config(); err != nil {
@@ -56,62 +73,9 @@ func transactionOpen(h *host, f *finder) error {
 	return nil
 }
 
-func updatesDisabled(h *host, f *finder) error {
-	if !h.c.Spec.Enabled {
-		f.found(nil, "updates are disabled; `teleport-update enable` turns them on")
-	}
-	return nil
-}
-
-func hostPinned(h *host, f *finder) error {
-	if h.c.Spec.Pinned {
-		f.found(nil, fmt.Sprintf("pinned to %s; `teleport-update unpin` lets it follow the cluster again", h.c.Spec.ActiveVersion))
-	}
-	return nil
-}
-
-func enableFailed(h *host, f *finder) error {
-	if e := h.c.Status.FirstEnable; e != nil && h.c.Spec.ActiveVersion == "" {
-		f.found(&e.Time, fmt.Sprintf("the first enable failed, and nothing tries it again by itself: %s; remove the cause, then `%s`", e.Error,
-			e.Command))
-	}
-	return nil
-}
-
-func settingsUnknown(h *host, f *finder) error {
-	if names := h.c.UnknownSettings(); len(names) > 0 {
-		f.found(nil, fmt.Sprintf("%s has settings that this program does not know: %s; a newer program wrote them, or they are misspelt",
-			h.Paths().Config(), strings.Join(names, ", ")))
-	}
-	return nil
-}
-
-func templateExposed(h *host, f *finder) error {
-	for _, text := range h.Exposed {
-		f.found(nil, text)
-	}
-	return nil
-}
-
-func packageLeft(h *host, f *finder) error {
-	if left := h.c.Status.PackagesLeft; len(left) > 0 {
-		f.found(&left[0].Since, DescribeLeft(left))
-	}
-	return nil
-}
-
-// DescribeLeft names packages that are still to be removed.
-func DescribeLeft(left []state.PackageLeft) string {
-	var all []string
-	for _, l := range left {
-		all = append(all, l.Package.String()+": "+l.Error)
-	}
-	return strings.Join(all, "; ")
-}
-
-func versionsLeft(h *host, f *finder) error {
-	if h.VersionsLeft != "" {
-		f.found(nil, h.VersionsLeft)
+func policyBroken(h *host, f *finder) error {
+	if why := h.Policy.Broken; why != nil {
+		f.found(nil, why.Error()+"; the agent goes on, and its version is not changed")
 	}
 	return nil
 }

@@ -11,6 +11,107 @@ import (
 	"teleport-update/systemd"
 )
 
+const (
+	UnitsLate      Type = "units_late"
+	RecoveryBroken Type = "recovery_broken"
+	UpdaterBroken  Type = "updater_broken"
+	TimerStopped   Type = "timer_stopped"
+	RunNotMade     Type = "run_not_made"
+	NoRuns         Type = "no_runs"
+	RunsFail       Type = "runs_fail"
+)
+
+// runFaults are about the updater itself: its units at boot, its timer and its runs.
+func runFaults() []Check {
+	return []Check{
+		{UnitsLate, Fault, NeedsAttention, "units at boot", "the folder of the agent's unit is not mounted yet when systemd reads " +
+			"its units at boot: there will be no agent", settled | active, unitsLate},
+		{RecoveryBroken, Fault, NeedsAttention, "recovery", "the recovery at boot, which repairs what a power cut left, cannot do its work",
+			settled | active, recoveryBroken},
+		{UpdaterBroken, Fault, NeedsAttention, "updater's units", "the updater's own units are not as they should be",
+			settled | enabled | active, updaterBroken},
+		{TimerStopped, Fault, NeedsAttention, "timer", "the updater's timer is stopped, failed or missing: no run starts by itself",
+			settled | enabled | active, timerStopped},
+		{RunNotMade, Fault, Failing, "runs", "the last run of the timer could not be started, or was ended from outside", enabled, runNotMade},
+		{NoRuns, Fault, Failing, "runs", "no run of the timer has begun, although one was due", settled | enabled, noRuns},
+		{RunsFail, Fault, Failing, "runs", "the last runs of the timer failed", enabled, runsFail},
+	}
+}
+
+func unitsLate(h *host, f *finder) error {
+	if h.blind == nil && h.agent.State == state.AgentUnknown {
+		return nil // the mounts of an image build say nothing of the host that boots it
+	}
+	late, err := h.Late()
+	for _, l := range late {
+		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir %s enable` "+
+			"moves the units to a folder that is there", l, layout.ConfigDir))
+	}
+	return err
+}
+
+// recoveryBroken looks at the recovery as systemd has it, and if a person asks, runs its
+// program.
+func recoveryBroken(h *host, f *finder) error {
+	const counts = "a power cut in the middle of an update may leave no agent"
+	o, err := h.Own(h)
+	if err != nil {
+		return err
+	}
+	u := o.Recovery
+	switch {
+	case u.LoadState == "":
+	case u.LoadState != "loaded":
+		f.found(nil, fmt.Sprintf("systemd has %s as %s, and %s: `systemctl daemon-reload`, or `systemctl unmask %s`", u.Name, u.LoadState,
+			counts, u.Name))
+		return nil
+	case u.User != "" && u.User != "root":
+		f.found(nil, fmt.Sprintf("%s is started as user %s, who cannot repair anything, and %s: look at %s", u.Name, u.User, counts,
+			strings.Join(u.DropIns, ", ")))
+		return nil
+	case h.skipped(u) != "":
+		f.found(nil, fmt.Sprintf("%s would not be started, for %s does not hold, and %s: look at %s", u.Name, h.skipped(u), counts,
+			strings.Join(u.DropIns, ", ")))
+		return nil
+	}
+	if program := u.ExecStart; program != "" {
+		why, err := survey.Executable(program)
+		if err != nil {
+			return err
+		}
+		if why != nil {
+			f.found(nil, fmt.Sprintf("the recovery at boot cannot run: %v, and %s", why, counts))
+			return nil
+		}
+	}
+	if !h.Deep {
+		return nil
+	}
+	if err := h.Rescuer(h); err != nil {
+		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts))
+	}
+	return nil
+}
+
+// skipped is a condition that keeps systemd from starting the recovery also when there is
+// something to recover; empty where there is none.
+func (h *host) skipped(recovery systemd.Unit) string {
+	for _, c := range recovery.Ties.Unmet(h) {
+		if c.Parameter != h.Paths().Journal() {
+			return c.String()
+		}
+	}
+	return ""
+}
+
+func updaterBroken(h *host, f *finder) error {
+	o, err := h.Own(h)
+	for _, p := range append(o.Problems, o.Overruled...) {
+		f.found(nil, p)
+	}
+	return err
+}
+
 // overdue is by how much a run may be late: the timer spreads its runs, and a busy host is
 // slow.
 const overdue = 15 * time.Minute
@@ -43,13 +144,6 @@ func timerOf(u systemd.Unit) (off, stopped string) {
 		return fmt.Sprintf("the updater's timer is disabled, and no run starts by itself after the next boot: `systemctl enable %s`", u.Name), ""
 	}
 	return "", ""
-}
-
-func timerOff(h *host, f *finder) error {
-	if off, _ := h.timer(); off != "" {
-		f.found(nil, off)
-	}
-	return nil
 }
 
 func timerStopped(h *host, f *finder) error {
@@ -177,104 +271,4 @@ func describeFailing(f *state.Failing) string {
 	}
 	return fmt.Sprintf("the last %d %s of the timer failed, since %s; %s: %s", f.Count, Plural(f.Count, "run", "runs"),
 		f.First.Format(time.RFC3339), next, f.Error)
-}
-
-// runFailed is about a run whose error no other check tells of.
-func runFailed(h *host, f *finder) error {
-	t := h.Ticks()
-	told := func(c Condition) bool {
-		return c.Severity == Fault || c.Type == VersionBacksOff || c.Type == TransactionRunning
-	}
-	if t.Error == "" || t.Failing != nil || t.Unreachable != nil {
-		return nil
-	}
-	for _, c := range f.all {
-		if told(c) {
-			return nil
-		}
-	}
-	f.found(nonZero(t.Ended), fmt.Sprintf("the last run of the timer, at %s, failed: %s", t.Ended.Format(time.RFC3339), t.Error))
-	return nil
-}
-
-func findUnreachable(h *host, f *finder) error {
-	t := h.Ticks()
-	if u := t.Unreachable; u != nil && t.Failing == nil && !h.Answered {
-		f.found(&u.Since, fmt.Sprintf("the proxy's find endpoint cannot be reached since %s: %s", u.Since.Format(time.RFC3339), u.Error))
-	}
-	return nil
-}
-
-func updaterBroken(h *host, f *finder) error {
-	o, err := h.Own(h)
-	for _, p := range append(o.Problems, o.Overruled...) {
-		f.found(nil, p)
-	}
-	return err
-}
-
-// recoveryBroken looks at the recovery as systemd has it, and if a person asks, runs its
-// program.
-func recoveryBroken(h *host, f *finder) error {
-	const counts = "a power cut in the middle of an update may leave no agent"
-	o, err := h.Own(h)
-	if err != nil {
-		return err
-	}
-	u := o.Recovery
-	switch {
-	case u.LoadState == "":
-	case u.LoadState != "loaded":
-		f.found(nil, fmt.Sprintf("systemd has %s as %s, and %s: `systemctl daemon-reload`, or `systemctl unmask %s`", u.Name, u.LoadState,
-			counts, u.Name))
-		return nil
-	case u.User != "" && u.User != "root":
-		f.found(nil, fmt.Sprintf("%s is started as user %s, who cannot repair anything, and %s: look at %s", u.Name, u.User, counts,
-			strings.Join(u.DropIns, ", ")))
-		return nil
-	case h.skipped(u) != "":
-		f.found(nil, fmt.Sprintf("%s would not be started, for %s does not hold, and %s: look at %s", u.Name, h.skipped(u), counts,
-			strings.Join(u.DropIns, ", ")))
-		return nil
-	}
-	if program := u.ExecStart; program != "" {
-		why, err := survey.Executable(program)
-		if err != nil {
-			return err
-		}
-		if why != nil {
-			f.found(nil, fmt.Sprintf("the recovery at boot cannot run: %v, and %s", why, counts))
-			return nil
-		}
-	}
-	if !h.Deep {
-		return nil
-	}
-	if err := h.Rescuer(h); err != nil {
-		f.found(nil, fmt.Sprintf("the recovery at boot cannot run its program: %v, and %s", err, counts))
-	}
-	return nil
-}
-
-// skipped is a condition that keeps systemd from starting the recovery also when there is
-// something to recover; empty where there is none.
-func (h *host) skipped(recovery systemd.Unit) string {
-	for _, c := range recovery.Ties.Unmet(h) {
-		if c.Parameter != h.Paths().Journal() {
-			return c.String()
-		}
-	}
-	return ""
-}
-
-func unitsLate(h *host, f *finder) error {
-	if h.blind == nil && h.agent.State == state.AgentUnknown {
-		return nil // the mounts of an image build say nothing of the host that boots it
-	}
-	late, err := h.Late()
-	for _, l := range late {
-		f.found(nil, fmt.Sprintf("%v: the agent is not started after the next boot. `teleport-update --unit-dir %s enable` "+
-			"moves the units to a folder that is there", l, layout.ConfigDir))
-	}
-	return err
 }

@@ -1,0 +1,130 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"teleport-update/installer/state"
+)
+
+const (
+	TargetNone      Type = "target_none"
+	GroupUnknown    Type = "group_unknown"
+	SettingsUnknown Type = "settings_unknown"
+	AgentNotEnabled Type = "agent_not_enabled"
+	CompanionsOld   Type = "companions_old"
+	PackageLeft     Type = "package_left"
+	VersionsLeft    Type = "versions_left"
+	Unsigned        Type = "unsigned"
+)
+
+// notes are worth a line, and make no state.
+func notes() []Check {
+	return []Check{
+		{TargetNone, Note, Idle, "target", "the cluster names no version: the host stays on the one it has", follows, targetNone},
+		{GroupUnknown, Note, Idle, "group", "find has groups, and not the one that this host names: the host is treated as one " +
+			"that names no group", enabled, groupUnknown},
+		{SettingsUnknown, Note, Idle, "updates.yaml", "updates.yaml has settings that this program does not know: a newer one " +
+			"wrote them, or they are misspelt", readable, settingsUnknown},
+		{AgentNotEnabled, Note, Idle, "agent at boot", "the agent runs and is not enabled: the next boot does not start it", settled | active,
+			agentNotEnabled},
+		{CompanionsOld, Note, Idle, "other services", "services beside the agent, as tbot, execute a program of another version " +
+			"than the active one until somebody restarts them", settled | active | deep, companionsOld},
+		{PackageLeft, Note, Idle, "package", "the package that brought the agent is not removed yet", 0, packageLeft},
+		{VersionsLeft, Note, Idle, "old versions", "versions that nothing needs cannot be removed and take space", settled | active,
+			versionsLeft},
+		{Unsigned, Note, Idle, "policy", "the active version would be refused if the policy required signatures", active, unsigned},
+	}
+}
+
+// NamesNoVersion is said of an answer of find without a version.
+const NamesNoVersion = "the cluster names no version for this host"
+
+func targetNone(h *host, f *finder) error {
+	if h.aim() == TargetNone {
+		f.found(nil, NamesNoVersion)
+	}
+	return nil
+}
+
+func groupUnknown(h *host, f *finder) error {
+	if h.NoGroup {
+		f.found(nil, UnknownGroup(h.Group))
+	}
+	return nil
+}
+
+// UnknownGroup says what it means that find does not know a group.
+func UnknownGroup(name string) string {
+	return fmt.Sprintf("find has no group %q, and treats this host as one that names no group: `teleport-update enable --group "+
+		"NAME` corrects the name, or somebody adds the group on the server", name)
+}
+
+func settingsUnknown(h *host, f *finder) error {
+	if names := h.c.UnknownSettings(); len(names) > 0 {
+		f.found(nil, fmt.Sprintf("%s has settings that this program does not know: %s; a newer program wrote them, or they are misspelt",
+			h.Paths().Config(), strings.Join(names, ", ")))
+	}
+	return nil
+}
+
+func agentNotEnabled(h *host, f *finder) error {
+	if h.blind == nil && h.agent.State == state.AgentRunning && h.agent.UnitFileState == "disabled" {
+		f.found(nil, "the agent runs and is not enabled: the next boot does not start it. `systemctl enable teleport`")
+	}
+	return nil
+}
+
+// companionsOld tells of services that the updater never restarts: they may hold what their users need.
+func companionsOld(h *host, f *finder) error {
+	companions, err := h.Companions()
+	if err != nil {
+		return err
+	}
+	var old, units []string
+	for _, c := range companions {
+		if a := h.c.Active(); c.Runs.Version == a.Version && (c.Runs.Edition == a.Edition || c.Runs.Edition == "") {
+			continue
+		}
+		old = append(old, fmt.Sprintf("%s runs version %s (PID %d)", c.Unit, c.Runs.Short(), c.PID))
+		if !slices.Contains(units, c.Unit) {
+			units = append(units, c.Unit)
+		}
+	}
+	if len(old) > 0 {
+		f.found(nil, fmt.Sprintf("version %s is active, and %s: `systemctl restart %s`", h.c.Active().Short(), strings.Join(old, ", "),
+			strings.Join(units, " ")))
+	}
+	return nil
+}
+
+func packageLeft(h *host, f *finder) error {
+	if left := h.c.Status.PackagesLeft; len(left) > 0 {
+		f.found(&left[0].Since, DescribeLeft(left))
+	}
+	return nil
+}
+
+// DescribeLeft names packages that are still to be removed.
+func DescribeLeft(left []state.PackageLeft) string {
+	var all []string
+	for _, l := range left {
+		all = append(all, l.Package.String()+": "+l.Error)
+	}
+	return strings.Join(all, "; ")
+}
+
+func versionsLeft(h *host, f *finder) error {
+	if h.VersionsLeft != "" {
+		f.found(nil, h.VersionsLeft)
+	}
+	return nil
+}
+
+func unsigned(h *host, f *finder) error {
+	if why := h.Policy.Unsigned; why != "" {
+		f.found(nil, "if signatures were required, the active version would be refused: "+why)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package decision
+
+import "fmt"
+
+const (
+	EnableFailed    Type = "enable_failed"
+	TargetRefused   Type = "target_refused"
+	RestartPending  Type = "restart_pending"
+	TemplateExposed Type = "template_exposed"
+	ProgramsClosed  Type = "programs_closed"
+	NotLookedAt     Type = "unknown"
+)
+
+// risks are faults that harm nobody before somebody acts, and what could not be looked at.
+func risks() []Check {
+	return []Check{
+		{EnableFailed, Fault, NeedsAttention, "enable", "the first `enable` failed, and nothing tries it again by itself", settled | readable,
+			enableFailed},
+		{TargetRefused, Fault, NeedsAttention, "target", "the update to the version that the cluster wants is refused: it would " +
+			"put the host at risk", follows, targetRefused},
+		{RestartPending, Fault, NeedsAttention, "restart pending", "the agent runs with other arguments, variables or as another " +
+			"user than its unit says: a reload keeps those that it was started with", settled | active, restartPending},
+		{TemplateExposed, Fault, NeedsAttention, "template", "a template leads into a folder in which users other than root can " +
+			"exchange a release", readable, templateExposed},
+		{ProgramsClosed, Fault, NeedsAttention, "other users", "users other than root cannot run the linked programs", settled | active | deep,
+			programsClosed},
+		{NotLookedAt, Blind, Unknown, "", "something could not be looked at, and nobody knows how it is", 0, nil},
+	}
+}
+
+func enableFailed(h *host, f *finder) error {
+	if e := h.c.Status.FirstEnable; e != nil && h.c.Spec.ActiveVersion == "" {
+		f.found(&e.Time, fmt.Sprintf("the first enable failed, and nothing tries it again by itself: %s; remove the cause, then `%s`", e.Error,
+			e.Command))
+	}
+	return nil
+}
+
+func targetRefused(h *host, f *finder) error {
+	if h.aim() == TargetRefused {
+		f.found(nil, h.Policy.Refusal(h.c.Status.Refused))
+	}
+	return nil
+}
+
+func restartPending(h *host, f *finder) error {
+	if p := h.agent.Pending; h.blind == nil && p.Is() {
+		f.found(nil, p.Explained())
+	}
+	return nil
+}
+
+func templateExposed(h *host, f *finder) error {
+	for _, text := range h.Exposed {
+		f.found(nil, text)
+	}
+	return nil
+}
+
+func programsClosed(h *host, f *finder) error {
+	if h.Closed == nil {
+		return nil
+	}
+	text, err := h.Closed(h)
+	if text != "" {
+		f.found(nil, text)
+	}
+	return err
+}
