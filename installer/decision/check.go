@@ -45,6 +45,12 @@ const (
 	Note    Severity = "note"    // it is worth a line
 )
 
+// Type says what a condition is about.
+type Type string
+
+// NotLookedAt is the type of what a check could not look at.
+const NotLookedAt Type = "unknown"
+
 // Condition is one thing that is so about the host, and since when.
 type Condition struct {
 	Type     Type       `json:"type"`
@@ -150,78 +156,4 @@ func (f *finder) blind(subject string, why error) {
 	if !slices.ContainsFunc(f.all, same) {
 		f.all = append(f.all, Condition{Type: NotLookedAt, Severity: Blind, Message: message, Subject: subject})
 	}
-}
-
-// Judge asks all checks that apply.
-func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
-	h := &host{Context: ctx, Survey: s, Question: q}
-	holds := h.situation()
-	f := &finder{}
-	var asked []string
-	for _, check := range Checks {
-		if check.find == nil || check.asked&^holds != 0 {
-			continue
-		}
-		f.check = check
-		if check.Severity == Fault && !slices.Contains(asked, check.Subject) {
-			asked = append(asked, check.Subject)
-		}
-		if err := check.find(h, f); err != nil {
-			f.blind(check.Subject, err)
-		}
-	}
-	v := SumUp(f.all)
-	v.Asked = asked
-	return v
-}
-
-// situation looks at what decides which checks apply.
-func (h *host) situation() (holds when) {
-	var err error
-	if h.c, err = h.Config(); err == nil {
-		holds |= readable
-	}
-	if h.Deep {
-		holds |= deep
-	}
-	if t, err := h.Transaction(); t == nil && err == nil {
-		holds |= settled
-	}
-	if h.c.Spec.ActiveVersion != "" {
-		holds |= active
-		h.agent, h.blind = h.Agent(h)
-	}
-	if h.c.Spec.Enabled {
-		holds |= enabled
-		if !h.c.Spec.Pinned {
-			holds |= follows
-		}
-	}
-	return holds
-}
-
-// SumUp puts the gravest condition first, and makes the state of it.
-func SumUp(all []Condition) Verdict {
-	sorted := append([]Condition{}, all...) // never nil: JSON readers loop over it
-	slices.SortStableFunc(sorted, func(a, b Condition) int { return gravity(a.Type) - gravity(b.Type) })
-	for _, c := range sorted {
-		if s := Checks[gravity(c.Type)].State; s != Idle {
-			return Verdict{State: s, Explanation: c.Message, Conditions: sorted}
-		}
-	}
-	for _, c := range sorted {
-		if c.Type == TargetNone {
-			return Verdict{State: Idle, Explanation: c.Message, Conditions: sorted}
-		}
-	}
-	return Verdict{State: Idle, Explanation: "the version that the cluster wants is active", Conditions: sorted}
-}
-
-func gravity(t Type) int {
-	return slices.IndexFunc(Checks, func(c Check) bool { return c.Type == t })
-}
-
-// Of reports whether the state is by a condition of one of these types.
-func (v Verdict) Of(types ...Type) bool {
-	return slices.ContainsFunc(v.Conditions, func(c Condition) bool { return slices.Contains(types, c.Type) })
 }

@@ -8,7 +8,6 @@ const (
 	RestartPending  Type = "restart_pending"
 	TemplateExposed Type = "template_exposed"
 	ProgramsClosed  Type = "programs_closed"
-	NotLookedAt     Type = "unknown"
 )
 
 // risks are faults that harm nobody before somebody acts, and what could not be looked at.

@@ -1,0 +1,89 @@
+package decision
+
+import (
+	"context"
+	"slices"
+
+	"teleport-update/installer/survey"
+)
+
+// Checks are all there are, the gravest first: the state of the host is that of the first
+// condition that makes one. Faults come first, and what a person has set hides none.
+//
+// A check is one row in the file of its section, with the function that looks: name, severity, state, subject, meaning. What status,
+// verify, metrics and docs/status.md say of it follows from the row.
+var Checks = slices.Concat(records(), agentFaults(), runFaults(), risks(), waits(), notes())
+
+// Judge asks all checks that apply.
+func Judge(ctx context.Context, s *survey.Survey, q Question) Verdict {
+	h := &host{Context: ctx, Survey: s, Question: q}
+	holds := h.situation()
+	f := &finder{}
+	var asked []string
+	for _, check := range Checks {
+		if check.find == nil || check.asked&^holds != 0 {
+			continue
+		}
+		f.check = check
+		if check.Severity == Fault && !slices.Contains(asked, check.Subject) {
+			asked = append(asked, check.Subject)
+		}
+		if err := check.find(h, f); err != nil {
+			f.blind(check.Subject, err)
+		}
+	}
+	v := SumUp(f.all)
+	v.Asked = asked
+	return v
+}
+
+// situation looks at what decides which checks apply.
+func (h *host) situation() (holds when) {
+	var err error
+	if h.c, err = h.Config(); err == nil {
+		holds |= readable
+	}
+	if h.Deep {
+		holds |= deep
+	}
+	if t, err := h.Transaction(); t == nil && err == nil {
+		holds |= settled
+	}
+	if h.c.Spec.ActiveVersion != "" {
+		holds |= active
+		h.agent, h.blind = h.Agent(h)
+	}
+	if h.c.Spec.Enabled {
+		holds |= enabled
+		if !h.c.Spec.Pinned {
+			holds |= follows
+		}
+	}
+	return holds
+}
+
+// SumUp puts the gravest condition first, and makes the state of it.
+func SumUp(all []Condition) Verdict {
+	sorted := append([]Condition{}, all...) // never nil: JSON readers loop over it
+	slices.SortStableFunc(sorted, func(a, b Condition) int { return gravity(a.Type) - gravity(b.Type) })
+	for _, c := range sorted {
+		if s := Checks[gravity(c.Type)].State; s != Idle {
+			return Verdict{State: s, Explanation: c.Message, Conditions: sorted}
+		}
+	}
+	for _, c := range sorted {
+		if c.Type == TargetNone {
+			return Verdict{State: Idle, Explanation: c.Message, Conditions: sorted}
+		}
+	}
+	return Verdict{State: Idle, Explanation: "the version that the cluster wants is active", Conditions: sorted}
+}
+
+func gravity(t Type) int {
+	return slices.IndexFunc(Checks, func(c Check) bool { return c.Type == t })
+}
+
+// Of reports whether the state is by a condition of one of these types.
+func (v Verdict) Of(types ...Type) bool {
+	return slices.ContainsFunc(v.Conditions, func(c Condition) bool { return slices.Contains(types, c.Type) })
+}
