@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/health/settings"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
@@ -169,7 +170,7 @@ const (
 
 // watch is one of version 2.
 func (a *hostAgent) watch() Watch {
-	return Watch{Unit: a.unit, Dir: a.root + "/versions/2", Window: hostWindow, ReloadLimit: patience}
+	return Watch{Unit: a.unit, Dir: a.root + "/versions/2", Settings: settings.Settings{Window: of(hostWindow)}, ReloadLimit: patience}
 }
 
 // inPIDFile is the process that the PID file names, 0 if there is none.

@@ -36,7 +36,7 @@ func TestHostAStopIsKnownThoughItIsHeardOfWithTheStart(t *testing.T) {
 		g.open()
 	}()
 	w := a.watch()
-	w.Window = 30 * time.Second
+	w.Window = of(30 * time.Second)
 	_, err = Prove(t.Context(), conn, Restart, w)
 	if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.Stopped {
 		t.Errorf("%v; want Stopped", err)

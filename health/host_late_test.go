@@ -31,7 +31,7 @@ func TestHostAStopIsKnownThoughSignalsAreLate(t *testing.T) {
 			a.linkTo("2")
 			stopped := a.meanwhile("stop", a.unit)
 			w := a.watch()
-			w.Window = 30 * time.Second
+			w.Window = of(30 * time.Second)
 			_, err = Prove(t.Context(), conn, by, w)
 			if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.Stopped {
 				t.Errorf("%v; want Stopped", err)

@@ -124,9 +124,9 @@ func (w hostCase) runIn(t *testing.T, by Means, window time.Duration) (said bool
 		meanwhile = a.meanwhile(command...)
 	}
 	watch := a.watch()
-	watch.Window = window
+	watch.Window = of(window)
 	if w.reason != "" {
-		watch.Window = patience // it is to end before
+		watch.Window = of(patience) // it is to end before
 	}
 	if w.waits {
 		watch.ReloadLimit = hostWindow
@@ -283,7 +283,7 @@ func TestHostWatchRunning(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	w.Window = patience
+	w.Window = of(patience)
 	if _, err := Prove(ctx, a.conn, Running, w); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v; want the context's error", err)
 	}
@@ -328,7 +328,7 @@ func TestHostOverTheSystemBus(t *testing.T) {
 	}
 	stopped := a.meanwhile("stop", a.unit)
 	w := a.watch()
-	w.Window = patience
+	w.Window = of(patience)
 	_, err = Prove(t.Context(), conn, Restart, w)
 	if e, ok := errors.AsType[*UnhealthyError](err); !ok || !e.Stopped {
 		t.Errorf("%v; want Stopped", err)
@@ -353,7 +353,7 @@ func TestShutdown(t *testing.T) {
 	a.linkTo("2")
 	a.meanwhile("poweroff")
 	w := a.watch()
-	w.Window = time.Minute
+	w.Window = of(time.Minute)
 	if _, err := Prove(t.Context(), a.conn, Restart, w); !errors.Is(err, ErrHostStopping) {
 		t.Fatalf("%v; want ErrHostStopping", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"teleport-update/health/settings"
 	"teleport-update/systemd"
 )
 
@@ -58,10 +59,10 @@ type verdict struct {
 
 // rules are what one watch goes by.
 type rules struct {
-	window      time.Duration
+	// what a person has set, with what was left open filled in, and the ready URL as messages name it
+	settings.Settings
 	reloadLimit time.Duration // for a process of the new version to take over
 	startLimit  time.Duration // for a start in progress
-	readyURL    string
 }
 
 const (
@@ -153,7 +154,7 @@ func (j *judge) observe(s sample) verdict {
 
 // lived is the time without what was lost between looks.
 func (j *judge) lived(now time.Time) time.Time {
-	limit := min(lookLimit, j.window/lookShare)
+	limit := min(lookLimit, j.Window.Std()/lookShare)
 	if gap := now.Sub(j.looked); !j.looked.IsZero() && gap > limit {
 		j.lost += gap - limit
 	}
@@ -170,9 +171,9 @@ func (j *judge) settled() bool {
 // left is what is left of the window.
 func (j *judge) left() time.Duration {
 	if j.since.IsZero() {
-		return j.window
+		return j.Window.Std()
 	}
-	return max(j.window-j.looked.Add(-j.lost).Sub(j.since), 0)
+	return max(j.Window.Std()-j.looked.Add(-j.lost).Sub(j.since), 0)
 }
 
 // oldDied reports whether it was the old version that brought the unit down: it
@@ -308,14 +309,14 @@ func (j *judge) observeWindow(s sample) verdict {
 	}
 	age := s.now.Sub(j.since) - s.took
 	switch {
-	case age < j.window:
+	case age < j.Window.Std():
 		return verdict{}
-	case j.readyURL == "" || s.ready.ok:
+	case j.ReadyURL == "" || s.ready.ok:
 		return verdict{kind: held}
-	case age < j.window+readyGrace:
+	case age < j.Window.Std()+readyGrace:
 		return verdict{}
 	}
-	return failed(fmt.Sprintf("is not ready: %s %s", j.readyURL, s.ready.detail))
+	return failed(fmt.Sprintf("is not ready: %s %s", j.ReadyURL, s.ready.detail))
 }
 
 func failed(reason string) verdict {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/health/settings"
+	"teleport-update/internal/duration"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
 )
@@ -87,7 +89,7 @@ func run(steps []step, ready string, newJudge func(sample) *judge) (verdict, tim
 		s.now = began.Add(elapsed + s.stood)
 		if j == nil {
 			j = newJudge(s.sample)
-			j.rules = rules{window: 30 * time.Second, reloadLimit: 15 * time.Second, startLimit: 90 * time.Second, readyURL: ready}
+			j.rules = rules{Settings: settings.Settings{Window: of(30 * time.Second), ReadyURL: ready}, reloadLimit: 15 * time.Second, startLimit: 90 * time.Second}
 		}
 		if v := j.observe(s.sample); v.kind != pending {
 			return v, elapsed
@@ -312,7 +314,7 @@ func TestWhatLiesBetweenTwoLooks(t *testing.T) {
 		{4 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond},
 		{4 * time.Second, time.Second, 400 * time.Millisecond},
 	} {
-		j := restartJudge(rules{window: w.window})
+		j := restartJudge(rules{Settings: settings.Settings{Window: of(w.window)}})
 		began := time.Unix(1e9, 0)
 		j.lived(began)
 		if got := j.lived(began.Add(w.pause)).Sub(began); got != w.counts {
@@ -324,7 +326,7 @@ func TestWhatLiesBetweenTwoLooks(t *testing.T) {
 // What a person is shown of a watch: the whole window until the agent is up, then less
 // and less, and never less than nothing.
 func TestWhatIsLeftOfAWatchGoesDown(t *testing.T) {
-	j := restartJudge(rules{window: 10 * time.Second, startLimit: time.Minute, readyURL: "http://x"})
+	j := restartJudge(rules{Settings: settings.Settings{Window: of(10 * time.Second), ReadyURL: "http://x"}, startLimit: time.Minute})
 	s := scene{}
 	s.now = time.Unix(1000, 0)
 	s.unit = systemd.Unit{ActiveState: "activating", SubState: "start", Result: "success"}
@@ -345,3 +347,5 @@ func TestWhatIsLeftOfAWatchGoesDown(t *testing.T) {
 		t.Errorf("left %v; want %v", lefts, want)
 	}
 }
+
+func of(d time.Duration) duration.Duration { return duration.Duration(d) }

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"teleport-update/health/settings"
+	"teleport-update/internal/duration"
 	"teleport-update/systemd"
 )
 
@@ -27,17 +29,12 @@ type Watch struct {
 	// to be inside. Empty: whatever it executes will do, where an agent that is
 	// not of any version's folder is put back.
 	Dir string
-	// Window is how long the agent has to be healthy. Zero: 30 s or MinWindow, whichever
-	// is longer. A shorter one may end before a failure can show. Time in which the
-	// host stood still, so that nobody could look, does not count.
-	Window time.Duration
+	// Settings are what a person has set. A Window of zero: 30 s or MinWindow, whichever is longer. A shorter one may end
+	// before a failure can show. Time in which the host stood still, so that nobody could look, does not count.
+	settings.Settings
 	// ReloadLimit is how long a process of the new version may need to take over
 	// after a reload; then the agent is restarted. Zero: 15 s.
 	ReloadLimit time.Duration
-	// ReadyURL answers 200 at the window's end, or within 5 s after it. It is
-	// asked without a proxy, redirects do not count, and https is verified. Empty:
-	// not asked.
-	ReadyURL string
 	// CanStart says why the agent would not start again, if that is known: then one that
 	// serves is not stopped for a restart. Nil: it is.
 	CanStart func(context.Context) error
@@ -186,8 +183,9 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 	}
 	w.Log = cmp.Or(w.Log, slog.New(slog.DiscardHandler))
 	p := &watching{Watch: w, conn: conn}
+	p.rules.Settings = w.Settings
 	if w.ReadyURL != "" {
-		if p.rules.readyURL, err = readyName(w.ReadyURL); err != nil {
+		if p.rules.ReadyURL, err = readyName(w.ReadyURL); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", w.Unit, err)
 		}
 	}
@@ -197,7 +195,7 @@ func prepare(ctx context.Context, conn *systemd.Conn, w Watch) (*watching, error
 	if p.before.LoadState != "loaded" {
 		return nil, fmt.Errorf("watch %s: systemd reports the unit as %s", w.Unit, p.before.LoadState)
 	}
-	p.rules.window = cmp.Or(w.Window, DefaultWindow(p.before))
+	p.rules.Window = cmp.Or(w.Window, duration.Duration(DefaultWindow(p.before)))
 	p.rules.reloadLimit = cmp.Or(w.ReloadLimit, defaultReloadLimit)
 	p.rules.startLimit = systemd.JobLimit(p.before)
 	return p, nil

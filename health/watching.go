@@ -107,7 +107,7 @@ func (p *watching) reload(ctx context.Context) (Outcome, error) {
 }
 
 func (p *watching) tellWatching() {
-	p.Log.Info("watching the agent", "unit", p.Unit, "dir", p.Dir, "window", p.rules.window)
+	p.Log.Info("watching the agent", "unit", p.Unit, "dir", p.Dir, "window", p.rules.Window.Std())
 }
 
 // running watches what runs.

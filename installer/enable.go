@@ -111,7 +111,10 @@ func (i *Installer) considerEnable(ctx context.Context, opts EnableOptions, offe
 	if err := i.ownerRules().seePolicyOnEnable(&c); err != nil {
 		return nil, err
 	}
-	spec := opts.apply(c.Spec)
+	spec, err := opts.apply(c.Spec)
+	if err != nil {
+		return nil, failure.Unchanged("%w", err)
+	}
 	var stay version.Release
 	if opts.ReplaceUpdater {
 		if stay, err = i.adopt(&spec); err != nil {

@@ -2,8 +2,8 @@ package installer
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
-	"time"
 
 	"teleport-update/installer/state"
 	"teleport-update/internal/webclient"
@@ -16,9 +16,7 @@ type EnableOptions struct {
 	Group          string
 	Templates      []string
 	CAFile         string
-	ReadyURL       string
-	HealthWindow   time.Duration
-	RollbackWindow time.Duration
+	Settings       []state.Given // by flags, in the order of the help
 	AllowDowngrade bool
 	// AllowAuthServer takes over a host that runs servers of the cluster itself.
 	AllowAuthServer bool
@@ -37,26 +35,22 @@ type EnableOptions struct {
 	// if enable fails.
 	Minimum     string
 	ReleaseKeys []string
-	// NoClusterReport is whether the agent reports nothing about its updater to its
-	// cluster; nil keeps what is.
-	NoClusterReport *bool
 }
 
-func (o EnableOptions) apply(s state.Spec) state.Spec {
+func (o EnableOptions) apply(s state.Spec) (state.Spec, error) {
 	s.Proxy = cmp.Or(o.Proxy, s.Proxy)
 	s.Group = cmp.Or(o.Group, s.Group)
 	s.CAFile = cmp.Or(o.CAFile, s.CAFile)
 	s.TextfileDir = cmp.Or(o.TextfileDir, s.TextfileDir)
-	s.Health.ReadyURL = cmp.Or(o.ReadyURL, s.Health.ReadyURL)
-	s.Health.Window = cmp.Or(state.Duration(o.HealthWindow), s.Health.Window)
-	s.Health.RollbackWindow = cmp.Or(state.Duration(o.RollbackWindow), s.Health.RollbackWindow)
 	if len(o.Templates) > 0 {
 		s.URLTemplates = o.Templates
 	}
-	if o.NoClusterReport != nil {
-		s.NoClusterReport = *o.NoClusterReport
+	for _, g := range o.Settings {
+		if err := g.Set(&s, g.Text); err != nil {
+			return s, fmt.Errorf("--%s: %w", g.Flag, err)
+		}
 	}
-	return s
+	return s, nil
 }
 
 // command is the command line that these options came from, without secrets.
@@ -73,12 +67,12 @@ func (o EnableOptions) command() string {
 		add("template", t)
 	}
 	add("ca-file", o.CAFile)
-	add("ready-url", o.ReadyURL)
-	if o.HealthWindow > 0 {
-		add("health-window", o.HealthWindow.String())
-	}
-	if o.RollbackWindow > 0 {
-		add("rollback-window", o.RollbackWindow.String())
+	for _, g := range o.Settings {
+		if g.Plain {
+			words = append(words, "--"+g.Flag+"="+g.Text)
+		} else {
+			add(g.Flag, g.Text)
+		}
 	}
 	add("textfile-dir", o.TextfileDir)
 	add("token-file", o.TokenFile)
@@ -102,9 +96,6 @@ func (o EnableOptions) command() string {
 	}
 	if o.ReplaceUpdater {
 		words = append(words, "--replace-updater")
-	}
-	if o.NoClusterReport != nil {
-		words = append(words, map[bool]string{true: "--no-cluster-report", false: "--no-cluster-report=false"}[*o.NoClusterReport])
 	}
 	return strings.Join(words, " ")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +17,13 @@ import (
 // succeeds.
 func TestAFirstEnableThatFailedNamesItsWholeCommand(t *testing.T) {
 	i := testInstaller(t)
-	opts := EnableOptions{Proxy: "proxy.example.com", Group: "it's", Templates: []string{"https://ann:marked@mirror.example.com/{{.Version}}.tar.gz"}, HealthWindow: time.Minute, AllowDowngrade: true}
+	var minute []state.Given
+	for _, r := range state.Settings() {
+		if r.Flag == "health-window" {
+			minute = append(minute, state.Given{Row: r, Text: "1m0s"})
+		}
+	}
+	opts := EnableOptions{Proxy: "proxy.example.com", Group: "it's", Templates: []string{"https://ann:marked@mirror.example.com/{{.Version}}.tar.gz"}, Settings: minute, AllowDowngrade: true}
 	writeFile(t, i.Machine.Host.Paths.Config(), "")
 	c := state.EmptyConfig()
 	must(t, c.Save(i.Machine.Host.Paths.Config()))

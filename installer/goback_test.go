@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/health/settings"
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
 )
@@ -61,7 +62,7 @@ func TestARunOfTheTimerGoesBackOnlyWhereAPersonAskedForIt(t *testing.T) {
 		i := testInstaller(t)
 		i.Machine.Now, i.Machine.Scheduled = func() time.Time { return noon }, true
 		c := state.EmptyConfig()
-		c.Spec = state.Spec{Enabled: true, ActiveVersion: "1.1.0", Health: state.HealthSpec{RollbackWindow: state.Duration(time.Hour)}}
+		c.Spec = state.Spec{Enabled: true, ActiveVersion: "1.1.0", Health: state.HealthSpec{Settings: settings.Settings{RollbackWindow: state.Duration(time.Hour)}}}
 		c.Status = state.Status{ActiveEdition: version.OSS, PreviousVersion: "1.0.0", PreviousEdition: version.OSS,
 			LastUpdate: &state.LastUpdate{Time: noon.Add(-time.Minute), Target: "1.1.0", Result: state.Succeeded}}
 		u := &state.Unstable{Release: oss("1.1.0"), Count: 1}

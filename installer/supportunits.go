@@ -123,7 +123,7 @@ func (c *cleaner) started(value string) string {
 	for n := 1; n < len(words); n++ {
 		word := words[n]
 		flag, _, assigns := strings.Cut(word, "=")
-		takes, known := ownFlags[flag]
+		takes, known := ownFlag(flag)
 		switch {
 		case !ours || !known && !isCommand(word):
 			gone++

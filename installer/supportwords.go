@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"teleport-update/installer/state"
 	"teleport-update/internal/console"
 )
 
@@ -133,8 +134,7 @@ func (c *cleaner) url(text string) string {
 // ownFlags are those of the updater, and those of the agent whose values are no secrets, with whether
 // a value follows.
 var ownFlags = map[string]bool{
-	"--proxy": true, "--group": true, "--template": true, "--ca-file": true, "--ready-url": true, "--health-window": true,
-	"--rollback-window": true, "--data-dir": true,
+	"--proxy": true, "--group": true, "--template": true, "--ca-file": true, "--data-dir": true,
 	"--link-dir": true, "--unit-dir": true, "--agent-config": true, "--log-format": true, "--programs-dir": true, "--format": true,
 	"--output": true, "--config": true,
 	"--pid-file": true, "--roles": true, "--diag-addr": true, "--textfile-dir": true,
@@ -142,18 +142,29 @@ var ownFlags = map[string]bool{
 	"--offline": false, "--debug": false,
 	"--boot": false, "--keep-agent": false, "--yes": false, "--replace-updater": false, "--keep-proxy": false,
 	"--allow-proxy-conflict": false, "--allow-auth-server": false,
-	"--no-cluster-report": false, "--fips": false, "--insecure": false, "--version": false, "--help": false, "--agent-journal": false,
+	"--fips": false, "--insecure": false, "--version": false, "--help": false, "--agent-journal": false,
 	"--no-pager": false, "-t": true,
 	"--token-file": true, "--report-token-file": true, "-u": true, "-n": true, "-o": true, "--hosts": false, "--user": false,
 	"--reload": false, "-HUP": false,
 	"--missing": false, "--below-minimum": false, "--minimum": true, "--release-key": true, "--forget": false,
 }
 
+// ownFlag reports whether a flag is known, and whether a value follows it.
+func ownFlag(name string) (takes, known bool) {
+	for _, r := range state.Settings() {
+		if name == "--"+r.Flag {
+			return !r.Plain, true
+		}
+	}
+	takes, known = ownFlags[name]
+	return takes, known
+}
+
 // flag keeps a flag that is known, with its value, and the name of another.
 func (c *cleaner) flag(text string) string {
 	m := c.flags.FindStringSubmatch(text)
 	before, name, value, space := m[1], m[2], m[4]+m[6], m[3]+m[5]
-	_, ok := ownFlags[name]
+	_, ok := ownFlag(name)
 	switch {
 	case len(name) == len("-rwxr-xr-x") && strings.Trim(name, "-rwxsStT") == "": // the mode of a file
 		return text

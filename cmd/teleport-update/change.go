@@ -3,10 +3,10 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -27,7 +27,7 @@ func (a *app) enableCommand() *cli.Command {
 	var opts installer.EnableOptions
 	return &cli.Command{
 		Name: "enable", Usage: "install the version that the cluster wants, and keep the agent on it", OnUsageError: onUsageError,
-		Flags: []cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "proxy", Destination: &opts.Proxy, EnvVars: env("PROXY"), Usage: "address of the Teleport proxy; " +
 				"default: the agent's proxy_server"},
 			&cli.StringFlag{Name: "group", Destination: &opts.Group, EnvVars: env("GROUP"), Usage: "update group; default: the " +
@@ -35,13 +35,7 @@ func (a *app) enableCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "template", EnvVars: env("TEMPLATE"), Usage: "URL template of the releases; more than one are mirrors"},
 			&cli.StringFlag{Name: "ca-file", Destination: &opts.CAFile, EnvVars: env("CA_FILE"), Usage: "PEM file of authorities to " +
 				"trust besides the system's"},
-			&cli.StringFlag{Name: "ready-url", Destination: &opts.ReadyURL, EnvVars: env("READY_URL"),
-				Usage: "URL that must answer 200 before a version counts as proven"},
-			&cli.DurationFlag{Name: "health-window", Destination: &opts.HealthWindow, EnvVars: env("HEALTH_WINDOW"),
-				DefaultText: "30s, longer for an agent that systemd restarts slowly", Usage: "how long the agent must be healthy"},
-			&cli.DurationFlag{Name: "rollback-window", Destination: &opts.RollbackWindow, EnvVars: env("ROLLBACK_WINDOW"), DefaultText: "off",
-				Usage: "how long after an update a version that crashes again and again is rolled back by itself, with the database " +
-					"from before the update"},
+		}, settingFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "textfile-dir", Destination: &opts.TextfileDir, EnvVars: env("TEXTFILE_DIR"),
 				Usage: "folder that only root can write, where node_exporter reads metrics; each run writes teleport-update.prom there"},
 			&cli.StringFlag{Name: "token-file", Destination: &opts.TokenFile, EnvVars: env("TOKEN_FILE"),
@@ -52,8 +46,6 @@ func (a *app) enableCommand() *cli.Command {
 				"host may be switched to; goes into its policy"},
 			&cli.StringSliceFlag{Name: "release-key", EnvVars: env("RELEASE_KEY"), Usage: "file with a public key by which releases " +
 				"must be signed; copied into /etc/teleport-update/keys.d"},
-			&cli.BoolFlag{Name: "no-cluster-report", EnvVars: env("NO_CLUSTER_REPORT"), Usage: "keep the agent from reporting its " +
-				"updates to its cluster; =false lets it report again"},
 			&cli.StringFlag{Name: programsFlag, EnvVars: env("PROGRAMS_DIR"), DefaultText: layout.ProgramsDir + ", or in another data folder",
 				Usage: "where the programs of versions go; on a host that has none yet"},
 			&cli.BoolFlag{Name: "allow-downgrade", Destination: &opts.AllowDowngrade, EnvVars: env("ALLOW_DOWNGRADE"),
@@ -66,19 +58,44 @@ func (a *app) enableCommand() *cli.Command {
 				Usage: "have the timer's runs use the HTTP proxy of this shell: write it into " + layout.EnvironmentFile},
 			&cli.BoolFlag{Name: "replace-updater", Destination: &opts.ReplaceUpdater, EnvVars: env("REPLACE_UPDATER"),
 				Usage: "take the host over from Teleport's own updater, or from teleport-upgrade"},
-		},
+		}),
 		Action: func(c *cli.Context) error {
 			opts.Templates, opts.ProgramsDir = c.StringSlice("template"), asked(c)
 			opts.ReleaseKeys = c.StringSlice("release-key")
-			if c.IsSet("no-cluster-report") {
-				opts.NoClusterReport = new(c.Bool("no-cluster-report"))
-			}
+			opts.Settings = givenSettings(c)
 			if err := checkEnable(&opts); err != nil {
 				return usageError{err}
 			}
 			return a.installer(c).Enable(c.Context, opts)
 		},
 	}
+}
+
+// settingFlags are the flags of settings that updates.yaml keeps.
+func settingFlags() (all []cli.Flag) {
+	for _, r := range state.Settings() {
+		vars := env(strings.ToUpper(strings.ReplaceAll(r.Flag, "-", "_")))
+		if r.Plain {
+			all = append(all, &cli.BoolFlag{Name: r.Flag, EnvVars: vars, Usage: r.Usage})
+		} else {
+			all = append(all, &cli.StringFlag{Name: r.Flag, EnvVars: vars, Usage: r.Usage, DefaultText: r.Default})
+		}
+	}
+	return all
+}
+
+// givenSettings are those of settingFlags that somebody gave.
+func givenSettings(c *cli.Context) (given []state.Given) {
+	for _, r := range state.Settings() {
+		text := c.String(r.Flag)
+		if r.Plain {
+			text = strconv.FormatBool(c.Bool(r.Flag))
+		}
+		if c.IsSet(r.Flag) && text != "" {
+			given = append(given, state.Given{Row: r, Text: text})
+		}
+	}
+	return given
 }
 
 // checkEnable fails now what would otherwise fail at 4 a.m.
@@ -98,21 +115,14 @@ func checkEnable(o *installer.EnableOptions) error {
 			return fmt.Errorf("--minimum: %w", err)
 		}
 	}
-	if o.HealthWindow < 0 {
-		return fmt.Errorf("--health-window %s is negative", o.HealthWindow)
+	for _, g := range o.Settings {
+		if err := g.Set(&state.Spec{}, g.Text); err != nil {
+			return fmt.Errorf("--%s: %w", g.Flag, err)
+		}
 	}
 	if o.ProgramsDir != "" {
 		if err := state.CheckProgramsDir(o.ProgramsDir); err != nil {
 			return fmt.Errorf("--%s: %w", programsFlag, err)
-		}
-	}
-	if o.RollbackWindow < 0 {
-		return fmt.Errorf("--rollback-window %s is negative", o.RollbackWindow)
-	}
-	if o.ReadyURL != "" {
-		u, err := url.Parse(o.ReadyURL)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return fmt.Errorf("--ready-url %q is not an http or https URL", o.ReadyURL)
 		}
 	}
 	for flag, path := range map[string]*string{"--ca-file": &o.CAFile, "--textfile-dir": &o.TextfileDir} {

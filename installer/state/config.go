@@ -68,16 +68,6 @@ func (s *Spec) KeepUnknown(of Spec) {
 	s.Unknown, s.Health.Unknown, s.Backup.Unknown = of.Unknown, of.Health.Unknown, of.Backup.Unknown
 }
 
-// HealthSpec bounds the health watch. A Window of 0 means the default.
-type HealthSpec struct {
-	Window   Duration `yaml:"window,omitempty" json:"window,omitzero"`
-	ReadyURL string   `yaml:"ready_url,omitempty" json:"ready_url,omitempty"`
-	// RollbackWindow is for how long after its transaction a version that crashes again and
-	// again is left for the one before, by the timer's run; 0 means never.
-	RollbackWindow Duration `yaml:"rollback_window,omitempty" json:"rollback_window,omitzero"`
-	Unknown        unknown  `yaml:",inline" json:"-"`
-}
-
 // BackupSpec says how old a database backup may be to be restored. The agent's
 // certificates in it expire; 0 means the default of 720h.
 type BackupSpec struct {

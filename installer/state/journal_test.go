@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"reflect"
+	"teleport-update/health/settings"
 	"teleport-update/internal/version"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestJournalComesBackAsItWasWritten(t *testing.T) {
 		Unit:     UnitFile{Path: "/u", Regular: true, Content: []byte("[Unit]\n"), Mode: 0o644},
 		Agent:    Agent{State: AgentRunning, MainPID: 7},
 		Database: Database{Plan: BackupDatabase, Path: "/p", Dir: "/b", Taken: true},
-		Commit:   Commit{Spec: &Spec{Proxy: "p", Enabled: true, Health: HealthSpec{Window: Duration(time.Second)}}},
+		Commit:   Commit{Spec: &Spec{Proxy: "p", Enabled: true, Health: HealthSpec{Settings: settings.Settings{Window: Duration(time.Second)}}}},
 		Reached:  "reload",
 	}
 	if err := j.Save(path); err != nil {

@@ -2,9 +2,8 @@ package state
 
 import (
 	"cmp"
-	"fmt"
-	"time"
 
+	"teleport-update/internal/duration"
 	"teleport-update/internal/version"
 )
 
@@ -12,25 +11,8 @@ import (
 // has them: a newer program may have written there.
 type unknown map[string]any
 
-// Duration is a time.Duration written as text, as in 30s or 720h.
-type Duration time.Duration
-
-// Std is the duration as the standard library has it.
-func (d Duration) Std() time.Duration { return time.Duration(d) }
-
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("%.40q is not a duration such as 30s or 720h", text)
-	}
-	if v < 0 {
-		return fmt.Errorf("the duration %s is negative", v)
-	}
-	*d = Duration(v)
-	return nil
-}
+// Duration is a duration as updates.yaml has it.
+type Duration = duration.Duration
 
 // Tree is a release as it is on this host.
 type Tree struct {

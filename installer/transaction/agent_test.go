@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/health/settings"
 	"teleport-update/installer/state"
 	"teleport-update/internal/procfs"
 	"teleport-update/systemd"
@@ -67,7 +68,7 @@ func TestHealthWindow(t *testing.T) {
 		{name: "what a person says holds, however short it is", said: time.Second, restart: time.Minute, want: time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := watchOf("", state.HealthSpec{Window: state.Duration(tc.said)}, Sight{Unit: systemd.Unit{RestartDelay: tc.restart}}).Window
+			got := watchOf("", state.HealthSpec{Settings: settings.Settings{Window: state.Duration(tc.said)}}, Sight{Unit: systemd.Unit{RestartDelay: tc.restart}}).Window.Std()
 			if got != tc.want {
 				t.Errorf("got %v; want %v", got, tc.want)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"teleport-update/health"
+	"teleport-update/health/settings"
 	"teleport-update/installer/state"
 	"teleport-update/internal/failure"
 )
@@ -104,7 +105,7 @@ func (u *undoing) watchOld(ctx context.Context) error {
 	// The old version is not asked for its ready_url: it serves as it served. Where
 	// nobody knows how long it is to be watched, the usual time is enough.
 	spec, _ := u.t.healthSpec()
-	w := watchOf(dir, state.HealthSpec{Window: spec.Window}, sight)
+	w := watchOf(dir, state.HealthSpec{Settings: settings.Settings{Window: spec.Window}}, sight)
 	by := health.Restart
 	if sight.State == state.AgentRunning && sight.MainPID != 0 && !another {
 		by = health.Running // systemd started it at boot

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"teleport-update/health/settings"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
@@ -28,7 +29,7 @@ func firstEnable(t *testing.T, f fate) *model {
 func (m *model) firstRequest() Request {
 	r := m.request(Enable)
 	r.From = version.Release{}
-	r.Spec = &state.Spec{Proxy: "proxy", Enabled: true, Health: state.HealthSpec{ReadyURL: readyURL}}
+	r.Spec = &state.Spec{Proxy: "proxy", Enabled: true, Health: state.HealthSpec{Settings: settings.Settings{ReadyURL: readyURL}}}
 	return r
 }
 

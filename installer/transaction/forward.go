@@ -253,8 +253,8 @@ func (t *advancing) watch(ctx context.Context) error {
 		return err
 	}
 	w := watchOf(t.req.tree.ProgramsDir(), t.req.spec().Health, sight)
-	if least := health.MinWindow(sight.Unit); w.Window < least {
-		t.t.m.Host.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window, "advised", least)
+	if least := health.MinWindow(sight.Unit); w.Window.Std() < least {
+		t.t.m.Host.Log.Warn("the health window is shorter than it takes to see a slow crash loop", "window", w.Window.Std(), "advised", least)
 	}
 	if sight.Idle() && !t.t.j.Database.Stop {
 		if stopping, err := t.t.agent.Stopping(ctx); err != nil {

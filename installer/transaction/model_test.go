@@ -14,6 +14,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"teleport-update/backup"
+	"teleport-update/health/settings"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 	"teleport-update/internal/version"
@@ -203,7 +204,7 @@ func (m *model) enable() {
 	must(m.t, m.Host.Place(tree, links))
 	must(m.t, m.Host.WriteOriginals(host.Originals{Links: links, Unit: state.UnitFile{Path: m.Host.Paths.Unit()}}))
 	c := state.EmptyConfig()
-	c.Spec = state.Spec{Proxy: "proxy", Enabled: true, ActiveVersion: m.from.Version, Health: state.HealthSpec{ReadyURL: readyURL}}
+	c.Spec = state.Spec{Proxy: "proxy", Enabled: true, ActiveVersion: m.from.Version, Health: state.HealthSpec{Settings: settings.Settings{ReadyURL: readyURL}}}
 	c.Status.ActiveEdition = version.OSS
 	must(m.t, c.Save(m.Host.Paths.Config()))
 }

@@ -67,7 +67,7 @@ func (t *transaction) watchAgain(ctx context.Context) error {
 		return err
 	}
 	w := watchOf(t.j.To.ProgramsDir(), spec, sight)
-	t.m.Host.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window)
+	t.m.Host.Log.Info("watching the agent once more", "version", t.j.To.String(), "window", w.Window.Std())
 	_, err = t.agent.Prove(ctx, health.Running, w)
 	unhealthy, isUnhealthy := errors.AsType[*health.UnhealthyError](err)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"teleport-update/health/settings"
 	"teleport-update/installer/host"
 	"teleport-update/installer/state"
 )
@@ -171,7 +172,7 @@ func TestAWatchIsAsItWasWhenTheSwitchBegan(t *testing.T) {
 	j.Config, err = recorded.Text()
 	must(t, err)
 	for now, want := range map[time.Duration]time.Duration{24 * time.Hour: time.Minute, 0: time.Minute, time.Second: time.Second} {
-		recorded.Spec.Health = state.HealthSpec{Window: state.Duration(now), ReadyURL: another}
+		recorded.Spec.Health = state.HealthSpec{Settings: settings.Settings{Window: state.Duration(now), ReadyURL: another}}
 		must(t, recorded.Save(m.Host.Paths.Config()))
 		spec, err := (&transaction{m: m.Machine, agent: m, j: j}).healthSpec()
 		if err != nil || spec.Window.Std() != want || spec.ReadyURL != readyURL {

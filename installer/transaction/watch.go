@@ -10,7 +10,9 @@ import (
 // watchOf describes the health watch of a version in dir: for as long as a person
 // said, else long enough to see it fail again and again.
 func watchOf(dir string, spec state.HealthSpec, s Sight) health.Watch {
-	return health.Watch{Dir: dir, Window: cmp.Or(spec.Window.Std(), health.DefaultWindow(s.Unit)), ReadyURL: spec.ReadyURL}
+	w := health.Watch{Dir: dir, Settings: spec.Settings}
+	w.Window = cmp.Or(w.Window, state.Duration(health.DefaultWindow(s.Unit)))
+	return w
 }
 
 // healthSpec is how the versions of this transaction are watched: what an open one needs
