@@ -122,7 +122,8 @@ const shown = "Id,LoadState,ActiveState,SubState,Result,UnitFileState,FragmentPa
 	"MainPID,NeedDaemonReload"
 
 func (i *Installer) supportParts(c *cleaner) []part {
-	units := []string{i.Machine.Host.Paths.AgentUnit(), "teleport-update.service", "teleport-update.timer", "teleport-update-recover.service"}
+	own := i.Machine.Host.OwnUnits()
+	units := []string{i.Machine.Host.Paths.AgentUnit(), own.Service(), own.Timer(), own.Recovery()}
 	// Anybody may write lines with another program's name: those of root's processes and of systemd itself count.
 	updatersJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "10000", "-t", "teleport-update", "_UID=0"}
 	systemdsJournal := []string{"journalctl", "--no-pager", "-o", "short-iso", "-n", "5000", "-t", "systemd", "_PID=1"}
@@ -172,7 +173,7 @@ func (i *Installer) supportParts(c *cleaner) []part {
 		{"journal-systemd.txt", maxJournal, saysOf(systemdsJournal...), lines},
 		{"units.txt", maxPart, saysOf(append([]string{"systemctl", "cat", "--no-pager"}, units...)...), asUnits},
 		{"unit-states.txt", maxPart, saysOf(append([]string{"systemctl", "show", "--no-pager", "-p", shown}, units...)...), states},
-		{"timers.txt", maxPart, saysOf("systemctl", "list-timers", "--all", "--no-pager", "teleport-update.timer"), lines},
+		{"timers.txt", maxPart, saysOf("systemctl", "list-timers", "--all", "--no-pager", own.Timer()), lines},
 		{"mounts.txt", maxPart, saysOf("findmnt", "--json", "--list", "-o", "TARGET,SOURCE,FSTYPE,VFS-OPTIONS"), c.cleanMounts},
 		{"space.txt", maxPart, func(context.Context) ([]byte, error) { return describeSpace(i.Machine.Host.Paths) }, lines},
 		{"files.txt", maxPart, func(ctx context.Context) ([]byte, error) { return listFiles(ctx, i.Machine.Host.Paths) }, lines},

@@ -62,13 +62,13 @@ func TestTheRescuerIsWhatTheUnitInUseRuns(t *testing.T) {
 			u := Units{Binary: "/copy", ConfigDir: dir + "/etc", PackageDirs: []string{dir + "/package"}}
 			for path, text := range map[string]string{dir + "/package": tc.packaged, dir + "/etc": tc.above} {
 				if text != "" {
-					writeFile(t, filepath.Join(path, recoverUnit), text)
+					writeFile(t, filepath.Join(path, (Units{}).Recovery()), text)
 				}
 			}
 			if tc.own != "" {
 				u.UnitDir = dir
-				writeFile(t, filepath.Join(dir, recoverUnit), tc.own)
-			} else if _, err := os.Stat(filepath.Join(layout.UnitDir, recoverUnit)); err == nil {
+				writeFile(t, filepath.Join(dir, (Units{}).Recovery()), tc.own)
+			} else if _, err := os.Stat(filepath.Join(layout.UnitDir, (Units{}).Recovery())); err == nil {
 				t.Skip("this machine has an updater")
 			}
 			got, err := u.Rescuer()

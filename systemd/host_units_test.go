@@ -64,7 +64,7 @@ func TestHostUnits(t *testing.T) {
 		if out, _ := exec.Command("sh", "-c", "ls -d /etc/systemd/system/*/teleport* /usr/local/lib/systemd/system/* /var/lib/systemd/timers/*teleport-update*").Output(); len(out) > 0 {
 			t.Errorf("left behind: %s", out)
 		}
-		if u, err := conn.Unit(context.Background(), timerUnit); err != nil || u.LoadState != "not-found" {
+		if u, err := conn.Unit(context.Background(), (Units{}).Timer()); err != nil || u.LoadState != "not-found" {
 			t.Errorf("%+v, %v; want no timer", u, err)
 		}
 	})
@@ -83,18 +83,18 @@ func TestHostUnits(t *testing.T) {
 			t.Errorf("problems: %q", problems)
 		}
 	}
-	for unit, want := range map[string]string{timerUnit: "enabled", "teleport-update-recover.service": "enabled", "teleport-update.service": "static"} {
+	for unit, want := range map[string]string{Units{}.Timer(): "enabled", "teleport-update-recover.service": "enabled", "teleport-update.service": "static"} {
 		if u, err := conn.Unit(t.Context(), unit); err != nil || u.UnitFileState != want || u.FragmentPath != filepath.Join(layout.UnitDir, unit) {
 			t.Errorf("%+v, %v; want %s", u, err, want)
 		}
 	}
-	if u, err := conn.Unit(t.Context(), timerUnit); err != nil || u.ActiveState != "active" {
+	if u, err := conn.Unit(t.Context(), (Units{}).Timer()); err != nil || u.ActiveState != "active" {
 		t.Errorf("%+v, %v; want a timer that runs", u, err)
 	}
 
 	// A tick that comes just now would be one run more.
 	noTicks := func() {
-		if out, err := exec.Command("systemctl", "stop", timerUnit, "teleport-update.service").CombinedOutput(); err != nil {
+		if out, err := exec.Command("systemctl", "stop", (Units{}).Timer(), "teleport-update.service").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -133,14 +133,14 @@ func TestHostUnits(t *testing.T) {
 
 	noTicks()
 	// One that is masked in a file which systemd has not read yet stays off, too.
-	mask := filepath.Join("/etc/systemd/system", timerUnit)
+	mask := filepath.Join("/etc/systemd/system", (Units{}).Timer())
 	if err := os.Symlink("/dev/null", mask); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.StartTimer(t.Context(), units.Timer(), true); err != nil {
 		t.Errorf("the timer is masked: %v", err)
 	}
-	if u, err := conn.Unit(t.Context(), timerUnit); err != nil || u.ActiveState != "inactive" {
+	if u, err := conn.Unit(t.Context(), (Units{}).Timer()); err != nil || u.ActiveState != "inactive" {
 		t.Errorf("%+v, %v; want a timer that is off", u, err)
 	}
 	if err := errors.Join(os.Remove(mask), conn.DaemonReload(t.Context())); err != nil {

@@ -15,7 +15,7 @@ import (
 // mountsFile is a drop-in of the recovery at boot. It is there while a transaction is
 // open, and no longer: a boot without one waits for no disk.
 func (u Units) mountsFile() string {
-	return filepath.Join(u.withDefaults().UnitDir, recoverUnit+".d", "50-agent-data.conf")
+	return filepath.Join(u.withDefaults().UnitDir, u.Recovery()+".d", "50-agent-data.conf")
 }
 
 // AwaitMounts has the recovery at boot begin after what is mounted on the way to files,

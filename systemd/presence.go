@@ -49,7 +49,7 @@ func OwnFile(path string) bool {
 // OthersTimer reports whether systemd would start another updater by the name of our
 // timer: a file of theirs stands where an administrator's units are, and before ours.
 func (u Units) OthersTimer() bool {
-	path := filepath.Join(u.withDefaults().ConfigDir, timerUnit)
+	path := filepath.Join(u.withDefaults().ConfigDir, u.Timer())
 	content, err := regular.Read(path, 64<<10, regular.NoLink)
 	return err == nil && !bytes.HasPrefix(content, []byte(mark+"\n"))
 }

@@ -5,13 +5,13 @@ import (
 	"embed"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"teleport-update/internal/layout"
 	"text/template"
 	"unicode"
 	"unicode/utf8"
+
+	"teleport-update/internal/layout"
 )
 
 //go:embed templates
@@ -36,6 +36,8 @@ type UnitFile struct {
 	// WantedBy is the target whose start starts the unit, empty if something else
 	// does.
 	WantedBy string
+
+	template string // its file in templates
 }
 
 // Files returns the updater's units, as Install writes them and a package ships
@@ -51,41 +53,19 @@ func (u Units) Files() ([]UnitFile, error) {
 		Units
 		Command, Config, Journal string
 		Mounts                   []string // what has to be there for a recovery
-		Recover                  string   // a unit
+		Recover, RunDirectory    string   // a unit, and a folder in /run
 	}{u, u.command(), filepath.Join(u.DataDir, "versions", "updates.yaml"), filepath.Join(u.DataDir, "versions", "journal.json"), u.mounts(),
-		recoverUnit}
-	files := slices.Clone(ownUnits)
+		u.Recovery(), u.runDirectory()}
+	files := u.named()
 	for i := range files {
 		content := bytes.NewBufferString(mark + "\n")
-		if err := unitTemplates().ExecuteTemplate(content, files[i].Name+".tmpl", values); err != nil {
+		if err := unitTemplates().ExecuteTemplate(content, files[i].template, values); err != nil {
 			return nil, fmt.Errorf("render %s: %w", files[i].Name, err)
 		}
 		files[i].Content = content.Bytes()
 	}
 	return files, nil
 }
-
-const (
-	timerUnit   = "teleport-update.timer"
-	runUnit     = "teleport-update.service"
-	recoverUnit = "teleport-update-recover.service"
-)
-
-// ownUnits have no content yet: that depends on the folders.
-var ownUnits = []UnitFile{
-	{Name: recoverUnit, WantedBy: "multi-user.target"},
-	{Name: runUnit},
-	{Name: timerUnit, WantedBy: "timers.target"},
-}
-
-// Timer is the name of the timer among them.
-func (u Units) Timer() string { return timerUnit }
-
-// Service is the name of the service that the timer starts.
-func (u Units) Service() string { return runUnit }
-
-// Recovery is the name of the recovery at boot.
-func (u Units) Recovery() string { return recoverUnit }
 
 // mounts are the folders that a recovery works in, whatever they are mounted on.
 func (u Units) mounts() []string {

@@ -16,7 +16,7 @@ func (u Units) Rescuer() (program string, err error) {
 	if err != nil {
 		return "", err
 	}
-	n := slices.IndexFunc(places, func(p place) bool { return p.Name == recoverUnit })
+	n := slices.IndexFunc(places, func(p place) bool { return p.Name == u.Recovery() })
 	p := places[n]
 	for _, path := range []string{p.above, p.packaged} {
 		if path == "" || path == p.own {

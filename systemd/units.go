@@ -101,7 +101,7 @@ func (u Units) Erase() error {
 func (u Units) Folders() []string {
 	u = u.withDefaults()
 	dirs := []string{u.UnitDir, filepath.Dir(u.mountsFile()), filepath.Dir(u.ReportFile())}
-	for _, f := range ownUnits {
+	for _, f := range u.named() {
 		if f.WantedBy != "" {
 			dirs = append(dirs, filepath.Join(u.ConfigDir, f.WantedBy+".wants"))
 		}
@@ -139,7 +139,7 @@ func (u Units) Overruled() []string {
 		case to != os.DevNull:
 			all = append(all, fmt.Sprintf("%s takes precedence over %s: remove it, or turn it into a drop-in, `systemctl edit %s`", p.above,
 				p.path(), p.Name))
-		case p.Name != timerUnit:
+		case p.Name != u.Timer():
 			all = append(all, fmt.Sprintf("%s is masked: `systemctl unmask %s`", p.Name, p.Name))
 		}
 	}
@@ -174,7 +174,7 @@ func (u Units) places() ([]place, error) {
 	usual := u.Programs == "" && u.DataDir == layout.DataDir && u.LinkDir == layout.LinkDir && u.UnitDir == layout.UnitDir
 	var places []place
 	for _, f := range files {
-		if u.RecoveryOnly && f.Name != recoverUnit {
+		if u.RecoveryOnly && f.Name != u.Recovery() {
 			continue
 		}
 		p := place{UnitFile: f, own: filepath.Join(u.UnitDir, f.Name)}

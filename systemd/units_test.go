@@ -281,7 +281,7 @@ func TestUnitsLeaveAnotherUpdatersTimerAlone(t *testing.T) {
 	if u.OthersTimer() {
 		t.Error("an empty folder has another updater's timer")
 	}
-	timer, wants := filepath.Join(u.ConfigDir, timerUnit), filepath.Join(u.ConfigDir, "timers.target.wants", timerUnit)
+	timer, wants := filepath.Join(u.ConfigDir, (Units{}).Timer()), filepath.Join(u.ConfigDir, "timers.target.wants", (Units{}).Timer())
 	for _, err := range []error{os.WriteFile(timer, []byte("[Timer]\n"), 0o644), os.Mkdir(filepath.Dir(wants), 0o755), os.Symlink(timer, wants)} {
 		if err != nil {
 			t.Fatal(err)

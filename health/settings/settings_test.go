@@ -10,7 +10,7 @@ import (
 
 // Each row sets the field that it is about, and nothing of a text that may not stand there.
 func TestEachSettingHasARow(t *testing.T) {
-	var s Settings
+	s := Settings{RollbackWindow: duration.Duration(time.Hour)} // 0 turns it off
 	for _, r := range All {
 		tc, known := map[string]struct{ good, bad string }{
 			"ready-url":       {"https://127.0.0.1:3000/readyz", "127.0.0.1:3000"},
