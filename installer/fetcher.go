@@ -14,7 +14,7 @@ import (
 
 // fetcher says how and what to fetch.
 func (o obtainer) fetcher(c state.Config, t version.Release, spec state.Spec) (*fetch.Fetcher, fetch.Request, error) {
-	req := fetch.Request{Release: t, Beside: c.Active()}
+	req := fetch.Request{Release: t, Linked: c.Active()}
 	httpClient, err := o.http(spec.CAFile)
 	if err != nil {
 		return nil, req, err

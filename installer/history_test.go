@@ -27,7 +27,7 @@ func switched(t *testing.T, i *Installer, last state.LastUpdate, active, previou
 	must(t, c.Save(i.Machine.Host.Paths.Config()))
 }
 
-func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
+func TestTheHistoryHasEachTransactionOnce(t *testing.T) {
 	i := testInstaller(t)
 	i.Started, i.Machine.Now = noon, func() time.Time { return noon.Add(time.Hour) }
 	i.Machine.Scheduled, i.downloadTook = true, 1500*time.Millisecond
@@ -82,7 +82,7 @@ func TestTheHistoryHasEachSwitchOnce(t *testing.T) {
 	}
 }
 
-func TestTheHistoryKeepsAHundredSwitches(t *testing.T) {
+func TestTheHistoryKeepsAHundredTransactions(t *testing.T) {
 	i := testInstaller(t)
 	i.Started = noon
 	for n := range state.HistoryLength + 5 {

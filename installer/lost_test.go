@@ -15,7 +15,7 @@ import (
 
 // A transaction that nothing tells of any more left a database of another version: the host is
 // not idle.
-func TestStatusTellsOfASwitchThatWasLost(t *testing.T) {
+func TestStatusTellsOfATransactionThatWasLost(t *testing.T) {
 	i := testInstaller(t)
 	dir := filepath.Join(i.Machine.Host.Paths.Versions(), "15.1.1")
 	writeFile(t, i.Machine.Host.Paths.Config(), wholeConfig)

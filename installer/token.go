@@ -138,7 +138,7 @@ func placeToken(ctx context.Context, m *transaction.Machine, t *joinToken) error
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		// First the note that it is ours to remove: a secret should not stay.
-		if err := m.Host.NotePlaced(f.path, f.content); err != nil {
+		if err := m.Host.RecordPlaced(f.path, f.content); err != nil {
 			return fmt.Errorf("place the join token: %w", err)
 		}
 		if err := durable.WriteFile(f.path, []byte(f.content), 0o600); err != nil {

@@ -125,7 +125,7 @@ func (i *Installer) consider(ctx context.Context, opts UpdateOptions) (in *inten
 		}
 		return nil, nil, err
 	}
-	i.Machine.NoteSchema(ctx, &c)
+	i.Machine.RecordSchema(ctx, &c)
 	if err := i.Machine.TakeOverLeft(ctx, &c); err != nil {
 		return nil, nil, err
 	}

@@ -50,7 +50,7 @@ server's own machine only.`,
 					if err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/access?"+changeQuery(c), request, &made); err != nil {
 						return err
 					}
-					return tellToken(c, made, made.Token, "access token "+made.Name, "with the role "+string(made.Role))
+					return printToken(c, made, made.Token, "access token "+made.Name, "with the role "+string(made.Role))
 				},
 			},
 			revokeOne[adminapi.AccessTokens](group, "/v1/access/", "revoke an access token", func(_ *cli.Context, name string) (url.Values, string) {

@@ -41,12 +41,12 @@ func edit(c *cli.Context, begin func() rollout.Resource, change func(rollout.Res
 		for _, f := range add {
 			f(&result)
 		}
-		return tell(c, result)
+		return printResult(c, result)
 	}
 }
 
-// tell says what was done, and warns on the error output.
-func tell(c *cli.Context, result adminapi.Result) error {
+// printResult says what was done, and warns on the error output.
+func printResult(c *cli.Context, result adminapi.Result) error {
 	if c.String("output") != "table" {
 		return printValue(c, result)
 	}
@@ -66,14 +66,14 @@ func tell(c *cli.Context, result adminapi.Result) error {
 		are = "would be"
 	}
 	if len(result.Groups) == 0 && !onlyHooks(result.Resources) {
-		text += fmt.Sprintf("hosts %s told %s\n", are, toldWords(result.Answer))
+		text += fmt.Sprintf("hosts %s told %s\n", are, answerWords(result.Answer))
 	}
 	var expected map[string]time.Time
 	if len(result.Groups) > 0 {
 		expected = newAdminClient(c).estimatesOf(c.Context, result)
 	}
 	for _, g := range result.Groups {
-		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, toldWords(g.Answer), turnWords(g, expected[g.Group]))
+		text += fmt.Sprintf("hosts of %s %s told %s%s\n", g.Group, are, answerWords(g.Answer), turnWords(g, expected[g.Group]))
 	}
 	for _, note := range result.Notes {
 		text += "note: " + console.Line(note) + "\n"
@@ -95,7 +95,7 @@ func onlyHooks(list []adminapi.Resource) bool {
 	})
 }
 
-func toldWords(a adminapi.Answer) string {
+func answerWords(a adminapi.Answer) string {
 	switch {
 	case a.AgentVersion == "":
 		return "no version, and to stay as they are"

@@ -244,7 +244,7 @@ func whyText(h hostWhy) string {
 	if h.Reported == nil {
 		is = "would be"
 	}
-	text := fmt.Sprintf("host %s %s told %s\n\nbecause:\n", console.Line(h.ID), is, strings.Replace(toldWords(h.Answer), "they are", "it is",
+	text := fmt.Sprintf("host %s %s told %s\n\nbecause:\n", console.Line(h.ID), is, strings.Replace(answerWords(h.Answer), "they are", "it is",
 		1))
 	for _, reason := range h.Reasons {
 		text += "  - " + console.Line(reason) + "\n"

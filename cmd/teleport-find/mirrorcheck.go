@@ -81,8 +81,8 @@ func releaseKeys(c *cli.Context) (keys []signature.Key, err error) {
 // signedBy takes nothing but tarballs that one of its keys has signed.
 type signedBy []signature.Key
 
-func (keys signedBy) Admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, error) {
-	file, err := beside(signature.Suffix, signature.MaxFile)
+func (keys signedBy) Admit(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, error) {
+	file, err := sibling(signature.Suffix, signature.MaxFile)
 	if err != nil {
 		return fetch.Proof{}, fmt.Errorf("the signature of %s: %w", t.Name, err)
 	}

@@ -110,7 +110,7 @@ posts each event, and again until the receiver takes it, for three days at most.
 					if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path, nil, &adminapi.Error{}); err != nil {
 						return err
 					}
-					return tellDone(c, struct {
+					return printDone(c, struct {
 						Removed string `json:"removed"`
 					}{name}, "webhook "+name+" %s removed")
 				},

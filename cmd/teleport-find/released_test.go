@@ -96,7 +96,7 @@ spec:
 `
 
 // A server of a release and today's, on one store: what is said to either of them, both
-// tell hosts, as far as the older one knows it; neither takes away what the other has
+// printResult hosts, as far as the older one knows it; neither takes away what the other has
 // written.
 func TestServersOfAReleaseAndTodaysShareAStore(t *testing.T) {
 	for _, r := range released {

@@ -34,5 +34,5 @@ func withRepository(c *cli.Context, next http.Handler, log *slog.Logger) (http.H
 		return nil, err
 	}
 	log.Info("serving repositories", "dir", dir)
-	return repository.Beside(next), nil
+	return repository.Wrap(next), nil
 }

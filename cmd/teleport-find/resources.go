@@ -257,7 +257,7 @@ it has not changed since that revision.`,
 			if err != nil {
 				return err
 			}
-			return tell(c, result)
+			return printResult(c, result)
 		},
 	}
 }
@@ -304,5 +304,5 @@ func forgetVersion(c *cli.Context, words []string) error {
 	if err := newAdminClient(c).ask(c.Context, http.MethodDelete, path, nil, &result); err != nil {
 		return err
 	}
-	return tell(c, result)
+	return printResult(c, result)
 }

@@ -58,7 +58,7 @@ and says "teleport-find enable". Tokens are those of the backup: one that was re
 			if err != nil {
 				return err
 			}
-			return tellRestored(c, r, made)
+			return printRestored(c, r, made)
 		},
 	}
 }
@@ -167,7 +167,7 @@ func foreseeRestoration(c *cli.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	return tellRestored(c, r, p)
+	return printRestored(c, r, p)
 }
 
 // restored is what a restoration did, for programs.
@@ -185,7 +185,7 @@ type restored struct {
 	DryRun     bool     `json:"dry_run,omitempty"`
 }
 
-func tellRestored(c *cli.Context, r store.Restoration, p *prepared) error {
+func printRestored(c *cli.Context, r store.Restoration, p *prepared) error {
 	told := restored{Restored: storeFacts(r.From), Kept: r.Kept, Suspended: p.suspended, DryRun: c.Bool("dry-run")}
 	if r.Was.Revision != store.None {
 		was := storeFacts(r.Was)

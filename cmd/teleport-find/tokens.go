@@ -48,7 +48,7 @@ reports with a secret of its own from then on.`,
 					if err := newAdminClient(c).ask(c.Context, http.MethodPost, "/v1/tokens?"+changeQuery(c), request, &made); err != nil {
 						return err
 					}
-					return tellToken(c, made, made.Token, "token "+made.Name, "for hosts of "+groupsOf(made))
+					return printToken(c, made, made.Token, "token "+made.Name, "for hosts of "+groupsOf(made))
 				},
 			},
 			revokeTokenCommand(group),
@@ -85,7 +85,7 @@ func revokeOne[Left any](group, path, usage string, done func(c *cli.Context, na
 				&left); err != nil {
 				return err
 			}
-			return tellDone(c, left, text)
+			return printDone(c, left, text)
 		},
 	}
 }
@@ -139,7 +139,7 @@ func revokeCommand() *cli.Command {
 				&host); err != nil {
 				return err
 			}
-			return tellDone(c, host, "host "+host.ID+" %s revoked, and it does not report any more; \"teleport-update enable "+
+			return printDone(c, host, "host "+host.ID+" %s revoked, and it does not report any more; \"teleport-update enable "+
 				"--report-token-file FILE\" on it lets it join again")
 		},
 	}
@@ -150,8 +150,8 @@ func changeQuery(c *cli.Context) string {
 	return url.Values{"reason": {c.String("reason")}, "dry_run": {strconv.FormatBool(c.Bool("dry-run"))}}.Encode()
 }
 
-// tellToken prints a token that was made, and nothing else: "teleport-find tokens add web > token".
-func tellToken(c *cli.Context, made any, secret, name, scope string) error {
+// printToken prints a token that was made, and nothing else: "teleport-find tokens add web > token".
+func printToken(c *cli.Context, made any, secret, name, scope string) error {
 	if c.String("output") != "table" {
 		return printValue(c, made)
 	}
@@ -164,8 +164,8 @@ func tellToken(c *cli.Context, made any, secret, name, scope string) error {
 	return err
 }
 
-// tellDone prints what was done; %s in the text is "was", or "would be".
-func tellDone(c *cli.Context, left any, text string) error {
+// printDone prints what was done; %s in the text is "was", or "would be".
+func printDone(c *cli.Context, left any, text string) error {
 	if c.String("output") != "table" {
 		return printValue(c, left)
 	}

@@ -54,7 +54,7 @@ func serveRepository(t *testing.T, dir string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(repository.Beside(New(Options{Answers: new(byGroup), Log: log})))
+	server := httptest.NewServer(repository.Wrap(New(Options{Answers: new(byGroup), Log: log})))
 	t.Cleanup(server.Close)
 	return server.URL + "/"
 }

@@ -161,7 +161,7 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) {
 	now := h.now() // once: to ask for the time takes longer than to find the answer
 	answer := h.answer(query, now)
 	if h.asked != nil {
-		h.asked.Note(query, answer.Version, now)
+		h.asked.Count(query, answer.Version, now)
 	}
 	body, err := h.bodies.get(answer)
 	if err != nil {

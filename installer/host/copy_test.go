@@ -14,7 +14,7 @@ func (noTimer) StopTimer(context.Context, string) error        { return nil }
 func (noTimer) DaemonReload(context.Context) error             { return nil }
 
 // The rescuer must not be a program that has yet to show that it can make a transaction.
-func TestTheRescuerStaysUntilTheNextOneHasFinishedASwitch(t *testing.T) {
+func TestTheRescuerStaysUntilTheNextOneHasFinishedATransaction(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("what root trusts is root's")
 	}

@@ -78,7 +78,7 @@ func links(t *testing.T, dir string) []string {
 	return out
 }
 
-func TestASwitchOfLinksAndBack(t *testing.T) {
+func TestATransactionOfLinksAndBack(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, dir string, old versions.Tree){
 		"on a bare host": func(t *testing.T, dir string, old versions.Tree) {},
 		"no folder": func(t *testing.T, dir string, old versions.Tree) {

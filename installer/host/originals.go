@@ -247,9 +247,9 @@ func (h *Host) ForgetFirst(r version.Release) {
 	}
 }
 
-// NotePlaced makes a file that was not there before one that uninstall removes,
+// RecordPlaced makes a file that was not there before one that uninstall removes,
 // unless somebody has changed it since.
-func (h *Host) NotePlaced(path, content string) error {
+func (h *Host) RecordPlaced(path, content string) error {
 	if !h.HasOriginals() {
 		return nil
 	}

@@ -25,15 +25,15 @@ type Verifier struct {
 
 // Admit is asked once a mirror has announced a tarball. The error is a *Refusal, or one of the
 // mirror.
-func (v *Verifier) Admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, error) {
+func (v *Verifier) Admit(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, error) {
 	if v.Has == "" || v.Has != t.SHA256 {
-		return v.admit(t, beside)
+		return v.admit(t, sibling)
 	}
 	return fetch.Proof{By: "the version that is active"}, nil
 }
 
 // admit is Admit for a tarball that does not run here already.
-func (v *Verifier) admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, error) {
+func (v *Verifier) admit(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, error) {
 	p := v.Policy
 	listed, refusal := p.listing(t.Release, t.SHA256)
 	switch {
@@ -47,7 +47,7 @@ func (v *Verifier) admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, err
 			return fetch.Proof{}, err
 		}
 	}
-	proof, refusal, err := v.verify(t, beside)
+	proof, refusal, err := v.verify(t, sibling)
 	if err != nil {
 		return fetch.Proof{}, err
 	}
@@ -55,7 +55,7 @@ func (v *Verifier) admit(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, err
 }
 
 // verify looks for the signature of a tarball. A refusal is for the mode to decide about.
-func (v *Verifier) verify(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, *Refusal, error) {
+func (v *Verifier) verify(t fetch.Tarball, sibling fetch.Sibling) (fetch.Proof, *Refusal, error) {
 	p := v.Policy
 	if p.Signatures == Off {
 		return fetch.Proof{}, nil, nil
@@ -63,7 +63,7 @@ func (v *Verifier) verify(t fetch.Tarball, beside fetch.Beside) (fetch.Proof, *R
 	if p.unsigned(t.Release) {
 		return fetch.Proof{By: fileName + ", signed_from"}, nil, nil
 	}
-	file, err := beside(signature.Suffix, signature.MaxFile)
+	file, err := sibling(signature.Suffix, signature.MaxFile)
 	switch oversized, tooLong := errors.AsType[*fetch.OversizedError](err); {
 	case errors.Is(err, fetch.ErrNotFound):
 		return fetch.Proof{}, noSignature(t), nil

@@ -10,10 +10,10 @@ import (
 // take the host there again. Every change of version restarts the agent for those who are logged in.
 const returnPause = time.Hour
 
-// NoteSwitch notes a change from the active version to another, before either is written: the
+// RecordChange records a change from the active version to another, before either is written: the
 // host is back where it came from if it came here within the hour. Attempts that failed in
 // between are no changes.
-func (c *Config) NoteSwitch(to version.Release, now time.Time) {
+func (c *Config) RecordChange(to version.Release, now time.Time) {
 	from, since := c.Active(), c.Status.ActiveSince
 	c.Status.Returned = nil
 	if to == c.Previous() && !since.IsZero() && now.Sub(since).Abs() < returnPause {

@@ -42,7 +42,7 @@ func TestTwoTruthsInTurn(t *testing.T) {
 			if waits {
 				continue
 			}
-			c.NoteSwitch(wish, now)
+			c.RecordChange(wish, now)
 			before := c.Active()
 			c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition
 			c.Spec.ActiveVersion, c.Status.ActiveEdition = wish.Version, wish.Edition
@@ -54,7 +54,7 @@ func TestTwoTruthsInTurn(t *testing.T) {
 	}
 }
 
-func TestAClockThatWasSetBackHoldsNoSwitchUp(t *testing.T) {
+func TestAClockThatWasSetBackHoldsNoTransactionUp(t *testing.T) {
 	r := version.Release{Version: "1.1.0", Edition: version.OSS}
 	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	s := Status{Returned: &Returned{Version: r.Version, Edition: r.Edition, Since: noon}}

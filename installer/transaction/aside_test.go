@@ -255,7 +255,7 @@ func TestWhatIsMovedAsideIsNamedBefore(t *testing.T) {
 
 // A unit that somebody wrote over the one of the active version is kept, whichever way the
 // transaction goes.
-func TestAUnitThatSomebodyWroteIsKeptByASwitch(t *testing.T) {
+func TestAUnitThatSomebodyWroteIsKeptByATransaction(t *testing.T) {
 	for f, ends := range map[fate]string{holds: "1.1.0", diesLate: "1.0.0"} {
 		m := upgrade(t, two(f))
 		const theirs = "[Service]\n# somebody's\n"

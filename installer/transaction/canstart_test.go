@@ -55,7 +55,7 @@ func TestAnAgentThatWouldNotStartAgainIsNotStoppedByAnUndoing(t *testing.T) {
 
 // Nor is one stopped on the way to a new version: for a restart, or for a downgrade. That
 // does not speak against the version.
-func TestAnAgentThatWouldNotStartAgainIsNotStoppedByASwitch(t *testing.T) {
+func TestAnAgentThatWouldNotStartAgainIsNotStoppedByATransaction(t *testing.T) {
 	forward := func(t *testing.T) *model { return upgrade(t, twoHolds) }
 	back := func(t *testing.T) *model { return downgrade(t, holds) }
 	for name, tc := range map[string]struct {

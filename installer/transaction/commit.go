@@ -123,7 +123,7 @@ func (t *transaction) commitTo(c *state.Config) {
 		before = *was
 	}
 	if before.Version != "" && before != t.j.To.Release {
-		c.NoteSwitch(t.j.To.Release, t.m.Timestamp())
+		c.RecordChange(t.j.To.Release, t.m.Timestamp())
 		c.Status.PreviousVersion, c.Status.PreviousEdition = before.Version, before.Edition
 	}
 	c.Spec.ActiveVersion, c.Status.ActiveEdition = t.j.To.Version, t.j.To.Edition

@@ -102,7 +102,7 @@ func (h *databaseHost) damage(deep bool) {
 	}
 }
 
-func TestWhatASwitchDoesWithTheDatabase(t *testing.T) {
+func TestWhatATransactionDoesWithTheDatabase(t *testing.T) {
 	const day = 24 * time.Hour
 	update := Request{Kind: Update}
 	downgrade := Request{Kind: Downgrade}
@@ -256,7 +256,7 @@ func TestTheDatabaseIsWhereTheAgentsConfigurationSays(t *testing.T) {
 	}
 }
 
-func TestASwitchNeedsRoomToBeUndone(t *testing.T) {
+func TestATransactionNeedsRoomToBeUndone(t *testing.T) {
 	h := newDatabaseHost(t)
 	h.left("1.0.0", time.Hour)
 	size, err := sizeOf(h.path())

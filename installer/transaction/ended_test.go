@@ -15,7 +15,7 @@ import (
 )
 
 // A transaction whose journal somebody removed is told by what it left.
-func TestASwitchWithoutAJournalIsToldByItsBackup(t *testing.T) {
+func TestATransactionWithoutAJournalIsToldByItsBackup(t *testing.T) {
 	migrated := func(h *databaseHost) {
 		c, err := sqlite3.Open(h.path())
 		must(t, err)
@@ -74,7 +74,7 @@ func (m *model) updateKilledAt(t *testing.T, call int) {
 
 // Whatever a transaction had done when it was killed, and whoever removes or breaks its journal:
 // one run makes the host one version's again, with its database.
-func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
+func TestATransactionWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 	some := sampled{every: 13}
 	lose := map[string]func(path string) error{
 		"removed":           os.Remove,
@@ -132,7 +132,7 @@ func TestASwitchWhoseJournalIsLostIsUndoneOrEnds(t *testing.T) {
 
 // What is told again is written down before the agent is touched: a run that is killed then
 // leaves a journal to go by.
-func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
+func TestATransactionWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
 	some := sampled{every: 3}
 	host := func(t *testing.T) *model {
 		return newModel(t, "1.0.0", "2.0.0", map[string]behaviour{"1.0.0": {schema: 1, fate: holds}, "2.0.0": {schema: 2, fate: diesLate}})
@@ -170,7 +170,7 @@ func TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone(t *testing.T) {
 // A power cut may leave nothing of both files that a transaction is written down in, wherever it was. The
 // recovery at boot has an agent run on its own database all the same; the rest needs the file that a
 // person has to put back, or to remove.
-func TestASwitchOfWhichNothingIsLeftHasAnAgent(t *testing.T) {
+func TestATransactionOfWhichNothingIsLeftHasAnAgent(t *testing.T) {
 	some := sampled{every: 7}
 	for _, f := range []fate{holds, dies, diesLate, neverReady} {
 		host := func(t *testing.T) *model {

@@ -7,7 +7,7 @@ import "errors"
 //
 // What systemd was seen to do, on Debian 12 with systemd 252, and where the model has it:
 //
-//	it exits at once; the job is done       launch, failed; TestASwitchEndsWithAnAgentOnADatabaseOfItsOwn
+//	it exits at once; the job is done       launch, failed; TestATransactionEndsWithAnAgentOnADatabaseOfItsOwn
 //	it exits with 0, and stays down         not here: a failure like each other to the judge (health)
 //	of type notify, it dies before it is    not here: the job fails, and so does the watch (health)
 //	  ready

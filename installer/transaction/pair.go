@@ -50,9 +50,9 @@ func (m *Machine) schemaDigest(ctx context.Context) (string, error) {
 	return now.Digest(), nil
 }
 
-// NoteSchema notes the schema of the database of an active version that was enabled before its agent
+// RecordSchema records the schema of the database of an active version that was enabled before its agent
 // ran, or by an older program, once its agent is seen to run. Failing to is a warning.
-func (m *Machine) NoteSchema(ctx context.Context, c *state.Config) {
+func (m *Machine) RecordSchema(ctx context.Context, c *state.Config) {
 	tree, ok, err := m.Active(*c)
 	if c.Status.ActiveSchema != "" || c.Spec.ActiveVersion == "" || err != nil || !ok {
 		return

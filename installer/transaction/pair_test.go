@@ -19,7 +19,7 @@ func byHand(t *testing.T, schema int) (*model, versions.Tree) {
 	m := newModel(t, "1.0.0", "1.1.0", map[string]behaviour{"1.0.0": one, "1.1.0": twoHolds, "1.5.0": {schema: schema, fate: holds}})
 	c, err := m.Host.Paths.LoadConfig()
 	must(t, err)
-	if m.NoteSchema(t.Context(), &c); c.Status.ActiveSchema == "" {
+	if m.RecordSchema(t.Context(), &c); c.Status.ActiveSchema == "" {
 		t.Fatal("the schema was not noted")
 	}
 	link := filepath.Join(m.Host.Paths.LinkDir, "teleport")

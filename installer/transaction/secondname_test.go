@@ -77,7 +77,7 @@ func TestAVersionThatIsRemovedInMidWatchIsGoneBackTo(t *testing.T) {
 	}
 }
 
-func TestTheSecondNameIsRootsAndThereAsLongAsTheSwitchIsOpen(t *testing.T) {
+func TestTheSecondNameIsRootsAndThereAsLongAsTheTransactionIsOpen(t *testing.T) {
 	m := upgrade(t, twoHolds)
 	looked := false
 	m.at("watch", func() error {

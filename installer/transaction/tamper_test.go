@@ -161,7 +161,7 @@ func TestAnotherProgramInTheAgentsPlaceIsNotTheVersionBefore(t *testing.T) {
 }
 
 // The watch of an open transaction is what its record says, or shorter.
-func TestAWatchIsAsItWasWhenTheSwitchBegan(t *testing.T) {
+func TestAWatchIsAsItWasWhenTheTransactionBegan(t *testing.T) {
 	const another = "http://127.0.0.1:1/another"
 	m := killedInMidWatch(t, holds)
 	j, err := load(m.Host.Paths.Journal())

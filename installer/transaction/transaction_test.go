@@ -42,7 +42,7 @@ func (m *model) endsOn(v string) {
 	}
 }
 
-func TestASwitchEndsWithAnAgentOnADatabaseOfItsOwn(t *testing.T) {
+func TestATransactionEndsWithAnAgentOnADatabaseOfItsOwn(t *testing.T) {
 	update := func(f fate) func(*testing.T) *model {
 		return func(t *testing.T) *model { return upgrade(t, two(f)) }
 	}

@@ -124,7 +124,7 @@ func TestAnEnableThatFailsKeepsWhatAnEarlierOneSaved(t *testing.T) {
 
 // An upgrade of the packaged agent may come between the plan and the first link,
 // which waits for the backup of the database.
-func TestASwitchThatMetAnotherFileThanPlannedIsClosed(t *testing.T) {
+func TestATransactionThatMetAnotherFileThanPlannedIsClosed(t *testing.T) {
 	for how, change := range map[string]func(path string) error{
 		"upgraded": func(path string) error { return os.WriteFile(path, []byte("upgraded"), 0o755) },
 		"removed":  os.Remove,

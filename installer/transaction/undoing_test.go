@@ -245,7 +245,7 @@ func TestASecondWatchThatLosesSystemdIsMadeAgain(t *testing.T) {
 }
 
 // From the moment a second watch has proven the version, there is only forward.
-func TestASwitchThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
+func TestATransactionThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
 	m := cutOff("", func(t *testing.T) *model { return upgrade(t, twoHolds) }, Update, "watch", 1, false).make(t)
 	m.Now = func() time.Time {
 		if slices.Contains(m.calls, "watch") {
@@ -268,7 +268,7 @@ func TestASwitchThatIsKilledAfterItsSecondWatchIsFinished(t *testing.T) {
 
 // A transaction that begins while the host shuts down would take the agent for one that a
 // person stopped, and be committed without a watch.
-func TestASwitchDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
+func TestATransactionDoesNotBeginWhileTheHostShutsDown(t *testing.T) {
 	m := upgrade(t, twoHolds)
 	m.at("look", func() error {
 		m.ends()

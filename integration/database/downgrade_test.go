@@ -347,7 +347,7 @@ func (s *scene) carriedOver(left, stopped string) {
 	s.Grows(saved.Last)
 	s.Whole("the database", s.Live(), 1)
 	s.SameRows(left, saved.Last)
-	if log := s.Told(); !strings.Contains(log, fmt.Sprintf("to=%s/%s/backup", store, left)) {
+	if log := s.Logged(); !strings.Contains(log, fmt.Sprintf("to=%s/%s/backup", store, left)) {
 		s.T.Errorf("the journal does not say where the backup is:\n%s", log)
 	}
 }

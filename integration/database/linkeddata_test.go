@@ -35,7 +35,7 @@ func TestADataFolderThatIsALink(t *testing.T) {
 		t.Errorf("the tick after the cut ends with %d", code)
 	}
 	s.Serves("1.2.0")
-	if log := s.Told(); !strings.Contains(log, "watching the agent once more") {
+	if log := s.Logged(); !strings.Contains(log, "watching the agent once more") {
 		t.Errorf("the agent was not watched once more:\n%s", log)
 	}
 

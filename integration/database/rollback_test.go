@@ -100,7 +100,7 @@ func TestARollbackByHandIsOfflineAndHoldsTheVersionBack(t *testing.T) {
 		t.Errorf("a rollback asked find %d times", n)
 	}
 	s.Serves("1.0.0")
-	if log := s.Told(); strings.Count(log, "restoring")+strings.Count(log, "database=restore") == 0 {
+	if log := s.Logged(); strings.Count(log, "restoring")+strings.Count(log, "database=restore") == 0 {
 		t.Errorf("the journal does not speak of the database:\n%s", log)
 	}
 	s.Whole("the database", s.Live(), 1)

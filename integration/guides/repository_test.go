@@ -80,7 +80,7 @@ func (w *world) offersRepository() {
 	w.t.Helper()
 	r, err := files.OpenRepository(repositoryOf(w.t), slog.New(slog.DiscardHandler))
 	check(w.t, err)
-	w.handler = r.Beside(w.handler)
+	w.handler = r.Wrap(w.handler)
 }
 
 // A plain image of a distribution, and user data: the package comes as all others do.

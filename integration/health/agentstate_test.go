@@ -86,7 +86,7 @@ func TestAnAgentThatFailsBeforeAndAfterIsAsItWas(t *testing.T) {
 	s.Wants("1.1.0")
 	s.Fails(1, "version 1.1.0 was not healthy and was rolled back", updater, "update")
 	s.Linked("1.0.0")
-	if log := s.Told(); !strings.Contains(log, "the agent fails as it did before the transaction") {
+	if log := s.Logged(); !strings.Contains(log, "the agent fails as it did before the transaction") {
 		t.Errorf("the journal does not tell whose fault it is:\n%s", log)
 	}
 	s.BacksOff("1.1.0", 1, time.Hour)
@@ -235,7 +235,7 @@ func TestARestartBySomebodyElseIsNotTheVersionsFault(t *testing.T) {
 			meanwhile.Store(true)
 			s.Ends(update, 0)
 			s.Serves("1.1.0")
-			if log := s.Told(); !strings.Contains(log, "somebody else restarted or reloaded the agent; its watch begins again") {
+			if log := s.Logged(); !strings.Contains(log, "somebody else restarted or reloaded the agent; its watch begins again") {
 				t.Errorf("the journal does not say why it took longer:\n%s", log)
 			}
 		})

@@ -166,7 +166,7 @@ func TestTheHealthWatchDecides(t *testing.T) {
 // explains asserts what a person gets to know.
 func (s *scene) explains(c healthCase, r host.Result) {
 	s.T.Helper()
-	log := s.Told()
+	log := s.Logged()
 	for _, words := range c.says {
 		if !strings.Contains(log, words) {
 			s.T.Errorf("the journal does not say %q:\n%s", words, log)

@@ -90,7 +90,7 @@ func sweepCases() []sweepCase {
 // The real transaction on a running host, killed before and after every call that
 // changes something. The next run, or the next boot and the run after it, ends on
 // one whole version, and the run after that where the cluster wants the host.
-func TestASwitchKilledAtEveryCallOnARunningHost(t *testing.T) {
+func TestATransactionKilledAtEveryCallOnARunningHost(t *testing.T) {
 	var points, doubles, violations, reboots atomic.Int64
 	var each []string
 	for _, c := range sweepCases() {

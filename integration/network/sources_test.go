@@ -53,7 +53,7 @@ func TestReleasesFromAFolderOfTheHostAndCompressedWithZstd(t *testing.T) {
 	s.Refused("not on the medium", []string{"release not found: " + media + release.Name("1.2.0", version.OSS), "the agent stays on version 1.1.0"}, updater, "update")
 	s.Write(media+release.Name("1.2.0", version.OSS)+".sha256", strings.Repeat("0", 64)+"\n")
 	s.Refused("only its checksum is on the medium", []string{"release not found", "the agent stays on version 1.1.0"}, updater, "update")
-	if log := s.Told(); strings.Contains(log, "trying again") || strings.Contains(log, "download was interrupted") {
+	if log := s.Logged(); strings.Contains(log, "trying again") || strings.Contains(log, "download was interrupted") {
 		t.Errorf("what is not there was looked for again and again:\n%s", log)
 	}
 	if err := os.WriteFile(filepath.Join(s.Releases, "broken"), []byte("cut off"), 0o644); err != nil {

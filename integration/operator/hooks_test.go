@@ -54,7 +54,7 @@ func TestWhatRunsTellHooksAndNodeExporter(t *testing.T) {
 	if got := s.Read("/root/told"); got != want {
 		t.Errorf("the hooks were told\n%s; want\n%s", got, want)
 	}
-	if log := s.Told(); !strings.Contains(log, "did not end within 30s and was killed") {
+	if log := s.Logged(); !strings.Contains(log, "did not end within 30s and was killed") {
 		t.Errorf("the journal does not name the hook that hangs:\n%s", log)
 	}
 

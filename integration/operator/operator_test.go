@@ -20,7 +20,7 @@ import (
 
 // The next run stops the agent for what it puts back. It is not the one to say
 // that it stays down.
-func TestAnAgentThatIsStartedBeforeTheNextRunUndoesASwitch(t *testing.T) {
+func TestAnAgentThatIsStartedBeforeTheNextRunUndoesATransaction(t *testing.T) {
 	t.Run("and was stopped during the watch", func(t *testing.T) {
 		s := newScene(t)
 		s.Sound("1.0.0", "1.1.0")

@@ -50,7 +50,7 @@ func TestStatusFollowsItsSchemaInEveryState(t *testing.T) {
 
 // Somebody's automation writes updates.yaml anew and does not know the version that
 // runs: it is switched from all the same, with its database, and back to.
-func TestALostActiveVersionIsSettledByTheNextSwitch(t *testing.T) {
+func TestALostActiveVersionIsSettledByTheNextTransaction(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.2.0")
 	s.Release(release.Spec{Version: "1.1.0", Schema: 2, Variant: stamp.MigratesThenExits})

@@ -88,7 +88,7 @@ func TestAPinnedHostFollowsNobody(t *testing.T) {
 	}
 }
 
-func TestTheTimersRunLeavesASwitchByHandAlone(t *testing.T) {
+func TestTheTimersRunLeavesATransactionByHandAlone(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", scenes.Longer)

@@ -25,9 +25,9 @@ func packagedScene(t *testing.T, m manager) *scene {
 	return s
 }
 
-func TestThePackageInMidSwitch(t *testing.T) { eachManager(t, packageInMidSwitch) }
+func TestThePackageInMidTransaction(t *testing.T) { eachManager(t, packageInMidTransaction) }
 
-func packageInMidSwitch(t *testing.T, m manager) {
+func packageInMidTransaction(t *testing.T, m manager) {
 	s := packagedScene(t, m)
 	begin := func(v string, command ...string) *host.Process {
 		s.Wants(v)
@@ -70,7 +70,7 @@ func packageInMidSwitch(t *testing.T, m manager) {
 	}
 }
 
-func TestThePackageAfterASwitchThatWasCutOff(t *testing.T) { eachManager(t, packageAfterACut) }
+func TestThePackageAfterATransactionThatWasCutOff(t *testing.T) { eachManager(t, packageAfterACut) }
 
 func packageAfterACut(t *testing.T, m manager) {
 	s := packagedScene(t, m)

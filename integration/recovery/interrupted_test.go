@@ -18,7 +18,7 @@ import (
 	"teleport-update/internal/version"
 )
 
-func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
+func TestATransactionThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")
 	s.Release(release.Spec{Version: "1.1.0", Schema: 2})
@@ -50,7 +50,7 @@ func TestASwitchThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 	s.Serves("1.1.0")
 }
 
-func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
+func TestATransactionThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 	// The reload job is done before the new process has written the PID file, as
 	// with the real agent: systemd keeps the old one for the main process.
 	const late = "ExecReload=\nExecReload=/bin/sh -c \"sh /root/late &\"\n"
@@ -105,7 +105,7 @@ func TestASwitchThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
 	}
 }
 
-func TestASwitchThatIsKilledWhileABadVersionIsWatched(t *testing.T) {
+func TestATransactionThatIsKilledWhileABadVersionIsWatched(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0")
 	s.Release(release.Spec{Version: "1.1.0", Variant: stamp.CrashLoops})
@@ -121,7 +121,7 @@ func TestASwitchThatIsKilledWhileABadVersionIsWatched(t *testing.T) {
 }
 
 // Whatever it was doing when it was killed, the next run brings it to an end.
-func TestASwitchThatIsKilledInAnyPhase(t *testing.T) {
+func TestATransactionThatIsKilledInAnyPhase(t *testing.T) {
 	for _, tc := range []struct {
 		phase string
 		new   stamp.Variant
@@ -162,7 +162,7 @@ func TestASwitchThatIsKilledInAnyPhase(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsInterruptedLeavesTheSwitchAlone(t *testing.T) {
+func TestACommandThatIsInterruptedLeavesTheTransactionAlone(t *testing.T) {
 	s := newScene(t)
 	s.Sound("1.0.0", "1.1.0")
 	s.RunsOn("1.0.0", "--health-window", scenes.Longer)

@@ -155,7 +155,7 @@ func TestAPowerOffInMidWatchIsLeftToTheNextBoot(t *testing.T) {
 
 // What is removed of an older transaction that ended is not taken for one that was killed,
 // even while another run is at work.
-func TestTheRemovalOfAnEndedSwitchWaitsForNobody(t *testing.T) {
+func TestTheRemovalOfAnEndedTransactionWaitsForNobody(t *testing.T) {
 	s := byItself(t)
 	s.Must("systemd-run", "--unit=teleport-update-switch-older", "--property=RemainAfterExit=yes",
 		fmt.Sprintf("--property=ExecStopPost=%s recover", updater), "/bin/true")

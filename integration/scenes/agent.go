@@ -51,8 +51,8 @@ func (b Moment) Became(a Moment) Effect {
 	return InPeace
 }
 
-// Told returns what the updater told the journal.
-func (s *Scene) Told() string {
+// Logged returns what the updater has logged in the journal of systemd.
+func (s *Scene) Logged() string {
 	s.T.Helper()
 	s.Must("journalctl", "--sync")
 	return s.Must("journalctl", "--quiet", "--no-pager", "--output=cat", "-t", "teleport-update")

@@ -47,7 +47,7 @@ func (s *Scene) Switching(v string) {
 // Switched asserts how often a transaction to a version was begun.
 func (s *Scene) Switched(times int, v string) {
 	s.T.Helper()
-	log := s.Told()
+	log := s.Logged()
 	if n := strings.Count(log, " to="+v+" database="); n != times {
 		s.T.Errorf("there were %d transactions to %s; want %d:\n%s", n, v, times, log)
 	}

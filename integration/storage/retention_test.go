@@ -173,7 +173,7 @@ func TestNothingIsRemovedWhileSomethingIsUnknown(t *testing.T) {
 	if got := s.Versions(); !slices.Equal(got, []string{"1.0.0", "1.1.0", "1.2.0"}) {
 		t.Errorf("kept are %v; want all", got)
 	}
-	if log := s.Told(); !strings.Contains(log, "some old versions could not be removed") || !strings.Contains(log, "nothing was removed") {
+	if log := s.Logged(); !strings.Contains(log, "some old versions could not be removed") || !strings.Contains(log, "nothing was removed") {
 		t.Errorf("the journal does not say that nothing was removed:\n%s", log)
 	}
 
@@ -196,7 +196,7 @@ func TestAnOldVersionThatCannotBeRemovedFailsNothing(t *testing.T) {
 	if r := s.Status(); scenes.Text(r.LastResult) != "succeeded" || r.LastError != nil {
 		t.Errorf("status: last result %s, %s", scenes.Text(r.LastResult), scenes.Text(r.LastError))
 	}
-	if log := s.Told(); !strings.Contains(log, "some old versions could not be removed") {
+	if log := s.Logged(); !strings.Contains(log, "some old versions could not be removed") {
 		t.Errorf("the journal does not say that a version could not be removed:\n%s", log)
 	}
 	s.Must("sh", "-c", "umount "+programs+"/1.0.0/etc "+programs+"/.tmp-*/etc 2>/dev/null; true")

@@ -157,7 +157,7 @@ func TestAFailedReplacementLeavesTheOtherUpdaterAsItWas(t *testing.T) {
 }
 
 // One that comes to a host of ours goes without a transaction: the version is the wanted one.
-func TestAnUpdaterThatComesLaterIsReplacedWithoutASwitch(t *testing.T) {
+func TestAnUpdaterThatComesLaterIsReplacedWithoutATransaction(t *testing.T) {
 	s := &scene{scenes.Bare(t, host.Options{})}
 	s.Path = second
 	s.AptRepository(scenes.PackageOf(t, "teleport-update", scenes.PackageOld, "deb"))
@@ -247,7 +247,7 @@ func TestTeleportUpgradeIsReplaced(t *testing.T) {
 	s.Taken("1.0.0")
 	s.Must(updater, "uninstall")
 	s.RunsFrom(linkDir + "/teleport")
-	if told := s.Told(); !strings.Contains(told, "teleport-ent-updater 1.0") || !strings.Contains(told, "which is not installed again") {
+	if told := s.Logged(); !strings.Contains(told, "teleport-ent-updater 1.0") || !strings.Contains(told, "which is not installed again") {
 		t.Errorf("uninstall says\n%s", told)
 	}
 }

@@ -133,7 +133,7 @@ func TestOrderOfTheUpdatersOwnLink(t *testing.T) {
 
 // What stands in the way of a transaction before its journal is open is told by status,
 // too, and not only by the command that nobody may have watched.
-func TestOrderOfASwitchThatCannotBegin(t *testing.T) {
+func TestOrderOfATransactionThatCannotBegin(t *testing.T) {
 	// The updater's own link is the last that is made, long after the agent's.
 	for _, name := range []string{"tsh", "teleport-update"} {
 		t.Run(name, func(t *testing.T) {

@@ -5,5 +5,5 @@ package main
 // original.
 var equivalent = map[string]string{
 	"installer/transaction/ended.go retold: journal write removed: r.enter(next)": "whatever goes on with the record notes something in it, and so writes it, before it touches the agent " +
-		"(TestASwitchWhoseJournalIsLostHasOneBeforeAnythingIsDone); until then the next run tells the transaction again",
+		"(TestATransactionWhoseJournalIsLostHasOneBeforeAnythingIsDone); until then the next run tells the transaction again",
 }

@@ -37,7 +37,7 @@ var rungs = []rung{
 	{name: "its package's tests", whole: true},
 	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/transaction/(takeover|takenover|packageversion).go", built: true},
 	{name: "take-overs killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TakeOverKilledAtEveryCall/apt"}, only: "^installer/transaction/(takeover|takenover|packageversion).go", built: true},
-	{name: "switches killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=SwitchKilledAtEveryCall/version_that_fails"}, only: " (restoreDatabase|sameUnderOld): ", built: true},
+	{name: "switches killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TransactionKilledAtEveryCall/version_that_fails"}, only: " (restoreDatabase|sameUnderOld): ", built: true},
 	{name: "kills", pkg: "integration/faults", args: []string{"-test.run=TestAKilledRun"}, built: true},
 	{name: "power cuts", pkg: "integration/powercut", args: []string{"-test.run=TestAPowerCut", "-every=3"}, built: true},
 	{name: "random walks", pkg: "integration/walks", args: []string{"-test.run=RandomWalks", "-walks=60"}, built: true},

@@ -52,7 +52,7 @@ func CheckArchive(path string, limits archive.Limits, keys ...signature.Key) ([]
 
 // checkSigned says what is wrong with the signature beside a tarball that has this digest.
 func checkSigned(ctx context.Context, m mirror, digest string, keys []signature.Key) (wrong string, err error) {
-	file, more, err := m.beside(signature.Suffix).read(ctx, signature.MaxFile)
+	file, more, err := m.sibling(signature.Suffix).read(ctx, signature.MaxFile)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return "there is no signature beside it", nil

@@ -42,7 +42,7 @@ func TestAnotherEditionDoesNotTakeTheFolderOfTheActiveOne(t *testing.T) {
 			r    versions.Release
 			want string
 		}{{versions.Release{Version: "15.1.1", Edition: version.Enterprise}, "15.1.1_enterprise"}, {active.Release, "15.1.1"}} {
-			tree, err := f.Fetch(t.Context(), Request{Release: tc.r, Beside: active.Release, Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
+			tree, err := f.Fetch(t.Context(), Request{Release: tc.r, Linked: active.Release, Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
 			if err != nil || filepath.Base(tree.Dir) != tc.want {
 				t.Errorf("%s: %v is in %s, %v; want %s", name, tc.r, tree.Dir, err, tc.want)
 			}
@@ -59,7 +59,7 @@ func TestAReleaseComesBackIntoTheFolderOfItsName(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(first.Dir), os.Remove(tree.Dir+"/edition")); err != nil {
 		t.Fatal(err)
 	}
-	again, err := f.Fetch(t.Context(), Request{Release: r, Beside: r, Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
+	again, err := f.Fetch(t.Context(), Request{Release: r, Linked: r, Sources: []*Template{onDisk(t, soundTarball("15.1.1"))}})
 	if err != nil || again.Dir != tree.Dir {
 		t.Errorf("it comes back into %s, %v; want %s", again.Dir, err, tree.Dir)
 	}

@@ -47,7 +47,7 @@ func FuzzTemplate(f *testing.F) {
 					t.Errorf("%q makes %v: %v", text, u, err)
 				}
 			}
-			if sum := besideURL(u, checksumSuffix); !strings.HasSuffix(sum.Path, ".sha256") || sum.Host != u.Host {
+			if sum := siblingURL(u, checksumSuffix); !strings.HasSuffix(sum.Path, ".sha256") || sum.Host != u.Host {
 				t.Errorf("the checksum of %v is at %v", u, sum)
 			}
 		}

@@ -66,7 +66,7 @@ func (f *Fetcher) receive(ctx context.Context, d *download, req Request) (_ vers
 		return versions.Tree{}, err
 	}
 	b.Sign(d.proof.Signature)
-	return b.Publish(req.Beside, d.digest)
+	return b.Publish(req.Linked, d.digest)
 }
 
 // openKept makes ready the folder of unfinished downloads, and opens what is kept of this one.

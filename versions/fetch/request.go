@@ -18,9 +18,9 @@ type Request struct {
 	// Active is the release that runs now, if any: the new one will take about
 	// as much.
 	Active *versions.Tree
-	// Beside is the release that the host is on, which keeps its folder also where the mark
+	// Linked is the release that the host is on, which keeps its folder also where the mark
 	// of its edition is lost.
-	Beside versions.Release
+	Linked versions.Release
 	// Extra is how many bytes must stay free beside the release, say for the
 	// backup of the agent's database.
 	Extra int64

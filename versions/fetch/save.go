@@ -130,7 +130,7 @@ func (d *download) signatureFile() ([]byte, error) {
 	if d.proof.Signature != nil {
 		return d.proof.Signature, nil // the verifier has read it
 	}
-	file, err := d.f.beside(d.ctx, d.mirrors[0])(signature.Suffix, signature.MaxFile)
+	file, err := d.f.sibling(d.ctx, d.mirrors[0])(signature.Suffix, signature.MaxFile)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}

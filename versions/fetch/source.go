@@ -64,19 +64,19 @@ func newMirror(u *url.URL, r reach) mirror {
 	return mirror{place: placeAt(u), source: schemeOf(u).source(r)}
 }
 
-// beside is the mirror of the file that has the tarball's name and a suffix.
-func (m mirror) beside(suffix string) mirror {
-	return mirror{place: placeAt(besideURL(m.url, suffix)), source: m.source}
+// sibling is the mirror of the file that has the tarball's name and a suffix.
+func (m mirror) sibling(suffix string) mirror {
+	return mirror{place: placeAt(siblingURL(m.url, suffix)), source: m.source}
 }
 
-// besideURL is the URL with a suffix after its path; a query stays.
-func besideURL(u *url.URL, suffix string) *url.URL {
-	beside := *u
-	beside.Path += suffix
-	if beside.RawPath != "" {
-		beside.RawPath += suffix
+// siblingURL is the URL with a suffix after its path; a query stays.
+func siblingURL(u *url.URL, suffix string) *url.URL {
+	sibling := *u
+	sibling.Path += suffix
+	if sibling.RawPath != "" {
+		sibling.RawPath += suffix
 	}
-	return &beside
+	return &sibling
 }
 
 // read returns at most limit bytes of what is at the mirror, and whether there were more.
@@ -98,7 +98,7 @@ func (m mirror) read(ctx context.Context, limit int64) (data []byte, more bool, 
 
 // checksum reads the digest that a mirror announces for its tarball.
 func (m mirror) checksum(ctx context.Context) (string, error) {
-	at := m.beside(checksumSuffix)
+	at := m.sibling(checksumSuffix)
 	data, _, err := at.read(ctx, maxChecksum)
 	if err != nil {
 		return "", err

@@ -35,7 +35,7 @@ func TestTemplatesMakeURLs(t *testing.T) {
 		if query != "" {
 			query = "?" + query
 		}
-		if sum := besideURL(u, checksumSuffix).String(); sum != path+".sha256"+query {
+		if sum := siblingURL(u, checksumSuffix).String(); sum != path+".sha256"+query {
 			t.Errorf("the checksum of %s is at %s", tc.want, sum)
 		}
 	}

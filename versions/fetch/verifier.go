@@ -10,8 +10,8 @@ import (
 	"teleport-update/versions/archive"
 )
 
-// besidePatience is how long a file beside a tarball may take: it has some hundred bytes.
-const besidePatience = 30 * time.Second
+// siblingPatience is how long a file beside a tarball may take: it has some hundred bytes.
+const siblingPatience = 30 * time.Second
 
 // Tarball is what a Verifier is asked about.
 type Tarball struct {
@@ -30,17 +30,17 @@ type Proof struct {
 	Signature []byte
 }
 
-// Beside reads a file that lies beside the tarball: that with its name and a suffix. The error
+// Sibling reads a file that lies beside the tarball: that with its name and a suffix. The error
 // matches ErrNotFound where the mirror has none, and is an *OversizedError where it has more
 // than limit bytes.
-type Beside func(suffix string, limit int64) ([]byte, error)
+type Sibling func(suffix string, limit int64) ([]byte, error)
 
 // Verifier says by whom a tarball is allowed. Mirrors announce checksums, but a mirror that was
 // taken over announces its own: what they say proves only that nothing was damaged on the way.
 type Verifier interface {
 	// Admit is asked once a mirror has announced a tarball, and before it is received. An
 	// error leaves this mirror for the next.
-	Admit(t Tarball, beside Beside) (Proof, error)
+	Admit(t Tarball, sibling Sibling) (Proof, error)
 	// Confirm is asked when the tarball is here, whole, with that digest, and before anything
 	// of it has a name that somebody could execute. The Proof that it returns is the one that
 	// the tree keeps.
@@ -62,15 +62,15 @@ func (f *Fetcher) admit(ctx context.Context, m mirror, t Tarball) (Proof, error)
 	if f.Verifier == nil {
 		return Proof{}, nil
 	}
-	return f.Verifier.Admit(t, f.beside(ctx, m))
+	return f.Verifier.Admit(t, f.sibling(ctx, m))
 }
 
-// beside reads files beside the tarball of a mirror, with as many attempts as Patience allows.
-func (f *Fetcher) beside(ctx context.Context, m mirror) Beside {
+// sibling reads files beside the tarball of a mirror, with as many attempts as Patience allows.
+func (f *Fetcher) sibling(ctx context.Context, m mirror) Sibling {
 	return func(suffix string, limit int64) ([]byte, error) {
-		at := m.beside(suffix)
+		at := m.sibling(suffix)
 		for try := 1; ; try++ {
-			data, err := f.readBeside(ctx, at, limit)
+			data, err := f.readSibling(ctx, at, limit)
 			if err == nil || permanent(err) || try >= f.Patience.Tries {
 				return data, err
 			}
@@ -82,8 +82,8 @@ func (f *Fetcher) beside(ctx context.Context, m mirror) Beside {
 	}
 }
 
-func (f *Fetcher) readBeside(ctx context.Context, at mirror, limit int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, besidePatience, errors.New("the server sends it too slowly"))
+func (f *Fetcher) readSibling(ctx context.Context, at mirror, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, siblingPatience, errors.New("the server sends it too slowly"))
 	defer cancel()
 	data, more, err := at.read(ctx, limit)
 	switch {

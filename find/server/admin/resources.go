@@ -63,13 +63,13 @@ func (a *api) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result := adminapi.Result{
-		Notes: applied.Notes, Warnings: applied.Warnings, Answer: answers.Told(applied.Answer),
+		Notes: applied.Notes, Warnings: applied.Warnings, Answer: answers.ForAdmin(applied.Answer),
 	}
 	if a.Engine != nil {
 		result.Warnings = append(result.Warnings, a.Engine.Foresee(applied.Scene)...)
 	}
 	for _, g := range applied.Groups {
-		result.Groups = append(result.Groups, adminapi.Group{Group: g.Group, State: g.State, Answer: answers.Told(g.Answer), Starts: g.At,
+		result.Groups = append(result.Groups, adminapi.Group{Group: g.Group, State: g.State, Answer: answers.ForAdmin(g.Answer), Starts: g.At,
 			Waits: g.Waits})
 	}
 	if a.Engine != nil && !options.DryRun {
@@ -128,6 +128,6 @@ func (a *api) forget(w http.ResponseWriter, r *http.Request) {
 	}
 	parts.Reply(w, http.StatusOK, adminapi.Result{
 		Resources: []adminapi.Resource{{Kind: rollout.KindVersion, Change: applied.Resources[0].Change}},
-		Answer:    answers.Told(applied.Answer), Notes: applied.Notes, Warnings: applied.Warnings,
+		Answer:    answers.ForAdmin(applied.Answer), Notes: applied.Notes, Warnings: applied.Warnings,
 	})
 }

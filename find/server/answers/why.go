@@ -9,8 +9,8 @@ import (
 	"teleport-update/find/server/adminapi"
 )
 
-// Told is an answer as the admin API says it.
-func Told(a find.Answer) adminapi.Answer {
+// ForAdmin is an answer as the admin API says it.
+func ForAdmin(a find.Answer) adminapi.Answer {
 	return adminapi.Answer{AgentVersion: a.Version, Edition: string(a.Edition), AutoUpdate: a.AutoUpdate}
 }
 
@@ -18,7 +18,7 @@ func Told(a find.Answer) adminapi.Answer {
 func (s *Stored) Why(q rollout.Query) adminapi.Why {
 	n, now := s.current.Load(), s.opts.Clock()
 	a := n.answer(q, now, s.opts.Base.AutoUpdate)
-	why := adminapi.Why{Answer: Told(a), JitterSeconds: int(a.Jitter / time.Second)}
+	why := adminapi.Why{Answer: ForAdmin(a), JitterSeconds: int(a.Jitter / time.Second)}
 	if n.find == nil {
 		why.Reasons = []string{"No version is set: hosts are told the newest release that there was when the server started, if there was one."}
 		if mode := rollout.EffectiveMode(n.Config, nil); mode != rollout.Enabled {

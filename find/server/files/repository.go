@@ -53,8 +53,8 @@ func OpenRepository(dir string, log *slog.Logger) (*Repository, error) {
 	return nil, fmt.Errorf("open the repository: %s has neither apt nor yum in it", dir)
 }
 
-// Beside returns a handler that serves the repository, and all else as next does.
-func (r *Repository) Beside(next http.Handler) http.Handler {
+// Wrap returns a handler that serves the repository, and all else as next does.
+func (r *Repository) Wrap(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	own := parts.LogAccess(parts.LimitBody(r), r.log, slog.LevelDebug)

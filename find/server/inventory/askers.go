@@ -61,8 +61,8 @@ func NewAsked(clock func() time.Time, named func(group string) bool) *Asked {
 	return &Asked{Clock: clock, named: named, seed: maphash.MakeSeed(), since: clock()}
 }
 
-// Note counts a question and the version that was the answer at a moment.
-func (a *Asked) Note(q rollout.Query, told string, now time.Time) {
+// Count counts a question and the version that was the answer at a moment.
+func (a *Asked) Count(q rollout.Query, told string, now time.Time) {
 	var hash uint64
 	if q.Host != "" {
 		hash = maphash.String(a.seed, q.Host)

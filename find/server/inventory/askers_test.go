@@ -16,11 +16,11 @@ func TestWhoAsked(t *testing.T) {
 	known := func(group string) bool { return group == "dev" }
 	for i := range 5000 {
 		for range 1 + i%2 {
-			a.Note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.0", clock.Now())
+			a.Count(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.0", clock.Now())
 		}
 	}
-	a.Note(rollout.Query{Group: "dve"}, "17.2.1", clock.Now())
-	a.Note(rollout.Query{}, "17.2.1", clock.Now())
+	a.Count(rollout.Query{Group: "dve"}, "17.2.1", clock.Now())
+	a.Count(rollout.Query{}, "17.2.1", clock.Now())
 	got := a.Summary(known)
 	if !got.Unconfirmed || got.Questions != 7502 || len(got.Groups) != 3 || len(got.Unknown) != 1 || got.Unknown["dve"] != 1 {
 		t.Fatalf("%+v", got)
@@ -35,7 +35,7 @@ func TestWhoAsked(t *testing.T) {
 	// The same hosts again are the same; after an hour they are gone.
 	clock.pass(30 * time.Minute)
 	for i := range 5000 {
-		a.Note(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.1", clock.Now())
+		a.Count(rollout.Query{Group: "dev", Host: hostUUID(i)}, "17.2.1", clock.Now())
 	}
 	if again := a.Summary(known).Groups[1]; again.Hosts != dev.Hosts || again.Questions != 12500 {
 		t.Errorf("%+v", again)
@@ -57,7 +57,7 @@ func TestAQuestionIsCountedAtItsTime(t *testing.T) {
 	want := make(map[time.Time]int64)
 	for i, at := range []time.Duration{0, time.Second, 5*time.Minute - 1, 5 * time.Minute, 9 * time.Minute, 4 * time.Minute, -1, 0, -5 * time.Minute, 11 * time.Minute} {
 		now := noon.Add(at)
-		a.Note(rollout.Query{Group: "dev"}, fmt.Sprint(i), now)
+		a.Count(rollout.Query{Group: "dev"}, fmt.Sprint(i), now)
 		want[now.Truncate(askedPart)]++
 	}
 	for begin, n := range want {
@@ -86,7 +86,7 @@ func TestWhoAskedIsBounded(t *testing.T) {
 	before := heap()
 	for i := range 13 {
 		for j := range 20_000 {
-			a.Note(rollout.Query{Group: fmt.Sprint("group ", i, j, strings.Repeat("x", j%400)), Host: fmt.Sprint(j)}, fmt.Sprintf("1.%d.0", j), clock.Now())
+			a.Count(rollout.Query{Group: fmt.Sprint("group ", i, j, strings.Repeat("x", j%400)), Host: fmt.Sprint(j)}, fmt.Sprintf("1.%d.0", j), clock.Now())
 		}
 		clock.pass(askedPart)
 	}
