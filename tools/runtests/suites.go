@@ -69,7 +69,7 @@ var suites = []suite{
 			campaign("integration/powercut", "4h", "TestEveryState"),
 			campaign("integration/repository", "60m", ""),
 			campaign("integration/fleetguides", "30m", "TestPages"),
-			campaign("integration/packages", "30m", "TestThePackagesPolicy|TestCosigns"),
+			campaign("integration/packages", "30m", "TestThePackagesPolicy|TestCosigns|TestTwoBuilds"),
 			campaign("integration/page", "20m", ""),
 		}, nil
 	}},
