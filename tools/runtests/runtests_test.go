@@ -205,7 +205,7 @@ func TestTheSlowestTestsAreNamed(t *testing.T) {
 	}
 }
 
-// What `make test` takes is what a person waits for all of it. Parts run two at a
+// What `make test` takes is what a person waits for all of it. Parts run three at a
 // time, so their sum is another figure.
 func TestTheTimeOfAWholeTargetIsThatOfItsWall(t *testing.T) {
 	t.Chdir("../..")

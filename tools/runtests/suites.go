@@ -37,9 +37,9 @@ var suites = []suite{
 	{"hosts", "make test", func() ([]*test, error) {
 		parts, err := packages("./integration/...", hostTags)
 		longestFirst(parts)
-		// Two at a time: the last tests of a package leave the machine with nothing
-		// to do, for hosts wait far more than they compute.
-		t := &test{parts: parts, flags: append(slices.Clone(hostFlags), "-count=1", "-p=2", "-timeout=40m")}
+		// Three at a time: hosts wait as long as they compute, and two parts left two
+		// processors idle for a third of the time.
+		t := &test{parts: parts, flags: append(slices.Clone(hostFlags), "-count=1", "-p=3", "-timeout=40m")}
 		if os.Geteuid() != 0 {
 			t.warning = "NOT TESTED: real hosts need root; run this as root"
 		}
