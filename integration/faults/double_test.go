@@ -60,7 +60,7 @@ func listDoubles(t *testing.T, stage *Stage) ([]double, error) {
 	}
 	firsts := pointsOf(calls)
 	var doubles []double
-	for i, step := 0, max(1, len(firsts)/tries(20, 6)); i < len(firsts); i += step {
+	for i, step := 0, max(1, len(firsts)/tries(20, 3)); i < len(firsts); i += step {
 		for _, boot := range []bool{false, true} {
 			d := double{first: firsts[i], boot: boot}
 			if err := stage.Restore(); err != nil {

@@ -90,7 +90,7 @@ func TestAnErrorOfTheDiskIsReportedAndUndone(t *testing.T) {
 			if scene.Name == "update" {
 				rounds = 3
 			}
-			return some(failuresOf(calls, rounds), 14), err
+			return some(failuresOf(calls, rounds), 8), err
 		}, func(stage *Stage, f failure) error {
 			if err := stage.Restore(); err != nil {
 				return err

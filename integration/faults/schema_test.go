@@ -126,7 +126,7 @@ func listRescues(t *testing.T, stage *Stage) ([]double, error) {
 		return nil, err
 	}
 	var rescues []double
-	for i, first := range thin(pointsOf(calls), tries(40, 20)) {
+	for i, first := range thin(pointsOf(calls), tries(40, 14)) {
 		rescues = append(rescues, double{first: first, boot: i%2 == 0})
 		if i%tries(4, 5) != 1 {
 			continue

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"runtime"
@@ -23,6 +24,7 @@ var (
 	pointFlag  = flag.String("point", "", "only this `POINT`, as in 12e (entry of call 12) or 12x (its exit), or all from one call to another, as in 12-20")
 	secondFlag = flag.String("second", "", "of double faults, only this `POINT` of the recovery")
 	bootFlag   = flag.Bool("boot", false, "of double faults, the recovery is the one at boot")
+	denseFlag  = flag.Bool("dense", false, "without FAULTS=all, of kills: each point of an update, and always the same 14 of each other scene")
 	errnoFlag  = flag.String("errno", "", "only this `ERROR`, as in ENOSPC, or ENOSPC+ for all calls from there on")
 )
 
@@ -96,6 +98,9 @@ func newSweep(t *testing.T) *sweep {
 // report prints the figures, in a line that can be found.
 func (s *sweep) report(what string) {
 	fmt.Printf("%s: %d, violations: %d\n", what, s.points.Load(), s.violations.Load())
+	if !whole {
+		s.t.Logf("a part of them; again: FAULTS_SEED=%d; all: FAULTS=all", seedOfRun())
+	}
 }
 
 // violated reports what is wrong after a fault; again are the flags that repeat
@@ -191,13 +196,31 @@ func pointsOf(calls int) []point {
 	return points
 }
 
-// some is about n of a list; all of it if the whole is to be done.
+// some is about n of a list, evenly, and other ones each run; all of it if the whole is
+// to be done.
 func some[T any](list []T, n int) []T {
-	if whole {
+	if whole || len(list) <= n {
 		return list
 	}
-	return thin(list, n)
+	first := int(seedOfRun() % uint64(len(list)))
+	var few []T
+	for i := range n {
+		few = append(few, list[(first+i*len(list)/n)%len(list)])
+	}
+	return few
 }
+
+// seedOfRun is what the parts of a run are chosen by. FAULTS_SEED repeats them.
+var seedOfRun = sync.OnceValue(func() uint64 {
+	seed := rand.Uint64()
+	if given := os.Getenv("FAULTS_SEED"); given != "" {
+		var err error
+		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+			panic("FAULTS_SEED is no number: " + given)
+		}
+	}
+	return seed
+})
 
 // thin leaves about n of a list, evenly.
 func thin[T any](list []T, n int) []T {

@@ -19,6 +19,7 @@ type rung struct {
 	// pkg has the tests; empty stands for the mutant's own package.
 	pkg   string
 	args  []string // of the tests
+	env   []string // of the tests, beside the mutant's
 	only  string   // for mutants whose line in the list matches this expression
 	whole bool     // the tests have a part of their cases without FAULTS=all
 	// built: the tests have the updater built and look at that, so that they need
@@ -37,8 +38,9 @@ var rungs = []rung{
 	{name: "its package's tests", whole: true},
 	{name: "packages on booted hosts", pkg: "integration/takeover", args: []string{"-test.run=PackageThatComesLater"}, only: "^installer/transaction/(takeover|takenover|packageversion).go", built: true},
 	{name: "take-overs killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TakeOverKilledAtEveryCall/apt"}, only: "^installer/transaction/(takeover|takenover|packageversion).go", built: true},
-	{name: "switches killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TransactionKilledAtEveryCall/version_that_fails"}, only: " (restoreDatabase|sameUnderOld): ", built: true},
-	{name: "kills", pkg: "integration/faults", args: []string{"-test.run=TestAKilledRun"}, built: true},
+	{name: "switches killed on booted hosts", pkg: "integration/hostfaults", args: []string{"-test.run=TransactionKilledAtEveryCall/version_that_fails"},
+		env: []string{"FAULTS_POINTS=0-1000000/5"}, only: " (restoreDatabase|sameUnderOld): ", built: true},
+	{name: "kills", pkg: "integration/faults", args: []string{"-test.run=TestAKilledRun", "-dense"}, built: true},
 	{name: "power cuts", pkg: "integration/powercut", args: []string{"-test.run=TestAPowerCut", "-every=3"}, built: true},
 	{name: "random walks", pkg: "integration/walks", args: []string{"-test.run=RandomWalks", "-walks=60"}, built: true},
 }
@@ -122,6 +124,7 @@ func (l *ladder) test(ctx context.Context, r rung, env []string, dir string) (st
 	if r.whole {
 		env = append(slices.Clone(env), "FAULTS=all")
 	}
+	env = append(slices.Clone(env), r.env...)
 	args := append([]string{program, "-test.failfast", "-test.timeout=30m"}, r.args...)
 	return l.run(ctx, filepath.Join(l.module, r.pkg), env, args...)
 }
