@@ -37,7 +37,7 @@ const entriesOnly = 2
 // ordinary is the stride where not the whole campaign is run: some calls, at their
 // entries and their exits in turn. What each call leaves on disk is swept without a
 // host, and what follows is tried with a model of an agent.
-const ordinary = 5
+const ordinary = 11
 
 // sweepCase is one transaction on a host whose agent runs, to be killed at every call.
 type sweepCase struct {
@@ -129,7 +129,7 @@ func (c sweepCase) run(t *testing.T, points, violations, reboots *atomic.Int64) 
 		sweep.next.Store(sweep.first)
 		t.Run("on", func(t *testing.T) {
 			hosts := sweepHosts()
-			if sweep.stride > 10 {
+			if sweep.stride > 2*ordinary {
 				hosts = 2 // there are few points
 			}
 			for n := range hosts {
