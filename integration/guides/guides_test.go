@@ -115,6 +115,9 @@ func newScene(t *testing.T, blocks []markdown.Block) *scene {
 	case image:
 		s.Test = builderIn(t, w).Test
 	case kind == publishing:
+		// The larger root begins with this one.
+		_, err := host.Root(t.Context(), host.DefaultSuite, hostPackages...)
+		check(t, err)
 		s.Test = siteOn(t, w, host.Options{Packages: slices.Concat(hostPackages, publishingPackages)}).Test
 	default:
 		s.Test = siteIn(t, w).Test

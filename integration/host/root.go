@@ -54,8 +54,7 @@ func Root(ctx context.Context, suite string, more ...string) (string, error) {
 	if err := os.MkdirAll(roots, 0o755); err != nil {
 		return "", err
 	}
-	recipe := sha256.Sum256(fmt.Append(nil, suite, append(slices.Clone(packages), more...), masked, maskedGenerators, journald))
-	dir := filepath.Join(roots, fmt.Sprintf("%s-%x", suite, recipe[:4]))
+	dir := rootDir(roots, suite, more)
 	// A lock for each: who needs another root does not wait for this one.
 	unlock, err := lock(filepath.Join(roots, "."+filepath.Base(dir)+".lock"), unix.LOCK_EX)
 	if err != nil {
@@ -70,10 +69,16 @@ func Root(ctx context.Context, suite string, more ...string) (string, error) {
 	if err := removeHalfMade(temp); err != nil {
 		return "", err
 	}
-	if err := makeRoot(ctx, suite, more, temp); err != nil {
+	if err := makeRoot(ctx, roots, suite, more, temp); err != nil {
 		return "", fmt.Errorf("make a root of Debian %s: %w", suite, err)
 	}
 	return dir, os.Rename(temp, dir)
+}
+
+// rootDir is where a root is kept, by all that it is made of.
+func rootDir(roots, suite string, more []string) string {
+	recipe := sha256.Sum256(fmt.Append(nil, suite, append(slices.Clone(packages), more...), masked, maskedGenerators, journald))
+	return filepath.Join(roots, fmt.Sprintf("%s-%x", suite, recipe[:4]))
 }
 
 // removeHalfMade removes what a run left that was killed: mmdebstrap has the machine's /proc,
@@ -101,14 +106,16 @@ func removeHalfMade(dir string) error {
 }
 
 // makeRoot makes the root of a suite in dir. One with more packages begins as a copy of
-// the one without: that takes a fifth of what a whole Debian takes.
-func makeRoot(ctx context.Context, suite string, more []string, dir string) error {
+// the one without them, or without the last of them if that is there: this takes a
+// fifth of what a whole Debian takes.
+func makeRoot(ctx context.Context, roots, suite string, more []string, dir string) error {
 	install, how := packages, []string{"--variant=minbase"}
 	if len(more) > 0 {
-		if err := copyRoot(ctx, suite, dir); err != nil {
+		had, err := copyRoot(ctx, roots, suite, more, dir)
+		if err != nil {
 			return err
 		}
-		install, how = more, []string{"--variant=custom", "--skip=check/empty"}
+		install, how = more[had:], []string{"--variant=custom", "--skip=check/empty"}
 	}
 	args := append(how, "--include="+strings.Join(install, ","), "--aptopt=Acquire::Retries \"3\"", suite, dir)
 	if out, err := exec.CommandContext(ctx, "mmdebstrap", args...).CombinedOutput(); err != nil {
@@ -144,26 +151,34 @@ func makeRoot(ctx context.Context, suite string, more []string, dir string) erro
 	return os.WriteFile(filepath.Join(dir, "etc/machine-id"), []byte("uninitialized\n"), 0o444)
 }
 
-// copyRoot copies the root that a suite has without more packages, but for the devices:
-// mmdebstrap makes them.
-func copyRoot(ctx context.Context, suite, dir string) error {
-	base, err := Root(ctx, suite)
-	if err != nil {
-		return err
+// copyRoot copies a root that has the first of the packages, and returns how many. The
+// devices are left out: mmdebstrap makes them.
+func copyRoot(ctx context.Context, roots, suite string, more []string, dir string) (had int, err error) {
+	base := ""
+	for had = len(more) - 1; had > 0; had-- {
+		base = rootDir(roots, suite, more[:had])
+		if _, err := os.Stat(base); err == nil {
+			break
+		}
+	}
+	if had == 0 {
+		if base, err = Root(ctx, suite); err != nil {
+			return 0, err
+		}
 	}
 	if out, err := exec.CommandContext(ctx, "cp", "--archive", "--reflink=auto", base, dir).CombinedOutput(); err != nil {
-		return fmt.Errorf("copy %s: %w\n%s", base, err, out)
+		return 0, fmt.Errorf("copy %s: %w\n%s", base, err, out)
 	}
 	devices, err := filepath.Glob(filepath.Join(dir, "dev", "*"))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, device := range devices {
 		if err := os.RemoveAll(device); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return had, nil
 }
 
 func tail(s string, lines int) string {
