@@ -22,6 +22,7 @@ import (
 // boots with an agent that works, on one whole version with its own database, and
 // the next run brings it where the cluster wants it.
 func TestPowerCutsOfWholeHosts(t *testing.T) {
+	t.Parallel()
 	var cuts, violations atomic.Int64
 	hosts, each := 2, 4
 	if everything {

@@ -91,6 +91,7 @@ func sweepCases() []sweepCase {
 // changes something. The next run, or the next boot and the run after it, ends on
 // one whole version, and the run after that where the cluster wants the host.
 func TestATransactionKilledAtEveryCallOnARunningHost(t *testing.T) {
+	t.Parallel()
 	var points, doubles, violations, reboots atomic.Int64
 	var each []string
 	for _, c := range sweepCases() {

@@ -19,6 +19,7 @@ import (
 // was not synced is lost. The boot ends, by itself, with an agent and with one updater:
 // theirs as it was, or ours. Whoever asked for it then asks again.
 func TestPowerCutsOfReplacements(t *testing.T) {
+	t.Parallel()
 	var cuts, violations atomic.Int64
 	seed := faultsSeed(t)
 	origins, hosts, each := []*origin{&teleportsUpdater, &teleportUpgrade}, 2, 25

@@ -69,6 +69,7 @@ const upgradesDropIn = "/etc/systemd/system/teleport-upgrade.timer.d/50-never.co
 // itself, ends with an agent and with one updater: theirs as it was, or ours. Whoever
 // asked for it then asks again.
 func TestAReplacementKilledAtEveryCall(t *testing.T) {
+	t.Parallel()
 	var points, violations, reboots atomic.Int64
 	for _, o := range []*origin{&teleportsUpdater, &teleportUpgrade} {
 		o.replacement().run(t, &points, &violations, &reboots)

@@ -20,6 +20,7 @@ import (
 // updater, of dpkg, of the package's scripts. What was not synced is lost. Each time
 // the host boots with its agent, and the next run takes the package away for good.
 func TestPowerCutsOfTakeOvers(t *testing.T) {
+	t.Parallel()
 	var cuts, violations atomic.Int64
 	hosts, each := 2, 3
 	if everything {

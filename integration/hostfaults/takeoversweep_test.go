@@ -25,6 +25,7 @@ import (
 // runs on and would start again; the next run, or the next boot and the run after
 // it, takes the package away for good.
 func TestATakeOverKilledAtEveryCall(t *testing.T) {
+	t.Parallel()
 	var points, violations, reboots atomic.Int64
 	deb, rpm := takeOver("of apt's", ospackage.Deb), takeOver("of dnf's", ospackage.RPM)
 	// All calls of a deb's removal, and some of an rpm's.

@@ -101,6 +101,7 @@ func (s *scene) cutOff() {
 }
 
 func TestTheWayBackLeadsBelowTheMinimum(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		failed bool // the version is tried, and is found not healthy
@@ -158,6 +159,7 @@ func TestTheWayBackLeadsBelowTheMinimum(t *testing.T) {
 }
 
 func TestAPolicyThatBreaksInMidTransactionHoldsUpNoTransaction(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, breaks, says string
 		closes             func(s *scene)

@@ -51,6 +51,7 @@ func TestATransactionThatIsStoppedInMidWatchIsUndone(t *testing.T) {
 }
 
 func TestATransactionThatIsKilledInMidWatchIsWatchedAgain(t *testing.T) {
+	t.Parallel()
 	// The reload job is done before the new process has written the PID file, as
 	// with the real agent: systemd keeps the old one for the main process.
 	const late = "ExecReload=\nExecReload=/bin/sh -c \"sh /root/late &\"\n"
@@ -122,6 +123,7 @@ func TestATransactionThatIsKilledWhileABadVersionIsWatched(t *testing.T) {
 
 // Whatever it was doing when it was killed, the next run brings it to an end.
 func TestATransactionThatIsKilledInAnyPhase(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		phase string
 		new   stamp.Variant

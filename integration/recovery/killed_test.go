@@ -51,6 +51,7 @@ func TestAnUpdaterThatIsKilledBetweenStopAndStartIsRecoveredAtOnce(t *testing.T)
 
 // In mid-watch the new version is watched once more, whatever killed the updater.
 func TestAnUpdaterThatIsKilledInMidWatchIsRecoveredAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, kill := range map[string]func(s *scene, unit string){
 		"by SIGKILL":         func(s *scene, unit string) { s.Must("systemctl", "kill", "--signal=KILL", unit) },
 		"for want of memory": func(s *scene, unit string) { s.Must("systemctl", "set-property", "--runtime", unit, "MemoryMax=1M") },
@@ -81,6 +82,7 @@ func TestAnUpdaterThatIsKilledInMidWatchIsRecoveredAtOnce(t *testing.T) {
 
 // systemd stops an updater that runs for far too long, and nothing is left open.
 func TestAnUpdaterThatRunsTooLongLeavesNothingOpen(t *testing.T) {
+	t.Parallel()
 	for name, deaf := range map[string]bool{"that obeys": false, "that hangs": true} {
 		t.Run(name, func(t *testing.T) {
 			s := byItself(t)

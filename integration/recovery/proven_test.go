@@ -13,6 +13,7 @@ import (
 // and enablement before it is committed: the removal of an old package does all
 // of this.
 func TestAProvenVersionEndsWholeWhateverIsTakenAway(t *testing.T) {
+	t.Parallel()
 	const (
 		links     = "rm " + linkDir + "/teleport " + linkDir + "/tsh; "
 		unit      = "rm " + unitFile + "; "

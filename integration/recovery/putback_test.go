@@ -17,6 +17,7 @@ import (
 // the journal. The boot brings back the version before with its database, and the ways out that are
 // named lead to a host that is well.
 func TestAPowerCutThatEmptiesAllRecords(t *testing.T) {
+	t.Parallel()
 	for name, wayOut := range map[string]func(s *scene, config string){
 		"with a backup of updates.yaml": func(s *scene, config string) { s.Configure(config) },
 		"without one": func(s *scene, _ string) {

@@ -45,6 +45,7 @@ func (s *scene) undone() {
 }
 
 func TestAVersionThatWasStartedBeforeItWasSwitchedToIsUndoneWithItsDatabase(t *testing.T) {
+	t.Parallel()
 	t.Run("by a reload", func(t *testing.T) {
 		s := restartedMidway(t, 2)
 		s.undone()

@@ -18,6 +18,7 @@ import (
 // control group: were it the shell's command that waits for the agent to stop, the
 // agent would wait for it, and be down until the timer's next run.
 func TestARecoveryOutlivesTheShellThatTheAgentRuns(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"update", "recover"} {
 		t.Run(command, func(t *testing.T) {
 			s := newScene(t)

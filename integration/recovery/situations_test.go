@@ -108,6 +108,7 @@ func (s *scene) recoveredFirst() {
 // The agent's state, or its programs, are on another file system than the links, one that
 // is mounted late: the recovery waits for it, and the agent for the recovery.
 func TestWhatIsMountedLateIsRecoveredBeforeTheAgentStarts(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ dir, unit string }{
 		"the state":    {"/var/lib/teleport", "var-lib-teleport.mount"},
 		"the programs": {programs, `opt-teleport\x2dupdate.mount`},
@@ -147,6 +148,7 @@ func TestWhatIsMountedLateIsRecoveredBeforeTheAgentStarts(t *testing.T) {
 // A journal that nobody can act on: nothing destructive is done, it is said, and
 // the agent starts all the same at a boot.
 func TestAJournalThatCannotBeActedOn(t *testing.T) {
+	t.Parallel()
 	const newer = `{"schema": 99, "phase": "teleported"}`
 	for _, tc := range []struct {
 		name, journal string
